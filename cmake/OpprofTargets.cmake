@@ -1,0 +1,55 @@
+# add_opprof_library, add_opprof_tool, add_opprof_unittest: the flags every target shares.
+include(CheckCXXCompilerFlag)
+
+add_library(opprof_flags INTERFACE)
+target_compile_options(opprof_flags INTERFACE -Wall -Wextra -Wno-unused-parameter
+  -fvisibility-inlines-hidden -ffunction-sections -fdata-sections)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 reports these inside MLIR's own headers and generated code.
+  target_compile_options(opprof_flags INTERFACE -Wno-dangling-pointer -Wno-maybe-uninitialized
+    -Wno-stringop-overread -Wno-array-bounds)
+endif()
+if(EXISTS "${LLVM_TOOLS_BINARY_DIR}/ld.lld")
+  target_link_options(opprof_flags INTERFACE "-B${LLVM_TOOLS_BINARY_DIR}" -fuse-ld=lld)
+endif()
+target_link_options(opprof_flags INTERFACE -Wl,--gc-sections)
+if(OPPROF_SANITIZE)
+  target_compile_options(opprof_flags INTERFACE -fsanitize=${OPPROF_SANITIZE} -fno-omit-frame-pointer -g)
+  target_link_options(opprof_flags INTERFACE -fsanitize=${OPPROF_SANITIZE})
+endif()
+
+# add_opprof_library(NAME sources… [LINK_LIBS opprof libraries…] [MLIR_LIBS MLIR components…])
+function(add_opprof_library name)
+  cmake_parse_arguments(ARG "" "" "LINK_LIBS;MLIR_LIBS" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PUBLIC opprof_flags ${ARG_LINK_LIBS})
+  opprof_link_mlir(${name} ${ARG_MLIR_LIBS})
+  add_dependencies(${name} opprof-headers)
+endfunction()
+
+# add_opprof_tool(NAME sources… [LINK_LIBS …] [MLIR_LIBS …]): an installed executable.
+function(add_opprof_tool name)
+  cmake_parse_arguments(ARG "" "" "LINK_LIBS;MLIR_LIBS" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE opprof_flags ${ARG_LINK_LIBS})
+  opprof_link_mlir(${name} ${ARG_MLIR_LIBS})
+  add_dependencies(${name} opprof-headers)
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin
+    INSTALL_RPATH "$ORIGIN/../lib/opprof")
+  if(OPPROF_PORTABLE)
+    target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc -Wl,-s -Wl,--as-needed)
+  endif()
+  install(TARGETS ${name} RUNTIME DESTINATION bin)
+endfunction()
+
+# add_opprof_unittest(NAME sources… LINK_LIBS …): one gtest program, run by check-opprof and ctest.
+function(add_opprof_unittest name)
+  cmake_parse_arguments(ARG "" "" "LINK_LIBS" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE opprof_flags ${ARG_LINK_LIBS} GTest::gtest GTest::gtest_main)
+  add_dependencies(${name} opprof-headers)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/unittests)
+  add_test(NAME ${name} COMMAND ${name})
+  set_property(GLOBAL APPEND PROPERTY OPPROF_UNITTESTS ${name})
+endfunction()
