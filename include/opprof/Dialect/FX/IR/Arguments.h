@@ -1,0 +1,37 @@
+// Nested arguments of fx nodes: walking them, rebuilding them, and torch's
+// dtypes as MLIR types.
+
+#ifndef OPPROF_DIALECT_FX_IR_ARGUMENTS_H
+#define OPPROF_DIALECT_FX_IR_ARGUMENTS_H
+
+#include "opprof/Dialect/FX/IR/FX.h"
+
+namespace opprof::fx {
+
+/// Calls `visit` on every leaf of `argument` (lists, tuples, dicts and slices
+/// are no leaves) in the order in which it is written, which is the order of
+/// the operands that its #fx.value leaves stand for.
+void walkLeaves(mlir::Attribute argument,
+                llvm::function_ref<void(mlir::Attribute)> visit);
+
+/// The number of #fx.value leaves in `argument`.
+unsigned countValues(mlir::Attribute argument);
+
+/// A copy of `argument` whose leaves are what `replace` makes of them.
+mlir::Attribute
+mapLeaves(mlir::Attribute argument,
+          llvm::function_ref<mlir::Attribute(mlir::Attribute)> replace);
+
+/// The MLIR element type for torch's dtype of that name ("bfloat16").
+/// A dtype that MLIR has no type for becomes !fx.dtype.
+mlir::Type getElementType(mlir::MLIRContext *context, llvm::StringRef dtype);
+
+/// Torch's name for an element type; empty for a type that torch does not have.
+llvm::StringRef getDTypeName(mlir::Type elementType);
+
+/// Bytes of an element of that type, or none where it is unknown.
+std::optional<uint64_t> getElementBytes(mlir::Type elementType);
+
+} // namespace opprof::fx
+
+#endif // OPPROF_DIALECT_FX_IR_ARGUMENTS_H

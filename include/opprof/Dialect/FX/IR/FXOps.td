@@ -1,0 +1,186 @@
+// Operations of the fx dialect.
+
+#ifndef OPPROF_DIALECT_FX_IR_FXOPS_TD
+#define OPPROF_DIALECT_FX_IR_FXOPS_TD
+
+include "opprof/Dialect/FX/IR/FXAttrs.td"
+include "opprof/Dialect/FX/IR/FXTypes.td"
+include "mlir/IR/OpAsmInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/CallInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class FX_Op<string mnemonic, list<Trait> traits = []>
+    : Op<FX_Dialect, mnemonic, traits>;
+
+def FX_GraphOp : FX_Op<"graph", [
+    FunctionOpInterface, IsolatedFromAbove, SingleBlock,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+  let summary = "one FX graph";
+  let description = [{
+    A symbol with one isolated block. Its arguments are the graph's inputs, in
+    order, each with what PyTorch's signature says of it: `fx.kind` (parameter,
+    buffer, constant_tensor, constant_object, token or user_input), `fx.target`
+    (the qualified name in the module), and `fx.name` where the input's name is
+    not the name of its location.
+
+    `stage` says which of PyTorch's stages the graph was taken from: export,
+    dynamo, aot_forward, aot_joint, aot_backward or post_grad. It is absent for
+    a subgraph.
+
+    ```mlir
+    fx.graph @double stage "export" (%x: tensor<4xf32, #fx.tensor<"cpu">>)
+        -> tensor<4xf32, #fx.tensor<"cpu">> {
+      %add = fx.node "aten.add.Tensor"(%x, %x)
+          : (tensor<4xf32, #fx.tensor<"cpu">>, tensor<4xf32, #fx.tensor<"cpu">>)
+          -> tensor<4xf32, #fx.tensor<"cpu">>
+      fx.output(%add) : (tensor<4xf32, #fx.tensor<"cpu">>)
+    }
+    ```
+  }];
+  let arguments = (ins
+    SymbolNameAttr:$sym_name,
+    TypeAttrOf<FunctionType>:$function_type,
+    OptionalAttr<StrAttr>:$stage,
+    OptionalAttr<StrAttr>:$sym_visibility,
+    OptionalAttr<DictArrayAttr>:$arg_attrs,
+    OptionalAttr<DictArrayAttr>:$res_attrs);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasRegionVerifier = 1;
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name,
+      "::mlir::FunctionType":$type, CArg<"::llvm::StringRef", "{}">:$stage)>];
+  let extraClassDeclaration = [{
+    ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() {
+      return getFunctionType().getInputs();
+    }
+    ::llvm::ArrayRef<::mlir::Type> getResultTypes() {
+      return getFunctionType().getResults();
+    }
+    ::mlir::Region *getCallableRegion() { return &getBody(); }
+    ::mlir::Block &getBlock() { return getBody().front(); }
+    OutputOp getOutput();
+    /// The name of the input at `index`, from `fx.name` or its location.
+    ::llvm::StringRef getInputName(unsigned index);
+    /// Its `fx.kind`: user_input where nothing is said.
+    ::llvm::StringRef getInputKind(unsigned index);
+    /// Its `fx.target`: the qualified name in the module, or empty.
+    ::llvm::StringRef getInputTarget(unsigned index);
+  }];
+}
+
+def FX_NodeOp : FX_Op<"node", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
+  let summary = "one FX node";
+  let description = [{
+    Calls `target` with the arguments written in parentheses, as Python would:
+    values and constants in any nesting, then keyword arguments. A target is an
+    operator overload (`aten.add.Tensor`), another function by its qualified
+    name (`operator.getitem`), or, with another `kind`, a method
+    (`call_method`), a submodule (`call_module`) or an attribute (`get_attr`).
+    Every node has one result, as in FX; a node that only acts has type
+    `!fx.none`, and one with several outputs has a tuple, taken apart by
+    `operator.getitem`.
+
+    Mutation and aliasing follow the operator's schema and show as memory
+    effects. An operator that no schema is known for has every effect.
+
+    ```mlir
+    %view = fx.node "aten.view.default"(%x, [4, 2]) : (tensor<8xf32>) -> tensor<4x2xf32>
+    %cat = fx.node "aten.cat.default"([%x, %x], 0) : (tensor<8xf32>, tensor<8xf32>) -> tensor<16xf32>
+    %to = fx.node "aten._to_copy.default"(%x, dtype = #fx.dtype<"float16">) : (tensor<8xf32>) -> tensor<8xf16>
+    %last = fx.node "operator.getitem"(%x, (slice(none, none, none), -1)) : (tensor<2x8xf32>) -> tensor<2xf32>
+    %relu = fx.node call_method "relu"(%x) : (tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins
+    StrAttr:$target,
+    DefaultValuedAttr<FX_NodeKind, "::opprof::fx::NodeKind::call_function">:$kind,
+    Variadic<AnyType>:$operands,
+    ArrayAttr:$args,
+    OptionalAttr<ArrayAttr>:$kwarg_names);
+  let results = (outs AnyType:$result);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::mlir::Type":$result,
+      "::llvm::StringRef":$target, "::mlir::ValueRange":$operands,
+      "::llvm::ArrayRef<::mlir::Attribute>":$args,
+      CArg<"::llvm::ArrayRef<::mlir::Attribute>", "{}">:$kwargNames)>];
+  let extraClassDeclaration = [{
+    /// The number of positional arguments; the others are keyword arguments.
+    unsigned getNumPositional();
+
+    /// The argument that the operator's schema calls `name`, positional or by
+    /// keyword: a constant, an attribute that nests #fx.value, or null where it
+    /// is left to its default or the schema is unknown.
+    ::mlir::Attribute getArgument(::llvm::StringRef name);
+
+    /// The value of that argument where it is a single one, or null.
+    ::mlir::Value getArgumentValue(::llvm::StringRef name);
+
+    /// The values of that argument, in the order written.
+    ::mlir::OperandRange getArgumentValues(::llvm::StringRef name);
+
+    /// True where running this node twice, or not at all if unused, would be
+    /// seen: it writes, draws random numbers, or has no known schema.
+    bool hasSideEffects();
+  }];
+}
+
+def FX_OutputOp : FX_Op<"output", [
+    Pure, Terminator, ReturnLike, HasParent<"GraphOp">]> {
+  let summary = "what a graph returns";
+  let description = [{
+    The graph's outputs, nested as FX nests them, constants among them. The
+    types in parentheses are those of the values, and are the results of the
+    graph. `signature` holds one dictionary an output where not all of them are
+    plain user outputs: its `kind` (user_output, loss_output, buffer_mutation,
+    parameter_mutation, user_input_mutation, gradient_to_parameter,
+    gradient_to_user_input, token) and its `target`.
+
+    ```mlir
+    fx.output(%a, [%b, none]) : (tensor<4xf32>, tensor<4xf32>)
+    ```
+  }];
+  let arguments = (ins Variadic<AnyType>:$operands, ArrayAttr:$args,
+                       OptionalAttr<ArrayAttr>:$signature);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::mlir::ValueRange":$operands)>];
+}
+
+def FX_CallOp : FX_Op<"call", [
+    CallOpInterface,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "a call of a subgraph, as outlining leaves behind";
+  let description = [{
+    Takes the values that the subgraph's block takes, and gives its results.
+    The location of a call that came from outlining holds the names that the
+    nodes of this instance had, so that inlining gives them back. Its effects
+    are those of the nodes called.
+
+    ```mlir
+    %0:2 = fx.call @block(%x, %weight) : (tensor<8xf32>, tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<AnyType>:$operands,
+    OptionalAttr<DictArrayAttr>:$arg_attrs, OptionalAttr<DictArrayAttr>:$res_attrs);
+  let results = (outs Variadic<AnyType>:$results);
+  let assemblyFormat = "$callee `(` $operands `)` attr-dict `:` functional-type($operands, $results)";
+  let extraClassDeclaration = [{
+    ::mlir::CallInterfaceCallable getCallableForCallee() { return getCalleeAttr(); }
+    void setCalleeFromCallable(::mlir::CallInterfaceCallable callee) {
+      setCalleeAttr(::llvm::cast<::mlir::FlatSymbolRefAttr>(
+          ::llvm::cast<::mlir::SymbolRefAttr>(callee)));
+    }
+    ::mlir::Operation::operand_range getArgOperands() { return getOperands(); }
+    ::mlir::MutableOperandRange getArgOperandsMutable() { return getOperandsMutable(); }
+  }];
+}
+
+#endif // OPPROF_DIALECT_FX_IR_FXOPS_TD

@@ -1,0 +1,74 @@
+// What a node's location says of its origin: name, module path, source line,
+// and PyTorch's own records.
+//
+// A node's location is  "name"(fused<{…}>[user frame, whole stack]): the name,
+// the metadata whose keys stand below, the innermost frame in the user's own
+// code (so that diagnostics show it), and the whole stack, innermost first, as
+// call sites.
+
+#ifndef OPPROF_DIALECT_FX_IR_PROVENANCE_H
+#define OPPROF_DIALECT_FX_IR_PROVENANCE_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Location.h"
+#include "mlir/IR/Operation.h"
+
+namespace opprof::fx {
+
+struct StackFrame {
+  llvm::StringRef file;
+  unsigned line = 0;
+  llvm::StringRef function;
+  llvm::StringRef code;
+};
+
+/// Keys of the metadata dictionary in a node's location.
+/// [["path", "type"], …], outermost first.
+inline constexpr llvm::StringLiteral kModulesKey = "modules";
+/// The text of the user's line.
+inline constexpr llvm::StringLiteral kCodeKey = "code";
+inline constexpr llvm::StringLiteral kSeqNrKey = "seq_nr";
+inline constexpr llvm::StringLiteral kOriginalAtenKey = "original_aten";
+/// [{name, graph, pass, action}, …], newest first.
+inline constexpr llvm::StringLiteral kFromNodeKey = "from_node";
+/// On a call: the locations of the nodes that it stands for.
+inline constexpr llvm::StringLiteral kInstanceKey = "instance";
+
+/// The location of the stack, or unknown where `frames` is empty; `frames`
+/// come outermost first, as Python prints them.
+mlir::Location getStackLocation(mlir::MLIRContext *context,
+                                llvm::ArrayRef<StackFrame> frames);
+
+/// True for a frame that is not the user's: PyTorch's own code or another
+/// installed package's.
+bool isLibraryFrame(llvm::StringRef file);
+
+/// The location of the node `name`. `metadata` may be null or empty.
+mlir::Location getNodeLocation(mlir::MLIRContext *context, llvm::StringRef name,
+                               mlir::DictionaryAttr metadata,
+                               mlir::Location stack);
+
+/// The node's name, or empty where the location has none.
+llvm::StringRef getNodeName(mlir::Location location);
+inline llvm::StringRef getNodeName(mlir::Operation *op) {
+  return getNodeName(op->getLoc());
+}
+
+/// The metadata of a node's location, or null.
+mlir::DictionaryAttr getMetadata(mlir::Location location);
+
+/// The innermost module path ("h.0.attn"), or empty.
+llvm::StringRef getModulePath(mlir::Location location);
+
+/// The innermost frame in the user's own code, or null.
+mlir::FileLineColLoc getUserFrame(mlir::Location location);
+
+/// The frames of the whole stack, outermost first (without their code).
+llvm::SmallVector<StackFrame> getStackFrames(mlir::Location location);
+
+/// The user's frame as `file:line`, or empty.
+std::string getSourceText(mlir::Location location);
+
+} // namespace opprof::fx
+
+#endif // OPPROF_DIALECT_FX_IR_PROVENANCE_H

@@ -1,0 +1,149 @@
+// Reading and making the locations that hold a node's origin.
+
+#include "opprof/Dialect/FX/IR/Provenance.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace opprof::fx;
+
+bool opprof::fx::isLibraryFrame(StringRef file) {
+  return file.contains("site-packages/") || file.contains("dist-packages/") ||
+         file.contains("/torch/") || file.starts_with("torch/") ||
+         file.starts_with("<");
+}
+
+static Location getFrameLocation(MLIRContext *context,
+                                 const StackFrame &frame) {
+  Location place = FileLineColLoc::get(context, frame.file, frame.line, 0);
+  if (frame.function.empty())
+    return place;
+  return NameLoc::get(StringAttr::get(context, frame.function), place);
+}
+
+Location opprof::fx::getStackLocation(MLIRContext *context,
+                                      ArrayRef<StackFrame> frames) {
+  if (frames.empty())
+    return UnknownLoc::get(context);
+  const StackFrame *user = &frames.back();
+  for (const StackFrame &frame : llvm::reverse(frames)) {
+    if (!isLibraryFrame(frame.file)) {
+      user = &frame;
+      break;
+    }
+  }
+  // The innermost frame is the callee of all the others.
+  Location stack = getFrameLocation(context, frames.front());
+  for (const StackFrame &frame : frames.drop_front())
+    stack = CallSiteLoc::get(getFrameLocation(context, frame), stack);
+  Location userFrame = FileLineColLoc::get(context, user->file, user->line, 0);
+  return FusedLoc::get(context, {userFrame, stack});
+}
+
+Location opprof::fx::getNodeLocation(MLIRContext *context, StringRef name,
+                                     DictionaryAttr metadata, Location stack) {
+  Location child = stack;
+  if (metadata && !metadata.empty()) {
+    SmallVector<Location> parts;
+    if (auto fused = dyn_cast<FusedLoc>(stack))
+      llvm::append_range(parts, fused.getLocations());
+    else
+      parts.push_back(stack);
+    child = FusedLoc::get(parts, metadata, context);
+  }
+  if (name.empty())
+    return child;
+  return NameLoc::get(StringAttr::get(context, name), child);
+}
+
+StringRef opprof::fx::getNodeName(Location location) {
+  if (auto name = dyn_cast<NameLoc>(location))
+    return name.getName();
+  if (auto fused = dyn_cast<FusedLoc>(location))
+    for (Location part : fused.getLocations())
+      if (isa<NameLoc>(part))
+        return getNodeName(part);
+  return "";
+}
+
+static FusedLoc getFused(Location location) {
+  if (auto name = dyn_cast<NameLoc>(location))
+    return dyn_cast<FusedLoc>(name.getChildLoc());
+  auto fused = dyn_cast<FusedLoc>(location);
+  if (!fused || isa_and_nonnull<DictionaryAttr>(fused.getMetadata()))
+    return fused;
+  // Several nodes became one: the first of them speaks for all.
+  for (Location part : fused.getLocations())
+    if (isa<NameLoc>(part))
+      return getFused(part);
+  return fused;
+}
+
+DictionaryAttr opprof::fx::getMetadata(Location location) {
+  if (FusedLoc fused = getFused(location))
+    return dyn_cast_or_null<DictionaryAttr>(fused.getMetadata());
+  return {};
+}
+
+StringRef opprof::fx::getModulePath(Location location) {
+  DictionaryAttr metadata = getMetadata(location);
+  if (!metadata)
+    return "";
+  auto modules = metadata.getAs<ArrayAttr>(kModulesKey);
+  if (!modules || modules.empty())
+    return "";
+  auto innermost = dyn_cast<ArrayAttr>(modules[modules.size() - 1]);
+  if (!innermost || innermost.empty())
+    return "";
+  auto path = dyn_cast<StringAttr>(innermost[0]);
+  return path ? path.getValue() : "";
+}
+
+FileLineColLoc opprof::fx::getUserFrame(Location location) {
+  if (auto name = dyn_cast<NameLoc>(location))
+    return getUserFrame(name.getChildLoc());
+  if (auto place = dyn_cast<FileLineColLoc>(location))
+    return place;
+  if (auto fused = dyn_cast<FusedLoc>(location))
+    for (Location part : fused.getLocations())
+      if (FileLineColLoc place = getUserFrame(part))
+        return place;
+  if (auto call = dyn_cast<CallSiteLoc>(location))
+    return getUserFrame(call.getCallee());
+  return {};
+}
+
+SmallVector<StackFrame> opprof::fx::getStackFrames(Location location) {
+  SmallVector<StackFrame> frames;
+  FusedLoc fused = getFused(location);
+  if (!fused || fused.getLocations().size() < 2)
+    return frames;
+  Location current = fused.getLocations()[1];
+  auto append = [&](Location frame) {
+    StackFrame result;
+    if (auto name = dyn_cast<NameLoc>(frame)) {
+      result.function = name.getName();
+      frame = name.getChildLoc();
+    }
+    if (auto place = dyn_cast<FileLineColLoc>(frame)) {
+      result.file = place.getFilename();
+      result.line = place.getLine();
+      frames.push_back(result);
+    }
+  };
+  while (auto call = dyn_cast<CallSiteLoc>(current)) {
+    append(call.getCallee());
+    current = call.getCaller();
+  }
+  append(current);
+  std::reverse(frames.begin(), frames.end());
+  return frames;
+}
+
+std::string opprof::fx::getSourceText(Location location) {
+  FileLineColLoc place = getUserFrame(location);
+  if (!place)
+    return "";
+  return (place.getFilename().getValue() + ":" + llvm::Twine(place.getLine()))
+      .str();
+}

@@ -1,0 +1,25 @@
+// opprof-opt: runs opprof's passes on graphs, as mlir-opt does on its own.
+
+#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Support/ToolOptions.h"
+
+#include "mlir/Dialect/Transform/IR/TransformDialect.h"
+#include "mlir/Dialect/Transform/Transforms/Passes.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "mlir/Transforms/Passes.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  registry.insert<opprof::fx::FXDialect, mlir::transform::TransformDialect>();
+
+  mlir::registerCSEPass();
+  mlir::registerCanonicalizerPass();
+  mlir::registerInlinerPass();
+  mlir::registerSymbolDCEPass();
+  mlir::registerStripDebugInfoPass();
+  mlir::registerLocationSnapshotPass();
+
+  opprof::printLocationsByDefault();
+  return mlir::asMainReturnCode(
+      mlir::MlirOptMain(argc, argv, "opprof's optimizer driver\n", registry));
+}

@@ -1,0 +1,13 @@
+// opprof-translate: reads foreign files into MLIR and writes MLIR as other
+// formats.
+
+#include "opprof/Support/ToolOptions.h"
+
+#include "mlir/Support/LogicalResult.h"
+#include "mlir/Tools/mlir-translate/MlirTranslateMain.h"
+
+int main(int argc, char **argv) {
+  opprof::printLocationsByDefault();
+  return mlir::failed(
+      mlir::mlirTranslateMain(argc, argv, "opprof's translation driver\n"));
+}
