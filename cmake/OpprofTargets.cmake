@@ -40,6 +40,7 @@ function(add_opprof_tool name)
   if(OPPROF_PORTABLE)
     target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc -Wl,-s -Wl,--as-needed)
   endif()
+  set_property(GLOBAL APPEND PROPERTY OPPROF_TOOLS ${name})
   install(TARGETS ${name} RUNTIME DESTINATION bin)
 endfunction()
 

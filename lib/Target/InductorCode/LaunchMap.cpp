@@ -1,0 +1,506 @@
+//===- LaunchMap.cpp - Reading and writing launches.json ------------------===//
+//
+// The writer leaves out what is unknown; the reader says where a file breaks
+// the format, and takes nothing on trust.
+//
+//===----------------------------------------------------------------------===//
+
+#include "opprof/Target/InductorCode/LaunchMap.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <simdjson.h>
+
+using namespace llvm;
+using namespace opprof::inductor;
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+namespace {
+constexpr std::pair<LaunchKind, StringLiteral> kinds[] = {
+    {LaunchKind::Triton, "triton"},
+    {LaunchKind::Cpp, "cpp"},
+    {LaunchKind::Cutlass, "cutlass"},
+    {LaunchKind::CuteDsl, "cutedsl"},
+    {LaunchKind::Extern, "extern"},
+    {LaunchKind::Fallback, "fallback"},
+    {LaunchKind::Collective, "collective"},
+    {LaunchKind::Copy, "copy"},
+    {LaunchKind::User, "user"},
+    {LaunchKind::MultiKernel, "multi_kernel"},
+    {LaunchKind::Subgraph, "subgraph"},
+};
+
+constexpr std::pair<LaunchCategory, StringLiteral> categories[] = {
+    {LaunchCategory::Pointwise, "pointwise"},
+    {LaunchCategory::Reduction, "reduction"},
+    {LaunchCategory::PersistentReduction, "persistent_reduction"},
+    {LaunchCategory::SplitScan, "split_scan"},
+    {LaunchCategory::Foreach, "foreach"},
+    {LaunchCategory::Template, "template"},
+    {LaunchCategory::Extern, "extern"},
+    {LaunchCategory::Copy, "copy"},
+    {LaunchCategory::Collective, "collective"},
+};
+
+template <typename Table, typename Enum>
+StringRef nameOf(const Table &table, Enum value) {
+  for (const auto &[key, name] : table)
+    if (key == value)
+      return name;
+  llvm_unreachable("every enumerator has a name");
+}
+
+template <typename Enum, typename Table>
+std::optional<Enum> valueOf(const Table &table, StringRef text) {
+  for (const auto &[key, name] : table)
+    if (name == text)
+      return key;
+  return std::nullopt;
+}
+} // namespace
+
+StringRef opprof::inductor::stringify(LaunchKind kind) {
+  return nameOf(kinds, kind);
+}
+
+StringRef opprof::inductor::stringify(LaunchCategory category) {
+  return nameOf(categories, category);
+}
+
+std::optional<LaunchKind> opprof::inductor::parseLaunchKind(StringRef text) {
+  return valueOf<LaunchKind>(kinds, text);
+}
+
+std::optional<LaunchCategory>
+opprof::inductor::parseLaunchCategory(StringRef text) {
+  return valueOf<LaunchCategory>(categories, text);
+}
+
+//===----------------------------------------------------------------------===//
+// Writer
+//===----------------------------------------------------------------------===//
+
+static void writeStrings(json::OStream &json, StringRef key,
+                         ArrayRef<std::string> values) {
+  json.attributeArray(key, [&] {
+    for (const std::string &value : values)
+      json.value(value);
+  });
+}
+
+static void writeNode(json::OStream &json, const LaunchNode &node) {
+  json.object([&] {
+    json.attribute("name", node.name);
+    json.attribute("recomputed", node.recomputed);
+    writeStrings(json, "evidence", node.evidence);
+    json.attributeArray("from", [&] {
+      for (const NodeRef &ref : node.from)
+        json.object([&] {
+          json.attribute("graph", ref.graph);
+          json.attribute("stage", ref.stage);
+          json.attribute("name", ref.name);
+        });
+    });
+    if (!node.module.empty())
+      json.attribute("module", node.module);
+    if (!node.source.empty())
+      json.attribute("source", node.source);
+  });
+}
+
+static void writeLaunch(json::OStream &json, const Launch &launch) {
+  json.object([&] {
+    json.attribute("index", launch.index);
+    json.attribute("file", launch.file);
+    json.attribute("line", launch.line);
+    if (!launch.function.empty())
+      json.attribute("function", launch.function);
+    json.attribute("kernel", launch.kernel);
+    if (!launch.kernelHash.empty())
+      json.attribute("kernel_hash", launch.kernelHash);
+    json.attribute("kind", stringify(launch.kind));
+    json.attribute("category", stringify(launch.category));
+    if (launch.debugHandle)
+      json.attribute("debug_handle", *launch.debugHandle);
+    if (launch.conditional)
+      json.attribute("conditional", true);
+    if (launch.inLoop)
+      json.attribute("in_loop", true);
+    json.attributeArray("nodes", [&] {
+      for (const LaunchNode &node : launch.nodes)
+        writeNode(json, node);
+    });
+    if (launch.flops)
+      json.attribute("flops", *launch.flops);
+    writeStrings(json, "inputs", launch.inputs);
+    writeStrings(json, "outputs", launch.outputs);
+    if (launch.bytesRead)
+      json.attribute("bytes_read", *launch.bytesRead);
+    if (launch.bytesWritten)
+      json.attribute("bytes_written", *launch.bytesWritten);
+  });
+}
+
+void opprof::inductor::writeLaunchMap(const LaunchMap &map,
+                                      json::OStream &json) {
+  json.object([&] {
+    json.attribute("version", LaunchMap::version);
+    json.attribute("graph", map.graph);
+    json.attribute("stage", map.stage);
+    json.attributeObject("statements", [&] {
+      json.attribute("total", map.statements.total);
+      json.attribute("understood", map.statements.understood);
+      json.attribute("kept_as_text", map.statements.keptAsText);
+    });
+    if (map.alignment)
+      json.attributeObject("alignment", [&] {
+        json.attribute("method", map.alignment->method);
+        json.attribute("graph", map.alignment->graph);
+        json.attribute("stage", map.alignment->stage);
+        json.attribute("aligned", map.alignment->aligned);
+        json.attribute("of", map.alignment->of);
+      });
+    json.attributeArray("launches", [&] {
+      for (const Launch &launch : map.launches)
+        writeLaunch(json, launch);
+    });
+    json.attributeArray("not_launched", [&] {
+      for (const NotLaunched &node : map.notLaunched)
+        json.object([&] {
+          json.attribute("name", node.name);
+          json.attribute("reason", node.reason);
+        });
+    });
+  });
+}
+
+void opprof::inductor::writeLaunchMap(const LaunchMap &map, raw_ostream &os) {
+  json::OStream json(os, /*IndentSize=*/1);
+  writeLaunchMap(map, json);
+  json.flush();
+  os << '\n';
+}
+
+//===----------------------------------------------------------------------===//
+// Reader
+//===----------------------------------------------------------------------===//
+
+namespace {
+using simdjson::dom::array;
+using simdjson::dom::element;
+using simdjson::dom::object;
+
+/// Reads one file, keeping the place ("launches[3].nodes[0]") for errors.
+class Reader {
+public:
+  explicit Reader(StringRef name) : fileName(name) {}
+
+  Expected<std::vector<LaunchMap>> read(StringRef text);
+
+private:
+  Error fail(const Twine &message) {
+    std::string where = fileName;
+    if (!place.empty())
+      where += ": " + place;
+    return createStringError(where + ": " + message.str());
+  }
+
+  /// Runs `body` with `step` appended to the place.
+  template <typename Body> Error in(const Twine &step, Body body) {
+    size_t length = place.size();
+    std::string text = step.str();
+    if (!place.empty() && StringRef(text).front() != '[')
+      place += '.';
+    place += text;
+    Error error = body();
+    place.resize(length);
+    return error;
+  }
+
+  Error readMap(element value, LaunchMap &map);
+  Error readLaunch(element value, Launch &launch);
+  Error readNode(element value, LaunchNode &node);
+
+  Error getObject(element value, object &out) {
+    if (value.get(out))
+      return fail("expected an object");
+    return Error::success();
+  }
+
+  /// `required`: absent is an error, not an empty value.
+  Error getString(object from, StringRef key, std::string &out, bool required) {
+    element value;
+    if (from[std::string_view(key.data(), key.size())].get(value)) {
+      if (required)
+        return fail("the key \"" + key + "\" is missing");
+      return Error::success();
+    }
+    std::string_view text;
+    if (value.get(text))
+      return fail("\"" + key + "\" must be a string");
+    out.assign(text);
+    return Error::success();
+  }
+
+  template <typename T>
+  Error getInteger(object from, StringRef key, std::optional<T> &out) {
+    element value;
+    if (from[std::string_view(key.data(), key.size())].get(value))
+      return Error::success();
+    if constexpr (std::is_signed_v<T>) {
+      int64_t number;
+      if (value.get(number))
+        return fail("\"" + key + "\" must be a whole number");
+      out = number;
+    } else {
+      uint64_t number;
+      if (value.get(number) || number > std::numeric_limits<T>::max())
+        return fail("\"" + key + "\" must be a whole number from 0 to " +
+                    Twine(std::numeric_limits<T>::max()));
+      out = static_cast<T>(number);
+    }
+    return Error::success();
+  }
+
+  template <typename T> Error getRequired(object from, StringRef key, T &out) {
+    std::optional<T> value;
+    if (Error error = getInteger<T>(from, key, value))
+      return error;
+    if (!value)
+      return fail("the key \"" + key + "\" is missing");
+    out = *value;
+    return Error::success();
+  }
+
+  Error getBool(object from, StringRef key, bool &out) {
+    element value;
+    if (from[std::string_view(key.data(), key.size())].get(value))
+      return Error::success();
+    if (value.get(out))
+      return fail("\"" + key + "\" must be true or false");
+    return Error::success();
+  }
+
+  /// Calls `each` for every item of an array; an absent key has none.
+  template <typename Each>
+  Error getArray(object from, StringRef key, bool required, Each each) {
+    element value;
+    if (from[std::string_view(key.data(), key.size())].get(value)) {
+      if (required)
+        return fail("the key \"" + key + "\" is missing");
+      return Error::success();
+    }
+    array items;
+    if (value.get(items))
+      return fail("\"" + key + "\" must be an array");
+    size_t index = 0;
+    for (element item : items) {
+      if (Error error =
+              in(key + "[" + Twine(index) + "]", [&] { return each(item); }))
+        return error;
+      ++index;
+    }
+    return Error::success();
+  }
+
+  Error getStrings(object from, StringRef key, std::vector<std::string> &out) {
+    return getArray(from, key, /*required=*/false, [&](element item) -> Error {
+      std::string_view text;
+      if (item.get(text))
+        return fail("expected a string");
+      out.emplace_back(text);
+      return Error::success();
+    });
+  }
+
+  std::string fileName;
+  std::string place;
+};
+} // namespace
+
+Error Reader::readNode(element value, LaunchNode &node) {
+  object from;
+  if (Error error = getObject(value, from))
+    return error;
+  if (Error error = getString(from, "name", node.name, /*required=*/true))
+    return error;
+  if (Error error = getBool(from, "recomputed", node.recomputed))
+    return error;
+  if (Error error = getStrings(from, "evidence", node.evidence))
+    return error;
+  if (Error error = getString(from, "module", node.module, false))
+    return error;
+  if (Error error = getString(from, "source", node.source, false))
+    return error;
+  return getArray(from, "from", /*required=*/false, [&](element item) -> Error {
+    object ref;
+    if (Error error = getObject(item, ref))
+      return error;
+    NodeRef &out = node.from.emplace_back();
+    if (Error error = getString(ref, "graph", out.graph, true))
+      return error;
+    if (Error error = getString(ref, "stage", out.stage, true))
+      return error;
+    return getString(ref, "name", out.name, true);
+  });
+}
+
+Error Reader::readLaunch(element value, Launch &launch) {
+  object from;
+  if (Error error = getObject(value, from))
+    return error;
+  if (Error error = getRequired(from, "index", launch.index))
+    return error;
+  if (Error error = getString(from, "file", launch.file, true))
+    return error;
+  if (Error error = getRequired(from, "line", launch.line))
+    return error;
+  if (Error error = getString(from, "function", launch.function, false))
+    return error;
+  if (Error error = getString(from, "kernel", launch.kernel, true))
+    return error;
+  if (Error error = getString(from, "kernel_hash", launch.kernelHash, false))
+    return error;
+
+  std::string text;
+  if (Error error = getString(from, "kind", text, true))
+    return error;
+  std::optional<LaunchKind> kind = parseLaunchKind(text);
+  if (!kind)
+    return fail("\"" + text + "\" is no kind of launch");
+  launch.kind = *kind;
+  if (Error error = getString(from, "category", text, true))
+    return error;
+  std::optional<LaunchCategory> category = parseLaunchCategory(text);
+  if (!category)
+    return fail("\"" + text + "\" is no category of launches");
+  launch.category = *category;
+
+  if (Error error = getInteger(from, "debug_handle", launch.debugHandle))
+    return error;
+  if (Error error = getBool(from, "conditional", launch.conditional))
+    return error;
+  if (Error error = getBool(from, "in_loop", launch.inLoop))
+    return error;
+  if (Error error = getInteger(from, "flops", launch.flops))
+    return error;
+  if (Error error = getInteger(from, "bytes_read", launch.bytesRead))
+    return error;
+  if (Error error = getInteger(from, "bytes_written", launch.bytesWritten))
+    return error;
+  if (Error error = getStrings(from, "inputs", launch.inputs))
+    return error;
+  if (Error error = getStrings(from, "outputs", launch.outputs))
+    return error;
+  return getArray(from, "nodes", /*required=*/true, [&](element item) {
+    return readNode(item, launch.nodes.emplace_back());
+  });
+}
+
+Error Reader::readMap(element value, LaunchMap &map) {
+  object from;
+  if (Error error = getObject(value, from))
+    return error;
+  int64_t version = 0;
+  if (Error error = getRequired(from, "version", version))
+    return error;
+  if (version != LaunchMap::version)
+    return fail("version " + Twine(version) +
+                " of launches.json is not known; this program reads version " +
+                Twine(LaunchMap::version) +
+                ". Write the file again with `opprof launches`");
+  if (Error error = getString(from, "graph", map.graph, true))
+    return error;
+  if (Error error = getString(from, "stage", map.stage, true))
+    return error;
+
+  element statements;
+  if (!from["statements"].get(statements))
+    if (Error error = in("statements", [&]() -> Error {
+          object counts;
+          if (Error error = getObject(statements, counts))
+            return error;
+          if (Error error = getRequired(counts, "total", map.statements.total))
+            return error;
+          if (Error error =
+                  getRequired(counts, "understood", map.statements.understood))
+            return error;
+          return getRequired(counts, "kept_as_text", map.statements.keptAsText);
+        }))
+      return error;
+
+  element alignment;
+  if (!from["alignment"].get(alignment))
+    if (Error error = in("alignment", [&]() -> Error {
+          object keys;
+          if (Error error = getObject(alignment, keys))
+            return error;
+          Alignment &out = map.alignment.emplace();
+          if (Error error = getString(keys, "method", out.method, true))
+            return error;
+          if (Error error = getString(keys, "graph", out.graph, false))
+            return error;
+          if (Error error = getString(keys, "stage", out.stage, false))
+            return error;
+          if (Error error = getRequired(keys, "aligned", out.aligned))
+            return error;
+          return getRequired(keys, "of", out.of);
+        }))
+      return error;
+
+  if (Error error = getArray(from, "launches", true, [&](element item) {
+        return readLaunch(item, map.launches.emplace_back());
+      }))
+    return error;
+  return getArray(from, "not_launched", false, [&](element item) -> Error {
+    object keys;
+    if (Error error = getObject(item, keys))
+      return error;
+    NotLaunched &out = map.notLaunched.emplace_back();
+    if (Error error = getString(keys, "name", out.name, true))
+      return error;
+    return getString(keys, "reason", out.reason, true);
+  });
+}
+
+Expected<std::vector<LaunchMap>> Reader::read(StringRef text) {
+  simdjson::dom::parser parser;
+  simdjson::padded_string padded(text.data(), text.size());
+  element root;
+  if (simdjson::error_code code = parser.parse(padded).get(root))
+    return fail(Twine("not JSON: ") + simdjson::error_message(code));
+  std::vector<LaunchMap> maps;
+  array items;
+  if (!root.get(items)) {
+    size_t index = 0;
+    for (element item : items)
+      if (Error error = in("[" + Twine(index++) + "]",
+                           [&] { return readMap(item, maps.emplace_back()); }))
+        return error;
+    return maps;
+  }
+  if (Error error = readMap(root, maps.emplace_back()))
+    return error;
+  return maps;
+}
+
+Expected<std::vector<LaunchMap>>
+opprof::inductor::readLaunchMaps(StringRef text, StringRef name) {
+  return Reader(name).read(text);
+}
+
+Expected<LaunchMap> opprof::inductor::readLaunchMap(StringRef text,
+                                                    StringRef name) {
+  Expected<std::vector<LaunchMap>> maps = readLaunchMaps(text, name);
+  if (!maps)
+    return maps.takeError();
+  if (maps->size() != 1)
+    return createStringError(name + ": expected one compiled graph, found " +
+                             Twine(maps->size()));
+  return std::move(maps->front());
+}

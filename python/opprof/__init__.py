@@ -1,0 +1,6 @@
+"""opprof: why a PyTorch program on a GPU is slow, node by node of its graph, and a faster program that is proven to be one.
+
+Importing this package imports nothing else; the modules that need PyTorch say so at their head.
+"""
+
+__version__ = "0.1.0"

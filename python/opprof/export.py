@@ -1,0 +1,256 @@
+"""Exports a model script's graph at a stage, as graph JSON or, by way of opprof-translate, as MLIR. Needs PyTorch."""
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+
+from opprof.errors import OpprofError
+from opprof.graph_json import (
+    GraphInput,
+    GraphSource,
+    clean_module_path,
+    source_of_exported_program,
+    write_graph_json,
+)
+from opprof.model_script import ModelScript, load_model_script
+from opprof.tools import run_tool
+
+# What `--stage` takes; `aot` is the forward graph, the one that both training and inference have.
+STAGE_CHOICES = (
+    "export",
+    "dynamo",
+    "aot",
+    "aot_forward",
+    "aot_joint",
+    "aot_backward",
+    "post_grad",
+)
+
+
+class ExportFailure(OpprofError):
+    """torch.export refused the model; the message names the line that it stopped at."""
+
+
+def export_program(script: ModelScript) -> torch.export.ExportedProgram:
+    """torch.export of the script's module; a failure says where in the user's program it lies."""
+    try:
+        with torch.set_grad_enabled(script.module.training):
+            return torch.export.export(script.module, script.args, script.kwargs)
+    except Exception as error:
+        raise ExportFailure(
+            f"{_user_line(error, script) or script.path}: the model does not export: {_first_lines(error)}",
+            remedy="torch.export needs the whole forward as one graph; `--stage dynamo` takes what torch.compile sees",
+        ) from error
+
+
+def _first_lines(error: Exception) -> str:
+    """The part of PyTorch's message that says what happened; its hints on logging flags are left out."""
+    text = str(error).strip().split("\n\n")[0]
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    return f"{type(error).__name__}: " + "\n  ".join(lines[:6])
+
+
+def _user_line(error: Exception, script: ModelScript) -> str | None:
+    """`file:line` of the innermost line of the user's own code that the exception, or its text, names."""
+    places: list[tuple[str, int]] = []
+    traceback = error.__traceback__
+    while traceback is not None:
+        places.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    # Dynamo unwinds the user's frames, and prints them in the message instead.
+    places += [(f, int(n)) for f, n in re.findall(r'File "([^"]+)", line (\d+)', str(error))]
+    own = script.path.parent.resolve()
+    for file, line in reversed(places):
+        path = Path(file)
+        if path.is_file() and own in path.resolve().parents and "site-packages" not in path.parts:
+            return f"{os.path.relpath(path)}:{line}"
+    return None
+
+
+def capture_dynamo(script: ModelScript) -> list[GraphSource]:
+    """The graphs that Dynamo hands to a backend: one, or several where the model breaks the graph."""
+    captured: list[GraphSource] = []
+
+    def backend(graph_module: fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+        captured.append(
+            GraphSource(
+                graph_module,
+                f"{script.name}_{len(captured)}" if captured else script.name,
+                "dynamo",
+                dynamo_inputs(graph_module),
+            )
+        )
+        return graph_module.forward
+
+    _run_compiled(script, backend)
+    return captured
+
+
+def dynamo_inputs(graph_module: fx.GraphModule) -> list[GraphInput]:
+    """Which parameter or buffer of the user's module each placeholder of a Dynamo graph stands for."""
+    inputs = []
+    for node in graph_module.graph.nodes:
+        if node.op != "placeholder":
+            continue
+        value = node.meta.get("example_value", node.meta.get("val"))
+        grapharg = node.meta.get("grapharg")
+        source = getattr(getattr(grapharg, "source", None), "name", None)
+        path = source() if callable(source) else source
+        kind = None
+        if isinstance(path, str) and path.startswith("L['self']"):
+            if "_parameters[" in path or isinstance(value, torch.nn.Parameter):
+                kind = "parameter"
+            elif "_buffers[" in path:
+                kind = "buffer"
+        if kind is None:
+            inputs.append(GraphInput())
+        else:
+            plain = re.sub(r"\._(parameters|buffers|modules)(?=\[)", "", path)
+            inputs.append(GraphInput(kind, clean_module_path(plain)))
+    return inputs
+
+
+def capture_aot(script: ModelScript, stage: str) -> list[GraphSource]:
+    """AOTAutograd's graphs. Joint and backward graphs exist where something requires a gradient."""
+    from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+    from torch._dynamo.backends.common import aot_autograd
+
+    captured: list[GraphSource] = []
+
+    def keep(graph_module: fx.GraphModule, kind: str) -> None:
+        if kind == stage:
+            name = f"{script.name}_{len(captured)}" if captured else script.name
+            captured.append(GraphSource(_copy_of(graph_module), name, kind))
+
+    def forward_compiler(graph_module: fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+        keep(graph_module, "aot_forward")
+        return make_boxed_func(graph_module.forward)
+
+    def backward_compiler(graph_module: fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+        keep(graph_module, "aot_backward")
+        return make_boxed_func(graph_module.forward)
+
+    def partition(joint: fx.GraphModule, inputs: Any, **options: Any) -> Any:
+        keep(joint, "aot_joint")
+        return min_cut_rematerialization_partition(joint, inputs, **options)
+
+    _run_compiled(
+        script,
+        aot_autograd(
+            fw_compiler=forward_compiler, bw_compiler=backward_compiler, partition_fn=partition
+        ),
+        backward=stage != "aot_forward",
+    )
+    return captured
+
+
+def _copy_of(graph_module: fx.GraphModule) -> fx.GraphModule:
+    """A graph module of its own nodes: the partitioner rewrites the joint graph in place."""
+    return fx.GraphModule(graph_module, _copy_graph(graph_module.graph))
+
+
+def _copy_graph(graph: fx.Graph) -> fx.Graph:
+    copy = fx.Graph()
+    result = copy.graph_copy(graph, val_map={}, return_output_node=True)
+    if result is not None:
+        value, original = result
+        copy.output(value).meta.update(original.meta)
+    return copy
+
+
+def capture_post_grad(script: ModelScript) -> list[GraphSource]:
+    """Inductor's graphs after its post-grad passes, as they are lowered to kernels."""
+    from opprof.inductor import compiled_graphs
+
+    with tempfile.TemporaryDirectory(prefix="opprof-") as directory:
+        with compiled_graphs(Path(directory)) as graphs:
+            _run_compiled(script, "inductor")
+        return [
+            GraphSource(_copy_of(graph.module), graph.name, "post_grad")
+            for graph in graphs
+        ]
+
+
+def _run_compiled(script: ModelScript, backend: Any, *, backward: bool = False) -> None:
+    """Compiles the module with `backend` and runs it once, so that the backend is handed its graphs."""
+    torch._dynamo.reset()
+    compiled = torch.compile(script.module, backend=backend)
+    try:
+        if not backward:
+            script.step_of(compiled)()
+            return
+        with torch.enable_grad():
+            result = compiled(*script.args, **script.kwargs)
+        tensors = [
+            value
+            for value in torch.utils._pytree.tree_leaves(result)
+            if isinstance(value, torch.Tensor) and value.requires_grad
+        ]
+        if tensors:
+            torch.autograd.backward([value.float().sum() for value in tensors])
+    except Exception as error:
+        raise OpprofError(
+            f"{_user_line(error, script) or script.path}: the model does not run compiled: {_first_lines(error)}"
+        ) from error
+    finally:
+        torch._dynamo.reset()
+
+
+def capture(script: ModelScript, stage: str) -> list[GraphSource]:
+    """The script's graphs at a stage, the first being the main one."""
+    if stage == "export":
+        return [source_of_exported_program(export_program(script), script.name)]
+    if stage == "dynamo":
+        sources = capture_dynamo(script)
+    elif stage == "post_grad":
+        sources = capture_post_grad(script)
+    else:
+        sources = capture_aot(script, "aot_forward" if stage == "aot" else stage)
+    if not sources:
+        raise OpprofError(
+            f"{script.path}: there is no {stage} graph",
+            remedy="joint and backward graphs exist only where a parameter or an input requires a gradient",
+        )
+    return sources
+
+
+def export_script(path: str, output: str, stage: str = "export") -> list[Path]:
+    """Writes the script's graphs at a stage to `output`, JSON or MLIR by its ending, and returns the files written.
+
+    A model that compiles to several graphs gives several files, numbered before the ending.
+    """
+    target = Path(output)
+    if target.suffix not in (".json", ".mlir", ".mlirbc"):
+        raise OpprofError(
+            f"{output}: the ending has to be .json, .mlir or .mlirbc, as it says what to write"
+        )
+    written = []
+    for position, source in enumerate(capture(load_model_script(path), stage)):
+        file = target.with_stem(f"{target.stem}.{position}") if position else target
+        if file.suffix == ".json":
+            write_graph_json(file, source)
+        else:
+            with tempfile.TemporaryDirectory(prefix="opprof-") as directory:
+                json_file = Path(directory) / "graph.json"
+                write_graph_json(json_file, source)
+                json_to_mlir(json_file, file)
+        written.append(file)
+    return written
+
+
+def json_to_mlir(source: Path, target: Path) -> None:
+    """Graph JSON to the fx dialect, as bytecode where the target ends in .mlirbc."""
+    arguments: list[str | Path] = ["--import-fx-json", source]
+    if target.suffix == ".mlirbc":
+        with tempfile.TemporaryDirectory(prefix="opprof-") as directory:
+            text = Path(directory) / "graph.mlir"
+            run_tool("opprof-translate", [*arguments, "-o", text])
+            run_tool("opprof-opt", [text, "--emit-bytecode"], output=target)
+    else:
+        run_tool("opprof-translate", arguments, output=target)

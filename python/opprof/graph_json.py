@@ -1,0 +1,540 @@
+"""Writes FX graphs as graph JSON (docs/formats/graph-json.md) with everything that PyTorch knows of a node. Needs PyTorch."""
+
+import json
+import math
+import operator
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+import torch.utils._pytree as pytree
+from torch import fx
+from torch.export.graph_signature import ExportGraphSignature, InputKind, OutputKind
+
+import opprof
+from opprof.errors import OpprofError
+from opprof.files import replacing
+
+STAGES = ("export", "dynamo", "aot_forward", "aot_joint", "aot_backward", "post_grad")
+
+_INPUT_KINDS = {
+    InputKind.USER_INPUT: "user_input",
+    InputKind.PARAMETER: "parameter",
+    InputKind.BUFFER: "buffer",
+    InputKind.CONSTANT_TENSOR: "constant_tensor",
+    InputKind.CUSTOM_OBJ: "constant_object",
+    InputKind.TOKEN: "token",
+}
+
+_OUTPUT_KINDS = {
+    OutputKind.USER_OUTPUT: "user_output",
+    OutputKind.LOSS_OUTPUT: "loss_output",
+    OutputKind.BUFFER_MUTATION: "buffer_mutation",
+    OutputKind.USER_INPUT_MUTATION: "user_input_mutation",
+    OutputKind.GRADIENT_TO_PARAMETER: "gradient_to_parameter",
+    OutputKind.GRADIENT_TO_USER_INPUT: "gradient_to_user_input",
+    OutputKind.TOKEN: "token",
+}
+# Older PyTorch versions have no parameter mutations.
+if hasattr(OutputKind, "PARAMETER_MUTATION"):
+    _OUTPUT_KINDS[OutputKind.PARAMETER_MUTATION] = "parameter_mutation"
+
+
+@dataclass
+class GraphInput:
+    """What is known of one placeholder beyond its node."""
+
+    kind: str = "user_input"
+    target: str | None = None
+    persistent: bool = True
+
+
+@dataclass
+class GraphOutput:
+    """What is known of one output beyond its value."""
+
+    kind: str = "user_output"
+    target: str | None = None
+
+
+@dataclass
+class GraphSource:
+    """One top-level graph to write, with the signature that its stage has."""
+
+    module: fx.GraphModule
+    name: str
+    stage: str
+    inputs: list[GraphInput] | None = None
+    outputs: list[GraphOutput] | None = None
+    range_constraints: dict[str, list[int | None]] = field(default_factory=dict)
+    in_spec: str | None = None
+    out_spec: str | None = None
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+def source_of_exported_program(program: torch.export.ExportedProgram, name: str) -> GraphSource:
+    """The graph of torch.export with its signature."""
+    signature: ExportGraphSignature = program.graph_signature
+    inputs = [
+        GraphInput(_INPUT_KINDS[spec.kind], spec.target, spec.persistent is not False)
+        for spec in signature.input_specs
+    ]
+    outputs = [
+        GraphOutput(_OUTPUT_KINDS[spec.kind], spec.target) for spec in signature.output_specs
+    ]
+    ranges = {
+        str(symbol): [_bound(values.lower), _bound(values.upper)]
+        for symbol, values in program.range_constraints.items()
+    }
+    return GraphSource(
+        program.graph_module,
+        name,
+        "export",
+        inputs,
+        outputs,
+        ranges,
+        _spec_text(program.call_spec.in_spec),
+        _spec_text(program.call_spec.out_spec),
+    )
+
+
+def _bound(value: Any) -> int | None:
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if abs(number) < 2**62 else None
+
+
+def _spec_text(spec: pytree.TreeSpec | None) -> str | None:
+    if spec is None:
+        return None
+    try:
+        return pytree.treespec_dumps(spec)
+    except (NotImplementedError, TypeError):
+        # A user's own container type that PyTorch can't serialize: the text still shows the structure.
+        return str(spec)
+
+
+def write_graph_json(
+    path: str | os.PathLike[str],
+    source: GraphSource,
+    graph_names: Mapping[int, str] | None = None,
+) -> None:
+    """Writes a graph, and the subgraphs that it calls, to one file.
+
+    `graph_names` names the graphs that `from_node` chains may lead to, by `id(graph)`; others are called `#1`, `#2`, … in the
+    order in which they are first seen, so that equal programs give equal files.
+    """
+    with replacing(path) as file:
+        _GraphFile(graph_names or {}).write(file, source)
+
+
+class _Table:
+    """Values that stand once in the file and are referred to by index."""
+
+    def __init__(self) -> None:
+        self.index: dict[str, int] = {}
+
+    def add(self, value: Any) -> int:
+        return self.index.setdefault(_dumps(value), len(self.index))
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+class _GraphFile:
+    """Two passes over the nodes: the tables of repeated values have to be complete before the first graph is written."""
+
+    def __init__(self, graph_names: Mapping[int, str]) -> None:
+        self.types, self.stacks, self.modules = _Table(), _Table(), _Table()
+        self.graph_names = dict(graph_names)
+        self.unnamed_graphs = 0
+        self.stack_index: dict[str, int | None] = {}
+        self.module_index: dict[tuple, int | None] = {}
+        self.subgraphs: dict[int, str] = {}
+
+    def write(self, file: IO[str], main: GraphSource) -> None:
+        sources = [main, *self._subgraphs_of(main)]
+        references = [
+            {node: self._table_references(node) for node in source.module.graph.nodes}
+            for source in sources
+        ]
+        producer = {"torch": str(torch.__version__), "opprof": opprof.__version__}
+        file.write('{"opprof_graph_version": 1,\n "producer": ' + _dumps(producer))
+        for key, table in (
+            ("types", self.types),
+            ("stacks", self.stacks),
+            ("modules", self.modules),
+        ):
+            file.write(f',\n "{key}": [')
+            file.write(",".join("\n  " + text for text in table.index))
+            file.write("]")
+        file.write(',\n "graphs": [')
+        for position, source in enumerate(sources):
+            file.write("," if position else "")
+            self._write_graph(file, source, references[position])
+        file.write("]}\n")
+
+    def _subgraphs_of(self, main: GraphSource) -> Iterator[GraphSource]:
+        """The graphs that higher-order operators call, callers first, each named by its path in the module."""
+        taken = {main.name}
+
+        def visit(module: fx.GraphModule, prefix: str) -> Iterator[GraphSource]:
+            for node in module.graph.nodes:
+                if node.op != "get_attr":
+                    continue
+                child = _attribute(module, node.target)
+                if not isinstance(child, fx.GraphModule) or id(child) in self.subgraphs:
+                    continue
+                name = path = f"{prefix}{node.target}"
+                count = 1
+                while name in taken:
+                    count += 1
+                    name = f"{path}_{count}"
+                taken.add(name)
+                self.subgraphs[id(child)] = name
+                yield GraphSource(child, name, main.stage)
+                yield from visit(child, f"{name}.")
+
+        yield from visit(main.module, "")
+
+    def _table_references(self, node: fx.Node) -> tuple[int | None, int | None, int | None]:
+        value = node.meta.get("val", node.meta.get("example_value", _MISSING))
+        if value is _MISSING and node.op == "get_attr":
+            value = _attribute(node.graph.owning_module, node.target)
+            if isinstance(value, fx.GraphModule):
+                return None, None, None
+        type_index = None if value is _MISSING else self.type_of(value)
+        return type_index, self._stack_of(node), self._modules_of(node)
+
+    def type_of(self, value: Any) -> int:
+        return self.types.add(self._type(value))
+
+    def _type(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return {"tensor": _tensor_type(value)}
+        if isinstance(value, tuple):
+            return {"tuple": [self.type_of(element) for element in value]}
+        if isinstance(value, list):
+            return {"list": [self.type_of(element) for element in value]}
+        if value is None:
+            return "none"
+        if isinstance(value, torch.SymInt):
+            return {"symint": str(_sym(value))}
+        if isinstance(value, torch.SymFloat):
+            return {"symfloat": str(_sym(value))}
+        if isinstance(value, torch.SymBool):
+            return {"symbool": str(_sym(value))}
+        for python_type in (bool, int, float, str):
+            if isinstance(value, python_type):
+                return python_type.__name__
+        return {"object": _type_name(type(value))}
+
+    def _stack_of(self, node: fx.Node) -> int | None:
+        text = node.meta.get("stack_trace")
+        if not text:
+            return None
+        if text not in self.stack_index:
+            frames = parse_stack_trace(text)
+            self.stack_index[text] = self.stacks.add(frames) if frames else None
+        return self.stack_index[text]
+
+    def _modules_of(self, node: fx.Node) -> int | None:
+        # A backward node carries the modules of the forward node that it differentiates.
+        stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
+        if not stack:
+            return None
+        key = tuple((path, kind) for path, kind in stack.values())
+        if key not in self.module_index:
+            entries = [
+                {
+                    "path": clean_module_path(path),
+                    "type": kind if isinstance(kind, str) else _type_name(kind),
+                }
+                for path, kind in key
+            ]
+            self.module_index[key] = self.modules.add(entries)
+        return self.module_index[key]
+
+    def _write_graph(
+        self, file: IO[str], source: GraphSource, references: dict[fx.Node, tuple]
+    ) -> None:
+        nodes = source.module.graph.nodes
+        placeholders = [node for node in nodes if node.op == "placeholder"]
+        inputs = source.inputs or [GraphInput() for _ in placeholders]
+        if len(inputs) != len(placeholders):
+            raise OpprofError(
+                f"graph {source.name}: {len(placeholders)} inputs, but a signature for {len(inputs)}"
+            )
+        head = {"name": source.name, "stage": source.stage}
+        file.write("\n  " + _dumps(head)[:-1] + ',\n   "inputs": [')
+        for position, (node, known) in enumerate(zip(placeholders, inputs, strict=True)):
+            entry: dict[str, Any] = {"name": node.name}
+            type_index = references[node][0]
+            if type_index is not None:
+                entry["type"] = type_index
+            entry["kind"] = known.kind
+            if known.target is not None:
+                entry["target"] = known.target
+            if not known.persistent:
+                entry["persistent"] = False
+            chain = self._from_node(node)
+            if chain:
+                entry["from_node"] = chain
+            file.write(("," if position else "") + "\n    " + _dumps(entry))
+        file.write('],\n   "nodes": [')
+        first = True
+        result: fx.Node | None = None
+        for node in nodes:
+            if node.op == "output":
+                result = node
+            elif node.op != "placeholder" and not self._names_a_subgraph(node):
+                file.write(("" if first else ",") + "\n    ")
+                file.write(_dumps(self._node(node, references[node])))
+                first = False
+        outputs, attributes = self._outputs(source, result)
+        file.write('],\n   "outputs": [' + ",".join("\n    " + _dumps(o) for o in outputs) + "]")
+        tail: dict[str, Any] = {"range_constraints": source.range_constraints}
+        if source.in_spec is not None:
+            tail["in_spec"] = source.in_spec
+        if source.out_spec is not None:
+            tail["out_spec"] = source.out_spec
+        tail["attributes"] = attributes
+        file.write(",\n   " + _dumps(tail)[1:])
+
+    def _names_a_subgraph(self, node: fx.Node) -> bool:
+        return node.op == "get_attr" and isinstance(
+            _attribute(node.graph.owning_module, node.target), fx.GraphModule
+        )
+
+    def _node(self, node: fx.Node, references: tuple) -> dict[str, Any]:
+        type_index, stack, modules = references
+        entry: dict[str, Any] = {
+            "name": node.name,
+            "op": node.op,
+            "target": target_name(node.target),
+            "args": [self.argument(argument) for argument in node.args],
+            "kwargs": {key: self.argument(value) for key, value in node.kwargs.items()},
+        }
+        for key, value in (("type", type_index), ("stack", stack), ("modules", modules)):
+            if value is not None:
+                entry[key] = value
+        sequence_number = node.meta.get("seq_nr")
+        if isinstance(sequence_number, int) and sequence_number >= 0:
+            entry["seq_nr"] = sequence_number
+        original = node.meta.get("original_aten")
+        if original is not None:
+            entry["original_aten"] = target_name(original)
+        chain = self._from_node(node)
+        if chain:
+            entry["from_node"] = chain
+        return entry
+
+    def _from_node(self, node: fx.Node) -> list[dict[str, str]]:
+        """The nested records of PyTorch as one chain, newest first; a step that occurs twice is written once."""
+        chain: list[dict[str, str]] = []
+        pending = list(reversed(node.meta.get("from_node") or []))
+        while pending:
+            source = pending.pop()
+            pending.extend(reversed(source.from_node))
+            if not source.name:
+                continue
+            entry = {
+                "name": source.name,
+                "graph": self._graph_name(source.graph_id),
+                "pass": source.pass_name,
+                "action": "+".join(action.name.lower() for action in source.action),
+            }
+            if entry not in chain:
+                chain.append(entry)
+        return chain
+
+    def _graph_name(self, graph_id: int) -> str:
+        if graph_id not in self.graph_names:
+            self.unnamed_graphs += 1
+            self.graph_names[graph_id] = f"#{self.unnamed_graphs}"
+        return self.graph_names[graph_id]
+
+    def _outputs(
+        self, source: GraphSource, result: fx.Node | None
+    ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        attributes = dict(source.attributes)
+        if result is None:
+            return [], attributes
+        value = result.args[0]
+        if not isinstance(value, tuple):
+            attributes["output"] = "list" if isinstance(value, list) else "single"
+        values = value if isinstance(value, (tuple, list)) else (value,)
+        known = source.outputs or [GraphOutput() for _ in values]
+        if len(known) != len(values):
+            raise OpprofError(
+                f"graph {source.name}: {len(values)} outputs, but a signature for {len(known)}"
+            )
+        entries = []
+        for element, output in zip(values, known, strict=True):
+            entry = {"value": self.argument(element), "kind": output.kind}
+            if output.target is not None:
+                entry["target"] = output.target
+            entries.append(entry)
+        return entries, attributes
+
+    def argument(self, value: Any) -> Any:
+        """An argument of a node in the form that the document's table of arguments gives it."""
+        if isinstance(value, fx.Node):
+            if self._names_a_subgraph(value):
+                child = _attribute(value.graph.owning_module, value.target)
+                return {"graph": self.subgraphs[id(child)]}
+            return {"node": value.name}
+        if value is None or isinstance(value, (bool, str)):
+            return value
+        if isinstance(value, int):
+            return value if -(2**63) <= value < 2**63 else {"int": str(int(value))}
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"float": str(value)}
+        if isinstance(value, complex):
+            return {"complex": [self.argument(value.real), self.argument(value.imag)]}
+        if isinstance(value, tuple):
+            return {"tuple": [self.argument(element) for element in value]}
+        if isinstance(value, list):
+            return [self.argument(element) for element in value]
+        if isinstance(value, dict):
+            return {"dict": [[self.argument(k), self.argument(v)] for k, v in value.items()]}
+        if isinstance(value, slice):
+            return {"slice": [self.argument(p) for p in (value.start, value.stop, value.step)]}
+        if value is Ellipsis:
+            return {"ellipsis": True}
+        for python_type, key in _TORCH_VALUES:
+            if isinstance(value, python_type):
+                return {key: str(value).removeprefix("torch.")}
+        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            expression = _sym(value)
+            return expression if isinstance(expression, int) else {"sym": expression}
+        if isinstance(value, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
+            return {"op": target_name(value)}
+        return {"object": {"type": _type_name(type(value)), "repr": _bounded_repr(value)}}
+
+
+_MISSING = object()
+
+_TORCH_VALUES = (
+    (torch.dtype, "dtype"),
+    (torch.device, "device"),
+    (torch.layout, "layout"),
+    (torch.memory_format, "memory_format"),
+)
+
+
+def _attribute(module: Any, path: Any) -> Any:
+    for part in str(path).split("."):
+        module = getattr(module, part, None)
+    return module
+
+
+def _type_name(python_type: type) -> str:
+    module = python_type.__module__
+    return (
+        python_type.__qualname__ if module == "builtins" else f"{module}.{python_type.__qualname__}"
+    )
+
+
+def _bounded_repr(value: Any) -> str:
+    text = repr(value)
+    # An address differs from run to run, and tells nobody anything.
+    text = re.sub(r" at 0x[0-9a-f]+", "", text)
+    return text if len(text) <= 1000 else text[:1000] + "…"
+
+
+def _sym(value: Any) -> int | str:
+    """A symbolic number: an int where it is known to be one value, its expression otherwise."""
+    if isinstance(value, int):
+        return value
+    node = value.node
+    expression = getattr(node, "expr", None)
+    if expression is None:
+        return str(node)
+    if getattr(expression, "is_Integer", False):
+        return int(expression)
+    return str(expression)
+
+
+def _tensor_type(tensor: torch.Tensor) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "dtype": str(tensor.dtype).removeprefix("torch."),
+        "shape": [_sym(extent) for extent in tensor.shape],
+    }
+    if tensor.layout == torch.strided:
+        entry["stride"] = [_sym(stride) for stride in tensor.stride()]
+        offset = _sym(tensor.storage_offset())
+        if offset != 0:
+            entry["storage_offset"] = offset
+    else:
+        entry["stride"] = []
+        entry["layout"] = str(tensor.layout).removeprefix("torch.")
+    entry["device"] = str(tensor.device)
+    if tensor.requires_grad:
+        entry["requires_grad"] = True
+    python_type = type(tensor)
+    if python_type.__module__.partition(".")[0] != "torch":
+        entry["subclass"] = _type_name(python_type)
+    return entry
+
+
+def target_name(target: Any) -> str:
+    """`aten.add.Tensor` for an operator overload, `operator.getitem` and the like for a function, a method's or attribute's own name."""
+    if isinstance(target, str):
+        return target
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return f"higher_order.{target.name()}"
+    if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return str(target)
+    if getattr(operator, getattr(target, "__name__", ""), None) is target:
+        return f"operator.{target.__name__}"
+    try:
+        name = torch.fx.node._get_qualified_name(target)
+    except (AttributeError, RuntimeError):
+        name = f"{getattr(target, '__module__', None)}.{getattr(target, '__qualname__', target)}"
+    return name.removeprefix("torch.ops.")
+
+
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.*))?$')
+
+
+def parse_stack_trace(text: str) -> list[dict[str, Any]]:
+    """The frames of a traceback as Python prints it, innermost last."""
+    frames: list[dict[str, Any]] = []
+    for line in text.splitlines():
+        match = _FRAME.match(line)
+        if match:
+            frames.append({"file": _short_path(match["file"]), "line": int(match["line"])})
+            if match["function"]:
+                frames[-1]["function"] = match["function"].strip()
+        elif frames and "code" not in frames[-1] and line.strip(" ^~"):
+            frames[-1]["code"] = line.strip()
+    return frames
+
+
+def _short_path(path: str) -> str:
+    """Relative to the working directory where the file lies below it, as a compiler would print it.
+
+    Installed packages are named from `site-packages` on, wherever that is: readers tell the user's lines from a library's by it.
+    """
+    marker = "/site-packages/"
+    if marker in path:
+        return "site-packages/" + path.rpartition(marker)[2]
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return path
+
+
+def clean_module_path(path: str) -> str:
+    """A module's qualified name from what the stages record: `h.0`, `L['self'].h.0`, `L['self']._modules['h']._modules['0']`."""
+    path = re.sub(r"^L(\['self'\]|__self__)\.?", "", path)
+    path = re.sub(r"(\._modules)?\[['\"]?([^\]'\"]+)['\"]?\]", r".\2", path)
+    return path.lstrip(".")

@@ -1,0 +1,63 @@
+"""Finds and runs the native tools, opprof-opt and opprof-translate, and passes on what they say."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from opprof.errors import OpprofError
+from opprof.files import replacing
+
+
+def find_tool(name: str) -> str:
+    """The tool's path: in $OPPROF_TOOLS_DIR, beside this Python, in the package, or on PATH, in this order."""
+    places = [Path(sys.executable).parent, Path(__file__).parent / "bin"]
+    directory = os.environ.get("OPPROF_TOOLS_DIR")
+    if directory:
+        places.insert(0, Path(directory))
+    for place in places:
+        candidate = place / name
+        if candidate.is_file() and os.access(candidate, os.X_OK):
+            return str(candidate)
+    found = shutil.which(name)
+    if found:
+        return found
+    raise OpprofError(
+        f"{name} was not found in $OPPROF_TOOLS_DIR, beside {sys.executable}, or on PATH",
+        remedy="install the project with `pip install .`, or set OPPROF_TOOLS_DIR to the build's bin folder",
+    )
+
+
+def run_tool(
+    name: str,
+    arguments: Sequence[str | os.PathLike[str]],
+    *,
+    output: str | os.PathLike[str] | None = None,
+) -> bytes:
+    """Runs a tool and returns what it printed; with `output`, that goes to the file instead, whole or not at all.
+
+    Diagnostics of a run that worked go to stderr as they are; those of a run that failed become the error.
+    """
+    command = [find_tool(name), *(os.fspath(argument) for argument in arguments)]
+    if output is not None:
+        with replacing(output, "wb") as file:
+            process = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, check=False)
+            _check(name, process)
+        return b""
+    process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    _check(name, process)
+    return process.stdout
+
+
+def _check(name: str, process: subprocess.CompletedProcess[bytes]) -> None:
+    diagnostics = process.stderr.decode(errors="replace").strip()
+    if process.returncode == 0:
+        if diagnostics:
+            print(diagnostics, file=sys.stderr)
+        return
+    if process.returncode < 0:
+        what = f"{name} was ended by signal {-process.returncode}"
+        raise OpprofError(f"{what}\n{diagnostics}" if diagnostics else what)
+    raise OpprofError(diagnostics or f"{name} failed with exit status {process.returncode}")
