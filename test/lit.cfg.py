@@ -20,6 +20,3 @@ config.environment["PYTHONDONTWRITEBYTECODE"] = "1"
 config.substitutions.append(("%python", config.python))
 config.substitutions.append(("%examples", os.path.join(config.opprof_src_root, "examples")))
 config.substitutions.append(("%opprof_src_root", config.opprof_src_root))
-
-if config.has_torch:
-    config.available_features.add("torch")
