@@ -27,6 +27,13 @@ function(add_opprof_library name)
   add_dependencies(${name} opprof-headers)
 endfunction()
 
+# A Python wheel puts the tools beside the interpreter's own scripts.
+if(DEFINED SKBUILD_SCRIPTS_DIR)
+  set(OPPROF_INSTALL_BINDIR "${SKBUILD_SCRIPTS_DIR}")
+else()
+  set(OPPROF_INSTALL_BINDIR "${CMAKE_INSTALL_BINDIR}")
+endif()
+
 # add_opprof_tool(NAME sources… [LINK_LIBS …] [MLIR_LIBS …]): an installed executable.
 function(add_opprof_tool name)
   cmake_parse_arguments(ARG "" "" "LINK_LIBS;MLIR_LIBS" ${ARGN})
@@ -41,7 +48,7 @@ function(add_opprof_tool name)
     target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc -Wl,-s -Wl,--as-needed)
   endif()
   set_property(GLOBAL APPEND PROPERTY OPPROF_TOOLS ${name})
-  install(TARGETS ${name} RUNTIME DESTINATION bin)
+  install(TARGETS ${name} RUNTIME DESTINATION ${OPPROF_INSTALL_BINDIR} COMPONENT opprof)
 endfunction()
 
 # add_opprof_unittest(NAME sources… LINK_LIBS …): one gtest program, run by check-opprof and ctest.
@@ -53,4 +60,15 @@ function(add_opprof_unittest name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/unittests)
   add_test(NAME ${name} COMMAND ${name})
   set_property(GLOBAL APPEND PROPERTY OPPROF_UNITTESTS ${name})
+endfunction()
+
+# add_opprof_fuzzer(NAME sources… LINK_LIBS …): one libFuzzer program, run briefly by test.sh.
+function(add_opprof_fuzzer name)
+  cmake_parse_arguments(ARG "" "" "LINK_LIBS" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE opprof_flags ${ARG_LINK_LIBS})
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  add_dependencies(${name} opprof-headers)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+  set_property(GLOBAL APPEND PROPERTY OPPROF_FUZZERS ${name})
 endfunction()

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Sets the machine up, builds, runs every test, and closes with one line: how many passed, how many failed.
+#
+#   ./test.sh             everything
+#   ./test.sh --no-fuzz   all but the libFuzzer targets, which need a build of their own
+#
+# OPPROF_FUZZ_SECONDS is the time that each fuzzer gets (10).
+set -uo pipefail
+cd "$(dirname "$0")"
+
+with_fuzzers=yes
+case "${1:-}" in
+  "") ;;
+  --no-fuzz) with_fuzzers=no ;;
+  *) echo "usage: ./test.sh [--no-fuzz]" >&2; exit 2 ;;
+esac
+
+./setup.sh --test || exit 1
+
+results=$PWD/build/test-results
+rm -rf "$results"
+mkdir -p "$results"
+python=.venv/bin/python
+export PATH=$PWD/.venv/bin:$PATH
+
+# check NAME COMMAND…: one check of test.sh itself, counted as one test.
+check() {
+  local name=$1
+  shift
+  echo "== $name"
+  if "$@"; then echo "$name passed" >>"$results/checks"; else echo "$name FAILED" >>"$results/checks"; fi
+}
+
+cpp_sources() { git ls-files --cached --others --exclude-standard '*.cpp' '*.h'; }
+check_format() { cpp_sources | xargs -r clang-format-22 --dry-run --Werror; }
+check "clang-format" check_format
+check "ruff check" ruff check .
+check "ruff format" ruff format --check .
+check "mypy" mypy
+
+check "build of the tests" cmake --build build --target opprof-test-depends
+echo "== ctest: gtest"
+GTEST_OUTPUT=xml:$results/gtest/ ctest --test-dir build --output-on-failure -E '^lit$' -j "$(nproc)" ||
+  echo "ctest FAILED" >>"$results/checks"
+echo "== lit"
+lit -sv --xunit-xml-output "$results/lit.xml" build/test || echo "lit FAILED" >>"$results/checks"
+echo "== pytest"
+$python -m pytest --junitxml "$results/pytest.xml" || echo "pytest FAILED" >>"$results/checks"
+
+if [ "$with_fuzzers" = yes ]; then
+  build_fuzzers() {
+    cmake --preset fuzz -DOPPROF_PYTHON="$PWD/.venv/bin/python" >build/fuzz-configure.log &&
+      cmake --build build-fuzz --target opprof-fuzzers
+  }
+  check "build of the fuzzers" build_fuzzers
+  for fuzzer in build-fuzz/fuzz/*; do
+    [ -x "$fuzzer" ] && [ -f "$fuzzer" ] || continue
+    name=$(basename "$fuzzer")
+    corpus=build-fuzz/corpus/$name
+    mkdir -p "$corpus"
+    seeds=unittests/fuzz/corpus/$name
+    check "fuzz $name" "$fuzzer" -max_total_time="${OPPROF_FUZZ_SECONDS:-10}" -timeout=20 \
+      -rss_limit_mb=4096 -artifact_prefix="$results/" -print_final_stats=0 -verbosity=0 \
+      "$corpus" $([ -d "$seeds" ] && echo "$seeds")
+  done
+fi
+
+exec $python test/summarize.py "$results"
