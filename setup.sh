@@ -32,7 +32,7 @@ step() {
     echo "--- the end of $log:"
     tail -n 40 "$log"
     exit 1
-  fi >&2
+  fi
 }
 
 packages=(
