@@ -69,12 +69,10 @@ requirements=(torch==2.13.0 numpy setuptools "scikit-build-core>=0.10")
 [ "$with_tests" = no ] || requirements+=("pytest>=8" "hypothesis>=6" "ruff>=0.6" "mypy>=1.11" "lit>=18")
 
 install_requirements() {
+  # PyPI's PyTorch brings three gigabytes of CUDA libraries. Where there is no GPU, OPPROF_TORCH_INDEX may name
+  # an index that has the CPU build, as PyTorch's own does.
   local index=()
-  # Without a GPU the CUDA libraries that PyPI's PyTorch brings are three gigabytes for nothing.
-  if ! command -v nvidia-smi >/dev/null &&
-    .venv/bin/python -c 'import urllib.request as u; u.urlopen("https://download.pytorch.org/whl/cpu/torch/", timeout=10)'; then
-    index=(--extra-index-url https://download.pytorch.org/whl/cpu)
-  fi
+  [ -z "${OPPROF_TORCH_INDEX:-}" ] || index=(--extra-index-url "$OPPROF_TORCH_INDEX")
   .venv/bin/python -m pip install --disable-pip-version-check "${index[@]}" "${requirements[@]}"
 }
 if [ ! -x .venv/bin/python ]; then

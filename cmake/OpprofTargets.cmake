@@ -72,3 +72,17 @@ function(add_opprof_fuzzer name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
   set_property(GLOBAL APPEND PROPERTY OPPROF_FUZZERS ${name})
 endfunction()
+
+# add_opprof_reference(NAME FILE.td arguments of the documentation generator…): a page of docs/reference, made from
+# TableGen. The pages are kept in the repository; `cmake --build build --target opprof-doc` renews them, and a test
+# compares them.
+function(add_opprof_reference name definitions)
+  set(LLVM_TARGET_DEFINITIONS ${definitions})
+  mlir_tablegen(${name}.md ${ARGN})
+  set(generated ${CMAKE_BINARY_DIR}/docs/reference/${name}.md)
+  add_custom_command(OUTPUT ${generated}
+    COMMAND ${CMAKE_COMMAND} -E copy ${CMAKE_CURRENT_BINARY_DIR}/${name}.md ${generated}
+    DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/${name}.md)
+  add_custom_target(opprof-reference-${name} DEPENDS ${generated})
+  add_dependencies(opprof-reference opprof-reference-${name})
+endfunction()

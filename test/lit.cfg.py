@@ -19,4 +19,5 @@ config.environment["PYTHONDONTWRITEBYTECODE"] = "1"
 
 config.substitutions.append(("%python", config.python))
 config.substitutions.append(("%examples", os.path.join(config.opprof_src_root, "examples")))
+config.substitutions.append(("%opprof_obj_root", config.opprof_obj_root))
 config.substitutions.append(("%opprof_src_root", config.opprof_src_root))
