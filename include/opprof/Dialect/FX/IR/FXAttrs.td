@@ -97,9 +97,11 @@ def FX_TensorInfoAttr : FX_Attr<"TensorInfo", "tensor", [
     absent where every dimension is a number.
 
     ```mlir
-    tensor<4x8xf32, #fx.tensor<"cuda:0">>
-    tensor<4x8xf32, #fx.tensor<"cuda:0", strides = [1, 4]>>
-    tensor<?x8xf32, #fx.tensor<"cpu", strides = [8, 1], dims = [#fx.sym<"s0">, 8]>>
+    fx.graph @layouts(%contiguous: tensor<4x8xf32, #fx.tensor<"cuda:0">>,
+        %transposed: tensor<4x8xf32, #fx.tensor<"cuda:0", strides = [1, 4]>>,
+        %symbolic: tensor<?x8xf32, #fx.tensor<"cpu", strides = [8, 1], dims = [#fx.sym<"s0">, 8]>>) {
+      fx.output() : ()
+    }
     ```
   }];
   let parameters = (ins

@@ -90,11 +90,14 @@ def FX_NodeOp : FX_Op<"node", [
     effects. An operator that no schema is known for has every effect.
 
     ```mlir
-    %view = fx.node "aten.view.default"(%x, [4, 2]) : (tensor<8xf32>) -> tensor<4x2xf32>
-    %cat = fx.node "aten.cat.default"([%x, %x], 0) : (tensor<8xf32>, tensor<8xf32>) -> tensor<16xf32>
-    %to = fx.node "aten._to_copy.default"(%x, dtype = #fx.dtype<"float16">) : (tensor<8xf32>) -> tensor<8xf16>
-    %last = fx.node "operator.getitem"(%x, (slice(none, none, none), -1)) : (tensor<2x8xf32>) -> tensor<2xf32>
-    %relu = fx.node call_method "relu"(%x) : (tensor<8xf32>) -> tensor<8xf32>
+    fx.graph @arguments(%x: tensor<8xf32>, %y: tensor<2x8xf32>) {
+      %view = fx.node "aten.view.default"(%x, [4, 2]) : (tensor<8xf32>) -> tensor<4x2xf32>
+      %cat = fx.node "aten.cat.default"([%x, %x], 0) : (tensor<8xf32>, tensor<8xf32>) -> tensor<16xf32>
+      %to = fx.node "aten._to_copy.default"(%x, dtype = #fx.dtype<"float16">) : (tensor<8xf32>) -> tensor<8xf16>
+      %last = fx.node "operator.getitem"(%y, (slice(none, none, none), -1)) : (tensor<2x8xf32>) -> tensor<2xf32>
+      %relu = fx.node call_method "relu"(%x) : (tensor<8xf32>) -> tensor<8xf32>
+      fx.output() : ()
+    }
     ```
   }];
   let arguments = (ins
@@ -143,7 +146,9 @@ def FX_OutputOp : FX_Op<"output", [
     gradient_to_user_input, token) and its `target`.
 
     ```mlir
-    fx.output(%a, [%b, none]) : (tensor<4xf32>, tensor<4xf32>)
+    fx.graph @pair(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+      fx.output(%a, [%b, none]) : (tensor<4xf32>, tensor<4xf32>)
+    }
     ```
   }];
   let arguments = (ins Variadic<AnyType>:$operands, ArrayAttr:$args,
@@ -165,7 +170,15 @@ def FX_CallOp : FX_Op<"call", [
     are those of the nodes called.
 
     ```mlir
-    %0:2 = fx.call @block(%x, %weight) : (tensor<8xf32>, tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+    fx.graph private @block(%x: tensor<8xf32>, %weight: tensor<8xf32>) -> tensor<8xf32> {
+      %mul = fx.node "aten.mul.Tensor"(%x, %weight) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+      fx.output(%mul) : (tensor<8xf32>)
+    }
+    fx.graph @twice(%x: tensor<8xf32>, %first: tensor<8xf32>, %second: tensor<8xf32>) -> tensor<8xf32> {
+      %0 = fx.call @block(%x, %first) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+      %1 = fx.call @block(%0, %second) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+      fx.output(%1) : (tensor<8xf32>)
+    }
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<AnyType>:$operands,
