@@ -294,7 +294,25 @@ LogicalResult GraphOp::verifyRegions() {
   if (output.getOperandTypes() != TypeRange(getResultTypes()))
     return output.emitOpError()
            << "gives values of other types than the graph's results";
+  if (getFunctional())
+    for (NodeOp node : getBlock().getOps<NodeOp>())
+      if (node.mayWrite())
+        return node.emitOpError()
+               << "may write a tensor, in a graph that is marked functional";
   return success();
+}
+
+bool GraphOp::isFunctional() {
+  return llvm::none_of(getBlock(), [](Operation &op) {
+    if (auto node = dyn_cast<NodeOp>(op))
+      return node.mayWrite();
+    if (auto call = dyn_cast<CallOp>(op)) {
+      auto callee = SymbolTable::lookupNearestSymbolFrom<GraphOp>(
+          call, call.getCalleeAttr());
+      return !callee || !(callee.getFunctional() || callee.isFunctional());
+    }
+    return false;
+  });
 }
 
 OutputOp GraphOp::getOutput() {
@@ -552,6 +570,34 @@ static bool isPureFunction(StringRef target) {
          !target.starts_with("operator.i") && target != "operator.setitem";
 }
 
+/// True for a higher-order operator that does what its subgraphs do and no
+/// more, where all of them only compute.
+static bool callsOnlyFunctionalSubgraphs(NodeOp node) {
+  static constexpr StringLiteral kControlFlow[] = {
+      "higher_order.cond",
+      "higher_order.while_loop",
+      "higher_order.scan",
+      "higher_order.associative_scan",
+      "higher_order.map_impl",
+      "higher_order.invoke_subgraph",
+      "higher_order.wrap_with_set_grad_enabled",
+      "higher_order.wrap_with_autocast"};
+  if (!llvm::is_contained(kControlFlow, node.getTarget()))
+    return false;
+  bool foundAny = false, allFunctional = true;
+  for (Attribute argument : node.getArgs())
+    walkLeaves(argument, [&](Attribute leaf) {
+      auto symbol = dyn_cast<FlatSymbolRefAttr>(leaf);
+      if (!symbol)
+        return;
+      foundAny = true;
+      auto subgraph =
+          SymbolTable::lookupNearestSymbolFrom<GraphOp>(node, symbol);
+      allFunctional &= subgraph && subgraph.getFunctional();
+    });
+  return foundAny && allFunctional;
+}
+
 /// Calls `visit(operand, mayWrite, isAliasOfResult)` for each operand.
 static void
 visitOperandRoles(NodeOp node, const OperatorSchema &schema,
@@ -579,6 +625,9 @@ visitOperandRoles(NodeOp node, const OperatorSchema &schema,
 /// view of it. Looks at no more than a bounded number of uses, and answers true
 /// past that.
 static bool mayBeWritten(Value value) {
+  auto graph = dyn_cast<GraphOp>(value.getParentRegion()->getParentOp());
+  if (graph && graph.getFunctional())
+    return false;
   constexpr unsigned kMaxUses = 4096;
   unsigned numUses = 0;
   SmallVector<Value> worklist{value};
@@ -630,15 +679,21 @@ static bool mayBeWritten(Value value) {
   return false;
 }
 
-bool NodeOp::hasSideEffects() {
+bool NodeOp::mayWrite() {
   if (getKind() == NodeKind::get_attr)
     return false;
   if (getKind() != NodeKind::call_function)
     return true;
+  if (const OperatorSchema *schema = lookupSchema(getTarget()))
+    return schema->isMutating();
+  return !isPureFunction(getTarget()) && !callsOnlyFunctionalSubgraphs(*this);
+}
+
+bool NodeOp::hasSideEffects() {
+  if (mayWrite())
+    return true;
   const OperatorSchema *schema = lookupSchema(getTarget());
-  if (!schema)
-    return !isPureFunction(getTarget());
-  return schema->isMutating() || schema->isRandom;
+  return schema && schema->isRandom;
 }
 
 void NodeOp::getEffects(
@@ -648,7 +703,7 @@ void NodeOp::getEffects(
   const OperatorSchema *schema = nullptr;
   if (getKind() == NodeKind::call_function) {
     schema = lookupSchema(getTarget());
-    if (!schema && isPureFunction(getTarget()))
+    if (!schema && !mayWrite())
       return;
   }
   if (!schema && getKind() != NodeKind::get_attr) {

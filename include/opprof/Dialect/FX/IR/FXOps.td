@@ -28,7 +28,9 @@ def FX_GraphOp : FX_Op<"graph", [
 
     `stage` says which of PyTorch's stages the graph was taken from: export,
     dynamo, aot_forward, aot_joint, aot_backward or post_grad. It is absent for
-    a subgraph.
+    a subgraph. `functional` says that nothing in the graph writes a tensor
+    that existed before; the verifier holds it to that, and passes that compare
+    or merge nodes need not look for writers.
 
     ```mlir
     fx.graph @double stage "export" (%x: tensor<4xf32, #fx.tensor<"cpu">>)
@@ -44,6 +46,7 @@ def FX_GraphOp : FX_Op<"graph", [
     SymbolNameAttr:$sym_name,
     TypeAttrOf<FunctionType>:$function_type,
     OptionalAttr<StrAttr>:$stage,
+    UnitAttr:$functional,
     OptionalAttr<StrAttr>:$sym_visibility,
     OptionalAttr<DictArrayAttr>:$arg_attrs,
     OptionalAttr<DictArrayAttr>:$res_attrs);
@@ -62,6 +65,9 @@ def FX_GraphOp : FX_Op<"graph", [
     ::mlir::Region *getCallableRegion() { return &getBody(); }
     ::mlir::Block &getBlock() { return getBody().front(); }
     OutputOp getOutput();
+    /// True where no node may write storage. Costs a walk; importers put the
+    /// answer into `functional`.
+    bool isFunctional();
     /// The name of the input at `index`, from `fx.name` or its location.
     ::llvm::StringRef getInputName(unsigned index);
     /// Its `fx.kind`: user_input where nothing is said.
@@ -127,6 +133,10 @@ def FX_NodeOp : FX_Op<"node", [
 
     /// The values of that argument, in the order written.
     ::mlir::OperandRange getArgumentValues(::llvm::StringRef name);
+
+    /// True where this node may write the storage of a tensor that existed
+    /// before: its schema says so, or nothing is known of it.
+    bool mayWrite();
 
     /// True where running this node twice, or not at all if unused, would be
     /// seen: it writes, draws random numbers, or has no known schema.
