@@ -309,7 +309,8 @@ bool GraphOp::isFunctional() {
     if (auto call = dyn_cast<CallOp>(op)) {
       auto callee = SymbolTable::lookupNearestSymbolFrom<GraphOp>(
           call, call.getCalleeAttr());
-      return !callee || !(callee.getFunctional() || callee.isFunctional());
+      // A callee answers by its own mark: following calls could go in circles.
+      return !callee || !callee.getFunctional();
     }
     return false;
   });
@@ -689,11 +690,32 @@ bool NodeOp::mayWrite() {
   return !isPureFunction(getTarget()) && !callsOnlyFunctionalSubgraphs(*this);
 }
 
+/// True where the node, or a node of a subgraph that it runs, draws from a
+/// random generator. Subgraphs nested deeper than any PyTorch makes count as
+/// drawing, which also ends circles.
+static bool drawsRandomNumbers(NodeOp node, unsigned depth = 0) {
+  if (const OperatorSchema *schema = lookupSchema(node.getTarget()))
+    return schema->isRandom;
+  bool draws = false;
+  for (Attribute argument : node.getArgs())
+    walkLeaves(argument, [&](Attribute leaf) {
+      auto symbol = dyn_cast<FlatSymbolRefAttr>(leaf);
+      if (!symbol || draws)
+        return;
+      auto subgraph =
+          SymbolTable::lookupNearestSymbolFrom<GraphOp>(node, symbol);
+      draws =
+          !subgraph || depth > 8 ||
+          llvm::any_of(subgraph.getBlock().getOps<NodeOp>(), [&](NodeOp inner) {
+            return drawsRandomNumbers(inner, depth + 1);
+          });
+    });
+  return draws;
+}
+
 bool NodeOp::hasSideEffects() {
-  if (mayWrite())
-    return true;
-  const OperatorSchema *schema = lookupSchema(getTarget());
-  return schema && schema->isRandom;
+  return mayWrite() ||
+         (getKind() == NodeKind::call_function && drawsRandomNumbers(*this));
 }
 
 void NodeOp::getEffects(
@@ -703,8 +725,15 @@ void NodeOp::getEffects(
   const OperatorSchema *schema = nullptr;
   if (getKind() == NodeKind::call_function) {
     schema = lookupSchema(getTarget());
-    if (!schema && !mayWrite())
+    if (!schema && !mayWrite()) {
+      if (drawsRandomNumbers(*this)) {
+        effects.emplace_back(MemoryEffects::Read::get(),
+                             RandomStateResource::get());
+        effects.emplace_back(MemoryEffects::Write::get(),
+                             RandomStateResource::get());
+      }
       return;
+    }
   }
   if (!schema && getKind() != NodeKind::get_attr) {
     effects.emplace_back(MemoryEffects::Read::get(), memory);
