@@ -40,7 +40,9 @@ class DecoderLayer(nn.Module):
 class DecoderLoss(nn.Module):
     """A language model that returns its loss: each token predicts the next."""
 
-    def __init__(self, layers: int = 4, width: int = 256, heads: int = 8, length: int = 128) -> None:
+    def __init__(
+        self, layers: int = 4, width: int = 256, heads: int = 8, length: int = 128
+    ) -> None:
         super().__init__()
         self.tokens = nn.Embedding(VOCABULARY, width)
         self.positions = nn.Embedding(length, width)

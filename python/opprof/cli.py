@@ -4,8 +4,10 @@ Nothing is imported here that a subcommand does not need: `opprof report` starts
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 import opprof
@@ -18,7 +20,9 @@ class _Parser(argparse.ArgumentParser):
     """argparse, but an error ends with the command that explains it instead of the whole usage."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {message}\n  `{self.prog} --help` explains the options\n")
+        self.exit(
+            2, f"{self.prog}: error: {message}\n  `{self.prog} --help` explains the options\n"
+        )
 
 
 def _export(options: argparse.Namespace) -> None:
@@ -53,6 +57,152 @@ def _add_export(commands: argparse._SubParsersAction) -> None:
     parser.set_defaults(run=_export)
 
 
+def _launches(options: argparse.Namespace) -> None:
+    from opprof.launches import launch_maps, launches_text
+
+    maps = launch_maps(options.directory, options.graph)
+    print(json.dumps(maps, indent=1) if options.json else launches_text(maps))
+
+
+def _add_launches(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "launches",
+        help="list what compiled code launches, and the nodes that each launch computes",
+        description="Reads Inductor's generated code, which is not run, and lists its launches in order.",
+    )
+    parser.add_argument(
+        "directory",
+        type=Path,
+        metavar="DIR",
+        help="a run folder, or a debug folder of Inductor (holding output_code.py)",
+    )
+    parser.add_argument(
+        "--graph",
+        type=Path,
+        metavar="FILE",
+        help="the exported graph to follow nodes back to (.pt2, .json, .mlir, .mlirbc)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the launch maps as JSON")
+    parser.set_defaults(run=_launches)
+
+
+def _profile(options: argparse.Namespace) -> None:
+    recorded = (options.graph, options.code, options.trace)
+    if options.script is None:
+        if None in recorded:
+            raise OpprofError(
+                "nothing to profile",
+                remedy="give a model script, or all of --graph, --code and --trace for files recorded elsewhere",
+            )
+        from opprof.run_folder import profile_from_files
+
+        profile_from_files(options.graph, options.code, options.trace, options.output)
+    else:
+        if any(recorded):
+            raise OpprofError(
+                "--graph, --code and --trace take the place of a model script; give one or the other"
+            )
+        from opprof.profile import ProfileOptions, profile_script
+
+        profile_script(
+            options.script,
+            options.output,
+            ProfileOptions(warm_up=options.warmup, traced=options.iters, eager=options.eager),
+        )
+    from opprof.report import report_text
+
+    print(report_text(options.output), end="")
+
+
+def _add_profile(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "profile",
+        help="compile a model, trace it, and say where its time goes",
+        description="Compiles the model of a script with Inductor, times and traces it, and fills a run folder: graphs, "
+        "generated code, trace, and the profile that joins them. The script is run. With --graph, --code and --trace the same "
+        "is made of files recorded elsewhere, and nothing is run.",
+    )
+    parser.add_argument(
+        "script",
+        nargs="?",
+        metavar="model.py",
+        help="defines get_model_and_input() -> (module, input)",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="the run folder to fill"
+    )
+    parser.add_argument(
+        "--iters", type=_positive, default=5, metavar="N", help="steps to trace (default: 5)"
+    )
+    parser.add_argument(
+        "--warmup",
+        type=_positive,
+        default=3,
+        metavar="N",
+        help="steps to run before timing (default: 3)",
+    )
+    parser.add_argument(
+        "--no-eager",
+        dest="eager",
+        action="store_false",
+        help="do not time the uncompiled program beside the compiled one",
+    )
+    recorded = parser.add_argument_group("files recorded elsewhere")
+    recorded.add_argument(
+        "--graph",
+        type=Path,
+        metavar="FILE",
+        help="the exported graph (.pt2, .json, .mlir, .mlirbc)",
+    )
+    recorded.add_argument(
+        "--code", type=Path, metavar="DIR", help="Inductor's debug folder, or a folder of them"
+    )
+    recorded.add_argument(
+        "--trace", type=Path, metavar="FILE", help="torch.profiler's trace (.json, .json.gz)"
+    )
+    parser.set_defaults(run=_profile)
+
+
+def _positive(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return number
+
+
+def _report(options: argparse.Namespace) -> None:
+    from opprof.report import profile_file, report_html, report_text
+
+    if options.json:
+        sys.stdout.write(profile_file(options.profile).read_text())
+    elif options.html is not None:
+        report_html(options.profile, options.html)
+        print(f"wrote {options.html}", file=sys.stderr)
+    else:
+        print(report_text(options.profile, width=options.width), end="")
+
+
+def _add_report(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "report",
+        help="show a profile: what ran, where the time went, why, what to do",
+        description="Shows a profile as a terminal page, as JSON, or as a self-contained HTML page.",
+    )
+    parser.add_argument(
+        "profile", type=Path, metavar="PROFILE", help="a run folder, or its profile.opprof.json"
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print the profile as JSON")
+    form.add_argument("--html", type=Path, metavar="FILE", help="write the page to FILE")
+    parser.add_argument(
+        "--width", type=_positive, metavar="N", help="columns (default: those of the terminal)"
+    )
+    parser.set_defaults(run=_report)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
     parser = _Parser(
@@ -63,7 +213,8 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         metavar="COMMAND", required=True, parser_class=_Parser, title="commands"
     )
-    _add_export(commands)
+    for add in (_add_export, _add_launches, _add_profile, _add_report):
+        add(commands)
     return parser
 
 

@@ -19,18 +19,8 @@ from opprof.graph_json import (
     write_graph_json,
 )
 from opprof.model_script import ModelScript, load_model_script
+from opprof.run_folder import import_graph
 from opprof.tools import run_tool
-
-# What `--stage` takes; `aot` is the forward graph, the one that both training and inference have.
-STAGE_CHOICES = (
-    "export",
-    "dynamo",
-    "aot",
-    "aot_forward",
-    "aot_joint",
-    "aot_backward",
-    "post_grad",
-)
 
 
 class ExportFailure(OpprofError):
@@ -47,6 +37,12 @@ def export_program(script: ModelScript) -> torch.export.ExportedProgram:
             f"{_user_line(error, script) or script.path}: the model does not export: {_first_lines(error)}",
             remedy="torch.export needs the whole forward as one graph; `--stage dynamo` takes what torch.compile sees",
         ) from error
+
+
+def user_error(script: ModelScript, what: str, error: Exception) -> OpprofError:
+    """An error of the user's own program: the line of theirs that it comes from, and PyTorch's words."""
+    place = _user_line(error, script) or script.path
+    return OpprofError(f"{place}: {what}: {_first_lines(error)}")
 
 
 def _first_lines(error: Exception) -> str:
@@ -102,17 +98,16 @@ def dynamo_inputs(graph_module: fx.GraphModule) -> list[GraphInput]:
         grapharg = node.meta.get("grapharg")
         source = getattr(getattr(grapharg, "source", None), "name", None)
         path = source() if callable(source) else source
-        kind = None
-        if isinstance(path, str) and path.startswith("L['self']"):
-            if "_parameters[" in path or isinstance(value, torch.nn.Parameter):
-                kind = "parameter"
-            elif "_buffers[" in path:
-                kind = "buffer"
-        if kind is None:
+        if not isinstance(path, str) or not path.startswith("L['self']"):
             inputs.append(GraphInput())
+            continue
+        target = clean_module_path(re.sub(r"\._(parameters|buffers|modules)(?=\[)", "", path))
+        if "_parameters[" in path or isinstance(value, torch.nn.Parameter):
+            inputs.append(GraphInput("parameter", target))
+        elif "_buffers[" in path:
+            inputs.append(GraphInput("buffer", target))
         else:
-            plain = re.sub(r"\._(parameters|buffers|modules)(?=\[)", "", path)
-            inputs.append(GraphInput(kind, clean_module_path(plain)))
+            inputs.append(GraphInput())
     return inputs
 
 
@@ -166,15 +161,19 @@ def _copy_graph(graph: fx.Graph) -> fx.Graph:
 
 def capture_post_grad(script: ModelScript) -> list[GraphSource]:
     """Inductor's graphs after its post-grad passes, as they are lowered to kernels."""
-    from opprof.inductor import compiled_graphs
+    from opprof.inductor import CompiledGraph, watching_inductor
 
-    with tempfile.TemporaryDirectory(prefix="opprof-") as directory:
-        with compiled_graphs(Path(directory)) as graphs:
-            _run_compiled(script, "inductor")
-        return [
-            GraphSource(_copy_of(graph.module), graph.name, "post_grad")
-            for graph in graphs
-        ]
+    captured: list[GraphSource] = []
+
+    def keep(graph: CompiledGraph) -> None:
+        captured.append(GraphSource(_copy_of(graph.module), graph.name, "post_grad"))
+
+    with (
+        tempfile.TemporaryDirectory(prefix="opprof-") as directory,
+        watching_inductor(Path(directory), keep),
+    ):
+        _run_compiled(script, "inductor", backward=script.module.training)
+    return captured
 
 
 def _run_compiled(script: ModelScript, backend: Any, *, backward: bool = False) -> None:
@@ -195,9 +194,7 @@ def _run_compiled(script: ModelScript, backend: Any, *, backward: bool = False) 
         if tensors:
             torch.autograd.backward([value.float().sum() for value in tensors])
     except Exception as error:
-        raise OpprofError(
-            f"{_user_line(error, script) or script.path}: the model does not run compiled: {_first_lines(error)}"
-        ) from error
+        raise user_error(script, "the model does not run compiled", error) from error
     finally:
         torch._dynamo.reset()
 
@@ -239,18 +236,9 @@ def export_script(path: str, output: str, stage: str = "export") -> list[Path]:
             with tempfile.TemporaryDirectory(prefix="opprof-") as directory:
                 json_file = Path(directory) / "graph.json"
                 write_graph_json(json_file, source)
-                json_to_mlir(json_file, file)
+                if file.suffix == ".mlirbc":
+                    import_graph(json_file, file)
+                else:
+                    run_tool("opprof-translate", ["--import-fx-json", json_file], output=file)
         written.append(file)
     return written
-
-
-def json_to_mlir(source: Path, target: Path) -> None:
-    """Graph JSON to the fx dialect, as bytecode where the target ends in .mlirbc."""
-    arguments: list[str | Path] = ["--import-fx-json", source]
-    if target.suffix == ".mlirbc":
-        with tempfile.TemporaryDirectory(prefix="opprof-") as directory:
-            text = Path(directory) / "graph.mlir"
-            run_tool("opprof-translate", [*arguments, "-o", text])
-            run_tool("opprof-opt", [text, "--emit-bytecode"], output=target)
-    else:
-        run_tool("opprof-translate", arguments, output=target)

@@ -14,6 +14,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch import fx
 from torch.export.graph_signature import ExportGraphSignature, InputKind, OutputKind
+from torch.fx.traceback import NodeSource
 
 import opprof
 from opprof.errors import OpprofError
@@ -74,6 +75,8 @@ class GraphSource:
     in_spec: str | None = None
     out_spec: str | None = None
     attributes: dict[str, Any] = field(default_factory=dict)
+    # Where the nodes of an autograd sequence number came from. A backward node has no other trace of its forward nodes.
+    differentiated: dict[int, list[NodeSource]] = field(default_factory=dict)
 
 
 def source_of_exported_program(program: torch.export.ExportedProgram, name: str) -> GraphSource:
@@ -154,6 +157,7 @@ class _GraphFile:
     def __init__(self, graph_names: Mapping[int, str]) -> None:
         self.types, self.stacks, self.modules = _Table(), _Table(), _Table()
         self.graph_names = dict(graph_names)
+        self.known_graphs = frozenset(graph_names.values())
         self.unnamed_graphs = 0
         self.stack_index: dict[str, int | None] = {}
         self.module_index: dict[tuple, int | None] = {}
@@ -284,7 +288,7 @@ class _GraphFile:
                 entry["target"] = known.target
             if not known.persistent:
                 entry["persistent"] = False
-            chain = self._from_node(node)
+            chain = self._from_node(node, source)
             if chain:
                 entry["from_node"] = chain
             file.write(("," if position else "") + "\n    " + _dumps(entry))
@@ -296,7 +300,7 @@ class _GraphFile:
                 result = node
             elif node.op != "placeholder" and not self._names_a_subgraph(node):
                 file.write(("" if first else ",") + "\n    ")
-                file.write(_dumps(self._node(node, references[node])))
+                file.write(_dumps(self._node(node, source, references[node])))
                 first = False
         outputs, attributes = self._outputs(source, result)
         file.write('],\n   "outputs": [' + ",".join("\n    " + _dumps(o) for o in outputs) + "]")
@@ -313,7 +317,7 @@ class _GraphFile:
             _attribute(node.graph.owning_module, node.target), fx.GraphModule
         )
 
-    def _node(self, node: fx.Node, references: tuple) -> dict[str, Any]:
+    def _node(self, node: fx.Node, source: GraphSource, references: tuple) -> dict[str, Any]:
         type_index, stack, modules = references
         entry: dict[str, Any] = {
             "name": node.name,
@@ -331,29 +335,37 @@ class _GraphFile:
         original = node.meta.get("original_aten")
         if original is not None:
             entry["original_aten"] = target_name(original)
-        chain = self._from_node(node)
+        chain = self._from_node(node, source)
         if chain:
             entry["from_node"] = chain
         return entry
 
-    def _from_node(self, node: fx.Node) -> list[dict[str, str]]:
+    def _from_node(self, node: fx.Node, source: GraphSource) -> list[dict[str, str]]:
         """The nested records of PyTorch as one chain, newest first; a step that occurs twice is written once."""
         chain: list[dict[str, str]] = []
-        pending = list(reversed(node.meta.get("from_node") or []))
+        self._add_to_chain(chain, node.meta.get("from_node") or [])
+        if not any(entry["graph"] in self.known_graphs for entry in chain):
+            records = source.differentiated.get(node.meta.get("seq_nr", -1), [])
+            self._add_to_chain(chain, records, "differentiate")
+        return chain
+
+    def _add_to_chain(
+        self, chain: list[dict[str, str]], records: list[NodeSource], action: str | None = None
+    ) -> None:
+        pending = list(reversed(records))
         while pending:
-            source = pending.pop()
-            pending.extend(reversed(source.from_node))
-            if not source.name:
+            record = pending.pop()
+            pending.extend(reversed(record.from_node))
+            if not record.name:
                 continue
             entry = {
-                "name": source.name,
-                "graph": self._graph_name(source.graph_id),
-                "pass": source.pass_name,
-                "action": "+".join(action.name.lower() for action in source.action),
+                "name": record.name,
+                "graph": self._graph_name(record.graph_id),
+                "pass": record.pass_name,
+                "action": action or "+".join(step.name.lower() for step in record.action),
             }
             if entry not in chain:
                 chain.append(entry)
-        return chain
 
     def _graph_name(self, graph_id: int) -> str:
         if graph_id not in self.graph_names:
@@ -493,8 +505,9 @@ def target_name(target: Any) -> str:
         return f"higher_order.{target.name()}"
     if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         return str(target)
-    if getattr(operator, getattr(target, "__name__", ""), None) is target:
-        return f"operator.{target.__name__}"
+    name = getattr(target, "__name__", "")
+    if getattr(operator, name, None) is target:
+        return f"operator.{name}"
     try:
         name = torch.fx.node._get_qualified_name(target)
     except (AttributeError, RuntimeError):

@@ -2,8 +2,7 @@
 
 import contextlib
 import logging
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,10 @@ import torch._inductor.config
 import torch._inductor.debug
 from torch import fx
 
-# What a run folder keeps of Inductor's debug folder.
-KEPT_FILES = (
-    "output_code.py",
-    "fx_graph_readable.py",
-    "fx_graph_transformed.py",
-    "inductor_provenance_tracking_node_mappings.json",
-)
-
 
 @dataclass
 class CompiledGraph:
-    """One graph as Inductor compiled it: `name` is that of its debug folder, `module` the graph after the post-grad passes."""
+    """One graph as Inductor compiles it: `name` is that of its debug folder, `module` the graph after the post-grad passes."""
 
     name: str
     folder: Path
@@ -33,20 +24,19 @@ class CompiledGraph:
 
 
 @contextlib.contextmanager
-def compiled_graphs(directory: Path) -> Iterator[list[CompiledGraph]]:
-    """Inductor's debug output goes below `directory` while the block runs; the list fills as graphs are compiled.
+def watching_inductor(directory: Path, on_graph: Callable[[CompiledGraph], None]) -> Iterator[None]:
+    """Inductor's debug output goes below `directory` while the block runs; `on_graph` sees each graph before it is lowered.
 
     The caches of compiled graphs are off meanwhile, because a graph that comes out of one is not compiled and leaves nothing to
-    see; those of compiled kernels stay on. The program that is compiled is the same as without this, but for events round CPU
-    kernels, which a profile of a CPU program needs.
+    see; those of compiled kernels stay on. The program that is compiled is the same as without this, but for an event round each
+    CPU kernel, which the profile of a CPU program needs.
     """
-    graphs: list[CompiledGraph] = []
     formatter = torch._inductor.debug.DebugFormatter
     original = formatter.fx_graph_transformed
 
     def fx_graph_transformed(self: Any, module: fx.GraphModule, inputs: Any) -> Any:
         folder = Path(self.filename("output_code.py")).parent
-        graphs.append(CompiledGraph(folder.name, folder, module))
+        on_graph(CompiledGraph(folder.name, folder, module))
         return original(self, module, inputs)
 
     patches: dict[str, Any] = {
@@ -55,6 +45,7 @@ def compiled_graphs(directory: Path) -> Iterator[list[CompiledGraph]]:
         "fx_graph_cache": False,
         "cpp.enable_kernel_profile": True,
     }
+    # PyTorch 2.8 and older have no such switch: the comments of the generated code are all that they record.
     if hasattr(torch._inductor.config.trace, "provenance_tracking_level"):
         patches["trace.provenance_tracking_level"] = 1
     with contextlib.ExitStack() as stack:
@@ -64,7 +55,7 @@ def compiled_graphs(directory: Path) -> Iterator[list[CompiledGraph]]:
         stack.enter_context(_quiet("torch._inductor.debug"))
         formatter.fx_graph_transformed = fx_graph_transformed
         stack.callback(setattr, formatter, "fx_graph_transformed", original)
-        yield graphs
+        yield
 
 
 @contextlib.contextmanager
@@ -77,14 +68,3 @@ def _quiet(name: str) -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
-
-
-def keep_files(graph: CompiledGraph, folder: Path) -> list[str]:
-    """Copies what a run folder keeps of the debug folder, and returns the names of the files that there were."""
-    folder.mkdir(parents=True, exist_ok=True)
-    kept = []
-    for name in KEPT_FILES:
-        if (graph.folder / name).is_file():
-            shutil.copyfile(graph.folder / name, folder / name)
-            kept.append(name)
-    return kept

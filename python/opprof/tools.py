@@ -34,27 +34,31 @@ def run_tool(
     name: str,
     arguments: Sequence[str | os.PathLike[str]],
     *,
+    input: bytes | None = None,
     output: str | os.PathLike[str] | None = None,
+    quiet: bool = False,
 ) -> bytes:
     """Runs a tool and returns what it printed; with `output`, that goes to the file instead, whole or not at all.
 
-    Diagnostics of a run that worked go to stderr as they are; those of a run that failed become the error.
+    Diagnostics of a run that worked go to stderr as they are (not with `quiet`); those of a run that failed become the error.
     """
     command = [find_tool(name), *(os.fspath(argument) for argument in arguments)]
     if output is not None:
         with replacing(output, "wb") as file:
-            process = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, check=False)
-            _check(name, process)
+            process = subprocess.run(
+                command, input=input, stdout=file, stderr=subprocess.PIPE, check=False
+            )
+            _check(name, process, quiet)
         return b""
-    process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-    _check(name, process)
+    process = subprocess.run(command, input=input, capture_output=True, check=False)
+    _check(name, process, quiet)
     return process.stdout
 
 
-def _check(name: str, process: subprocess.CompletedProcess[bytes]) -> None:
+def _check(name: str, process: subprocess.CompletedProcess[bytes], quiet: bool) -> None:
     diagnostics = process.stderr.decode(errors="replace").strip()
     if process.returncode == 0:
-        if diagnostics:
+        if diagnostics and not quiet:
             print(diagnostics, file=sys.stderr)
         return
     if process.returncode < 0:

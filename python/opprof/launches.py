@@ -1,0 +1,55 @@
+"""`opprof launches`: what Inductor's generated code launches, in order, and which nodes each launch computes. Needs no PyTorch."""
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from opprof.errors import OpprofError
+from opprof.run_folder import RunFolder, code_folders, import_graph, map_launches
+
+
+def launch_maps(directory: Path, graph: Path | None) -> list[dict[str, Any]]:
+    """The launch map of each compiled graph at or below `directory`, made by opprof-translate where there is none yet."""
+    if directory.is_file():
+        directory = directory.parent
+    folders = code_folders(directory)
+    if not folders:
+        raise OpprofError(
+            f"{directory}: holds no output_code.py",
+            remedy="give a run folder, or the debug folder of a run with TORCH_COMPILE_DEBUG=1",
+        )
+    maps = []
+    with tempfile.TemporaryDirectory(prefix="opprof-") as scratch:
+        if graph is None and RunFolder(directory).graph.is_file():
+            graph = RunFolder(directory).graph
+        elif graph is not None and graph.suffix != ".mlirbc":
+            imported = Path(scratch) / "graph.mlirbc"
+            import_graph(graph, imported)
+            graph = imported
+        for folder in folders:
+            file = Path(scratch) / "launches.json"
+            map_launches(folder, graph, file)
+            maps.append(json.loads(file.read_text()))
+    return maps
+
+
+def launches_text(maps: list[dict[str, Any]]) -> str:
+    """One line a launch, with the first of its nodes and the user's line."""
+    lines = []
+    for launch_map in maps:
+        launches = launch_map["launches"]
+        lines.append(f"{launch_map['graph']}: {len(launches)} launches")
+        for launch in launches:
+            nodes = [
+                ("~" if node.get("recomputed") else "") + node["name"] for node in launch["nodes"]
+            ]
+            sources = [node["source"] for node in launch["nodes"] if node.get("source")]
+            shown = ", ".join(nodes[:4]) + (f", … ({len(nodes)})" if len(nodes) > 4 else "")
+            lines.append(
+                f"{launch['index']:5}  {launch['category']:20} {launch['kernel'][:48]:48} "
+                f"{shown}" + (f"  [{sources[-1]}]" if sources else "")
+            )
+        if any(node.get("recomputed") for launch in launches for node in launch["nodes"]):
+            lines.append("       ~ marks a node that is computed again here")
+    return "\n".join(lines)

@@ -1,0 +1,217 @@
+"""A run folder: what `opprof profile` leaves, where it lies, and how the native tools make the profile out of it. Needs no PyTorch."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opprof.errors import OpprofError
+from opprof.files import replacing
+from opprof.progress import progress
+from opprof.tools import run_tool
+
+# What a run folder keeps of Inductor's debug folder of a graph.
+CODE_FILES = (
+    "output_code.py",
+    "fx_graph_readable.py",
+    "fx_graph_transformed.py",
+    "inductor_provenance_tracking_node_mappings.json",
+)
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The paths of a run folder's files."""
+
+    path: Path
+
+    @property
+    def run(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def graph_json(self) -> Path:
+        return self.path / "graph.json"
+
+    @property
+    def graph(self) -> Path:
+        return self.path / "graph.mlirbc"
+
+    @property
+    def partitions(self) -> Path:
+        return self.path / "partitions.json"
+
+    @property
+    def trace(self) -> Path:
+        return self.path / "trace.json.gz"
+
+    @property
+    def profile(self) -> Path:
+        return self.path / "profile.opprof.json"
+
+    @property
+    def report_text(self) -> Path:
+        return self.path / "report.txt"
+
+    @property
+    def report_html(self) -> Path:
+        return self.path / "report.html"
+
+    def compiled_graphs(self) -> list[Path]:
+        """The folders of the compiled graphs, in the order in which they were compiled."""
+        return code_folders(self.path) if self.path.is_dir() else []
+
+    def read_run(self) -> dict[str, Any]:
+        """What run.json says."""
+        try:
+            return json.loads(self.run.read_text())
+        except (OSError, ValueError) as error:
+            raise OpprofError(f"{self.run}: cannot be read: {error}") from error
+
+
+def code_folders(directory: Path) -> list[Path]:
+    """The folders at or below `directory` that hold an output_code.py, in the order of their compilation."""
+    if (directory / "output_code.py").is_file():
+        return [directory]
+    folders = [file.parent for file in directory.glob("**/output_code.py")]
+    # Inductor ends a folder's name with the number of its compilation: model__2_backward_5.1.
+    return sorted(folders, key=lambda folder: (_compilation(folder.name), folder.name))
+
+
+def _compilation(name: str) -> int:
+    number = name.rpartition(".")[2]
+    return int(number) if number.isdecimal() else 0
+
+
+def write_run(folder: RunFolder, facts: dict[str, Any]) -> None:
+    """Writes run.json."""
+    with replacing(folder.run) as file:
+        json.dump({"version": 1, **facts}, file, indent=1)
+        file.write("\n")
+
+
+def import_graph(source: Path, target: Path) -> None:
+    """A graph in any form that opprof reads, as MLIR bytecode."""
+    if source.suffix == ".json":
+        translated = run_tool("opprof-translate", ["--import-fx-json", source])
+    elif source.suffix == ".pt2":
+        translated = run_tool("opprof-translate", ["--import-pt2", source])
+    elif source.suffix in (".mlir", ".mlirbc"):
+        run_tool("opprof-opt", [source, "--emit-bytecode"], output=target)
+        return
+    else:
+        raise OpprofError(
+            f"{source}: not a graph that opprof reads",
+            remedy="give graph JSON (.json), a torch.export archive (.pt2), or MLIR (.mlir, .mlirbc)",
+        )
+    run_tool("opprof-opt", ["-", "--emit-bytecode"], input=translated, output=target)
+
+
+def find_partitions(folder: RunFolder) -> None:
+    """Writes the partition map of the folder's graph."""
+    run_tool(
+        "opprof-opt",
+        [
+            folder.graph,
+            "--dedup-partitions",
+            f"--partition-map={folder.partitions}",
+            "-o",
+            "/dev/null",
+        ],
+        quiet=True,
+    )
+
+
+def map_launches(code: Path, graph: Path | None, target: Path) -> None:
+    """Writes the launch map of one compiled graph, whose nodes are followed back to `graph` where one is given."""
+    arguments: list[str | Path] = ["--inductor-launches", code / "output_code.py"]
+    if graph is not None:
+        arguments.append(f"--graph={graph}")
+    post_grad = code / "post_grad.json"
+    if post_grad.is_file():
+        arguments.append(f"--post-grad-graph={post_grad}")
+    run_tool("opprof-translate", arguments, output=target)
+
+
+def attribute(folder: RunFolder) -> None:
+    """Everything that follows from the graph, the code and the trace: partitions, launches, profile, reports."""
+    progress("finding repeated subgraphs")
+    find_partitions(folder)
+    launches = []
+    for code in folder.compiled_graphs():
+        progress(f"mapping the launches of {code.name}")
+        map_launches(code, folder.graph, code / "launches.json")
+        launches.append(f"--launches={code / 'launches.json'}")
+    progress("joining the trace to the launches")
+    run_tool(
+        "opprof-translate",
+        [
+            "--attribute-profile",
+            folder.trace,
+            *launches,
+            f"--graph={folder.graph}",
+            f"--partitions={folder.partitions}",
+        ],
+        output=folder.profile,
+    )
+    write_reports(folder)
+
+
+def write_reports(folder: RunFolder) -> None:
+    """Renders the profile as text and as HTML."""
+    run_tool(
+        "opprof-translate",
+        ["--report-text", "--width=120", folder.profile],
+        output=folder.report_text,
+    )
+    run_tool("opprof-translate", ["--report-html", folder.profile], output=folder.report_html)
+
+
+def profile_from_files(graph: Path, code: Path, trace: Path, output: Path) -> RunFolder:
+    """A run folder out of files that were recorded elsewhere."""
+    for path in (graph, code, trace):
+        if not path.exists():
+            raise OpprofError(f"{path}: no such file or folder")
+    codes = code_folders(code)
+    if not codes:
+        raise OpprofError(
+            f"{code}: holds no output_code.py",
+            remedy="give the debug folder of a run with TORCH_COMPILE_DEBUG=1, or a folder of such folders",
+        )
+    folder = RunFolder(output)
+    progress(f"reading {graph}")
+    output.mkdir(parents=True, exist_ok=True)
+    import_graph(graph, folder.graph)
+    for source in codes:
+        copy_code(source, output / source.name)
+    _copy_trace(trace, folder)
+    write_run(
+        folder,
+        {
+            "recorded": {"graph": str(graph), "code": str(code), "trace": str(trace)},
+            "compiled_graphs": [source.name for source in codes],
+        },
+    )
+    attribute(folder)
+    return folder
+
+
+def copy_code(source: Path, target: Path) -> None:
+    """Copies what a run folder keeps of a compiled graph's debug folder."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in (*CODE_FILES, "post_grad.json"):
+        if (source / name).is_file() and source.resolve() != target.resolve():
+            shutil.copyfile(source / name, target / name)
+
+
+def _copy_trace(trace: Path, folder: RunFolder) -> None:
+    """The trace, compressed if it was not."""
+    import gzip
+
+    with trace.open("rb") as source, replacing(folder.trace, "wb") as target:
+        if source.peek(2)[:2] == b"\x1f\x8b":
+            shutil.copyfileobj(source, target)
+            return
+        with gzip.GzipFile(fileobj=target, mode="wb", mtime=0) as compressed:
+            shutil.copyfileobj(source, compressed)
