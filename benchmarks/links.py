@@ -66,10 +66,20 @@ def links(model: Path, work: Path) -> list[tuple[str, list[str], bool]]:
         ),
         (
             "emit Python",
-            ["opprof-translate", "--emit-python", str(work / "marked.mlir"), "-o", str(work / "m.py")],
+            [
+                "opprof-translate",
+                "--emit-python",
+                str(work / "marked.mlir"),
+                "-o",
+                str(work / "m.py"),
+            ],
             False,
         ),
-        ("profile: compile, run, map, attach", [*opprof, "profile", str(model), "-o", str(run)], True),
+        (
+            "profile: compile, run, map, attach",
+            [*opprof, "profile", str(model), "-o", str(run)],
+            True,
+        ),
         ("launches", [*opprof, "launches", str(run), "--json"], False),
         ("report", [*opprof, "report", str(run)], False),
         ("recommend", [*opprof, "recommend", str(run), "-o", str(rewrites)], False),
@@ -84,7 +94,11 @@ def links(model: Path, work: Path) -> list[tuple[str, list[str], bool]]:
             ],
             False,
         ),
-        ("emit a backend", [*opprof, "emit", str(rewrites), "-o", str(work / "optimized.py")], False),
+        (
+            "emit a backend",
+            [*opprof, "emit", str(rewrites), "-o", str(work / "optimized.py")],
+            False,
+        ),
     ]
 
 

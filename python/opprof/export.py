@@ -101,7 +101,7 @@ def dynamo_inputs(graph_module: fx.GraphModule) -> list[GraphInput]:
         if not isinstance(path, str) or not path.startswith("L['self']"):
             inputs.append(GraphInput())
             continue
-        target = clean_module_path(re.sub(r"\._(parameters|buffers|modules)(?=\[)", "", path))
+        target = clean_module_path(path)
         if "_parameters[" in path or isinstance(value, torch.nn.Parameter):
             inputs.append(GraphInput("parameter", target))
         elif "_buffers[" in path:

@@ -547,7 +547,11 @@ def _short_path(path: str) -> str:
 
 
 def clean_module_path(path: str) -> str:
-    """A module's qualified name from what the stages record: `h.0`, `L['self'].h.0`, `L['self']._modules['h']._modules['0']`."""
-    path = re.sub(r"^L(\['self'\]|__self__)\.?", "", path)
-    path = re.sub(r"(\._modules)?\[['\"]?([^\]'\"]+)['\"]?\]", r".\2", path)
+    """The qualified name in the user's module, from what the stages record.
+
+    That is `h.0.weight`, `L['self'].h[0].weight` or `L['self']._modules['h']._modules['0']._parameters['weight']`.
+    """
+    path = re.sub(r"^L(\['self'\]|__self__)", "", path)
+    path = re.sub(r"\._(modules|parameters|buffers)(?=\[)", "", path)
+    path = re.sub(r"\[['\"]?([^\]'\"]+)['\"]?\]", r".\1", path)
     return path.lstrip(".")

@@ -1,0 +1,160 @@
+"""The command line: errors that name the place and the remedy, and no PyTorch where none is needed."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opprof.cli import main
+
+
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What a command that fails prints."""
+    status = main(arguments)
+    assert status == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "Traceback" not in printed.err
+    return printed.err
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--help"])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    for command in ("export", "launches", "profile", "report"):
+        assert command in text
+
+
+def test_unknown_option_points_to_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["report", "run", "--jsno"])
+    assert end.value.code == 2
+    assert "--help" in capsys.readouterr().err
+
+
+def test_missing_script(capsys: pytest.CaptureFixture[str]) -> None:
+    message = fails(capsys, "export", "nowhere.py", "-o", "graph.json")
+    assert "nowhere.py: no such file" in message
+    assert "get_model_and_input" in message
+
+
+def test_output_ending(capsys: pytest.CaptureFixture[str], examples: Path) -> None:
+    message = fails(capsys, "export", str(examples / "gpt2.py"), "-o", "graph.onnx")
+    assert "graph.onnx" in message and ".mlirbc" in message
+
+
+def test_script_without_the_function(
+    capsys: pytest.CaptureFixture[str], script: Any, tmp_path: Path
+) -> None:
+    path = script("x = 1\n")
+    message = fails(capsys, "export", str(path), "-o", str(tmp_path / "g.json"))
+    assert f"{path}: does not define get_model_and_input()" in message
+
+
+def test_script_with_a_syntax_error(
+    capsys: pytest.CaptureFixture[str], script: Any, tmp_path: Path
+) -> None:
+    path = script("def get_model_and_input(:\n    pass\n")
+    message = fails(capsys, "export", str(path), "-o", str(tmp_path / "g.json"))
+    assert f"{path}:4: could not be loaded: SyntaxError" in message
+
+
+def test_script_that_raises(
+    capsys: pytest.CaptureFixture[str], script: Any, tmp_path: Path
+) -> None:
+    path = script("def get_model_and_input():\n    return 1 / 0\n")
+    message = fails(capsys, "export", str(path), "-o", str(tmp_path / "g.json"))
+    assert f"{path}:5: get_model_and_input() failed: ZeroDivisionError" in message
+
+
+@pytest.mark.parametrize("returned", ["3", "(torch.nn.Linear(1, 1),)", "('model', torch.ones(1))"])
+def test_script_that_returns_something_else(
+    capsys: pytest.CaptureFixture[str], script: Any, tmp_path: Path, returned: str
+) -> None:
+    path = script(f"def get_model_and_input():\n    return {returned}\n")
+    message = fails(capsys, "export", str(path), "-o", str(tmp_path / "g.json"))
+    assert "get_model_and_input() returned" in message
+
+
+def test_a_model_that_does_not_export_names_the_line(
+    capsys: pytest.CaptureFixture[str], script: Any, tmp_path: Path
+) -> None:
+    path = script(
+        """
+        class Branch(torch.nn.Module):
+            def forward(self, x):
+                if x.sum() > 0:
+                    return x
+                return -x
+
+
+        def get_model_and_input():
+            return Branch(), torch.ones(3)
+        """
+    )
+    message = fails(capsys, "export", str(path), "-o", str(tmp_path / "g.json"))
+    assert "does not export" in message
+    assert f"{path.name}:7" in message
+    assert not (tmp_path / "g.json").exists()
+
+
+def test_no_backward_without_gradients(
+    capsys: pytest.CaptureFixture[str], script: Any, tmp_path: Path
+) -> None:
+    path = script(
+        """
+        def get_model_and_input():
+            return torch.nn.ReLU(), torch.ones(3)
+        """
+    )
+    arguments = ("export", str(path), "-o", str(tmp_path / "g.json"), "--stage", "aot_backward")
+    assert "there is no aot_backward graph" in fails(capsys, *arguments)
+
+
+def test_profile_of_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    message = fails(capsys, "profile", "-o", str(tmp_path / "run"), "--graph", "g.pt2")
+    assert "--code" in message and "--trace" in message
+
+
+def test_profile_of_missing_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    arguments = ["--graph", "g.pt2", "--code", "debug", "--trace", "t.json"]
+    message = fails(capsys, "profile", "-o", str(tmp_path / "run"), *arguments)
+    assert "g.pt2: no such file or folder" in message
+    assert not (tmp_path / "run").exists()
+
+
+def test_launches_of_a_folder_without_code(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert "holds no output_code.py" in fails(capsys, "launches", str(tmp_path))
+
+
+def test_report_of_no_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "profile.opprof.json: no such file" in fails(capsys, "report", str(tmp_path))
+
+
+def test_a_missing_tool_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "profile.opprof.json").write_text("{}")
+    monkeypatch.delenv("OPPROF_TOOLS_DIR", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    message = fails(capsys, "report", str(tmp_path))
+    assert "opprof-translate was not found" in message and "OPPROF_TOOLS_DIR" in message
+
+
+def test_reading_needs_no_pytorch() -> None:
+    """The modules of the commands that read files import neither PyTorch nor NumPy."""
+    code = (
+        "import sys, opprof.cli, opprof.launches, opprof.report, opprof.run_folder\n"
+        "print([name for name in ('torch', 'numpy') if name in sys.modules])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"
