@@ -2,11 +2,14 @@
 // formats.
 
 #include "opprof/Support/ToolOptions.h"
+#include "opprof/Target/FXJSON/FXJSON.h"
 
 #include "mlir/Support/LogicalResult.h"
 #include "mlir/Tools/mlir-translate/MlirTranslateMain.h"
 
 int main(int argc, char **argv) {
+  opprof::fx::registerFXJSONTranslations();
+
   opprof::printLocationsByDefault();
   return mlir::failed(
       mlir::mlirTranslateMain(argc, argv, "opprof's translation driver\n"));

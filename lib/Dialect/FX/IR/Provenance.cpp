@@ -21,17 +21,18 @@ static Location getFrameLocation(MLIRContext *context,
   return NameLoc::get(StringAttr::get(context, frame.function), place);
 }
 
+const StackFrame *opprof::fx::getUserFrame(ArrayRef<StackFrame> frames) {
+  for (const StackFrame &frame : llvm::reverse(frames))
+    if (!isLibraryFrame(frame.file))
+      return &frame;
+  return &frames.back();
+}
+
 Location opprof::fx::getStackLocation(MLIRContext *context,
                                       ArrayRef<StackFrame> frames) {
   if (frames.empty())
     return UnknownLoc::get(context);
-  const StackFrame *user = &frames.back();
-  for (const StackFrame &frame : llvm::reverse(frames)) {
-    if (!isLibraryFrame(frame.file)) {
-      user = &frame;
-      break;
-    }
-  }
+  const StackFrame *user = getUserFrame(frames);
   // The innermost frame is the callee of all the others.
   Location stack = getFrameLocation(context, frames.front());
   for (const StackFrame &frame : frames.drop_front())
@@ -115,10 +116,15 @@ FileLineColLoc opprof::fx::getUserFrame(Location location) {
 
 SmallVector<StackFrame> opprof::fx::getStackFrames(Location location) {
   SmallVector<StackFrame> frames;
-  FusedLoc fused = getFused(location);
-  if (!fused || fused.getLocations().size() < 2)
+  // A stack of one frame without a function is the user's frame itself, and
+  // nothing is fused where there is no metadata either.
+  Location current = location;
+  if (FusedLoc fused = getFused(location))
+    current = fused.getLocations().back();
+  else if (auto name = dyn_cast<NameLoc>(location))
+    current = name.getChildLoc();
+  else
     return frames;
-  Location current = fused.getLocations()[1];
   auto append = [&](Location frame) {
     StackFrame result;
     if (auto name = dyn_cast<NameLoc>(frame)) {
@@ -137,6 +143,16 @@ SmallVector<StackFrame> opprof::fx::getStackFrames(Location location) {
   }
   append(current);
   std::reverse(frames.begin(), frames.end());
+  DictionaryAttr metadata = getMetadata(location);
+  if (frames.empty() || !metadata)
+    return frames;
+  if (auto codes = metadata.getAs<ArrayAttr>(kCodesKey)) {
+    for (auto [frame, code] : llvm::zip(frames, codes))
+      if (auto text = dyn_cast<StringAttr>(code))
+        frame.code = text;
+  } else if (auto code = metadata.getAs<StringAttr>(kCodeKey)) {
+    const_cast<StackFrame *>(getUserFrame(frames))->code = code;
+  }
   return frames;
 }
 

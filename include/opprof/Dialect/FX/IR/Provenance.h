@@ -27,6 +27,9 @@ struct StackFrame {
 inline constexpr llvm::StringLiteral kModulesKey = "modules";
 /// The text of the user's line.
 inline constexpr llvm::StringLiteral kCodeKey = "code";
+/// The text of the line of every frame, outermost first, where frames other
+/// than the user's have one.
+inline constexpr llvm::StringLiteral kCodesKey = "codes";
 inline constexpr llvm::StringLiteral kSeqNrKey = "seq_nr";
 inline constexpr llvm::StringLiteral kOriginalAtenKey = "original_aten";
 /// [{name, graph, pass, action}, …], newest first.
@@ -42,6 +45,10 @@ mlir::Location getStackLocation(mlir::MLIRContext *context,
 /// True for a frame that is not the user's: PyTorch's own code or another
 /// installed package's.
 bool isLibraryFrame(llvm::StringRef file);
+
+/// The innermost frame of the user's own code, or the innermost of all where
+/// there is none; `frames`, outermost first, are not empty.
+const StackFrame *getUserFrame(llvm::ArrayRef<StackFrame> frames);
 
 /// The location of the node `name`. `metadata` may be null or empty.
 mlir::Location getNodeLocation(mlir::MLIRContext *context, llvm::StringRef name,
@@ -63,7 +70,7 @@ llvm::StringRef getModulePath(mlir::Location location);
 /// The innermost frame in the user's own code, or null.
 mlir::FileLineColLoc getUserFrame(mlir::Location location);
 
-/// The frames of the whole stack, outermost first (without their code).
+/// The frames of the whole stack, outermost first.
 llvm::SmallVector<StackFrame> getStackFrames(mlir::Location location);
 
 /// The user's frame as `file:line`, or empty.

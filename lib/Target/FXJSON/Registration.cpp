@@ -1,0 +1,29 @@
+// --import-fx-json and --export-fx-json.
+
+#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Target/FXJSON/FXJSON.h"
+
+#include "mlir/Tools/mlir-translate/Translation.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace mlir;
+
+void opprof::fx::registerFXJSONTranslations() {
+  static TranslateToMLIRRegistration toMLIR(
+      "import-fx-json", "read graph JSON into the fx dialect",
+      [](llvm::SourceMgr &sourceMgr, MLIRContext *context) {
+        const llvm::MemoryBuffer *buffer =
+            sourceMgr.getMemoryBuffer(sourceMgr.getMainFileID());
+        return OwningOpRef<Operation *>(
+            importGraphJSON(buffer->getBuffer(), buffer->getBufferIdentifier(),
+                            context)
+                .release());
+      },
+      [](DialectRegistry &registry) { registry.insert<FXDialect>(); });
+  static TranslateFromMLIRRegistration fromMLIR(
+      "export-fx-json", "write the fx dialect as graph JSON",
+      [](ModuleOp module, raw_ostream &os) {
+        return exportGraphJSON(module, os);
+      },
+      [](DialectRegistry &registry) { registry.insert<FXDialect>(); });
+}
