@@ -1,6 +1,8 @@
 // opprof-opt: runs opprof's passes on graphs, as mlir-opt does on its own.
 
 #include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/Prof/IR/Prof.h"
+#include "opprof/Dialect/Prof/Transforms/Passes.h"
 #include "opprof/Support/ToolOptions.h"
 
 #include "mlir/Dialect/Transform/IR/TransformDialect.h"
@@ -10,8 +12,10 @@
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<opprof::fx::FXDialect, mlir::transform::TransformDialect>();
+  registry.insert<opprof::fx::FXDialect, opprof::prof::ProfDialect,
+                  mlir::transform::TransformDialect>();
 
+  opprof::prof::registerOpprofProfPasses();
   mlir::registerCSEPass();
   mlir::registerCanonicalizerPass();
   mlir::registerInlinerPass();

@@ -1,0 +1,19 @@
+// Passes that put profiling markers into graphs.
+
+#ifndef OPPROF_DIALECT_PROF_TRANSFORMS_PASSES_H
+#define OPPROF_DIALECT_PROF_TRANSFORMS_PASSES_H
+
+#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/Prof/IR/Prof.h"
+
+#include "mlir/Pass/Pass.h"
+
+namespace opprof::prof {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "opprof/Dialect/Prof/Transforms/Passes.h.inc"
+
+} // namespace opprof::prof
+
+#endif // OPPROF_DIALECT_PROF_TRANSFORMS_PASSES_H
