@@ -136,10 +136,18 @@ class _Compilation:
         for earlier in self.compiled:
             if _model(earlier.name) == _model(graph.name):
                 for node in earlier.module.graph.nodes:
-                    if "seq_nr" in node.meta and node.meta.get("from_node"):
-                        differentiated[node.meta["seq_nr"]] = node.meta["from_node"]
+                    records = node.meta.get("from_node") or []
+                    if "seq_nr" in node.meta and self._lead_to_a_named_graph(records):
+                        differentiated.setdefault(node.meta["seq_nr"], records)
         source = GraphSource(graph.module, graph.name, "post_grad", differentiated=differentiated)
         write_graph_json(graph.folder / "post_grad.json", source, self.graph_names)
+
+    def _lead_to_a_named_graph(self, records: list[NodeSource]) -> bool:
+        """A pass that replaces nodes may record no more than its own pattern."""
+        return any(
+            record.graph_id in self.graph_names or self._lead_to_a_named_graph(record.from_node)
+            for record in records
+        )
 
 
 def _model(name: str) -> str:
