@@ -1,0 +1,397 @@
+// Formulas for the work of ATen operators.
+
+#include "opprof/Analysis/CostModel.h"
+#include "opprof/Dialect/FX/IR/Schema.h"
+
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace llvm;
+using namespace opprof;
+
+//===----------------------------------------------------------------------===//
+// Checked arithmetic: sizes come from files
+//===----------------------------------------------------------------------===//
+
+using Count = std::optional<uint64_t>;
+
+static Count multiply(Count first, Count second) {
+  if (!first || !second)
+    return std::nullopt;
+  bool overflowed = false;
+  uint64_t product = SaturatingMultiply(*first, *second, &overflowed);
+  return overflowed ? Count() : Count(product);
+}
+
+static Count add(Count first, Count second) {
+  if (!first || !second)
+    return std::nullopt;
+  bool overflowed = false;
+  uint64_t sum = SaturatingAdd(*first, *second, &overflowed);
+  return overflowed ? Count() : Count(sum);
+}
+
+/// The size of dimension `index`, counted from the end where negative.
+static Count getSize(const TensorShape &tensor, int index) {
+  int rank = tensor.sizes.size();
+  if (index < 0)
+    index += rank;
+  if (index < 0 || index >= rank || tensor.sizes[index] < 0)
+    return std::nullopt;
+  return static_cast<uint64_t>(tensor.sizes[index]);
+}
+
+static Count product(ArrayRef<int64_t> sizes) {
+  Count result = 1;
+  for (int64_t size : sizes)
+    result = multiply(result, size < 0 ? Count() : Count(size));
+  return result;
+}
+
+Count TensorShape::getNumElements() const { return product(sizes); }
+
+Count TensorShape::getNumBytes() const {
+  if (!elementBytes)
+    return std::nullopt;
+  return multiply(getNumElements(), elementBytes);
+}
+
+//===----------------------------------------------------------------------===//
+// What an operator does
+//===----------------------------------------------------------------------===//
+
+/// "addmm" of "aten.addmm.default", "aten.addmm" or "torch.ops.aten.addmm.out".
+static StringRef getBaseName(StringRef target) {
+  target.consume_front("torch.ops.");
+  size_t dot = target.find('.');
+  StringRef name = dot == StringRef::npos ? target : target.substr(dot + 1);
+  name = name.split('.').first;
+  // An in-place variant does the work of its functional twin.
+  if (name.size() > 1 && name.ends_with("_") && !name.ends_with("__"))
+    name = name.drop_back();
+  return name;
+}
+
+static WorkKind getListedKind(StringRef name) {
+  return StringSwitch<WorkKind>(name)
+      .Cases({"mm", "addmm", "bmm", "baddbmm", "linear", "matmul", "mv", "dot"},
+             WorkKind::Matrix)
+      .Cases({"_scaled_mm", "_int_mm", "addmv", "addbmm", "_addmm_activation",
+              "vdot", "mkldnn_linear", "_linear_pointwise"},
+             WorkKind::Matrix)
+      .Cases({"convolution", "_convolution", "conv1d", "conv2d", "conv3d",
+              "convolution_backward", "conv_transpose1d", "conv_transpose2d",
+              "conv_transpose3d"},
+             WorkKind::Matrix)
+      .Cases({"cudnn_convolution", "mkldnn_convolution", "miopen_convolution",
+              "cudnn_convolution_relu", "cudnn_convolution_add_relu",
+              "_convolution_pointwise", "lstm", "gru"},
+             WorkKind::Matrix)
+      .Cases({"scaled_dot_product_attention",
+              "_scaled_dot_product_flash_attention",
+              "_scaled_dot_product_efficient_attention",
+              "_scaled_dot_product_cudnn_attention",
+              "_scaled_dot_product_flash_attention_for_cpu",
+              "_scaled_dot_product_attention_math",
+              "_scaled_dot_product_attention_math_for_mps"},
+             WorkKind::Matrix)
+      .Cases({"_scaled_dot_product_flash_attention_backward",
+              "_scaled_dot_product_efficient_attention_backward",
+              "_scaled_dot_product_cudnn_attention_backward",
+              "_scaled_dot_product_flash_attention_for_cpu_backward"},
+             WorkKind::Matrix)
+      .Cases({"native_layer_norm", "layer_norm", "rms_norm", "_fused_rms_norm",
+              "native_batch_norm", "batch_norm", "native_group_norm",
+              "group_norm"},
+             WorkKind::Reduction)
+      .Cases({"_native_batch_norm_legit_no_training",
+              "_native_batch_norm_legit", "native_layer_norm_backward",
+              "native_batch_norm_backward", "instance_norm"},
+             WorkKind::Reduction)
+      .Cases({"softmax", "_softmax", "log_softmax", "_log_softmax",
+              "_softmax_backward_data", "_log_softmax_backward_data",
+              "_safe_softmax", "logsumexp"},
+             WorkKind::Reduction)
+      .Cases({"sum", "mean", "var", "std", "var_mean", "std_mean", "amax"},
+             WorkKind::Reduction)
+      .Cases({"amin", "max", "min", "argmax", "argmin", "any", "all"},
+             WorkKind::Reduction)
+      .Cases({"prod", "norm", "linalg_vector_norm", "cumsum", "cumprod",
+              "nll_loss_forward", "nll_loss_backward", "topk", "sort"},
+             WorkKind::Reduction)
+      .Cases({"max_pool2d", "max_pool2d_with_indices", "avg_pool2d",
+              "_low_memory_max_pool_with_offsets", "_adaptive_avg_pool2d",
+              "adaptive_avg_pool2d", "max_pool2d_with_indices_backward"},
+             WorkKind::Reduction)
+      .Cases({"clone", "copy", "_to_copy", "to", "contiguous", "cat", "stack",
+              "constant_pad_nd"},
+             WorkKind::Movement)
+      .Cases({"embedding", "index", "index_select", "gather", "select_scatter",
+              "slice_scatter", "scatter", "index_put", "_unsafe_index"},
+             WorkKind::Movement)
+      .Cases({"embedding_dense_backward", "index_add", "scatter_add"},
+             WorkKind::Reduction)
+      .Cases({"full", "full_like", "zeros", "zeros_like", "ones", "ones_like",
+              "new_zeros", "new_full", "new_ones"},
+             WorkKind::Movement)
+      .Cases({"arange", "iota", "fill", "repeat", "roll", "flip",
+              "convert_element_type", "lift_fresh_copy", "scalar_tensor"},
+             WorkKind::Movement)
+      .Cases({"tril", "triu", "where", "masked_fill", "one_hot"},
+             WorkKind::Pointwise)
+      .Cases({"empty", "empty_strided", "empty_like", "new_empty", "reshape",
+              "_unsafe_view", "view_copy", "getitem"},
+             WorkKind::View)
+      .Cases({"chunk", "flatten", "dropout", "alias", "detach", "t", "type_as"},
+             WorkKind::View)
+      .Default(WorkKind::Unknown);
+}
+
+WorkKind opprof::getWorkKind(StringRef target) {
+  WorkKind listed = getListedKind(getBaseName(target));
+  if (listed != WorkKind::Unknown)
+    return listed;
+  StringRef key = target;
+  key.consume_front("torch.ops.");
+  std::string withOverload;
+  if (key.count('.') == 1) {
+    withOverload = key.str() + ".default";
+    key = withOverload;
+  }
+  const fx::OperatorSchema *schema = fx::lookupSchema(key);
+  if (!schema)
+    return WorkKind::Unknown;
+  if (schema->isPointwise)
+    return WorkKind::Pointwise;
+  if (schema->isReduction)
+    return WorkKind::Reduction;
+  if (schema->isView() && !schema->isMutating())
+    return WorkKind::View;
+  return WorkKind::Unknown;
+}
+
+StringRef opprof::stringifyWorkKind(WorkKind kind) {
+  switch (kind) {
+  case WorkKind::View:
+    return "view";
+  case WorkKind::Movement:
+    return "movement";
+  case WorkKind::Pointwise:
+    return "pointwise";
+  case WorkKind::Reduction:
+    return "reduction";
+  case WorkKind::Matrix:
+    return "matrix";
+  case WorkKind::Unknown:
+    return "unknown";
+  }
+  llvm_unreachable("unhandled kind of work");
+}
+
+//===----------------------------------------------------------------------===//
+// Formulas
+//===----------------------------------------------------------------------===//
+
+/// 2·m·n·k of the product of the last two dimensions, for each of the others.
+static Count getMatrixProductFlops(const TensorShape &first,
+                                   const TensorShape &second) {
+  // A vector on the right has one column.
+  Count columns = second.sizes.size() == 1 ? Count(1) : getSize(second, -1);
+  Count firstElements = first.getNumElements();
+  // Batch dimensions broadcast: those of the larger operand count.
+  if (second.sizes.size() > first.sizes.size() && first.sizes.size() >= 2) {
+    Count batches =
+        product(ArrayRef(second.sizes)
+                    .take_front(second.sizes.size() - first.sizes.size()));
+    firstElements = multiply(firstElements, batches);
+  }
+  return multiply(2, multiply(firstElements, columns));
+}
+
+/// 2 · outputs · (channels of a group) · kernel positions. A transposed
+/// convolution does for each input what the other does for each output.
+static Count getConvolutionFlops(const TensorShape &positions,
+                                 const TensorShape &weight, bool isTransposed,
+                                 int64_t groups) {
+  if (weight.sizes.size() < 3 || groups < 1)
+    return std::nullopt;
+  // Weights are [out, in / groups, kernel…]; transposed [in, out / groups, …].
+  Count perPosition = product(ArrayRef(weight.sizes).drop_front());
+  return multiply(2, multiply(positions.getNumElements(), perPosition));
+}
+
+/// Pairs of query and key, those above the diagonal left out where causal
+/// (aligned at the top left, as PyTorch's is_causal is).
+static Count getAttentionPairs(uint64_t queries, uint64_t keys, bool isCausal) {
+  if (!isCausal)
+    return multiply(queries, keys);
+  uint64_t triangle = std::min(queries, keys);
+  Count half = multiply(triangle, add(triangle, 1));
+  if (!half)
+    return std::nullopt;
+  return add(*half / 2, multiply(queries - triangle, keys));
+}
+
+/// Forward: two products over all pairs. Backward: those of the three
+/// gradients, of the probabilities' gradient, and the scores again.
+static Count getAttentionFlops(const TensorShape &query, const TensorShape &key,
+                               const TensorShape &value, bool isCausal,
+                               bool isBackward) {
+  if (query.sizes.size() < 3 || key.sizes.size() < 3)
+    return std::nullopt;
+  Count batches = product(ArrayRef(query.sizes).drop_back(2));
+  Count queries = getSize(query, -2), keys = getSize(key, -2);
+  Count headSize = getSize(query, -1), valueSize = getSize(value, -1);
+  if (!queries || !keys)
+    return std::nullopt;
+  Count pairs = multiply(batches, getAttentionPairs(*queries, *keys, isCausal));
+  Count perPair = isBackward
+                      ? add(multiply(3, headSize), multiply(2, valueSize))
+                      : add(headSize, valueSize);
+  return multiply(2, multiply(pairs, perPair));
+}
+
+/// Operations on each element of the larger side of a pointwise operator. A
+/// special function (exp, tanh, rsqrt) counts once, as hardware has a unit for
+/// it.
+static uint64_t getPointwiseOperations(StringRef name) {
+  return StringSwitch<uint64_t>(name)
+      .Case("gelu", 8)
+      .Cases({"silu", "sigmoid", "mish", "softplus"}, 4)
+      .Cases({"addcmul", "addcdiv", "lerp", "hardswish"}, 3)
+      .Cases({"hardtanh", "clamp", "relu6"}, 2)
+      .Cases({"gelu_backward"}, 14)
+      .Cases({"silu_backward"}, 7)
+      .Default(1);
+}
+
+/// Operations on each input element of a reduction.
+static uint64_t getReductionOperations(StringRef name) {
+  return StringSwitch<uint64_t>(name)
+      // Mean 1, variance 3, normalization 2, scale and shift 2.
+      .Cases({"native_layer_norm", "layer_norm", "native_group_norm",
+              "group_norm", "instance_norm", "native_batch_norm", "batch_norm",
+              "_native_batch_norm_legit"},
+             8)
+      // Square, sum, normalization, scale.
+      .Cases({"rms_norm", "_fused_rms_norm"}, 4)
+      // With the statistics given: normalization, scale and shift.
+      .Case("_native_batch_norm_legit_no_training", 4)
+      // Maximum, difference, exponential, sum, quotient.
+      .Cases({"softmax", "_softmax", "log_softmax", "_log_softmax",
+              "_safe_softmax", "logsumexp"},
+             5)
+      .Cases({"var", "std", "var_mean", "std_mean"}, 4)
+      .Cases({"norm", "linalg_vector_norm"}, 2)
+      .Cases({"native_layer_norm_backward", "native_batch_norm_backward"}, 11)
+      .Cases({"_softmax_backward_data", "_log_softmax_backward_data"}, 4)
+      .Default(1);
+}
+
+static Count getMatrixFlops(StringRef name, const OperatorCall &call) {
+  ArrayRef<TensorShape> inputs = call.inputs;
+  auto has = [&](size_t count) { return inputs.size() >= count; };
+
+  if (name.contains("scaled_dot_product")) {
+    bool isBackward = name.ends_with("_backward");
+    // A backward takes the gradient of the output first.
+    size_t first = isBackward ? 1 : 0;
+    if (!has(first + 3))
+      return std::nullopt;
+    return getAttentionFlops(inputs[first], inputs[first + 1],
+                             inputs[first + 2], call.isCausal, isBackward);
+  }
+  if (name == "convolution_backward") {
+    if (!has(3))
+      return std::nullopt;
+    // The gradients of input and weight cost one forward each; that of the
+    // bias is a sum, which is left out.
+    Count one = getConvolutionFlops(call.isTransposed ? inputs[1] : inputs[0],
+                                    inputs[2], call.isTransposed, call.groups);
+    uint64_t gradients = 0;
+    for (const TensorShape &output : call.outputs)
+      gradients += output.sizes.size() > 1;
+    return multiply(one, gradients);
+  }
+  if (name.contains("conv")) {
+    if (!has(2) || call.outputs.empty())
+      return std::nullopt;
+    bool isTransposed = call.isTransposed || name.contains("conv_transpose");
+    return getConvolutionFlops(isTransposed ? inputs[0] : call.outputs[0],
+                               inputs[1], isTransposed, call.groups);
+  }
+  if (name == "linear" || name == "mkldnn_linear" ||
+      name == "_linear_pointwise") {
+    if (!has(2))
+      return std::nullopt;
+    return multiply(
+        2, multiply(inputs[0].getNumElements(), getSize(inputs[1], 0)));
+  }
+  if (name == "lstm" || name == "gru")
+    return std::nullopt;
+  // addmm, baddbmm … take what is added first.
+  size_t first = name.starts_with("add") || name == "baddbmm" ||
+                         name == "_addmm_activation"
+                     ? 1
+                     : 0;
+  if (!has(first + 2))
+    return std::nullopt;
+  return getMatrixProductFlops(inputs[first], inputs[first + 1]);
+}
+
+static Count getLargest(ArrayRef<TensorShape> tensors) {
+  Count largest = 0;
+  for (const TensorShape &tensor : tensors) {
+    Count elements = tensor.getNumElements();
+    if (!elements)
+      return std::nullopt;
+    largest = std::max(largest, elements);
+  }
+  return largest;
+}
+
+static Count sumBytes(ArrayRef<TensorShape> tensors) {
+  Count sum = 0;
+  for (const TensorShape &tensor : tensors)
+    sum = add(sum, tensor.getNumBytes());
+  return sum;
+}
+
+/// Gathers read what they give, and the indices.
+static bool isGather(StringRef name) {
+  return name == "embedding" || name == "index_select" || name == "gather" ||
+         name == "index" || name == "_unsafe_index";
+}
+
+OperatorCost opprof::estimateCost(const OperatorCall &call) {
+  StringRef name = getBaseName(call.target);
+  OperatorCost cost;
+  cost.kind = getWorkKind(call.target);
+  switch (cost.kind) {
+  case WorkKind::View:
+    cost.flops = cost.bytesRead = cost.bytesWritten = 0;
+    return cost;
+  case WorkKind::Movement:
+    cost.flops = 0;
+    break;
+  case WorkKind::Pointwise:
+    cost.flops =
+        multiply(getLargest(call.outputs), getPointwiseOperations(name));
+    break;
+  case WorkKind::Reduction:
+    cost.flops = multiply(
+        call.inputs.empty() ? Count() : call.inputs.front().getNumElements(),
+        getReductionOperations(name));
+    break;
+  case WorkKind::Matrix:
+    cost.flops = getMatrixFlops(name, call);
+    break;
+  case WorkKind::Unknown:
+    break;
+  }
+  cost.bytesRead = sumBytes(call.inputs);
+  cost.bytesWritten = sumBytes(call.outputs);
+  if (isGather(name) && call.inputs.size() >= 2)
+    cost.bytesRead = add(cost.bytesWritten, sumBytes(call.inputs.drop_front()));
+  return cost;
+}

@@ -1,0 +1,179 @@
+// Verifies the formulas against counts worked out by hand or taken from
+// torch.utils.flop_counter (PyTorch 2.13).
+
+#include "opprof/Analysis/CostModel.h"
+
+#include <gtest/gtest.h>
+#include <limits>
+
+using namespace opprof;
+
+static TensorShape tensor(std::initializer_list<int64_t> sizes,
+                          unsigned elementBytes = 4) {
+  return {llvm::SmallVector<int64_t, 4>(sizes), elementBytes};
+}
+
+static OperatorCost estimate(llvm::StringRef target,
+                             std::vector<TensorShape> inputs,
+                             std::vector<TensorShape> outputs,
+                             bool isCausal = false, int64_t groups = 1,
+                             bool isTransposed = false) {
+  OperatorCall call;
+  call.target = target;
+  call.inputs = inputs;
+  call.outputs = outputs;
+  call.isCausal = isCausal;
+  call.groups = groups;
+  call.isTransposed = isTransposed;
+  return estimateCost(call);
+}
+
+TEST(CostModel, MatrixProducts) {
+  OperatorCost mm =
+      estimate("aten.mm.default", {tensor({4096, 512}), tensor({512, 2048})},
+               {tensor({4096, 2048})});
+  EXPECT_EQ(mm.kind, WorkKind::Matrix);
+  EXPECT_EQ(mm.flops, uint64_t(2) * 4096 * 512 * 2048);
+  EXPECT_EQ(mm.bytesRead, 4u * (4096 * 512 + 512 * 2048));
+  EXPECT_EQ(mm.bytesWritten, 4u * 4096 * 2048);
+
+  EXPECT_EQ(estimate("aten.addmm.default",
+                     {tensor({2048}), tensor({4096, 512}), tensor({512, 2048})},
+                     {tensor({4096, 2048})})
+                .flops,
+            mm.flops);
+  EXPECT_EQ(
+      estimate("aten.linear.default",
+               {tensor({8, 512, 512}), tensor({2048, 512}), tensor({2048})},
+               {tensor({8, 512, 2048})})
+          .flops,
+      mm.flops);
+  EXPECT_EQ(estimate("aten.bmm.default",
+                     {tensor({6, 10, 20}), tensor({6, 20, 30})},
+                     {tensor({6, 10, 30})})
+                .flops,
+            2u * 6 * 10 * 20 * 30);
+  EXPECT_EQ(estimate("aten.matmul.default",
+                     {tensor({10, 20}), tensor({6, 20, 30})},
+                     {tensor({6, 10, 30})})
+                .flops,
+            2u * 6 * 10 * 20 * 30);
+  EXPECT_EQ(estimate("aten.mv.default", {tensor({10, 20}), tensor({20})},
+                     {tensor({10})})
+                .flops,
+            2u * 10 * 20);
+}
+
+TEST(CostModel, Convolutions) {
+  // flop_counter on conv2d(3 → 64, 3×3, padding 1) of 16×3×64×64 says
+  // 226492416.
+  EXPECT_EQ(estimate("aten.convolution.default",
+                     {tensor({16, 3, 64, 64}), tensor({64, 3, 3, 3})},
+                     {tensor({16, 64, 64, 64})})
+                .flops,
+            226492416u);
+  // Depthwise: each output sees one channel.
+  EXPECT_EQ(estimate("aten.convolution.default",
+                     {tensor({1, 32, 8, 8}), tensor({32, 1, 3, 3})},
+                     {tensor({1, 32, 8, 8})}, false, 32)
+                .flops,
+            2u * 32 * 64 * 9);
+  // Transposed: [in, out / groups, kernel…], counted over the inputs.
+  EXPECT_EQ(estimate("aten.convolution.default",
+                     {tensor({1, 8, 4, 4}), tensor({8, 6, 2, 2})},
+                     {tensor({1, 6, 8, 8})}, false, 1, true)
+                .flops,
+            2u * 8 * 16 * 6 * 4);
+}
+
+TEST(CostModel, Attention) {
+  std::vector<TensorShape> inputs = {tensor({2, 8, 128, 64}),
+                                     tensor({2, 8, 128, 64}),
+                                     tensor({2, 8, 128, 64})};
+  std::vector<TensorShape> outputs = {tensor({2, 8, 128, 64})};
+  EXPECT_EQ(
+      estimate("aten.scaled_dot_product_attention.default", inputs, outputs)
+          .flops,
+      2u * 16 * 128 * 128 * 128);
+  // Half of the pairs, and the diagonal.
+  EXPECT_EQ(estimate("aten._scaled_dot_product_flash_attention.default", inputs,
+                     outputs, true)
+                .flops,
+            2u * 16 * (128 * 129 / 2) * 128);
+  // More queries than keys: the rows past the last key see all of them.
+  EXPECT_EQ(estimate("aten.scaled_dot_product_attention.default",
+                     {tensor({1, 1, 4, 1}), tensor({1, 1, 2, 1}),
+                      tensor({1, 1, 2, 1})},
+                     {tensor({1, 1, 4, 1})}, true)
+                .flops,
+            2u * (1 + 2 + 2 + 2) * 2);
+  inputs.insert(inputs.begin(), tensor({2, 8, 128, 64}));
+  EXPECT_EQ(
+      estimate("aten._scaled_dot_product_flash_attention_backward.default",
+               inputs, outputs)
+          .flops,
+      2u * 16 * 128 * 128 * (5 * 64));
+}
+
+TEST(CostModel, ElementsAndReductions) {
+  OperatorCost gelu =
+      estimate("aten.gelu.default", {tensor({10, 10})}, {tensor({10, 10})});
+  EXPECT_EQ(gelu.kind, WorkKind::Pointwise);
+  EXPECT_EQ(gelu.flops, 800u);
+  // Broadcasting does the work of the output.
+  EXPECT_EQ(estimate("aten.add.Tensor", {tensor({10, 1}), tensor({1, 10})},
+                     {tensor({10, 10})})
+                .flops,
+            100u);
+  EXPECT_EQ(
+      estimate("aten.add_.Tensor", {tensor({10}), tensor({10})}, {tensor({10})})
+          .kind,
+      WorkKind::Pointwise);
+  OperatorCost sum =
+      estimate("aten.sum.dim_IntList", {tensor({10, 20})}, {tensor({10})});
+  EXPECT_EQ(sum.kind, WorkKind::Reduction);
+  EXPECT_EQ(sum.flops, 200u);
+  EXPECT_EQ(sum.bytesWritten, 40u);
+}
+
+TEST(CostModel, MovementAndViews) {
+  OperatorCost view =
+      estimate("aten.view.default", {tensor({8})}, {tensor({2, 4})});
+  EXPECT_EQ(view.kind, WorkKind::View);
+  EXPECT_EQ(view.bytesRead, 0u);
+  OperatorCost permute =
+      estimate("aten.permute.default", {tensor({2, 4})}, {tensor({4, 2})});
+  EXPECT_EQ(permute.kind, WorkKind::View);
+  OperatorCost clone =
+      estimate("aten.clone.default", {tensor({8})}, {tensor({8})});
+  EXPECT_EQ(clone.kind, WorkKind::Movement);
+  EXPECT_EQ(clone.flops, 0u);
+  EXPECT_EQ(clone.bytesRead, 32u);
+  // An embedding reads the rows it gives, not the table.
+  OperatorCost embedding = estimate("aten.embedding.default",
+                                    {tensor({50257, 768}), tensor({4, 128}, 8)},
+                                    {tensor({4, 128, 768})});
+  EXPECT_EQ(embedding.bytesRead, 4u * 4 * 128 * 768 + 8 * 4 * 128);
+}
+
+TEST(CostModel, UnknownIsAbsent) {
+  OperatorCost unknown =
+      estimate("mylib.fancy.default", {tensor({8})}, {tensor({8})});
+  EXPECT_EQ(unknown.kind, WorkKind::Unknown);
+  EXPECT_FALSE(unknown.flops);
+  EXPECT_EQ(unknown.bytesRead, 32u);
+  // A symbolic size, a dtype of unknown width, and sizes that overflow.
+  EXPECT_FALSE(estimate("aten.mm.default", {tensor({-1, 4}), tensor({4, 4})},
+                        {tensor({-1, 4})})
+                   .flops);
+  EXPECT_FALSE(
+      estimate("aten.clone.default", {tensor({8}, 0)}, {tensor({8}, 0)})
+          .bytesRead);
+  int64_t huge = std::numeric_limits<int64_t>::max();
+  EXPECT_FALSE(estimate("aten.mm.default",
+                        {tensor({huge, huge}), tensor({huge, huge})},
+                        {tensor({huge, huge})})
+                   .flops);
+  // Too few tensors for the formula.
+  EXPECT_FALSE(estimate("aten.mm.default", {tensor({4, 4})}, {}).flops);
+}
