@@ -31,8 +31,10 @@ check() {
   if "$@"; then echo "$name passed" >>"$results/checks"; else echo "$name FAILED" >>"$results/checks"; fi
 }
 
-cpp_sources() { git ls-files --cached --others --exclude-standard '*.cpp' '*.h'; }
-check_format() { cpp_sources | xargs -r clang-format-22 --dry-run --Werror; }
+check_format() {
+  find include lib tools unittests \( -name '*.cpp' -o -name '*.h' \) -print0 |
+    xargs -0 clang-format-22 --dry-run --Werror
+}
 check "clang-format" check_format
 check "ruff check" ruff check .
 check "ruff format" ruff format --check .

@@ -28,7 +28,7 @@ class _Parser(argparse.ArgumentParser):
 def _export(options: argparse.Namespace) -> None:
     from opprof.export import export_script
 
-    for file in export_script(options.script, options.output, options.stage):
+    for file in export_script(options.script, options.output, options.stage, options.weights):
         print(f"wrote {file}", file=sys.stderr)
 
 
@@ -53,6 +53,12 @@ def _add_export(commands: argparse._SubParsersAction) -> None:
         choices=STAGES,
         default="export",
         help="torch.export's graph (default), or one of what torch.compile makes of the model",
+    )
+    parser.add_argument(
+        "--weights",
+        type=Path,
+        metavar="FILE",
+        help="also write the parameters, buffers and constants, as .safetensors or .pt",
     )
     parser.set_defaults(run=_export)
 

@@ -21,6 +21,7 @@ from opprof.graph_json import (
 from opprof.model_script import ModelScript, load_model_script
 from opprof.run_folder import import_graph
 from opprof.tools import run_tool
+from opprof.weights import save_weights, weights_of_module, weights_of_program
 
 
 class ExportFailure(OpprofError):
@@ -217,18 +218,32 @@ def capture(script: ModelScript, stage: str) -> list[GraphSource]:
     return sources
 
 
-def export_script(path: str, output: str, stage: str = "export") -> list[Path]:
+def export_script(
+    path: str, output: str, stage: str = "export", weights: Path | None = None
+) -> list[Path]:
     """Writes the script's graphs at a stage to `output`, JSON or MLIR by its ending, and returns the files written.
 
-    A model that compiles to several graphs gives several files, numbered before the ending.
+    A model that compiles to several graphs gives several files, numbered before the ending. `weights` is a file for the
+    tensors that parameters, buffers and constants stand for.
     """
     target = Path(output)
     if target.suffix not in (".json", ".mlir", ".mlirbc"):
         raise OpprofError(
             f"{output}: the ending has to be .json, .mlir or .mlirbc, as it says what to write"
         )
+    script = load_model_script(path)
     written = []
-    for position, source in enumerate(capture(load_model_script(path), stage)):
+    if stage == "export":
+        program = export_program(script)
+        sources = [source_of_exported_program(program, script.name)]
+        tensors = weights_of_program(program)
+    else:
+        sources = capture(script, stage)
+        tensors = weights_of_module(script.module)
+    if weights is not None:
+        save_weights(weights, tensors)
+        written.append(weights)
+    for position, source in enumerate(sources):
         file = target.with_stem(f"{target.stem}.{position}") if position else target
         if file.suffix == ".json":
             write_graph_json(file, source)

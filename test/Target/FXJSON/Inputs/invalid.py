@@ -53,12 +53,14 @@ CASES = {
     "two_forms": document([node('[{"node": "x", "int": "1"}]')]),
     "bad_op": document([node().replace("call_function", "call")]),
     "bad_kind": GOOD.replace(
-        '"inputs": [', '"inputs": [{"name": "w", "kind": "user_input"},{"name": "v", "kind": "weight"},'
+        '"inputs": [',
+        '"inputs": [{"name": "w", "kind": "user_input"},{"name": "v", "kind": "weight"},',
     ),
     "type_bomb": document([node()], types=BOMB),
     "type_cycle": document([node()], types='[{"tuple": [0]}]'),
     "negative_size": document(
-        [node()], types='[{"tensor": {"dtype": "float32", "device": "cpu", "shape": [-1], "stride": [1]}}]'
+        [node()],
+        types='[{"tensor": {"dtype": "float32", "device": "cpu", "shape": [-1], "stride": [1]}}]',
     ),
     "long_line": document([node('["%s", {"node": "nobody"}]' % ("x" * 5000))]),
     "unknown_key": document([node(color="red"), node(name="b", color="red")]),
