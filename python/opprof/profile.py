@@ -158,7 +158,7 @@ def _model(name: str) -> str:
 def profile_script(path: str, output: Path, options: ProfileOptions) -> RunFolder:
     """Runs the script and leaves a run folder."""
     folder = RunFolder(output)
-    _record(path, folder, options)
+    record(path, folder, options)
     # The tools that follow are given the memory that the models took.
     gc.collect()
     progress("importing the graph")
@@ -167,7 +167,7 @@ def profile_script(path: str, output: Path, options: ProfileOptions) -> RunFolde
     return folder
 
 
-def _record(path: str, folder: RunFolder, options: ProfileOptions) -> None:
+def record(path: str, folder: RunFolder, options: ProfileOptions) -> None:
     """The part that runs the user's program: graph, code, trace and times."""
     progress(f"loading {path}")
     script = load_model_script(path)

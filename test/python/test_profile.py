@@ -1,0 +1,174 @@
+"""What `opprof profile` records: the run folder's files, and what each says."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opprof.errors import OpprofError
+from opprof.profile import ProfileOptions, record
+from opprof.run_folder import RunFolder
+
+OPTIONS = ProfileOptions(warm_up=1, traced=2, timed=3, timed_seconds=0.5)
+
+TWO_LAYERS = """
+    class TwoLayers(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = torch.nn.Linear(16, 16)
+            self.second = torch.nn.Linear(16, 4)
+
+        def forward(self, x):
+            return torch.softmax(self.second(self.first(x).relu()), -1)
+
+
+    def get_model_and_input():
+        torch.manual_seed(0)
+        return TwoLayers().eval(), torch.randn(8, 16)
+"""
+
+
+def recorded(path: Path) -> RunFolder:
+    """A run folder beside the script."""
+    folder = RunFolder(path.parent / "run")
+    record(str(path), folder, OPTIONS)
+    return folder
+
+
+def load(path: Path) -> Any:
+    """A JSON file."""
+    return json.loads(path.read_text())
+
+
+def trace_events(folder: RunFolder) -> list[dict[str, Any]]:
+    """The events of the folder's trace."""
+    with gzip.open(folder.trace) as file:
+        return json.load(file)["traceEvents"]
+
+
+def origins(code: Path, graph: str) -> list[set[str]]:
+    """For each node of a compiled graph, the nodes of `graph` that it comes from."""
+    (post_grad,) = load(code / "post_grad.json")["graphs"]
+    return [
+        {entry["name"] for entry in node.get("from_node", []) if entry["graph"] == graph}
+        for node in post_grad["nodes"]
+    ]
+
+
+def test_inference(script: Any) -> None:
+    folder = recorded(script(TWO_LAYERS))
+    run = load(folder.run)
+    assert run["version"] == 1
+    assert (run["graph"], run["stage"], run["training"]) == ("model_under_test", "export", False)
+    assert run["iterations"] == 2
+    for step in (run["step"], run["eager_step"]):
+        assert len(step["steps_ns"]) == 3
+        assert step["median_ns"] == sorted(step["steps_ns"])[1]
+    (code,) = folder.compiled_graphs()
+    assert [code.name] == run["compiled_graphs"]
+    names = {path.name for path in code.iterdir()}
+    assert {"output_code.py", "fx_graph_readable.py", "fx_graph_transformed.py"} <= names
+    assert "inductor_provenance_tracking_node_mappings.json" in names
+
+    exported = {node["name"] for node in load(folder.graph_json)["graphs"][0]["nodes"]}
+    found = origins(code, "model_under_test")
+    assert all(found) and set().union(*found) == exported
+
+    events = trace_events(folder)
+    steps = [e for e in events if str(e.get("name")).startswith("ProfilerStep#")]
+    assert len({e["name"] for e in steps}) == 2
+    kernels = [e for e in events if "cpp_fused" in str(e.get("name"))]
+    assert len(kernels) % 2 == 0 and kernels
+    assert not (folder.path / ".inductor").exists()
+
+
+def test_a_second_profile_leaves_nothing_of_the_first(script: Any) -> None:
+    path = script(TWO_LAYERS)
+    first = recorded(path)
+    (stale,) = first.compiled_graphs()
+    stale.rename(stale.with_name("model__7_inference_7.7"))
+    second = recorded(path)
+    assert [code.name for code in second.compiled_graphs()] == load(second.run)["compiled_graphs"]
+
+
+def test_a_model_that_does_not_export(script: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = recorded(
+        script(
+            """
+            class Break(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.first = torch.nn.Linear(16, 16)
+
+                def forward(self, x):
+                    y = self.first(x).relu()
+                    if y.sum() > 0:
+                        return y.sin()
+                    return y.cos()
+
+
+            def get_model_and_input():
+                return Break().eval(), torch.ones(8, 16)
+            """
+        )
+    )
+    said = capsys.readouterr().err
+    assert "does not export" in said and "model_under_test.py:11" in said
+    run = load(folder.run)
+    assert run["stage"] == "dynamo" and len(run["compiled_graphs"]) == 2
+    first, second = load(folder.graph_json), load(folder.path / "graph.1.json")
+    assert first["graphs"][0]["stage"] == "dynamo"
+    names = [file["graphs"][0]["name"] for file in (first, second)]
+    for code, name in zip(folder.compiled_graphs(), names, strict=True):
+        assert all(origins(code, name))
+
+
+def test_a_training_step(script: Any) -> None:
+    folder = recorded(
+        script(
+            """
+            class Loss(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.layer = torch.nn.Linear(16, 16)
+
+                def forward(self, x):
+                    return self.layer(x).tanh().square().mean()
+
+
+            def get_model_and_input():
+                return Loss().train(), torch.ones(8, 16)
+
+
+            def make_step(model):
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+                def step(x):
+                    optimizer.zero_grad()
+                    model(x).backward()
+                    optimizer.step()
+
+                return step
+            """
+        )
+    )
+    forward, backward = folder.compiled_graphs()
+    assert "forward" in forward.name and "backward" in backward.name
+    # Autograd's sequence numbers lead from the backward graph to what it differentiates.
+    reached = origins(backward, "model_under_test")
+    assert {"tanh", "linear"} <= set().union(*reached)
+    assert load(folder.run)["training"] is True
+
+
+def test_a_model_that_fails(script: Any, tmp_path: Path) -> None:
+    path = script(
+        """
+        def get_model_and_input():
+            return torch.nn.Linear(3, 3), torch.ones(8, 4)
+        """
+    )
+    with pytest.raises(OpprofError, match="the model fails: RuntimeError: mat1 and mat2"):
+        recorded(path)
+    assert not (tmp_path / "run" / "run.json").exists()
