@@ -19,6 +19,7 @@ from opprof.graph_json import (
     write_graph_json,
 )
 from opprof.model_script import ModelScript, load_model_script
+from opprof.progress import progress
 from opprof.run_folder import import_graph
 from opprof.tools import run_tool
 from opprof.weights import save_weights, weights_of_module, weights_of_program
@@ -50,7 +51,8 @@ def _first_lines(error: Exception) -> str:
     """The part of PyTorch's message that says what happened; its hints on logging flags are left out."""
     text = str(error).strip().split("\n\n")[0]
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
-    return f"{type(error).__name__}: " + "\n  ".join(lines[:6])
+    text = "\n  ".join(lines[:6])
+    return f"{type(error).__name__}: " + (text if len(text) <= 1000 else text[:1000] + "…")
 
 
 def _user_line(error: Exception, script: ModelScript) -> str | None:
@@ -136,13 +138,16 @@ def capture_aot(script: ModelScript, stage: str) -> list[GraphSource]:
         keep(joint, "aot_joint")
         return min_cut_rematerialization_partition(joint, inputs, **options)
 
-    _run_compiled(
-        script,
-        aot_autograd(
-            fw_compiler=forward_compiler, bw_compiler=backward_compiler, partition_fn=partition
-        ),
-        backward=stage != "aot_forward",
+    backend = aot_autograd(
+        fw_compiler=forward_compiler, bw_compiler=backward_compiler, partition_fn=partition
     )
+    try:
+        _run_compiled(script, backend, backward=stage != "aot_forward")
+    except OpprofError as error:
+        # The graph is whole before the program runs: a failure of the run takes nothing from it.
+        if not captured:
+            raise
+        progress(f"the graph was captured; {error}")
     return captured
 
 
@@ -182,18 +187,20 @@ def _run_compiled(script: ModelScript, backend: Any, *, backward: bool = False) 
     torch._dynamo.reset()
     compiled = torch.compile(script.module, backend=backend)
     try:
-        if not backward:
-            script.step_of(compiled)()
-            return
-        with torch.enable_grad():
-            result = compiled(*script.args, **script.kwargs)
-        tensors = [
-            value
-            for value in torch.utils._pytree.tree_leaves(result)
-            if isinstance(value, torch.Tensor) and value.requires_grad
-        ]
-        if tensors:
-            torch.autograd.backward([value.float().sum() for value in tensors])
+        # Dynamo leaves recurrent layers uncompiled unless it is told otherwise, and here the graph is what is wanted.
+        with torch._dynamo.config.patch(allow_rnn=True):
+            if not backward:
+                script.step_of(compiled)()
+                return
+            with torch.enable_grad():
+                result = compiled(*script.args, **script.kwargs)
+            tensors = [
+                value
+                for value in torch.utils._pytree.tree_leaves(result)
+                if isinstance(value, torch.Tensor) and value.requires_grad
+            ]
+            if tensors:
+                torch.autograd.backward([value.float().sum() for value in tensors])
     except Exception as error:
         raise user_error(script, "the model does not run compiled", error) from error
     finally:
@@ -211,9 +218,12 @@ def capture(script: ModelScript, stage: str) -> list[GraphSource]:
     else:
         sources = capture_aot(script, "aot_forward" if stage == "aot" else stage)
     if not sources:
+        differentiated = stage in ("aot_joint", "aot_backward")
         raise OpprofError(
             f"{script.path}: there is no {stage} graph",
-            remedy="joint and backward graphs exist only where a parameter or an input requires a gradient",
+            remedy="it exists only where a parameter or an input requires a gradient"
+            if differentiated
+            else "Dynamo compiled nothing of this model; TORCH_LOGS=graph_breaks makes it say why",
         )
     return sources
 
