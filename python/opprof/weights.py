@@ -1,6 +1,7 @@
 """Writes the tensors that a graph's parameters, buffers and constants stand for. Needs PyTorch."""
 
 import json
+import operator
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -29,6 +30,11 @@ _SAFETENSORS_DTYPES = {
 def weights_of_program(program: torch.export.ExportedProgram) -> dict[str, torch.Tensor]:
     """Every tensor that an exported graph takes besides the user's input, by the name that the graph gives as its target."""
     tensors = {**program.state_dict, **program.constants}
+    # A constant of a branch or loop body lies in the module of that subgraph.
+    for path, module in program.graph_module.named_modules():
+        if path and isinstance(module, torch.fx.GraphModule):
+            for node in module.graph.find_nodes(op="get_attr"):
+                tensors[f"{path}.{node.target}"] = operator.attrgetter(node.target)(module)
     return {
         name: value.detach() for name, value in tensors.items() if isinstance(value, torch.Tensor)
     }

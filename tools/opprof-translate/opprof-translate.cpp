@@ -3,12 +3,14 @@
 
 #include "opprof/Support/ToolOptions.h"
 #include "opprof/Target/FXJSON/FXJSON.h"
+#include "opprof/Target/Python/PythonEmitter.h"
 
 #include "mlir/Support/LogicalResult.h"
 #include "mlir/Tools/mlir-translate/MlirTranslateMain.h"
 
 int main(int argc, char **argv) {
   opprof::fx::registerFXJSONTranslations();
+  opprof::fx::registerPythonTranslation();
 
   opprof::printLocationsByDefault();
   return mlir::failed(

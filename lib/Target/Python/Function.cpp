@@ -1,0 +1,858 @@
+// One fx graph as one Python function.
+
+#include "SymbolicExpression.h"
+
+#include "opprof/Dialect/FX/IR/Arguments.h"
+#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/Names.h"
+#include "opprof/Dialect/FX/IR/Provenance.h"
+#include "opprof/Dialect/FX/IR/Schema.h"
+#include "opprof/Dialect/Prof/IR/Prof.h"
+#include "opprof/Target/FXJSON/FXJSON.h"
+#include "opprof/Target/Python/PythonEmitter.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/ConvertUTF.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <charconv>
+
+using namespace mlir;
+using namespace opprof::fx;
+
+//===----------------------------------------------------------------------===//
+// Words and strings
+//===----------------------------------------------------------------------===//
+
+static bool isKeyword(StringRef word) {
+  static const llvm::StringSet<> kKeywords = {
+      "False",  "None",   "True",    "and",      "as",       "assert", "async",
+      "await",  "break",  "class",   "continue", "def",      "del",    "elif",
+      "else",   "except", "finally", "for",      "from",     "global", "if",
+      "import", "in",     "is",      "lambda",   "nonlocal", "not",    "or",
+      "pass",   "raise",  "return",  "try",      "while",    "with",   "yield"};
+  return kKeywords.contains(word);
+}
+
+static bool isIdentifier(StringRef word) {
+  return !word.empty() && !llvm::isDigit(word.front()) &&
+         llvm::all_of(word,
+                      [](char c) { return llvm::isAlnum(c) || c == '_'; });
+}
+
+/// The next code point of `text`, or -1 for a byte that is no valid UTF-8.
+static int32_t takeCodePoint(StringRef &text) {
+  const auto *begin = reinterpret_cast<const llvm::UTF8 *>(text.begin());
+  const auto *end = reinterpret_cast<const llvm::UTF8 *>(text.end());
+  const llvm::UTF8 *next = begin;
+  llvm::UTF32 codePoint = 0;
+  if (llvm::convertUTF8Sequence(&next, end, &codePoint,
+                                llvm::strictConversion) != llvm::conversionOK) {
+    text = text.drop_front();
+    return -1;
+  }
+  text = text.drop_front(next - begin);
+  return static_cast<int32_t>(codePoint);
+}
+
+std::string opprof::fx::getPythonString(StringRef text) {
+  std::string result = "\"";
+  llvm::raw_string_ostream os(result);
+  while (!text.empty()) {
+    uint8_t first = text.front();
+    int32_t codePoint = takeCodePoint(text);
+    if (codePoint == '"' || codePoint == '\\')
+      os << '\\' << static_cast<char>(codePoint);
+    else if (codePoint == '\n')
+      os << "\\n";
+    else if (codePoint == '\t')
+      os << "\\t";
+    else if (codePoint >= 0x20 && codePoint < 0x7F)
+      os << static_cast<char>(codePoint);
+    else if (codePoint < 0)
+      // Python's own way to keep a byte that is no text (surrogateescape).
+      os << llvm::formatv("\\udc{0:x-2}", first);
+    else if (codePoint < 0x10000)
+      os << llvm::formatv("\\u{0:x-4}", codePoint);
+    else
+      os << llvm::formatv("\\U{0:x-8}", codePoint);
+  }
+  return result + "\"";
+}
+
+/// `text` as the rest of a comment: nothing in it can end the line, or make it
+/// look like something else.
+static std::string getComment(StringRef text) {
+  std::string result;
+  while (!text.empty()) {
+    StringRef before = text;
+    int32_t codePoint = takeCodePoint(text);
+    bool isHarmful =
+        codePoint < 0x20 || (codePoint >= 0x7F && codePoint < 0xA0) ||
+        (codePoint >= 0x200B && codePoint <= 0x200F) ||
+        (codePoint >= 0x2028 && codePoint <= 0x202E) ||
+        (codePoint >= 0x2066 && codePoint <= 0x2069) || codePoint == 0xFEFF;
+    if (codePoint == '\t')
+      result += ' ';
+    else if (isHarmful)
+      result += '?';
+    else
+      result += before.drop_back(text.size());
+  }
+  return result;
+}
+
+std::string opprof::fx::getPythonIdentifier(StringRef text) {
+  std::string result;
+  if (text.empty() || llvm::isDigit(text.front()))
+    result += '_';
+  for (char c : text)
+    result += llvm::isAlnum(c) ? c : '_';
+  if (isKeyword(result))
+    result += "_";
+  return result;
+}
+
+/// A shortest text that Python reads as the same double.
+static std::string getPythonFloat(double value) {
+  if (std::isnan(value))
+    return "float(\"nan\")";
+  if (std::isinf(value))
+    return value > 0 ? "float(\"inf\")" : "float(\"-inf\")";
+  char buffer[64];
+  auto result = std::to_chars(buffer, buffer + sizeof buffer, value);
+  std::string digits(buffer, result.ptr);
+  if (digits.find_first_of(".e") == std::string::npos)
+    digits += ".0";
+  return digits;
+}
+
+//===----------------------------------------------------------------------===//
+// Targets
+//===----------------------------------------------------------------------===//
+
+/// Python's binary operator for a function of the module `operator`, or empty.
+static StringRef getInfix(StringRef target) {
+  if (!target.consume_front("operator.") && !target.consume_front("_operator."))
+    return "";
+  return llvm::StringSwitch<StringRef>(target)
+      .Case("add", "+")
+      .Case("sub", "-")
+      .Case("mul", "*")
+      .Case("truediv", "/")
+      .Case("floordiv", "//")
+      .Case("mod", "%")
+      .Case("matmul", "@")
+      .Case("eq", "==")
+      .Case("ne", "!=")
+      .Case("lt", "<")
+      .Case("le", "<=")
+      .Case("gt", ">")
+      .Case("ge", ">=")
+      .Default("");
+}
+
+/// `prefix` and the parts of a dotted name, as an expression. Some operators
+/// have names that are keywords in Python (aten.random.from).
+static std::string getDottedName(StringRef prefix, ArrayRef<StringRef> parts) {
+  std::string result = prefix.str();
+  for (StringRef part : parts) {
+    if (isKeyword(part))
+      result = "getattr(" + result + ", \"" + part.str() + "\")";
+    else
+      result += "." + part.str();
+  }
+  return result;
+}
+
+/// The function that a call_function target names, or empty where it is none
+/// that a program read from a file may call.
+static std::string getFunction(StringRef target) {
+  SmallVector<StringRef> parts;
+  target.split(parts, '.');
+  if (!llvm::all_of(parts, isIdentifier))
+    return "";
+  if (lookupSchema(target))
+    return getDottedName("torch.ops", parts);
+  StringRef root = parts.front();
+  ArrayRef<StringRef> tail = ArrayRef(parts).drop_front();
+  if (parts.size() == 1) {
+    static constexpr StringLiteral kBuiltins[] = {
+        "abs", "bool", "divmod", "float", "getattr", "int", "len",
+        "max", "min",  "pow",    "round", "slice",   "sum"};
+    return llvm::is_contained(kBuiltins, root) ? root.str() : "";
+  }
+  if (root == "operator" || root == "_operator" || root == "math")
+    return tail.size() == 1
+               ? getDottedName(root == "math" ? "math" : "operator", tail)
+               : "";
+  if (root == "builtins")
+    return tail.size() == 1 ? getFunction(tail.front()) : "";
+  if (root == "torch") {
+    // What loads files, code or libraries stays out.
+    static constexpr StringLiteral kModules[] = {
+        "_C",     "nn",       "amp",    "special",    "linalg",
+        "fft",    "sparse",   "signal", "nested",     "functional",
+        "Tensor", "autograd", "fx",     "_functorch", "_higher_order_ops",
+        "cuda",   "_refs",    "_prims", "backends",   "distributed"};
+    static constexpr StringLiteral kRefused[] = {
+        "load",    "save", "compile", "import_ir_module", "_load_global_deps",
+        "classes", "ops",  "hub",     "package"};
+    bool isFunction =
+        tail.size() == 1 && !llvm::is_contained(kRefused, tail[0]);
+    bool isInModule = tail.size() > 1 && llvm::is_contained(kModules, tail[0]);
+    return isFunction || isInModule ? getDottedName("torch", tail) : "";
+  }
+  if (target.starts_with("higher_order.triton_kernel_wrapper"))
+    return "";
+  // An operator that PyTorch did not have when opprof was built.
+  return parts.size() <= 3 ? getDottedName("torch.ops", parts) : "";
+}
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+/// "f32[4, s0]", as PyTorch prints types of nodes; empty for other types.
+static std::string getTypeText(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor)
+    return "";
+  StringRef dtype = getDTypeName(tensor.getElementType());
+  StringRef shortName = llvm::StringSwitch<StringRef>(dtype)
+                            .Case("float32", "f32")
+                            .Case("float64", "f64")
+                            .Case("float16", "f16")
+                            .Case("bfloat16", "bf16")
+                            .Case("int64", "i64")
+                            .Case("int32", "i32")
+                            .Case("int16", "i16")
+                            .Case("int8", "i8")
+                            .Case("uint8", "u8")
+                            .Case("bool", "b8")
+                            .Case("complex64", "c64")
+                            .Case("complex128", "c128")
+                            .Default(dtype);
+  std::string result;
+  llvm::raw_string_ostream os(result);
+  os << shortName << '[';
+  auto info = dyn_cast_or_null<TensorInfoAttr>(tensor.getEncoding());
+  llvm::interleaveComma(llvm::enumerate(tensor.getShape()), os, [&](auto size) {
+    if (!ShapedType::isDynamic(size.value()))
+      os << size.value();
+    else if (auto symbol = dyn_cast_or_null<SymAttr>(
+                 info && info.getDims() ? info.getDims()[size.index()]
+                                        : Attribute()))
+      os << symbol.getValue();
+    else
+      os << '?';
+  });
+  os << ']';
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+namespace {
+class FunctionPrinter {
+public:
+  FunctionPrinter(GraphOp graph, raw_ostream &os,
+                  const PythonFunctionOptions &options)
+      : graph(graph), os(os), options(options), indent(options.indent + 4, ' '),
+        reserved(collectReserved()),
+        names(graph, getPythonIdentifier, &reserved) {}
+
+  LogicalResult print();
+
+private:
+  llvm::StringSet<> collectReserved();
+  std::string getFunctionName(StringRef symbol) const {
+    std::string name =
+        options.functionName ? options.functionName(symbol).str() : "";
+    return name.empty() ? getPythonIdentifier(symbol) : name;
+  }
+  bool needsAttributes(StringRef symbol) const {
+    return options.takesAttributes && options.takesAttributes(symbol);
+  }
+
+  InFlightDiagnostic error(Operation *op) {
+    InFlightDiagnostic diagnostic = op->emitError();
+    if (StringRef name = getNodeName(op); !name.empty())
+      diagnostic << "node '" << name << "': ";
+    return diagnostic;
+  }
+
+  void printSignature();
+  LogicalResult printSymbols();
+  void printPlace(Operation &op);
+  LogicalResult printNode(NodeOp node);
+  LogicalResult printCall(CallOp call);
+  LogicalResult printMarker(Operation &op);
+  LogicalResult printOutput(OutputOp output);
+  void printDeletions(Operation &op);
+  void findLastUses();
+
+  /// The expression of an argument; values come from `operands` in turn.
+  FailureOr<std::string> getArgument(Operation *op, Attribute argument,
+                                     unsigned &nextOperand);
+  FailureOr<std::string> getArguments(Operation *op, ArrayRef<Attribute> list,
+                                      unsigned &nextOperand);
+  FailureOr<std::string> getIndex(Operation *op, Attribute index,
+                                  unsigned &nextOperand);
+  FailureOr<std::string> getExpression(NodeOp node);
+  FailureOr<std::string> getSymbolic(Operation *op, StringRef expression);
+
+  GraphOp graph;
+  raw_ostream &os;
+  const PythonFunctionOptions &options;
+  std::string indent;
+  /// Symbols that arguments hold, by their expression's name in Python.
+  llvm::MapVector<StringRef, std::string> symbols;
+  llvm::StringSet<> reserved;
+  GraphNames names;
+  llvm::DenseMap<Operation *, SmallVector<Value, 2>> lastUses;
+  std::string shownPlace;
+};
+} // namespace
+
+/// Names that no value of the graph may take.
+llvm::StringSet<> FunctionPrinter::collectReserved() {
+  llvm::StringSet<> result = {"torch",     "operator", "math",    "attributes",
+                              "functools", "float",    "complex", "slice",
+                              "getattr",   "abs",      "bool",    "divmod",
+                              "int",       "len",      "max",     "min",
+                              "pow",       "round",    "sum",     "_range_push",
+                              "_range_pop"};
+  result.insert(options.name.empty() ? getPythonIdentifier(graph.getSymName())
+                                     : options.name);
+  auto visit = [&](Attribute leaf) {
+    if (auto symbol = dyn_cast<FlatSymbolRefAttr>(leaf)) {
+      result.insert(getFunctionName(symbol.getValue()));
+    } else if (auto symbol = dyn_cast<SymAttr>(leaf)) {
+      (void)getPythonExpression(symbol.getValue(), [&](StringRef name) {
+        std::string python = getPythonIdentifier(name);
+        symbols[name] = python;
+        result.insert(python);
+        return python;
+      });
+    }
+  };
+  for (Operation &op : graph.getBlock()) {
+    if (auto call = dyn_cast<CallOp>(op))
+      result.insert(getFunctionName(call.getCallee()));
+    else if (auto node = dyn_cast<NodeOp>(op))
+      walkLeaves(node.getArgs(), visit);
+    else if (auto output = dyn_cast<OutputOp>(op))
+      walkLeaves(output.getArgs(), visit);
+  }
+  return result;
+}
+
+void FunctionPrinter::findLastUses() {
+  llvm::DenseSet<Value> seen;
+  for (Operation &op : llvm::reverse(graph.getBlock())) {
+    for (Value operand : op.getOperands()) {
+      // The caller holds its arguments anyway.
+      if (seen.insert(operand).second && operand.getDefiningOp() &&
+          !isa<OutputOp>(op))
+        lastUses[&op].push_back(operand);
+    }
+  }
+}
+
+void FunctionPrinter::printSignature() {
+  std::string outer(options.indent, ' ');
+  for (StringRef decorator : options.decorators)
+    os << outer << '@' << decorator << '\n';
+  os << outer << "def "
+     << (options.name.empty() ? getPythonIdentifier(graph.getSymName())
+                              : options.name.str())
+     << '(';
+  bool takesAttributes = needsAttributes(graph.getSymName());
+  Block &block = graph.getBlock();
+  if (!options.withComments) {
+    if (takesAttributes)
+      os << "attributes" << (block.getNumArguments() ? ", " : "");
+    llvm::interleaveComma(block.getArguments(), os,
+                          [&](Value input) { os << names.lookup(input); });
+    os << "):\n";
+    return;
+  }
+  // One line an input, with what is known of it.
+  if (takesAttributes || block.getNumArguments())
+    os << '\n';
+  if (takesAttributes)
+    os << indent << "attributes,\n";
+  for (BlockArgument input : block.getArguments()) {
+    unsigned index = input.getArgNumber();
+    os << indent << names.lookup(input) << ',';
+    std::string about = getTypeText(input.getType());
+    if (StringRef target = graph.getInputTarget(index); !target.empty())
+      about += (" " + graph.getInputKind(index) + " " + target).str();
+    if (StringRef(about).trim().size())
+      os << "  # " << getComment(StringRef(about).trim());
+    os << '\n';
+  }
+  os << outer << "):\n";
+}
+
+/// Gives each symbol that an argument holds its value, from the inputs.
+LogicalResult FunctionPrinter::printSymbols() {
+  for (auto &[symbol, python] : symbols) {
+    std::string value;
+    for (BlockArgument input : graph.getBlock().getArguments()) {
+      if (auto number = dyn_cast<SymIntType>(input.getType());
+          number && number.getExpression() == symbol)
+        value = names.lookup(input);
+      auto tensor = dyn_cast<RankedTensorType>(input.getType());
+      auto info = tensor
+                      ? dyn_cast_or_null<TensorInfoAttr>(tensor.getEncoding())
+                      : TensorInfoAttr();
+      if (!value.empty() || !info || !info.getDims())
+        continue;
+      for (auto [index, size] : llvm::enumerate(info.getDims()))
+        if (auto dim = dyn_cast<SymAttr>(size);
+            dim && dim.getValue() == symbol && value.empty())
+          value =
+              (names.lookup(input) + ".size(" + llvm::Twine(index) + ")").str();
+    }
+    if (value.empty())
+      return graph.emitError()
+             << "graph '" << graph.getSymName() << "' uses the symbol '"
+             << symbol
+             << "', but none of its inputs is, or has a dimension of, just "
+                "that size";
+    os << indent << python << " = " << value << '\n';
+  }
+  return success();
+}
+
+/// A comment with the module and the source line, where they change.
+void FunctionPrinter::printPlace(Operation &op) {
+  if (!options.withComments)
+    return;
+  std::string place = getModulePath(op.getLoc()).str();
+  if (auto partition = op.getAttrOfType<opprof::prof::PartitionAttr>(
+          opprof::prof::ProfDialect::kPartitionAttr))
+    place = (partition.getLabel() + " (" +
+             opprof::prof::stringifyRole(partition.getRole()) + ")")
+                .str();
+  if (DictionaryAttr metadata = getMetadata(op.getLoc())) {
+    // A location without records of PyTorch's is a place in an MLIR file.
+    if (std::string source = getSourceText(op.getLoc()); !source.empty())
+      place += (place.empty() ? "" : "  ") + source;
+    if (auto code = metadata.getAs<StringAttr>(kCodeKey))
+      place += (": " + code.getValue()).str();
+  }
+  if (place.empty() || place == shownPlace)
+    return;
+  shownPlace = place;
+  os << indent << "# " << getComment(place) << '\n';
+}
+
+FailureOr<std::string> FunctionPrinter::getSymbolic(Operation *op,
+                                                    StringRef expression) {
+  std::optional<std::string> python =
+      getPythonExpression(expression, [&](StringRef symbol) {
+        auto found = symbols.find(symbol);
+        return found == symbols.end() ? std::string() : found->second;
+      });
+  if (!python)
+    return error(op) << "the symbolic expression \"" << expression
+                     << "\" has no form in Python";
+  return *python;
+}
+
+FailureOr<std::string> FunctionPrinter::getArguments(Operation *op,
+                                                     ArrayRef<Attribute> list,
+                                                     unsigned &nextOperand) {
+  std::string result;
+  for (Attribute element : list) {
+    FailureOr<std::string> text = getArgument(op, element, nextOperand);
+    if (failed(text))
+      return failure();
+    if (!result.empty())
+      result += ", ";
+    result += *text;
+  }
+  return result;
+}
+
+FailureOr<std::string> FunctionPrinter::getArgument(Operation *op,
+                                                    Attribute argument,
+                                                    unsigned &nextOperand) {
+  auto wrapped = [&](StringRef open, ArrayRef<Attribute> elements,
+                     StringRef close) -> FailureOr<std::string> {
+    FailureOr<std::string> inner = getArguments(op, elements, nextOperand);
+    if (failed(inner))
+      return failure();
+    return (open + *inner + close).str();
+  };
+  auto named = [&](StringRef value) -> FailureOr<std::string> {
+    if (!isIdentifier(value))
+      return error(op) << "'" << value << "' is no name in torch";
+    return ("torch." + value).str();
+  };
+
+  if (isa<ValueAttr>(argument))
+    return names.lookup(op->getOperand(nextOperand++)).str();
+  if (isa<opprof::fx::NoneAttr>(argument))
+    return std::string("None");
+  if (isa<EllipsisAttr>(argument))
+    return std::string("...");
+  if (auto flag = dyn_cast<BoolAttr>(argument))
+    return std::string(flag.getValue() ? "True" : "False");
+  if (auto number = dyn_cast<IntegerAttr>(argument))
+    return llvm::toString(number.getValue(), 10,
+                          !number.getType().isUnsignedInteger());
+  if (auto number = dyn_cast<FloatAttr>(argument))
+    return getPythonFloat(number.getValueAsDouble());
+  if (auto text = dyn_cast<StringAttr>(argument))
+    return getPythonString(text);
+  if (auto number = dyn_cast<BigIntAttr>(argument)) {
+    StringRef digits = number.getValue();
+    digits.consume_front("-");
+    if (digits.empty() || !llvm::all_of(digits, llvm::isDigit))
+      return error(op) << "'" << number.getValue() << "' is no whole number";
+    return number.getValue().str();
+  }
+  if (auto number = dyn_cast<opprof::fx::ComplexAttr>(argument))
+    return "complex(" + getPythonFloat(number.getReal().getValueAsDouble()) +
+           ", " + getPythonFloat(number.getImaginary().getValueAsDouble()) +
+           ")";
+  if (auto dtype = dyn_cast<DTypeAttr>(argument))
+    return named(dtype.getValue());
+  if (auto layout = dyn_cast<LayoutAttr>(argument))
+    return named(layout.getValue());
+  if (auto format = dyn_cast<MemoryFormatAttr>(argument))
+    return named(format.getValue());
+  if (auto device = dyn_cast<DeviceAttr>(argument))
+    return "torch.device(" + getPythonString(device.getValue()) + ")";
+  if (auto symbol = dyn_cast<SymAttr>(argument))
+    return getSymbolic(op, symbol.getValue());
+  if (auto reference = dyn_cast<OpRefAttr>(argument)) {
+    std::string function = getFunction(reference.getValue());
+    if (function.empty())
+      return error(op) << "'" << reference.getValue()
+                       << "' is no operator that a program may call";
+    return function;
+  }
+  if (auto symbol = dyn_cast<FlatSymbolRefAttr>(argument)) {
+    std::string function = getFunctionName(symbol.getValue());
+    if (needsAttributes(symbol.getValue()))
+      return "functools.partial(" + function + ", attributes)";
+    return function;
+  }
+  if (auto list = dyn_cast<ArrayAttr>(argument))
+    return wrapped("[", list.getValue(), "]");
+  if (auto tuple = dyn_cast<TupleAttr>(argument))
+    return wrapped("(", tuple.getElements().getValue(),
+                   tuple.getElements().size() == 1 ? ",)" : ")");
+  if (auto slice = dyn_cast<SliceAttr>(argument))
+    return wrapped("slice(",
+                   {slice.getStart(), slice.getStop(), slice.getStep()}, ")");
+  if (auto dict = dyn_cast<DictAttr>(argument)) {
+    std::string result = "{";
+    for (auto [key, value] : llvm::zip(dict.getKeys(), dict.getValues())) {
+      FailureOr<std::string> keyText = getArgument(op, key, nextOperand);
+      if (failed(keyText))
+        return failure();
+      FailureOr<std::string> valueText = getArgument(op, value, nextOperand);
+      if (failed(valueText))
+        return failure();
+      result += (result.size() > 1 ? ", " : "") + *keyText + ": " + *valueText;
+    }
+    return result + "}";
+  }
+  if (auto object = dyn_cast<ObjectAttr>(argument))
+    return error(op) << "takes the " << object.getPythonType() << " "
+                     << object.getRepr()
+                     << ", which exists only in the process that exported the "
+                        "graph; give the model a tensor, number or string "
+                        "instead, or keep this part out of the export";
+  return error(op) << "the argument " << argument << " has no form in Python";
+}
+
+/// What stands between the brackets of an index.
+FailureOr<std::string> FunctionPrinter::getIndex(Operation *op, Attribute index,
+                                                 unsigned &nextOperand) {
+  if (auto tuple = dyn_cast<TupleAttr>(index);
+      tuple && !tuple.getElements().empty()) {
+    std::string result;
+    for (Attribute element : tuple.getElements()) {
+      // A tuple inside a tuple is an index of its own, not more of this one.
+      FailureOr<std::string> text = isa<SliceAttr>(element)
+                                        ? getIndex(op, element, nextOperand)
+                                        : getArgument(op, element, nextOperand);
+      if (failed(text))
+        return failure();
+      result += (result.empty() ? "" : ", ") + *text;
+    }
+    return tuple.getElements().size() == 1 ? result + "," : result;
+  }
+  auto slice = dyn_cast<SliceAttr>(index);
+  if (!slice)
+    return getArgument(op, index, nextOperand);
+  std::string result;
+  Attribute parts[] = {slice.getStart(), slice.getStop(), slice.getStep()};
+  for (auto [position, part] : llvm::enumerate(parts)) {
+    bool isNone = isa<opprof::fx::NoneAttr>(part);
+    if (position == 1 || (position == 2 && !isNone))
+      result += ":";
+    if (isNone)
+      continue;
+    FailureOr<std::string> text = getArgument(op, part, nextOperand);
+    if (failed(text))
+      return failure();
+    result += *text;
+  }
+  return result;
+}
+
+/// True for arguments that need no parentheses next to an operator.
+static bool isAtom(Attribute argument) {
+  if (auto number = dyn_cast<IntegerAttr>(argument))
+    return !number.getValue().isNegative();
+  return isa<ValueAttr>(argument);
+}
+
+/// The right side of the node's statement.
+FailureOr<std::string> FunctionPrinter::getExpression(NodeOp node) {
+  ArrayRef<Attribute> args = node.getArgs().getValue();
+  unsigned nextOperand = 0, numPositional = node.getNumPositional();
+  StringRef target = node.getTarget();
+  bool isPlain =
+      node.getKind() == NodeKind::call_function && numPositional == args.size();
+
+  if (isPlain && args.size() == 2 && isa<ValueAttr>(args[0]) &&
+      (target == "operator.getitem" || target == "_operator.getitem")) {
+    std::string base = names.lookup(node.getOperand(nextOperand++)).str();
+    FailureOr<std::string> index = getIndex(node, args[1], nextOperand);
+    if (failed(index))
+      return failure();
+    return base + "[" + *index + "]";
+  }
+  if (isPlain && args.size() == 2 && isa<ValueAttr>(args[0]) &&
+      (target == "getattr" || target == "builtins.getattr")) {
+    auto attribute = dyn_cast<StringAttr>(args[1]);
+    if (attribute && isIdentifier(attribute.getValue()) &&
+        !isKeyword(attribute.getValue()))
+      return (names.lookup(node.getOperand(0)) + "." + attribute.getValue())
+          .str();
+  }
+  if (StringRef infix = getInfix(target); isPlain && !infix.empty() &&
+                                          args.size() == 2 && isAtom(args[0]) &&
+                                          isAtom(args[1])) {
+    FailureOr<std::string> left = getArgument(node, args[0], nextOperand);
+    FailureOr<std::string> right = getArgument(node, args[1], nextOperand);
+    return (*left + " " + infix + " " + *right).str();
+  }
+
+  std::string function;
+  switch (node.getKind()) {
+  case NodeKind::get_attr:
+    return "attributes[" +
+           getPythonString((options.attributePrefix + target).str()) + "]";
+  case NodeKind::call_module:
+    function = "attributes[" +
+               getPythonString((options.attributePrefix + target).str()) + "]";
+    break;
+  case NodeKind::call_method: {
+    if (!isIdentifier(target) || numPositional == 0)
+      return error(node) << "'" << target
+                         << "' is no method of its first argument";
+    FailureOr<std::string> object = getArgument(node, args[0], nextOperand);
+    if (failed(object))
+      return failure();
+    if (!isa<ValueAttr>(args[0]))
+      object = "(" + *object + ")";
+    args = args.drop_front();
+    --numPositional;
+    function = getDottedName(*object, target);
+    break;
+  }
+  case NodeKind::call_function:
+    function = getFunction(target);
+    if (function.empty())
+      return error(node)
+             << "calls '" << target
+             << "', which is no operator of PyTorch, and none of the "
+                "functions that a program may call";
+    break;
+  }
+
+  std::string result = function + "(";
+  bool isFirst = true;
+  auto separate = [&] {
+    if (!isFirst)
+      result += ", ";
+    isFirst = false;
+  };
+  for (auto [index, argument] : llvm::enumerate(args)) {
+    FailureOr<std::string> text = getArgument(node, argument, nextOperand);
+    if (failed(text))
+      return failure();
+    separate();
+    if (index >= numPositional) {
+      StringRef keyword =
+          cast<StringAttr>((*node.getKwargNames())[index - numPositional]);
+      if (isIdentifier(keyword) && !isKeyword(keyword))
+        result += (keyword + "=").str();
+      else
+        // Names like `from` and `self` that Python's syntax does not take.
+        text = "**{" + getPythonString(keyword) + ": " + *text + "}";
+    }
+    result += *text;
+  }
+  return result + ")";
+}
+
+LogicalResult FunctionPrinter::printNode(NodeOp node) {
+  ArrayRef<Attribute> args = node.getArgs().getValue();
+  bool isUnused = node.getResult().use_empty();
+  bool isSetItem = node.getTarget() == "operator.setitem" && isUnused &&
+                   args.size() == 3 && isa<ValueAttr>(args[0]) &&
+                   !node.getKwargNames();
+  if (isSetItem) {
+    unsigned nextOperand = 1;
+    FailureOr<std::string> index = getIndex(node, args[1], nextOperand);
+    if (failed(index))
+      return failure();
+    FailureOr<std::string> value = getArgument(node, args[2], nextOperand);
+    if (failed(value))
+      return failure();
+    os << indent << names.lookup(node.getOperand(0)) << '[' << *index
+       << "] = " << *value << '\n';
+    return success();
+  }
+  FailureOr<std::string> expression = getExpression(node);
+  if (failed(expression))
+    return failure();
+  os << indent;
+  if (!isUnused) {
+    os << names.lookup(node.getResult());
+    if (std::string type = getTypeText(node.getType());
+        options.withComments && !type.empty())
+      os << ": " << getPythonString(type);
+    os << " = ";
+  }
+  os << *expression << '\n';
+  return success();
+}
+
+/// Whether the graph returns the values of its output in order and nothing
+/// else, which is what a call can take apart.
+static bool returnsPlainValues(GraphOp graph) {
+  return llvm::all_of(graph.getOutput().getArgs(), llvm::IsaPred<ValueAttr>);
+}
+
+/// "single" or "list" where the graph does not return a tuple.
+static StringRef getOutputForm(GraphOp graph) {
+  auto attributes = graph->getAttrOfType<DictionaryAttr>(kAttributesAttr);
+  auto form =
+      attributes ? attributes.getAs<StringAttr>(kOutputFormKey) : StringAttr();
+  return form ? form.getValue() : "";
+}
+
+LogicalResult FunctionPrinter::printCall(CallOp call) {
+  auto callee =
+      SymbolTable::lookupNearestSymbolFrom<GraphOp>(call, call.getCalleeAttr());
+  if (!callee || !returnsPlainValues(callee))
+    return error(call) << "calls '" << call.getCallee()
+                       << "', which returns more than values";
+  os << indent;
+  if (llvm::any_of(call.getResults(),
+                   [](Value result) { return !result.use_empty(); })) {
+    bool isOneTuple =
+        call.getNumResults() == 1 && getOutputForm(callee) != "single";
+    os << (isOneTuple ? "(" : "");
+    llvm::interleaveComma(call.getResults(), os, [&](Value result) {
+      os << (result.use_empty() ? "_" : names.lookup(result));
+    });
+    os << (isOneTuple ? ",) = " : " = ");
+  }
+  os << getFunctionName(call.getCallee()) << '(';
+  if (needsAttributes(call.getCallee()))
+    os << "attributes" << (call.getNumOperands() ? ", " : "");
+  llvm::interleaveComma(call.getOperands(), os,
+                        [&](Value operand) { os << names.lookup(operand); });
+  os << ")\n";
+  return success();
+}
+
+LogicalResult FunctionPrinter::printMarker(Operation &op) {
+  if (auto push = dyn_cast<opprof::prof::RangePushOp>(op))
+    os << indent << "_range_push(" << getPythonString(push.getLabel()) << ")\n";
+  else if (isa<opprof::prof::RangePopOp>(op))
+    os << indent << "_range_pop()\n";
+  else
+    return op.emitError() << "'" << op.getName().getStringRef()
+                          << "' has no form in Python";
+  return success();
+}
+
+void FunctionPrinter::printDeletions(Operation &op) {
+  auto found = lastUses.find(&op);
+  if (!options.withDeletions || found == lastUses.end())
+    return;
+  os << indent << "del ";
+  llvm::interleaveComma(found->second, os,
+                        [&](Value value) { os << names.lookup(value); });
+  os << '\n';
+}
+
+LogicalResult FunctionPrinter::printOutput(OutputOp output) {
+  ArrayRef<Attribute> args = output.getArgs().getValue();
+  unsigned nextOperand = 0;
+  FailureOr<std::string> values = getArguments(output, args, nextOperand);
+  if (failed(values))
+    return failure();
+  StringRef form = getOutputForm(graph);
+  bool isSingle =
+      args.size() == 1 &&
+      (form == "single" || (form.empty() && options.unwrapSingleOutput));
+  os << indent << "return ";
+  if (isSingle)
+    os << *values;
+  else if (form == "list")
+    os << '[' << *values << ']';
+  else
+    os << '(' << *values << (args.size() == 1 ? ",)" : ")");
+  os << '\n';
+  return success();
+}
+
+LogicalResult FunctionPrinter::print() {
+  printSignature();
+  if (failed(printSymbols()))
+    return failure();
+  if (options.withDeletions)
+    findLastUses();
+  for (Operation &op : graph.getBlock()) {
+    if (auto output = dyn_cast<OutputOp>(op))
+      return printOutput(output);
+    printPlace(op);
+    LogicalResult result = failure();
+    if (auto node = dyn_cast<NodeOp>(op))
+      result = printNode(node);
+    else if (auto call = dyn_cast<CallOp>(op))
+      result = printCall(call);
+    else
+      result = printMarker(op);
+    if (failed(result))
+      return failure();
+    printDeletions(op);
+  }
+  return success();
+}
+
+LogicalResult
+opprof::fx::printPythonFunction(GraphOp graph, raw_ostream &os,
+                                const PythonFunctionOptions &options) {
+  return FunctionPrinter(graph, os, options).print();
+}

@@ -1,0 +1,428 @@
+// A module of graphs as a Python program: one function a graph, and a class
+// that holds the weights and is called like the model.
+
+#include "opprof/Dialect/FX/IR/Arguments.h"
+#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/Prof/IR/Prof.h"
+#include "opprof/Target/FXJSON/FXJSON.h"
+#include "opprof/Target/Python/PythonEmitter.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <set>
+
+using namespace mlir;
+using namespace opprof::fx;
+
+// What stands after the functions; it uses INPUTS, PLACES, OUTPUTS, IN_SPEC,
+// OUT_SPEC, ATTRIBUTES and `_run`, which stand before it.
+static constexpr llvm::StringLiteral kRuntime = R"py(
+
+class Program:
+    """The graph with its weights, called like the model that it was made from.
+
+    `weights` maps qualified names to tensors, as a state_dict does (constants that the graph holds among them). They are
+    used, and buffers are updated, in place.
+    """
+
+    def __init__(self, weights):
+        needed = [target for kind, target in INPUTS if kind not in ("user_input", "token")]
+        missing = sorted({name for name in [*needed, *ATTRIBUTES] if name not in weights})
+        if missing:
+            raise KeyError(f"the weights lack {len(missing)} of {len(needed) + len(ATTRIBUTES)}: {', '.join(missing[:5])}")
+        self.weights = weights
+
+    def __call__(self, *args, **kwargs):
+        return self.forward(*args, **kwargs)
+
+    def forward(self, *args, **kwargs):
+        values = iter(_flatten(args, kwargs))
+        inputs = []
+        for kind, target in INPUTS:
+            if kind == "user_input":
+                inputs.append(next(values))
+            elif kind == "token":
+                inputs.append(torch.empty(0))
+            else:
+                inputs.append(self.weights[target])
+        results = _run(inputs, self.weights)
+        if OUTPUTS is None:
+            return results if OUT_SPEC is None else pytree.tree_unflatten(list(results), _spec(OUT_SPEC))
+        returned = []
+        for (kind, target), value in zip(OUTPUTS, results, strict=True):
+            if kind in ("buffer_mutation", "parameter_mutation"):
+                with torch.no_grad():
+                    self.weights[target].copy_(value)
+            elif kind == "user_input_mutation":
+                with torch.no_grad():
+                    inputs[target].copy_(value)
+            elif kind != "token":
+                returned.append(value)
+        if OUT_SPEC is None:
+            return tuple(returned)
+        return pytree.tree_unflatten(returned, _spec(OUT_SPEC))
+
+
+def _spec(text):
+    return pytree.treespec_loads(text)
+
+
+def _flatten(args, kwargs):
+    """The tensors, and other leaves, of a call, in the order of the graph's inputs."""
+    count = sum(kind == "user_input" for kind, _ in INPUTS)
+    if IN_SPEC is None:
+        if kwargs or len(args) != count:
+            raise TypeError(f"the graph takes {count} positional arguments, in the order of its inputs")
+        return args
+    spec = _spec(IN_SPEC)
+    names = json.loads(IN_SPEC)[1]["children_spec"][1]["context"]
+    order = json.loads(names) if isinstance(names, str) else names
+    kwargs = {name: kwargs[name] for name in [*(order or []), *kwargs] if name in kwargs}
+    values, given = pytree.tree_flatten((args, kwargs))
+    if given != spec:
+        raise TypeError(f"the program was exported for arguments of the structure {spec}, and got {given}")
+    return values
+
+
+def load(weights):
+    """The program with weights from a mapping by qualified name, a .safetensors file, or a state_dict that torch.save wrote.
+
+    Weights of a file go to the device, and get the strides, that they had in the graph.
+    """
+    if not isinstance(weights, (str, os.PathLike)):
+        return Program(weights)
+    path = os.fspath(weights)
+    if path.endswith(".safetensors"):
+        loaded = _read_safetensors(path)
+    else:
+        loaded = dict(torch.load(path, weights_only=True, map_location="cpu"))
+    for name, (device, strides) in PLACES.items():
+        if name in loaded:
+            value = loaded[name]
+            if strides is not None:
+                value = torch.empty_strided(value.shape, strides, dtype=value.dtype).copy_(value)
+            loaded[name] = value.to(device)
+    return Program(loaded)
+
+
+def _read_safetensors(path):
+    """The tensors of a file that holds the length of a JSON header, the header with each tensor's place, and their bytes."""
+    dtypes = {
+        "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32", "I16": "int16",
+        "I8": "int8", "U8": "uint8", "BOOL": "bool", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2",
+    }
+    with open(path, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        data = file.read()
+    tensors = {}
+    for name, entry in header.items():
+        if name != "__metadata__":
+            begin, end = entry["data_offsets"]
+            tensor = torch.empty(entry["shape"], dtype=getattr(torch, dtypes[entry["dtype"]]))
+            if end > begin:
+                tensor.view(-1).view(torch.uint8).copy_(torch.frombuffer(bytearray(data[begin:end]), dtype=torch.uint8))
+            tensors[name] = tensor
+    return tensors
+)py";
+
+// For programs with prof.range_push and prof.range_pop.
+static constexpr llvm::StringLiteral kMarkers = R"py(
+# Ranges are recorded through these two names; assign others to record them elsewhere than in NVTX.
+if torch.cuda.is_available():
+    _range_push, _range_pop = torch.cuda.nvtx.range_push, torch.cuda.nvtx.range_pop
+else:
+    _range_push, _range_pop = (lambda label: None), (lambda: None)
+)py";
+
+namespace {
+class ProgramPrinter {
+public:
+  ProgramPrinter(ModuleOp module, const PythonProgramOptions &options)
+      : options(options), symbols(module), module(module) {}
+
+  LogicalResult print(raw_ostream &os);
+
+private:
+  LogicalResult visit(GraphOp graph);
+  void findCallees(GraphOp graph, llvm::SetVector<GraphOp> &callees);
+  LogicalResult printTables(raw_ostream &os, GraphOp main);
+
+  const PythonProgramOptions &options;
+  SymbolTable symbols;
+  ModuleOp module;
+  /// Graphs, each after those that it calls.
+  SmallVector<GraphOp> order;
+  enum class State { Open, Done };
+  llvm::DenseMap<Operation *, State> states;
+  llvm::StringMap<std::string> functionNames;
+  llvm::StringSet<> takenNames;
+  llvm::StringSet<> takesAttributes;
+  std::set<std::string> attributes;
+  llvm::StringMap<std::string> attributePrefixes;
+  llvm::DenseSet<Operation *> partitions;
+  bool usesMarkers = false, usesMath = false;
+};
+} // namespace
+
+void ProgramPrinter::findCallees(GraphOp graph,
+                                 llvm::SetVector<GraphOp> &callees) {
+  std::string prefix = attributePrefixes.lookup(graph.getSymName());
+  auto add = [&](StringRef name) {
+    if (auto callee = symbols.lookup<GraphOp>(name))
+      callees.insert(callee);
+  };
+  for (Operation &op : graph.getBlock()) {
+    if (auto call = dyn_cast<CallOp>(op)) {
+      add(call.getCallee());
+      if (auto callee = symbols.lookup<GraphOp>(call.getCallee()))
+        partitions.insert(callee);
+      // A partition is cut out of its caller, attributes and all.
+      attributePrefixes.try_emplace(call.getCallee(), prefix);
+    } else if (auto node = dyn_cast<NodeOp>(op)) {
+      if (node.getKind() == NodeKind::get_attr ||
+          node.getKind() == NodeKind::call_module) {
+        takesAttributes.insert(graph.getSymName());
+        attributes.insert((prefix + node.getTarget()).str());
+      }
+      walkLeaves(node.getArgs(), [&](Attribute leaf) {
+        auto symbol = dyn_cast<FlatSymbolRefAttr>(leaf);
+        if (!symbol)
+          return;
+        add(symbol.getValue());
+        attributePrefixes.try_emplace(symbol.getValue(),
+                                      symbol.getValue().str() + ".");
+      });
+    } else if (isa<opprof::prof::RangePushOp, opprof::prof::RangePopOp>(op)) {
+      usesMarkers = true;
+    }
+  }
+}
+
+/// Puts the graph, and first those that it calls, into `order`.
+LogicalResult ProgramPrinter::visit(GraphOp root) {
+  struct Frame {
+    GraphOp graph;
+    llvm::SetVector<GraphOp> callees;
+    size_t next = 0;
+  };
+  SmallVector<Frame> stack;
+  auto enter = [&](GraphOp graph) {
+    states[graph] = State::Open;
+    stack.emplace_back(Frame{graph, {}, 0});
+    findCallees(graph, stack.back().callees);
+  };
+  enter(root);
+  while (!stack.empty()) {
+    Frame &frame = stack.back();
+    if (frame.next == frame.callees.size()) {
+      for (GraphOp callee : frame.callees)
+        if (takesAttributes.contains(callee.getSymName()))
+          takesAttributes.insert(frame.graph.getSymName());
+      states[frame.graph] = State::Done;
+      order.push_back(frame.graph);
+      stack.pop_back();
+      continue;
+    }
+    GraphOp callee = frame.callees[frame.next++];
+    auto found = states.find(callee);
+    if (found == states.end())
+      enter(callee);
+    else if (found->second == State::Open)
+      return callee.emitError() << "graph '" << callee.getSymName()
+                                << "' calls itself, by way of others or not; "
+                                   "FX graphs do not";
+  }
+  return success();
+}
+
+/// The string, or None where there is none.
+static std::string getOptionalString(Operation *op, StringRef name) {
+  auto text = op->getAttrOfType<StringAttr>(name);
+  // A structure of a container that PyTorch could not write is only shown.
+  if (!text || !text.getValue().starts_with("["))
+    return "None";
+  return getPythonString(text);
+}
+
+/// An entry of PLACES, where the input needs one.
+static void printPlace(raw_ostream &os, GraphOp graph, BlockArgument input) {
+  StringRef target = graph.getInputTarget(input.getArgNumber());
+  auto tensor = dyn_cast<RankedTensorType>(input.getType());
+  auto info = tensor ? dyn_cast_or_null<TensorInfoAttr>(tensor.getEncoding())
+                     : TensorInfoAttr();
+  if (target.empty() || !info)
+    return;
+  auto strides = TensorInfoAttr::getStaticStrides(tensor);
+  bool hasStrides = info.getStrides() && strides;
+  if (info.getDevice() == "cpu" && !hasStrides)
+    return;
+  os << "    " << getPythonString(target) << ": ("
+     << getPythonString(info.getDevice()) << ", ";
+  if (hasStrides) {
+    os << '(';
+    llvm::interleaveComma(*strides, os);
+    os << ",)";
+  } else {
+    os << "None";
+  }
+  os << "),\n";
+}
+
+LogicalResult ProgramPrinter::printTables(raw_ostream &os, GraphOp main) {
+  os << "\n# What each input of the graph is: its kind, and its qualified name "
+        "in the model.\nINPUTS = (\n";
+  llvm::StringMap<unsigned> inputIndex;
+  for (BlockArgument input : main.getBlock().getArguments()) {
+    unsigned index = input.getArgNumber();
+    inputIndex[main.getInputName(index)] = index;
+    StringRef target = main.getInputTarget(index);
+    os << "    (" << getPythonString(main.getInputKind(index)) << ", "
+       << (target.empty() ? "None" : getPythonString(target)) << "),\n";
+  }
+  os << ")\n\n# Weights that are not on the CPU or not contiguous: device, and "
+        "strides or None.\nPLACES = {\n";
+  for (BlockArgument input : main.getBlock().getArguments())
+    printPlace(os, main, input);
+  os << "}\n\n# What each output is; None where all are simply returned.\n";
+  OutputOp output = main.getOutput();
+  if (auto signature = output.getSignature()) {
+    os << "OUTPUTS = (\n";
+    for (Attribute element : *signature) {
+      auto entry = dyn_cast<DictionaryAttr>(element);
+      auto kind = entry ? entry.getAs<StringAttr>("kind") : StringAttr();
+      auto target = entry ? entry.getAs<StringAttr>("target") : StringAttr();
+      if (!kind)
+        return output.emitError() << "has a signature entry without a kind";
+      std::string text = target ? getPythonString(target) : "None";
+      if (kind.getValue() == "user_input_mutation") {
+        auto found =
+            target ? inputIndex.find(target.getValue()) : inputIndex.end();
+        if (found == inputIndex.end())
+          return output.emitError()
+                 << "mutates the input " << (target ? target : kind)
+                 << ", which the graph does not have";
+        text = std::to_string(found->second);
+      }
+      os << "    (" << getPythonString(kind) << ", " << text << "),\n";
+    }
+    os << ")\n";
+  } else {
+    os << "OUTPUTS = None\n";
+  }
+  os << "\n# How arguments and results are nested, as PyTorch's pytree writes "
+        "it.\nIN_SPEC = "
+     << getOptionalString(main, kInSpecAttr)
+     << "\nOUT_SPEC = " << getOptionalString(main, kOutSpecAttr)
+     << "\n\n# Attributes of the model that nodes read by name.\nATTRIBUTES = "
+        "(";
+  for (const std::string &attribute : attributes)
+    os << getPythonString(attribute) << ",";
+  os << ")\n";
+  return success();
+}
+
+LogicalResult ProgramPrinter::print(raw_ostream &os) {
+  GraphOp main;
+  for (GraphOp graph : module.getOps<GraphOp>())
+    if (!main && graph.isPublic())
+      main = graph;
+  if (!main)
+    return module.emitError() << "holds no public fx.graph to write";
+  if (failed(visit(main)))
+    return failure();
+
+  for (StringRef name :
+       {"torch",      "operator",   "math",        "functools",
+        "json",       "os",         "pytree",      "Program",
+        "load",       "INPUTS",     "OUTPUTS",     "IN_SPEC",
+        "OUT_SPEC",   "ATTRIBUTES", "PLACES",      "_read_safetensors",
+        "dict",       "open",       "bytearray",   "_run",
+        "_spec",      "_flatten",   "_range_push", "_range_pop",
+        "attributes", "float",      "complex",     "slice",
+        "getattr",    "abs",        "bool",        "divmod",
+        "int",        "len",        "max",         "min",
+        "pow",        "round",      "sum",         "iter",
+        "next",       "zip",        "sorted",      "list",
+        "tuple",      "isinstance", "str",         "KeyError",
+        "TypeError"})
+    takenNames.insert(name);
+  // The main graph first: it is the one whose name people look for.
+  for (GraphOp graph : llvm::reverse(order)) {
+    std::string wanted = getPythonIdentifier(graph.getSymName());
+    std::string name = wanted;
+    for (unsigned number = 1; !takenNames.insert(name).second; ++number)
+      name = wanted + "_" + std::to_string(number);
+    functionNames[graph.getSymName()] = name;
+  }
+
+  std::string title = getPythonString(
+      (main.getSymName() +
+       (main.getStage() ? " (" + *main.getStage() + ")" : llvm::Twine()))
+          .str());
+  os << "\"\"" << StringRef(title).drop_back()
+     << ": a program that opprof wrote from the graph of that name.\n\n"
+        "    program = load(\"weights.safetensors\")  # or a state_dict, in a "
+        "file or in memory\n"
+        "    result = program(*args)\n\"\"\"\n\n"
+        "import functools\nimport json\nimport math\nimport operator\nimport "
+        "os\n\nimport torch\nimport torch.utils._pytree as pytree\n";
+  if (usesMarkers)
+    os << kMarkers;
+  if (failed(printTables(os, main)))
+    return failure();
+
+  for (GraphOp graph : order) {
+    PythonFunctionOptions functionOptions;
+    auto getName = [&](StringRef name) -> StringRef {
+      auto found = functionNames.find(name);
+      return found == functionNames.end() ? "" : StringRef(found->second);
+    };
+    auto getTakesAttributes = [&](StringRef name) {
+      return takesAttributes.contains(name);
+    };
+    StringRef region[] = {"torch.compiler.nested_compile_region"};
+    std::string attributePrefix = attributePrefixes.lookup(graph.getSymName());
+    functionOptions.name = getName(graph.getSymName());
+    functionOptions.withComments = true;
+    functionOptions.withDeletions = true;
+    functionOptions.functionName = getName;
+    functionOptions.takesAttributes = getTakesAttributes;
+    functionOptions.attributePrefix = attributePrefix;
+    if (options.regions && partitions.contains(graph))
+      functionOptions.decorators = region;
+    os << "\n\n";
+    if (failed(printPythonFunction(graph, os, functionOptions)))
+      return failure();
+  }
+
+  os << "\n\ndef _run(inputs, attributes):\n    results = "
+     << functionNames[main.getSymName()] << "("
+     << (takesAttributes.contains(main.getSymName()) ? "attributes, " : "")
+     << "*inputs)\n";
+  auto attributesOfMain = main->getAttrOfType<DictionaryAttr>(kAttributesAttr);
+  auto form = attributesOfMain
+                  ? attributesOfMain.getAs<StringAttr>(kOutputFormKey)
+                  : StringAttr();
+  bool isSingle = form && form.getValue() == "single" &&
+                  main.getOutput().getArgs().size() == 1;
+  // Without a signature or a structure, what the graph returns is the result.
+  bool isAsIs = isSingle && !main.getOutput().getSignature() &&
+                getOptionalString(main, kOutSpecAttr) == "None";
+  os << "    return " << (isSingle && !isAsIs ? "(results,)" : "results")
+     << "\n";
+  os << kRuntime;
+  return success();
+}
+
+LogicalResult opprof::fx::emitPython(ModuleOp module, raw_ostream &os,
+                                     const PythonProgramOptions &options) {
+  std::string text;
+  llvm::raw_string_ostream buffer(text);
+  if (failed(ProgramPrinter(module, options).print(buffer)))
+    return failure();
+  os << text;
+  return success();
+}

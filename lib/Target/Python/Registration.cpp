@@ -1,0 +1,27 @@
+// --emit-python.
+
+#include "opprof/Dialect/Prof/IR/Prof.h"
+#include "opprof/Target/Python/PythonEmitter.h"
+
+#include "mlir/Tools/mlir-translate/Translation.h"
+#include "llvm/Support/CommandLine.h"
+
+using namespace mlir;
+
+void opprof::fx::registerPythonTranslation() {
+  static llvm::cl::opt<bool> regions(
+      "regions",
+      llvm::cl::desc("--emit-python: make each partition a "
+                     "torch.compiler.nested_compile_region, so that Inductor "
+                     "compiles one of a class"));
+  static TranslateFromMLIRRegistration translation(
+      "emit-python", "write a graph as a Python program that PyTorch runs",
+      [](ModuleOp module, raw_ostream &os) {
+        PythonProgramOptions options;
+        options.regions = regions;
+        return emitPython(module, os, options);
+      },
+      [](DialectRegistry &registry) {
+        registry.insert<FXDialect, opprof::prof::ProfDialect>();
+      });
+}

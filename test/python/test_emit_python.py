@@ -1,0 +1,331 @@
+"""An emitted program gives the bits of the graph that it came from: export, JSON, MLIR (text and bytecode), Python, run."""
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+from opprof.export import export_program
+from opprof.graph_json import source_of_exported_program, write_graph_json
+from opprof.model_script import ModelScript, load_model_script
+from opprof.tools import find_tool, run_tool
+from opprof.weights import save_weights, weights_of_program
+
+EXAMPLES = (
+    "conv_block",
+    "depthwise_separable_conv",
+    "embedding_projection",
+    "gpt2",
+    "llama_decode",
+    "lstm_sequence_encoder",
+    "mlp_activations",
+    "sdpa_attention",
+    "transformer_train",
+)
+
+
+def emit(graph_json: Path, folder: Path, *options: str) -> ModuleType:
+    """The program of a graph JSON file, imported; the graph goes through MLIR's text and bytecode on the way."""
+    text, bytecode, again = (folder / f"graph{ending}" for ending in (".mlir", ".mlirbc", ".again.mlir"))
+    run_tool("opprof-translate", ["--import-fx-json", graph_json, "-o", text])
+    run_tool("opprof-opt", ["--emit-bytecode", text, "-o", bytecode])
+    run_tool("opprof-opt", [bytecode, "-o", again])
+    direct = run_tool("opprof-translate", ["--emit-python", *options, text])
+    program = folder / "program.py"
+    run_tool("opprof-translate", ["--emit-python", *options, again, "-o", program])
+    assert program.read_bytes() == direct
+    return import_program(program)
+
+
+def import_program(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("emitted_program", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Dynamo looks a function's module up by its name.
+    sys.modules["emitted_program"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def copies(tensors: dict[str, Any]) -> dict[str, Any]:
+    """Tensors of their own storage, with strides kept."""
+    return {
+        name: value.detach().clone() if isinstance(value, torch.Tensor) else value
+        for name, value in tensors.items()
+    }
+
+
+def assert_same(expected: Any, actual: Any) -> None:
+    expected_leaves, expected_spec = pytree.tree_flatten(expected)
+    actual_leaves, actual_spec = pytree.tree_flatten(actual)
+    assert expected_spec == actual_spec
+    for left, right in zip(expected_leaves, actual_leaves, strict=True):
+        if isinstance(left, torch.Tensor):
+            assert left.dtype == right.dtype
+            assert left.stride() == right.stride()
+            torch.testing.assert_close(left, right, rtol=0, atol=0, equal_nan=True)
+        else:
+            assert left == right
+
+
+def check(program: torch.export.ExportedProgram, script: ModelScript, folder: Path) -> ModuleType:
+    """Runs the exported graph eagerly and the emitted program, on copies of the same weights and inputs."""
+    file = folder / "graph.json"
+    write_graph_json(file, source_of_exported_program(program, script.name))
+    module = emit(file, folder)
+    weights = copies(weights_of_program(program))
+    eager = program.module()
+    args, kwargs = script.args, script.kwargs
+    own_args, own_kwargs = pytree.tree_map(
+        lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, (args, kwargs)
+    )
+    with torch.no_grad():
+        torch.manual_seed(0)
+        expected = eager(*args, **kwargs)
+        torch.manual_seed(0)
+        actual = module.load(weights)(*own_args, **own_kwargs)
+    assert_same(expected, actual)
+    # What the graph writes: inputs and buffers end up the same too.
+    assert_same((args, kwargs), (own_args, own_kwargs))
+    for name, buffer in eager.named_buffers():
+        if name in program.graph_signature.buffers:
+            assert torch.equal(buffer, weights[name]), name
+    return module
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example(name: str, examples: Path, tmp_path: Path) -> None:
+    script = load_model_script(examples / f"{name}.py")
+    check(export_program(script), script, tmp_path)
+
+
+def script_of(module: torch.nn.Module, *args: Any, **kwargs: Any) -> ModelScript:
+    return ModelScript(Path("model.py"), "model", module, args, kwargs)
+
+
+def check_module(
+    module: torch.nn.Module, folder: Path, *args: Any, dynamic_shapes: Any = None, **kwargs: Any
+) -> ModuleType:
+    program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes)
+    return check(program, script_of(module, *args, **kwargs), folder)
+
+
+class Forms(torch.nn.Module):
+    """Arguments of every form that torch.export keeps."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        y = x.to(torch.float64).to(torch.complex64) + (1.5 - 2.0j)
+        z = torch.full((2, 3), float("inf"), dtype=torch.bfloat16)
+        w = torch.where(x > 0, x, float("-inf")).nan_to_num(nan=float("nan"), posinf=1e300)
+        v = x[..., None, 1:3, ::2].contiguous(memory_format=torch.contiguous_format)
+        u = torch.empty_like(x, dtype=torch.int8, device="cpu").fill_(2**7 - 1)
+        i = x[:, torch.tensor([0, 2]), None]
+        t = torch.arange(2**40, 2**40 + 3, dtype=torch.int64)
+        values, indices = x.topk(2, dim=1)
+        return {"a": [y, (z, w)], "b": v, 3: u}, i, t, None, values, indices, 7, x.split([1, 3])
+
+
+def test_forms_of_arguments(tmp_path: Path) -> None:
+    check_module(Forms(), tmp_path, torch.randn(4, 5))
+
+
+class Mutates(torch.nn.Module):
+    """Buffers and an input that are written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(3))
+        self.register_buffer("scratch", torch.ones(3), persistent=False)
+        self.norm = torch.nn.BatchNorm1d(3)
+
+    def forward(self, x: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
+        self.count.add_(1)
+        self.scratch.mul_(x.sum())
+        cache[1:] = self.norm(x)[1:]
+        return cache * self.count + self.scratch
+
+
+@pytest.mark.parametrize("functional", [False, True])
+def test_mutations(functional: bool, tmp_path: Path) -> None:
+    module = Mutates().train()
+    args = (torch.randn(4, 3), torch.zeros(4, 3))
+    program = torch.export.export(module, args)
+    if functional:
+        program = program.run_decompositions({})
+        kinds = {spec.kind.name for spec in program.graph_signature.output_specs}
+        assert {"BUFFER_MUTATION", "USER_INPUT_MUTATION"} <= kinds
+    check(program, script_of(module, *args), tmp_path)
+
+
+class Random(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout(x, 0.5, training=True) + torch.rand(3) + torch.rand(3)
+
+
+def test_random_numbers_are_drawn_in_order(tmp_path: Path) -> None:
+    check_module(Random(), tmp_path, torch.ones(4, 3))
+
+
+class Dynamic(torch.nn.Module):
+    def forward(self, x: torch.Tensor, *, scale: torch.Tensor) -> torch.Tensor:
+        rows, columns = x.shape
+        return torch.cat([x * scale, x.new_full((2 * rows + 1, columns), rows)]).reshape(-1)
+
+
+def test_symbolic_shapes(tmp_path: Path) -> None:
+    batch = torch.export.Dim("batch", min=2, max=64)
+    module = check_module(
+        Dynamic(), tmp_path, torch.randn(6, 3), scale=torch.tensor(2.0), dynamic_shapes={"x": {0: batch}, "scale": None}
+    )
+    x, scale = torch.randn(9, 3), torch.tensor(3.0)
+    assert torch.equal(module.load({})(x, scale=scale), Dynamic()(x, scale=scale))
+
+
+class Branches(torch.nn.Module):
+    """Higher-order operators, with weights and constants inside the branches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        y = torch.cond(
+            x.sum() > 0, lambda v: self.linear(v).sin(), lambda v: v + torch.tensor(2.0), (x,)
+        )
+        step, z = torch._higher_order_ops.while_loop(
+            lambda i, v: i < 3, lambda i, v: (i + 1, v * 2 + 1), (torch.tensor(0), x)
+        )
+        with torch.no_grad():
+            w = x.exp()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            v = self.linear(x)
+        return y, step, z, w, v
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_higher_order_operators(sign: float, tmp_path: Path) -> None:
+    check_module(Branches(), tmp_path, sign * torch.ones(2, 3))
+
+
+class Strided(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(5, 3).t())
+        self.low = torch.nn.Parameter(torch.randn(3).to(torch.bfloat16))
+        self.register_buffer("flags", torch.tensor([True, False, True]))
+        self.empty = torch.nn.Parameter(torch.empty(0))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return x @ self.weight, self.low * self.flags, self.empty + 1
+
+
+@pytest.mark.parametrize("ending", [".safetensors", ".pt"])
+def test_weights_from_a_file(ending: str, tmp_path: Path) -> None:
+    module = Strided()
+    program = torch.export.export(module, (torch.randn(2, 3),))
+    emitted = check(program, script_of(module, torch.randn(2, 3)), tmp_path)
+    file = tmp_path / f"weights{ending}"
+    save_weights(file, weights_of_program(program))
+    loaded = emitted.load(str(file))
+    assert loaded.weights["weight"].stride() == module.weight.stride()
+    x = torch.randn(2, 3)
+    with torch.no_grad():
+        assert_same(program.module()(x), loaded(x))
+
+
+def test_missing_weights_and_wrong_calls_are_named(tmp_path: Path) -> None:
+    module = Strided()
+    emitted = check_module(module, tmp_path, torch.randn(2, 3))
+    with pytest.raises(KeyError, match=r"lack 2 of 4: empty, weight"):
+        emitted.load({"low": module.low, "flags": module.flags})
+    with pytest.raises(TypeError, match="exported for arguments of the structure"):
+        emitted.load(dict(module.state_dict()))(torch.randn(2, 3), torch.randn(2, 3))
+
+
+MARKED = """
+fx.graph private @layer(%x: tensor<4xf32> {fx.name = "x"}) -> tensor<4xf32> {
+  %relu = fx.node "aten.relu.default"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output(%relu) : (tensor<4xf32>)
+}
+fx.graph @model(%x: tensor<4xf32> {fx.name = "x"}) -> tensor<4xf32> {
+  prof.range_push "layer::unique::h.0"
+  %0 = fx.call @layer(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  prof.range_pop
+  %1 = fx.node "aten.neg.default"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+  prof.range_push "layer::duplicate::h.1"
+  %2 = fx.call @layer(%1) : (tensor<4xf32>) -> tensor<4xf32>
+  prof.range_pop
+  fx.output(%2) : (tensor<4xf32>)
+}
+"""
+
+
+class Recorder(torch.utils._python_dispatch.TorchDispatchMode):
+    """Every operator that runs, with the ranges that are open then."""
+
+    def __init__(self, module: ModuleType) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, tuple[str, ...]]] = []
+        module._range_push, module._range_pop = self.open.append, self.open.pop
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append((str(func), tuple(self.open)))
+        return func(*args, **(kwargs or {}))
+
+
+def test_ranges_hold_their_partition_and_nothing_else(tmp_path: Path) -> None:
+    source = tmp_path / "marked.mlir"
+    source.write_text(MARKED)
+    run_tool("opprof-translate", ["--emit-python", source, "-o", tmp_path / "program.py"])
+    module = import_program(tmp_path / "program.py")
+    program = module.load({})
+    # Without a GPU the ranges go nowhere, and the program runs all the same.
+    assert torch.equal(program(torch.tensor([1.0, -1, 2, -2]))[0], torch.zeros(4))
+    x = torch.ones(4)
+    with Recorder(module) as recorder:
+        program(x)
+    assert recorder.seen == [
+        ("aten.relu.default", ("layer::unique::h.0",)),
+        ("aten.neg.default", ()),
+        ("aten.relu.default", ("layer::duplicate::h.1",)),
+    ]
+    assert not recorder.open
+
+
+def test_regions_compile(tmp_path: Path) -> None:
+    source = tmp_path / "marked.mlir"
+    source.write_text("\n".join(line for line in MARKED.splitlines() if "prof." not in line))
+    run_tool("opprof-translate", ["--emit-python", "--regions", source, "-o", tmp_path / "program.py"])
+    program = import_program(tmp_path / "program.py").load({})
+    graphs: list[torch.fx.GraphModule] = []
+
+    def backend(graph: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
+        graphs.append(graph)
+        return graph.forward
+
+    x = torch.tensor([1.0, -1, 2, -2])
+    assert torch.equal(torch.compile(program, backend=backend, fullgraph=True)(x)[0], torch.zeros(4))
+    torch._dynamo.reset()
+    calls = [node for node in graphs[0].graph.nodes if "invoke_subgraph" in str(node.target)]
+    # Both layers call one subgraph.
+    assert len(calls) == 2
+    assert len({node.args[0].target for node in calls}) == 1
+
+
+def test_nothing_is_written_on_failure(tmp_path: Path) -> None:
+    source = tmp_path / "bad.mlir"
+    source.write_text('fx.graph @g() {\n  fx.node "os.system.x.y"("true") : () -> !fx.none\n  fx.output() : ()\n}\n')
+    process = subprocess.run(
+        [find_tool("opprof-translate"), "--emit-python", source], capture_output=True, text=True
+    )
+    assert process.returncode != 0
+    assert process.stdout == ""
+    assert f"{source}:2:" in process.stderr
