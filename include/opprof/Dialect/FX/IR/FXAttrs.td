@@ -79,6 +79,17 @@ def FX_MemoryFormatAttr : FX_TextAttr<"MemoryFormat", "memory_format", "a torch.
 def FX_SymAttr : FX_TextAttr<"Sym", "sym", "a symbolic expression over a graph's size symbols", "s0 + 1">;
 def FX_OpRefAttr : FX_TextAttr<"OpRef", "op", "an operator as a value", "aten.add.Tensor">;
 
+def FX_AnyAttr : FX_Attr<"Any", "any"> {
+  let summary = "in a pattern: any constant";
+  let description = [{
+    `#fx.any` stands for any constant argument. `#fx.any<"eps">` has a name: it
+    stands for the same constant wherever the pattern holds it, and a
+    replacement may use it.
+  }];
+  let parameters = (ins StringRefParameter<"name", [{""}]>:$name);
+  let assemblyFormat = "(`<` $name^ `>`)?";
+}
+
 def FX_ObjectAttr : FX_Attr<"Object", "object"> {
   let summary = "any other Python value, kept as its type and repr";
   let parameters = (ins StringRefParameter<"Python type">:$pythonType,

@@ -50,6 +50,10 @@ def FX_ObjectType : FX_Type<"Object", "object"> {
   let assemblyFormat = "`<` $pythonType `>`";
 }
 
+def FX_AnyType : FX_Type<"Any", "any"> {
+  let summary = "in a pattern: any type";
+}
+
 def FX_DTypeType : FX_Type<"DType", "dtype"> {
   let summary = "a tensor's element type that MLIR has no builtin type for";
   let parameters = (ins StringRefParameter<"torch's own name">:$name);
