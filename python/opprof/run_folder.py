@@ -185,7 +185,7 @@ def profile_from_files(graph: Path, code: Path, trace: Path, output: Path) -> Ru
     import_graph(graph, folder.graph)
     for source in codes:
         copy_code(source, output / source.name)
-    _copy_trace(trace, folder)
+    copy_trace(trace, folder)
     write_run(
         folder,
         {
@@ -205,7 +205,7 @@ def copy_code(source: Path, target: Path) -> None:
             shutil.copyfile(source / name, target / name)
 
 
-def _copy_trace(trace: Path, folder: RunFolder) -> None:
+def copy_trace(trace: Path, folder: RunFolder) -> None:
     """The trace, compressed if it was not."""
     import gzip
 
