@@ -105,7 +105,7 @@ def trace_steps(step: Callable[[], Any], steps: int, target: Path) -> None:
     partial.replace(target)
 
 
-class _Compilation:
+class CompiledGraphs:
     """Keeps the graphs of a compilation, and names those that compiled nodes can be followed back to."""
 
     def __init__(self, folder: RunFolder) -> None:
@@ -184,25 +184,25 @@ def record(path: str, folder: RunFolder, options: ProfileOptions) -> None:
     # Graphs are named by their addresses: the exported program has to live as long as the names are used.
     program = _export(script, folder)
     module = script.module
-    compilation = _Compilation(folder)
+    graphs = CompiledGraphs(folder)
     if program is not None:
         module = module_of(program)
-        compilation.graph_names[id(program.graph)] = script.name
+        graphs.graph_names[id(program.graph)] = script.name
     scratch = folder.path / ".inductor"
     shutil.rmtree(scratch, ignore_errors=True)
     progress("compiling with Inductor")
     try:
-        with watching_inductor(scratch, compilation.keep):
+        with watching_inductor(scratch, graphs.keep):
             torch._dynamo.reset()
-            backend = functools.partial(compilation.backend, script.name)
+            backend = functools.partial(graphs.backend, script.name)
             step = script.step_of(torch.compile(module, backend=backend))
             start = time.perf_counter_ns()
             _run(script, "does not run compiled", step)
             _synchronize()
             facts["compile_ns"] = time.perf_counter_ns() - start
-        if not compilation.compiled:
+        if not graphs.compiled:
             raise OpprofError(f"{script.path}: Inductor compiled nothing of this model")
-        for graph in compilation.compiled:
+        for graph in graphs.compiled:
             copy_code(graph.folder, folder.path / graph.name)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -217,7 +217,7 @@ def record(path: str, folder: RunFolder, options: ProfileOptions) -> None:
         {
             "graph": script.name,
             "stage": "export" if program is not None else "dynamo",
-            "compiled_graphs": [graph.name for graph in compilation.compiled],
+            "compiled_graphs": [graph.name for graph in graphs.compiled],
             "warm_up": options.warm_up,
             "iterations": options.traced,
             "step": timing.as_json(),
