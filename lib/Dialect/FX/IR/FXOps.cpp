@@ -469,12 +469,12 @@ void NodeOp::print(OpAsmPrinter &printer) {
 LogicalResult NodeOp::verify() {
   if (getTarget().empty())
     return emitOpError() << "has no target";
-  if (getKwargNames()) {
-    if (getKwargNames()->size() > getArgs().size())
+  if (ArrayAttr names = getKwargNamesAttr()) {
+    if (names.size() > getArgs().size())
       return emitOpError()
              << "names more keyword arguments than it has arguments";
     llvm::SmallDenseSet<StringRef> seen;
-    for (Attribute name : *getKwargNames()) {
+    for (Attribute name : names) {
       auto text = dyn_cast<StringAttr>(name);
       if (!text)
         return emitOpError() << "has a keyword that is no string";
