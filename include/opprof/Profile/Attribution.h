@@ -1,0 +1,36 @@
+//===- Attribution.h - From kernels of a trace to nodes ---------*- C++ -*-===//
+//
+// Joins every kernel of a trace to the launch of the compiled graph that
+// started it, and so to nodes, modules and source lines; each join says by
+// which method, how sure it is, and why. Nothing is dropped or merged.
+// docs/attribution.md describes the methods.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPPROF_PROFILE_ATTRIBUTION_H
+#define OPPROF_PROFILE_ATTRIBUTION_H
+
+#include "opprof/Profile/Kineto.h"
+#include "opprof/Profile/PartitionMap.h"
+#include "opprof/Profile/Profile.h"
+#include "opprof/Target/InductorCode/LaunchMap.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+namespace opprof::profile {
+
+struct AttributionInputs {
+  /// One for each compiled graph.
+  llvm::ArrayRef<inductor::LaunchMap> maps;
+  /// Null where there is none.
+  const PartitionMap *partitions = nullptr;
+};
+
+/// Makes a profile of a trace. On a trace without a GPU the operators and
+/// generated kernels that the host ran are the kernels of the device "cpu".
+std::unique_ptr<Profile> attribute(const KinetoTrace &trace,
+                                   const AttributionInputs &inputs);
+
+} // namespace opprof::profile
+
+#endif // OPPROF_PROFILE_ATTRIBUTION_H

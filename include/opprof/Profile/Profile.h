@@ -1,0 +1,272 @@
+//===- Profile.h - The data model of profile.opprof.json --------*- C++ -*-===//
+//
+// What ran, when, where it came from and how sure that is. Every reader of
+// profiles fills this model in; findings and reports read nothing else. Plain
+// C++: no MLIR context is needed.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPPROF_PROFILE_PROFILE_H
+#define OPPROF_PROFILE_PROFILE_H
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Allocator.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/StringSaver.h"
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace opprof::profile {
+
+/// How sure the join of a kernel to its nodes is.
+enum class Confidence : uint8_t {
+  High,         ///< identity: correlation id, kernel hash and launch order
+  Medium,       ///< enclosure or sequence alignment
+  Low,          ///< names only
+  Unattributed, ///< no node is known; the kernel is kept and counted
+};
+constexpr size_t numConfidences = 4;
+
+/// What the program was doing when it launched a kernel.
+enum class Phase : uint8_t { Steady, WarmUp, Compile, Autotune, BeforeWindow };
+
+/// What an activity of a device is.
+enum class ActivityKind : uint8_t { Kernel, Memcpy, Memset };
+
+llvm::StringRef stringify(Confidence confidence);
+llvm::StringRef stringify(Phase phase);
+llvm::StringRef stringify(ActivityKind kind);
+std::optional<Confidence> parseConfidence(llvm::StringRef text);
+std::optional<Phase> parsePhase(llvm::StringRef text);
+std::optional<ActivityKind> parseActivityKind(llvm::StringRef text);
+
+/// A file that the profile was made from.
+struct Source {
+  /// "kineto".
+  std::string kind;
+  std::string file;
+  std::optional<int64_t> rank;
+  /// What to add to every time of the profile to get nanoseconds since 1970.
+  std::optional<int64_t> baseTimeNs;
+};
+
+struct Device {
+  int64_t id = 0;
+  std::string name;
+  /// "cuda" or "cpu".
+  std::string kind;
+  std::optional<uint64_t> smCount;
+  std::optional<uint64_t> totalMemory;
+  std::optional<uint64_t> maxThreadsPerSM;
+  std::optional<uint64_t> warpSize;
+  std::optional<std::array<uint64_t, 2>> computeCapability;
+  /// Union of the kernel intervals over all streams, inside the wall window.
+  std::optional<int64_t> busyNs;
+};
+
+/// A kernel, copy or memset that a device ran. Strings live in the profile.
+struct Activity {
+  uint32_t id = 0;
+  ActivityKind kind = ActivityKind::Kernel;
+  llvm::StringRef name;
+  int64_t device = 0;
+  std::optional<int64_t> stream;
+  std::optional<int64_t> rank;
+  std::optional<uint32_t> step;
+  int64_t startNs = 0;
+  int64_t durationNs = 0;
+  Phase phase = Phase::Steady;
+
+  /// Place in Profile::launches.
+  std::optional<uint32_t> launch;
+  /// Places in Profile::nodes.
+  std::vector<uint32_t> nodes;
+  /// "kernel_hash", "correlation", "sequence", "enclosure", "name" or "none".
+  llvm::StringRef method = "none";
+  Confidence confidence = Confidence::Unattributed;
+  /// Why the join holds, or why there is none, for a person.
+  llvm::StringRef explanation;
+
+  /// Operator that the host ran when it launched this.
+  llvm::StringRef hostOp;
+  /// First input's type as the profiler names it: "float", "c10::BFloat16".
+  llvm::StringRef inputType;
+  /// The call that launched it.
+  std::optional<int64_t> launchStartNs;
+  std::optional<int64_t> launchDurationNs;
+  /// One replay of a CUDA graph starts many kernels with one call.
+  bool cudaGraph = false;
+
+  std::optional<std::array<uint64_t, 3>> grid;
+  std::optional<std::array<uint64_t, 3>> block;
+  std::optional<uint64_t> registers;
+  std::optional<uint64_t> sharedMemory;
+  std::optional<double> blocksPerSM;
+  std::optional<double> warpsPerSM;
+  std::optional<double> occupancyPct;
+  /// Of a copy or memset.
+  std::optional<uint64_t> bytes;
+
+  int64_t endNs() const { return startNs + durationNs; }
+};
+
+/// A launch of a compiled graph, as launches.json has it, with what it cost.
+struct LaunchRecord {
+  std::string compiledGraph;
+  uint64_t index = 0;
+  std::string kernel;
+  std::string kind;
+  std::string category;
+  std::string file;
+  uint32_t line = 0;
+  std::optional<uint64_t> flops;
+  std::optional<uint64_t> bytesRead;
+  std::optional<uint64_t> bytesWritten;
+  /// Times that it ran in the window.
+  uint64_t runs = 0;
+  int64_t kernelTimeNs = 0;
+  /// Places in Profile::nodes.
+  std::vector<uint32_t> nodes;
+};
+
+/// A node and its share of the kernels that compute it.
+struct Node {
+  std::string graph;
+  std::string stage;
+  std::string name;
+  /// Path of the innermost module; the root's is empty.
+  std::optional<std::string> module;
+  std::optional<std::string> source;
+  int64_t kernelTimeNs = 0;
+  /// Ids of kernels, in order.
+  std::vector<uint32_t> kernels;
+  std::map<std::string, double> metrics;
+  /// The representative that `metrics` were copied from.
+  std::optional<std::string> inferredFrom;
+  /// Label and role of the partition that it is in.
+  std::optional<std::string> partition;
+};
+
+/// One instance of a repeated subgraph, from the partition map.
+struct PartitionTime {
+  std::string classId;
+  std::string label;
+  /// "unique" or "duplicate".
+  std::string role;
+  uint64_t nodeCount = 0;
+  int64_t kernelTimeNs = 0;
+};
+
+/// A call of a compiled graph by the host.
+struct CompiledCall {
+  /// Empty where no launch map fits.
+  std::string compiledGraph;
+  int64_t startNs = 0;
+  int64_t durationNs = 0;
+  std::optional<uint32_t> step;
+  /// Launches of the map, and how many of them the trace shows.
+  uint64_t launches = 0;
+  uint64_t matched = 0;
+};
+
+/// A call in which the host waits for the device.
+struct Synchronization {
+  std::string name;
+  int64_t startNs = 0;
+  int64_t durationNs = 0;
+};
+
+struct Step {
+  uint32_t index = 0;
+  /// On the host: where the step's own range begins and ends.
+  int64_t startNs = 0;
+  int64_t endNs = 0;
+  Phase phase = Phase::Steady;
+};
+
+struct Finding {
+  std::string id;
+  /// What it costs a step; absent where that is not a cost.
+  std::optional<int64_t> severityNsPerStep;
+  std::vector<uint32_t> nodes;
+  llvm::json::Object evidence;
+  std::string text;
+};
+
+struct Summary {
+  uint64_t kernels = 0;
+  int64_t kernelTimeNs = 0;
+  std::optional<int64_t> busyNs;
+  std::optional<int64_t> wallNs;
+  uint64_t copies = 0;
+  int64_t copyTimeNs = 0;
+  std::optional<uint64_t> steps;
+  /// "profiler_step" (marks of the profiler), "compiled_calls" (the calls of
+  /// compiled graphs repeat) or "none".
+  std::string stepsFrom = "none";
+  std::array<int64_t, numConfidences> attributedNs{};
+};
+
+/// A profile. Owns the strings of its activities, so it can be moved, not
+/// copied.
+struct Profile {
+  static constexpr int64_t version = 1;
+
+  Profile() : strings(allocator) {}
+  Profile(const Profile &) = delete;
+  Profile &operator=(const Profile &) = delete;
+
+  /// The graph and stage that plain node names belong to.
+  std::string graph;
+  std::string stage;
+  std::vector<Source> sources;
+  std::vector<Device> devices;
+  Summary summary;
+  std::vector<Step> steps;
+  /// Kernels first, in order of start; then copies and memsets.
+  std::vector<Activity> kernels;
+  std::vector<Activity> copies;
+  std::vector<LaunchRecord> launches;
+  std::vector<Node> nodes;
+  std::vector<PartitionTime> partitions;
+  std::vector<CompiledCall> calls;
+  std::vector<Synchronization> synchronizations;
+  std::vector<Finding> findings;
+  /// What the reader has to say of the input, for a person.
+  std::vector<std::string> notes;
+
+  llvm::StringRef intern(llvm::StringRef text) { return strings.save(text); }
+
+private:
+  llvm::BumpPtrAllocator allocator;
+  llvm::UniqueStringSaver strings;
+};
+
+/// Computes Summary, Device::busyNs and the times of nodes, launches and
+/// partitions from the kernels. A kernel's time goes to its nodes by the rule
+/// of `shareTime`.
+void summarize(Profile &profile);
+
+/// The rule for a kernel of several nodes: `total` is split evenly, and the
+/// nanoseconds that are left go to the first ones, so that shares always sum
+/// to the kernel's time.
+int64_t shareTime(int64_t total, size_t count, size_t position);
+
+/// Length of the union of half-open intervals; sorts `intervals`.
+int64_t unionLength(std::vector<std::pair<int64_t, int64_t>> &intervals);
+
+/// The span that shares of time are stated of: the steady steps, or without
+/// step marks the first to the last event on the device. Absent when nothing
+/// ran.
+std::optional<std::pair<int64_t, int64_t>> wallWindow(const Profile &profile);
+
+} // namespace opprof::profile
+
+#endif // OPPROF_PROFILE_PROFILE_H

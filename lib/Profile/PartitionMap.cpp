@@ -1,0 +1,73 @@
+//===- PartitionMap.cpp - Reading partitions.json -------------------------===//
+
+#include "opprof/Profile/PartitionMap.h"
+
+#include "JSONReading.h"
+
+using namespace llvm;
+using namespace opprof::profile;
+using simdjson::dom::element;
+using simdjson::dom::object;
+
+namespace {
+class Reader : public JSONReading {
+public:
+  using JSONReading::JSONReading;
+
+  Error readPartition(element value, Partition &partition) {
+    object keys;
+    if (Error error = getObject(value, keys))
+      return error;
+    if (Error error = getString(keys, "label", partition.label, true))
+      return error;
+    if (Error error = getString(keys, "role", partition.role, true))
+      return error;
+    if (partition.role != "unique" && partition.role != "duplicate")
+      return fail("\"role\" must be \"unique\" or \"duplicate\"");
+    return getArray(keys, "nodes", true, [&](element item) {
+      return getText(item, partition.nodes.emplace_back());
+    });
+  }
+
+  Error readMap(element root, PartitionMap &map) {
+    object keys;
+    if (Error error = getObject(root, keys))
+      return error;
+    if (Error error =
+            checkVersion(keys, PartitionMap::version, "a partition map",
+                         "`opprof-opt --dedup-partitions "
+                         "--partition-map=FILE`"))
+      return error;
+    if (Error error = getString(keys, "graph", map.graph, true))
+      return error;
+    if (Error error = getString(keys, "stage", map.stage, true))
+      return error;
+    return getArray(keys, "classes", true, [&](element item) -> Error {
+      object classKeys;
+      if (Error error = getObject(item, classKeys))
+        return error;
+      std::string id, parent;
+      if (Error error = getString(classKeys, "id", id, true))
+        return error;
+      if (Error error = getString(classKeys, "parent", parent, false))
+        return error;
+      return getArray(classKeys, "partitions", true, [&](element entry) {
+        Partition &partition = map.partitions.emplace_back();
+        partition.classId = id;
+        partition.parent = parent;
+        return readPartition(entry, partition);
+      });
+    });
+  }
+};
+} // namespace
+
+Expected<PartitionMap> opprof::profile::readPartitionMap(StringRef text,
+                                                         StringRef name) {
+  PartitionMap map;
+  Reader reader(name);
+  if (Error error = reader.parse(
+          text, [&](element root) { return reader.readMap(root, map); }))
+    return error;
+  return map;
+}

@@ -1,0 +1,150 @@
+//===- Profile.cpp - The data model of profile.opprof.json ----------------===//
+//
+// Names of enumerators, and the sums that are computed from the kernels.
+//
+//===----------------------------------------------------------------------===//
+
+#include "opprof/Profile/Profile.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
+using namespace llvm;
+using namespace opprof::profile;
+
+static constexpr StringLiteral confidences[] = {"high", "medium", "low",
+                                                "unattributed"};
+static constexpr StringLiteral phases[] = {"steady", "warm_up", "compile",
+                                           "autotune", "before_window"};
+static constexpr StringLiteral activityKinds[] = {"kernel", "memcpy", "memset"};
+
+template <typename Enum, size_t N>
+static std::optional<Enum> parse(const StringLiteral (&names)[N],
+                                 StringRef text) {
+  const StringLiteral *found = llvm::find(names, text);
+  if (found == std::end(names))
+    return std::nullopt;
+  return static_cast<Enum>(found - names);
+}
+
+StringRef opprof::profile::stringify(Confidence confidence) {
+  return confidences[static_cast<size_t>(confidence)];
+}
+StringRef opprof::profile::stringify(Phase phase) {
+  return phases[static_cast<size_t>(phase)];
+}
+StringRef opprof::profile::stringify(ActivityKind kind) {
+  return activityKinds[static_cast<size_t>(kind)];
+}
+std::optional<Confidence> opprof::profile::parseConfidence(StringRef text) {
+  return parse<Confidence>(confidences, text);
+}
+std::optional<Phase> opprof::profile::parsePhase(StringRef text) {
+  return parse<Phase>(phases, text);
+}
+std::optional<ActivityKind> opprof::profile::parseActivityKind(StringRef text) {
+  return parse<ActivityKind>(activityKinds, text);
+}
+
+int64_t opprof::profile::shareTime(int64_t total, size_t count,
+                                   size_t position) {
+  int64_t parts = static_cast<int64_t>(count);
+  return total / parts + (static_cast<int64_t>(position) < total % parts);
+}
+
+int64_t opprof::profile::unionLength(
+    std::vector<std::pair<int64_t, int64_t>> &intervals) {
+  llvm::sort(intervals);
+  int64_t length = 0;
+  int64_t end = std::numeric_limits<int64_t>::min();
+  for (auto [from, to] : intervals) {
+    length += std::max<int64_t>(0, to - std::max(from, end));
+    end = std::max(end, to);
+  }
+  return length;
+}
+
+std::optional<std::pair<int64_t, int64_t>>
+opprof::profile::wallWindow(const Profile &profile) {
+  std::optional<std::pair<int64_t, int64_t>> window;
+  auto extend = [&](int64_t from, int64_t to) {
+    if (!window)
+      window = {from, to};
+    window->first = std::min(window->first, from);
+    window->second = std::max(window->second, to);
+  };
+  bool marks = profile.summary.stepsFrom == "profiler_step" &&
+               llvm::any_of(profile.steps, [](const Step &step) {
+                 return step.phase == Phase::Steady;
+               });
+  if (marks) {
+    for (const Step &step : profile.steps)
+      if (step.phase == Phase::Steady)
+        extend(step.startNs, step.endNs);
+  }
+  // A step's kernels may end after the host has left it. Without marks of
+  // steps the device's own events are the span.
+  for (const std::vector<Activity> *list : {&profile.kernels, &profile.copies})
+    for (const Activity &activity : *list) {
+      if (!marks)
+        extend(activity.startNs, activity.endNs());
+      else if (activity.step && *activity.step < profile.steps.size() &&
+               profile.steps[*activity.step].phase == Phase::Steady)
+        window->second = std::max(window->second, activity.endNs());
+    }
+  return window;
+}
+
+void opprof::profile::summarize(Profile &profile) {
+  Summary &summary = profile.summary;
+  summary.kernels = profile.kernels.size();
+  summary.kernelTimeNs = 0;
+  summary.attributedNs.fill(0);
+  summary.copies = profile.copies.size();
+  summary.copyTimeNs = 0;
+  summary.wallNs.reset();
+  summary.busyNs.reset();
+  for (Node &node : profile.nodes) {
+    node.kernelTimeNs = 0;
+    node.kernels.clear();
+  }
+  for (LaunchRecord &launch : profile.launches)
+    launch.kernelTimeNs = 0;
+
+  for (const Activity &kernel : profile.kernels) {
+    summary.kernelTimeNs += kernel.durationNs;
+    summary.attributedNs[static_cast<size_t>(kernel.confidence)] +=
+        kernel.durationNs;
+    for (auto [position, node] : llvm::enumerate(kernel.nodes)) {
+      profile.nodes[node].kernelTimeNs +=
+          shareTime(kernel.durationNs, kernel.nodes.size(), position);
+      profile.nodes[node].kernels.push_back(kernel.id);
+    }
+    if (kernel.launch)
+      profile.launches[*kernel.launch].kernelTimeNs += kernel.durationNs;
+  }
+  for (const Activity &copy : profile.copies)
+    summary.copyTimeNs += copy.durationNs;
+
+  std::optional<std::pair<int64_t, int64_t>> window = wallWindow(profile);
+  for (Device &device : profile.devices)
+    device.busyNs.reset();
+  if (!window)
+    return;
+  summary.wallNs = window->second - window->first;
+  for (Device &device : profile.devices) {
+    std::vector<std::pair<int64_t, int64_t>> intervals;
+    for (const Activity &kernel : profile.kernels)
+      if (kernel.device == device.id)
+        intervals.push_back(
+            {std::clamp(kernel.startNs, window->first, window->second),
+             std::clamp(kernel.endNs(), window->first, window->second)});
+    if (intervals.empty())
+      continue;
+    device.busyNs = unionLength(intervals);
+    // With several devices the summary speaks of the busiest one: adding them
+    // up would pass the wall time.
+    summary.busyNs = std::max(summary.busyNs.value_or(0), *device.busyNs);
+  }
+}

@@ -1,0 +1,790 @@
+//===- ProfileJSON.cpp - Reading and writing profile.opprof.json ----------===//
+
+#include "opprof/Profile/ProfileJSON.h"
+
+#include "JSONReading.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+using namespace opprof::profile;
+using simdjson::dom::element;
+using simdjson::dom::object;
+
+//===----------------------------------------------------------------------===//
+// Writer
+//===----------------------------------------------------------------------===//
+
+namespace {
+class Writer {
+public:
+  Writer(const Profile &profile, raw_ostream &os)
+      : profile(profile), json(os, /*IndentSize=*/1) {}
+
+  void write();
+
+private:
+  template <typename T> void optional(StringRef key, const T &value) {
+    if (value)
+      json.attribute(key, *value);
+  }
+  void text(StringRef key, StringRef value) {
+    if (!value.empty())
+      json.attribute(key, value);
+  }
+  void triple(StringRef key,
+              const std::optional<std::array<uint64_t, 3>> &value) {
+    if (value)
+      json.attributeArray(key, [&] {
+        for (uint64_t number : *value)
+          json.value(number);
+      });
+  }
+  /// A node of the profile's own graph is its name; another one is in full.
+  void nodeRef(uint32_t index) {
+    const Node &node = profile.nodes[index];
+    if (node.graph == profile.graph && node.stage == profile.stage)
+      return json.value(node.name);
+    json.object([&] {
+      json.attribute("graph", node.graph);
+      json.attribute("stage", node.stage);
+      json.attribute("name", node.name);
+    });
+  }
+  void nodeRefs(ArrayRef<uint32_t> nodes) {
+    json.attributeArray("nodes", [&] {
+      for (uint32_t node : nodes)
+        nodeRef(node);
+    });
+  }
+  void activity(const Activity &activity);
+  void summary();
+  void launches();
+  void nodes();
+
+  const Profile &profile;
+  json::OStream json;
+};
+} // namespace
+
+void Writer::summary() {
+  const Summary &summary = profile.summary;
+  json.attributeObject("summary", [&] {
+    json.attribute("kernels", summary.kernels);
+    json.attribute("kernel_time_ns", summary.kernelTimeNs);
+    optional("busy_ns", summary.busyNs);
+    optional("wall_ns", summary.wallNs);
+    json.attribute("copies", summary.copies);
+    json.attribute("copy_time_ns", summary.copyTimeNs);
+    optional("steps", summary.steps);
+    json.attribute("steps_from", summary.stepsFrom);
+    json.attributeObject("attributed_ns", [&] {
+      for (size_t index = 0; index < numConfidences; ++index)
+        json.attribute(stringify(static_cast<Confidence>(index)),
+                       summary.attributedNs[index]);
+    });
+  });
+}
+
+void Writer::activity(const Activity &activity) {
+  json.object([&] {
+    json.attribute("id", activity.id);
+    if (activity.kind != ActivityKind::Kernel)
+      json.attribute("kind", stringify(activity.kind));
+    json.attribute("name", activity.name);
+    json.attribute("device", activity.device);
+    optional("stream", activity.stream);
+    optional("rank", activity.rank);
+    optional("step", activity.step);
+    if (activity.launch) {
+      const LaunchRecord &launch = profile.launches[*activity.launch];
+      json.attribute("compiled_graph", launch.compiledGraph);
+      json.attribute("launch", launch.index);
+    }
+    json.attribute("start_ns", activity.startNs);
+    json.attribute("duration_ns", activity.durationNs);
+    nodeRefs(activity.nodes);
+    json.attribute("method", activity.method);
+    json.attribute("confidence", stringify(activity.confidence));
+    text("explanation", activity.explanation);
+    json.attribute("phase", stringify(activity.phase));
+    text("host_op", activity.hostOp);
+    text("input_type", activity.inputType);
+    optional("launched_at_ns", activity.launchStartNs);
+    optional("launch_call_ns", activity.launchDurationNs);
+    if (activity.cudaGraph)
+      json.attribute("cuda_graph", true);
+    triple("grid", activity.grid);
+    triple("block", activity.block);
+    optional("registers", activity.registers);
+    optional("shared_memory", activity.sharedMemory);
+    optional("blocks_per_sm", activity.blocksPerSM);
+    optional("warps_per_sm", activity.warpsPerSM);
+    optional("occupancy_pct", activity.occupancyPct);
+    optional("bytes", activity.bytes);
+  });
+}
+
+void Writer::launches() {
+  json.attributeArray("launches", [&] {
+    for (const LaunchRecord &launch : profile.launches)
+      json.object([&] {
+        json.attribute("compiled_graph", launch.compiledGraph);
+        json.attribute("index", launch.index);
+        json.attribute("kernel", launch.kernel);
+        json.attribute("kind", launch.kind);
+        json.attribute("category", launch.category);
+        text("file", launch.file);
+        if (launch.line)
+          json.attribute("line", launch.line);
+        optional("flops", launch.flops);
+        optional("bytes_read", launch.bytesRead);
+        optional("bytes_written", launch.bytesWritten);
+        json.attribute("runs", launch.runs);
+        json.attribute("kernel_time_ns", launch.kernelTimeNs);
+        nodeRefs(launch.nodes);
+      });
+  });
+}
+
+void Writer::nodes() {
+  json.attributeArray("nodes", [&] {
+    for (const Node &node : profile.nodes)
+      json.object([&] {
+        if (node.graph != profile.graph || node.stage != profile.stage) {
+          json.attribute("graph", node.graph);
+          json.attribute("stage", node.stage);
+        }
+        json.attribute("name", node.name);
+        optional("module", node.module);
+        optional("source", node.source);
+        optional("partition", node.partition);
+        json.attribute("kernel_time_ns", node.kernelTimeNs);
+        json.attributeArray("kernels", [&] {
+          for (uint32_t kernel : node.kernels)
+            json.value(kernel);
+        });
+        json.attributeObject("metrics", [&] {
+          for (const auto &[name, value] : node.metrics)
+            json.attribute(name, value);
+        });
+        if (node.inferredFrom)
+          json.attribute("inferred_from", *node.inferredFrom);
+        else
+          json.attribute("inferred_from", nullptr);
+      });
+  });
+}
+
+void Writer::write() {
+  json.object([&] {
+    json.attribute("version", Profile::version);
+    json.attributeArray("sources", [&] {
+      for (const Source &source : profile.sources)
+        json.object([&] {
+          json.attribute("kind", source.kind);
+          json.attribute("file", source.file);
+          optional("rank", source.rank);
+          optional("base_time_ns", source.baseTimeNs);
+        });
+    });
+    text("graph", profile.graph);
+    text("stage", profile.stage);
+    json.attributeArray("devices", [&] {
+      for (const Device &device : profile.devices)
+        json.object([&] {
+          json.attribute("id", device.id);
+          text("name", device.name);
+          text("kind", device.kind);
+          optional("sm_count", device.smCount);
+          optional("total_memory", device.totalMemory);
+          optional("max_threads_per_sm", device.maxThreadsPerSM);
+          optional("warp_size", device.warpSize);
+          if (device.computeCapability)
+            json.attributeArray("compute_capability", [&] {
+              json.value((*device.computeCapability)[0]);
+              json.value((*device.computeCapability)[1]);
+            });
+          optional("busy_ns", device.busyNs);
+        });
+    });
+    summary();
+    json.attributeArray("notes", [&] {
+      for (const std::string &note : profile.notes)
+        json.value(note);
+    });
+    json.attributeArray("steps", [&] {
+      for (const Step &step : profile.steps)
+        json.object([&] {
+          json.attribute("index", step.index);
+          json.attribute("start_ns", step.startNs);
+          json.attribute("end_ns", step.endNs);
+          json.attribute("phase", stringify(step.phase));
+        });
+    });
+    json.attributeArray("kernels", [&] {
+      for (const Activity &kernel : profile.kernels)
+        activity(kernel);
+    });
+    json.attributeArray("copies", [&] {
+      for (const Activity &copy : profile.copies)
+        activity(copy);
+    });
+    launches();
+    nodes();
+    json.attributeArray("partitions", [&] {
+      for (const PartitionTime &partition : profile.partitions)
+        json.object([&] {
+          json.attribute("class", partition.classId);
+          json.attribute("label", partition.label);
+          json.attribute("role", partition.role);
+          json.attribute("node_count", partition.nodeCount);
+          json.attribute("kernel_time_ns", partition.kernelTimeNs);
+        });
+    });
+    json.attributeArray("calls", [&] {
+      for (const CompiledCall &call : profile.calls)
+        json.object([&] {
+          text("compiled_graph", call.compiledGraph);
+          json.attribute("start_ns", call.startNs);
+          json.attribute("duration_ns", call.durationNs);
+          optional("step", call.step);
+          json.attribute("launches", call.launches);
+          json.attribute("matched", call.matched);
+        });
+    });
+    json.attributeArray("synchronizations", [&] {
+      for (const Synchronization &wait : profile.synchronizations)
+        json.object([&] {
+          json.attribute("name", wait.name);
+          json.attribute("start_ns", wait.startNs);
+          json.attribute("duration_ns", wait.durationNs);
+        });
+    });
+    json.attributeArray("findings", [&] {
+      for (const Finding &finding : profile.findings)
+        json.object([&] {
+          json.attribute("id", finding.id);
+          optional("severity_ns_per_step", finding.severityNsPerStep);
+          nodeRefs(finding.nodes);
+          json.attribute("evidence", json::Object(finding.evidence));
+          json.attribute("text", finding.text);
+        });
+    });
+  });
+  json.flush();
+}
+
+void opprof::profile::writeProfile(const Profile &profile, raw_ostream &os) {
+  Writer(profile, os).write();
+  os << '\n';
+}
+
+//===----------------------------------------------------------------------===//
+// Reader
+//===----------------------------------------------------------------------===//
+
+namespace {
+class Reader : public JSONReading {
+public:
+  Reader(StringRef name, Profile &profile)
+      : JSONReading(name), profile(profile) {}
+
+  Error readProfile(element root);
+
+private:
+  Error getTime(object from, StringRef key, int64_t &out) {
+    if (Error error = getRequired(from, key, out))
+      return error;
+    if (out < -maxTime || out > maxTime)
+      return fail("\"" + key + "\" is no time in nanoseconds");
+    return Error::success();
+  }
+  Error getDuration(object from, StringRef key, int64_t &out) {
+    if (Error error = getTime(from, key, out))
+      return error;
+    if (out < 0)
+      return fail("\"" + key + "\" is negative");
+    return Error::success();
+  }
+  Error getInterned(object from, StringRef key, StringRef &out) {
+    std::string text;
+    if (Error error = getString(from, key, text, /*required=*/false))
+      return error;
+    out = profile.intern(text);
+    return Error::success();
+  }
+  template <typename Enum>
+  Error getEnum(object from, StringRef key, Enum &out,
+                std::optional<Enum> (*parse)(StringRef), bool required) {
+    std::string text;
+    if (Error error = getString(from, key, text, required))
+      return error;
+    if (text.empty() && !required)
+      return Error::success();
+    std::optional<Enum> value = parse(text);
+    if (!value)
+      return fail("\"" + text + "\" is no known \"" + key + "\"");
+    out = *value;
+    return Error::success();
+  }
+  Error getTriple(object from, StringRef key,
+                  std::optional<std::array<uint64_t, 3>> &out) {
+    element value;
+    if (!find(from, key, value))
+      return Error::success();
+    size_t count = 0;
+    out.emplace();
+    if (Error error = getArray(from, key, true, [&](element item) -> Error {
+          uint64_t number;
+          if (item.get(number) || count >= 3)
+            return fail("expected three whole numbers");
+          (*out)[count++] = number;
+          return Error::success();
+        }))
+      return error;
+    if (count != 3)
+      return fail("\"" + key + "\" must hold three whole numbers");
+    return Error::success();
+  }
+  Error getNodes(object from, std::vector<uint32_t> &out);
+  Error readNode(element value);
+  Error readLaunch(element value);
+  Error readActivity(element value, std::vector<Activity> &list);
+  Error readDevice(element value);
+  Error readSummary(object from);
+  Error readFinding(element value);
+
+  /// A century: sums of a file's times stay far from overflow.
+  static constexpr int64_t maxTime = int64_t(1) << 62;
+  using NodeKey = std::string;
+  static NodeKey keyOf(StringRef graph, StringRef stage, StringRef name) {
+    return (graph + "\n" + stage + "\n" + name).str();
+  }
+
+  Profile &profile;
+  StringMap<uint32_t> nodeIds;
+  std::map<std::pair<std::string, uint64_t>, uint32_t> launchIds;
+};
+
+/// JSON of findings' evidence; nesting is bounded by the parser.
+json::Value toValue(element value) {
+  using simdjson::dom::element_type;
+  switch (value.type()) {
+  case element_type::ARRAY: {
+    json::Array out;
+    for (element item : simdjson::dom::array(value.get_array().value_unsafe()))
+      out.push_back(toValue(item));
+    return out;
+  }
+  case element_type::OBJECT: {
+    json::Object out;
+    for (auto field : simdjson::dom::object(value.get_object().value_unsafe()))
+      out[StringRef(field.key)] = toValue(field.value);
+    return out;
+  }
+  case element_type::INT64:
+    return value.get_int64().value_unsafe();
+  case element_type::UINT64:
+    return value.get_uint64().value_unsafe();
+  case element_type::DOUBLE:
+    return value.get_double().value_unsafe();
+  case element_type::STRING: {
+    std::string_view text = value.get_string().value_unsafe();
+    return std::string(text);
+  }
+  case element_type::BOOL:
+    return value.get_bool().value_unsafe();
+  case element_type::NULL_VALUE:
+    return nullptr;
+  }
+  return nullptr;
+}
+} // namespace
+
+Error Reader::getNodes(object from, std::vector<uint32_t> &out) {
+  return getArray(from, "nodes", false, [&](element item) -> Error {
+    std::string graph = profile.graph, stage = profile.stage, name;
+    object keys;
+    if (!item.get(keys)) {
+      if (Error error = getString(keys, "graph", graph, true))
+        return error;
+      if (Error error = getString(keys, "stage", stage, true))
+        return error;
+      if (Error error = getString(keys, "name", name, true))
+        return error;
+    } else if (Error error = getText(item, name)) {
+      return error;
+    }
+    auto it = nodeIds.find(keyOf(graph, stage, name));
+    if (it == nodeIds.end())
+      return fail("node '" + name + "' is not in \"nodes\"");
+    out.push_back(it->second);
+    return Error::success();
+  });
+}
+
+Error Reader::readNode(element value) {
+  object from;
+  if (Error error = getObject(value, from))
+    return error;
+  Node &node = profile.nodes.emplace_back();
+  node.graph = profile.graph;
+  node.stage = profile.stage;
+  if (Error error = getString(from, "graph", node.graph, false))
+    return error;
+  if (Error error = getString(from, "stage", node.stage, false))
+    return error;
+  if (Error error = getString(from, "name", node.name, true))
+    return error;
+  if (Error error = getString(from, "module", node.module))
+    return error;
+  if (Error error = getString(from, "source", node.source))
+    return error;
+  if (Error error = getString(from, "partition", node.partition))
+    return error;
+  if (Error error = getString(from, "inferred_from", node.inferredFrom))
+    return error;
+  element metrics;
+  if (find(from, "metrics", metrics)) {
+    object entries;
+    if (Error error = getObject(metrics, entries))
+      return error;
+    for (auto field : entries) {
+      double number;
+      if (field.value.get(number))
+        return fail("\"metrics\" must hold numbers");
+      node.metrics[std::string(field.key)] = number;
+    }
+  }
+  if (!nodeIds
+           .try_emplace(keyOf(node.graph, node.stage, node.name),
+                        profile.nodes.size() - 1)
+           .second)
+    return fail("node '" + node.name + "' is there twice");
+  return Error::success();
+}
+
+Error Reader::readLaunch(element value) {
+  object from;
+  if (Error error = getObject(value, from))
+    return error;
+  LaunchRecord &launch = profile.launches.emplace_back();
+  if (Error error =
+          getString(from, "compiled_graph", launch.compiledGraph, true))
+    return error;
+  if (Error error = getRequired(from, "index", launch.index))
+    return error;
+  if (Error error = getString(from, "kernel", launch.kernel, true))
+    return error;
+  if (Error error = getString(from, "kind", launch.kind, false))
+    return error;
+  if (Error error = getString(from, "category", launch.category, false))
+    return error;
+  if (Error error = getString(from, "file", launch.file, false))
+    return error;
+  std::optional<uint32_t> line;
+  if (Error error = getInteger(from, "line", line))
+    return error;
+  launch.line = line.value_or(0);
+  if (Error error = getInteger(from, "flops", launch.flops))
+    return error;
+  if (Error error = getInteger(from, "bytes_read", launch.bytesRead))
+    return error;
+  if (Error error = getInteger(from, "bytes_written", launch.bytesWritten))
+    return error;
+  std::optional<uint64_t> runs;
+  if (Error error = getInteger(from, "runs", runs))
+    return error;
+  launch.runs = runs.value_or(0);
+  if (!launchIds
+           .try_emplace({launch.compiledGraph, launch.index},
+                        profile.launches.size() - 1)
+           .second)
+    return fail("launch " + Twine(launch.index) + " of " +
+                launch.compiledGraph + " is there twice");
+  return getNodes(from, launch.nodes);
+}
+
+Error Reader::readActivity(element value, std::vector<Activity> &list) {
+  object from;
+  if (Error error = getObject(value, from))
+    return error;
+  Activity &activity = list.emplace_back();
+  if (Error error = getRequired(from, "id", activity.id))
+    return error;
+  if (activity.id != list.size() - 1)
+    return fail("\"id\" must be the place in the list");
+  if (Error error = getEnum(from, "kind", activity.kind, parseActivityKind,
+                            /*required=*/false))
+    return error;
+  if (Error error = getInterned(from, "name", activity.name))
+    return error;
+  std::optional<int64_t> device;
+  if (Error error = getInteger(from, "device", device))
+    return error;
+  activity.device = device.value_or(0);
+  if (Error error = getInteger(from, "stream", activity.stream))
+    return error;
+  if (Error error = getInteger(from, "rank", activity.rank))
+    return error;
+  if (Error error = getInteger(from, "step", activity.step))
+    return error;
+  std::optional<uint64_t> launch;
+  if (Error error = getInteger(from, "launch", launch))
+    return error;
+  if (launch) {
+    std::string graph;
+    if (Error error = getString(from, "compiled_graph", graph, false))
+      return error;
+    // Files of other tools may leave out the table of launches.
+    auto it = launchIds.find({graph, *launch});
+    if (it != launchIds.end())
+      activity.launch = it->second;
+    else if (!launchIds.empty())
+      return fail("launch " + Twine(*launch) + " of '" + graph +
+                  "' is not in \"launches\"");
+  }
+  if (Error error = getTime(from, "start_ns", activity.startNs))
+    return error;
+  if (Error error = getDuration(from, "duration_ns", activity.durationNs))
+    return error;
+  if (Error error = getNodes(from, activity.nodes))
+    return error;
+  if (Error error = getInterned(from, "method", activity.method))
+    return error;
+  if (Error error = getEnum(from, "confidence", activity.confidence,
+                            parseConfidence, /*required=*/true))
+    return error;
+  if (Error error = getInterned(from, "explanation", activity.explanation))
+    return error;
+  if (Error error = getEnum(from, "phase", activity.phase, parsePhase,
+                            /*required=*/false))
+    return error;
+  if (Error error = getInterned(from, "host_op", activity.hostOp))
+    return error;
+  if (Error error = getInterned(from, "input_type", activity.inputType))
+    return error;
+  if (Error error = getInteger(from, "launched_at_ns", activity.launchStartNs))
+    return error;
+  if (Error error =
+          getInteger(from, "launch_call_ns", activity.launchDurationNs))
+    return error;
+  if (Error error = getBool(from, "cuda_graph", activity.cudaGraph))
+    return error;
+  if (Error error = getTriple(from, "grid", activity.grid))
+    return error;
+  if (Error error = getTriple(from, "block", activity.block))
+    return error;
+  if (Error error = getInteger(from, "registers", activity.registers))
+    return error;
+  if (Error error = getInteger(from, "shared_memory", activity.sharedMemory))
+    return error;
+  if (Error error = getNumber(from, "blocks_per_sm", activity.blocksPerSM))
+    return error;
+  if (Error error = getNumber(from, "warps_per_sm", activity.warpsPerSM))
+    return error;
+  if (Error error = getNumber(from, "occupancy_pct", activity.occupancyPct))
+    return error;
+  return getInteger(from, "bytes", activity.bytes);
+}
+
+Error Reader::readDevice(element value) {
+  object from;
+  if (Error error = getObject(value, from))
+    return error;
+  Device &device = profile.devices.emplace_back();
+  if (Error error = getRequired(from, "id", device.id))
+    return error;
+  if (Error error = getString(from, "name", device.name, false))
+    return error;
+  if (Error error = getString(from, "kind", device.kind, false))
+    return error;
+  if (Error error = getInteger(from, "sm_count", device.smCount))
+    return error;
+  if (Error error = getInteger(from, "total_memory", device.totalMemory))
+    return error;
+  if (Error error =
+          getInteger(from, "max_threads_per_sm", device.maxThreadsPerSM))
+    return error;
+  if (Error error = getInteger(from, "warp_size", device.warpSize))
+    return error;
+  std::vector<uint64_t> capability;
+  if (Error error = getArray(from, "compute_capability", false,
+                             [&](element item) -> Error {
+                               uint64_t number;
+                               if (item.get(number))
+                                 return fail("expected a whole number");
+                               capability.push_back(number);
+                               return Error::success();
+                             }))
+    return error;
+  if (capability.size() == 2)
+    device.computeCapability = {capability[0], capability[1]};
+  return getInteger(from, "busy_ns", device.busyNs);
+}
+
+Error Reader::readSummary(object from) {
+  // Sums are computed again from the kernels; only what they can't tell is
+  // read.
+  element value;
+  object keys;
+  if (!find(from, "summary", value))
+    return fail("the key \"summary\" is missing: this is not a profile");
+  if (Error error = getObject(value, keys))
+    return error;
+  if (Error error = getInteger(keys, "steps", profile.summary.steps))
+    return error;
+  return getString(keys, "steps_from", profile.summary.stepsFrom, false);
+}
+
+Error Reader::readFinding(element value) {
+  object from;
+  if (Error error = getObject(value, from))
+    return error;
+  Finding &finding = profile.findings.emplace_back();
+  if (Error error = getString(from, "id", finding.id, true))
+    return error;
+  if (Error error =
+          getInteger(from, "severity_ns_per_step", finding.severityNsPerStep))
+    return error;
+  if (Error error = getNodes(from, finding.nodes))
+    return error;
+  element evidence;
+  if (find(from, "evidence", evidence)) {
+    json::Value converted = toValue(evidence);
+    if (json::Object *object = converted.getAsObject())
+      finding.evidence = std::move(*object);
+    else
+      return fail("\"evidence\" must be an object");
+  }
+  return getString(from, "text", finding.text, true);
+}
+
+Error Reader::readProfile(element root) {
+  object keys;
+  if (Error error = getObject(root, keys))
+    return error;
+  if (Error error =
+          checkVersion(keys, Profile::version, "a profile", "`opprof profile`"))
+    return error;
+  if (Error error = getString(keys, "graph", profile.graph, false))
+    return error;
+  if (Error error = getString(keys, "stage", profile.stage, false))
+    return error;
+  if (Error error =
+          getArray(keys, "sources", false, [&](element item) -> Error {
+            object from;
+            if (Error error = getObject(item, from))
+              return error;
+            Source &source = profile.sources.emplace_back();
+            if (Error error = getString(from, "kind", source.kind, true))
+              return error;
+            if (Error error = getString(from, "file", source.file, false))
+              return error;
+            if (Error error = getInteger(from, "rank", source.rank))
+              return error;
+            return getInteger(from, "base_time_ns", source.baseTimeNs);
+          }))
+    return error;
+  if (Error error = getArray(keys, "devices", false,
+                             [&](element item) { return readDevice(item); }))
+    return error;
+  if (Error error = in("summary", [&] { return readSummary(keys); }))
+    return error;
+  if (Error error = getArray(keys, "notes", false, [&](element item) {
+        return getText(item, profile.notes.emplace_back());
+      }))
+    return error;
+  if (Error error = getArray(keys, "steps", false, [&](element item) -> Error {
+        object from;
+        if (Error error = getObject(item, from))
+          return error;
+        Step &step = profile.steps.emplace_back();
+        if (Error error = getRequired(from, "index", step.index))
+          return error;
+        if (Error error = getTime(from, "start_ns", step.startNs))
+          return error;
+        if (Error error = getTime(from, "end_ns", step.endNs))
+          return error;
+        return getEnum(from, "phase", step.phase, parsePhase, false);
+      }))
+    return error;
+  if (Error error = getArray(keys, "nodes", false,
+                             [&](element item) { return readNode(item); }))
+    return error;
+  if (Error error = getArray(keys, "launches", false,
+                             [&](element item) { return readLaunch(item); }))
+    return error;
+  if (Error error = getArray(keys, "kernels", true, [&](element item) {
+        return readActivity(item, profile.kernels);
+      }))
+    return error;
+  if (Error error = getArray(keys, "copies", false, [&](element item) {
+        return readActivity(item, profile.copies);
+      }))
+    return error;
+  if (Error error =
+          getArray(keys, "partitions", false, [&](element item) -> Error {
+            object from;
+            if (Error error = getObject(item, from))
+              return error;
+            PartitionTime &partition = profile.partitions.emplace_back();
+            if (Error error = getString(from, "class", partition.classId, true))
+              return error;
+            if (Error error = getString(from, "label", partition.label, true))
+              return error;
+            if (Error error = getString(from, "role", partition.role, true))
+              return error;
+            if (Error error =
+                    getRequired(from, "node_count", partition.nodeCount))
+              return error;
+            return getDuration(from, "kernel_time_ns", partition.kernelTimeNs);
+          }))
+    return error;
+  if (Error error = getArray(keys, "calls", false, [&](element item) -> Error {
+        object from;
+        if (Error error = getObject(item, from))
+          return error;
+        CompiledCall &call = profile.calls.emplace_back();
+        if (Error error =
+                getString(from, "compiled_graph", call.compiledGraph, false))
+          return error;
+        if (Error error = getTime(from, "start_ns", call.startNs))
+          return error;
+        if (Error error = getDuration(from, "duration_ns", call.durationNs))
+          return error;
+        if (Error error = getInteger(from, "step", call.step))
+          return error;
+        if (Error error = getRequired(from, "launches", call.launches))
+          return error;
+        return getRequired(from, "matched", call.matched);
+      }))
+    return error;
+  if (Error error =
+          getArray(keys, "synchronizations", false, [&](element item) -> Error {
+            object from;
+            if (Error error = getObject(item, from))
+              return error;
+            Synchronization &wait = profile.synchronizations.emplace_back();
+            if (Error error = getString(from, "name", wait.name, true))
+              return error;
+            if (Error error = getTime(from, "start_ns", wait.startNs))
+              return error;
+            return getDuration(from, "duration_ns", wait.durationNs);
+          }))
+    return error;
+  return getArray(keys, "findings", false,
+                  [&](element item) { return readFinding(item); });
+}
+
+Expected<std::unique_ptr<Profile>>
+opprof::profile::readProfile(StringRef text, StringRef name) {
+  auto profile = std::make_unique<Profile>();
+  Reader reader(name, *profile);
+  if (Error error = reader.parse(
+          text, [&](element root) { return reader.readProfile(root); }))
+    return error;
+  summarize(*profile);
+  return profile;
+}
