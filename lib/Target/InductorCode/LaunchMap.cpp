@@ -96,7 +96,13 @@ static void writeStrings(json::OStream &json, StringRef key,
 static void writeNode(json::OStream &json, const LaunchNode &node) {
   json.object([&] {
     json.attribute("name", node.name);
+    if (!node.graph.empty())
+      json.attribute("graph", node.graph);
     json.attribute("recomputed", node.recomputed);
+    if (node.continued)
+      json.attribute("continued", true);
+    if (node.prepares)
+      json.attribute("prepares", true);
     writeStrings(json, "evidence", node.evidence);
     json.attributeArray("from", [&] {
       for (const NodeRef &ref : node.from)
@@ -120,6 +126,11 @@ static void writeLaunch(json::OStream &json, const Launch &launch) {
     json.attribute("line", launch.line);
     if (!launch.function.empty())
       json.attribute("function", launch.function);
+    if (!launch.callLines.empty())
+      json.attributeArray("call_lines", [&] {
+        for (uint32_t line : launch.callLines)
+          json.value(line);
+      });
     json.attribute("kernel", launch.kernel);
     if (!launch.kernelHash.empty())
       json.attribute("kernel_hash", launch.kernelHash);
@@ -135,6 +146,8 @@ static void writeLaunch(json::OStream &json, const Launch &launch) {
       for (const LaunchNode &node : launch.nodes)
         writeNode(json, node);
     });
+    if (!launch.listedOnly.empty())
+      writeStrings(json, "listed_only", launch.listedOnly);
     if (launch.flops)
       json.attribute("flops", *launch.flops);
     writeStrings(json, "inputs", launch.inputs);
@@ -173,6 +186,8 @@ void opprof::inductor::writeLaunchMap(const LaunchMap &map,
       for (const NotLaunched &node : map.notLaunched)
         json.object([&] {
           json.attribute("name", node.name);
+          if (!node.graph.empty())
+            json.attribute("graph", node.graph);
           json.attribute("reason", node.reason);
         });
     });
@@ -329,7 +344,13 @@ Error Reader::readNode(element value, LaunchNode &node) {
     return error;
   if (Error error = getString(from, "name", node.name, /*required=*/true))
     return error;
+  if (Error error = getString(from, "graph", node.graph, false))
+    return error;
   if (Error error = getBool(from, "recomputed", node.recomputed))
+    return error;
+  if (Error error = getBool(from, "continued", node.continued))
+    return error;
+  if (Error error = getBool(from, "prepares", node.prepares))
     return error;
   if (Error error = getStrings(from, "evidence", node.evidence))
     return error;
@@ -362,6 +383,15 @@ Error Reader::readLaunch(element value, Launch &launch) {
     return error;
   if (Error error = getString(from, "function", launch.function, false))
     return error;
+  if (Error error =
+          getArray(from, "call_lines", false, [&](element item) -> Error {
+            uint64_t line;
+            if (item.get(line) || line > UINT32_MAX)
+              return fail("expected a line number");
+            launch.callLines.push_back(static_cast<uint32_t>(line));
+            return Error::success();
+          }))
+    return error;
   if (Error error = getString(from, "kernel", launch.kernel, true))
     return error;
   if (Error error = getString(from, "kernel_hash", launch.kernelHash, false))
@@ -392,6 +422,8 @@ Error Reader::readLaunch(element value, Launch &launch) {
   if (Error error = getInteger(from, "bytes_read", launch.bytesRead))
     return error;
   if (Error error = getInteger(from, "bytes_written", launch.bytesWritten))
+    return error;
+  if (Error error = getStrings(from, "listed_only", launch.listedOnly))
     return error;
   if (Error error = getStrings(from, "inputs", launch.inputs))
     return error;
@@ -463,6 +495,8 @@ Error Reader::readMap(element value, LaunchMap &map) {
       return error;
     NotLaunched &out = map.notLaunched.emplace_back();
     if (Error error = getString(keys, "name", out.name, true))
+      return error;
+    if (Error error = getString(keys, "graph", out.graph, false))
       return error;
     return getString(keys, "reason", out.reason, true);
   });

@@ -65,8 +65,17 @@ struct NodeRef {
 /// One post-grad node that a launch computes.
 struct LaunchNode {
   std::string name;
-  /// Another launch computes it as well.
+  /// The graph it lies in where that is not the map's own: the body of a
+  /// higher-order operator ("true_graph_0").
+  std::string graph;
+  /// An earlier launch computed it already, and this one does so again.
   bool recomputed = false;
+  /// An earlier launch began it (a reduction in two stages) and this one
+  /// finishes it.
+  bool continued = false;
+  /// This launch only moves data for the node (another layout for a
+  /// convolution's operand); a library call computes it.
+  bool prepares = false;
   /// Which records name this node for this launch: "provenance" (the mapping
   /// file, by debug handle), "fragment" (the graph fragment at the kernel's
   /// definition), "source_nodes" (the comment at the call), "dataflow" (what
@@ -88,8 +97,10 @@ struct Launch {
   uint32_t line = 0;
   /// The wrapper function that the launch stands in: "call", "partition_0".
   std::string function;
+  /// Lines of the calls that led there from "call", outermost first.
+  std::vector<uint32_t> callLines;
   /// Name in the wrapper: "triton_poi_fused_add_0", "extern_kernels.mm",
-  /// "aten._scaled_dot_product_efficient_attention.default".
+  /// "torch.ops.aten.sort.default", "Tensor.copy_".
   std::string kernel;
   /// Basename of the kernel's cached source file; empty where there is none.
   std::string kernelHash;
@@ -98,6 +109,9 @@ struct Launch {
   /// The number after the kernel's name in the provenance records.
   std::optional<int64_t> debugHandle;
   std::vector<LaunchNode> nodes;
+  /// Nodes that PyTorch's records name for this launch although it only reads
+  /// their value, or can't compute them from what goes in.
+  std::vector<std::string> listedOnly;
   /// Model FLOPs of `nodes`, absent when one node's cost is unknown.
   std::optional<uint64_t> flops;
   std::vector<std::string> inputs;
@@ -110,10 +124,13 @@ struct Launch {
   bool inLoop = false;
 };
 
-/// A post-grad node that no launch computes, and why: "view", "aliased",
-/// "getitem", "dead", "folded into constant", "no launch names it", ….
+/// A post-grad node that no launch computes, and why: "view", "getitem",
+/// "attribute", "symbolic", "constant", "dead", "subgraph", "mutation",
+/// "unrecorded".
 struct NotLaunched {
   std::string name;
+  /// As in LaunchNode.
+  std::string graph;
   std::string reason;
 };
 

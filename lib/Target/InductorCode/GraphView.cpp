@@ -1,0 +1,169 @@
+//===- GraphView.cpp - A graph as the code reader needs it ----------------===//
+//
+// Types in FX's short form, and small queries on graphs.
+//
+//===----------------------------------------------------------------------===//
+
+#include "opprof/Target/InductorCode/GraphView.h"
+#include "opprof/Analysis/CostModel.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace llvm;
+using namespace opprof::inductor;
+
+std::optional<uint64_t> TensorInfo::elements() const {
+  if (!shapeKnown)
+    return std::nullopt;
+  uint64_t count = 1;
+  for (const Dim &dim : shape) {
+    if (!dim.value || *dim.value < 0)
+      return std::nullopt;
+    bool overflow = false;
+    count = SaturatingMultiply<uint64_t>(count, *dim.value, &overflow);
+    if (overflow)
+      return std::nullopt;
+  }
+  return count;
+}
+
+std::optional<uint64_t> TensorInfo::bytes() const {
+  std::optional<uint64_t> count = elements();
+  std::optional<unsigned> size = opprof::getElementSize(dtype);
+  if (!count || !size)
+    return std::nullopt;
+  bool overflow = false;
+  uint64_t total = SaturatingMultiply<uint64_t>(*count, *size, &overflow);
+  return overflow ? std::nullopt : std::optional<uint64_t>(total);
+}
+
+static StringRef longDtype(StringRef name) {
+  return StringSwitch<StringRef>(name)
+      .Case("f32", "float32")
+      .Case("f64", "float64")
+      .Case("f16", "float16")
+      .Case("bf16", "bfloat16")
+      .Case("f8e4m3fn", "float8_e4m3fn")
+      .Case("f8e5m2", "float8_e5m2")
+      .Case("f8e4m3fnuz", "float8_e4m3fnuz")
+      .Case("f8e5m2fnuz", "float8_e5m2fnuz")
+      .Case("c32", "complex32")
+      .Case("c64", "complex64")
+      .Case("c128", "complex128")
+      .Case("i8", "int8")
+      .Case("i16", "int16")
+      .Case("i32", "int32")
+      .Case("i64", "int64")
+      .Case("b8", "bool")
+      .Case("u8", "uint8")
+      .Case("u16", "uint16")
+      .Case("u32", "uint32")
+      .Case("u64", "uint64")
+      .Default("");
+}
+
+/// Reads "[a, b*c, Max(1, s0)]" from the front of `text`.
+static bool parseDims(StringRef &text, std::vector<Dim> &dims) {
+  if (!text.consume_front("["))
+    return false;
+  unsigned open = 0;
+  size_t start = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == '(' || c == '[')
+      ++open;
+    else if (c == ')' || (c == ']' && open))
+      open -= open ? 1 : 0;
+    else if (!open && (c == ',' || c == ']')) {
+      StringRef part = text.slice(start, i).trim();
+      if (!part.empty()) {
+        Dim &dim = dims.emplace_back();
+        int64_t value;
+        if (part.getAsInteger(10, value))
+          dim.symbol = part.str();
+        else
+          dim.value = value;
+      }
+      start = i + 1;
+      if (c == ']') {
+        text = text.drop_front(i + 1);
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+std::optional<TensorInfo> opprof::inductor::parseShortType(StringRef text) {
+  text = text.trim();
+  size_t bracket = text.find('[');
+  if (bracket == StringRef::npos)
+    return std::nullopt;
+  StringRef dtype = longDtype(text.take_front(bracket));
+  if (dtype.empty())
+    return std::nullopt;
+  TensorInfo info;
+  info.dtype = dtype.str();
+  text = text.drop_front(bracket);
+  if (!parseDims(text, info.shape))
+    return std::nullopt;
+  info.shapeKnown = true;
+  if (text.starts_with("[") && !parseDims(text, info.stride))
+    return std::nullopt;
+  info.device = text.trim().str();
+  return info;
+}
+
+std::optional<uint32_t> GraphView::find(StringRef node) const {
+  auto it = index.find(node);
+  if (it == index.end())
+    return std::nullopt;
+  return it->second;
+}
+
+void GraphView::reindex() {
+  index.clear();
+  for (uint32_t i = 0; i < nodes.size(); ++i)
+    index[nodes[i].name] = i;
+}
+
+std::vector<std::vector<uint32_t>> GraphView::users() const {
+  std::vector<std::vector<uint32_t>> out(nodes.size());
+  for (uint32_t i = 0; i < nodes.size(); ++i)
+    for (uint32_t operand : nodes[i].operands)
+      if (out[operand].empty() || out[operand].back() != i)
+        out[operand].push_back(i);
+  return out;
+}
+
+const GraphView *GraphView::subgraph(StringRef subgraphName) const {
+  for (const GraphView &graph : subgraphs)
+    if (graph.name == subgraphName)
+      return &graph;
+  return nullptr;
+}
+
+StringRef opprof::inductor::opFamily(StringRef target) {
+  target.consume_front("torch.ops.");
+  SmallVector<StringRef, 4> parts;
+  target.split(parts, '.');
+  if (parts.size() >= 3 && parts[0] != "torch")
+    return parts[1];
+  return parts.back();
+}
+
+bool opprof::inductor::isViewTarget(StringRef target) {
+  StringRef family = opFamily(target);
+  return StringSwitch<bool>(family)
+      .Cases({"view", "_unsafe_view", "reshape", "permute", "transpose"}, true)
+      .Cases({"t", "expand", "unsqueeze", "squeeze", "slice", "select"}, true)
+      .Cases({"split", "split_with_sizes", "chunk", "unbind", "alias"}, true)
+      .Cases({"detach", "as_strided", "diagonal", "narrow", "unfold"}, true)
+      .Cases({"view_as_real", "view_as_complex", "lift_fresh", "movedim"}, true)
+      .Cases({"view_of", "broadcast_in_dim", "swapaxes", "flatten"}, true)
+      .Cases({"expand_as", "view_as", "_conj", "real", "imag"}, true)
+      .Cases({"_reshape_alias", "inductor_view", "tensor_split"}, true)
+      .Default(false);
+}
