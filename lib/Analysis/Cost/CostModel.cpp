@@ -66,6 +66,8 @@ static StringRef getBaseName(StringRef target) {
   size_t dot = target.find('.');
   StringRef name = dot == StringRef::npos ? target : target.substr(dot + 1);
   name = name.split('.').first;
+  // On a list of tensors, the same work for each.
+  name.consume_front("_foreach_");
   // An in-place variant does the work of its functional twin.
   if (name.size() > 1 && name.ends_with("_") && !name.ends_with("__"))
     name = name.drop_back();
@@ -129,6 +131,10 @@ static WorkKind getListedKind(StringRef name) {
       .Cases({"embedding", "index", "index_select", "gather", "select_scatter",
               "slice_scatter", "scatter", "index_put", "_unsafe_index"},
              WorkKind::Movement)
+      .Case("prepare_softmax_online", WorkKind::Reduction)
+      .Cases({"device_put", "inductor_random", "inductor_seeds",
+              "inductor_lookup_seed", "inductor_randint"},
+             WorkKind::Movement)
       .Cases({"embedding_dense_backward", "index_add", "scatter_add"},
              WorkKind::Reduction)
       .Cases({"full", "full_like", "zeros", "zeros_like", "ones", "ones_like",
@@ -151,6 +157,8 @@ WorkKind opprof::getWorkKind(StringRef target) {
   WorkKind listed = getListedKind(getBaseName(target));
   if (listed != WorkKind::Unknown)
     return listed;
+  if (target.contains("._foreach_"))
+    return WorkKind::Pointwise;
   StringRef key = target;
   key.consume_front("torch.ops.");
   std::string withOverload;
@@ -282,6 +290,8 @@ static uint64_t getReductionOperations(StringRef name) {
               "_safe_softmax", "logsumexp"},
              5)
       .Cases({"var", "std", "var_mean", "std_mean"}, 4)
+      // Maximum, difference, exponential, sum.
+      .Case("prepare_softmax_online", 4)
       .Cases({"norm", "linalg_vector_norm"}, 2)
       .Cases({"native_layer_norm_backward", "native_batch_norm_backward"}, 11)
       .Cases({"_softmax_backward_data", "_log_softmax_backward_data"}, 4)
@@ -350,6 +360,13 @@ static Count getLargest(ArrayRef<TensorShape> tensors) {
   return largest;
 }
 
+static Count sumElements(ArrayRef<TensorShape> tensors) {
+  Count sum = 0;
+  for (const TensorShape &tensor : tensors)
+    sum = add(sum, tensor.getNumElements());
+  return sum;
+}
+
 static Count sumBytes(ArrayRef<TensorShape> tensors) {
   Count sum = 0;
   for (const TensorShape &tensor : tensors)
@@ -376,7 +393,9 @@ OperatorCost opprof::estimateCost(const OperatorCall &call) {
     break;
   case WorkKind::Pointwise:
     cost.flops =
-        multiply(getLargest(call.outputs), getPointwiseOperations(name));
+        multiply(call.target.contains("._foreach_") ? sumElements(call.outputs)
+                                                    : getLargest(call.outputs),
+                 getPointwiseOperations(name));
     break;
   case WorkKind::Reduction:
     cost.flops = multiply(

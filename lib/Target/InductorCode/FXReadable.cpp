@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "opprof/Target/InductorCode/FXReadable.h"
-#include "opprof/Analysis/CostModel.h"
 #include "opprof/Target/InductorCode/PythonParser.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -182,7 +181,7 @@ json::Value ModuleReader::convert(const Expr &expr,
     if (rest.consume_front("torch.ops."))
       return wrap("op", rest.str());
     if (rest.consume_front("torch.")) {
-      if (opprof::getElementSize(rest))
+      if (elementSize(rest))
         return wrap("dtype", rest.str());
       if (rest == "strided" || rest.starts_with("sparse") || rest == "_mkldnn")
         return wrap("layout", rest.str());

@@ -5,7 +5,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "opprof/Target/InductorCode/GraphView.h"
-#include "opprof/Analysis/CostModel.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -13,6 +12,17 @@
 
 using namespace llvm;
 using namespace opprof::inductor;
+
+std::optional<unsigned> opprof::inductor::elementSize(StringRef dtype) {
+  return StringSwitch<std::optional<unsigned>>(dtype)
+      .Cases({"bool", "int8", "uint8"}, 1)
+      .StartsWith("float8", 1)
+      .Cases({"int16", "uint16", "float16", "bfloat16"}, 2)
+      .Cases({"int32", "uint32", "float32", "complex32"}, 4)
+      .Cases({"int64", "uint64", "float64", "complex64"}, 8)
+      .Case("complex128", 16)
+      .Default(std::nullopt);
+}
 
 std::optional<uint64_t> TensorInfo::elements() const {
   if (!shapeKnown)
@@ -31,7 +41,7 @@ std::optional<uint64_t> TensorInfo::elements() const {
 
 std::optional<uint64_t> TensorInfo::bytes() const {
   std::optional<uint64_t> count = elements();
-  std::optional<unsigned> size = opprof::getElementSize(dtype);
+  std::optional<unsigned> size = elementSize(dtype);
   if (!count || !size)
     return std::nullopt;
   bool overflow = false;

@@ -86,8 +86,11 @@ private:
   std::vector<uint32_t> repeatFirstUse(const WrapperLaunch &launch,
                                        IndexedGraph &graph);
   void fillLaunch(const WrapperLaunch &from, uint32_t index, Launch &to);
+  std::vector<uint32_t> matchOutputs(const WrapperLaunch &launch,
+                                     uint32_t index, ArrayRef<uint32_t> nodes,
+                                     const IndexedGraph &graph);
   void setBuffers(const WrapperLaunch &launch, ArrayRef<uint32_t> nodes,
-                  IndexedGraph &graph, Launch &to);
+                  ArrayRef<uint32_t> outputs, IndexedGraph &graph, Launch &to);
   void addCosts(const WrapperLaunch &launch, const IndexedGraph &graph,
                 ArrayRef<uint32_t> nodes, ArrayRef<uint32_t> inputNodes,
                 Launch &to);
@@ -100,6 +103,10 @@ private:
   /// passes to be written counts as nothing.
   bool isRead(const LaunchOperand &operand) const;
   TensorInfo infoOf(const LaunchOperand &operand) const;
+  /// Whether what launch `index` writes there is used afterwards.
+  bool isLive(const LaunchOperand &operand, uint32_t index) const {
+    return operand.storage < 0 || lastUse[operand.storage] > index;
+  }
 
   const LaunchSources &sources;
   const WrapperProgram &program;
@@ -108,12 +115,17 @@ private:
   /// The node whose value a storage holds, by storage; and the graph of it.
   std::vector<uint32_t> holds;
   std::vector<const IndexedGraph *> holdsIn;
+  /// The last launch that takes a storage; beyond all where it is returned, or
+  /// the caller's.
+  std::vector<uint32_t> lastUse;
   /// What the nodes say of a storage where the wrapper does not.
   std::vector<TensorInfo> storageInfo;
   /// Launches that computed a node: (graph, node) -> first launch.
   DenseMap<std::pair<const IndexedGraph *, uint32_t>, uint32_t> computedBy;
   /// The storages that a launch wrote.
   DenseMap<int32_t, uint32_t> writtenBy;
+  /// Nodes whose value a storage holds in part: the first stage of a reduction.
+  DenseMap<int32_t, std::vector<uint32_t>> partial;
   /// First use of a definition: its nodes and the node each parameter held.
   struct FirstUse {
     std::vector<uint32_t> nodes;
@@ -416,14 +428,7 @@ std::vector<uint32_t> Joiner::repeatFirstUse(const WrapperLaunch &launch,
 
 /// Products, convolutions and attention: library calls or templates.
 static bool isLibraryWork(const GraphNode &node) {
-  switch (getOperatorCost({node.target, CostTensor(), CostTensor(), {}}).kind) {
-  case CostClass::Matmul:
-  case CostClass::Convolution:
-  case CostClass::Attention:
-    return true;
-  default:
-    return false;
-  }
+  return getWorkKind(node.target) == WorkKind::Matrix;
 }
 
 /// Work that Inductor fuses into kernels of its own.
@@ -434,15 +439,45 @@ static bool isFusible(const GraphNode &node) {
   StringRef family = opFamily(node.target);
   if (family == "copy_")
     return false;
-  switch (getOperatorCost({node.target, CostTensor(), CostTensor(), {}}).kind) {
-  case CostClass::Matmul:
-  case CostClass::Convolution:
-  case CostClass::Attention:
-  case CostClass::Unknown:
-    return false;
-  default:
-    return true;
+  WorkKind kind = getWorkKind(node.target);
+  return kind != WorkKind::Matrix && kind != WorkKind::Unknown;
+}
+
+/// Nodes whose value is used outside of `nodes`, through views.
+static std::vector<uint32_t> findLeaving(ArrayRef<uint32_t> nodes,
+                                         const IndexedGraph &graph) {
+  DenseSet<uint32_t> inside(nodes.begin(), nodes.end());
+  std::vector<uint32_t> leaving;
+  for (uint32_t node : nodes) {
+    if (graph.root[node] != node)
+      continue;
+    // What is written in place stays.
+    bool leaves =
+        graph.isOutput[node] || opFamily(graph[node].target).ends_with("_");
+    SmallVector<uint32_t> work(graph.users[node].begin(),
+                               graph.users[node].end());
+    for (size_t at = 0; at < work.size() && !leaves; ++at) {
+      uint32_t user = work[at];
+      if (graph.root[user] != user)
+        work.append(graph.users[user].begin(), graph.users[user].end());
+      else
+        leaves = !inside.contains(user);
+    }
+    if (leaves)
+      leaving.push_back(node);
   }
+  return leaving;
+}
+
+static bool fits(const LaunchOperand &operand, const GraphNode &node) {
+  if (node.results.empty() || !operand.info.shapeKnown)
+    return true;
+  return any_of(node.results, [&](const TensorInfo &info) {
+    bool sameSize = !info.elements() || !operand.info.elements() ||
+                    info.elements() == operand.info.elements();
+    return sameSize && (operand.info.dtype.empty() || info.dtype.empty() ||
+                        operand.info.dtype == info.dtype);
+  });
 }
 
 /// What can be computed from the buffers that go in, that nothing computed
@@ -496,30 +531,22 @@ std::vector<uint32_t> Joiner::findCone(const WrapperLaunch &launch,
   }
 
   DenseSet<uint32_t> chosen;
+  DenseMap<uint32_t, size_t> filled;
+  DenseSet<int32_t> seen;
+  std::vector<uint32_t> leaving = findLeaving(cone, graph);
   for (const LaunchOperand &operand : launch.operands) {
     if (!(operand.role & KernelParameter::Output))
       continue;
-    for (uint32_t at : cone) {
-      if (chosen.contains(at))
+    // The same buffer again is the same value.
+    if (operand.storage >= 0 && !seen.insert(operand.storage).second)
+      continue;
+    for (uint32_t at : leaving) {
+      size_t room = std::max<size_t>(1, graph[at].results.size());
+      if (filled[at] >= room || !fits(operand, graph[at]))
         continue;
-      bool leaves = graph.isOutput[at];
-      SmallVector<uint32_t> users(graph.users[at].begin(),
-                                  graph.users[at].end());
-      for (size_t i = 0; i < users.size() && !leaves; ++i) {
-        if (graph.root[users[i]] != users[i])
-          users.append(graph.users[users[i]].begin(),
-                       graph.users[users[i]].end());
-        else
-          leaves = !inside.contains(users[i]);
-      }
-      bool fits = any_of(graph[at].results, [&](const TensorInfo &info) {
-        return info.elements() && info.elements() == operand.info.elements() &&
-               (operand.info.dtype.empty() || info.dtype == operand.info.dtype);
-      });
-      if (leaves && fits) {
-        chosen.insert(at);
-        break;
-      }
+      ++filled[at];
+      chosen.insert(at);
+      break;
     }
   }
   // Everything that the chosen values are computed from.
@@ -659,83 +686,131 @@ std::vector<Joiner::Found> Joiner::findNodes(const WrapperLaunch &launch,
 // Buffers, costs
 //===----------------------------------------------------------------------===//
 
+/// Which node each written operand of the launch holds afterwards; noNode
+/// where that is not known.
+std::vector<uint32_t> Joiner::matchOutputs(const WrapperLaunch &launch,
+                                           uint32_t index,
+                                           ArrayRef<uint32_t> nodes,
+                                           const IndexedGraph &graph) {
+  std::vector<uint32_t> out(launch.operands.size(), noNode);
+  std::vector<uint32_t> leaving = findLeaving(nodes, graph);
+  // A library call has one node; all it writes are members of that.
+  if (launch.definition < 0) {
+    uint32_t node = noNode;
+    if (leaving.size() == 1)
+      node = leaving.front();
+    else if (nodes.size() == 1)
+      node =
+          graph.root[nodes.front()] == nodes.front() ? nodes.front() : noNode;
+    for (auto [i, operand] : enumerate(launch.operands))
+      if (operand.role & KernelParameter::Output)
+        out[i] = node;
+    return out;
+  }
+  // The definition's comment says what its first launch stores.
+  const KernelDefinition &kernel = program.kernels[launch.definition];
+  SmallVector<uint32_t> stored;
+  if (launch.firstUse)
+    for (const std::string &name : kernel.fragmentReturns)
+      if (std::optional<uint32_t> node = graph.graph->find(name))
+        stored.push_back(graph.root[*node]);
+  // A buffer passed twice is one; one that nobody uses later is scratch.
+  SmallVector<size_t> written;
+  DenseMap<int32_t, size_t> firstOf;
+  for (auto [i, operand] : enumerate(launch.operands))
+    if (operand.role & KernelParameter::Output && isLive(operand, index) &&
+        firstOf.try_emplace(operand.storage, i).second)
+      written.push_back(i);
+
+  SmallVector<uint32_t> candidates;
+  for (uint32_t node : leaving)
+    if (stored.empty() || is_contained(stored, node))
+      candidates.push_back(node);
+  if (candidates.empty())
+    candidates.assign(leaving.begin(), leaving.end());
+  // More values are used elsewhere than are stored: the others are computed
+  // again there. What nobody computed before is stored rather than what was,
+  // and results rather than what leads to them.
+  auto fitting = [&](uint32_t node) {
+    return any_of(written, [&](size_t i) {
+      return fits(launch.operands[i], graph[node]);
+    });
+  };
+  llvm::erase_if(candidates, [&](uint32_t node) { return !fitting(node); });
+  if (candidates.size() > written.size()) {
+    SmallVector<uint32_t> fresh;
+    for (uint32_t node : candidates)
+      if (!computedBy.contains({&graph, node}))
+        fresh.push_back(node);
+    if (fresh.size() >= written.size())
+      candidates = fresh;
+    // What leads to another one comes before it, and is not stored.
+    DenseSet<uint32_t> inside(nodes.begin(), nodes.end());
+    for (size_t i = 0; i < candidates.size();) {
+      if (candidates.size() <= written.size())
+        break;
+      DenseSet<uint32_t> reached;
+      SmallVector<uint32_t> work = {candidates[i]};
+      bool leads = false;
+      for (size_t at = 0; at < work.size() && !leads; ++at)
+        for (uint32_t user : graph.users[work[at]]) {
+          bool isView = graph.root[user] != user;
+          leads |= is_contained(candidates, user);
+          if ((isView || inside.contains(user)) && reached.insert(user).second)
+            work.push_back(user);
+        }
+      if (leads)
+        candidates.erase(candidates.begin() + i);
+      else
+        ++i;
+    }
+  }
+  // A node with several results (var_mean, an operator on lists) can fill as
+  // many buffers.
+  SmallVector<size_t> left;
+  for (uint32_t node : candidates)
+    left.push_back(std::max<size_t>(1, graph[node].results.size()));
+  for (size_t i : written)
+    for (auto [node, room] : zip(candidates, left))
+      if (room && fits(launch.operands[i], graph[node])) {
+        out[i] = node;
+        --room;
+        break;
+      }
+  for (auto [i, operand] : enumerate(launch.operands))
+    if (operand.role & KernelParameter::Output)
+      if (auto it = firstOf.find(operand.storage); it != firstOf.end())
+        out[i] = out[it->second];
+  return out;
+}
+
 /// Decides which node each written buffer holds from here on.
 void Joiner::setBuffers(const WrapperLaunch &launch, ArrayRef<uint32_t> nodes,
-                        IndexedGraph &graph, Launch &to) {
-  SmallVector<const LaunchOperand *> written;
-  for (const LaunchOperand &operand : launch.operands)
-    if (operand.role & KernelParameter::Output)
-      written.push_back(&operand);
-  DenseSet<uint32_t> inside(nodes.begin(), nodes.end());
-  // What leaves the launch: used outside of it, through views.
-  SmallVector<uint32_t> leaving;
-  for (uint32_t node : nodes) {
-    if (graph.root[node] != node)
+                        ArrayRef<uint32_t> outputs, IndexedGraph &graph,
+                        Launch &to) {
+  std::vector<uint32_t> unstored = findLeaving(nodes, graph);
+  llvm::erase_if(unstored, [&](uint32_t node) {
+    return is_contained(outputs, node) ||
+           getWorkKind(graph[node].target) != WorkKind::Reduction;
+  });
+  size_t nextPartial = 0;
+  for (auto [operand, node] : zip(launch.operands, outputs)) {
+    if (!(operand.role & KernelParameter::Output) || operand.storage < 0)
       continue;
-    bool leaves = graph.isOutput[node];
-    SmallVector<uint32_t> work(graph.users[node].begin(),
-                               graph.users[node].end());
-    for (size_t at = 0; at < work.size() && !leaves; ++at) {
-      uint32_t user = work[at];
-      if (graph.root[user] != user)
-        work.append(graph.users[user].begin(), graph.users[user].end());
-      else
-        leaves = !inside.contains(user);
+    holds[operand.storage] = node;
+    holdsIn[operand.storage] = &graph;
+    writtenBy[operand.storage] = to.index;
+    partial.erase(operand.storage);
+    if (node == noNode) {
+      // A reduction in two stages stores a part of its value.
+      if (nextPartial < unstored.size())
+        partial[operand.storage] = {unstored[nextPartial++]};
+      continue;
     }
-    if (leaves)
-      leaving.push_back(node);
-  }
-  for (const LaunchOperand *operand : written) {
-    if (operand->storage < 0)
-      continue;
-    holds[operand->storage] = noNode;
-    holdsIn[operand->storage] = &graph;
-    writtenBy[operand->storage] = to.index;
-  }
-  auto give = [&](const LaunchOperand *operand, uint32_t node) {
-    if (operand->storage < 0)
-      return;
-    holds[operand->storage] = node;
     const std::vector<TensorInfo> &results = graph[node].results;
-    size_t member = operand->member.value_or(0);
-    if (member < results.size())
-      storageInfo[operand->storage] = results[member];
-  };
-  if (leaving.empty() && nodes.size() == 1)
-    leaving.push_back(nodes.front());
-  if (leaving.size() == 1) {
-    // A library call with several results: all are members of one node.
-    bool isCall = launch.definition < 0;
-    if (isCall || written.size() == 1)
-      for (const LaunchOperand *operand : written)
-        give(operand, leaving[0]);
-    else
-      for (const LaunchOperand *operand : written)
-        if (!graph[leaving[0]].results.empty() &&
-            operand->info.elements() == graph[leaving[0]].results[0].elements())
-          give(operand, leaving[0]);
-    return;
-  }
-  // Several: by size where that is unambiguous, else in order.
-  SmallVector<uint32_t> rest = leaving;
-  for (const LaunchOperand *operand : written) {
-    auto fits = [&](uint32_t node) {
-      const std::vector<TensorInfo> &results = graph[node].results;
-      if (results.empty() || !operand->info.shapeKnown)
-        return false;
-      return any_of(results, [&](const TensorInfo &info) {
-        return info.elements() == operand->info.elements() &&
-               (operand->info.dtype.empty() || info.dtype.empty() ||
-                operand->info.dtype == info.dtype);
-      });
-    };
-    auto it = llvm::find_if(rest, fits);
-    if (it == rest.end())
-      continue;
-    give(operand, *it);
-    // A node with several results (var_mean) can fill several buffers.
-    if (graph[*it].results.size() <= 1)
-      rest.erase(it);
+    size_t member = operand.member.value_or(0);
+    if (member < results.size() && launch.definition < 0)
+      storageInfo[operand.storage] = results[member];
   }
 }
 
@@ -749,23 +824,21 @@ static std::optional<uint64_t> touchedBytes(const TensorInfo &info) {
   return unique.bytes();
 }
 
-static CostTensor costTensor(const TensorInfo &info) {
-  CostTensor out;
-  out.dtype = info.dtype;
-  out.rankKnown = info.shapeKnown;
+static TensorShape toShape(const TensorInfo &info) {
+  TensorShape out;
+  out.elementBytes = elementSize(info.dtype).value_or(0);
+  if (!info.shapeKnown)
+    out.sizes.push_back(-1);
   for (const Dim &dim : info.shape)
     out.sizes.push_back(dim.value.value_or(-1));
   return out;
 }
 
-/// Values of a node's boolean and integer arguments that the model asks for.
-static SmallVector<std::pair<StringRef, int64_t>>
-costArguments(const GraphNode &node, bool isCausal) {
-  SmallVector<std::pair<StringRef, int64_t>> out;
+/// Arguments that the model asks for beside shapes.
+static void setArguments(const GraphNode &node, OperatorCall &call) {
   for (const auto &[key, value] : node.kwargs)
     if (key == "is_causal")
-      if (std::optional<bool> flag = value.getAsBoolean())
-        isCausal |= *flag;
+      call.isCausal |= value.getAsBoolean().value_or(false);
   // is_causal by position: (q, k, v, dropout_p, is_causal), or after a bias
   // and compute_log_sumexp.
   StringRef family = opFamily(node.target);
@@ -775,20 +848,16 @@ costArguments(const GraphNode &node, bool isCausal) {
           .Case("_scaled_dot_product_flash_attention_for_cpu", 4)
           .Case("_scaled_dot_product_efficient_attention", 6)
           .Case("_scaled_dot_product_cudnn_attention", 6)
-          .Case("_scaled_dot_product_fused_attention_overrideable", 5)
           .Case("scaled_dot_product_attention", 5)
           .Case("_scaled_dot_product_efficient_attention_backward", 10)
           .Case("_scaled_dot_product_flash_attention_backward", 11)
           .Default(std::nullopt);
   if (position && *position < node.args.size())
-    if (std::optional<bool> flag = node.args[*position].getAsBoolean())
-      isCausal |= *flag;
-  if (isCausal)
-    out.push_back({"is_causal", 1});
-  if (family == "convolution" && node.args.size() > 6)
-    if (node.args[6].getAsBoolean().value_or(false))
-      out.push_back({"transposed", 1});
-  return out;
+    call.isCausal |= node.args[*position].getAsBoolean().value_or(false);
+  if (family == "convolution" && node.args.size() > 8) {
+    call.isTransposed = node.args[6].getAsBoolean().value_or(false);
+    call.groups = node.args[8].getAsInteger().value_or(1);
+  }
 }
 
 void Joiner::addCosts(const WrapperLaunch &launch, const IndexedGraph &graph,
@@ -807,21 +876,28 @@ void Joiner::addCosts(const WrapperLaunch &launch, const IndexedGraph &graph,
       if (continued.contains(node.name) || node.target == "operator.getitem" ||
           (!isKernel && graph.root[at] != at))
         continue;
-      SmallVector<CostTensor> inputs, outputs;
+      SmallVector<TensorShape> inputs, outputs;
       for (uint32_t operand : node.operands) {
         const GraphNode &from = graph[operand];
         if (from.symbol.empty())
-          inputs.push_back(costTensor(from.results.empty() || from.resultIsTuple
-                                          ? TensorInfo()
-                                          : from.results[0]));
+          inputs.push_back(toShape(from.results.empty() || from.resultIsTuple
+                                       ? TensorInfo()
+                                       : from.results[0]));
       }
       for (const TensorInfo &result : node.results)
-        outputs.push_back(costTensor(result));
+        outputs.push_back(toShape(result));
       if (node.results.empty() && node.symbol.empty())
-        outputs.push_back(CostTensor());
-      auto arguments = costArguments(node, launch.isCausal);
-      OperatorCost cost =
-          getOperatorCost({node.target, inputs, outputs, arguments});
+        outputs.push_back(toShape(TensorInfo()));
+      OperatorCall call;
+      call.target = node.target;
+      call.inputs = inputs;
+      call.outputs = outputs;
+      call.isCausal = launch.isCausal;
+      setArguments(node, call);
+      OperatorCost cost = estimateCost(call);
+      // Sizes computed on the host are no work of the device.
+      if (!node.symbol.empty())
+        cost.flops = 0;
       if (!cost.flops || !total)
         total = std::nullopt;
       else
@@ -902,7 +978,10 @@ void Joiner::fillLaunch(const WrapperLaunch &from, uint32_t index, Launch &to) {
     if (operand.storage < 0 || holdsIn[operand.storage] == &graph)
       continue;
     // In a subgraph, the name of the parameter without the function's prefix.
-    StringRef name = operand.name;
+    const Storage &storage = program.storages[operand.storage];
+    StringRef name = storage.isInput && graph.graph == sources.postGrad
+                         ? storage.name
+                         : operand.name;
     if (name.consume_front(from.function))
       name.consume_front("_");
     if (std::optional<uint32_t> node = graph.graph->find(name))
@@ -921,7 +1000,7 @@ void Joiner::fillLaunch(const WrapperLaunch &from, uint32_t index, Launch &to) {
   scratch.clear();
   DenseSet<uint32_t> available;
   bool inputsKnown = true;
-  bool readsPartial = false;
+  SmallSet<uint32_t, 4> continued;
   std::vector<uint32_t> inputNodes;
   for (const LaunchOperand &operand : from.operands) {
     bool reads = isRead(operand);
@@ -933,8 +1012,11 @@ void Joiner::fillLaunch(const WrapperLaunch &from, uint32_t index, Launch &to) {
       continue;
     }
     if (node == noNode) {
-      inputsKnown = false;
-      readsPartial |= writtenBy.contains(operand.storage);
+      auto parts = partial.find(operand.storage);
+      if (parts == partial.end())
+        inputsKnown = false;
+      else
+        continued.insert(parts->second.begin(), parts->second.end());
     } else {
       available.insert(graph.root[node]);
     }
@@ -955,68 +1037,140 @@ void Joiner::fillLaunch(const WrapperLaunch &from, uint32_t index, Launch &to) {
     }
   }
 
+  // What the launch stores, and so what it must compute.
+  bool isKernel = from.definition >= 0;
+  bool isGenerated = isKernel && from.kind != LaunchKind::User;
+  std::vector<uint32_t> candidates;
+  // A library call is one operator, a user's kernel the node that wraps it.
+  auto isCalled = [&](uint32_t node) {
+    if (from.kind == LaunchKind::User)
+      return StringRef(graph[node].target).contains("triton_kernel_wrapper");
+    return isExternFamily(from.kernel, opFamily(graph[node].target));
+  };
+  bool isSingle = from.kind == LaunchKind::User || !isKernel;
+  bool hasCalled = isSingle && any_of(nodes, isCalled);
+  for (uint32_t node : nodes) {
+    if (hasCalled) {
+      if (isCalled(node))
+        candidates.push_back(node);
+      continue;
+    }
+    bool isWork = graph.root[node] == node &&
+                  !(isGenerated && from.category != LaunchCategory::Template &&
+                    isLibraryWork(graph[node]));
+    if (isWork && (computable.contains(node) || !inputsKnown) &&
+        !available.contains(node))
+      candidates.push_back(node);
+  }
+  std::vector<uint32_t> outputs = matchOutputs(from, index, candidates, graph);
+  DenseSet<uint32_t> needed;
+  bool allStored = isGenerated && inputsKnown;
+  for (auto [operand, node] : zip(from.operands, outputs))
+    if (operand.role & KernelParameter::Output && isLive(operand, index)) {
+      allStored &= node != noNode;
+      needed.insert(node);
+    }
+  for (uint32_t node : reverse(candidates))
+    if (needed.contains(node))
+      for (uint32_t operand : graph[node].operands)
+        needed.insert(graph.root[operand]);
   bool isMain = graph.graph == sources.postGrad || graph.graph == &fragments;
   std::vector<uint32_t> computed;
   for (const Found &item : found) {
     auto key = std::make_pair<const IndexedGraph *, uint32_t>(
         &graph, uint32_t(item.node));
     auto earlier = computedBy.find(key);
-    bool isFirst = earlier == computedBy.end();
+    const GraphNode &graphNode = graph[item.node];
     bool isView = graph.root[item.node] != item.node;
     bool can = computable.contains(item.node);
-    bool isInput = available.contains(item.node);
-    // Generated kernels other than templates leave these to libraries.
-    bool prepares = from.definition >= 0 &&
-                    from.category != LaunchCategory::Template &&
-                    from.kind != LaunchKind::User && !isView &&
-                    isLibraryWork(graph[item.node]);
-    if (prepares) {
-      LaunchNode &node = to.nodes.emplace_back();
-      node.name = graph[item.node].name;
-      if (!isMain)
-        node.graph = graph.graph->name;
-      node.evidence = item.evidence;
-      node.prepares = true;
-      continue;
-    }
     // The same line again is another instance of the same function: another
     // call, other values.
-    bool again = !isFirst && !isView &&
+    bool again = earlier != computedBy.end() && !isView &&
                  program.launches[earlier->second].line != from.line;
-    bool continues = again && !can && readsPartial;
-    if (again && !continues && (isInput || (!can && inputsKnown))) {
-      to.listedOnly.push_back(graph[item.node].name);
+    bool isWrapper =
+        StringRef(graphNode.target).contains("triton_kernel_wrapper");
+    bool prepares = !isView && isGenerated &&
+                    from.category != LaunchCategory::Template &&
+                    isLibraryWork(graphNode);
+    bool continues = again && !can && continued.contains(item.node);
+    bool listed;
+    if (prepares)
+      // Where the kernel computes other things, the product is what it reads.
+      listed = !available.empty() && available.contains(item.node);
+    else if (hasCalled)
+      listed = !isCalled(item.node);
+    else if (isWrapper && isGenerated)
+      listed = true;
+    else if (continues)
+      listed = false;
+    else if (isView)
+      listed = isGenerated && inputsKnown &&
+               (!can || (allStored && !needed.contains(graph.root[item.node]) &&
+                         !available.contains(graph.root[item.node])));
+    else if (again)
+      listed = available.contains(item.node) || (!can && inputsKnown) ||
+               (allStored && !needed.contains(item.node));
+    else
+      listed = allStored && can && !needed.contains(item.node);
+    if (listed) {
+      to.listedOnly.push_back(graphNode.name);
       continue;
     }
     LaunchNode &node = to.nodes.emplace_back();
-    node.name = graph[item.node].name;
+    node.name = graphNode.name;
     if (!isMain)
       node.graph = graph.graph->name;
     node.evidence = item.evidence;
-    if (can && !is_contained(node.evidence, "dataflow"))
+    node.prepares = prepares;
+    if (prepares)
+      continue;
+    if ((can || continues) && !is_contained(node.evidence, "dataflow"))
       node.evidence.push_back("dataflow");
     node.continued = continues;
     node.recomputed = again && !continues;
     computed.push_back(item.node);
     computedBy.try_emplace(key, index);
   }
+  // A second stage that no record names.
+  if (isGenerated && computed.empty() && !continued.empty())
+    for (uint32_t at : continued) {
+      LaunchNode &node = to.nodes.emplace_back();
+      node.name = graph[at].name;
+      if (!isMain)
+        node.graph = graph.graph->name;
+      node.evidence = {"dataflow"};
+      node.continued = true;
+      computed.push_back(at);
+    }
+  // What is stored now, with the second stages among it.
+  bool finishes = false;
+  for (const LaunchNode &node : to.nodes)
+    finishes |= node.continued;
+  if (finishes)
+    outputs = matchOutputs(from, index, computed, graph);
   nodes = std::move(computed);
+  // A kernel that only moves data for a library call gives its input's value.
+  if (isGenerated && nodes.empty() && available.size() == 1)
+    for (auto [operand, node] : zip(from.operands, outputs))
+      if (operand.role & KernelParameter::Output &&
+          fits(operand, graph[*available.begin()]))
+        node = *available.begin();
   if (from.definition >= 0 && from.firstUse) {
     FirstUse &first = firstUses[from.definition];
     first.nodes = nodes;
     first.operandNodes = inputNodes;
   }
 
-  setBuffers(from, nodes, graph, to);
+  setBuffers(from, nodes, outputs, graph, to);
   addCosts(from, graph, nodes, inputNodes, to);
 
-  StringSet<> inputs, outputs;
+  StringSet<> read, written;
   for (const LaunchOperand &operand : from.operands) {
     if (operand.role & KernelParameter::Input &&
-        inputs.insert(operand.name).second)
+        read.insert(operand.name).second)
       to.inputs.push_back(operand.name);
     if (operand.role & KernelParameter::Output &&
-        outputs.insert(operand.name).second)
+        written.insert(operand.name).second)
       to.outputs.push_back(operand.name);
   }
   // A library's result has the type of its node.
@@ -1052,8 +1206,9 @@ StringRef Joiner::reasonFor(uint32_t at, const IndexedGraph &graph) {
   if (graph.users[at].empty() && !graph.isOutput[at])
     return "dead";
   if (node.operands.empty() ||
-      getOperatorCost({node.target, {}, CostTensor(), {}}).kind ==
-          CostClass::Creation)
+      StringSwitch<bool>(family)
+          .Cases({"full_like", "zeros_like", "ones_like", "empty_like"}, true)
+          .Default(false))
     return "constant";
   return "unrecorded";
 }
@@ -1087,6 +1242,16 @@ LaunchMap Joiner::run() {
   holds.assign(program.storages.size(), noNode);
   holdsIn.assign(program.storages.size(), nullptr);
   storageInfo.resize(program.storages.size());
+  lastUse.assign(program.storages.size(), 0);
+  for (auto [i, launch] : enumerate(program.launches))
+    for (const LaunchOperand &operand : launch.operands)
+      if (operand.storage >= 0)
+        lastUse[operand.storage] = i;
+  for (int32_t storage : program.returned)
+    lastUse[storage] = noNode;
+  for (auto [storage, last] : zip(program.storages, lastUse))
+    if (storage.isInput && storage.isMutated)
+      last = noNode;
   assignMissingHandles();
   map.launches.resize(program.launches.size());
   for (auto [i, launch] : enumerate(program.launches))

@@ -398,6 +398,13 @@ private:
   std::string resolve(const Expr &callee) const;
 
   void keep(const Stmt &stmt);
+  /// Notes that more than launches use a value.
+  void keepAlive(const Value &value) {
+    if (value.kind == Value::Tensor && value.storage >= 0)
+      program.returned.push_back(value.storage);
+    for (const Value &item : value.items)
+      keepAlive(item);
+  }
   void spend(uint64_t amount) {
     work += amount;
     exhausted |= work > maxWork;
@@ -779,7 +786,10 @@ Value Interpreter::callFunction(const Stmt &function, const Expr &call,
   callLines.push_back(call.line);
   runFunction(function, inner);
   callLines.pop_back();
-  return inner.result.value_or(Value());
+  if (!inner.result)
+    return {};
+  keepAlive(*inner.result);
+  return *inner.result;
 }
 
 /// assert_size_stride(buf2, (64, 256), (256, 1), …) tells a result's layout.
@@ -967,6 +977,7 @@ Value Interpreter::evaluateCall(const Expr &expr, Frame &frame, bool &known) {
       // On a device, reading a scalar is a copy that the host waits for.
       bool inner = true;
       Value from = evaluate(*callee.items[0], frame, inner);
+      keepAlive(from);
       Value scalar;
       scalar.kind = Value::Scalar;
       if (from.kind == Value::Tensor &&
@@ -1135,6 +1146,13 @@ void Interpreter::nameTensor(Value &value, StringRef name) {
     isResult = false;
   }
   if (isResult) {
+    // Members stand for the tuple that they are taken from.
+    if (value.member)
+      llvm::erase_if(program.launches[value.producer].operands,
+                     [&](const LaunchOperand &other) {
+                       return other.role == KernelParameter::Output &&
+                              !other.member && other.isResult;
+                     });
     LaunchOperand &operand =
         program.launches[value.producer].operands.emplace_back();
     operand.name = value.name;
@@ -1142,6 +1160,7 @@ void Interpreter::nameTensor(Value &value, StringRef name) {
     operand.info = value.info;
     operand.role = KernelParameter::Output;
     operand.member = value.member;
+    operand.isResult = true;
   }
   Storage &storage = program.storages[value.storage];
   if (storage.name.empty())
@@ -1373,6 +1392,8 @@ Expected<WrapperProgram> Interpreter::run() {
   Frame frame;
   frame.function = "call";
   runFunction(*entry, frame);
+  if (frame.result)
+    keepAlive(*frame.result);
   if (exhausted)
     return createStringError(
         fileName + ": following its calls gives more than " +
@@ -1390,6 +1411,12 @@ Expected<WrapperProgram> Interpreter::run() {
   for (WrapperLaunch &launch : program.launches)
     for (LaunchOperand &operand : launch.operands)
       if (operand.storage >= 0) {
+        // Under another name the input was given up before: its memory is
+        // used again, and nobody sees what is written.
+        Storage &storage = program.storages[operand.storage];
+        if (operand.role & KernelParameter::Output && !operand.isResult &&
+            operand.name == storage.name)
+          storage.isMutated = true;
         const TensorInfo &info = program.storages[operand.storage].info;
         if (!operand.info.shapeKnown) {
           operand.info.shape = info.shape;

@@ -43,6 +43,9 @@ struct TensorInfo {
   std::optional<uint64_t> bytes() const;
 };
 
+/// Bytes of one element, or nothing for an unknown dtype.
+std::optional<unsigned> elementSize(llvm::StringRef dtype);
+
 /// Reads "f32[8, 16][16, 1]cuda:0", the short form in FX comments; strides and
 /// device may be missing. Returns nothing for "Sym(s0)" and other types.
 std::optional<TensorInfo> parseShortType(llvm::StringRef text);

@@ -66,6 +66,8 @@ struct Storage {
   std::string name;
   TensorInfo info;
   bool isInput = false;
+  /// A launch writes it under its own name: of an input, the caller sees that.
+  bool isMutated = false;
 };
 
 /// One tensor handed to a launch, as it is seen there.
@@ -76,6 +78,8 @@ struct LaunchOperand {
   KernelParameter::Role role = KernelParameter::Input;
   /// Of a library call with several results: which of them.
   std::optional<uint32_t> member;
+  /// It was returned by the call, not passed to it.
+  bool isResult = false;
 };
 
 /// A launch, before it is joined to nodes.
@@ -110,6 +114,8 @@ struct WrapperProgram {
   std::vector<WrapperLaunch> launches;
   /// Graph inputs in order, and what get_args says of them.
   std::vector<std::string> inputs;
+  /// Storages of what functions return and conditions ask for.
+  std::vector<int32_t> returned;
   StatementCounts statements;
   /// "line: source" of the statements kept as text, the first few.
   std::vector<std::string> keptText;
