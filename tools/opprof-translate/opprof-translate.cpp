@@ -3,6 +3,7 @@
 
 #include "opprof/Support/ToolOptions.h"
 #include "opprof/Target/FXJSON/FXJSON.h"
+#include "opprof/Target/InductorCode/InductorTranslation.h"
 #include "opprof/Target/Python/PythonEmitter.h"
 
 #include "mlir/Support/LogicalResult.h"
@@ -11,6 +12,7 @@
 int main(int argc, char **argv) {
   opprof::fx::registerFXJSONTranslations();
   opprof::fx::registerPythonTranslation();
+  opprof::inductor::registerInductorTranslations();
 
   opprof::printLocationsByDefault();
   return mlir::failed(

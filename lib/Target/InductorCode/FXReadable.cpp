@@ -462,8 +462,8 @@ uint32_t GraphWriter::typeOf(const GraphNode &node) {
     json::Object keys{{"dtype", info.dtype}, {"shape", dims(info.shape)}};
     if (!info.stride.empty() || info.shape.empty())
       keys["stride"] = dims(info.stride);
-    if (!info.device.empty())
-      keys["device"] = info.device;
+    // A printed module does not say where its tensors live.
+    keys["device"] = info.device.empty() ? "unknown" : info.device;
     return addType(json::Object{{"tensor", std::move(keys)}});
   };
   if (!node.symbol.empty())

@@ -1,0 +1,44 @@
+//===- Alignment.h - From post-grad nodes to exported nodes ------*- C++
+//-*-===//
+//
+// Joins the nodes of a launch map to the nodes, modules and source lines of
+// the exported graph: by the identities that PyTorch recorded, or, where two
+// captures of one model meet, by structure.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPPROF_TARGET_INDUCTORCODE_ALIGNMENT_H
+#define OPPROF_TARGET_INDUCTORCODE_ALIGNMENT_H
+
+#include "opprof/Target/InductorCode/GraphView.h"
+#include "opprof/Target/InductorCode/LaunchMap.h"
+#include "opprof/Target/InductorCode/Provenance.h"
+
+namespace opprof::inductor {
+
+struct AlignmentSources {
+  /// The post-grad graph that the map's names belong to; may be null.
+  const GraphView *postGrad = nullptr;
+  /// The same graph as the exporter wrote it, with from_node, modules and
+  /// stacks; may be null.
+  const GraphView *recorded = nullptr;
+  /// The exported graph; null where none is given.
+  const GraphView *exported = nullptr;
+  /// May be null.
+  const Provenance *provenance = nullptr;
+};
+
+/// Fills `from`, `module` and `source` of every node of `map`, and
+/// `map.alignment` where there is an exported graph.
+void alignLaunches(LaunchMap &map, const AlignmentSources &sources);
+
+/// For each node of `postGrad`, the nodes of `exported` that it was made from,
+/// found by operators, order, shapes, source lines and dataflow. `groups`
+/// gives the pre-grad nodes that a post-grad node came from; it may be null.
+std::vector<std::vector<uint32_t>>
+alignByStructure(const GraphView &postGrad, const GraphView &exported,
+                 const Provenance::Table *groups);
+
+} // namespace opprof::inductor
+
+#endif // OPPROF_TARGET_INDUCTORCODE_ALIGNMENT_H

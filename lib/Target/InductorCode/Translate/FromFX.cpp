@@ -1,0 +1,173 @@
+//===- FromFX.cpp - The code reader's graphs out of the fx dialect --------===//
+//
+// Names, operands, types and places of the nodes of an fx.graph.
+//
+//===----------------------------------------------------------------------===//
+
+#include "opprof/Dialect/FX/IR/Arguments.h"
+#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/Provenance.h"
+#include "opprof/Target/FXJSON/FXJSON.h"
+#include "opprof/Target/InductorCode/InductorTranslation.h"
+
+#include "mlir/Parser/Parser.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace opprof;
+using namespace opprof::inductor;
+
+static Dim toDim(Attribute attribute) {
+  Dim dim;
+  if (auto number = dyn_cast<IntegerAttr>(attribute))
+    dim.value = number.getInt();
+  else if (auto symbol = dyn_cast<fx::SymAttr>(attribute))
+    dim.symbol = symbol.getValue().str();
+  return dim;
+}
+
+static std::optional<TensorInfo> toTensorInfo(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor)
+    return std::nullopt;
+  TensorInfo info;
+  info.dtype = fx::getDTypeName(tensor.getElementType()).str();
+  info.shapeKnown = true;
+  auto encoding = dyn_cast_or_null<fx::TensorInfoAttr>(tensor.getEncoding());
+  if (encoding)
+    info.device = encoding.getDevice().str();
+  ArrayAttr dims = encoding ? encoding.getDims() : ArrayAttr();
+  for (auto [i, size] : llvm::enumerate(tensor.getShape())) {
+    if (dims && i < dims.size())
+      info.shape.push_back(toDim(dims[i]));
+    else
+      info.shape.push_back(ShapedType::isDynamic(size) ? Dim{std::nullopt, "?"}
+                                                       : Dim{size, ""});
+  }
+  if (auto strides = fx::TensorInfoAttr::getStaticStrides(tensor))
+    for (int64_t stride : *strides)
+      info.stride.push_back(Dim{stride, ""});
+  return info;
+}
+
+static void setType(GraphNode &node, Type type) {
+  if (std::optional<TensorInfo> info = toTensorInfo(type)) {
+    node.results.push_back(std::move(*info));
+  } else if (auto tuple = dyn_cast<TupleType>(type)) {
+    node.resultIsTuple = true;
+    for (Type member : tuple.getTypes())
+      node.results.push_back(toTensorInfo(member).value_or(TensorInfo()));
+  } else if (auto list = dyn_cast<fx::ListType>(type)) {
+    node.resultIsTuple = true;
+    for (Type member : list.getElements().getTypes())
+      node.results.push_back(toTensorInfo(member).value_or(TensorInfo()));
+  } else if (auto symbol = dyn_cast<fx::SymIntType>(type)) {
+    node.symbol = symbol.getExpression().str();
+  }
+}
+
+static void setPlace(GraphNode &node, Location location) {
+  node.hasModule = false;
+  if (DictionaryAttr metadata = fx::getMetadata(location)) {
+    node.hasModule = metadata.contains(fx::kModulesKey);
+    if (auto code = metadata.getAs<StringAttr>(fx::kCodeKey))
+      node.source.code = code.getValue().str();
+    if (auto chain = metadata.getAs<ArrayAttr>(fx::kFromNodeKey))
+      for (Attribute entry : chain) {
+        auto keys = dyn_cast<DictionaryAttr>(entry);
+        if (!keys)
+          continue;
+        auto graph = keys.getAs<StringAttr>("graph");
+        auto name = keys.getAs<StringAttr>("name");
+        if (name)
+          node.from.push_back(
+              {graph ? graph.getValue().str() : "", name.getValue().str()});
+      }
+  }
+  node.module = fx::getModulePath(location).str();
+  if (FileLineColLoc frame = fx::getUserFrame(location)) {
+    node.source.file = frame.getFilename().getValue().str();
+    node.source.line = frame.getLine();
+  }
+}
+
+GraphView opprof::inductor::toGraphView(fx::GraphOp graph) {
+  GraphView view;
+  view.name = graph.getSymName().str();
+  view.stage = graph.getStage().value_or("").str();
+  llvm::DenseMap<Value, uint32_t> index;
+  for (BlockArgument argument : graph.getBlock().getArguments()) {
+    GraphNode node;
+    node.op = GraphNode::Placeholder;
+    unsigned number = argument.getArgNumber();
+    node.name = graph.getInputName(number).str();
+    node.target = graph.getInputTarget(number).str();
+    setType(node, argument.getType());
+    index[argument] = view.nodes.size();
+    view.nodes.push_back(std::move(node));
+  }
+  for (Operation &op : graph.getBlock()) {
+    if (op.hasTrait<OpTrait::IsTerminator>()) {
+      for (Value operand : op.getOperands())
+        if (auto it = index.find(operand); it != index.end())
+          view.outputs.push_back(it->second);
+      continue;
+    }
+    auto fxNode = dyn_cast<fx::NodeOp>(op);
+    if (!fxNode)
+      continue;
+    GraphNode node;
+    node.op = fxNode.getKind() == fx::NodeKind::get_attr ? GraphNode::GetAttr
+                                                         : GraphNode::Call;
+    node.name = fx::getNodeName(&op).str();
+    node.target = fxNode.getTarget().str();
+    for (Value operand : op.getOperands())
+      if (auto it = index.find(operand); it != index.end())
+        node.operands.push_back(it->second);
+    setType(node, fxNode.getResult().getType());
+    setPlace(node, op.getLoc());
+    index[fxNode.getResult()] = view.nodes.size();
+    view.nodes.push_back(std::move(node));
+  }
+  view.reindex();
+  return view;
+}
+
+llvm::Expected<GraphView> opprof::inductor::loadGraph(llvm::StringRef path,
+                                                      MLIRContext *context) {
+  context->loadDialect<fx::FXDialect>();
+  OwningOpRef<ModuleOp> module;
+  llvm::StringRef suffix = llvm::sys::path::extension(path);
+  if (suffix == ".json") {
+    auto buffer = llvm::MemoryBuffer::getFile(path);
+    if (!buffer)
+      return llvm::createStringError(path + ": " + buffer.getError().message());
+    module = fx::importGraphJSON((*buffer)->getBuffer(), path, context);
+  } else if (suffix == ".mlir" || suffix == ".mlirbc") {
+    if (!llvm::sys::fs::exists(path))
+      return llvm::createStringError(path + ": no such file");
+    module = parseSourceFile<ModuleOp>(path, context);
+  } else {
+    return llvm::createStringError(
+        path + ": a graph is read from .json, .mlir or .mlirbc");
+  }
+  if (!module)
+    return llvm::createStringError(path + ": could not be read as a graph");
+  auto graphs = module->getOps<fx::GraphOp>();
+  if (graphs.empty())
+    return llvm::createStringError(path + ": holds no fx.graph");
+  fx::GraphOp main = *graphs.begin();
+  for (fx::GraphOp graph : graphs)
+    if (graph.getStage()) {
+      main = graph;
+      break;
+    }
+  GraphView view = toGraphView(main);
+  for (fx::GraphOp graph : graphs)
+    if (graph != main)
+      view.subgraphs.push_back(toGraphView(graph));
+  return view;
+}

@@ -1,0 +1,129 @@
+//===- Registration.cpp - The code reader's translations ------------------===//
+//
+// --inductor-launches and --import-fx-readable.
+//
+//===----------------------------------------------------------------------===//
+
+#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Target/FXJSON/FXJSON.h"
+#include "opprof/Target/InductorCode/Alignment.h"
+#include "opprof/Target/InductorCode/FXReadable.h"
+#include "opprof/Target/InductorCode/InductorFolder.h"
+#include "opprof/Target/InductorCode/InductorTranslation.h"
+#include "opprof/Target/InductorCode/Launches.h"
+
+#include "mlir/Tools/mlir-translate/Translation.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace mlir;
+using namespace opprof::inductor;
+
+namespace {
+struct Options {
+  llvm::cl::opt<std::string> graph{
+      "graph",
+      llvm::cl::desc("the exported graph whose nodes launches are joined to "
+                     "(.mlir, .mlirbc, .json)"),
+      llvm::cl::value_desc("file")};
+  llvm::cl::opt<std::string> postGradGraph{
+      "post-grad-graph",
+      llvm::cl::desc("the post-grad graph as graph JSON, with what PyTorch "
+                     "recorded of its nodes' origin"),
+      llvm::cl::value_desc("file")};
+};
+} // namespace
+
+static Options &options() {
+  static Options instance;
+  return instance;
+}
+
+static LogicalResult report(llvm::Error error, MLIRContext *context) {
+  emitError(UnknownLoc::get(context)) << llvm::toString(std::move(error));
+  return failure();
+}
+
+/// The launch map of the wrapper in `sourceMgr`, aligned as the options ask.
+static FailureOr<LaunchMap> buildMap(llvm::SourceMgr &sourceMgr,
+                                     MLIRContext *context) {
+  const llvm::MemoryBuffer *buffer =
+      sourceMgr.getMemoryBuffer(sourceMgr.getMainFileID());
+  llvm::Expected<InductorFolder> folder =
+      readInductorFolder(buffer->getBuffer(), buffer->getBufferIdentifier());
+  if (!folder)
+    return report(folder.takeError(), context);
+
+  std::optional<GraphView> exported, recorded;
+  if (!options().graph.empty()) {
+    llvm::Expected<GraphView> graph = loadGraph(options().graph, context);
+    if (!graph)
+      return report(graph.takeError(), context);
+    exported = std::move(*graph);
+  }
+  if (!options().postGradGraph.empty()) {
+    llvm::Expected<GraphView> graph =
+        loadGraph(options().postGradGraph, context);
+    if (!graph)
+      return report(graph.takeError(), context);
+    recorded = std::move(*graph);
+  }
+
+  const Provenance *provenance =
+      folder->provenance ? &*folder->provenance : nullptr;
+  LaunchSources sources{folder->program, nullptr, provenance, folder->name};
+  if (folder->postGrad)
+    sources.postGrad = &*folder->postGrad;
+  else if (recorded)
+    sources.postGrad = &*recorded;
+  LaunchMap map = buildLaunchMap(sources);
+
+  AlignmentSources alignment;
+  alignment.postGrad = sources.postGrad;
+  alignment.recorded = recorded ? &*recorded : nullptr;
+  alignment.exported = exported ? &*exported : nullptr;
+  alignment.provenance = provenance;
+  alignLaunches(map, alignment);
+  return map;
+}
+
+void opprof::inductor::registerInductorTranslations() {
+  options();
+  static TranslateRegistration launches(
+      "inductor-launches",
+      "read Inductor's output_code.py and write its launches as JSON",
+      [](const std::shared_ptr<llvm::SourceMgr> &sourceMgr,
+         llvm::raw_ostream &os, MLIRContext *context) -> LogicalResult {
+        FailureOr<LaunchMap> map = buildMap(*sourceMgr, context);
+        if (failed(map))
+          return failure();
+        writeLaunchMap(*map, os);
+        return success();
+      });
+  static TranslateToMLIRRegistration readable(
+      "import-fx-readable",
+      "read a printed FX module (fx_graph_transformed.py) into the fx dialect",
+      [](llvm::SourceMgr &sourceMgr,
+         MLIRContext *context) -> OwningOpRef<Operation *> {
+        const llvm::MemoryBuffer *buffer =
+            sourceMgr.getMemoryBuffer(sourceMgr.getMainFileID());
+        llvm::StringRef name = buffer->getBufferIdentifier();
+        uint64_t kept = 0;
+        llvm::Expected<GraphView> graph =
+            readFXReadable(buffer->getBuffer(), name, &kept);
+        if (!graph) {
+          (void)report(graph.takeError(), context);
+          return {};
+        }
+        if (kept)
+          emitWarning(UnknownLoc::get(context))
+              << name << ": " << kept
+              << " statements are no nodes and were left out";
+        return OwningOpRef<Operation *>(
+            opprof::fx::importGraphJSON(toGraphJSON(*graph), name, context)
+                .release());
+      },
+      [](DialectRegistry &registry) {
+        registry.insert<opprof::fx::FXDialect>();
+      });
+}
