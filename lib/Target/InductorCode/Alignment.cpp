@@ -248,14 +248,18 @@ static void dropForeignEvidence(MutableArrayRef<Group> groups,
     for (Group &group : groups)
       group.source = SourcePlace();
 
-  // The same holds for sizes: the captures may have had other batches.
+  // The same holds for sizes: the captures may have had other batches. What
+  // products, convolutions and attention give tells it best.
+  auto isAnchor = [](StringRef op) {
+    return op == "matmul" || op == "convolution" || op == "attention";
+  };
   DenseSet<uint64_t> sizes;
   for (const Element &element : elements)
-    if (element.elements)
+    if (element.elements && isAnchor(element.op))
       sizes.insert(*element.elements);
   size_t sized = 0, common = 0;
   for (const Group &group : groups)
-    if (group.elements) {
+    if (group.elements && any_of(group.operators, isAnchor)) {
       ++sized;
       common += sizes.contains(*group.elements);
     }
