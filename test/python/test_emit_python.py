@@ -33,7 +33,9 @@ EXAMPLES = (
 
 def emit(graph_json: Path, folder: Path, *options: str) -> ModuleType:
     """The program of a graph JSON file, imported; the graph goes through MLIR's text and bytecode on the way."""
-    text, bytecode, again = (folder / f"graph{ending}" for ending in (".mlir", ".mlirbc", ".again.mlir"))
+    text, bytecode, again = (
+        folder / f"graph{ending}" for ending in (".mlir", ".mlirbc", ".again.mlir")
+    )
     run_tool("opprof-translate", ["--import-fx-json", graph_json, "-o", text])
     run_tool("opprof-opt", ["--emit-bytecode", text, "-o", bytecode])
     run_tool("opprof-opt", [bytecode, "-o", again])
@@ -182,7 +184,11 @@ class Dynamic(torch.nn.Module):
 def test_symbolic_shapes(tmp_path: Path) -> None:
     batch = torch.export.Dim("batch", min=2, max=64)
     module = check_module(
-        Dynamic(), tmp_path, torch.randn(6, 3), scale=torch.tensor(2.0), dynamic_shapes={"x": {0: batch}, "scale": None}
+        Dynamic(),
+        tmp_path,
+        torch.randn(6, 3),
+        scale=torch.tensor(2.0),
+        dynamic_shapes={"x": {0: batch}, "scale": None},
     )
     x, scale = torch.randn(9, 3), torch.tensor(3.0)
     assert torch.equal(module.load({})(x, scale=scale), Dynamic()(x, scale=scale))
@@ -303,7 +309,9 @@ def test_ranges_hold_their_partition_and_nothing_else(tmp_path: Path) -> None:
 def test_regions_compile(tmp_path: Path) -> None:
     source = tmp_path / "marked.mlir"
     source.write_text("\n".join(line for line in MARKED.splitlines() if "prof." not in line))
-    run_tool("opprof-translate", ["--emit-python", "--regions", source, "-o", tmp_path / "program.py"])
+    run_tool(
+        "opprof-translate", ["--emit-python", "--regions", source, "-o", tmp_path / "program.py"]
+    )
     program = import_program(tmp_path / "program.py").load({})
     graphs: list[torch.fx.GraphModule] = []
 
@@ -312,7 +320,9 @@ def test_regions_compile(tmp_path: Path) -> None:
         return graph.forward
 
     x = torch.tensor([1.0, -1, 2, -2])
-    assert torch.equal(torch.compile(program, backend=backend, fullgraph=True)(x)[0], torch.zeros(4))
+    assert torch.equal(
+        torch.compile(program, backend=backend, fullgraph=True)(x)[0], torch.zeros(4)
+    )
     torch._dynamo.reset()
     calls = [node for node in graphs[0].graph.nodes if "invoke_subgraph" in str(node.target)]
     # Both layers call one subgraph.
@@ -322,7 +332,9 @@ def test_regions_compile(tmp_path: Path) -> None:
 
 def test_nothing_is_written_on_failure(tmp_path: Path) -> None:
     source = tmp_path / "bad.mlir"
-    source.write_text('fx.graph @g() {\n  fx.node "os.system.x.y"("true") : () -> !fx.none\n  fx.output() : ()\n}\n')
+    source.write_text(
+        'fx.graph @g() {\n  fx.node "os.system.x.y"("true") : () -> !fx.none\n  fx.output() : ()\n}\n'
+    )
     process = subprocess.run(
         [find_tool("opprof-translate"), "--emit-python", source], capture_output=True, text=True
     )
