@@ -4,3 +4,12 @@ Importing this package imports nothing else; the modules that need PyTorch say s
 """
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    # `with opprof.capture("run/")` needs no import of its own.
+    if name == "capture":
+        import importlib
+
+        return importlib.import_module("opprof.capture")
+    raise AttributeError(f"module 'opprof' has no attribute {name!r}")

@@ -1,0 +1,336 @@
+//===- Callbacks.cpp - The one CUPTI subscriber of a process --------------===//
+//
+// Launches are seen at the driver's entry points, below which no library can
+// go: PyTorch, cuBLAS and Triton all pass there.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Callbacks.h"
+
+#include "Session.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace opprof::capture;
+
+static const CUpti_CallbackId kLaunchIds[] = {
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz,
+};
+
+static const CUpti_CallbackId kGraphIds[] = {
+    CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED,
+    CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED,
+};
+
+namespace {
+// How the driver's launch calls begin. CUPTI's generated header declares them
+// too, but it cannot be compiled without the driver's internal types.
+struct LaunchParams {
+  CUfunction function;
+  unsigned grid[3];
+  unsigned block[3];
+};
+struct LaunchExParams {
+  const CUlaunchConfig *config;
+};
+} // namespace
+
+bool Launch::sameAs(const Launch &other) const {
+  return name == other.name && kind == other.kind &&
+         std::equal(grid, grid + 3, other.grid) &&
+         std::equal(block, block + 3, other.block);
+}
+
+Callbacks &Callbacks::get() {
+  static auto *instance = new Callbacks;
+  return *instance;
+}
+
+int Callbacks::subscribe() {
+  if (Users++)
+    return OPPROF_OK;
+  std::string error;
+  const CuptiApi *api = loadCupti(nullptr, error);
+  if (!api) {
+    --Users;
+    return failWith(OPPROF_NO_CUPTI, error);
+  }
+  char holder[128] = "";
+  CUptiResult result;
+  if (api->cuptiSubscribe_v2) {
+    CUpti_SubscriberParams params{};
+    params.structSize = CUpti_SubscriberParams_STRUCT_SIZE;
+    params.subscriberName = "opprof";
+    params.oldSubscriberName = holder;
+    params.oldSubscriberSize = sizeof(holder);
+    result = api->cuptiSubscribe_v2(&Subscriber, callback, nullptr, &params);
+  } else {
+    result = api->cuptiSubscribe(&Subscriber, callback, nullptr);
+  }
+  if (result == CUPTI_SUCCESS)
+    return OPPROF_OK;
+  --Users;
+  Subscriber = nullptr;
+  if (result != CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED &&
+      result != CUPTI_ERROR_MAX_LIMIT_REACHED)
+    return failWith(OPPROF_CUPTI_ERROR,
+                    "CUPTI callbacks: " + api->text(result));
+  holder[sizeof(holder) - 1] = 0;
+  std::string who =
+      *holder ? std::string("'") + holder + "'" : std::string("another tool");
+  return failWith(
+      OPPROF_BUSY,
+      "CUPTI is held by " + who +
+          " in this process. torch.profiler keeps it from its first "
+          "use to the end of the process, unless TEARDOWN_CUPTI=1 "
+          "is set when the program starts; Proton, nsys and ncu "
+          "keep it while they record. Capture before that profiler "
+          "is used, or without it");
+}
+
+void Callbacks::unsubscribe() {
+  if (--Users || !Subscriber)
+    return;
+  if (const CuptiApi *api = cupti())
+    api->cuptiUnsubscribe(Subscriber);
+  Subscriber = nullptr;
+}
+
+int Callbacks::hold() {
+  std::lock_guard<std::mutex> lock(Mutex);
+  return subscribe();
+}
+
+void Callbacks::release() {
+  std::lock_guard<std::mutex> lock(Mutex);
+  unsubscribe();
+}
+
+void Callbacks::watchGraphs(bool on) {
+  std::lock_guard<std::mutex> lock(Mutex);
+  if (on == Graphs || (on && subscribe() != OPPROF_OK))
+    return;
+  Graphs = on;
+  const CuptiApi *api = cupti();
+  for (CUpti_CallbackId id : kGraphIds)
+    api->cuptiEnableCallback(on, Subscriber, CUPTI_CB_DOMAIN_RESOURCE, id);
+  if (!on)
+    unsubscribe();
+}
+
+void Callbacks::enableLaunches(bool on) {
+  const CuptiApi *api = cupti();
+  for (CUpti_CallbackId id : kLaunchIds)
+    api->cuptiEnableCallback(on, Subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id);
+}
+
+int Callbacks::beginLaunches() {
+  std::lock_guard<std::mutex> lock(Mutex);
+  if (Now != Mode::Off)
+    return failWith(OPPROF_INVALID, "launches are already being recorded");
+  if (int status = subscribe())
+    return status;
+  {
+    std::lock_guard<std::mutex> launches(LaunchMutex);
+    Recorded.clear();
+    Names.clear();
+    Kernels.clear();
+    KeepKernels = true;
+    Seen = 0;
+    Now = Mode::Record;
+  }
+  enableLaunches(true);
+  return OPPROF_OK;
+}
+
+int Callbacks::endLaunches() {
+  std::lock_guard<std::mutex> lock(Mutex);
+  if (Now != Mode::Record)
+    return failWith(OPPROF_INVALID, "launches are not being recorded");
+  enableLaunches(false);
+  Now = Mode::Off;
+  unsubscribe();
+  return OPPROF_OK;
+}
+
+int Callbacks::beginCheck(LaunchHook hook) {
+  std::lock_guard<std::mutex> lock(Mutex);
+  if (Now != Mode::Off)
+    return failWith(OPPROF_INVALID, "a pass is already running");
+  if (int status = subscribe())
+    return status;
+  {
+    std::lock_guard<std::mutex> launches(LaunchMutex);
+    KeepKernels = false;
+    Hook = std::move(hook);
+    Seen = 0;
+    Difference.clear();
+    Now = Mode::Check;
+  }
+  enableLaunches(true);
+  return OPPROF_OK;
+}
+
+int Callbacks::endCheck() {
+  std::lock_guard<std::mutex> lock(Mutex);
+  if (Now != Mode::Check)
+    return failWith(OPPROF_INVALID, "no pass is running");
+  enableLaunches(false);
+  Now = Mode::Off;
+  unsubscribe();
+  std::lock_guard<std::mutex> launches(LaunchMutex);
+  Hook = nullptr;
+  if (Difference.empty() && Seen < Recorded.size())
+    Difference = "the pass ended after launch " + std::to_string(Seen) +
+                 " of " + std::to_string(Recorded.size()) + "; the next was " +
+                 describe(Recorded[Seen]);
+  if (Difference.empty())
+    return OPPROF_OK;
+  return failWith(
+      OPPROF_NOT_REPLAYABLE,
+      "the step does not launch the same kernels every time: " + Difference +
+          ". Use replay=\"kernel\" (slower, but each kernel is "
+          "repeated by itself), or make the step repeatable");
+}
+
+void Callbacks::addKernels(const std::vector<KernelRecord> &kernels) {
+  std::lock_guard<std::mutex> lock(LaunchMutex);
+  // A long timeline without a step must not gather its kernels here.
+  if (!KeepKernels || Kernels.size() > (1u << 20))
+    return;
+  for (const KernelRecord &kernel : kernels)
+    Kernels.emplace(kernel.correlation, kernel);
+}
+
+const KernelRecord *Callbacks::kernelOf(const Launch &launch) const {
+  auto it = Kernels.find(launch.correlation);
+  return it == Kernels.end() || launch.kind == 1 ? nullptr : &it->second;
+}
+
+std::string Callbacks::describe(const Launch &l) const {
+  if (l.kind == 1)
+    return "a CUDA graph";
+  std::string text = Names[l.name] + " grid (";
+  for (int i = 0; i < 3; ++i)
+    text += (i ? ", " : "") + std::to_string(l.grid[i]);
+  text += ") block (";
+  for (int i = 0; i < 3; ++i)
+    text += (i ? ", " : "") + std::to_string(l.block[i]);
+  return text + ")";
+}
+
+uint32_t Callbacks::nameIndex(const char *name) {
+  std::string_view text = name ? name : "(unnamed)";
+  // Steps repeat few kernels; the list stays short.
+  for (size_t i = Names.size(); i-- > 0;)
+    if (Names[i] == text)
+      return uint32_t(i);
+  Names.emplace_back(text);
+  return uint32_t(Names.size() - 1);
+}
+
+void CUPTIAPI Callbacks::callback(void *, CUpti_CallbackDomain domain,
+                                  CUpti_CallbackId cbid, const void *data) {
+  if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
+    get().onLaunch(cbid, *static_cast<const CUpti_CallbackData *>(data));
+  else if (domain == CUPTI_CB_DOMAIN_RESOURCE)
+    get().onResource(cbid, *static_cast<const CUpti_ResourceData *>(data));
+}
+
+void Callbacks::onLaunch(CUpti_CallbackId cbid,
+                         const CUpti_CallbackData &data) {
+  // The hook calls CUPTI, which may launch work of its own.
+  static thread_local bool inside = false;
+  if (inside)
+    return;
+  struct Guard {
+    Guard() { inside = true; }
+    ~Guard() { inside = false; }
+  } guard;
+  std::lock_guard<std::mutex> lock(LaunchMutex);
+  Mode mode = Now;
+  if (mode == Mode::Off)
+    return;
+  if (data.callbackSite == CUPTI_API_EXIT) {
+    if (mode == Mode::Check && Hook && Seen)
+      Hook(Seen - 1, false);
+    return;
+  }
+  Launch launch{};
+  launch.externalId = IdStack::top();
+  launch.correlation = data.correlationId;
+  switch (cbid) {
+  case CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch:
+  case CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz:
+    launch.kind = 1;
+    launch.name = nameIndex("(CUDA graph)");
+    break;
+  case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx:
+  case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz: {
+    auto *p = static_cast<const LaunchExParams *>(data.functionParams);
+    if (p->config) {
+      launch.grid[0] = int32_t(p->config->gridDimX);
+      launch.grid[1] = int32_t(p->config->gridDimY);
+      launch.grid[2] = int32_t(p->config->gridDimZ);
+      launch.block[0] = int32_t(p->config->blockDimX);
+      launch.block[1] = int32_t(p->config->blockDimY);
+      launch.block[2] = int32_t(p->config->blockDimZ);
+    }
+    launch.name = nameIndex(data.symbolName);
+    break;
+  }
+  default: {
+    // The other launch calls begin with the same parameters.
+    auto *p = static_cast<const LaunchParams *>(data.functionParams);
+    std::copy(p->grid, p->grid + 3, launch.grid);
+    std::copy(p->block, p->block + 3, launch.block);
+    launch.name = nameIndex(data.symbolName);
+  }
+  }
+  if (mode == Mode::Record) {
+    Recorded.push_back(launch);
+    return;
+  }
+  size_t index = Seen++;
+  if (Difference.empty()) {
+    if (index >= Recorded.size())
+      Difference = "launch " + std::to_string(index) + ", " + describe(launch) +
+                   ", was not there when the step was "
+                   "recorded (" +
+                   std::to_string(Recorded.size()) + " launches)";
+    else if (!launch.sameAs(Recorded[index]))
+      Difference = "launch " + std::to_string(index) + " was " +
+                   describe(Recorded[index]) + " and is now " +
+                   describe(launch);
+  }
+  if (Hook)
+    Hook(index, true);
+}
+
+void Callbacks::onResource(CUpti_CallbackId cbid,
+                           const CUpti_ResourceData &data) {
+  const CuptiApi *api = cupti();
+  std::shared_ptr<Session> session = Session::current();
+  auto *graph = static_cast<const CUpti_GraphData *>(data.resourceDescriptor);
+  if (!session || !graph || !api->cuptiGetGraphNodeId)
+    return;
+  GraphNodeRecord record{};
+  if (api->cuptiGetGraphNodeId(graph->node, &record.node) != CUPTI_SUCCESS)
+    return;
+  record.type = uint32_t(graph->nodeType);
+  if (api->cuptiGetGraphId && graph->graph)
+    api->cuptiGetGraphId(graph->graph, &record.graph);
+  if (cbid == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED)
+    api->cuptiGetGraphNodeId(graph->originalNode, &record.original);
+  else
+    record.externalId = IdStack::top();
+  session->graphNode(record);
+}

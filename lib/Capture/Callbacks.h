@@ -1,0 +1,101 @@
+//===- Callbacks.h - The one CUPTI subscriber of a process ------*- C++ -*-===//
+//
+// CUPTI has a single subscriber. This object is it: it watches CUDA graphs for
+// the timeline, and launches for counter passes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPPROF_LIB_CAPTURE_CALLBACKS_H
+#define OPPROF_LIB_CAPTURE_CALLBACKS_H
+
+#include "Cupti.h"
+
+#include "opprof/Capture/CaptureFile.h"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace opprof::capture {
+
+struct Launch {
+  uint32_t name; ///< index into Callbacks' names
+  uint32_t kind; ///< 0 kernel, 1 CUDA graph
+  uint64_t externalId;
+  int32_t grid[3];
+  int32_t block[3];
+  uint32_t correlation;
+
+  /// Whether it is the same work; the id may differ between passes.
+  bool sameAs(const Launch &other) const;
+};
+
+class Callbacks {
+public:
+  static Callbacks &get();
+
+  /// Takes the subscription for as long as a capture runs; BUSY, with the name
+  /// of the holder, when another tool has it.
+  int hold();
+  void release();
+
+  /// Notes the nodes of CUDA graphs as they come into being.
+  void watchGraphs(bool on);
+
+  /// Begins to note launches into a new list. Fails when another tool holds
+  /// the subscription.
+  int beginLaunches();
+  int endLaunches();
+  const std::vector<Launch> &launches() const { return Recorded; }
+  const std::string &name(uint32_t index) const { return Names[index]; }
+
+  /// Called around each launch of a checked pass with its index; `entering` on
+  /// the way in.
+  using LaunchHook = std::function<void(size_t index, bool entering)>;
+  /// Begins a pass that is held against the recording.
+  int beginCheck(LaunchHook hook);
+  /// Ends it; NOT_REPLAYABLE, with the first difference, when it was another.
+  int endCheck();
+
+  std::string describe(const Launch &launch) const;
+
+  /// Keeps what the timeline says of the launches being recorded.
+  void addKernels(const std::vector<KernelRecord> &kernels);
+  /// What the timeline said of a launch, or null.
+  const KernelRecord *kernelOf(const Launch &launch) const;
+
+private:
+  Callbacks() = default;
+  static void CUPTIAPI callback(void *, CUpti_CallbackDomain domain,
+                                CUpti_CallbackId cbid, const void *data);
+  void onLaunch(CUpti_CallbackId cbid, const CUpti_CallbackData &data);
+  void onResource(CUpti_CallbackId cbid, const CUpti_ResourceData &data);
+  int subscribe();
+  void unsubscribe();
+  void enableLaunches(bool on);
+  uint32_t nameIndex(const char *name);
+
+  std::mutex Mutex;
+  CUpti_SubscriberHandle Subscriber = nullptr;
+  int Users = 0;
+  bool Graphs = false;
+
+  enum class Mode { Off, Record, Check };
+  std::atomic<Mode> Now{Mode::Off};
+  std::mutex LaunchMutex;
+  std::vector<std::string> Names;
+  std::vector<Launch> Recorded;
+  LaunchHook Hook;
+  size_t Seen = 0;
+  std::string Difference;
+  bool KeepKernels = false;
+  std::unordered_map<uint32_t, KernelRecord> Kernels;
+};
+
+} // namespace opprof::capture
+
+#endif // OPPROF_LIB_CAPTURE_CALLBACKS_H

@@ -1,0 +1,413 @@
+//===- ChromeTrace.cpp - Captures as Chrome traces ------------------------===//
+//
+// Prints a capture with the keys that Kineto uses, so that every reader of
+// torch.profiler's traces (opprof's own, Perfetto) takes captures too.
+//
+//===----------------------------------------------------------------------===//
+
+#include "opprof/Capture/CaptureReader.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+#include <unistd.h>
+
+using namespace opprof::capture;
+
+namespace {
+
+void appendEscaped(std::string &out, std::string_view text) {
+  for (unsigned char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += char(c);
+    } else if (c < 0x20 || c >= 0x80) {
+      char buffer[8];
+      std::snprintf(buffer, sizeof(buffer), "\\u%04x", c);
+      out += buffer;
+    } else {
+      out += char(c);
+    }
+  }
+}
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  appendEscaped(out, text);
+  return out + '"';
+}
+
+/// Microseconds with the nanoseconds kept, as Kineto prints them.
+std::string micros(uint64_t ns) {
+  char buffer[40];
+  std::snprintf(buffer, sizeof(buffer), "%llu.%03llu",
+                (unsigned long long)(ns / 1000),
+                (unsigned long long)(ns % 1000));
+  return buffer;
+}
+
+const char *copyKindName(uint8_t kind) {
+  switch (kind) {
+  case 1:
+    return "Memcpy HtoD";
+  case 2:
+    return "Memcpy DtoH";
+  case 8:
+    return "Memcpy DtoD";
+  case 10:
+    return "Memcpy PtoP";
+  default:
+    return "Memcpy";
+  }
+}
+
+/// First reading: what records point at each other with.
+class Joins : public CaptureVisitor {
+public:
+  explicit Joins(CaptureReader &reader) : Reader(reader) {}
+
+  void externalId(const ExternalIdRecord &r) override {
+    ByCorrelation[r.correlation] = r.id;
+  }
+  void graphNode(const GraphNodeRecord &r) override { Nodes[r.node] = r; }
+  void idName(const IdNameRecord &r) override {
+    IdNames[r.id] = std::string(Reader.string(r.name));
+  }
+  void apiName(const ApiNameRecord &r) override {
+    ApiNames[{r.domain, r.cbid}] = std::string(Reader.string(r.name));
+  }
+  void clock(const ClockRecord &r) override {
+    if (!Clock.cupti)
+      Clock = r;
+  }
+  void meta(std::string_view key, std::string_view value) override {
+    Meta[std::string(key)] = std::string(value);
+  }
+  void device(const DeviceRecord &r) override {
+    Devices[r.id] = {r, std::string(Reader.string(r.name))};
+  }
+
+  /// The id that a launch carried: its own, or that of the graph node which
+  /// its node was cloned from.
+  uint64_t idOf(uint32_t correlation, uint64_t graphNode) const {
+    for (int hops = 0; graphNode && hops < 16; ++hops) {
+      auto it = Nodes.find(graphNode);
+      if (it == Nodes.end())
+        break;
+      if (it->second.externalId)
+        return it->second.externalId;
+      graphNode = it->second.original;
+    }
+    auto it = ByCorrelation.find(correlation);
+    return it == ByCorrelation.end() ? 0 : it->second;
+  }
+
+  CaptureReader &Reader;
+  std::unordered_map<uint32_t, uint64_t> ByCorrelation;
+  std::unordered_map<uint64_t, GraphNodeRecord> Nodes;
+  std::unordered_map<uint64_t, std::string> IdNames;
+  std::map<std::pair<uint32_t, uint32_t>, std::string> ApiNames;
+  std::map<std::string, std::string> Meta;
+  std::map<uint32_t, std::pair<DeviceRecord, std::string>> Devices;
+  ClockRecord Clock{};
+};
+
+/// Second reading: prints each record as it comes.
+class Printer : public CaptureVisitor {
+public:
+  Printer(CaptureReader &reader, const Joins &joins, std::FILE *out)
+      : Reader(reader), J(joins), Out(out) {}
+
+  void kernel(const KernelRecord &r) override {
+    std::string args = common(r.device, r.context, r.stream, r.correlation,
+                              r.graph, r.graphNode);
+    args +=
+        ", \"grid\": [" + list(r.grid) + "], \"block\": [" + list(r.block) +
+        "], \"registers per thread\": " + std::to_string(r.registers) +
+        ", \"shared memory\": " +
+        std::to_string(uint64_t(r.staticShared) + r.dynamicShared) +
+        ", \"local memory per thread\": " + std::to_string(r.localPerThread);
+    auto it = J.Devices.find(r.device);
+    if (it != J.Devices.end() && it->second.first.smCount) {
+      double blocks = double(r.grid[0]) * r.grid[1] * r.grid[2];
+      double threads = double(r.block[0]) * r.block[1] * r.block[2];
+      char buffer[96];
+      std::snprintf(buffer, sizeof(buffer),
+                    ", \"blocks per SM\": %.6g, \"warps per SM\": %.6g",
+                    blocks / it->second.first.smCount,
+                    blocks * std::ceil(threads / 32) /
+                        it->second.first.smCount);
+      args += buffer;
+    }
+    event("kernel", Reader.string(r.name), r.start, r.end, r.device, r.stream,
+          args);
+  }
+
+  void memcpy(const MemcpyRecord &r) override {
+    std::string args = common(r.device, r.context, r.stream, r.correlation,
+                              r.graph, r.graphNode) +
+                       ", \"bytes\": " + std::to_string(r.bytes);
+    event("gpu_memcpy", copyKindName(r.copyKind), r.start, r.end, r.device,
+          r.stream, args);
+  }
+
+  void memset(const MemsetRecord &r) override {
+    std::string args = common(r.device, r.context, r.stream, r.correlation,
+                              r.graph, r.graphNode) +
+                       ", \"bytes\": " + std::to_string(r.bytes);
+    event("gpu_memset", "Memset (Device)", r.start, r.end, r.device, r.stream,
+          args);
+  }
+
+  void api(const ApiRecord &r) override {
+    auto it = J.ApiNames.find({r.domain, r.cbid});
+    std::string name =
+        it != J.ApiNames.end() ? it->second : "api " + std::to_string(r.cbid);
+    std::string args = "\"cbid\": " + std::to_string(r.cbid) +
+                       ", \"correlation\": " + std::to_string(r.correlation);
+    appendId(args, r.correlation, 0);
+    event(r.domain ? "cuda_runtime" : "cuda_driver", name, r.start, r.end,
+          r.process, r.thread, args);
+  }
+
+  void sync(const SyncRecord &r) override {
+    static const char *names[] = {"Unknown Sync", "Event Sync",
+                                  "Stream Wait Event", "Stream Sync",
+                                  "Context Sync"};
+    std::string args = "\"correlation\": " + std::to_string(r.correlation);
+    if (r.stream != kNone)
+      args += ", \"stream\": " + std::to_string(r.stream);
+    event("cuda_sync", names[r.type < 5 ? r.type : 0], r.start, r.end, 0,
+          r.stream == kNone ? 0 : r.stream, args);
+  }
+
+  void overhead(const OverheadRecord &r) override {
+    event("overhead", "CUPTI overhead " + std::to_string(r.kind), r.start,
+          r.end, process(), r.thread, "\"kind\": " + std::to_string(r.kind));
+  }
+
+  void marker(const MarkerRecord &r) override {
+    if (r.flags & 2) {
+      OpenMarkers[r.id] = r;
+    } else if (r.flags & 4) {
+      auto it = OpenMarkers.find(r.id);
+      if (it == OpenMarkers.end())
+        return;
+      event("user_annotation", Reader.string(it->second.name), it->second.time,
+            r.time, process(), it->second.thread,
+            "\"marker\": " + std::to_string(r.id));
+      OpenMarkers.erase(it);
+    }
+  }
+
+  void mark(const MarkRecord &r) override {
+    if (r.kind == 1) {
+      OpenSteps[r.value] = r;
+    } else if (r.kind == 2) {
+      auto it = OpenSteps.find(r.value);
+      if (it == OpenSteps.end())
+        return;
+      event("user_annotation", "ProfilerStep#" + std::to_string(r.value),
+            it->second.time, r.time, process(), it->second.thread,
+            "\"step\": " + std::to_string(r.value));
+      OpenSteps.erase(it);
+    }
+  }
+
+  bool First = true;
+
+private:
+  uint64_t process() const {
+    auto it = J.Meta.find("pid");
+    return it == J.Meta.end() ? 0
+                              : std::strtoull(it->second.c_str(), nullptr, 10);
+  }
+
+  static std::string list(const int32_t (&v)[3]) {
+    return std::to_string(v[0]) + ", " + std::to_string(v[1]) + ", " +
+           std::to_string(v[2]);
+  }
+
+  void appendId(std::string &args, uint32_t correlation, uint64_t node) const {
+    uint64_t id = J.idOf(correlation, node);
+    if (!id)
+      return;
+    args += ", \"External id\": " + std::to_string(id);
+    auto it = J.IdNames.find(id);
+    if (it != J.IdNames.end())
+      args += ", \"opprof id\": " + quoted(it->second);
+  }
+
+  std::string common(uint32_t device, uint32_t context, uint32_t stream,
+                     uint32_t correlation, uint32_t graph,
+                     uint64_t node) const {
+    std::string args = "\"device\": " + std::to_string(device) +
+                       ", \"context\": " + std::to_string(context) +
+                       ", \"stream\": " + std::to_string(stream) +
+                       ", \"correlation\": " + std::to_string(correlation);
+    if (node)
+      args += ", \"graph id\": " + std::to_string(graph) +
+              ", \"graph node id\": " + std::to_string(node);
+    appendId(args, correlation, node);
+    return args;
+  }
+
+  void event(const char *category, std::string_view name, uint64_t start,
+             uint64_t end, uint64_t pid, uint64_t tid,
+             const std::string &args) {
+    std::string line = First ? "\n" : ",\n";
+    First = false;
+    line += "  {\"ph\": \"X\", \"cat\": \"";
+    line += category;
+    line += "\", \"name\": " + quoted(name) +
+            ", \"pid\": " + std::to_string(pid) +
+            ", \"tid\": " + std::to_string(tid) + ", \"ts\": " + micros(start) +
+            ", \"dur\": " + micros(end > start ? end - start : 0) +
+            ", \"args\": {" + args + "}}";
+    std::fwrite(line.data(), 1, line.size(), Out);
+  }
+
+  CaptureReader &Reader;
+  const Joins &J;
+  std::FILE *Out;
+  std::unordered_map<uint32_t, MarkerRecord> OpenMarkers;
+  std::unordered_map<uint64_t, MarkRecord> OpenSteps;
+};
+
+} // namespace
+
+bool opprof::capture::exportChromeTrace(const std::string &path,
+                                        const std::string &output,
+                                        std::string &error) {
+  CaptureReader reader;
+  Joins joins(reader);
+  if (!reader.read(path, joins)) {
+    error = reader.error();
+    return false;
+  }
+  bool toStdout = output == "-";
+  std::string temporary = output + ".tmp" + std::to_string(::getpid());
+  std::FILE *out = toStdout ? stdout : std::fopen(temporary.c_str(), "wb");
+  if (!out) {
+    error = temporary + ": cannot be written: " + std::strerror(errno);
+    return false;
+  }
+  std::string head = "{\n\"schemaVersion\": 1,\n\"deviceProperties\": [";
+  bool first = true;
+  for (auto &[id, device] : joins.Devices) {
+    const DeviceRecord &d = device.first;
+    head += first ? "\n" : ",\n";
+    first = false;
+    head += "  {\"id\": " + std::to_string(id) +
+            ", \"name\": " + quoted(device.second) +
+            ", \"totalGlobalMem\": " + std::to_string(d.memoryBytes) +
+            ", \"computeMajor\": " + std::to_string(d.computeMajor) +
+            ", \"computeMinor\": " + std::to_string(d.computeMinor) +
+            ", \"numSms\": " + std::to_string(d.smCount) +
+            ", \"warpSize\": " + std::to_string(d.warpSize) +
+            ", \"maxThreadsPerMultiprocessor\": " +
+            std::to_string(d.maxThreadsPerSm) + "}";
+  }
+  head += "\n],\n";
+  auto rank = joins.Meta.find("rank");
+  if (rank != joins.Meta.end()) {
+    auto world = joins.Meta.find("world_size");
+    head += "\"distributedInfo\": {\"rank\": " +
+            std::to_string(std::strtoul(rank->second.c_str(), nullptr, 10));
+    if (world != joins.Meta.end())
+      head += ", \"world_size\": " +
+              std::to_string(std::strtoul(world->second.c_str(), nullptr, 10));
+    head += "},\n";
+  }
+  head +=
+      "\"trace_source\": \"opprof capture\",\n\"displayTimeUnit\": \"ms\",\n"
+      "\"baseTimeNanoseconds\": 0,\n\"traceEvents\": [";
+  std::fwrite(head.data(), 1, head.size(), out);
+  Printer printer(reader, joins, out);
+  bool good = reader.read(path, printer);
+  std::fputs("\n]\n}\n", out);
+  if (std::fflush(out) != 0 || std::ferror(out)) {
+    error = output + ": cannot be written: " + std::strerror(errno);
+    good = false;
+  } else if (!good) {
+    error = reader.error();
+  }
+  if (toStdout)
+    return good;
+  std::fclose(out);
+  if (good && std::rename(temporary.c_str(), output.c_str()) != 0) {
+    error = output + ": cannot be written: " + std::strerror(errno);
+    good = false;
+  }
+  if (!good)
+    std::remove(temporary.c_str());
+  return good;
+}
+
+namespace {
+class Counter : public CaptureVisitor {
+public:
+  void kernel(const KernelRecord &r) override {
+    ++Counts["kernels"];
+    KernelTime += r.end - r.start;
+  }
+  void memcpy(const MemcpyRecord &) override { ++Counts["memcpys"]; }
+  void memset(const MemsetRecord &) override { ++Counts["memsets"]; }
+  void sync(const SyncRecord &) override { ++Counts["syncs"]; }
+  void api(const ApiRecord &) override { ++Counts["api calls"]; }
+  void overhead(const OverheadRecord &) override { ++Counts["overheads"]; }
+  void externalId(const ExternalIdRecord &) override {
+    ++Counts["external ids"];
+  }
+  void marker(const MarkerRecord &) override { ++Counts["markers"]; }
+  void memory(const MemoryRecord &r) override {
+    ++Counts["memory operations"];
+    // Kind 3 is device memory; other kinds are the host's.
+    if (r.kind != 3)
+      return;
+    if (r.operation == 1) {
+      Live[r.address] = r.bytes;
+      Held += r.bytes;
+      Peak = std::max(Peak, Held);
+    } else if (auto it = Live.find(r.address); it != Live.end()) {
+      Held -= it->second;
+      Live.erase(it);
+    }
+  }
+  void graphNode(const GraphNodeRecord &) override { ++Counts["graph nodes"]; }
+  void counters(const CounterRowHeader &,
+                const std::vector<double> &) override {
+    ++Counts["counter rows"];
+  }
+
+  std::map<std::string, uint64_t> Counts;
+  std::unordered_map<uint64_t, uint64_t> Live;
+  uint64_t KernelTime = 0, Held = 0, Peak = 0;
+};
+} // namespace
+
+bool opprof::capture::summarize(const std::string &path, std::string &text,
+                                std::string &error) {
+  CaptureReader reader;
+  Counter counter;
+  if (!reader.read(path, counter)) {
+    error = reader.error();
+    return false;
+  }
+  text.clear();
+  for (auto &[name, count] : counter.Counts)
+    text += name + ": " + std::to_string(count) + "\n";
+  text += "kernel time: " + std::to_string(counter.KernelTime) + " ns\n";
+  if (counter.Peak)
+    text += "device memory peak: " + std::to_string(counter.Peak) + " bytes\n";
+  const CaptureSummary &s = reader.summary();
+  text += "lost records: " + std::to_string(s.lost) + "\n";
+  text += std::string("complete: ") + (s.complete ? "yes" : "no") + "\n";
+  if (s.ignoredTailBytes)
+    text += "ignored at the end: " + std::to_string(s.ignoredTailBytes) +
+            " bytes of a chunk that was being written\n";
+  return true;
+}

@@ -1,0 +1,83 @@
+//===- FileWriter.h - Writes capture files ----------------------*- C++ -*-===//
+//
+// Gathers records by type and writes them as checksummed chunks, each group of
+// chunks by one call to write(2): what was handed to the kernel survives the
+// death of the process.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPPROF_LIB_CAPTURE_FILEWRITER_H
+#define OPPROF_LIB_CAPTURE_FILEWRITER_H
+
+#include "opprof/Capture/CaptureFile.h"
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace opprof::capture {
+
+class FileWriter {
+public:
+  ~FileWriter();
+
+  bool open(const std::string &path, std::string &error);
+
+  /// Adds one fixed-size record.
+  template <typename Record> void add(ChunkType type, const Record &record) {
+    addBytes(type, &record, sizeof(record), sizeof(record));
+  }
+  /// Adds one record of varying size.
+  void addVariable(ChunkType type, const void *data, size_t size) {
+    addBytes(type, data, size, 0);
+  }
+
+  /// The number of a text, defined in the file before it is used.
+  uint32_t string(std::string_view text);
+  void meta(std::string_view key, std::string_view value);
+
+  /// Writes what was gathered. False once the disk failed; the failure stays.
+  bool flush();
+  /// Flushes and writes the chunk that says the file is whole.
+  bool finish(uint64_t lost, uint64_t time);
+  /// Forgets the file without touching it, in a fork.
+  void abandon();
+
+  uint64_t records() const { return Records; }
+  uint64_t bytes() const { return Bytes; }
+  const std::string &error() const { return Error; }
+
+  /// Held by every caller for as long as it adds records.
+  std::mutex Mutex;
+
+private:
+  struct Pending {
+    std::vector<char> Data;
+    uint32_t Count = 0, RecordBytes = 0;
+  };
+  void addBytes(ChunkType type, const void *data, size_t size,
+                uint32_t recordBytes);
+  void appendChunk(std::vector<char> &out, ChunkType type,
+                   const Pending &pending);
+  bool writeAll(const char *data, size_t size);
+
+  int Descriptor = -1;
+  std::map<ChunkType, Pending> Chunks;
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view s) const {
+      return std::hash<std::string_view>()(s);
+    }
+  };
+  std::unordered_map<std::string, uint32_t, Hash, std::equal_to<>> Numbers;
+  size_t PendingBytes = 0;
+  uint64_t Records = 0, Bytes = 0, ChunkCount = 0;
+  std::string Path, Error;
+};
+
+} // namespace opprof::capture
+
+#endif // OPPROF_LIB_CAPTURE_FILEWRITER_H

@@ -1,0 +1,94 @@
+//===- Injection.cpp - Captures programs that know nothing of it ----------===//
+//
+// The CUDA driver loads the library that CUDA_INJECTION64_PATH names and calls
+// InitializeInjection when a program first uses CUDA.
+//
+//===----------------------------------------------------------------------===//
+
+#include "opprof/Capture/Capture.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <unistd.h>
+
+namespace {
+
+std::string expand(const char *pattern) {
+  std::string out;
+  for (const char *p = pattern; *p; ++p) {
+    if (p[0] != '%' || !p[1]) {
+      out += *p;
+      continue;
+    }
+    ++p;
+    char host[256] = "";
+    switch (*p) {
+    case 'p':
+      out += std::to_string(::getpid());
+      break;
+    case 'r': {
+      const char *rank = std::getenv("RANK");
+      out += rank && *rank ? rank : "0";
+      break;
+    }
+    case 'h':
+      ::gethostname(host, sizeof(host) - 1);
+      out += host;
+      break;
+    default:
+      out += *p;
+    }
+  }
+  return out;
+}
+
+double secondsFrom(const char *variable) {
+  const char *value = std::getenv(variable);
+  return value ? std::strtod(value, nullptr) : 0;
+}
+
+void stopAtExit() {
+  if (opprof_capture_active() && opprof_capture_stop(nullptr) != OPPROF_OK)
+    std::fprintf(stderr, "opprof: %s\n", opprof_capture_last_error());
+}
+
+} // namespace
+
+int InitializeInjection(void) {
+  static bool done = false;
+  if (done)
+    return 1;
+  done = true;
+  const char *pattern = std::getenv("OPPROF_CAPTURE_FILE");
+  if (!pattern || !*pattern)
+    return 1;
+  std::string path = expand(pattern);
+  double delay = secondsFrom("OPPROF_CAPTURE_DELAY");
+  double duration = secondsFrom("OPPROF_CAPTURE_DURATION");
+  opprof_capture_options options{};
+  options.size = sizeof(options);
+  options.path = path.c_str();
+  if (const char *kinds = std::getenv("OPPROF_CAPTURE_KINDS"))
+    options.kinds = uint32_t(std::strtoul(kinds, nullptr, 0));
+  options.paused = delay > 0;
+  // The program goes on whatever happens here: its own behaviour comes first.
+  if (opprof_capture_start(&options) != OPPROF_OK) {
+    std::fprintf(stderr, "opprof: nothing is captured: %s\n",
+                 opprof_capture_last_error());
+    return 1;
+  }
+  std::atexit(stopAtExit);
+  if (delay > 0 || duration > 0)
+    std::thread([delay, duration] {
+      std::this_thread::sleep_for(std::chrono::duration<double>(delay));
+      opprof_capture_resume();
+      if (duration <= 0)
+        return;
+      std::this_thread::sleep_for(std::chrono::duration<double>(duration));
+      opprof_capture_pause();
+    }).detach();
+  return 1;
+}

@@ -1,0 +1,824 @@
+//===- Session.cpp - A running capture ------------------------------------===//
+//
+// CUPTI's records are turned into the file's own on the writer thread; the
+// threads of the program only exchange buffers.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Session.h"
+
+#include "Callbacks.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <pthread.h>
+#include <unistd.h>
+
+using namespace opprof::capture;
+
+//===----------------------------------------------------------------------===//
+// Errors
+//===----------------------------------------------------------------------===//
+
+static std::string &lastError() {
+  static thread_local std::string text;
+  return text;
+}
+
+int opprof::capture::failWith(int status, std::string text) {
+  lastError() = std::move(text);
+  return status;
+}
+
+const char *opprof_capture_last_error(void) { return lastError().c_str(); }
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+static BufferPool &pool() {
+  static BufferPool *instance = new BufferPool;
+  return *instance;
+}
+
+void BufferPool::configure(size_t bufferBytes, size_t limitBytes) {
+  std::lock_guard<std::mutex> lock(Mutex);
+  for (uint8_t *data : Free) {
+    std::free(data);
+    Allocated -= BufferBytes;
+  }
+  Free.clear();
+  BufferBytes = bufferBytes;
+  LimitBytes = std::max(limitBytes, bufferBytes);
+  Peak = Allocated;
+}
+
+uint8_t *BufferPool::take(size_t &size) {
+  std::lock_guard<std::mutex> lock(Mutex);
+  size = BufferBytes;
+  if (!Free.empty()) {
+    uint8_t *data = Free.back();
+    Free.pop_back();
+    Out.insert(data);
+    return data;
+  }
+  if (Allocated + BufferBytes > LimitBytes)
+    return nullptr;
+  auto *data = static_cast<uint8_t *>(std::aligned_alloc(4096, BufferBytes));
+  if (data) {
+    Allocated += BufferBytes;
+    Peak = std::max(Peak, Allocated);
+    Out.insert(data);
+  }
+  return data;
+}
+
+bool BufferPool::takeBack(uint8_t *data) {
+  std::lock_guard<std::mutex> lock(Mutex);
+  return Out.erase(data) != 0;
+}
+
+void BufferPool::give(uint8_t *data, size_t size) {
+  std::lock_guard<std::mutex> lock(Mutex);
+  if (size == BufferBytes) {
+    Free.push_back(data);
+    return;
+  }
+  std::free(data);
+  Allocated -= std::min(size, Allocated);
+}
+
+void BufferPool::refill(size_t spare) {
+  for (;;) {
+    size_t bytes;
+    {
+      std::lock_guard<std::mutex> lock(Mutex);
+      if (Free.size() >= spare || Allocated + BufferBytes > LimitBytes)
+        return;
+      bytes = BufferBytes;
+      Allocated += bytes;
+      Peak = std::max(Peak, Allocated);
+    }
+    auto *data = static_cast<uint8_t *>(std::aligned_alloc(4096, bytes));
+    if (!data)
+      return;
+    std::memset(data, 0, bytes);
+    give(data, bytes);
+  }
+}
+
+uint64_t BufferPool::allocatedBuffers() {
+  std::lock_guard<std::mutex> lock(Mutex);
+  return Allocated / BufferBytes;
+}
+
+uint64_t BufferPool::peakBytes() {
+  std::lock_guard<std::mutex> lock(Mutex);
+  return Peak;
+}
+
+//===----------------------------------------------------------------------===//
+// Ids
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct ThreadIds {
+  std::vector<uint64_t> Stack;
+  uint64_t At = 0;
+};
+thread_local ThreadIds Ids;
+
+// Kineto uses the lower kinds.
+constexpr CUpti_ExternalCorrelationKind kIdKind =
+    CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2;
+} // namespace
+
+int IdStack::push(uint64_t id) {
+  Ids.Stack.push_back(id);
+  if (const CuptiApi *api = cupti())
+    api->cuptiActivityPushExternalCorrelationId(kIdKind, id);
+  return OPPROF_OK;
+}
+
+int IdStack::pop() {
+  if (Ids.Stack.empty())
+    return failWith(OPPROF_INVALID,
+                    "opprof_capture_pop_id without a push on this thread");
+  Ids.Stack.pop_back();
+  uint64_t last;
+  if (const CuptiApi *api = cupti())
+    api->cuptiActivityPopExternalCorrelationId(kIdKind, &last);
+  return OPPROF_OK;
+}
+
+void IdStack::at(uint64_t id) {
+  if (id == Ids.At)
+    return;
+  if (Ids.At)
+    pop();
+  Ids.At = id;
+  if (id)
+    push(id);
+}
+
+uint64_t IdStack::top() { return Ids.Stack.empty() ? 0 : Ids.Stack.back(); }
+
+//===----------------------------------------------------------------------===//
+// The running session
+//===----------------------------------------------------------------------===//
+
+namespace {
+std::mutex HolderMutex;
+std::shared_ptr<Session> &holder() {
+  static auto *instance = new std::shared_ptr<Session>;
+  return *instance;
+}
+std::atomic<bool> Forked{false};
+std::atomic<bool> Registered{false};
+} // namespace
+
+std::shared_ptr<Session> Session::current() {
+  std::lock_guard<std::mutex> lock(HolderMutex);
+  return holder();
+}
+
+void Session::forkedChild() {
+  Forked = true;
+  // The writer thread does not exist here, and its locks may be held: leave
+  // every object as it is, but for the shared file.
+  auto &session = holder();
+  if (session) {
+    session->Writer.abandon();
+    new std::shared_ptr<Session>(std::move(session));
+  }
+  new (&HolderMutex) std::mutex;
+}
+
+uint64_t Session::now() const {
+  uint64_t time = 0;
+  Cupti->cuptiGetTimestamp(&time);
+  return time;
+}
+
+void Session::bufferRequested(uint8_t **buffer, size_t *size, size_t *records) {
+  *records = 0;
+  *buffer = pool().take(*size);
+  if (!*buffer)
+    *size = 0;
+}
+
+void Session::bufferCompleted(CUcontext context, uint32_t stream,
+                              uint8_t *buffer, size_t size, size_t valid) {
+  if (!buffer || !pool().takeBack(buffer))
+    return;
+  std::shared_ptr<Session> session = current();
+  if (!session) {
+    pool().give(buffer, size);
+    return;
+  }
+  size_t dropped = 0;
+  session->Cupti->cuptiActivityGetNumDroppedRecords(context, stream, &dropped);
+  std::lock_guard<std::mutex> lock(session->QueueMutex);
+  session->Queue.push_back({buffer, size, valid, dropped});
+  session->QueueReady.notify_one();
+}
+
+int Session::start(const opprof_capture_options &options) {
+  if (Forked)
+    return failWith(OPPROF_FORKED,
+                    "this process is a fork of one that captured; CUDA itself "
+                    "cannot be used across fork: start workers with spawn");
+  if (!options.path || !*options.path)
+    return failWith(OPPROF_INVALID, "opprof_capture_start: no path was given");
+  std::string error;
+  const CuptiApi *api = loadCupti(nullptr, error);
+  if (!api)
+    return failWith(OPPROF_NO_CUPTI, error);
+  std::unique_lock<std::mutex> lock(HolderMutex);
+  if (holder())
+    return failWith(OPPROF_BUSY,
+                    "a capture is already running in this process; stop it "
+                    "before another is started");
+
+  std::shared_ptr<Session> session(new Session);
+  session->Cupti = api;
+  session->Kinds =
+      options.kinds ? options.kinds : uint32_t(OPPROF_DEFAULT_KINDS);
+  session->FlushMs = options.flush_ms ? options.flush_ms : 500;
+  // Activity buffers are the process's, not the tool's: whoever is here already
+  // would get our records, and we its buffers.
+  if (int status = Callbacks::get().hold())
+    return status;
+  struct Release {
+    ~Release() {
+      if (Held)
+        Callbacks::get().release();
+    }
+    bool Held = true;
+  } release;
+  if (!session->Writer.open(options.path, error))
+    return failWith(OPPROF_IO, error);
+  pool().configure(options.buffer_bytes
+                       ? std::max<size_t>(options.buffer_bytes, 64u << 10)
+                       : size_t(2) << 20,
+                   options.pool_bytes ? options.pool_bytes : uint64_t(1) << 30);
+  pool().refill(4);
+  if (!Registered.exchange(true))
+    ::pthread_atfork(nullptr, nullptr, [] { Session::forkedChild(); });
+  CUptiResult result =
+      api->cuptiActivityRegisterCallbacks(bufferRequested, bufferCompleted);
+  if (result != CUPTI_SUCCESS)
+    return failWith(OPPROF_CUPTI_ERROR,
+                    "activity buffers: " + api->text(result));
+  // Thread ids as the system has them, so that they match other tools'.
+  if (api->cuptiSetThreadIdType)
+    api->cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+  session->FlushesItself =
+      api->cuptiActivityFlushPeriod &&
+      api->cuptiActivityFlushPeriod(session->FlushMs) == CUPTI_SUCCESS;
+  session->describe();
+  session->Thread = std::thread([raw = session.get()] { raw->run(); });
+  holder() = session;
+  release.Held = false;
+  lock.unlock();
+  if (session->Kinds & OPPROF_IDS)
+    Callbacks::get().watchGraphs(true);
+  if (!options.paused) {
+    int status = session->resume();
+    if (status != OPPROF_OK) {
+      std::string text = opprof_capture_last_error();
+      stop(nullptr);
+      return failWith(status, text);
+    }
+  }
+  return OPPROF_OK;
+}
+
+int Session::stop(opprof_capture_stats *stats) {
+  std::shared_ptr<Session> session = current();
+  if (!session)
+    return failWith(Forked ? OPPROF_FORKED : OPPROF_INVALID,
+                    "no capture is running in this process");
+  session->pause();
+  if (session->Kinds & OPPROF_IDS)
+    Callbacks::get().watchGraphs(false);
+  session->Cupti->cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  if (session->FlushesItself)
+    session->Cupti->cuptiActivityFlushPeriod(0);
+  {
+    std::lock_guard<std::mutex> lock(HolderMutex);
+    holder().reset();
+  }
+  {
+    std::lock_guard<std::mutex> lock(session->QueueMutex);
+    session->Ending = true;
+    session->QueueReady.notify_one();
+  }
+  session->Thread.join();
+  Callbacks::get().release();
+  std::lock_guard<std::mutex> lock(session->Writer.Mutex);
+  size_t dropped = 0;
+  session->Cupti->cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped);
+  if (dropped) {
+    LossRecord loss{dropped, 1, 0};
+    session->Writer.add(ChunkType::Losses, loss);
+    session->Lost += dropped;
+  }
+  session->addClock();
+  uint64_t records = session->Writer.records();
+  bool good = session->Writer.finish(session->Lost, session->now());
+  if (stats) {
+    stats->records = records;
+    stats->lost = session->Lost;
+    stats->bytes = session->Writer.bytes();
+    stats->buffers = pool().allocatedBuffers();
+    stats->buffer_peak_bytes = pool().peakBytes();
+  }
+  if (!good)
+    return failWith(OPPROF_IO, session->Writer.error() +
+                                   "; what was captured before is kept");
+  return OPPROF_OK;
+}
+
+Session::~Session() {
+  if (Thread.joinable())
+    Thread.detach();
+}
+
+//===----------------------------------------------------------------------===//
+// What is recorded
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Whether a call puts work on a device, waits for it, or holds memory: the
+/// calls a timeline is read for. Others, such as cudaGetDevice, come by the
+/// thousand and would cost more than the kernels.
+bool isWorkCall(std::string_view name) {
+  for (std::string_view prefix :
+       {"cudaLaunch", "cudaGraphLaunch", "cudaMemcpy", "cudaMemset",
+        "cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaStreamWaitEvent",
+        "cudaGraphInstantiate", "cuLaunch", "cuGraphLaunch", "cuMemcpy",
+        "cuMemset", "cuMemAlloc", "cuMemFree", "cuModuleLoad", "cuLibraryLoad"})
+    if (name.starts_with(prefix))
+      return true;
+  return name.find("Synchronize") != std::string_view::npos;
+}
+
+const CUpti_ActivityKind kCopyKinds[] = {CUPTI_ACTIVITY_KIND_MEMCPY,
+                                         CUPTI_ACTIVITY_KIND_MEMCPY2,
+                                         CUPTI_ACTIVITY_KIND_MEMSET};
+} // namespace
+
+int Session::enableApis(bool on) {
+  for (CUpti_ActivityKind kind :
+       {CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER}) {
+    CUptiResult result = on ? Cupti->cuptiActivityEnable(kind)
+                            : Cupti->cuptiActivityDisable(kind);
+    if (on && result != CUPTI_SUCCESS)
+      return failWith(OPPROF_CUPTI_ERROR, "API calls: " + Cupti->text(result));
+  }
+  // Newer CUPTIs can be told to leave single calls out. Asking for single calls
+  // in the first place would leave external ids out too.
+  if (!on || !(Kinds & OPPROF_QUIET_API) ||
+      !Cupti->cuptiActivityEnableRuntimeApi ||
+      !Cupti->cuptiActivityEnableDriverApi)
+    return OPPROF_OK;
+  struct {
+    CUpti_CallbackDomain domain;
+    decltype(Cupti->cuptiActivityEnableRuntimeApi) enable;
+  } const domains[] = {
+      {CUPTI_CB_DOMAIN_RUNTIME_API, Cupti->cuptiActivityEnableRuntimeApi},
+      {CUPTI_CB_DOMAIN_DRIVER_API, Cupti->cuptiActivityEnableDriverApi}};
+  for (auto &domain : domains)
+    for (uint32_t cbid = 1; cbid < 4096; ++cbid) {
+      const char *name = nullptr;
+      if (Cupti->cuptiGetCallbackName(domain.domain, cbid, &name) !=
+              CUPTI_SUCCESS ||
+          !name)
+        break;
+      if (!isWorkCall(name))
+        domain.enable(cbid, 0);
+    }
+  return OPPROF_OK;
+}
+
+int Session::enable(bool on) {
+  std::vector<CUpti_ActivityKind> kinds;
+  if (Kinds & OPPROF_KERNELS)
+    kinds.push_back(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  if (Kinds & OPPROF_COPIES)
+    kinds.insert(kinds.end(), std::begin(kCopyKinds), std::end(kCopyKinds));
+  if (Kinds & OPPROF_SYNCS)
+    kinds.push_back(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION);
+  if (Kinds & OPPROF_OVERHEAD)
+    kinds.push_back(CUPTI_ACTIVITY_KIND_OVERHEAD);
+  if (Kinds & OPPROF_IDS)
+    kinds.push_back(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
+  if (Kinds & OPPROF_MARKERS)
+    kinds.push_back(CUPTI_ACTIVITY_KIND_MARKER);
+  if (Kinds & OPPROF_MEMORY)
+    kinds.push_back(CUPTI_ACTIVITY_KIND_MEMORY2);
+  for (CUpti_ActivityKind kind : kinds) {
+    CUptiResult result = on ? Cupti->cuptiActivityEnable(kind)
+                            : Cupti->cuptiActivityDisable(kind);
+    if (!on || result == CUPTI_SUCCESS)
+      continue;
+    // Only kernels are worth failing for.
+    std::string text =
+        "activity kind " + std::to_string(kind) + ": " + Cupti->text(result);
+    if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
+      return failWith(result == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES
+                          ? OPPROF_PERMISSION
+                          : OPPROF_CUPTI_ERROR,
+                      text);
+    std::lock_guard<std::mutex> lock(Writer.Mutex);
+    Writer.meta("not recorded", text);
+  }
+  // CUPTI gives ids only to calls whose kind is recorded.
+  return Kinds & (OPPROF_API | OPPROF_ALL_API | OPPROF_IDS) ? enableApis(on)
+                                                            : OPPROF_OK;
+}
+
+int Session::pause() {
+  if (!Recording)
+    return OPPROF_OK;
+  Recording = false;
+  return enable(false);
+}
+
+int Session::resume() {
+  if (Recording)
+    return OPPROF_OK;
+  int status = enable(true);
+  Recording = status == OPPROF_OK;
+  return status;
+}
+
+int Session::flush() {
+  CUptiResult result = Cupti->cuptiActivityFlushAll(0);
+  if (result != CUPTI_SUCCESS)
+    return failWith(OPPROF_CUPTI_ERROR, "flush: " + Cupti->text(result));
+  {
+    std::unique_lock<std::mutex> lock(QueueMutex);
+    QueueEmpty.wait(lock, [&] { return Queue.empty() && !Busy; });
+  }
+  std::lock_guard<std::mutex> lock(Writer.Mutex);
+  if (!Writer.flush())
+    return failWith(OPPROF_IO, Writer.error());
+  return OPPROF_OK;
+}
+
+void Session::graphNode(const GraphNodeRecord &record) {
+  std::lock_guard<std::mutex> lock(Writer.Mutex);
+  Writer.add(ChunkType::GraphNodes, record);
+}
+
+void Session::addClock() {
+  timespec real, mono;
+  ClockRecord clock;
+  clock.cupti = now();
+  ::clock_gettime(CLOCK_REALTIME, &real);
+  ::clock_gettime(CLOCK_MONOTONIC, &mono);
+  clock.realtime = uint64_t(real.tv_sec) * 1000000000 + real.tv_nsec;
+  clock.monotonic = uint64_t(mono.tv_sec) * 1000000000 + mono.tv_nsec;
+  Writer.add(ChunkType::Clocks, clock);
+}
+
+void Session::describe() {
+  std::lock_guard<std::mutex> lock(Writer.Mutex);
+  Writer.meta("pid", std::to_string(::getpid()));
+  char host[256] = "";
+  ::gethostname(host, sizeof(host) - 1);
+  Writer.meta("host", host);
+  Writer.meta("cupti_path", Cupti->path);
+  Writer.meta("cupti_version", std::to_string(Cupti->version));
+  for (auto [variable, key] :
+       {std::pair("RANK", "rank"), std::pair("LOCAL_RANK", "local_rank"),
+        std::pair("WORLD_SIZE", "world_size")})
+    if (const char *value = std::getenv(variable))
+      Writer.meta(key, value);
+  if (std::FILE *file = std::fopen("/proc/self/cmdline", "r")) {
+    char line[4096];
+    size_t size = std::fread(line, 1, sizeof(line), file);
+    std::fclose(file);
+    for (size_t i = 0; i + 1 < size; ++i)
+      if (!line[i])
+        line[i] = ' ';
+    Writer.meta("command", {line, size ? size - 1 : 0});
+  }
+  addClock();
+  const DriverApi *cuda = driver();
+  int count = 0;
+  if (cuda) {
+    Writer.meta("driver_version", std::to_string(cuda->version));
+    if (cuda->cuDeviceGetCount(&count) != CUDA_SUCCESS)
+      count = 0;
+  }
+  for (int i = 0; i < count; ++i) {
+    CUdevice device;
+    if (cuda->cuDeviceGet(&device, i) != CUDA_SUCCESS)
+      continue;
+    auto attribute = [&](CUdevice_attribute which) {
+      int value = 0;
+      cuda->cuDeviceGetAttribute(&value, which, device);
+      return uint32_t(value);
+    };
+    DeviceRecord record{};
+    char name[256] = "";
+    cuda->cuDeviceGetName(name, sizeof(name) - 1, device);
+    size_t memory = 0;
+    cuda->cuDeviceTotalMem(&memory, device);
+    record.id = uint32_t(i);
+    record.computeMajor =
+        attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+    record.computeMinor =
+        attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    record.smCount = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    record.smClockKHz = attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+    record.memoryClockKHz = attribute(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
+    record.memoryBusBits =
+        attribute(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
+    record.l2Bytes = attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
+    record.maxThreadsPerSm =
+        attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
+    record.sharedPerSm =
+        attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
+    record.registersPerSm =
+        attribute(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
+    record.warpSize = attribute(CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+    record.memoryBytes = memory;
+    record.name = Writer.string(name);
+    record.reserved = 0;
+    Writer.add(ChunkType::Devices, record);
+  }
+  Writer.flush();
+}
+
+//===----------------------------------------------------------------------===//
+// The writer thread
+//===----------------------------------------------------------------------===//
+
+void Session::run() {
+  std::unique_lock<std::mutex> lock(QueueMutex);
+  for (;;) {
+    QueueReady.wait_for(lock, std::chrono::milliseconds(FlushMs),
+                        [&] { return Ending || !Queue.empty(); });
+    if (Queue.empty() && !Ending) {
+      lock.unlock();
+      if (!FlushesItself)
+        Cupti->cuptiActivityFlushAll(0);
+      {
+        std::lock_guard<std::mutex> writer(Writer.Mutex);
+        Writer.flush();
+      }
+      lock.lock();
+    }
+    drain(lock);
+    if (Ending && Queue.empty())
+      return;
+  }
+}
+
+void Session::drain(std::unique_lock<std::mutex> &lock) {
+  while (!Queue.empty()) {
+    BufferPool::Full full = Queue.front();
+    Queue.pop_front();
+    Busy = true;
+    lock.unlock();
+    decode(full);
+    pool().give(full.data, full.size);
+    pool().refill(2);
+    lock.lock();
+    Busy = false;
+  }
+  QueueEmpty.notify_all();
+}
+
+bool Session::keepApi(uint32_t domain, uint32_t cbid) {
+  if (!(Kinds & (OPPROF_API | OPPROF_ALL_API)))
+    return false;
+  auto [known, added] =
+      KnownApis.try_emplace(uint64_t(domain) << 32 | cbid, false);
+  if (!added)
+    return known->second;
+  const char *name = nullptr;
+  Cupti->cuptiGetCallbackName(domain ? CUPTI_CB_DOMAIN_RUNTIME_API
+                                     : CUPTI_CB_DOMAIN_DRIVER_API,
+                              cbid, &name);
+  std::string_view text = name ? name : "";
+  // The runtime's names end in the version that introduced them.
+  size_t version = text.rfind("_v");
+  if (version != std::string_view::npos && version + 2 < text.size() &&
+      text.find_first_not_of("0123456789", version + 2) ==
+          std::string_view::npos)
+    text = text.substr(0, version);
+  if (!(Kinds & OPPROF_ALL_API) && !isWorkCall(text))
+    return false;
+  known->second = true;
+  ApiNameRecord record{domain, cbid, Writer.string(text), 0};
+  Writer.add(ChunkType::ApiNames, record);
+  return true;
+}
+
+/// Newer CUPTIs only append to a record, so the oldest form that has a field is
+/// the one to read it through.
+template <typename T> static const T *as(const CUpti_Activity *activity) {
+  return reinterpret_cast<const T *>(activity);
+}
+
+void Session::decode(const BufferPool::Full &full) {
+  std::vector<KernelRecord> kernels;
+  std::unique_lock<std::mutex> lock(Writer.Mutex);
+  auto text = [&](const char *s) { return s ? Writer.string(s) : kNone; };
+  uint64_t strange = 0;
+  CUpti_Activity *activity = nullptr;
+  while (Cupti->cuptiActivityGetNextRecord(full.data, full.validBytes,
+                                           &activity) == CUPTI_SUCCESS) {
+    switch (activity->kind) {
+    case CUPTI_ACTIVITY_KIND_KERNEL:
+    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: {
+      // The fields read here are in every version since CUDA 12.0.
+      auto *k = as<CUpti_ActivityKernel9>(activity);
+      KernelRecord r{};
+      r.start = k->start;
+      r.end = k->end;
+      r.graphNode = k->graphNodeId;
+      r.localMemoryTotal = k->localMemoryTotal_v2;
+      r.name = text(k->name);
+      r.device = k->deviceId;
+      r.context = k->contextId;
+      r.stream = k->streamId;
+      r.correlation = k->correlationId;
+      r.graph = k->graphId;
+      r.grid[0] = k->gridX;
+      r.grid[1] = k->gridY;
+      r.grid[2] = k->gridZ;
+      r.block[0] = k->blockX;
+      r.block[1] = k->blockY;
+      r.block[2] = k->blockZ;
+      r.cluster[0] = k->clusterX;
+      r.cluster[1] = k->clusterY;
+      r.cluster[2] = k->clusterZ;
+      r.staticShared = uint32_t(k->staticSharedMemory);
+      r.dynamicShared = uint32_t(k->dynamicSharedMemory);
+      r.sharedExecuted = k->sharedMemoryExecuted;
+      r.localPerThread = k->localMemoryPerThread;
+      r.registers = k->registersPerThread;
+      Writer.add(ChunkType::Kernels, r);
+      kernels.push_back(r);
+      break;
+    }
+    case CUPTI_ACTIVITY_KIND_MEMCPY: {
+      auto *c = as<CUpti_ActivityMemcpy5>(activity);
+      MemcpyRecord r{};
+      r.start = c->start;
+      r.end = c->end;
+      r.bytes = c->bytes;
+      r.graphNode = c->graphNodeId;
+      r.device = r.peerDevice = c->deviceId;
+      r.context = c->contextId;
+      r.stream = c->streamId;
+      r.correlation = c->correlationId;
+      r.graph = c->graphId;
+      r.copyKind = c->copyKind;
+      r.sourceKind = c->srcKind;
+      r.destinationKind = c->dstKind;
+      r.flags = c->flags;
+      Writer.add(ChunkType::Memcpys, r);
+      break;
+    }
+    case CUPTI_ACTIVITY_KIND_MEMCPY2: {
+      auto *c = as<CUpti_ActivityMemcpyPtoP4>(activity);
+      MemcpyRecord r{};
+      r.start = c->start;
+      r.end = c->end;
+      r.bytes = c->bytes;
+      r.graphNode = c->graphNodeId;
+      r.device = c->srcDeviceId;
+      r.peerDevice = c->dstDeviceId;
+      r.context = c->contextId;
+      r.stream = c->streamId;
+      r.correlation = c->correlationId;
+      r.graph = c->graphId;
+      r.copyKind = c->copyKind;
+      r.sourceKind = c->srcKind;
+      r.destinationKind = c->dstKind;
+      r.flags = c->flags;
+      Writer.add(ChunkType::Memcpys, r);
+      break;
+    }
+    case CUPTI_ACTIVITY_KIND_MEMSET: {
+      auto *m = as<CUpti_ActivityMemset4>(activity);
+      MemsetRecord r{};
+      r.start = m->start;
+      r.end = m->end;
+      r.bytes = m->bytes;
+      r.graphNode = m->graphNodeId;
+      r.device = m->deviceId;
+      r.context = m->contextId;
+      r.stream = m->streamId;
+      r.correlation = m->correlationId;
+      r.graph = m->graphId;
+      r.value = m->value;
+      r.memoryKind = m->memoryKind;
+      r.flags = m->flags;
+      Writer.add(ChunkType::Memsets, r);
+      break;
+    }
+    case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION: {
+      auto *s = as<CUpti_ActivitySynchronization>(activity);
+      SyncRecord r{};
+      r.start = s->start;
+      r.end = s->end;
+      r.type = uint32_t(s->type);
+      r.context = s->contextId;
+      r.stream = s->streamId;
+      r.correlation = s->correlationId;
+      r.event = s->cudaEventId;
+      Writer.add(ChunkType::Syncs, r);
+      break;
+    }
+    case CUPTI_ACTIVITY_KIND_RUNTIME:
+    case CUPTI_ACTIVITY_KIND_DRIVER: {
+      auto *a = as<CUpti_ActivityAPI>(activity);
+      ApiRecord r{};
+      r.start = a->start;
+      r.end = a->end;
+      r.domain = activity->kind == CUPTI_ACTIVITY_KIND_RUNTIME;
+      r.cbid = a->cbid;
+      r.thread = a->threadId;
+      r.correlation = a->correlationId;
+      r.result = a->returnValue;
+      r.process = a->processId;
+      if (keepApi(r.domain, r.cbid))
+        Writer.add(ChunkType::Apis, r);
+      break;
+    }
+    case CUPTI_ACTIVITY_KIND_OVERHEAD: {
+      auto *o = as<CUpti_ActivityOverhead2>(activity);
+      OverheadRecord r{};
+      r.start = o->start;
+      r.end = o->end;
+      r.kind = uint32_t(o->overheadKind);
+      r.thread = o->objectKind == CUPTI_ACTIVITY_OBJECT_THREAD
+                     ? o->objectId.pt.threadId
+                     : 0;
+      Writer.add(ChunkType::Overheads, r);
+      break;
+    }
+    case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION: {
+      auto *e = as<CUpti_ActivityExternalCorrelation>(activity);
+      // Another library of the process may push ids of its own kinds.
+      if (e->externalKind != kIdKind)
+        break;
+      ExternalIdRecord r{e->externalId, e->correlationId,
+                         uint32_t(e->externalKind)};
+      Writer.add(ChunkType::ExternalIds, r);
+      break;
+    }
+    case CUPTI_ACTIVITY_KIND_MARKER: {
+      auto *m = as<CUpti_ActivityMarker2>(activity);
+      MarkerRecord r{};
+      r.time = m->timestamp;
+      r.id = m->id;
+      r.flags = m->flags & 7;
+      r.name = text(m->name);
+      r.domain = text(m->domain);
+      r.thread = m->objectKind == CUPTI_ACTIVITY_OBJECT_THREAD
+                     ? m->objectId.pt.threadId
+                     : 0;
+      Writer.add(ChunkType::Markers, r);
+      break;
+    }
+    case CUPTI_ACTIVITY_KIND_MEMORY2: {
+      auto *m = as<CUpti_ActivityMemory3>(activity);
+      MemoryRecord r{};
+      r.time = m->timestamp;
+      r.address = m->address;
+      r.bytes = m->bytes;
+      r.operation = uint32_t(m->memoryOperationType);
+      r.kind = uint32_t(m->memoryKind);
+      r.device = m->deviceId;
+      r.context = m->contextId;
+      r.stream = m->streamId;
+      r.correlation = m->correlationId;
+      Writer.add(ChunkType::Memory, r);
+      break;
+    }
+    default:
+      ++strange;
+    }
+  }
+  for (auto [count, reason] :
+       {std::pair<uint64_t, uint32_t>(full.dropped, 1), {strange, 3}})
+    if (count) {
+      LossRecord r{count, reason, 0};
+      Writer.add(ChunkType::Losses, r);
+      Lost += count;
+    }
+  Writer.flush();
+  lock.unlock();
+  Callbacks::get().addKernels(kernels);
+}

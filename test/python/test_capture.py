@@ -1,0 +1,343 @@
+"""Captures from Python, against a CUPTI and a driver that need no GPU (unittests/Capture/FakeCupti.cpp)."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from opprof import capture as capture_module
+from opprof import metrics
+from opprof.capture import _ranges, unique_launches
+from opprof.errors import OpprofError
+
+torch = pytest.importorskip("torch")
+
+ROOT = Path(__file__).parents[2]
+BUILD = Path(os.environ.get("OPPROF_BUILD_DIR", ROOT / "build"))
+FAKE = BUILD / "unittests" / "libopprof_fake_cupti.so"
+LIBRARY = BUILD / "lib" / "libopprof_capture.so"
+
+PRELUDE = """
+import ctypes, json, os, sys, types
+import torch
+import opprof
+import opprof.capture
+from opprof import identity, metrics
+
+fake = ctypes.CDLL(os.environ["OPPROF_CUPTI_LIBRARY"])
+def launch(name, grid=4, block=128):
+    fake.fake_launch(ctypes.c_char_p(NAMES[name]), ctypes.c_uint32(grid), ctypes.c_uint32(block))
+NAMES = {n: n.encode() for n in ("gemm", "relu", "spill", "more")}
+opprof.capture._device = lambda torch: metrics.Device("fake", 132, 64)
+"""
+
+
+def run(body: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program with the fake CUPTI; it has a process of its own because CUPTI is one a process."""
+    if not FAKE.is_file() or not LIBRARY.is_file():
+        pytest.skip(
+            "the capture library is not built: cmake --build build --target opprof-test-depends"
+        )
+    variables = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "python"),
+        "OPPROF_CAPTURE_LIBRARY": str(LIBRARY),
+        "OPPROF_CUPTI_LIBRARY": str(FAKE),
+        "OPPROF_CUDA_LIBRARY": str(FAKE),
+        **environment,
+    }
+    return subprocess.run(
+        [sys.executable, "-c", PRELUDE + textwrap.dedent(body)],
+        cwd=folder,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def output(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """The JSON that a program printed last."""
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.strip().split("\n")[-1])
+
+
+def test_counters_of_every_launch_and_the_state_of_one_step(tmp_path: Path) -> None:
+    result = output(
+        run(
+            """
+            w = torch.nn.Linear(4, 4)
+            before = w.weight.detach().clone()
+            draws = []
+            def step():
+                draws.append(torch.rand(1).item())
+                with torch.no_grad():
+                    w.weight.add_(1)
+                launch("gemm"); launch("relu"); launch("spill")
+                return 42
+            torch.manual_seed(1)
+            with opprof.capture("run", counters="all") as prof:
+                result = prof.step(step)
+            after_one = torch.rand(1).item()
+            torch.manual_seed(1)
+            expected = [torch.rand(1).item(), torch.rand(1).item()]
+            one = prof.steps[0]
+            print(json.dumps({
+                "result": result,
+                "once": torch.equal(w.weight, before + 1),
+                "random": after_one == expected[1] and draws[0] == expected[0],
+                "same_draws_in_every_pass": len(set(draws[1:])) == 1,
+                "passes": one.report["passes"],
+                "restored": one.report["restored"],
+                "rows": [r["launch"] for r in one.counters],
+                "local": [r["metrics"].get("local_memory_wavefronts") for r in one.counters],
+                "registers": one.counters[0]["metrics"]["registers"],
+            }))
+            """,
+            tmp_path,
+        )
+    )
+    assert result["result"] == 42
+    assert result["once"] and result["random"] and result["same_draws_in_every_pass"]
+    # One kernel has local memory, so its counter, which takes a second pass, is collected.
+    assert result["passes"] == 2
+    assert result["restored"] == {"tensors": 1, "bytes": 64}
+    assert result["rows"] == [0, 1, 2]
+    assert result["local"] == [0.0, 0.0, 17002.0]
+    assert result["registers"] == 40
+    written = json.loads((tmp_path / "run" / "counters.json").read_text())
+    assert len(written["steps"][0]["counters"]) == 3
+    assert (tmp_path / "run" / "capture.opcap").stat().st_size > 0
+
+
+def test_selected_launches_take_their_time_from_the_timeline(tmp_path: Path) -> None:
+    result = output(
+        run(
+            """
+            def step():
+                launch("gemm"); launch("relu"); launch("gemm")
+            with opprof.capture("run", counters="unique", select=lambda l: l["kernel"] == "gemm") as prof:
+                prof.step(step)
+            one = prof.steps[0]
+            print(json.dumps({"rows": [r["launch"] for r in one.counters], "time": one.report["time"]}))
+            """,
+            tmp_path,
+        )
+    )
+    assert result == {"rows": [0, 2], "time": "of the kernel, by the timeline"}
+
+
+def test_wrapper_lines_become_the_ids_of_launches(tmp_path: Path) -> None:
+    (tmp_path / "wrapper.py").write_text(
+        "def call(args):\n    x, = args\n    launch('gemm')\n    y = x\n    launch('relu'); launch('relu')\n    return y\n"
+    )
+    result = output(
+        run(
+            """
+            sys.path.insert(0, ".")
+            import wrapper
+            wrapper.launch = launch
+            identity.inductor_modules = lambda: [wrapper]
+            with opprof.capture("run") as prof:
+                prof.step(lambda: (wrapper.call([1]), launch("more")))
+            prof.library.export_trace("run/capture.opcap", "run/trace.json")
+            print(json.dumps({
+                "lines": [l.get("line") for l in prof.located_launches()],
+                "files": sorted({l["file"] for l in prof.located_launches() if "file" in l}),
+            }))
+            """,
+            tmp_path,
+        )
+    )
+    assert result["lines"] == [3, 5, 5, None]
+    assert [Path(f).name for f in result["files"]] == ["wrapper.py"]
+    events = json.loads((tmp_path / "run" / "trace.json").read_text())["traceEvents"]
+    kernels = [e for e in events if e["cat"] == "kernel"]
+    assert [json.loads(e["args"]["opprof id"])["line"] for e in kernels[:3]] == [3, 5, 5]
+    assert "opprof id" not in kernels[3]["args"]
+    steps = [e for e in events if e["cat"] == "user_annotation"]
+    assert [e["name"] for e in steps] == ["ProfilerStep#0"]
+
+
+def test_nodes_of_an_exported_graph_become_the_ids_of_launches(tmp_path: Path) -> None:
+    result = output(
+        run(
+            """
+            def first(x):
+                launch("gemm")
+                return x
+            def second(x):
+                launch("relu")
+                return x
+            graph = torch.fx.Graph()
+            x = graph.placeholder("x")
+            a = graph.call_function(first, (x,))
+            b = graph.call_function(second, (a,))
+            graph.output(b)
+            module = torch.fx.GraphModule({}, graph)
+            with opprof.capture("run") as prof:
+                prof.step(lambda: identity.run_nodes(module, torch.ones(1)))
+            prof.library.export_trace("run/capture.opcap", "run/trace.json")
+            kernels = [e for e in json.load(open("run/trace.json"))["traceEvents"] if e["cat"] == "kernel"]
+            print(json.dumps({"nodes": [json.loads(e["args"]["opprof id"])["node"] for e in kernels]}))
+            """,
+            tmp_path,
+        )
+    )
+    assert result == {"nodes": ["first", "second"]}
+
+
+def test_a_step_that_changes_is_refused_by_the_launch_that_differs(tmp_path: Path) -> None:
+    done = run(
+        """
+        runs = [0]
+        def step():
+            runs[0] += 1
+            for _ in range(runs[0]):
+                launch("gemm")
+        with opprof.capture("run", counters="all") as prof:
+            prof.step(step)
+        """,
+        tmp_path,
+    )
+    assert done.returncode == 1
+    assert "launch 1, gemm grid (4, 1, 1)" in done.stderr
+    # What was captured before is kept.
+    assert (tmp_path / "run" / "capture.opcap").stat().st_size > 0
+
+
+def test_the_users_error_passes_through_and_the_next_step_works(tmp_path: Path) -> None:
+    result = output(
+        run(
+            """
+            runs = [0]
+            def step():
+                runs[0] += 1
+                launch("gemm")
+                if runs[0] == 2:
+                    raise ValueError("the user's own")
+            text = ""
+            try:
+                with opprof.capture("run", counters="all") as prof:
+                    prof.step(step)
+            except ValueError as error:
+                text = str(error)
+            with opprof.capture("run", counters="all") as prof:
+                prof.step(lambda: launch("gemm"))
+            print(json.dumps({"error": text, "rows": len(prof.steps[0].counters)}))
+            """,
+            tmp_path,
+        )
+    )
+    assert result == {"error": "the user's own", "rows": 1}
+
+
+def test_permission_and_holder_are_said(tmp_path: Path) -> None:
+    body = """
+        with opprof.capture("run", counters="all") as prof:
+            prof.step(lambda: launch("gemm"))
+        """
+    denied = run(body, tmp_path, FAKE_CUPTI_DENY="1")
+    assert "NVreg_RestrictProfilingToAdminUsers=0" in denied.stderr
+    busy = run(body, tmp_path, FAKE_CUPTI_BUSY="1")
+    assert "CUPTI is held by 'CUPTI for Kineto'" in busy.stderr
+
+
+def test_counter_sets_resolve_and_derive() -> None:
+    names = metrics.resolve("roofline,dram__cycles_active.sum")
+    assert names[: len(metrics.DEFAULT)] == list(metrics.DEFAULT)
+    assert names[-1] == "dram__cycles_active.sum"
+    assert len(names) == len(set(names))
+
+    device = metrics.Device("test", sm_count=2, warps_per_sm=64)
+    raw = {
+        "gpu__time_duration.sum": 1000.0,
+        "sm__cycles_elapsed.max": 500.0,
+        "sm__cycles_active.sum": 800.0,
+        "sm__warps_active.sum": 25600.0,
+        "smsp__issue_active.sum": 1600.0,
+        "smsp__inst_executed.sum": 1600.0,
+        "smsp__thread_inst_executed.sum": 51200.0,
+        "sm__pipe_tensor_cycles_active.sum": 400.0,
+        "l1tex__t_sectors.sum": 10.0,
+        "l1tex__t_sectors_lookup_hit.sum": 4.0,
+        "lts__t_tag_requests.sum": 0.0,
+        "lts__t_tag_requests_hit.sum": 0.0,
+        "dram__bytes.avg.pct_of_peak_sustained_elapsed": 10.0,
+        "lts__t_sectors.avg.pct_of_peak_sustained_elapsed": 20.0,
+        "l1tex__t_sectors.avg.pct_of_peak_sustained_elapsed": 5.0,
+    }
+    values, absent = metrics.derive(raw, device, registers=32, local_bytes=0)
+    assert values["achieved_occupancy_pct"] == pytest.approx(50.0)
+    assert values["ipc"] == pytest.approx(2.0)
+    assert values["issue_active_pct"] == pytest.approx(50.0)
+    assert values["threads_per_warp"] == pytest.approx(32.0)
+    assert values["tensor_pipe_pct"] == pytest.approx(50.0)
+    assert values["sm_throughput_pct"] == pytest.approx(40.0)
+    assert values["memory_throughput_pct"] == 20.0
+    assert values["l1_hit_pct"] == pytest.approx(40.0)
+    assert values["local_memory_wavefronts"] == 0.0
+    assert "nothing" in absent["l2_hit_pct"]
+    assert absent["dram_read_bytes"] == "dram__bytes_read.sum was not collected"
+    assert "timeline" in absent["dynamic_shared_bytes"]
+    assert set(values) | set(absent) == set(metrics.NEEDS)
+    assert len(metrics.NEEDS) == 20
+
+    # A range twice as long as its kernel: counts stay, shares of time double.
+    values, _ = metrics.derive(raw, device, duration_ns=500)
+    assert values["time_ns"] == 500.0
+    assert values["dram_throughput_pct"] == 20.0
+    assert values["sm_throughput_pct"] == pytest.approx(80.0)
+    assert values["ipc"] == pytest.approx(2.0)
+
+
+def test_launches_of_duplicates_are_not_selected() -> None:
+    partitions = {
+        "classes": [
+            {
+                "partitions": [
+                    {"role": "unique", "nodes": ["a"]},
+                    {"role": "duplicate", "nodes": ["b"]},
+                ]
+            }
+        ]
+    }
+    launches = {
+        "launches": [
+            {"line": 1, "nodes": [{"name": "n1", "from": [{"name": "a"}]}]},
+            {"line": 2, "nodes": [{"name": "n2", "from": [{"name": "b"}]}]},
+            {"line": 3, "nodes": [{"name": "n3", "from": [{"name": "a"}, {"name": "b"}]}]},
+            {"line": 4, "nodes": []},
+        ]
+    }
+    select = unique_launches(
+        lambda i: ("output_code.py", i) if i < 9 else None, launches, partitions
+    )
+    assert [select({"id": line}) for line in (1, 2, 3, 4, 5, 9)] == [
+        True,
+        False,
+        True,
+        True,
+        True,
+        True,
+    ]
+    assert _ranges([0, 1, 2, 5, 7, 8]) == [(0, 3), (5, 6), (7, 9)]
+
+
+def test_wrong_options_say_what_to_choose() -> None:
+    assert isinstance(capture_module, ModuleType)
+    for options, text in (
+        ({"counters": "some"}, "none, unique, all"),
+        ({"replay": "app"}, "'user' or 'kernel'"),
+        ({"restore": "some"}, "'changed', 'all' or 'none'"),
+        ({"counters": "unique"}, "needs select="),
+    ):
+        with pytest.raises(OpprofError, match=text):
+            capture_module.Capture("run", **options)  # type: ignore[arg-type]

@@ -1,0 +1,228 @@
+//===- CaptureReaderTest.cpp - Damaged and foreign capture files ----------===//
+//
+// Every file ends in records or in an error with its place; none crashes, hangs
+// or takes memory that the file does not hold.
+//
+//===----------------------------------------------------------------------===//
+
+#include "opprof/Capture/CaptureReader.h"
+
+#include "gtest/gtest.h"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <unistd.h>
+
+using namespace opprof::capture;
+
+namespace {
+
+void appendChunk(std::string &out, ChunkType type, uint32_t count,
+                 uint32_t recordBytes, std::string payload) {
+  ChunkHeader header{kChunkMagic, uint32_t(type), uint32_t(payload.size()),
+                     count,       recordBytes,    0};
+  uint32_t crc = crc32(0, &header, sizeof(header));
+  header.crc = crc32(crc, payload.data(), payload.size());
+  out.append(reinterpret_cast<const char *>(&header), sizeof(header));
+  out += payload;
+  out.resize((out.size() + 7) & ~size_t(7));
+}
+
+template <typename T> std::string bytesOf(const T &value) {
+  return std::string(reinterpret_cast<const char *>(&value), sizeof(value));
+}
+
+std::string fileHeader() {
+  FileHeader header{};
+  std::memcpy(header.magic, kFileMagic, 8);
+  header.version = kFileVersion;
+  header.headerBytes = sizeof(header);
+  return bytesOf(header);
+}
+
+std::string stringRecord(uint32_t number, const std::string &text) {
+  return bytesOf(number) + bytesOf(uint32_t(text.size())) + text;
+}
+
+/// A file with a name, two kernels and a proper end.
+std::string goodFile() {
+  std::string file = fileHeader();
+  appendChunk(file, ChunkType::Strings, 1, 0, stringRecord(0, "gemm"));
+  KernelRecord kernel{};
+  kernel.start = 100;
+  kernel.end = 350;
+  kernel.correlation = 7;
+  std::string two = bytesOf(kernel);
+  kernel.correlation = 8;
+  two += bytesOf(kernel);
+  appendChunk(file, ChunkType::Kernels, 2, sizeof(kernel), two);
+  appendChunk(file, ChunkType::End, 1, sizeof(EndRecord),
+              bytesOf(EndRecord{2, 0, 2, 400}));
+  return file;
+}
+
+struct Kernels : CaptureVisitor {
+  void kernel(const KernelRecord &k) override {
+    ++Count;
+    Time += k.end - k.start;
+  }
+  uint64_t Count = 0, Time = 0;
+};
+
+struct Outcome {
+  bool Good;
+  std::string Error;
+  Kernels Seen;
+  CaptureSummary Summary;
+};
+
+Outcome readBytes(const std::string &bytes) {
+  CaptureReader reader;
+  Outcome outcome;
+  outcome.Good = reader.readBuffer(bytes, "test.opcap", outcome.Seen);
+  outcome.Error = reader.error();
+  outcome.Summary = reader.summary();
+  return outcome;
+}
+
+TEST(CaptureReaderTest, ReadsWhatIsThere) {
+  Outcome o = readBytes(goodFile());
+  EXPECT_TRUE(o.Good) << o.Error;
+  EXPECT_EQ(o.Seen.Count, 2u);
+  EXPECT_EQ(o.Seen.Time, 500u);
+  EXPECT_TRUE(o.Summary.complete);
+  EXPECT_EQ(o.Summary.ignoredTailBytes, 0u);
+}
+
+TEST(CaptureReaderTest, EveryCutIsAFileOrAnError) {
+  std::string file = goodFile();
+  for (size_t size = 0; size < file.size(); ++size) {
+    Outcome o = readBytes(file.substr(0, size));
+    // After the header a cut is what a killed program leaves.
+    EXPECT_EQ(o.Good, size >= sizeof(FileHeader)) << "cut at " << size;
+    EXPECT_FALSE(o.Summary.complete);
+    if (!o.Good) {
+      EXPECT_NE(o.Error.find("test.opcap: at byte"), std::string::npos);
+    }
+  }
+  EXPECT_NE(readBytes("").Error.find("empty"), std::string::npos);
+}
+
+TEST(CaptureReaderTest, AFlippedBitIsFoundWithItsPlace) {
+  std::string file = goodFile();
+  for (size_t at = sizeof(FileHeader); at < file.size(); ++at) {
+    std::string damaged = file;
+    damaged[at] ^= 1;
+    Outcome o = readBytes(damaged);
+    // Padding is not covered; everything else is.
+    if (o.Good && o.Summary.ignoredTailBytes == 0) {
+      EXPECT_EQ(o.Seen.Count, 2u) << "byte " << at;
+      continue;
+    }
+    if (!o.Good) {
+      EXPECT_NE(o.Error.find("at byte"), std::string::npos);
+    }
+  }
+}
+
+TEST(CaptureReaderTest, RefusesOtherFilesAndVersions) {
+  EXPECT_NE(readBytes("{\"traceEvents\": []} and more bytes than a header has")
+                .Error.find("not a capture file"),
+            std::string::npos);
+  std::string file = goodFile();
+  file[8] = 9;
+  EXPECT_NE(readBytes(file).Error.find("version 9"), std::string::npos);
+}
+
+TEST(CaptureReaderTest, RefusesAbsurdSizes) {
+  std::string file = fileHeader();
+  ChunkHeader header{kChunkMagic, 3, 0xffffffffu, 1, 8, 0};
+  file += bytesOf(header);
+  EXPECT_NE(readBytes(file).Error.find("claims 4294967295 bytes"),
+            std::string::npos);
+  // A size within bounds that the file does not hold takes no memory for it.
+  header.size = kMaxChunkBytes;
+  Outcome o = readBytes(fileHeader() + bytesOf(header));
+  EXPECT_TRUE(o.Good);
+  EXPECT_EQ(o.Summary.ignoredTailBytes, sizeof(header));
+}
+
+TEST(CaptureReaderTest, RefusesCountsThatDoNotAddUp) {
+  for (auto [count, record] : {std::pair(3u, 112u), {2u, 8u}, {2u, 0u}}) {
+    std::string file = fileHeader();
+    appendChunk(file, ChunkType::Kernels, count, record,
+                std::string(2 * sizeof(KernelRecord), 0));
+    EXPECT_FALSE(readBytes(file).Good);
+  }
+  std::string file = fileHeader();
+  appendChunk(file, ChunkType::Strings, 1, 0, stringRecord(5, "sparse"));
+  EXPECT_FALSE(readBytes(file).Good);
+  file = fileHeader();
+  appendChunk(file, ChunkType::Strings, 1, 0,
+              bytesOf(0u) + bytesOf(0xfffffff0u) + "short");
+  EXPECT_FALSE(readBytes(file).Good);
+  file = fileHeader();
+  appendChunk(file, ChunkType::Meta, 1, 0,
+              bytesOf(0xffffffffu) + bytesOf(0xffffffffu));
+  EXPECT_FALSE(readBytes(file).Good);
+  file = fileHeader();
+  CounterRowHeader row{};
+  row.metrics = 0x40000000;
+  appendChunk(file, ChunkType::Counters, 1, 0, bytesOf(row));
+  EXPECT_FALSE(readBytes(file).Good);
+  file = fileHeader();
+  CounterSetHeader set{};
+  set.metrics = 0xffffffff;
+  appendChunk(file, ChunkType::CounterSets, 1, 0, bytesOf(set));
+  EXPECT_FALSE(readBytes(file).Good);
+}
+
+TEST(CaptureReaderTest, LaterVersionsMayAddFieldsAndChunks) {
+  std::string file = fileHeader();
+  KernelRecord kernel{};
+  kernel.end = 10;
+  appendChunk(file, ChunkType::Kernels, 1, sizeof(kernel) + 8,
+              bytesOf(kernel) + std::string(8, 'x'));
+  appendChunk(file, ChunkType(999), 1, 4, "abcd");
+  Outcome o = readBytes(file);
+  EXPECT_TRUE(o.Good) << o.Error;
+  EXPECT_EQ(o.Seen.Time, 10u);
+  EXPECT_EQ(o.Summary.unknownChunks, 1u);
+}
+
+TEST(CaptureReaderTest, RandomBytesNeverCrash) {
+  std::mt19937 random(7);
+  std::string file = goodFile();
+  for (int i = 0; i < 2000; ++i) {
+    std::string damaged = file;
+    for (int flips = 0; flips < 4; ++flips)
+      damaged[random() % damaged.size()] = char(random());
+    readBytes(damaged);
+  }
+}
+
+TEST(CaptureReaderTest, AFailedExportLeavesNothingBehind) {
+  auto folder = std::filesystem::temp_directory_path() /
+                ("opprof-export-" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  std::string file = goodFile();
+  file[sizeof(FileHeader) + 40] ^= 1;
+  std::ofstream(folder / "bad.opcap", std::ios::binary) << file;
+  std::string error;
+  EXPECT_FALSE(exportChromeTrace((folder / "bad.opcap").string(),
+                                 (folder / "out.json").string(), error));
+  EXPECT_NE(error.find("bad.opcap: at byte"), std::string::npos) << error;
+  EXPECT_FALSE(exportChromeTrace((folder / "none.opcap").string(),
+                                 (folder / "out.json").string(), error));
+  EXPECT_NE(error.find("cannot be opened"), std::string::npos);
+  size_t files = 0;
+  for ([[maybe_unused]] auto &entry :
+       std::filesystem::directory_iterator(folder))
+    ++files;
+  EXPECT_EQ(files, 1u);
+  std::filesystem::remove_all(folder);
+}
+
+} // namespace
