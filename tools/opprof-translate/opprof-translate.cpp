@@ -1,6 +1,7 @@
 // opprof-translate: reads foreign files into MLIR and writes MLIR as other
 // formats.
 
+#include "opprof/Profile/ProfileTranslation.h"
 #include "opprof/Support/ToolOptions.h"
 #include "opprof/Target/FXJSON/FXJSON.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
@@ -13,6 +14,7 @@ int main(int argc, char **argv) {
   opprof::fx::registerFXJSONTranslations();
   opprof::fx::registerPythonTranslation();
   opprof::inductor::registerInductorTranslations();
+  opprof::profile::registerProfileTranslations();
 
   opprof::printLocationsByDefault();
   return mlir::failed(

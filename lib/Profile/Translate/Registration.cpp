@@ -1,0 +1,100 @@
+//===- Registration.cpp - --attribute-profile of opprof-translate ---------===//
+
+#include "opprof/Profile/Attribution.h"
+#include "opprof/Profile/Kineto.h"
+#include "opprof/Profile/PartitionMap.h"
+#include "opprof/Profile/ProfileJSON.h"
+#include "opprof/Profile/ProfileTranslation.h"
+
+#include "mlir/Support/FileUtilities.h"
+#include "mlir/Tools/mlir-translate/Translation.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/WithColor.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::profile;
+
+namespace {
+struct Options {
+  cl::list<std::string> launches{
+      "launches",
+      cl::desc("--attribute-profile: the launch map (launches.json) of a "
+               "compiled graph; give it once for each graph"),
+      cl::value_desc("file")};
+  cl::opt<std::string> partitions{
+      "partitions",
+      cl::desc("--attribute-profile: the partition map of the exported graph, "
+               "as --partition-map writes it"),
+      cl::value_desc("file")};
+};
+} // namespace
+
+static Options &options() {
+  static Options instance;
+  return instance;
+}
+
+static Error translate(const MemoryBuffer &buffer, raw_ostream &os) {
+  // Small files first: a mistake in one of them shows at once.
+  std::vector<inductor::LaunchMap> maps;
+  std::string message;
+  for (const std::string &file : options().launches) {
+    std::unique_ptr<MemoryBuffer> text = mlir::openInputFile(file, &message);
+    if (!text)
+      return createStringError(message);
+    Expected<std::vector<inductor::LaunchMap>> read =
+        inductor::readLaunchMaps(text->getBuffer(), file);
+    if (!read)
+      return read.takeError();
+    for (inductor::LaunchMap &map : *read) {
+      for (const inductor::LaunchMap &other : maps)
+        if (other.graph == map.graph)
+          return createStringError(file + ": compiled graph '" + map.graph +
+                                   "' was given before; give each launch map "
+                                   "once");
+      maps.push_back(std::move(map));
+    }
+  }
+  std::optional<PartitionMap> partitions;
+  if (!options().partitions.empty()) {
+    std::unique_ptr<MemoryBuffer> text =
+        mlir::openInputFile(options().partitions, &message);
+    if (!text)
+      return createStringError(message);
+    Expected<PartitionMap> read =
+        readPartitionMap(text->getBuffer(), options().partitions);
+    if (!read)
+      return read.takeError();
+    partitions = std::move(*read);
+  }
+
+  Expected<std::unique_ptr<KinetoTrace>> trace =
+      readKinetoTrace(buffer.getBuffer(), buffer.getBufferIdentifier());
+  if (!trace)
+    return trace.takeError();
+  AttributionInputs inputs;
+  inputs.maps = maps;
+  inputs.partitions = partitions ? &*partitions : nullptr;
+  writeProfile(*attribute(**trace, inputs), os);
+  return Error::success();
+}
+
+void profile::registerProfileTranslations() {
+  options();
+  static mlir::TranslateRegistration attribution(
+      "attribute-profile",
+      "read a trace of torch.profiler (.json or .json.gz), join its kernels to "
+      "the launches of compiled graphs, and write profile.opprof.json",
+      [](const std::shared_ptr<SourceMgr> &sources, raw_ostream &os,
+         mlir::MLIRContext *context) -> mlir::LogicalResult {
+        if (Error error = translate(
+                *sources->getMemoryBuffer(sources->getMainFileID()), os)) {
+          WithColor::error(errs(), "opprof-translate")
+              << toString(std::move(error)) << '\n';
+          return mlir::failure();
+        }
+        return mlir::success();
+      });
+}
