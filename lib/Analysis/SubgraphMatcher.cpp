@@ -50,14 +50,20 @@ FailureOr<SubgraphMatcher> SubgraphMatcher::get(GraphOp pattern) {
   };
   visit(anchor, nullptr);
   // What is left hangs together with the rest through a value that both take.
-  // The nodes nearest to the outputs come first: they lead to their operands.
+  // Outputs come first, in their order, and then the nodes nearest to them:
+  // they lead to their operands.
+  SmallVector<Operation *> rest;
+  for (Value output : pattern.getOutput().getOperands())
+    if (auto node = output.getDefiningOp<NodeOp>())
+      rest.push_back(node);
+  for (Operation &op : llvm::reverse(pattern.getBlock().without_terminator()))
+    rest.push_back(&op);
   while (matcher.steps.size() != numNodes) {
     bool foundAny = false;
-    for (Operation &op :
-         llvm::reverse(pattern.getBlock().without_terminator())) {
-      if (visited.contains(&op))
+    for (Operation *op : rest) {
+      if (visited.contains(op))
         continue;
-      for (OpOperand &operand : op.getOpOperands()) {
+      for (OpOperand &operand : op->getOpOperands()) {
         if (!bound.contains(operand.get()))
           continue;
         visit(cast<NodeOp>(op), &operand);

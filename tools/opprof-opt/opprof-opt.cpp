@@ -1,9 +1,12 @@
 // opprof-opt: runs opprof's passes on graphs, as mlir-opt does on its own.
 
 #include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
 #include "opprof/Dialect/Prof/Transforms/Passes.h"
+#include "opprof/Recommend/Recommend.h"
 #include "opprof/Support/ToolOptions.h"
+#include "opprof/Target/TransformScript/Passes.h"
 
 #include "mlir/Dialect/Transform/IR/TransformDialect.h"
 #include "mlir/Dialect/Transform/Transforms/Passes.h"
@@ -15,7 +18,11 @@ int main(int argc, char **argv) {
   registry.insert<opprof::fx::FXDialect, opprof::prof::ProfDialect,
                   mlir::transform::TransformDialect>();
 
+  opprof::fx::registerTransformExtension(registry);
+
+  opprof::fx::registerApplyRewrites();
   opprof::prof::registerOpprofProfPasses();
+  opprof::recommend::registerRecommendRewrites();
   mlir::registerCSEPass();
   mlir::registerCanonicalizerPass();
   mlir::registerInlinerPass();

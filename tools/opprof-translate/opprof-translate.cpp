@@ -6,6 +6,7 @@
 #include "opprof/Target/FXJSON/FXJSON.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
 #include "opprof/Target/Python/PythonEmitter.h"
+#include "opprof/Target/TransformScript/TransformScript.h"
 
 #include "mlir/Support/LogicalResult.h"
 #include "mlir/Tools/mlir-translate/MlirTranslateMain.h"
@@ -15,6 +16,7 @@ int main(int argc, char **argv) {
   opprof::fx::registerPythonTranslation();
   opprof::inductor::registerInductorTranslations();
   opprof::profile::registerProfileTranslations();
+  opprof::fx::registerEmitRewriteTranslation();
 
   opprof::printLocationsByDefault();
   return mlir::failed(

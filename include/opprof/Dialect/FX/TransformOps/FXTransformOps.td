@@ -1,0 +1,95 @@
+// Transform operations on fx graphs: what a rewrite script is made of.
+
+#ifndef OPPROF_DIALECT_FX_TRANSFORMOPS_FXTRANSFORMOPS_TD
+#define OPPROF_DIALECT_FX_TRANSFORMOPS_FXTRANSFORMOPS_TD
+
+include "mlir/Dialect/Transform/IR/TransformDialect.td"
+include "mlir/Dialect/Transform/Interfaces/TransformInterfaces.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def ReplaceSubgraphOp : Op<Transform_Dialect, "fx.replace_subgraph", [
+    DeclareOpInterfaceMethods<TransformOpInterface>,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "puts one subgraph in the place of another, wherever it is";
+  let description = [{
+    Finds every place of the graph `pattern` in the graphs below `target` and
+    puts the nodes of the graph `replacement` there. Both are private graphs of
+    the script's own module, with the same arguments and as many results. The
+    arguments stand for values that the matched nodes take, the results for
+    what other nodes take of them.
+
+    What a pattern leaves open, and when a place is safe to replace, is said at
+    the matcher (opprof/Analysis/Equivalence.h). Beyond that, a place whose
+    results the graph returns is left alone, because a replacement may return
+    views of a larger tensor.
+
+    ```mlir
+    module attributes {transform.with_named_sequence} {
+      fx.graph private @pattern(%x: tensor<4xf32>) -> tensor<4xf32> {
+        %neg = fx.node "aten.neg.default"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+        %twice = fx.node "aten.neg.default"(%neg) : (tensor<4xf32>) -> tensor<4xf32>
+        fx.output(%twice) : (tensor<4xf32>)
+      }
+      fx.graph private @replacement(%x: tensor<4xf32>) -> tensor<4xf32> {
+        fx.output(%x) : (tensor<4xf32>)
+      }
+      transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+        transform.fx.replace_subgraph %root, @pattern -> @replacement : !transform.any_op
+        transform.yield
+      }
+    }
+    ```
+  }];
+  let arguments = (ins TransformHandleTypeInterface:$target,
+                       FlatSymbolRefAttr:$pattern,
+                       FlatSymbolRefAttr:$replacement);
+  let assemblyFormat = [{
+    $target `,` $pattern `->` $replacement attr-dict `:` type($target)
+  }];
+}
+
+def RegionStrategyOp : Op<Transform_Dialect, "fx.region_strategy", [
+    DeclareOpInterfaceMethods<TransformOpInterface>,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "says how whole graphs are to be compiled and run";
+  let description = [{
+    Adds to the `fx.strategies` attribute of the public graphs below `target`.
+    The nodes stay as they are: a strategy is carried out by the emitted
+    backend.
+
+    - `prologue`: what depends on weights alone is computed once, not in every
+      call.
+    - `freeze`: weights become constants that Inductor lays out once for its
+      kernels; a prologue is part of it.
+    - `precision`: weights are cast once, inputs and outputs in every call, and
+      everything between runs at that precision ("float16" or "bfloat16").
+    - `autotune`: Inductor times its choices for each GEMM and convolution.
+    - `cuda_graph`: the compiled program is captured once and replayed.
+
+    ```mlir
+    module attributes {transform.with_named_sequence} {
+      transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+        transform.fx.region_strategy %root {cuda_graph, precision = "float16"} : !transform.any_op
+        transform.yield
+      }
+    }
+    ```
+  }];
+  let arguments = (ins TransformHandleTypeInterface:$target,
+                       UnitAttr:$prologue,
+                       UnitAttr:$freeze,
+                       OptionalAttr<StrAttr>:$precision,
+                       UnitAttr:$autotune,
+                       UnitAttr:$cuda_graph);
+  let assemblyFormat = "$target attr-dict `:` type($target)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The strategies that are given, by name.
+    ::mlir::DictionaryAttr getStrategies();
+  }];
+}
+
+#endif // OPPROF_DIALECT_FX_TRANSFORMOPS_FXTRANSFORMOPS_TD

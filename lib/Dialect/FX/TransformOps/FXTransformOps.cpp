@@ -1,0 +1,164 @@
+// Transform operations on fx graphs: checks, and what the interpreter does.
+
+#include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
+#include "opprof/Analysis/Equivalence.h"
+
+using namespace mlir;
+using namespace opprof::fx;
+
+#define GET_OP_CLASSES
+#include "opprof/Dialect/FX/TransformOps/FXTransformOps.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// ReplaceSubgraphOp
+//===----------------------------------------------------------------------===//
+
+/// Shape and element type: what a replacement has to keep of a result.
+static bool haveSameValues(Type first, Type second) {
+  auto one = dyn_cast<RankedTensorType>(first);
+  auto other = dyn_cast<RankedTensorType>(second);
+  if (!one || !other)
+    return first == second;
+  return one.getElementType() == other.getElementType() &&
+         one.getShape() == other.getShape();
+}
+
+LogicalResult
+transform::ReplaceSubgraphOp::verifySymbolUses(SymbolTableCollection &tables) {
+  auto lookup = [&](FlatSymbolRefAttr name) {
+    auto graph = tables.lookupNearestSymbolFrom<GraphOp>(getOperation(), name);
+    if (!graph)
+      emitOpError() << "names " << name
+                    << ", which is no fx.graph of this file";
+    return graph;
+  };
+  GraphOp pattern = lookup(getPatternAttr());
+  GraphOp replacement = lookup(getReplacementAttr());
+  if (!pattern || !replacement)
+    return failure();
+  auto complain = [&](const Twine &what) -> LogicalResult {
+    InFlightDiagnostic diagnostic = emitOpError() << what;
+    diagnostic.attachNote(pattern.getLoc()) << "the pattern";
+    diagnostic.attachNote(replacement.getLoc()) << "the replacement";
+    return diagnostic;
+  };
+  if (pattern.getArgumentTypes() != replacement.getArgumentTypes())
+    return complain("has a replacement that takes other arguments than the "
+                    "pattern");
+  if (pattern.getResultTypes().size() != replacement.getResultTypes().size())
+    return complain("has a replacement with another number of results than "
+                    "the pattern");
+  for (auto [index, types] : llvm::enumerate(
+           llvm::zip(pattern.getResultTypes(), replacement.getResultTypes())))
+    if (!haveSameValues(std::get<0>(types), std::get<1>(types)))
+      return complain("has a replacement whose result " + Twine(index) +
+                      " has another shape or element type than the pattern's");
+  return success();
+}
+
+void transform::ReplaceSubgraphOp::getEffects(
+    SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  onlyReadsHandle(getTargetMutable(), effects);
+  modifiesPayload(effects);
+}
+
+DiagnosedSilenceableFailure
+transform::ReplaceSubgraphOp::apply(TransformRewriter &rewriter,
+                                    TransformResults &results,
+                                    TransformState &state) {
+  auto pattern =
+      SymbolTable::lookupNearestSymbolFrom<GraphOp>(*this, getPatternAttr());
+  auto replacement = SymbolTable::lookupNearestSymbolFrom<GraphOp>(
+      *this, getReplacementAttr());
+  FailureOr<SubgraphMatcher> matcher = SubgraphMatcher::get(pattern);
+  if (failed(matcher))
+    return DiagnosedSilenceableFailure::definiteFailure();
+  SmallVector<GraphOp> graphs;
+  for (Operation *payload : state.getPayloadOps(getTarget()))
+    payload->walk([&](GraphOp graph) { graphs.push_back(graph); });
+  unsigned places = 0;
+  for (GraphOp graph : graphs)
+    places += replaceSubgraphs(graph, *matcher, replacement);
+  // Not Operation::emitRemark, which would print the operation after each.
+  if (places)
+    mlir::emitRemark(getLoc())
+        << "applied at " << places << (places == 1 ? " place" : " places");
+  else
+    mlir::emitWarning(getLoc())
+        << "the pattern " << getPatternAttr()
+        << " is nowhere in the graph, which stays as it is";
+  return DiagnosedSilenceableFailure::success();
+}
+
+//===----------------------------------------------------------------------===//
+// RegionStrategyOp
+//===----------------------------------------------------------------------===//
+
+DictionaryAttr transform::RegionStrategyOp::getStrategies() {
+  NamedAttrList strategies;
+  for (StringAttr name :
+       {getPrologueAttrName(), getFreezeAttrName(), getPrecisionAttrName(),
+        getAutotuneAttrName(), getCudaGraphAttrName()})
+    if (Attribute value = getOperation()->getAttr(name))
+      strategies.set(name, value);
+  return strategies.getDictionary(getContext());
+}
+
+LogicalResult transform::RegionStrategyOp::verify() {
+  if (getStrategies().empty())
+    return emitOpError() << "names no strategy: give prologue, freeze, "
+                            "precision, autotune or cuda_graph";
+  if (std::optional<StringRef> precision = getPrecision())
+    if (*precision != "float16" && *precision != "bfloat16")
+      return emitOpError() << "has precision \"" << *precision
+                           << "\"; \"float16\" and \"bfloat16\" are known";
+  return success();
+}
+
+void transform::RegionStrategyOp::getEffects(
+    SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  onlyReadsHandle(getTargetMutable(), effects);
+  modifiesPayload(effects);
+}
+
+DiagnosedSilenceableFailure
+transform::RegionStrategyOp::apply(TransformRewriter &rewriter,
+                                   TransformResults &results,
+                                   TransformState &state) {
+  for (Operation *payload : state.getPayloadOps(getTarget()))
+    payload->walk([&](GraphOp graph) {
+      if (!graph.isPublic())
+        return;
+      NamedAttrList merged(
+          graph->getAttrOfType<DictionaryAttr>(kStrategiesAttr));
+      for (NamedAttribute strategy : getStrategies())
+        merged.set(strategy.getName(), strategy.getValue());
+      graph->setDiscardableAttr(kStrategiesAttr,
+                                merged.getDictionary(getContext()));
+    });
+  return DiagnosedSilenceableFailure::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Registration
+//===----------------------------------------------------------------------===//
+
+namespace {
+class FXTransformExtension
+    : public transform::TransformDialectExtension<FXTransformExtension> {
+public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FXTransformExtension)
+  FXTransformExtension() {
+    declareGeneratedDialect<FXDialect>();
+    registerTransformOps<
+#define GET_OP_LIST
+#include "opprof/Dialect/FX/TransformOps/FXTransformOps.cpp.inc"
+        >();
+  }
+};
+} // namespace
+
+void opprof::fx::registerTransformExtension(DialectRegistry &registry) {
+  registry.insert<FXDialect>();
+  registry.addExtensions<FXTransformExtension>();
+}

@@ -1,0 +1,93 @@
+// Reads rewrite scripts and hands them to the transform interpreter.
+
+#include "opprof/Target/TransformScript/TransformScript.h"
+
+#include "mlir/Dialect/Transform/IR/TransformDialect.h"
+#include "mlir/Dialect/Transform/IR/TransformOps.h"
+#include "mlir/Dialect/Transform/Transforms/TransformInterpreterUtils.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace opprof::fx;
+
+DictionaryAttr RewriteScript::getHead() const {
+  ModuleOp root = module.get();
+  auto head = root->getAttrOfType<DictionaryAttr>(kRewriteAttr);
+  return head ? head : DictionaryAttr::get(root.getContext());
+}
+
+StringRef RewriteScript::getText(StringRef key) const {
+  auto text = getHead().getAs<StringAttr>(key);
+  return text ? text.getValue() : StringRef();
+}
+
+StringRef RewriteScript::getName() const {
+  StringRef name = getText("name");
+  return name.empty() ? llvm::sys::path::stem(path) : name;
+}
+
+int64_t RewriteScript::getRank() const {
+  auto rank = getHead().getAs<IntegerAttr>("rank");
+  return rank ? rank.getInt() : std::numeric_limits<int64_t>::max();
+}
+
+/// The files that `path` stands for.
+static FailureOr<SmallVector<std::string>> listFiles(StringRef path,
+                                                     MLIRContext *context) {
+  auto fail = [&](const Twine &what) {
+    return emitError(UnknownLoc::get(context)) << path << ": " << what;
+  };
+  if (!llvm::sys::fs::exists(path))
+    return fail("no such file or folder; give a rewrite script or the folder "
+                "that `opprof recommend` wrote");
+  SmallVector<std::string> files;
+  if (!llvm::sys::fs::is_directory(path)) {
+    files.push_back(path.str());
+    return files;
+  }
+  std::error_code error;
+  for (llvm::sys::fs::directory_iterator it(path, error), end;
+       it != end && !error; it.increment(error))
+    if (llvm::sys::path::extension(it->path()) == ".mlir")
+      files.push_back(it->path());
+  if (error)
+    return fail(error.message());
+  llvm::sort(files);
+  return files;
+}
+
+FailureOr<SmallVector<RewriteScript>>
+opprof::fx::loadRewriteScripts(StringRef path, MLIRContext *context) {
+  FailureOr<SmallVector<std::string>> files = listFiles(path, context);
+  if (failed(files))
+    return failure();
+  SmallVector<RewriteScript> scripts;
+  for (std::string &file : *files) {
+    RewriteScript script;
+    script.module = parseSourceFile<ModuleOp>(file, context);
+    script.path = std::move(file);
+    if (!script.module)
+      return failure();
+    if (!transform::detail::findTransformEntryPoint(*script.module, ModuleOp()))
+      return failure();
+    scripts.push_back(std::move(script));
+  }
+  llvm::stable_sort(scripts,
+                    [](const RewriteScript &a, const RewriteScript &b) {
+                      return a.getRank() < b.getRank();
+                    });
+  return scripts;
+}
+
+LogicalResult opprof::fx::applyRewriteScript(const RewriteScript &script,
+                                             ModuleOp payload) {
+  transform::TransformOpInterface entry =
+      transform::detail::findTransformEntryPoint(script.module.get(),
+                                                 ModuleOp());
+  if (!entry)
+    return failure();
+  return transform::applyTransformNamedSequence(
+      payload, entry, script.module.get(), transform::TransformOptions());
+}

@@ -1,0 +1,32 @@
+// RUN: rm -rf %t && opprof-opt --recommend-rewrites=dir=%t/a,device=H200 %s -o /dev/null && FileCheck %s < %t/a/rewrites.json
+// RUN: opprof-opt --recommend-rewrites=dir=%t/b,device=H200,error-budget=1e-2 %s -o /dev/null && FileCheck %s --check-prefix=WIDE < %t/b/rewrites.json
+// RUN: echo '{"version": 1, "summary": {"steps": 2, "wall_ns": 4000000, "busy_ns": 1000000, "kernel_time_ns": 1000000}, "nodes": []}' > %t/profile.json
+// RUN: opprof-opt --recommend-rewrites=dir=%t/c,device=H200,profile=%t/profile.json %s -o /dev/null && FileCheck %s --check-prefix=PROFILE < %t/c/rewrites.json
+// RUN: not opprof-opt --recommend-rewrites=dir=%t/d,profile=%t/a/rewrites.json %s -o /dev/null 2>&1 | FileCheck %s --check-prefix=WRONG
+// RUN: not opprof-opt --recommend-rewrites=folder=%t %s 2>&1 | FileCheck %s --check-prefix=OPTION
+
+// Verify that precisions are offered within the error budget only, and that the host's share of a profile decides on the CUDA graph.
+// CHECK: "error_budget": 0.001
+// CHECK: "times": "model"
+// CHECK-NOT: "bfloat16"
+// CHECK-DAG: "name": "cuda-graph"
+// CHECK-DAG: "name": "float16"
+// CHECK-DAG: "name": "freeze"
+// CHECK-NOT: "bfloat16"
+
+// WIDE: "name": "bfloat16"
+
+// PROFILE: "times": "profile"
+// PROFILE: "name": "cuda-graph"
+// PROFILE: "rank": 1
+// PROFILE: "saves_ns": 1500000
+
+// WRONG: rewrites.json: has no summary; give a profile.opprof.json
+// OPTION: recommend-rewrites has no option 'folder': dir, profile, device and error-budget are known
+
+!x = tensor<2x8xf32, #fx.tensor<"cuda:0">>
+!w = tensor<8x8xf32, #fx.tensor<"cuda:0">>
+fx.graph @one(%x: !x, %w: !w {fx.kind = "parameter"}) -> !x {
+  %0 = fx.node "aten.linear.default"(%x, %w) : (!x, !w) -> !x
+  fx.output(%0) : (!x)
+}
