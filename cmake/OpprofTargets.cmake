@@ -7,7 +7,7 @@ target_compile_options(opprof_flags INTERFACE -Wall -Wextra -Wno-unused-paramete
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 reports these inside MLIR's own headers and generated code.
   target_compile_options(opprof_flags INTERFACE -Wno-dangling-pointer -Wno-maybe-uninitialized
-    -Wno-stringop-overread -Wno-array-bounds)
+    -Wno-stringop-overread -Wno-array-bounds -Wno-restrict)
 endif()
 if(EXISTS "${LLVM_TOOLS_BINARY_DIR}/ld.lld")
   target_link_options(opprof_flags INTERFACE "-B${LLVM_TOOLS_BINARY_DIR}" -fuse-ld=lld)

@@ -2,6 +2,7 @@
 // formats.
 
 #include "opprof/Profile/ProfileTranslation.h"
+#include "opprof/Report/Report.h"
 #include "opprof/Support/ToolOptions.h"
 #include "opprof/Target/FXJSON/FXJSON.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
@@ -17,6 +18,7 @@ int main(int argc, char **argv) {
   opprof::inductor::registerInductorTranslations();
   opprof::profile::registerProfileTranslations();
   opprof::fx::registerEmitRewriteTranslation();
+  opprof::report::registerReportTranslations();
 
   opprof::printLocationsByDefault();
   return mlir::failed(

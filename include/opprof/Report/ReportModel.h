@@ -1,0 +1,67 @@
+// What a report shows of a profile: sums by module, by class and by kind of
+// kernel, and the slowest nodes. The terminal page and the HTML page print the
+// same model.
+
+#ifndef OPPROF_REPORT_REPORTMODEL_H
+#define OPPROF_REPORT_REPORTMODEL_H
+
+#include "opprof/Profile/Profile.h"
+
+#include <string>
+#include <vector>
+
+namespace opprof::report {
+
+/// A sum of kernel time under one name. Times are totals of the window.
+struct TimeRow {
+  std::string name;
+  /// What stands behind the name: the modules of a group, the labels of a
+  /// class.
+  std::string detail;
+  int64_t kernelTimeNs = 0;
+  /// Kernels that ran, or for a class its partitions.
+  uint64_t count = 0;
+};
+
+struct NodeRow {
+  const profile::Node *node = nullptr;
+  /// The kernel that took most of its time.
+  llvm::StringRef kernel;
+  uint64_t kernelRuns = 0;
+  /// The least sure of the joins that its time rests on.
+  profile::Confidence confidence = profile::Confidence::High;
+};
+
+struct ReportModel {
+  const profile::Profile *profile = nullptr;
+  /// Steps that the sums are over; 1 where the profile has no step marks.
+  uint64_t steps = 1;
+  std::string deviceName;
+  /// Largest first.
+  std::vector<TimeRow> modules, classes, categories;
+  std::vector<NodeRow> nodes;
+  /// Costliest first; those without a cost last.
+  std::vector<const profile::Finding *> findings;
+
+  int64_t perStep(int64_t totalNs) const { return totalNs / int64_t(steps); }
+  /// In percent of all kernel time; 0 where there is none.
+  double share(int64_t totalNs) const;
+};
+
+/// `profile` must outlive the model.
+ReportModel makeReportModel(const profile::Profile &profile);
+
+/// "h.3.mlp" as the group it repeats in, "h.*.mlp": numbers that stand alone
+/// between dots are left open.
+std::string getModuleGroup(llvm::StringRef module);
+
+/// "543.2 µs": three or four digits with the unit that fits.
+std::string formatTime(int64_t nanoseconds);
+
+/// What a kernel is counted under: its launch's category, or what it is.
+llvm::StringRef getCategory(const profile::Profile &profile,
+                            const profile::Activity &kernel);
+
+} // namespace opprof::report
+
+#endif // OPPROF_REPORT_REPORTMODEL_H

@@ -1,0 +1,373 @@
+// The report as one HTML page: no other file, no network, no script needed to
+// read it.
+
+#include "opprof/Report/Report.h"
+#include "opprof/Report/ReportModel.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::profile;
+using namespace opprof::report;
+
+static constexpr StringLiteral kStyle = R"css(
+:root { --bg: #fff; --fg: #1b1f24; --dim: #667080; --line: #dfe3e8; --card: #f6f8fa; --bar: #2f7fb8; --warn: #b35900; }
+@media (prefers-color-scheme: dark) {
+  :root { --bg: #14171b; --fg: #e4e8ee; --dim: #93a0b0; --line: #2c333b; --card: #1c2127; --bar: #4fa3dd; --warn: #f0a04b; }
+}
+* { box-sizing: border-box }
+body { margin: 0 auto; max-width: 1180px; padding: 28px 24px 60px; background: var(--bg); color: var(--fg);
+  font: 14px/1.5 system-ui, sans-serif }
+h1 { font-size: 22px; margin: 0 } h2 { font-size: 16px; margin: 34px 0 10px }
+.dim { color: var(--dim) } .num { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+code { font: 12.5px/1.4 ui-monospace, monospace; overflow-wrap: anywhere }
+.tiles { display: flex; flex-wrap: wrap; gap: 10px; margin: 18px 0 6px }
+.tile { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 9px 14px; min-width: 120px }
+.tile b { display: block; font-size: 19px; font-weight: 600; font-variant-numeric: tabular-nums }
+table { border-collapse: collapse; width: 100% } th { text-align: left; font-weight: 600; color: var(--dim); font-size: 12.5px }
+td, th { padding: 4px 10px 4px 0; border-bottom: 1px solid var(--line); vertical-align: top } th.num { text-align: right }
+.bar { background: var(--line); border-radius: 3px; height: 10px; min-width: 90px; margin-top: 5px }
+.bar i { display: block; height: 100%; border-radius: 3px; background: var(--bar) }
+.columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(440px, 1fr)); gap: 0 36px }
+.finding { background: var(--card); border: 1px solid var(--line); border-left: 4px solid var(--warn); border-radius: 6px;
+  padding: 10px 14px; margin: 0 0 10px }
+.finding b.cost { float: right; font-variant-numeric: tabular-nums }
+.stack { display: flex; height: 12px; border-radius: 4px; overflow: hidden; margin: 8px 0 4px; background: var(--line) }
+.key { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin: 0 5px 0 14px }
+details { margin-top: 14px } summary { cursor: pointer; font-weight: 600 }
+svg { display: block; width: 100%; height: auto; background: var(--card); border: 1px solid var(--line); border-radius: 6px }
+svg text { fill: var(--dim); font: 11px system-ui, sans-serif }
+)css";
+
+/// Kernels drawn in the timeline and listed in the table: more would make the
+/// page heavier than a mail takes.
+static constexpr size_t kMaxDrawn = 4000;
+
+static std::string escape(StringRef text) {
+  std::string escaped;
+  for (char c : json::isUTF8(text) ? text.str() : json::fixUTF8(text)) {
+    switch (c) {
+    case '&':
+      escaped += "&amp;";
+      break;
+    case '<':
+      escaped += "&lt;";
+      break;
+    case '>':
+      escaped += "&gt;";
+      break;
+    case '"':
+      escaped += "&quot;";
+      break;
+    case '\'':
+      escaped += "&#39;";
+      break;
+    default:
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+static std::string percent(double value) {
+  return formatv("{0:f1} %", value).str();
+}
+
+static StringRef getColor(StringRef category) {
+  return StringSwitch<StringRef>(category)
+      .Case("extern", "#c8553d")
+      .Case("template", "#e08a3c")
+      .Case("pointwise", "#3b8ea5")
+      .Cases({"reduction", "split_scan"}, "#6a4c93")
+      .Case("persistent_reduction", "#9a6fb0")
+      .Case("foreach", "#5b9a68")
+      .Case("copy", "#9aa35c")
+      .Case("collective", "#c94f7c")
+      .Default("#8a94a0");
+}
+
+static StringRef getColor(Confidence confidence) {
+  switch (confidence) {
+  case Confidence::High:
+    return "#3d9a5f";
+  case Confidence::Medium:
+    return "#d0a030";
+  case Confidence::Low:
+    return "#cc6b3a";
+  case Confidence::Unattributed:
+    return "#a33b3b";
+  }
+  llvm_unreachable("unhandled confidence");
+}
+
+namespace {
+class HTMLPage {
+public:
+  HTMLPage(const ReportModel &model, raw_ostream &os)
+      : model(model), profile(*model.profile), os(os) {}
+
+  void print() {
+    std::string title =
+        escape(profile.graph.empty() ? "profile" : profile.graph);
+    os << "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+          "<meta name=\"viewport\" content=\"width=device-width\">\n<title>"
+       << title << " — opprof</title><style>" << kStyle
+       << "</style></head><body>\n<h1>" << title << "</h1><div class=\"dim\">"
+       << escape(model.deviceName);
+    for (const Source &source : profile.sources)
+      os << " · " << escape(source.kind) << " <code>" << escape(source.file)
+         << "</code>";
+    os << "</div>\n";
+    printTiles();
+    printConfidence();
+    printFindings();
+    printTimeline();
+    os << "<div class=\"columns\">";
+    printRows("Kernel time by kind", model.categories, "kernels");
+    printRows("By module", model.modules, "kernels");
+    printRows("By class of repeated subgraphs", model.classes, "partitions");
+    os << "</div>\n";
+    printNodes();
+    printKernels();
+    if (!profile.notes.empty()) {
+      os << "<h2>Notes</h2><ul>";
+      for (const std::string &note : profile.notes)
+        os << "<li>" << escape(note) << "</li>";
+      os << "</ul>\n";
+    }
+    os << "</body></html>\n";
+  }
+
+private:
+  void tile(StringRef name, const Twine &value) {
+    os << "<div class=\"tile\"><span class=\"dim\">" << name << "</span><b>"
+       << escape(value.str()) << "</b></div>";
+  }
+
+  std::string time(int64_t total) { return formatTime(model.perStep(total)); }
+
+  void printTiles() {
+    const Summary &summary = profile.summary;
+    os << "<div class=\"tiles\">";
+    if (summary.wallNs)
+      tile("one step", time(*summary.wallNs));
+    if (summary.wallNs && summary.busyNs && *summary.wallNs > 0) {
+      tile("device busy", percent(100.0 * *summary.busyNs / *summary.wallNs));
+      tile("idle",
+           time(std::max<int64_t>(*summary.wallNs - *summary.busyNs, 0)));
+    }
+    tile("kernel time", time(summary.kernelTimeNs));
+    tile("kernels", Twine(summary.kernels / model.steps));
+    if (summary.copies)
+      tile("copies", Twine(summary.copies / model.steps) + " · " +
+                         time(summary.copyTimeNs));
+    if (summary.steps)
+      tile("steps", Twine(*summary.steps));
+    os << "</div>\n";
+  }
+
+  void printConfidence() {
+    int64_t total = 0;
+    for (int64_t part : profile.summary.attributedNs)
+      total += part;
+    if (!total)
+      return;
+    os << "<div class=\"stack\" role=\"img\" aria-label=\"share of kernel time "
+          "by confidence\">";
+    for (size_t i = 0; i < numConfidences; ++i)
+      os << formatv("<span style=\"width:{0:f3}%;background:{1}\"></span>",
+                    100.0 * profile.summary.attributedNs[i] / total,
+                    getColor(Confidence(i)));
+    os << "</div><div class=\"dim\">kernel time joined to nodes:";
+    for (size_t i = 0; i < numConfidences; ++i)
+      os << "<span class=\"key\" style=\"background:" << getColor(Confidence(i))
+         << "\"></span>" << stringify(Confidence(i)) << ' '
+         << percent(100.0 * profile.summary.attributedNs[i] / total);
+    os << "</div>\n";
+  }
+
+  void printFindings() {
+    os << "<h2>Findings</h2>\n";
+    if (model.findings.empty())
+      os << "<p class=\"dim\">None.</p>\n";
+    for (const Finding *finding : model.findings) {
+      os << "<div class=\"finding\">";
+      if (finding->severityNsPerStep)
+        os << "<b class=\"cost\">" << formatTime(*finding->severityNsPerStep)
+           << " a step</b>";
+      os << "<b>" << escape(finding->id) << "</b><div>" << escape(finding->text)
+         << "</div>";
+      if (!finding->nodes.empty()) {
+        constexpr size_t kShown = 12;
+        os << "<div class=\"dim\">nodes:";
+        for (uint32_t index : ArrayRef(finding->nodes).take_front(kShown))
+          if (index < profile.nodes.size())
+            os << " <code>" << escape(profile.nodes[index].name) << "</code>";
+        if (finding->nodes.size() > kShown)
+          os << " and " << finding->nodes.size() - kShown << " more";
+        os << "</div>";
+      }
+      if (!finding->evidence.empty())
+        os << "<details><summary class=\"dim\">evidence</summary><pre><code>"
+           << escape(
+                  formatv("{0:2}", json::Value(json::Object(finding->evidence)))
+                      .str())
+           << "</code></pre></details>";
+      os << "</div>\n";
+    }
+  }
+
+  /// One steady step on every stream: what ran, and the gaps between.
+  void printTimeline() {
+    std::optional<uint32_t> step;
+    for (const Step &candidate : profile.steps)
+      if (candidate.phase == Phase::Steady) {
+        step = candidate.index;
+        break;
+      }
+    std::vector<const Activity *> shown;
+    for (const std::vector<Activity> *list :
+         {&profile.kernels, &profile.copies})
+      for (const Activity &activity : *list)
+        if (shown.size() < kMaxDrawn && (!step || activity.step == step))
+          shown.push_back(&activity);
+    if (shown.empty())
+      return;
+    int64_t begin = std::numeric_limits<int64_t>::max(), end = 0;
+    std::map<std::pair<int64_t, int64_t>, unsigned> rows;
+    for (const Activity *activity : shown) {
+      begin = std::min(begin, activity->startNs);
+      end = std::max(end, activity->endNs());
+      rows.try_emplace({activity->device, activity->stream.value_or(-1)}, 0);
+    }
+    unsigned next = 0;
+    for (auto &[key, row] : rows)
+      row = next++;
+    double scale = 1000.0 / std::max<int64_t>(end - begin, 1);
+    os << "<h2>Timeline of " << (step ? "one step" : "the window")
+       << "</h2>\n<svg viewBox=\"0 0 1120 " << 28 + 30 * rows.size() << "\">";
+    for (const auto &[key, row] : rows)
+      os << "<text x=\"6\" y=\"" << 22 + 30 * row << "\">"
+         << (key.second < 0 ? "device" : "stream ")
+         << (key.second < 0 ? "" : std::to_string(key.second)) << "</text>";
+    for (const Activity *activity : shown) {
+      unsigned row = rows[{activity->device, activity->stream.value_or(-1)}];
+      os << formatv("<rect x=\"{0:f2}\" y=\"{1}\" width=\"{2:f2}\" "
+                    "height=\"22\" fill=\"{3}\"><title>",
+                    100 + (activity->startNs - begin) * scale, 6 + 30 * row,
+                    std::max(activity->durationNs * scale, 0.15),
+                    getColor(getCategory(profile, *activity)))
+         << escape(activity->name) << "\n"
+         << formatTime(activity->durationNs) << " at "
+         << formatTime(activity->startNs - begin) << "\n"
+         << escape(describeNodes(*activity)) << "</title></rect>";
+    }
+    os << "<text x=\"100\" y=\"" << 20 + 30 * rows.size()
+       << "\">0</text><text x=\"1100\" text-anchor=\"end\" y=\""
+       << 20 + 30 * rows.size() << "\">" << formatTime(end - begin)
+       << "</text></svg>\n<div class=\"dim\">";
+    for (const TimeRow &row : model.categories)
+      os << "<span class=\"key\" style=\"background:" << getColor(row.name)
+         << "\"></span>" << escape(row.name);
+    os << "</div>\n";
+  }
+
+  std::string describeNodes(const Activity &activity) {
+    std::string names;
+    for (uint32_t index : ArrayRef(activity.nodes).take_front(8))
+      if (index < profile.nodes.size())
+        names += (names.empty() ? "" : ", ") + profile.nodes[index].name;
+    if (activity.nodes.size() > 8)
+      names += " …";
+    return names;
+  }
+
+  void bar(double share) {
+    os << formatv("<div class=\"bar\"><i style=\"width:{0:f2}%\"></i></div>",
+                  std::clamp(share, 0.0, 100.0));
+  }
+
+  void printRows(StringRef title, ArrayRef<TimeRow> rows, StringRef counted) {
+    if (rows.empty())
+      return;
+    os << "<section><h2>" << title
+       << "</h2><table><tr><th>name</th><th></th><th class=\"num\">share</th>"
+          "<th class=\"num\">a step</th><th class=\"num\">"
+       << counted << "</th></tr>";
+    for (const TimeRow &row : rows) {
+      os << "<tr><td>" << escape(row.name);
+      if (!row.detail.empty())
+        os << " <span class=\"dim\">" << escape(row.detail) << "</span>";
+      os << "</td><td>";
+      bar(model.share(row.kernelTimeNs));
+      os << "</td><td class=\"num\">" << percent(model.share(row.kernelTimeNs))
+         << "</td><td class=\"num\">" << time(row.kernelTimeNs)
+         << "</td><td class=\"num\">" << row.count << "</td></tr>";
+    }
+    os << "</table></section>\n";
+  }
+
+  void printNodes() {
+    if (model.nodes.empty())
+      return;
+    constexpr size_t kShown = 60;
+    os << "<h2>Slowest nodes</h2><table><tr><th class=\"num\">a step</th>"
+          "<th class=\"num\">share</th><th>node</th><th>module</th>"
+          "<th>source</th><th>kernel</th><th>join</th></tr>";
+    for (const NodeRow &row : ArrayRef(model.nodes).take_front(kShown)) {
+      const Node &node = *row.node;
+      os << "<tr><td class=\"num\">" << time(node.kernelTimeNs)
+         << "</td><td class=\"num\">" << percent(model.share(node.kernelTimeNs))
+         << "</td><td><b>" << escape(node.name) << "</b>";
+      if (node.partition)
+        os << " <span class=\"dim\">" << escape(*node.partition) << "</span>";
+      os << "</td><td>" << escape(node.module.value_or("")) << "</td><td>"
+         << escape(node.source.value_or("")) << "</td><td><code>"
+         << escape(row.kernel) << "</code></td><td>"
+         << stringify(row.confidence) << "</td></tr>";
+    }
+    os << "</table>\n";
+    if (model.nodes.size() > kShown)
+      os << "<p class=\"dim\">and " << model.nodes.size() - kShown
+         << " more; all of them are in the JSON.</p>\n";
+  }
+
+  void printKernels() {
+    if (profile.kernels.empty())
+      return;
+    size_t shown = std::min(profile.kernels.size(), kMaxDrawn);
+    os << "<details><summary>All kernels, and how each was joined ("
+       << profile.kernels.size()
+       << ")</summary><table><tr><th class=\"num\">start</th><th "
+          "class=\"num\">duration</th><th>kernel</th><th>nodes</th>"
+          "<th>join</th></tr>";
+    int64_t begin = profile.kernels.front().startNs;
+    for (const Activity &kernel : ArrayRef(profile.kernels).take_front(shown))
+      os << "<tr><td class=\"num\">" << formatTime(kernel.startNs - begin)
+         << "</td><td class=\"num\">" << formatTime(kernel.durationNs)
+         << "</td><td><code>" << escape(kernel.name) << "</code></td><td>"
+         << escape(describeNodes(kernel)) << "</td><td>"
+         << stringify(kernel.confidence) << " by " << escape(kernel.method)
+         << "<div class=\"dim\">" << escape(kernel.explanation)
+         << "</div></td></tr>";
+    os << "</table>";
+    if (profile.kernels.size() > shown)
+      os << "<p class=\"dim\">" << profile.kernels.size() - shown
+         << " more are in the JSON.</p>";
+    os << "</details>\n";
+  }
+
+  const ReportModel &model;
+  const Profile &profile;
+  raw_ostream &os;
+};
+} // namespace
+
+void report::printHTML(const Profile &profile, raw_ostream &os) {
+  ReportModel model = makeReportModel(profile);
+  HTMLPage(model, os).print();
+}

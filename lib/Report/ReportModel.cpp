@@ -1,0 +1,169 @@
+// Sums a profile up for the reports.
+
+#include "opprof/Report/ReportModel.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::profile;
+using namespace opprof::report;
+
+double ReportModel::share(int64_t totalNs) const {
+  int64_t all = profile->summary.kernelTimeNs;
+  return all > 0 ? 100.0 * totalNs / all : 0;
+}
+
+std::string report::getModuleGroup(StringRef module) {
+  SmallVector<StringRef> parts;
+  module.split(parts, '.');
+  for (StringRef &part : parts)
+    if (!part.empty() && all_of(part, isDigit))
+      part = "*";
+  return join(parts, ".");
+}
+
+std::string report::formatTime(int64_t nanoseconds) {
+  double value = std::abs(double(nanoseconds));
+  const char *sign = nanoseconds < 0 ? "-" : "";
+  auto print = [&](double scaled, const char *unit) {
+    int decimals = scaled < 9.995 ? 2 : scaled < 99.95 ? 1 : 0;
+    std::string digits = decimals == 2   ? formatv("{0:f2}", scaled).str()
+                         : decimals == 1 ? formatv("{0:f1}", scaled).str()
+                                         : formatv("{0:f0}", scaled).str();
+    return sign + digits + " " + unit;
+  };
+  if (value < 1e3)
+    return sign + formatv("{0}", int64_t(value)).str() + " ns";
+  if (value < 1e6)
+    return print(value / 1e3, "µs");
+  if (value < 1e9)
+    return print(value / 1e6, "ms");
+  return print(value / 1e9, "s");
+}
+
+StringRef report::getCategory(const Profile &profile, const Activity &kernel) {
+  if (kernel.launch && *kernel.launch < profile.launches.size() &&
+      !profile.launches[*kernel.launch].category.empty())
+    return profile.launches[*kernel.launch].category;
+  return kernel.launch ? "other" : "not from the compiled graph";
+}
+
+/// The values of `rows`, largest first; equal ones keep their order.
+template <typename Map> static std::vector<TimeRow> sortRows(Map &&rows) {
+  std::vector<TimeRow> sorted;
+  for (auto &[name, row] : rows)
+    sorted.push_back(std::move(row));
+  stable_sort(sorted, [](const TimeRow &a, const TimeRow &b) {
+    return a.kernelTimeNs > b.kernelTimeNs;
+  });
+  return sorted;
+}
+
+static std::vector<TimeRow> sumModules(const Profile &profile) {
+  std::map<std::string, TimeRow> rows;
+  std::map<std::string, std::map<std::string, bool>> members;
+  for (const Node &node : profile.nodes) {
+    if (node.kernels.empty())
+      continue;
+    std::string name = !node.module           ? "(module unknown)"
+                       : node.module->empty() ? "(the model itself)"
+                                              : getModuleGroup(*node.module);
+    TimeRow &row = rows[name];
+    row.name = name;
+    row.kernelTimeNs += node.kernelTimeNs;
+    row.count += node.kernels.size();
+    if (node.module)
+      members[name][*node.module] = true;
+  }
+  for (auto &[name, row] : rows)
+    if (size_t count = members[name].size(); count > 1)
+      row.detail = formatv("{0} modules", count).str();
+  return sortRows(rows);
+}
+
+static std::vector<TimeRow> sumClasses(const Profile &profile) {
+  std::map<std::string, TimeRow> rows;
+  std::map<std::string, std::pair<std::string, std::string>> ends;
+  for (const PartitionTime &partition : profile.partitions) {
+    TimeRow &row = rows[partition.classId];
+    row.name = partition.classId;
+    row.kernelTimeNs += partition.kernelTimeNs;
+    ++row.count;
+    auto [place, isFirst] =
+        ends.try_emplace(partition.classId, partition.label, partition.label);
+    if (!isFirst)
+      place->second.second = partition.label;
+  }
+  for (auto &[id, row] : rows) {
+    const auto &[first, last] = ends[row.name];
+    row.detail = first == last ? first : first + " … " + last;
+  }
+  return sortRows(rows);
+}
+
+static std::vector<TimeRow> sumCategories(const Profile &profile) {
+  std::map<std::string, TimeRow> rows;
+  for (const Activity &kernel : profile.kernels) {
+    TimeRow &row = rows[getCategory(profile, kernel).str()];
+    row.name = getCategory(profile, kernel).str();
+    row.kernelTimeNs += kernel.durationNs;
+    ++row.count;
+  }
+  return sortRows(rows);
+}
+
+static std::vector<NodeRow> rankNodes(const Profile &profile) {
+  // A kernel's id is its place among all activities.
+  DenseMap<uint32_t, const Activity *> kernels;
+  for (const Activity &kernel : profile.kernels)
+    kernels[kernel.id] = &kernel;
+  std::vector<NodeRow> rows;
+  for (const Node &node : profile.nodes) {
+    if (node.kernels.empty())
+      continue;
+    NodeRow row;
+    row.node = &node;
+    row.kernelRuns = node.kernels.size();
+    int64_t longest = -1;
+    for (uint32_t id : node.kernels) {
+      const Activity *kernel = kernels.lookup(id);
+      if (!kernel)
+        continue;
+      row.confidence = std::max(row.confidence, kernel->confidence);
+      if (kernel->durationNs > longest) {
+        longest = kernel->durationNs;
+        row.kernel = kernel->name;
+      }
+    }
+    rows.push_back(row);
+  }
+  stable_sort(rows, [](const NodeRow &a, const NodeRow &b) {
+    return a.node->kernelTimeNs > b.node->kernelTimeNs;
+  });
+  return rows;
+}
+
+ReportModel report::makeReportModel(const Profile &profile) {
+  ReportModel model;
+  model.profile = &profile;
+  model.steps = std::max<uint64_t>(profile.summary.steps.value_or(1), 1);
+  for (const Device &device : profile.devices) {
+    if (!model.deviceName.empty())
+      model.deviceName += ", ";
+    model.deviceName += device.name;
+  }
+  model.modules = sumModules(profile);
+  model.classes = sumClasses(profile);
+  model.categories = sumCategories(profile);
+  model.nodes = rankNodes(profile);
+  for (const Finding &finding : profile.findings)
+    model.findings.push_back(&finding);
+  stable_sort(model.findings, [](const Finding *a, const Finding *b) {
+    return a->severityNsPerStep.value_or(-1) >
+           b->severityNsPerStep.value_or(-1);
+  });
+  return model;
+}

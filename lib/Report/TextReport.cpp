@@ -1,0 +1,315 @@
+// The report as one page of a terminal.
+
+#include "opprof/Report/Report.h"
+#include "opprof/Report/ReportModel.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/ConvertUTF.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Unicode.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::profile;
+using namespace opprof::report;
+
+namespace {
+
+enum class Style { Plain, Bold, Dim, Good, Warn };
+
+/// Lays out columns and styles; counts the lines that it prints.
+class Page {
+public:
+  Page(raw_ostream &os, const TextOptions &options)
+      : os(os), color(options.color), width(std::max(options.width, 60u)) {}
+
+  unsigned getWidth() const { return width; }
+  unsigned getLines() const { return lines; }
+
+  static unsigned columns(StringRef text) {
+    int width = sys::unicode::columnWidthUTF8(text);
+    // Malformed or unprintable text is shown byte by byte.
+    return width < 0 ? text.size() : width;
+  }
+
+  /// `text` without control characters, cut in the middle to `limit` columns.
+  static std::string fit(StringRef text, unsigned limit) {
+    std::string clean;
+    for (char c : text)
+      clean += static_cast<unsigned char>(c) < 32 || c == 127 ? ' ' : c;
+    if (columns(clean) <= limit)
+      return clean;
+    if (limit < 2)
+      return std::string(limit, '.');
+    // Cut on code points: continuation bytes stay with their first.
+    auto isContinuation = [](char c) { return (c & 0xC0) == 0x80; };
+    std::string head, tail;
+    size_t left = 0, right = clean.size();
+    unsigned half = (limit - 1) / 2;
+    while (left < right && columns(head) < half) {
+      head += clean[left++];
+      while (left < right && isContinuation(clean[left]))
+        head += clean[left++];
+    }
+    while (right > left && columns(tail) < limit - 1 - half) {
+      size_t start = right - 1;
+      while (start > left && isContinuation(clean[start]))
+        --start;
+      tail = clean.substr(start, right - start) + tail;
+      right = start;
+    }
+    return head + "…" + tail;
+  }
+
+  Page &text(StringRef content, Style style = Style::Plain) {
+    if (color && style != Style::Plain)
+      os << code(style) << content << "\033[0m";
+    else
+      os << content;
+    return *this;
+  }
+  Page &left(StringRef content, unsigned size, Style style = Style::Plain) {
+    std::string fitted = fit(content, size);
+    text(fitted, style);
+    os.indent(size - std::min(size, columns(fitted)));
+    return *this;
+  }
+  Page &right(StringRef content, unsigned size, Style style = Style::Plain) {
+    std::string fitted = fit(content, size);
+    os.indent(size - std::min(size, columns(fitted)));
+    return text(fitted, style);
+  }
+  /// A bar of `percent` of `size` columns, in eighths of a column.
+  Page &bar(double percent, unsigned size, Style style = Style::Good) {
+    static constexpr const char *kEighths[] = {"",  "▏", "▎", "▍",
+                                               "▌", "▋", "▊", "▉"};
+    unsigned eighths = std::clamp(percent, 0.0, 100.0) / 100.0 * size * 8 + 0.5;
+    std::string content;
+    for (unsigned i = 0; i < eighths / 8; ++i)
+      content += "█";
+    content += kEighths[eighths % 8];
+    text(content, style);
+    os.indent(size - std::min(size, columns(content)));
+    return *this;
+  }
+  void end() {
+    os << '\n';
+    ++lines;
+  }
+  void heading(StringRef title, StringRef note) {
+    end();
+    text(title, Style::Bold);
+    right(note, width - columns(title), Style::Dim);
+    end();
+  }
+  /// `content` broken at spaces into lines of the page, the second and later
+  /// ones indented.
+  void paragraph(StringRef content, unsigned indent, unsigned maxLines) {
+    SmallVector<StringRef> words;
+    content.split(words, ' ', -1, false);
+    std::string line;
+    unsigned printed = 0;
+    size_t next = 0;
+    for (; next < words.size(); ++next) {
+      unsigned room = width - indent;
+      if (!line.empty() && columns(line) + 1 + columns(words[next]) > room) {
+        if (printed + 1 == maxLines)
+          break;
+        flush(line, printed, indent);
+      }
+      line += (line.empty() ? "" : " ") + words[next].str();
+    }
+    if (next < words.size())
+      line += " …";
+    if (!line.empty())
+      flush(line, printed, indent);
+  }
+
+private:
+  void flush(std::string &line, unsigned &printed, unsigned indent) {
+    if (printed++)
+      os.indent(indent);
+    os << fit(line, width - indent);
+    end();
+    line.clear();
+  }
+  static StringRef code(Style style) {
+    switch (style) {
+    case Style::Plain:
+      return "";
+    case Style::Bold:
+      return "\033[1m";
+    case Style::Dim:
+      return "\033[2m";
+    case Style::Good:
+      return "\033[36m";
+    case Style::Warn:
+      return "\033[33m";
+    }
+    llvm_unreachable("unhandled style");
+  }
+
+  raw_ostream &os;
+  bool color;
+  unsigned width;
+  unsigned lines = 0;
+};
+
+} // namespace
+
+static std::string percent(double value) {
+  return formatv("{0:f1} %", value).str();
+}
+
+static void printSummary(Page &page, const ReportModel &model) {
+  const Profile &profile = *model.profile;
+  const Summary &summary = profile.summary;
+  std::string title = profile.graph.empty() ? "profile" : profile.graph;
+  page.text(title, Style::Bold);
+  page.text(" on " + (model.deviceName.empty() ? "an unknown device"
+                                               : model.deviceName));
+  if (summary.steps)
+    page.text(
+        formatv(", {0} step{1}", *summary.steps, *summary.steps == 1 ? "" : "s")
+            .str());
+  page.end();
+
+  std::string line;
+  auto add = [&](const Twine &part) {
+    line += (line.empty() ? "" : ", ") + part.str();
+  };
+  if (summary.wallNs)
+    add("step " + formatTime(model.perStep(*summary.wallNs)));
+  if (summary.wallNs && summary.busyNs && *summary.wallNs > 0)
+    add("busy " + percent(100.0 * *summary.busyNs / *summary.wallNs));
+  add("kernels " + Twine(summary.kernels / model.steps) + " in " +
+      formatTime(model.perStep(summary.kernelTimeNs)));
+  if (summary.wallNs && summary.busyNs)
+    add("idle " + formatTime(model.perStep(std::max<int64_t>(
+                      *summary.wallNs - *summary.busyNs, 0))));
+  if (summary.copies)
+    add("copies " + Twine(summary.copies / model.steps) + " in " +
+        formatTime(model.perStep(summary.copyTimeNs)));
+  page.paragraph(line, 0, 2);
+
+  line = "attributed";
+  int64_t total = 0;
+  for (int64_t time : summary.attributedNs)
+    total += time;
+  for (size_t i = 0; i < numConfidences; ++i)
+    line +=
+        formatv("{0} {1} {2}", i ? "," : "", stringify(Confidence(i)),
+                percent(total ? 100.0 * summary.attributedNs[i] / total : 0))
+            .str();
+  page.paragraph(line, 0, 2);
+}
+
+static void printTimeRows(Page &page, const ReportModel &model,
+                          ArrayRef<TimeRow> rows, size_t limit,
+                          StringRef countName) {
+  // Share, time and count take what they need; the name and its bar the rest.
+  constexpr unsigned kShare = 8, kTime = 10, kCount = 15;
+  unsigned rest = page.getWidth() - 2 - 1 - kShare - kTime - kCount;
+  unsigned nameWidth = rest * 2 / 3, barWidth = rest - nameWidth;
+  for (const TimeRow &row : rows.take_front(limit)) {
+    std::string name = row.name;
+    if (!row.detail.empty())
+      name += " (" + row.detail + ")";
+    page.text("  ").left(name, nameWidth);
+    page.text(" ").bar(model.share(row.kernelTimeNs), barWidth);
+    page.right(percent(model.share(row.kernelTimeNs)), kShare);
+    page.right(formatTime(model.perStep(row.kernelTimeNs)), kTime);
+    page.right(
+        formatv("{0} {1}{2}", row.count, countName, row.count == 1 ? "" : "s")
+            .str(),
+        kCount, Style::Dim);
+    page.end();
+  }
+  if (rows.size() > limit) {
+    int64_t rest = 0;
+    for (const TimeRow &row : rows.drop_front(limit))
+      rest += row.kernelTimeNs;
+    page.text("  ").text(formatv("and {0} more, {1}", rows.size() - limit,
+                                 formatTime(model.perStep(rest)))
+                             .str(),
+                         Style::Dim);
+    page.end();
+  }
+}
+
+static void printNodes(Page &page, const ReportModel &model, size_t limit) {
+  page.heading("Slowest nodes", "time in a step, share of kernel time");
+  unsigned rest = page.getWidth() - 2 - 9 - 8 - 3;
+  unsigned nodeWidth = rest * 3 / 10, moduleWidth = rest * 2 / 10,
+           sourceWidth = rest * 2 / 10;
+  for (const NodeRow &row : ArrayRef(model.nodes).take_front(limit)) {
+    page.text("  ").right(formatTime(model.perStep(row.node->kernelTimeNs)), 9);
+    page.right(percent(model.share(row.node->kernelTimeNs)), 8).text(" ");
+    page.left(row.node->name, nodeWidth - 1, Style::Bold).text(" ");
+    page.left(row.node->module.value_or(""), moduleWidth - 1).text(" ");
+    page.left(row.node->source.value_or(""), sourceWidth - 1).text(" ");
+    page.left(row.kernel, rest - nodeWidth - moduleWidth - sourceWidth,
+              Style::Dim);
+    if (row.confidence != Confidence::High)
+      page.text("~", Style::Warn);
+    page.end();
+  }
+}
+
+void report::printText(const Profile &profile, raw_ostream &os,
+                       const TextOptions &options) {
+  ReportModel model = makeReportModel(profile);
+  Page page(os, options);
+  printSummary(page, model);
+
+  // What is left of the screen is shared among the lists; findings, of which
+  // each is a line or two, come first.
+  unsigned findings = std::min<size_t>(model.findings.size(), 6);
+  unsigned fixed = page.getLines() + 4 * 2 + 2 * findings + 2;
+  unsigned room = options.height > fixed ? options.height - fixed : 0;
+  auto listSize = [&](size_t size, unsigned share) {
+    return std::min<size_t>(size, std::max(share, 3u));
+  };
+
+  if (!model.categories.empty()) {
+    page.heading("Kernel time by kind", "share, time in a step");
+    printTimeRows(page, model, model.categories,
+                  listSize(model.categories.size(), room / 5), "kernel");
+  }
+  if (!model.modules.empty()) {
+    page.heading("By module", "share, time in a step");
+    printTimeRows(page, model, model.modules,
+                  listSize(model.modules.size(), room / 4), "kernel");
+  }
+  if (!model.classes.empty()) {
+    page.heading("By class of repeated subgraphs", "share, time in a step");
+    printTimeRows(page, model, model.classes,
+                  listSize(model.classes.size(), room / 8), "partition");
+  }
+  if (!model.nodes.empty())
+    printNodes(
+        page, model,
+        listSize(model.nodes.size(),
+                 options.height > page.getLines() + 2 * findings + 6
+                     ? options.height - page.getLines() - 2 * findings - 5
+                     : 3));
+
+  page.heading("Findings", model.findings.empty() ? "none" : "cost of a step");
+  for (const Finding *finding : ArrayRef(model.findings).take_front(findings)) {
+    page.text("  ").right(finding->severityNsPerStep
+                              ? formatTime(*finding->severityNsPerStep)
+                              : "",
+                          9, Style::Warn);
+    page.text(" ").text(finding->id, Style::Bold).text(": ");
+    page.paragraph(finding->text, 14 + Page::columns(finding->id), 2);
+  }
+  if (model.findings.size() > findings) {
+    page.text(formatv("  and {0} more", model.findings.size() - findings).str(),
+              Style::Dim);
+    page.end();
+  }
+  for (const std::string &note : profile.notes) {
+    page.text("note: ", Style::Warn);
+    page.paragraph(note, 6, 2);
+  }
+}

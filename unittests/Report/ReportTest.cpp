@@ -1,0 +1,207 @@
+// Verifies the sums of a report, that the terminal page keeps to its columns,
+// and that the HTML page shows names as text.
+
+#include "opprof/Report/Report.h"
+#include "opprof/Report/ReportModel.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Unicode.h"
+
+#include <gtest/gtest.h>
+
+using namespace opprof;
+using namespace opprof::profile;
+using namespace opprof::report;
+
+/// Two steps; `kernels` of (name, nanoseconds), each computing a node of its
+/// own.
+static void fill(Profile &profile,
+                 std::vector<std::pair<std::string, int64_t>> kernels) {
+  profile.graph = "model";
+  profile.devices.push_back({});
+  profile.devices.back().name = "NVIDIA H200";
+  profile.summary.steps = 2;
+  int64_t start = 0;
+  for (auto &[name, duration] : kernels) {
+    uint32_t id = profile.kernels.size();
+    Activity kernel;
+    kernel.id = id;
+    kernel.name = profile.intern(name);
+    kernel.startNs = start;
+    kernel.durationNs = duration;
+    kernel.nodes = {id};
+    kernel.confidence = id % 2 ? Confidence::Low : Confidence::High;
+    start += duration + 100;
+    profile.kernels.push_back(kernel);
+    Node node;
+    node.name = "node_" + std::to_string(id);
+    node.module = "h." + std::to_string(id) + ".mlp";
+    node.source = "model.py:" + std::to_string(10 + id);
+    node.kernelTimeNs = duration;
+    node.kernels = {id};
+    profile.nodes.push_back(node);
+    profile.summary.kernelTimeNs += duration;
+    profile.summary.attributedNs[size_t(kernel.confidence)] += duration;
+    ++profile.summary.kernels;
+  }
+  profile.summary.wallNs = start;
+  profile.summary.busyNs = profile.summary.kernelTimeNs;
+}
+
+static std::string printText(const Profile &profile, TextOptions options = {}) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  report::printText(profile, os, options);
+  return text;
+}
+
+static std::string printHTML(const Profile &profile) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  report::printHTML(profile, os);
+  return text;
+}
+
+TEST(Report, FormatsTimes) {
+  EXPECT_EQ(formatTime(0), "0 ns");
+  EXPECT_EQ(formatTime(999), "999 ns");
+  EXPECT_EQ(formatTime(1000), "1.00 µs");
+  EXPECT_EQ(formatTime(45678), "45.7 µs");
+  EXPECT_EQ(formatTime(543210), "543 µs");
+  EXPECT_EQ(formatTime(3390000), "3.39 ms");
+  EXPECT_EQ(formatTime(12000000000), "12.0 s");
+  EXPECT_EQ(formatTime(-1500), "-1.50 µs");
+}
+
+TEST(Report, GroupsModulesByTheirNumbers) {
+  EXPECT_EQ(getModuleGroup("h.11.attn"), "h.*.attn");
+  EXPECT_EQ(getModuleGroup("layer2.0.conv1"), "layer2.*.conv1");
+  EXPECT_EQ(getModuleGroup("fc1"), "fc1");
+  EXPECT_EQ(getModuleGroup(""), "");
+}
+
+TEST(Report, SumsAndRanks) {
+  Profile profile;
+  fill(profile, {{"small", 1000}, {"large", 5000}, {"middle", 2000}});
+  Finding cheap, costly, free;
+  cheap.id = "cheap";
+  cheap.severityNsPerStep = 10;
+  costly.id = "costly";
+  costly.severityNsPerStep = 500;
+  free.id = "free";
+  profile.findings.push_back(std::move(free));
+  profile.findings.push_back(std::move(cheap));
+  profile.findings.push_back(std::move(costly));
+
+  ReportModel model = makeReportModel(profile);
+  ASSERT_EQ(model.modules.size(), 1u);
+  EXPECT_EQ(model.modules[0].name, "h.*.mlp");
+  EXPECT_EQ(model.modules[0].detail, "3 modules");
+  EXPECT_EQ(model.modules[0].kernelTimeNs, 8000);
+  EXPECT_EQ(model.perStep(8000), 4000);
+  EXPECT_DOUBLE_EQ(model.share(2000), 25.0);
+  ASSERT_EQ(model.nodes.size(), 3u);
+  EXPECT_EQ(model.nodes[0].node->name, "node_1");
+  EXPECT_EQ(model.nodes[0].kernel, "large");
+  EXPECT_EQ(model.nodes[0].confidence, Confidence::Low);
+  ASSERT_EQ(model.findings.size(), 3u);
+  EXPECT_EQ(model.findings[0]->id, "costly");
+  EXPECT_EQ(model.findings[2]->id, "free");
+}
+
+TEST(Report, CountsWhatHasNoLaunchApart) {
+  Profile profile;
+  fill(profile, {{"a", 1000}, {"b", 3000}});
+  LaunchRecord launch;
+  launch.category = "pointwise";
+  profile.launches.push_back(launch);
+  profile.kernels[0].launch = 0;
+  ReportModel model = makeReportModel(profile);
+  ASSERT_EQ(model.categories.size(), 2u);
+  EXPECT_EQ(model.categories[0].name, "not from the compiled graph");
+  EXPECT_EQ(model.categories[1].name, "pointwise");
+  EXPECT_EQ(model.categories[1].kernelTimeNs, 1000);
+}
+
+TEST(Report, AnEmptyProfilePrints) {
+  Profile profile;
+  EXPECT_NE(printText(profile).find("Findings"), std::string::npos);
+  EXPECT_NE(printHTML(profile).find("</html>"), std::string::npos);
+}
+
+TEST(Report, TheTerminalPageKeepsToItsColumns) {
+  Profile profile;
+  fill(profile, {{std::string(300, 'k'), 1000},
+                 {"µ-kernel …", 5000},
+                 {"with\nnewline\x1b[31m and escape", 4000},
+                 {"\xff\xfe not UTF-8", 3000}});
+  profile.nodes[0].module = std::string(200, 'm');
+  profile.nodes[1].source = "/very/long/" + std::string(200, 'p') + ".py:1";
+  Finding finding;
+  finding.id = "gaps";
+  finding.severityNsPerStep = 1234567;
+  finding.text = "a text of many words that goes on past the end of the line "
+                 "and is broken there, and then cut where it would take more "
+                 "lines than a page of the terminal has room for, as here";
+  profile.findings.push_back(std::move(finding));
+  profile.notes.push_back("something the reader noticed");
+  for (unsigned width : {60u, 80u, 100u, 163u}) {
+    std::string page = printText(profile, {width, 45, false});
+    llvm::SmallVector<llvm::StringRef> lines;
+    llvm::StringRef(page).split(lines, '\n');
+    EXPECT_LE(lines.size(), 46u);
+    for (llvm::StringRef line : lines) {
+      EXPECT_EQ(line.find('\x1b'), llvm::StringRef::npos);
+      int columns = llvm::sys::unicode::columnWidthUTF8(line);
+      // Text that is not UTF-8 has no width.
+      EXPECT_LE(columns, int(width)) << line.str();
+    }
+  }
+}
+
+TEST(Report, ManyRowsFitTheScreen) {
+  Profile profile;
+  std::vector<std::pair<std::string, int64_t>> kernels;
+  for (int i = 0; i < 500; ++i)
+    kernels.push_back({"kernel_" + std::to_string(i), 1000 + i});
+  fill(profile, kernels);
+  for (int i = 0; i < 500; ++i)
+    profile.nodes[i].module = "unique_" + std::to_string(i);
+  for (int i = 0; i < 30; ++i) {
+    Finding finding;
+    finding.id = "finding-" + std::to_string(i);
+    finding.text = "text";
+    profile.findings.push_back(std::move(finding));
+  }
+  std::string page = printText(profile, {100, 40, false});
+  EXPECT_LE(llvm::StringRef(page).count('\n'), 44u);
+  EXPECT_NE(page.find("more"), std::string::npos);
+}
+
+TEST(Report, ColorsOnlyWhenAsked) {
+  Profile profile;
+  fill(profile, {{"a", 1000}});
+  EXPECT_EQ(printText(profile).find('\x1b'), std::string::npos);
+  EXPECT_NE(printText(profile, {100, 45, true}).find('\x1b'),
+            std::string::npos);
+}
+
+TEST(Report, HTMLShowsNamesAsText) {
+  Profile profile;
+  fill(profile, {{"<script>alert('k')</script>", 1000}});
+  profile.graph = "</title><script>alert(1)</script>";
+  profile.nodes[0].name = "<img src=x onerror=alert(2)>";
+  profile.nodes[0].module = "\"><b>";
+  Finding finding;
+  finding.id = "<i>";
+  finding.text = "</div><script>";
+  finding.evidence["<key>"] = "</code><script>";
+  finding.nodes = {0, 77};
+  profile.findings.push_back(std::move(finding));
+  profile.notes.push_back("<script>");
+  std::string page = printHTML(profile);
+  EXPECT_EQ(page.find("<script"), std::string::npos);
+  EXPECT_EQ(page.find("<img"), std::string::npos);
+  EXPECT_EQ(page.find("http"), std::string::npos) << "needs the network";
+  EXPECT_NE(page.find("&lt;script&gt;alert(&#39;k&#39;)"), std::string::npos);
+}
