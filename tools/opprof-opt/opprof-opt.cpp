@@ -2,6 +2,7 @@
 
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
+#include "opprof/Dialect/Inductor/IR/Inductor.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
 #include "opprof/Dialect/Prof/Transforms/Passes.h"
 #include "opprof/Recommend/Recommend.h"
@@ -15,8 +16,9 @@
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<opprof::fx::FXDialect, opprof::prof::ProfDialect,
-                  mlir::transform::TransformDialect>();
+  registry
+      .insert<opprof::fx::FXDialect, opprof::inductor::InductorDialect,
+              opprof::prof::ProfDialect, mlir::transform::TransformDialect>();
 
   opprof::fx::registerTransformExtension(registry);
 

@@ -1,8 +1,9 @@
 //===- InductorTranslation.h - The code reader in tools ----------*- C++
 //-*-===//
 //
-// --inductor-launches, --import-inductor-code and --import-fx-readable, and the
-// way from the fx dialect to the code reader's own graphs.
+// --inductor-launches, --import-inductor-code, --export-inductor-launches and
+// --import-fx-readable, and the way between the dialects and the code reader's
+// own data.
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,18 +11,25 @@
 #define OPPROF_TARGET_INDUCTORCODE_INDUCTORTRANSLATION_H
 
 #include "opprof/Target/InductorCode/GraphView.h"
+#include "opprof/Target/InductorCode/LaunchMap.h"
 
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
 #include "llvm/Support/Error.h"
-
-namespace mlir {
-class MLIRContext;
-} // namespace mlir
 
 namespace opprof::fx {
 class GraphOp;
 } // namespace opprof::fx
 
 namespace opprof::inductor {
+
+class ProgramOp;
+
+/// The launch map as a module with one inductor.program, and back. Neither
+/// loses anything.
+mlir::OwningOpRef<mlir::ModuleOp> toProgram(const LaunchMap &map,
+                                            mlir::MLIRContext *context);
+LaunchMap toLaunchMap(ProgramOp program);
 
 /// What an fx.graph says of its nodes.
 GraphView toGraphView(fx::GraphOp graph);

@@ -1,10 +1,12 @@
 //===- Registration.cpp - The code reader's translations ------------------===//
 //
-// --inductor-launches and --import-fx-readable.
+// --inductor-launches, --import-inductor-code, --export-inductor-launches and
+// --import-fx-readable.
 //
 //===----------------------------------------------------------------------===//
 
 #include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/Inductor/IR/Inductor.h"
 #include "opprof/Target/FXJSON/FXJSON.h"
 #include "opprof/Target/InductorCode/Alignment.h"
 #include "opprof/Target/InductorCode/FXReadable.h"
@@ -100,6 +102,40 @@ void opprof::inductor::registerInductorTranslations() {
         writeLaunchMap(*map, os);
         return success();
       });
+  static TranslateToMLIRRegistration program(
+      "import-inductor-code",
+      "read Inductor's output_code.py into the inductor dialect",
+      [](llvm::SourceMgr &sourceMgr,
+         MLIRContext *context) -> OwningOpRef<Operation *> {
+        FailureOr<LaunchMap> map = buildMap(sourceMgr, context);
+        if (failed(map))
+          return {};
+        return OwningOpRef<Operation *>(toProgram(*map, context).release());
+      },
+      [](DialectRegistry &registry) {
+        registry.insert<InductorDialect, opprof::fx::FXDialect>();
+      });
+  static TranslateFromMLIRRegistration exported(
+      "export-inductor-launches",
+      "write the programs of the inductor dialect as launches.json",
+      [](ModuleOp module, llvm::raw_ostream &os) -> LogicalResult {
+        auto programs = module.getOps<ProgramOp>();
+        if (programs.empty())
+          return module.emitError("holds no inductor.program");
+        if (llvm::hasSingleElement(programs)) {
+          writeLaunchMap(toLaunchMap(*programs.begin()), os);
+          return success();
+        }
+        llvm::json::OStream json(os, /*IndentSize=*/1);
+        json.array([&] {
+          for (ProgramOp program : programs)
+            writeLaunchMap(toLaunchMap(program), json);
+        });
+        json.flush();
+        os << '\n';
+        return success();
+      },
+      [](DialectRegistry &registry) { registry.insert<InductorDialect>(); });
   static TranslateToMLIRRegistration readable(
       "import-fx-readable",
       "read a printed FX module (fx_graph_transformed.py) into the fx dialect",
