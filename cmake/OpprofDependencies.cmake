@@ -2,6 +2,7 @@
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(simdjson REQUIRED)
 find_library(OPPROF_LIBDEFLATE NAMES libdeflate.a REQUIRED)
+find_library(OPPROF_LIBMINIZIP NAMES libminizip.a REQUIRED)
 find_package(Python3 3.11 REQUIRED COMPONENTS Interpreter)
 # The operator schemas come from the PyTorch of this Python.
 set(OPPROF_PYTHON "" CACHE FILEPATH "Python with PyTorch, used to generate the schema table and to run tests")

@@ -6,6 +6,7 @@
 #include "opprof/Support/ToolOptions.h"
 #include "opprof/Target/FXJSON/FXJSON.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
+#include "opprof/Target/PT2/PT2.h"
 #include "opprof/Target/Python/PythonEmitter.h"
 #include "opprof/Target/TransformScript/TransformScript.h"
 
@@ -14,6 +15,7 @@
 
 int main(int argc, char **argv) {
   opprof::fx::registerFXJSONTranslations();
+  opprof::fx::registerPT2Translation();
   opprof::fx::registerPythonTranslation();
   opprof::inductor::registerInductorTranslations();
   opprof::profile::registerProfileTranslations();

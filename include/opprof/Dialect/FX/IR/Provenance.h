@@ -34,6 +34,9 @@ inline constexpr llvm::StringLiteral kSeqNrKey = "seq_nr";
 inline constexpr llvm::StringLiteral kOriginalAtenKey = "original_aten";
 /// [{name, graph, pass, action}, …], newest first.
 inline constexpr llvm::StringLiteral kFromNodeKey = "from_node";
+/// The function of PyTorch's that the user's program called, as torch.export
+/// records it: [name of the call, type and name of the function].
+inline constexpr llvm::StringLiteral kTorchFunctionKey = "torch_fn";
 /// On a call: the locations of the nodes that it stands for.
 inline constexpr llvm::StringLiteral kInstanceKey = "instance";
 

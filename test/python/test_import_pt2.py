@@ -1,0 +1,368 @@
+"""Archives of torch.export give the graph that the exporter gives for the same program, but for what they do not hold."""
+
+import io
+import json
+import os
+import subprocess
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from opprof.export import export_program
+from opprof.graph_json import source_of_exported_program, write_graph_json
+from opprof.model_script import load_model_script
+from opprof.tools import find_tool, run_tool
+
+EXAMPLES = (
+    "conv_block",
+    "depthwise_separable_conv",
+    "embedding_projection",
+    "gpt2",
+    "llama_decode",
+    "lstm_sequence_encoder",
+    "mlp_activations",
+    "sdpa_attention",
+    "transformer_train",
+)
+
+
+def graphs_of(mlir: Path) -> list[dict[str, Any]]:
+    """The graphs of an MLIR file as JSON, tables resolved, without what archives do not keep."""
+    document = json.loads(run_tool("opprof-translate", ["--export-fx-json", mlir]))
+
+    def type_of(index: int) -> Any:
+        entry = document["types"][index]
+        if isinstance(entry, str):
+            return entry
+        ((kind, content),) = entry.items()
+        if kind in ("tuple", "list"):
+            return {kind: [type_of(element) for element in content]}
+        return entry
+
+    def plain(value: Any) -> Any:
+        """Tuples are lists in an archive."""
+        if isinstance(value, dict):
+            return plain(value["tuple"]) if "tuple" in value else {k: plain(v) for k, v in value.items()}
+        return [plain(element) for element in value] if isinstance(value, list) else value
+
+    for graph in document["graphs"]:
+        used = json.dumps([node["args"] for node in graph["nodes"]] + [graph["outputs"]])
+        # An output that nothing takes has no node in an archive.
+        graph["nodes"] = [
+            node
+            for node in graph["nodes"]
+            if node["target"] != "operator.getitem" or f'"node": "{node["name"]}"' in used
+        ]
+        for entry in graph["inputs"] + graph["nodes"]:
+            for key in ("seq_nr", "original_aten", "from_node"):
+                entry.pop(key, None)
+            if "type" in entry:
+                entry["type"] = plain(type_of(entry["type"]))
+            if entry.get("type") == "none":
+                # Decomposition forgets it of nodes that only act.
+                del entry["type"]
+            if entry.get("target") == "operator.getitem":
+                # An archive says nothing of it; it gets what is known of the node that it takes apart.
+                entry.pop("stack", None)
+                entry.pop("modules", None)
+            if "args" in entry:
+                entry["args"] = plain(entry["args"])
+            if "modules" in entry:
+                entry["modules"] = document["modules"][entry["modules"]]
+            if "stack" in entry:
+                entry["stack"] = document["stacks"][entry["stack"]]
+                for frame in entry["stack"]:
+                    frame["file"] = os.path.relpath(frame["file"]) if frame["file"].startswith("/") else frame["file"]
+    return document["graphs"]
+
+
+def check(program: torch.export.ExportedProgram, folder: Path) -> Path:
+    json_file, archive = folder / "model.json", folder / "program.pt2"
+    write_graph_json(json_file, source_of_exported_program(program, "program"))
+    torch.export.save(program, archive)
+    run_tool("opprof-translate", ["--import-fx-json", json_file, "-o", folder / "json.mlir"])
+    run_tool("opprof-translate", ["--import-pt2", archive, "-o", folder / "pt2.mlir"])
+    expected, actual = graphs_of(folder / "json.mlir"), graphs_of(folder / "pt2.mlir")
+    assert [graph["name"] for graph in expected] == [graph["name"] for graph in actual]
+    for left, right in zip(expected, actual, strict=True):
+        for key in left:
+            if isinstance(left[key], list):
+                for one, other in zip(left[key], right[key], strict=True):
+                    assert one == other
+            else:
+                assert left[key] == right[key]
+    return folder / "pt2.mlir"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example(name: str, examples: Path, tmp_path: Path) -> None:
+    check(export_program(load_model_script(examples / f"{name}.py")), tmp_path)
+
+
+class Everything(torch.nn.Module):
+    """Dynamic shapes, subgraphs, mutation, several outputs, unbacked symbols."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+        self.register_buffer("count", torch.zeros(3))
+        self.register_buffer("scratch", torch.zeros(3), persistent=False)
+
+    def forward(self, x: torch.Tensor, *, k: torch.Tensor) -> Any:
+        rows = x.shape[0]
+        y = x.new_full((2 * rows + 1, 3), rows)
+        self.count.add_(1)
+        values, _ = x.topk(2, dim=1)
+        z = torch.cond(x.sum() > 0, lambda a: self.linear(a).sin(), lambda a: a + 2.0, (x,))
+        with torch.no_grad():
+            w = x.exp()
+        first, _ = x.split([1, 2], dim=1)
+        found = torch.nonzero(x).shape[0]
+        u = torch.where(x > 0, x, float("-inf")).to(torch.complex64) + (1.5 - 2j)
+        v = torch.zeros(3, dtype=torch.bfloat16, device="cpu", layout=torch.strided)
+        i = x[:, torch.tensor([0, 2])].clone(memory_format=torch.contiguous_format)
+        return [y, values, z + k, w], {"a": first, "n": rows * 2 - 1, "none": None, "found": found}, u, v, i, self.scratch, 3
+
+
+@pytest.mark.parametrize("functional", [False, True])
+def test_every_part_of_the_schema(functional: bool, tmp_path: Path) -> None:
+    batch = torch.export.Dim("batch", min=2, max=64)
+    program = torch.export.export(
+        Everything(),
+        (torch.randn(4, 3),),
+        {"k": torch.tensor(1.0)},
+        dynamic_shapes={"x": {0: batch}, "k": None},
+    )
+    if functional:
+        program = program.run_decompositions({})
+    text = check(program, tmp_path).read_text()
+    assert "higher_order.cond" in text
+
+
+def test_an_archive_runs_as_python(examples: Path, tmp_path: Path) -> None:
+    script = load_model_script(examples / "mlp_activations.py")
+    program = export_program(script)
+    mlir = check(program, tmp_path)
+    run_tool("opprof-translate", ["--emit-python", mlir, "-o", tmp_path / "program.py"])
+    namespace: dict[str, Any] = {}
+    exec(compile((tmp_path / "program.py").read_text(), "program.py", "exec"), namespace)
+    with torch.no_grad():
+        expected = program.module()(*script.args)
+        assert torch.equal(namespace["load"](dict(program.state_dict))(*script.args), expected)
+
+
+def model_json(program: torch.export.ExportedProgram) -> dict[str, Any]:
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer)
+    with zipfile.ZipFile(buffer) as archive:
+        (name,) = (name for name in archive.namelist() if "/models/" in name)
+        return json.loads(archive.read(name))
+
+
+class Small(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        values, _ = x.relu().topk(2)
+        return values.sum(dim=0, keepdim=True)
+
+
+@pytest.fixture(scope="module")
+def small() -> dict[str, Any]:
+    return model_json(torch.export.export(Small(), (torch.randn(4, 4),)))
+
+
+def pack(path: Path, document: Any, name: str = "archive/models/model.json") -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/archive_format", "pt2")
+        text = document if isinstance(document, (str, bytes)) else json.dumps(document)
+        archive.writestr(name, text)
+        # What a reader may not look at.
+        archive.writestr("archive/data/sample_inputs/model.pt", b"\x80\x04cos\nsystem\n(S'false'\ntR.")
+    return path
+
+
+def test_the_layout_before_2_8(small: dict[str, Any], tmp_path: Path) -> None:
+    old = pack(tmp_path / "old.pt2", small, "serialized_exported_program.json")
+    new = pack(tmp_path / "new.pt2", small)
+    texts = [
+        run_tool("opprof-translate", ["--import-pt2", file]).decode().replace("@archive", "@old")
+        for file in (old, new)
+    ]
+    assert texts[0] == texts[1]
+    assert "fx.graph @old" in texts[0]
+
+
+def test_archives_without_kinds_and_node_names(small: dict[str, Any], tmp_path: Path) -> None:
+    """PyTorch 2.6 wrote neither; the schema says which arguments are keywords."""
+    newer = run_tool("opprof-translate", ["--import-pt2", pack(tmp_path / "a.pt2", small)])
+    document = json.loads(json.dumps(small))
+    document["schema_version"]["minor"] = 2
+    for node in document["graph_module"]["graph"]["nodes"]:
+        del node["name"]
+        for argument in node["inputs"]:
+            del argument["kind"]
+    older = run_tool("opprof-translate", ["--import-pt2", pack(tmp_path / "b.pt2", document)])
+    # A default that was given by position is given by keyword: nothing else differs.
+    assert b'"aten.sum.dim_IntList"(%getitem, [0], keepdim = true)' in older or b"dim = [0]" in older
+    assert older.count(b"fx.node") == newer.count(b"fx.node")
+
+
+def run(path: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [find_tool("opprof-translate"), "--import-pt2", path], capture_output=True, text=True, timeout=60
+    )
+
+
+def without(*path: str | int) -> Callable[[Any], None]:
+    def edit(document: Any) -> None:
+        for key in path[:-1]:
+            document = document[key]
+        del document[path[-1]]
+
+    return edit
+
+
+def with_value(value: Any, *path: str | int) -> Callable[[Any], None]:
+    def edit(document: Any) -> None:
+        for key in path[:-1]:
+            document = document[key]
+        document[path[-1]] = value
+
+    return edit
+
+
+NODES = ("graph_module", "graph", "nodes")
+BROKEN = {
+    "no version": (without("schema_version"), "has no 'schema_version'"),
+    "old version": (with_value(5, "schema_version", "major"), "its schema is version 5; opprof reads version 8"),
+    "no graph": (without("graph_module", "graph"), "'graph_module', its 'graph' or its 'signature' is missing"),
+    "no nodes": (without(*NODES), "graph 'archive': the required key 'nodes' is missing"),
+    "no target": (without(*NODES, 0, "target"), "graph 'archive', node 'relu': the required key 'target' is missing"),
+    "dangling": (
+        with_value("nobody", *NODES, 1, "inputs", 0, "arg", "as_tensor", "name"),
+        "node 'topk': refers to 'nobody', which no input or earlier node of the graph gives",
+    ),
+    "duplicate": (with_value("relu", *NODES, 1, "name"), "node 'relu': a second node or input of this name"),
+    "two keys": (
+        with_value({"as_int": 1, "as_none": True}, *NODES, 0, "inputs", 0, "arg"),
+        "holds an argument that is no object with one key",
+    ),
+    "huge": (with_value(2**70, *NODES, 1, "inputs", 1, "arg", "as_int"), "holds no whole number of 64 bits"),
+    "signature": (without("graph_module", "signature", "input_specs", 0), "but its signature speaks of 0"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_graphs_are_named(case: str, small: dict[str, Any], tmp_path: Path) -> None:
+    edit, message = BROKEN[case]
+    document = json.loads(json.dumps(small))
+    edit(document)
+    process = run(pack(tmp_path / "broken.pt2", document))
+    assert process.returncode == 1
+    assert process.stdout == ""
+    assert "broken.pt2: archive/models/model.json: " in process.stderr
+    assert message in process.stderr
+
+
+def test_an_argument_of_a_newer_schema_is_kept(small: dict[str, Any], tmp_path: Path) -> None:
+    document = json.loads(json.dumps(small))
+    with_value({"as_matrix": [1]}, *NODES, 1, "inputs", 1, "arg")(document)
+    process = run(pack(tmp_path / "newer.pt2", document))
+    assert process.returncode == 0
+    assert '#fx.object<"as_matrix", "[1]">' in process.stdout
+
+
+def test_subgraphs_nested_too_deep(small: dict[str, Any], tmp_path: Path) -> None:
+    graph = json.loads(json.dumps(small["graph_module"]["graph"]))
+    inner = json.dumps(graph)
+    for _ in range(40):
+        inner = json.dumps(graph).replace('{"as_int": 2}', '{"as_graph": {"name": "g", "graph": %s}}' % inner, 1)
+    document = json.loads(json.dumps(small))
+    document["graph_module"]["graph"] = json.loads(inner)
+    process = run(pack(tmp_path / "deep.pt2", document))
+    assert process.returncode == 1
+    assert "subgraphs are nested deeper than 32" in process.stderr
+
+
+ARCHIVES = {
+    "empty": (b"", "the file is empty"),
+    "text": (b"hello", "this is no zip archive, and so no .pt2 file"),
+    "json": (b'{"opprof_graph_version": 1}', "this is no zip archive"),
+}
+
+
+@pytest.mark.parametrize("case", ARCHIVES)
+def test_other_files(case: str, tmp_path: Path) -> None:
+    content, message = ARCHIVES[case]
+    path = tmp_path / "other.pt2"
+    path.write_bytes(content)
+    process = run(path)
+    assert process.returncode == 1
+    assert f"other.pt2: {message}" in process.stderr
+
+
+def test_truncated(small: dict[str, Any], tmp_path: Path) -> None:
+    path = pack(tmp_path / "whole.pt2", small)
+    path.write_bytes(path.read_bytes()[:-100])
+    process = run(path)
+    assert process.returncode == 1
+    assert "the zip archive has no directory at its end: it was truncated" in process.stderr
+
+
+def test_damaged(small: dict[str, Any], tmp_path: Path) -> None:
+    path = pack(tmp_path / "whole.pt2", small)
+    data = bytearray(path.read_bytes())
+    place = data.index(b"models/model.json") + 200
+    data[place] ^= 0xFF
+    path.write_bytes(data)
+    process = run(path)
+    assert process.returncode == 1
+    assert "entry 'archive/models/model.json': " in process.stderr
+
+
+def test_bomb(tmp_path: Path) -> None:
+    process = run(pack(tmp_path / "bomb.pt2", " " * (64 << 20)))
+    assert process.returncode == 1
+    assert "this is a zip bomb" in process.stderr
+
+
+@pytest.mark.parametrize("name", ["../../etc/models/model.json", "/models/model.json", "a\\models/model.json"])
+def test_escaping_paths(name: str, small: dict[str, Any], tmp_path: Path) -> None:
+    process = run(pack(tmp_path / "escape.pt2", small, name))
+    assert process.returncode == 1
+    assert "holds an entry outside its own folder" in process.stderr
+
+
+def test_no_model(tmp_path: Path) -> None:
+    process = run(pack(tmp_path / "none.pt2", "{}", "archive/data/x.json"))
+    assert process.returncode == 1
+    assert "torch.export.save did not write it" in process.stderr
+    process = run(pack(tmp_path / "aoti.pt2", "{}", "archive/data/aotinductor/model/x.wrapper.json"))
+    assert "this is an AOTInductor package" in process.stderr
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_any_edit_of_the_json_is_read_or_refused(data: st.DataObject, small: dict[str, Any], tmp_path: Path) -> None:
+    """A value somewhere in the document becomes another one: never a crash, and output only where it worked."""
+    document = json.loads(json.dumps(small))
+    place, key = document, "graph_module"
+    while True:
+        child = place[key]
+        keys = list(child) if isinstance(child, dict) else list(range(len(child))) if isinstance(child, list) else []
+        if not keys or data.draw(st.integers(0, 9)) == 0:
+            break
+        place, key = child, data.draw(st.sampled_from(keys))
+    place[key] = data.draw(
+        st.sampled_from([None, True, -1, 2**63, 1.5, "", "x", [], {}, [None], {"as_int": 1}, {"as_tensor": {"name": "x"}}])
+    )
+    process = run(pack(tmp_path / "edited.pt2", document))
+    assert process.returncode in (0, 1)
+    assert (process.returncode == 0) == (process.stdout != "")
+    assert process.returncode == 0 or "edited.pt2: " in process.stderr
