@@ -311,29 +311,39 @@ private:
     os << "</table></section>\n";
   }
 
+  void nodeCells(int64_t total, StringRef name, const Twine &module,
+                 const NodeRow &row, Confidence confidence) {
+    os << "<tr><td class=\"num\">" << time(total) << "</td><td class=\"num\">"
+       << percent(model.share(total)) << "</td><td><b>" << escape(name)
+       << "</b></td><td>" << escape(module.str()) << "</td><td>"
+       << escape(row.node->source.value_or("")) << "</td><td><code>"
+       << escape(row.kernel) << "</code></td><td>" << stringify(confidence)
+       << "</td></tr>";
+  }
+
   void printNodes() {
     if (model.nodes.empty())
       return;
-    constexpr size_t kShown = 60;
-    os << "<h2>Slowest nodes</h2><table><tr><th class=\"num\">a step</th>"
-          "<th class=\"num\">share</th><th>node</th><th>module</th>"
-          "<th>source</th><th>kernel</th><th>join</th></tr>";
-    for (const NodeRow &row : ArrayRef(model.nodes).take_front(kShown)) {
-      const Node &node = *row.node;
-      os << "<tr><td class=\"num\">" << time(node.kernelTimeNs)
-         << "</td><td class=\"num\">" << percent(model.share(node.kernelTimeNs))
-         << "</td><td><b>" << escape(node.name) << "</b>";
-      if (node.partition)
-        os << " <span class=\"dim\">" << escape(*node.partition) << "</span>";
-      os << "</td><td>" << escape(node.module.value_or("")) << "</td><td>"
-         << escape(node.source.value_or("")) << "</td><td><code>"
-         << escape(row.kernel) << "</code></td><td>"
-         << stringify(row.confidence) << "</td></tr>";
-    }
-    os << "</table>\n";
-    if (model.nodes.size() > kShown)
-      os << "<p class=\"dim\">and " << model.nodes.size() - kShown
-         << " more; all of them are in the JSON.</p>\n";
+    constexpr size_t kGroups = 40, kNodes = 400;
+    static constexpr StringLiteral kHead =
+        "<table><tr><th class=\"num\">a step</th><th class=\"num\">share</th>"
+        "<th>node</th><th>module</th><th>source</th><th>kernel</th>"
+        "<th>join</th></tr>";
+    os << "<h2>Slowest nodes</h2>" << kHead;
+    for (const NodeGroup &group :
+         ArrayRef(model.nodeGroups).take_front(kGroups))
+      nodeCells(group.kernelTimeNs, group.getName(), group.getModule(),
+                group.slowest, group.confidence);
+    os << "</table>\n<details><summary>Each node alone (" << model.nodes.size()
+       << ")</summary>" << kHead;
+    for (const NodeRow &row : ArrayRef(model.nodes).take_front(kNodes))
+      nodeCells(row.node->kernelTimeNs, row.node->name,
+                row.node->module.value_or(""), row, row.confidence);
+    os << "</table>";
+    if (model.nodes.size() > kNodes)
+      os << "<p class=\"dim\">and " << model.nodes.size() - kNodes
+         << " more; all of them are in the JSON.</p>";
+    os << "</details>\n";
   }
 
   void printKernels() {

@@ -146,6 +146,48 @@ static std::vector<NodeRow> rankNodes(const Profile &profile) {
   return rows;
 }
 
+/// "linear" of "linear_12" and of "linear".
+static StringRef getBaseName(StringRef name) {
+  StringRef base = name.rtrim("0123456789");
+  return base.size() < name.size() && base.consume_back("_") ? base : name;
+}
+
+std::string NodeGroup::getName() const {
+  if (count == 1)
+    return slowest.node->name;
+  return formatv("{0}_* ×{1}", getBaseName(slowest.node->name), count).str();
+}
+
+std::string NodeGroup::getModule() const {
+  std::string module = slowest.node->module.value_or("");
+  return count == 1 ? module : getModuleGroup(module);
+}
+
+/// `rows` come slowest first.
+static std::vector<NodeGroup> groupNodes(ArrayRef<NodeRow> rows) {
+  std::map<std::tuple<std::string, std::string, std::string>, NodeGroup> groups;
+  for (const NodeRow &row : rows) {
+    const Node &node = *row.node;
+    auto [place, isNew] = groups.try_emplace(
+        {getBaseName(node.name).str(), node.source.value_or(""),
+         getModuleGroup(node.module.value_or(""))});
+    NodeGroup &group = place->second;
+    if (isNew)
+      group.slowest = row;
+    else
+      ++group.count;
+    group.kernelTimeNs += node.kernelTimeNs;
+    group.confidence = std::max(group.confidence, row.confidence);
+  }
+  std::vector<NodeGroup> sorted;
+  for (auto &[key, group] : groups)
+    sorted.push_back(group);
+  stable_sort(sorted, [](const NodeGroup &a, const NodeGroup &b) {
+    return a.kernelTimeNs > b.kernelTimeNs;
+  });
+  return sorted;
+}
+
 ReportModel report::makeReportModel(const Profile &profile) {
   ReportModel model;
   model.profile = &profile;
@@ -159,6 +201,7 @@ ReportModel report::makeReportModel(const Profile &profile) {
   model.classes = sumClasses(profile);
   model.categories = sumCategories(profile);
   model.nodes = rankNodes(profile);
+  model.nodeGroups = groupNodes(model.nodes);
   for (const Finding &finding : profile.findings)
     model.findings.push_back(&finding);
   stable_sort(model.findings, [](const Finding *a, const Finding *b) {

@@ -237,20 +237,29 @@ static void printTimeRows(Page &page, const ReportModel &model,
   }
 }
 
+/// The end of a path that fits: the file and the line are there.
+static std::string fitSource(StringRef source, unsigned limit) {
+  StringRef name = source.substr(source.find_last_of('/') + 1);
+  return Page::fit(Page::columns(source) <= limit ? source : name, limit);
+}
+
 static void printNodes(Page &page, const ReportModel &model, size_t limit) {
   page.heading("Slowest nodes", "time in a step, share of kernel time");
   unsigned rest = page.getWidth() - 2 - 9 - 8 - 3;
   unsigned nodeWidth = rest * 3 / 10, moduleWidth = rest * 2 / 10,
            sourceWidth = rest * 2 / 10;
-  for (const NodeRow &row : ArrayRef(model.nodes).take_front(limit)) {
-    page.text("  ").right(formatTime(model.perStep(row.node->kernelTimeNs)), 9);
-    page.right(percent(model.share(row.node->kernelTimeNs)), 8).text(" ");
-    page.left(row.node->name, nodeWidth - 1, Style::Bold).text(" ");
-    page.left(row.node->module.value_or(""), moduleWidth - 1).text(" ");
-    page.left(row.node->source.value_or(""), sourceWidth - 1).text(" ");
-    page.left(row.kernel, rest - nodeWidth - moduleWidth - sourceWidth,
-              Style::Dim);
-    if (row.confidence != Confidence::High)
+  for (const NodeGroup &group : ArrayRef(model.nodeGroups).take_front(limit)) {
+    const Node &node = *group.slowest.node;
+    page.text("  ").right(formatTime(model.perStep(group.kernelTimeNs)), 9);
+    page.right(percent(model.share(group.kernelTimeNs)), 8).text(" ");
+    page.left(group.getName(), nodeWidth - 1, Style::Bold).text(" ");
+    page.left(group.getModule(), moduleWidth - 1).text(" ");
+    page.left(fitSource(node.source.value_or(""), sourceWidth - 1),
+              sourceWidth - 1)
+        .text(" ");
+    page.left(group.slowest.kernel,
+              rest - nodeWidth - moduleWidth - sourceWidth, Style::Dim);
+    if (group.confidence != Confidence::High)
       page.text("~", Style::Warn);
     page.end();
   }

@@ -109,6 +109,25 @@ TEST(Report, SumsAndRanks) {
   EXPECT_EQ(model.findings[2]->id, "free");
 }
 
+TEST(Report, GroupsNodesAtTheSamePlaceOfRepeatedModules) {
+  Profile profile;
+  fill(profile, {{"a", 1000}, {"b", 5000}, {"c", 2000}, {"d", 100}});
+  for (unsigned i : {0u, 1u, 2u}) {
+    profile.nodes[i].name = i ? "linear_" + std::to_string(i) : "linear";
+    profile.nodes[i].source = "model.py:1";
+  }
+  profile.nodes[3].name = "conv2d"; // The 2 is no number of a repetition.
+  ReportModel model = makeReportModel(profile);
+  ASSERT_EQ(model.nodeGroups.size(), 2u);
+  EXPECT_EQ(model.nodeGroups[0].getName(), "linear_* ×3");
+  EXPECT_EQ(model.nodeGroups[0].getModule(), "h.*.mlp");
+  EXPECT_EQ(model.nodeGroups[0].kernelTimeNs, 8000);
+  EXPECT_EQ(model.nodeGroups[0].slowest.kernel, "b");
+  EXPECT_EQ(model.nodeGroups[0].confidence, Confidence::Low);
+  EXPECT_EQ(model.nodeGroups[1].getName(), "conv2d");
+  EXPECT_EQ(model.nodeGroups[1].getModule(), "h.3.mlp");
+}
+
 TEST(Report, CountsWhatHasNoLaunchApart) {
   Profile profile;
   fill(profile, {{"a", 1000}, {"b", 3000}});

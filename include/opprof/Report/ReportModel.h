@@ -32,6 +32,21 @@ struct NodeRow {
   profile::Confidence confidence = profile::Confidence::High;
 };
 
+/// Nodes that stand at the same place of repeated modules: same source line,
+/// same group of modules, same name but for its number.
+struct NodeGroup {
+  /// The slowest of them.
+  NodeRow slowest;
+  uint64_t count = 1;
+  int64_t kernelTimeNs = 0;
+  profile::Confidence confidence = profile::Confidence::High;
+
+  /// The node's name, or "linear_* ×12" of a group.
+  std::string getName() const;
+  /// The module of the node, or the group of modules; empty where unknown.
+  std::string getModule() const;
+};
+
 struct ReportModel {
   const profile::Profile *profile = nullptr;
   /// Steps that the sums are over; 1 where the profile has no step marks.
@@ -40,6 +55,7 @@ struct ReportModel {
   /// Largest first.
   std::vector<TimeRow> modules, classes, categories;
   std::vector<NodeRow> nodes;
+  std::vector<NodeGroup> nodeGroups;
   /// Costliest first; those without a cost last.
   std::vector<const profile::Finding *> findings;
 
