@@ -34,7 +34,24 @@ WORKLOADS = (
 )
 
 # What ncu collects by default for these values, in one list, as the reference of the cost.
-SIXTEEN = ["gpu__time_duration.sum", "dram__bytes_read.sum", "fbpa__dram_write_bytes.sum", "lts__t_sectors.sum", "lts__t_sectors_lookup_hit.sum", "l1tex__t_sectors.sum", "l1tex__t_sectors_lookup_hit.sum", "sm__cycles_active.sum", "sm__warps_active.sum", "smsp__issue_active.sum", "smsp__inst_executed.sum", "smsp__thread_inst_executed.sum", "sm__inst_executed_pipe_tensor.sum", "sm__pipe_tensor_cycles_active.sum", "l1tex__t_output_wavefronts_pipe_lsu_mem_local.sum", "sm__cycles_elapsed.max"]
+SIXTEEN = [
+    "gpu__time_duration.sum",
+    "dram__bytes_read.sum",
+    "fbpa__dram_write_bytes.sum",
+    "lts__t_sectors.sum",
+    "lts__t_sectors_lookup_hit.sum",
+    "l1tex__t_sectors.sum",
+    "l1tex__t_sectors_lookup_hit.sum",
+    "sm__cycles_active.sum",
+    "sm__warps_active.sum",
+    "smsp__issue_active.sum",
+    "smsp__inst_executed.sum",
+    "smsp__thread_inst_executed.sum",
+    "sm__inst_executed_pipe_tensor.sum",
+    "sm__pipe_tensor_cycles_active.sum",
+    "l1tex__t_output_wavefronts_pipe_lsu_mem_local.sum",
+    "sm__cycles_elapsed.max",
+]
 
 
 def say(part: str, **values: Any) -> None:
@@ -159,8 +176,16 @@ def part_counters() -> None:
                 other = by_launch[row["launch"]].get(name)
                 if other:
                     spread.setdefault(name, []).append(abs(value - other) / abs(other))
+        derived: dict[str, list[float]] = {}
+        values = {row["launch"]: row["metrics"] for row in a.counters}
+        for row in b.counters:
+            for name, value in row["metrics"].items():
+                other = values[row["launch"]].get(name)
+                if other:
+                    derived.setdefault(name, []).append(abs(value - other) / abs(other))
         say(
             "agreement",
+            derived={k: round(statistics.median(v), 4) for k, v in derived.items()},
             median={k: round(statistics.median(v), 4) for k, v in spread.items()},
             worst={k: round(max(v), 4) for k, v in spread.items()},
         )
@@ -168,6 +193,8 @@ def part_counters() -> None:
     guarded("self agreement", lambda: compare(base[-2], base[-1]))
     guarded("unique", unique)
     guarded("all user", all_user)
+    if os.environ.get("OPPROF_BENCH_SHORT"):
+        return
     guarded(
         "two passes",
         lambda: (
@@ -206,70 +233,61 @@ def part_counters() -> None:
     del torch
 
 
-def part_timeline() -> None:
-    """Wall time of a step, bare, captured, and under torch.profiler; kernels joined to the lines that launched them."""
+def measure_timeline(name: str) -> None:
+    """Wall time of one workload's step in several ways, interleaved, and the join of its kernels to their lines."""
     import torch
 
     from opprof.capture_library import ALL_API, DEFAULT_KINDS, KERNELS, Library
     from opprof.identity import WrapperLines
 
-    names = os.environ.get("OPPROF_BENCH_WORKLOADS", "gpt2").split(",")
     library = Library.get()
+    step = compiled(name)
+    lines = WrapperLines(library)
 
-    for name in names:
-        step = compiled(name)
+    def wall(repeats: int = 20) -> float:
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(repeats):
+            step()
+        torch.cuda.synchronize()
+        return (time.perf_counter() - begin) / repeats
 
-        def wall(step: Callable[[], Any] = step, repeats: int = 20) -> float:
-            torch.cuda.synchronize()
-            begin = time.perf_counter()
-            for _ in range(repeats):
-                step()
-            torch.cuda.synchronize()
-            return (time.perf_counter() - begin) / repeats
+    def captured(kinds: int, with_lines: bool) -> float:
+        library.start(str(OUT / "timeline.opcap"), kinds=kinds)
+        try:
+            if with_lines:
+                lines.describe()
+                with lines.active():
+                    wall(3)
+                    return wall()
+            wall(3)
+            return wall()
+        finally:
+            library.stop()
 
-        lines = WrapperLines(library)
+    ways: dict[str, Callable[[], float]] = {
+        "bare": wall,
+        "kernels only": lambda: captured(KERNELS, False),
+        "default": lambda: captured(DEFAULT_KINDS, False),
+        "default and lines": lambda: captured(DEFAULT_KINDS, True),
+        "every API call kept": lambda: captured(DEFAULT_KINDS | ALL_API, False),
+    }
+    wall()
+    times: dict[str, list[float]] = {label: [] for label in ways}
+    for _ in range(5):
+        for label, way in ways.items():
+            times[label].append(way())
+    medians = {label: statistics.median(values) for label, values in times.items()}
+    say(
+        "overhead",
+        workload=name,
+        us={k: round(v * 1e6, 1) for k, v in medians.items()},
+        ratio={k: round(v / medians["bare"], 4) for k, v in medians.items()},
+        bare_spread=round((max(times["bare"]) - min(times["bare"])) / medians["bare"], 4),
+    )
 
-        def captured(kinds: int, with_lines: bool) -> float:
-            library.start(str(OUT / "timeline.opcap"), kinds=kinds)
-            try:
-                if with_lines:
-                    lines.describe()
-                    with lines.active():
-                        wall()
-                        return wall()
-                wall()
-                return wall()
-            finally:
-                library.stop()
-
-        def profiled() -> float:
-            from torch.profiler import ProfilerActivity, profile
-
-            with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]):
-                wall()
-                return wall()
-
-        ways: dict[str, Callable[[], float]] = {
-            "bare": wall,
-            "kernels only": lambda: captured(KERNELS, False),
-            "default": lambda: captured(DEFAULT_KINDS, False),
-            "default and lines": lambda: captured(DEFAULT_KINDS, True),
-            "every API call": lambda: captured(DEFAULT_KINDS | ALL_API, False),
-        }
-        wall()
-        times: dict[str, list[float]] = {label: [] for label in ways}
-        for _ in range(7):
-            for label, way in ways.items():
-                times[label].append(way())
-        medians = {label: statistics.median(values) for label, values in times.items()}
-        say(
-            "overhead",
-            workload=name,
-            us={k: round(v * 1e6, 1) for k, v in medians.items()},
-            ratio={k: round(v / medians["bare"], 4) for k, v in medians.items()},
-        )
-
-        library.start(str(OUT / f"{name}.opcap"))
+    for label, kinds in (("default", DEFAULT_KINDS), ("every API call", DEFAULT_KINDS | ALL_API)):
+        library.start(str(OUT / f"{name}.opcap"), kinds=kinds)
         lines.describe()
         with lines.active():
             for index in range(3):
@@ -283,6 +301,7 @@ def part_timeline() -> None:
         say(
             "attribution",
             workload=name,
+            kinds=label,
             kernels=len(kernels),
             joined=len(joined),
             unjoined=sorted({e["name"][:80] for e in kernels if "opprof id" not in e["args"]})[:5],
@@ -290,13 +309,155 @@ def part_timeline() -> None:
             lost=stats.lost,
             bytes=stats.bytes,
         )
-        guarded(
-            "torch.profiler",
-            lambda: say(
-                "overhead", workload=name, torch_profiler=round(profiled() / medians["bare"], 4)
-            ),
+
+    from torch.profiler import ProfilerActivity, profile
+
+    def profiled() -> float:
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]):
+            wall(3)
+            return wall()
+
+    values = [profiled() / wall() for _ in range(3)]
+    say("overhead", workload=name, torch_profiler=round(statistics.median(values), 4))
+
+
+def part_timeline() -> None:
+    """The timeline's overhead and attribution, workload by workload, each in a process of its own."""
+    for name in os.environ.get("OPPROF_BENCH_WORKLOADS", ",".join(WORKLOADS)).split(","):
+        try:
+            subprocess.run(
+                [sys.executable, __file__, "--inside", f"timeline:{name}"], timeout=75, check=False
+            )
+        except subprocess.TimeoutExpired:
+            say("overhead", workload=name, error="not finished in 75 s")
+
+
+NCU_CHILD = """
+import sys, torch
+sys.path.insert(0, "benchmarks")
+import capture_h200
+step = capture_h200.compiled("gpt2")
+torch.cuda.synchronize()
+torch.cuda.cudart().cudaProfilerStart()
+step()
+torch.cuda.synchronize()
+torch.cuda.cudart().cudaProfilerStop()
+"""
+
+
+def part_ncu() -> None:
+    """The same raw counters by ncu, twice, caches unflushed, against one counter pass of this library."""
+    import csv
+    import glob
+    import shutil
+
+    import opprof
+    from opprof import metrics
+
+    ncu = shutil.which("ncu") or next(iter(glob.glob("/opt/nvidia/nsight-compute/*/ncu")), None)
+    if ncu is None:
+        say("ncu", error="ncu was not found")
+        return
+    runs: list[list[dict[str, str]]] = []
+    for index in range(2):
+        begin = time.perf_counter()
+        done = subprocess.run(
+            [
+                ncu,
+                *(
+                    "--metrics",
+                    ",".join(metrics.DEFAULT),
+                    "--cache-control",
+                    "none",
+                    "--clock-control",
+                    "none",
+                ),
+                *("--profile-from-start", "off", "--csv", "--page", "raw", "--print-units", "base"),
+                *(sys.executable, "-c", NCU_CHILD),
+            ],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=150,
+            check=False,
         )
-        torch._dynamo.reset()
+        text = done.stdout[done.stdout.find('"ID"') :]
+        rows = [row for row in csv.DictReader(text.splitlines()) if (row.get("ID") or "").isdigit()]
+        say(
+            "ncu",
+            run=index,
+            kernels=len(rows),
+            seconds=round(time.perf_counter() - begin, 1),
+            tail=done.stderr[-200:],
+        )
+        runs.append(rows)
+    step = compiled("gpt2")
+    mine = []
+    for _ in range(2):
+        with opprof.capture(OUT / "ncu", counters="all") as prof:
+            prof.step(step)
+        mine.append(prof.steps[0].counters)
+
+    def number(row: dict[str, str], name: str) -> float | None:
+        try:
+            return float(row[name].replace(",", ""))
+        except (KeyError, ValueError):
+            return None
+
+    say("ncu", kernels=[len(runs[0]), len(runs[1]), len(mine[0])])
+    table = {}
+    for name in metrics.DEFAULT:
+        columns: dict[str, list[float]] = {"ncu": [], "opprof": [], "between": []}
+        for a, b, c, d in zip(*runs, *mine, strict=False):
+            values = [number(a, name), number(b, name), c["raw"].get(name), d["raw"].get(name)]
+            if any(v is None for v in values) or not values[0] or not values[2]:
+                continue
+            x, y, z, w = (float(v or 0) for v in values)
+            columns["ncu"].append(abs(x - y) / abs(x))
+            columns["opprof"].append(abs(z - w) / abs(z))
+            columns["between"].append(abs(x - z) / abs(x))
+        if columns["ncu"]:
+            table[name] = {
+                "kernels": len(columns["ncu"]),
+                **{k: round(statistics.median(v), 5) for k, v in columns.items()},
+            }
+    say("agreement with ncu", median_relative_difference=table)
+
+
+def part_long() -> None:
+    """A minute at the highest launch rate: memory flat, nothing lost."""
+    import resource
+
+    import torch
+
+    from opprof.capture_library import Library
+
+    library = Library.get()
+    x = torch.randn(64, device="cuda")
+    torch.cuda.synchronize()
+    library.start(str(OUT / "long.opcap"))
+    begin = time.perf_counter()
+    launches = 0
+    memory = []
+    while time.perf_counter() - begin < float(os.environ.get("OPPROF_BENCH_LONG", "30")):
+        for _ in range(20000):
+            torch.relu_(x)
+        launches += 20000
+        memory.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+    torch.cuda.synchronize()
+    seconds = time.perf_counter() - begin
+    stats = library.stop()
+    say(
+        "long",
+        launches=launches,
+        per_second=round(launches / seconds),
+        records=stats.records,
+        lost=stats.lost,
+        file_mib=stats.bytes >> 20,
+        buffer_peak_mib=stats.buffer_peak_bytes >> 20,
+        rss_mib=[memory[0], memory[len(memory) // 2], memory[-1]],
+        summary=library.summarize(str(OUT / "long.opcap")).split("\n"),
+    )
 
 
 def part_graph() -> None:
@@ -559,7 +720,7 @@ def part_busy() -> None:
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]):
         torch.relu(x)
         guarded("inside torch.profiler", captured)
-    guarded("after torch.profiler", captured)
+    guarded(f"after torch.profiler, TEARDOWN_CUPTI={os.environ.get('TEARDOWN_CUPTI')}", captured)
 
 
 PARTS: dict[str, Callable[[], None]] = {
@@ -570,6 +731,8 @@ PARTS: dict[str, Callable[[], None]] = {
     "eager": part_eager,
     "injection": part_injection,
     "busy": part_busy,
+    "ncu": part_ncu,
+    "long": part_long,
 }
 
 
@@ -582,7 +745,11 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}")
     options = parser.parse_args()
     if options.inside:
-        PARTS[options.parts[0]]()
+        part, _, argument = options.parts[0].partition(":")
+        if argument:
+            measure_timeline(argument)
+        else:
+            PARTS[part]()
         return
     for part in options.parts or PARTS:
         begin = time.perf_counter()

@@ -90,10 +90,9 @@ int Callbacks::subscribe() {
       OPPROF_BUSY,
       "CUPTI is held by " + who +
           " in this process. torch.profiler keeps it from its first "
-          "use to the end of the process, unless TEARDOWN_CUPTI=1 "
-          "is set when the program starts; Proton, nsys and ncu "
-          "keep it while they record. Capture before that profiler "
-          "is used, or without it");
+          "use to the end of the process; Proton, nsys and ncu keep it "
+          "while they record. Capture before that profiler is used, or in a "
+          "process without it");
 }
 
 void Callbacks::unsubscribe() {

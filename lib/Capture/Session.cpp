@@ -381,7 +381,7 @@ int Session::enableApis(bool on) {
   }
   // Newer CUPTIs can be told to leave single calls out. Asking for single calls
   // in the first place would leave external ids out too.
-  if (!on || !(Kinds & OPPROF_QUIET_API) ||
+  if (!on || (Kinds & OPPROF_ALL_API) ||
       !Cupti->cuptiActivityEnableRuntimeApi ||
       !Cupti->cuptiActivityEnableDriverApi)
     return OPPROF_OK;

@@ -22,7 +22,6 @@ IDS = 32
 MARKERS = 64
 MEMORY = 128
 ALL_API = 256
-QUIET_API = 512
 DEFAULT_KINDS = 127
 
 #: Statuses of the library that callers tell apart; see Capture.h.

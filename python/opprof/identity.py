@@ -16,8 +16,12 @@ from typing import Any
 from opprof.capture_library import Library
 
 _CALL = re.compile(r"\(")
+# What wrappers call without launching; each line that is left out saves its event in every step.
 _NO_LAUNCH = re.compile(
-    r"^\s*(#|del |assert_size_stride|with torch|return|def |empty_strided|torch\.cuda\.set_device|args\b|@|\S+ = args)"
+    r"""^\s*(\#|@|def\s|class\s|with\s|return\b|del\s|assert_\w+|torch\.cuda\.set_device
+         |(\S+\s*=\s*)?(empty_strided|reinterpret_tensor|get_raw_stream|rand_strided)
+         |[\w,\s]+=\s*args\b|args\.clear)""",
+    re.VERBOSE,
 )
 
 

@@ -49,8 +49,7 @@ enum opprof_kinds {
   OPPROF_IDS = 32, /* external ids, and the nodes of CUDA graphs */
   OPPROF_MARKERS = 64,
   OPPROF_MEMORY = 128,
-  OPPROF_ALL_API = 256,   /* every runtime and driver call */
-  OPPROF_QUIET_API = 512, /* CUPTI itself leaves the other calls out */
+  OPPROF_ALL_API = 256, /* every runtime and driver call */
   OPPROF_DEFAULT_KINDS = 1 | 2 | 4 | 8 | 16 | 32 | 64
 };
 
