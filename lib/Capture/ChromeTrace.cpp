@@ -322,6 +322,11 @@ bool opprof::capture::exportChromeTrace(const std::string &path,
               std::to_string(std::strtoul(world->second.c_str(), nullptr, 10));
     head += "},\n";
   }
+  if (joins.Clock.cupti)
+    head += "\"clock\": {\"trace\": " + std::to_string(joins.Clock.cupti) +
+            ", \"realtime\": " + std::to_string(joins.Clock.realtime) +
+            ", \"monotonic\": " + std::to_string(joins.Clock.monotonic) +
+            "},\n";
   head +=
       "\"trace_source\": \"opprof capture\",\n\"displayTimeUnit\": \"ms\",\n"
       "\"baseTimeNanoseconds\": 0,\n\"traceEvents\": [";

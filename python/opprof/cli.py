@@ -209,6 +209,74 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
     parser.set_defaults(run=_report)
 
 
+def _run_program(options: argparse.Namespace) -> int:
+    from opprof.run import run_program
+
+    return run_program(
+        options.command, options.output, delay=options.delay, duration=options.duration
+    )
+
+
+def _add_run(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "run",
+        help="capture the timeline of an unmodified program",
+        description="Runs a program with the capture library injected into every process of it that uses CUDA, torchrun's "
+        "too, and leaves a capture and a trace of each. Without a GPU, a Python script is run under torch.profiler.",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to fill"
+    )
+    parser.add_argument(
+        "--delay", type=float, default=0.0, metavar="S", help="seconds before recording begins"
+    )
+    parser.add_argument(
+        "--duration",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help="seconds of recording (default: all)",
+    )
+    parser.add_argument(
+        "command",
+        nargs=argparse.REMAINDER,
+        metavar="script.py …",
+        help="a Python script or a program, and its arguments",
+    )
+    parser.set_defaults(run=_run_program)
+
+
+def _merge(options: argparse.Namespace) -> None:
+    from opprof.merge import merge, merge_text
+
+    print(merge_text(merge(options.captures, options.output)), end="")
+
+
+def _add_merge(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "merge",
+        help="join the captures of several ranks",
+        description="Joins captures of several ranks on one clock into one trace, and says how much of each rank's "
+        "communication is exposed and how far the ranks are apart.",
+    )
+    parser.add_argument(
+        "captures",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="captures (.opcap), or folders of them",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="the trace to write (.json)",
+    )
+    parser.set_defaults(run=_merge)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
     parser = _Parser(
@@ -219,7 +287,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         metavar="COMMAND", required=True, parser_class=_Parser, title="commands"
     )
-    for add in (_add_export, _add_launches, _add_profile, _add_report):
+    for add in (_add_export, _add_launches, _add_profile, _add_report, _add_run, _add_merge):
         add(commands)
     return parser
 
@@ -228,7 +296,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit status."""
     options = build_parser().parse_args(arguments)
     try:
-        options.run(options)
+        return options.run(options) or 0
     except OpprofError as error:
         print(f"opprof: error: {error}", file=sys.stderr)
         if error.remedy:
@@ -237,4 +305,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("opprof: interrupted", file=sys.stderr)
         return 130
-    return 0

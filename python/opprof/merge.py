@@ -1,0 +1,168 @@
+"""`opprof merge`: joins captures of several ranks on one clock, and measures their communication. Needs no PyTorch."""
+
+import json
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from opprof.capture_library import Library
+from opprof.errors import OpprofError
+from opprof.files import replacing
+
+Interval = tuple[float, float]
+
+
+@dataclass
+class Rank:
+    """One rank's communication, in microseconds."""
+
+    rank: int
+    file: str
+    kernels: int = 0
+    compute_us: float = 0.0
+    communication_us: float = 0.0
+    #: Communication while no other kernel of the rank ran.
+    exposed_us: float = 0.0
+
+
+@dataclass
+class Merged:
+    """What a merge found out."""
+
+    ranks: list[Rank] = field(default_factory=list)
+    #: Of each collective that every rank launched: its name, and how far apart the ranks began it.
+    skews: list[tuple[str, float]] = field(default_factory=list)
+
+
+def union(intervals: Iterable[Interval]) -> list[Interval]:
+    """The intervals with overlaps joined, in order."""
+    joined: list[list[float]] = []
+    for start, end in sorted(intervals):
+        if joined and start <= joined[-1][1]:
+            joined[-1][1] = max(joined[-1][1], end)
+        else:
+            joined.append([start, end])
+    return [(start, end) for start, end in joined]
+
+
+def length(intervals: Iterable[Interval]) -> float:
+    """The sum of their lengths."""
+    return sum(end - start for start, end in intervals)
+
+
+def uncovered(intervals: Sequence[Interval], cover: Sequence[Interval]) -> float:
+    """How much of `intervals` lies outside of `cover`; both are unions."""
+    total = length(intervals)
+    index = 0
+    for start, end in intervals:
+        while index < len(cover) and cover[index][1] <= start:
+            index += 1
+        at = index
+        while at < len(cover) and cover[at][0] < end:
+            total -= min(end, cover[at][1]) - max(start, cover[at][0])
+            at += 1
+    return total
+
+
+def is_collective(name: str) -> bool:
+    """Whether a kernel is NCCL's."""
+    return "nccl" in name.lower()
+
+
+def _captures(paths: Iterable[Path]) -> list[Path]:
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found = sorted(path.glob("*.opcap"))
+            if not found:
+                raise OpprofError(f"{path}: holds no capture (.opcap)")
+            files.extend(found)
+        elif path.is_file():
+            files.append(path)
+        else:
+            raise OpprofError(f"{path}: no such file or folder")
+    return files
+
+
+def measure(rank: Rank, events: Sequence[dict[str, Any]]) -> list[tuple[str, float]]:
+    """Fills in a rank's times; returns its collectives in order, each with its start."""
+    kernels = [e for e in events if e.get("cat") == "kernel"]
+    kernels.sort(key=lambda e: e["ts"])
+    rank.kernels = len(kernels)
+    spans: dict[bool, list[Interval]] = {True: [], False: []}
+    for event in kernels:
+        spans[is_collective(event["name"])].append((event["ts"], event["ts"] + event["dur"]))
+    communication, compute = union(spans[True]), union(spans[False])
+    rank.compute_us = length(compute)
+    rank.communication_us = length(communication)
+    rank.exposed_us = uncovered(communication, compute)
+    return [(e["name"], e["ts"]) for e in kernels if is_collective(e["name"])]
+
+
+def merge(paths: Sequence[Path], output: Path) -> Merged:
+    """Writes one trace of all ranks, and returns the measures."""
+    library = Library.get()
+    result = Merged()
+    collectives: list[list[tuple[str, float]]] = []
+    seen: dict[int, str] = {}
+    with replacing(output) as target, tempfile.TemporaryDirectory() as scratch:
+        target.write('{"trace_source": "opprof merge", "displayTimeUnit": "ms", "traceEvents": [')
+        first = True
+        origin: float | None = None
+        for number, file in enumerate(_captures(paths)):
+            trace_file = Path(scratch) / "trace.json"
+            library.export_trace(str(file), str(trace_file))
+            trace = json.loads(trace_file.read_text())
+            rank = Rank(int(trace.get("distributedInfo", {}).get("rank", number)), str(file))
+            if rank.rank in seen:
+                raise OpprofError(
+                    f"{file}: rank {rank.rank} is also {seen[rank.rank]}'s",
+                    remedy="give one capture a rank; those of another run belong to a merge of their own",
+                )
+            seen[rank.rank] = str(file)
+            clock = trace.get("clock")
+            if clock is None:
+                raise OpprofError(f"{file}: holds no clock, so it cannot be put beside other ranks")
+            # One origin keeps microseconds since 1970 out of double's last digits.
+            shift = (clock["realtime"] - clock["trace"]) / 1000
+            if origin is None:
+                origin = clock["realtime"] / 1000
+            events = trace["traceEvents"]
+            for event in events:
+                event["ts"] += shift - origin
+                event["pid"] = f"rank {rank.rank}, {event['pid']}"
+                target.write(("\n" if first else ",\n") + json.dumps(event))
+                first = False
+            collectives.append(measure(rank, events))
+            result.ranks.append(rank)
+        target.write("\n]}\n")
+    result.ranks.sort(key=lambda r: r.rank)
+    if len(collectives) > 1:
+        # The n-th collective of a rank meets the n-th of the others, where the names agree.
+        for same in zip(*collectives, strict=False):
+            if len({name for name, _ in same}) == 1:
+                starts = [start for _, start in same]
+                result.skews.append((same[0][0], max(starts) - min(starts)))
+    return result
+
+
+def merge_text(merged: Merged) -> str:
+    """The measures as a table."""
+    lines = [f"{'rank':>5} {'kernels':>8} {'compute ms':>11} {'comm. ms':>9} {'exposed ms':>11}"]
+    for rank in merged.ranks:
+        lines.append(
+            f"{rank.rank:>5} {rank.kernels:>8} {rank.compute_us / 1e3:>11.3f} "
+            f"{rank.communication_us / 1e3:>9.3f} {rank.exposed_us / 1e3:>11.3f}"
+        )
+    if merged.skews:
+        name, worst = max(merged.skews, key=lambda skew: skew[1])
+        middle = sorted(skew for _, skew in merged.skews)[len(merged.skews) // 2]
+        lines.append(
+            f"{len(merged.skews)} collectives on all ranks; started {middle:.1f} µs apart (median), "
+            f"{worst:.1f} µs at most ({name})"
+        )
+    elif len(merged.ranks) > 1:
+        lines.append("no collective runs on all ranks")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,170 @@
+"""`opprof run` and `opprof merge`: injected programs, programs without a GPU, and ranks on one clock."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opprof.merge import Rank, length, measure, uncovered, union
+
+ROOT = Path(__file__).parents[2]
+BUILD = Path(os.environ.get("OPPROF_BUILD_DIR", ROOT / "build"))
+FAKE = BUILD / "unittests" / "libopprof_fake_cupti.so"
+LIBRARY = BUILD / "lib" / "libopprof_capture.so"
+
+# What the CUDA driver does when a program first uses it, and a program.
+PROGRAM = """
+import ctypes, os, signal, sys, time
+ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"]).InitializeInjection()
+fake = ctypes.CDLL(os.environ["OPPROF_CUPTI_LIBRARY"])
+name = ctypes.c_char_p(sys.argv[1].encode())
+for _ in range(5):
+    fake.fake_launch(name, 1, 1)
+if "killed" in sys.argv:
+    time.sleep(1.2)
+    os.kill(os.getpid(), signal.SIGKILL)
+if "pid" in sys.argv:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+sys.exit(3 if "fails" in sys.argv else 0)
+"""
+
+
+def opprof(
+    *arguments: object, gpu: bool = True, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    if not FAKE.is_file() or not LIBRARY.is_file():
+        pytest.skip(
+            "the capture library is not built: cmake --build build --target opprof-test-depends"
+        )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "python"),
+        "OPPROF_CAPTURE_LIBRARY": str(LIBRARY),
+        "OPPROF_CUPTI_LIBRARY": str(FAKE),
+        "OPPROF_CUDA_LIBRARY": str(FAKE) if gpu else "/no/such/libcuda.so",
+        **variables,
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "opprof", *map(str, arguments)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def kernels(trace: Path) -> list[dict[str, Any]]:
+    return [e for e in json.loads(trace.read_text())["traceEvents"] if e["cat"] == "kernel"]
+
+
+def test_an_unmodified_program_is_captured_and_its_status_kept(
+    program: Path, tmp_path: Path
+) -> None:
+    done = opprof("run", "-o", tmp_path / "run", program, "gemm", "fails")
+    assert done.returncode == 3, done.stderr
+    (capture,) = (tmp_path / "run").glob("*.opcap")
+    assert len(kernels(capture.with_suffix(".trace.json"))) == 5
+    assert "complete: yes" in capture.with_suffix(".txt").read_text()
+
+
+def test_a_killed_program_leaves_its_kernels(program: Path, tmp_path: Path) -> None:
+    done = opprof("run", "-o", tmp_path / "run", program, "gemm", "killed")
+    assert done.returncode == 128 + 9
+    assert "signal 9" in done.stderr
+    (capture,) = (tmp_path / "run").glob("*.opcap")
+    assert len(kernels(capture.with_suffix(".trace.json"))) == 5
+    assert "complete: no" in capture.with_suffix(".txt").read_text()
+
+
+def test_a_fork_writes_nothing(program: Path, tmp_path: Path) -> None:
+    done = opprof("run", "-o", tmp_path / "run", program, "gemm", "pid")
+    assert done.returncode == 0, done.stderr
+    (capture,) = (tmp_path / "run").glob("*.opcap")
+    assert "complete: yes" in capture.with_suffix(".txt").read_text()
+
+
+def test_without_a_gpu_a_script_runs_under_torch_profiler(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = tmp_path / "script.py"
+    script.write_text("import sys, torch\ntorch.ones(8).exp()\nsys.exit(len(sys.argv))\n")
+    done = opprof("run", "-o", tmp_path / "run", script, "a", "b", gpu=False)
+    assert done.returncode == 3, done.stderr
+    assert "under torch.profiler on the CPU" in done.stderr
+    trace = json.loads(gzip.decompress((tmp_path / "run" / "trace.json.gz").read_bytes()))
+    assert any(e.get("name") == "aten::exp" for e in trace["traceEvents"])
+    refused = opprof("run", "-o", tmp_path / "run", "true", gpu=False)
+    assert refused.returncode == 1
+    assert "no NVIDIA driver" in refused.stderr
+
+
+def test_what_cannot_be_run_is_said(tmp_path: Path) -> None:
+    assert "nothing to run" in opprof("run", "-o", tmp_path).stderr
+    assert "none.py: no such file" in opprof("run", "-o", tmp_path, "none.py").stderr
+    assert "no such program" in opprof("run", "-o", tmp_path, "no-such-program").stderr
+
+
+def test_ranks_are_merged_on_one_clock(program: Path, tmp_path: Path) -> None:
+    for rank in range(2):
+        done = opprof(
+            "run",
+            "-o",
+            tmp_path / "run",
+            program,
+            "ncclDevKernel_AllReduce",
+            RANK=str(rank),
+            WORLD_SIZE="2",
+        )
+        assert done.returncode == 0, done.stderr
+    done = opprof("merge", tmp_path / "run", "-o", tmp_path / "merged.json")
+    assert done.returncode == 0, done.stderr
+    assert "5 collectives on all ranks" in done.stdout
+    events = kernels(tmp_path / "merged.json")
+    assert sorted({e["pid"].partition(",")[0] for e in events}) == ["rank 0", "rank 1"]
+    # The second rank ran after the first, on whatever clock.
+    ends = {r: [e["ts"] for e in events if e["pid"].startswith(f"rank {r}")] for r in (0, 1)}
+    assert max(ends[0]) < min(ends[1])
+
+    twice = opprof("merge", tmp_path / "run", tmp_path / "run", "-o", tmp_path / "twice.json")
+    assert twice.returncode == 1
+    assert "rank 0 is also" in twice.stderr
+    assert not (tmp_path / "twice.json").exists()
+    assert "no such file" in opprof("merge", tmp_path / "none", "-o", tmp_path / "x.json").stderr
+
+
+def test_exposed_communication_is_what_no_kernel_covers() -> None:
+    assert union([(0, 2), (5, 6), (1, 3)]) == [(0, 3), (5, 6)]
+    assert length([(0, 3), (5, 6)]) == 4
+    assert uncovered([(0, 10)], [(2, 4), (6, 7)]) == 7
+    assert uncovered([(0, 3), (5, 9)], [(2, 6)]) == 2 + 3
+    assert uncovered([(0, 3)], []) == 3
+
+    def kernel(name: str, start: float, duration: float) -> dict[str, Any]:
+        return {"cat": "kernel", "name": name, "ts": start, "dur": duration}
+
+    rank = Rank(0, "file")
+    order = measure(
+        rank,
+        [
+            kernel("ncclDevKernel_AllReduce", 10, 10),
+            kernel("gemm", 0, 15),
+            {"cat": "cuda_runtime", "name": "ncclAllReduce", "ts": 0, "dur": 100},
+        ],
+    )
+    assert (rank.kernels, rank.compute_us, rank.communication_us, rank.exposed_us) == (2, 15, 10, 5)
+    assert order == [("ncclDevKernel_AllReduce", 10)]
