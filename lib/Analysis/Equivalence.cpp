@@ -110,11 +110,8 @@ void Subgraph::sortByDataflow() {
 // Symbols
 //===----------------------------------------------------------------------===//
 
-/// Calls `visit(text, isSymbol)` for the symbols of an expression and for the
-/// text between them. A symbol is a name that ends in a digit (s0, u12, zuf1)
-/// and is not called.
-static void splitExpression(StringRef expression,
-                            llvm::function_ref<void(StringRef, bool)> visit) {
+void opprof::fx::splitSymbols(StringRef expression,
+                              llvm::function_ref<void(StringRef, bool)> visit) {
   auto isNameChar = [](char c) { return llvm::isAlnum(c) || c == '_'; };
   size_t textStart = 0, i = 0;
   while (i < expression.size()) {
@@ -140,16 +137,11 @@ static void splitExpression(StringRef expression,
     visit(expression.drop_front(textStart), false);
 }
 
-void opprof::fx::splitSymbols(StringRef expression,
-                              llvm::function_ref<void(StringRef, bool)> visit) {
-  splitExpression(expression, visit);
-}
-
 std::string
 opprof::fx::renameSymbols(StringRef expression,
                           const llvm::StringMap<std::string> &symbols) {
   std::string result;
-  splitExpression(expression, [&](StringRef text, bool isSymbol) {
+  splitSymbols(expression, [&](StringRef text, bool isSymbol) {
     auto found = isSymbol ? symbols.find(text) : symbols.end();
     result += found == symbols.end() ? text.str() : found->second;
   });
@@ -324,10 +316,10 @@ bool NodeComparison::differ(DifferenceKind kind, std::string firstText,
 
 bool NodeComparison::compareSymbols(StringRef first, StringRef second) {
   SmallVector<std::pair<StringRef, bool>> left, right;
-  splitExpression(first, [&](StringRef text, bool isSymbol) {
+  splitSymbols(first, [&](StringRef text, bool isSymbol) {
     left.emplace_back(text, isSymbol);
   });
-  splitExpression(second, [&](StringRef text, bool isSymbol) {
+  splitSymbols(second, [&](StringRef text, bool isSymbol) {
     right.emplace_back(text, isSymbol);
   });
   if (left.size() != right.size())
@@ -513,9 +505,7 @@ bool NodeComparison::compareGraphs(Operation *first, FlatSymbolRefAttr name,
   return true;
 }
 
-/// Arguments that say a size, which subgraphs equal but for shapes may differ
-/// in.
-static bool isSizeArgument(StringRef name) {
+bool opprof::fx::isSizeArgument(StringRef name) {
   return llvm::is_contained({"size", "sizes", "shape", "normalized_shape",
                              "input_sizes", "output_size", "split_size",
                              "split_sizes", "start", "end", "length", "N", "C",
@@ -592,9 +582,8 @@ bool NodeComparison::compareArguments(Operation *first, Attribute argument,
   return differ(DifferenceKind::Constant, toText(argument), toText(other));
 }
 
-/// The name of the argument at `index`: its keyword, or the schema's name.
-static StringRef getArgumentName(NodeOp node, const OperatorSchema *schema,
-                                 unsigned index) {
+StringRef opprof::fx::getArgumentName(NodeOp node, const OperatorSchema *schema,
+                                      unsigned index) {
   unsigned numPositional = node.getNumPositional();
   if (index >= numPositional)
     return cast<StringAttr>((*node.getKwargNames())[index - numPositional]);

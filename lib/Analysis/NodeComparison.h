@@ -11,9 +11,19 @@
 
 namespace opprof::fx {
 
-/// Calls `visit(text, isSymbol)` for the parts of a symbolic expression.
+/// Calls `visit(text, isSymbol)` for the symbols of an expression and for the
+/// text between them. A symbol is a name that ends in a digit (s0, u12, zuf1)
+/// and is not called.
 void splitSymbols(llvm::StringRef expression,
                   llvm::function_ref<void(llvm::StringRef, bool)> visit);
+
+/// Arguments that say a size, which subgraphs equal but for shapes may differ
+/// in.
+bool isSizeArgument(llvm::StringRef name);
+
+/// The name of the argument at `index`: its keyword, or the schema's name.
+llvm::StringRef getArgumentName(NodeOp node, const OperatorSchema *schema,
+                                unsigned index);
 
 /// Compares one node after the other, and keeps what the nodes so far have
 /// bound: values, size symbols, open constants. Where `isPattern` holds, the

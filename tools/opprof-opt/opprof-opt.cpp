@@ -3,6 +3,7 @@
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
 #include "opprof/Dialect/Inductor/IR/Inductor.h"
+#include "opprof/Dialect/FX/Transforms/Passes.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
 #include "opprof/Dialect/Prof/Transforms/Passes.h"
 #include "opprof/Recommend/Recommend.h"
@@ -23,6 +24,8 @@ int main(int argc, char **argv) {
   opprof::fx::registerTransformExtension(registry);
 
   opprof::fx::registerApplyRewrites();
+  opprof::fx::registerOpprofFXPasses();
+  opprof::fx::registerPartitionMapOption();
   opprof::prof::registerOpprofProfPasses();
   opprof::recommend::registerRecommendRewrites();
   mlir::registerCSEPass();

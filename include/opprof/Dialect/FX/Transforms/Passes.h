@@ -1,0 +1,26 @@
+// Passes on fx graphs.
+
+#ifndef OPPROF_DIALECT_FX_TRANSFORMS_PASSES_H
+#define OPPROF_DIALECT_FX_TRANSFORMS_PASSES_H
+
+#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/Prof/IR/Prof.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace opprof::fx {
+
+enum class DedupMode { Exact, IgnoreShapes };
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "opprof/Dialect/FX/Transforms/Passes.h.inc"
+
+/// Makes the tool take --partition-map=FILE, for a pass that is given no file
+/// of its own.
+void registerPartitionMapOption();
+
+} // namespace opprof::fx
+
+#endif // OPPROF_DIALECT_FX_TRANSFORMS_PASSES_H

@@ -1,0 +1,489 @@
+// Finding repeats: the nodes as a sequence of content hashes, its repeats by
+// suffix array, their borders by the values that cross them, and confirmation
+// by dataflow. docs/dedup.md says why.
+
+#include "opprof/Analysis/RepeatedSubgraphs.h"
+
+#include "SuffixArray.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+#include <map>
+#include <queue>
+
+using namespace mlir;
+using namespace opprof;
+using namespace opprof::fx;
+
+namespace {
+
+/// The body of a graph as arrays of numbers. A position is that of a node that
+/// may be in a partition.
+struct NodeSequence {
+  std::vector<Operation *> nodes;
+  /// A number for each node's content: equal content, equal number.
+  std::vector<int> contents;
+  int numContents = 0;
+  /// For the operands of all nodes: the position of the node that gives the
+  /// value, or -1 for one from elsewhere. Those of node i begin at
+  /// operandStart[i].
+  std::vector<int> operandStart, operands;
+  /// The last position that uses a result of a node; past the end where the
+  /// graph returns it or something outside the sequence takes it.
+  std::vector<int> lastUse;
+
+  int size() const { return nodes.size(); }
+};
+
+/// A stretch of the sequence that appears more than once.
+struct Candidate {
+  uint64_t saved;
+  int place;
+  int length;
+  /// Where the stretch appears, as a range of the suffix array.
+  int firstRank, lastRank;
+
+  /// What saves more nodes comes first, then what stands first.
+  bool operator<(const Candidate &other) const {
+    return std::tie(saved, other.place, other.length) <
+           std::tie(other.saved, place, length);
+  }
+};
+
+class RepeatFinder {
+public:
+  RepeatFinder(GraphOp graph, const RepeatOptions &options,
+               StructuralHash &hash)
+      : graph(graph), options(options), hash(hash) {}
+
+  std::vector<PartitionClass> run();
+
+private:
+  void buildSequence();
+  void collectCandidates();
+  void addCandidate(int place, int length);
+  void addPeriodic(int first, int end, int period);
+  int findPeriod(int first, int end, int period) const;
+  int chooseStart(int first, int end, int period, int numStarts);
+  std::vector<int> getFreePlaces(const Candidate &candidate) const;
+  bool acceptCandidate(const Candidate &candidate, ArrayRef<int> places);
+
+  GraphOp graph;
+  const RepeatOptions &options;
+  StructuralHash &hash;
+  NodeSequence sequence;
+  std::unique_ptr<SuffixArray> suffixes;
+  std::priority_queue<Candidate> candidates;
+  llvm::DenseSet<std::pair<uint64_t, int>> seen;
+  /// What listing occurrences may still cost: bounds the work on sequences
+  /// that hold very many repeats of very many lengths.
+  int64_t budget = 0;
+  /// Where accepted partitions begin and end.
+  std::map<int, int> taken;
+  std::vector<PartitionClass> classes;
+  /// For each class the position of its first partition.
+  std::vector<int> firstPlaces;
+
+  // For confirmation: for each value from outside its number in the partition
+  // at hand, valid where the mark is that of this partition.
+  std::vector<int> lastSeen;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The sequence
+//===----------------------------------------------------------------------===//
+
+/// True for operations that partitions may hold.
+static bool isRepeatable(Operation *op) {
+  auto node = dyn_cast<NodeOp>(op);
+  return node && node.getKind() != NodeKind::get_attr;
+}
+
+void RepeatFinder::buildSequence() {
+  std::vector<Operation *> order;
+  if (options.equivalence.ignoreOrder) {
+    Subgraph whole = Subgraph::get(graph);
+    whole.sortByDataflow();
+    order.assign(whole.nodes.begin(), whole.nodes.end());
+  } else {
+    for (Operation &op : graph.getBlock().without_terminator())
+      order.push_back(&op);
+  }
+  llvm::DenseMap<Operation *, int> positions;
+  positions.reserve(order.size());
+  llvm::DenseMap<uint64_t, int> numbers;
+  sequence.nodes.reserve(order.size());
+  for (Operation *op : order) {
+    if (isRepeatable(op)) {
+      auto [found, isNew] =
+          numbers.try_emplace(hash.hashNode(op), sequence.numContents);
+      sequence.numContents += isNew;
+      positions[op] = sequence.nodes.size();
+      sequence.nodes.push_back(op);
+      sequence.contents.push_back(found->second);
+    } else if (!isa<NodeOp>(op)) {
+      // Nothing repeats across a call or a marker: a number of its own.
+      positions[op] = -1;
+      sequence.nodes.push_back(nullptr);
+      sequence.contents.push_back(sequence.numContents++);
+    }
+  }
+  int size = sequence.size();
+  sequence.operandStart.reserve(size + 1);
+  sequence.lastUse.assign(size, -1);
+  int position = 0;
+  for (Operation *node : sequence.nodes) {
+    sequence.operandStart.push_back(sequence.operands.size());
+    if (node)
+      for (Value operand : node->getOperands()) {
+        int definition = -1;
+        if (Operation *op = operand.getDefiningOp()) {
+          auto found = positions.find(op);
+          if (found != positions.end())
+            definition = found->second;
+        }
+        sequence.operands.push_back(definition);
+        if (definition >= 0)
+          sequence.lastUse[definition] =
+              std::max(sequence.lastUse[definition], position);
+      }
+    ++position;
+  }
+  sequence.operandStart.push_back(sequence.operands.size());
+  auto escape = [&](Operation *user) {
+    for (Value operand : user->getOperands())
+      if (Operation *op = operand.getDefiningOp()) {
+        auto found = positions.find(op);
+        if (found != positions.end() && found->second >= 0)
+          sequence.lastUse[found->second] = size;
+      }
+  };
+  for (Operation &op : graph.getBlock())
+    if (!isa<NodeOp>(op))
+      escape(&op);
+}
+
+//===----------------------------------------------------------------------===//
+// Candidates
+//===----------------------------------------------------------------------===//
+
+/// The smallest period of [first, end), which divides `period`.
+int RepeatFinder::findPeriod(int first, int end, int period) const {
+  const std::vector<int> &contents = sequence.contents;
+  auto hasPeriod = [&](int candidate) {
+    for (int i = first; i + candidate < end; ++i)
+      if (contents[i] != contents[i + candidate])
+        return false;
+    return true;
+  };
+  // Divided by one prime factor after the other, as often as it stays a period.
+  int rest = period;
+  for (int factor = 2; factor <= rest; ++factor) {
+    if (factor > rest / factor)
+      factor = rest;
+    while (rest % factor == 0) {
+      rest /= factor;
+      if (hasPeriod(period / factor))
+        period /= factor;
+    }
+  }
+  return period;
+}
+
+/// Where to cut a stretch that repeats with `period`, among the first
+/// `numStarts` places: where the fewest values come in and go out.
+int RepeatFinder::chooseStart(int first, int end, int period, int numStarts) {
+  if (numStarts == 1)
+    return first;
+  // A cut before node b separates the two nodes of (a, u] where a < b <= u; so
+  // each link counts for the starts whose cuts fall into an interval.
+  std::vector<int64_t> change(period + 1);
+  auto addLink = [&](int from, int to) {
+    if (to - from >= period)
+      return;
+    int low = (from + 1 - first) % period, high = (to - first) % period;
+    if (low <= high) {
+      ++change[low];
+      --change[high + 1];
+    } else {
+      ++change[low];
+      --change[period];
+      ++change[0];
+      --change[high + 1];
+    }
+  };
+  for (int i = first; i < end; ++i)
+    lastSeen[i] = i;
+  for (int i = first; i < end; ++i)
+    for (int o = sequence.operandStart[i]; o < sequence.operandStart[i + 1];
+         ++o) {
+      int definition = sequence.operands[o];
+      if (definition < first)
+        continue;
+      // One input of every partition that uses the value.
+      if (lastSeen[definition] != i)
+        addLink(lastSeen[definition], i);
+      lastSeen[definition] = i;
+    }
+  for (int i = first; i < end; ++i) {
+    int last = sequence.lastUse[i];
+    if (last > i)
+      addLink(i, std::min(last, i + period));
+  }
+  int best = 0;
+  int64_t cost = 0, bestCost = 0;
+  for (int start = 0; start < numStarts; ++start) {
+    cost += change[start];
+    if (start == 0 || cost < bestCost) {
+      best = start;
+      bestCost = cost;
+    }
+  }
+  return first + best;
+}
+
+void RepeatFinder::addCandidate(int place, int length) {
+  if (length < static_cast<int>(options.minNodes) || budget < 0)
+    return;
+  auto [firstRank, lastRank] = suffixes->findOccurrences(place, length);
+  budget -= lastRank - firstRank;
+  uint64_t key = (uint64_t(firstRank) << 32) | unsigned(lastRank);
+  if (!seen.insert({key, length}).second)
+    return;
+  Candidate candidate{0, place, length, firstRank, lastRank};
+  size_t numPlaces = getFreePlaces(candidate).size();
+  if (numPlaces < options.minRepeats)
+    return;
+  candidate.saved = (numPlaces - 1) * uint64_t(length);
+  candidates.push(candidate);
+}
+
+void RepeatFinder::addPeriodic(int first, int end, int period) {
+  period = findPeriod(first, end, period);
+  int rest = (end - first) % period;
+  addCandidate(chooseStart(first, end, period, rest + 1), period);
+  // A stretch shorter than the period appears once more: A b A b A.
+  if (rest >= static_cast<int>(options.minNodes))
+    addCandidate(first, rest);
+}
+
+/// Walks the sequence from longest earlier match to longest earlier match. All
+/// of a repeat's appearances but the first begin inside such a match.
+void RepeatFinder::collectCandidates() {
+  const std::vector<int> &contents = sequence.contents;
+  EarlierMatches earlier(*suffixes);
+  int size = sequence.size();
+  for (int place = 0; place < size;) {
+    int length = earlier.length[place], source = earlier.source[place];
+    if (length == 0) {
+      ++place;
+      continue;
+    }
+    int end = place + length;
+    int begin = place;
+    while (source > 0 && contents[source - 1] == contents[begin - 1]) {
+      --source;
+      --begin;
+    }
+    int distance = begin - source;
+    if (end - begin >= distance)
+      addPeriodic(source, end, distance);
+    else
+      addCandidate(begin, end - begin);
+    place = end;
+  }
+}
+
+/// The places of a candidate where nothing else lies, from left to right,
+/// without overlap.
+std::vector<int> RepeatFinder::getFreePlaces(const Candidate &candidate) const {
+  std::vector<int> places(suffixes->suffixes.begin() + candidate.firstRank,
+                          suffixes->suffixes.begin() + candidate.lastRank);
+  llvm::sort(places);
+  std::vector<int> result;
+  int end = 0;
+  for (int place : places) {
+    if (place < end)
+      continue;
+    auto after = taken.lower_bound(place + candidate.length);
+    if (after != taken.begin() && std::prev(after)->second > place)
+      continue;
+    result.push_back(place);
+    end = place + candidate.length;
+  }
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Confirmation
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The edges of one appearance: for each operand the position inside, or which
+/// value from outside; and which results are used outside.
+struct Shape {
+  std::vector<int> edges;
+  std::vector<Value> inputs;
+  std::vector<std::pair<unsigned, unsigned>> outputs;
+};
+} // namespace
+
+static Shape getShape(const NodeSequence &sequence, int place, int length) {
+  Shape shape;
+  shape.edges.reserve(sequence.operandStart[place + length] -
+                      sequence.operandStart[place]);
+  llvm::SmallDenseMap<Value, int, 16> inputs;
+  for (int i = place; i < place + length; ++i) {
+    Operation *node = sequence.nodes[i];
+    int operand = sequence.operandStart[i];
+    for (Value value : node->getOperands()) {
+      int definition = sequence.operands[operand++];
+      if (definition >= place) {
+        shape.edges.push_back(definition - place);
+        continue;
+      }
+      auto [found, isNew] = inputs.try_emplace(value, inputs.size());
+      if (isNew)
+        shape.inputs.push_back(value);
+      shape.edges.push_back(-1 - found->second);
+    }
+    if (sequence.lastUse[i] >= place + length)
+      shape.outputs.emplace_back(i - place, 0);
+  }
+  return shape;
+}
+
+/// True where two nodes are the same without a look at what they name: the
+/// usual case, as content is interned.
+static bool haveSameContent(NodeOp first, NodeOp second) {
+  return first.getTargetAttr() == second.getTargetAttr() &&
+         first.getArgsAttr() == second.getArgsAttr() &&
+         first.getKwargNamesAttr() == second.getKwargNamesAttr() &&
+         first.getKind() == second.getKind() &&
+         first.getResult().getType() == second.getResult().getType();
+}
+
+static Subgraph toSubgraph(const NodeSequence &sequence, int place, int length,
+                           const Shape &shape) {
+  Subgraph subgraph;
+  for (int i = place; i < place + length; ++i)
+    subgraph.nodes.push_back(sequence.nodes[i]);
+  llvm::append_range(subgraph.inputs, shape.inputs);
+  for (auto [node, result] : shape.outputs)
+    subgraph.outputs.push_back(subgraph.nodes[node]->getResult(result));
+  return subgraph;
+}
+
+bool RepeatFinder::acceptCandidate(const Candidate &candidate,
+                                   ArrayRef<int> places) {
+  int length = candidate.length;
+  /// Appearances that are confirmed to be the same.
+  struct Group {
+    Shape shape;
+    std::vector<std::pair<int, Partition>> members;
+  };
+  std::vector<Group> groups;
+  EquivalenceOptions equivalence = options.equivalence;
+  equivalence.ignoreOrder = false;
+  // Bounds the comparisons where places of equal content are wired in very
+  // many ways.
+  constexpr size_t kMaxGroups = 64;
+  for (int place : places) {
+    Shape shape = getShape(sequence, place, length);
+    Renaming renaming;
+    bool isPlaced = false;
+    for (Group &group : groups) {
+      int first = group.members.front().first;
+      if (group.shape.edges != shape.edges ||
+          group.shape.outputs != shape.outputs)
+        continue;
+      bool isSame = true;
+      for (auto [value, other] : llvm::zip(group.shape.inputs, shape.inputs))
+        isSame &= value.getType() == other.getType();
+      for (int i = 0; isSame && i < length; ++i)
+        isSame = haveSameContent(cast<NodeOp>(sequence.nodes[first + i]),
+                                 cast<NodeOp>(sequence.nodes[place + i]));
+      if (!isSame)
+        isSame = areEquivalent(toSubgraph(sequence, first, length, group.shape),
+                               toSubgraph(sequence, place, length, shape),
+                               equivalence, &renaming);
+      if (!isSame)
+        continue;
+      Partition partition;
+      partition.inputs = std::move(shape.inputs);
+      partition.renaming = std::move(renaming);
+      group.members.emplace_back(place, std::move(partition));
+      isPlaced = true;
+      break;
+    }
+    if (isPlaced || groups.size() == kMaxGroups)
+      continue;
+    Partition partition;
+    partition.inputs = shape.inputs;
+    groups.emplace_back().members.emplace_back(place, std::move(partition));
+    groups.back().shape = std::move(shape);
+  }
+  bool acceptedAny = false;
+  for (Group &group : groups) {
+    if (group.members.size() < options.minRepeats)
+      continue;
+    acceptedAny = true;
+    PartitionClass &added = classes.emplace_back();
+    int first = group.members.front().first;
+    firstPlaces.push_back(first);
+    added.hash =
+        hash.hashSubgraph(toSubgraph(sequence, first, length, group.shape));
+    added.outputs = std::move(group.shape.outputs);
+    for (auto &[place, partition] : group.members) {
+      partition.nodes.assign(sequence.nodes.begin() + place,
+                             sequence.nodes.begin() + place + length);
+      taken.emplace(place, place + length);
+      added.partitions.push_back(std::move(partition));
+    }
+  }
+  return acceptedAny;
+}
+
+std::vector<PartitionClass> RepeatFinder::run() {
+  buildSequence();
+  int size = sequence.size();
+  if (size < 2)
+    return {};
+  suffixes =
+      std::make_unique<SuffixArray>(sequence.contents, sequence.numContents);
+  lastSeen.assign(size, 0);
+  budget = 32 * int64_t(size);
+  collectCandidates();
+  while (!candidates.empty()) {
+    Candidate candidate = candidates.top();
+    candidates.pop();
+    std::vector<int> places = getFreePlaces(candidate);
+    if (places.size() < options.minRepeats)
+      continue;
+    uint64_t saved = (places.size() - 1) * uint64_t(candidate.length);
+    if (saved < candidate.saved) {
+      candidate.saved = saved;
+      candidates.push(candidate);
+      continue;
+    }
+    acceptCandidate(candidate, places);
+  }
+  std::vector<size_t> order(classes.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    order[i] = i;
+  llvm::sort(order, [&](size_t first, size_t second) {
+    return firstPlaces[first] < firstPlaces[second];
+  });
+  std::vector<PartitionClass> sorted;
+  for (size_t index : order)
+    sorted.push_back(std::move(classes[index]));
+  return sorted;
+}
+
+std::vector<PartitionClass>
+opprof::fx::findRepeatedSubgraphs(GraphOp graph, const RepeatOptions &options,
+                                  StructuralHash &hash) {
+  return RepeatFinder(graph, options, hash).run();
+}

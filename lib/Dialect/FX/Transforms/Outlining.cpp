@@ -1,0 +1,314 @@
+// Outlining: labels, gathering, and the replacement of partitions by calls.
+
+#include "Outlining.h"
+
+#include "opprof/Dialect/FX/IR/Provenance.h"
+#include "opprof/Dialect/Prof/IR/Prof.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace opprof;
+using namespace opprof::fx;
+
+//===----------------------------------------------------------------------===//
+// Labels
+//===----------------------------------------------------------------------===//
+
+static StringRef getPath(Attribute module) {
+  auto entry = dyn_cast<ArrayAttr>(module);
+  auto path =
+      entry && !entry.empty() ? dyn_cast<StringAttr>(entry[0]) : nullptr;
+  return path ? path.getValue() : "";
+}
+
+static StringRef getModuleType(Attribute module) {
+  auto entry = dyn_cast<ArrayAttr>(module);
+  auto type =
+      entry && entry.size() > 1 ? dyn_cast<StringAttr>(entry[1]) : nullptr;
+  return type ? type.getValue().rsplit('.').second.empty()
+                    ? type.getValue()
+                    : type.getValue().rsplit('.').second
+              : "";
+}
+
+PartitionLabel opprof::fx::getPartitionLabel(ArrayRef<Location> locations) {
+  // Nodes of one module share one attribute, and mostly follow each other.
+  llvm::MapVector<ArrayAttr, unsigned> counts;
+  ArrayAttr previous;
+  unsigned *count = nullptr;
+  unsigned total = 0;
+  for (Location location : locations) {
+    DictionaryAttr metadata = getMetadata(location);
+    auto modules =
+        metadata ? metadata.getAs<ArrayAttr>(kModulesKey) : ArrayAttr();
+    if (!modules || modules.empty())
+      continue;
+    if (modules != previous)
+      count = &counts[modules];
+    previous = modules;
+    ++*count;
+    ++total;
+  }
+  PartitionLabel label;
+  if (counts.empty())
+    return label;
+  ArrayRef<Attribute> common = counts.begin()->first.getValue();
+  for (auto &[modules, unused] : counts) {
+    size_t length = 0;
+    while (length < common.size() && length < modules.size() &&
+           common[length] == modules[length])
+      ++length;
+    common = common.take_front(length);
+  }
+  if (!common.empty() && !getPath(common.back()).empty()) {
+    label.path = getPath(common.back());
+    label.type = getModuleType(common.back());
+    label.modules = {label.path};
+    return label;
+  }
+  // The nodes lie in several modules: those below the common one.
+  llvm::MapVector<Attribute, unsigned> outermost;
+  for (auto &[modules, number] : counts)
+    if (modules.size() > common.size())
+      outermost[modules[common.size()]] += number;
+  for (auto &[module, number] : outermost) {
+    label.modules.push_back(getPath(module).str());
+    // Most of the nodes: the others are what a neighbour gave or takes.
+    if (2 * number > total) {
+      label.path = getPath(module);
+      label.type = getModuleType(module);
+    }
+  }
+  return label;
+}
+
+//===----------------------------------------------------------------------===//
+// Gathering
+//===----------------------------------------------------------------------===//
+
+static bool isSideBySide(const Partition &partition) {
+  Operation *expected = partition.nodes.front();
+  for (Operation *node : partition.nodes) {
+    if (node != expected)
+      return false;
+    expected = node->getNextNode();
+  }
+  return true;
+}
+
+void opprof::fx::gatherPartitions(GraphOp graph,
+                                  ArrayRef<PartitionClass> classes,
+                                  bool followDataflow) {
+  bool areGathered = true;
+  for (const PartitionClass &repeated : classes)
+    for (const Partition &partition : repeated.partitions)
+      areGathered = areGathered && isSideBySide(partition);
+  if (areGathered)
+    return;
+  Block &block = graph.getBlock();
+  llvm::DenseMap<Operation *, int64_t> recorded;
+  for (Operation &op : block.without_terminator())
+    recorded.try_emplace(&op, recorded.size());
+  if (followDataflow) {
+    Subgraph whole = Subgraph::get(graph);
+    whole.sortByDataflow();
+    for (Operation *node : whole.nodes)
+      node->moveBefore(block.getTerminator());
+  }
+  // What still lies between names a weight, and depends on nothing.
+  for (const PartitionClass &repeated : classes)
+    for (const Partition &partition : repeated.partitions) {
+      Operation *current = partition.nodes.front();
+      for (Operation *node : partition.nodes) {
+        while (current != node) {
+          Operation *between = current;
+          current = current->getNextNode();
+          between->moveBefore(partition.nodes.front());
+        }
+        current = current->getNextNode();
+      }
+    }
+  SmallVector<int64_t> order;
+  for (Operation &op : block.without_terminator())
+    order.push_back(recorded.lookup(&op));
+  graph->setDiscardableAttr(kRecordedOrderAttr,
+                            DenseI64ArrayAttr::get(graph.getContext(), order));
+}
+
+//===----------------------------------------------------------------------===//
+// Outlining
+//===----------------------------------------------------------------------===//
+
+/// As many origins as a node of an outlined graph names: its location stays
+/// small however often the graph is called.
+static constexpr unsigned kMaxOrigins = 4;
+
+/// "h.0.attn.weight" inside "h.0" gives attn_weight.
+static std::string getInputName(Value input, StringRef path) {
+  auto argument = dyn_cast<BlockArgument>(input);
+  auto graph = argument ? dyn_cast<GraphOp>(argument.getOwner()->getParentOp())
+                        : GraphOp();
+  StringRef target;
+  if (graph)
+    target = graph.getInputTarget(argument.getArgNumber());
+  if (auto node = input.getDefiningOp<NodeOp>())
+    if (node.getKind() == NodeKind::get_attr)
+      target = node.getTarget();
+  if (target.empty() || path.empty() || !target.consume_front(path) ||
+      !target.consume_front("."))
+    return "input";
+  std::string name;
+  for (char c : target)
+    name += llvm::isAlnum(c) ? c : '_';
+  return name;
+}
+
+static SmallVector<Location> getInputLocations(const Partition &partition,
+                                               StringRef path) {
+  llvm::StringSet<> taken;
+  SmallVector<Location> locations;
+  for (Value input : partition.inputs) {
+    std::string wanted = getInputName(input, path), name = wanted;
+    for (unsigned i = 1; !taken.insert(name).second; ++i)
+      name = wanted + "_" + std::to_string(i);
+    locations.push_back(
+        NameLoc::get(StringAttr::get(input.getContext(), name)));
+  }
+  return locations;
+}
+
+/// The location of the call: its label, the nodes that it stands for, and the
+/// user's line of the first of them.
+static Location getCallLocation(StringRef label, const Partition &partition) {
+  MLIRContext *context = partition.nodes.front()->getContext();
+  SmallVector<Attribute> instance;
+  instance.reserve(partition.nodes.size());
+  for (Operation *node : partition.nodes)
+    instance.push_back(LocationAttr(node->getLoc()));
+  NamedAttribute entry(StringAttr::get(context, kInstanceKey),
+                       ArrayAttr::get(context, instance));
+  Location place = UnknownLoc::get(context);
+  if (FileLineColLoc line = getUserFrame(partition.nodes.front()->getLoc()))
+    place = line;
+  return getNodeLocation(context, label, DictionaryAttr::get(context, {entry}),
+                         place);
+}
+
+/// The discardable attributes of the nodes, or null where none has any.
+static ArrayAttr getInstanceAttributes(const Partition &partition) {
+  if (llvm::all_of(partition.nodes, [](Operation *node) {
+        return node->getDiscardableAttrs().empty();
+      }))
+    return {};
+  SmallVector<Attribute> attributes;
+  for (Operation *node : partition.nodes)
+    attributes.push_back(node->getDiscardableAttrDictionary());
+  return ArrayAttr::get(partition.nodes.front()->getContext(), attributes);
+}
+
+static void setRenaming(CallOp call, const Renaming &renaming) {
+  Builder builder(call.getContext());
+  NamedAttrList symbols, graphs;
+  for (const auto &entry : renaming.symbols)
+    if (entry.getKey() != entry.getValue())
+      symbols.set(entry.getKey(), builder.getStringAttr(entry.getValue()));
+  for (auto [name, other] : renaming.graphs)
+    if (name != other)
+      graphs.set(name, FlatSymbolRefAttr::get(other));
+  if (!symbols.empty())
+    call->setDiscardableAttr(kRenamedSymbolsAttr,
+                             symbols.getDictionary(call.getContext()));
+  if (!graphs.empty())
+    call->setDiscardableAttr(kRenamedGraphsAttr,
+                             graphs.getDictionary(call.getContext()));
+}
+
+GraphOp opprof::fx::outlineClass(GraphOp graph, PartitionClass &repeated,
+                                 StringRef name, ArrayRef<std::string> labels,
+                                 SymbolTable &symbols) {
+  MLIRContext *context = graph.getContext();
+  OpBuilder builder(context);
+  Partition &first = repeated.partitions.front();
+  SmallVector<Type> inputTypes, outputTypes;
+  for (Value input : first.inputs)
+    inputTypes.push_back(input.getType());
+  for (auto [node, result] : repeated.outputs)
+    outputTypes.push_back(first.nodes[node]->getResult(result).getType());
+  GraphOp outlined =
+      GraphOp::create(builder, NameLoc::get(builder.getStringAttr(name)), name,
+                      builder.getFunctionType(inputTypes, outputTypes));
+  outlined.setPrivate();
+  outlined.setFunctional(graph.getFunctional());
+  symbols.insert(outlined, std::next(Block::iterator(graph)));
+  Block *body = builder.createBlock(&outlined.getBody(), {}, inputTypes,
+                                    getInputLocations(first, labels.front()));
+
+  SmallVector<CallOp> calls;
+  calls.reserve(repeated.partitions.size());
+  for (auto [index, partition] : llvm::enumerate(repeated.partitions)) {
+    builder.setInsertionPoint(partition.nodes.front());
+    SmallVector<Type> types;
+    for (auto [node, result] : repeated.outputs)
+      types.push_back(partition.nodes[node]->getResult(result).getType());
+    const std::string &label = labels[index];
+    auto call =
+        CallOp::create(builder, getCallLocation(label, partition), types,
+                       FlatSymbolRefAttr::get(outlined.getSymNameAttr()),
+                       ValueRange(partition.inputs), /*arg_attrs=*/nullptr,
+                       /*res_attrs=*/nullptr);
+    call->setDiscardableAttr(
+        prof::ProfDialect::kPartitionAttr,
+        prof::PartitionAttr::get(context, label,
+                                 index == 0 ? prof::Role::unique
+                                            : prof::Role::duplicate));
+    if (ArrayAttr attributes = getInstanceAttributes(partition))
+      call->setDiscardableAttr(kInstanceAttributesAttr, attributes);
+    setRenaming(call, partition.renaming);
+    calls.push_back(call);
+  }
+
+  SmallVector<SmallVector<Location, kMaxOrigins>> origins(first.nodes.size());
+  for (const Partition &partition :
+       llvm::ArrayRef(repeated.partitions).take_front(kMaxOrigins))
+    for (auto [node, locations] : llvm::zip(partition.nodes, origins))
+      locations.push_back(node->getLoc());
+
+  llvm::DenseMap<Value, Value> arguments;
+  for (auto [input, argument] : llvm::zip(first.inputs, body->getArguments()))
+    arguments[input] = argument;
+  for (auto [node, locations] : llvm::zip(first.nodes, origins)) {
+    node->moveBefore(body, body->end());
+    node->setLoc(FusedLoc::get(context, locations));
+    for (OpOperand &operand : node->getOpOperands())
+      if (Value argument = arguments.lookup(operand.get()))
+        operand.set(argument);
+  }
+  SmallVector<Value> outputs;
+  for (auto [node, result] : repeated.outputs)
+    outputs.push_back(first.nodes[node]->getResult(result));
+  builder.setInsertionPointToEnd(body);
+  OutputOp::create(builder, outlined.getLoc(), outputs);
+
+  for (auto [index, partition] : llvm::enumerate(repeated.partitions)) {
+    for (auto [output, value] :
+         llvm::zip(repeated.outputs, calls[index].getResults())) {
+      Value result = partition.nodes[output.first]->getResult(output.second);
+      if (index == 0)
+        result.replaceUsesWithIf(value, [&](OpOperand &use) {
+          return use.getOwner()->getBlock() != body;
+        });
+      else
+        result.replaceAllUsesWith(value);
+    }
+    if (index > 0) {
+      for (Operation *node : llvm::reverse(partition.nodes))
+        node->erase();
+      partition.nodes.clear();
+    }
+  }
+  return outlined;
+}

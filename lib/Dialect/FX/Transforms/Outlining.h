@@ -1,0 +1,51 @@
+// Turning the partitions of a class into calls of one graph.
+
+#ifndef OPPROF_LIB_DIALECT_FX_TRANSFORMS_OUTLINING_H
+#define OPPROF_LIB_DIALECT_FX_TRANSFORMS_OUTLINING_H
+
+#include "opprof/Analysis/RepeatedSubgraphs.h"
+#include "opprof/Dialect/FX/IR/FX.h"
+
+#include "mlir/IR/SymbolTable.h"
+
+namespace opprof::fx {
+
+/// On a graph whose nodes were moved to lie side by side: for each node, in the
+/// order of the graph with all partitions inlined, its place in the recorded
+/// order.
+inline constexpr llvm::StringLiteral kRecordedOrderAttr = "fx.recorded_order";
+/// On a call: the discardable attributes that the nodes of this instance had.
+inline constexpr llvm::StringLiteral kInstanceAttributesAttr =
+    "fx.instance_attributes";
+/// On a call: which size symbols and graphs of the callee stand for which ones
+/// here.
+inline constexpr llvm::StringLiteral kRenamedSymbolsAttr = "fx.renamed_symbols";
+inline constexpr llvm::StringLiteral kRenamedGraphsAttr = "fx.renamed_graphs";
+
+/// What a partition is called, from the module paths of its nodes.
+struct PartitionLabel {
+  /// The module that all nodes lie in, or most of them; empty where nothing is
+  /// known.
+  std::string path;
+  /// The class of that module, without its package.
+  std::string type;
+  /// The outermost modules that hold the nodes.
+  std::vector<std::string> modules;
+};
+PartitionLabel getPartitionLabel(llvm::ArrayRef<mlir::Location> locations);
+
+/// Moves nodes so that those of each partition lie side by side, in the order
+/// of the partition. Leaves kRecordedOrderAttr where it had to.
+void gatherPartitions(GraphOp graph, llvm::ArrayRef<PartitionClass> classes,
+                      bool followDataflow);
+
+/// Makes a private graph of the class's first partition and replaces every
+/// partition by a call of it. `labels` has one label for each partition. The
+/// nodes of all partitions but the first are gone afterwards.
+GraphOp outlineClass(GraphOp graph, PartitionClass &repeated,
+                     llvm::StringRef name, llvm::ArrayRef<std::string> labels,
+                     mlir::SymbolTable &symbols);
+
+} // namespace opprof::fx
+
+#endif // OPPROF_LIB_DIALECT_FX_TRANSFORMS_OUTLINING_H
