@@ -157,7 +157,8 @@ private:
   void addActivities();
   void addHostKernels();
   void joinGraphReplays();
-  void describeUnjoined(Activity &activity, uint32_t op);
+  void describeUnjoined();
+  std::string explainUnjoined(uint32_t op) const;
   void apply(Activity &activity, const Join &join);
   void addNodes();
   void addPartitions();
@@ -184,6 +185,8 @@ private:
   /// Operators of calls that several maps fit: the turn of each map.
   std::map<std::vector<uint64_t>, uint32_t> turns;
   bool onHost = false;
+  /// The operator that started each activity, or none.
+  std::vector<uint32_t> opOfKernel, opOfCopy;
 
   /// Kernels of each replay of a CUDA graph, by call.
   struct Replay {
@@ -276,8 +279,18 @@ void Attributor::joinCall(uint32_t call, ArrayRef<uint32_t> ops) {
   const CallAlignment &found = alignSequence(ops);
   if (found.map == none)
     return;
-  if (call != none)
+  if (call != none) {
     mapOfCall[call] = found.map;
+  } else if (!found.alignment.complete) {
+    // An eager program runs operators of the same names. Only kernels that
+    // were generated for this graph prove that it is the compiled one.
+    bool anyHash = false;
+    for (auto [position, element] : llvm::enumerate(found.alignment.elements))
+      anyHash |= element.position && keyOf(host.op(ops[position])).hash &&
+                 launchKeys[found.map][*element.position].hash;
+    if (!anyHash)
+      return;
+  }
   const LaunchMap &map = inputs.maps[found.map];
   const SequenceAlignment &alignment = found.alignment;
   std::string extent =
@@ -553,30 +566,32 @@ Phase Attributor::phaseOf(uint32_t op) const {
   return phase;
 }
 
-void Attributor::describeUnjoined(Activity &activity, uint32_t op) {
-  if (op == none) {
-    activity.explanation = profile->intern(
-        "no operator of the trace encloses or names its launch");
-    return;
-  }
+std::string Attributor::explainUnjoined(uint32_t op) const {
+  if (op == none)
+    return "no operator of the trace encloses or names its launch";
   uint32_t top = host.topOf(op) == none ? op : host.topOf(op);
   uint32_t call = host.callOf(op);
-  const HostOp &hostOp = host.op(top);
-  if (call == none) {
-    activity.explanation = profile->intern(
-        ("started by " + hostOp.name + ", outside every compiled graph").str());
-  } else if (mapOfCall[call] == none) {
-    activity.explanation = profile->intern(
-        ("started by " + hostOp.name +
-         " in a call of a compiled graph that none of the launch maps fits")
-            .str());
-  } else {
-    activity.explanation =
-        profile->intern(("started by " + hostOp.name + " in a call of " +
-                         inputs.maps[mapOfCall[call]].graph +
-                         ", where no launch of the map corresponds to it")
-                            .str());
-  }
+  std::string text = "started by ";
+  text += host.op(top).name;
+  if (call == none)
+    text += ", outside every compiled graph";
+  else if (mapOfCall[call] == none)
+    text += " in a call of a compiled graph that none of the launch maps fits";
+  else
+    text += " in a call of " + inputs.maps[mapOfCall[call]].graph +
+            ", where no launch of the map corresponds to it";
+  return text;
+}
+
+/// Says of all activities that are joined to no launch why not: only now is it
+/// known which launch map each call fits.
+void Attributor::describeUnjoined() {
+  for (auto [list, ops] : {std::pair(&profile->kernels, &opOfKernel),
+                           std::pair(&profile->copies, &opOfCopy)})
+    for (Activity &activity : *list)
+      if (!activity.launch && activity.explanation.empty())
+        activity.explanation =
+            profile->intern(explainUnjoined((*ops)[activity.id]));
 }
 
 void Attributor::apply(Activity &activity, const Join &join) {
@@ -647,6 +662,7 @@ void Attributor::addActivities() {
           op = around;
       }
     }
+    (isKernel ? opOfKernel : opOfCopy).push_back(op);
     int64_t when = runtime      ? runtime->startNs
                    : op != none ? host.op(op).startNs
                                 : event.startNs;
@@ -679,7 +695,6 @@ void Attributor::addActivities() {
         replay.runtimeCall = runtime - trace.runtimeCalls.data();
         replay.kernels.push_back(activity.id);
       }
-      describeUnjoined(activity, op);
       continue;
     }
     if (top != none && joins[top].launch.valid()) {
@@ -691,8 +706,6 @@ void Attributor::addActivities() {
                : "External id → " + host.op(top).name.str() + "; ") +
           join.explanation;
       apply(activity, join);
-    } else if (activity.explanation.empty()) {
-      describeUnjoined(activity, op);
     }
   }
 }
@@ -725,10 +738,9 @@ void Attributor::addHostKernels() {
     if (activity.phase == Phase::Steady && activity.step &&
         profile->steps[*activity.step].phase != Phase::Steady)
       activity.phase = profile->steps[*activity.step].phase;
+    opOfKernel.push_back(index);
     if (join.launch.valid())
       apply(activity, join);
-    else
-      describeUnjoined(activity, index);
   }
 }
 
@@ -977,6 +989,7 @@ std::unique_ptr<Profile> Attributor::run() {
   else
     addActivities();
   joinGraphReplays();
+  describeUnjoined();
   addNodes();
 
   for (uint32_t call = 0; call < host.calls().size(); ++call) {

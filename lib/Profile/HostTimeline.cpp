@@ -12,7 +12,7 @@ using namespace opprof::profile;
 bool opprof::profile::isOperator(const HostOp &op) {
   if (op.annotation)
     return false;
-  if (!op.kernelHash.empty() || op.name.contains("cpp_fused"))
+  if (!op.kernelHash.empty() || op.generated || op.name.contains("cpp_fused"))
     return true;
   auto [space, rest] = op.name.split("::");
   return !rest.empty() && !space.empty() && !space.contains(' ') &&

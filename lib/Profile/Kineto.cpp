@@ -132,6 +132,7 @@ struct RawEvent {
   std::optional<std::array<uint64_t, 3>> grid, block;
   std::optional<double> blocksPerSM, warpsPerSM, occupancyPct;
   std::string_view kernelHash, inputType;
+  bool generated = false;
 };
 
 class Reader {
@@ -203,6 +204,7 @@ private:
   const char *base = nullptr;
   size_t size = 0;
   RawEvent current;
+  int64_t totalDuration = 0;
   StringMap<ThreadId> threadIds;
   std::string threadKey;
 };
@@ -280,6 +282,9 @@ Error Reader::readArguments(ondemand::object arguments) {
       std::string_view text;
       if (!value.get_string().get(text))
         current.kernelHash = text;
+    } else if (key == "kernel_backend") {
+      std::string_view text;
+      current.generated = !value.get_string().get(text) && text == "triton";
     } else if (key == "Input type") {
       ondemand::array items;
       if (value.get_array().get(items))
@@ -314,6 +319,11 @@ Error Reader::keepEvent() {
   if (*current.duration < 0)
     return failEvent("has a negative duration (" + Twine(*current.duration) +
                      " ns); the trace is damaged: record it again");
+
+  if (*current.duration > maxTotalNs - totalDuration)
+    return failEvent("makes the durations of the trace add up to more than "
+                     "lifetimes; the trace is damaged: record it again");
+  totalDuration += *current.duration;
 
   StringRef name = trace.intern(current.name);
   switch (category) {
@@ -377,6 +387,7 @@ Error Reader::keepEvent() {
       op.kernelHash = trace.intern(current.kernelHash);
     if (!current.inputType.empty())
       op.inputType = trace.intern(current.inputType);
+    op.generated = current.generated;
     op.annotation = category == Category::Annotation;
     trace.hostOps.push_back(op);
     break;

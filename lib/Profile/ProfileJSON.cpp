@@ -305,6 +305,9 @@ private:
       return error;
     if (out < 0)
       return fail("\"" + key + "\" is negative");
+    if (out > maxTotalNs - totalDuration)
+      return fail("the durations of the profile add up to more than lifetimes");
+    totalDuration += out;
     return Error::success();
   }
   Error getInterned(object from, StringRef key, StringRef &out) {
@@ -355,14 +358,16 @@ private:
   Error readSummary(object from);
   Error readFinding(element value);
 
-  /// A century: sums of a file's times stay far from overflow.
-  static constexpr int64_t maxTime = int64_t(1) << 62;
+  /// Later than any clock's time in nanoseconds since 1970 for decades, and
+  /// small enough for the end of an event, and the span between two, to fit.
+  static constexpr int64_t maxTime = int64_t(1) << 61;
   using NodeKey = std::string;
   static NodeKey keyOf(StringRef graph, StringRef stage, StringRef name) {
     return (graph + "\n" + stage + "\n" + name).str();
   }
 
   Profile &profile;
+  int64_t totalDuration = 0;
   StringMap<uint32_t> nodeIds;
   std::map<std::pair<std::string, uint64_t>, uint32_t> launchIds;
 };

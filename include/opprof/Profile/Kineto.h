@@ -61,6 +61,8 @@ struct HostOp {
   /// Basename of the generated source file of a Triton kernel.
   llvm::StringRef kernelHash;
   llvm::StringRef inputType;
+  /// A kernel that Triton compiled, with or without a hash.
+  bool generated = false;
   /// Marked by user_annotation rather than cpu_op.
   bool annotation = false;
 

@@ -47,6 +47,10 @@ std::optional<Confidence> parseConfidence(llvm::StringRef text);
 std::optional<Phase> parsePhase(llvm::StringRef text);
 std::optional<ActivityKind> parseActivityKind(llvm::StringRef text);
 
+/// What all durations of a file may add up to, some 70 years: readers refuse
+/// more, so that no sum or share overflows.
+constexpr int64_t maxTotalNs = int64_t(1) << 61;
+
 /// A file that the profile was made from.
 struct Source {
   /// "kineto".

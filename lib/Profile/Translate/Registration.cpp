@@ -1,5 +1,6 @@
 //===- Registration.cpp - --attribute-profile of opprof-translate ---------===//
 
+#include "opprof/Analysis/Findings.h"
 #include "opprof/Profile/Attribution.h"
 #include "opprof/Profile/Kineto.h"
 #include "opprof/Profile/PartitionMap.h"
@@ -77,7 +78,9 @@ static Error translate(const MemoryBuffer &buffer, raw_ostream &os) {
   AttributionInputs inputs;
   inputs.maps = maps;
   inputs.partitions = partitions ? &*partitions : nullptr;
-  writeProfile(*attribute(**trace, inputs), os);
+  std::unique_ptr<Profile> profile = attribute(**trace, inputs);
+  computeFindings(*profile);
+  writeProfile(*profile, os);
   return Error::success();
 }
 
