@@ -14,7 +14,9 @@ foreach(python IN ITEMS "${OPPROF_PYTHON}" "${CMAKE_SOURCE_DIR}/.venv/bin/python
     list(APPEND _opprof_site_packages "${purelib}/nvidia/cu13/include")
   endif()
 endforeach()
-list(APPEND _opprof_site_packages "${CMAKE_BINARY_DIR}/cuda-headers/nvidia/cu13/include")
+# A second build folder, such as the fuzzers', takes what the first one fetched.
+list(APPEND _opprof_site_packages "${CMAKE_BINARY_DIR}/cuda-headers/nvidia/cu13/include"
+  "${CMAKE_SOURCE_DIR}/build/cuda-headers/nvidia/cu13/include")
 
 macro(_opprof_find_cupti)
   find_path(OPPROF_CUPTI_INCLUDE cupti_range_profiler.h PATHS ${OPPROF_CUDA_INCLUDE_DIRS} ${_opprof_site_packages}
@@ -26,7 +28,7 @@ _opprof_find_cupti()
 if(NOT OPPROF_CUPTI_INCLUDE OR NOT OPPROF_CUDA_INCLUDE)
   message(STATUS "Fetching the CUDA headers: ${OPPROF_CUPTI_PACKAGES}")
   execute_process(
-    COMMAND "${Python3_EXECUTABLE}" -m pip install --quiet --no-deps --disable-pip-version-check
+    COMMAND "${OPPROF_PYTHON}" -m pip install --quiet --no-deps --disable-pip-version-check
       --target "${CMAKE_BINARY_DIR}/cuda-headers" ${OPPROF_CUPTI_PACKAGES}
     ERROR_VARIABLE _opprof_pip_error RESULT_VARIABLE _opprof_pip_status)
   _opprof_find_cupti()
