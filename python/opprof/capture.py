@@ -61,7 +61,7 @@ class Capture:
         if counters == "unique" and select is None:
             raise OpprofError(
                 "counters='unique' needs select=, which says of a launch whether it is one of a unique partition",
-                remedy="opprof profile makes it from partitions.json and launches.json (opprof.capture.unique_launches)",
+                remedy="opprof.counters.unique_launches makes it of a run folder's partitions and launch maps",
             )
         self.path = Path(path)
         self.mode = counters
@@ -142,7 +142,9 @@ class Capture:
         seconds: dict[str, float] = {}
         selected = None
         if self._select is not None:
-            selected = _ranges(i for i, launch in enumerate(step.launches) if self._select(launch))
+            selected = _ranges(
+                i for i, launch in enumerate(step.launches) if self._select(self._located(launch))
+            )
             if not selected:
                 step.report = {"skipped": "no launch of the step is selected"}
                 return
@@ -249,39 +251,6 @@ class Capture:
     def located_launches(self, step: int = -1) -> list[dict[str, Any]]:
         """A step's launches with the wrapper's file and line of each that has one."""
         return [self._located(launch) for launch in self.steps[step].launches]
-
-
-def unique_launches(
-    capture_lines: Any, launches: dict[str, Any], partitions: dict[str, Any]
-) -> Callable[[dict[str, Any]], bool]:
-    """For `select=`: whether a launch is of a unique partition, or of none, by launches.json and partitions.json.
-
-    `capture_lines` maps an id to a file and a line (WrapperLines.where). A launch whose line is not in the map is
-    counted, because nothing says that another stands for it.
-    """
-    duplicates = {
-        node
-        for entry in partitions.get("classes", [])
-        for partition in entry["partitions"]
-        if partition["role"] == "duplicate"
-        for node in partition["nodes"]
-    }
-    of_line: dict[int, bool] = {}
-    for launch in launches["launches"]:
-        origins = {
-            origin["name"]
-            for node in launch["nodes"]
-            for origin in node.get("from", [])
-            if origin.get("name")
-        }
-        # Only a launch that lies wholly in duplicates has another that stands for it.
-        of_line[launch["line"]] = not origins or not origins <= duplicates
-
-    def select(launch: dict[str, Any]) -> bool:
-        where = capture_lines(launch["id"])
-        return where is None or of_line.get(where[1], True)
-
-    return select
 
 
 def _metric_names(wanted: str | Sequence[str]) -> list[str]:

@@ -113,7 +113,14 @@ def _profile(options: argparse.Namespace) -> None:
         profile_script(
             options.script,
             options.output,
-            ProfileOptions(warm_up=options.warmup, traced=options.iters, eager=options.eager),
+            ProfileOptions(
+                warm_up=options.warmup,
+                traced=options.iters,
+                eager=options.eager,
+                counters=options.counters,
+                metrics=options.metrics,
+                replay=options.replay,
+            ),
         )
     from opprof.report import report_text
 
@@ -152,6 +159,24 @@ def _add_profile(commands: argparse._SubParsersAction) -> None:
         dest="eager",
         action="store_false",
         help="do not time the uncompiled program beside the compiled one",
+    )
+    parser.add_argument(
+        "--counters",
+        choices=("none", "unique", "all"),
+        default="none",
+        help="hardware counters of one step, on a GPU: of every kernel, or of unique partitions, whose duplicates take them over",
+    )
+    parser.add_argument(
+        "--metrics",
+        default="default",
+        metavar="NAMES",
+        help="sets (default, roofline, memory, stalls, pipes) and CUPTI's own names, with commas between",
+    )
+    parser.add_argument(
+        "--replay",
+        choices=("user", "kernel"),
+        default="user",
+        help="how a counter pass repeats: the step, or each kernel by itself (slower; for steps that differ)",
     )
     recorded = parser.add_argument_group("files recorded elsewhere")
     recorded.add_argument(

@@ -26,13 +26,22 @@ from torch import fx
 from torch.fx.traceback import NodeSource
 
 import opprof
+from opprof.counters import attach_to_folder, count
 from opprof.errors import OpprofError
 from opprof.export import ExportFailure, dynamo_inputs, export_program, user_error
 from opprof.graph_json import GraphSource, source_of_exported_program, write_graph_json
 from opprof.inductor import CompiledGraph, watching_inductor
 from opprof.model_script import ModelScript, load_model_script
 from opprof.progress import progress
-from opprof.run_folder import RunFolder, attribute, copy_code, import_graph, write_run
+from opprof.run_folder import (
+    RunFolder,
+    attribute,
+    copy_code,
+    find_partitions,
+    import_graph,
+    map_launches,
+    write_run,
+)
 
 
 @dataclass
@@ -45,6 +54,10 @@ class ProfileOptions:
     timed: int = 50
     timed_seconds: float = 3.0
     eager: bool = True
+    # Hardware counters of one step: "none", "unique" (partitions) or "all", and which.
+    counters: str = "none"
+    metrics: str = "default"
+    replay: str = "user"
 
 
 @dataclass
@@ -161,10 +174,24 @@ def profile_script(path: str, output: Path, options: ProfileOptions) -> RunFolde
     record(path, folder, options)
     # The tools that follow are given the memory that the models took.
     gc.collect()
+    if (
+        not folder.graph.is_file()
+        or folder.graph.stat().st_mtime < folder.graph_json.stat().st_mtime
+    ):
+        progress("importing the graph")
+        import_graph(folder.graph_json, folder.graph)
+    attribute(folder)
+    attach_to_folder(folder)
+    return folder
+
+
+def map_code(folder: RunFolder) -> None:
+    """What counters of unique partitions need to know before they are taken: partitions, and launches."""
     progress("importing the graph")
     import_graph(folder.graph_json, folder.graph)
-    attribute(folder)
-    return folder
+    find_partitions(folder)
+    for code in folder.compiled_graphs():
+        map_launches(code, folder.graph, code / "launches.json")
 
 
 def record(path: str, folder: RunFolder, options: ProfileOptions) -> None:
@@ -174,6 +201,8 @@ def record(path: str, folder: RunFolder, options: ProfileOptions) -> None:
     folder.path.mkdir(parents=True, exist_ok=True)
     for stale in folder.compiled_graphs():
         shutil.rmtree(stale)
+    # Counters of an earlier run would be put on this one's kernels.
+    (folder.path / "counters.json").unlink(missing_ok=True)
     facts = _facts(script)
     if options.eager:
         progress("timing the program as it is, uncompiled")
@@ -209,6 +238,14 @@ def record(path: str, folder: RunFolder, options: ProfileOptions) -> None:
 
     progress("timing the compiled program")
     timing = _run(script, "fails when run compiled", lambda: time_steps(step, options))
+    if options.counters != "none":
+        if options.counters == "unique":
+            map_code(folder)
+        facts["counters"] = _run(
+            script,
+            "fails while counters are taken",
+            lambda: count(step, folder, options.counters, options.metrics, options.replay),
+        )
     progress(f"tracing {options.traced} steps")
     _run(
         script, "fails under the profiler", lambda: trace_steps(step, options.traced, folder.trace)

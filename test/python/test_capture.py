@@ -13,7 +13,7 @@ import pytest
 
 from opprof import capture as capture_module
 from opprof import metrics
-from opprof.capture import _ranges, unique_launches
+from opprof.capture import _ranges
 from opprof.errors import OpprofError
 
 torch = pytest.importorskip("torch")
@@ -298,37 +298,9 @@ def test_counter_sets_resolve_and_derive() -> None:
     assert values["ipc"] == pytest.approx(2.0)
 
 
-def test_launches_of_duplicates_are_not_selected() -> None:
-    partitions = {
-        "classes": [
-            {
-                "partitions": [
-                    {"role": "unique", "nodes": ["a"]},
-                    {"role": "duplicate", "nodes": ["b"]},
-                ]
-            }
-        ]
-    }
-    launches = {
-        "launches": [
-            {"line": 1, "nodes": [{"name": "n1", "from": [{"name": "a"}]}]},
-            {"line": 2, "nodes": [{"name": "n2", "from": [{"name": "b"}]}]},
-            {"line": 3, "nodes": [{"name": "n3", "from": [{"name": "a"}, {"name": "b"}]}]},
-            {"line": 4, "nodes": []},
-        ]
-    }
-    select = unique_launches(
-        lambda i: ("output_code.py", i) if i < 9 else None, launches, partitions
-    )
-    assert [select({"id": line}) for line in (1, 2, 3, 4, 5, 9)] == [
-        True,
-        False,
-        True,
-        True,
-        True,
-        True,
-    ]
+def test_ranges_of_launches() -> None:
     assert _ranges([0, 1, 2, 5, 7, 8]) == [(0, 3), (5, 6), (7, 9)]
+    assert _ranges([]) == []
 
 
 def test_wrong_options_say_what_to_choose() -> None:

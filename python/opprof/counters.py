@@ -1,0 +1,278 @@
+"""Hardware counters in a run folder: which launches are counted, and what the profile's kernels and nodes get of them.
+
+Counters are taken before torch.profiler is used, because it keeps CUPTI to the end of the process; the profile is made
+afterwards, and the two are joined by the launch: the line of the wrapper, and the place among the kernels of that line.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from opprof.capture_library import CaptureError
+from opprof.errors import OpprofError
+from opprof.files import replacing
+from opprof.progress import progress
+from opprof.run_folder import RunFolder
+
+#: Values that add up over the kernels of a node.
+AMOUNTS = frozenset(
+    {
+        "time_ns",
+        "dram_read_bytes",
+        "dram_write_bytes",
+        "active_cycles",
+        "instructions",
+        "local_memory_wavefronts",
+    }
+)
+#: Values of which the largest counts; all others are rates, averaged by time.
+LIMITS = frozenset({"registers", "dynamic_shared_bytes"})
+
+
+@dataclass
+class LaunchMap:
+    """The launches of one compiled graph, by their line."""
+
+    graph: str
+    code: str
+    by_line: dict[int, dict[str, Any]]
+
+
+def launch_maps(folders: Iterable[Path]) -> list[LaunchMap]:
+    """The launch maps of compiled graphs' folders."""
+    maps = []
+    for folder in folders:
+        try:
+            launches = json.loads((folder / "launches.json").read_text())
+            code = (folder / "output_code.py").read_text()
+        except (OSError, ValueError) as error:
+            raise OpprofError(f"{folder}: its launch map cannot be read: {error}") from error
+        by_line = {launch["line"]: launch for launch in launches["launches"] if launch.get("line")}
+        maps.append(LaunchMap(launches.get("graph", folder.name), code, by_line))
+    return maps
+
+
+class Locator:
+    """Finds the launch of the map that a captured launch is: Inductor's cache holds the code that the run folder copies."""
+
+    def __init__(self, maps: Sequence[LaunchMap]) -> None:
+        self._maps = maps
+        self._files: dict[str, LaunchMap | None] = {}
+
+    def __call__(self, launch: Mapping[str, Any]) -> tuple[LaunchMap, dict[str, Any]] | None:
+        file = launch.get("file")
+        if file is None:
+            return None
+        if file not in self._files:
+            try:
+                text = Path(file).read_text()
+            except OSError:
+                text = None
+            self._files[file] = next((m for m in self._maps if m.code == text), None)
+        found = self._files[file]
+        entry = found.by_line.get(launch["line"]) if found is not None else None
+        return (found, entry) if found is not None and entry is not None else None
+
+
+def origins(launch: Mapping[str, Any]) -> frozenset[str]:
+    """The exported nodes that a launch computes."""
+    return frozenset(
+        origin["name"]
+        for node in launch["nodes"]
+        for origin in node.get("from", [])
+        if origin.get("name")
+    )
+
+
+@dataclass
+class Places:
+    """For each node of a duplicate partition, the node in its place of the unique one."""
+
+    of: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, partitions: Mapping[str, Any]) -> "Places":
+        places = cls()
+        for entry in partitions.get("classes", []):
+            unique = next((p for p in entry["partitions"] if p["role"] == "unique"), None)
+            for partition in entry["partitions"]:
+                if unique is not None and partition["role"] == "duplicate":
+                    places.of.update(zip(partition["nodes"], unique["nodes"], strict=False))
+        return places
+
+    def representative(self, node: str) -> str:
+        """The node whose counters stand for this one's."""
+        # A class may be nested in another: follow until nothing stands for the node.
+        for _ in range(16):
+            if node not in self.of:
+                break
+            node = self.of[node]
+        return node
+
+
+def unique_launches(
+    maps: Sequence[LaunchMap], partitions: Mapping[str, Any]
+) -> Callable[[dict[str, Any]], bool]:
+    """For `select=`: whether no launch of a unique partition stands for this one.
+
+    A launch that is in no map is counted, and so is one that lies only partly in duplicates.
+    """
+    duplicates = set(Places.read(partitions).of)
+    locate = Locator(maps)
+
+    def select(launch: dict[str, Any]) -> bool:
+        found = locate(launch)
+        if found is None:
+            return True
+        nodes = origins(found[1])
+        return not nodes or not nodes <= duplicates
+
+    return select
+
+
+def count(
+    step: Callable[[], Any], folder: RunFolder, mode: str, metrics: str, replay: str = "user"
+) -> dict[str, Any]:
+    """Takes the counters of one step into the run folder; returns what run.json says of them."""
+    import torch
+
+    if not torch.cuda.is_available():
+        progress("counters need a GPU: left out")
+        return {"mode": mode, "left_out": "no GPU"}
+    from opprof.capture import Capture
+
+    select = None
+    if mode == "unique":
+        maps = launch_maps(folder.compiled_graphs())
+        select = unique_launches(maps, json.loads(folder.partitions.read_text()))
+    progress(f"taking counters of {'the unique partitions' if select else 'every kernel'}")
+    try:
+        with Capture(
+            folder.path, counters=mode, metrics=metrics, select=select, replay=replay
+        ) as prof:
+            prof.step(step)
+    except CaptureError as error:
+        # The rest of the profile needs no counters.
+        progress(f"no counters: {error}")
+        return {"mode": mode, "left_out": str(error)}
+    report = prof.steps[0].report
+    if "total_seconds" in report:
+        progress(
+            f"{len(prof.steps[0].counters)} of {len(prof.steps[0].launches)} kernels, {report['passes']} "
+            f"pass{'es' if report['passes'] != 1 else ''}, {report['total_seconds']:.2f} s"
+        )
+    return {"mode": mode, "metrics": metrics, **report}
+
+
+def _amounts_and_rates(
+    kernels: Sequence[tuple[float, Mapping[str, float]]], steps: int
+) -> dict[str, float]:
+    """One step's values of a node out of its kernels' (time, values) of all steps."""
+    result: dict[str, float] = {}
+    for name in sorted({name for _, values in kernels for name in values}):
+        having = [(time, values[name]) for time, values in kernels if name in values]
+        if len(having) < len(kernels) and name in AMOUNTS:
+            # A sum that leaves kernels out would be a wrong one.
+            continue
+        if name in AMOUNTS:
+            result[name] = sum(value for _, value in having) / steps
+        elif name in LIMITS:
+            result[name] = max(value for _, value in having)
+        else:
+            weight = sum(time for time, _ in having)
+            if weight:
+                result[name] = sum(time * value for time, value in having) / weight
+    return result
+
+
+def attach(
+    profile: dict[str, Any],
+    counters: Mapping[str, Any],
+    maps: Sequence[LaunchMap],
+    partitions: Mapping[str, Any],
+) -> int:
+    """Puts counters on a profile's kernels and nodes, in place; returns how many kernels have them."""
+    locate = Locator(maps)
+    places = Places.read(partitions)
+    # By launch: the values of its kernels in order, and by what the launch computes, for those that it stands for.
+    by_launch: dict[tuple[str, int], list[dict[str, float]]] = {}
+    by_work: dict[tuple[frozenset[str], int], list[dict[str, float]]] = {}
+    for step in counters["steps"][-1:]:
+        values = {row["launch"]: row["metrics"] for row in step["counters"]}
+        for launch in step["launches"]:
+            found = locate(launch)
+            if found is None or launch["index"] not in values:
+                continue
+            graph, entry = found
+            by_launch.setdefault((graph.graph, entry["index"]), []).append(values[launch["index"]])
+    # Launches of the same nodes are told apart by their order.
+    seen: dict[frozenset[str], int] = {}
+    numbers: dict[tuple[str, int], tuple[frozenset[str], int]] = {}
+    for graph in maps:
+        for entry in sorted(graph.by_line.values(), key=lambda e: e["index"]):
+            nodes = origins(entry)
+            number = seen.get(nodes, 0)
+            seen[nodes] = number + 1
+            numbers[(graph.graph, entry["index"])] = (nodes, number)
+    for key, counts in by_launch.items():
+        if numbers[key][0]:
+            by_work[numbers[key]] = counts
+
+    counted = 0
+    ordinal: dict[tuple[Any, ...], int] = {}
+    inferred: set[int] = set()
+    for kernel in sorted(profile["kernels"], key=lambda k: k["start_ns"]):
+        if kernel.get("kind", "kernel") != "kernel" or "launch" not in kernel:
+            continue
+        key = (kernel["compiled_graph"], kernel["launch"])
+        which = ordinal.get((kernel.get("step"), *key), 0)
+        ordinal[(kernel.get("step"), *key)] = which + 1
+        rows: list[dict[str, float]] | None = by_launch.get(key)
+        if rows is None and key in numbers:
+            nodes, number = numbers[key]
+            rows = by_work.get((frozenset(map(places.representative, nodes)), number))
+            if rows is not None:
+                inferred.add(kernel["id"])
+        if rows is None or which >= len(rows):
+            continue
+        kernel["metrics"] = rows[which]
+        if kernel["id"] in inferred:
+            kernel["metrics_inferred"] = True
+        counted += 1
+
+    kernels = {kernel["id"]: kernel for kernel in profile["kernels"]}
+    for node in profile["nodes"]:
+        mine = [
+            kernels[i]
+            for i in node["kernels"]
+            if i in kernels and kernels[i].get("phase", "steady") == "steady"
+        ]
+        if not mine or not all("metrics" in kernel for kernel in mine):
+            continue
+        steps = len({kernel.get("step") for kernel in mine})
+        node["metrics"] = _amounts_and_rates(
+            [(float(kernel["duration_ns"]), kernel["metrics"]) for kernel in mine], steps
+        )
+        if any(kernel["id"] in inferred for kernel in mine):
+            node["inferred_from"] = places.representative(node["name"])
+    return counted
+
+
+def attach_to_folder(folder: RunFolder) -> None:
+    """Puts a run folder's counters on its profile."""
+    counters = folder.path / "counters.json"
+    if not counters.is_file():
+        return
+    profile = json.loads(folder.profile.read_text())
+    kernels = attach(
+        profile,
+        json.loads(counters.read_text()),
+        launch_maps(folder.compiled_graphs()),
+        json.loads(folder.partitions.read_text()),
+    )
+    with replacing(folder.profile) as file:
+        json.dump(profile, file)
+        file.write("\n")
+    progress(f"counters on {kernels} of {len(profile['kernels'])} kernels of the trace")

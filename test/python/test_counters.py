@@ -1,0 +1,212 @@
+"""Which launches are counted in a run folder, and what the profile gets of it."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opprof.counters import (
+    LaunchMap,
+    Locator,
+    Places,
+    attach,
+    launch_maps,
+    origins,
+    unique_launches,
+)
+from opprof.errors import OpprofError
+
+PARTITIONS = {
+    "classes": [
+        {
+            "partitions": [
+                {"role": "unique", "nodes": ["a0", "b0"]},
+                {"role": "duplicate", "nodes": ["a1", "b1"]},
+            ]
+        }
+    ]
+}
+
+
+def _launch(index: int, *nodes: str) -> dict[str, Any]:
+    return {
+        "index": index,
+        "line": 10 + index,
+        "kernel": f"k{index}",
+        "nodes": [{"name": f"post_{n}", "from": [{"name": n}]} for n in nodes],
+    }
+
+
+LAUNCHES = [
+    _launch(0, "embed"),
+    _launch(1, "a0", "b0"),
+    _launch(2, "a1", "b1"),
+    _launch(3, "b1", "head"),
+    _launch(4),
+]
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    """A compiled graph's folder, and a copy of its code as Inductor's cache has it."""
+    folder = tmp_path / "model__0_inference_0.0"
+    folder.mkdir()
+    (folder / "output_code.py").write_text("def call(args):\n    pass\n")
+    (folder / "launches.json").write_text(
+        json.dumps({"version": 1, "graph": "g", "launches": LAUNCHES})
+    )
+    (tmp_path / "cached.py").write_text("def call(args):\n    pass\n")
+    return folder
+
+
+def test_a_launch_is_found_by_its_code_and_line(code: Path) -> None:
+    locate = Locator(launch_maps([code]))
+    cached = str(code.parent / "cached.py")
+    found = locate({"file": cached, "line": 12})
+    assert found is not None
+    assert found[0].graph == "g"
+    assert found[1]["index"] == 2
+    assert locate({"file": cached, "line": 99}) is None
+    assert locate({"file": str(code.parent / "none.py"), "line": 12}) is None
+    assert locate({}) is None
+
+
+def test_launches_of_duplicates_are_not_counted(code: Path) -> None:
+    cached = str(code.parent / "cached.py")
+    select = unique_launches(launch_maps([code]), PARTITIONS)
+    assert [select({"file": cached, "line": 10 + i}) for i in range(5)] == [
+        True,
+        True,
+        False,
+        True,
+        True,
+    ]
+    assert select({"kernel": "of no wrapper"})
+
+
+def _profile() -> dict[str, Any]:
+    kernels: list[dict[str, Any]] = []
+    for step in range(2):
+        for launch in (0, 1, 1, 2, 2):
+            kernels.append(
+                {
+                    "id": len(kernels),
+                    "name": f"k{launch}",
+                    "step": step,
+                    "compiled_graph": "g",
+                    "launch": launch,
+                    "start_ns": 100 * len(kernels),
+                    "duration_ns": 30 if launch else 10,
+                    "phase": "steady",
+                }
+            )
+    kernels.append({"id": 10, "name": "other", "start_ns": 5000, "duration_ns": 1})
+    return {
+        "kernels": kernels,
+        "nodes": [
+            {"name": "embed", "kernels": [0, 5], "metrics": {}, "inferred_from": None},
+            {"name": "a0", "kernels": [1, 2, 6, 7], "metrics": {}, "inferred_from": None},
+            {"name": "a1", "kernels": [3, 4, 8, 9], "metrics": {}, "inferred_from": None},
+            {"name": "mixed", "kernels": [0, 10], "metrics": {}, "inferred_from": None},
+        ],
+    }
+
+
+def _counters(cached: str, counted: tuple[int, ...]) -> dict[str, Any]:
+    lines = [10, 11, 11, 12, 12]
+    return {
+        "steps": [
+            {
+                "launches": [
+                    {"index": i, "file": cached, "line": line} for i, line in enumerate(lines)
+                ],
+                "counters": [
+                    {
+                        "launch": i,
+                        "metrics": {
+                            "instructions": 100.0 + i,
+                            "ipc": 1.0 + i,
+                            "registers": 32.0 + i,
+                        },
+                    }
+                    for i in counted
+                ],
+            }
+        ]
+    }
+
+
+def test_counters_reach_kernels_and_nodes(code: Path) -> None:
+    profile = _profile()
+    counted = attach(
+        profile,
+        _counters(str(code.parent / "cached.py"), (0, 1, 2, 3, 4)),
+        launch_maps([code]),
+        PARTITIONS,
+    )
+    assert counted == 10
+    assert [k.get("metrics", {}).get("instructions") for k in profile["kernels"]] == [
+        100.0,
+        101.0,
+        102.0,
+        103.0,
+        104.0,
+    ] * 2 + [None]
+    embed, a0, a1, mixed = profile["nodes"]
+    assert embed["metrics"] == {"instructions": 100.0, "ipc": 1.0, "registers": 32.0}
+    # Amounts of one step, rates by time, the largest limit.
+    assert a0["metrics"] == {"instructions": 203.0, "ipc": 2.5, "registers": 34.0}
+    assert a1["metrics"]["instructions"] == 207.0
+    assert a1["inferred_from"] is None
+    # One of its kernels was not counted: no value is better than a wrong one.
+    assert mixed["metrics"] == {}
+
+
+def test_duplicates_take_their_representatives_counters_and_say_so(code: Path) -> None:
+    profile = _profile()
+    attach(
+        profile,
+        _counters(str(code.parent / "cached.py"), (0, 1, 2)),
+        launch_maps([code]),
+        PARTITIONS,
+    )
+    _, a0, a1, _ = profile["nodes"]
+    assert a1["metrics"] == a0["metrics"]
+    assert a1["inferred_from"] == "a0"
+    assert a0["inferred_from"] is None
+    assert [k.get("metrics_inferred", False) for k in profile["kernels"][:5]] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
+def test_without_counters_of_its_launch_a_kernel_has_none(code: Path) -> None:
+    profile = _profile()
+    before = copy.deepcopy(profile)
+    assert (
+        attach(profile, _counters("/no/such/file.py", (0, 1, 2)), launch_maps([code]), PARTITIONS)
+        == 0
+    )
+    assert profile == before
+
+
+def test_nested_duplicates_lead_to_one_representative() -> None:
+    places = Places({"c": "b", "b": "a", "x": "x"})
+    assert places.representative("c") == "a"
+    assert places.representative("a") == "a"
+    assert places.representative("x") == "x"
+    assert origins(_launch(0, "p", "q")) == {"p", "q"}
+
+
+def test_a_damaged_launch_map_is_said(code: Path) -> None:
+    (code / "launches.json").write_text("{")
+    with pytest.raises(
+        OpprofError, match=r"model__0_inference_0\.0: its launch map cannot be read"
+    ):
+        launch_maps([code])
+    assert LaunchMap("g", "", {}).by_line == {}
