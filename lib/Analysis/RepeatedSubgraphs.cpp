@@ -37,16 +37,25 @@ struct NodeSequence {
 
 /// A stretch of the sequence that appears more than once.
 struct Candidate {
-  uint64_t saved;
+  /// The nodes saved, less one for every value that a call passes on: borders
+  /// that few values cross are worth a node or two.
+  int64_t gain;
   int place;
   int length;
   /// Where the stretch appears, as a range of the suffix array.
   int firstRank, lastRank;
 
-  /// What saves more nodes comes first, then what stands first.
+  /// How many values, weights apart, come in and go out.
+  int numCrossing;
+
+  int64_t getGain(size_t numPlaces) const {
+    return (int64_t(numPlaces) - 1) * length - int64_t(numPlaces) * numCrossing;
+  }
+
+  /// What gains more comes first, then what stands first.
   bool operator<(const Candidate &other) const {
-    return std::tie(saved, other.place, other.length) <
-           std::tie(other.saved, place, length);
+    return std::tie(gain, other.place, other.length) <
+           std::tie(other.gain, place, length);
   }
 };
 
@@ -63,6 +72,7 @@ private:
   void collectCandidates();
   void addCandidate(int place, int length);
   void addPeriodic(int first, int end, int period);
+  int countCrossing(int place, int length);
   int findPeriod(int first, int end, int period) const;
   int chooseStart(int first, int end, int period, int numStarts);
   std::vector<int> getFreePlaces(const Candidate &candidate) const;
@@ -84,9 +94,9 @@ private:
   /// For each class the position of its first partition.
   std::vector<int> firstPlaces;
 
-  // For confirmation: for each value from outside its number in the partition
-  // at hand, valid where the mark is that of this partition.
-  std::vector<int> lastSeen;
+  // Scratch space, one entry a position.
+  std::vector<int> lastSeen, marks;
+  int lastMark = 0;
 };
 
 } // namespace
@@ -244,6 +254,24 @@ int RepeatFinder::chooseStart(int first, int end, int period, int numStarts) {
   return first + best;
 }
 
+int RepeatFinder::countCrossing(int place, int length) {
+  int count = 0, end = place + length;
+  ++lastMark;
+  for (int i = place; i < end; ++i) {
+    count += sequence.lastUse[i] >= end;
+    for (int o = sequence.operandStart[i]; o < sequence.operandStart[i + 1];
+         ++o) {
+      int definition = sequence.operands[o];
+      if (definition < 0 || definition >= place ||
+          marks[definition] == lastMark)
+        continue;
+      marks[definition] = lastMark;
+      ++count;
+    }
+  }
+  return count;
+}
+
 void RepeatFinder::addCandidate(int place, int length) {
   if (length < static_cast<int>(options.minNodes) || budget < 0)
     return;
@@ -252,11 +280,13 @@ void RepeatFinder::addCandidate(int place, int length) {
   uint64_t key = (uint64_t(firstRank) << 32) | unsigned(lastRank);
   if (!seen.insert({key, length}).second)
     return;
-  Candidate candidate{0, place, length, firstRank, lastRank};
+  budget -= length;
+  Candidate candidate{0,         place,    length,
+                      firstRank, lastRank, countCrossing(place, length)};
   size_t numPlaces = getFreePlaces(candidate).size();
   if (numPlaces < options.minRepeats)
     return;
-  candidate.saved = (numPlaces - 1) * uint64_t(length);
+  candidate.gain = candidate.getGain(numPlaces);
   candidates.push(candidate);
 }
 
@@ -454,6 +484,7 @@ std::vector<PartitionClass> RepeatFinder::run() {
   suffixes =
       std::make_unique<SuffixArray>(sequence.contents, sequence.numContents);
   lastSeen.assign(size, 0);
+  marks.assign(size, 0);
   budget = 32 * int64_t(size);
   collectCandidates();
   while (!candidates.empty()) {
@@ -462,9 +493,9 @@ std::vector<PartitionClass> RepeatFinder::run() {
     std::vector<int> places = getFreePlaces(candidate);
     if (places.size() < options.minRepeats)
       continue;
-    uint64_t saved = (places.size() - 1) * uint64_t(candidate.length);
-    if (saved < candidate.saved) {
-      candidate.saved = saved;
+    int64_t gain = candidate.getGain(places.size());
+    if (gain < candidate.gain) {
+      candidate.gain = gain;
       candidates.push(candidate);
       continue;
     }

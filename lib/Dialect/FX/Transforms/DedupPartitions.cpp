@@ -104,11 +104,13 @@ std::vector<Outlined> DedupPartitionsPass::dedupGraph(GraphOp graph,
       placeInParent.try_emplace(&op, placeInParent.size());
 
   std::vector<Outlined> results;
+  std::vector<ClassNames> classNames;
+  size_t firstSummary = summaries.size();
   bool keepsInstances = writesMap || levels > 1;
   for (PartitionClass &repeated : classes) {
     Outlined result;
     result.id = "c" + std::to_string(numClasses++);
-    std::vector<std::string> callLabels;
+    ClassNames &given = classNames.emplace_back();
     MappedClass mapped;
     mapped.id = result.id;
     mapped.hash = StructuralHash::toText(repeated.hash);
@@ -148,7 +150,7 @@ std::vector<Outlined> DedupPartitionsPass::dedupGraph(GraphOp graph,
           StringRef shown = instance.label;
           if (outerInstance && shown.consume_front(outerInstance->label))
             shown.consume_front(".");
-          callLabels.push_back(shown.empty() ? instance.label : shown.str());
+          given.labels.push_back(shown.empty() ? instance.label : shown.str());
         }
         if (writesMap)
           mapped.partitions.push_back({instance.label, outer == 0 && index == 0,
@@ -166,14 +168,17 @@ std::vector<Outlined> DedupPartitionsPass::dedupGraph(GraphOp graph,
       nodesSaved += (repeated.partitions.size() - 1) * mapped.nodeCount;
       partitionsFound += repeated.partitions.size();
     }
-    result.graph =
-        outlineClass(graph, repeated, type.empty() ? "partition" : type,
-                     callLabels, symbols);
-    summary.graphName = result.graph.getSymName();
+    given.graph = type.empty() ? "partition" : type;
     summaries.push_back(std::move(summary));
     if (writesMap)
       map.classes.push_back(std::move(mapped));
     results.push_back(std::move(result));
+  }
+  SmallVector<GraphOp> graphs =
+      outlineClasses(graph, classes, classNames, symbols);
+  for (auto [index, outlined] : llvm::enumerate(graphs)) {
+    results[index].graph = outlined;
+    summaries[firstSummary + index].graphName = outlined.getSymName();
   }
   return results;
 }
@@ -230,7 +235,7 @@ void DedupPartitionsPass::report(GraphOp graph, unsigned numNodes,
   if (summaries.empty()) {
     mlir::emitRemark(graph.getLoc())
         << "@" << graph.getSymName() << ", " << numNodes
-        << " nodes: no subgraph of at least " << minNodes
+        << " nodes: no subgraph of at least " << minNodes.getValue().getValue()
         << " nodes is repeated";
     return;
   }
@@ -245,10 +250,8 @@ void DedupPartitionsPass::report(GraphOp graph, unsigned numNodes,
     Diagnostic &note = remark.attachNote();
     note << summary.id << " @" << summary.graphName << ", " << summary.numNodes
          << " nodes: " << summary.labels.front();
-    if (summary.labels.size() > 2)
-      note << " …";
-    note << " " << summary.labels.back() << ": 1 unique, "
-         << summary.labels.size() - 1
+    note << (summary.labels.size() > 2 ? " … " : ", ") << summary.labels.back()
+         << ": 1 unique, " << summary.labels.size() - 1
          << (summary.labels.size() == 2 ? " duplicate" : " duplicates");
   }
   if (summaries.size() > kMaxShown)

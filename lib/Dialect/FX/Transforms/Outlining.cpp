@@ -227,62 +227,64 @@ static void setRenaming(CallOp call, const Renaming &renaming) {
                              graphs.getDictionary(call.getContext()));
 }
 
-GraphOp opprof::fx::outlineClass(GraphOp graph, PartitionClass &repeated,
-                                 StringRef name, ArrayRef<std::string> labels,
-                                 SymbolTable &symbols) {
-  MLIRContext *context = graph.getContext();
-  OpBuilder builder(context);
-  Partition &first = repeated.partitions.front();
+/// The private graph of a class, still empty, with an argument for each input.
+static GraphOp createGraph(GraphOp graph, const PartitionClass &repeated,
+                           const ClassNames &names, Operation *after,
+                           SymbolTable &symbols) {
+  OpBuilder builder(graph.getContext());
+  const Partition &first = repeated.partitions.front();
   SmallVector<Type> inputTypes, outputTypes;
   for (Value input : first.inputs)
     inputTypes.push_back(input.getType());
   for (auto [node, result] : repeated.outputs)
     outputTypes.push_back(first.nodes[node]->getResult(result).getType());
-  GraphOp outlined =
-      GraphOp::create(builder, NameLoc::get(builder.getStringAttr(name)), name,
-                      builder.getFunctionType(inputTypes, outputTypes));
+  GraphOp outlined = GraphOp::create(
+      builder, NameLoc::get(builder.getStringAttr(names.graph)), names.graph,
+      builder.getFunctionType(inputTypes, outputTypes));
   outlined.setPrivate();
   outlined.setFunctional(graph.getFunctional());
-  symbols.insert(outlined, std::next(Block::iterator(graph)));
-  Block *body = builder.createBlock(&outlined.getBody(), {}, inputTypes,
-                                    getInputLocations(first, labels.front()));
+  symbols.insert(outlined, std::next(Block::iterator(after)));
+  builder.createBlock(&outlined.getBody(), {}, inputTypes,
+                      getInputLocations(first, names.labels.front()));
+  return outlined;
+}
 
-  SmallVector<CallOp> calls;
-  calls.reserve(repeated.partitions.size());
-  for (auto [index, partition] : llvm::enumerate(repeated.partitions)) {
-    builder.setInsertionPoint(partition.nodes.front());
-    SmallVector<Type> types;
-    for (auto [node, result] : repeated.outputs)
-      types.push_back(partition.nodes[node]->getResult(result).getType());
-    const std::string &label = labels[index];
-    auto call =
-        CallOp::create(builder, getCallLocation(label, partition), types,
-                       FlatSymbolRefAttr::get(outlined.getSymNameAttr()),
-                       ValueRange(partition.inputs), /*arg_attrs=*/nullptr,
-                       /*res_attrs=*/nullptr);
-    call->setDiscardableAttr(
-        prof::ProfDialect::kPartitionAttr,
-        prof::PartitionAttr::get(context, label,
-                                 index == 0 ? prof::Role::unique
-                                            : prof::Role::duplicate));
-    if (ArrayAttr attributes = getInstanceAttributes(partition))
-      call->setDiscardableAttr(kInstanceAttributesAttr, attributes);
-    setRenaming(call, partition.renaming);
-    calls.push_back(call);
-  }
+static CallOp createCall(GraphOp outlined, const PartitionClass &repeated,
+                         const Partition &partition, StringRef label,
+                         prof::Role role) {
+  OpBuilder builder(partition.nodes.front());
+  SmallVector<Type> types;
+  for (auto [node, result] : repeated.outputs)
+    types.push_back(partition.nodes[node]->getResult(result).getType());
+  auto call =
+      CallOp::create(builder, getCallLocation(label, partition), types,
+                     FlatSymbolRefAttr::get(outlined.getSymNameAttr()),
+                     ValueRange(partition.inputs), /*arg_attrs=*/nullptr,
+                     /*res_attrs=*/nullptr);
+  call->setDiscardableAttr(
+      prof::ProfDialect::kPartitionAttr,
+      prof::PartitionAttr::get(builder.getContext(), label, role));
+  if (ArrayAttr attributes = getInstanceAttributes(partition))
+    call->setDiscardableAttr(kInstanceAttributesAttr, attributes);
+  setRenaming(call, partition.renaming);
+  return call;
+}
 
+/// Moves the nodes of the first partition into the class's graph.
+static void fillGraph(GraphOp outlined, const PartitionClass &repeated) {
+  const Partition &first = repeated.partitions.front();
+  Block *body = &outlined.getBlock();
   SmallVector<SmallVector<Location, kMaxOrigins>> origins(first.nodes.size());
   for (const Partition &partition :
        llvm::ArrayRef(repeated.partitions).take_front(kMaxOrigins))
     for (auto [node, locations] : llvm::zip(partition.nodes, origins))
       locations.push_back(node->getLoc());
-
   llvm::DenseMap<Value, Value> arguments;
   for (auto [input, argument] : llvm::zip(first.inputs, body->getArguments()))
     arguments[input] = argument;
   for (auto [node, locations] : llvm::zip(first.nodes, origins)) {
     node->moveBefore(body, body->end());
-    node->setLoc(FusedLoc::get(context, locations));
+    node->setLoc(FusedLoc::get(node->getContext(), locations));
     for (OpOperand &operand : node->getOpOperands())
       if (Value argument = arguments.lookup(operand.get()))
         operand.set(argument);
@@ -290,25 +292,46 @@ GraphOp opprof::fx::outlineClass(GraphOp graph, PartitionClass &repeated,
   SmallVector<Value> outputs;
   for (auto [node, result] : repeated.outputs)
     outputs.push_back(first.nodes[node]->getResult(result));
-  builder.setInsertionPointToEnd(body);
+  OpBuilder builder = OpBuilder::atBlockEnd(body);
   OutputOp::create(builder, outlined.getLoc(), outputs);
+}
 
-  for (auto [index, partition] : llvm::enumerate(repeated.partitions)) {
-    for (auto [output, value] :
-         llvm::zip(repeated.outputs, calls[index].getResults())) {
-      Value result = partition.nodes[output.first]->getResult(output.second);
-      if (index == 0)
+SmallVector<GraphOp>
+opprof::fx::outlineClasses(GraphOp graph,
+                           MutableArrayRef<PartitionClass> classes,
+                           ArrayRef<ClassNames> names, SymbolTable &symbols) {
+  // All calls are there before the first node goes: a partition may take what
+  // one of another class gives.
+  SmallVector<GraphOp> graphs;
+  SmallVector<SmallVector<CallOp>> calls(classes.size());
+  Operation *after = graph;
+  for (auto [repeated, given, made] : llvm::zip(classes, names, calls)) {
+    graphs.push_back(createGraph(graph, repeated, given, after, symbols));
+    after = graphs.back();
+    for (auto [index, partition] : llvm::enumerate(repeated.partitions))
+      made.push_back(
+          createCall(graphs.back(), repeated, partition, given.labels[index],
+                     index == 0 ? prof::Role::unique : prof::Role::duplicate));
+  }
+  for (auto [repeated, outlined] : llvm::zip(classes, graphs))
+    fillGraph(outlined, repeated);
+  for (auto [repeated, outlined, made] : llvm::zip(classes, graphs, calls)) {
+    Block *body = &outlined.getBlock();
+    for (auto [call, partition] : llvm::zip(made, repeated.partitions))
+      for (auto [output, value] :
+           llvm::zip(repeated.outputs, call.getResults())) {
+        Value result = partition.nodes[output.first]->getResult(output.second);
         result.replaceUsesWithIf(value, [&](OpOperand &use) {
           return use.getOwner()->getBlock() != body;
         });
-      else
-        result.replaceAllUsesWith(value);
-    }
-    if (index > 0) {
+      }
+  }
+  for (PartitionClass &repeated : classes)
+    for (Partition &partition :
+         llvm::MutableArrayRef(repeated.partitions).drop_front()) {
       for (Operation *node : llvm::reverse(partition.nodes))
         node->erase();
       partition.nodes.clear();
     }
-  }
-  return outlined;
+  return graphs;
 }

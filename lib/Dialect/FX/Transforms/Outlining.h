@@ -39,12 +39,18 @@ PartitionLabel getPartitionLabel(llvm::ArrayRef<mlir::Location> locations);
 void gatherPartitions(GraphOp graph, llvm::ArrayRef<PartitionClass> classes,
                       bool followDataflow);
 
-/// Makes a private graph of the class's first partition and replaces every
-/// partition by a call of it. `labels` has one label for each partition. The
-/// nodes of all partitions but the first are gone afterwards.
-GraphOp outlineClass(GraphOp graph, PartitionClass &repeated,
-                     llvm::StringRef name, llvm::ArrayRef<std::string> labels,
-                     mlir::SymbolTable &symbols);
+/// What a class is to be called, and each of its partitions.
+struct ClassNames {
+  std::string graph;
+  std::vector<std::string> labels;
+};
+
+/// Makes a private graph of the first partition of each class and replaces every
+/// partition by a call of it. The nodes of all partitions but the first are gone
+/// afterwards.
+llvm::SmallVector<GraphOp>
+outlineClasses(GraphOp graph, llvm::MutableArrayRef<PartitionClass> classes,
+               llvm::ArrayRef<ClassNames> names, mlir::SymbolTable &symbols);
 
 } // namespace opprof::fx
 
