@@ -48,7 +48,11 @@ def graphs_of(mlir: Path) -> list[dict[str, Any]]:
     def plain(value: Any) -> Any:
         """Tuples are lists in an archive."""
         if isinstance(value, dict):
-            return plain(value["tuple"]) if "tuple" in value else {k: plain(v) for k, v in value.items()}
+            return (
+                plain(value["tuple"])
+                if "tuple" in value
+                else {k: plain(v) for k, v in value.items()}
+            )
         return [plain(element) for element in value] if isinstance(value, list) else value
 
     for graph in document["graphs"]:
@@ -78,7 +82,11 @@ def graphs_of(mlir: Path) -> list[dict[str, Any]]:
             if "stack" in entry:
                 entry["stack"] = document["stacks"][entry["stack"]]
                 for frame in entry["stack"]:
-                    frame["file"] = os.path.relpath(frame["file"]) if frame["file"].startswith("/") else frame["file"]
+                    frame["file"] = (
+                        os.path.relpath(frame["file"])
+                        if frame["file"].startswith("/")
+                        else frame["file"]
+                    )
     return document["graphs"]
 
 
@@ -128,7 +136,15 @@ class Everything(torch.nn.Module):
         u = torch.where(x > 0, x, float("-inf")).to(torch.complex64) + (1.5 - 2j)
         v = torch.zeros(3, dtype=torch.bfloat16, device="cpu", layout=torch.strided)
         i = x[:, torch.tensor([0, 2])].clone(memory_format=torch.contiguous_format)
-        return [y, values, z + k, w], {"a": first, "n": rows * 2 - 1, "none": None, "found": found}, u, v, i, self.scratch, 3
+        return (
+            [y, values, z + k, w],
+            {"a": first, "n": rows * 2 - 1, "none": None, "found": found},
+            u,
+            v,
+            i,
+            self.scratch,
+            3,
+        )
 
 
 @pytest.mark.parametrize("functional", [False, True])
@@ -183,7 +199,9 @@ def pack(path: Path, document: Any, name: str = "archive/models/model.json") -> 
         text = document if isinstance(document, (str, bytes)) else json.dumps(document)
         archive.writestr(name, text)
         # What a reader may not look at.
-        archive.writestr("archive/data/sample_inputs/model.pt", b"\x80\x04cos\nsystem\n(S'false'\ntR.")
+        archive.writestr(
+            "archive/data/sample_inputs/model.pt", b"\x80\x04cos\nsystem\n(S'false'\ntR."
+        )
     return path
 
 
@@ -209,13 +227,18 @@ def test_archives_without_kinds_and_node_names(small: dict[str, Any], tmp_path: 
             del argument["kind"]
     older = run_tool("opprof-translate", ["--import-pt2", pack(tmp_path / "b.pt2", document)])
     # A default that was given by position is given by keyword: nothing else differs.
-    assert b'"aten.sum.dim_IntList"(%getitem, [0], keepdim = true)' in older or b"dim = [0]" in older
+    assert (
+        b'"aten.sum.dim_IntList"(%getitem, [0], keepdim = true)' in older or b"dim = [0]" in older
+    )
     assert older.count(b"fx.node") == newer.count(b"fx.node")
 
 
 def run(path: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [find_tool("opprof-translate"), "--import-pt2", path], capture_output=True, text=True, timeout=60
+        [find_tool("opprof-translate"), "--import-pt2", path],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
 
@@ -240,21 +263,39 @@ def with_value(value: Any, *path: str | int) -> Callable[[Any], None]:
 NODES = ("graph_module", "graph", "nodes")
 BROKEN = {
     "no version": (without("schema_version"), "has no 'schema_version'"),
-    "old version": (with_value(5, "schema_version", "major"), "its schema is version 5; opprof reads version 8"),
-    "no graph": (without("graph_module", "graph"), "'graph_module', its 'graph' or its 'signature' is missing"),
+    "old version": (
+        with_value(5, "schema_version", "major"),
+        "its schema is version 5; opprof reads version 8",
+    ),
+    "no graph": (
+        without("graph_module", "graph"),
+        "'graph_module', its 'graph' or its 'signature' is missing",
+    ),
     "no nodes": (without(*NODES), "graph 'archive': the required key 'nodes' is missing"),
-    "no target": (without(*NODES, 0, "target"), "graph 'archive', node 'relu': the required key 'target' is missing"),
+    "no target": (
+        without(*NODES, 0, "target"),
+        "graph 'archive', node 'relu': the required key 'target' is missing",
+    ),
     "dangling": (
         with_value("nobody", *NODES, 1, "inputs", 0, "arg", "as_tensor", "name"),
         "node 'topk': refers to 'nobody', which no input or earlier node of the graph gives",
     ),
-    "duplicate": (with_value("relu", *NODES, 1, "name"), "node 'relu': a second node or input of this name"),
+    "duplicate": (
+        with_value("relu", *NODES, 1, "name"),
+        "node 'relu': a second node or input of this name",
+    ),
     "two keys": (
         with_value({"as_int": 1, "as_none": True}, *NODES, 0, "inputs", 0, "arg"),
         "holds an argument that is no object with one key",
     ),
-    "huge": (with_value(2**70, *NODES, 1, "inputs", 1, "arg", "as_int"), "holds no whole number of 64 bits"),
-    "signature": (without("graph_module", "signature", "input_specs", 0), "but its signature speaks of 0"),
+    "huge": (
+        with_value(2**70, *NODES, 1, "inputs", 1, "arg", "as_int"),
+        "holds no whole number of 64 bits",
+    ),
+    "signature": (
+        without("graph_module", "signature", "input_specs", 0),
+        "but its signature speaks of 0",
+    ),
 }
 
 
@@ -282,7 +323,9 @@ def test_subgraphs_nested_too_deep(small: dict[str, Any], tmp_path: Path) -> Non
     graph = json.loads(json.dumps(small["graph_module"]["graph"]))
     inner = json.dumps(graph)
     for _ in range(40):
-        inner = json.dumps(graph).replace('{"as_int": 2}', '{"as_graph": {"name": "g", "graph": %s}}' % inner, 1)
+        inner = json.dumps(graph).replace(
+            '{"as_int": 2}', '{"as_graph": {"name": "g", "graph": %s}}' % inner, 1
+        )
     document = json.loads(json.dumps(small))
     document["graph_module"]["graph"] = json.loads(inner)
     process = run(pack(tmp_path / "deep.pt2", document))
@@ -332,7 +375,9 @@ def test_bomb(tmp_path: Path) -> None:
     assert "this is a zip bomb" in process.stderr
 
 
-@pytest.mark.parametrize("name", ["../../etc/models/model.json", "/models/model.json", "a\\models/model.json"])
+@pytest.mark.parametrize(
+    "name", ["../../etc/models/model.json", "/models/model.json", "a\\models/model.json"]
+)
 def test_escaping_paths(name: str, small: dict[str, Any], tmp_path: Path) -> None:
     process = run(pack(tmp_path / "escape.pt2", small, name))
     assert process.returncode == 1
@@ -343,24 +388,49 @@ def test_no_model(tmp_path: Path) -> None:
     process = run(pack(tmp_path / "none.pt2", "{}", "archive/data/x.json"))
     assert process.returncode == 1
     assert "torch.export.save did not write it" in process.stderr
-    process = run(pack(tmp_path / "aoti.pt2", "{}", "archive/data/aotinductor/model/x.wrapper.json"))
+    process = run(
+        pack(tmp_path / "aoti.pt2", "{}", "archive/data/aotinductor/model/x.wrapper.json")
+    )
     assert "this is an AOTInductor package" in process.stderr
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_any_edit_of_the_json_is_read_or_refused(data: st.DataObject, small: dict[str, Any], tmp_path: Path) -> None:
+def test_any_edit_of_the_json_is_read_or_refused(
+    data: st.DataObject, small: dict[str, Any], tmp_path: Path
+) -> None:
     """A value somewhere in the document becomes another one: never a crash, and output only where it worked."""
     document = json.loads(json.dumps(small))
     place, key = document, "graph_module"
     while True:
         child = place[key]
-        keys = list(child) if isinstance(child, dict) else list(range(len(child))) if isinstance(child, list) else []
+        keys = (
+            list(child)
+            if isinstance(child, dict)
+            else list(range(len(child)))
+            if isinstance(child, list)
+            else []
+        )
         if not keys or data.draw(st.integers(0, 9)) == 0:
             break
         place, key = child, data.draw(st.sampled_from(keys))
     place[key] = data.draw(
-        st.sampled_from([None, True, -1, 2**63, 1.5, "", "x", [], {}, [None], {"as_int": 1}, {"as_tensor": {"name": "x"}}])
+        st.sampled_from(
+            [
+                None,
+                True,
+                -1,
+                2**63,
+                1.5,
+                "",
+                "x",
+                [],
+                {},
+                [None],
+                {"as_int": 1},
+                {"as_tensor": {"name": "x"}},
+            ]
+        )
     )
     process = run(pack(tmp_path / "edited.pt2", document))
     assert process.returncode in (0, 1)
