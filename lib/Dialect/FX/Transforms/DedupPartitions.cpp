@@ -235,7 +235,7 @@ void DedupPartitionsPass::report(GraphOp graph, unsigned numNodes,
   if (summaries.empty()) {
     mlir::emitRemark(graph.getLoc())
         << "@" << graph.getSymName() << ", " << numNodes
-        << " nodes: no subgraph of at least " << minNodes.getValue().getValue()
+        << " nodes: no subgraph of at least " << minNodes.getValue()
         << " nodes is repeated";
     return;
   }
