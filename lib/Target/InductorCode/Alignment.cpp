@@ -10,11 +10,12 @@
 #include "opprof/Target/InductorCode/Alignment.h"
 #include "opprof/Analysis/CostModel.h"
 
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallSet.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
+
+#include <set>
 
 using namespace llvm;
 using namespace opprof;
@@ -253,7 +254,7 @@ static void dropForeignEvidence(MutableArrayRef<Group> groups,
   auto isAnchor = [](StringRef op) {
     return op == "matmul" || op == "convolution" || op == "attention";
   };
-  DenseSet<uint64_t> sizes;
+  std::set<uint64_t> sizes;
   for (const Element &element : elements)
     if (element.elements && isAnchor(element.op))
       sizes.insert(*element.elements);
@@ -261,7 +262,7 @@ static void dropForeignEvidence(MutableArrayRef<Group> groups,
   for (const Group &group : groups)
     if (group.elements && any_of(group.operators, isAnchor)) {
       ++sized;
-      common += sizes.contains(*group.elements);
+      common += sizes.count(*group.elements);
     }
   if (common * 2 < sized)
     for (Group &group : groups)

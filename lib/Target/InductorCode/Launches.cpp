@@ -1067,8 +1067,10 @@ void Joiner::fillLaunch(const WrapperLaunch &from, uint32_t index, Launch &to) {
   bool allStored = isGenerated && inputsKnown;
   for (auto [operand, node] : zip(from.operands, outputs))
     if (operand.role & KernelParameter::Output && isLive(operand, index)) {
-      allStored &= node != noNode;
-      needed.insert(node);
+      if (node == noNode)
+        allStored = false;
+      else
+        needed.insert(node);
     }
   for (uint32_t node : reverse(candidates))
     if (needed.contains(node))
