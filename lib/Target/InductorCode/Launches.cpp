@@ -988,6 +988,8 @@ void Joiner::fillLaunch(const WrapperLaunch &from, uint32_t index, Launch &to) {
       if (graph[*node].op == GraphNode::Placeholder) {
         holds[operand.storage] = *node;
         holdsIn[operand.storage] = &graph;
+        if (!graph[*node].results.empty())
+          storageInfo[operand.storage] = graph[*node].results.front();
       }
   }
 

@@ -331,7 +331,7 @@ std::string opprof::inductor::decodeString(StringRef literal) {
            ++digits)
         code = code * 8 + (body[i++] - '0');
       --i;
-      bytes ? void(out += static_cast<char>(code)) : appendCodePoint(code);
+      appendCodePoint(code);
     } else if (escape == 'x' || (!bytes && (escape == 'u' || escape == 'U'))) {
       size_t count = escape == 'x' ? 2 : escape == 'u' ? 4 : 8;
       unsigned code = 0;
@@ -341,7 +341,7 @@ std::string opprof::inductor::decodeString(StringRef literal) {
         out += escape;
         continue;
       }
-      bytes ? void(out += static_cast<char>(code)) : appendCodePoint(code);
+      appendCodePoint(code);
       i += count;
     } else {
       out += '\\';

@@ -11,6 +11,7 @@
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/Twine.h"
+#include "llvm/Support/JSON.h"
 
 using namespace llvm;
 using namespace opprof::inductor;
@@ -889,6 +890,12 @@ Expected<SyntaxTree> Parser::run() {
 
 Expected<SyntaxTree> opprof::inductor::parsePython(StringRef source,
                                                    StringRef fileName) {
+  size_t offset = 0;
+  if (!json::isUTF8(source, &offset))
+    return createStringError(
+        fileName + ": line " +
+        Twine(source.take_front(offset).count('\n') + 1) +
+        ": holds bytes that are no UTF-8: this is not a source file");
   return Parser(source, fileName).run();
 }
 

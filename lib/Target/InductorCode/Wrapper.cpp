@@ -1017,7 +1017,7 @@ Value Interpreter::evaluateCall(const Expr &expr, Frame &frame, bool &known) {
     takesTensor |= values.back().kind == Value::Tensor;
   }
   if (takesTensor) {
-    StringRef called = callee.source.take_front(200);
+    std::string called = json::fixUTF8(callee.source.take_front(200));
     if (WrapperLaunch *launch = addLaunch(expr, called, LaunchKind::Fallback,
                                           LaunchCategory::Extern, frame)) {
       for (const Value &value : values)

@@ -87,8 +87,9 @@ private:
 };
 
 /// The value of a string literal. Raw, triple-quoted and plain strings give
-/// their text (bytes strings byte by byte); replacement fields of f-strings
-/// stay as written. Escapes that Python would refuse stay as written.
+/// their text (of bytes strings, each byte as the character of its number);
+/// replacement fields of f-strings stay as written. Escapes that Python would
+/// refuse stay as written.
 std::string decodeString(llvm::StringRef literal);
 
 /// The literal's text without prefix and quotes, escapes not decoded.

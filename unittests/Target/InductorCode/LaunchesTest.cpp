@@ -1,0 +1,291 @@
+// The join of launches to nodes, on small programs whose answer is known, and
+// the alignment of two captures.
+
+#include "opprof/Target/InductorCode/Launches.h"
+#include "opprof/Target/InductorCode/Alignment.h"
+#include "opprof/Target/InductorCode/FXReadable.h"
+
+#include "llvm/Support/raw_ostream.h"
+#include "gtest/gtest.h"
+
+using namespace llvm;
+using namespace opprof::inductor;
+
+namespace {
+
+GraphView graphOf(StringRef body) {
+  std::string text = "class M(torch.nn.Module):\n" + body.str();
+  Expected<GraphView> graph = readFXReadable(text, "g.py");
+  EXPECT_TRUE(bool(graph)) << toString(graph.takeError());
+  return std::move(*graph);
+}
+
+WrapperProgram programOf(StringRef text) {
+  Expected<WrapperProgram> program = readWrapper(text, "output_code.py");
+  EXPECT_TRUE(bool(program)) << toString(program.takeError());
+  return std::move(*program);
+}
+
+std::string names(const Launch &launch) {
+  std::string out;
+  for (const LaunchNode &node : launch.nodes)
+    out += (out.empty() ? "" : " ") + node.name + (node.recomputed ? "*" : "") +
+           (node.continued ? "~" : "") + (node.prepares ? "^" : "");
+  return out;
+}
+
+constexpr StringLiteral kernels =
+    "k0 = async_compile.cpp_pybinding(['const float*', 'const float*', "
+    "'float*'], r'''\nextern \"C\"  void  kernel(const float* in_ptr0, const "
+    "float* in_ptr1, float* out_ptr0)\n''')\n"
+    "k1 = async_compile.cpp_pybinding(['float*'], r'''\nvoid kernel(float* "
+    "in_out_ptr0)\n''')\n"
+    "async_compile.wait(globals())\n";
+
+constexpr StringLiteral addReluGraph =
+    "    def forward(self, a: \"f32[4]\", b: \"f32[4]\"):\n"
+    "        add: \"f32[4]\" = torch.ops.aten.add.Tensor(a, b)\n"
+    "        relu: \"f32[4]\" = torch.ops.aten.relu.default(add)\n"
+    "        sin: \"f32[4]\" = torch.ops.aten.sin.default(add)\n"
+    "        return (relu, sin)\n";
+
+TEST(Launches, DataflowAloneFindsNodes) {
+  std::string code =
+      kernels.str() +
+      "k2 = async_compile.cpp_pybinding(['const float*', 'float*'], r'''"
+      "void kernel(const float* in_ptr0, float* out_ptr0)''')\n"
+      "def call(args):\n"
+      "    a, b = args\n"
+      "    buf0 = empty_strided_cpu((4,), (1,), torch.float32)\n"
+      "    k0(a, b, buf0)\n"
+      "    buf1 = empty_strided_cpu((), (), torch.float32)\n"
+      "    k2(buf0, buf1)\n"
+      "    return (buf0, buf1)\n";
+  GraphView graph =
+      graphOf("    def forward(self, a: \"f32[4]\", b: \"f32[4]\"):\n"
+              "        mul: \"f32[4]\" = torch.ops.aten.mul.Tensor(a, b)\n"
+              "        add: \"f32[4]\" = torch.ops.aten.add.Tensor(mul, b)\n"
+              "        sum_1: \"f32[]\" = torch.ops.aten.sum.default(add)\n"
+              "        return (add, sum_1)\n");
+  WrapperProgram program = programOf(code);
+  LaunchMap map = buildLaunchMap({program, &graph, nullptr, "g"});
+  ASSERT_EQ(map.launches.size(), 2u);
+  EXPECT_EQ(map.statements.keptAsText, 0u);
+  EXPECT_EQ(names(map.launches[0]), "mul add");
+  EXPECT_EQ(names(map.launches[1]), "sum_1");
+  EXPECT_EQ(map.launches[1].nodes[0].evidence,
+            std::vector<std::string>{"dataflow"});
+  // Inputs have the types of the graph's.
+  EXPECT_EQ(map.launches[0].bytesRead, 32u);
+  EXPECT_EQ(map.launches[0].bytesWritten, 16u);
+}
+
+TEST(Launches, RecomputedNodesAreMarked) {
+  std::string code = kernels.str() +
+                     "def call(args):\n"
+                     "    a, b = args\n"
+                     "    buf0 = empty_strided_cpu((4,), (1,), torch.float32)\n"
+                     "    # [Provenance debug handles] k0:1\n"
+                     "    k0(a, b, buf0)\n"
+                     "    buf1 = empty_strided_cpu((4,), (1,), torch.float32)\n"
+                     "    # [Provenance debug handles] k0:2\n"
+                     "    k0(a, b, buf1)\n"
+                     "    return (buf0, buf1)\n";
+  GraphView graph = graphOf(addReluGraph);
+  Provenance provenance;
+  provenance.kernelToPost["k0:1"] = {"relu", "add"};
+  provenance.kernelToPost["k0:2"] = {"add", "sin"};
+  WrapperProgram program = programOf(code);
+  LaunchMap map = buildLaunchMap({program, &graph, &provenance, "g"});
+  ASSERT_EQ(map.launches.size(), 2u);
+  EXPECT_EQ(names(map.launches[0]), "add relu");
+  EXPECT_EQ(names(map.launches[1]), "add* sin");
+  EXPECT_EQ(map.launches[0].flops, 8u);
+  EXPECT_TRUE(map.notLaunched.empty());
+}
+
+TEST(Launches, AValueThatGoesInIsOnlyListed) {
+  std::string code = kernels.str() +
+                     "def call(args):\n"
+                     "    a, b = args\n"
+                     "    buf0 = empty_strided_cpu((4,), (1,), torch.float32)\n"
+                     "    # [Provenance debug handles] k0:1\n"
+                     "    k0(a, b, buf0)\n"
+                     "    # [Provenance debug handles] k1:2\n"
+                     "    k1(buf0)\n"
+                     "    return (buf0,)\n";
+  GraphView graph =
+      graphOf("    def forward(self, a: \"f32[4]\", b: \"f32[4]\"):\n"
+              "        add: \"f32[4]\" = torch.ops.aten.add.Tensor(a, b)\n"
+              "        relu: \"f32[4]\" = torch.ops.aten.relu.default(add)\n"
+              "        return (relu,)\n");
+  Provenance provenance;
+  provenance.kernelToPost["k0:1"] = {"add"};
+  provenance.kernelToPost["k1:2"] = {"add", "relu"};
+  WrapperProgram program = programOf(code);
+  LaunchMap map = buildLaunchMap({program, &graph, &provenance, "g"});
+  EXPECT_EQ(names(map.launches[1]), "relu");
+  EXPECT_EQ(map.launches[1].listedOnly, std::vector<std::string>{"add"});
+}
+
+TEST(Launches, SubgraphsGiveTheirLaunchesAtEachCall) {
+  std::string code = kernels.str() + "def region(args):\n"
+                                     "    x, = args\n"
+                                     "    k1(x)\n"
+                                     "    return (x,)\n"
+                                     "def call(args):\n"
+                                     "    a, = args\n"
+                                     "    region_args = [a]\n"
+                                     "    (b,) = region(region_args)\n"
+                                     "    while b.item():\n"
+                                     "        (c,) = region([b])\n"
+                                     "    return (c,)\n";
+  WrapperProgram program = programOf(code);
+  ASSERT_EQ(program.launches.size(), 3u);
+  EXPECT_EQ(program.launches[0].function, "region");
+  EXPECT_EQ(program.launches[0].callLines, std::vector<uint32_t>{15});
+  EXPECT_EQ(program.launches[1].kernel, "Tensor.item");
+  EXPECT_TRUE(program.launches[2].inLoop);
+  EXPECT_EQ(program.launches[2].operands[0].storage,
+            program.launches[0].operands[0].storage);
+}
+
+TEST(Launches, GatheredTablesCountTheRowsThatAreRead) {
+  std::string code =
+      "k = async_compile.cpp_pybinding(['const int64_t*', 'const float*', "
+      "'float*'], r'''void kernel(const int64_t* in_ptr0, const float* "
+      "in_ptr1, float* out_ptr0)''')\n"
+      "def call(args):\n"
+      "    i, w = args\n"
+      "    assert_size_stride(i, (2,), (1,))\n"
+      "    assert_size_stride(w, (1000, 8), (8, 1))\n"
+      "    buf0 = empty_strided_cpu((2, 8), (8, 1), torch.float32)\n"
+      "    # [Provenance debug handles] k:1\n"
+      "    k(i, w, buf0)\n"
+      "    return (buf0,)\n"
+      "def get_args():\n"
+      "    i = rand_strided((2,), (1,), device='cpu', dtype=torch.int64)\n"
+      "    w = rand_strided((9, 9), (9, 1), device='cpu', "
+      "dtype=torch.float32)\n";
+  GraphView graph =
+      graphOf("    def forward(self, i: \"i64[2]\", w: \"f32[1000, 8]\"):\n"
+              "        embedding: \"f32[2, 8]\" = "
+              "torch.ops.aten.embedding.default(w, i)\n"
+              "        return (embedding,)\n");
+  Provenance provenance;
+  provenance.kernelToPost["k:1"] = {"embedding"};
+  WrapperProgram program = programOf(code);
+  LaunchMap map = buildLaunchMap({program, &graph, &provenance, "g"});
+  EXPECT_EQ(map.launches[0].bytesRead, 16u + 64u);
+  EXPECT_EQ(map.launches[0].bytesWritten, 64u);
+}
+
+TEST(Launches, JSONIsReadAsItWasWritten) {
+  LaunchMap map;
+  map.graph = "g";
+  map.statements = {3, 2, 1};
+  map.alignment = Alignment{"structure", "net", "export", 1, 2};
+  Launch &launch = map.launches.emplace_back();
+  launch.file = "output_code.py";
+  launch.line = 7;
+  launch.callLines = {3, 5};
+  launch.kernel = "k";
+  launch.kind = LaunchKind::MultiKernel;
+  launch.category = LaunchCategory::SplitScan;
+  launch.debugHandle = -1;
+  launch.flops = UINT64_C(1) << 62;
+  launch.listedOnly = {"x"};
+  LaunchNode &node = launch.nodes.emplace_back();
+  node.name = "n\"\n";
+  node.graph = "body";
+  node.continued = true;
+  node.from = {{"net", "export", "linear"}};
+  map.notLaunched.push_back({"v", "", "view"});
+  std::string text;
+  raw_string_ostream os(text);
+  writeLaunchMap(map, os);
+  Expected<LaunchMap> read = readLaunchMap(text, "l.json");
+  ASSERT_TRUE(bool(read)) << toString(read.takeError());
+  std::string again;
+  raw_string_ostream againStream(again);
+  writeLaunchMap(*read, againStream);
+  EXPECT_EQ(text, again);
+  EXPECT_EQ(read->launches[0].flops, launch.flops);
+  EXPECT_FALSE(read->launches[0].bytesRead);
+}
+
+TEST(Launches, JSONErrorsNameThePlace) {
+  auto error = [](StringRef text) {
+    Expected<LaunchMap> read = readLaunchMap(text, "l.json");
+    EXPECT_FALSE(bool(read));
+    return toString(read.takeError());
+  };
+  EXPECT_EQ(error("[]"), "l.json: expected one compiled graph, found 0");
+  EXPECT_NE(error("{\"version\": 2, \"graph\": \"g\"}").find("version 2"),
+            std::string::npos);
+  EXPECT_EQ(error("{\"version\": 1, \"graph\": \"g\", \"stage\": \"s\"}"),
+            "l.json: the key \"launches\" is missing");
+  EXPECT_EQ(error("{\"version\": 1, \"graph\": \"g\", \"stage\": \"s\", "
+                  "\"launches\": [{\"index\": 0, \"file\": \"f\", \"line\": 1, "
+                  "\"kernel\": \"k\", \"kind\": \"magic\", \"category\": "
+                  "\"extern\", \"nodes\": []}]}"),
+            "l.json: launches[0]: \"magic\" is no kind of launch");
+  EXPECT_NE(error("{\"version\": 1, \"graph\": \"g\", \"stage\": \"s\", "
+                  "\"launches\": [{\"index\": -1}]}")
+                .find("launches[0]: \"index\" must be a whole number"),
+            std::string::npos);
+  EXPECT_NE(error("{").find("not JSON"), std::string::npos);
+}
+
+TEST(Alignment, DecomposedOperatorsFindTheirOrigin) {
+  GraphView exported = graphOf(
+      "    def forward(self, x: \"f32[2, 4]\", w: \"f32[8, 4]\", b: "
+      "\"f32[8]\"):\n"
+      "        linear: \"f32[2, 8]\" = torch.ops.aten.linear.default(x, w, b)\n"
+      "        gelu: \"f32[2, 8]\" = torch.ops.aten.gelu.default(linear)\n"
+      "        linear_1: \"f32[2, 4]\" = torch.ops.aten.linear.default(gelu, "
+      "w)\n"
+      "        return (linear_1,)\n");
+  GraphView post = graphOf(
+      "    def forward(self, a0: \"f32[2, 4]\", a1: \"f32[8, 4]\", a2: "
+      "\"f32[8]\"):\n"
+      "        permute: \"f32[4, 8]\" = torch.ops.aten.permute.default(a1, [1, "
+      "0])\n"
+      "        addmm: \"f32[2, 8]\" = torch.ops.aten.addmm.default(a2, a0, "
+      "permute)\n"
+      "        mul: \"f32[2, 8]\" = torch.ops.aten.mul.Tensor(addmm, 0.5)\n"
+      "        erf: \"f32[2, 8]\" = torch.ops.aten.erf.default(addmm)\n"
+      "        add: \"f32[2, 8]\" = torch.ops.aten.add.Tensor(erf, 1)\n"
+      "        mul_1: \"f32[2, 8]\" = torch.ops.aten.mul.Tensor(mul, add)\n"
+      "        mm: \"f32[2, 4]\" = torch.ops.aten.mm.default(mul_1, a1)\n"
+      "        return (mm,)\n");
+  auto names = alignByStructure(post, exported, nullptr);
+  auto origin = [&](StringRef node) -> std::string {
+    const std::vector<uint32_t> &all = names[*post.find(node)];
+    return all.empty() ? "" : exported.nodes[all.front()].name;
+  };
+  EXPECT_EQ(origin("addmm"), "linear");
+  EXPECT_EQ(origin("mul"), "gelu");
+  EXPECT_EQ(origin("erf"), "gelu");
+  EXPECT_EQ(origin("mul_1"), "gelu");
+  EXPECT_EQ(origin("mm"), "linear_1");
+}
+
+TEST(GraphView, ShortTypes) {
+  std::optional<TensorInfo> info =
+      parseShortType("bf16[s0, 2*s1, Max(1, s2)][1, s0]cuda:0");
+  ASSERT_TRUE(info);
+  EXPECT_EQ(info->dtype, "bfloat16");
+  ASSERT_EQ(info->shape.size(), 3u);
+  EXPECT_EQ(info->shape[2].symbol, "Max(1, s2)");
+  EXPECT_EQ(info->stride.size(), 2u);
+  EXPECT_EQ(info->device, "cuda:0");
+  EXPECT_FALSE(info->bytes());
+  EXPECT_EQ(parseShortType("b8[]")->bytes(), 1u);
+  EXPECT_EQ(parseShortType("f32[0, 5]")->bytes(), 0u);
+  EXPECT_FALSE(parseShortType("f32[9223372036854775807, 4]")->bytes());
+  EXPECT_FALSE(parseShortType("Sym(s0)"));
+  EXPECT_FALSE(parseShortType("f32[4"));
+}
+
+} // namespace
