@@ -159,8 +159,9 @@ static StringRef baseName(StringRef path) {
 }
 
 /// Fit of two elements, or nothing where they can't be the same.
+/// Views alone stand for an operator that computes only as a part of it.
 static std::optional<int> score(const Group &group, const Element &element,
-                                StringRef elementName) {
+                                StringRef elementName, bool asPart = false) {
   int value;
   bool exact = is_contained(group.operators, element.op);
   bool composed = all_of(group.operators, [&](StringRef op) {
@@ -168,8 +169,8 @@ static std::optional<int> score(const Group &group, const Element &element,
   });
   if (exact && composed)
     value = 60;
-  else if (composed)
-    value = group.onlyViews ? 8 : 28;
+  else if (composed && (asPart || !group.onlyViews))
+    value = 28;
   else if (exact)
     value = 20;
   else
@@ -376,7 +377,8 @@ opprof::inductor::alignByStructure(const GraphView &postGrad,
       Group plain = group;
       plain.elements = std::nullopt; // A part has sizes of its own.
       if (std::optional<int> fit =
-              score(plain, element, exported.nodes[element.node].name))
+              score(plain, element, exported.nodes[element.node].name,
+                    /*asPart=*/true))
         if (*fit > best) {
           best = *fit;
           matched[row] = column;

@@ -450,7 +450,8 @@ void Interpreter::countBoilerplate(ArrayRef<const Stmt *> body) {
 
 bool Interpreter::readKernelDefinition(const Stmt &stmt) {
   if (stmt.kind != Stmt::Assign || stmt.targets.size() != 1 ||
-      stmt.targets[0]->kind != Expr::Name || stmt.value->kind != Expr::Call)
+      stmt.targets[0]->kind != Expr::Name || !stmt.value ||
+      stmt.value->kind != Expr::Call)
     return false;
   StringRef callee = stmt.value->items[0]->source;
   if (!callee.consume_front("async_compile."))

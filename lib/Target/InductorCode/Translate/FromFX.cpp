@@ -9,6 +9,7 @@
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Target/FXJSON/FXJSON.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
+#include "opprof/Target/PT2/PT2.h"
 
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/DenseMap.h"
@@ -141,18 +142,20 @@ llvm::Expected<GraphView> opprof::inductor::loadGraph(llvm::StringRef path,
   context->loadDialect<fx::FXDialect>();
   OwningOpRef<ModuleOp> module;
   llvm::StringRef suffix = llvm::sys::path::extension(path);
-  if (suffix == ".json") {
+  if (suffix == ".json" || suffix == ".pt2") {
     auto buffer = llvm::MemoryBuffer::getFile(path);
     if (!buffer)
       return llvm::createStringError(path + ": " + buffer.getError().message());
-    module = fx::importGraphJSON((*buffer)->getBuffer(), path, context);
+    llvm::StringRef text = (*buffer)->getBuffer();
+    module = suffix == ".json" ? fx::importGraphJSON(text, path, context)
+                               : fx::importPT2(text, path, context);
   } else if (suffix == ".mlir" || suffix == ".mlirbc") {
     if (!llvm::sys::fs::exists(path))
       return llvm::createStringError(path + ": no such file");
     module = parseSourceFile<ModuleOp>(path, context);
   } else {
     return llvm::createStringError(
-        path + ": a graph is read from .json, .mlir or .mlirbc");
+        path + ": a graph is read from .pt2, .json, .mlir or .mlirbc");
   }
   if (!module)
     return llvm::createStringError(path + ": could not be read as a graph");

@@ -26,7 +26,7 @@ struct Options {
   llvm::cl::opt<std::string> graph{
       "graph",
       llvm::cl::desc("the exported graph whose nodes launches are joined to "
-                     "(.mlir, .mlirbc, .json)"),
+                     "(.pt2, .json, .mlir, .mlirbc)"),
       llvm::cl::value_desc("file")};
   llvm::cl::opt<std::string> postGradGraph{
       "post-grad-graph",
