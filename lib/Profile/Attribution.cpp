@@ -886,7 +886,7 @@ void Attributor::addNodes() {
       ++weight[{node.graph, node.stage}];
     }
     Node &node = profile->nodes[it->second];
-    if (!node.module && !from.module.empty())
+    if (!node.module)
       node.module = from.module;
     if (!node.source && !from.source.empty())
       node.source = from.source;

@@ -385,7 +385,7 @@ json::Value toValue(element value) {
   case element_type::OBJECT: {
     json::Object out;
     for (auto field : simdjson::dom::object(value.get_object().value_unsafe()))
-      out[StringRef(field.key)] = toValue(field.value);
+      out[std::string(field.key)] = toValue(field.value);
     return out;
   }
   case element_type::INT64:

@@ -119,8 +119,13 @@ public:
       }
       line += (line.empty() ? "" : " ") + words[next].str();
     }
-    if (next < words.size())
+    if (next < words.size()) {
+      size_t space;
+      while (columns(line) + 2 > width - indent &&
+             (space = line.rfind(' ')) != std::string::npos)
+        line.resize(space);
       line += " …";
+    }
     if (!line.empty())
       flush(line, printed, indent);
   }

@@ -112,8 +112,8 @@ static void writeNode(json::OStream &json, const LaunchNode &node) {
           json.attribute("name", ref.name);
         });
     });
-    if (!node.module.empty())
-      json.attribute("module", node.module);
+    if (node.module)
+      json.attribute("module", *node.module);
     if (!node.source.empty())
       json.attribute("source", node.source);
   });
@@ -354,8 +354,10 @@ Error Reader::readNode(element value, LaunchNode &node) {
     return error;
   if (Error error = getStrings(from, "evidence", node.evidence))
     return error;
-  if (Error error = getString(from, "module", node.module, false))
-    return error;
+  element module;
+  if (!from["module"].get(module))
+    if (Error error = getString(from, "module", node.module.emplace(), false))
+      return error;
   if (Error error = getString(from, "source", node.source, false))
     return error;
   return getArray(from, "from", /*required=*/false, [&](element item) -> Error {

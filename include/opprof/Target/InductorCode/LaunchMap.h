@@ -83,9 +83,9 @@ struct LaunchNode {
   std::vector<std::string> evidence;
   /// The exported nodes that it was made from.
   std::vector<NodeRef> from;
-  /// Path of the innermost module, and "file:line" of the user's code. Empty
-  /// means unknown, except that the root module's path is empty as well.
-  std::string module;
+  /// Path of the innermost module; the root's is empty.
+  std::optional<std::string> module;
+  /// "file:line" of the user's code; empty where unknown.
   std::string source;
 };
 

@@ -47,7 +47,8 @@ static NodeAttr toNode(OpBuilder &builder, const LaunchNode &node) {
   return NodeAttr::get(
       builder.getContext(), node.name, toStrings(builder, node.evidence),
       node.recomputed, node.continued, node.prepares,
-      optional(builder, node.graph), origins, optional(builder, node.module),
+      optional(builder, node.graph), origins,
+      node.module ? builder.getStringAttr(*node.module) : StringAttr(),
       optional(builder, node.source));
 }
 
@@ -173,7 +174,8 @@ LaunchMap opprof::inductor::toLaunchMap(ProgramOp program) {
       node.continued = from.getContinued();
       node.prepares = from.getPrepares();
       node.evidence = toVector(from.getEvidence());
-      node.module = toText(from.getModule());
+      if (from.getModule())
+        node.module = toText(from.getModule());
       node.source = toText(from.getSource());
       if (from.getOrigins())
         for (Attribute origin : from.getOrigins()) {
