@@ -169,7 +169,7 @@ int Callbacks::beginCheck(LaunchHook hook) {
   {
     std::lock_guard<std::mutex> launches(LaunchMutex);
     KeepKernels = false;
-    Hook = std::move(hook);
+    Hook = hook ? std::make_shared<LaunchHook>(std::move(hook)) : nullptr;
     Seen = 0;
     Difference.clear();
     Now = Mode::Check;
@@ -254,13 +254,19 @@ void Callbacks::onLaunch(CUpti_CallbackId cbid,
     Guard() { inside = true; }
     ~Guard() { inside = false; }
   } guard;
-  std::lock_guard<std::mutex> lock(LaunchMutex);
+  // The launch that this thread is in, for the way out of it.
+  static thread_local size_t current = 0;
+  std::unique_lock<std::mutex> lock(LaunchMutex);
   Mode mode = Now;
   if (mode == Mode::Off)
     return;
+  // Called without the lock: the hook waits for CUPTI, which may be waiting
+  // here with another thread's launch.
+  std::shared_ptr<LaunchHook> hook = Hook;
   if (data.callbackSite == CUPTI_API_EXIT) {
-    if (mode == Mode::Check && Hook && Seen)
-      Hook(Seen - 1, false);
+    lock.unlock();
+    if (mode == Mode::Check && hook)
+      (*hook)(current, false);
     return;
   }
   Launch launch{};
@@ -310,8 +316,10 @@ void Callbacks::onLaunch(CUpti_CallbackId cbid,
                    describe(Recorded[index]) + " and is now " +
                    describe(launch);
   }
-  if (Hook)
-    Hook(index, true);
+  current = index;
+  lock.unlock();
+  if (hook)
+    (*hook)(index, true);
 }
 
 void Callbacks::onResource(CUpti_CallbackId cbid,

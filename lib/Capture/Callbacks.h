@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -89,7 +90,7 @@ private:
   std::mutex LaunchMutex;
   std::vector<std::string> Names;
   std::vector<Launch> Recorded;
-  LaunchHook Hook;
+  std::shared_ptr<LaunchHook> Hook;
   size_t Seen = 0;
   std::string Difference;
   bool KeepKernels = false;

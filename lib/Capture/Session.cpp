@@ -170,7 +170,11 @@ uint64_t IdStack::top() { return Ids.Stack.empty() ? 0 : Ids.Stack.back(); }
 //===----------------------------------------------------------------------===//
 
 namespace {
+// Guards the pointer alone, and no call is made while it is held: callbacks of
+// CUPTI take it too.
 std::mutex HolderMutex;
+// One start or stop at a time; never taken in a callback.
+std::mutex LifecycleMutex;
 std::shared_ptr<Session> &holder() {
   static auto *instance = new std::shared_ptr<Session>;
   return *instance;
@@ -194,6 +198,7 @@ void Session::forkedChild() {
     new std::shared_ptr<Session>(std::move(session));
   }
   new (&HolderMutex) std::mutex;
+  new (&LifecycleMutex) std::mutex;
 }
 
 uint64_t Session::now() const {
@@ -236,8 +241,8 @@ int Session::start(const opprof_capture_options &options) {
   const CuptiApi *api = loadCupti(nullptr, error);
   if (!api)
     return failWith(OPPROF_NO_CUPTI, error);
-  std::unique_lock<std::mutex> lock(HolderMutex);
-  if (holder())
+  std::unique_lock<std::mutex> lifecycle(LifecycleMutex);
+  if (current())
     return failWith(OPPROF_BUSY,
                     "a capture is already running in this process; stop it "
                     "before another is started");
@@ -280,15 +285,18 @@ int Session::start(const opprof_capture_options &options) {
       api->cuptiActivityFlushPeriod(session->FlushMs) == CUPTI_SUCCESS;
   session->describe();
   session->Thread = std::thread([raw = session.get()] { raw->run(); });
-  holder() = session;
+  {
+    std::lock_guard<std::mutex> lock(HolderMutex);
+    holder() = session;
+  }
   release.Held = false;
-  lock.unlock();
   if (session->Kinds & OPPROF_IDS)
     Callbacks::get().watchGraphs(true);
   if (!options.paused) {
     int status = session->resume();
     if (status != OPPROF_OK) {
       std::string text = opprof_capture_last_error();
+      lifecycle.unlock();
       stop(nullptr);
       return failWith(status, text);
     }
@@ -297,6 +305,7 @@ int Session::start(const opprof_capture_options &options) {
 }
 
 int Session::stop(opprof_capture_stats *stats) {
+  std::lock_guard<std::mutex> lifecycle(LifecycleMutex);
   std::shared_ptr<Session> session = current();
   if (!session)
     return failWith(Forked ? OPPROF_FORKED : OPPROF_INVALID,
@@ -318,17 +327,19 @@ int Session::stop(opprof_capture_stats *stats) {
   }
   session->Thread.join();
   Callbacks::get().release();
-  std::lock_guard<std::mutex> lock(session->Writer.Mutex);
   size_t dropped = 0;
   session->Cupti->cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped);
+  uint64_t time = session->now();
+  session->drainGraphNodes();
+  std::lock_guard<std::mutex> lock(session->Writer.Mutex);
   if (dropped) {
     LossRecord loss{dropped, 1, 0};
     session->Writer.add(ChunkType::Losses, loss);
     session->Lost += dropped;
   }
-  session->addClock();
+  session->addClock(time);
   uint64_t records = session->Writer.records();
-  bool good = session->Writer.finish(session->Lost, session->now());
+  bool good = session->Writer.finish(session->Lost, time);
   if (stats) {
     stats->records = records;
     stats->lost = session->Lost;
@@ -464,6 +475,7 @@ int Session::flush() {
     std::unique_lock<std::mutex> lock(QueueMutex);
     QueueEmpty.wait(lock, [&] { return Queue.empty() && !Busy; });
   }
+  drainGraphNodes();
   std::lock_guard<std::mutex> lock(Writer.Mutex);
   if (!Writer.flush())
     return failWith(OPPROF_IO, Writer.error());
@@ -471,14 +483,26 @@ int Session::flush() {
 }
 
 void Session::graphNode(const GraphNodeRecord &record) {
-  std::lock_guard<std::mutex> lock(Writer.Mutex);
-  Writer.add(ChunkType::GraphNodes, record);
+  // Called by CUPTI, so it waits for nothing that calls CUPTI.
+  std::lock_guard<std::mutex> lock(NodesMutex);
+  Nodes.push_back(record);
 }
 
-void Session::addClock() {
+void Session::drainGraphNodes() {
+  std::vector<GraphNodeRecord> nodes;
+  {
+    std::lock_guard<std::mutex> lock(NodesMutex);
+    nodes.swap(Nodes);
+  }
+  std::lock_guard<std::mutex> lock(Writer.Mutex);
+  for (const GraphNodeRecord &node : nodes)
+    Writer.add(ChunkType::GraphNodes, node);
+}
+
+void Session::addClock(uint64_t time) {
   timespec real, mono;
   ClockRecord clock;
-  clock.cupti = now();
+  clock.cupti = time;
   ::clock_gettime(CLOCK_REALTIME, &real);
   ::clock_gettime(CLOCK_MONOTONIC, &mono);
   clock.realtime = uint64_t(real.tv_sec) * 1000000000 + real.tv_nsec;
@@ -487,7 +511,9 @@ void Session::addClock() {
 }
 
 void Session::describe() {
+  uint64_t time = now();
   std::lock_guard<std::mutex> lock(Writer.Mutex);
+  addClock(time);
   Writer.meta("pid", std::to_string(::getpid()));
   char host[256] = "";
   ::gethostname(host, sizeof(host) - 1);
@@ -508,7 +534,6 @@ void Session::describe() {
         line[i] = ' ';
     Writer.meta("command", {line, size ? size - 1 : 0});
   }
-  addClock();
   const DriverApi *cuda = driver();
   int count = 0;
   if (cuda) {
@@ -569,6 +594,7 @@ void Session::run() {
       lock.unlock();
       if (!FlushesItself)
         Cupti->cuptiActivityFlushAll(0);
+      drainGraphNodes();
       {
         std::lock_guard<std::mutex> writer(Writer.Mutex);
         Writer.flush();

@@ -92,7 +92,8 @@ private:
   void drain(std::unique_lock<std::mutex> &lock);
   void decode(const BufferPool::Full &full);
   void describe();
-  void addClock();
+  void addClock(uint64_t time);
+  void drainGraphNodes();
   /// Whether a call belongs in the file; names it there the first time.
   bool keepApi(uint32_t domain, uint32_t cbid);
 
@@ -106,6 +107,9 @@ private:
   std::deque<BufferPool::Full> Queue;
   bool Busy = false, Ending = false;
   std::thread Thread;
+
+  std::mutex NodesMutex;
+  std::vector<GraphNodeRecord> Nodes;
 
   uint64_t Lost = 0;
   std::unordered_map<uint64_t, bool> KnownApis;

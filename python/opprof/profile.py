@@ -239,7 +239,7 @@ def record(path: str, folder: RunFolder, options: ProfileOptions) -> None:
     progress("timing the compiled program")
     timing = _run(script, "fails when run compiled", lambda: time_steps(step, options))
     if options.counters != "none":
-        if options.counters == "unique":
+        if options.counters == "unique" and torch.cuda.is_available():
             map_code(folder)
         facts["counters"] = _run(
             script,
