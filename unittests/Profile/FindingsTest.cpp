@@ -1,0 +1,246 @@
+// Tests of the findings: each on a profile small enough to work out by hand.
+
+#include "opprof/Analysis/Findings.h"
+#include "opprof/Analysis/DeviceCeilings.h"
+
+#include "gtest/gtest.h"
+
+using namespace opprof;
+using namespace opprof::profile;
+
+namespace {
+
+class FindingsTest : public ::testing::Test {
+protected:
+  FindingsTest() {
+    profile.graph = "g";
+    profile.stage = "export";
+    Device &device = profile.devices.emplace_back();
+    device.name = "NVIDIA H200";
+    device.kind = "cuda";
+    profile.summary.stepsFrom = "profiler_step";
+    profile.steps = {{0, 0, 100'000, Phase::Steady},
+                     {1, 100'000, 200'000, Phase::Steady}};
+    Node &node = profile.nodes.emplace_back();
+    node.graph = "g";
+    node.stage = "export";
+    node.name = "linear";
+    node.module = "h.0.mlp";
+    node.source = "/home/user/model.py:42";
+  }
+
+  Activity &addKernel(int64_t start, int64_t duration, uint32_t step = 0) {
+    Activity &kernel = profile.kernels.emplace_back();
+    kernel.id = profile.kernels.size() - 1;
+    kernel.name = "k";
+    kernel.startNs = start;
+    kernel.durationNs = duration;
+    kernel.step = step;
+    return kernel;
+  }
+
+  /// A launch that every kernel added so far runs.
+  LaunchRecord &launchAll(llvm::StringRef kernel, uint64_t flops, uint64_t read,
+                          uint64_t written) {
+    LaunchRecord &launch = profile.launches.emplace_back();
+    launch.compiledGraph = "c";
+    launch.kernel = kernel.str();
+    launch.kind = launch.category = "extern";
+    launch.flops = flops;
+    launch.bytesRead = read;
+    launch.bytesWritten = written;
+    launch.runs = profile.kernels.size();
+    launch.nodes = {0};
+    for (Activity &activity : profile.kernels) {
+      activity.launch = 0;
+      activity.nodes = {0};
+      activity.confidence = Confidence::High;
+    }
+    return launch;
+  }
+
+  void compute() {
+    summarize(profile);
+    computeFindings(profile);
+  }
+
+  const Finding *find(llvm::StringRef id) {
+    for (const Finding &finding : profile.findings)
+      if (finding.id == id)
+        return &finding;
+    return nullptr;
+  }
+  int64_t number(llvm::StringRef id, llvm::StringRef key) {
+    const Finding *finding = find(id);
+    EXPECT_TRUE(finding) << id.str();
+    std::optional<int64_t> value =
+        finding ? finding->evidence.getInteger(key) : std::nullopt;
+    EXPECT_TRUE(value) << id.str() << " " << key.str();
+    return value.value_or(-1);
+  }
+
+  Profile profile;
+};
+
+TEST_F(FindingsTest, SaysNothingOfNothing) {
+  compute();
+  EXPECT_TRUE(profile.findings.empty());
+}
+
+TEST_F(FindingsTest, SplitsWallTimeByWhatTheHostDoes) {
+  addKernel(20'000, 30'000).stream = 7;
+  addKernel(40'000, 20'000).stream = 8;
+  addKernel(120'000, 40'000, 1).stream = 7;
+  profile.calls.push_back({"c", 0, 50'000, 0, 1, 1});
+  profile.synchronizations.push_back({"cudaDeviceSynchronize", 55'000, 15'000});
+  compute();
+  // 200 µs in two steps, 80 µs busy with the overlap counted once.
+  EXPECT_EQ(number("wall-time", "wall_ns_per_step"), 100'000);
+  EXPECT_EQ(number("wall-time", "kernels_ns_per_step"), 40'000);
+  EXPECT_EQ(number("wall-time", "idle_ns_per_step"), 60'000);
+  EXPECT_EQ(number("wall-time", "idle_in_compiled_calls_ns_per_step"), 10'000);
+  EXPECT_EQ(number("wall-time", "idle_host_waiting_ns_per_step"), 5'000);
+  EXPECT_EQ(number("wall-time", "idle_outside_ns_per_step"), 45'000);
+  EXPECT_EQ(number("device-busy", "overlapped_ns_per_step"), 5'000);
+  EXPECT_EQ(find("device-busy")->evidence.getNumber("busy_pct"), 40.0);
+  EXPECT_EQ(find("device-busy")->severityNsPerStep, 60'000);
+  EXPECT_EQ(number("synchronization", "host_waits_ns_per_step"), 7'500);
+  EXPECT_EQ(number("synchronization", "device_idle_ns_per_step"), 5'000);
+}
+
+TEST_F(FindingsTest, TellsALateHostFromAQueuedLaunch) {
+  Activity &late = addKernel(50'000, 50'000);
+  late.launchStartNs = 30'000;
+  late.launchDurationNs = 10'000;
+  Activity &queued = addKernel(110'000, 90'000, 1);
+  queued.launchStartNs = 60'000;
+  queued.launchDurationNs = 5'000;
+  compute();
+  // Idle until 50: launched at 40. Idle 100 to 110: launched long before.
+  EXPECT_EQ(number("device-busy", "idle_host_late_ns_per_step"), 20'000);
+  EXPECT_EQ(number("device-busy", "idle_after_launch_ns_per_step"), 10'000);
+}
+
+TEST_F(FindingsTest, CountsKernelsShorterThanTheirLaunch) {
+  addKernel(10'000, 4'000);
+  Activity &slowLaunch = addKernel(30'000, 12'000);
+  slowLaunch.launchStartNs = 1'000;
+  slowLaunch.launchDurationNs = 20'000;
+  addKernel(60'000, 30'000);
+  compute();
+  EXPECT_EQ(number("small-kernels", "small_ns_per_step"), 8'000);
+  EXPECT_EQ(find("small-kernels")->evidence.getNumber("small_per_step"), 1.0);
+  EXPECT_EQ(number("small-kernels", "idle_before_small_ns_per_step"),
+            (10'000 + 16'000) / 2);
+}
+
+TEST_F(FindingsTest, NamesNodesAndLines) {
+  addKernel(10'000, 4'000);
+  launchAll("extern_kernels.mm", 1000, 1000, 1000);
+  compute();
+  EXPECT_NE(find("device-busy")->text.find("linear (h.0.mlp, model.py:42)"),
+            std::string::npos)
+      << find("device-busy")->text;
+}
+
+TEST_F(FindingsTest, ClassesByTheRoof) {
+  // 67 GFLOP at 67 TFLOP/s is 1 ms; the kernel takes 1.25 ms.
+  profile.steps = {{0, 0, 2'000'000, Phase::Steady}};
+  Activity &kernel = addKernel(0, 1'250'000);
+  kernel.name = "sgemm_128x64";
+  kernel.inputType = "float";
+  launchAll("extern_kernels.mm", 67'000'000'000, 1'000'000, 0);
+  compute();
+  const llvm::json::Object *compute =
+      find("roofline")->evidence.getObject("classes")->getObject("compute");
+  EXPECT_EQ(compute->getInteger("launches"), 1);
+  EXPECT_EQ(number("roofline", "roof_ns_per_step"), 1'000'000);
+  EXPECT_EQ(find("roofline")->severityNsPerStep, 250'000);
+  EXPECT_EQ(profile.nodes[0].metrics["roof_pct"], 80);
+  EXPECT_EQ(profile.nodes[0].metrics["arithmetic_intensity"], 67'000);
+  // tf32 does 394 TFLOP/s: 170 µs.
+  ASSERT_TRUE(find("tensor-cores-idle"));
+  EXPECT_EQ(number("tensor-cores-idle", "least_ns_per_step_with_tf32"),
+            170'050);
+  EXPECT_NE(find("roofline")->text.find("4.3 TB/s measured"),
+            std::string::npos);
+}
+
+TEST_F(FindingsTest, TensorCoreKernelsAreNotIdle) {
+  Activity &kernel = addKernel(0, 50'000);
+  kernel.name = "cutlass_80_tensorop_s1688gemm_64x64";
+  kernel.inputType = "float";
+  launchAll("extern_kernels.mm", 1'000'000'000, 1'000'000, 0);
+  compute();
+  EXPECT_FALSE(find("tensor-cores-idle"));
+}
+
+TEST_F(FindingsTest, LeavesTheClassOutWhereCeilingsAreUnknown) {
+  profile.devices[0].name = "Radeon";
+  addKernel(0, 50'000);
+  launchAll("extern_kernels.mm", 1'000'000'000, 1'000'000, 0);
+  compute();
+  EXPECT_EQ(find("roofline")->evidence.getString("reason"),
+            "the ceilings of the device 'Radeon' are not in the table");
+  EXPECT_FALSE(find("roofline")->severityNsPerStep);
+  EXPECT_FALSE(find("tensor-cores-idle"));
+}
+
+TEST_F(FindingsTest, LaunchesWithoutArithmetic) {
+  addKernel(0, 5'000);
+  addKernel(10'000, 5'000, 1);
+  LaunchRecord &launch = launchAll("triton_poi_fused_clone_0", 0, 64, 64);
+  launch.kind = "triton";
+  launch.category = "pointwise";
+  compute();
+  EXPECT_EQ(number("no-arithmetic", "ns_per_step"), 5'000);
+  EXPECT_EQ(find("no-arithmetic")->severityNsPerStep, 5'000);
+  profile.launches[0].category = "reduction";
+  compute();
+  EXPECT_FALSE(find("no-arithmetic"));
+}
+
+TEST_F(FindingsTest, CountsOnlySteadyKernels) {
+  profile.steps[0].phase = Phase::WarmUp;
+  addKernel(10'000, 50'000).phase = Phase::WarmUp;
+  addKernel(120'000, 20'000, 1);
+  compute();
+  EXPECT_EQ(number("wall-time", "wall_ns_per_step"), 100'000);
+  EXPECT_EQ(number("wall-time", "kernels_ns_per_step"), 20'000);
+  EXPECT_EQ(number("cold-start", "warm_up_ns_per_step"), 100'000);
+}
+
+TEST_F(FindingsTest, CopiesFromTheHost) {
+  addKernel(0, 50'000);
+  Activity &copy = profile.copies.emplace_back();
+  copy.kind = ActivityKind::Memcpy;
+  copy.name = "Memcpy HtoD (Pageable -> Device)";
+  copy.startNs = 60'000;
+  copy.durationNs = 8'000;
+  copy.bytes = 4096;
+  compute();
+  EXPECT_EQ(number("host-copies", "ns_per_step"), 4'000);
+  EXPECT_EQ(number("host-copies", "bytes_per_step"), 2'048);
+  EXPECT_EQ(find("host-copies")->evidence.getBoolean("pageable"), true);
+  EXPECT_EQ(number("wall-time", "copies_only_ns_per_step"), 4'000);
+}
+
+TEST_F(FindingsTest, VariationOfOneLaunch) {
+  for (int run = 0; run < 6; ++run)
+    addKernel(run * 10'000, run == 3 ? 9'000 : 3'000);
+  launchAll("extern_kernels.mm", 1000, 1000, 1000);
+  compute();
+  EXPECT_EQ(number("variation", "excess_ns_per_step"), 3'000);
+  EXPECT_EQ(find("variation")->nodes, (std::vector<uint32_t>{0}));
+}
+
+TEST(DeviceCeilings, FindsTheVariantOfADevice) {
+  EXPECT_EQ(findDeviceCeilings("NVIDIA H200")->memory.origin, "measured");
+  EXPECT_EQ(findDeviceCeilings("NVIDIA H100 PCIe")->name, "H100 PCIe");
+  EXPECT_EQ(findDeviceCeilings("NVIDIA H100 80GB HBM3")->name, "H100");
+  EXPECT_EQ(findDeviceCeilings("NVIDIA A100-SXM4-80GB")->memory.rate, 2.039e12);
+  EXPECT_EQ(findDeviceCeilings("NVIDIA A100-SXM4-40GB")->memory.rate, 1.555e12);
+  EXPECT_EQ(findDeviceCeilings("cpu"), nullptr);
+}
+
+} // namespace

@@ -1,0 +1,169 @@
+// Tests of profile.opprof.json: what is written is read back the same, and
+// what contradicts itself is refused.
+
+#include "opprof/Profile/ProfileJSON.h"
+
+#include "llvm/Support/Error.h"
+#include "gtest/gtest.h"
+
+using namespace opprof::profile;
+
+namespace {
+
+std::string write(const Profile &profile) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  writeProfile(profile, os);
+  return text;
+}
+
+/// A profile that has a value in every field.
+std::unique_ptr<Profile> fullProfile() {
+  auto profile = std::make_unique<Profile>();
+  profile->graph = "g";
+  profile->stage = "export";
+  profile->sources.push_back({"kineto", "t.json.gz", 3, 1700000000000000000});
+  Device &device = profile->devices.emplace_back();
+  device.name = "NVIDIA \"H200\"";
+  device.kind = "cuda";
+  device.smCount = 132;
+  device.totalMemory = 150109880320;
+  device.maxThreadsPerSM = 2048;
+  device.warpSize = 32;
+  device.computeCapability = {9, 0};
+  profile->summary.stepsFrom = "profiler_step";
+  profile->summary.steps = 1;
+  profile->steps = {{0, 0, 5000, Phase::Steady}};
+  profile->notes = {"a note"};
+  Node &own = profile->nodes.emplace_back();
+  own.graph = "g";
+  own.stage = "export";
+  own.name = "addmm";
+  own.module = "";
+  own.source = "model.py:3";
+  own.partition = "h.0";
+  own.metrics["roof_pct"] = 12.5;
+  own.inferredFrom = "addmm_0";
+  Node &other = profile->nodes.emplace_back();
+  other.graph = "c";
+  other.stage = "post_grad";
+  other.name = "addmm";
+  LaunchRecord &launch = profile->launches.emplace_back();
+  launch.compiledGraph = "c";
+  launch.index = 4;
+  launch.kernel = "extern_kernels.addmm";
+  launch.kind = "extern";
+  launch.category = "extern";
+  launch.file = "output_code.py";
+  launch.line = 17;
+  launch.flops = 1000;
+  launch.bytesRead = 100;
+  launch.bytesWritten = 10;
+  launch.runs = 1;
+  launch.nodes = {0, 1};
+  Activity &kernel = profile->kernels.emplace_back();
+  kernel.name = "sgemm";
+  kernel.stream = 7;
+  kernel.rank = 3;
+  kernel.step = 0;
+  kernel.startNs = 1001;
+  kernel.durationNs = 333;
+  kernel.launch = 0;
+  kernel.nodes = {0, 1};
+  kernel.method = "correlation";
+  kernel.confidence = Confidence::High;
+  kernel.explanation = "because";
+  kernel.hostOp = "aten::addmm";
+  kernel.inputType = "float";
+  kernel.launchStartNs = 900;
+  kernel.launchDurationNs = 20;
+  kernel.cudaGraph = true;
+  kernel.grid = {1, 2, 3};
+  kernel.block = {128, 1, 1};
+  kernel.registers = 40;
+  kernel.sharedMemory = 1024;
+  kernel.blocksPerSM = 0.5;
+  kernel.warpsPerSM = 2.25;
+  kernel.occupancyPct = 48;
+  Activity &copy = profile->copies.emplace_back();
+  copy.kind = ActivityKind::Memcpy;
+  copy.name = "Memcpy DtoD";
+  copy.startNs = 1400;
+  copy.durationNs = 8;
+  copy.bytes = 64;
+  copy.phase = Phase::WarmUp;
+  profile->partitions.push_back({"c0", "h.0", "unique", 12, 333});
+  profile->calls.push_back({"c", 800, 700, 0, 5, 4});
+  profile->synchronizations.push_back({"cudaDeviceSynchronize", 1500, 100});
+  Finding &finding = profile->findings.emplace_back();
+  finding.id = "wall-time";
+  finding.severityNsPerStep = 12;
+  finding.nodes = {1};
+  finding.evidence = llvm::json::Object{
+      {"a", 1}, {"b", 2.5}, {"c", llvm::json::Array{"x", nullptr, true}}};
+  finding.text = "text";
+  summarize(*profile);
+  return profile;
+}
+
+TEST(ProfileJSON, KeepsEverything) {
+  std::string text = write(*fullProfile());
+  llvm::Expected<std::unique_ptr<Profile>> read = readProfile(text, "p.json");
+  ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
+  EXPECT_EQ(write(**read), text);
+  EXPECT_EQ((*read)->kernels[0].nodes, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ((*read)->nodes[0].kernelTimeNs, 167);
+  EXPECT_EQ((*read)->nodes[1].kernelTimeNs, 166);
+}
+
+std::string errorOf(llvm::StringRef text) {
+  llvm::Expected<std::unique_ptr<Profile>> read = readProfile(text, "p.json");
+  return read ? "" : llvm::toString(read.takeError());
+}
+
+TEST(ProfileJSON, RefusesWhatMakesNoSense) {
+  EXPECT_NE(errorOf("").find("p.json: not valid JSON"), std::string::npos);
+  EXPECT_NE(errorOf("[]").find("p.json: expected an object"),
+            std::string::npos);
+  EXPECT_NE(errorOf("{}").find("\"version\" is missing"), std::string::npos);
+  EXPECT_NE(errorOf(R"({"version": 9})").find("version 9"), std::string::npos);
+  EXPECT_NE(errorOf(R"({"version": 1, "kernels": []})").find("summary"),
+            std::string::npos);
+  auto kernel = [](llvm::StringRef keys) {
+    return (R"({"version": 1, "summary": {}, "kernels": [{)" + keys + "}]}")
+        .str();
+  };
+  EXPECT_EQ(errorOf(kernel(R"("id": 1, "start_ns": 1, "duration_ns": 1,
+                              "confidence": "high")")),
+            "p.json: kernels[0]: \"id\" must be the place in the list");
+  EXPECT_EQ(errorOf(kernel(R"("id": 0, "start_ns": 1, "duration_ns": -1,
+                              "confidence": "high")")),
+            "p.json: kernels[0]: \"duration_ns\" is negative");
+  EXPECT_EQ(errorOf(kernel(R"("id": 0, "start_ns": 1, "duration_ns": 1,
+                              "confidence": "certain")")),
+            "p.json: kernels[0]: \"certain\" is no known \"confidence\"");
+  EXPECT_EQ(errorOf(kernel(R"("id": 0, "start_ns": 1, "duration_ns": 1,
+                              "nodes": ["x"], "confidence": "high")")),
+            "p.json: kernels[0].nodes[0]: node 'x' is not in \"nodes\"");
+  EXPECT_EQ(errorOf(kernel(R"("id": 0, "start_ns": 9e99, "duration_ns": 1,
+                              "confidence": "high")")),
+            "p.json: kernels[0]: \"start_ns\" must be a whole number");
+}
+
+TEST(ProfileJSON, RefusesDurationsThatOverflow) {
+  std::string text = R"({"version": 1, "summary": {}, "kernels": [)";
+  for (int id = 0; id < 9; ++id)
+    text += (id ? "," : "") + std::string(R"({"id": )") + std::to_string(id) +
+            R"(, "start_ns": 0, "duration_ns": 1152921504606846976,
+                "confidence": "high"})";
+  EXPECT_NE(errorOf(text + "]}").find("add up to more than lifetimes"),
+            std::string::npos);
+}
+
+TEST(ProfileJSON, SurvivesEveryCut) {
+  std::string text = write(*fullProfile());
+  for (size_t size = 0; size + 2 < text.size(); ++size)
+    EXPECT_NE(errorOf(llvm::StringRef(text).take_front(size)), "") << size;
+}
+
+} // namespace
