@@ -1,7 +1,10 @@
 """Exports a model script's graph at a stage, as graph JSON or, by way of opprof-translate, as MLIR. Needs PyTorch."""
 
+import contextlib
+import io
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,9 +34,13 @@ class ExportFailure(OpprofError):
 
 def export_program(script: ModelScript) -> torch.export.ExportedProgram:
     """torch.export of the script's module; a failure says where in the user's program it lies."""
+    said = io.StringIO()
     try:
-        with torch.set_grad_enabled(script.module.training):
-            return torch.export.export(script.module, script.args, script.kwargs)
+        # A failing export dumps the graph so far on stderr, and the line that it stopped at is lost in it.
+        with torch.set_grad_enabled(script.module.training), contextlib.redirect_stderr(said):
+            program = torch.export.export(script.module, script.args, script.kwargs)
+        sys.stderr.write(said.getvalue())
+        return program
     except Exception as error:
         raise ExportFailure(
             f"{_user_line(error, script) or script.path}: the model does not export: {_first_lines(error)}",
@@ -101,7 +108,7 @@ def dynamo_inputs(graph_module: fx.GraphModule) -> list[GraphInput]:
         grapharg = node.meta.get("grapharg")
         source = getattr(getattr(grapharg, "source", None), "name", None)
         path = source() if callable(source) else source
-        if not isinstance(path, str) or not path.startswith("L['self']"):
+        if not isinstance(path, str) or not clean_module_path(path):
             inputs.append(GraphInput())
             continue
         target = clean_module_path(path)

@@ -551,7 +551,8 @@ def clean_module_path(path: str) -> str:
 
     That is `h.0.weight`, `L['self'].h[0].weight` or `L['self']._modules['h']._modules['0']._parameters['weight']`.
     """
-    path = re.sub(r"^L(\['self'\]|__self__)", "", path)
+    # The module is called self in its forward as a rule, but need not be.
+    path = re.sub(r"^L(\['\w+'\]|__self__)", "", path)
     path = re.sub(r"\._(modules|parameters|buffers)(?=\[)", "", path)
     path = re.sub(r"\[['\"]?([^\]'\"]+)['\"]?\]", r".\1", path)
     return path.lstrip(".")

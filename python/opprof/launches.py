@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from opprof.errors import OpprofError
-from opprof.run_folder import RunFolder, code_folders, import_graph, map_launches
+from opprof.run_folder import RunFolder, code_folders, graph_of, import_graph, map_launches
 
 
 def launch_maps(directory: Path, graph: Path | None) -> list[dict[str, Any]]:
@@ -21,15 +21,15 @@ def launch_maps(directory: Path, graph: Path | None) -> list[dict[str, Any]]:
         )
     maps = []
     with tempfile.TemporaryDirectory(prefix="opprof-") as scratch:
-        if graph is None and RunFolder(directory).graph.is_file():
-            graph = RunFolder(directory).graph
-        elif graph is not None and graph.suffix != ".mlirbc":
+        if graph is not None and graph.suffix != ".mlirbc":
             imported = Path(scratch) / "graph.mlirbc"
             import_graph(graph, imported)
             graph = imported
+        run = RunFolder(directory)
         for folder in folders:
             file = Path(scratch) / "launches.json"
-            map_launches(folder, graph, file)
+            own = graph_of(folder, run) if graph is None and run.graph.is_file() else graph
+            map_launches(folder, own, file)
             maps.append(json.loads(file.read_text()))
     return maps
 

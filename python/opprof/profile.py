@@ -38,6 +38,7 @@ from opprof.run_folder import (
     attribute,
     copy_code,
     find_partitions,
+    graph_of,
     import_graph,
     map_launches,
     write_run,
@@ -125,7 +126,9 @@ class CompiledGraphs:
         self.folder = folder
         self.graph_names: dict[int, str] = {}
         self.compiled: list[CompiledGraph] = []
-        self.dynamo_graphs: list[GraphSource] = []
+        # The Dynamo graphs where the model does not export, and which of them each compiled graph was made from.
+        self.dynamo_graphs: list[Path] = []
+        self.made_from: dict[str, Path] = {}
 
     def backend(self, name: str, module: fx.GraphModule, inputs: list[Any], **options: Any) -> Any:
         """Inductor; the graphs that it is handed are written down where they are all there is, as the model does not export."""
@@ -133,18 +136,25 @@ class CompiledGraphs:
 
         count = len(self.dynamo_graphs)
         if count or not self.graph_names:
-            source = GraphSource(
-                module, f"{name}.{count}" if count else name, "dynamo", dynamo_inputs(module)
+            graph_name = f"{name}.{count}" if count else name
+            source = GraphSource(module, graph_name, "dynamo", dynamo_inputs(module))
+            target = (
+                self.folder.scratch / f"graph.{count}.json" if count else self.folder.graph_json
             )
-            self.dynamo_graphs.append(source)
-            target = self.folder.graph_json
-            write_graph_json(target.with_stem(f"graph.{count}") if count else target, source)
-            self.graph_names[id(module.graph)] = source.name
+            # Inductor's passes change the graph in place, so it is written down before they do.
+            write_graph_json(target, source)
+            self.dynamo_graphs.append(target)
+            self.graph_names[id(module.graph)] = graph_name
         return compile_fx(module, inputs, **options)
 
     def keep(self, graph: CompiledGraph) -> None:
         """Writes the graph beside its code. A backward node names the forward nodes that it differentiates."""
         self.compiled.append(graph)
+        if self.dynamo_graphs:
+            # A backward graph may be compiled when other graphs have been since its forward graph.
+            origin = self.made_from.setdefault(_model(graph.name), self.dynamo_graphs[-1])
+            if origin != self.folder.graph_json:
+                shutil.copyfile(origin, graph.folder / "graph.json")
         differentiated: dict[int, list[NodeSource]] = {}
         for earlier in self.compiled:
             if _model(earlier.name) == _model(graph.name):
@@ -191,7 +201,7 @@ def map_code(folder: RunFolder) -> None:
     import_graph(folder.graph_json, folder.graph)
     find_partitions(folder)
     for code in folder.compiled_graphs():
-        map_launches(code, folder.graph, code / "launches.json")
+        map_launches(code, graph_of(code, folder), code / "launches.json")
 
 
 def record(path: str, folder: RunFolder, options: ProfileOptions) -> None:
@@ -217,11 +227,10 @@ def record(path: str, folder: RunFolder, options: ProfileOptions) -> None:
     if program is not None:
         module = module_of(program)
         graphs.graph_names[id(program.graph)] = script.name
-    scratch = folder.path / ".inductor"
-    shutil.rmtree(scratch, ignore_errors=True)
+    shutil.rmtree(folder.scratch, ignore_errors=True)
     progress("compiling with Inductor")
     try:
-        with watching_inductor(scratch, graphs.keep):
+        with watching_inductor(folder.scratch, graphs.keep):
             torch._dynamo.reset()
             backend = functools.partial(graphs.backend, script.name)
             step = script.step_of(torch.compile(module, backend=backend))
@@ -234,7 +243,7 @@ def record(path: str, folder: RunFolder, options: ProfileOptions) -> None:
         for graph in graphs.compiled:
             copy_code(graph.folder, folder.path / graph.name)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(folder.scratch, ignore_errors=True)
 
     progress("timing the compiled program")
     timing = _run(script, "fails when run compiled", lambda: time_steps(step, options))

@@ -58,6 +58,11 @@ class RunFolder:
     def report_html(self) -> Path:
         return self.path / "report.html"
 
+    @property
+    def scratch(self) -> Path:
+        """Where Inductor leaves its debug folders while it compiles."""
+        return self.path / ".inductor"
+
     def compiled_graphs(self) -> list[Path]:
         """The folders of the compiled graphs, in the order in which they were compiled."""
         return code_folders(self.path) if self.path.is_dir() else []
@@ -134,6 +139,17 @@ def map_launches(code: Path, graph: Path | None, target: Path) -> None:
     run_tool("opprof-translate", arguments, output=target)
 
 
+def graph_of(code: Path, folder: RunFolder) -> Path:
+    """The graph that a compiled graph was made from: the run's, but for further Dynamo graphs of a model that does not export."""
+    own = code / "graph.json"
+    if not own.is_file():
+        return folder.graph
+    imported = own.with_suffix(".mlirbc")
+    if not imported.is_file():
+        import_graph(own, imported)
+    return imported
+
+
 def attribute(folder: RunFolder) -> None:
     """Everything that follows from the graph, the code and the trace: partitions, launches, profile, reports."""
     progress("finding repeated subgraphs")
@@ -141,7 +157,7 @@ def attribute(folder: RunFolder) -> None:
     launches = []
     for code in folder.compiled_graphs():
         progress(f"mapping the launches of {code.name}")
-        map_launches(code, folder.graph, code / "launches.json")
+        map_launches(code, graph_of(code, folder), code / "launches.json")
         launches.append(f"--launches={code / 'launches.json'}")
     progress("joining the trace to the launches")
     run_tool(
@@ -200,7 +216,7 @@ def profile_from_files(graph: Path, code: Path, trace: Path, output: Path) -> Ru
 def copy_code(source: Path, target: Path) -> None:
     """Copies what a run folder keeps of a compiled graph's debug folder."""
     target.mkdir(parents=True, exist_ok=True)
-    for name in (*CODE_FILES, "post_grad.json"):
+    for name in (*CODE_FILES, "post_grad.json", "graph.json"):
         if (source / name).is_file() and source.resolve() != target.resolve():
             shutil.copyfile(source / name, target / name)
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from opprof.errors import OpprofError
+from opprof.launches import launch_maps
 from opprof.profile import ProfileOptions, record
-from opprof.run_folder import RunFolder
+from opprof.run_folder import RunFolder, import_graph
 
 OPTIONS = ProfileOptions(warm_up=1, traced=2, timed=3, timed_seconds=0.5)
 
@@ -102,8 +103,8 @@ def test_a_model_that_does_not_export(script: Any, capsys: pytest.CaptureFixture
                     super().__init__()
                     self.first = torch.nn.Linear(16, 16)
 
-                def forward(self, x):
-                    y = self.first(x).relu()
+                def forward(s, x):
+                    y = s.first(x).relu()
                     if y.sum() > 0:
                         return y.sin()
                     return y.cos()
@@ -115,14 +116,26 @@ def test_a_model_that_does_not_export(script: Any, capsys: pytest.CaptureFixture
         )
     )
     said = capsys.readouterr().err
-    assert "does not export" in said and "model_under_test.py:11" in said
+    assert "does not export" in said and "model_under_test.py:12" in said
+    assert "def forward" not in said
     run = load(folder.run)
     assert run["stage"] == "dynamo" and len(run["compiled_graphs"]) == 2
-    first, second = load(folder.graph_json), load(folder.path / "graph.1.json")
-    assert first["graphs"][0]["stage"] == "dynamo"
-    names = [file["graphs"][0]["name"] for file in (first, second)]
-    for code, name in zip(folder.compiled_graphs(), names, strict=True):
-        assert all(origins(code, name))
+    first, second = folder.compiled_graphs()
+    graphs = [load(folder.graph_json)["graphs"][0], load(second / "graph.json")["graphs"][0]]
+    assert not (first / "graph.json").exists()
+    assert [graph["stage"] for graph in graphs] == ["dynamo", "dynamo"]
+    assert [entry.get("target") for entry in graphs[0]["inputs"]].count("first.weight") == 1
+    assert all(origins(first, graphs[0]["name"])) and all(origins(second, graphs[1]["name"]))
+    import_graph(folder.graph_json, folder.graph)
+    maps = launch_maps(folder.path, None)
+    for launch_map, graph in zip(maps, graphs, strict=True):
+        found = [
+            origin
+            for launch in launch_map["launches"]
+            for node in launch["nodes"]
+            for origin in node["from"]
+        ]
+        assert {origin["graph"] for origin in found} == {graph["name"]}
 
 
 def test_a_training_step(script: Any) -> None:
