@@ -259,7 +259,20 @@ Attributor::alignSequence(ArrayRef<uint32_t> ops) {
         opKeys.size(), launches.size(), [&](uint32_t op, uint32_t launch) {
           return opKeys[op].matches(launches[launch]);
         });
-    if (!alignment.matched)
+    // Library calls look alike in every model: a map whose generated kernels
+    // are not those of the call, or that explains less than half of it, is
+    // another model's.
+    uint64_t generated = 0, generatedMatched = 0;
+    for (auto [position, element] : llvm::enumerate(alignment.elements)) {
+      const HostOp &op = host.op(ops[position]);
+      if (op.kernelHash.empty() && !op.generated &&
+          !op.name.contains("cpp_fused"))
+        continue;
+      ++generated;
+      generatedMatched += element.position.has_value();
+    }
+    if (!alignment.matched || (generated && !generatedMatched) ||
+        2 * uint64_t(alignment.matched) < opKeys.size())
       continue;
     double score = double(alignment.matched) /
                    double(std::max(opKeys.size(), launches.size()));
