@@ -77,7 +77,9 @@ private:
   IndexedGraph &graphOf(const WrapperLaunch &launch);
   std::vector<Found> findNodes(const WrapperLaunch &launch, uint32_t index,
                                IndexedGraph &graph);
-  std::vector<uint32_t> findCone(const WrapperLaunch &launch,
+  std::vector<LaunchOperand>
+  withWholeOutputs(const WrapperLaunch &launch) const;
+  std::vector<uint32_t> findCone(const WrapperLaunch &given,
                                  IndexedGraph &graph);
   std::vector<uint32_t> namesToNodes(ArrayRef<std::string> names,
                                      const IndexedGraph &graph);
@@ -86,8 +88,8 @@ private:
   std::vector<uint32_t> repeatFirstUse(const WrapperLaunch &launch,
                                        IndexedGraph &graph);
   void fillLaunch(const WrapperLaunch &from, uint32_t index, Launch &to);
-  std::vector<uint32_t> matchOutputs(const WrapperLaunch &launch,
-                                     uint32_t index, ArrayRef<uint32_t> nodes,
+  std::vector<uint32_t> matchOutputs(const WrapperLaunch &given, uint32_t index,
+                                     ArrayRef<uint32_t> nodes,
                                      const IndexedGraph &graph);
   void setBuffers(const WrapperLaunch &launch, ArrayRef<uint32_t> nodes,
                   ArrayRef<uint32_t> outputs, IndexedGraph &graph, Launch &to);
@@ -480,10 +482,28 @@ static bool fits(const LaunchOperand &operand, const GraphNode &node) {
   });
 }
 
+/// The operands; where several write parts of one buffer (a concatenation done
+/// in place), each has the layout of the whole.
+std::vector<LaunchOperand>
+Joiner::withWholeOutputs(const WrapperLaunch &launch) const {
+  std::vector<LaunchOperand> operands = launch.operands;
+  DenseMap<int32_t, StringSet<>> parts;
+  for (const LaunchOperand &operand : operands)
+    if (operand.role == KernelParameter::Output && operand.storage >= 0)
+      parts[operand.storage].insert(operand.name);
+  for (LaunchOperand &operand : operands)
+    if (operand.role == KernelParameter::Output && operand.storage >= 0 &&
+        parts[operand.storage].size() > 1)
+      operand.info = program.storages[operand.storage].info;
+  return operands;
+}
+
 /// What can be computed from the buffers that go in, that nothing computed
 /// yet, and that leads to values of the sizes that come out.
-std::vector<uint32_t> Joiner::findCone(const WrapperLaunch &launch,
+std::vector<uint32_t> Joiner::findCone(const WrapperLaunch &given,
                                        IndexedGraph &graph) {
+  WrapperLaunch launch = given;
+  launch.operands = withWholeOutputs(given);
   DenseSet<uint32_t> known;
   for (const LaunchOperand &operand : launch.operands)
     if (isRead(operand)) {
@@ -688,10 +708,12 @@ std::vector<Joiner::Found> Joiner::findNodes(const WrapperLaunch &launch,
 
 /// Which node each written operand of the launch holds afterwards; noNode
 /// where that is not known.
-std::vector<uint32_t> Joiner::matchOutputs(const WrapperLaunch &launch,
+std::vector<uint32_t> Joiner::matchOutputs(const WrapperLaunch &given,
                                            uint32_t index,
                                            ArrayRef<uint32_t> nodes,
                                            const IndexedGraph &graph) {
+  WrapperLaunch launch = given;
+  launch.operands = withWholeOutputs(given);
   std::vector<uint32_t> out(launch.operands.size(), noNode);
   std::vector<uint32_t> leaving = findLeaving(nodes, graph);
   // A library call has one node; all it writes are members of that.
