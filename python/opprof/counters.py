@@ -112,22 +112,52 @@ class Places:
         return node
 
 
+#: Launches that do the same work: what they compute with each node in its unique place, which of the launches of exactly
+#: these nodes it is, and its kernel.
+Work = tuple[frozenset[str], int, str]
+
+
+class Standing:
+    """Which launch's counters stand for which: one launch of each work is counted."""
+
+    def __init__(self, maps: Sequence[LaunchMap], places: Places) -> None:
+        self.work: dict[tuple[str, int], Work] = {}
+        self.nodes: dict[tuple[str, int], frozenset[str]] = {}
+        self.counted: dict[Work, tuple[str, int]] = {}
+        seen: dict[frozenset[str], int] = {}
+        for graph in maps:
+            for entry in sorted(graph.by_line.values(), key=lambda e: e["index"]):
+                key = (graph.graph, entry["index"])
+                nodes = origins(entry)
+                self.nodes[key] = nodes
+                if not nodes:
+                    continue
+                number = seen.get(nodes, 0)
+                seen[nodes] = number + 1
+                work = (frozenset(map(places.representative, nodes)), number, entry["kernel"])
+                self.work[key] = work
+                before = self.counted.get(work)
+                # The unique partition's own launch, where it has one that computes nothing else; fusion across a
+                # partition's border can leave it without.
+                if before is None or (nodes == work[0] and self.nodes[before] != work[0]):
+                    self.counted[work] = key
+
+    def is_counted(self, key: tuple[str, int]) -> bool:
+        """Whether this launch is the one of its work; one that is known to compute no node stands for itself."""
+        work = self.work.get(key)
+        return work is None or self.counted[work] == key
+
+
 def unique_launches(
     maps: Sequence[LaunchMap], partitions: Mapping[str, Any]
 ) -> Callable[[dict[str, Any]], bool]:
-    """For `select=`: whether no launch of a unique partition stands for this one.
-
-    A launch that is in no map is counted, and so is one that lies only partly in duplicates.
-    """
-    duplicates = set(Places.read(partitions).of)
+    """For `select=`: whether no other launch stands for this one. A launch that is in no map is counted."""
+    standing = Standing(maps, Places.read(partitions))
     locate = Locator(maps)
 
     def select(launch: dict[str, Any]) -> bool:
         found = locate(launch)
-        if found is None:
-            return True
-        nodes = origins(found[1])
-        return not nodes or not nodes <= duplicates
+        return found is None or standing.is_counted((found[0].graph, found[1]["index"]))
 
     return select
 
@@ -196,9 +226,8 @@ def attach(
     """Puts counters on a profile's kernels and nodes, in place; returns how many kernels have them."""
     locate = Locator(maps)
     places = Places.read(partitions)
-    # By launch: the values of its kernels in order, and by what the launch computes, for those that it stands for.
+    standing = Standing(maps, places)
     by_launch: dict[tuple[str, int], list[dict[str, float]]] = {}
-    by_work: dict[tuple[frozenset[str], int], list[dict[str, float]]] = {}
     for step in counters["steps"][-1:]:
         values = {row["launch"]: row["metrics"] for row in step["counters"]}
         for launch in step["launches"]:
@@ -207,22 +236,10 @@ def attach(
                 continue
             graph, entry = found
             by_launch.setdefault((graph.graph, entry["index"]), []).append(values[launch["index"]])
-    # Launches of the same nodes are told apart by their order.
-    seen: dict[frozenset[str], int] = {}
-    numbers: dict[tuple[str, int], tuple[frozenset[str], int]] = {}
-    for graph in maps:
-        for entry in sorted(graph.by_line.values(), key=lambda e: e["index"]):
-            nodes = origins(entry)
-            number = seen.get(nodes, 0)
-            seen[nodes] = number + 1
-            numbers[(graph.graph, entry["index"])] = (nodes, number)
-    for key, counts in by_launch.items():
-        if numbers[key][0]:
-            by_work[numbers[key]] = counts
 
     counted = 0
     ordinal: dict[tuple[Any, ...], int] = {}
-    inferred: set[int] = set()
+    inferred: dict[int, tuple[str, int]] = {}
     for kernel in sorted(profile["kernels"], key=lambda k: k["start_ns"]):
         if kernel.get("kind", "kernel") != "kernel" or "launch" not in kernel:
             continue
@@ -230,11 +247,11 @@ def attach(
         which = ordinal.get((kernel.get("step"), *key), 0)
         ordinal[(kernel.get("step"), *key)] = which + 1
         rows: list[dict[str, float]] | None = by_launch.get(key)
-        if rows is None and key in numbers:
-            nodes, number = numbers[key]
-            rows = by_work.get((frozenset(map(places.representative, nodes)), number))
+        if rows is None and key in standing.work:
+            source = standing.counted[standing.work[key]]
+            rows = by_launch.get(source)
             if rows is not None:
-                inferred.add(kernel["id"])
+                inferred[kernel["id"]] = source
         if rows is None or which >= len(rows):
             continue
         kernel["metrics"] = rows[which]
@@ -255,8 +272,17 @@ def attach(
         node["metrics"] = _amounts_and_rates(
             [(float(kernel["duration_ns"]), kernel["metrics"]) for kernel in mine], steps
         )
-        if any(kernel["id"] in inferred for kernel in mine):
-            node["inferred_from"] = places.representative(node["name"])
+        sources = [inferred[kernel["id"]] for kernel in mine if kernel["id"] in inferred]
+        if sources:
+            place = places.representative(node["name"])
+            node["inferred_from"] = next(
+                (
+                    n
+                    for n in sorted(standing.nodes[sources[0]])
+                    if places.representative(n) == place
+                ),
+                place,
+            )
     return counted
 
 

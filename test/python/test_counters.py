@@ -34,7 +34,7 @@ def _launch(index: int, *nodes: str) -> dict[str, Any]:
     return {
         "index": index,
         "line": 10 + index,
-        "kernel": f"k{index}",
+        "kernel": "fused",
         "nodes": [{"name": f"post_{n}", "from": [{"name": n}]} for n in nodes],
     }
 
@@ -84,6 +84,60 @@ def test_launches_of_duplicates_are_not_counted(code: Path) -> None:
         True,
     ]
     assert select({"kernel": "of no wrapper"})
+
+
+def test_one_launch_of_each_work_is_counted(tmp_path: Path) -> None:
+    # The unique partition's first launch computes the embedding too, so the first duplicate's stands for the others'.
+    partitions = {
+        "classes": [
+            {
+                "partitions": [
+                    {"role": "unique", "nodes": ["a0"]},
+                    {"role": "duplicate", "nodes": ["a1"]},
+                    {"role": "duplicate", "nodes": ["a2"]},
+                ]
+            }
+        ]
+    }
+    folder = tmp_path / "g"
+    folder.mkdir()
+    (folder / "output_code.py").write_text("pass\n")
+    launches = [_launch(0, "embed", "a0"), _launch(1, "a1"), _launch(2, "a2")]
+    (folder / "launches.json").write_text(json.dumps({"graph": "g", "launches": launches}))
+    (tmp_path / "cached.py").write_text("pass\n")
+    cached = str(tmp_path / "cached.py")
+    maps = launch_maps([folder])
+    select = unique_launches(maps, partitions)
+    assert [select({"file": cached, "line": 10 + i}) for i in range(3)] == [True, True, False]
+
+    profile: dict[str, Any] = {
+        "kernels": [
+            {
+                "id": i,
+                "compiled_graph": "g",
+                "launch": i,
+                "step": 0,
+                "start_ns": i,
+                "duration_ns": 1,
+            }
+            for i in range(3)
+        ],
+        "nodes": [
+            {"name": f"a{i}", "kernels": [i], "metrics": {}, "inferred_from": None}
+            for i in range(3)
+        ],
+    }
+    counters = {
+        "steps": [
+            {
+                "launches": [{"index": i, "file": cached, "line": 10 + i} for i in range(3)],
+                "counters": [{"launch": i, "metrics": {"ipc": float(i)}} for i in (0, 1)],
+            }
+        ]
+    }
+    assert attach(profile, counters, maps, partitions) == 3
+    assert [n["metrics"]["ipc"] for n in profile["nodes"]] == [0.0, 1.0, 1.0]
+    assert [n["inferred_from"] for n in profile["nodes"]] == [None, None, "a1"]
 
 
 def _profile() -> dict[str, Any]:
