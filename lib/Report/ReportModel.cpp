@@ -2,6 +2,7 @@
 
 #include "opprof/Report/ReportModel.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -35,11 +36,12 @@ std::string report::formatTime(int64_t nanoseconds) {
                                          : formatv("{0:f0}", scaled).str();
     return sign + digits + " " + unit;
   };
+  // A value that would be printed as 1000 goes to the next unit.
   if (value < 1e3)
     return sign + formatv("{0}", int64_t(value)).str() + " ns";
-  if (value < 1e6)
+  if (value < 999.5e3)
     return print(value / 1e3, "µs");
-  if (value < 1e9)
+  if (value < 999.5e6)
     return print(value / 1e6, "ms");
   return print(value / 1e9, "s");
 }
@@ -65,6 +67,8 @@ template <typename Map> static std::vector<TimeRow> sortRows(Map &&rows) {
 static std::vector<TimeRow> sumModules(const Profile &profile) {
   std::map<std::string, TimeRow> rows;
   std::map<std::string, std::map<std::string, bool>> members;
+  // A kernel of several nodes of a module is one kernel of it.
+  std::map<std::string, DenseSet<uint32_t>> kernels;
   for (const Node &node : profile.nodes) {
     if (node.kernels.empty())
       continue;
@@ -74,13 +78,25 @@ static std::vector<TimeRow> sumModules(const Profile &profile) {
     TimeRow &row = rows[name];
     row.name = name;
     row.kernelTimeNs += node.kernelTimeNs;
-    row.count += node.kernels.size();
+    kernels[name].insert(node.kernels.begin(), node.kernels.end());
     if (node.module)
       members[name][*node.module] = true;
   }
-  for (auto &[name, row] : rows)
+  for (auto &[name, row] : rows) {
+    row.count = kernels[name].size();
     if (size_t count = members[name].size(); count > 1)
       row.detail = formatv("{0} modules", count).str();
+  }
+  // The rows sum to all kernel time: what no node is known of has one too.
+  TimeRow rest;
+  rest.name = "(no node known)";
+  for (const Activity &kernel : profile.kernels)
+    if (kernel.nodes.empty()) {
+      rest.kernelTimeNs += kernel.durationNs;
+      ++rest.count;
+    }
+  if (rest.count)
+    rows[rest.name] = rest;
   return sortRows(rows);
 }
 

@@ -68,7 +68,10 @@ TEST(Report, FormatsTimes) {
   EXPECT_EQ(formatTime(1000), "1.00 µs");
   EXPECT_EQ(formatTime(45678), "45.7 µs");
   EXPECT_EQ(formatTime(543210), "543 µs");
+  EXPECT_EQ(formatTime(999499), "999 µs");
+  EXPECT_EQ(formatTime(999960), "1.00 ms");
   EXPECT_EQ(formatTime(3390000), "3.39 ms");
+  EXPECT_EQ(formatTime(999960000), "1.00 s");
   EXPECT_EQ(formatTime(12000000000), "12.0 s");
   EXPECT_EQ(formatTime(-1500), "-1.50 µs");
 }
@@ -107,6 +110,24 @@ TEST(Report, SumsAndRanks) {
   ASSERT_EQ(model.findings.size(), 3u);
   EXPECT_EQ(model.findings[0]->id, "costly");
   EXPECT_EQ(model.findings[2]->id, "free");
+}
+
+TEST(Report, CountsAKernelOfSeveralNodesOnceAndWhatHasNoNode) {
+  Profile profile;
+  fill(profile, {{"fused", 300}, {"eager", 200}});
+  // Both nodes lie in modules that are shown as one row.
+  profile.kernels[0].nodes = {0, 1};
+  profile.nodes[0].kernelTimeNs = profile.nodes[1].kernelTimeNs = 150;
+  profile.nodes[1].kernels = {0};
+  profile.kernels[1].nodes.clear();
+  ReportModel model = makeReportModel(profile);
+  ASSERT_EQ(model.modules.size(), 2u);
+  EXPECT_EQ(model.modules[0].name, "h.*.mlp");
+  EXPECT_EQ(model.modules[0].kernelTimeNs, 300);
+  EXPECT_EQ(model.modules[0].count, 1u);
+  EXPECT_EQ(model.modules[1].name, "(no node known)");
+  EXPECT_EQ(model.modules[1].kernelTimeNs, 200);
+  EXPECT_EQ(model.modules[1].count, 1u);
 }
 
 TEST(Report, GroupsNodesAtTheSamePlaceOfRepeatedModules) {
