@@ -92,7 +92,7 @@ struct Activity {
   std::optional<uint32_t> launch;
   /// Places in Profile::nodes.
   std::vector<uint32_t> nodes;
-  /// "kernel_hash", "correlation", "sequence", "enclosure", "name" or "none".
+  /// "kernel_hash", "correlation", "enclosure", "sequence" or "none".
   llvm::StringRef method = "none";
   Confidence confidence = Confidence::Unattributed;
   /// Why the join holds, or why there is none, for a person.
