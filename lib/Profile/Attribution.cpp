@@ -260,19 +260,24 @@ Attributor::alignSequence(ArrayRef<uint32_t> ops) {
           return opKeys[op].matches(launches[launch]);
         });
     // Library calls look alike in every model: a map whose generated kernels
-    // are not those of the call, or that explains less than half of it, is
-    // another model's.
-    uint64_t generated = 0, generatedMatched = 0;
+    // are not those of the call is another model's. So is one that explains
+    // less than half of it, unless a hash says otherwise: what runs in a loop
+    // stands in the map once.
+    bool anyGenerated = false, generatedMatched = false, hashMatched = false;
     for (auto [position, element] : llvm::enumerate(alignment.elements)) {
       const HostOp &op = host.op(ops[position]);
       if (op.kernelHash.empty() && !op.generated &&
           !op.name.contains("cpp_fused"))
         continue;
-      ++generated;
-      generatedMatched += element.position.has_value();
+      anyGenerated = true;
+      if (!element.position)
+        continue;
+      generatedMatched = true;
+      hashMatched |= opKeys[position].hash && launches[*element.position].hash;
     }
-    if (!alignment.matched || (generated && !generatedMatched) ||
-        2 * uint64_t(alignment.matched) < opKeys.size())
+    if (!alignment.matched || (anyGenerated && !generatedMatched) ||
+        (!hashMatched &&
+         2 * uint64_t(alignment.matched) < uint64_t(opKeys.size())))
       continue;
     double score = double(alignment.matched) /
                    double(std::max(opKeys.size(), launches.size()));

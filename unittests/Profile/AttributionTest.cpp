@@ -154,6 +154,27 @@ TEST_F(AttributionTest, ChoosesTheGraphThatFits) {
   EXPECT_EQ(show(*profile), "0:high 0:high ");
 }
 
+TEST_F(AttributionTest, ALoopRunsItsLaunchAgainAndAgain) {
+  call(0, 90);
+  op("aten::mm", 1);
+  for (int round = 1; round < 6; ++round)
+    op("triton_a", 10 * round, 1, "ha");
+  auto profile =
+      attributed(map({{"extern_kernels.mm", ""}, {"triton_a", "ha"}}));
+  EXPECT_EQ(profile->launches[1].runs, 5u);
+  EXPECT_EQ(profile->summary.attributedNs[size_t(Confidence::Unattributed)], 0);
+}
+
+TEST_F(AttributionTest, LibraryCallsAloneAreNoModel) {
+  call(0, 50);
+  op("aten::mm", 1);
+  op("triton_b", 10, 1, "hb");
+  op("aten::mm", 20);
+  auto profile =
+      attributed(map({{"extern_kernels.mm", ""}, {"extern_kernels.mm", ""}}));
+  EXPECT_EQ(show(*profile), "-:unattributed -:unattributed -:unattributed ");
+}
+
 TEST_F(AttributionTest, TwoGraphsThatLaunchTheSameAreNoIdentity) {
   call(0, 30);
   op("triton_a", 1, 1, "ha");
