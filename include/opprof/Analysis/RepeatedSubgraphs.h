@@ -37,13 +37,18 @@ struct PartitionClass {
   std::vector<Partition> partitions;
 };
 
+/// The nodes of `graph` in an order that depends on the dataflow alone and
+/// keeps together what belongs together: before each node what it needs, the
+/// longest chain first, so that the layers of a model follow each other. Nodes
+/// with effects keep their order.
+std::vector<mlir::Operation *> getDataflowOrder(GraphOp graph);
+
 /// Disjoint, convex, maximal repeats of `graph`, the classes in the order of
 /// their first partitions.
 ///
 /// Nodes that only name a weight (get_attr), calls and nodes of other dialects
 /// are in no partition. With `ignoreOrder`, partitions need not lie side by
-/// side in the block, but do so in the order of the dataflow that
-/// Subgraph::sortByDataflow gives to the whole graph.
+/// side in the block, but do so in the order of getDataflowOrder.
 std::vector<PartitionClass> findRepeatedSubgraphs(GraphOp graph,
                                                   const RepeatOptions &options,
                                                   StructuralHash &hash);

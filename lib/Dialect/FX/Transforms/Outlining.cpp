@@ -114,9 +114,7 @@ void opprof::fx::gatherPartitions(GraphOp graph,
   for (Operation &op : block.without_terminator())
     recorded.try_emplace(&op, recorded.size());
   if (followDataflow) {
-    Subgraph whole = Subgraph::get(graph);
-    whole.sortByDataflow();
-    for (Operation *node : whole.nodes)
+    for (Operation *node : getDataflowOrder(graph))
       node->moveBefore(block.getTerminator());
   }
   // What still lies between names a weight, and depends on nothing.
