@@ -33,7 +33,8 @@ constexpr size_t kMaxIntDigits = 4096;
 constexpr size_t kMaxShownLine = 2000;
 
 /// Reads characters and leaves word of how far it got: nlohmann's events carry
-/// no positions.
+/// no positions. A first pass does without; only a file with something to say
+/// of is read again with this.
 class TrackingIterator {
 public:
   using iterator_category = std::input_iterator_tag;
@@ -192,11 +193,22 @@ private:
 
 class Importer {
 public:
-  Importer(StringRef text, StringRef fileName, MLIRContext *context)
+  Importer(StringRef text, StringRef fileName, MLIRContext *context,
+           bool isTracking)
       : text(text), fileName(fileName), context(context), builder(context),
-        reached(text.begin()) {}
+        isTracking(isTracking), valueAttr(ValueAttr::get(context)),
+        nodeName(NodeOp::getOperationName(), context), reached(text.begin()),
+        codeKey(builder.getStringAttr(kCodeKey)),
+        codesKey(builder.getStringAttr(kCodesKey)),
+        fromNodeKey(builder.getStringAttr(kFromNodeKey)),
+        modulesKey(builder.getStringAttr(kModulesKey)),
+        originalAtenKey(builder.getStringAttr(kOriginalAtenKey)),
+        seqNrKey(builder.getStringAttr(kSeqNrKey)) {}
 
   OwningOpRef<ModuleOp> run();
+
+  /// True where the file has to be read again to say what is wrong, and where.
+  bool needsTracking() const { return failed && !isTracking; }
 
   // What nlohmann calls.
   bool null() {
@@ -229,9 +241,6 @@ public:
                    const nlohmann::detail::exception &error);
 
 private:
-  struct Operand {
-    Value value;
-  };
   struct NodeRecord {
     SeenKeys seen;
     unsigned line = 0;
@@ -270,7 +279,7 @@ private:
   std::string where() const;
   Location getFilePlace(StringRef &prefix, std::string &storage) const;
   bool fail(const Twine &what);
-  void warn(const Twine &what);
+  bool warn(const Twine &what);
   bool unexpected(StringRef what);
   bool hugeInteger(StringRef digits);
 
@@ -285,7 +294,15 @@ private:
   bool reference(StringRef name);
 
   // Structure.
+  StringAttr getKey(StringRef name) {
+    StringAttr &key = keyCache[name];
+    if (!key)
+      key = builder.getStringAttr(name);
+    return key;
+  }
+  using Entry = std::pair<Key, Expect>;
   Expect expectation(Place place, StringRef name);
+  static Entry lookUpKey(Place place, StringRef name);
   bool enter(Place place);
   void leave();
   bool requireKey(const SeenKeys &seen, Key key, StringRef name);
@@ -308,7 +325,12 @@ private:
   StringRef fileName;
   MLIRContext *context;
   OpBuilder builder;
+  bool isTracking;
+  ValueAttr valueAttr;
+  OperationName nodeName;
   const char *reached;
+  StringAttr codeKey, codesKey, fromNodeKey, modulesKey, originalAtenKey,
+      seqNrKey;
   bool failed = false;
 
   OwningOpRef<ModuleOp> module;
@@ -325,7 +347,11 @@ private:
   SmallVector<Container, 0> containers;
   unsigned numContainers = 0;
   SmallVector<Value> *operands = nullptr;
-  std::string argumentKey;
+  /// Keys come again and again; this is cheaper to ask than the context.
+  llvm::StringMap<StringAttr> keyCache;
+  Place lastPlace = Place::Document;
+  size_t nextPrediction = 0;
+  std::vector<std::pair<std::string, Entry>> predictions;
 
   SeenKeys documentSeen;
   SmallVector<TypeEntry> types;
@@ -433,6 +459,8 @@ bool Importer::fail(const Twine &what) {
   if (failed)
     return false;
   failed = true;
+  if (!isTracking)
+    return false;
   StringRef prefix;
   std::string storage;
   Location place = getFilePlace(prefix, storage);
@@ -440,11 +468,15 @@ bool Importer::fail(const Twine &what) {
   return false;
 }
 
-void Importer::warn(const Twine &what) {
+/// False where the file has to be read again for the warning's place.
+bool Importer::warn(const Twine &what) {
+  if (!isTracking)
+    return fail(what);
   StringRef prefix;
   std::string storage;
   Location place = getFilePlace(prefix, storage);
   emitWarning(place) << prefix << where() << what;
+  return true;
 }
 
 static StringRef describe(Expect expect) {
@@ -594,7 +626,7 @@ bool Importer::string(std::string &value) {
     (places.back() == Place::Node ? node.target : output.target) = value;
     break;
   case Key::OriginalAten:
-    node.originalAten = builder.getStringAttr(value);
+    node.originalAten = getKey(value);
     break;
   case Key::Kind:
     output.kind = value;
@@ -644,7 +676,7 @@ bool Importer::endContainer() {
   if (container.kind == Container::List) {
     result = ArrayAttr::get(context, container.values);
   } else if (container.kind == Container::Members) {
-    SmallVector<NamedAttribute> members;
+    SmallVector<NamedAttribute, 8> members;
     for (auto [key, value] : llvm::zip(container.keys, container.values))
       members.emplace_back(key, value);
     if (auto twice = DictionaryAttr::findDuplicate(members, /*isSorted=*/false))
@@ -668,11 +700,11 @@ bool Importer::reference(StringRef name) {
   Value value = values.lookup(name);
   if (!value && !danglingPlace) {
     danglingName = name;
-    danglingUser = where();
+    danglingUser = isTracking ? where() : "";
     danglingPlace = reached;
   }
   operands->push_back(value);
-  return add(ValueAttr::get(context));
+  return add(valueAttr);
 }
 
 static Form parseForm(StringRef key) {
@@ -805,7 +837,7 @@ Attribute Importer::finishForm(Container &container) {
       return wrong("'graph' takes the name of a graph of this file");
     auto symbol = FlatSymbolRefAttr::get(string);
     if (referencedGraphs.insert(string.getValue()).second)
-      graphReferences.emplace_back(symbol, where());
+      graphReferences.emplace_back(symbol, isTracking ? where() : "");
     return symbol;
   }
   case Form::Object: {
@@ -828,7 +860,26 @@ Attribute Importer::finishForm(Container &container) {
 
 /// What `name` of an object at `place` takes; sets the current key.
 Expect Importer::expectation(Place place, StringRef name) {
-  using Entry = std::pair<Key, Expect>;
+  // The keys of one node come in the order of those of the node before.
+  if (place != lastPlace) {
+    predictions.clear();
+    lastPlace = place;
+  }
+  if (nextPrediction < predictions.size() &&
+      predictions[nextPrediction].first == name) {
+    Entry entry = predictions[nextPrediction++].second;
+    currentKey = entry.first;
+    return entry.second;
+  }
+  Entry entry = lookUpKey(place, name);
+  predictions.resize(std::min(nextPrediction, predictions.size()));
+  predictions.emplace_back(name, entry);
+  nextPrediction = predictions.size();
+  currentKey = entry.first;
+  return entry.second;
+}
+
+Importer::Entry Importer::lookUpKey(Place place, StringRef name) {
   Entry unknown(Key::Unknown, Expect::Ignored);
   Entry entry = unknown;
   switch (place) {
@@ -881,12 +932,12 @@ Expect Importer::expectation(Place place, StringRef name) {
   default:
     break;
   }
-  currentKey = entry.first;
-  return entry.second;
+  return entry;
 }
 
 bool Importer::enter(Place place) {
   places.push_back(place);
+  nextPrediction = 0;
   currentKey = Key::None;
   keyName.clear();
   switch (place) {
@@ -984,23 +1035,22 @@ bool Importer::key(std::string &name) {
     } else if (name.empty()) {
       return fail("a key is empty");
     }
-    container.keys.push_back(builder.getStringAttr(name));
+    container.keys.push_back(getKey(name));
     return true;
   }
   Place place = places.back();
   if (place == Place::Kwargs) {
     if (name.empty())
       return fail("a keyword argument has an empty name");
-    node.kwargNames.push_back(builder.getStringAttr(name));
+    node.kwargNames.push_back(getKey(name));
     expected = Expect::Argument;
     return true;
   }
   keyName = name;
   expected = expectation(place, name);
   if (currentKey == Key::Unknown) {
-    if (warnedKeys.insert(name).second)
-      warn("unknown, and left out here and wherever else it comes");
-    return true;
+    return !warnedKeys.insert(name).second ||
+           warn("unknown, and left out here and wherever else it comes");
   }
   SeenKeys &seen = place == Place::Document ? documentSeen
                    : place == Place::Graph  ? graphSeen
@@ -1403,25 +1453,27 @@ LocationAttr Importer::makeLocation(StringRef name, int64_t stack,
                                     int64_t modules, ArrayAttr fromNode,
                                     StringAttr originalAten,
                                     IntegerAttr seqNr) {
-  NamedAttrList metadata;
+  // In the order of the keys, so that the dictionary need not sort them.
+  SmallVector<NamedAttribute, 6> metadata;
   Location place = UnknownLoc::get(context);
   if (stack >= 0) {
     const StackEntry &entry = stacks[stack];
     place = entry.location;
     if (entry.userCode)
-      metadata.append(kCodeKey, entry.userCode);
+      metadata.emplace_back(codeKey, entry.userCode);
     if (entry.codes)
-      metadata.append(kCodesKey, entry.codes);
+      metadata.emplace_back(codesKey, entry.codes);
   }
   if (fromNode)
-    metadata.append(kFromNodeKey, fromNode);
+    metadata.emplace_back(fromNodeKey, fromNode);
   if (modules >= 0)
-    metadata.append(kModulesKey, moduleStacks[modules]);
+    metadata.emplace_back(modulesKey, moduleStacks[modules]);
   if (originalAten)
-    metadata.append(kOriginalAtenKey, originalAten);
+    metadata.emplace_back(originalAtenKey, originalAten);
   if (seqNr)
-    metadata.append(kSeqNrKey, seqNr);
-  return getNodeLocation(context, name, metadata.getDictionary(context), place);
+    metadata.emplace_back(seqNrKey, seqNr);
+  return getNodeLocation(
+      context, name, DictionaryAttr::getWithSorted(context, metadata), place);
 }
 
 bool Importer::beginGraph() {
@@ -1489,9 +1541,11 @@ bool Importer::addInput(Attribute value) {
       fromNode = dyn_cast<ArrayAttr>(content);
       if (!fromNode)
         return fail("'from_node' is no array");
-    } else if (warnedKeys.insert(key).second) {
-      warn("the key '" + key +
-           "' is unknown, and left out here and wherever else it comes");
+    } else if (warnedKeys.insert(key).second &&
+               !warn("the key '" + key +
+                     "' is unknown, and left out here and wherever else it "
+                     "comes")) {
+      return false;
     }
   }
   if (!name || name.getValue().empty())
@@ -1566,12 +1620,12 @@ bool Importer::finishNode() {
   OperationState state(makeLocation(node.name, node.stack, node.modules,
                                     node.fromNode, node.originalAten,
                                     node.seqNr),
-                       NodeOp::getOperationName());
+                       nodeName);
   state.addOperands(node.operands);
   state.addTypes(node.type < 0 ? Type(ObjectType::get(context, ""))
                                : types[node.type].type);
   auto &properties = state.getOrAddProperties<NodeOp::Properties>();
-  properties.target = builder.getStringAttr(node.target);
+  properties.target = getKey(node.target);
   properties.args = args;
   properties.kind = NodeKindAttr::get(context, *kind);
   if (names)
@@ -1616,6 +1670,8 @@ bool Importer::finishGraph() {
     // The message is about the reference, not about the end of the graph.
     reached = danglingPlace;
     failed = true;
+    if (!isTracking)
+      return false;
     StringRef prefix;
     std::string storage;
     Location place = getFilePlace(prefix, storage);
@@ -1663,18 +1719,33 @@ bool Importer::finishDocument() {
 
 OwningOpRef<ModuleOp> Importer::run() {
   module = ModuleOp::create(builder, UnknownLoc::get(context));
-  TrackingIterator begin(text.begin(), &reached), end(text.end(), &reached);
-  if (!nlohmann::json::sax_parse(begin, end, this) || failed) {
-    if (!failed)
-      fail("this is no valid JSON");
-    return nullptr;
+  bool isRead = false;
+  if (isTracking) {
+    TrackingIterator begin(text.begin(), &reached), end(text.end(), &reached);
+    isRead = nlohmann::json::sax_parse(begin, end, this);
+  } else {
+    isRead = nlohmann::json::sax_parse(text.begin(), text.end(), this);
   }
-  return std::move(module);
+  if (!isRead && !failed)
+    fail("this is no valid JSON");
+  return failed ? nullptr : std::move(module);
 }
 
 OwningOpRef<ModuleOp> opprof::fx::importGraphJSON(StringRef text,
                                                   StringRef fileName,
                                                   MLIRContext *context) {
   context->loadDialect<FXDialect>();
-  return Importer(text, fileName, context).run();
+  // One thread makes all the attributes: no need to lock and cache for others.
+  bool wasThreaded = context->isMultithreadingEnabled();
+  context->disableMultithreading();
+  OwningOpRef<ModuleOp> module;
+  bool isTracking = false;
+  for (bool isDone = false; !isDone; isTracking = true) {
+    Importer importer(text, fileName, context, isTracking);
+    module = importer.run();
+    isDone = !importer.needsTracking();
+  }
+  if (wasThreaded)
+    context->enableMultithreading();
+  return module;
 }

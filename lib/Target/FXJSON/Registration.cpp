@@ -3,17 +3,24 @@
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Target/FXJSON/FXJSON.h"
 
+#include "mlir/Support/Timing.h"
 #include "mlir/Tools/mlir-translate/Translation.h"
 #include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
 
 void opprof::fx::registerFXJSONTranslations() {
+  registerDefaultTimingManagerCLOptions();
   static TranslateToMLIRRegistration toMLIR(
       "import-fx-json", "read graph JSON into the fx dialect",
       [](llvm::SourceMgr &sourceMgr, MLIRContext *context) {
         const llvm::MemoryBuffer *buffer =
             sourceMgr.getMemoryBuffer(sourceMgr.getMainFileID());
+        // --mlir-timing shows what reading costs, apart from printing.
+        DefaultTimingManager timing;
+        applyDefaultTimingManagerCLOptions(timing);
+        TimingScope scope = timing.getRootScope();
+        TimingScope reading = scope.nest("Parser");
         return OwningOpRef<Operation *>(
             importGraphJSON(buffer->getBuffer(), buffer->getBufferIdentifier(),
                             context)

@@ -1,0 +1,267 @@
+"""Times reading graph JSON against MLIR's parse of the same graph as text and as bytecode, from a thousand to a million nodes.
+
+    python benchmarks/graph_scale.py [--tools build/bin] [--nodes 1000 10000 …] [--repeat 3] [-o results.jsonl]
+    python benchmarks/graph_scale.py --generate layers 1000000 graph.json     # only writes a graph
+
+Three kinds of graph: many small layers, a few large ones, and one without any repeat. All three readers are timed by
+--mlir-timing inside the tools, so that starting and printing don't count; the verifier is off for all. The exponent is the
+slope of time over nodes in logarithms: 1 is linear.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+KINDS = ("layers", "large", "unique")
+WIDTH = 64
+
+
+class Writer:
+    """Writes graph JSON node by node, so that the generator needs no more memory than a node."""
+
+    def __init__(self, file: IO[str], name: str) -> None:
+        self.file = file
+        self.count = 0
+        self.modules = 0
+        types = [
+            {"tensor": {"dtype": "float32", "shape": shape, "stride": stride, "device": "cpu"}}
+            for shape, stride in (
+                ([8, WIDTH], [WIDTH, 1]),
+                ([WIDTH, WIDTH], [WIDTH, 1]),
+                ([WIDTH], [1]),
+                ([8, 4, WIDTH // 4], [WIDTH, WIDTH // 4, 1]),
+            )
+        ]
+        self.head = {
+            "opprof_graph_version": 1,
+            "producer": {"torch": "2.13.0", "opprof": "0.1.0"},
+            "types": types,
+        }
+        self.name = name
+
+    def begin(self, layers: int, weights: int) -> None:
+        """Tables and inputs; `layers` is how many module paths and source lines there are."""
+        text = json.dumps(self.head)[:-1]
+        self.file.write(text + ',\n "stacks": [')
+        self._rows(
+            json.dumps(
+                [{"file": "model.py", "line": 10 + line, "function": "forward", "code": f"x = self.step{line}(x)"}]
+            )
+            for line in range(16)
+        )
+        self.file.write('],\n "modules": [')
+        self._rows(
+            json.dumps(
+                [
+                    {"path": "", "type": "model.Model"},
+                    {"path": f"layers.{layer}", "type": "model.Layer"},
+                ]
+            )
+            for layer in range(layers)
+        )
+        self.modules = layers
+        self.file.write(f'],\n "graphs": [{{"name": "{self.name}", "stage": "export", "inputs": [')
+        rows = [json.dumps({"name": "x", "type": 0, "kind": "user_input"})]
+        for weight in range(weights):
+            for part, kind in (("weight", 1), ("bias", 2)):
+                entry = {
+                    "name": f"p_{part}_{weight}",
+                    "type": kind,
+                    "kind": "parameter",
+                    "target": f"layers.{weight}.{part}",
+                }
+                rows.append(json.dumps(entry))
+        self._rows(rows)
+        self.file.write('],\n "nodes": [')
+
+    def _rows(self, rows: Iterator[str] | list[str]) -> None:
+        for position, row in enumerate(rows):
+            self.file.write(("," if position else "") + "\n  " + row)
+
+    def node(self, target: str, args: list, layer: int, result: int = 0, **kwargs: object) -> dict[str, str]:
+        """Writes a node and returns a reference to it."""
+        base = target.split(".")[1]
+        name = f"{base}_{self.count}"
+        entry = {
+            "name": name,
+            "op": "call_function",
+            "target": target,
+            "args": args,
+            "kwargs": kwargs,
+            "type": result,
+            "stack": self.count % 16,
+            "modules": layer % self.modules,
+            "seq_nr": self.count,
+            "original_aten": target,
+            "from_node": [{"name": name, "graph": "#1", "pass": "", "action": "create"}],
+        }
+        self.file.write(("," if self.count else "") + "\n  " + json.dumps(entry))
+        self.count += 1
+        return {"node": name}
+
+    def end(self, value: dict[str, str]) -> None:
+        output = json.dumps({"value": value, "kind": "user_output"})
+        self.file.write(f'],\n "outputs": [{output}], "range_constraints": {{}}, "attributes": {{}}}}]}}\n')
+
+
+LAYER = 10
+
+
+def layer_nodes(writer: Writer, x: dict[str, str], layer: int, weight: int) -> dict[str, str]:
+    """Ten nodes of a residual layer with one weight and one bias."""
+    w, b = {"node": f"p_weight_{weight}"}, {"node": f"p_bias_{weight}"}
+    normed = writer.node("aten.layer_norm.default", [x, [WIDTH], b, b, 1e-05], layer)
+    up = writer.node("aten.linear.default", [normed, w, b], layer)
+    heads = writer.node("aten.view.default", [up, [8, 4, WIDTH // 4]], layer, 3)
+    scaled = writer.node("aten.mul.Tensor", [heads, 0.125], layer, 3)
+    summed = writer.node("aten.add.Tensor", [scaled, heads], layer, 3, alpha=2)
+    flat = writer.node("aten.view.default", [summed, [8, WIDTH]], layer)
+    active = writer.node("aten.gelu.default", [flat], layer, approximate="tanh")
+    down = writer.node("aten.linear.default", [active, w], layer)
+    gate = writer.node("aten.sigmoid.default", [down], layer)
+    return writer.node("aten.add.Tensor", [x, gate], layer)
+
+
+def generate(path: Path, kind: str, nodes: int) -> int:
+    """Writes a graph of about that many nodes, and returns how many it has."""
+    with open(path, "w", encoding="utf-8") as file:
+        writer = Writer(file, kind)
+        layers = max(1, nodes // LAYER)
+        x = {"node": "x"}
+        if kind == "layers":
+            writer.begin(layers, layers)
+            for layer in range(layers):
+                x = layer_nodes(writer, x, layer, layer)
+        elif kind == "large":
+            # Four repeats of one big layer, inside which no two parts are the same.
+            writer.begin(4, 4)
+            size = max(1, nodes // 4)
+            for layer in range(4):
+                random.seed(0)
+                first = writer.count
+                earlier = [x]
+                while writer.count - first < size:
+                    x = _irregular(writer, earlier, layer, writer.count - first)
+        else:
+            writer.begin(1, 1)
+            random.seed(0)
+            earlier = [x]
+            while writer.count < nodes:
+                x = _irregular(writer, earlier, 0, writer.count)
+        writer.end(x)
+        return writer.count
+
+
+def _irregular(writer: Writer, earlier: list[dict[str, str]], layer: int, position: int) -> dict[str, str]:
+    """A node whose constant occurs nowhere else, on values a little way back."""
+    left, right = random.choice(earlier), earlier[-1]
+    if position % 2:
+        result = writer.node("aten.add.Tensor", [right, left], layer, alpha=position + 2)
+    else:
+        result = writer.node("aten.mul.Tensor", [right, 1.0 + position / 1024], layer)
+    earlier.append(result)
+    del earlier[:-32]
+    return result
+
+
+def run(command: list[str | Path]) -> tuple[float, int]:
+    """Seconds of the part called Parser, and the peak memory of the process in bytes."""
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        errors.seek(0)
+        text = errors.read()
+    if process.returncode:
+        sys.exit(f"{' '.join(map(str, command))} failed:\n{text}")
+    match = re.search(r"^\s*([\d.]+) \(\s*[\d.]+%\)\s+Parser$", text, re.MULTILINE)
+    if match is None:
+        sys.exit(f"no time of the parser in:\n{text}")
+    return float(match[1]), usage.ru_maxrss * 1024
+
+
+def measure(tools: Path, kind: str, nodes: int, repeat: int, folder: Path) -> dict[str, object]:
+    source, text, bytecode = (folder / f"graph{ending}" for ending in (".json", ".mlir", ".mlirbc"))
+    count = generate(source, kind, nodes)
+    translate, opt = tools / "opprof-translate", tools / "opprof-opt"
+    # The same graph, locations and all.
+    subprocess.run([translate, "--import-fx-json", source, "-o", text], check=True)
+    subprocess.run([opt, "--emit-bytecode", text, "-o", bytecode], check=True)
+    unverified = "--mlir-very-unsafe-disable-verifier-on-parsing"
+    commands: dict[str, list[str | Path]] = {
+        "json": [translate, "--import-fx-json", "--mlir-timing", source, "-o", "/dev/null"],
+        "text": [opt, unverified, "--mlir-timing", text, "-o", "/dev/null"],
+        "bytecode": [opt, unverified, "--mlir-timing", bytecode, "-o", "/dev/null"],
+    }
+    # Taken in turn, so that what else the machine does hits all alike; the best of each counts.
+    runs = [{name: run(command) for name, command in commands.items()} for _ in range(repeat)]
+    result: dict[str, object] = {"kind": kind, "nodes": count}
+    for name, file in (("json", source), ("text", text), ("bytecode", bytecode)):
+        result[f"{name}_s"] = min(each[name][0] for each in runs)
+        result[f"{name}_mb"] = round(file.stat().st_size / 1e6, 1)
+        result[f"{name}_peak_mb"] = round(min(each[name][1] for each in runs) / 1e6)
+    result["text_over_json"] = round(result["text_s"] / max(result["json_s"], 1e-4), 2)
+    return result
+
+
+def exponent(points: list[tuple[int, float]]) -> float:
+    """The slope of a line through the points in logarithms."""
+    xs = [math.log(nodes) for nodes, _ in points]
+    ys = [math.log(max(seconds, 1e-4)) for _, seconds in points]
+    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
+    over = sum((x - mean_x) ** 2 for x in xs)
+    return sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / over if over else math.nan
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tools", type=Path, default=Path("build/bin"))
+    parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000, 1_000_000])
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--generate", nargs=3, metavar=("KIND", "NODES", "FILE"))
+    options = parser.parse_args()
+    if options.generate:
+        kind, nodes, file = options.generate
+        print(f"{generate(Path(file), kind, int(nodes))} nodes")
+        return
+    lines = []
+    print(f"{'kind':8}{'nodes':>9}{'json s':>9}{'text s':>9}{'bytecode s':>12}{'text/json':>11}{'json MB':>9}{'peak MB':>9}{'text peak':>11}")
+    for kind in options.kinds:
+        points = []
+        for nodes in options.nodes:
+            with tempfile.TemporaryDirectory(prefix="opprof-scale-") as folder:
+                result = measure(options.tools, kind, nodes, options.repeat, Path(folder))
+            lines.append(result)
+            points.append((result["nodes"], result["json_s"]))
+            print(
+                f"{kind:8}{result['nodes']:>9}{result['json_s']:>9.3f}{result['text_s']:>9.3f}{result['bytecode_s']:>12.3f}"
+                f"{result['text_over_json']:>11.2f}{result['json_mb']:>9}{result['json_peak_mb']:>9}{result['text_peak_mb']:>11}",
+                flush=True,
+            )
+        # Below a hundredth of a second the clock's steps of 0.1 ms show.
+        usable = [point for point in points if point[1] >= 0.01] or points
+        if len(usable) > 1:
+            print(f"{kind:8} exponent {exponent(usable):.2f}")
+    if options.output:
+        stamp = time.strftime("%Y-%m-%d")
+        with open(options.output, "w", encoding="utf-8") as file:
+            for line in lines:
+                file.write(json.dumps({"date": stamp, **line}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
