@@ -21,7 +21,8 @@ results=$PWD/build/test-results
 rm -rf "$results"
 mkdir -p "$results"
 python=.venv/bin/python
-export PATH=$PWD/.venv/bin:$PATH
+# lit comes with Debian's LLVM tools.
+export PATH=$PWD/.venv/bin:$PATH:/usr/lib/llvm-22/bin
 
 # check NAME COMMAND…: one check of test.sh itself, counted as one test.
 check() {
