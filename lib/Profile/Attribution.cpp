@@ -1063,6 +1063,13 @@ std::unique_ptr<Profile> Attributor::run() {
     profile->notes.push_back(std::to_string(before) +
                              " kernels were launched before the trace begins: "
                              "kept, and counted as unattributed");
+  if (!inputs.maps.empty() && !profile->kernels.empty() &&
+      llvm::none_of(profile->kernels, [](const Activity &kernel) {
+        return kernel.launch.has_value();
+      }))
+    profile->notes.push_back(
+        "no kernel was joined to a launch: the trace and the launch maps seem "
+        "to be of different programs, or the trace is of an eager run");
   if (profile->kernels.empty())
     profile->notes.push_back("the trace holds no kernels");
   summarize(*profile);

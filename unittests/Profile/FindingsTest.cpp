@@ -116,6 +116,8 @@ TEST_F(FindingsTest, TellsALateHostFromAQueuedLaunch) {
   queued.launchStartNs = 60'000;
   queued.launchDurationNs = 5'000;
   compute();
+  EXPECT_EQ(number("device-busy", "launch_to_start_shortest_ns"), 10'000);
+  EXPECT_EQ(number("device-busy", "launch_to_start_median_ns"), 45'000);
   // Idle until 50: launched at 40. Idle 100 to 110: launched long before.
   EXPECT_EQ(number("device-busy", "idle_host_late_ns_per_step"), 20'000);
   EXPECT_EQ(number("device-busy", "idle_after_launch_ns_per_step"), 10'000);

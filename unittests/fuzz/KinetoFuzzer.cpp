@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "opprof/Analysis/Findings.h"
 #include "opprof/Profile/Attribution.h"
 #include "opprof/Profile/ProfileJSON.h"
 
@@ -60,6 +61,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!(*trace)->activities.empty())
     require(profile->kernels.size() + profile->copies.size() ==
             (*trace)->activities.size());
+
+  computeFindings(*profile);
 
   std::string text;
   raw_string_ostream os(text);

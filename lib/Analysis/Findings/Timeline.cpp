@@ -178,6 +178,17 @@ static void addBusy(Context &context) {
   if (occupancyTime > 0)
     finding.evidence["estimated_occupancy_pct"] =
         std::round(10 * occupancy / occupancyTime) / 10;
+  // How long kernels wait once they are launched: a queue, or none.
+  std::vector<int64_t> delays;
+  for (const Activity *kernel : context.kernels)
+    if (kernel->launchStartNs && kernel->launchDurationNs && !kernel->cudaGraph)
+      delays.push_back(kernel->startNs - *kernel->launchStartNs -
+                       *kernel->launchDurationNs);
+  if (!delays.empty()) {
+    llvm::sort(delays);
+    finding.evidence["launch_to_start_median_ns"] = delays[delays.size() / 2];
+    finding.evidence["launch_to_start_shortest_ns"] = delays.front();
+  }
   json::Array largest;
   for (const Gap &gap : ArrayRef(gaps).take_front(5)) {
     json::Object entry{{"gap_ns", gap.length}};
