@@ -17,6 +17,7 @@ opprof::recommend::recommend(fx::GraphOp graph, const Evidence &evidence) {
   for (Rule rule : kRules)
     rule(graph, evidence, results);
   llvm::erase_if(results, [&](const Recommendation &result) {
+    // A budget of 0 asks for equal bits, which only a run can show.
     return result.error > evidence.errorBudget && evidence.errorBudget > 0;
   });
   llvm::stable_sort(results,

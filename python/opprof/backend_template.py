@@ -1,17 +1,19 @@
 # The source of every emitted backend: `opprof emit` writes this file with the rewrites put in at the marked place, and nothing
 # else changed. It needs PyTorch only, so that a colleague can use what was emitted without opprof.
 
+import contextlib
 import functools
 import logging
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import fx
 from torch._dynamo import register_backend
 from torch._inductor.compile_fx import compile_fx
+from torch._subclasses import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.fx.subgraph_rewriter import replace_pattern_with_filters
@@ -68,7 +70,7 @@ class Strategy:
 # >>> rewrites
 BACKEND_NAME = "opprof_template"
 REWRITES: tuple[Rewrite, ...] = ()
-STRATEGY = Strategy()
+STRATEGY = replace(Strategy())
 # <<< rewrites
 
 
@@ -84,7 +86,7 @@ def backend(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]
         log.warning("%s: %s, so Inductor compiles this graph as it is", BACKEND_NAME, refusal)
         return compile_fx(module, list(inputs))
     weights = _weight_positions(module, inputs)
-    graph = make_fx(module, pre_dispatch=True, tracing_mode="fake")(*inputs)
+    graph = _to_aten(module, inputs)
     applied.clear()
     applied.update(apply_rewrites(graph))
     return Program(graph, inputs, weights)
@@ -96,6 +98,13 @@ def _reason_to_leave_alone(inputs: Sequence[Any]) -> str | None:
     if torch.is_grad_enabled() and any(value.requires_grad for value in inputs):
         return "gradients are needed"
     return None
+
+
+def _to_aten(function: Callable[..., Any], inputs: Sequence[Any]) -> fx.GraphModule:
+    """`function` as a graph of ATen operators before autograd: the level that torch.export shows, and rewrites are made for."""
+    # Dynamo's own context would make the sizes of some inputs symbols that its guards then know nothing of.
+    with torch._guards.tracing(None):
+        return make_fx(function, pre_dispatch=True, tracing_mode="fake")(*inputs)
 
 
 def _weight_positions(module: fx.GraphModule, inputs: Sequence[Any]) -> list[int]:
@@ -139,10 +148,12 @@ def _is_applicable(rewrite: Rewrite, match: Any, graph: fx.Graph, pattern: fx.Gr
     """What structure alone does not say: types, order, and that nothing is written to in between."""
     ends = list(zip(rewrite.inputs, match.placeholder_nodes, strict=True))
     ends += zip(rewrite.results, match.returning_nodes, strict=True)
-    if not all(isinstance(node, fx.Node) and spec.accepts(node.meta.get("val")) for spec, node in ends):
+    if not all(
+        isinstance(node, fx.Node) and spec.accepts(node.meta.get("val")) for spec, node in ends
+    ):
         return False
     place = {node: position for position, node in enumerate(graph.nodes)}
-    users = [user for node in match.returning_nodes for user in node.users]
+    users = {user for node in match.returning_nodes for user in node.users}
     # A result that the graph returns would become a view of a larger tensor.
     if not users or any(user.op == "output" for user in users):
         return False
@@ -151,10 +162,29 @@ def _is_applicable(rewrite: Rewrite, match: Any, graph: fx.Graph, pattern: fx.Gr
         for key, node in match.nodes_map.items()
         if key.op != "placeholder" and isinstance(node, fx.Node)
     ]
-    first_use = min(place[user] for user in users if place[user] not in inside)
+    first_use = min(place[user] for user in users)
     if any(place[node] >= first_use for node in match.placeholder_nodes):
         return False
-    return not any(min(inside) <= place[node] <= max(inside) and _writes(node) for node in graph.nodes)
+    if any(min(inside) <= place[node] <= max(inside) and _writes(node) for node in graph.nodes):
+        return False
+    return _views_work(rewrite, match)
+
+
+def _views_work(rewrite: Rewrite, match: Any) -> bool:
+    """True where every aten.view of a result still is a view when the result is laid out as the replacement does."""
+    values = [node.meta["val"] for node in match.placeholder_nodes]
+    fake = values[0] if isinstance(values[0], FakeTensor) else None
+    with fake.fake_mode if fake is not None else contextlib.nullcontext():
+        results = rewrite.replacement(*values)
+        results = (results,) if isinstance(results, torch.Tensor) else results
+        for node, result in zip(match.returning_nodes, results, strict=True):
+            for user in node.users:
+                if user.target is torch.ops.aten.view.default:
+                    try:
+                        result.view(user.args[1])
+                    except RuntimeError:
+                        return False
+    return True
 
 
 def _agree(expected: Sequence[int | None], actual: Sequence[Any]) -> bool:
@@ -173,7 +203,7 @@ def _writes(node: fx.Node) -> bool:
 def _propagate_values(graph: fx.GraphModule) -> None:
     """Gives the nodes that a replacement brought in the fake values that others have."""
     values = [node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder"]
-    modes = [value.fake_mode for value in values if isinstance(value, torch._subclasses.FakeTensor)]
+    modes = [value.fake_mode for value in values if isinstance(value, FakeTensor)]
     if modes:
         FakeTensorProp(graph, modes[0]).propagate_dont_convert_inputs(*values)
 
@@ -265,7 +295,9 @@ class CapturedGraph:
         if self.inputs:
             torch._foreach_copy_(self.inputs, list(inputs))
         self.graph.replay()
-        return [value.clone() if isinstance(value, torch.Tensor) else value for value in self.outputs]
+        return [
+            value.clone() if isinstance(value, torch.Tensor) else value for value in self.outputs
+        ]
 
 
 def _version(tensor: torch.Tensor) -> int:
@@ -287,8 +319,16 @@ def _written_inputs(graph: fx.GraphModule) -> set[int]:
             for position, argument in enumerate(schema.arguments):
                 if argument.alias_info is None or not argument.alias_info.is_write:
                     continue
-                value = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name)
-                stack += [leaf for leaf in torch.utils._pytree.tree_leaves(value) if isinstance(leaf, fx.Node)]
+                value = (
+                    node.args[position]
+                    if position < len(node.args)
+                    else node.kwargs.get(argument.name)
+                )
+                stack += [
+                    leaf
+                    for leaf in torch.utils._pytree.tree_leaves(value)
+                    if isinstance(leaf, fx.Node)
+                ]
         while stack:
             origin = stack.pop()
             if origin not in written:
@@ -315,18 +355,18 @@ def _cast(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype) -> f
             )
             return super().call_function(target, args, kwargs)
 
+    def convert(value: Any, source: torch.dtype, target: torch.dtype) -> Any:
+        if isinstance(value, torch.Tensor) and value.dtype is source:
+            return torch.ops.aten._to_copy.default(value, dtype=target)
+        return value
+
     def lowered(*values: Any) -> Any:
-        results = Lower(graph).run(
-            *[value.to(dtype) if value.dtype is torch.float32 else value for value in values]
-        )
+        results = Lower(graph).run(*[convert(value, torch.float32, dtype) for value in values])
         return torch.utils._pytree.tree_map(
-            lambda leaf: leaf.to(torch.float32)
-            if isinstance(leaf, torch.Tensor) and leaf.dtype is dtype
-            else leaf,
-            results,
+            lambda leaf: convert(leaf, dtype, torch.float32), results
         )
 
-    return make_fx(lowered, pre_dispatch=True, tracing_mode="fake")(*inputs)
+    return _to_aten(lowered, inputs)
 
 
 def _split_prologue(
@@ -340,9 +380,8 @@ def _split_prologue(
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     constant = {placeholders[i] for i in weights}
     for node in graph.graph.nodes:
-        if node.op == "call_function" and node.all_input_nodes and constant.issuperset(node.all_input_nodes):
-            if not _writes(node) and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
-                constant.add(node)
+        if _is_constant(node, constant):
+            constant.add(node)
     # A view costs nothing in every call, so only what computes is worth keeping.
     kept = [
         node
@@ -356,7 +395,9 @@ def _split_prologue(
     prologue = None
     if kept:
         first = fx.Graph()
-        copies: dict[fx.Node, fx.Node] = {placeholders[i]: first.placeholder(placeholders[i].name) for i in weights}
+        copies: dict[fx.Node, fx.Node] = {
+            placeholders[i]: first.placeholder(placeholders[i].name) for i in weights
+        }
         needed = set(kept)
         for node in reversed(graph.graph.nodes):
             if node in needed:
@@ -384,14 +425,25 @@ def _split_prologue(
     return prologue, fx.GraphModule(graph, rest), held
 
 
+def _is_constant(node: fx.Node, constant: set[fx.Node]) -> bool:
+    """True for a node that gives the same in every call, as it takes nothing but what does."""
+    return (
+        node.op == "call_function"
+        and bool(node.all_input_nodes)
+        and constant.issuperset(node.all_input_nodes)
+        and not _writes(node)
+        and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
+    )
+
+
 def _live_nodes(graph: fx.GraphModule, cut: set[fx.Node]) -> set[fx.Node]:
     """The nodes that are still computed where those of `cut` are given."""
     live: set[fx.Node] = set()
     for node in reversed(graph.graph.nodes):
-        if node.op == "output" or node in live or (node.op == "call_function" and _writes(node)):
-            if node not in cut:
-                live.add(node)
-                live.update(node.all_input_nodes)
+        acts = node.op == "output" or (node.op == "call_function" and _writes(node))
+        if (acts or node in live) and node not in cut:
+            live.add(node)
+            live.update(node.all_input_nodes)
     return live
 
 

@@ -5,6 +5,7 @@ Nothing is imported here that a subcommand does not need: `opprof report` starts
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -302,6 +303,131 @@ def _add_merge(commands: argparse._SubParsersAction) -> None:
     parser.set_defaults(run=_merge)
 
 
+def _add_error_budget(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--error-budget",
+        type=_budget,
+        default=1e-3,
+        metavar="E",
+        help="the relative error against float64 that is allowed: 1e-3 (default) allows float16, 1e-2 bfloat16 too, "
+        "0 asks for the bits of plain Inductor",
+    )
+
+
+def _budget(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 up to 1")
+    return number
+
+
+def _recommend(options: argparse.Namespace) -> None:
+    from opprof.recommend import recommend, rewrites_text
+
+    scripts = recommend(options.profile, options.output, error_budget=options.error_budget)
+    print(rewrites_text(scripts), end="")
+
+
+def _add_recommend(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "recommend",
+        help="write the rewrites that should make a profiled model faster",
+        description="Asks the rules what they have to offer for a profiled graph, and writes one transform script each, ranked "
+        "by the time that it should save, with an index. Nothing is run.",
+    )
+    parser.add_argument(
+        "profile",
+        type=Path,
+        metavar="RUN",
+        help="a run folder of `opprof profile`, or a graph (.mlir)",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="the folder for the scripts"
+    )
+    _add_error_budget(parser)
+    parser.set_defaults(run=_recommend)
+
+
+def _emit(options: argparse.Namespace) -> None:
+    from opprof.emit import emit
+    from opprof.recommend import read_rewrites
+
+    rewrites = read_rewrites(options.rewrites)
+    model = options.model or rewrites.index.get("script")
+    if model is not None:
+        model = os.path.relpath(Path(model).resolve(), options.output.parent.resolve())
+    for file in emit(rewrites.scripts, options.output, model=model):
+        print(f"wrote {file}", file=sys.stderr)
+
+
+def _add_emit(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "emit",
+        help="make a torch.compile backend of rewrite scripts",
+        description="Writes a torch.compile backend that applies rewrite scripts, and its pytest file. Both need PyTorch only. "
+        "Nothing is run.",
+    )
+    parser.add_argument(
+        "rewrites", type=Path, metavar="REWRITES", help="a rewrite script, or a folder of them"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE.py", help="the backend to write"
+    )
+    parser.add_argument("--model", metavar="model.py", help="the model script that it is for")
+    parser.set_defaults(run=_emit)
+
+
+def _validate(options: argparse.Namespace) -> int:
+    from opprof.validate import validate, verdict_text
+
+    verdict = validate(options.backend, model=options.model, error_budget=options.error_budget)
+    print(verdict_text(verdict), end="")
+    return 0 if verdict.passed else 1
+
+
+def _add_validate(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "validate",
+        help="prove that a backend is right and faster",
+        description="Checks a backend: syntax, import, registration, where its rewrites apply, equality on fresh inputs, and a "
+        "gain over plain Inductor in two measurements. The backend and the model script are run. The exit status is 1 where a "
+        "check fails.",
+    )
+    parser.add_argument("backend", type=Path, metavar="FILE.py", help="what `opprof emit` wrote")
+    parser.add_argument(
+        "--model", metavar="model.py", help="the model script, where the file names none"
+    )
+    _add_error_budget(parser)
+    parser.set_defaults(run=_validate)
+
+
+def _optimize(options: argparse.Namespace) -> None:
+    from opprof.optimize import OptimizeOptions, optimize
+
+    optimize(options.script, options.output, OptimizeOptions(error_budget=options.error_budget))
+    print((options.output / "report.txt").read_text(), end="")
+
+
+def _add_optimize(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "optimize",
+        help="the main job: profile, recommend, try, prove, and keep what wins",
+        description="Profiles the model of a script, tries what the rules recommend, keeps what is right and faster in two "
+        "measurements, and reports. The script is run. Where nothing wins, nothing is changed.",
+    )
+    parser.add_argument(
+        "script", metavar="model.py", help="defines get_model_and_input() -> (module, input)"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="the folder for all results"
+    )
+    _add_error_budget(parser)
+    parser.set_defaults(run=_optimize)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
     parser = _Parser(
@@ -312,7 +438,18 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         metavar="COMMAND", required=True, parser_class=_Parser, title="commands"
     )
-    for add in (_add_export, _add_launches, _add_profile, _add_report, _add_run, _add_merge):
+    for add in (
+        _add_optimize,
+        _add_export,
+        _add_launches,
+        _add_profile,
+        _add_report,
+        _add_run,
+        _add_merge,
+        _add_recommend,
+        _add_emit,
+        _add_validate,
+    ):
         add(commands)
     return parser
 

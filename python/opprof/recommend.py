@@ -1,0 +1,131 @@
+"""From a run folder to ranked rewrite scripts: asks the rules in opprof-opt, with what the profile measured. Needs no PyTorch."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opprof.errors import OpprofError
+from opprof.files import replacing
+from opprof.run_folder import RunFolder
+from opprof.tools import run_tool
+
+INDEX = "rewrites.json"
+DEFAULT_ERROR_BUDGET = 1e-3
+
+
+@dataclass(frozen=True)
+class Script:
+    """One rewrite script of a folder, as its index describes it."""
+
+    path: Path
+    name: str
+    title: str = ""
+    finding: str = ""
+    explanation: str = ""
+    saves_ns: int | None = None
+    places: int = 0
+
+
+@dataclass(frozen=True)
+class Rewrites:
+    """The scripts of a folder, the best ranked first, and what its index says of all of them."""
+
+    scripts: list[Script]
+    index: dict[str, Any]
+
+
+def recommend(
+    run: Path, output: Path, *, error_budget: float = DEFAULT_ERROR_BUDGET
+) -> list[Script]:
+    """Writes scripts for the graph of a run folder (or of a graph file) to `output` and returns them, ranked."""
+    options = [f"dir={output}", f"error-budget={error_budget}"]
+    facts: dict[str, Any] = {}
+    if run.is_dir():
+        folder = RunFolder(run)
+        graph = folder.graph
+        if folder.run.is_file():
+            facts = folder.read_run()
+        name = facts.get("device", {}).get("name")
+        if facts.get("device", {}).get("type") == "cpu":
+            name = "cpu"
+        if name:
+            # The tool separates options by blanks and commas.
+            options.append("device=" + name.replace(" ", "-").replace(",", "-"))
+        if folder.profile.is_file():
+            options.append(f"profile={folder.profile}")
+    else:
+        graph = run
+    if not graph.is_file():
+        raise OpprofError(
+            f"{graph}: no such file",
+            remedy="give a run folder that `opprof profile` filled, or a graph (.mlir, .mlirbc)",
+        )
+    if any(character in str(path) for path in (output, run) for character in " ,"):
+        raise OpprofError(f"{output}: a folder's name may not hold blanks or commas here")
+    output.mkdir(parents=True, exist_ok=True)
+    run_tool(
+        "opprof-opt",
+        [graph, f"--recommend-rewrites={','.join(options)}", "-o", "/dev/null"],
+    )
+    _add_to_index(output, {"script": facts["script"]} if "script" in facts else {})
+    return read_rewrites(output).scripts
+
+
+def _add_to_index(directory: Path, facts: dict[str, Any]) -> None:
+    file = directory / INDEX
+    index = json.loads(file.read_text())
+    index.update(facts)
+    with replacing(file) as stream:
+        json.dump(index, stream, indent=1)
+        stream.write("\n")
+
+
+def read_rewrites(path: Path) -> Rewrites:
+    """The script `path`, or those of the folder `path`: by its index, and after them those that a person put beside."""
+    if path.is_file():
+        return Rewrites([Script(path, path.stem)], {})
+    if not path.is_dir():
+        raise OpprofError(
+            f"{path}: no such file or folder",
+            remedy="give a rewrite script, or the folder that `opprof recommend` wrote",
+        )
+    index: dict[str, Any] = {}
+    file = path / INDEX
+    if file.is_file():
+        try:
+            index = json.loads(file.read_text())
+            entries = index["rewrites"]
+            scripts = [
+                Script(
+                    path / entry["file"],
+                    entry["name"],
+                    entry.get("title", ""),
+                    entry.get("finding", ""),
+                    entry.get("explanation", ""),
+                    entry.get("saves_ns"),
+                    len(entry.get("nodes", [])),
+                )
+                for entry in entries
+                if (path / entry["file"]).is_file()
+            ]
+        except (ValueError, KeyError, TypeError) as error:
+            raise OpprofError(f"{file}: not an index of rewrites: {error!r}") from error
+    else:
+        scripts = []
+    known = {script.path for script in scripts}
+    scripts += [
+        Script(file, file.stem) for file in sorted(path.glob("*.mlir")) if file not in known
+    ]
+    return Rewrites(scripts, index)
+
+
+def rewrites_text(scripts: list[Script]) -> str:
+    """The ranked list, as `opprof recommend` prints it."""
+    if not scripts:
+        return "no rule has a rewrite to offer for this graph\n"
+    lines = []
+    for script in scripts:
+        saves = "" if script.saves_ns is None else f"{script.saves_ns / 1000:10.1f} µs"
+        lines.append(f"{saves:>13}  {script.path.name:28} {script.title}")
+    return "predicted gain a step\n" + "\n".join(lines) + "\n"

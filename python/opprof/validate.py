@@ -1,0 +1,446 @@
+"""Proves or refuses a backend: syntax, import, registration, what it applies, equality on fresh inputs, and a measured gain. Needs PyTorch.
+
+The backend and the model script are run. Equality is the relative error, in the Euclidean norm, of each output against the same
+model in float64 (float32 where float64 does not run). A budget of 0 asks for the bits of plain Inductor.
+"""
+
+import ast
+import contextlib
+import copy
+import functools
+import importlib.util
+import math
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from opprof.errors import OpprofError
+from opprof.model_script import ModelScript, load_model_script
+from opprof.progress import progress
+from opprof.recommend import DEFAULT_ERROR_BUDGET
+
+SEEDS = (11, 23, 47)
+# A gain below this is not told from noise.
+LEAST_GAIN = 0.02
+
+
+@dataclass
+class Check:
+    """One question that a backend has to answer, and its answer."""
+
+    name: str
+    passed: bool
+    text: str
+
+
+@dataclass
+class Measurement:
+    """Two interleaved measurements of several programs: nanoseconds, round by round, by the program's name."""
+
+    first: dict[str, list[int]]
+    second: dict[str, list[int]]
+
+    def median(self, name: str) -> int:
+        return int(statistics.median(self.first[name] + self.second[name]))
+
+    def gain(self, name: str, baseline: str) -> float:
+        """The smaller of both measured gains, as a share of the baseline's time: below 0 where it lost once.
+
+        The times of one round are compared with each other, so that a machine that slows down between rounds changes nothing.
+        """
+        return min(
+            statistics.median(
+                1 - own / other for own, other in zip(part[name], part[baseline], strict=True)
+            )
+            for part in (self.first, self.second)
+        )
+
+
+@dataclass
+class Verdict:
+    """What was found of one backend."""
+
+    checks: list[Check] = field(default_factory=list)
+    error: float | None = None
+    measurement: Measurement | None = None
+
+    @property
+    def passed(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+    def add(self, name: str, passed: bool, text: str) -> bool:
+        self.checks.append(Check(name, passed, text))
+        return passed
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Programs
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def load_backend(file: Path) -> ModuleType:
+    """Imports a backend, which registers it."""
+    name = file.stem
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None
+    # Registering a name twice is an error, and a file that was emitted again is another backend.
+    if name in sys.modules:
+        from torch._dynamo.backends import registry
+
+        for table in ("_COMPILER_FNS", "_BACKENDS"):
+            getattr(registry, table, {}).pop(getattr(sys.modules[name], "BACKEND_NAME", ""), None)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class Subject:
+    """The model under test: its inputs, its reference, and programs made of it."""
+
+    def __init__(self, script: ModelScript) -> None:
+        self.script = script
+        if script.make_step is not None or script.module.training:
+            raise OpprofError(
+                f"{script.path}: a training step writes its weights, and no backend of opprof rewrites that",
+                remedy="give a script without make_step() whose module is in eval mode",
+            )
+        self.state = copy.deepcopy(dict(script.module.named_buffers()))
+        # Each candidate is one more compilation of the same forward.
+        for limit in ("recompile_limit", "cache_size_limit"):
+            with contextlib.suppress(AttributeError):
+                setattr(torch._dynamo.config, limit, 256)
+
+    def restore(self) -> None:
+        """Gives buffers that a step has written the values that they had; to write the others would look like new weights."""
+        with torch.no_grad():
+            for name, buffer in self.script.module.named_buffers():
+                if not torch.equal(buffer, self.state[name]):
+                    buffer.copy_(self.state[name])
+
+    def compiled(self, backend: str) -> Callable[..., Any]:
+        return self._without_gradients(torch.compile(self.script.module, backend=backend))
+
+    @property
+    def eager(self) -> Callable[..., Any]:
+        return self._without_gradients(self.script.module)
+
+    def _without_gradients(self, function: Any) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with torch.no_grad():
+                return function(*args, **kwargs)
+
+        return run
+
+    def inputs(self, seed: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Fresh inputs like those of the script."""
+        generator = torch.Generator().manual_seed(seed)
+        return tree_map(
+            functools.partial(_fresh, generator=generator), (self.script.args, self.script.kwargs)
+        )
+
+    def run(self, program: Callable[..., Any], seed: int) -> list[torch.Tensor]:
+        args, kwargs = self.inputs(seed)
+        self.restore()
+        return _tensors(program(*args, **kwargs))
+
+    @functools.cached_property
+    def references(self) -> dict[int, list[torch.Tensor]]:
+        """What the model gives in float64, or as it is where that does not run."""
+        results: dict[int, list[torch.Tensor]] = {}
+        try:
+            double = copy.deepcopy(self.script.module).double()
+        except Exception:
+            double = None
+        for seed in SEEDS:
+            args, kwargs = self.inputs(seed)
+            self.restore()
+            try:
+                if double is None:
+                    raise RuntimeError("no float64 copy")
+                wide = tree_map(_widen, (args, kwargs))
+                with torch.no_grad():
+                    results[seed] = _tensors(double(*wide[0], **wide[1]))
+            except Exception:
+                double = None
+                results[seed] = self.run(self.eager, seed)
+        return results
+
+    @functools.cached_property
+    def inductor(self) -> Callable[..., Any]:
+        return self.compiled("inductor")
+
+    @functools.cached_property
+    def inductor_results(self) -> dict[int, list[torch.Tensor]]:
+        return {seed: self.run(self.inductor, seed) for seed in SEEDS}
+
+    def error_of(self, program: Callable[..., Any]) -> float:
+        """The largest relative error over all seeds and outputs; NaN where an output is not what the reference is."""
+        worst = 0.0
+        for seed in SEEDS:
+            error = _largest_error(self.run(program, seed), self.references[seed])
+            worst = error if math.isnan(error) else max(worst, error)
+            if math.isnan(worst):
+                break
+        return worst
+
+    def same_bits(self, program: Callable[..., Any]) -> bool:
+        """True where every output has the bits that plain Inductor gives."""
+        return all(
+            len(own := self.run(program, seed)) == len(self.inductor_results[seed])
+            and all(_identical(a, b) for a, b in zip(own, self.inductor_results[seed], strict=True))
+            for seed in SEEDS
+        )
+
+
+def _fresh(leaf: Any, generator: torch.Generator) -> Any:
+    if not isinstance(leaf, torch.Tensor) or leaf.numel() == 0:
+        return leaf
+    if leaf.is_floating_point():
+        mean = leaf.float().mean().item()
+        deviation = leaf.float().std().item() if leaf.numel() > 1 else 0.0
+        value = torch.randn(leaf.shape, generator=generator) * deviation + mean
+        return value.to(leaf.dtype).to(leaf.device)
+    # One number is a position or a length; many are ids, of which any in their range will do.
+    if leaf.dtype in (torch.int32, torch.int64) and leaf.numel() > 1:
+        low, high = int(leaf.min()), int(leaf.max())
+        value = torch.randint(low, high + 1, leaf.shape, generator=generator)
+        return value.to(leaf.dtype).to(leaf.device)
+    return leaf
+
+
+def _widen(leaf: Any) -> Any:
+    return leaf.double() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
+
+
+def _tensors(result: Any) -> list[torch.Tensor]:
+    if hasattr(result, "to_tuple"):
+        result = result.to_tuple()
+    return [leaf.detach().clone() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+
+
+def _largest_error(actual: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> float:
+    if len(actual) != len(expected):
+        return math.nan
+    worst = 0.0
+    for own, reference in zip(actual, expected, strict=True):
+        if own.shape != reference.shape:
+            return math.nan
+        if not own.is_floating_point():
+            worst = worst if torch.equal(own, reference) else math.inf
+            continue
+        error = relative_error(own, reference)
+        if math.isnan(error):
+            return math.nan
+        worst = max(worst, error)
+    return worst
+
+
+def relative_error(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    """‖actual − expected‖ / ‖expected‖ in float64; NaN where either holds a value that is no number."""
+    expected = expected.double()
+    difference = float((actual.double() - expected).norm())
+    norm = float(expected.norm())
+    if math.isinf(difference) or math.isinf(norm):
+        return math.nan
+    if norm == 0:
+        return difference
+    return difference / norm
+
+
+def _identical(first: torch.Tensor, second: torch.Tensor) -> bool:
+    return (
+        first.dtype == second.dtype
+        and first.shape == second.shape
+        and not bool(first.isnan().any())
+        and torch.equal(first, second)
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Measuring
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def measure(
+    subject: Subject, programs: dict[str, Callable[..., Any]], *, seconds: float = 4.0
+) -> Measurement:
+    """Times the programs in turn, so that what else the machine does meets all of them, twice."""
+    script = subject.script
+    for program in programs.values():
+        for _ in range(3):
+            program(*script.args, **script.kwargs)
+    _synchronize()
+    return Measurement(*(_measure_once(subject, programs, seconds / 2) for _ in range(2)))
+
+
+def _measure_once(
+    subject: Subject, programs: dict[str, Callable[..., Any]], seconds: float
+) -> dict[str, list[int]]:
+    times: dict[str, list[int]] = {name: [] for name in programs}
+    end = time.monotonic() + seconds
+    rounds = 0
+    names = list(programs)
+    while rounds < 5 or (time.monotonic() < end and rounds < 400):
+        # Each round begins with another program: the first after a pause is slower.
+        for name in names[rounds % len(names) :] + names[: rounds % len(names)]:
+            start = time.perf_counter_ns()
+            programs[name](*subject.script.args, **subject.script.kwargs)
+            _synchronize()
+            times[name].append(time.perf_counter_ns() - start)
+        rounds += 1
+    subject.restore()
+    return times
+
+
+def _synchronize() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Verdicts
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def check_backend(
+    file: Path, subject: Subject, *, error_budget: float
+) -> tuple[Verdict, Callable[..., Any] | None]:
+    """All checks but speed; also returns the program, where there is one."""
+    verdict = Verdict()
+    try:
+        ast.parse(file.read_text(), str(file))
+    except (OSError, SyntaxError, ValueError) as error:
+        verdict.add("syntax", False, f"{error}")
+        return verdict, None
+    verdict.add("syntax", True, "parses")
+    try:
+        backend = load_backend(file)
+        name = backend.BACKEND_NAME
+    except Exception as error:
+        verdict.add("import", False, f"{type(error).__name__}: {error}")
+        return verdict, None
+    verdict.add("import", True, "imports")
+    registered = name in torch._dynamo.list_backends(exclude_tags=())
+    if not verdict.add(
+        "registration", registered, f'backend="{name}"' if registered else f"{name} is not known"
+    ):
+        return verdict, None
+    program = subject.compiled(name)
+    try:
+        subject.run(program, SEEDS[0])
+    except Exception as error:
+        verdict.add("run", False, f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")
+        return verdict, None
+    applied = dict(backend.applied)
+    missing = [rewrite.name for rewrite in backend.REWRITES if not applied.get(rewrite.name)]
+    described = ", ".join(f"{key} at {count}" for key, count in applied.items() if count)
+    verdict.add(
+        "applied",
+        not missing,
+        f"nowhere: {', '.join(missing)}" if missing else described or "strategies only",
+    )
+    _check_equality(verdict, subject, program, error_budget)
+    return verdict, program
+
+
+def _check_equality(
+    verdict: Verdict, subject: Subject, program: Callable[..., Any], error_budget: float
+) -> None:
+    try:
+        verdict.error = subject.error_of(program)
+    except Exception as error:
+        verdict.add("equality", False, f"{type(error).__name__}: {error}")
+        return
+    seeds = f"{len(SEEDS)} seeds"
+    if math.isnan(verdict.error):
+        verdict.add(
+            "equality", False, "an output holds values that are no numbers, or has another shape"
+        )
+    elif error_budget == 0:
+        same = subject.same_bits(program)
+        verdict.add("equality", same, f"bits {'as' if same else 'not those'} of Inductor, {seeds}")
+    else:
+        # Written so that a NaN cannot pass.
+        within = verdict.error <= error_budget
+        verdict.add(
+            "equality",
+            within,
+            f"relative error {verdict.error:.1e}, budget {error_budget:.0e}, {seeds}",
+        )
+
+
+def validate(
+    file: Path, *, model: str | None = None, error_budget: float = DEFAULT_ERROR_BUDGET
+) -> Verdict:
+    """Everything that can be said of one backend, printed as it is found."""
+    if not file.is_file():
+        raise OpprofError(f"{file}: no such file")
+    model = model or _recorded_model(file)
+    if model is None:
+        raise OpprofError(
+            f"{file}: does not say which model it is for", remedy="give --model model.py"
+        )
+    progress(f"loading {model}")
+    subject = Subject(load_model_script(model))
+    progress("compiling and comparing")
+    verdict, program = check_backend(file, subject, error_budget=error_budget)
+    if verdict.passed and program is not None:
+        progress("measuring")
+        verdict.measurement = measure(
+            subject, {"eager": subject.eager, "Inductor": subject.inductor, "optimized": program}
+        )
+        judge_gain(verdict, "optimized", "Inductor")
+    return verdict
+
+
+def _recorded_model(file: Path) -> str | None:
+    """MODEL_SCRIPT of a backend, read without running it; relative to the backend's folder."""
+    with contextlib.suppress(SyntaxError, ValueError, OSError):
+        for statement in ast.parse(file.read_text()).body:
+            if (
+                isinstance(statement, ast.Assign)
+                and isinstance(statement.targets[0], ast.Name)
+                and statement.targets[0].id == "MODEL_SCRIPT"
+                and isinstance(statement.value, ast.Constant)
+                and isinstance(statement.value.value, str)
+            ):
+                return os.path.relpath(file.parent / statement.value.value)
+    return None
+
+
+def judge_gain(verdict: Verdict, name: str, baseline: str) -> bool:
+    """Adds the check that both measurements show a gain."""
+    assert verdict.measurement is not None
+    gain = verdict.measurement.gain(name, baseline)
+    times = f"{verdict.measurement.median(baseline) / 1e6:.3f} → {verdict.measurement.median(name) / 1e6:.3f} ms"
+    if gain >= LEAST_GAIN:
+        return verdict.add("gain", True, f"{times}, at least {gain:.0%} in both measurements")
+    return verdict.add("gain", False, f"{times}: no gain of {LEAST_GAIN:.0%} in both measurements")
+
+
+def verdict_text(verdict: Verdict) -> str:
+    """The checks as lines, and what follows."""
+    lines = [
+        f"  {'ok    ' if check.passed else 'FAILED'}  {check.name:13} {check.text}"
+        for check in verdict.checks
+    ]
+    if verdict.measurement is not None:
+        lines.append(
+            "  "
+            + ", ".join(
+                f"{name} {verdict.measurement.median(name) / 1e6:.3f} ms"
+                for name in verdict.measurement.first
+            )
+        )
+    lines.append("valid" if verdict.passed else "not valid")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,309 @@
+"""Rewrites from the rule to the backend: scripts, what opprof-opt and the emitted backend make of them, and what is refused."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from opprof.emit import emit
+from opprof.graph_json import source_of_exported_program, write_graph_json
+from opprof.recommend import read_rewrites, recommend
+from opprof.tools import run_tool
+
+
+class Projections(nn.Module):
+    """Several projections of one input, of other widths, and one of another input."""
+
+    def __init__(self, widths: tuple[int, ...], *, bias: bool, depth: int = 16) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(nn.Linear(depth, width, bias=bias) for width in widths)
+        self.other = nn.Linear(depth, 8, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(x)
+        parts = [torch.tanh(part(y)) for part in self.parts]
+        return torch.cat([*parts, torch.tanh(self.other(x))], dim=-1)
+
+
+class Returned(nn.Module):
+    """Two projections of one input, which are returned as they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(16, 8)
+        self.b = nn.Linear(16, 8)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.a(x), self.b(x)
+
+
+class DifferentInputs(nn.Module):
+    """Two projections of two inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(16, 8)
+        self.b = nn.Linear(16, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.a(x).relu() + self.b(x + 1).relu()
+
+
+class Written(nn.Module):
+    """Two projections of one tensor, which is written to between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(16, 8)
+        self.b = nn.Linear(16, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(x)
+        first = self.a(y).relu()
+        y.mul_(2.0)
+        return first + self.b(y).relu()
+
+
+class Layers(nn.Module):
+    """Two layers of three projections each: one rewrite with two places, the second of which takes what the first gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.ModuleList(nn.Linear(16, 16, bias=False) for _ in range(3)) for _ in range(2)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        for q, k, v in self.blocks:
+            heads = [part(x).view(x.shape[0], 4, 4).transpose(0, 1) for part in (q, k, v)]
+            x = torch.softmax(heads[0] @ heads[1].transpose(1, 2), -1) @ heads[2]
+            x = x.transpose(0, 1).reshape(-1, 16)
+        return x
+
+
+@pytest.fixture(autouse=True)
+def fresh_dynamo() -> None:
+    """Models of one class share their code, of which Dynamo compiles a few versions and then no more."""
+    torch._dynamo.reset()
+
+
+def export(model: nn.Module, x: Tensor, directory: Path) -> torch.export.ExportedProgram:
+    """Writes graph.mlir of the model to `directory`."""
+    with torch.no_grad():
+        program = torch.export.export(model.eval(), (x,))
+    write_graph_json(directory / "graph.json", source_of_exported_program(program, "model"))
+    run_tool(
+        "opprof-translate",
+        ["--import-fx-json", directory / "graph.json"],
+        output=directory / "graph.mlir",
+    )
+    return program
+
+
+def scripts_of(model: nn.Module, x: Tensor, directory: Path) -> list[str]:
+    """Recommends for the model; the names of the scripts that there are."""
+    export(model, x, directory)
+    return [script.name for script in recommend(directory / "graph.mlir", directory / "rewrites")]
+
+
+def load(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def emit_to(directory: Path, name: str, only: str | None = None) -> ModuleType:
+    scripts = [
+        script
+        for script in read_rewrites(directory / "rewrites").scripts
+        if only is None or script.name == only
+    ]
+    return load(emit(scripts, directory / f"{name}.py")[0])
+
+
+def shape_of_graph(graphs: list[dict]) -> str:
+    """The main graph as one expression of its outputs: what it computes, whatever the names and the order of its nodes."""
+    graph = graphs[0]
+    known: dict[str, str] = {}
+    for position, entry in enumerate(graph["inputs"]):
+        known[entry["name"]] = f"input{position}"
+
+    def text(argument: object) -> str:
+        if isinstance(argument, dict) and set(argument) == {"node"}:
+            return known[str(argument["node"])]
+        if isinstance(argument, list):
+            return "[" + ",".join(text(item) for item in argument) + "]"
+        if isinstance(argument, dict):
+            return json.dumps({key: text(value) for key, value in sorted(argument.items())})
+        return json.dumps(argument)
+
+    for node in graph["nodes"]:
+        arguments = text(node["args"]) + text(node["kwargs"])
+        known[node["name"]] = f"{node['target']}({arguments})"
+        # Expressions are shared, so that their length does not grow with the depth of the graph.
+        known[node["name"]] = str(hash(known[node["name"]]))
+    return text([output["value"] for output in graph["outputs"]])
+
+
+def graph_by_opt(directory: Path) -> str:
+    """What opprof-opt makes of the graph with all scripts."""
+    rewritten = directory / "rewritten.mlir"
+    run_tool(
+        "opprof-opt",
+        [directory / "graph.mlir", f"--apply-rewrites={directory / 'rewrites'}"],
+        output=rewritten,
+        quiet=True,
+    )
+    return shape_of_graph(
+        json.loads(run_tool("opprof-translate", ["--export-fx-json", rewritten]))["graphs"]
+    )
+
+
+def graph_by_backend(
+    program: torch.export.ExportedProgram, backend: ModuleType, directory: Path
+) -> tuple[str, dict[str, int]]:
+    """What the emitted passes make of the same exported graph."""
+    source = source_of_exported_program(program, "model")
+    counts = backend.apply_rewrites(source.module)
+    write_graph_json(directory / "by_backend.json", source)
+    return shape_of_graph(json.loads((directory / "by_backend.json").read_text())["graphs"]), counts
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("widths", [(8, 8), (8, 4, 12), (16, 4, 4, 4, 8)])
+def test_projections_become_one(tmp_path: Path, widths: tuple[int, ...], bias: bool) -> None:
+    torch.manual_seed(0)
+    model, x = Projections(widths, bias=bias), torch.randn(6, 16)
+    program = export(model, x, tmp_path)
+    names = [script.name for script in recommend(tmp_path / "graph.mlir", tmp_path / "rewrites")]
+    assert names.count("merge-gemms") == 1
+    backend = emit_to(tmp_path, f"projections_{len(widths)}_{bias}", only="merge-gemms")
+    with torch.no_grad():
+        expected = model(x)
+        actual = torch.compile(model, backend=backend.BACKEND_NAME)(x)
+    assert backend.applied == {"merge-gemms": 1}
+    assert torch.allclose(actual, expected, rtol=1e-5, atol=1e-6)
+    by_backend, counts = graph_by_backend(program, backend, tmp_path)
+    assert counts == {"merge-gemms": 1}
+    assert by_backend == graph_by_opt(tmp_path)
+
+
+def test_every_place_is_rewritten(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model, x = Layers(), torch.randn(6, 16)
+    program = export(model, x, tmp_path)
+    recommend(tmp_path / "graph.mlir", tmp_path / "rewrites")
+    index = json.loads((tmp_path / "rewrites" / "rewrites.json").read_text())
+    (merge,) = [entry for entry in index["rewrites"] if entry["name"] == "merge-gemms"]
+    assert [len(names) for names in merge["nodes"]] == [3, 3]
+    backend = emit_to(tmp_path, "layers", only="merge-gemms")
+    by_backend, counts = graph_by_backend(program, backend, tmp_path)
+    assert counts == {"merge-gemms": 2}
+    assert by_backend == graph_by_opt(tmp_path)
+    with torch.no_grad():
+        actual = torch.compile(model, backend=backend.BACKEND_NAME)(x)
+        assert torch.allclose(actual, model(x), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("model", [Returned(), DifferentInputs(), Written()])
+def test_nothing_is_recommended_where_it_would_be_wrong(tmp_path: Path, model: nn.Module) -> None:
+    assert "merge-gemms" not in scripts_of(model, torch.randn(6, 16), tmp_path)
+
+
+@pytest.mark.parametrize("other", [Returned(), DifferentInputs(), Written()])
+def test_a_pass_made_for_another_model_leaves_this_one_alone(
+    tmp_path: Path, other: nn.Module
+) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(6, 16)
+    scripts_of(Projections((8, 8), bias=True), x, tmp_path)
+    backend = emit_to(tmp_path, f"not_for_{type(other).__name__}", only="merge-gemms")
+    with torch.no_grad():
+        actual = torch.compile(other, backend=backend.BACKEND_NAME)(x.clone())
+        assert backend.applied == {"merge-gemms": 0}
+        expected = other(x.clone())
+    for own, reference in zip(
+        torch.utils._pytree.tree_leaves(actual),
+        torch.utils._pytree.tree_leaves(expected),
+        strict=True,
+    ):
+        assert torch.allclose(own, reference, rtol=1e-5, atol=1e-6)
+
+
+def test_weights_that_change_are_seen(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model, x = Projections((8, 8), bias=True), torch.randn(6, 16)
+    scripts_of(model, x, tmp_path)
+    backend = emit_to(tmp_path, "changing")
+    compiled = torch.compile(model, backend=backend.BACKEND_NAME)
+    with torch.no_grad():
+        for _ in range(backend.Program.most_refreshes + 2):
+            assert torch.allclose(compiled(x), model(x), rtol=1e-5, atol=1e-6)
+            model.parts[0].weight.add_(0.5)
+        model.parts[1].weight = nn.Parameter(torch.randn(8, 16))
+        assert torch.allclose(compiled(x), model(x), rtol=1e-5, atol=1e-6)
+
+
+def test_other_sizes_and_gradients_go_to_inductor_as_they_are(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model, x = Projections((8, 8), bias=True), torch.randn(6, 16)
+    scripts_of(model, x, tmp_path)
+    backend = emit_to(tmp_path, "general")
+    compiled = torch.compile(model, backend=backend.BACKEND_NAME)
+    with torch.no_grad():
+        for rows in (6, 5, 7):
+            value = torch.randn(rows, 16)
+            assert torch.allclose(compiled(value), model(value), rtol=1e-5, atol=1e-6)
+    compiled(x).sum().backward()
+    gradient = model.parts[0].weight.grad
+    assert gradient is not None
+    model.zero_grad()
+    model(x).sum().backward()
+    assert torch.allclose(gradient, model.parts[0].weight.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_lower_precision_comes_back_as_float32(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    (tmp_path / "rewrites").mkdir()
+    (tmp_path / "rewrites" / "lower.mlir").write_text(
+        "module attributes {transform.with_named_sequence} {\n"
+        "  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {\n"
+        '    transform.fx.region_strategy %root {prologue, precision = "bfloat16"} : !transform.any_op\n'
+        "    transform.yield\n  }\n}\n"
+    )
+    model, x = Projections((8, 8), bias=True), torch.randn(6, 16)
+    backend = emit_to(tmp_path, "lower")
+    with torch.no_grad():
+        actual = torch.compile(model, backend=backend.BACKEND_NAME)(x)
+        expected = model(x)
+        assert actual.dtype is torch.float32
+        error = float((actual - expected).norm() / expected.norm())
+        assert 1e-5 < error < 2e-2
+
+
+def test_the_emitted_test_passes(tmp_path: Path) -> None:
+    scripts_of(Projections((8, 4), bias=True), torch.randn(6, 16), tmp_path)
+    backend, test = emit(read_rewrites(tmp_path / "rewrites").scripts, tmp_path / "emitted.py")
+    assert "opprof" not in [
+        line.split()[1].split(".")[0]
+        for line in backend.read_text().splitlines()
+        if line.startswith(("import ", "from "))
+    ]
+    # No plug-ins, no opprof on the path: as a colleague would run it.
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr

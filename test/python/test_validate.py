@@ -1,0 +1,130 @@
+"""What validation lets pass, and above all what it does not."""
+
+import math
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+from opprof.emit import emit
+from opprof.errors import OpprofError
+from opprof.model_script import load_model_script
+from opprof.validate import Measurement, Subject, Verdict, check_backend, judge_gain, relative_error
+
+SCRIPT = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(16, 16)
+
+    def forward(self, x):
+        return torch.tanh(self.fc(x))
+
+def get_model_and_input():
+    torch.manual_seed(0)
+    return Model().eval(), torch.randn(8, 16)
+"""
+
+
+@pytest.fixture
+def subject(tmp_path: Path) -> Subject:
+    file = tmp_path / "small_model.py"
+    file.write_text(textwrap.dedent(SCRIPT))
+    return Subject(load_model_script(file))
+
+
+def backend_that(tmp_path: Path, name: str, result: str) -> Path:
+    """A backend that runs the graph as it is and returns `result` of its output."""
+    file = tmp_path / f"{name}.py"
+    file.write_text(
+        "import torch\nfrom torch._dynamo import register_backend\n"
+        f'BACKEND_NAME = "{name}"\nREWRITES = ()\napplied = {{}}\n'
+        "@register_backend(name=BACKEND_NAME)\n"
+        "def backend(module, inputs):\n"
+        "    def run(*values):\n"
+        f"        return tuple({result} for out in module(*values))\n"
+        "    return run\n"
+    )
+    return file
+
+
+def test_a_right_backend_passes(tmp_path: Path, subject: Subject) -> None:
+    file, _ = emit([], tmp_path / "plain_backend.py")
+    verdict, program = check_backend(file, subject, error_budget=1e-3)
+    assert verdict.passed and program is not None
+    assert verdict.error is not None and verdict.error < 1e-5
+    exact, _ = check_backend(file, subject, error_budget=0)
+    assert exact.passed
+
+
+@pytest.mark.parametrize(
+    ("name", "result"),
+    [
+        ("wrong", "out + 0.01"),
+        ("not_a_number", "out * float('nan')"),
+        ("one_nan", "torch.where(torch.arange(out.numel()).view_as(out) == 3, torch.nan, out)"),
+        ("infinite", "out / 0"),
+        ("other_shape", "out[:1]"),
+    ],
+)
+def test_a_wrong_result_does_not_pass(
+    tmp_path: Path, subject: Subject, name: str, result: str
+) -> None:
+    verdict, _ = check_backend(backend_that(tmp_path, name, result), subject, error_budget=1e-3)
+    assert not verdict.passed
+    assert verdict.checks[-1].name == "equality"
+
+
+def test_a_budget_of_zero_asks_for_bits(tmp_path: Path, subject: Subject) -> None:
+    file = backend_that(tmp_path, "almost", "out * (1 + 2e-7)")
+    assert check_backend(file, subject, error_budget=1e-3)[0].passed
+    assert not check_backend(file, subject, error_budget=0)[0].passed
+
+
+@pytest.mark.parametrize(
+    ("text", "failed"),
+    [
+        ("def broken(:", "syntax"),
+        ("import no_such_module_here", "import"),
+        ('BACKEND_NAME = "never_registered"\nREWRITES = ()\napplied = {}', "registration"),
+    ],
+)
+def test_a_broken_file_is_named(tmp_path: Path, subject: Subject, text: str, failed: str) -> None:
+    file = tmp_path / f"broken_{failed}.py"
+    file.write_text(text)
+    verdict, program = check_backend(file, subject, error_budget=1e-3)
+    assert program is None
+    assert [check.name for check in verdict.checks if not check.passed] == [failed]
+
+
+def test_errors_are_relative_and_never_hide_what_is_no_number() -> None:
+    one = torch.ones(4)
+    assert relative_error(one * 1.5, one) == pytest.approx(0.5)
+    assert relative_error(torch.zeros(4), torch.zeros(4)) == 0
+    assert math.isnan(relative_error(torch.tensor([1.0, math.nan]), torch.ones(2)))
+    assert math.isnan(relative_error(torch.ones(2), torch.tensor([1.0, math.inf])))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept"), [(80, 85, True), (80, 101, False), (99, 99, False)]
+)
+def test_a_gain_has_to_show_twice(first: int, second: int, kept: bool) -> None:
+    verdict = Verdict(
+        measurement=Measurement(
+            {"base": [100, 200], "new": [first, 2 * first]},
+            {"base": [100, 300], "new": [second, 3 * second]},
+        )
+    )
+    assert judge_gain(verdict, "new", "base") is kept
+    assert verdict.passed is kept
+
+
+def test_a_training_step_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "training_model.py"
+    file.write_text(SCRIPT.replace("Model().eval()", "Model().train()"))
+    with pytest.raises(OpprofError, match="a training step"):
+        Subject(load_model_script(file))
