@@ -927,6 +927,9 @@ Value Interpreter::evaluateCall(const Expr &expr, Frame &frame, bool &known) {
   }
   if (bare == "copy_if_misaligned" && !args.empty())
     return evaluate(*args[0], frame, known);
+  if ((bare == "c_void_p" || bare == "c_long" || bare == "c_int") &&
+      args.size() == 1)
+    return evaluate(*args[0], frame, known);
   if (bare == "rand_strided")
     return {};
 
@@ -950,6 +953,8 @@ Value Interpreter::evaluateCall(const Expr &expr, Frame &frame, bool &known) {
 
   if (callee.kind == Expr::Attribute) {
     StringRef method = callee.text;
+    if (method == "data_ptr")
+      return evaluate(*callee.items[0], frame, known);
     if (method == "copy_" && args.size() >= 1) {
       bool inner = true;
       Value to = evaluate(*callee.items[0], frame, inner);

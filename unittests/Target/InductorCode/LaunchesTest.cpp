@@ -180,6 +180,67 @@ TEST(Launches, GatheredTablesCountTheRowsThatAreRead) {
   EXPECT_EQ(map.launches[0].bytesWritten, 64u);
 }
 
+/// What PyTorch 2.4 wrote: no headers, signatures by number, a grid at the
+/// call.
+TEST(Launches, OlderForms) {
+  WrapperProgram program = programOf(
+      "# kernel path: /tmp/x/ab/cabc.py\n"
+      "# Source Nodes: [x, x_1], Original ATen: [aten.addmm, aten.relu]\n"
+      "# x => add\n"
+      "# x_1 => relu\n"
+      "triton_poi_fused_relu_0 = async_compile.triton('triton_', '''\n"
+      "@triton_heuristics.pointwise(\n"
+      "    triton_meta={'signature': {0: '*fp32', 1: '*fp32', 2: 'i32'}, "
+      "'configs': [instance_descriptor(divisible_by_16=(0, 1))]},\n"
+      "    inductor_meta={'kernel_name': 'triton_', 'mutated_arg_names': "
+      "['in_ptr0']},\n"
+      ")\n"
+      "@triton.jit\n"
+      "def triton_(in_ptr0, out_ptr0, xnumel, XBLOCK : tl.constexpr):\n"
+      "    pass\n"
+      "''', device_str='cuda')\n"
+      "multi_kernel_0 = async_compile.multi_kernel('multi_kernel_0', "
+      "[triton_poi_fused_relu_0, other])\n"
+      "def call(args):\n"
+      "    arg0_1, = args\n"
+      "    args.clear()\n"
+      "    assert_size_stride(arg0_1, (8, 4), (4, 1))\n"
+      "    with torch.cuda._DeviceGuard(0):\n"
+      "        pool1 = empty_strided_cuda((256, ), (1, ), torch.uint8)\n"
+      "        buf0 = alloc_from_pool(pool1, 0, torch.float32, (8, 4), (4, "
+      "1))\n"
+      "        # Source Nodes: [x, x_1], Original ATen: [aten.addmm]\n"
+      "        triton_poi_fused_relu_0.run(arg0_1, buf0, 32, grid=grid(32), "
+      "stream=stream0)\n"
+      "        multi_kernel_0.run(arg0_1, buf0, 32, grid=grid(32), "
+      "stream=stream0)\n"
+      "        buf1 = torch.ops._c10d_functional.all_reduce_.default(buf0, "
+      "'sum', '0')\n"
+      "        cutlass_0.cutlass_0(buf0, c_void_p(stream0))\n"
+      "    return (buf0, )\n");
+  EXPECT_EQ(program.statements.keptAsText, 1u); // cutlass_0 is defined nowhere.
+  ASSERT_EQ(program.kernels.size(), 2u);
+  const KernelDefinition &kernel = program.kernels[0];
+  EXPECT_EQ(kernel.hash, "cabc");
+  EXPECT_EQ(kernel.sourceNodes, (std::vector<std::string>{"x", "x_1"}));
+  ASSERT_EQ(kernel.sourceToAten.size(), 2u);
+  EXPECT_EQ(kernel.sourceToAten[1].second, std::vector<std::string>{"relu"});
+  ASSERT_EQ(kernel.parameters.size(), 3u);
+  EXPECT_EQ(kernel.parameters[0].role, KernelParameter::InOut);
+  EXPECT_EQ(kernel.parameters[1].role, KernelParameter::Output);
+  EXPECT_EQ(kernel.parameters[2].role, KernelParameter::Scalar);
+
+  ASSERT_EQ(program.launches.size(), 4u);
+  EXPECT_EQ(program.launches[0].sourceNodes,
+            (std::vector<std::string>{"x", "x_1"}));
+  ASSERT_EQ(program.launches[0].operands.size(), 2u);
+  EXPECT_EQ(program.launches[0].operands[1].info.bytes(), 128u);
+  EXPECT_EQ(program.launches[1].kind, LaunchKind::MultiKernel);
+  EXPECT_EQ(program.launches[2].kind, LaunchKind::Collective);
+  EXPECT_EQ(program.launches[2].operands[0].role, KernelParameter::InOut);
+  EXPECT_EQ(program.launches[3].kind, LaunchKind::Fallback);
+}
+
 TEST(Launches, JSONIsReadAsItWasWritten) {
   LaunchMap map;
   map.graph = "g";
