@@ -1,0 +1,115 @@
+"""Inductor's code as this PyTorch writes it for a CPU: read in full, every launch found in a trace of the same program."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import sys
+import torch
+import torch.nn.functional as F
+
+torch._inductor.config.cpp.enable_kernel_profile = True
+torch._inductor.config.force_disable_caches = True
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(32)
+        self.up = torch.nn.Linear(32, 64)
+        self.down = torch.nn.Linear(64, 32)
+
+    def forward(self, p, x):
+        y = x + self.down(F.gelu(self.up(self.norm(x))))
+        return torch.cond(p.sum() > 0, lambda y: torch.sin(y) + 1, lambda y: torch.relu(y), (y,))
+
+
+torch.manual_seed(0)
+model = torch.compile(Model().eval(), fullgraph=True)
+inputs = torch.ones(3), torch.randn(4, 32)
+with torch.no_grad():
+    model(*inputs)
+    with torch.profiler.profile() as profile:
+        model(*inputs)
+profile.export_chrome_trace(sys.argv[1])
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("compiled")
+    environment = {**os.environ, "TORCH_COMPILE_DEBUG": "1", "INDUCTOR_PROVENANCE": "1"}
+    subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(folder / "trace.json")],
+        cwd=folder,
+        env=environment,
+        check=True,
+        capture_output=True,
+        timeout=600,
+    )
+    (code,) = folder.rglob("output_code.py")
+    return code
+
+
+def launches(code: Path) -> dict:
+    command = ["opprof-translate", "--inductor-launches", str(code)]
+    tools = os.environ.get("OPPROF_TOOLS_DIR")
+    if tools:
+        command[0] = str(Path(tools) / command[0])
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(result.stdout)
+
+
+def test_everything_is_understood(compiled: Path) -> None:
+    graph = launches(compiled)
+    assert graph["statements"]["kept_as_text"] == 0, graph["statements"]
+    assert all(launch["nodes"] for launch in graph["launches"])
+    assert not [n for n in graph["not_launched"] if n["reason"] == "unrecorded"]
+    assert {launch["kind"] for launch in graph["launches"]} == {"cpp", "extern"}
+    assert {launch["function"] for launch in graph["launches"]} == {
+        "call",
+        "true_graph_0",
+        "false_graph_0",
+    }
+    assert all(launch["bytes_written"] > 0 for launch in graph["launches"])
+
+
+def test_launches_are_those_of_the_trace(compiled: Path) -> None:
+    graph = launches(compiled)
+    taken = [
+        launch["kernel"]
+        for launch in graph["launches"]
+        if launch["kind"] == "cpp" and launch["function"] != "false_graph_0"
+    ]
+    trace = json.loads(
+        next(
+            compiled.parents[i] / "trace.json"
+            for i in range(8)
+            if (compiled.parents[i] / "trace.json").exists()
+        ).read_text()
+    )
+    events = [e for e in trace["traceEvents"] if e.get("ph") == "X" and "cpp_fused" in e["name"]]
+    names = [e["name"] for e in sorted(events, key=lambda e: e["ts"])]
+    assert len(names) == len(taken)
+    for name, kernel in zip(names, taken, strict=True):
+        assert name.endswith(kernel), (names, taken)
+
+
+def test_nodes_are_within_the_records(compiled: Path) -> None:
+    records = json.loads(
+        (compiled.parent / "inductor_provenance_tracking_node_mappings.json").read_text()
+    )["cppCodeToPost"]
+    graph = launches(compiled)
+    checked = 0
+    for launch in graph["launches"]:
+        names = records.get(f"{launch['kernel']}:{launch.get('debug_handle')}")
+        if names is None:
+            continue
+        checked += 1
+        assert {node["name"] for node in launch["nodes"]} <= set(names)
+    assert checked == len(graph["launches"])
