@@ -270,6 +270,67 @@ static void dropForeignEvidence(MutableArrayRef<Group> groups,
       group.elements = std::nullopt;
 }
 
+static constexpr uint32_t unmatched = ~0u;
+
+/// Which result a getitem takes.
+static std::optional<int64_t> memberOf(const GraphNode &node) {
+  if (node.target != "operator.getitem" || node.args.size() != 2)
+    return std::nullopt;
+  return node.args[1].getAsInteger();
+}
+
+/// Moves each group that its operands speak against: what takes a value comes
+/// from the exported node of that value, or from one that takes it.
+static void followDataflow(ArrayRef<Group> groups, ArrayRef<Element> elements,
+                           const GraphView &postGrad, const GraphView &exported,
+                           std::vector<uint32_t> &matched) {
+  std::vector<uint32_t> groupOf(postGrad.nodes.size(), unmatched);
+  for (auto [i, group] : enumerate(groups))
+    for (uint32_t node : group.nodes)
+      groupOf[node] = i;
+  std::vector<uint32_t> columnOf(exported.nodes.size(), unmatched);
+  for (auto [i, element] : enumerate(elements))
+    columnOf[element.node] = i;
+  std::vector<std::vector<uint32_t>> users = exported.users();
+
+  for (uint32_t row = 0; row < groups.size(); ++row) {
+    SmallVector<uint32_t, 8> candidates;
+    for (uint32_t node : groups[row].nodes)
+      for (uint32_t operand : postGrad.nodes[node].operands) {
+        uint32_t from = groupOf[operand];
+        if (from == unmatched || from == row || matched[from] == unmatched)
+          continue;
+        candidates.push_back(matched[from]);
+        // Of several results, the one that is taken here.
+        std::optional<int64_t> member = memberOf(postGrad.nodes[operand]);
+        SmallVector<uint32_t, 8> work = {elements[matched[from]].node};
+        for (size_t at = 0; at < work.size() && at < 64; ++at)
+          for (uint32_t user : users[work[at]]) {
+            std::optional<int64_t> taken = memberOf(exported.nodes[user]);
+            if (columnOf[user] != unmatched)
+              candidates.push_back(columnOf[user]);
+            else if (!member || !taken || member == taken)
+              work.push_back(user);
+          }
+      }
+    if (candidates.empty() || is_contained(candidates, matched[row]))
+      continue;
+    int best = 0;
+    for (bool asPart : {false, true}) {
+      for (uint32_t column : candidates)
+        if (std::optional<int> fit =
+                score(groups[row], elements[column],
+                      exported.nodes[elements[column].node].name, asPart))
+          if (*fit > best) {
+            best = *fit;
+            matched[row] = column;
+          }
+      if (best)
+        break;
+    }
+  }
+}
+
 std::vector<std::vector<uint32_t>>
 opprof::inductor::alignByStructure(const GraphView &postGrad,
                                    const GraphView &exported,
@@ -329,7 +390,6 @@ opprof::inductor::alignByStructure(const GraphView &postGrad,
       here[column + 1] = here[column];
     std::swap(above, here);
   }
-  constexpr uint32_t unmatched = ~0u;
   std::vector<uint32_t> matched(rows, unmatched);
   for (size_t row = rows, column = columns; row && column;) {
     size_t first = begin(row - 1);
@@ -385,6 +445,7 @@ opprof::inductor::alignByStructure(const GraphView &postGrad,
         }
     }
   }
+  followDataflow(groups, elements, postGrad, exported, matched);
   for (auto [group, column] : zip(groups, matched))
     if (column != unmatched)
       for (uint32_t node : group.nodes)

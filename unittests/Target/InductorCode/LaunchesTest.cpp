@@ -332,6 +332,34 @@ TEST(Alignment, DecomposedOperatorsFindTheirOrigin) {
   EXPECT_EQ(origin("mm"), "linear_1");
 }
 
+/// Three equal parts that the two graphs take in different orders.
+TEST(Alignment, DataflowTellsEqualNodesApart) {
+  GraphView exported = graphOf(
+      "    def forward(self, x: \"f32[4, 6]\"):\n"
+      "        split = torch.ops.aten.split.Tensor(x, 2, 1)\n"
+      "        getitem: \"f32[4, 2]\" = split[1]\n"
+      "        getitem_1: \"f32[4, 2]\" = split[0]\n"
+      "        sin: \"f32[4, 2]\" = torch.ops.aten.sin.default(getitem)\n"
+      "        sin_1: \"f32[4, 2]\" = "
+      "torch.ops.aten.sin.default(getitem_1)\n"
+      "        return (sin, sin_1)\n");
+  GraphView post =
+      graphOf("    def forward(self, a: \"f32[4, 6]\"):\n"
+              "        split_0 = torch.ops.aten.split.Tensor(a, 2, 1)\n"
+              "        q: \"f32[4, 2]\" = split_0[0]\n"
+              "        k: \"f32[4, 2]\" = split_0[1]\n"
+              "        first: \"f32[4, 2]\" = torch.ops.aten.sin.default(q)\n"
+              "        second: \"f32[4, 2]\" = torch.ops.aten.sin.default(k)\n"
+              "        return (first, second)\n");
+  auto found = alignByStructure(post, exported, nullptr);
+  auto origin = [&](StringRef node) -> std::string {
+    const std::vector<uint32_t> &all = found[*post.find(node)];
+    return all.empty() ? "" : exported.nodes[all.front()].name;
+  };
+  EXPECT_EQ(origin("first"), "sin_1");
+  EXPECT_EQ(origin("second"), "sin");
+}
+
 TEST(GraphView, ShortTypes) {
   std::optional<TensorInfo> info =
       parseShortType("bf16[s0, 2*s1, Max(1, s2)][1, s0]cuda:0");

@@ -128,6 +128,11 @@ GraphView opprof::inductor::toGraphView(fx::GraphOp graph) {
     for (Value operand : op.getOperands())
       if (auto it = index.find(operand); it != index.end())
         node.operands.push_back(it->second);
+    if (node.target == "operator.getitem" && fxNode.getArgs().size() == 2)
+      if (auto member = dyn_cast<IntegerAttr>(fxNode.getArgs()[1])) {
+        node.args.push_back(nullptr);
+        node.args.push_back(member.getInt());
+      }
     setType(node, fxNode.getResult().getType());
     setPlace(node, op.getLoc());
     index[fxNode.getResult()] = view.nodes.size();
