@@ -1244,6 +1244,9 @@ void Joiner::addNotLaunched(LaunchMap &map) {
     std::unique_ptr<IndexedGraph> &slot = graphs[name];
     if (!slot)
       slot = std::make_unique<IndexedGraph>(view);
+    // Of two bodies of one name, launches know the first.
+    if (slot->graph != &view)
+      return;
     for (uint32_t i = 0; i < view.nodes.size(); ++i)
       if (view.nodes[i].op != GraphNode::Placeholder &&
           !computedBy.contains({slot.get(), i}))

@@ -180,6 +180,23 @@ TEST(Launches, GatheredTablesCountTheRowsThatAreRead) {
   EXPECT_EQ(map.launches[0].bytesWritten, 64u);
 }
 
+TEST(Launches, TwoBodiesOfOneNameAreNoHarm) {
+  GraphView graph =
+      graphOf("    def forward(self, a: \"f32[4]\"):\n"
+              "        return (a,)\n"
+              "    class body(torch.nn.Module):\n"
+              "        def forward(self, x):\n"
+              "            return (x,)\n"
+              "    class body(torch.nn.Module):\n"
+              "        def forward(self, x):\n"
+              "            sin = torch.ops.aten.sin.default(x)\n"
+              "            cos = torch.ops.aten.cos.default(sin)\n"
+              "            return (cos,)\n");
+  WrapperProgram program = programOf("def call(args):\n    return args\n");
+  LaunchMap map = buildLaunchMap({program, &graph, nullptr, "g"});
+  EXPECT_TRUE(map.launches.empty());
+}
+
 /// What PyTorch 2.4 wrote: no headers, signatures by number, a grid at the
 /// call.
 TEST(Launches, OlderForms) {
