@@ -66,7 +66,7 @@ install_packages() {
 [ ${#missing[@]} = 0 ] || step "Installing ${#missing[@]} packages" install_packages
 
 requirements=(torch==2.13.0 numpy setuptools "scikit-build-core>=0.10")
-[ "$with_tests" = no ] || requirements+=("pytest>=8" "hypothesis>=6" "ruff>=0.6" "mypy>=1.11")
+[ "$with_tests" = no ] || requirements+=("pytest>=8" "hypothesis>=6" "jsonschema>=4" "ruff>=0.6" "mypy>=1.11")
 
 install_requirements() {
   # PyPI's PyTorch brings three gigabytes of CUDA libraries. Where there is no GPU, OPPROF_TORCH_INDEX may name
