@@ -57,7 +57,14 @@ class Writer:
         self.file.write(text + ',\n "stacks": [')
         self._rows(
             json.dumps(
-                [{"file": "model.py", "line": 10 + line, "function": "forward", "code": f"x = self.step{line}(x)"}]
+                [
+                    {
+                        "file": "model.py",
+                        "line": 10 + line,
+                        "function": "forward",
+                        "code": f"x = self.step{line}(x)",
+                    }
+                ]
             )
             for line in range(16)
         )
@@ -90,7 +97,9 @@ class Writer:
         for position, row in enumerate(rows):
             self.file.write(("," if position else "") + "\n  " + row)
 
-    def node(self, target: str, args: list, layer: int, result: int = 0, **kwargs: object) -> dict[str, str]:
+    def node(
+        self, target: str, args: list, layer: int, result: int = 0, **kwargs: object
+    ) -> dict[str, str]:
         """Writes a node and returns a reference to it."""
         base = target.split(".")[1]
         name = f"{base}_{self.count}"
@@ -113,7 +122,9 @@ class Writer:
 
     def end(self, value: dict[str, str]) -> None:
         output = json.dumps({"value": value, "kind": "user_output"})
-        self.file.write(f'],\n "outputs": [{output}], "range_constraints": {{}}, "attributes": {{}}}}]}}\n')
+        self.file.write(
+            f'],\n "outputs": [{output}], "range_constraints": {{}}, "attributes": {{}}}}]}}\n'
+        )
 
 
 LAYER = 10
@@ -164,7 +175,9 @@ def generate(path: Path, kind: str, nodes: int) -> int:
         return writer.count
 
 
-def _irregular(writer: Writer, earlier: list[dict[str, str]], layer: int, position: int) -> dict[str, str]:
+def _irregular(
+    writer: Writer, earlier: list[dict[str, str]], layer: int, position: int
+) -> dict[str, str]:
     """A node whose constant occurs nowhere else, on values a little way back."""
     left, right = random.choice(earlier), earlier[-1]
     if position % 2:
@@ -222,11 +235,17 @@ def exponent(points: list[tuple[int, float]]) -> float:
     ys = [math.log(max(seconds, 1e-4)) for _, seconds in points]
     mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
     over = sum((x - mean_x) ** 2 for x in xs)
-    return sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / over if over else math.nan
+    return (
+        sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / over
+        if over
+        else math.nan
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tools", type=Path, default=Path("build/bin"))
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000, 1_000_000])
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
@@ -239,7 +258,9 @@ def main() -> None:
         print(f"{generate(Path(file), kind, int(nodes))} nodes")
         return
     lines = []
-    print(f"{'kind':8}{'nodes':>9}{'json s':>9}{'text s':>9}{'bytecode s':>12}{'text/json':>11}{'json MB':>9}{'peak MB':>9}{'text peak':>11}")
+    print(
+        f"{'kind':8}{'nodes':>9}{'json s':>9}{'text s':>9}{'bytecode s':>12}{'text/json':>11}{'json MB':>9}{'peak MB':>9}{'text peak':>11}"
+    )
     for kind in options.kinds:
         points = []
         for nodes in options.nodes:

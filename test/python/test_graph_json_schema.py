@@ -82,7 +82,9 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("edit", BROKEN)
-def test_what_breaks_the_schema_is_refused_by_the_reader_too(edit: Callable[[Any], None], tmp_path: Path) -> None:
+def test_what_breaks_the_schema_is_refused_by_the_reader_too(
+    edit: Callable[[Any], None], tmp_path: Path
+) -> None:
     document = json.loads(FORMS.read_text())
     edit(document)
     assert not VALIDATOR.is_valid(document)

@@ -117,7 +117,9 @@ def example_inputs(source: GraphSource) -> list[Any]:
             value = node.meta.get("val", node.meta.get("example_value"))
             if isinstance(value, torch.Tensor):
                 assert value.dtype.is_floating_point
-                values.append(torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).normal_())
+                values.append(
+                    torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).normal_()
+                )
             else:
                 values.append(int(value))
     return values
@@ -195,7 +197,12 @@ def test_higher_order_operators(stage: str, tmp_path: Path) -> None:
     for operator in ("cond", "while_loop", "invoke_subgraph"):
         assert f'"higher_order.{operator}"' in text
     # Three calls of one region.
-    assert text.count('"aten.linear.default"') + text.count('"torch._C._nn.linear"') + text.count('"aten.addmm.default"') < 3
+    assert (
+        text.count('"aten.linear.default"')
+        + text.count('"torch._C._nn.linear"')
+        + text.count('"aten.addmm.default"')
+        < 3
+    )
     program = program_of(mlir)
     if stage == "dynamo":
         with torch.no_grad():
@@ -203,7 +210,9 @@ def test_higher_order_operators(stage: str, tmp_path: Path) -> None:
 
 
 def test_post_grad(tmp_path: Path, script: Callable[..., Path]) -> None:
-    module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 8)).eval()
+    module = torch.nn.Sequential(
+        torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 8)
+    ).eval()
     (source,) = capture(script_of(module, torch.randn(4, 8)), "post_grad")
     mlir = through_mlir(source, tmp_path)
     assert "from_node" in mlir.read_text()
