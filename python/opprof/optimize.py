@@ -211,7 +211,11 @@ def _profile_after(
     after.path.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(before.graph, after.graph)
     for script in outcome.kept:
-        arguments = [after.graph, f"--apply-rewrites={script.path}", "--emit-bytecode"]
+        arguments: list[str | Path] = [
+            after.graph,
+            f"--apply-rewrites={script.path}",
+            "--emit-bytecode",
+        ]
         run_tool("opprof-opt", arguments, output=after.graph, quiet=True)
     compiled: list[CompiledGraph] = []
 

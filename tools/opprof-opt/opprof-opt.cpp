@@ -2,8 +2,8 @@
 
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
-#include "opprof/Dialect/Inductor/IR/Inductor.h"
 #include "opprof/Dialect/FX/Transforms/Passes.h"
+#include "opprof/Dialect/Inductor/IR/Inductor.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
 #include "opprof/Dialect/Prof/Transforms/Passes.h"
 #include "opprof/Recommend/Recommend.h"

@@ -23,9 +23,8 @@ static void append(std::string &bytes, uint32_t value, unsigned size) {
 
 /// A zip archive with one stored entry.
 static std::string pack(llvm::StringRef name, llvm::StringRef content) {
-  uint32_t crc = llvm::crc32(
-      llvm::ArrayRef(reinterpret_cast<const uint8_t *>(content.data()),
-                     content.size()));
+  uint32_t crc = llvm::crc32(llvm::ArrayRef(
+      reinterpret_cast<const uint8_t *>(content.data()), content.size()));
   auto appendCommon = [&](std::string &bytes) {
     append(bytes, 20, 2); // version needed
     append(bytes, 0, 2);  // flags
