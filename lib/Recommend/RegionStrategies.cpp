@@ -98,8 +98,7 @@ static GraphFacts collectFacts(GraphOp graph, const Evidence &evidence) {
       continue;
     collectTypeFacts(node.getType(), facts);
     facts.isFunctional &= !node.mayWrite();
-    const OperatorSchema *schema = lookupSchema(node.getTarget());
-    facts.isRandom |= schema && schema->isRandom;
+    facts.isRandom |= node.drawsRandomNumbers();
     OperatorCost cost = getNodeCost(node);
     bool isMatrix = cost.kind == WorkKind::Matrix;
     if (cost.kind != WorkKind::View && node.getTarget() != "operator.getitem")

@@ -680,22 +680,31 @@ static bool mayBeWritten(Value value) {
   return false;
 }
 
-bool NodeOp::mayWrite() {
-  if (getKind() == NodeKind::get_attr)
-    return false;
-  if (getKind() != NodeKind::call_function)
+/// True for an operator whose only random part is dropout, which its arguments
+/// turn off: attention without dropout, dropout and recurrent layers in eval
+/// mode.
+static bool isDropoutOff(NodeOp node) {
+  auto isFalse = [](Attribute argument) {
+    auto flag = dyn_cast_or_null<BoolAttr>(argument);
+    return flag && !flag.getValue();
+  };
+  if (isFalse(node.getArgument("train")) ||
+      isFalse(node.getArgument("training")))
     return true;
-  if (const OperatorSchema *schema = lookupSchema(getTarget()))
-    return schema->isMutating();
-  return !isPureFunction(getTarget()) && !callsOnlyFunctionalSubgraphs(*this);
+  const OperatorSchema *schema = lookupSchema(node.getTarget());
+  if (schema->getArgumentIndex("dropout_p") < 0)
+    return false;
+  Attribute rate = node.getArgument("dropout_p");
+  auto number = dyn_cast_or_null<FloatAttr>(rate);
+  return !rate || (number && number.getValue().isZero());
 }
 
 /// True where the node, or a node of a subgraph that it runs, draws from a
 /// random generator. Subgraphs nested deeper than any PyTorch makes count as
 /// drawing, which also ends circles.
-static bool drawsRandomNumbers(NodeOp node, unsigned depth = 0) {
+static bool drawsRandom(NodeOp node, unsigned depth) {
   if (const OperatorSchema *schema = lookupSchema(node.getTarget()))
-    return schema->isRandom;
+    return schema->isRandom && !isDropoutOff(node);
   bool draws = false;
   for (Attribute argument : node.getArgs())
     walkLeaves(argument, [&](Attribute leaf) {
@@ -707,15 +716,29 @@ static bool drawsRandomNumbers(NodeOp node, unsigned depth = 0) {
       draws =
           !subgraph || depth > 8 ||
           llvm::any_of(subgraph.getBlock().getOps<NodeOp>(), [&](NodeOp inner) {
-            return drawsRandomNumbers(inner, depth + 1);
+            return drawsRandom(inner, depth + 1);
           });
     });
   return draws;
 }
 
+bool NodeOp::drawsRandomNumbers() {
+  return getKind() == NodeKind::call_function && drawsRandom(*this, 0);
+}
+
+bool NodeOp::mayWrite() {
+  if (getKind() == NodeKind::get_attr)
+    return false;
+  if (getKind() != NodeKind::call_function)
+    return true;
+  if (const OperatorSchema *schema = lookupSchema(getTarget()))
+    return schema->isMutating();
+  return !isPureFunction(getTarget()) && !callsOnlyFunctionalSubgraphs(*this);
+}
+
 bool NodeOp::hasSideEffects() {
   return mayWrite() ||
-         (getKind() == NodeKind::call_function && drawsRandomNumbers(*this));
+         drawsRandomNumbers();
 }
 
 void NodeOp::getEffects(
@@ -726,7 +749,7 @@ void NodeOp::getEffects(
   if (getKind() == NodeKind::call_function) {
     schema = lookupSchema(getTarget());
     if (!schema && !mayWrite()) {
-      if (drawsRandomNumbers(*this)) {
+      if (drawsRandomNumbers()) {
         effects.emplace_back(MemoryEffects::Read::get(),
                              RandomStateResource::get());
         effects.emplace_back(MemoryEffects::Write::get(),
@@ -740,7 +763,7 @@ void NodeOp::getEffects(
     effects.emplace_back(MemoryEffects::Write::get(), memory);
     return;
   }
-  if (schema && schema->isRandom) {
+  if (schema && drawsRandomNumbers()) {
     effects.emplace_back(MemoryEffects::Read::get(),
                          RandomStateResource::get());
     effects.emplace_back(MemoryEffects::Write::get(),

@@ -136,3 +136,30 @@ fx.graph @higher_order(%p: tensor<i1>, %x: tensor<4xf32>) {
   %1 = fx.node "higher_order.cond"(%p, @pure, @draws, (%x)) : (tensor<i1>, tensor<4xf32>) -> tuple<tensor<4xf32>>
   fx.output() : ()
 }
+
+// -----
+
+// Verify that dropout which the arguments turn off is no draw: attention without dropout and dropout in eval mode merge.
+// CHECK-LABEL: @dropout_off
+// CHECK-COUNT-1: aten.scaled_dot_product_attention.default
+// CHECK-NOT: aten.scaled_dot_product_attention.default
+// CHECK-COUNT-1: aten.dropout.default
+// CHECK-NOT: aten.dropout.default
+fx.graph @dropout_off(%x: tensor<1x2x4x8xf32>) -> (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) {
+  %0 = fx.node "aten.scaled_dot_product_attention.default"(%x, %x, %x) : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
+  %1 = fx.node "aten.scaled_dot_product_attention.default"(%x, %x, %x) : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
+  %2 = fx.node "aten.dropout.default"(%x, 1.000000e-01, false) : (tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
+  %3 = fx.node "aten.dropout.default"(%x, 1.000000e-01, false) : (tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
+  fx.output(%0, %1, %2, %3) : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>)
+}
+
+// -----
+
+// Verify that attention with dropout stays a draw.
+// CHECK-LABEL: @dropout_on
+// CHECK-COUNT-2: aten.scaled_dot_product_attention.default
+fx.graph @dropout_on(%x: tensor<1x2x4x8xf32>) -> (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) {
+  %0 = fx.node "aten.scaled_dot_product_attention.default"(%x, %x, %x, none, 1.000000e-01) : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
+  %1 = fx.node "aten.scaled_dot_product_attention.default"(%x, %x, %x, none, 1.000000e-01) : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
+  fx.output(%0, %1) : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>)
+}

@@ -138,6 +138,10 @@ def FX_NodeOp : FX_Op<"node", [
     /// before: its schema says so, or nothing is known of it.
     bool mayWrite();
 
+    /// True where the node, or a node of a subgraph that it runs, draws from a
+    /// random generator. Dropout that the arguments turn off does not.
+    bool drawsRandomNumbers();
+
     /// True where running this node twice, or not at all if unused, would be
     /// seen: it writes, draws random numbers, or has no known schema.
     bool hasSideEffects();
