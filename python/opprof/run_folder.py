@@ -166,7 +166,6 @@ def attribute(folder: RunFolder) -> None:
             "--attribute-profile",
             folder.trace,
             *launches,
-            f"--graph={folder.graph}",
             f"--partitions={folder.partitions}",
         ],
         output=folder.profile,

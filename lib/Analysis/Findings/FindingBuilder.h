@@ -59,6 +59,8 @@ double percentValue(double part, double whole);
 /// "launch" or "launches".
 std::string formatCount(uint64_t number, llvm::StringRef singular,
                         llvm::StringRef plural);
+/// `text`, cut after `length` bytes at most.
+std::string shorten(llvm::StringRef text, size_t length);
 /// A kernel by its node and line of the user's code, or else by its name.
 std::string describe(const profile::Profile &profile,
                      const profile::Activity &kernel);

@@ -101,11 +101,19 @@ std::string findings::formatCount(uint64_t number, StringRef singular,
   return formatv("{0} {1}", number, number == 1 ? singular : plural);
 }
 
+std::string findings::shorten(StringRef text, size_t length) {
+  if (text.size() <= length)
+    return text.str();
+  // No character is cut in two.
+  while (length && (static_cast<uint8_t>(text[length]) & 0xc0) == 0x80)
+    --length;
+  return text.take_front(length).str() + "…";
+}
+
 static std::string describeNodes(const Profile &profile,
                                  ArrayRef<uint32_t> nodes, StringRef kernel) {
   if (nodes.empty())
-    return kernel.size() > 60 ? (kernel.substr(0, 57) + "...").str()
-                              : kernel.str();
+    return shorten(kernel, 60);
   const Node &first = profile.nodes[nodes.front()];
   std::string text = first.name;
   if (nodes.size() > 1)

@@ -299,24 +299,19 @@ void findings::addRooflineFindings(Context &context) {
                   formatPercent(timeOf[index], modelTime), boundNames[index]);
   const Placed &worst = placed.front();
   const LaunchRecord &worstLaunch = profile.launches[worst.runs.launch];
+  const Ceiling &compute = worst.ceiling == "bf16"   ? ceilings->bf16
+                           : worst.ceiling == "tf32" ? ceilings->tf32
+                                                     : ceilings->fp32;
   finding.text = formatv(
-      "Of {0} of kernels with known work, {1}; {2}'s ceilings ({3:f1} TB/s "
-      "{4}, {5} {6:f0} TFLOP/s {7}) allow {8}. Furthest off: {9}, {10} where "
-      "{11} would do ({12:f1} FLOP/byte).",
-      formatTime(context.perStep(modelTime)), parts, ceilings->name,
-      ceilings->memory.rate / 1e12, ceilings->memory.origin, worst.ceiling,
-      (worst.ceiling == "bf16"   ? ceilings->bf16
-       : worst.ceiling == "tf32" ? ceilings->tf32
-                                 : ceilings->fp32)
-              .rate /
-          1e12,
-      (worst.ceiling == "bf16"   ? ceilings->bf16
-       : worst.ceiling == "tf32" ? ceilings->tf32
-                                 : ceilings->fp32)
-          .origin,
+      "Of {0} of kernels with known work, {1}; the roof allows {2}. Furthest "
+      "off: {3}, {4} where {5} would do ({6:f1} FLOP/byte; {7}: {8:f1} TB/s "
+      "{9}, {10} {11:f0} TFLOP/s {12}).",
+      formatTime(context.perStep(modelTime)), parts,
       formatTime(context.perStep(roofTime)), describe(profile, worstLaunch),
       formatTime(int64_t(worst.runTime)), formatTime(int64_t(worst.roof())),
-      worst.intensity);
+      worst.intensity, ceilings->name, ceilings->memory.rate / 1e12,
+      ceilings->memory.origin, worst.ceiling, compute.rate / 1e12,
+      compute.origin);
 
   double gain = 0;
   int64_t idleTime = 0;
@@ -330,6 +325,9 @@ void findings::addRooflineFindings(Context &context) {
     }
   if (idle.empty())
     return;
+  llvm::stable_sort(idle, [](const Placed *a, const Placed *b) {
+    return a->runs.time > b->runs.time;
+  });
   Finding &cores = context.add("tensor-cores-idle");
   cores.severityNsPerStep = context.perStep(gain);
   for (const Placed *place : ArrayRef(idle).take_front(5))
@@ -345,12 +343,13 @@ void findings::addRooflineFindings(Context &context) {
       {"kernel", idle.front()->runs.longest->name},
   };
   cores.text = formatv(
-      "{0} in fp32 without tensor cores (kernels such as {1}): {2} a step, {3} "
-      "of kernel time; with tf32 the ceilings allow {4}.",
+      "{0} in fp32 without tensor cores: {1} a step, {2} of kernel time, where "
+      "tf32's ceiling allows {3}; longest is {4}, kernel {5}.",
       idle.size() == 1 ? "1 matrix product runs"
                        : std::to_string(idle.size()) + " matrix products run",
-      idle.front()->runs.longest->name.substr(0, 48),
       formatTime(context.perStep(idleTime)),
       formatPercent(idleTime, context.kernelTimeNs),
-      formatTime(context.perStep(double(idleTime) - gain)));
+      formatTime(context.perStep(double(idleTime) - gain)),
+      describe(profile, profile.launches[idle.front()->runs.launch]),
+      shorten(idle.front()->runs.longest->name, 48));
 }

@@ -205,15 +205,10 @@ static void addBusy(Context &context) {
   std::string text = formatv(
       "{0} {1} busy {2} of the time", context.isCPU ? "Operators keep" : "The",
       context.isCPU ? "the CPU" : "device is", formatPercent(busy, wall));
-  if (context.kernelTimeNs > busy)
-    text += formatv(" (overlap counted once: {0} of kernel time in {1})",
-                    formatTime(context.perStep(context.kernelTimeNs)),
-                    formatTime(context.perStep(busy)));
   if (known > 0) {
-    text +=
-        formatv("; of {0} idle before kernels, the host was late for {1} ({2})",
-                formatTime(context.perStep(known)),
-                formatTime(context.perStep(late)), formatPercent(late, known));
+    text += formatv("; the host was late for {0} of {1} idle before kernels",
+                    formatTime(context.perStep(late)),
+                    formatTime(context.perStep(known)));
     if (late > known / 2 && busy < wall * 3 / 4)
       text += ": the program is launch-bound";
   }
@@ -222,13 +217,16 @@ static void addBusy(Context &context) {
     text += formatv("; the largest gap, {0}, is before {1}",
                     formatTime(named->length),
                     describe(context.profile, *named->next));
+  if (context.kernelTimeNs > busy)
+    text += formatv("; {0} of kernel time overlaps and counts once",
+                    formatTime(context.perStep(context.kernelTimeNs - busy)));
   finding.text = text + ".";
 }
 
 static void addSmallKernels(Context &context) {
   uint64_t small = 0, shorterThanLaunch = 0, withLaunch = 0;
   int64_t smallTime = 0, gapsBefore = 0, launchTime = 0;
-  std::vector<const Activity *> found;
+  std::vector<std::pair<int64_t, const Activity *>> found;
   std::vector<Interval> idle = gapsIn(context.window, context.occupied);
   auto gapBefore = [&](const Activity &kernel) -> int64_t {
     auto it = llvm::lower_bound(
@@ -248,10 +246,11 @@ static void addSmallKernels(Context &context) {
       continue;
     ++small;
     smallTime += kernel->durationNs;
-    gapsBefore += gapBefore(*kernel);
+    int64_t gap = gapBefore(*kernel);
+    gapsBefore += gap;
     if (ownLaunch)
       launchTime += *kernel->launchDurationNs;
-    found.push_back(kernel);
+    found.push_back({gap, kernel});
   }
   if (!small)
     return;
@@ -272,10 +271,9 @@ static void addSmallKernels(Context &context) {
         double(shorterThanLaunch) / double(context.steps);
     finding.evidence["launch_calls_ns_per_step"] = context.perStep(launchTime);
   }
-  llvm::stable_sort(found, [&](const Activity *a, const Activity *b) {
-    return gapBefore(*a) > gapBefore(*b);
-  });
-  for (const Activity *kernel : ArrayRef(found).take_front(5))
+  llvm::stable_sort(
+      found, [](const auto &a, const auto &b) { return a.first > b.first; });
+  for (auto [gap, kernel] : ArrayRef(found).take_front(5))
     addNodes(finding, *kernel);
   std::string text = formatv(
       "{0} of {1} {2} are small (under {3}{4}): {5} of work, {6} of {7} time",
@@ -291,9 +289,9 @@ static void addSmallKernels(Context &context) {
   text += formatv(", and {0} idle {1} before them",
                   context.isCPU ? "the CPU spends" : "the device is",
                   formatTime(context.perStep(gapsBefore)));
-  if (!found.empty() && gapBefore(*found.front()) > 0)
-    text +=
-        formatv("; most before {0}", describe(context.profile, *found.front()));
+  if (found.front().first > 0)
+    text += formatv("; most before {0}",
+                    describe(context.profile, *found.front().second));
   finding.text = text + ".";
 }
 
