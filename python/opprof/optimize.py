@@ -16,7 +16,6 @@ from typing import Any
 import torch
 
 from opprof.emit import emit
-from opprof.errors import OpprofError
 from opprof.files import replacing
 from opprof.graph_json import GraphSource, write_graph_json
 from opprof.inductor import CompiledGraph, watching_inductor
@@ -149,7 +148,12 @@ def _try(
         if not check.passed:
             return Trial(script, False, f"{check.name}: {check.text}", verdict.error), None
     assert program is not None
-    measurement = measure(subject, {"best": best, "candidate": program}, seconds=options.seconds)
+    try:
+        measurement = measure(
+            subject, {"best": best, "candidate": program}, seconds=options.seconds
+        )
+    except RuntimeError as error:
+        return Trial(script, False, f"fails when it is timed: {error}", verdict.error), None
     times = (
         f"{measurement.median('best') / 1e6:.3f} → {measurement.median('candidate') / 1e6:.3f} ms"
     )
@@ -194,8 +198,9 @@ def _finish(
     outcome.backend = target
     try:
         _profile_after(subject, outcome, target, before, RunFolder(output / "after"), options)
-    except OpprofError as error:
-        progress(f"  no profile of the optimized program: {error}")
+    except Exception as error:
+        # The proof stands without it, and is not to be lost for it.
+        progress(f"  no profile of the optimized program: {type(error).__name__}: {error}")
 
 
 def _profile_after(
