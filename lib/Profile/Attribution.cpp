@@ -977,7 +977,7 @@ void Attributor::addPartitions() {
         node.partition = partition.label;
     }
   }
-  if (!met)
+  if (!met && !map.partitions.empty())
     profile->notes.push_back("the partition map speaks of graph '" + map.graph +
                              "', stage '" + map.stage +
                              "', and no kernel was joined to a node of it");
