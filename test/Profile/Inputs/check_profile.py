@@ -56,6 +56,14 @@ def main() -> None:
         for node in kernel["nodes"]:
             key = (None, node) if isinstance(node, str) else (node["graph"], node["name"])
             assert kernel["id"] in names[key]["kernels"]
+    # The join is by hash and order; that a generated kernel has its launch's name is another witness.
+    launches = {
+        (launch["compiled_graph"], launch["index"]): launch for launch in profile["launches"]
+    }
+    for kernel in kernels:
+        if kernel["name"].startswith("triton_") and "launch" in kernel:
+            launch = launches[kernel["compiled_graph"], kernel["launch"]]
+            assert launch["kernel"] == kernel["name"], kernel["explanation"]
     for finding in profile["findings"]:
         assert re.search(r"\d|No roofline", finding["text"]), finding["text"]
 
