@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return code
 
 
-def launches(code: Path) -> dict:
+def launches(code: Path) -> dict[str, Any]:
     command = ["opprof-translate", "--inductor-launches", str(code)]
     tools = os.environ.get("OPPROF_TOOLS_DIR")
     if tools:

@@ -618,19 +618,24 @@ std::vector<Joiner::Found> Joiner::findNodes(const WrapperLaunch &launch,
   }
 
   // What the comment at the call can mean in this graph.
-  SmallSet<uint32_t, 16> named;
+  DenseSet<uint32_t> named;
+  auto addNames = [&](ArrayRef<std::string> names) {
+    for (const std::string &name : names)
+      if (std::optional<uint32_t> node = graph.graph->find(name))
+        if (graph[*node].op == GraphNode::Call)
+          named.insert(*node);
+  };
+  StringMap<ArrayRef<std::string>> sourceToAten;
+  if (kernel && launch.firstUse)
+    for (const auto &[from, to] : kernel->sourceToAten)
+      sourceToAten.try_emplace(from, to);
   for (const std::string &source : launch.sourceNodes) {
-    std::vector<std::string> names;
     if (sources.provenance)
       if (auto it = sources.provenance->preToPost.find(source);
           it != sources.provenance->preToPost.end())
-        names = it->second;
-    if (kernel && launch.firstUse)
-      for (const auto &[from, to] : kernel->sourceToAten)
-        if (from == source)
-          names.insert(names.end(), to.begin(), to.end());
-    std::vector<uint32_t> found = namesToNodes(names, graph);
-    named.insert(found.begin(), found.end());
+        addNames(it->second);
+    if (auto it = sourceToAten.find(source); it != sourceToAten.end())
+      addNames(it->second);
   }
 
   bool byFlow = false, byTarget = false;
