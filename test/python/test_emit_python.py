@@ -1,6 +1,7 @@
 """An emitted program gives the bits of the graph that it came from: export, JSON, MLIR (text and bytecode), Python, run."""
 
 import importlib.util
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -304,6 +305,58 @@ def test_ranges_hold_their_partition_and_nothing_else(tmp_path: Path) -> None:
         ("aten.relu.default", ("layer::duplicate::h.1",)),
     ]
     assert not recorder.open
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama_decode"])
+def test_partitions_of_an_example(name: str, examples: Path, tmp_path: Path) -> None:
+    """Every node of a partition, and no other, runs inside its range; bits and order are those of the flat program."""
+    script = load_model_script(examples / f"{name}.py")
+    program = export_program(script)
+    graph, flat, shared = (tmp_path / file for file in ("graph.json", "flat.mlir", "shared.mlir"))
+    write_graph_json(graph, source_of_exported_program(program, script.name))
+    run_tool("opprof-translate", ["--import-fx-json", graph, "-o", flat])
+    partitions = tmp_path / "partitions.json"
+    passes = ["--dedup-partitions", f"--partition-map={partitions}", "--insert-nvtx-markers"]
+    run_tool("opprof-opt", [*passes, flat, "-o", shared])
+    modules = []
+    for source in (flat, shared):
+        path = tmp_path / f"{source.stem}.py"
+        run_tool("opprof-translate", ["--emit-python", source, "-o", path])
+        modules.append(import_program(path))
+    recorders, results = [], []
+    for module in modules:
+        emitted = module.load(copies(weights_of_program(program)))
+        args = pytree.tree_map(torch.clone, script.args)
+        with torch.no_grad(), Recorder(module) as recorder:
+            results.append(emitted(*args))
+        recorders.append(recorder)
+    assert_same(*results)
+    assert [op for op, _ in recorders[0].seen] == [op for op, _ in recorders[1].seen]
+    assert all(not ranges for _, ranges in recorders[0].seen)
+
+    # The ranges in the order in which they were opened, and what ran in each, against the partition map.
+    document = json.loads(partitions.read_text())
+    nodes = {node["name"]: node for node in json.loads(graph.read_text())["graphs"][0]["nodes"]}
+    expected: dict[str, int] = {}
+    for entry in document["classes"]:
+        for partition in entry["partitions"]:
+            label = f"layer::{partition['role']}::{partition['label']}"
+            targets = [nodes[node]["target"] for node in partition["nodes"]]
+            expected[label] = sum(not target.startswith("operator.") for target in targets)
+    assert len(expected) >= 8
+    counted: dict[str, int] = {}
+    for _, ranges in recorders[1].seen:
+        for label in ranges:
+            counted[label] = counted.get(label, 0) + 1
+    assert set(counted) == set(expected)
+    # An operator may run as several: no fewer than the nodes, and equally many in equal partitions.
+    for entry in document["classes"]:
+        counts = {
+            counted[f"layer::{partition['role']}::{partition['label']}"]
+            for partition in entry["partitions"]
+        }
+        assert len(counts) == 1
+    assert all(counted[label] >= expected[label] for label in expected)
 
 
 def test_regions_compile(tmp_path: Path) -> None:

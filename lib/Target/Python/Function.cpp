@@ -836,7 +836,8 @@ LogicalResult FunctionPrinter::print() {
   for (Operation &op : graph.getBlock()) {
     if (auto output = dyn_cast<OutputOp>(op))
       return printOutput(output);
-    printPlace(op);
+    if (isa<NodeOp, CallOp>(op))
+      printPlace(op);
     LogicalResult result = failure();
     if (auto node = dyn_cast<NodeOp>(op))
       result = printNode(node);
