@@ -53,16 +53,17 @@ class Measurement:
         return int(statistics.median(self.first[name] + self.second[name]))
 
     def gain(self, name: str, baseline: str) -> float:
-        """The smaller of both measured gains, as a share of the baseline's time: below 0 where it lost once.
+        """The smallest gain that both measurements show, as a share of the baseline's time: below 0 where it lost once.
 
-        The times of one round are compared with each other, so that a machine that slows down between rounds changes nothing.
+        Each is asked twice: by its medians, and by comparing the times of one round with each other, so that a machine that slows
+        down between rounds changes nothing.
         """
-        return min(
-            statistics.median(
-                1 - own / other for own, other in zip(part[name], part[baseline], strict=True)
-            )
-            for part in (self.first, self.second)
-        )
+        gains = []
+        for part in (self.first, self.second):
+            own, other = part[name], part[baseline]
+            gains.append(1 - statistics.median(own) / statistics.median(other))
+            gains.append(statistics.median(1 - a / b for a, b in zip(own, other, strict=True)))
+        return min(gains)
 
 
 @dataclass
