@@ -106,6 +106,39 @@ private:
 // The sequence
 //===----------------------------------------------------------------------===//
 
+namespace {
+/// Positions of operations, -1 for those that have none. Most look-ups are for
+/// what came shortly before, and stay out of the large table.
+class PositionMap {
+public:
+  explicit PositionMap(size_t size) : recent(kNumRecent) {
+    positions.reserve(size);
+  }
+  void insert(Operation *op, int position) {
+    positions[op] = position;
+    recent[getSlot(op)] = {op, position};
+  }
+  int lookup(Operation *op) {
+    std::pair<Operation *, int> &slot = recent[getSlot(op)];
+    if (slot.first == op)
+      return slot.second;
+    auto found = positions.find(op);
+    if (found == positions.end())
+      return -1;
+    slot = {op, found->second};
+    return found->second;
+  }
+
+private:
+  static constexpr size_t kNumRecent = 4096;
+  static size_t getSlot(Operation *op) {
+    return (reinterpret_cast<uintptr_t>(op) >> 4) * 0x9E3779B97F4A7C15u >> 52;
+  }
+  std::vector<std::pair<Operation *, int>> recent;
+  llvm::DenseMap<Operation *, int> positions;
+};
+} // namespace
+
 /// True for operations that partitions may hold.
 static bool isRepeatable(Operation *op) {
   auto node = dyn_cast<NodeOp>(op);
@@ -181,58 +214,52 @@ void RepeatFinder::buildSequence() {
     for (Operation &op : graph.getBlock().without_terminator())
       order.push_back(&op);
   }
-  llvm::DenseMap<Operation *, int> positions;
-  positions.reserve(order.size());
+  PositionMap positions(order.size());
+  std::vector<Operation *> others;
   llvm::DenseMap<uint64_t, int> numbers;
   sequence.nodes.reserve(order.size());
+  sequence.contents.reserve(order.size());
+  sequence.operandStart.reserve(order.size() + 1);
+  sequence.lastUse.reserve(order.size());
+  // Definitions come before uses, so one pass is enough.
   for (Operation *op : order) {
     if (isRepeatable(op)) {
+      int position = sequence.size();
+      sequence.operandStart.push_back(sequence.operands.size());
+      for (Value operand : op->getOperands()) {
+        Operation *source = operand.getDefiningOp();
+        int definition = source ? positions.lookup(source) : -1;
+        sequence.operands.push_back(definition);
+        if (definition >= 0)
+          sequence.lastUse[definition] = position;
+      }
       auto [found, isNew] =
           numbers.try_emplace(hash.hashNode(op), sequence.numContents);
       sequence.numContents += isNew;
-      positions[op] = sequence.nodes.size();
+      positions.insert(op, position);
       sequence.nodes.push_back(op);
       sequence.contents.push_back(found->second);
+      sequence.lastUse.push_back(-1);
     } else if (!isa<NodeOp>(op)) {
       // Nothing repeats across a call or a marker: a number of its own.
-      positions[op] = -1;
+      others.push_back(op);
+      sequence.operandStart.push_back(sequence.operands.size());
       sequence.nodes.push_back(nullptr);
       sequence.contents.push_back(sequence.numContents++);
+      sequence.lastUse.push_back(-1);
     }
   }
-  int size = sequence.size();
-  sequence.operandStart.reserve(size + 1);
-  sequence.lastUse.assign(size, -1);
-  int position = 0;
-  for (Operation *node : sequence.nodes) {
-    sequence.operandStart.push_back(sequence.operands.size());
-    if (node)
-      for (Value operand : node->getOperands()) {
-        int definition = -1;
-        if (Operation *op = operand.getDefiningOp()) {
-          auto found = positions.find(op);
-          if (found != positions.end())
-            definition = found->second;
-        }
-        sequence.operands.push_back(definition);
-        if (definition >= 0)
-          sequence.lastUse[definition] =
-              std::max(sequence.lastUse[definition], position);
-      }
-    ++position;
-  }
   sequence.operandStart.push_back(sequence.operands.size());
+  int size = sequence.size();
   auto escape = [&](Operation *user) {
     for (Value operand : user->getOperands())
-      if (Operation *op = operand.getDefiningOp()) {
-        auto found = positions.find(op);
-        if (found != positions.end() && found->second >= 0)
-          sequence.lastUse[found->second] = size;
-      }
+      if (Operation *op = operand.getDefiningOp())
+        if (int position = positions.lookup(op); position >= 0)
+          sequence.lastUse[position] = size;
   };
-  for (Operation &op : graph.getBlock())
-    if (!isa<NodeOp>(op))
-      escape(&op);
+  for (Operation *op : others)
+    escape(op);
+  escape(graph.getOutput());
 }
 
 //===----------------------------------------------------------------------===//

@@ -41,10 +41,12 @@ PartitionLabel opprof::fx::getPartitionLabel(ArrayRef<Location> locations) {
   ArrayAttr previous;
   unsigned *count = nullptr;
   unsigned total = 0;
+  if (locations.empty())
+    return {};
+  auto key = StringAttr::get(locations.front().getContext(), kModulesKey);
   for (Location location : locations) {
     DictionaryAttr metadata = getMetadata(location);
-    auto modules =
-        metadata ? metadata.getAs<ArrayAttr>(kModulesKey) : ArrayAttr();
+    auto modules = metadata ? metadata.getAs<ArrayAttr>(key) : ArrayAttr();
     if (!modules || modules.empty())
       continue;
     if (modules != previous)
