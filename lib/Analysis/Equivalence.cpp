@@ -7,7 +7,6 @@
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 
-#include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/STLExtras.h"
@@ -110,85 +109,18 @@ void Subgraph::sortByDataflow() {
 // Symbols
 //===----------------------------------------------------------------------===//
 
-void opprof::fx::splitSymbols(StringRef expression,
-                              llvm::function_ref<void(StringRef, bool)> visit) {
-  auto isNameChar = [](char c) { return llvm::isAlnum(c) || c == '_'; };
-  size_t textStart = 0, i = 0;
-  while (i < expression.size()) {
-    if (!isNameChar(expression[i])) {
-      ++i;
-      continue;
-    }
-    size_t end = i;
-    while (end < expression.size() && isNameChar(expression[end]))
-      ++end;
-    bool isSymbol = !llvm::isDigit(expression[i]) &&
-                    llvm::isDigit(expression[end - 1]) &&
-                    (end == expression.size() || expression[end] != '(');
-    if (isSymbol) {
-      if (i > textStart)
-        visit(expression.slice(textStart, i), false);
-      visit(expression.slice(i, end), true);
-      textStart = end;
-    }
-    i = end;
-  }
-  if (textStart < expression.size())
-    visit(expression.drop_front(textStart), false);
-}
-
-std::string
-opprof::fx::renameSymbols(StringRef expression,
-                          const llvm::StringMap<std::string> &symbols) {
-  std::string result;
-  splitSymbols(expression, [&](StringRef text, bool isSymbol) {
-    auto found = isSymbol ? symbols.find(text) : symbols.end();
-    result += found == symbols.end() ? text.str() : found->second;
-  });
-  return result;
-}
-
-namespace {
-/// Replaces symbols and graph names throughout types and attributes.
-class Renamer {
-public:
-  explicit Renamer(const Renaming &renaming) {
-    replacer.addReplacement([&](SymAttr symbol) -> Attribute {
+Attribute opprof::fx::rename(Attribute attribute, const Renaming &renaming) {
+  return mapLeaves(attribute, [&](Attribute leaf) -> Attribute {
+    if (auto symbol = dyn_cast<SymAttr>(leaf))
       return SymAttr::get(symbol.getContext(),
                           renameSymbols(symbol.getValue(), renaming.symbols));
-    });
-    replacer.addReplacement([&](FlatSymbolRefAttr symbol) -> Attribute {
-      auto found = renaming.graphs.find(symbol.getAttr());
-      if (found == renaming.graphs.end())
-        return symbol;
-      return FlatSymbolRefAttr::get(found->second);
-    });
-    replacer.addReplacement([&](SymIntType type) -> Type {
-      return SymIntType::get(
-          type.getContext(),
-          renameSymbols(type.getExpression(), renaming.symbols));
-    });
-    replacer.addReplacement([&](SymFloatType type) -> Type {
-      return SymFloatType::get(
-          type.getContext(),
-          renameSymbols(type.getExpression(), renaming.symbols));
-    });
-    replacer.addReplacement([&](SymBoolType type) -> Type {
-      return SymBoolType::get(
-          type.getContext(),
-          renameSymbols(type.getExpression(), renaming.symbols));
-    });
-  }
-  AttrTypeReplacer replacer;
-};
-} // namespace
-
-Type opprof::fx::rename(Type type, const Renaming &renaming) {
-  return Renamer(renaming).replacer.replace(type);
-}
-
-Attribute opprof::fx::rename(Attribute attribute, const Renaming &renaming) {
-  return Renamer(renaming).replacer.replace(attribute);
+    if (auto name = dyn_cast<FlatSymbolRefAttr>(leaf)) {
+      auto found = renaming.graphs.find(name.getAttr());
+      if (found != renaming.graphs.end())
+        return FlatSymbolRefAttr::get(found->second);
+    }
+    return leaf;
+  });
 }
 
 //===----------------------------------------------------------------------===//

@@ -11,12 +11,6 @@
 
 namespace opprof::fx {
 
-/// Calls `visit(text, isSymbol)` for the symbols of an expression and for the
-/// text between them. A symbol is a name that ends in a digit (s0, u12, zuf1)
-/// and is not called.
-void splitSymbols(llvm::StringRef expression,
-                  llvm::function_ref<void(llvm::StringRef, bool)> visit);
-
 /// Arguments that say a size, which subgraphs equal but for shapes may differ
 /// in.
 bool isSizeArgument(llvm::StringRef name);

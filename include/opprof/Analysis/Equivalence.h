@@ -5,6 +5,7 @@
 #define OPPROF_ANALYSIS_EQUIVALENCE_H
 
 #include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/Symbols.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/DenseMap.h"
@@ -94,7 +95,7 @@ struct Difference {
 /// What a one-to-one map of two equal subgraphs renames.
 struct Renaming {
   /// Size symbols, first to second ("s0" to "s1").
-  llvm::StringMap<std::string> symbols;
+  SymbolMap symbols;
   /// Graphs that nodes name, first to second, where the names differ.
   llvm::MapVector<mlir::StringAttr, mlir::StringAttr> graphs;
 };
@@ -115,11 +116,7 @@ inline bool areEquivalent(const Subgraph &first, const Subgraph &second,
   return !findDifference(first, second, options, renaming);
 }
 
-/// The identifiers of `expression` replaced as `symbols` says.
-std::string renameSymbols(llvm::StringRef expression,
-                          const llvm::StringMap<std::string> &symbols);
-/// `type` or `attribute` with the symbols and graphs that it names renamed.
-mlir::Type rename(mlir::Type type, const Renaming &renaming);
+/// A node's arguments with the symbols and graphs that they name renamed.
 mlir::Attribute rename(mlir::Attribute attribute, const Renaming &renaming);
 
 //===----------------------------------------------------------------------===//

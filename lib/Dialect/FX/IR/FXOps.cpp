@@ -4,6 +4,7 @@
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Dialect/FX/IR/Schema.h"
+#include "opprof/Dialect/FX/IR/Symbols.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
@@ -629,6 +630,10 @@ static bool mayBeWritten(Value value) {
   auto graph = dyn_cast<GraphOp>(value.getParentRegion()->getParentOp());
   if (graph && graph.getFunctional())
     return false;
+  // What a subgraph takes may be one value under two names, and what it gives
+  // may be written by its caller.
+  if (graph && graph.isPrivate())
+    return true;
   constexpr unsigned kMaxUses = 4096;
   unsigned numUses = 0;
   SmallVector<Value> worklist{value};
@@ -639,6 +644,10 @@ static bool mayBeWritten(Value value) {
   };
   while (!worklist.empty()) {
     Value current = worklist.pop_back_val();
+    // What a call gives may share storage with what it takes.
+    if (auto call = current.getDefiningOp<CallOp>())
+      for (Value operand : call.getOperands())
+        push(operand);
     // A view shares its storage with what it is a view of.
     if (auto node = current.getDefiningOp<NodeOp>()) {
       if (node.getTarget() == "operator.getitem")
@@ -653,6 +662,15 @@ static bool mayBeWritten(Value value) {
     for (OpOperand &use : current.getUses()) {
       if (++numUses > kMaxUses)
         return true;
+      if (auto call = dyn_cast<CallOp>(use.getOwner())) {
+        auto callee = SymbolTable::lookupNearestSymbolFrom<GraphOp>(
+            call, call.getCalleeAttr());
+        if (!callee || !callee.getFunctional())
+          return true;
+        for (Value result : call.getResults())
+          push(result);
+        continue;
+      }
       auto node = dyn_cast<NodeOp>(use.getOwner());
       if (!node)
         continue;
@@ -736,10 +754,7 @@ bool NodeOp::mayWrite() {
   return !isPureFunction(getTarget()) && !callsOnlyFunctionalSubgraphs(*this);
 }
 
-bool NodeOp::hasSideEffects() {
-  return mayWrite() ||
-         drawsRandomNumbers();
-}
+bool NodeOp::hasSideEffects() { return mayWrite() || drawsRandomNumbers(); }
 
 void NodeOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
@@ -856,10 +871,17 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (!callee)
     return emitOpError() << "calls " << getCalleeAttr()
                          << ", which is no graph of this module";
-  if (callee.getArgumentTypes() != getOperandTypes())
+  // A callee may be shared by places whose sizes have other names.
+  SymbolMap renamed = getRenamedSymbols(*this);
+  auto agree = [&](TypeRange types, TypeRange here) {
+    return llvm::equal(types, here, [&](Type type, Type other) {
+      return renameSymbols(type, renamed) == other;
+    });
+  };
+  if (!agree(callee.getArgumentTypes(), getOperandTypes()))
     return emitOpError() << "passes operands of other types than "
                          << getCalleeAttr() << " takes";
-  if (callee.getResultTypes() != getResultTypes())
+  if (!agree(callee.getResultTypes(), getResultTypes()))
     return emitOpError() << "has results of other types than "
                          << getCalleeAttr() << " gives";
   return success();
@@ -876,7 +898,8 @@ void CallOp::getEffects(
                                        [](Operation &op) {
                                          return isMemoryEffectFree(&op);
                                        });
-  if (isPure)
+  if (isPure && llvm::none_of(getOperands(), mayBeWritten) &&
+      llvm::none_of(getResults(), mayBeWritten))
     return;
   effects.emplace_back(MemoryEffects::Read::get(),
                        SideEffects::DefaultResource::get());

@@ -25,10 +25,7 @@ static bool cameFromOutlining(CallOp call) {
 
 static Renaming getRenaming(CallOp call) {
   Renaming renaming;
-  if (auto symbols = call->getAttrOfType<DictionaryAttr>(kRenamedSymbolsAttr))
-    for (NamedAttribute entry : symbols)
-      if (auto text = dyn_cast<StringAttr>(entry.getValue()))
-        renaming.symbols[entry.getName().getValue()] = text.str();
+  renaming.symbols = getRenamedSymbols(call);
   if (auto graphs = call->getAttrOfType<DictionaryAttr>(kRenamedGraphsAttr))
     for (NamedAttribute entry : graphs)
       if (auto name = dyn_cast<FlatSymbolRefAttr>(entry.getValue()))
@@ -68,7 +65,8 @@ static void inlineCall(CallOp call, GraphOp callee) {
         copy->setDiscardableAttrs(dictionary);
     if (isRenamed) {
       node.setArgsAttr(cast<ArrayAttr>(rename(node.getArgs(), renaming)));
-      node.getResult().setType(rename(node.getResult().getType(), renaming));
+      node.getResult().setType(
+          renameSymbols(node.getResult().getType(), renaming.symbols));
     }
     ++index;
   }

@@ -17,9 +17,7 @@ inline constexpr llvm::StringLiteral kRecordedOrderAttr = "fx.recorded_order";
 /// On a call: the discardable attributes that the nodes of this instance had.
 inline constexpr llvm::StringLiteral kInstanceAttributesAttr =
     "fx.instance_attributes";
-/// On a call: which size symbols and graphs of the callee stand for which ones
-/// here.
-inline constexpr llvm::StringLiteral kRenamedSymbolsAttr = "fx.renamed_symbols";
+/// On a call: which graphs stand here for those that the callee's nodes name.
 inline constexpr llvm::StringLiteral kRenamedGraphsAttr = "fx.renamed_graphs";
 
 /// What a partition is called, from the module paths of its nodes.

@@ -38,3 +38,16 @@ fx.graph @tuples(%x: tensor<4xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
   %relu_1 = fx.node "aten.relu.default"(%first_1) : (tensor<2xf32>) -> tensor<2xf32> loc("relu_1")
   fx.output(%relu, %relu_1) : (tensor<2xf32>, tensor<2xf32>)
 }
+
+// Sizes that have other names in each place.
+// CHECK-LABEL: fx.graph @symbols
+// CHECK: fx.call @partition_1(%{{.*}}) {prof.partition
+// CHECK: fx.call @partition_1(%{{.*}}) {fx.renamed_symbols = {s0 = "s1"}
+fx.graph @symbols(%x: tensor<?xf32, #fx.tensor<"cpu", dims = [#fx.sym<"s0">]>>, %y: tensor<?xf32, #fx.tensor<"cpu", dims = [#fx.sym<"s1">]>>)
+    -> (tensor<?xf32, #fx.tensor<"cpu", dims = [#fx.sym<"2*s0">]>>, tensor<?xf32, #fx.tensor<"cpu", dims = [#fx.sym<"2*s1">]>>) {
+  %neg = fx.node "aten.neg.default"(%x) : (tensor<?xf32, #fx.tensor<"cpu", dims = [#fx.sym<"s0">]>>) -> tensor<?xf32, #fx.tensor<"cpu", dims = [#fx.sym<"s0">]>> loc("neg")
+  %cat = fx.node "aten.cat.default"([%x, %neg]) : (tensor<?xf32, #fx.tensor<"cpu", dims = [#fx.sym<"s0">]>>, tensor<?xf32, #fx.tensor<"cpu", dims = [#fx.sym<"s0">]>>) -> tensor<?xf32, #fx.tensor<"cpu", dims = [#fx.sym<"2*s0">]>> loc("cat")
+  %neg_1 = fx.node "aten.neg.default"(%y) : (tensor<?xf32, #fx.tensor<"cpu", dims = [#fx.sym<"s1">]>>) -> tensor<?xf32, #fx.tensor<"cpu", dims = [#fx.sym<"s1">]>> loc("neg_1")
+  %cat_1 = fx.node "aten.cat.default"([%y, %neg_1]) : (tensor<?xf32, #fx.tensor<"cpu", dims = [#fx.sym<"s1">]>>, tensor<?xf32, #fx.tensor<"cpu", dims = [#fx.sym<"s1">]>>) -> tensor<?xf32, #fx.tensor<"cpu", dims = [#fx.sym<"2*s1">]>> loc("cat_1")
+  fx.output(%cat, %cat_1) : (tensor<?xf32, #fx.tensor<"cpu", dims = [#fx.sym<"2*s0">]>>, tensor<?xf32, #fx.tensor<"cpu", dims = [#fx.sym<"2*s1">]>>)
+}
