@@ -238,7 +238,7 @@ class Program:
         self.count = len(inputs)
         self.seen: list[tuple[int, int]] | None = None
         self.data: list[int] = []
-        self.run: Callable[..., Any] | None = None
+        self.run: Any = None
         self.refreshes = 0
 
     def __call__(self, *inputs: Any) -> Any:
