@@ -229,10 +229,7 @@ class Program:
         if self.strategy.precision and not written:
             graph = _cast(graph, inputs, self.strategy.precision)
         self.written = bool(written)
-        self.random = any(
-            torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-            for node in graph.graph.nodes
-        )
+        self.random = any(_draws(node) for node in graph.graph.nodes)
         self.graph = graph
         self.weights = [position for position in weights if position not in written]
         self.count = len(inputs)
@@ -278,8 +275,14 @@ class Program:
         else:
             compiled = compile_fx(main, [*held, *data], config_patches=options)
             self.run = lambda *values: compiled(*held, *values)
-        if strategy.cuda_graph and self._can_be_captured(inputs):
-            self.run = CapturedGraph(self.run, data)
+        if strategy.cuda_graph:
+            if self._can_be_captured(inputs):
+                self.run = CapturedGraph(self.run, data)
+            else:
+                log.warning(
+                    "%s: no CUDA graph, as the program writes its inputs, draws random numbers or is not on a GPU",
+                    BACKEND_NAME,
+                )
 
     def _can_be_captured(self, inputs: Sequence[Any]) -> bool:
         return not self.written and not self.random and all(value.is_cuda for value in inputs)
@@ -437,6 +440,17 @@ def _split_prologue(
     return prologue, fx.GraphModule(graph, rest), held
 
 
+def _draws(node: fx.Node) -> bool:
+    """True for a node that draws random numbers. Attention, dropout and recurrent layers do so only when dropout is on."""
+    if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        return False
+    names = [argument.name for argument in node.target._schema.arguments]
+    arguments = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    if arguments.get("train") is False or arguments.get("training") is False:
+        return False
+    return not ("dropout_p" in names and arguments.get("dropout_p", 0.0) == 0)
+
+
 def _is_constant(node: fx.Node, constant: set[fx.Node]) -> bool:
     """True for a node that gives the same in every call, as it takes nothing but what does."""
     return (
@@ -444,7 +458,7 @@ def _is_constant(node: fx.Node, constant: set[fx.Node]) -> bool:
         and bool(node.all_input_nodes)
         and constant.issuperset(node.all_input_nodes)
         and not _writes(node)
-        and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
+        and not _draws(node)
     )
 
 

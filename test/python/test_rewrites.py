@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from opprof import backend_template
 from opprof.emit import emit
 from opprof.graph_json import source_of_exported_program, write_graph_json
 from opprof.recommend import read_rewrites, recommend
@@ -307,3 +308,24 @@ def test_the_emitted_test_passes(tmp_path: Path) -> None:
         text=True,
     )
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_dropout_that_is_off_draws_nothing() -> None:
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    attention = torch.ops.aten.scaled_dot_product_attention.default
+    dropout = torch.ops.aten.dropout.default
+    drawn = {
+        "attention": graph.call_function(attention, (x, x, x)),
+        "attention, 0": graph.call_function(attention, (x, x, x, None, 0.0, True)),
+        "attention, 0.1": graph.call_function(attention, (x, x, x), {"dropout_p": 0.1}),
+        "eval": graph.call_function(dropout, (x, 0.1, False)),
+        "train": graph.call_function(dropout, (x, 0.1, True)),
+        "rand_like": graph.call_function(torch.ops.aten.rand_like.default, (x,)),
+        "add": graph.call_function(torch.ops.aten.add.Tensor, (x, x)),
+    }
+    assert {name for name, node in drawn.items() if backend_template._draws(node)} == {
+        "attention, 0.1",
+        "train",
+        "rand_like",
+    }
