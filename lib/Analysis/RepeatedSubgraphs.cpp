@@ -68,6 +68,8 @@ public:
 
   std::vector<PartitionClass> run();
 
+  unsigned numNodes = 0;
+
 private:
   void buildSequence();
   void collectCandidates();
@@ -83,6 +85,8 @@ private:
   const RepeatOptions &options;
   StructuralHash &hash;
   NodeSequence sequence;
+  /// True where nodes of the graph are not in the sequence.
+  bool hasSkipped = false;
   std::unique_ptr<SuffixArray> suffixes;
   std::priority_queue<Candidate> candidates;
   llvm::DenseSet<std::pair<uint64_t, int>> seen;
@@ -111,9 +115,7 @@ namespace {
 /// what came shortly before, and stay out of the large table.
 class PositionMap {
 public:
-  explicit PositionMap(size_t size) : recent(kNumRecent) {
-    positions.reserve(size);
-  }
+  PositionMap() : recent(kNumRecent) {}
   void insert(Operation *op, int position) {
     positions[op] = position;
     recent[getSlot(op)] = {op, position};
@@ -207,22 +209,12 @@ std::vector<Operation *> opprof::fx::getDataflowOrder(GraphOp graph) {
 }
 
 void RepeatFinder::buildSequence() {
-  std::vector<Operation *> order;
-  if (options.equivalence.ignoreOrder) {
-    order = getDataflowOrder(graph);
-  } else {
-    for (Operation &op : graph.getBlock().without_terminator())
-      order.push_back(&op);
-  }
-  PositionMap positions(order.size());
+  PositionMap positions;
   std::vector<Operation *> others;
   llvm::DenseMap<uint64_t, int> numbers;
-  sequence.nodes.reserve(order.size());
-  sequence.contents.reserve(order.size());
-  sequence.operandStart.reserve(order.size() + 1);
-  sequence.lastUse.reserve(order.size());
   // Definitions come before uses, so one pass is enough.
-  for (Operation *op : order) {
+  auto append = [&](Operation *op) {
+    numNodes += isa<NodeOp>(op);
     if (isRepeatable(op)) {
       int position = sequence.size();
       sequence.operandStart.push_back(sequence.operands.size());
@@ -247,8 +239,16 @@ void RepeatFinder::buildSequence() {
       sequence.nodes.push_back(nullptr);
       sequence.contents.push_back(sequence.numContents++);
       sequence.lastUse.push_back(-1);
+    } else {
+      hasSkipped = true;
     }
-  }
+  };
+  // Each pass over the operations of a large graph costs, so there is one.
+  if (options.equivalence.ignoreOrder)
+    llvm::for_each(getDataflowOrder(graph), append);
+  else
+    for (Operation &op : graph.getBlock().without_terminator())
+      append(&op);
   sequence.operandStart.push_back(sequence.operands.size());
   int size = sequence.size();
   auto escape = [&](Operation *user) {
@@ -554,6 +554,7 @@ bool RepeatFinder::acceptCandidate(const Candidate &candidate,
         hash.hashSubgraph(toSubgraph(sequence, first, length, group.shape));
     added.outputs = std::move(group.shape.outputs);
     for (auto &[place, partition] : group.members) {
+      partition.isSideBySide = !hasSkipped && !options.equivalence.ignoreOrder;
       partition.nodes.assign(sequence.nodes.begin() + place,
                              sequence.nodes.begin() + place + length);
       taken.emplace(place, place + length);
@@ -602,6 +603,10 @@ std::vector<PartitionClass> RepeatFinder::run() {
 
 std::vector<PartitionClass>
 opprof::fx::findRepeatedSubgraphs(GraphOp graph, const RepeatOptions &options,
-                                  StructuralHash &hash) {
-  return RepeatFinder(graph, options, hash).run();
+                                  StructuralHash &hash, unsigned *numNodes) {
+  RepeatFinder finder(graph, options, hash);
+  std::vector<PartitionClass> classes = finder.run();
+  if (numNodes)
+    *numNodes = finder.numNodes;
+  return classes;
 }

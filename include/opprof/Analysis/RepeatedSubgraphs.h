@@ -24,6 +24,8 @@ struct Partition {
   std::vector<mlir::Operation *> nodes;
   /// Values from outside in the order of their first use.
   std::vector<mlir::Value> inputs;
+  /// True where the nodes are known to lie side by side in the block.
+  bool isSideBySide = false;
   /// From the first partition's symbols and graphs to this one's.
   Renaming renaming;
 };
@@ -48,10 +50,12 @@ std::vector<mlir::Operation *> getDataflowOrder(GraphOp graph);
 ///
 /// Nodes that only name a weight (get_attr), calls and nodes of other dialects
 /// are in no partition. With `ignoreOrder`, partitions need not lie side by
-/// side in the block, but do so in the order of getDataflowOrder.
+/// side in the block, but do so in the order of getDataflowOrder. `numNodes`
+/// becomes the number of fx.node operations.
 std::vector<PartitionClass> findRepeatedSubgraphs(GraphOp graph,
                                                   const RepeatOptions &options,
-                                                  StructuralHash &hash);
+                                                  StructuralHash &hash,
+                                                  unsigned *numNodes = nullptr);
 
 } // namespace opprof::fx
 

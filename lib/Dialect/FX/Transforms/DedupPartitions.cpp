@@ -55,7 +55,7 @@ private:
   /// Outlines the repeats of `graph`; `parent` is the class that it was made
   /// of, or null.
   std::vector<Outlined> dedupGraph(GraphOp graph, const Outlined *parent,
-                                   SymbolTable &symbols);
+                                   SymbolTable &symbols, unsigned &numNodes);
   void reportWeakClasses(GraphOp graph, PartitionMap &map);
   void report(GraphOp graph, unsigned numNodes,
               ArrayRef<Summary> summaries) const;
@@ -74,10 +74,6 @@ private:
 
 } // namespace
 
-static unsigned countNodes(GraphOp graph) {
-  return llvm::count_if(graph.getBlock(), llvm::IsaPred<NodeOp>);
-}
-
 std::string DedupPartitionsPass::claimLabel(StringRef wanted) {
   unsigned count = ++labelCounts[wanted];
   if (count == 1)
@@ -87,14 +83,15 @@ std::string DedupPartitionsPass::claimLabel(StringRef wanted) {
 
 std::vector<Outlined> DedupPartitionsPass::dedupGraph(GraphOp graph,
                                                       const Outlined *parent,
-                                                      SymbolTable &symbols) {
+                                                      SymbolTable &symbols,
+                                                      unsigned &numNodes) {
   RepeatOptions options;
   options.minNodes = std::max(1u, minNodes.getValue());
   options.minRepeats = std::max(2u, minRepeats.getValue());
   options.equivalence.ignoreOrder = anyOrder && !parent;
   StructuralHash hash;
   std::vector<PartitionClass> classes =
-      findRepeatedSubgraphs(graph, options, hash);
+      findRepeatedSubgraphs(graph, options, hash, &numNodes);
   gatherPartitions(graph, classes, options.equivalence.ignoreOrder);
 
   // The place of a node in the class that its graph was made of.
@@ -269,13 +266,11 @@ void DedupPartitionsPass::runOnOperation() {
        llvm::make_early_inc_range(getOperation().getOps<GraphOp>())) {
     if (graph.isPrivate())
       continue;
-    unsigned numNodes = countNodes(graph);
+    unsigned numNodes = 0;
     graphName = graph.getSymName();
     if (isFirst) {
       map.graph = graph.getSymName();
       map.stage = graph.getStage().value_or("").str();
-      map.nodeCount = numNodes;
-      isFirst = false;
     }
     if (writesMap)
       names = std::make_shared<GraphNames>(graph);
@@ -284,12 +279,18 @@ void DedupPartitionsPass::runOnOperation() {
     nodesSaved = partitionsFound = 0;
     if (mode == DedupMode::IgnoreShapes)
       reportWeakClasses(graph, map);
-    std::vector<Outlined> outer = dedupGraph(graph, nullptr, symbols);
+    std::vector<Outlined> outer = dedupGraph(graph, nullptr, symbols, numNodes);
+    if (isFirst)
+      map.nodeCount = numNodes;
+    isFirst = false;
     for (unsigned level = 1; level < levels && !outer.empty(); ++level) {
       std::vector<Outlined> inner;
-      for (const Outlined &outlined : outer)
-        for (Outlined &nested : dedupGraph(outlined.graph, &outlined, symbols))
+      for (const Outlined &outlined : outer) {
+        unsigned numInside = 0;
+        for (Outlined &nested :
+             dedupGraph(outlined.graph, &outlined, symbols, numInside))
           inner.push_back(std::move(nested));
+      }
       outer = std::move(inner);
     }
     report(graph, numNodes, summaries);

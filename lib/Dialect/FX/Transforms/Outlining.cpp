@@ -93,6 +93,8 @@ PartitionLabel opprof::fx::getPartitionLabel(ArrayRef<Location> locations) {
 //===----------------------------------------------------------------------===//
 
 static bool isSideBySide(const Partition &partition) {
+  if (partition.isSideBySide)
+    return true;
   Operation *expected = partition.nodes.front();
   for (Operation *node : partition.nodes) {
     if (node != expected)
