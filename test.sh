@@ -56,13 +56,15 @@ if [ "$with_fuzzers" = yes ]; then
       cmake --build build-fuzz --target opprof-fuzzers
   }
   check "build of the fuzzers" build_fuzzers
+  # A fuzzer says much on stderr that matters only where it stops.
+  run_fuzzer() { "$@" >"$results/fuzz.log" 2>&1 || { tail -n 60 "$results/fuzz.log"; return 1; }; }
   for fuzzer in build-fuzz/fuzz/*; do
     [ -x "$fuzzer" ] && [ -f "$fuzzer" ] || continue
     name=$(basename "$fuzzer")
     corpus=build-fuzz/corpus/$name
     mkdir -p "$corpus"
     seeds=unittests/fuzz/corpus/$name
-    check "fuzz $name" "$fuzzer" -max_total_time="${OPPROF_FUZZ_SECONDS:-10}" -timeout=20 \
+    check "fuzz $name" run_fuzzer "$fuzzer" -max_total_time="${OPPROF_FUZZ_SECONDS:-10}" -timeout=20 \
       -rss_limit_mb=4096 -artifact_prefix="$results/" -print_final_stats=0 -verbosity=0 \
       "$corpus" $([ -d "$seeds" ] && echo "$seeds")
   done
