@@ -135,6 +135,18 @@ def test_names_carry_no_weight(name: str, tmp_path: Path) -> None:
     assert structure(before) == structure(after)
 
 
+def test_names_carry_no_weight_in_gpt2(tmp_path: Path, examples: Path) -> None:
+    """The twelve blocks of the full-size example, under random names and module paths."""
+    from opprof.export import export_script
+
+    export_script(str(examples / "gpt2.py"), str(tmp_path / "gpt2.json"), "export")
+    scramble(tmp_path / "gpt2.json", tmp_path / "scrambled.json")
+    before = dedup(tmp_path / "gpt2.json", tmp_path)
+    after = dedup(tmp_path / "scrambled.json", tmp_path)
+    assert [len(group["partitions"]) for group in after["classes"]] == [12]
+    assert structure(before) == structure(after)
+
+
 def test_forward_and_backward_of_gpt2(tmp_path: Path, examples: Path, script: Any) -> None:
     """Both halves of the joint graph repeat once a block."""
     from opprof.export import export_script
