@@ -329,3 +329,27 @@ def test_dropout_that_is_off_draws_nothing() -> None:
         "train",
         "rand_like",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "merged"),
+    [
+        ("gpt2", 0),
+        ("embedding_projection", 0),
+        ("sdpa_attention", 1),
+        ("mlp_activations", 0),
+        ("conv_block", 0),
+        ("depthwise_separable_conv", 0),
+        ("lstm_sequence_encoder", 0),
+    ],
+)
+def test_script_and_emitted_pass_agree_on_the_examples(
+    tmp_path: Path, examples: Path, name: str, merged: int
+) -> None:
+    model, x = load(examples / f"{name}.py").get_model_and_input()
+    program = export(model, x, tmp_path)
+    recommend(tmp_path / "graph.mlir", tmp_path / "rewrites")
+    backend = emit_to(tmp_path, f"{name}_emitted")
+    by_backend, counts = graph_by_backend(program, backend, tmp_path)
+    assert sum(counts.values()) == merged
+    assert by_backend == graph_by_opt(tmp_path)
