@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "opprof/Capture/CaptureReader.h"
+#include "opprof/Capture/CaptureJoins.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -49,76 +49,10 @@ std::string micros(uint64_t ns) {
   return buffer;
 }
 
-const char *copyKindName(uint8_t kind) {
-  switch (kind) {
-  case 1:
-    return "Memcpy HtoD";
-  case 2:
-    return "Memcpy DtoH";
-  case 8:
-    return "Memcpy DtoD";
-  case 10:
-    return "Memcpy PtoP";
-  default:
-    return "Memcpy";
-  }
-}
-
-/// First reading: what records point at each other with.
-class Joins : public CaptureVisitor {
-public:
-  explicit Joins(CaptureReader &reader) : Reader(reader) {}
-
-  void externalId(const ExternalIdRecord &r) override {
-    ByCorrelation[r.correlation] = r.id;
-  }
-  void graphNode(const GraphNodeRecord &r) override { Nodes[r.node] = r; }
-  void idName(const IdNameRecord &r) override {
-    IdNames[r.id] = std::string(Reader.string(r.name));
-  }
-  void apiName(const ApiNameRecord &r) override {
-    ApiNames[{r.domain, r.cbid}] = std::string(Reader.string(r.name));
-  }
-  void clock(const ClockRecord &r) override {
-    if (!Clock.cupti)
-      Clock = r;
-  }
-  void meta(std::string_view key, std::string_view value) override {
-    Meta[std::string(key)] = std::string(value);
-  }
-  void device(const DeviceRecord &r) override {
-    Devices[r.id] = {r, std::string(Reader.string(r.name))};
-  }
-
-  /// The id that a launch carried: its own, or that of the graph node which
-  /// its node was cloned from.
-  uint64_t idOf(uint32_t correlation, uint64_t graphNode) const {
-    for (int hops = 0; graphNode && hops < 16; ++hops) {
-      auto it = Nodes.find(graphNode);
-      if (it == Nodes.end())
-        break;
-      if (it->second.externalId)
-        return it->second.externalId;
-      graphNode = it->second.original;
-    }
-    auto it = ByCorrelation.find(correlation);
-    return it == ByCorrelation.end() ? 0 : it->second;
-  }
-
-  CaptureReader &Reader;
-  std::unordered_map<uint32_t, uint64_t> ByCorrelation;
-  std::unordered_map<uint64_t, GraphNodeRecord> Nodes;
-  std::unordered_map<uint64_t, std::string> IdNames;
-  std::map<std::pair<uint32_t, uint32_t>, std::string> ApiNames;
-  std::map<std::string, std::string> Meta;
-  std::map<uint32_t, std::pair<DeviceRecord, std::string>> Devices;
-  ClockRecord Clock{};
-};
-
 /// Second reading: prints each record as it comes.
 class Printer : public CaptureVisitor {
 public:
-  Printer(CaptureReader &reader, const Joins &joins, std::FILE *out)
+  Printer(CaptureReader &reader, const CaptureJoins &joins, std::FILE *out)
       : Reader(reader), J(joins), Out(out) {}
 
   void kernel(const KernelRecord &r) override {
@@ -150,27 +84,23 @@ public:
     std::string args = common(r.device, r.context, r.stream, r.correlation,
                               r.graph, r.graphNode) +
                        ", \"bytes\": " + std::to_string(r.bytes);
-    event("gpu_memcpy", copyKindName(r.copyKind), r.start, r.end, r.device,
-          r.stream, args);
+    event("gpu_memcpy", copyName(r), r.start, r.end, r.device, r.stream, args);
   }
 
   void memset(const MemsetRecord &r) override {
     std::string args = common(r.device, r.context, r.stream, r.correlation,
                               r.graph, r.graphNode) +
                        ", \"bytes\": " + std::to_string(r.bytes);
-    event("gpu_memset", "Memset (Device)", r.start, r.end, r.device, r.stream,
+    event("gpu_memset", memsetName(r), r.start, r.end, r.device, r.stream,
           args);
   }
 
   void api(const ApiRecord &r) override {
-    auto it = J.ApiNames.find({r.domain, r.cbid});
-    std::string name =
-        it != J.ApiNames.end() ? it->second : "api " + std::to_string(r.cbid);
     std::string args = "\"cbid\": " + std::to_string(r.cbid) +
                        ", \"correlation\": " + std::to_string(r.correlation);
     appendId(args, r.correlation, 0);
-    event(r.domain ? "cuda_runtime" : "cuda_driver", name, r.start, r.end,
-          r.process, r.thread, args);
+    event(r.domain ? "cuda_runtime" : "cuda_driver", J.apiNameOf(r), r.start,
+          r.end, r.process, r.thread, args);
   }
 
   void sync(const SyncRecord &r) override {
@@ -185,8 +115,8 @@ public:
   }
 
   void overhead(const OverheadRecord &r) override {
-    event("overhead", "CUPTI overhead " + std::to_string(r.kind), r.start,
-          r.end, process(), r.thread, "\"kind\": " + std::to_string(r.kind));
+    event("overhead", "CUPTI " + overheadName(r.kind), r.start, r.end,
+          process(), r.thread, "\"kind\": " + std::to_string(r.kind));
   }
 
   void marker(const MarkerRecord &r) override {
@@ -220,11 +150,7 @@ public:
   bool First = true;
 
 private:
-  uint64_t process() const {
-    auto it = J.Meta.find("pid");
-    return it == J.Meta.end() ? 0
-                              : std::strtoull(it->second.c_str(), nullptr, 10);
-  }
+  uint64_t process() const { return J.metaNumber("pid").value_or(0); }
 
   static std::string list(const int32_t (&v)[3]) {
     return std::to_string(v[0]) + ", " + std::to_string(v[1]) + ", " +
@@ -236,9 +162,8 @@ private:
     if (!id)
       return;
     args += ", \"External id\": " + std::to_string(id);
-    auto it = J.IdNames.find(id);
-    if (it != J.IdNames.end())
-      args += ", \"opprof id\": " + quoted(it->second);
+    if (const std::string *name = J.nameOfId(id))
+      args += ", \"opprof id\": " + quoted(*name);
   }
 
   std::string common(uint32_t device, uint32_t context, uint32_t stream,
@@ -271,7 +196,7 @@ private:
   }
 
   CaptureReader &Reader;
-  const Joins &J;
+  const CaptureJoins &J;
   std::FILE *Out;
   std::unordered_map<uint32_t, MarkerRecord> OpenMarkers;
   std::unordered_map<uint64_t, MarkRecord> OpenSteps;
@@ -283,7 +208,7 @@ bool opprof::capture::exportChromeTrace(const std::string &path,
                                         const std::string &output,
                                         std::string &error) {
   CaptureReader reader;
-  Joins joins(reader);
+  CaptureJoins joins(reader);
   if (!reader.read(path, joins)) {
     error = reader.error();
     return false;
@@ -312,14 +237,10 @@ bool opprof::capture::exportChromeTrace(const std::string &path,
             std::to_string(d.maxThreadsPerSm) + "}";
   }
   head += "\n],\n";
-  auto rank = joins.Meta.find("rank");
-  if (rank != joins.Meta.end()) {
-    auto world = joins.Meta.find("world_size");
-    head += "\"distributedInfo\": {\"rank\": " +
-            std::to_string(std::strtoul(rank->second.c_str(), nullptr, 10));
-    if (world != joins.Meta.end())
-      head += ", \"world_size\": " +
-              std::to_string(std::strtoul(world->second.c_str(), nullptr, 10));
+  if (std::optional<uint64_t> rank = joins.metaNumber("rank")) {
+    head += "\"distributedInfo\": {\"rank\": " + std::to_string(*rank);
+    if (std::optional<uint64_t> world = joins.metaNumber("world_size"))
+      head += ", \"world_size\": " + std::to_string(*world);
     head += "},\n";
   }
   if (joins.Clock.cupti)

@@ -1,8 +1,10 @@
 //===- Attribution.cpp - From kernels of a trace to nodes -----------------===//
 //
-// In three steps: the host's calls of compiled graphs are matched to launch
-// maps by what they launch; each activity of the device is followed back to
-// the operator that launched it; the operator's launch gives the nodes.
+// Where launches were recorded with what launched them, that is the join.
+// Elsewhere it takes three steps: the host's calls of compiled graphs are
+// matched to launch maps by what they launch; each activity of the device is
+// followed back to the operator that launched it; the operator's launch gives
+// the nodes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -117,9 +119,33 @@ bool computesNothing(StringRef name) {
   return names.contains(name);
 }
 
+/// What an identity that was recorded with a launch stands for.
+struct IdentityPlace {
+  uint32_t map = none;
+  /// The launches of its line, or of its node, in call order.
+  SmallVector<uint32_t, 1> launches;
+  /// A node that is in no launch map.
+  bool isNode = false;
+  /// Why it is neither: one of few texts, to be counted by, and the details.
+  StringRef reason;
+  std::string details;
+};
+
+/// A kernel of such a launch is one run of it: generated code launches one.
+bool launchesOneKernel(const Launch &launch) {
+  switch (launch.kind) {
+  case LaunchKind::Triton:
+  case LaunchKind::User:
+  case LaunchKind::CuteDsl:
+    return true;
+  default:
+    return false;
+  }
+}
+
 class Attributor {
 public:
-  Attributor(const KinetoTrace &trace, const AttributionInputs &inputs)
+  Attributor(const Trace &trace, const AttributionInputs &inputs)
       : trace(trace), inputs(inputs), host(trace),
         profile(std::make_unique<Profile>()) {}
 
@@ -153,6 +179,10 @@ private:
   void joinCall(uint32_t call, ArrayRef<uint32_t> ops);
   void fillGaps(uint32_t call, ArrayRef<uint32_t> ops);
   void joinOutside();
+  IdentityPlace placeOf(const Identity &identity) const;
+  void joinIdentities();
+  void explainNoIdentity(Activity &activity, const TraceActivity &event,
+                         const IdentityPlace *place);
   void findSteps();
   void addActivities();
   void addHostKernels();
@@ -165,7 +195,7 @@ private:
   Phase phaseOf(uint32_t op) const;
   std::optional<uint32_t> stepAt(int64_t time) const;
 
-  const KinetoTrace &trace;
+  const Trace &trace;
   const AttributionInputs &inputs;
   HostTimeline host;
   std::unique_ptr<Profile> profile;
@@ -185,6 +215,15 @@ private:
   /// Operators of calls that several maps fit: the turn of each map.
   std::map<std::vector<uint64_t>, uint32_t> turns;
   bool onHost = false;
+  std::vector<IdentityPlace> places;
+  /// By place in Trace::activities; empty where no launch was recorded with an
+  /// identity.
+  std::vector<Join> identityJoins;
+  /// Kernels and copies that were launched for a node outside of launch maps:
+  /// the identity of each.
+  std::vector<std::pair<uint32_t, uint32_t>> nodesOfKernels, nodesOfCopies;
+  /// Of what has no node: how many activities, and their time.
+  std::map<std::string, std::pair<uint64_t, int64_t>> unattributed;
   /// The operator that started each activity, or none.
   std::vector<uint32_t> opOfKernel, opOfCopy;
 
@@ -500,11 +539,14 @@ void Attributor::alignCalls() {
 }
 
 void Attributor::findSteps() {
+  for (const TraceStep &step : trace.steps)
+    profile->steps.push_back({0, step.startNs, step.endNs});
+  bool marked = !profile->steps.empty();
   for (const HostOp &op : trace.hostOps)
-    if (op.annotation && op.name.starts_with("ProfilerStep#"))
+    if (!marked && op.annotation && op.name.starts_with("ProfilerStep#"))
       profile->steps.push_back({0, op.startNs, op.endNs()});
   if (!profile->steps.empty()) {
-    profile->summary.stepsFrom = "profiler_step";
+    profile->summary.stepsFrom = marked ? "capture_marks" : "profiler_step";
     llvm::sort(profile->steps, [](const Step &a, const Step &b) {
       return a.startNs < b.startNs;
     });
@@ -564,6 +606,199 @@ std::optional<uint32_t> Attributor::stepAt(int64_t time) const {
   if (time > step.endNs)
     return std::nullopt;
   return step.index;
+}
+
+IdentityPlace Attributor::placeOf(const Identity &identity) const {
+  IdentityPlace place;
+  if (!identity.node.empty()) {
+    for (auto [map, launchMap] : llvm::enumerate(inputs.maps)) {
+      if (!identity.graph.empty() && identity.graph != launchMap.graph)
+        continue;
+      for (auto [index, launch] : llvm::enumerate(launchMap.launches))
+        if (launch.nodes.size() == 1 && launch.nodes[0].from.empty() &&
+            launch.nodes[0].graph.empty() &&
+            launch.nodes[0].name == identity.node)
+          place.launches.push_back(index);
+      if (!place.launches.empty()) {
+        place.map = map;
+        return place;
+      }
+    }
+    place.isNode = true;
+    return place;
+  }
+  std::optional<uint32_t> map;
+  for (auto [index, launchMap] : llvm::enumerate(inputs.maps))
+    if (!map && !identity.graph.empty() && identity.graph == launchMap.graph)
+      map = index;
+  if (!map && inputs.wrappers)
+    map = inputs.wrappers->find(identity.file);
+  place.details = identity.file + ":" + std::to_string(identity.line);
+  if (!map) {
+    place.reason = inputs.maps.empty()
+                       ? "launched by generated code, and there is no launch "
+                         "map"
+                       : "launched by code that none of the launch maps is of";
+    return place;
+  }
+  for (auto [index, launch] : llvm::enumerate(inputs.maps[*map].launches))
+    if (launch.line == identity.line && launch.kind != LaunchKind::Subgraph)
+      place.launches.push_back(index);
+  if (place.launches.empty()) {
+    place.reason = "launched by a line of a compiled graph for which the "
+                   "launch map has no launch";
+    place.details += " (" + inputs.maps[*map].graph + ")";
+    return place;
+  }
+  place.map = *map;
+  return place;
+}
+
+/// Joins what was launched under a recorded identity. The launches of a map
+/// that follow one another on a thread, or that one call of a CUDA graph
+/// replays, are one call of its compiled graph.
+void Attributor::joinIdentities() {
+  for (const Identity &identity : trace.identities)
+    places.push_back(placeOf(identity));
+  if (places.empty())
+    return;
+  identityJoins.resize(trace.activities.size());
+
+  struct Launched {
+    uint32_t activity;
+    const RuntimeCall *runtime;
+    int64_t when;
+    bool replayed;
+    auto key() const { return std::tuple(when, activity); }
+  };
+  std::vector<Launched> order;
+  for (auto [index, event] : llvm::enumerate(trace.activities)) {
+    if (!event.identity || places[*event.identity].launches.empty())
+      continue;
+    const RuntimeCall *runtime = nullptr;
+    if (event.correlation)
+      if (auto it = runtimeByCorrelation.find(*event.correlation);
+          it != runtimeByCorrelation.end())
+        runtime = &trace.runtimeCalls[it->second];
+    order.push_back({uint32_t(index), runtime,
+                     runtime ? runtime->startNs : event.startNs,
+                     event.graphNode.has_value()});
+  }
+  // Nodes of a CUDA graph are numbered in the order of their capture.
+  llvm::stable_sort(order, [&](const Launched &a, const Launched &b) {
+    const TraceActivity &left = trace.activities[a.activity];
+    const TraceActivity &right = trace.activities[b.activity];
+    return std::tuple(a.when, left.correlation.value_or(0),
+                      left.graphNode.value_or(0), left.startNs) <
+           std::tuple(b.when, right.correlation.value_or(0),
+                      right.graphNode.value_or(0), right.startNs);
+  });
+
+  struct Running {
+    uint32_t map = none;
+    uint32_t call = none;
+    uint32_t launch = 0;
+    uint32_t identity = none;
+    bool hasKernel = false;
+    std::optional<uint32_t> step;
+  };
+  // By correlation of a replay, or by thread.
+  std::map<std::pair<bool, uint64_t>, Running> running;
+  for (const Launched &launched : order) {
+    const TraceActivity &event = trace.activities[launched.activity];
+    const IdentityPlace &place = places[*event.identity];
+    const std::vector<Launch> &launches = inputs.maps[place.map].launches;
+    bool isKernel = event.kind == ActivityKind::Kernel;
+    std::optional<uint32_t> step = stepAt(launched.when);
+    Running &at = running[{launched.replayed,
+                           launched.replayed  ? event.correlation.value_or(0)
+                           : launched.runtime ? launched.runtime->thread
+                                              : ~uint64_t(0)}];
+    bool sameCall = at.call != none && at.map == place.map && at.step == step;
+    // The launch that follows what ran last; the same one goes on unless it
+    // has had its kernel.
+    std::optional<uint32_t> found;
+    bool goesOn = false;
+    if (sameCall) {
+      for (uint32_t candidate : place.launches) {
+        bool again = candidate == at.launch;
+        bool spent = again && isKernel && at.hasKernel &&
+                     launchesOneKernel(launches[candidate]);
+        if (candidate < at.launch || spent)
+          continue;
+        found = candidate;
+        goesOn = again && at.identity == *event.identity;
+        break;
+      }
+      if (!found && launches[place.launches.front()].inLoop &&
+          launches[at.launch].inLoop)
+        found = place.launches.front();
+    }
+    if (!found) {
+      found = place.launches.front();
+      at = Running();
+      at.map = place.map;
+      at.step = step;
+      at.call = profile->calls.size();
+      CompiledCall &call = profile->calls.emplace_back();
+      call.compiledGraph = inputs.maps[place.map].graph;
+      call.launches = launches.size();
+      call.startNs = launched.when;
+      call.step = step;
+    }
+    CompiledCall &call = profile->calls[at.call];
+    if (launched.runtime)
+      call.durationNs =
+          std::max(call.durationNs, launched.runtime->endNs() - call.startNs);
+    if (!goesOn) {
+      at.hasKernel = false;
+      ++profile->launches[firstRecord[place.map] + *found].runs;
+      ++call.matched;
+    }
+    at.hasKernel |= isKernel;
+    at.launch = *found;
+    at.identity = *event.identity;
+
+    Join &join = identityJoins[launched.activity];
+    join.launch = {place.map, *found};
+    join.method = "identity";
+    const Identity &identity = trace.identities[*event.identity];
+    std::string what = identity.node.empty()
+                           ? "line " + std::to_string(identity.line)
+                           : "node " + identity.node;
+    join.explanation =
+        (event.graphNode ? "replay of a CUDA graph; the node was captured "
+                           "under the id of "
+                         : "launched under the id of ") +
+        what + ", which is " + describe(join.launch);
+    bool same = llvm::all_of(place.launches, [&](uint32_t launch) {
+      return llvm::equal(launches[launch].nodes, launches[*found].nodes,
+                         [](const auto &a, const auto &b) {
+                           return a.name == b.name && a.graph == b.graph;
+                         });
+    });
+    join.confidence = same ? Confidence::High : Confidence::Medium;
+    if (!same)
+      join.explanation +=
+          "; by order, as the line runs several times in a call";
+  }
+}
+
+/// Says why an activity of a capture has no node, and counts it.
+void Attributor::explainNoIdentity(Activity &activity,
+                                   const TraceActivity &event,
+                                   const IdentityPlace *place) {
+  std::string reason = place ? place->reason.str() : event.noIdentity.str();
+  auto &[count, time] = unattributed[reason];
+  if (activity.kind == ActivityKind::Kernel) {
+    ++count;
+    time += activity.durationNs;
+  }
+  if (place)
+    reason += ": " + place->details;
+  if (!activity.range.empty())
+    reason += (" (inside the range '" + activity.range + "')").str();
+  activity.explanation = profile->intern(reason);
 }
 
 /// What the host was doing round `op`.
@@ -657,6 +892,8 @@ void Attributor::addActivities() {
     activity.warpsPerSM = event.warpsPerSM;
     activity.occupancyPct = event.occupancyPct;
     activity.bytes = event.bytes;
+    activity.localMemory = event.localMemory;
+    activity.graphNode = event.graphNode;
 
     const RuntimeCall *runtime = nullptr;
     uint32_t op = none;
@@ -680,6 +917,13 @@ void Attributor::addActivities() {
           op = around;
       }
     }
+    activity.cudaGraph |= event.graphNode.has_value();
+    for (uint32_t around = op; around != none; around = host.parent(around))
+      if (host.op(around).annotation &&
+          !host.op(around).name.starts_with("ProfilerStep#")) {
+        activity.range = profile->intern(host.op(around).name);
+        break;
+      }
     (isKernel ? opOfKernel : opOfCopy).push_back(op);
     int64_t when = runtime      ? runtime->startNs
                    : op != none ? host.op(op).startNs
@@ -706,6 +950,22 @@ void Attributor::addActivities() {
       activity.inputType = profile->intern(host.op(op).inputType.empty()
                                                ? host.op(top).inputType
                                                : host.op(op).inputType);
+    }
+    if (event.identity) {
+      const IdentityPlace &place = places[*event.identity];
+      if (place.isNode)
+        (isKernel ? nodesOfKernels : nodesOfCopies)
+            .push_back({activity.id, *event.identity});
+      else if (place.launches.empty())
+        explainNoIdentity(activity, event, &place);
+      else
+        apply(activity, identityJoins[index]);
+      continue;
+    }
+    if (!event.noIdentity.empty()) {
+      if (activity.explanation.empty())
+        explainNoIdentity(activity, event, nullptr);
+      continue;
     }
     if (activity.cudaGraph && op != none && host.callOf(op) != none) {
       if (isKernel) {
@@ -893,7 +1153,7 @@ void Attributor::addNodes() {
   std::map<std::pair<std::string, std::string>, uint64_t> weight;
   std::map<std::tuple<std::string, std::string, std::string>, uint32_t> ids;
   auto nodeId = [&](StringRef graph, StringRef stage, StringRef name,
-                    const inductor::LaunchNode &from) {
+                    const inductor::LaunchNode *from) {
     auto [it, inserted] = ids.try_emplace(
         {graph.str(), stage.str(), name.str()}, profile->nodes.size());
     if (inserted) {
@@ -904,10 +1164,10 @@ void Attributor::addNodes() {
       ++weight[{node.graph, node.stage}];
     }
     Node &node = profile->nodes[it->second];
-    if (!node.module)
-      node.module = from.module;
-    if (!node.source && !from.source.empty())
-      node.source = from.source;
+    if (from && !node.module)
+      node.module = from->module;
+    if (from && !node.source && !from->source.empty())
+      node.source = from->source;
     return it->second;
   };
   for (auto [map, launchMap] : llvm::enumerate(inputs.maps))
@@ -917,9 +1177,9 @@ void Attributor::addNodes() {
         SmallVector<uint32_t> found;
         if (node.from.empty())
           found.push_back(
-              nodeId(launchMap.graph, launchMap.stage, node.name, node));
+              nodeId(launchMap.graph, launchMap.stage, node.name, &node));
         for (const inductor::NodeRef &ref : node.from)
-          found.push_back(nodeId(ref.graph, ref.stage, ref.name, node));
+          found.push_back(nodeId(ref.graph, ref.stage, ref.name, &node));
         for (uint32_t id : found)
           if (!llvm::is_contained(record.nodes, id))
             record.nodes.push_back(id);
@@ -937,6 +1197,27 @@ void Attributor::addNodes() {
           activity.confidence = Confidence::Unattributed;
         }
       }
+
+  for (auto [list, pairs] : {std::pair(&profile->kernels, &nodesOfKernels),
+                             std::pair(&profile->copies, &nodesOfCopies)})
+    for (auto [id, number] : *pairs) {
+      const Identity &identity = trace.identities[number];
+      StringRef graph = identity.graph, stage = "export";
+      if (inputs.partitions &&
+          (graph.empty() || graph == inputs.partitions->graph)) {
+        graph = inputs.partitions->graph;
+        stage = inputs.partitions->stage;
+      }
+      Activity &activity = (*list)[id];
+      activity.nodes = {nodeId(graph, stage, identity.node, nullptr)};
+      activity.method = "identity";
+      activity.confidence = Confidence::High;
+      activity.explanation = profile->intern(
+          (activity.graphNode ? "replay of a CUDA graph; its node was captured "
+                                "under the id of node "
+                              : "launched under the id of node ") +
+          identity.node);
+    }
 
   uint64_t most = 0;
   for (const auto &[identity, count] : weight)
@@ -985,12 +1266,16 @@ void Attributor::addPartitions() {
 
 std::unique_ptr<Profile> Attributor::run() {
   Source source;
-  source.kind = "kineto";
+  source.kind = trace.kind;
   source.file = trace.file;
   source.rank = trace.rank;
+  source.worldSize = trace.worldSize;
+  source.processId = trace.processId;
+  source.host = trace.host;
   source.baseTimeNs = trace.baseTimeNs;
   profile->sources.push_back(source);
-  onHost = trace.activities.empty();
+  profile->notes = trace.notes;
+  onHost = trace.activities.empty() && trace.kind == "kineto";
 
   prepareLaunches();
   indexRuntimeCalls();
@@ -1002,6 +1287,7 @@ std::unique_ptr<Profile> Attributor::run() {
         ++startedBy[host.topOf(op)];
   alignCalls();
   findSteps();
+  joinIdentities();
   if (onHost)
     addHostKernels();
   else
@@ -1023,6 +1309,14 @@ std::unique_ptr<Profile> Attributor::run() {
     for (uint32_t top : host.topsOfCall(call))
       record.matched += joins[top].launch.valid();
   }
+  llvm::stable_sort(profile->calls,
+                    [](const CompiledCall &a, const CompiledCall &b) {
+                      return a.startNs < b.startNs;
+                    });
+  for (const ProfilerOverhead &overhead : trace.overheads)
+    profile->overheads.push_back({profile->intern(overhead.kind),
+                                  overhead.startNs, overhead.durationNs});
+  profile->memory = trace.memory;
   for (const RuntimeCall &call : trace.runtimeCalls)
     if (call.name.contains("Synchronize"))
       profile->synchronizations.push_back(
@@ -1065,11 +1359,17 @@ std::unique_ptr<Profile> Attributor::run() {
                              "kept, and counted as unattributed");
   if (!inputs.maps.empty() && !profile->kernels.empty() &&
       llvm::none_of(profile->kernels, [](const Activity &kernel) {
-        return kernel.launch.has_value();
+        return kernel.launch.has_value() || !kernel.nodes.empty();
       }))
     profile->notes.push_back(
         "no kernel was joined to a launch: the trace and the launch maps seem "
         "to be of different programs, or the trace is of an eager run");
+  for (const auto &[reason, sum] : unattributed)
+    if (sum.first)
+      profile->notes.push_back(std::to_string(sum.first) + " of " +
+                               std::to_string(profile->kernels.size()) +
+                               " kernels (" + std::to_string(sum.second) +
+                               " ns) have no node: " + reason);
   if (profile->kernels.empty())
     profile->notes.push_back("the trace holds no kernels");
   summarize(*profile);
@@ -1078,7 +1378,7 @@ std::unique_ptr<Profile> Attributor::run() {
 }
 
 std::unique_ptr<Profile>
-opprof::profile::attribute(const KinetoTrace &trace,
+opprof::profile::attribute(const Trace &trace,
                            const AttributionInputs &inputs) {
   return Attributor(trace, inputs).run();
 }

@@ -23,7 +23,7 @@ static bool isCompiledCall(const HostOp &op) {
   return op.name.starts_with("## Call CompiledFxGraph");
 }
 
-HostTimeline::HostTimeline(const KinetoTrace &trace) : trace(trace) {
+HostTimeline::HostTimeline(const Trace &trace) : trace(trace) {
   size_t count = trace.hostOps.size();
   parents.assign(count, none);
   callOfOp.assign(count, none);

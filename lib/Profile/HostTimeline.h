@@ -3,7 +3,7 @@
 #ifndef OPPROF_LIB_PROFILE_HOSTTIMELINE_H
 #define OPPROF_LIB_PROFILE_HOSTTIMELINE_H
 
-#include "opprof/Profile/Kineto.h"
+#include "opprof/Profile/Trace.h"
 
 #include "llvm/ADT/ArrayRef.h"
 
@@ -14,7 +14,7 @@ class HostTimeline {
 public:
   static constexpr uint32_t none = ~uint32_t(0);
 
-  explicit HostTimeline(const KinetoTrace &trace);
+  explicit HostTimeline(const Trace &trace);
 
   const HostOp &op(uint32_t index) const { return trace.hostOps[index]; }
   /// The range directly round `op`, or none.
@@ -39,7 +39,7 @@ public:
   llvm::ArrayRef<uint32_t> topsOutside() const { return outsideTops; }
 
 private:
-  const KinetoTrace &trace;
+  const Trace &trace;
   std::vector<uint32_t> parents;
   std::vector<uint32_t> callOfOp;
   std::vector<uint32_t> tops;

@@ -137,7 +137,7 @@ struct RawEvent {
 
 class Reader {
 public:
-  Reader(KinetoTrace &trace, const KinetoOptions &options)
+  Reader(Trace &trace, const KinetoOptions &options)
       : trace(trace), options(options) {}
 
   Error read(PaddedText &text);
@@ -198,7 +198,7 @@ private:
   static Error readTriple(ondemand::value value,
                           std::optional<std::array<uint64_t, 3>> &out);
 
-  KinetoTrace &trace;
+  Trace &trace;
   const KinetoOptions &options;
   ondemand::document *document = nullptr;
   const char *base = nullptr;
@@ -601,13 +601,14 @@ Error Reader::read(PaddedText &text) {
   return Error::success();
 }
 
-Expected<std::unique_ptr<KinetoTrace>>
+Expected<std::unique_ptr<Trace>>
 opprof::profile::readKinetoTrace(StringRef data, StringRef name,
                                  const KinetoOptions &options) {
   Expected<PaddedText> text = readMaybeGzip(data, name, options.limits);
   if (!text)
     return text.takeError();
-  auto trace = std::make_unique<KinetoTrace>();
+  auto trace = std::make_unique<Trace>();
+  trace->kind = "kineto";
   trace->file = name.str();
   if (Error error = Reader(*trace, options).read(*text))
     return error;

@@ -75,7 +75,8 @@ opprof::profile::wallWindow(const Profile &profile) {
     window->first = std::min(window->first, from);
     window->second = std::max(window->second, to);
   };
-  bool marks = profile.summary.stepsFrom == "profiler_step" &&
+  bool marks = (profile.summary.stepsFrom == "profiler_step" ||
+                profile.summary.stepsFrom == "capture_marks") &&
                llvm::any_of(profile.steps, [](const Step &step) {
                  return step.phase == Phase::Steady;
                });

@@ -57,6 +57,19 @@ private:
         nodeRef(node);
     });
   }
+  void metrics(const std::map<std::string, double> &values) {
+    json.attributeObject("metrics", [&] {
+      for (const auto &[name, value] : values)
+        json.attribute(name, value);
+    });
+  }
+  void absentMetrics(const std::map<std::string, std::string> &reasons) {
+    if (!reasons.empty())
+      json.attributeObject("metrics_absent", [&] {
+        for (const auto &[name, reason] : reasons)
+          json.attribute(name, reason);
+      });
+  }
   void activity(const Activity &activity);
   void summary();
   void launches();
@@ -114,14 +127,24 @@ void Writer::activity(const Activity &activity) {
     optional("launch_call_ns", activity.launchDurationNs);
     if (activity.cudaGraph)
       json.attribute("cuda_graph", true);
+    optional("graph_node", activity.graphNode);
+    text("range", activity.range);
     triple("grid", activity.grid);
     triple("block", activity.block);
     optional("registers", activity.registers);
     optional("shared_memory", activity.sharedMemory);
+    optional("local_memory", activity.localMemory);
     optional("blocks_per_sm", activity.blocksPerSM);
     optional("warps_per_sm", activity.warpsPerSM);
     optional("occupancy_pct", activity.occupancyPct);
     optional("bytes", activity.bytes);
+    if (activity.counters) {
+      const CounterRow &row = profile.counters[*activity.counters];
+      metrics(row.values);
+      absentMetrics(row.absent);
+      if (activity.countersInferred)
+        json.attribute("metrics_inferred", true);
+    }
   });
 }
 
@@ -164,10 +187,8 @@ void Writer::nodes() {
           for (uint32_t kernel : node.kernels)
             json.value(kernel);
         });
-        json.attributeObject("metrics", [&] {
-          for (const auto &[name, value] : node.metrics)
-            json.attribute(name, value);
-        });
+        metrics(node.metrics);
+        absentMetrics(node.metricsAbsent);
         if (node.inferredFrom)
           json.attribute("inferred_from", *node.inferredFrom);
         else
@@ -185,6 +206,9 @@ void Writer::write() {
           json.attribute("kind", source.kind);
           json.attribute("file", source.file);
           optional("rank", source.rank);
+          optional("world_size", source.worldSize);
+          optional("process", source.processId);
+          text("host", source.host);
           optional("base_time_ns", source.baseTimeNs);
         });
     });
@@ -199,6 +223,8 @@ void Writer::write() {
           optional("sm_count", device.smCount);
           optional("total_memory", device.totalMemory);
           optional("max_threads_per_sm", device.maxThreadsPerSM);
+          optional("registers_per_sm", device.registersPerSM);
+          optional("shared_per_sm", device.sharedPerSM);
           optional("warp_size", device.warpSize);
           if (device.computeCapability)
             json.attributeArray("compute_capability", [&] {
@@ -261,6 +287,27 @@ void Writer::write() {
           json.attribute("duration_ns", wait.durationNs);
         });
     });
+    if (!profile.overheads.empty())
+      json.attributeArray("overheads", [&] {
+        for (const ProfilerOverhead &overhead : profile.overheads)
+          json.object([&] {
+            json.attribute("kind", overhead.kind);
+            json.attribute("start_ns", overhead.startNs);
+            json.attribute("duration_ns", overhead.durationNs);
+          });
+      });
+    if (!profile.memory.empty())
+      json.attributeArray("memory", [&] {
+        for (const MemoryUse &use : profile.memory)
+          json.object([&] {
+            json.attribute("device", use.device);
+            json.attribute("allocations", use.allocations);
+            json.attribute("releases", use.releases);
+            json.attribute("allocated_bytes", use.allocatedBytes);
+            json.attribute("peak_bytes", use.peakBytes);
+            json.attribute("peak_at_ns", use.peakTimeNs);
+          });
+      });
     json.attributeArray("findings", [&] {
       for (const Finding &finding : profile.findings)
         json.object([&] {
@@ -310,6 +357,44 @@ private:
     totalDuration += out;
     return Error::success();
   }
+  /// A duration that is never added up: spans of the host may overlap.
+  Error getSpan(object from, StringRef key, int64_t &out) {
+    if (Error error = getTime(from, key, out))
+      return error;
+    if (out < 0)
+      return fail("\"" + key + "\" is negative");
+    return Error::success();
+  }
+  Error getMetrics(object from, std::map<std::string, double> &out) {
+    element value;
+    object entries;
+    if (!find(from, "metrics", value))
+      return Error::success();
+    if (Error error = getObject(value, entries))
+      return error;
+    for (auto field : entries) {
+      double number;
+      if (field.value.get(number))
+        return fail("\"metrics\" must hold numbers");
+      out[std::string(field.key)] = number;
+    }
+    return Error::success();
+  }
+  Error getAbsentMetrics(object from, std::map<std::string, std::string> &out) {
+    element value;
+    object entries;
+    if (!find(from, "metrics_absent", value))
+      return Error::success();
+    if (Error error = getObject(value, entries))
+      return error;
+    for (auto field : entries) {
+      std::string_view reason;
+      if (field.value.get(reason))
+        return fail("\"metrics_absent\" must hold texts");
+      out[std::string(field.key)] = std::string(reason);
+    }
+    return Error::success();
+  }
   Error getInterned(object from, StringRef key, StringRef &out) {
     std::string text;
     if (Error error = getString(from, key, text, /*required=*/false))
@@ -357,6 +442,8 @@ private:
   Error readDevice(element value);
   Error readSummary(object from);
   Error readFinding(element value);
+  Error readOverhead(element value);
+  Error readMemory(element value);
 
   /// Later than any clock's time in nanoseconds since 1970 for decades, and
   /// small enough for the end of an event, and the span between two, to fit.
@@ -450,18 +537,10 @@ Error Reader::readNode(element value) {
     return error;
   if (Error error = getString(from, "inferred_from", node.inferredFrom))
     return error;
-  element metrics;
-  if (find(from, "metrics", metrics)) {
-    object entries;
-    if (Error error = getObject(metrics, entries))
-      return error;
-    for (auto field : entries) {
-      double number;
-      if (field.value.get(number))
-        return fail("\"metrics\" must hold numbers");
-      node.metrics[std::string(field.key)] = number;
-    }
-  }
+  if (Error error = getMetrics(from, node.metrics))
+    return error;
+  if (Error error = getAbsentMetrics(from, node.metricsAbsent))
+    return error;
   if (!nodeIds
            .try_emplace(keyOf(node.graph, node.stage, node.name),
                         profile.nodes.size() - 1)
@@ -577,6 +656,10 @@ Error Reader::readActivity(element value, std::vector<Activity> &list) {
     return error;
   if (Error error = getBool(from, "cuda_graph", activity.cudaGraph))
     return error;
+  if (Error error = getInteger(from, "graph_node", activity.graphNode))
+    return error;
+  if (Error error = getInterned(from, "range", activity.range))
+    return error;
   if (Error error = getTriple(from, "grid", activity.grid))
     return error;
   if (Error error = getTriple(from, "block", activity.block))
@@ -585,11 +668,25 @@ Error Reader::readActivity(element value, std::vector<Activity> &list) {
     return error;
   if (Error error = getInteger(from, "shared_memory", activity.sharedMemory))
     return error;
+  if (Error error = getInteger(from, "local_memory", activity.localMemory))
+    return error;
   if (Error error = getNumber(from, "blocks_per_sm", activity.blocksPerSM))
     return error;
   if (Error error = getNumber(from, "warps_per_sm", activity.warpsPerSM))
     return error;
   if (Error error = getNumber(from, "occupancy_pct", activity.occupancyPct))
+    return error;
+  CounterRow row;
+  if (Error error = getMetrics(from, row.values))
+    return error;
+  if (Error error = getAbsentMetrics(from, row.absent))
+    return error;
+  if (!row.values.empty() || !row.absent.empty()) {
+    activity.counters = profile.counters.size();
+    profile.counters.push_back(std::move(row));
+  }
+  if (Error error =
+          getBool(from, "metrics_inferred", activity.countersInferred))
     return error;
   return getInteger(from, "bytes", activity.bytes);
 }
@@ -611,6 +708,10 @@ Error Reader::readDevice(element value) {
     return error;
   if (Error error =
           getInteger(from, "max_threads_per_sm", device.maxThreadsPerSM))
+    return error;
+  if (Error error = getInteger(from, "registers_per_sm", device.registersPerSM))
+    return error;
+  if (Error error = getInteger(from, "shared_per_sm", device.sharedPerSM))
     return error;
   if (Error error = getInteger(from, "warp_size", device.warpSize))
     return error;
@@ -641,6 +742,36 @@ Error Reader::readSummary(object from) {
   if (Error error = getInteger(keys, "steps", profile.summary.steps))
     return error;
   return getString(keys, "steps_from", profile.summary.stepsFrom, false);
+}
+
+Error Reader::readOverhead(element value) {
+  object from;
+  if (Error error = getObject(value, from))
+    return error;
+  ProfilerOverhead &overhead = profile.overheads.emplace_back();
+  if (Error error = getInterned(from, "kind", overhead.kind))
+    return error;
+  if (Error error = getTime(from, "start_ns", overhead.startNs))
+    return error;
+  return getSpan(from, "duration_ns", overhead.durationNs);
+}
+
+Error Reader::readMemory(element value) {
+  object from;
+  if (Error error = getObject(value, from))
+    return error;
+  MemoryUse &use = profile.memory.emplace_back();
+  if (Error error = getRequired(from, "device", use.device))
+    return error;
+  if (Error error = getRequired(from, "allocations", use.allocations))
+    return error;
+  if (Error error = getRequired(from, "releases", use.releases))
+    return error;
+  if (Error error = getRequired(from, "allocated_bytes", use.allocatedBytes))
+    return error;
+  if (Error error = getRequired(from, "peak_bytes", use.peakBytes))
+    return error;
+  return getTime(from, "peak_at_ns", use.peakTimeNs);
 }
 
 Error Reader::readFinding(element value) {
@@ -688,6 +819,12 @@ Error Reader::readProfile(element root) {
             if (Error error = getString(from, "file", source.file, false))
               return error;
             if (Error error = getInteger(from, "rank", source.rank))
+              return error;
+            if (Error error = getInteger(from, "world_size", source.worldSize))
+              return error;
+            if (Error error = getInteger(from, "process", source.processId))
+              return error;
+            if (Error error = getString(from, "host", source.host, false))
               return error;
             return getInteger(from, "base_time_ns", source.baseTimeNs);
           }))
@@ -757,7 +894,7 @@ Error Reader::readProfile(element root) {
           return error;
         if (Error error = getTime(from, "start_ns", call.startNs))
           return error;
-        if (Error error = getDuration(from, "duration_ns", call.durationNs))
+        if (Error error = getSpan(from, "duration_ns", call.durationNs))
           return error;
         if (Error error = getInteger(from, "step", call.step))
           return error;
@@ -776,8 +913,14 @@ Error Reader::readProfile(element root) {
               return error;
             if (Error error = getTime(from, "start_ns", wait.startNs))
               return error;
-            return getDuration(from, "duration_ns", wait.durationNs);
+            return getSpan(from, "duration_ns", wait.durationNs);
           }))
+    return error;
+  if (Error error = getArray(keys, "overheads", false,
+                             [&](element item) { return readOverhead(item); }))
+    return error;
+  if (Error error = getArray(keys, "memory", false,
+                             [&](element item) { return readMemory(item); }))
     return error;
   return getArray(keys, "findings", false,
                   [&](element item) { return readFinding(item); });

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "opprof/Capture/CaptureReader.h"
+#include "CaptureFileBuilder.h"
 
 #include "gtest/gtest.h"
 
@@ -18,33 +19,6 @@
 using namespace opprof::capture;
 
 namespace {
-
-void appendChunk(std::string &out, ChunkType type, uint32_t count,
-                 uint32_t recordBytes, std::string payload) {
-  ChunkHeader header{kChunkMagic, uint32_t(type), uint32_t(payload.size()),
-                     count,       recordBytes,    0};
-  uint32_t crc = crc32(0, &header, sizeof(header));
-  header.crc = crc32(crc, payload.data(), payload.size());
-  out.append(reinterpret_cast<const char *>(&header), sizeof(header));
-  out += payload;
-  out.resize((out.size() + 7) & ~size_t(7));
-}
-
-template <typename T> std::string bytesOf(const T &value) {
-  return std::string(reinterpret_cast<const char *>(&value), sizeof(value));
-}
-
-std::string fileHeader() {
-  FileHeader header{};
-  std::memcpy(header.magic, kFileMagic, 8);
-  header.version = kFileVersion;
-  header.headerBytes = sizeof(header);
-  return bytesOf(header);
-}
-
-std::string stringRecord(uint32_t number, const std::string &text) {
-  return bytesOf(number) + bytesOf(uint32_t(text.size())) + text;
-}
 
 /// A file with a name, two kernels and a proper end.
 std::string goodFile() {

@@ -1,6 +1,7 @@
 // Tests of the joins from kernels to launches, on traces written by hand.
 
 #include "opprof/Profile/Attribution.h"
+#include "opprof/Profile/Kineto.h"
 
 #include "llvm/Support/Error.h"
 #include "gtest/gtest.h"
@@ -67,7 +68,7 @@ protected:
   }
   std::unique_ptr<Profile>
   attributed(llvm::ArrayRef<inductor::LaunchMap> maps) {
-    llvm::Expected<std::unique_ptr<KinetoTrace>> trace =
+    llvm::Expected<std::unique_ptr<Trace>> trace =
         readKinetoTrace("{\"traceEvents\": [" + events + "]}", "t.json");
     if (!trace) {
       ADD_FAILURE() << llvm::toString(trace.takeError());

@@ -46,18 +46,18 @@ std::string wholeTrace() {
 }
 
 std::string errorOf(StringRef text, const KinetoOptions &options = {}) {
-  Expected<std::unique_ptr<KinetoTrace>> read =
+  Expected<std::unique_ptr<Trace>> read =
       readKinetoTrace(text, "t.json", options);
   if (read)
     return "";
   return toString(read.takeError());
 }
 
-std::unique_ptr<KinetoTrace> readWhole(StringRef text) {
-  Expected<std::unique_ptr<KinetoTrace>> read = readKinetoTrace(text, "t.json");
+std::unique_ptr<Trace> readWhole(StringRef text) {
+  Expected<std::unique_ptr<Trace>> read = readKinetoTrace(text, "t.json");
   if (!read) {
     ADD_FAILURE() << toString(read.takeError());
-    return std::make_unique<KinetoTrace>();
+    return std::make_unique<Trace>();
   }
   return std::move(*read);
 }
@@ -203,13 +203,13 @@ TEST(KinetoMalformed, EventsWithoutInterestMayBeOdd) {
                            "{\"ph\": \"X\", \"cat\": \"overhead\", \"name\": "
                            "\"x\", \"dur\": null}," +
                            event("\"name\": \"k\", \"ts\": 1, \"dur\": 1"));
-  std::unique_ptr<KinetoTrace> read = readWhole(text);
+  std::unique_ptr<Trace> read = readWhole(text);
   EXPECT_EQ(read->activities.size(), 1u);
   EXPECT_EQ(read->events, 4u);
 }
 
 TEST(KinetoMalformed, OptionalArgumentsOfAnotherTypeAreUnknown) {
-  std::unique_ptr<KinetoTrace> read = readWhole(trace(event(
+  std::unique_ptr<Trace> read = readWhole(trace(event(
       "\"name\": \"k\", \"ts\": 1, \"dur\": 1, \"args\": {"
       "\"correlation\": \"seven\", \"stream\": 3.5, \"grid\": [1, \"x\", 2],"
       "\"block\": [1, 2, 3, 4], \"registers per thread\": -1,"
@@ -226,7 +226,7 @@ TEST(KinetoMalformed, OptionalArgumentsOfAnotherTypeAreUnknown) {
 }
 
 TEST(KinetoMalformed, ZeroIsNoCorrelation) {
-  std::unique_ptr<KinetoTrace> read = readWhole(
+  std::unique_ptr<Trace> read = readWhole(
       trace(event("\"name\": \"k\", \"ts\": 1, \"dur\": 1, \"args\": {"
                   "\"correlation\": 0, \"External id\": 0}")));
   EXPECT_FALSE(read->activities.front().correlation);
@@ -269,7 +269,7 @@ TEST(KinetoTimes, DigitsBelowTheNanosecondAreRoundedAndCounted) {
   EXPECT_EQ(parse("-1.2345"), -1235);
   EXPECT_EQ(parse("0.0004"), 0);
   EXPECT_EQ(parse("4e-5"), 0);
-  std::unique_ptr<KinetoTrace> read = readWhole(
+  std::unique_ptr<Trace> read = readWhole(
       trace(event("\"name\": \"k\", \"ts\": 1.0001, \"dur\": 1.0001")));
   EXPECT_EQ(read->rounded, 2u);
 }
@@ -327,7 +327,7 @@ inductor::LaunchMap mapOf(ArrayRef<StringRef> launches) {
 
 std::unique_ptr<Profile> attributeTo(StringRef text,
                                      const inductor::LaunchMap &map) {
-  std::unique_ptr<KinetoTrace> trace = readWhole(text);
+  std::unique_ptr<Trace> trace = readWhole(text);
   AttributionInputs inputs;
   inputs.maps = ArrayRef(map);
   return attribute(*trace, inputs);

@@ -7,6 +7,7 @@
 
 #include "opprof/Analysis/Findings.h"
 #include "opprof/Profile/Attribution.h"
+#include "opprof/Profile/Kineto.h"
 #include "opprof/Profile/ProfileJSON.h"
 
 #include <cstdlib>
@@ -49,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   KinetoOptions options;
   options.limits.maxBytes = uint64_t(4) << 20;
   options.limits.ratioFrom = uint64_t(1) << 20;
-  Expected<std::unique_ptr<KinetoTrace>> trace = readKinetoTrace(
+  Expected<std::unique_ptr<Trace>> trace = readKinetoTrace(
       StringRef(reinterpret_cast<const char *>(data), size), "fuzz", options);
   if (!trace) {
     consumeError(trace.takeError());

@@ -10,9 +10,10 @@
 #ifndef OPPROF_PROFILE_ATTRIBUTION_H
 #define OPPROF_PROFILE_ATTRIBUTION_H
 
-#include "opprof/Profile/Kineto.h"
 #include "opprof/Profile/PartitionMap.h"
 #include "opprof/Profile/Profile.h"
+#include "opprof/Profile/Trace.h"
+#include "opprof/Profile/WrapperFiles.h"
 #include "opprof/Target/InductorCode/LaunchMap.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -24,11 +25,13 @@ struct AttributionInputs {
   llvm::ArrayRef<inductor::LaunchMap> maps;
   /// Null where there is none.
   const PartitionMap *partitions = nullptr;
+  /// The code of the launch maps, for lines that were recorded with launches.
+  const WrapperFiles *wrappers = nullptr;
 };
 
 /// Makes a profile of a trace. On a trace without a GPU the operators and
 /// generated kernels that the host ran are the kernels of the device "cpu".
-std::unique_ptr<Profile> attribute(const KinetoTrace &trace,
+std::unique_ptr<Profile> attribute(const Trace &trace,
                                    const AttributionInputs &inputs);
 
 } // namespace opprof::profile

@@ -53,10 +53,14 @@ constexpr int64_t maxTotalNs = int64_t(1) << 61;
 
 /// A file that the profile was made from.
 struct Source {
-  /// "kineto".
+  /// "kineto" or "opprof capture".
   std::string kind;
   std::string file;
   std::optional<int64_t> rank;
+  /// Number of ranks.
+  std::optional<int64_t> worldSize;
+  std::optional<int64_t> processId;
+  std::string host;
   /// What to add to every time of the profile to get nanoseconds since 1970.
   std::optional<int64_t> baseTimeNs;
 };
@@ -69,10 +73,20 @@ struct Device {
   std::optional<uint64_t> smCount;
   std::optional<uint64_t> totalMemory;
   std::optional<uint64_t> maxThreadsPerSM;
+  std::optional<uint64_t> registersPerSM;
+  std::optional<uint64_t> sharedPerSM;
   std::optional<uint64_t> warpSize;
   std::optional<std::array<uint64_t, 2>> computeCapability;
   /// Union of the kernel intervals over all streams, inside the wall window.
   std::optional<int64_t> busyNs;
+};
+
+/// What hardware counters said of one launch.
+struct CounterRow {
+  /// By name; docs/capture.md has their formulas.
+  std::map<std::string, double> values;
+  /// Why others are not there, by name.
+  std::map<std::string, std::string> absent;
 };
 
 /// A kernel, copy or memset that a device ran. Strings live in the profile.
@@ -92,7 +106,8 @@ struct Activity {
   std::optional<uint32_t> launch;
   /// Places in Profile::nodes.
   std::vector<uint32_t> nodes;
-  /// "kernel_hash", "correlation", "enclosure", "sequence" or "none".
+  /// "identity", "kernel_hash", "correlation", "enclosure", "sequence" or
+  /// "none".
   llvm::StringRef method = "none";
   Confidence confidence = Confidence::Unattributed;
   /// Why the join holds, or why there is none, for a person.
@@ -107,16 +122,27 @@ struct Activity {
   std::optional<int64_t> launchDurationNs;
   /// One replay of a CUDA graph starts many kernels with one call.
   bool cudaGraph = false;
+  /// The graph's node that this is.
+  std::optional<uint64_t> graphNode;
+  /// The innermost range (NVTX, record_function) that the host had marked round
+  /// the launch.
+  llvm::StringRef range;
 
   std::optional<std::array<uint64_t, 3>> grid;
   std::optional<std::array<uint64_t, 3>> block;
   std::optional<uint64_t> registers;
   std::optional<uint64_t> sharedMemory;
+  /// Bytes a thread.
+  std::optional<uint64_t> localMemory;
   std::optional<double> blocksPerSM;
   std::optional<double> warpsPerSM;
   std::optional<double> occupancyPct;
   /// Of a copy or memset.
   std::optional<uint64_t> bytes;
+  /// Place in Profile::counters.
+  std::optional<uint32_t> counters;
+  /// The counters are of another launch that does the same work.
+  bool countersInferred = false;
 
   int64_t endNs() const { return startNs + durationNs; }
 };
@@ -152,6 +178,8 @@ struct Node {
   /// Ids of kernels, in order.
   std::vector<uint32_t> kernels;
   std::map<std::string, double> metrics;
+  /// Why metrics that its kernels have are not the node's, by name.
+  std::map<std::string, std::string> metricsAbsent;
   /// The representative that `metrics` were copied from.
   std::optional<std::string> inferredFrom;
   /// Label and role of the partition that it is in.
@@ -187,6 +215,25 @@ struct Synchronization {
   int64_t durationNs = 0;
 };
 
+/// Time that the profiler itself took, on the host.
+struct ProfilerOverhead {
+  llvm::StringRef kind;
+  int64_t startNs = 0;
+  int64_t durationNs = 0;
+};
+
+/// Memory of a device that the process allocated while it was recorded. What it
+/// held before is not known.
+struct MemoryUse {
+  int64_t device = 0;
+  uint64_t allocations = 0;
+  uint64_t releases = 0;
+  uint64_t allocatedBytes = 0;
+  /// The most that was held at one time, and when.
+  uint64_t peakBytes = 0;
+  int64_t peakTimeNs = 0;
+};
+
 struct Step {
   uint32_t index = 0;
   /// On the host: where the step's own range begins and ends.
@@ -212,8 +259,9 @@ struct Summary {
   uint64_t copies = 0;
   int64_t copyTimeNs = 0;
   std::optional<uint64_t> steps;
-  /// "profiler_step" (marks of the profiler), "compiled_calls" (the calls of
-  /// compiled graphs repeat) or "none".
+  /// "profiler_step" (marks of the profiler), "capture_marks" (marks of the
+  /// capture), "compiled_calls" (the calls of compiled graphs repeat) or
+  /// "none".
   std::string stepsFrom = "none";
   std::array<int64_t, numConfidences> attributedNs{};
 };
@@ -237,11 +285,14 @@ struct Profile {
   /// Kernels first, in order of start; then copies and memsets.
   std::vector<Activity> kernels;
   std::vector<Activity> copies;
+  std::vector<CounterRow> counters;
   std::vector<LaunchRecord> launches;
   std::vector<Node> nodes;
   std::vector<PartitionTime> partitions;
   std::vector<CompiledCall> calls;
   std::vector<Synchronization> synchronizations;
+  std::vector<ProfilerOverhead> overheads;
+  std::vector<MemoryUse> memory;
   std::vector<Finding> findings;
   /// What the reader has to say of the input, for a person.
   std::vector<std::string> notes;

@@ -2,6 +2,7 @@
 
 #include "opprof/Analysis/Findings.h"
 #include "opprof/Profile/Attribution.h"
+#include "opprof/Profile/CaptureTrace.h"
 #include "opprof/Profile/Kineto.h"
 #include "opprof/Profile/PartitionMap.h"
 #include "opprof/Profile/ProfileJSON.h"
@@ -9,7 +10,9 @@
 
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-translate/Translation.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/WithColor.h"
 
@@ -40,6 +43,7 @@ static Options &options() {
 static Error translate(const MemoryBuffer &buffer, raw_ostream &os) {
   // Small files first: a mistake in one of them shows at once.
   std::vector<inductor::LaunchMap> maps;
+  WrapperFiles wrappers;
   std::string message;
   for (const std::string &file : options().launches) {
     std::unique_ptr<MemoryBuffer> text = mlir::openInputFile(file, &message);
@@ -49,7 +53,20 @@ static Error translate(const MemoryBuffer &buffer, raw_ostream &os) {
         inductor::readLaunchMaps(text->getBuffer(), file);
     if (!read)
       return read.takeError();
+    // The code lies beside its launch map in a run folder; for maps from
+    // elsewhere it may not be there.
     for (inductor::LaunchMap &map : *read) {
+      StringSet<> files;
+      for (const inductor::Launch &launch : map.launches) {
+        if (!files.insert(launch.file).second ||
+            launch.file != sys::path::filename(launch.file))
+          continue;
+        SmallString<128> path(sys::path::parent_path(file));
+        sys::path::append(path, launch.file);
+        if (ErrorOr<std::unique_ptr<MemoryBuffer>> text =
+                MemoryBuffer::getFile(path))
+          wrappers.add(maps.size(), path, (*text)->getBuffer());
+      }
       for (const inductor::LaunchMap &other : maps)
         if (other.graph == map.graph)
           return createStringError(file + ": compiled graph '" + map.graph +
@@ -71,13 +88,16 @@ static Error translate(const MemoryBuffer &buffer, raw_ostream &os) {
     partitions = std::move(*read);
   }
 
-  Expected<std::unique_ptr<KinetoTrace>> trace =
-      readKinetoTrace(buffer.getBuffer(), buffer.getBufferIdentifier());
+  Expected<std::unique_ptr<Trace>> trace =
+      isCapture(buffer.getBuffer())
+          ? readCaptureTrace(buffer.getBuffer(), buffer.getBufferIdentifier())
+          : readKinetoTrace(buffer.getBuffer(), buffer.getBufferIdentifier());
   if (!trace)
     return trace.takeError();
   AttributionInputs inputs;
   inputs.maps = maps;
   inputs.partitions = partitions ? &*partitions : nullptr;
+  inputs.wrappers = &wrappers;
   std::unique_ptr<Profile> profile = attribute(**trace, inputs);
   computeFindings(*profile);
   writeProfile(*profile, os);
@@ -88,8 +108,9 @@ void profile::registerProfileTranslations() {
   options();
   static mlir::TranslateRegistration attribution(
       "attribute-profile",
-      "read a trace of torch.profiler (.json or .json.gz), join its kernels to "
-      "the launches of compiled graphs, and write profile.opprof.json",
+      "read a capture (.opcap) or a trace of torch.profiler (.json or "
+      ".json.gz), join its kernels to the launches of compiled graphs, and "
+      "write profile.opprof.json",
       [](const std::shared_ptr<SourceMgr> &sources, raw_ostream &os,
          mlir::MLIRContext *context) -> mlir::LogicalResult {
         if (Error error = translate(

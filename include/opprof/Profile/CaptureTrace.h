@@ -1,0 +1,29 @@
+//===- CaptureTrace.h - Captures of opprof itself ---------------*- C++ -*-===//
+//
+// Reads a capture file (docs/formats/capture.md) into a trace. A file whose
+// writer was killed is read up to its last whole chunk, and a note says so.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPPROF_PROFILE_CAPTURETRACE_H
+#define OPPROF_PROFILE_CAPTURETRACE_H
+
+#include "opprof/Profile/Trace.h"
+
+#include "llvm/Support/Error.h"
+
+#include <memory>
+
+namespace opprof::profile {
+
+/// Whether `data` begins as a capture file does.
+bool isCapture(llvm::StringRef data);
+
+/// Reads the bytes of a capture file. `name` stands in errors and in
+/// Trace::file.
+llvm::Expected<std::unique_ptr<Trace>> readCaptureTrace(llvm::StringRef data,
+                                                        llvm::StringRef name);
+
+} // namespace opprof::profile
+
+#endif // OPPROF_PROFILE_CAPTURETRACE_H
