@@ -142,6 +142,8 @@ int Callbacks::beginLaunches() {
     Recorded.clear();
     Names.clear();
     Kernels.clear();
+    GraphKernels.clear();
+    KeptKernels = 0;
     KeepKernels = true;
     Seen = 0;
     Now = Mode::Record;
@@ -200,13 +202,34 @@ int Callbacks::endCheck() {
           "repeated by itself), or make the step repeatable");
 }
 
-void Callbacks::addKernels(const std::vector<KernelRecord> &kernels) {
+void Callbacks::addKernels(const std::vector<NamedKernel> &kernels) {
   std::lock_guard<std::mutex> lock(LaunchMutex);
   // A long timeline without a step must not gather its kernels here.
-  if (!KeepKernels || Kernels.size() > (1u << 20))
+  if (!KeepKernels || KeptKernels > (1u << 20))
     return;
-  for (const KernelRecord &kernel : kernels)
-    Kernels.emplace(kernel.correlation, kernel);
+  KeptKernels += kernels.size();
+  for (const NamedKernel &kernel : kernels) {
+    if (kernel.first.graphNode)
+      GraphKernels[kernel.first.correlation].push_back(kernel);
+    else
+      Kernels.emplace(kernel.first.correlation, kernel.first);
+  }
+}
+
+const std::vector<Callbacks::NamedKernel> &
+Callbacks::kernelsOfGraph(const Launch &launch) {
+  std::lock_guard<std::mutex> lock(LaunchMutex);
+  static const std::vector<NamedKernel> none;
+  auto it = GraphKernels.find(launch.correlation);
+  if (launch.kind != 1 || it == GraphKernels.end())
+    return none;
+  auto byNode = [](const NamedKernel &a, const NamedKernel &b) {
+    return a.first.graphNode < b.first.graphNode;
+  };
+  // Branches of a graph run side by side, so their times say nothing.
+  if (!std::is_sorted(it->second.begin(), it->second.end(), byNode))
+    std::stable_sort(it->second.begin(), it->second.end(), byNode);
+  return it->second;
 }
 
 const KernelRecord *Callbacks::kernelOf(const Launch &launch) const {

@@ -64,10 +64,14 @@ public:
 
   std::string describe(const Launch &launch) const;
 
+  /// A kernel of the timeline, and its name, which lives as long as CUPTI does.
+  using NamedKernel = std::pair<KernelRecord, const char *>;
   /// Keeps what the timeline says of the launches being recorded.
-  void addKernels(const std::vector<KernelRecord> &kernels);
+  void addKernels(const std::vector<NamedKernel> &kernels);
   /// What the timeline said of a launch, or null.
   const KernelRecord *kernelOf(const Launch &launch) const;
+  /// The kernels that a launch of a CUDA graph ran, in the order of its nodes.
+  const std::vector<NamedKernel> &kernelsOfGraph(const Launch &launch);
 
 private:
   Callbacks() = default;
@@ -94,7 +98,9 @@ private:
   size_t Seen = 0;
   std::string Difference;
   bool KeepKernels = false;
+  size_t KeptKernels = 0;
   std::unordered_map<uint32_t, KernelRecord> Kernels;
+  std::unordered_map<uint32_t, std::vector<NamedKernel>> GraphKernels;
 };
 
 } // namespace opprof::capture

@@ -29,6 +29,15 @@ static int noSession() {
   return failWith(OPPROF_INVALID, "no capture is running in this process");
 }
 
+static void fillFromTimeline(const KernelRecord &kernel, opprof_launch &out) {
+  out.registers = kernel.registers;
+  out.local_bytes = kernel.localPerThread;
+  out.static_shared = kernel.staticShared;
+  out.dynamic_shared = kernel.dynamicShared;
+  out.duration_ns =
+      uint32_t(std::min<uint64_t>(kernel.end - kernel.start, kNone - 1));
+}
+
 int opprof_capture_abi(void) { return OPPROF_CAPTURE_ABI; }
 
 int opprof_capture_load(const char *path) {
@@ -150,14 +159,26 @@ int opprof_launches_get(size_t index, opprof_launch *out) {
   out->kind = l.kind;
   out->registers = out->local_bytes = out->static_shared = out->dynamic_shared =
       out->duration_ns = kNone;
-  if (const KernelRecord *kernel = Callbacks::get().kernelOf(l)) {
-    out->registers = kernel->registers;
-    out->local_bytes = kernel->localPerThread;
-    out->static_shared = kernel->staticShared;
-    out->dynamic_shared = kernel->dynamicShared;
-    out->duration_ns =
-        uint32_t(std::min<uint64_t>(kernel->end - kernel->start, kNone - 1));
-  }
+  if (const KernelRecord *kernel = Callbacks::get().kernelOf(l))
+    fillFromTimeline(*kernel, *out);
+  return OPPROF_OK;
+}
+
+int opprof_launches_kernel(size_t launch, size_t index, opprof_launch *out) {
+  const auto &launches = Callbacks::get().launches();
+  if (launch >= launches.size())
+    return failWith(OPPROF_INVALID, "no launch " + std::to_string(launch));
+  const auto &kernels = Callbacks::get().kernelsOfGraph(launches[launch]);
+  if (index >= kernels.size())
+    return failWith(OPPROF_INVALID,
+                    "launch " + std::to_string(launch) + " ran " +
+                        std::to_string(kernels.size()) + " kernels of a graph");
+  const auto &[kernel, name] = kernels[index];
+  *out = {};
+  out->name = name ? name : "(unnamed)";
+  std::copy(kernel.grid, kernel.grid + 3, out->grid);
+  std::copy(kernel.block, kernel.block + 3, out->block);
+  fillFromTimeline(kernel, *out);
   return OPPROF_OK;
 }
 

@@ -655,7 +655,7 @@ template <typename T> static const T *as(const CUpti_Activity *activity) {
 }
 
 void Session::decode(const BufferPool::Full &full) {
-  std::vector<KernelRecord> kernels;
+  std::vector<Callbacks::NamedKernel> kernels;
   std::unique_lock<std::mutex> lock(Writer.Mutex);
   auto text = [&](const char *s) { return s ? Writer.string(s) : kNone; };
   uint64_t strange = 0;
@@ -693,7 +693,7 @@ void Session::decode(const BufferPool::Full &full) {
       r.localPerThread = k->localMemoryPerThread;
       r.registers = k->registersPerThread;
       Writer.add(ChunkType::Kernels, r);
-      kernels.push_back(r);
+      kernels.emplace_back(r, k->name);
       break;
     }
     case CUPTI_ACTIVITY_KIND_MEMCPY: {

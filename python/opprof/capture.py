@@ -6,20 +6,35 @@ pass. docs/capture.md says what is measured, what is restored between passes, an
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opprof import capture_library, metrics
 from opprof.capture_library import CaptureError, Counters, Library
 from opprof.errors import OpprofError
 from opprof.files import replacing
+from opprof.selection import (
+    Chosen,
+    Filter,
+    Layers,
+    choose_same_kernels,
+    graph_kernels,
+    maps_of_files,
+    sequence_difference,
+)
+
+if TYPE_CHECKING:
+    from opprof.counters import LaunchMap
+    from opprof.identity import NodeGraph, WrapperLines
 
 COUNTER_MODES = ("none", "unique", "all")
 
@@ -48,9 +63,15 @@ class Capture:
         kinds: int = capture_library.DEFAULT_KINDS,
         replay: str = "user",
         select: Callable[[dict[str, Any]], bool] | None = None,
+        kernels: str | None = None,
+        top: int | None = None,
+        launch_skip: int = 0,
+        launch_count: int | None = None,
         state: Iterable[Any] = (),
         restore: str = "changed",
         lines: bool = True,
+        graphs: Sequence[NodeGraph] = (),
+        file: str = "capture.opcap",
     ) -> None:
         if counters not in COUNTER_MODES:
             raise OpprofError(f"counters={counters!r}: choose one of {', '.join(COUNTER_MODES)}")
@@ -58,35 +79,34 @@ class Capture:
             raise OpprofError(f"replay={replay!r}: choose 'user' or 'kernel'")
         if restore not in ("changed", "all", "none"):
             raise OpprofError(f"restore={restore!r}: choose 'changed', 'all' or 'none'")
-        if counters == "unique" and select is None:
-            raise OpprofError(
-                "counters='unique' needs select=, which says of a launch whether it is one of a unique partition",
-                remedy="opprof.counters.unique_launches makes it of a run folder's partitions and launch maps",
-            )
         self.path = Path(path)
+        self.file = self.path / file
         self.mode = counters
         self.replay = replay
         self.metrics = _metric_names(metrics)
         self.steps: list[Step] = []
         self._select = select if counters == "unique" else None
+        self._filter = Filter(kernels, top, launch_skip, launch_count)
         self._state = tuple(state)
         self._restore = restore
         self._kinds = kinds
         self._want_lines = lines
+        self._graphs = tuple(graphs)
+        self._marks = 0
         self.library = Library.get()
-        self.lines: Any = None
-
-    @property
-    def file(self) -> Path:
-        """The capture file."""
-        return self.path / "capture.opcap"
+        self.lines: WrapperLines | None = None
+        self._layers: Layers | None = None
+        self._nvtx = contextlib.ExitStack()
+        self._compiled_meanwhile = False
 
     def __enter__(self) -> Capture:
         self.path.mkdir(parents=True, exist_ok=True)
         self.library.start(str(self.file), kinds=self._kinds, paused=True)
+        self._nvtx.enter_context(_nvtx_reaches_cupti(self.library))
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, where: object) -> None:
+        self._nvtx.close()
         try:
             self.stats = self.library.stop()
         except CaptureError:
@@ -96,66 +116,202 @@ class Capture:
         if self.steps:
             self._write_counters()
 
-    def step(self, fn: Callable[[], Any]) -> Any:
-        """Runs one step with the timeline on, then once more for each counter pass; returns the first run's result."""
+    def step(self, fn: Callable[[], Any], *, outside: Callable[[], Any] | None = None) -> Any:
+        """Runs one step with the timeline on, then once more for each counter pass; returns the first run's result.
+
+        Where `fn` replays a CUDA graph, `outside` runs the same kernels without it, and the counters are taken of that.
+        """
+        step = Step(self._marks)
+        self._marks += 1
+        self.steps.append(step)
+        keeper = self._keeper(outside or fn)
+        result = self._record(step, fn)
+        if self.mode != "none":
+            if outside is not None and any(launch["graph"] for launch in step.launches):
+                self._count_outside(step, outside, keeper)
+            else:
+                self._count(step, fn, keeper)
+        return result
+
+    def timeline(self, fn: Callable[[], Any], steps: int) -> None:
+        """Runs steps that follow one another as they do in the user's loop: no wait between them, and no counters."""
         import torch
 
-        step = Step(len(self.steps))
-        self.steps.append(step)
-        library = self.library
-        want = self.mode != "none"
-        keeper: Any = None
-        if want and self._restore != "none":
-            from opprof.restore import StepState
+        self._make_lines()
+        _synchronize(torch)
+        self.library.call("capture_resume")
+        try:
+            with self._active_lines():
+                for left in reversed(range(steps)):
+                    with self._marked(self._marks):
+                        self._marks += 1
+                        fn()
+                        if not left:
+                            _synchronize(torch)
+        finally:
+            self.library.call("capture_pause")
+        self.library.call("capture_flush")
 
-            keeper = StepState(fn, self._state)
-        if self._want_lines and self.lines is None:
-            from opprof.identity import WrapperLines
+    @contextlib.contextmanager
+    def identified(self) -> Iterator[None]:
+        """Gives what is launched in the with statement its identity although nothing is recorded: for the capture of CUDA graphs."""
+        self._make_lines()
+        with self._active_lines():
+            yield
 
-            self.lines = WrapperLines(library)
+    @contextlib.contextmanager
+    def _marked(self, number: int) -> Iterator[None]:
+        self.library.mark(1, number)
+        try:
+            yield
+        finally:
+            self.library.mark(2, number)
+
+    @contextlib.contextmanager
+    def _noted(self, note: str) -> Iterator[None]:
+        self.library.mark(3, 1, f"{note} begins")
+        try:
+            yield
+        finally:
+            self.library.mark(3, 2, f"{note} ends")
+
+    def _keeper(self, fn: Callable[[], Any]) -> Any:
+        """What puts the state back that a step changes."""
+        if self.mode == "none" or self._restore == "none":
+            return None
+        from opprof.restore import StepState
+
+        return StepState(fn, self._state)
+
+    def _make_lines(self) -> None:
+        """Follows the lines of the code that is loaded now; what is compiled later is found by the next step."""
+        if not self._want_lines:
+            return
+        from opprof.identity import WrapperLines
+        from opprof.layer_ranges import LayerRanges
+        from opprof.run_folder import RunFolder
+
+        if self.lines is None:
+            self._layers = Layers.read(RunFolder(self.path))
+            self.lines = WrapperLines(
+                self.library,
+                graphs=self._graphs,
+                maps=self._layers.maps if self._layers else (),
+                ranges=LayerRanges(self._layers.partitions) if self._layers else None,
+            )
             self.lines.describe()
-        lines = self.lines.active() if self.lines is not None else _nothing()
+        elif self.lines.add_loaded():
+            self.lines.describe()
+
+    def _active_lines(self) -> contextlib.AbstractContextManager[None]:
+        return self.lines.active() if self.lines is not None else contextlib.nullcontext()
+
+    def _record(self, step: Step, fn: Callable[[], Any], note: str | None = None) -> Any:
+        """Runs a step with the timeline on and its launches noted. What it did until it failed is kept.
+
+        With `note` it is not one of the program's own steps, and is marked by that.
+        """
+        import torch
+
+        library = self.library
+        self._make_lines()
         _synchronize(torch)
         library.call("launches_begin")
         try:
             library.call("capture_resume")
-            library.mark(1, step.number)
             begin = time.perf_counter_ns()
+            loaded = _wrappers_loaded()
             try:
-                with lines:
-                    result = fn()
-                _synchronize(torch)
+                with self._marked(step.number) if note is None else self._noted(note):
+                    begin = time.perf_counter_ns()
+                    with self._active_lines():
+                        result = fn()
+                    _synchronize(torch)
             finally:
                 step.wall_ns = time.perf_counter_ns() - begin
-                library.mark(2, step.number)
                 library.call("capture_pause")
+                self._compiled_meanwhile = _wrappers_loaded() != loaded
         finally:
             library.call("launches_end", None)
-        library.call("capture_flush")
-        step.launches = library.launches()
-        if want:
-            self._count(torch, step, fn, keeper)
+            try:
+                library.call("capture_flush")
+                step.launches = [self._located(launch) for launch in library.launches()]
+            except CaptureError:
+                # The program's own error is the one to show.
+                if sys.exc_info()[0] is None:
+                    raise
         return result
 
-    def _count(self, torch: Any, step: Step, fn: Callable[[], Any], keeper: Any) -> None:
+    def _choose(self, launches: list[dict[str, Any]]) -> Chosen:
+        """The launches that are counted."""
+        everything = range(len(launches))
+        if self.mode == "all":
+            chosen = Chosen(list(everything))
+        elif self._select is not None:
+            chosen = Chosen([i for i in everything if self._select(launches[i])], by="select=")
+        elif self._layers is not None and self._layers.knows(launches):
+            chosen = self._layers.choose(launches)
+        else:
+            maps: list[LaunchMap] = []
+            if self.lines is not None and any("file" in launch for launch in launches):
+                try:
+                    maps = maps_of_files(
+                        {launch["file"] for launch in launches if "file" in launch}
+                    )
+                except OpprofError as error:
+                    print(f"opprof: no launch maps: {error}", file=sys.stderr)
+            chosen = choose_same_kernels(launches, maps)
+        return chosen.of(self._filter.apply(launches, chosen.indices))
+
+    def _count_outside(self, step: Step, outside: Callable[[], Any], keeper: Any) -> None:
+        """Counters of a CUDA graph's kernels: those of the same kernels run without it, where the sequences agree."""
+        graph = graph_kernels(step.launches)
+        plain = Step(step.number)
+        self._record(plain, outside, "the step outside of its CUDA graph")
+        difference = sequence_difference(graph, plain.launches)
+        joined = {
+            "kernels": len(graph),
+            "reason": "CUPTI does not count the kernels of a CUDA graph one by one: these values are of the same "
+            "kernels run outside of the graph, joined by their sequence of name, grid and block",
+        }
+        step.launches = plain.launches
+        if difference is not None:
+            step.report = {
+                "graph": {**joined, "joined": 0, "difference": difference},
+                "failed": "the kernels of the CUDA graph are not those of the program outside of it: "
+                + difference,
+            }
+            raise CaptureError(step.report["failed"], "not-replayable")
+        self._count(plain, outside, keeper)
+        step.counters, step.report = plain.counters, plain.report
+        for row in step.counters:
+            row["inferred"] = "outside of the CUDA graph"
+            row["graph_kernel"] = row["launch"]
+        step.report["graph"] = {**joined, "joined": len(graph)}
+
+    def _count(self, step: Step, fn: Callable[[], Any], keeper: Any) -> None:
+        try:
+            self._take_counters(step, fn, keeper)
+        except CaptureError as error:
+            step.report.setdefault("failed", str(error))
+            if self._compiled_meanwhile and error.status == "not-replayable":
+                error.remedy = "the step compiled something while it was recorded: run it once before it is captured"
+            raise
+
+    def _take_counters(self, step: Step, fn: Callable[[], Any], keeper: Any) -> None:
+        import torch
+
         begin = time.perf_counter()
         seconds: dict[str, float] = {}
-        selected = None
-        if self._select is not None:
-            selected = _ranges(
-                i for i, launch in enumerate(step.launches) if self._select(self._located(launch))
-            )
-            if not selected:
-                step.report = {"skipped": "no launch of the step is selected"}
-                return
+        chosen = self._choose(step.launches)
+        if not chosen.indices:
+            step.report = {"skipped": "no launch of the step is selected"}
+            return
+        everything = len(chosen.indices) == len(step.launches)
+        selected = None if self.mode == "all" and everything else _ranges(chosen.indices)
         names = list(self.metrics)
-        counted = [
-            launch
-            for i, launch in enumerate(step.launches)
-            if selected is None or any(a <= i < b for a, b in selected)
-        ]
         if self.metrics == list(metrics.DEFAULT) and any(
-            launch.get("local_bytes") for launch in counted
+            step.launches[i].get("local_bytes") for i in chosen.indices
         ):
             names.append(metrics.LOCAL_MEMORY)
         if keeper is not None:
@@ -164,21 +320,27 @@ class Capture:
         steps = 0
         with Counters(self.library, names, replay=self.replay, selected=selected) as counters:
             more = True
-            while more:
-                if keeper is not None and steps:
+            try:
+                while more:
+                    if keeper is not None and steps:
+                        keeper.restore()
+                        _synchronize(torch)
+                    counters.begin_pass()
+                    moment = time.perf_counter()
+                    try:
+                        fn()
+                        _synchronize(torch)
+                    finally:
+                        seconds["steps"] = seconds.get("steps", 0) + time.perf_counter() - moment
+                    more = counters.end_pass()
+                    steps += 1
+            except BaseException as error:
+                # The program goes on from where one step left it, whatever the passes met.
+                step.report = {"failed": f"pass {steps + 1}: {type(error).__name__}: {error}"}
+                counters.close()
+                if keeper is not None:
                     keeper.restore()
-                    _synchronize(torch)
-                counters.begin_pass()
-                moment = time.perf_counter()
-                try:
-                    fn()
-                    _synchronize(torch)
-                except BaseException:
-                    seconds["failed"] = time.perf_counter() - moment
-                    raise
-                seconds["steps"] = seconds.get("steps", 0) + time.perf_counter() - moment
-                more = counters.end_pass()
-                steps += 1
+                raise
             moment = time.perf_counter()
             if keeper is not None:
                 keeper.restore()
@@ -208,6 +370,8 @@ class Capture:
                 "metrics": values,
                 "absent": absent,
             }
+            if index in chosen.stands_for:
+                entry["stands_for"] = chosen.stands_for[index]
             if elapsed and cycles and not math.isnan(elapsed) and not math.isnan(cycles):
                 entry["sm_clock_mhz"] = 1e3 * cycles / elapsed
             step.counters.append(entry)
@@ -218,6 +382,8 @@ class Capture:
             "of the range" if selected is None else "of the kernel, by the timeline"
         )
         step.report["caches"] = "as the step leaves them: not flushed between kernels or passes"
+        if self.mode == "unique":
+            step.report["unique"] = chosen.report(step.launches)
         if keeper is not None:
             step.report["restored"] = {"tensors": keeper.tensor_count, "bytes": keeper.bytes}
             if keeper.bytes:
@@ -234,7 +400,7 @@ class Capture:
                 {
                     "step": step.number,
                     "wall_ns": step.wall_ns,
-                    "launches": [self._located(launch) for launch in step.launches],
+                    "launches": step.launches,
                     "counters": step.counters,
                     "report": step.report,
                 }
@@ -245,12 +411,11 @@ class Capture:
             json.dump(data, file, indent=1)
 
     def _located(self, launch: dict[str, Any]) -> dict[str, Any]:
-        where = self.lines.where(launch["id"]) if self.lines is not None else None
-        return launch if where is None else {**launch, "file": where[0], "line": where[1]}
+        return {**launch, **self.lines.where(launch["id"])} if self.lines is not None else launch
 
     def located_launches(self, step: int = -1) -> list[dict[str, Any]]:
-        """A step's launches with the wrapper's file and line of each that has one."""
-        return [self._located(launch) for launch in self.steps[step].launches]
+        """A step's launches with the wrapper's file and line, or the node, of each that has one."""
+        return self.steps[step].launches
 
 
 def _metric_names(wanted: str | Sequence[str]) -> list[str]:
@@ -272,6 +437,12 @@ def _synchronize(torch: Any) -> None:
         torch.cuda.synchronize()
 
 
+def _wrappers_loaded() -> int:
+    """How many of Inductor's wrappers are loaded: more after a step than before it means that the step compiled."""
+    codecache = sys.modules.get("torch._inductor.codecache")
+    return len(codecache.PyCodeCache.modules) if codecache is not None else 0
+
+
 def _device(torch: Any) -> metrics.Device:
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     return metrics.Device(
@@ -281,12 +452,23 @@ def _device(torch: Any) -> metrics.Device:
     )
 
 
-class _nothing:
-    def __enter__(self) -> None:
-        return None
+@contextlib.contextmanager
+def _nvtx_reaches_cupti(library: Library) -> Iterator[None]:
+    """NVTX ranges are in the capture when NVTX is told of CUPTI before its first use; a tool that was first keeps them."""
+    import torch
 
-    def __exit__(self, *exception: object) -> None:
-        return None
+    variable = "NVTX_INJECTION64_PATH"
+    if variable in os.environ or not torch.cuda.is_available():
+        yield
+        return
+    os.environ[variable] = library.info()["cupti"]
+    try:
+        # NVTX reads the variable at its first call.
+        torch.cuda.nvtx.range_push("opprof")
+        torch.cuda.nvtx.range_pop()
+        yield
+    finally:
+        os.environ.pop(variable, None)
 
 
 class _CallableModule(ModuleType):

@@ -39,6 +39,9 @@ STATUSES = {
 }
 
 
+_UNKNOWN = 0xFFFFFFFF
+
+
 class CaptureError(OpprofError):
     """A failure of the capture library; `status` says of which sort."""
 
@@ -86,6 +89,20 @@ class Launch(ctypes.Structure):
         ("dynamic_shared", ctypes.c_uint32),
         ("duration_ns", ctypes.c_uint32),
     ]
+
+    def as_dict(self, index: int) -> dict[str, Any]:
+        """The kernel, without what is not known of it."""
+        entry: dict[str, Any] = {
+            "index": index,
+            "kernel": self._name.decode(errors="replace"),
+            "grid": list(self.grid),
+            "block": list(self.block),
+        }
+        for name in ("registers", "local_bytes", "static_shared", "dynamic_shared", "duration_ns"):
+            value = getattr(self, name)
+            if value != _UNKNOWN:
+                entry[name] = value
+        return entry
 
 
 class _CountersOptions(ctypes.Structure):
@@ -244,32 +261,25 @@ class Library:
         self.call("capture_name_id", ctypes.c_uint64(identifier), text.encode())
 
     def launches(self) -> list[dict[str, Any]]:
-        """The launches recorded last, with what the timeline says of them."""
-        result = []
+        """The launches recorded last, with what the timeline says of them, and of a CUDA graph its kernels."""
+        result: list[dict[str, Any]] = []
         launch = Launch()
-        index = 0
-        unknown = 0xFFFFFFFF
-        while not self.native.opprof_launches_get(ctypes.c_size_t(index), ctypes.byref(launch)):
-            entry: dict[str, Any] = {
-                "index": index,
-                "kernel": launch._name.decode(errors="replace"),
-                "id": launch.external_id,
-                "grid": list(launch.grid),
-                "block": list(launch.block),
-                "graph": launch.kind == 1,
-            }
-            for name in (
-                "registers",
-                "local_bytes",
-                "static_shared",
-                "dynamic_shared",
-                "duration_ns",
-            ):
-                value = getattr(launch, name)
-                if value != unknown:
-                    entry[name] = value
+        get = self.native.opprof_launches_get
+        while not get(ctypes.c_size_t(len(result)), ctypes.byref(launch)):
+            entry = {**launch.as_dict(len(result)), "id": launch.external_id}
+            entry["graph"] = launch.kind == 1
+            if entry["graph"]:
+                entry["kernels"] = self._kernels(len(result))
             result.append(entry)
-            index += 1
+        return result
+
+    def _kernels(self, launch: int) -> list[dict[str, Any]]:
+        result: list[dict[str, Any]] = []
+        kernel = Launch()
+        while not self.native.opprof_launches_kernel(
+            ctypes.c_size_t(launch), ctypes.c_size_t(len(result)), ctypes.byref(kernel)
+        ):
+            result.append(kernel.as_dict(len(result)))
         return result
 
     def export_trace(self, capture: str, output: str) -> None:

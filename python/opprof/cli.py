@@ -118,9 +118,14 @@ def _profile(options: argparse.Namespace) -> None:
                 warm_up=options.warmup,
                 traced=options.iters,
                 eager=options.eager,
+                mode=options.mode,
                 counters=options.counters,
                 metrics=options.metrics,
                 replay=options.replay,
+                kernels=options.kernels,
+                top=options.top,
+                launch_skip=options.launch_skip,
+                launch_count=options.launch_count,
             ),
         )
     from opprof.report import report_text
@@ -131,10 +136,11 @@ def _profile(options: argparse.Namespace) -> None:
 def _add_profile(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "profile",
-        help="compile a model, trace it, and say where its time goes",
-        description="Compiles the model of a script with Inductor, times and traces it, and fills a run folder: graphs, "
-        "generated code, trace, and the profile that joins them. The script is run. With --graph, --code and --trace the same "
-        "is made of files recorded elsewhere, and nothing is run.",
+        help="compile a model, capture it, and say where its time goes",
+        description="Compiles the model of a script, times it, captures its timeline and hardware counters in the same process, "
+        "and fills a run folder: graphs, generated code, timeline, and the profile that joins them. Without a GPU, torch.profiler "
+        "traces the CPU. The script is run. With --graph, --code and --trace the same is made of files recorded elsewhere, and "
+        "nothing is run.",
     )
     parser.add_argument(
         "script",
@@ -146,7 +152,7 @@ def _add_profile(commands: argparse._SubParsersAction) -> None:
         "-o", "--output", type=Path, required=True, metavar="DIR", help="the run folder to fill"
     )
     parser.add_argument(
-        "--iters", type=_positive, default=5, metavar="N", help="steps to trace (default: 5)"
+        "--iters", type=_positive, default=5, metavar="N", help="steps to capture (default: 5)"
     )
     parser.add_argument(
         "--warmup",
@@ -162,22 +168,54 @@ def _add_profile(commands: argparse._SubParsersAction) -> None:
         help="do not time the uncompiled program beside the compiled one",
     )
     parser.add_argument(
+        "--mode",
+        default="inductor",
+        metavar="MODE",
+        help="inductor (default); eager: the exported graph, node by node; cudagraphs: Inductor's program in one CUDA graph; or "
+        "a torch.compile backend, by its name or by the file that `opprof emit` wrote",
+    )
+    counted = parser.add_argument_group(
+        "hardware counters of one step (on a GPU)",
+        "Kernels are narrowed by name, then to the longest, then by place among what is left.",
+    )
+    counted.add_argument(
         "--counters",
         choices=("none", "unique", "all"),
-        default="none",
-        help="hardware counters of one step, on a GPU: of every kernel, or of unique partitions, whose duplicates take them over",
+        help="unique (default): kernels of unique partitions, whose duplicates take them over; all: of every kernel",
     )
-    parser.add_argument(
+    counted.add_argument(
         "--metrics",
         default="default",
         metavar="NAMES",
         help="sets (default, roofline, memory, stalls, pipes) and CUPTI's own names, with commas between",
     )
-    parser.add_argument(
+    counted.add_argument(
         "--replay",
         choices=("user", "kernel"),
         default="user",
         help="how a counter pass repeats: the step, or each kernel by itself (slower; for steps that differ)",
+    )
+    counted.add_argument(
+        "--kernels", metavar="REGEX", help="only kernels in whose name this is found"
+    )
+    counted.add_argument(
+        "--top",
+        type=_positive,
+        metavar="N",
+        help="only the N kernels with the longest total time in the timeline",
+    )
+    counted.add_argument(
+        "--launch-skip",
+        type=_from_zero,
+        default=0,
+        metavar="N",
+        help="pass over the first N of the launches that are left",
+    )
+    counted.add_argument(
+        "--launch-count",
+        type=_positive,
+        metavar="N",
+        help="count at most N of the launches that are left",
     )
     recorded = parser.add_argument_group("files recorded elsewhere")
     recorded.add_argument(
@@ -196,12 +234,20 @@ def _add_profile(commands: argparse._SubParsersAction) -> None:
 
 
 def _positive(text: str) -> int:
+    return _whole(text, 1)
+
+
+def _from_zero(text: str) -> int:
+    return _whole(text, 0)
+
+
+def _whole(text: str, least: int) -> int:
     try:
         number = int(text)
     except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+        number = least - 1
+    if number < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above {least - 1}")
     return number
 
 

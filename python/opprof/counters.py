@@ -16,6 +16,9 @@ from opprof.files import replacing
 from opprof.progress import progress
 from opprof.run_folder import RunFolder
 
+#: The timeline of the step that was counted, in a run folder.
+COUNTERS_CAPTURE = "counters.opcap"
+
 #: Values that add up over the kernels of a node.
 AMOUNTS = frozenset(
     {
@@ -61,17 +64,21 @@ class Locator:
         self._maps = maps
         self._files: dict[str, LaunchMap | None] = {}
 
-    def __call__(self, launch: Mapping[str, Any]) -> tuple[LaunchMap, dict[str, Any]] | None:
-        file = launch.get("file")
-        if file is None:
-            return None
+    def map_of(self, file: str) -> LaunchMap | None:
+        """The launch map of a file of generated code."""
         if file not in self._files:
             try:
                 text = Path(file).read_text()
             except OSError:
                 text = None
             self._files[file] = next((m for m in self._maps if m.code == text), None)
-        found = self._files[file]
+        return self._files[file]
+
+    def __call__(self, launch: Mapping[str, Any]) -> tuple[LaunchMap, dict[str, Any]] | None:
+        file = launch.get("file")
+        if file is None:
+            return None
+        found = self.map_of(file)
         entry = found.by_line.get(launch["line"]) if found is not None else None
         return (found, entry) if found is not None and entry is not None else None
 
@@ -115,15 +122,18 @@ class Places:
 #: Launches that do the same work: what they compute with each node in its unique place, which of the launches of exactly
 #: these nodes it is, and its kernel.
 Work = tuple[frozenset[str], int, str]
+#: A compiled graph and the launch's place in it, or nothing and a node.
+Place = tuple[str, int | str]
 
 
 class Standing:
     """Which launch's counters stand for which: one launch of each work is counted."""
 
     def __init__(self, maps: Sequence[LaunchMap], places: Places) -> None:
-        self.work: dict[tuple[str, int], Work] = {}
-        self.nodes: dict[tuple[str, int], frozenset[str]] = {}
-        self.counted: dict[Work, tuple[str, int]] = {}
+        self.places = places
+        self.work: dict[Place, Work] = {}
+        self.nodes: dict[Place, frozenset[str]] = {}
+        self.counted: dict[Work, Place] = {}
         seen: dict[frozenset[str], int] = {}
         for graph in maps:
             for entry in sorted(graph.by_line.values(), key=lambda e: e["index"]):
@@ -142,10 +152,26 @@ class Standing:
                 if before is None or (nodes == work[0] and self.nodes[before] != work[0]):
                     self.counted[work] = key
 
-    def is_counted(self, key: tuple[str, int]) -> bool:
-        """Whether this launch is the one of its work; one that is known to compute no node stands for itself."""
+    def add_node(self, node: str) -> Place:
+        """A node that runs by itself is a launch of its own."""
+        key = ("", node)
+        if key not in self.work:
+            self.nodes[key] = frozenset({node})
+            representative = self.places.representative(node)
+            work = (frozenset({representative}), 0, "")
+            self.work[key] = work
+            if node == representative or work not in self.counted:
+                self.counted[work] = key
+        return key
+
+    def counted_for(self, key: Place) -> Place:
+        """The launch whose counters stand for this one's; one that is known to compute no node stands for itself."""
         work = self.work.get(key)
-        return work is None or self.counted[work] == key
+        return key if work is None else self.counted[work]
+
+    def is_counted(self, key: Place) -> bool:
+        """Whether this launch is the one of its work."""
+        return self.counted_for(key) == key
 
 
 def unique_launches(
@@ -163,36 +189,44 @@ def unique_launches(
 
 
 def count(
-    step: Callable[[], Any], folder: RunFolder, mode: str, metrics: str, replay: str = "user"
+    step: Callable[[], Any],
+    folder: RunFolder,
+    mode: str,
+    metrics: str,
+    *,
+    outside: Callable[[], Any] | None = None,
+    **options: Any,
 ) -> dict[str, Any]:
-    """Takes the counters of one step into the run folder; returns what run.json says of them."""
-    import torch
+    """Takes the counters of one step into the run folder; returns what run.json says of them.
 
-    if not torch.cuda.is_available():
-        progress("counters need a GPU: left out")
-        return {"mode": mode, "left_out": "no GPU"}
+    `options` are Capture's. The timeline that comes with the counters has a file of its own, because noting launches for the
+    passes costs time.
+    """
     from opprof.capture import Capture
 
-    select = None
-    if mode == "unique":
-        maps = launch_maps(folder.compiled_graphs())
-        select = unique_launches(maps, json.loads(folder.partitions.read_text()))
-    progress(f"taking counters of {'the unique partitions' if select else 'every kernel'}")
+    progress(
+        f"taking counters of {'the unique partitions' if mode == 'unique' else 'every kernel'}"
+    )
+    prof = Capture(folder.path, counters=mode, metrics=metrics, file=COUNTERS_CAPTURE, **options)
     try:
-        with Capture(
-            folder.path, counters=mode, metrics=metrics, select=select, replay=replay
-        ) as prof:
-            prof.step(step)
+        with prof:
+            prof.step(step, outside=outside)
     except CaptureError as error:
         # The rest of the profile needs no counters.
-        progress(f"no counters: {error}")
-        return {"mode": mode, "left_out": str(error)}
+        progress(f"no counters: {error}" + (f"\n  {error.remedy}" if error.remedy else ""))
+        return {"mode": mode, "metrics": metrics, "left_out": str(error)}
     report = prof.steps[0].report
     if "total_seconds" in report:
         progress(
             f"{len(prof.steps[0].counters)} of {len(prof.steps[0].launches)} kernels, {report['passes']} "
             f"pass{'es' if report['passes'] != 1 else ''}, {report['total_seconds']:.2f} s"
         )
+    for name, reason in report.get("absent", {}).items():
+        progress(f"{name} is left out: {reason}")
+    if "unique" in report:
+        # What stood for what, launch by launch, is in counters.json.
+        unique = {k: v for k, v in report["unique"].items() if k != "launches"}
+        report = {**report, "unique": unique}
     return {"mode": mode, "metrics": metrics, **report}
 
 
@@ -227,35 +261,36 @@ def attach(
     locate = Locator(maps)
     places = Places.read(partitions)
     standing = Standing(maps, places)
-    by_launch: dict[tuple[str, int], list[dict[str, float]]] = {}
+    # Of each launch its kernels in order; one that was not counted keeps its place.
+    by_launch: dict[Place, list[dict[str, float] | None]] = {}
     for step in counters["steps"][-1:]:
         values = {row["launch"]: row["metrics"] for row in step["counters"]}
         for launch in step["launches"]:
             found = locate(launch)
-            if found is None or launch["index"] not in values:
+            if found is None:
                 continue
             graph, entry = found
-            by_launch.setdefault((graph.graph, entry["index"]), []).append(values[launch["index"]])
+            rows = by_launch.setdefault((graph.graph, entry["index"]), [])
+            rows.append(values.get(launch["index"]))
+    by_launch = {key: rows for key, rows in by_launch.items() if any(rows)}
 
     counted = 0
     ordinal: dict[tuple[Any, ...], int] = {}
-    inferred: dict[int, tuple[str, int]] = {}
+    inferred: dict[int, Place] = {}
     for kernel in sorted(profile["kernels"], key=lambda k: k["start_ns"]):
         if kernel.get("kind", "kernel") != "kernel" or "launch" not in kernel:
             continue
-        key = (kernel["compiled_graph"], kernel["launch"])
+        key: Place = (kernel["compiled_graph"], kernel["launch"])
         which = ordinal.get((kernel.get("step"), *key), 0)
         ordinal[(kernel.get("step"), *key)] = which + 1
-        rows: list[dict[str, float]] | None = by_launch.get(key)
-        if rows is None and key in standing.work:
-            source = standing.counted[standing.work[key]]
-            rows = by_launch.get(source)
-            if rows is not None:
-                inferred[kernel["id"]] = source
-        if rows is None or which >= len(rows):
+        source = key if key in by_launch else standing.counted_for(key)
+        rows = by_launch.get(source, [])
+        row = rows[which] if which < len(rows) else None
+        if row is None:
             continue
-        kernel["metrics"] = rows[which]
-        if kernel["id"] in inferred:
+        kernel["metrics"] = row
+        if source != key:
+            inferred[kernel["id"]] = source
             kernel["metrics_inferred"] = True
         counted += 1
 
@@ -288,7 +323,7 @@ def attach(
 
 def attach_to_folder(folder: RunFolder) -> None:
     """Puts a run folder's counters on its profile."""
-    counters = folder.path / "counters.json"
+    counters = folder.counters
     if not counters.is_file():
         return
     profile = json.loads(folder.profile.read_text())

@@ -1,19 +1,27 @@
 """Gives launches the identity of what launched them: a line of Inductor's wrapper, or a node of an exported graph.
 
-Nothing is added to the program: a launch carries an id by CUPTI's external correlation, set on the launching thread.
+Nothing is added to the program: a launch carries an id by CUPTI's external correlation, set on the launching thread when the
+generated code that launches gets to a line. The same lines open and close the NVTX ranges of layers.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opprof.capture_library import Library
+from opprof.errors import OpprofError
+
+if TYPE_CHECKING:
+    from opprof.counters import LaunchMap
+    from opprof.layer_ranges import LayerRanges
 
 _CALL = re.compile(r"\(")
 # What wrappers call without launching; each line that is left out saves its event in every step.
@@ -60,99 +68,241 @@ def launching_lines(code: CodeType) -> list[int]:
     )
 
 
+@dataclass
+class NodeGraph:
+    """A graph that runs node by node, as the code that torch.fx makes of it, and the name and stage that its nodes go by."""
+
+    module: Any
+    name: str | None = None
+    stage: str | None = None
+
+
+def node_lines(module: Any) -> dict[int, str]:
+    """The line of a graph module's code at which each of its operators runs."""
+    operators = {
+        node.name
+        for node in module.graph.nodes
+        if node.op in ("call_function", "call_method", "call_module")
+    }
+    lines = {}
+    for statement in ast.walk(ast.parse(module.code)):
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            target = statement.targets[0]
+        elif isinstance(statement, ast.AnnAssign):
+            target = statement.target
+        else:
+            continue
+        if isinstance(target, ast.Name) and target.id in operators:
+            # What follows on the same line frees names of earlier nodes.
+            lines.setdefault(statement.lineno, target.id)
+    return lines
+
+
+@dataclass
+class _Code:
+    """The lines of one function that carry ids."""
+
+    code: CodeType
+    ids: dict[int, int] = field(default_factory=dict)
+    #: What each id stands for, as it is written to the file.
+    places: dict[int, dict[str, Any]] = field(default_factory=dict)
+    paths: dict[int, tuple[str, ...]] = field(default_factory=dict)
+
+
 class WrapperLines:
-    """While active, each launch of the given wrappers carries the id of its line: `base << 20 | line`."""
+    """While active, each launch of the given generated code carries the id of its line: `base << 20 | line`.
 
-    _TOOL = 3  # one of the numbers that sys.monitoring leaves to tools
+    `modules` are Inductor's wrappers, all that are loaded unless told; `graphs` run node by node. With `maps`, the launch maps
+    of the wrappers, an id also names the compiled graph. With `ranges`, each launch is in the ranges of its layers. Without
+    `library` only the ranges are made, which any NVTX tool sees.
+    """
 
-    def __init__(self, library: Library, modules: Iterable[ModuleType] | None = None) -> None:
+    def __init__(
+        self,
+        library: Library | None,
+        modules: Iterable[ModuleType] | None = None,
+        *,
+        graphs: Sequence[NodeGraph] = (),
+        maps: Sequence[LaunchMap] = (),
+        ranges: LayerRanges | None = None,
+    ) -> None:
         self._library = library
+        self._ranges = ranges
+        self._maps = maps
+        self._codes: list[_Code] = []
         # By identity: a code object's hash reads all of its bytecode, at every lookup.
-        self._codes: list[CodeType] = []
-        self._ids: dict[int, dict[int, int]] = {}
-        self._files: dict[int, str] = {}
-        if modules is None:
-            modules = inductor_modules()
-        for module in modules:
-            for code in wrapper_codes(module):
-                self._codes.append(code)
-                base = len(self._codes)
-                self._ids[id(code)] = {line: base << 20 | line for line in launching_lines(code)}
-                self._files[base] = code.co_filename
+        self._by_code: dict[int, _Code] = {}
+        for graph in graphs:
+            self._add_graph(graph)
+        self.add_loaded(modules)
 
-    def where(self, identifier: int) -> tuple[str, int] | None:
-        """The file and line that an id stands for."""
-        file = self._files.get(identifier >> 20)
-        return (file, identifier & 0xFFFFF) if file else None
+    def add_loaded(self, modules: Iterable[ModuleType] | None = None) -> bool:
+        """Takes in wrappers that were loaded since, and says whether there are any; ids that were given keep their meaning."""
+        before = len(self._codes)
+        for module in inductor_modules() if modules is None else modules:
+            for code in wrapper_codes(module):
+                if id(code) not in self._by_code:
+                    self._add_wrapper(code)
+        return len(self._codes) > before
+
+    def _add(self, code: CodeType) -> tuple[_Code, int]:
+        entry = _Code(code)
+        self._codes.append(entry)
+        self._by_code[id(code)] = entry
+        return entry, len(self._codes) << 20
+
+    def _add_wrapper(self, code: CodeType) -> None:
+        from opprof.counters import Locator, origins
+
+        locate = Locator(self._maps)
+        entry, base = self._add(code)
+        for line in launching_lines(code):
+            place: dict[str, Any] = {"file": code.co_filename, "line": line}
+            found = locate(place)
+            launch_map = locate.map_of(code.co_filename)
+            if launch_map is not None:
+                place["graph"] = launch_map.graph
+            entry.ids[line] = base | line
+            entry.places[line] = place
+            if self._ranges is not None and found is not None:
+                entry.paths[line] = self._ranges.path(origins(found[1]))
+
+    def _add_graph(self, graph: NodeGraph) -> None:
+        entry, base = self._add(type(graph.module).forward.__code__)
+        for line, node in node_lines(graph.module).items():
+            place: dict[str, Any] = {"node": node}
+            if graph.name is not None:
+                place["graph"] = graph.name
+            if graph.stage is not None:
+                place["stage"] = graph.stage
+            entry.ids[line] = base | line
+            entry.places[line] = place
+            if self._ranges is not None:
+                entry.paths[line] = self._ranges.path([node])
+
+    def where(self, identifier: int) -> Mapping[str, Any]:
+        """What an id stands for: `file` and `line` of a wrapper, or `node`; nothing for an id of somebody else."""
+        number = identifier >> 20
+        if not 0 < number <= len(self._codes):
+            return {}
+        return self._codes[number - 1].places.get(identifier & 0xFFFFF, {})
 
     def describe(self) -> None:
         """Writes what the ids stand for into the capture file."""
-        for code in self._codes:
-            for line, identifier in self._ids[id(code)].items():
-                self._library.name_id(
-                    identifier, json.dumps({"file": code.co_filename, "line": line})
-                )
+        assert self._library is not None
+        for entry in self._codes:
+            for line, identifier in entry.ids.items():
+                self._library.name_id(identifier, json.dumps(entry.places[line]))
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Sets the ids during the with statement, on every thread that runs a wrapper."""
-        if not self._ids:
+        """Sets the ids during the with statement, on every thread that runs the code."""
+        if not any(entry.ids for entry in self._codes):
             yield
         elif sys.version_info >= (3, 12):
             yield from self._monitored()
         else:
             yield from self._traced()
 
+    def _at(self) -> Any:
+        return self._library.at_id if self._library is not None else _no_id
+
+    def _leave(self) -> None:
+        self._at()(0)
+        if self._ranges is not None:
+            self._ranges.leave()
+
     def _monitored(self) -> Iterator[None]:
         monitoring = sys.monitoring  # type: ignore[attr-defined]
         events = monitoring.events
-        at, ids, disable = self._library.at_id, self._ids, monitoring.DISABLE
+        at, disable, leave = self._at(), monitoring.DISABLE, self._leave
+        ids = {key: entry.ids for key, entry in self._by_code.items()}
+        paths = {key: entry.paths for key, entry in self._by_code.items()}
 
         def on_line(code: CodeType, line: int) -> Any:
             identifier = ids[id(code)].get(line)
             return disable if identifier is None else at(identifier)
 
-        def on_leave(code: CodeType, offset: int, value: object) -> None:
-            at(0)
+        if self._ranges is not None:
+            move = self._ranges.move
 
-        tool = self._TOOL
+            def on_line_with_ranges(code: CodeType, line: int) -> Any:
+                key = id(code)
+                identifier = ids[key].get(line)
+                if identifier is None:
+                    return disable
+                at(identifier)
+                move(paths[key].get(line, ()))
+                return None
+
+            on_line = on_line_with_ranges
+
+        def on_leave(code: CodeType, offset: int, value: object) -> None:
+            if id(code) in ids:
+                leave()
+
+        tool = _free_tool()
         monitoring.use_tool_id(tool, "opprof")
         try:
             monitoring.register_callback(tool, events.LINE, on_line)
             monitoring.register_callback(tool, events.PY_RETURN, on_leave)
-            for code in self._codes:
-                monitoring.set_local_events(tool, code, events.LINE | events.PY_RETURN)
+            monitoring.register_callback(tool, events.PY_UNWIND, on_leave)
+            # An exception that leaves a function is an event of the interpreter, not of the function.
+            monitoring.set_events(tool, events.PY_UNWIND)
+            for entry in self._codes:
+                monitoring.set_local_events(tool, entry.code, events.LINE | events.PY_RETURN)
             yield
         finally:
-            for code in self._codes:
-                monitoring.set_local_events(tool, code, 0)
-            monitoring.register_callback(tool, events.LINE, None)
-            monitoring.register_callback(tool, events.PY_RETURN, None)
+            monitoring.set_events(tool, 0)
+            for entry in self._codes:
+                monitoring.set_local_events(tool, entry.code, 0)
+            for event in (events.LINE, events.PY_RETURN, events.PY_UNWIND):
+                monitoring.register_callback(tool, event, None)
             monitoring.free_tool_id(tool)
-            at(0)
+            leave()
 
     def _traced(self) -> Iterator[None]:
-        at, ids = self._library.at_id, self._ids
+        at, codes, ranges, leave = self._at(), self._by_code, self._ranges, self._leave
         before = sys.gettrace()
 
         def local(frame: Any, event: str, argument: object) -> Any:
             if event == "line":
-                identifier = ids[id(frame.f_code)].get(frame.f_lineno)
+                entry, line = codes[id(frame.f_code)], frame.f_lineno
+                identifier = entry.ids.get(line)
                 if identifier is not None:
                     at(identifier)
+                    if ranges is not None:
+                        ranges.move(entry.paths.get(line, ()))
             elif event == "return":
-                at(0)
+                leave()
             return local
 
         def trace(frame: Any, event: str, argument: object) -> Any:
-            return local if id(frame.f_code) in ids else None
+            return local if id(frame.f_code) in codes else None
 
         sys.settrace(trace)
         try:
             yield
         finally:
             sys.settrace(before)
-            at(0)
+            leave()
+
+
+def _free_tool() -> int:
+    """One of the numbers that sys.monitoring leaves to tools: a step may run a graph node by node that is itself captured."""
+    monitoring = sys.monitoring  # type: ignore[attr-defined]
+    for tool in (3, 4):
+        if monitoring.get_tool(tool) is None:
+            return tool
+    holders = " and ".join(repr(monitoring.get_tool(tool)) for tool in (3, 4))
+    raise OpprofError(
+        f"lines of generated code cannot be followed: sys.monitoring is held by {holders}",
+        remedy="end that tool, or capture with lines=False",
+    )
+
+
+def _no_id(identifier: int) -> None:
+    """In place of the library's at_id where there is no capture."""
 
 
 def inductor_modules() -> list[ModuleType]:
@@ -164,25 +314,11 @@ def inductor_modules() -> list[ModuleType]:
     return [m for m in modules if any(True for _ in wrapper_codes(m))]
 
 
-def run_nodes(
-    graph_module: Any, *inputs: Any, base: int = 0, library: Library | None = None
-) -> Any:
-    """Runs an exported graph node by node; launches of node number n carry the id `base | n + 1`."""
-    import torch.fx
-
+def run_nodes(graph_module: Any, *inputs: Any, library: Library | None = None) -> Any:
+    """Runs a graph module; the launches of each node carry an id that stands for it."""
     target = library or Library.get()
-    numbers = {node: base | (i + 1) for i, node in enumerate(graph_module.graph.nodes)}
-
-    class Numbered(torch.fx.Interpreter):
-        def run_node(self, node: torch.fx.Node) -> Any:
-            target.push_id(numbers[node])
-            try:
-                return super().run_node(node)
-            finally:
-                target.pop_id()
-
+    lines = WrapperLines(target, (), graphs=[NodeGraph(graph_module)])
     if target.native.opprof_capture_active():
-        for node, number in numbers.items():
-            if node.op not in ("placeholder", "output"):
-                target.name_id(number, json.dumps({"node": node.name}))
-    return Numbered(graph_module).run(*inputs)
+        lines.describe()
+    with lines.active():
+        return graph_module(*inputs)

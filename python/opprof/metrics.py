@@ -6,9 +6,12 @@ they are named. Formulas are in docs/capture.md.
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from opprof.errors import OpprofError
 
 # One pass on Hopper (GH100): the L2 hit rate comes from tag lookups, because the sector hits of the L2 need a pass of
 # their own, and DRAM writes from dram__bytes_write, which shares the pass of dram__bytes_read.
@@ -130,6 +133,13 @@ def resolve(metrics: str | Sequence[str]) -> list[str]:
     parts = metrics.split(",") if isinstance(metrics, str) else list(metrics)
     names: list[str] = []
     for part in (p.strip() for p in parts):
+        if part and part not in SETS and "__" not in part:
+            near = difflib.get_close_matches(part, SETS, 3, 0.5)
+            raise OpprofError(
+                f"{part!r} is neither a set of metrics nor a metric of CUPTI"
+                + (f"; near names: {', '.join(near)}" if near else ""),
+                remedy=f"sets: {', '.join(SETS)}; metrics have a unit before their name, as dram__bytes_read.sum",
+            )
         for name in SETS.get(part, (part,)):
             if name and name not in names:
                 names.append(name)

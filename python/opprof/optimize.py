@@ -43,7 +43,7 @@ class OptimizeOptions:
     error_budget: float = DEFAULT_ERROR_BUDGET
     # Seconds that the programs of one comparison are timed.
     seconds: float = 6.0
-    profile: ProfileOptions = field(default_factory=ProfileOptions)
+    profile: ProfileOptions = field(default_factory=lambda: ProfileOptions(counters="none"))
 
 
 @dataclass

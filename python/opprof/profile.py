@@ -1,46 +1,50 @@
-"""Profiles a model script: exports it, compiles it with Inductor, times it, traces it, and fills a run folder. Needs PyTorch.
+"""Profiles a model script: exports it, compiles it, times it, captures its timeline and counters, and fills a run folder. Needs PyTorch.
 
-What is compiled is the exported program's module where the model exports: PyTorch then records, for every node that Inductor
-compiles, the exported node that it came from, and no graph has to be aligned with another. Its kernels are those of the user's
-module. Where the model does not export, the user's module is compiled, and the graph of the run is the one that Dynamo saw.
+On a GPU the timeline is opprof's own capture, whose launches know the line or node that launched them; elsewhere it is
+torch.profiler's trace.
 """
 
-import functools
 import gc
-import inspect
 import os
 import platform
-import re
 import shutil
 import statistics
 import sys
+import tempfile
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import fx
-from torch.fx.traceback import NodeSource
 
 import opprof
-from opprof.counters import attach_to_folder, count
+from opprof import metrics
+from opprof.capture import Capture
+from opprof.capture_library import CaptureError, Library
+from opprof.counters import COUNTERS_CAPTURE, attach_to_folder, count
 from opprof.errors import OpprofError
-from opprof.export import ExportFailure, dynamo_inputs, export_program, user_error
-from opprof.graph_json import GraphSource, source_of_exported_program, write_graph_json
-from opprof.inductor import CompiledGraph, watching_inductor
+from opprof.export import ExportFailure, export_program, user_error
+from opprof.graph_json import source_of_exported_program, write_graph_json
 from opprof.model_script import ModelScript, load_model_script
+from opprof.program import (
+    CUDA_GRAPHS,
+    INDUCTOR,
+    Program,
+    find_backend,
+    into_cuda_graph,
+    make_program,
+    run_user,
+)
 from opprof.progress import progress
 from opprof.run_folder import (
     RunFolder,
     attribute,
-    copy_code,
+    copy_trace,
     find_partitions,
-    graph_of,
     import_graph,
-    map_launches,
+    map_all_launches,
     write_run,
 )
 
@@ -55,10 +59,17 @@ class ProfileOptions:
     timed: int = 50
     timed_seconds: float = 3.0
     eager: bool = True
-    # Hardware counters of one step: "none", "unique" (partitions) or "all", and which.
-    counters: str = "none"
+    # "eager", "inductor", "cudagraphs", a backend of torch.compile, or the file of one.
+    mode: str = INDUCTOR
+    # Hardware counters of one step: "none", "unique" (partitions), "all", or None, which is "unique" where there is a GPU.
+    counters: str | None = None
     metrics: str = "default"
     replay: str = "user"
+    # Which of these kernels are counted; selection.Filter says how.
+    kernels: str | None = None
+    top: int | None = None
+    launch_skip: int = 0
+    launch_count: int | None = None
 
 
 @dataclass
@@ -122,65 +133,6 @@ def trace_steps(step: Callable[[], Any], steps: int, target: Path) -> None:
     partial.replace(target)
 
 
-class CompiledGraphs:
-    """Keeps the graphs of a compilation, and names those that compiled nodes can be followed back to."""
-
-    def __init__(self, folder: RunFolder) -> None:
-        self.folder = folder
-        self.graph_names: dict[int, str] = {}
-        self.compiled: list[CompiledGraph] = []
-        # The Dynamo graphs where the model does not export, and which of them each compiled graph was made from.
-        self.dynamo_graphs: list[Path] = []
-        self.made_from: dict[str, Path] = {}
-
-    def backend(self, name: str, module: fx.GraphModule, inputs: list[Any], **options: Any) -> Any:
-        """Inductor; the graphs that it is handed are written down where they are all there is, as the model does not export."""
-        from torch._inductor.compile_fx import compile_fx
-
-        count = len(self.dynamo_graphs)
-        if count or not self.graph_names:
-            graph_name = f"{name}.{count}" if count else name
-            source = GraphSource(module, graph_name, "dynamo", dynamo_inputs(module))
-            target = (
-                self.folder.scratch / f"graph.{count}.json" if count else self.folder.graph_json
-            )
-            # Inductor's passes change the graph in place, so it is written down before they do.
-            write_graph_json(target, source)
-            self.dynamo_graphs.append(target)
-            self.graph_names[id(module.graph)] = graph_name
-        return compile_fx(module, inputs, **options)
-
-    def keep(self, graph: CompiledGraph) -> None:
-        """Writes the graph beside its code. A backward node names the forward nodes that it differentiates."""
-        self.compiled.append(graph)
-        if self.dynamo_graphs:
-            # A backward graph may be compiled when other graphs have been since its forward graph.
-            origin = self.made_from.setdefault(_model(graph.name), self.dynamo_graphs[-1])
-            if origin != self.folder.graph_json:
-                shutil.copyfile(origin, graph.folder / "graph.json")
-        differentiated: dict[int, list[NodeSource]] = {}
-        for earlier in self.compiled:
-            if _model(earlier.name) == _model(graph.name):
-                for node in earlier.module.graph.nodes:
-                    records = node.meta.get("from_node") or []
-                    if "seq_nr" in node.meta and self._lead_to_a_named_graph(records):
-                        differentiated.setdefault(node.meta["seq_nr"], records)
-        source = GraphSource(graph.module, graph.name, "post_grad", differentiated=differentiated)
-        write_graph_json(graph.folder / "post_grad.json", source, self.graph_names)
-
-    def _lead_to_a_named_graph(self, records: list[NodeSource]) -> bool:
-        """A pass that replaces nodes may record no more than its own pattern."""
-        return any(
-            record.graph_id in self.graph_names or self._lead_to_a_named_graph(record.from_node)
-            for record in records
-        )
-
-
-def _model(name: str) -> str:
-    """What forward and backward of one Dynamo graph share in the names of their debug folders: model__2_forward_5.1 → model__2."""
-    return re.sub(r"_(forward|backward|inference)_.*$", "", name)
-
-
 def profile_script(path: str, output: Path, options: ProfileOptions) -> RunFolder:
     """Runs the script and leaves a run folder."""
     folder = RunFolder(output)
@@ -193,86 +145,153 @@ def profile_script(path: str, output: Path, options: ProfileOptions) -> RunFolde
     ):
         progress("importing the graph")
         import_graph(folder.graph_json, folder.graph)
-    attribute(folder)
+    attribute(folder, mapped=folder.capture.is_file())
     attach_to_folder(folder)
     return folder
 
 
 def map_code(folder: RunFolder) -> None:
-    """What counters of unique partitions need to know before they are taken: partitions, and launches."""
-    progress("importing the graph")
+    """What ranges of layers and counters of unique partitions need to know before they are taken: partitions, and launches."""
     import_graph(folder.graph_json, folder.graph)
     find_partitions(folder)
-    for code in folder.compiled_graphs():
-        map_launches(code, graph_of(code, folder), code / "launches.json")
+    map_all_launches(folder)
+
+
+def _why_no_capture() -> str | None:
+    """Why the timeline cannot be opprof's own here, or None."""
+    if not torch.cuda.is_available():
+        return "PyTorch sees no GPU"
+    try:
+        Library.get()
+    except OpprofError as error:
+        return str(error)
+    return None
 
 
 def record(path: str, folder: RunFolder, options: ProfileOptions) -> None:
-    """The part that runs the user's program: graph, code, trace and times."""
+    """The part that runs the user's program: graph, code, timeline, times and counters."""
+    find_backend(options.mode)
+    metrics.resolve(options.metrics)
     progress(f"loading {path}")
     script = load_model_script(path)
+    no_capture = _why_no_capture()
+    if options.mode == CUDA_GRAPHS and no_capture is not None:
+        raise OpprofError(f"--mode={CUDA_GRAPHS} needs a GPU: {no_capture}")
     folder.path.mkdir(parents=True, exist_ok=True)
     for stale in folder.compiled_graphs():
         shutil.rmtree(stale)
-    # Counters of an earlier run would be put on this one's kernels.
-    (folder.path / "counters.json").unlink(missing_ok=True)
-    facts = _facts(script)
+    # What an earlier run left would be put on this one's kernels.
+    for file in (folder.counters, folder.capture, folder.path / COUNTERS_CAPTURE):
+        file.unlink(missing_ok=True)
+    facts = {**_facts(script), "mode": options.mode}
     if options.eager:
         progress("timing the program as it is, uncompiled")
         eager_step = script.step_of(script.module)
-        timing = _run(script, "fails", lambda: time_steps(eager_step, options))
+        timing = run_user(script, "fails", lambda: time_steps(eager_step, options))
         facts["eager_step"] = timing.as_json()
 
     # Graphs are named by their addresses: the exported program has to live as long as the names are used.
-    program = _export(script, folder)
-    module = script.module
-    graphs = CompiledGraphs(folder)
-    if program is not None:
-        module = module_of(program)
-        graphs.graph_names[id(program.graph)] = script.name
-    shutil.rmtree(folder.scratch, ignore_errors=True)
-    progress("compiling with Inductor")
-    try:
-        with watching_inductor(folder.scratch, graphs.keep):
-            torch._dynamo.reset()
-            backend = functools.partial(graphs.backend, script.name)
-            step = script.step_of(torch.compile(module, backend=backend))
-            start = time.perf_counter_ns()
-            _run(script, "does not run compiled", step)
-            _synchronize()
-            facts["compile_ns"] = time.perf_counter_ns() - start
-        if not graphs.compiled:
-            raise OpprofError(f"{script.path}: Inductor compiled nothing of this model")
-        for graph in graphs.compiled:
-            copy_code(graph.folder, folder.path / graph.name)
-    finally:
-        shutil.rmtree(folder.scratch, ignore_errors=True)
-
-    progress("timing the compiled program")
-    timing = _run(script, "fails when run compiled", lambda: time_steps(step, options))
-    if options.counters != "none":
-        if options.counters == "unique" and torch.cuda.is_available():
-            map_code(folder)
-        facts["counters"] = _run(
-            script,
-            "fails while counters are taken",
-            lambda: count(step, folder, options.counters, options.metrics, options.replay),
-        )
-    progress(f"tracing {options.traced} steps")
-    _run(
-        script, "fails under the profiler", lambda: trace_steps(step, options.traced, folder.trace)
-    )
+    exported = _export(script, folder)
+    program = make_program(script, exported, folder, options.mode)
+    facts["compile_ns"] = program.compile_ns
+    progress(f"timing the program ({options.mode})")
+    timing = _time(script, program, options)
     facts.update(
         {
             "graph": script.name,
-            "stage": "export" if program is not None else "dynamo",
-            "compiled_graphs": [graph.name for graph in graphs.compiled],
+            "stage": "export" if exported is not None else "dynamo",
+            "compiled_graphs": program.compiled,
             "warm_up": options.warm_up,
             "iterations": options.traced,
             "step": timing.as_json(),
         }
     )
+    if no_capture is None:
+        try:
+            _capture(script, program, folder, options, facts)
+        except CaptureError as error:
+            folder.capture.unlink(missing_ok=True)
+            if options.mode == CUDA_GRAPHS:
+                raise
+            no_capture = str(error)
+    if no_capture is not None:
+        progress(f"{no_capture}: tracing {options.traced} steps with torch.profiler")
+        facts["timeline"] = {"by": "torch.profiler", "reason": no_capture}
+        if options.counters not in (None, "none"):
+            facts["counters"] = {"mode": options.counters, "left_out": no_capture}
+            progress(f"no counters: {no_capture}")
+        run_user(
+            script,
+            "fails under the profiler",
+            lambda: trace_steps(program.step, options.traced, folder.trace),
+        )
     write_run(folder, facts)
+
+
+def _time(script: ModelScript, program: Program, options: ProfileOptions) -> Timing:
+    """Times the program with no profiler in the process's way."""
+    step = program.step
+    if options.mode == CUDA_GRAPHS:
+        # A graph of its own: that of the timeline is captured before CUPTI's eyes, which costs each of its replays.
+        step = run_user(
+            script, "cannot be captured into a CUDA graph", lambda: into_cuda_graph(program.step)
+        )
+    return run_user(script, "fails when it is timed", lambda: time_steps(step, options))
+
+
+def _capture(
+    script: ModelScript,
+    program: Program,
+    folder: RunFolder,
+    options: ProfileOptions,
+    facts: dict[str, Any],
+) -> None:
+    """The timeline by opprof's own capture, and then the counters: what fails there takes nothing from the timeline."""
+    progress("finding layers and launches")
+    map_code(folder)
+    progress(f"capturing {options.traced} steps")
+    step = program.step
+    with Capture(folder.path, graphs=program.graphs) as prof:
+        if options.mode == CUDA_GRAPHS:
+            with prof.identified():
+                step = run_user(
+                    script,
+                    "cannot be captured into a CUDA graph",
+                    lambda: into_cuda_graph(program.step),
+                )
+        run_user(script, "fails while it is captured", lambda: step())
+        run_user(script, "fails while it is captured", lambda: prof.timeline(step, options.traced))
+    facts["timeline"] = {"by": "opprof capture", "records": prof.stats.records}
+    if prof.stats.lost:
+        progress(f"{prof.stats.lost} records of the timeline were lost")
+        facts["timeline"]["lost"] = prof.stats.lost
+    with tempfile.TemporaryDirectory(prefix="opprof-") as scratch:
+        trace = Path(scratch) / "trace.json"
+        prof.library.export_trace(str(folder.capture), str(trace))
+        copy_trace(trace, folder)
+    mode = "unique" if options.counters is None else options.counters
+    if mode == "none":
+        return
+    try:
+        facts["counters"] = count(
+            step,
+            folder,
+            mode,
+            options.metrics,
+            replay=options.replay,
+            outside=program.step if options.mode == CUDA_GRAPHS else None,
+            graphs=program.graphs,
+            kernels=options.kernels,
+            top=options.top,
+            launch_skip=options.launch_skip,
+            launch_count=options.launch_count,
+        )
+    except OpprofError:
+        raise
+    except Exception as error:
+        text = str(user_error(script, "the model fails while counters are taken", error))
+        progress(f"no counters: {text}")
+        facts["counters"] = {"mode": mode, "left_out": text}
 
 
 def _export(script: ModelScript, folder: RunFolder) -> torch.export.ExportedProgram | None:
@@ -286,25 +305,6 @@ def _export(script: ModelScript, folder: RunFolder) -> torch.export.ExportedProg
         return None
     write_graph_json(folder.graph_json, source_of_exported_program(program, script.name))
     return program
-
-
-def module_of(program: torch.export.ExportedProgram) -> torch.nn.Module:
-    """The program as a module. Its check of the input's shapes is left out: the input is the one that was exported with."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if "check_guards" in inspect.signature(program.module).parameters:
-            return program.module(check_guards=False)
-        return program.module()
-
-
-def _run(script: ModelScript, what: str, action: Callable[[], Any]) -> Any:
-    """Runs the user's program, and says where it failed if it does."""
-    try:
-        return action()
-    except OpprofError:
-        raise
-    except Exception as error:
-        raise user_error(script, f"the model {what}", error) from error
 
 
 def _facts(script: ModelScript) -> dict[str, Any]:

@@ -47,6 +47,15 @@ class RunFolder:
         return self.path / "trace.json.gz"
 
     @property
+    def capture(self) -> Path:
+        """opprof's own timeline, where there is a GPU; the trace is then made of it."""
+        return self.path / "capture.opcap"
+
+    @property
+    def counters(self) -> Path:
+        return self.path / "counters.json"
+
+    @property
     def profile(self) -> Path:
         return self.path / "profile.opprof.json"
 
@@ -150,22 +159,30 @@ def graph_of(code: Path, folder: RunFolder) -> Path:
     return imported
 
 
-def attribute(folder: RunFolder) -> None:
-    """Everything that follows from the graph, the code and the trace: partitions, launches, profile, reports."""
-    progress("finding repeated subgraphs")
-    find_partitions(folder)
-    launches = []
+def map_all_launches(folder: RunFolder) -> None:
+    """Writes the launch map of each compiled graph."""
     for code in folder.compiled_graphs():
         progress(f"mapping the launches of {code.name}")
         map_launches(code, graph_of(code, folder), code / "launches.json")
-        launches.append(f"--launches={code / 'launches.json'}")
-    progress("joining the trace to the launches")
+
+
+def attribute(folder: RunFolder, mapped: bool = False) -> None:
+    """Everything that follows from the graph, the code and the timeline: partitions, launches, profile, reports.
+
+    `mapped` says that partitions and launch maps are there already.
+    """
+    if not mapped:
+        progress("finding repeated subgraphs")
+        find_partitions(folder)
+        map_all_launches(folder)
+    timeline = folder.capture if folder.capture.is_file() else folder.trace
+    progress("joining the timeline to the launches")
     run_tool(
         "opprof-translate",
         [
             "--attribute-profile",
-            folder.trace,
-            *launches,
+            timeline,
+            *(f"--launches={code / 'launches.json'}" for code in folder.compiled_graphs()),
             f"--partitions={folder.partitions}",
         ],
         output=folder.profile,
@@ -201,6 +218,7 @@ def profile_from_files(graph: Path, code: Path, trace: Path, output: Path) -> Ru
     for source in codes:
         copy_code(source, output / source.name)
     copy_trace(trace, folder)
+    folder.capture.unlink(missing_ok=True)
     write_run(
         folder,
         {

@@ -309,7 +309,8 @@ def test_wrong_options_say_what_to_choose() -> None:
         ({"counters": "some"}, "none, unique, all"),
         ({"replay": "app"}, "'user' or 'kernel'"),
         ({"restore": "some"}, "'changed', 'all' or 'none'"),
-        ({"counters": "unique"}, "needs select="),
+        ({"metrics": "rooflin"}, "'rooflin' is neither a set .* near names: roofline"),
+        ({"kernels": "("}, "not a regular expression"),
     ):
         with pytest.raises(OpprofError, match=text):
             capture_module.Capture("run", **options)  # type: ignore[arg-type]

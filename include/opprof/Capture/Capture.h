@@ -132,6 +132,12 @@ typedef struct opprof_launch {
 OPPROF_CAPTURE_API int opprof_launches_begin(void);
 OPPROF_CAPTURE_API int opprof_launches_end(size_t *count);
 OPPROF_CAPTURE_API int opprof_launches_get(size_t index, opprof_launch *out);
+/** The kernels that one launch of a CUDA graph ran, in the order of the graph's
+ *  nodes, which is that of their capture. Known once the timeline has been
+ *  flushed; INVALID past the last one. `name` is valid until the next
+ *  opprof_launches_begin. */
+OPPROF_CAPTURE_API int opprof_launches_kernel(size_t launch, size_t index,
+                                              opprof_launch *out);
 
 /* --- Counters ------------------------------------------------------------ */
 

@@ -1,0 +1,241 @@
+"""Makes the program that is profiled of a model script: eager, compiled by Inductor or another backend, or one CUDA graph. Needs PyTorch.
+
+What runs is the exported program's module where the model exports: PyTorch then records, for every node that Inductor
+compiles, the exported node that it came from, and no graph has to be aligned with another. Its kernels are those of the user's
+module. Where the model does not export, the user's module runs, and the graph of the run is the one that Dynamo saw.
+"""
+
+import difflib
+import functools
+import inspect
+import re
+import shutil
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.traceback import NodeSource
+
+from opprof.errors import OpprofError
+from opprof.export import dynamo_inputs, user_error
+from opprof.graph_json import GraphSource, write_graph_json
+from opprof.identity import NodeGraph
+from opprof.inductor import CompiledGraph, watching_inductor
+from opprof.model_script import ModelScript
+from opprof.progress import progress
+from opprof.run_folder import RunFolder, copy_code
+
+EAGER, INDUCTOR, CUDA_GRAPHS = "eager", "inductor", "cudagraphs"
+
+
+@dataclass
+class Program:
+    """A program that is ready to run."""
+
+    step: Callable[[], Any]
+    #: Graphs that run node by node.
+    graphs: list[NodeGraph] = field(default_factory=list)
+    #: The names of the compiled graphs, in the order of their compilation.
+    compiled: list[str] = field(default_factory=list)
+    #: The first step, compilation included.
+    compile_ns: int = 0
+
+
+def find_backend(mode: str) -> str:
+    """The torch.compile backend of a mode: Inductor's, a registered one, or that of a file."""
+    if mode in (EAGER, INDUCTOR, CUDA_GRAPHS):
+        return "inductor"
+    if mode.endswith(".py"):
+        from opprof.validate import load_backend
+
+        if not Path(mode).is_file():
+            raise OpprofError(f"{mode}: no such file")
+        try:
+            name = getattr(load_backend(Path(mode)), "BACKEND_NAME", None)
+        except Exception as error:
+            raise OpprofError(
+                f"{mode}: the backend cannot be imported: {type(error).__name__}: {error}"
+            ) from error
+        if not isinstance(name, str):
+            raise OpprofError(
+                f"{mode}: does not say the name of its backend",
+                remedy='register it, and set BACKEND_NAME = "…" in the file; `opprof emit` writes such files',
+            )
+        return name
+    known = torch._dynamo.list_backends(exclude_tags=())
+    if mode not in known:
+        choices = [EAGER, INDUCTOR, CUDA_GRAPHS, *known]
+        near = difflib.get_close_matches(mode, choices, 3, 0.5)
+        raise OpprofError(
+            f"--mode={mode}: no such mode or backend"
+            + (f"; near names: {', '.join(near)}" if near else ""),
+            remedy=f"choose {EAGER}, {INDUCTOR}, {CUDA_GRAPHS}, the file of a backend, or one of {', '.join(known)}",
+        )
+    return mode
+
+
+class CompiledGraphs:
+    """Keeps the graphs of a compilation, and names those that compiled nodes can be followed back to."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self.graph_names: dict[int, str] = {}
+        self.compiled: list[CompiledGraph] = []
+        # The Dynamo graphs where the model does not export, and which of them each compiled graph was made from.
+        self.dynamo_graphs: list[Path] = []
+        self.made_from: dict[str, Path] = {}
+        # Those that are run node by node.
+        self.run_by_node: list[NodeGraph] = []
+
+    def backend(
+        self, compiler: str, name: str, module: fx.GraphModule, inputs: list[Any], **options: Any
+    ) -> Any:
+        """The compiler; the graphs that it is handed are written down where they are all there is, as the model does not export."""
+        graph_name = self._write_down(name, module)
+        if compiler == EAGER:
+            self.run_by_node.append(NodeGraph(module, graph_name, "dynamo"))
+            return module.forward
+        if compiler == INDUCTOR:
+            from torch._inductor.compile_fx import compile_fx
+
+            return compile_fx(module, inputs, **options)
+        return torch._dynamo.lookup_backend(compiler)(module, inputs, **options)
+
+    def _write_down(self, name: str, module: fx.GraphModule) -> str:
+        count = len(self.dynamo_graphs)
+        graph_name = f"{name}.{count}" if count else name
+        if count or not self.graph_names:
+            source = GraphSource(module, graph_name, "dynamo", dynamo_inputs(module))
+            target = (
+                self.folder.scratch / f"graph.{count}.json" if count else self.folder.graph_json
+            )
+            # Inductor's passes change the graph in place, so it is written down before they do.
+            write_graph_json(target, source)
+            self.dynamo_graphs.append(target)
+            self.graph_names[id(module.graph)] = graph_name
+        return graph_name
+
+    def keep(self, graph: CompiledGraph) -> None:
+        """Writes the graph beside its code. A backward node names the forward nodes that it differentiates."""
+        self.compiled.append(graph)
+        if self.dynamo_graphs:
+            # A backward graph may be compiled when other graphs have been since its forward graph.
+            origin = self.made_from.setdefault(_model(graph.name), self.dynamo_graphs[-1])
+            if origin != self.folder.graph_json:
+                shutil.copyfile(origin, graph.folder / "graph.json")
+        differentiated: dict[int, list[NodeSource]] = {}
+        for earlier in self.compiled:
+            if _model(earlier.name) == _model(graph.name):
+                for node in earlier.module.graph.nodes:
+                    records = node.meta.get("from_node") or []
+                    if "seq_nr" in node.meta and self._lead_to_a_named_graph(records):
+                        differentiated.setdefault(node.meta["seq_nr"], records)
+        source = GraphSource(graph.module, graph.name, "post_grad", differentiated=differentiated)
+        write_graph_json(graph.folder / "post_grad.json", source, self.graph_names)
+
+    def _lead_to_a_named_graph(self, records: list[NodeSource]) -> bool:
+        """A pass that replaces nodes may record no more than its own pattern."""
+        return any(
+            record.graph_id in self.graph_names or self._lead_to_a_named_graph(record.from_node)
+            for record in records
+        )
+
+
+def _model(name: str) -> str:
+    """What forward and backward of one Dynamo graph share in the names of their debug folders: model__2_forward_5.1 → model__2."""
+    return re.sub(r"_(forward|backward|inference)_.*$", "", name)
+
+
+def module_of(program: torch.export.ExportedProgram) -> torch.nn.Module:
+    """The program as a module. Its check of the input's shapes is left out: the input is the one that was exported with."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if "check_guards" in inspect.signature(program.module).parameters:
+            return program.module(check_guards=False)
+        return program.module()
+
+
+def make_program(
+    script: ModelScript,
+    exported: torch.export.ExportedProgram | None,
+    folder: RunFolder,
+    mode: str,
+) -> Program:
+    """Makes the program of a mode and runs its first step. What was compiled is copied into the run folder."""
+    graphs = CompiledGraphs(folder)
+    module = script.module
+    if exported is not None:
+        module = module_of(exported)
+        graphs.graph_names[id(exported.graph)] = script.name
+        if mode == EAGER:
+            program = Program(script.step_of(module), [NodeGraph(module, script.name, "export")])
+            _first_step(script, program, "fails when it runs node by node")
+            return program
+    compiler = EAGER if mode == EAGER else find_backend(mode)
+    shutil.rmtree(folder.scratch, ignore_errors=True)
+    if mode != EAGER:
+        progress(f"compiling with {'Inductor' if compiler == INDUCTOR else compiler}")
+    try:
+        with watching_inductor(folder.scratch, graphs.keep):
+            torch._dynamo.reset()
+            backend = functools.partial(graphs.backend, compiler, script.name)
+            program = Program(script.step_of(torch.compile(module, backend=backend)))
+            _first_step(script, program, "does not run compiled")
+        if compiler == INDUCTOR and not graphs.compiled:
+            raise OpprofError(f"{script.path}: Inductor compiled nothing of this model")
+        if exported is None and not graphs.dynamo_graphs:
+            raise OpprofError(f"{script.path}: Dynamo found no graph in this model")
+        if compiler not in (EAGER, INDUCTOR) and not graphs.compiled:
+            progress(
+                f"{compiler} compiles nothing by Inductor: its kernels cannot be joined to nodes"
+            )
+        for graph in graphs.compiled:
+            copy_code(graph.folder, folder.path / graph.name)
+    finally:
+        shutil.rmtree(folder.scratch, ignore_errors=True)
+    program.graphs = graphs.run_by_node
+    program.compiled = [graph.name for graph in graphs.compiled]
+    return program
+
+
+def _first_step(script: ModelScript, program: Program, what: str) -> None:
+    start = time.perf_counter_ns()
+    run_user(script, what, program.step)
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    program.compile_ns = time.perf_counter_ns() - start
+
+
+def run_user(script: ModelScript, what: str, action: Callable[[], Any]) -> Any:
+    """Runs the user's program, and says where it failed if it does."""
+    try:
+        return action()
+    except OpprofError:
+        raise
+    except Exception as error:
+        raise user_error(script, f"the model {what}", error) from error
+
+
+def into_cuda_graph(step: Callable[[], Any]) -> Callable[[], Any]:
+    """Captures a step into one CUDA graph, and returns its replay. The step has run before."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        # Libraries choose their kernels and allocate workspaces at the first call on a stream.
+        for _ in range(2):
+            step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        result = step()
+
+    def replay() -> Any:
+        graph.replay()
+        return result
+
+    return replay
