@@ -29,14 +29,15 @@ class LayerRanges:
         push: Callable[[str], Any] | None = None,
         pop: Callable[[], Any] | None = None,
     ) -> None:
-        # For each level of nesting, the range of each node.
-        self._levels: list[dict[str, str]] = []
+        # For each level of nesting, the range of each node, with its place among the ranges.
+        self._levels: list[dict[str, tuple[int, str]]] = []
         self._paths: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._here = _Thread()
         if push is None or pop is None:
             push, pop = nvtx_calls()
         self._push, self._pop = push, pop
         classes = {entry["id"]: entry for entry in partitions.get("classes", [])}
+        count = 0
         for entry in classes.values():
             level = 0
             parent = entry.get("parent")
@@ -46,20 +47,21 @@ class LayerRanges:
             while len(self._levels) <= level:
                 self._levels.append({})
             for partition in entry["partitions"]:
+                count += 1
                 name = f"layer::{partition['role']}::{partition['label']}"
                 # A node of a further graph is an object; this graph's are plain names.
                 for node in partition["nodes"]:
                     if isinstance(node, str):
-                        self._levels[level][node] = name
+                        self._levels[level][node] = (count, name)
 
     def path(self, nodes: Iterable[str]) -> tuple[str, ...]:
         """The ranges, outermost first, that a launch of these nodes lies in."""
         nodes = list(nodes)
         names = []
         for level in self._levels:
-            here = dict.fromkeys(level[node] for node in nodes if node in level)
+            here = {level[node] for node in nodes if node in level}
             if here:
-                names.append(BOTH.join(here))
+                names.append(BOTH.join(name for _, name in sorted(here)))
         path = tuple(names)
         # One object a path, so that staying in a layer is seen without comparing names.
         return self._paths.setdefault(path, path)

@@ -631,6 +631,31 @@ EXPORT void fake_graph_launch(const char *name, uint64_t node) {
            &data);
 }
 
+/// Replays a graph of several kernels.
+EXPORT void fake_graph_replay(const char *const *names, const uint64_t *nodes,
+                              size_t count) {
+  State &s = state();
+  std::lock_guard<std::recursive_mutex> lock(s.Mutex);
+  CUpti_CallbackData data{};
+  data.callbackSite = CUPTI_API_ENTER;
+  data.correlationId = ++s.Correlation;
+  callback(s, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
+           &data);
+  CUpti_ActivityAPI a{};
+  a.kind = CUPTI_ACTIVITY_KIND_RUNTIME;
+  a.cbid = 2;
+  a.start = nowNs();
+  for (size_t i = 0; i < count; ++i)
+    runKernel(s, names[i], 4, 128, nodes[i], data.correlationId);
+  a.end = nowNs();
+  a.correlationId = data.correlationId;
+  if (s.Apis.count({CUPTI_CB_DOMAIN_RUNTIME_API, 2}))
+    emit(s, a);
+  data.callbackSite = CUPTI_API_EXIT;
+  callback(s, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
+           &data);
+}
+
 /// One record of every other kind, and one that no reader of today knows.
 EXPORT void fake_others(void) {
   State &s = state();

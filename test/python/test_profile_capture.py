@@ -1,0 +1,250 @@
+"""`opprof profile` on a machine with a GPU, played by a CUPTI and a driver that need none (unittests/Capture/FakeCupti.cpp).
+
+The model's operators launch kernels of the fake CUPTI, so that Inductor's wrapper, the exported graph and a CUDA graph launch
+what the capture sees.
+"""
+
+import gzip
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_capture import run
+
+torch = pytest.importorskip("torch")
+
+MODEL = """
+import ctypes, os, torch
+
+fake = ctypes.CDLL(os.environ["OPPROF_CUPTI_LIBRARY"])
+NAMES = {"gemm": ctypes.c_char_p(b"gemm"), "norm": ctypes.c_char_p(b"norm"), "embed": ctypes.c_char_p(b"embed")}
+RUNS = [0]
+
+
+def operator(name):
+    @torch.library.custom_op(f"played::{name}", mutates_args=())
+    def run(x: torch.Tensor) -> torch.Tensor:
+        fake.fake_launch(NAMES[name], 4, 128)
+        RUNS[0] += 1
+        if os.environ.get("FAILS_AT") == str(RUNS[0]):
+            raise torch.OutOfMemoryError("the user's own")
+        return x + 1
+
+    run.register_fake(lambda x: torch.empty_like(x))
+    return run
+
+
+embed, norm, gemm = operator("embed"), operator("norm"), operator("gemm")
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(8))
+
+    def forward(self, x):
+        return gemm(norm(x) * self.scale).relu() + gemm(x)
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.h = torch.nn.ModuleList(Block() for _ in range(3))
+
+    def forward(self, x):
+        x = embed(x)
+        for block in self.h:
+            x = block(x)
+        return x
+
+
+def get_model_and_input():
+    return Model().eval(), torch.ones(2, 8)
+"""
+
+PLAYED = """
+import opprof.profile as profile, opprof.program as program
+from opprof.errors import OpprofError
+from opprof.profile import ProfileOptions, profile_script
+from pathlib import Path
+profile._why_no_capture = lambda: None
+
+fake.fake_graph.restype = ctypes.c_uint64
+def into_cuda_graph(step):
+    # The nodes come into being under the ids that the step's launches carry.
+    launched = []
+    import model
+    real = model.fake
+    class Capturing:
+        def fake_launch(self, name, grid, block):
+            launched.append((name, fake.fake_graph()))
+    model.fake = Capturing()
+    try:
+        result = step()
+    finally:
+        model.fake = real
+    names = (ctypes.c_char_p * len(launched))(*(name for name, _ in launched))
+    nodes = (ctypes.c_uint64 * len(launched))(*(node for _, node in launched))
+    count = len(launched) - int(os.environ.get("GRAPH_LACKS", "0"))
+    def replay():
+        fake.fake_graph_replay(names, nodes, count)
+        return result
+    return replay
+profile.into_cuda_graph = into_cuda_graph
+
+def profiled(**options):
+    return profile_script("model.py", Path("run"), ProfileOptions(
+        warm_up=1, traced=3, timed=3, timed_seconds=0.2, eager=False, **options))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "model.py").write_text(MODEL)
+    return tmp_path
+
+
+def played(body: str, folder: Path, **environment: str) -> Any:
+    done = run(PLAYED + textwrap.dedent(body), folder, **environment)
+    return done
+
+
+def profile_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "run" / "profile.opprof.json").read_text())
+
+
+def run_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "run" / "run.json").read_text())
+
+
+def check_timeline(folder: Path) -> dict[str, Any]:
+    """Three steps of ten kernels, each joined to what launched it."""
+    profile = profile_of(folder)
+    steady = [k for k in profile["kernels"] if k.get("step") is not None]
+    assert [s["index"] for s in profile["steps"]] == [0, 1, 2]
+    assert len(steady) == 30 == len(profile["kernels"])
+    assert {k["confidence"] for k in profile["kernels"]} == {"high"}
+    assert {k["method"] for k in profile["kernels"]} == {"identity"}
+    names = [k["name"] for k in steady[:10]]
+    assert names[0] == "embed" and names.count("gemm") == 6 and names.count("norm") == 3
+    assert run_of(folder)["timeline"]["by"] == "opprof capture"
+    trace = json.loads(gzip.decompress((folder / "run" / "trace.json.gz").read_bytes()))
+    assert sum(e.get("cat") == "kernel" for e in trace["traceEvents"]) == 30
+    return profile
+
+
+def test_inductor(folder: Path) -> None:
+    done = played("profiled()", folder)
+    assert done.returncode == 0, done.stderr
+    profile = check_timeline(folder)
+    assert {k["compiled_graph"] for k in profile["kernels"]} == set(
+        run_of(folder)["compiled_graphs"]
+    )
+    counters = run_of(folder)["counters"]
+    # One block of three is counted, and the embedding.
+    assert counters["mode"] == "unique" and counters["unique"]["counted"] == 4
+    assert counters["unique"]["stood_for"] == 6
+    assert all("metrics" in k for k in profile["kernels"])
+
+
+def test_eager(folder: Path) -> None:
+    done = played('profiled(mode="eager", counters="all", metrics="default")', folder)
+    assert done.returncode == 0, done.stderr
+    profile = check_timeline(folder)
+    assert profile["kernels"][0]["nodes"] == ["embed"]
+    assert run_of(folder)["compiled_graphs"] == []
+    counters = json.loads((folder / "run" / "counters.json").read_text())["steps"][-1]
+    assert len(counters["counters"]) == 10
+    assert [launch["node"] for launch in counters["launches"]][:2] == ["embed", "norm"]
+
+
+def test_unique_partitions_of_a_graph_that_runs_node_by_node(folder: Path) -> None:
+    done = played('profiled(mode="eager")', folder)
+    assert done.returncode == 0, done.stderr
+    assert run_of(folder)["counters"]["unique"]["counted"] == 4
+    (step,) = json.loads((folder / "run" / "counters.json").read_text())["steps"]
+    rows = {row["launch"]: row.get("stands_for") for row in step["counters"]}
+    assert rows == {0: None, 1: [4, 7], 2: [5, 8], 3: [6, 9]}
+
+
+def test_a_cuda_graph(folder: Path) -> None:
+    done = played('profiled(mode="cudagraphs")', folder)
+    assert done.returncode == 0, done.stderr
+    check_timeline(folder)
+    counters = run_of(folder)["counters"]
+    assert counters["graph"]["joined"] == counters["graph"]["kernels"] == 10
+    (step,) = json.loads((folder / "run" / "counters.json").read_text())["steps"]
+    assert {row["inferred"] for row in step["counters"]} == {"outside of the CUDA graph"}
+
+
+def test_a_cuda_graph_of_other_kernels(folder: Path) -> None:
+    done = played('profiled(mode="cudagraphs")', folder, GRAPH_LACKS="1")
+    assert done.returncode == 0, done.stderr
+    left_out = run_of(folder)["counters"]["left_out"]
+    assert "kernel 9 of the graph is at its end after 9" in left_out
+    assert "gemm grid (4, 1, 1)" in left_out
+    assert profile_of(folder)["kernels"]
+
+
+def test_which_kernels_are_counted(folder: Path) -> None:
+    done = played(
+        'profiled(mode="eager", counters="all", kernels="gemm|norm", top=1, launch_skip=1, launch_count=2)',
+        folder,
+    )
+    assert done.returncode == 0, done.stderr
+    (step,) = json.loads((folder / "run" / "counters.json").read_text())["steps"]
+    assert [row["kernel"] for row in step["counters"]] == ["gemm", "gemm"]
+    assert [row["launch"] for row in step["counters"]] == [3, 5]
+
+
+def test_counters_that_fail_leave_the_timeline(folder: Path) -> None:
+    # One step compiles, four time, four are captured; the recorded step and the pass of the counters follow.
+    done = played(
+        'profiled(mode="eager", counters="all")',
+        folder,
+        FAILS_AT=str(10 * (1 + 1 + 3 + 1 + 3) + 15),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "OutOfMemoryError: the user's own" in run_of(folder)["counters"]["left_out"]
+    check_timeline(folder)
+    denied = played('profiled(mode="eager", counters="all")', folder, FAKE_CUPTI_DENY="1")
+    assert denied.returncode == 0, denied.stderr
+    assert "NVreg_RestrictProfilingToAdminUsers=0" in denied.stderr
+    check_timeline(folder)
+
+
+def test_a_held_cupti_leaves_torch_profiler(folder: Path) -> None:
+    done = played('profiled(mode="eager")', folder, FAKE_CUPTI_BUSY="1")
+    assert done.returncode == 0, done.stderr
+    assert "held by 'CUPTI for Kineto'" in run_of(folder)["timeline"]["reason"]
+    assert run_of(folder)["timeline"]["by"] == "torch.profiler"
+    assert not (folder / "run" / "capture.opcap").exists()
+
+
+def test_a_mode_that_there_is_not_is_said(folder: Path) -> None:
+    done = played('profiled(mode="cudagraph")', folder)
+    assert "--mode=cudagraph: no such mode or backend; near names: cudagraphs" in done.stderr
+    done = played('profiled(mode="none.py")', folder)
+    assert "none.py: no such file" in done.stderr
+
+
+def test_another_backend(folder: Path) -> None:
+    done = played('profiled(mode="aot_eager", counters="none")', folder)
+    assert done.returncode == 0, done.stderr
+    assert "cannot be joined to nodes" in done.stderr
+    assert {k["confidence"] for k in profile_of(folder)["kernels"]} == {"unattributed"}
+    (folder / "backend.py").write_text(
+        textwrap.dedent(
+            """
+            from torch._dynamo import register_backend
+            from torch._inductor.compile_fx import compile_fx
+            BACKEND_NAME = "of_a_file"
+            register_backend(lambda module, inputs: compile_fx(module, inputs), name=BACKEND_NAME)
+            """
+        )
+    )
+    done = played('profiled(mode="backend.py", counters="none")', folder)
+    assert done.returncode == 0, done.stderr
+    check_timeline(folder)
