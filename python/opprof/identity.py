@@ -84,7 +84,7 @@ def node_lines(module: Any) -> dict[int, str]:
         for node in module.graph.nodes
         if node.op in ("call_function", "call_method", "call_module")
     }
-    lines = {}
+    lines: dict[int, str] = {}
     for statement in ast.walk(ast.parse(module.code)):
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
             target = statement.targets[0]
