@@ -12,4 +12,8 @@ def __getattr__(name: str) -> object:
         import importlib
 
         return importlib.import_module("opprof.capture")
+    if name == "layer_ranges":
+        import importlib
+
+        return importlib.import_module("opprof.ranges").layer_ranges
     raise AttributeError(f"module 'opprof' has no attribute {name!r}")

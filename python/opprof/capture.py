@@ -188,7 +188,7 @@ class Capture:
         if not self._want_lines:
             return
         from opprof.identity import WrapperLines
-        from opprof.layer_ranges import LayerRanges
+        from opprof.ranges import LayerRanges
         from opprof.run_folder import RunFolder
 
         if self.lines is None:

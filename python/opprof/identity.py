@@ -21,7 +21,7 @@ from opprof.errors import OpprofError
 
 if TYPE_CHECKING:
     from opprof.counters import LaunchMap
-    from opprof.layer_ranges import LayerRanges
+    from opprof.ranges import LayerRanges
 
 _CALL = re.compile(r"\(")
 # What wrappers call without launching; each line that is left out saves its event in every step.

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from opprof.layer_ranges import LayerRanges
+from opprof.ranges import LayerRanges
 
 ROOT = Path(__file__).parents[2]
 
@@ -62,7 +62,7 @@ PROGRAM = """
 import importlib.util, json, sys, threading
 from opprof import identity
 from opprof.counters import LaunchMap
-from opprof.layer_ranges import LayerRanges
+from opprof.ranges import LayerRanges
 
 log = []
 def push(name):
@@ -222,6 +222,47 @@ def test_nothing_is_left_when_the_capture_ends_or_threads_meet(python: str, tmp_
     assert result["errors"] == []
     assert result["balanced"] and result["after"] == [11]
     assert result["opened"] >= 2
+
+
+def test_ranges_without_a_capture(tmp_path: Path) -> None:
+    (tmp_path / "run" / "g").mkdir(parents=True)
+    (tmp_path / "run" / "partitions.json").write_text(json.dumps(PARTITIONS))
+    (tmp_path / "run" / "g" / "output_code.py").write_text(WRAPPER)
+    launches = [
+        {"index": 0, "line": 3, "kernel": "k", "nodes": [{"name": "a0", "from": [{"name": "a0"}]}]}
+    ]
+    (tmp_path / "run" / "g" / "launches.json").write_text(
+        json.dumps({"version": 1, "graph": "g", "launches": launches})
+    )
+    log = run(
+        sys.executable,
+        """
+        import opprof, opprof.ranges
+        opprof.ranges.nvtx_calls = lambda: (push, pop)
+        identity.inductor_modules = lambda: [wrapper]
+        with opprof.layer_ranges("run"):
+            wrapper.call("x")
+        try:
+            with opprof.layer_ranges("none"):
+                pass
+        except opprof.ranges.OpprofError as error:
+            log.append(str(error))
+        print(json.dumps(log))
+        """,
+        tmp_path,
+    )
+    assert log == [
+        1,
+        "+layer::unique::h.0",
+        2,
+        "-",
+        3,
+        4,
+        5,
+        6,
+        11,
+        "none: holds no partitions.json",
+    ]
 
 
 @pytest.mark.skipif(len(interpreters()) + (sys.version_info >= (3, 12)) < 2, reason="Python 3.12")
