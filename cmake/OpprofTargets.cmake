@@ -30,6 +30,8 @@ endfunction()
 set(OPPROF_PROGRAM_SOURCES)
 if(OPPROF_SANITIZE MATCHES "address")
   set(OPPROF_PROGRAM_SOURCES ${CMAKE_CURRENT_LIST_DIR}/SanitizerDefaults.cpp)
+elseif(OPPROF_PORTABLE)
+  set(OPPROF_PROGRAM_SOURCES ${CMAKE_CURRENT_LIST_DIR}/PortableLibc.cpp)
 endif()
 
 # A Python wheel puts the tools beside the interpreter's own scripts.
