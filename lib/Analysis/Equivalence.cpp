@@ -1,6 +1,7 @@
 // Comparing subgraphs: node by node, with types, constants and edges.
 
 #include "opprof/Analysis/Equivalence.h"
+#include "opprof/Analysis/DataflowOrder.h"
 
 #include "NodeComparison.h"
 
@@ -50,54 +51,26 @@ Subgraph Subgraph::get(GraphOp graph) {
 }
 
 void Subgraph::sortByDataflow() {
-  llvm::SmallDenseMap<Operation *, bool> isPlaced;
-  for (Operation *node : nodes)
-    isPlaced[node] = false;
-  SmallVector<Operation *> order;
-  order.reserve(nodes.size());
-  auto place = [&](Operation *root) {
-    SmallVector<std::pair<Operation *, unsigned>> stack;
-    auto push = [&](Operation *node) {
-      auto found = node ? isPlaced.find(node) : isPlaced.end();
-      if (found == isPlaced.end() || found->second)
-        return;
-      found->second = true;
-      stack.emplace_back(node, 0);
-    };
-    push(root);
-    while (!stack.empty()) {
-      auto [node, next] = stack.back();
-      if (next == node->getNumOperands()) {
-        order.push_back(node);
-        stack.pop_back();
-        continue;
-      }
-      ++stack.back().second;
-      push(node->getOperand(next).getDefiningOp());
-    }
-  };
-  // Nodes with effects first, as their order is part of what the graph does.
   SmallVector<Operation *> recorded = nodes;
   llvm::sort(recorded, [](Operation *first, Operation *second) {
     return first->isBeforeInBlock(second);
   });
-  for (Operation *node : recorded)
-    if (!isMemoryEffectFree(node))
-      place(node);
+  SmallVector<Operation *> roots;
   if (graph) {
     for (Value output : outputs)
-      place(output.getDefiningOp());
+      if (Operation *definition = output.getDefiningOp())
+        roots.push_back(definition);
   } else {
     // What no node inside takes comes in the recorded order: for a part of a
     // graph that is the order of its outputs.
+    llvm::SmallDenseSet<Operation *> inside(nodes.begin(), nodes.end());
     for (Operation *node : recorded)
       if (llvm::none_of(node->getUsers(),
-                        [&](Operation *user) { return isPlaced.count(user); }))
-        place(node);
+                        [&](Operation *user) { return inside.contains(user); }))
+        roots.push_back(node);
   }
-  for (Operation *node : recorded)
-    place(node);
-  nodes = std::move(order);
+  std::vector<Operation *> order = getDataflowOrder(recorded, roots);
+  nodes.assign(order.begin(), order.end());
   if (graph)
     return;
   Subgraph sorted = get(nodes);

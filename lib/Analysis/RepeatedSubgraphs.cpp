@@ -6,7 +6,8 @@
 
 #include "SuffixArray.h"
 
-#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "opprof/Analysis/DataflowOrder.h"
+
 #include "llvm/ADT/DenseSet.h"
 
 #include <map>
@@ -145,67 +146,6 @@ private:
 static bool isRepeatable(Operation *op) {
   auto node = dyn_cast<NodeOp>(op);
   return node && node.getKind() != NodeKind::get_attr;
-}
-
-std::vector<Operation *> opprof::fx::getDataflowOrder(GraphOp graph) {
-  // How far a node is from the inputs. User inputs lie behind everything that
-  // is made of weights alone: so what prepares a layer's weights comes with
-  // that layer, and does not pull it apart.
-  constexpr unsigned kUserInput = 1u << 30;
-  llvm::DenseMap<Operation *, unsigned> depths;
-  auto getDepth = [&](Value value) -> unsigned {
-    if (Operation *definition = value.getDefiningOp())
-      return depths.lookup(definition);
-    unsigned index = cast<BlockArgument>(value).getArgNumber();
-    return graph.getInputKind(index) == "user_input" ? kUserInput : 0;
-  };
-  for (Operation &op : graph.getBlock()) {
-    unsigned depth = 0;
-    for (Value operand : op.getOperands())
-      depth = std::max(depth, getDepth(operand));
-    depths[&op] = depth + 1;
-  }
-  std::vector<Operation *> order;
-  llvm::DenseSet<Operation *> placed;
-  struct Frame {
-    Operation *node;
-    SmallVector<Operation *, 4> needed;
-  };
-  SmallVector<Frame, 0> stack;
-  auto push = [&](Operation *node) {
-    if (!placed.insert(node).second)
-      return;
-    Frame frame{node, {}};
-    for (Value operand : node->getOperands())
-      if (Operation *definition = operand.getDefiningOp())
-        frame.needed.push_back(definition);
-    // Taken from the back: the deepest first, then in the order of operands.
-    std::reverse(frame.needed.begin(), frame.needed.end());
-    llvm::stable_sort(frame.needed, [&](Operation *first, Operation *second) {
-      return depths.lookup(first) < depths.lookup(second);
-    });
-    stack.push_back(std::move(frame));
-  };
-  auto place = [&](Operation *root) {
-    push(root);
-    while (!stack.empty()) {
-      Frame &frame = stack.back();
-      if (!frame.needed.empty()) {
-        push(frame.needed.pop_back_val());
-        continue;
-      }
-      if (!frame.node->hasTrait<OpTrait::IsTerminator>())
-        order.push_back(frame.node);
-      stack.pop_back();
-    }
-  };
-  for (Operation &op : graph.getBlock().without_terminator())
-    if (!isMemoryEffectFree(&op))
-      place(&op);
-  place(graph.getOutput());
-  for (Operation &op : graph.getBlock().without_terminator())
-    place(&op);
-  return order;
 }
 
 void RepeatFinder::buildSequence() {

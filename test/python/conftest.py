@@ -9,7 +9,7 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def examples() -> Path:
     """The folder of the example workloads."""
     return EXAMPLES

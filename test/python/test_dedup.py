@@ -2,6 +2,7 @@
 
 import json
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,31 @@ EXPECTED = {
     ],
     "transformer": [numbered("encoder", 0, 1, 2), numbered("decoder", 0, 1, 2)],
     "mixture": [numbered("layers", 0, 1, 2)],
+    "vit": [numbered("blocks", *range(12))],
+    "bert": [numbered("layer", *range(12))],
+    "t5": [numbered("encoder", *range(6)), numbered("decoder", *range(6))],
+    "convnext": [
+        numbered(f"stages.{stage}", *range(depth)) for stage, depth in enumerate((3, 3, 9, 3))
+    ],
+    "swin": [[f"blocks.{pair}+blocks.{pair + 1}" for pair in (0, 2, 4)]],
+    "unet": [numbered("middle", 0, 1, 2, 3)],
+    "mamba": [numbered("layers", 0, 1, 2, 3)],
+    "efficientnet": [numbered("stage1", 1, 2, 3), numbered("stage2", 1, 2, 3, 4)],
 }
+
+
+# The others have one order only.
+WITH_OTHER_ORDERS = (
+    "llama",
+    "resnet",
+    "transformer",
+    "mixture",
+    "vit",
+    "bert",
+    "t5",
+    "swin",
+    "mamba",
+)
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -147,26 +172,101 @@ def test_names_carry_no_weight_in_gpt2(tmp_path: Path, examples: Path) -> None:
     assert structure(before) == structure(after)
 
 
-def test_forward_and_backward_of_gpt2(tmp_path: Path, examples: Path, script: Any) -> None:
-    """Both halves of the joint graph repeat once a block."""
-    from opprof.export import export_script
+@pytest.fixture(scope="module")
+def joint(tmp_path_factory: pytest.TempPathFactory, examples: Path) -> Path:
+    """GPT-2's joint graph: twelve layers forward and backward, narrow, with a loss."""
+    from opprof.export import capture_aot
+    from opprof.model_script import ModelScript
 
-    path = script(
-        f"""
-        import sys
-        sys.path.insert(0, {str(examples)!r})
-        from gpt2 import GPT2
+    sys.path.insert(0, str(examples))
+    from gpt2 import GPT2
 
-        def get_model_and_input():
-            return GPT2(layers=4, width=32, heads=4, hidden=64), torch.randint(0, 100, (2, 16))
-        """
+    torch.manual_seed(0)
+    model = GPT2(layers=12, width=32, heads=4, hidden=64).train()
+    script = ModelScript(
+        examples / "gpt2.py", "joint", model, (torch.randint(0, 100, (2, 16)),), {}
     )
-    export_script(str(path), str(tmp_path / "joint.json"), "aot_joint")
-    result = dedup(tmp_path / "joint.json", tmp_path)
-    assert [len(group["partitions"]) for group in result["classes"]] == [4, 4]
+    path = tmp_path_factory.mktemp("joint") / "joint.json"
+    write_graph_json(path, capture_aot(script, "aot_joint")[0])
+    return path
+
+
+@pytest.mark.parametrize("options", ["", "any-order"])
+def test_forward_and_backward_of_gpt2(options: str, tmp_path: Path, joint: Path) -> None:
+    """Both halves of the joint graph repeat once a block, whatever anything is called."""
+    result = dedup(joint, tmp_path, options)
+    assert [len(group["partitions"]) for group in result["classes"]] == [12, 12]
     forward, backward = result["classes"]
-    assert [p["modules"] for p in forward["partitions"]] == [[f"h.{i}"] for i in range(4)]
+    assert [p["modules"] for p in forward["partitions"]] == [[f"h.{i}"] for i in range(12)]
     assert [p["modules"] for p in backward["partitions"]][-1] == ["h.0"]
+    scramble(joint, tmp_path / "scrambled.json")
+    assert structure(dedup(tmp_path / "scrambled.json", tmp_path, options)) == structure(result)
+
+
+def named(argument: Any) -> list[str]:
+    """The nodes that an argument of graph JSON refers to."""
+    if isinstance(argument, list):
+        return [name for element in argument for name in named(element)]
+    if isinstance(argument, dict):
+        if set(argument) == {"node"}:
+            return [argument["node"]]
+        return [name for element in argument.values() for name in named(element)]
+    return []
+
+
+def reorder(source: Path, target: Path, seed: int) -> bool:
+    """Writes the graph in a random order of its nodes that keeps each behind what it takes; false where it has one only."""
+    document = json.loads(source.read_text())
+    graph = document["graphs"][0]
+    generator = random.Random(seed)
+    nodes = graph["nodes"]
+    own = {node["name"] for node in nodes}
+    waiting, users = {}, {name: [] for name in own}
+    for node in nodes:
+        needed = own & set(named([node["args"], node["kwargs"]]))
+        waiting[node["name"]] = len(needed)
+        for name in needed:
+            users[name].append(node)
+    ready = [node for node in nodes if not waiting[node["name"]]]
+    order = []
+    while ready:
+        node = ready.pop(generator.randrange(len(ready)))
+        order.append(node)
+        for user in users[node["name"]]:
+            waiting[user["name"]] -= 1
+            if not waiting[user["name"]]:
+                ready.append(user)
+    graph["nodes"] = order
+    target.write_text(json.dumps(document))
+    return order != nodes
+
+
+def found(result: dict[str, Any]) -> list[tuple[str, list[tuple[str, str, frozenset[str]]]]]:
+    """The classes: their hashes, and of each partition its label, its role and its nodes."""
+    return [
+        (
+            group["hash"],
+            [(p["label"], p["role"], frozenset(p["nodes"])) for p in group["partitions"]],
+        )
+        for group in result["classes"]
+    ]
+
+
+@pytest.mark.parametrize("name", [*WITH_OTHER_ORDERS, "towers", "joint"])
+def test_any_order_finds_the_same_in_every_order(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Layers whose nodes are recorded between each other's are found, whole, and are the same ones."""
+    graph = request.getfixturevalue("joint") if name == "joint" else export(name, tmp_path)
+    expected = dedup(graph, tmp_path, "any-order")
+    if name in EXPECTED:
+        assert labels(expected) == EXPECTED[name]
+    other = tmp_path / "reordered.json"
+    moved = 0
+    for seed in range(5):
+        moved += reorder(graph, other, seed)
+        assert found(dedup(other, tmp_path, "any-order")) == found(expected), f"order {seed}"
+    assert moved == 5
 
 
 def test_all_blocks_of_gpt2(tmp_path: Path, examples: Path) -> None:

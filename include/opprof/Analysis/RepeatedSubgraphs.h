@@ -39,12 +39,6 @@ struct PartitionClass {
   std::vector<Partition> partitions;
 };
 
-/// The nodes of `graph` in an order that depends on the dataflow alone and
-/// keeps together what belongs together: before each node what it needs, the
-/// longest chain first, so that the layers of a model follow each other. Nodes
-/// with effects keep their order.
-std::vector<mlir::Operation *> getDataflowOrder(GraphOp graph);
-
 /// Disjoint, convex, maximal repeats of `graph`, the classes in the order of
 /// their first partitions.
 ///

@@ -34,12 +34,16 @@ class Program:
         if missing:
             raise KeyError(f"the weights lack {len(missing)} of {len(needed) + len(ATTRIBUTES)}: {', '.join(missing[:5])}")
         self.weights = weights
+        # Parsed here, and not in a call, which torch.compile may be looking at.
+        self.in_spec, self.out_spec = _spec(IN_SPEC), _spec(OUT_SPEC)
+        names = None if IN_SPEC is None else json.loads(IN_SPEC)[1]["children_spec"][1]["context"]
+        self.names = (json.loads(names) if isinstance(names, str) else names) or []
 
     def __call__(self, *args, **kwargs):
         return self.forward(*args, **kwargs)
 
     def forward(self, *args, **kwargs):
-        values = iter(_flatten(args, kwargs))
+        values = iter(self._flatten(args, kwargs))
         inputs = []
         for kind, target in INPUTS:
             if kind == "user_input":
@@ -50,7 +54,7 @@ class Program:
                 inputs.append(self.weights[target])
         results = _run(inputs, self.weights)
         if OUTPUTS is None:
-            return results if OUT_SPEC is None else pytree.tree_unflatten(list(results), _spec(OUT_SPEC))
+            return results if self.out_spec is None else pytree.tree_unflatten(list(results), self.out_spec)
         returned = []
         for (kind, target), value in zip(OUTPUTS, results, strict=True):
             if kind in ("buffer_mutation", "parameter_mutation"):
@@ -61,30 +65,27 @@ class Program:
                     inputs[target].copy_(value)
             elif kind != "token":
                 returned.append(value)
-        if OUT_SPEC is None:
+        if self.out_spec is None:
             return tuple(returned)
-        return pytree.tree_unflatten(returned, _spec(OUT_SPEC))
+        return pytree.tree_unflatten(returned, self.out_spec)
+
+    def _flatten(self, args, kwargs):
+        """The tensors, and other leaves, of a call, in the order of the graph's inputs."""
+        if self.in_spec is None:
+            count = sum(kind == "user_input" for kind, _ in INPUTS)
+            if kwargs or len(args) != count:
+                raise TypeError(f"the graph takes {count} positional arguments, in the order of its inputs")
+            return args
+        kwargs = {name: kwargs[name] for name in [*self.names, *kwargs] if name in kwargs}
+        values, given = pytree.tree_flatten((args, kwargs))
+        if given != self.in_spec:
+            raise TypeError(f"the program was exported for arguments of the structure {self.in_spec}, and got {given}")
+        return values
 
 
 def _spec(text):
-    return pytree.treespec_loads(text)
-
-
-def _flatten(args, kwargs):
-    """The tensors, and other leaves, of a call, in the order of the graph's inputs."""
-    count = sum(kind == "user_input" for kind, _ in INPUTS)
-    if IN_SPEC is None:
-        if kwargs or len(args) != count:
-            raise TypeError(f"the graph takes {count} positional arguments, in the order of its inputs")
-        return args
-    spec = _spec(IN_SPEC)
-    names = json.loads(IN_SPEC)[1]["children_spec"][1]["context"]
-    order = json.loads(names) if isinstance(names, str) else names
-    kwargs = {name: kwargs[name] for name in [*(order or []), *kwargs] if name in kwargs}
-    values, given = pytree.tree_flatten((args, kwargs))
-    if given != spec:
-        raise TypeError(f"the program was exported for arguments of the structure {spec}, and got {given}")
-    return values
+    """How values are nested, or None where the graph does not say."""
+    return None if text is None else pytree.treespec_loads(text)
 
 
 def load(weights):
@@ -335,19 +336,18 @@ LogicalResult ProgramPrinter::print(raw_ostream &os) {
     return failure();
 
   for (StringRef name :
-       {"torch",      "operator",   "math",        "functools",
-        "json",       "os",         "pytree",      "Program",
-        "load",       "INPUTS",     "OUTPUTS",     "IN_SPEC",
-        "OUT_SPEC",   "ATTRIBUTES", "PLACES",      "_read_safetensors",
-        "dict",       "open",       "bytearray",   "_run",
-        "_spec",      "_flatten",   "_range_push", "_range_pop",
-        "attributes", "float",      "complex",     "slice",
-        "getattr",    "abs",        "bool",        "divmod",
-        "int",        "len",        "max",         "min",
-        "pow",        "round",      "sum",         "iter",
-        "next",       "zip",        "sorted",      "list",
-        "tuple",      "isinstance", "str",         "KeyError",
-        "TypeError"})
+       {"torch",      "operator",    "math",       "functools",
+        "json",       "os",          "pytree",     "Program",
+        "load",       "INPUTS",      "OUTPUTS",    "IN_SPEC",
+        "OUT_SPEC",   "ATTRIBUTES",  "PLACES",     "_read_safetensors",
+        "dict",       "open",        "bytearray",  "_run",
+        "_spec",      "_range_push", "_range_pop", "attributes",
+        "float",      "complex",     "slice",      "getattr",
+        "abs",        "bool",        "divmod",     "int",
+        "len",        "max",         "min",        "pow",
+        "round",      "sum",         "iter",       "next",
+        "zip",        "sorted",      "list",       "tuple",
+        "isinstance", "str",         "KeyError",   "TypeError"})
     takenNames.insert(name);
   // The main graph first: it is the one whose name people look for.
   for (GraphOp graph : llvm::reverse(order)) {

@@ -182,6 +182,30 @@ public:
     return graph;
   }
 
+  /// `block` several times, each taking what the one before it gives, and the
+  /// same second input.
+  static GraphRecipe chain(const GraphRecipe &block, int numBlocks) {
+    GraphRecipe result;
+    result.numInputs = 2;
+    int way = 0;
+    for (int i = 0; i < numBlocks; ++i) {
+      int begin = result.numValues();
+      auto renumber = [&](int value) {
+        return value == 0   ? way
+               : value == 1 ? 1
+                            : begin + value - block.numInputs;
+      };
+      for (NodeRecipe node : block.nodes) {
+        for (int &operand : node.operands)
+          operand = renumber(operand);
+        result.nodes.push_back(node);
+      }
+      way = renumber(block.outputs[0]);
+    }
+    result.outputs = {way};
+    return result;
+  }
+
   /// The nodes in another order that keeps every node behind what it takes.
   GraphRecipe shuffle(const GraphRecipe &graph) {
     int numInputs = graph.numInputs, numNodes = graph.nodes.size();

@@ -2,6 +2,7 @@
 
 #include "Outlining.h"
 
+#include "opprof/Analysis/DataflowOrder.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
 
@@ -77,13 +78,28 @@ PartitionLabel opprof::fx::getPartitionLabel(ArrayRef<Location> locations) {
   for (auto &[modules, number] : counts)
     if (modules.size() > common.size())
       outermost[modules[common.size()]] += number;
+  // Those that give the partition its name; the others are what a neighbour
+  // gave or takes.
+  unsigned largest = 0;
   for (auto &[module, number] : outermost) {
     label.modules.push_back(getPath(module).str());
-    // Most of the nodes: the others are what a neighbour gave or takes.
-    if (2 * number > total) {
-      label.path = getPath(module);
-      label.type = getModuleType(module);
-    }
+    largest = std::max(largest, number);
+  }
+  SmallVector<Attribute> covered;
+  for (auto &[module, number] : outermost)
+    if (4 * number >= largest && !getPath(module).empty())
+      covered.push_back(module);
+  bool areOfOneType = llvm::all_of(covered, [&](Attribute module) {
+    return getModuleType(module) == getModuleType(covered.front());
+  });
+  if (covered.empty())
+    return label;
+  if (covered.size() == 1 ? 2 * largest > total : areOfOneType) {
+    label.path = getPath(covered.front());
+    label.type = getModuleType(covered.front());
+    if (covered.size() > 1)
+      label.path +=
+          ((covered.size() == 2 ? "+" : "..") + getPath(covered.back())).str();
   }
   return label;
 }

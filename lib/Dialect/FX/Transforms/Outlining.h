@@ -22,8 +22,9 @@ inline constexpr llvm::StringLiteral kRenamedGraphsAttr = "fx.renamed_graphs";
 
 /// What a partition is called, from the module paths of its nodes.
 struct PartitionLabel {
-  /// The module that all nodes lie in, or most of them; empty where nothing is
-  /// known.
+  /// The module that all nodes lie in, or most of them; of several modules of
+  /// one class, the first and the last (`h.0+h.1`, `h.0..h.3`). Empty where
+  /// nothing is known.
   std::string path;
   /// The class of that module, without its package.
   std::string type;
