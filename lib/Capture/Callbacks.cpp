@@ -82,7 +82,8 @@ int Callbacks::subscribe() {
   if (result != CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED &&
       result != CUPTI_ERROR_MAX_LIMIT_REACHED)
     return failWith(OPPROF_CUPTI_ERROR,
-                    "CUPTI callbacks: " + api->text(result));
+                    "CUPTI callbacks: " + api->text(result) +
+                        versionMismatch(*api));
   holder[sizeof(holder) - 1] = 0;
   std::string who =
       *holder ? std::string("'") + holder + "'" : std::string("another tool");

@@ -64,9 +64,14 @@ size_t opprof_capture_info(char *buffer, size_t size) {
   std::string error;
   if (const DriverApi *cuda = driver(&error)) {
     int count = 0;
-    cuda->cuDeviceGetCount(&count);
+    // Nothing else of this process may have used CUDA yet.
+    CUresult result = cuda->cuInit(0);
+    if (result == CUDA_SUCCESS)
+      result = cuda->cuDeviceGetCount(&count);
     text += ", \"driver_version\": " + std::to_string(cuda->version) +
             ", \"devices\": " + std::to_string(count);
+    if (result != CUDA_SUCCESS)
+      text += ", \"no_driver\": " + quoted(driverText(result));
   } else {
     text += ", \"no_driver\": " + quoted(error);
   }

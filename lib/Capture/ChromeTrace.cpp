@@ -276,6 +276,10 @@ bool opprof::capture::exportChromeTrace(const std::string &path,
 namespace {
 class Counter : public CaptureVisitor {
 public:
+  void meta(std::string_view key, std::string_view value) override {
+    if (key == "rank")
+      Rank = value;
+  }
   void kernel(const KernelRecord &r) override {
     ++Counts["kernels"];
     KernelTime += r.end - r.start;
@@ -312,6 +316,7 @@ public:
   std::map<std::string, uint64_t> Counts;
   std::unordered_map<uint64_t, uint64_t> Live;
   uint64_t KernelTime = 0, Held = 0, Peak = 0;
+  std::string Rank;
 };
 } // namespace
 
@@ -326,6 +331,8 @@ bool opprof::capture::summarize(const std::string &path, std::string &text,
   text.clear();
   for (auto &[name, count] : counter.Counts)
     text += name + ": " + std::to_string(count) + "\n";
+  if (!counter.Rank.empty())
+    text += "rank: " + counter.Rank + "\n";
   text += "kernel time: " + std::to_string(counter.KernelTime) + " ns\n";
   if (counter.Peak)
     text += "device memory peak: " + std::to_string(counter.Peak) + " bytes\n";

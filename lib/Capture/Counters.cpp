@@ -239,8 +239,27 @@ int opprof_counters::fail(const char *what, CUptiResult result) {
                "needs no permission: counters=\"none\"");
   case CUPTI_ERROR_HARDWARE_BUSY:
     return failWith(OPPROF_BUSY,
-                    text + ". Another process profiles this GPU (ncu, dcgm: "
-                           "'dcgmi profile --pause' releases it)");
+                    text +
+                        ". Another process profiles this GPU (ncu, dcgm: "
+                        "'dcgmi profile --pause' releases it)" +
+                        multiProcessHint());
+  case CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED:
+    return failWith(OPPROF_NO_DEVICE,
+                    text + ". This instance of a MIG GPU lends no counters: "
+                           "take an instance that spans the GPU, or turn MIG "
+                           "off (nvidia-smi -mig 0). The timeline works: "
+                           "counters=\"none\"");
+  case CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED:
+    return failWith(OPPROF_NO_DEVICE,
+                    text + ". This virtual GPU lends no counters; its host "
+                           "allows them with "
+                           "pciPassthru<n>.cfg.enable_profiling=1");
+  case CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED:
+  case CUPTI_ERROR_CMP_DEVICE_NOT_SUPPORTED:
+  case CUPTI_ERROR_SLI_DEVICE_NOT_SUPPORTED:
+  case CUPTI_ERROR_WSL_DEVICE_NOT_SUPPORTED:
+    return failWith(OPPROF_NO_DEVICE, text + ". The timeline needs no "
+                                             "counters: counters=\"none\"");
   case CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED:
     return failWith(OPPROF_BUSY,
                     text + ". End the other profiler of this process first "
@@ -249,7 +268,8 @@ int opprof_counters::fail(const char *what, CUptiResult result) {
     return failWith(OPPROF_CUPTI_ERROR,
                     text + ". Profile fewer kernels or metrics at once");
   default:
-    return failWith(OPPROF_CUPTI_ERROR, text);
+    return failWith(OPPROF_CUPTI_ERROR,
+                    text + versionMismatch(*Host.Api) + multiProcessHint());
   }
 }
 

@@ -80,6 +80,11 @@ void *openCupti(const char *path, std::string &found, std::string &error) {
         if (void *handle = open(folder + sibling + name, 0))
           return handle;
   }
+  // What an injected program that brings none is lent by its profiler.
+  const char *lent = std::getenv("OPPROF_CUPTI_DEFAULT");
+  if (lent && *lent)
+    if (void *handle = open(lent, 0))
+      return handle;
   for (const char *name : sonames)
     if (void *handle = open(name, 0))
       return handle;
@@ -178,4 +183,67 @@ const DriverApi *opprof::capture::driver(std::string *error) {
   if (!loaded && error)
     *error = failure;
   return loaded;
+}
+
+std::string opprof::capture::driverText(CUresult result) {
+  std::string number = " (CUDA error " + std::to_string(result) + ")";
+  switch (int(result)) {
+  case CUDA_ERROR_NO_DEVICE:
+    return "the driver shows no GPU" + number +
+           ": CUDA_VISIBLE_DEVICES may hide it; a container needs --gpus=all; "
+           "a GPU in MIG mode needs an instance "
+           "(nvidia-smi mig -cgi <profile> -C)";
+  case CUDA_ERROR_SYSTEM_NOT_READY:
+    return "the GPUs are not ready" + number +
+           ": on a machine with NVSwitch the fabric manager has to run "
+           "(systemctl start nvidia-fabricmanager)";
+  case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
+    return "the kernel's part of the driver and its library are not of one "
+           "version" +
+           number + ": reboot, or load the kernel module that was installed";
+  case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
+    return "the driver is too old for this CUDA, and this GPU takes no "
+           "compatibility libraries" +
+           number + ": update the driver, or install a PyTorch for its CUDA";
+  case CUDA_ERROR_MPS_CONNECTION_FAILED:
+  case CUDA_ERROR_MPS_RPC_FAILURE:
+  case CUDA_ERROR_MPS_SERVER_NOT_READY:
+  case CUDA_ERROR_MPS_MAX_CLIENTS_REACHED:
+  case CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED:
+    return "the MPS server does not take this process" + number +
+           ": end it (echo quit | nvidia-cuda-mps-control), or unset "
+           "CUDA_MPS_PIPE_DIRECTORY";
+  case CUDA_ERROR_NOT_INITIALIZED:
+  case CUDA_ERROR_DEINITIALIZED:
+    return "CUDA is not initialized in this process" + number;
+  default:
+    return "the driver cannot be initialized" + number;
+  }
+}
+
+std::string opprof::capture::versionMismatch(const CuptiApi &cupti) {
+  const DriverApi *cuda = driver();
+  if (!cuda || !cuda->version)
+    return "";
+  // Before 13, CUPTI counted its interface up instead of naming CUDA's version.
+  int needed = cupti.version >= 10000 ? int(cupti.version / 10000)
+               : cupti.version >= 18  ? 12
+                                      : 11;
+  if (cuda->version / 1000 >= needed)
+    return "";
+  return "; the driver is of CUDA " + std::to_string(cuda->version / 1000) +
+         "." + std::to_string(cuda->version % 1000 / 10) + " and " +
+         cupti.path + " of CUDA " + std::to_string(needed) +
+         ": update the driver, or install a PyTorch for its CUDA";
+}
+
+std::string opprof::capture::multiProcessHint() {
+  const char *pipe = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
+  std::string control =
+      std::string(pipe && *pipe ? pipe : "/tmp/nvidia-mps") + "/control";
+  if (::access(control.c_str(), F_OK) != 0)
+    return "";
+  return ". MPS seems to run here (" + control +
+         "): its clients share the GPU, which then lends no counters; end it "
+         "with 'echo quit | nvidia-cuda-mps-control' to take them";
 }

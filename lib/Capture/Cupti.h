@@ -117,6 +117,15 @@ const CuptiApi *cupti();
 /// Loads the CUDA driver once per process, or says why not.
 const DriverApi *driver(std::string *error = nullptr);
 
+/// Why cuInit failed, and what helps, in words for the user.
+std::string driverText(CUresult result);
+/// What stands between this CUPTI and this driver where they are not of one
+/// generation; empty where they are.
+std::string versionMismatch(const CuptiApi &cupti);
+/// Says so where the process seems to run under MPS, whose clients share a GPU
+/// that lends nobody its counters; else empty.
+std::string multiProcessHint();
+
 } // namespace opprof::capture
 
 #endif // OPPROF_LIB_CAPTURE_CUPTI_H

@@ -1,18 +1,24 @@
 //===- Injection.cpp - Captures programs that know nothing of it ----------===//
 //
 // The CUDA driver loads the library that CUDA_INJECTION64_PATH names and calls
-// InitializeInjection when a program first uses CUDA.
+// InitializeInjection when a program first uses CUDA. NVTX does the same with
+// NVTX_INJECTION64_PATH and InitializeInjectionNvtx2 at its first range.
 //
 //===----------------------------------------------------------------------===//
+
+#include "Cupti.h"
 
 #include "opprof/Capture/Capture.h"
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <string>
 #include <thread>
 #include <unistd.h>
+
+using namespace opprof::capture;
 
 namespace {
 
@@ -56,6 +62,17 @@ void stopAtExit() {
 }
 
 } // namespace
+
+int InitializeInjectionNvtx2(void *exportTable) {
+  std::string error;
+  const CuptiApi *api = loadCupti(nullptr, error);
+  void *handle =
+      api ? ::dlopen(api->path.c_str(), RTLD_NOW | RTLD_NOLOAD) : nullptr;
+  auto initialize = reinterpret_cast<int (*)(void *)>(
+      handle ? ::dlsym(handle, "InitializeInjectionNvtx2") : nullptr);
+  // Zero tells NVTX that there is no tool, and its calls stay empty.
+  return initialize ? initialize(exportTable) : 0;
+}
 
 int InitializeInjection(void) {
   static bool done = false;

@@ -311,6 +311,11 @@ int Session::stop(opprof_capture_stats *stats) {
     return failWith(Forked ? OPPROF_FORKED : OPPROF_INVALID,
                     "no capture is running in this process");
   session->pause();
+  {
+    // A timer that wakes up from now on turns nothing on any more.
+    std::lock_guard<std::mutex> lock(session->RecordingMutex);
+    session->Ended = true;
+  }
   if (session->Kinds & OPPROF_IDS)
     Callbacks::get().watchGraphs(false);
   session->Cupti->cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
@@ -337,6 +342,7 @@ int Session::stop(opprof_capture_stats *stats) {
     session->Writer.add(ChunkType::Losses, loss);
     session->Lost += dropped;
   }
+  session->describeDevices();
   session->addClock(time);
   uint64_t records = session->Writer.records();
   bool good = session->Writer.finish(session->Lost, time);
@@ -453,6 +459,7 @@ int Session::enable(bool on) {
 }
 
 int Session::pause() {
+  std::lock_guard<std::mutex> lock(RecordingMutex);
   if (!Recording)
     return OPPROF_OK;
   Recording = false;
@@ -460,7 +467,8 @@ int Session::pause() {
 }
 
 int Session::resume() {
-  if (Recording)
+  std::lock_guard<std::mutex> lock(RecordingMutex);
+  if (Recording || Ended)
     return OPPROF_OK;
   int status = enable(true);
   Recording = status == OPPROF_OK;
@@ -534,13 +542,19 @@ void Session::describe() {
         line[i] = ' ';
     Writer.meta("command", {line, size ? size - 1 : 0});
   }
+  if (const DriverApi *cuda = driver())
+    Writer.meta("driver_version", std::to_string(cuda->version));
+  describeDevices();
+  Writer.flush();
+}
+
+void Session::describeDevices() {
   const DriverApi *cuda = driver();
   int count = 0;
-  if (cuda) {
-    Writer.meta("driver_version", std::to_string(cuda->version));
-    if (cuda->cuDeviceGetCount(&count) != CUDA_SUCCESS)
-      count = 0;
-  }
+  if (DevicesDescribed || !cuda ||
+      cuda->cuDeviceGetCount(&count) != CUDA_SUCCESS)
+    return;
+  DevicesDescribed = true;
   for (int i = 0; i < count; ++i) {
     CUdevice device;
     if (cuda->cuDeviceGet(&device, i) != CUDA_SUCCESS)
@@ -578,7 +592,6 @@ void Session::describe() {
     record.reserved = 0;
     Writer.add(ChunkType::Devices, record);
   }
-  Writer.flush();
 }
 
 //===----------------------------------------------------------------------===//
@@ -597,6 +610,7 @@ void Session::run() {
       drainGraphNodes();
       {
         std::lock_guard<std::mutex> writer(Writer.Mutex);
+        describeDevices();
         Writer.flush();
       }
       lock.lock();

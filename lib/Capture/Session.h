@@ -92,6 +92,9 @@ private:
   void drain(std::unique_lock<std::mutex> &lock);
   void decode(const BufferPool::Full &full);
   void describe();
+  /// A driver that is still starting, as it is when it injects this library,
+  /// knows no devices yet: asked again until it does.
+  void describeDevices();
   void addClock(uint64_t time);
   void drainGraphNodes();
   /// Whether a call belongs in the file; names it there the first time.
@@ -99,8 +102,13 @@ private:
 
   const CuptiApi *Cupti = nullptr;
   uint32_t Kinds = 0, FlushMs = 500;
-  bool Recording = false, FlushesItself = false;
+  bool FlushesItself = false;
   FileWriter Writer;
+  bool DevicesDescribed = false; ///< guarded by Writer.Mutex
+
+  /// A program's threads, the library's timer and the end may meet here.
+  std::mutex RecordingMutex;
+  bool Recording = false, Ended = false;
 
   std::mutex QueueMutex;
   std::condition_variable QueueReady, QueueEmpty;

@@ -1,6 +1,7 @@
 """`opprof merge`: joins captures of several ranks on one clock, and measures their communication. Needs no PyTorch."""
 
 import json
+import re
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,8 @@ class Merged:
     ranks: list[Rank] = field(default_factory=list)
     #: Of each collective that every rank launched: its name, and how far apart the ranks began it.
     skews: list[tuple[str, float]] = field(default_factory=list)
+    #: Captures that belong to no rank, and why.
+    left_out: list[str] = field(default_factory=list)
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
@@ -101,27 +104,52 @@ def measure(rank: Rank, events: Sequence[dict[str, Any]]) -> list[tuple[str, flo
     return [(e["name"], e["ts"]) for e in kernels if is_collective(e["name"])]
 
 
+def _of_ranks(library: Library, files: Sequence[Path], result: Merged) -> list[tuple[int, Path]]:
+    """The captures that are merged, and their ranks.
+
+    A launcher, and helpers of a rank, may use CUDA without being a rank: what has none, where others have, is left out, and so
+    is a second process of a rank that ran no kernel.
+    """
+    found: list[tuple[int | None, int, Path]] = []
+    for file in files:
+        summary = library.summarize(str(file))
+        numbers = dict(re.findall(r"^(kernels|rank): (\d+)", summary, re.MULTILINE))
+        rank = int(numbers["rank"]) if "rank" in numbers else None
+        found.append((rank, int(numbers.get("kernels", 0)), file))
+    ranked = any(rank is not None for rank, _, _ in found)
+    working = {rank for rank, kernels, _ in found if kernels}
+    seen: dict[int, Path] = {}
+    for number, (rank, kernels, file) in enumerate(found):
+        if rank is None and ranked:
+            result.left_out.append(f"{file}: of no rank, {kernels} kernels")
+            continue
+        if not kernels and rank in working:
+            result.left_out.append(f"{file}: a further process of rank {rank}, without kernels")
+            continue
+        rank = number if rank is None else rank
+        if rank in seen:
+            raise OpprofError(
+                f"{file}: rank {rank} is also {seen[rank]}'s",
+                remedy="give one capture a rank; those of another run belong to a merge of their own",
+            )
+        seen[rank] = file
+    return sorted(seen.items())
+
+
 def merge(paths: Sequence[Path], output: Path) -> Merged:
     """Writes one trace of all ranks, and returns the measures."""
     library = Library.get()
     result = Merged()
     collectives: list[list[tuple[str, float]]] = []
-    seen: dict[int, str] = {}
     with replacing(output) as target, tempfile.TemporaryDirectory() as scratch:
         target.write('{"trace_source": "opprof merge", "displayTimeUnit": "ms", "traceEvents": [')
         first = True
         origin: float | None = None
-        for number, file in enumerate(_captures(paths)):
+        for number, file in _of_ranks(library, _captures(paths), result):
             trace_file = Path(scratch) / "trace.json"
             library.export_trace(str(file), str(trace_file))
             trace = json.loads(trace_file.read_text())
-            rank = Rank(int(trace.get("distributedInfo", {}).get("rank", number)), str(file))
-            if rank.rank in seen:
-                raise OpprofError(
-                    f"{file}: rank {rank.rank} is also {seen[rank.rank]}'s",
-                    remedy="give one capture a rank; those of another run belong to a merge of their own",
-                )
-            seen[rank.rank] = str(file)
+            rank = Rank(number, str(file))
             clock = trace.get("clock")
             if clock is None:
                 raise OpprofError(f"{file}: holds no clock, so it cannot be put beside other ranks")
@@ -138,7 +166,6 @@ def merge(paths: Sequence[Path], output: Path) -> Merged:
             collectives.append(measure(rank, events))
             result.ranks.append(rank)
         target.write("\n]}\n")
-    result.ranks.sort(key=lambda r: r.rank)
     if len(collectives) > 1:
         # The n-th collective of a rank meets the n-th of the others, where the names agree.
         for same in zip(*collectives, strict=False):
@@ -165,4 +192,5 @@ def merge_text(merged: Merged) -> str:
         )
     elif len(merged.ranks) > 1:
         lines.append("no collective runs on all ranks")
+    lines += [f"left out: {reason}" for reason in merged.left_out]
     return "\n".join(lines) + "\n"

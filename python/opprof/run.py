@@ -2,12 +2,13 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from opprof.capture_library import CaptureError, Library, find_cupti, find_library
+from opprof.capture_library import CaptureError, Library, find_library
 from opprof.errors import OpprofError
 from opprof.files import replacing
 from opprof.progress import progress
@@ -73,21 +74,37 @@ def _no_gpu() -> str | None:
 
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> int:
+    """Runs a program to its end. Signals are the program's to answer: its exit writes the rest of the capture."""
     try:
-        return subprocess.run(command, env=environment, check=False).returncode
+        process = subprocess.Popen(command, env=environment)
     except OSError as error:
         raise OpprofError(f"{command[0]} cannot be run: {error}") from error
+
+    def forward(number: int, frame: object) -> None:
+        process.send_signal(number)
+
+    before = {
+        # The terminal sends Ctrl-C to the program as well.
+        signal.SIGINT: signal.signal(signal.SIGINT, lambda number, frame: None),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, forward),
+        signal.SIGHUP: signal.signal(signal.SIGHUP, forward),
+    }
+    try:
+        return process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _captured(command: Sequence[str], output: Path, delay: float, duration: float) -> int:
     library = Library.get()
-    cupti = library.info()["cupti"]
     environment = {
         **os.environ,
         "CUDA_INJECTION64_PATH": find_library(),
-        # NVTX ranges reach CUPTI only when NVTX is told so before its first use.
-        "NVTX_INJECTION64_PATH": cupti,
-        "OPPROF_CUPTI_LIBRARY": find_cupti() or cupti,
+        # NVTX asks for its tool at its first range; the library leads it to the CUPTI that the program uses.
+        "NVTX_INJECTION64_PATH": find_library(),
+        # A program that brings no CUPTI is lent this one.
+        "OPPROF_CUPTI_DEFAULT": library.info()["cupti"],
         "OPPROF_CAPTURE_FILE": str(output.resolve() / "capture-r%r-p%p.opcap"),
         "OPPROF_CAPTURE_DELAY": str(delay),
         "OPPROF_CAPTURE_DURATION": str(duration),

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,20 @@ import ctypes, os, signal, sys, time
 ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"]).InitializeInjection()
 fake = ctypes.CDLL(os.environ["OPPROF_CUPTI_LIBRARY"])
 name = ctypes.c_char_p(sys.argv[1].encode())
-for _ in range(5):
+for _ in range(0 if "nothing" in sys.argv else 5):
+    fake.fake_launch(name, 1, 1)
+if "waits" in sys.argv:
+    def leave(number, frame):
+        fake.fake_launch(name, 1, 1)
+        sys.exit(5)
+    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGINT, leave)
+    print("ready", flush=True)
+    time.sleep(60)
+if "late" in sys.argv:
+    time.sleep(0.8)
+    fake.fake_launch(name, 1, 1)
+    time.sleep(0.8)
     fake.fake_launch(name, 1, 1)
 if "killed" in sys.argv:
     time.sleep(1.2)
@@ -37,14 +51,13 @@ sys.exit(3 if "fails" in sys.argv else 0)
 """
 
 
-def opprof(
-    *arguments: object, gpu: bool = True, **variables: str
-) -> subprocess.CompletedProcess[str]:
+def environment(gpu: bool = True, **variables: str) -> dict[str, str]:
+    """Where the fake CUPTI and driver are found."""
     if not FAKE.is_file() or not LIBRARY.is_file():
         pytest.skip(
             "the capture library is not built: cmake --build build --target opprof-test-depends"
         )
-    environment = {
+    return {
         **os.environ,
         "PYTHONPATH": str(ROOT / "python"),
         "OPPROF_CAPTURE_LIBRARY": str(LIBRARY),
@@ -52,9 +65,14 @@ def opprof(
         "OPPROF_CUDA_LIBRARY": str(FAKE) if gpu else "/no/such/libcuda.so",
         **variables,
     }
+
+
+def opprof(
+    *arguments: object, gpu: bool = True, **variables: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "opprof", *map(str, arguments)],
-        env=environment,
+        env=environment(gpu, **variables),
         capture_output=True,
         text=True,
         timeout=120,
@@ -90,6 +108,61 @@ def test_a_killed_program_leaves_its_kernels(program: Path, tmp_path: Path) -> N
     (capture,) = (tmp_path / "run").glob("*.opcap")
     assert len(kernels(capture.with_suffix(".trace.json"))) == 5
     assert "complete: no" in capture.with_suffix(".txt").read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_is_the_programs_to_answer(
+    program: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    # SIGINT comes from the terminal, to every process of the group.
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "opprof",
+            "run",
+            "-o",
+            str(tmp_path / "run"),
+            str(program),
+            "gemm",
+            "waits",
+        ],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    if number is signal.SIGINT:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 5, errors
+    (capture,) = (tmp_path / "run").glob("*.opcap")
+    assert len(kernels(capture.with_suffix(".trace.json"))) == 6
+    assert "complete: yes" in capture.with_suffix(".txt").read_text()
+
+
+def test_only_the_time_that_is_asked_for_is_recorded(program: Path, tmp_path: Path) -> None:
+    # Launches at once, after 0.8 s and after 1.6 s: the first come too early, the last too late.
+    done = opprof(
+        "run",
+        "-o",
+        tmp_path / "run",
+        "--delay",
+        "0.4",
+        "--duration",
+        "0.8",
+        program,
+        "gemm",
+        "late",
+    )
+    assert done.returncode == 0, done.stderr
+    (capture,) = (tmp_path / "run").glob("*.opcap")
+    assert len(kernels(capture.with_suffix(".trace.json"))) == 1
 
 
 def test_a_fork_writes_nothing(program: Path, tmp_path: Path) -> None:
@@ -139,6 +212,16 @@ def test_ranks_are_merged_on_one_clock(program: Path, tmp_path: Path) -> None:
     # The second rank ran after the first, on whatever clock.
     ends = {r: [e["ts"] for e in events if e["pid"].startswith(f"rank {r}")] for r in (0, 1)}
     assert max(ends[0]) < min(ends[1])
+
+    # A launcher that uses CUDA, and a helper of a rank that runs nothing, are no ranks.
+    for name, rank in (("gemm", {}), ("nothing", {"RANK": "1"})):
+        done = opprof("run", "-o", tmp_path / "run", program, name, **rank)
+        assert done.returncode == 0, done.stderr
+    done = opprof("merge", tmp_path / "run", "-o", tmp_path / "merged.json")
+    assert done.returncode == 0, done.stderr
+    assert "5 collectives on all ranks" in done.stdout
+    assert "of no rank, 5 kernels" in done.stdout
+    assert "a further process of rank 1, without kernels" in done.stdout
 
     twice = opprof("merge", tmp_path / "run", tmp_path / "run", "-o", tmp_path / "twice.json")
     assert twice.returncode == 1

@@ -36,6 +36,8 @@ struct FakeProgram {
     Graph = reinterpret_cast<decltype(Graph)>(find("fake_graph"));
     GraphLaunch =
         reinterpret_cast<decltype(GraphLaunch)>(find("fake_graph_launch"));
+    Replay = reinterpret_cast<decltype(Replay)>(find("fake_graph_replay"));
+    Nvtx = reinterpret_cast<decltype(Nvtx)>(find("fake_nvtx"));
     Others = reinterpret_cast<decltype(Others)>(find("fake_others"));
     Foreign = reinterpret_cast<decltype(Foreign)>(find("fake_foreign_buffer"));
     Profiling = reinterpret_cast<decltype(Profiling)>(find("fake_profiling"));
@@ -43,6 +45,8 @@ struct FakeProgram {
   void (*Launch)(const char *, uint32_t, uint32_t);
   uint64_t (*Graph)();
   void (*GraphLaunch)(const char *, uint64_t);
+  void (*Replay)(const char *const *, const uint64_t *, size_t);
+  void *(*Nvtx)();
   void (*Others)();
   int (*Profiling)();
   void (*Foreign)();
@@ -133,7 +137,8 @@ protected:
     std::filesystem::remove(Path);
     for (const char *name :
          {"FAKE_CUPTI_DENY", "FAKE_CUPTI_BUSY", "FAKE_CUPTI_CONFIDENTIAL",
-          "FAKE_CUDA_NO_CONTEXT", "FAKE_CUPTI_NO_MARKERS"})
+          "FAKE_CUDA_NO_CONTEXT", "FAKE_CUPTI_NO_MARKERS", "FAKE_CUDA_STARTING",
+          "FAKE_CUDA_INIT_ERROR", "FAKE_CUPTI_ENABLE_ERROR"})
       unsetenv(name);
   }
 
@@ -362,6 +367,58 @@ TEST_F(CaptureTest, SaysWhichFileCannotBeWritten) {
   EXPECT_NE(std::string(opprof_capture_last_error())
                 .find("/no/such/folder/capture.opcap"),
             std::string::npos);
+}
+
+TEST_F(CaptureTest, AsksADriverThatIsStillStartingAgain) {
+  // As in an injected program, whose driver loads this library while it starts.
+  setenv("FAKE_CUDA_STARTING", "1", 1);
+  start();
+  program().Launch("gemm", 1, 1);
+  opprof_capture_stop(nullptr);
+  EXPECT_EQ(read().Device, "Fake H200");
+  EXPECT_EQ(read().SmCount, 132u);
+}
+
+TEST_F(CaptureTest, HandsNvtxToCupti) {
+  int table = 0;
+  EXPECT_EQ(InitializeInjectionNvtx2(&table), 1);
+  EXPECT_EQ(program().Nvtx(), &table);
+}
+
+TEST_F(CaptureTest, SaysWhyTheDriverDoesNotStart) {
+  char text[2048];
+  auto info = [&](int error) {
+    setenv("FAKE_CUDA_INIT_ERROR", std::to_string(error).c_str(), 1);
+    opprof_capture_info(text, sizeof(text));
+    return std::string(text);
+  };
+  EXPECT_NE(info(100).find("MIG mode needs an instance"), std::string::npos);
+  EXPECT_NE(info(802).find("nvidia-fabricmanager"), std::string::npos);
+  EXPECT_NE(info(803).find("reboot"), std::string::npos);
+  EXPECT_NE(info(804).find("update the driver"), std::string::npos);
+  EXPECT_NE(info(805).find("nvidia-cuda-mps-control"), std::string::npos);
+  EXPECT_NE(info(999).find("CUDA error 999"), std::string::npos);
+  EXPECT_EQ(info(0).find("no_driver"), std::string::npos);
+}
+
+TEST_F(CaptureTest, ATimerThatWakesAfterTheEndTurnsNothingOn) {
+  opprof_capture_options o = options();
+  o.paused = 1;
+  ASSERT_EQ(opprof_capture_start(&o), OPPROF_OK);
+  std::atomic<bool> go{false};
+  std::thread timer([&] {
+    while (!go)
+      std::this_thread::yield();
+    for (int i = 0; i < 1000; ++i) {
+      opprof_capture_resume();
+      opprof_capture_pause();
+    }
+  });
+  go = true;
+  opprof_capture_stop(nullptr);
+  timer.join();
+  EXPECT_EQ(opprof_capture_resume(), OPPROF_INVALID);
+  read();
 }
 
 TEST_F(CaptureTest, GraphReplaysCarryTheIdOfTheirCapture) {
@@ -618,6 +675,53 @@ TEST_F(CountersTest, SaysWhyADeviceHasNone) {
   unsetenv("FAKE_CUPTI_CONFIDENTIAL");
   setenv("FAKE_CUDA_NO_CONTEXT", "1", 1);
   EXPECT_EQ(open({"dram__bytes_read.sum"}), OPPROF_NO_DEVICE);
+}
+
+TEST_F(CountersTest, SaysWhatHelpsWhereTheDeviceLendsNone) {
+  record();
+  for (auto [error, text] :
+       {std::pair(43, "nvidia-smi -mig 0"), std::pair(33, "enable_profiling=1"),
+        std::pair(41, "counters=\"none\""),
+        std::pair(26, "dcgmi profile --pause")}) {
+    setenv("FAKE_CUPTI_ENABLE_ERROR", std::to_string(error).c_str(), 1);
+    EXPECT_NE(open({"dram__bytes_read.sum"}), OPPROF_OK);
+    EXPECT_NE(std::string(opprof_capture_last_error()).find(text),
+              std::string::npos)
+        << opprof_capture_last_error();
+  }
+  // MPS leaves a pipe where its clients find it.
+  std::filesystem::path pipes = Path + ".mps";
+  std::filesystem::create_directory(pipes);
+  std::ofstream(pipes / "control") << "";
+  setenv("CUDA_MPS_PIPE_DIRECTORY", pipes.c_str(), 1);
+  EXPECT_NE(open({"dram__bytes_read.sum"}), OPPROF_OK);
+  EXPECT_NE(std::string(opprof_capture_last_error()).find("MPS seems to run"),
+            std::string::npos);
+  unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+  std::filesystem::remove_all(pipes);
+}
+
+TEST_F(CountersTest, KernelsOfAGraphLaunchAreThoseOfItsNodes) {
+  start();
+  uint64_t nodes[] = {program().Graph(), program().Graph()};
+  ASSERT_EQ(opprof_launches_begin(), OPPROF_OK);
+  program().Launch("gemm", 2, 32);
+  // Branches may end in another order than that of the capture.
+  const char *names[] = {"second", "first"};
+  uint64_t order[] = {nodes[1], nodes[0]};
+  program().Replay(names, order, 2);
+  ASSERT_EQ(opprof_launches_end(nullptr), OPPROF_OK);
+  ASSERT_EQ(opprof_capture_flush(), OPPROF_OK);
+  opprof_launch kernel;
+  EXPECT_EQ(opprof_launches_kernel(0, 0, &kernel), OPPROF_INVALID);
+  ASSERT_EQ(opprof_launches_kernel(1, 0, &kernel), OPPROF_OK);
+  EXPECT_STREQ(kernel.name, "first");
+  EXPECT_EQ(kernel.grid[0], 4);
+  EXPECT_EQ(kernel.registers, 40u);
+  ASSERT_EQ(opprof_launches_kernel(1, 1, &kernel), OPPROF_OK);
+  EXPECT_STREQ(kernel.name, "second");
+  EXPECT_EQ(opprof_launches_kernel(1, 2, &kernel), OPPROF_INVALID);
+  EXPECT_EQ(opprof_launches_kernel(2, 0, &kernel), OPPROF_INVALID);
 }
 
 TEST_F(CountersTest, NamesWhoHoldsCupti) {

@@ -178,7 +178,10 @@ int metricNumber(const char *name) {
 // The driver
 //===----------------------------------------------------------------------===//
 
-EXPORT CUresult CUDAAPI cuInit(unsigned) { return CUDA_SUCCESS; }
+EXPORT CUresult CUDAAPI cuInit(unsigned) {
+  const char *error = std::getenv("FAKE_CUDA_INIT_ERROR");
+  return error ? CUresult(std::atoi(error)) : CUDA_SUCCESS;
+}
 EXPORT CUresult CUDAAPI cuDriverGetVersion(int *version) {
   *version = 13000;
   return CUDA_SUCCESS;
@@ -197,6 +200,9 @@ EXPORT CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal) {
   return CUDA_SUCCESS;
 }
 EXPORT CUresult CUDAAPI cuDeviceGetCount(int *count) {
+  // A driver that is still starting.
+  if (flag("FAKE_CUDA_STARTING") && state().Correlation == 100)
+    return CUDA_ERROR_NOT_INITIALIZED;
   *count = 1;
   return CUDA_SUCCESS;
 }
@@ -433,6 +439,8 @@ EXPORT CUptiResult
 cuptiRangeProfilerEnable(CUpti_RangeProfiler_Enable_Params *p) {
   if (flag("FAKE_CUPTI_DENY"))
     return CUPTI_ERROR_INSUFFICIENT_PRIVILEGES;
+  if (const char *error = std::getenv("FAKE_CUPTI_ENABLE_ERROR"))
+    return CUptiResult(std::atoi(error));
   if (state().Profiling)
     return CUPTI_ERROR_HARDWARE_BUSY;
   state().Profiling = true;
@@ -706,6 +714,14 @@ EXPORT void fake_foreign_buffer(void) {
   static uint8_t buffer[4096];
   state().Complete(nullptr, 0, buffer, sizeof(buffer), 8);
 }
+
+/// CUPTI's own entry for NVTX; the fake only remembers what it was handed.
+static void *NvtxTable = nullptr;
+EXPORT int InitializeInjectionNvtx2(void *exportTable) {
+  NvtxTable = exportTable;
+  return 1;
+}
+EXPORT void *fake_nvtx(void) { return NvtxTable; }
 
 EXPORT int fake_profiling(void) {
   return state().Profiling + 2 * state().Started;

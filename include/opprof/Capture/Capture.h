@@ -203,6 +203,10 @@ OPPROF_CAPTURE_API size_t opprof_capture_summarize(const char *path,
  * (seconds). */
 OPPROF_CAPTURE_API int InitializeInjection(void);
 
+/** Called by NVTX in programs started with NVTX_INJECTION64_PATH: hands its
+ *  ranges to the CUPTI of this process, wherever that came from. */
+OPPROF_CAPTURE_API int InitializeInjectionNvtx2(void *exportTable);
+
 #ifdef __cplusplus
 }
 #endif
