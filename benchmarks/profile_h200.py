@@ -93,7 +93,9 @@ def check_ranges(folder: Any, profile: Mapping[str, Any]) -> dict[str, Any]:
         for e in trace
         if e.get("cat") in ("cuda_runtime", "cuda_driver") and "Launch" in e["name"]
     }
-    on_device = sorted((e for e in trace if e.get("cat") == "kernel"), key=lambda e: (e["ts"], e["name"]))
+    on_device = sorted(
+        (e for e in trace if e.get("cat") == "kernel"), key=lambda e: (e["ts"], e["name"])
+    )
     wanted = {
         (k["name"], k["start_ns"]): ranges.path(
             [n if isinstance(n, str) else n["name"] for n in k["nodes"]]
