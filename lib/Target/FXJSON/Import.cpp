@@ -1,5 +1,7 @@
-// Reads graph JSON: a SAX handler that makes MLIR ops as the text goes by, so
+// Reads graph JSON: one pass over the text that makes MLIR ops as it goes, so
 // that a graph is never held twice.
+
+#include "JSONLexer.h"
 
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/FX.h"
@@ -8,12 +10,16 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/CachedHashString.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/StringSaver.h"
+#include "llvm/Support/xxhash.h"
 
-#include <nlohmann/json.hpp>
+#include <array>
 
 using namespace mlir;
 using namespace opprof::fx;
@@ -32,76 +38,21 @@ constexpr size_t kMaxIntDigits = 4096;
 /// one.
 constexpr size_t kMaxShownLine = 2000;
 
-/// Reads characters and leaves word of how far it got: nlohmann's events carry
-/// no positions. A first pass does without; only a file with something to say
-/// of is read again with this.
-class TrackingIterator {
-public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char *;
-  using reference = const char &;
-
-  TrackingIterator(const char *current, const char **reached)
-      : current(current), reached(reached) {}
-  reference operator*() const { return *current; }
-  TrackingIterator &operator++() {
-    *reached = ++current;
-    return *this;
-  }
-  TrackingIterator operator++(int) {
-    TrackingIterator before = *this;
-    ++*this;
-    return before;
-  }
-  bool operator==(const TrackingIterator &other) const {
-    return current == other.current;
-  }
-  bool operator!=(const TrackingIterator &other) const {
-    return current != other.current;
-  }
-
-private:
-  const char *current;
-  const char **reached;
-};
-
-/// Which part of the document an object or array being read is.
-enum class Place {
+/// The list that an error's place is in; its elements are counted where they
+/// have no name.
+enum class Section {
   Document,
   Types,
   Stacks,
   Modules,
-  Graphs,
   Graph,
   Inputs,
-  Nodes,
   Node,
-  Kwargs,
-  Outputs,
   Output
-};
-
-/// What a place takes next.
-enum class Expect {
-  Int,
-  String,
-  Object,
-  Array,
-  /// Any JSON value, kept as an attribute.
-  Json,
-  /// An argument in the forms of the document's table.
-  Argument,
-  /// An unknown key's value.
-  Ignored,
-  /// Between the members of an object.
-  Key
 };
 
 /// Keys of all objects that are read member by member.
 enum class Key {
-  None,
   Version,
   Producer,
   Types,
@@ -131,6 +82,58 @@ enum class Key {
   Unknown
 };
 
+using KeyName = std::pair<StringRef, Key>;
+
+constexpr KeyName kDocumentKeys[] = {
+    {"opprof_graph_version", Key::Version},
+    {"producer", Key::Producer},
+    {"types", Key::Types},
+    {"stacks", Key::Stacks},
+    {"modules", Key::Modules},
+    {"graphs", Key::Graphs},
+};
+constexpr KeyName kGraphKeys[] = {
+    {"name", Key::Name},
+    {"stage", Key::Stage},
+    {"inputs", Key::Inputs},
+    {"nodes", Key::Nodes},
+    {"outputs", Key::Outputs},
+    {"range_constraints", Key::RangeConstraints},
+    {"in_spec", Key::InSpec},
+    {"out_spec", Key::OutSpec},
+    {"attributes", Key::Attributes},
+};
+constexpr KeyName kNodeKeys[] = {
+    {"name", Key::Name},          {"op", Key::Op},
+    {"target", Key::Target},      {"args", Key::Args},
+    {"kwargs", Key::Kwargs},      {"type", Key::Type},
+    {"stack", Key::Stack},        {"modules", Key::Modules},
+    {"seq_nr", Key::SeqNr},       {"original_aten", Key::OriginalAten},
+    {"from_node", Key::FromNode},
+};
+constexpr KeyName kOutputKeys[] = {
+    {"value", Key::Value},
+    {"kind", Key::Kind},
+    {"target", Key::Target},
+};
+
+/// Members of an object that are read so far.
+class SeenKeys {
+public:
+  bool insert(Key key) {
+    uint64_t bit = uint64_t(1) << static_cast<unsigned>(key);
+    bool isNew = !(bits & bit);
+    bits |= bit;
+    return isNew;
+  }
+  bool contains(Key key) const {
+    return bits & (uint64_t(1) << static_cast<unsigned>(key));
+  }
+
+private:
+  uint64_t bits = 0;
+};
+
 /// The one key of an argument that is an object.
 enum class Form {
   None,
@@ -152,13 +155,9 @@ enum class Form {
   Object
 };
 
-/// A list or object that is being made into an attribute.
-struct Container {
-  enum Kind { List, Members, ArgumentForm } kind = List;
-  ::Form form = ::Form::None;
-  SmallVector<Attribute> values;
-  SmallVector<StringAttr> keys;
-};
+/// What a value may be: any JSON, or an argument in the forms of the document's
+/// table.
+enum class Grammar { Json, Argument };
 
 /// A stack of the table of stacks.
 struct StackEntry {
@@ -174,30 +173,32 @@ struct TypeEntry {
   uint64_t size = 1;
 };
 
-/// A member of an object that may come once.
-class SeenKeys {
+/// Attributes of strings that come again and again: asking here is cheaper than
+/// asking the context. Strings that come once push each other out.
+class StringCache {
 public:
-  bool insert(Key key) {
-    uint64_t bit = uint64_t(1) << static_cast<unsigned>(key);
-    bool isNew = !(bits & bit);
-    bits |= bit;
-    return isNew;
-  }
-  bool contains(Key key) const {
-    return bits & (uint64_t(1) << static_cast<unsigned>(key));
+  explicit StringCache(MLIRContext *context) : context(context) {}
+
+  StringAttr get(StringRef text) {
+    StringAttr &entry = entries[llvm::xxh3_64bits(text) % entries.size()];
+    if (!entry || entry.getValue() != text)
+      entry = StringAttr::get(context, text);
+    return entry;
   }
 
 private:
-  uint64_t bits = 0;
+  MLIRContext *context;
+  std::array<StringAttr, 512> entries;
 };
 
 class Importer {
 public:
-  Importer(StringRef text, StringRef fileName, MLIRContext *context,
-           bool isTracking)
+  Importer(StringRef text, StringRef fileName, MLIRContext *context)
       : text(text), fileName(fileName), context(context), builder(context),
-        isTracking(isTracking), valueAttr(ValueAttr::get(context)),
-        nodeName(NodeOp::getOperationName(), context), reached(text.begin()),
+        lexer(text), strings(context), valueAttr(ValueAttr::get(context)),
+        nodeName(NodeOp::getOperationName(), context),
+        unknownType(ObjectType::get(context, "")),
+        noAttributes(builder.getDictionaryAttr({})),
         codeKey(builder.getStringAttr(kCodeKey)),
         codesKey(builder.getStringAttr(kCodesKey)),
         fromNodeKey(builder.getStringAttr(kFromNodeKey)),
@@ -207,44 +208,11 @@ public:
 
   OwningOpRef<ModuleOp> run();
 
-  /// True where the file has to be read again to say what is wrong, and where.
-  bool needsTracking() const { return failed && !isTracking; }
-
-  // What nlohmann calls.
-  bool null() {
-    return scalar("null", [&] { return Attribute(NoneAttr::get(context)); });
-  }
-  bool boolean(bool value) {
-    return scalar("a truth value",
-                  [&] { return Attribute(builder.getBoolAttr(value)); });
-  }
-  bool number_integer(int64_t value) { return integer(value); }
-  bool number_unsigned(uint64_t value) {
-    if (value > static_cast<uint64_t>(INT64_MAX))
-      return hugeInteger(std::to_string(value));
-    return integer(static_cast<int64_t>(value));
-  }
-  bool number_float(double value, const std::string &digits) {
-    if (digits.find_first_of(".eE") == std::string::npos)
-      return hugeInteger(digits);
-    return scalar("a number with a point",
-                  [&] { return Attribute(builder.getF64FloatAttr(value)); });
-  }
-  bool string(std::string &value);
-  bool binary(std::vector<uint8_t> &) { return fail("holds binary data"); }
-  bool start_object(size_t);
-  bool key(std::string &name);
-  bool end_object();
-  bool start_array(size_t);
-  bool end_array();
-  bool parse_error(size_t position, const std::string &token,
-                   const nlohmann::detail::exception &error);
-
 private:
   struct NodeRecord {
     SeenKeys seen;
-    unsigned line = 0;
-    std::string name, op, target;
+    StringRef name, op, target;
+    StringAttr nameAttr;
     ArrayAttr args;
     SmallVector<Attribute> kwargs, kwargNames;
     SmallVector<Value> operands, kwargOperands;
@@ -255,9 +223,8 @@ private:
 
     void clear() {
       seen = {};
-      name.clear();
-      op.clear();
-      target.clear();
+      name = op = target = {};
+      nameAttr = {};
       args = {};
       kwargs.clear();
       kwargNames.clear();
@@ -272,52 +239,77 @@ private:
   struct OutputRecord {
     SeenKeys seen;
     Attribute value;
-    std::string kind, target;
+    StringRef kind, target;
   };
 
-  // Errors.
+  // Errors. Functions that return a truth value return false after one, others
+  // null.
   std::string where() const;
-  Location getFilePlace(StringRef &prefix, std::string &storage) const;
-  bool fail(const Twine &what);
-  bool warn(const Twine &what);
+  Location getFilePlace(const char *place, StringRef &prefix,
+                        std::string &storage) const;
+  bool fail(const Twine &what) {
+    return failAt(lexer.getPlace(), where(), what);
+  }
+  bool failAt(const char *place, StringRef where, const Twine &what);
+  void warn(const Twine &what);
+  bool failSyntax();
+  bool expected(StringRef what) { return lexer.expected(what) || failSyntax(); }
   bool unexpected(StringRef what);
   bool hugeInteger(StringRef digits);
 
+  // JSON.
+  template <typename Each> bool forEachMember(Each each);
+  template <typename Each> bool forEachElement(Each each);
+  bool readString(StringRef &value);
+  bool readText(StringRef &value);
+  bool readIndex(size_t limit, StringRef table, int64_t &index);
+  bool readInteger(int64_t &value);
+  bool skipUnknown(StringRef key);
+
   // Values.
-  bool integer(int64_t value);
-  template <typename Make> bool scalar(StringRef what, Make make);
-  bool add(Attribute attribute);
-  bool beginContainer(Container::Kind kind);
-  bool endContainer();
-  Attribute finishForm(Container &container);
-  bool finishValue(Attribute value);
-  bool reference(StringRef name);
+  Attribute readValue(Grammar grammar, unsigned depth = 0);
+  Attribute readList(Grammar grammar, unsigned depth);
+  Attribute readMembers(unsigned depth, unsigned limit);
+  Attribute readForm(unsigned depth);
+  Attribute makeForm(Form form, StringRef name, Attribute value);
+  bool sortMembers(MutableArrayRef<NamedAttribute> members);
+  Attribute readReference();
+  bool checkNesting(unsigned depth, unsigned limit) {
+    return depth < limit ||
+           fail("values are nested deeper than " + Twine(limit));
+  }
+  StringAttr getString(StringRef value) {
+    // Most strings that come once are the node's own name.
+    return node.nameAttr && value == node.name ? node.nameAttr
+                                               : strings.get(value);
+  }
 
   // Structure.
-  StringAttr getKey(StringRef name) {
-    StringAttr &key = keyCache[name];
-    if (!key)
-      key = builder.getStringAttr(name);
-    return key;
-  }
-  using Entry = std::pair<Key, Expect>;
-  Expect expectation(Place place, StringRef name);
-  static Entry lookUpKey(Place place, StringRef name);
-  bool enter(Place place);
-  void leave();
+  Key findKey(ArrayRef<KeyName> keys, unsigned &next, StringRef name);
+  bool enterMember(ArrayRef<KeyName> keys, unsigned &next, SeenKeys &seen,
+                   StringRef name, Key &key);
   bool requireKey(const SeenKeys &seen, Key key, StringRef name);
+  bool readDocument();
+  bool readDocumentMember(Key key);
+  bool readTable(Section section, bool (Importer::*add)(Attribute));
   bool addType(Attribute value);
   Type convertTensor(DictionaryAttr members);
   bool addStack(Attribute value);
   bool addModules(Attribute value);
   bool addInput(Attribute value);
-  bool beginGraph();
-  bool beginNodes();
+  bool readGraph();
+  bool readGraphMember(Key key);
+  bool readRangeConstraints();
+  bool readNodes();
+  bool readNode();
+  bool readNodeMember(Key key);
+  bool readKwargs();
+  bool readOutput();
   bool finishGraph();
   bool finishNode();
   bool finishOutput();
   bool finishDocument();
-  LocationAttr makeLocation(StringRef name, int64_t stack, int64_t modules,
+  LocationAttr makeLocation(StringAttr name, int64_t stack, int64_t modules,
                             ArrayAttr fromNode, StringAttr originalAten,
                             IntegerAttr seqNr);
 
@@ -325,33 +317,34 @@ private:
   StringRef fileName;
   MLIRContext *context;
   OpBuilder builder;
-  bool isTracking;
+  JSONLexer lexer;
+  StringCache strings;
   ValueAttr valueAttr;
   OperationName nodeName;
-  const char *reached;
+  ObjectType unknownType;
+  DictionaryAttr noAttributes;
   StringAttr codeKey, codesKey, fromNodeKey, modulesKey, originalAtenKey,
       seqNrKey;
-  bool failed = false;
+  llvm::BumpPtrAllocator allocator;
+  llvm::StringSaver saver{allocator};
 
   OwningOpRef<ModuleOp> module;
 
-  SmallVector<Place> places;
-  Expect expected = Expect::Object;
-  Key currentKey = Key::None;
-  std::string keyName;
-  unsigned nesting = 0;
+  // Where reading is.
+  Section section = Section::Document;
+  StringRef keyName;
 
-  // The value being made into an attribute or passed over.
-  bool isCapturing = false, isArgument = false;
-  unsigned ignoredDepth = 0;
-  SmallVector<Container, 0> containers;
-  unsigned numContainers = 0;
+  /// Elements of all lists and members of all objects that are being read, the
+  /// innermost last.
+  SmallVector<Attribute> elements;
+  SmallVector<NamedAttribute> members;
+  /// The keys of the last object, as they came, and the order that they have in
+  /// a dictionary: most objects have the keys of the one before.
+  SmallVector<StringAttr> lastKeys;
+  SmallVector<unsigned> lastOrder;
+  SmallVector<NamedAttribute> sorted;
+  /// Where references to nodes go.
   SmallVector<Value> *operands = nullptr;
-  /// Keys come again and again; this is cheaper to ask than the context.
-  llvm::StringMap<StringAttr> keyCache;
-  Place lastPlace = Place::Document;
-  size_t nextPrediction = 0;
-  std::vector<std::pair<std::string, Entry>> predictions;
 
   SeenKeys documentSeen;
   SmallVector<TypeEntry> types;
@@ -366,14 +359,14 @@ private:
   // The graph being read.
   GraphOp graph;
   SeenKeys graphSeen;
-  std::string graphName;
+  StringRef graphName;
   SmallVector<mlir::Type> inputTypes;
   SmallVector<Location> inputLocations;
   SmallVector<DictionaryAttr> inputAttrs;
-  SmallVector<std::string> inputNames;
-  llvm::StringMap<Value> values;
-  bool isInNode = false;
+  SmallVector<StringRef> inputNames;
+  llvm::DenseMap<llvm::CachedHashStringRef, Value> values;
   NodeRecord node;
+  unsigned nextNodeKey = 0;
   size_t numNodes = 0, numOutputs = 0;
   OutputRecord output;
   SmallVector<Attribute> outputArgs, outputSignature;
@@ -381,7 +374,8 @@ private:
   bool isPlainSignature = true;
   // The first reference to a name that was not seen yet: what was wrong with it
   // is known at the end of the graph.
-  std::string danglingName, danglingUser;
+  StringRef danglingName;
+  std::string danglingUser;
   const char *danglingPlace = nullptr;
 };
 } // namespace
@@ -393,36 +387,35 @@ private:
 std::string Importer::where() const {
   std::string result;
   llvm::raw_string_ostream os(result);
-  if (numGraphs && !places.empty() && places.front() == Place::Document &&
-      places.size() > 2) {
+  switch (section) {
+  case Section::Document:
+    break;
+  case Section::Types:
+    os << "type #" << types.size();
+    break;
+  case Section::Stacks:
+    os << "stack #" << stacks.size();
+    break;
+  case Section::Modules:
+    os << "module stack #" << moduleStacks.size();
+    break;
+  case Section::Graph:
+  case Section::Inputs:
+  case Section::Node:
+  case Section::Output:
     if (graphName.empty())
       os << "graph #" << numGraphs - 1;
     else
       os << "graph '" << graphName << "'";
-    if (isInNode) {
-      if (node.name.empty())
-        os << ", node #" << numNodes;
-      else
-        os << ", node '" << node.name << "'";
-    } else if (llvm::is_contained(places, Place::Inputs)) {
+    if (section == Section::Inputs)
       os << ", input #" << inputTypes.size();
-    } else if (llvm::is_contained(places, Place::Output)) {
+    else if (section == Section::Output)
       os << ", output #" << numOutputs;
-    }
-  } else if (!places.empty()) {
-    switch (places.back()) {
-    case Place::Types:
-      os << "type #" << types.size();
-      break;
-    case Place::Stacks:
-      os << "stack #" << stacks.size();
-      break;
-    case Place::Modules:
-      os << "module stack #" << moduleStacks.size();
-      break;
-    default:
-      break;
-    }
+    else if (section == Section::Node && node.name.empty())
+      os << ", node #" << numNodes;
+    else if (section == Section::Node)
+      os << ", node '" << node.name << "'";
+    break;
   }
   if (!keyName.empty()) {
     if (!result.empty())
@@ -434,11 +427,10 @@ std::string Importer::where() const {
   return result;
 }
 
-/// The place reached, as a location whose line a diagnostic can show; where
-/// that line is too long to be shown, the location is unknown and `prefix`
-/// names the place.
-Location Importer::getFilePlace(StringRef &prefix, std::string &storage) const {
-  const char *place = std::min(reached, text.end());
+/// The place as a location whose line a diagnostic can show; where that line is
+/// too long to be shown, the location is unknown and `prefix` names the place.
+Location Importer::getFilePlace(const char *place, StringRef &prefix,
+                                std::string &storage) const {
   StringRef before(text.begin(), place - text.begin());
   size_t line = before.count('\n') + 1;
   size_t lineBegin = before.rfind('\n');
@@ -455,57 +447,65 @@ Location Importer::getFilePlace(StringRef &prefix, std::string &storage) const {
   return UnknownLoc::get(context);
 }
 
-bool Importer::fail(const Twine &what) {
-  if (failed)
-    return false;
-  failed = true;
-  if (!isTracking)
-    return false;
+bool Importer::failAt(const char *place, StringRef where, const Twine &what) {
   StringRef prefix;
   std::string storage;
-  Location place = getFilePlace(prefix, storage);
-  emitError(place) << prefix << where() << what;
+  Location location = getFilePlace(place, prefix, storage);
+  emitError(location) << prefix << where << what;
   return false;
 }
 
-/// False where the file has to be read again for the warning's place.
-bool Importer::warn(const Twine &what) {
-  if (!isTracking)
-    return fail(what);
+void Importer::warn(const Twine &what) {
   StringRef prefix;
   std::string storage;
-  Location place = getFilePlace(prefix, storage);
-  emitWarning(place) << prefix << where() << what;
-  return true;
+  Location location = getFilePlace(lexer.getPlace(), prefix, storage);
+  emitWarning(location) << prefix << where() << what;
 }
 
-static StringRef describe(Expect expect) {
-  switch (expect) {
-  case Expect::Int:
-    return "a whole number";
-  case Expect::String:
-    return "a string";
-  case Expect::Object:
-    return "an object";
-  case Expect::Array:
-    return "an array";
-  case Expect::Key:
-    return "a key";
-  case Expect::Json:
-  case Expect::Argument:
-  case Expect::Ignored:
-    return "a value";
-  }
-  return "a value";
+/// Says what the lexer stopped at.
+bool Importer::failSyntax() {
+  keyName = {};
+  if (text.trim().empty())
+    return fail("the file is empty; write it again with `opprof export`");
+  if (text.starts_with("PK\x03\x04"))
+    return fail("this is a zip archive; if torch.export saved it, read it with "
+                "--import-pt2");
+  if (lexer.isAtEnd())
+    return fail("the file ends in the middle of the graph (was it truncated?); "
+                "write it again with `opprof export`");
+  return fail("this is no valid JSON: " + lexer.getError());
 }
 
+/// Says what comes instead of `what`.
 bool Importer::unexpected(StringRef what) {
-  return fail("expected " + Twine(describe(expected)) + ", found " + what);
+  auto found = [&](bool isRead, StringRef kind) {
+    return isRead ? fail("expected " + what + ", found " + kind) : failSyntax();
+  };
+  StringRef string;
+  JSONLexer::Number number;
+  switch (lexer.peek()) {
+  case '{':
+    return found(true, "an object");
+  case '[':
+    return found(true, "an array");
+  case '"':
+    return found(lexer.readString(string), "a string");
+  case 't':
+    return found(lexer.readWord("true"), "a truth value");
+  case 'f':
+    return found(lexer.readWord("false"), "a truth value");
+  case 'n':
+    return found(lexer.readWord("null"), "null");
+  default:
+    if (!lexer.readNumber(number))
+      return failSyntax();
+    return found(true, number.kind == JSONLexer::Number::Float
+                           ? "a number with a point"
+                           : "a whole number");
+  }
 }
 
 bool Importer::hugeInteger(StringRef digits) {
-  if (ignoredDepth || (!isCapturing && expected == Expect::Ignored))
-    return scalar("a number", [&] { return Attribute(); });
   return fail("the whole number " + Twine(digits.take_front(40)) +
               (digits.size() > 40 ? "… " : " ") +
               "does not fit 64 bits; as an argument it is written "
@@ -513,198 +513,225 @@ bool Importer::hugeInteger(StringRef digits) {
               digits.take_front(8) + "…\"}");
 }
 
-bool Importer::parse_error(size_t, const std::string &token,
-                           const nlohmann::detail::exception &error) {
-  if (failed)
+//===----------------------------------------------------------------------===//
+// JSON
+//===----------------------------------------------------------------------===//
+
+/// Reads an object, and calls `each` with every key, to read the key's value.
+template <typename Each> bool Importer::forEachMember(Each each) {
+  if (!lexer.consume('{'))
+    return unexpected("an object");
+  if (lexer.consume('}'))
+    return true;
+  do {
+    StringRef key;
+    if (!lexer.readString(key))
+      return failSyntax();
+    if (!lexer.consume(':'))
+      return expected("':'");
+    if (!each(key))
+      return false;
+  } while (lexer.consume(','));
+  return lexer.consume('}') || expected("',' or '}'");
+}
+
+/// Reads an array, and calls `each` to read every element.
+template <typename Each> bool Importer::forEachElement(Each each) {
+  if (!lexer.consume('['))
+    return unexpected("an array");
+  if (lexer.consume(']'))
+    return true;
+  do {
+    if (!each())
+      return false;
+  } while (lexer.consume(','));
+  return lexer.consume(']') || expected("',' or ']'");
+}
+
+/// A string that holds until the next one is read.
+bool Importer::readString(StringRef &value) {
+  if (lexer.peek() != '"')
+    return unexpected("a string");
+  return lexer.readString(value) || failSyntax();
+}
+
+/// A string that holds as long as the text.
+bool Importer::readText(StringRef &value) {
+  if (!readString(value))
     return false;
-  keyName.clear();
-  if (text.trim().empty())
-    return fail("the file is empty; write it again with `opprof export`");
-  if (text.starts_with("PK\x03\x04"))
-    return fail("this is a zip archive; if torch.export saved it, read it with "
-                "--import-pt2");
-  StringRef message = error.what();
-  // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
-  message = message.substr(message.find("] ") + 2);
-  if (message.starts_with("parse error"))
-    message = message.substr(message.find(": ") + 2);
-  if (reached >= text.end() && message.contains("end of input"))
-    return fail("the file ends in the middle of the graph (was it truncated?); "
-                "write it again with `opprof export`");
-  std::string clean;
-  for (char c : message.take_front(200))
-    clean += llvm::isPrint(c) ? c : '?';
-  return fail("this is no valid JSON: " + clean);
+  if (!lexer.isView(value))
+    value = saver.save(value);
+  return true;
+}
+
+bool Importer::readInteger(int64_t &value) {
+  char first = lexer.peek();
+  if (first != '-' && !llvm::isDigit(first))
+    return unexpected("a whole number");
+  JSONLexer::Number number;
+  if (!lexer.readNumber(number))
+    return failSyntax();
+  if (number.kind == JSONLexer::Number::HugeInteger)
+    return hugeInteger(number.digits);
+  if (number.kind == JSONLexer::Number::Float)
+    return fail("expected a whole number, found a number with a point");
+  value = number.integer;
+  return true;
+}
+
+/// An index into a table of `limit` entries, each of which is called `what`.
+bool Importer::readIndex(size_t limit, StringRef what, int64_t &index) {
+  if (!readInteger(index))
+    return false;
+  if (index >= 0 && static_cast<uint64_t>(index) < limit)
+    return true;
+  return fail("there is no " + what + " #" + Twine(index) +
+              " in the table of " +
+              (what == "module stack" ? "modules" : what + "s"));
+}
+
+/// The value of a key that the format does not have.
+bool Importer::skipUnknown(StringRef key) {
+  auto [entry, isNew] = warnedKeys.insert(key);
+  keyName = entry->getKey();
+  if (isNew)
+    warn("unknown, and left out here and wherever else it comes");
+  return lexer.skipValue() || failSyntax();
 }
 
 //===----------------------------------------------------------------------===//
 // Values
 //===----------------------------------------------------------------------===//
 
-template <typename Make> bool Importer::scalar(StringRef what, Make make) {
-  if (ignoredDepth)
-    return true;
-  if (isCapturing)
-    return add(make());
-  switch (expected) {
-  case Expect::Ignored:
-    return finishValue({});
-  case Expect::Json:
-  case Expect::Argument:
-    isArgument = expected == Expect::Argument;
-    return finishValue(make());
-  default:
-    return unexpected(what);
+/// Any value, as an attribute, inside `depth` others.
+Attribute Importer::readValue(Grammar grammar, unsigned depth) {
+  auto orFail = [&](bool isRead, Attribute value) {
+    if (!isRead)
+      failSyntax();
+    return isRead ? value : Attribute();
+  };
+  switch (lexer.peek()) {
+  case '{':
+    return grammar == Grammar::Argument ? readForm(depth)
+                                        : readMembers(depth, kMaxNesting);
+  case '[':
+    return readList(grammar, depth);
+  case '"': {
+    StringRef value;
+    if (!lexer.readString(value))
+      return orFail(false, {});
+    return getString(value);
   }
-}
-
-bool Importer::integer(int64_t value) {
-  if (!isCapturing && !ignoredDepth && expected == Expect::Int) {
-    switch (currentKey) {
-    case Key::Version:
-      if (value != 1)
-        return fail("this is graph JSON of version " + Twine(value) +
-                    "; this opprof reads version 1: write the file again with "
-                    "the `opprof export` that belongs to it");
-      break;
-    case Key::Type:
-      node.type = value;
-      if (value < 0 || value >= static_cast<int64_t>(types.size()))
-        return fail("there is no type #" + Twine(value) +
-                    " in the table of types");
-      break;
-    case Key::Stack:
-      node.stack = value;
-      if (value < 0 || value >= static_cast<int64_t>(stacks.size()))
-        return fail("there is no stack #" + Twine(value) +
-                    " in the table of stacks");
-      break;
-    case Key::Modules:
-      node.modules = value;
-      if (value < 0 || value >= static_cast<int64_t>(moduleStacks.size()))
-        return fail("there is no module stack #" + Twine(value) +
-                    " in the table of modules");
-      break;
-    default:
-      node.seqNr = builder.getI64IntegerAttr(value);
-      break;
-    }
-    return finishValue({});
-  }
-  return scalar("a whole number",
-                [&] { return Attribute(builder.getI64IntegerAttr(value)); });
-}
-
-bool Importer::string(std::string &value) {
-  if (ignoredDepth)
-    return true;
-  if (isCapturing) {
-    if (isArgument && containers[numContainers - 1].form == Form::Node)
-      return reference(value);
-    return add(builder.getStringAttr(value));
-  }
-  if (expected != Expect::String)
-    return scalar("a string",
-                  [&] { return Attribute(builder.getStringAttr(value)); });
-  switch (currentKey) {
-  case Key::Name:
-    if (places.back() == Place::Node) {
-      node.name = value;
-    } else {
-      graphName = value;
-      if (!graphNames.insert(value).second)
-        return fail("a second graph of this name; graphs are told apart by "
-                    "name, so rename one");
-    }
-    if (value.empty())
-      return fail("the name is empty");
-    break;
-  case Key::Op:
-    node.op = value;
-    break;
-  case Key::Target:
-    (places.back() == Place::Node ? node.target : output.target) = value;
-    break;
-  case Key::OriginalAten:
-    node.originalAten = getKey(value);
-    break;
-  case Key::Kind:
-    output.kind = value;
-    break;
-  case Key::Stage:
-    graph.setStage(value);
-    break;
-  case Key::InSpec:
-    graph->setAttr(kInSpecAttr, builder.getStringAttr(value));
-    break;
-  case Key::OutSpec:
-    graph->setAttr(kOutSpecAttr, builder.getStringAttr(value));
-    break;
+  case 't':
+    return orFail(lexer.readWord("true"), builder.getBoolAttr(true));
+  case 'f':
+    return orFail(lexer.readWord("false"), builder.getBoolAttr(false));
+  case 'n':
+    return orFail(lexer.readWord("null"), NoneAttr::get(context));
   default:
     break;
   }
-  return finishValue({});
-}
-
-/// Adds a value to the innermost container.
-bool Importer::add(Attribute attribute) {
-  Container &container = containers[numContainers - 1];
-  if (container.kind == Container::ArgumentForm && !container.values.empty())
-    return fail("an argument object holds one value");
-  container.values.push_back(attribute);
-  return true;
-}
-
-bool Importer::beginContainer(Container::Kind kind) {
-  unsigned limit = isArgument ? kMaxArgumentNesting : kMaxNesting;
-  if (numContainers >= limit)
-    return fail("values are nested deeper than " + Twine(limit));
-  if (numContainers == containers.size())
-    containers.emplace_back();
-  Container &container = containers[numContainers++];
-  container.kind = kind;
-  container.form = Form::None;
-  container.values.clear();
-  container.keys.clear();
-  isCapturing = true;
-  return true;
-}
-
-bool Importer::endContainer() {
-  Container &container = containers[numContainers - 1];
-  Attribute result;
-  if (container.kind == Container::List) {
-    result = ArrayAttr::get(context, container.values);
-  } else if (container.kind == Container::Members) {
-    SmallVector<NamedAttribute, 8> members;
-    for (auto [key, value] : llvm::zip(container.keys, container.values))
-      members.emplace_back(key, value);
-    if (auto twice = DictionaryAttr::findDuplicate(members, /*isSorted=*/false))
-      return fail("the key '" + twice->getName().getValue() +
-                  "' comes twice in one object");
-    result = DictionaryAttr::get(context, members);
-  } else {
-    result = finishForm(container);
-    if (!result)
-      return false;
+  JSONLexer::Number number;
+  if (!lexer.readNumber(number))
+    return orFail(false, {});
+  switch (number.kind) {
+  case JSONLexer::Number::Integer:
+    return builder.getI64IntegerAttr(number.integer);
+  case JSONLexer::Number::Float:
+    return builder.getF64FloatAttr(number.real);
+  case JSONLexer::Number::HugeInteger:
+    hugeInteger(number.digits);
+    break;
   }
-  --numContainers;
-  if (numContainers)
-    return add(result);
-  isCapturing = false;
-  return finishValue(result);
+  return {};
+}
+
+Attribute Importer::readList(Grammar grammar, unsigned depth) {
+  if (!checkNesting(depth, grammar == Grammar::Argument ? kMaxArgumentNesting
+                                                        : kMaxNesting))
+    return {};
+  size_t first = elements.size();
+  if (!forEachElement([&] {
+        Attribute element = readValue(grammar, depth + 1);
+        if (element)
+          elements.push_back(element);
+        return !!element;
+      }))
+    return {};
+  auto list = ArrayAttr::get(context, ArrayRef(elements).drop_front(first));
+  elements.truncate(first);
+  return list;
+}
+
+/// An object of whatever keys, as a dictionary.
+Attribute Importer::readMembers(unsigned depth, unsigned limit) {
+  if (!checkNesting(depth, limit))
+    return {};
+  size_t first = members.size();
+  if (!forEachMember([&](StringRef key) {
+        if (key.empty())
+          return fail("a key is empty");
+        StringAttr name = strings.get(key);
+        Attribute value = readValue(Grammar::Json, depth + 1);
+        if (value)
+          members.emplace_back(name, value);
+        return !!value;
+      }))
+    return {};
+  MutableArrayRef<NamedAttribute> own =
+      MutableArrayRef(members).drop_front(first);
+  if (!sortMembers(own))
+    return {};
+  auto dictionary = DictionaryAttr::getWithSorted(context, own);
+  members.truncate(first);
+  return dictionary;
+}
+
+/// Brings the members of an object into the order of a dictionary's.
+bool Importer::sortMembers(MutableArrayRef<NamedAttribute> members) {
+  bool areLast =
+      llvm::equal(members, lastKeys, [](NamedAttribute member, StringAttr key) {
+        return member.getName() == key;
+      });
+  if (!areLast) {
+    lastKeys.clear();
+    lastOrder.clear();
+    for (NamedAttribute member : members) {
+      lastOrder.push_back(lastKeys.size());
+      lastKeys.push_back(member.getName());
+    }
+    llvm::sort(lastOrder, [&](unsigned left, unsigned right) {
+      return lastKeys[left].getValue() < lastKeys[right].getValue();
+    });
+    for (size_t position = 1; position < lastOrder.size(); ++position) {
+      StringAttr key = lastKeys[lastOrder[position]];
+      if (key == lastKeys[lastOrder[position - 1]])
+        return fail("the key '" + key.getValue() +
+                    "' comes twice in one object");
+    }
+  }
+  sorted.clear();
+  for (unsigned position : lastOrder)
+    sorted.push_back(members[position]);
+  llvm::copy(sorted, members.begin());
+  return true;
 }
 
 /// A reference to a node, as the only member of an argument object.
-bool Importer::reference(StringRef name) {
-  Value value = values.lookup(name);
+Attribute Importer::readReference() {
+  StringRef name;
+  if (!lexer.readString(name)) {
+    failSyntax();
+    return {};
+  }
+  Value value = values.lookup(llvm::CachedHashStringRef(name));
   if (!value && !danglingPlace) {
-    danglingName = name;
-    danglingUser = isTracking ? where() : "";
-    danglingPlace = reached;
+    danglingName = saver.save(name);
+    danglingUser = where();
+    danglingPlace = lexer.getPlace();
   }
   operands->push_back(value);
-  return add(valueAttr);
+  return valueAttr;
 }
 
 static Form parseForm(StringRef key) {
@@ -741,20 +768,50 @@ static bool isWholeNumber(StringRef digits) {
   return !digits.empty() && llvm::all_of(digits, llvm::isDigit);
 }
 
+/// An argument that is an object: its one key says what its value is.
+Attribute Importer::readForm(unsigned depth) {
+  if (!checkNesting(depth, kMaxArgumentNesting))
+    return {};
+  StringRef name;
+  Form form = Form::None;
+  Attribute value;
+  if (!forEachMember([&](StringRef key) {
+        if (form != Form::None)
+          return fail("an argument that is an object has one key; it has '" +
+                      name + "' and '" + key + "'");
+        form = parseForm(key);
+        if (form == Form::None)
+          return fail("'" + Twine(key) +
+                      "' is no form of argument; docs/formats/graph-json.md "
+                      "lists them");
+        name = lexer.isView(key) ? key : saver.save(key);
+        char first = lexer.peek();
+        if (form == Form::Node && first == '"')
+          value = readReference();
+        else if (form == Form::Object && first == '{')
+          value = readMembers(depth + 1, kMaxArgumentNesting);
+        else
+          value = readValue(Grammar::Argument, depth + 1);
+        return !!value;
+      }))
+    return {};
+  if (form == Form::None) {
+    fail("an argument that is an object has one key; it has none");
+    return {};
+  }
+  return makeForm(form, name, value);
+}
+
 /// The argument that an object with one key stands for, or null after an error.
-Attribute Importer::finishForm(Container &container) {
+Attribute Importer::makeForm(Form form, StringRef name, Attribute value) {
   auto wrong = [&](const Twine &what) {
     fail(what);
     return Attribute();
   };
-  if (container.form == Form::None || container.values.empty())
-    return wrong("an argument that is an object has one key; it has none");
-  Attribute value = container.values.front();
   auto list = dyn_cast<ArrayAttr>(value);
   auto string = dyn_cast<StringAttr>(value);
-  StringRef name = container.keys.front();
   auto expectString = [&] { return wrong("'" + name + "' takes a string"); };
-  switch (container.form) {
+  switch (form) {
   case Form::Node:
     return isa<ValueAttr>(value) ? value : expectString();
   case Form::Tuple:
@@ -837,7 +894,7 @@ Attribute Importer::finishForm(Container &container) {
       return wrong("'graph' takes the name of a graph of this file");
     auto symbol = FlatSymbolRefAttr::get(string);
     if (referencedGraphs.insert(string.getValue()).second)
-      graphReferences.emplace_back(symbol, isTracking ? where() : "");
+      graphReferences.emplace_back(symbol, where());
     return symbol;
   }
   case Form::Object: {
@@ -858,377 +915,94 @@ Attribute Importer::finishForm(Container &container) {
 // Structure
 //===----------------------------------------------------------------------===//
 
-/// What `name` of an object at `place` takes; sets the current key.
-Expect Importer::expectation(Place place, StringRef name) {
-  // The keys of one node come in the order of those of the node before.
-  if (place != lastPlace) {
-    predictions.clear();
-    lastPlace = place;
-  }
-  if (nextPrediction < predictions.size() &&
-      predictions[nextPrediction].first == name) {
-    Entry entry = predictions[nextPrediction++].second;
-    currentKey = entry.first;
-    return entry.second;
-  }
-  Entry entry = lookUpKey(place, name);
-  predictions.resize(std::min(nextPrediction, predictions.size()));
-  predictions.emplace_back(name, entry);
-  nextPrediction = predictions.size();
-  currentKey = entry.first;
-  return entry.second;
-}
-
-Importer::Entry Importer::lookUpKey(Place place, StringRef name) {
-  Entry unknown(Key::Unknown, Expect::Ignored);
-  Entry entry = unknown;
-  switch (place) {
-  case Place::Document:
-    entry = llvm::StringSwitch<Entry>(name)
-                .Case("opprof_graph_version", {Key::Version, Expect::Int})
-                .Case("producer", {Key::Producer, Expect::Json})
-                .Case("types", {Key::Types, Expect::Array})
-                .Case("stacks", {Key::Stacks, Expect::Array})
-                .Case("modules", {Key::Modules, Expect::Array})
-                .Case("graphs", {Key::Graphs, Expect::Array})
-                .Default(unknown);
-    break;
-  case Place::Graph:
-    entry =
-        llvm::StringSwitch<Entry>(name)
-            .Case("name", {Key::Name, Expect::String})
-            .Case("stage", {Key::Stage, Expect::String})
-            .Case("inputs", {Key::Inputs, Expect::Array})
-            .Case("nodes", {Key::Nodes, Expect::Array})
-            .Case("outputs", {Key::Outputs, Expect::Array})
-            .Case("range_constraints", {Key::RangeConstraints, Expect::Json})
-            .Case("in_spec", {Key::InSpec, Expect::String})
-            .Case("out_spec", {Key::OutSpec, Expect::String})
-            .Case("attributes", {Key::Attributes, Expect::Json})
-            .Default(unknown);
-    break;
-  case Place::Node:
-    entry = llvm::StringSwitch<Entry>(name)
-                .Case("name", {Key::Name, Expect::String})
-                .Case("op", {Key::Op, Expect::String})
-                .Case("target", {Key::Target, Expect::String})
-                .Case("args", {Key::Args, Expect::Argument})
-                .Case("kwargs", {Key::Kwargs, Expect::Object})
-                .Case("type", {Key::Type, Expect::Int})
-                .Case("stack", {Key::Stack, Expect::Int})
-                .Case("modules", {Key::Modules, Expect::Int})
-                .Case("seq_nr", {Key::SeqNr, Expect::Int})
-                .Case("original_aten", {Key::OriginalAten, Expect::String})
-                .Case("from_node", {Key::FromNode, Expect::Json})
-                .Default(unknown);
-    break;
-  case Place::Output:
-    entry = llvm::StringSwitch<Entry>(name)
-                .Case("value", {Key::Value, Expect::Argument})
-                .Case("kind", {Key::Kind, Expect::String})
-                .Case("target", {Key::Target, Expect::String})
-                .Default(unknown);
-    break;
-  default:
-    break;
-  }
-  return entry;
-}
-
-bool Importer::enter(Place place) {
-  places.push_back(place);
-  nextPrediction = 0;
-  currentKey = Key::None;
-  keyName.clear();
-  switch (place) {
-  case Place::Types:
-  case Place::Stacks:
-  case Place::Modules:
-  case Place::Inputs:
-    expected = Expect::Json;
-    break;
-  case Place::Graphs:
-  case Place::Nodes:
-  case Place::Outputs:
-    expected = Expect::Object;
-    break;
-  default:
-    expected = Expect::Key;
-    break;
-  }
-  return true;
-}
-
-void Importer::leave() {
-  places.pop_back();
-  currentKey = Key::None;
-  keyName.clear();
-  if (places.empty())
-    return;
-  Place place = places.back();
-  expected =
-      place == Place::Graphs || place == Place::Nodes || place == Place::Outputs
-          ? Expect::Object
-          : Expect::Key;
-}
-
-bool Importer::start_object(size_t) {
-  if (ignoredDepth) {
-    ++ignoredDepth;
-    return true;
-  }
-  if (isCapturing) {
-    Container &parent = containers[numContainers - 1];
-    bool isArgumentObject = isArgument && parent.form != Form::Object &&
-                            parent.kind != Container::Members;
-    return beginContainer(isArgumentObject ? Container::ArgumentForm
-                                           : Container::Members);
-  }
-  switch (expected) {
-  case Expect::Ignored:
-    ignoredDepth = 1;
-    return true;
-  case Expect::Json:
-    isArgument = false;
-    return beginContainer(Container::Members);
-  case Expect::Argument:
-    isArgument = true;
-    return beginContainer(Container::ArgumentForm);
-  case Expect::Object:
-    break;
-  default:
-    return unexpected("an object");
-  }
-  if (places.empty())
-    return enter(Place::Document);
-  switch (places.back()) {
-  case Place::Graphs:
-    return beginGraph() && enter(Place::Graph);
-  case Place::Nodes:
-    node.clear();
-    isInNode = true;
-    return enter(Place::Node);
-  case Place::Outputs:
-    output = {};
-    operands = &outputOperands;
-    return enter(Place::Output);
-  default:
-    operands = &node.kwargOperands;
-    return enter(Place::Kwargs);
-  }
-}
-
-bool Importer::key(std::string &name) {
-  if (ignoredDepth)
-    return true;
-  if (isCapturing) {
-    Container &container = containers[numContainers - 1];
-    if (container.kind == Container::ArgumentForm) {
-      if (container.form != Form::None)
-        return fail("an argument that is an object has one key; it has '" +
-                    container.keys.front().getValue() + "' and '" + name + "'");
-      container.form = parseForm(name);
-      if (container.form == Form::None)
-        return fail("'" + Twine(name) +
-                    "' is no form of argument; docs/formats/graph-json.md "
-                    "lists them");
-    } else if (name.empty()) {
-      return fail("a key is empty");
+/// Looks first at the key after the one found before: objects of one kind have
+/// their keys in one order.
+Key Importer::findKey(ArrayRef<KeyName> keys, unsigned &next, StringRef name) {
+  for (size_t tried = 0; tried < keys.size(); ++tried) {
+    if (next >= keys.size())
+      next = 0;
+    const auto &[known, key] = keys[next++];
+    if (known == name) {
+      keyName = known;
+      return key;
     }
-    container.keys.push_back(getKey(name));
-    return true;
   }
-  Place place = places.back();
-  if (place == Place::Kwargs) {
-    if (name.empty())
-      return fail("a keyword argument has an empty name");
-    node.kwargNames.push_back(getKey(name));
-    expected = Expect::Argument;
-    return true;
-  }
-  keyName = name;
-  expected = expectation(place, name);
-  if (currentKey == Key::Unknown) {
-    return !warnedKeys.insert(name).second ||
-           warn("unknown, and left out here and wherever else it comes");
-  }
-  SeenKeys &seen = place == Place::Document ? documentSeen
-                   : place == Place::Graph  ? graphSeen
-                   : place == Place::Node   ? node.seen
-                                            : output.seen;
-  if (!seen.insert(currentKey))
-    return fail("comes twice in one object");
-  if (currentKey == Key::Args)
-    operands = &node.operands;
-  return true;
+  return Key::Unknown;
 }
 
-bool Importer::end_object() {
-  if (ignoredDepth) {
-    if (--ignoredDepth == 0)
-      return finishValue({});
-    return true;
-  }
-  if (isCapturing)
-    return endContainer();
-  Place place = places.back();
-  keyName.clear();
-  switch (place) {
-  case Place::Graph:
-    if (!finishGraph())
-      return false;
-    break;
-  case Place::Node:
-    if (!finishNode())
-      return false;
-    isInNode = false;
-    break;
-  case Place::Output:
-    if (!finishOutput())
-      return false;
-    break;
-  case Place::Document:
-    if (!finishDocument())
-      return false;
-    break;
-  default:
-    break;
-  }
-  leave();
-  return true;
-}
-
-bool Importer::start_array(size_t) {
-  if (ignoredDepth) {
-    ++ignoredDepth;
-    return true;
-  }
-  if (isCapturing)
-    return beginContainer(Container::List);
-  switch (expected) {
-  case Expect::Ignored:
-    ignoredDepth = 1;
-    return true;
-  case Expect::Json:
-  case Expect::Argument:
-    isArgument = expected == Expect::Argument;
-    return beginContainer(Container::List);
-  case Expect::Array:
-    break;
-  default:
-    return unexpected("an array");
-  }
-  switch (currentKey) {
-  case Key::Types:
-    return enter(Place::Types);
-  case Key::Stacks:
-    return enter(Place::Stacks);
-  case Key::Modules:
-    return enter(Place::Modules);
-  case Key::Graphs:
-    if (!documentSeen.contains(Key::Version))
-      return fail("the file has no 'opprof_graph_version' before its graphs: "
-                  "it is no graph JSON");
-    return enter(Place::Graphs);
-  case Key::Inputs:
-    if (graphSeen.contains(Key::Nodes))
-      return fail("'inputs' come after 'nodes'; the format has them before");
-    return enter(Place::Inputs);
-  case Key::Nodes:
-    return beginNodes() && enter(Place::Nodes);
-  default:
-    if (!graphSeen.contains(Key::Nodes))
-      return fail("'outputs' come before 'nodes'; the format has them after");
-    return enter(Place::Outputs);
-  }
-}
-
-bool Importer::end_array() {
-  if (ignoredDepth) {
-    if (--ignoredDepth == 0)
-      return finishValue({});
-    return true;
-  }
-  if (isCapturing)
-    return endContainer();
-  leave();
-  return true;
-}
-
-/// Called after each complete value of a member or element; `value` is null
-/// where it was taken already.
-bool Importer::finishValue(Attribute value) {
-  isCapturing = false;
-  switch (places.back()) {
-  case Place::Types:
-    return addType(value);
-  case Place::Stacks:
-    return addStack(value);
-  case Place::Modules:
-    return addModules(value);
-  case Place::Inputs:
-    return addInput(value);
-  case Place::Kwargs:
-    node.kwargs.push_back(value);
-    break;
-  default:
-    break;
-  }
-  expected = Expect::Key;
-  switch (currentKey) {
-  case Key::Producer:
-    module->getOperation()->setAttr(kProducerAttr, value);
-    break;
-  case Key::Args:
-    node.args = dyn_cast<ArrayAttr>(value);
-    if (!node.args)
-      return fail("expected an array of arguments");
-    break;
-  case Key::FromNode: {
-    node.fromNode = dyn_cast<ArrayAttr>(value);
-    if (!node.fromNode ||
-        !llvm::all_of(node.fromNode, llvm::IsaPred<DictionaryAttr>))
-      return fail("expected an array of objects");
-    break;
-  }
-  case Key::Value:
-    output.value = value;
-    break;
-  case Key::RangeConstraints: {
-    auto members = dyn_cast<DictionaryAttr>(value);
-    if (!members)
-      return fail("expected an object of [lower, upper] by symbol");
-    for (NamedAttribute member : members) {
-      auto bounds = dyn_cast<ArrayAttr>(member.getValue());
-      if (!bounds || bounds.size() != 2 ||
-          !llvm::all_of(bounds, llvm::IsaPred<IntegerAttr, NoneAttr>))
-        return fail("the bounds of '" + member.getName().getValue() +
-                    "' are not [lower, upper], each a whole number or null");
-    }
-    if (!members.empty())
-      graph->setAttr(kRangeConstraintsAttr, members);
-    break;
-  }
-  case Key::Attributes: {
-    auto members = dyn_cast<DictionaryAttr>(value);
-    if (!members)
-      return fail("expected an object");
-    if (!members.empty())
-      graph->setAttr(kAttributesAttr, members);
-    break;
-  }
-  default:
-    break;
-  }
-  currentKey = Key::None;
-  if (places.back() != Place::Kwargs)
-    keyName.clear();
-  return true;
+/// Finds the key `name`, which may come once.
+bool Importer::enterMember(ArrayRef<KeyName> keys, unsigned &next,
+                           SeenKeys &seen, StringRef name, Key &key) {
+  key = findKey(keys, next, name);
+  return key == Key::Unknown || seen.insert(key) ||
+         fail("comes twice in one object");
 }
 
 bool Importer::requireKey(const SeenKeys &seen, Key key, StringRef name) {
   return seen.contains(key) ||
          fail("the required key '" + Twine(name) + "' is missing");
+}
+
+bool Importer::readDocument() {
+  unsigned next = 0;
+  return forEachMember([&](StringRef name) {
+           Key key;
+           if (!enterMember(kDocumentKeys, next, documentSeen, name, key) ||
+               !(key == Key::Unknown ? skipUnknown(name)
+                                     : readDocumentMember(key)))
+             return false;
+           keyName = {};
+           return true;
+         }) &&
+         (lexer.isFinished() || expected("the end of the file")) &&
+         finishDocument();
+}
+
+bool Importer::readDocumentMember(Key key) {
+  switch (key) {
+  case Key::Version: {
+    int64_t version;
+    if (!readInteger(version))
+      return false;
+    return version == 1 ||
+           fail("this is graph JSON of version " + Twine(version) +
+                "; this opprof reads version 1: write the file again with "
+                "the `opprof export` that belongs to it");
+  }
+  case Key::Producer: {
+    Attribute producer = readValue(Grammar::Json);
+    if (producer)
+      module->getOperation()->setAttr(kProducerAttr, producer);
+    return !!producer;
+  }
+  case Key::Types:
+    return readTable(Section::Types, &Importer::addType);
+  case Key::Stacks:
+    return readTable(Section::Stacks, &Importer::addStack);
+  case Key::Modules:
+    return readTable(Section::Modules, &Importer::addModules);
+  default:
+    if (!documentSeen.contains(Key::Version))
+      return fail("the file has no 'opprof_graph_version' before its graphs: "
+                  "it is no graph JSON");
+    return forEachElement([&] { return readGraph(); });
+  }
+}
+
+/// An array, every element of which is a value that `add` takes.
+bool Importer::readTable(Section table, bool (Importer::*add)(Attribute)) {
+  if (lexer.peek() != '[')
+    return unexpected("an array");
+  Section before = section;
+  section = table;
+  keyName = {};
+  if (!forEachElement([&] {
+        Attribute value = readValue(Grammar::Json);
+        return value && (this->*add)(value);
+      }))
+    return false;
+  section = before;
+  return true;
 }
 
 //===----------------------------------------------------------------------===//
@@ -1449,7 +1223,7 @@ bool Importer::addModules(Attribute value) {
 // Graphs
 //===----------------------------------------------------------------------===//
 
-LocationAttr Importer::makeLocation(StringRef name, int64_t stack,
+LocationAttr Importer::makeLocation(StringAttr name, int64_t stack,
                                     int64_t modules, ArrayAttr fromNode,
                                     StringAttr originalAten,
                                     IntegerAttr seqNr) {
@@ -1472,14 +1246,14 @@ LocationAttr Importer::makeLocation(StringRef name, int64_t stack,
     metadata.emplace_back(originalAtenKey, originalAten);
   if (seqNr)
     metadata.emplace_back(seqNrKey, seqNr);
-  return getNodeLocation(
-      context, name, DictionaryAttr::getWithSorted(context, metadata), place);
+  return getNodeLocation(name, DictionaryAttr::getWithSorted(context, metadata),
+                         place);
 }
 
-bool Importer::beginGraph() {
+bool Importer::readGraph() {
   ++numGraphs;
   graphSeen = {};
-  graphName.clear();
+  graphName = {};
   inputTypes.clear();
   inputLocations.clear();
   inputAttrs.clear();
@@ -1495,6 +1269,88 @@ bool Importer::beginGraph() {
   graph = GraphOp::create(builder, UnknownLoc::get(context), "",
                           builder.getFunctionType({}, {}));
   graph.getBody().emplaceBlock();
+
+  unsigned next = 0;
+  section = Section::Graph;
+  keyName = {};
+  if (!forEachMember([&](StringRef name) {
+        Key key;
+        if (!enterMember(kGraphKeys, next, graphSeen, name, key) ||
+            !(key == Key::Unknown ? skipUnknown(name) : readGraphMember(key)))
+          return false;
+        keyName = {};
+        return true;
+      }) ||
+      !finishGraph())
+    return false;
+  section = Section::Document;
+  return true;
+}
+
+bool Importer::readGraphMember(Key key) {
+  StringRef string;
+  switch (key) {
+  case Key::Name:
+    if (!readText(graphName))
+      return false;
+    if (!graphNames.insert(graphName).second)
+      return fail("a second graph of this name; graphs are told apart by "
+                  "name, so rename one");
+    return !graphName.empty() || fail("the name is empty");
+  case Key::Stage:
+    if (!readString(string))
+      return false;
+    graph.setStage(string);
+    return true;
+  case Key::InSpec:
+  case Key::OutSpec:
+    if (!readString(string))
+      return false;
+    graph->setAttr(key == Key::InSpec ? kInSpecAttr : kOutSpecAttr,
+                   builder.getStringAttr(string));
+    return true;
+  case Key::Inputs:
+    if (graphSeen.contains(Key::Nodes))
+      return fail("'inputs' come after 'nodes'; the format has them before");
+    return readTable(Section::Inputs, &Importer::addInput);
+  case Key::Nodes:
+    return readNodes();
+  case Key::Outputs:
+    if (!graphSeen.contains(Key::Nodes))
+      return fail("'outputs' come before 'nodes'; the format has them after");
+    return forEachElement([&] { return readOutput(); });
+  case Key::RangeConstraints:
+    return readRangeConstraints();
+  default: {
+    Attribute value = readValue(Grammar::Json);
+    if (!value)
+      return false;
+    auto members = dyn_cast<DictionaryAttr>(value);
+    if (!members)
+      return fail("expected an object");
+    if (!members.empty())
+      graph->setAttr(kAttributesAttr, members);
+    return true;
+  }
+  }
+}
+
+bool Importer::readRangeConstraints() {
+  Attribute value = readValue(Grammar::Json);
+  if (!value)
+    return false;
+  auto members = dyn_cast<DictionaryAttr>(value);
+  if (!members)
+    return fail("expected an object of [lower, upper] by symbol");
+  for (NamedAttribute member : members) {
+    auto bounds = dyn_cast<ArrayAttr>(member.getValue());
+    if (!bounds || bounds.size() != 2 ||
+        !llvm::all_of(bounds, llvm::IsaPred<IntegerAttr, NoneAttr>))
+      return fail("the bounds of '" + member.getName().getValue() +
+                  "' are not [lower, upper], each a whole number or null");
+  }
+  if (!members.empty())
+    graph->setAttr(kRangeConstraintsAttr, members);
   return true;
 }
 
@@ -1541,11 +1397,9 @@ bool Importer::addInput(Attribute value) {
       fromNode = dyn_cast<ArrayAttr>(content);
       if (!fromNode)
         return fail("'from_node' is no array");
-    } else if (warnedKeys.insert(key).second &&
-               !warn("the key '" + key +
-                     "' is unknown, and left out here and wherever else it "
-                     "comes")) {
-      return false;
+    } else if (warnedKeys.insert(key).second) {
+      warn("the key '" + key +
+           "' is unknown, and left out here and wherever else it comes");
     }
   }
   if (!name || name.getValue().empty())
@@ -1555,28 +1409,114 @@ bool Importer::addInput(Attribute value) {
   if (kind.getValue() != "user_input" && !target)
     return fail("the required key 'target' is missing: a " + kind.getValue() +
                 " has one");
-  if (!values.try_emplace(name, Value()).second)
+  if (!values.try_emplace(llvm::CachedHashStringRef(name.getValue())).second)
     return fail("there are two inputs called '" + name.getValue() + "'");
-  inputNames.push_back(name.str());
-  inputTypes.push_back(type < 0 ? Type(ObjectType::get(context, ""))
-                                : types[type].type);
+  inputNames.push_back(name);
+  inputTypes.push_back(type < 0 ? Type(unknownType) : types[type].type);
   inputLocations.push_back(
       makeLocation(name, -1, -1, fromNode, StringAttr(), IntegerAttr()));
   inputAttrs.push_back(DictionaryAttr::get(context, attributes));
   return true;
 }
 
-bool Importer::beginNodes() {
+bool Importer::readNodes() {
   if (!requireKey(graphSeen, Key::Inputs, "inputs"))
     return false;
   Block &block = graph.getBlock();
   for (auto [name, type, location] :
        llvm::zip(inputNames, inputTypes, inputLocations))
-    values[name] = block.addArgument(type, location);
+    values[llvm::CachedHashStringRef(name)] = block.addArgument(type, location);
   graph.setFunctionType(builder.getFunctionType(inputTypes, {}));
   graph.setAllArgAttrs(inputAttrs);
   builder.setInsertionPointToEnd(&block);
+  return forEachElement([&] { return readNode(); });
+}
+
+bool Importer::readNode() {
+  if (lexer.peek() != '{')
+    return unexpected("an object");
+  node.clear();
+  section = Section::Node;
+  keyName = {};
+  if (!forEachMember([&](StringRef name) {
+        Key key;
+        if (!enterMember(kNodeKeys, nextNodeKey, node.seen, name, key) ||
+            !(key == Key::Unknown ? skipUnknown(name) : readNodeMember(key)))
+          return false;
+        keyName = {};
+        return true;
+      }) ||
+      !finishNode())
+    return false;
+  section = Section::Graph;
   return true;
+}
+
+bool Importer::readNodeMember(Key key) {
+  switch (key) {
+  case Key::Name:
+    if (!readText(node.name))
+      return false;
+    if (node.name.empty())
+      return fail("the name is empty");
+    node.nameAttr = builder.getStringAttr(node.name);
+    return true;
+  case Key::Op:
+    return readText(node.op);
+  case Key::Target:
+    return readText(node.target);
+  case Key::Args: {
+    operands = &node.operands;
+    Attribute args = readValue(Grammar::Argument);
+    if (!args)
+      return false;
+    node.args = dyn_cast<ArrayAttr>(args);
+    return node.args || fail("expected an array of arguments");
+  }
+  case Key::Kwargs:
+    return readKwargs();
+  case Key::Type:
+    return readIndex(types.size(), "type", node.type);
+  case Key::Stack:
+    return readIndex(stacks.size(), "stack", node.stack);
+  case Key::Modules:
+    return readIndex(moduleStacks.size(), "module stack", node.modules);
+  case Key::SeqNr: {
+    int64_t number;
+    if (!readInteger(number))
+      return false;
+    node.seqNr = builder.getI64IntegerAttr(number);
+    return true;
+  }
+  case Key::OriginalAten: {
+    StringRef name;
+    if (!readString(name))
+      return false;
+    node.originalAten = strings.get(name);
+    return true;
+  }
+  default: {
+    Attribute fromNode = readValue(Grammar::Json);
+    if (!fromNode)
+      return false;
+    node.fromNode = dyn_cast<ArrayAttr>(fromNode);
+    return (node.fromNode &&
+            llvm::all_of(node.fromNode, llvm::IsaPred<DictionaryAttr>)) ||
+           fail("expected an array of objects");
+  }
+  }
+}
+
+bool Importer::readKwargs() {
+  operands = &node.kwargOperands;
+  return forEachMember([&](StringRef name) {
+    if (name.empty())
+      return fail("a keyword argument has an empty name");
+    node.kwargNames.push_back(strings.get(name));
+    Attribute value = readValue(Grammar::Argument);
+    node.kwargs.push_back(value);
+    return !!value;
+  });
 }
 
 bool Importer::finishNode() {
@@ -1601,7 +1541,8 @@ bool Importer::finishNode() {
                     cast<StringAttr>(name).getValue() + "' is given twice");
   }
   ++numNodes;
-  auto [entry, isNew] = values.try_emplace(node.name, Value());
+  auto [entry, isNew] =
+      values.try_emplace(llvm::CachedHashStringRef(node.name));
   if (!isNew)
     return fail("a second node or input of this name; names are how nodes "
                 "refer to each other, so each comes once in a graph");
@@ -1617,20 +1558,49 @@ bool Importer::finishNode() {
     names = builder.getArrayAttr(node.kwargNames);
     llvm::append_range(node.operands, node.kwargOperands);
   }
-  OperationState state(makeLocation(node.name, node.stack, node.modules,
-                                    node.fromNode, node.originalAten,
-                                    node.seqNr),
-                       nodeName);
-  state.addOperands(node.operands);
-  state.addTypes(node.type < 0 ? Type(ObjectType::get(context, ""))
-                               : types[node.type].type);
-  auto &properties = state.getOrAddProperties<NodeOp::Properties>();
-  properties.target = getKey(node.target);
+  NodeOp::Properties properties;
+  properties.target = strings.get(node.target);
   properties.args = args;
   properties.kind = NodeKindAttr::get(context, *kind);
-  if (names)
-    properties.kwarg_names = names;
-  entry->second = builder.create(state)->getResult(0);
+  properties.kwarg_names = names;
+  mlir::Type type = node.type < 0 ? unknownType : types[node.type].type;
+  Operation *op = Operation::create(
+      makeLocation(node.nameAttr, node.stack, node.modules, node.fromNode,
+                   node.originalAten, node.seqNr),
+      nodeName, type, node.operands, noAttributes, &properties,
+      /*successors=*/BlockRange(), /*numRegions=*/0);
+  builder.insert(op);
+  entry->second = op->getResult(0);
+  return true;
+}
+
+bool Importer::readOutput() {
+  if (lexer.peek() != '{')
+    return unexpected("an object");
+  output = {};
+  section = Section::Output;
+  keyName = {};
+  unsigned next = 0;
+  if (!forEachMember([&](StringRef name) {
+        Key key;
+        if (!enterMember(kOutputKeys, next, output.seen, name, key))
+          return false;
+        bool isRead;
+        if (key == Key::Unknown) {
+          isRead = skipUnknown(name);
+        } else if (key == Key::Value) {
+          operands = &outputOperands;
+          output.value = readValue(Grammar::Argument);
+          isRead = !!output.value;
+        } else {
+          isRead = readText(key == Key::Kind ? output.kind : output.target);
+        }
+        keyName = {};
+        return isRead;
+      }) ||
+      !finishOutput())
+    return false;
+  section = Section::Graph;
   return true;
 }
 
@@ -1668,24 +1638,15 @@ bool Importer::finishGraph() {
     return false;
   if (danglingPlace) {
     // The message is about the reference, not about the end of the graph.
-    reached = danglingPlace;
-    failed = true;
-    if (!isTracking)
-      return false;
-    StringRef prefix;
-    std::string storage;
-    Location place = getFilePlace(prefix, storage);
-    InFlightDiagnostic diagnostic = emitError(place);
-    diagnostic << prefix << danglingUser;
-    if (values.contains(danglingName))
-      diagnostic << "'" << danglingName
-                 << "' comes later in the graph (or is this node): the nodes "
-                    "are not in the order in which they run, or the graph has "
-                    "a cycle";
-    else
-      diagnostic << "there is no node or input called '" << danglingName
-                 << "' in this graph";
-    return false;
+    if (values.contains(llvm::CachedHashStringRef(danglingName)))
+      return failAt(
+          danglingPlace, danglingUser,
+          "'" + danglingName +
+              "' comes later in the graph (or is this node): the nodes are "
+              "not in the order in which they run, or the graph has a cycle");
+    return failAt(danglingPlace, danglingUser,
+                  "there is no node or input called '" + danglingName +
+                      "' in this graph");
   }
   auto output =
       OutputOp::create(builder, UnknownLoc::get(context), outputOperands);
@@ -1719,16 +1680,7 @@ bool Importer::finishDocument() {
 
 OwningOpRef<ModuleOp> Importer::run() {
   module = ModuleOp::create(builder, UnknownLoc::get(context));
-  bool isRead = false;
-  if (isTracking) {
-    TrackingIterator begin(text.begin(), &reached), end(text.end(), &reached);
-    isRead = nlohmann::json::sax_parse(begin, end, this);
-  } else {
-    isRead = nlohmann::json::sax_parse(text.begin(), text.end(), this);
-  }
-  if (!isRead && !failed)
-    fail("this is no valid JSON");
-  return failed ? nullptr : std::move(module);
+  return readDocument() ? std::move(module) : nullptr;
 }
 
 OwningOpRef<ModuleOp> opprof::fx::importGraphJSON(StringRef text,
@@ -1738,13 +1690,7 @@ OwningOpRef<ModuleOp> opprof::fx::importGraphJSON(StringRef text,
   // One thread makes all the attributes: no need to lock and cache for others.
   bool wasThreaded = context->isMultithreadingEnabled();
   context->disableMultithreading();
-  OwningOpRef<ModuleOp> module;
-  bool isTracking = false;
-  for (bool isDone = false; !isDone; isTracking = true) {
-    Importer importer(text, fileName, context, isTracking);
-    module = importer.run();
-    isDone = !importer.needsTracking();
-  }
+  OwningOpRef<ModuleOp> module = Importer(text, fileName, context).run();
   if (wasThreaded)
     context->enableMultithreading();
   return module;

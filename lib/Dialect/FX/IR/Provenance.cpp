@@ -41,8 +41,8 @@ Location opprof::fx::getStackLocation(MLIRContext *context,
   return FusedLoc::get(context, {userFrame, stack});
 }
 
-Location opprof::fx::getNodeLocation(MLIRContext *context, StringRef name,
-                                     DictionaryAttr metadata, Location stack) {
+Location opprof::fx::getNodeLocation(StringAttr name, DictionaryAttr metadata,
+                                     Location stack) {
   Location child = stack;
   if (metadata && !metadata.empty()) {
     SmallVector<Location> parts;
@@ -50,11 +50,11 @@ Location opprof::fx::getNodeLocation(MLIRContext *context, StringRef name,
       llvm::append_range(parts, fused.getLocations());
     else
       parts.push_back(stack);
-    child = FusedLoc::get(parts, metadata, context);
+    child = FusedLoc::get(parts, metadata, name.getContext());
   }
   if (name.empty())
     return child;
-  return NameLoc::get(StringAttr::get(context, name), child);
+  return NameLoc::get(name, child);
 }
 
 StringRef opprof::fx::getNodeName(Location location) {

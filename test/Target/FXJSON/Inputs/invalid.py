@@ -63,6 +63,18 @@ CASES = {
         types='[{"tensor": {"dtype": "float32", "device": "cpu", "shape": [-1], "stride": [1]}}]',
     ),
     "long_line": document([node('["%s", {"node": "nobody"}]' % ("x" * 5000))]),
+    "trailing_comma": document([node("[1,]")]),
+    "trailing_text": GOOD + "x",
+    "leading_zero": document([node("[01]")]),
+    "no_digits": document([node("[1.]")]),
+    "word": document([node("[nul]")]),
+    "no_colon": document([node()]).replace('"op":', '"op"'),
+    "unknown_syntax": document([node(color=[1, {"a": None}]).replace("null", "nil")]),
+    "escape": document([node(r'["\x41"]')]),
+    "surrogate": document([node(r'["\ud83d\u0041"]')]),
+    "control": document([node('["\t"]')]),
+    "utf8": document([node('["\udcc3("]')]),
+    "open_string": GOOD[: GOOD.index("relu")],
     "unknown_key": document([node(color="red"), node(name="b", color="red")]),
 }
 
@@ -72,11 +84,12 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in CASES.items():
         file = folder / f"{name}.json"
-        file.write_text(text, encoding="utf-8")
+        file.write_text(text, encoding="utf-8", errors="surrogateescape")
         process = subprocess.run(
             ["opprof-translate", "--import-fx-json", "--mlir-print-debuginfo=false", str(file)],
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             timeout=60,
         )
         shown = process.stderr.replace(f"{folder}/", "").splitlines()[:1]

@@ -53,10 +53,17 @@ bool isLibraryFrame(llvm::StringRef file);
 /// there is none; `frames`, outermost first, are not empty.
 const StackFrame *getUserFrame(llvm::ArrayRef<StackFrame> frames);
 
-/// The location of the node `name`. `metadata` may be null or empty.
-mlir::Location getNodeLocation(mlir::MLIRContext *context, llvm::StringRef name,
+/// The location of the node `name`, which may be empty. `metadata` may be null
+/// or empty.
+mlir::Location getNodeLocation(mlir::StringAttr name,
                                mlir::DictionaryAttr metadata,
                                mlir::Location stack);
+inline mlir::Location getNodeLocation(mlir::MLIRContext *context,
+                                      llvm::StringRef name,
+                                      mlir::DictionaryAttr metadata,
+                                      mlir::Location stack) {
+  return getNodeLocation(mlir::StringAttr::get(context, name), metadata, stack);
+}
 
 /// The node's name, or empty where the location has none.
 llvm::StringRef getNodeName(mlir::Location location);
