@@ -10,6 +10,7 @@ import ast
 import json
 import re
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -263,7 +264,7 @@ class WrapperLines:
 
     def _traced(self) -> Iterator[None]:
         at, codes, ranges, leave = self._at(), self._by_code, self._ranges, self._leave
-        before = sys.gettrace()
+        before, before_in_threads = sys.gettrace(), threading.gettrace()
 
         def local(frame: Any, event: str, argument: object) -> Any:
             if event == "line":
@@ -280,11 +281,14 @@ class WrapperLines:
         def trace(frame: Any, event: str, argument: object) -> Any:
             return local if id(frame.f_code) in codes else None
 
+        # Threads that run already cannot be followed: there this is Python 3.12's to do.
         sys.settrace(trace)
+        threading.settrace(trace)
         try:
             yield
         finally:
             sys.settrace(before)
+            threading.settrace(before_in_threads)  # type: ignore[arg-type]
             leave()
 
 

@@ -28,6 +28,7 @@ import ctypes, json, os, sys, types
 import torch
 import opprof
 import opprof.capture
+import opprof.capture_library
 from opprof import identity, metrics
 
 fake = ctypes.CDLL(os.environ["OPPROF_CUPTI_LIBRARY"])
@@ -237,6 +238,186 @@ def test_the_users_error_passes_through_and_the_next_step_works(tmp_path: Path) 
         )
     )
     assert result == {"error": "the user's own", "rows": 1}
+
+
+def test_out_of_memory_in_a_pass_leaves_the_state_of_one_step(tmp_path: Path) -> None:
+    result = output(
+        run(
+            """
+            w = torch.nn.Linear(4, 4)
+            before = w.weight.detach().clone()
+            runs = [0]
+            def step():
+                runs[0] += 1
+                with torch.no_grad():
+                    w.weight.add_(1)
+                launch("spill")
+                if runs[0] == 3:
+                    raise torch.OutOfMemoryError("the user's own")
+                launch("gemm")
+            try:
+                with opprof.capture("run", counters="all") as prof:
+                    prof.step(step)
+            except torch.OutOfMemoryError as error:
+                text = str(error)
+            print(json.dumps({
+                "error": text,
+                "once": torch.equal(w.weight, before + 1),
+                "profiling": fake.fake_profiling(),
+                "launches": [launch["kernel"] for launch in prof.steps[0].launches],
+                "failed": prof.steps[0].report["failed"],
+            }))
+            """,
+            tmp_path,
+        )
+    )
+    assert result == {
+        "error": "the user's own",
+        "once": True,
+        "profiling": 0,
+        "launches": ["spill", "gemm"],
+        "failed": "pass 2: OutOfMemoryError: the user's own",
+    }
+    written = json.loads((tmp_path / "run" / "counters.json").read_text())
+    assert written["steps"][0]["report"]["failed"] == result["failed"]
+
+
+def test_a_step_that_fails_half_way_keeps_what_it_launched(tmp_path: Path) -> None:
+    result = output(
+        run(
+            """
+            def step():
+                launch("gemm")
+                raise RuntimeError("half-way")
+            for way in (lambda prof: prof.step(step), lambda prof: prof.timeline(step, 3)):
+                try:
+                    with opprof.capture("run", counters="none") as prof:
+                        way(prof)
+                except RuntimeError as error:
+                    text = str(error)
+                prof.library.export_trace("run/capture.opcap", "run/trace.json")
+                events = json.load(open("run/trace.json"))["traceEvents"]
+                assert sorted(e["name"] for e in events if e["cat"] in ("kernel", "user_annotation")) == [
+                    "ProfilerStep#0", "gemm"], events
+                assert fake.fake_profiling() == 0 and not prof.library.native.opprof_capture_active()
+            print(json.dumps({"error": text}))
+            """,
+            tmp_path,
+        )
+    )
+    assert result == {"error": "half-way"}
+
+
+def test_what_fails_is_written_beside_what_was_captured(tmp_path: Path) -> None:
+    done = run(
+        """
+        runs = [0]
+        def step():
+            runs[0] += 1
+            for _ in range(runs[0]):
+                launch("gemm")
+        with opprof.capture("run", counters="all") as prof:
+            prof.step(step)
+        """,
+        tmp_path,
+    )
+    assert done.returncode == 1
+    (step,) = json.loads((tmp_path / "run" / "counters.json").read_text())["steps"]
+    assert [launch["kernel"] for launch in step["launches"]] == ["gemm"]
+    assert "launch 1, gemm" in step["report"]["failed"]
+
+
+def test_each_thread_has_the_lines_that_it_runs(tmp_path: Path) -> None:
+    (tmp_path / "wrapper.py").write_text(
+        "def call(args):\n    launch('gemm', args)\n    launch('relu', args)\n    return args\n"
+    )
+    result = output(
+        run(
+            """
+            sys.path.insert(0, ".")
+            import threading, wrapper
+            wrapper.launch = launch
+            identity.inductor_modules = lambda: [wrapper]
+            def step():
+                threads = [threading.Thread(target=lambda n=n: [wrapper.call(n) for _ in range(20)]) for n in (2, 3, 4)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+            with opprof.capture("run") as prof:
+                prof.step(step)
+            lines = sorted({(l["kernel"], l.get("line")) for l in prof.located_launches()})
+            print(json.dumps({"lines": lines, "launches": len(prof.located_launches())}))
+            """,
+            tmp_path,
+        )
+    )
+    assert result == {"lines": [["gemm", 2], ["relu", 3]], "launches": 120}
+
+
+def test_a_fork_in_the_step_leaves_the_parents_capture_alone(tmp_path: Path) -> None:
+    result = output(
+        run(
+            """
+            def step():
+                launch("gemm")
+                child = os.fork()
+                if child == 0:
+                    try:
+                        opprof.capture("child").__enter__()
+                    except opprof.capture_library.CaptureError as error:
+                        os._exit(7 if error.status == "forked" else 1)
+                    os._exit(2)
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+                launch("relu")
+            with opprof.capture("run", counters="all") as prof:
+                prof.step(step)
+            print(json.dumps({"rows": [r["kernel"] for r in prof.steps[0].counters]}))
+            """,
+            tmp_path,
+        )
+    )
+    assert result == {"rows": ["gemm", "relu"]}
+
+
+def test_a_metric_that_the_chip_lacks_is_absent_with_near_names(tmp_path: Path) -> None:
+    result = output(
+        run(
+            """
+            with opprof.capture("run", counters="all", metrics="dram__bytes_read.sum,dram__bytes_writen.sum") as prof:
+                prof.step(lambda: launch("gemm"))
+            one = prof.steps[0]
+            print(json.dumps({"raw": list(one.counters[0]["raw"]), "absent": one.report["absent"]}))
+            """,
+            tmp_path,
+        )
+    )
+    assert result["raw"] == ["dram__bytes_read.sum"]
+    assert "near names: dram__bytes_write.sum" in result["absent"]["dram__bytes_writen.sum"]
+
+
+def test_unique_launches_without_a_run_folder(tmp_path: Path) -> None:
+    result = output(
+        run(
+            """
+            def step():
+                launch("gemm"); launch("relu"); launch("gemm"); launch("gemm", 8); launch("relu"); launch("gemm")
+            with opprof.capture("run", counters="unique") as prof:
+                prof.step(step)
+            one = prof.steps[0]
+            print(json.dumps({
+                "rows": {row["launch"]: row.get("stands_for", []) for row in one.counters},
+                "unique": one.report["unique"],
+            }))
+            """,
+            tmp_path,
+        )
+    )
+    assert result["rows"] == {"0": [2, 5], "1": [4], "3": []}
+    unique = result["unique"]
+    assert unique["same_work_by"] == "the same kernel, grid, block and shared memory"
+    assert (unique["counted"], unique["of"], unique["stood_for"]) == (3, 6, 3)
+    assert unique["launches"][0]["times"] == [1.0, 1.0]
 
 
 def test_permission_and_holder_are_said(tmp_path: Path) -> None:

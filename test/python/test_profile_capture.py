@@ -248,3 +248,50 @@ def test_another_backend(folder: Path) -> None:
     done = played('profiled(mode="backend.py", counters="none")', folder)
     assert done.returncode == 0, done.stderr
     check_timeline(folder)
+
+
+def test_unique_launches_of_a_compiled_model_without_a_run_folder(folder: Path) -> None:
+    done = played(
+        """
+        import model
+        module, x = model.get_model_and_input()
+        fast = torch.compile(module)
+        with torch.no_grad():
+            fast(x)
+            with opprof.capture("out", counters="unique") as prof:
+                prof.step(lambda: fast(x))
+        one = prof.steps[0]
+        print(json.dumps({
+            "by": one.report["unique"]["same_work_by"],
+            "stood_for": one.report["unique"]["stood_for"],
+            "lines": all("line" in launch for launch in one.launches),
+        }))
+        """,
+        folder,
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.strip().splitlines()[-1])
+    assert "by the launch map" in result["by"]
+    assert result["stood_for"] == 7 and result["lines"]
+
+
+def test_a_step_that_compiles_says_so(folder: Path) -> None:
+    done = played(
+        """
+        import model
+        module, x = model.get_model_and_input()
+        fast = torch.compile(module)
+        module(x)
+        with torch.no_grad():
+            try:
+                with opprof.capture("out", counters="all") as prof:
+                    prof.step(lambda: (launch("gemm") if not opprof.capture._wrappers_loaded() else None, fast(x)))
+            except opprof.capture_library.CaptureError as error:
+                print(json.dumps({"error": str(error), "remedy": error.remedy}))
+        """,
+        folder,
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.strip().splitlines()[-1])
+    assert "launch 0 was gemm" in result["error"]
+    assert "run it once before" in result["remedy"]
