@@ -1,7 +1,7 @@
 """Hardware counters in a run folder: which launches are counted, and what the profile's kernels and nodes get of them.
 
-Counters are taken before torch.profiler is used, because it keeps CUPTI to the end of the process; the profile is made
-afterwards, and the two are joined by the launch: the line of the wrapper, and the place among the kernels of that line.
+Counters are taken of a step of their own; they are joined to the profile by the launch: the line of the wrapper, and the place
+among the kernels of that line.
 """
 
 import json
@@ -168,24 +168,6 @@ class Standing:
         """The launch whose counters stand for this one's; one that is known to compute no node stands for itself."""
         work = self.work.get(key)
         return key if work is None else self.counted[work]
-
-    def is_counted(self, key: Place) -> bool:
-        """Whether this launch is the one of its work."""
-        return self.counted_for(key) == key
-
-
-def unique_launches(
-    maps: Sequence[LaunchMap], partitions: Mapping[str, Any]
-) -> Callable[[dict[str, Any]], bool]:
-    """For `select=`: whether no other launch stands for this one. A launch that is in no map is counted."""
-    standing = Standing(maps, Places.read(partitions))
-    locate = Locator(maps)
-
-    def select(launch: dict[str, Any]) -> bool:
-        found = locate(launch)
-        return found is None or standing.is_counted((found[0].graph, found[1]["index"]))
-
-    return select
 
 
 def count(

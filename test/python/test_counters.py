@@ -14,9 +14,9 @@ from opprof.counters import (
     attach,
     launch_maps,
     origins,
-    unique_launches,
 )
 from opprof.errors import OpprofError
+from opprof.selection import Filter, Layers, sequence_difference
 
 PARTITIONS = {
     "classes": [
@@ -75,15 +75,17 @@ def test_a_launch_is_found_by_its_code_and_line(code: Path) -> None:
 
 def test_launches_of_duplicates_are_not_counted(code: Path) -> None:
     cached = str(code.parent / "cached.py")
-    select = unique_launches(launch_maps([code]), PARTITIONS)
-    assert [select({"file": cached, "line": 10 + i}) for i in range(5)] == [
-        True,
-        True,
-        False,
-        True,
-        True,
+    layers = Layers(PARTITIONS, launch_maps([code]), "here")
+    launches: list[dict[str, Any]] = [
+        {"kernel": "fused", "file": cached, "line": 10 + i} for i in range(5)
     ]
-    assert select({"kernel": "of no wrapper"})
+    launches.append({"kernel": "of no wrapper"})
+    chosen = layers.choose(launches)
+    assert (chosen.indices, chosen.stands_for) == ([0, 1, 3, 4, 5], {1: [2]})
+    assert layers.knows(launches) and not layers.knows(launches[5:])
+    # What runs other kernels is other work, whatever the graph says.
+    launches[2]["kernel"] = "another"
+    assert layers.choose(launches).stands_for == {}
 
 
 def test_one_launch_of_each_work_is_counted(tmp_path: Path) -> None:
@@ -107,8 +109,8 @@ def test_one_launch_of_each_work_is_counted(tmp_path: Path) -> None:
     (tmp_path / "cached.py").write_text("pass\n")
     cached = str(tmp_path / "cached.py")
     maps = launch_maps([folder])
-    select = unique_launches(maps, partitions)
-    assert [select({"file": cached, "line": 10 + i}) for i in range(3)] == [True, True, False]
+    recorded = [{"kernel": "fused", "file": cached, "line": 10 + i} for i in range(3)]
+    assert Layers(partitions, maps, "here").choose(recorded).stands_for == {1: [2]}
 
     profile: dict[str, Any] = {
         "kernels": [
@@ -264,3 +266,37 @@ def test_a_damaged_launch_map_is_said(code: Path) -> None:
     ):
         launch_maps([code])
     assert LaunchMap("g", "", {}).by_line == {}
+
+
+def test_launches_are_narrowed_by_name_then_time_then_place() -> None:
+    launches = [
+        {"kernel": name, "duration_ns": time}
+        for name, time in (("a", 5), ("b", 9), ("a", 5), ("c", 1), ("b", 9), ("b", 9))
+    ]
+    every = range(6)
+    assert not Filter().narrows and Filter().apply(launches, every) == list(every)
+    assert Filter(kernels="a|c").apply(launches, every) == [0, 2, 3]
+    assert Filter(top=1).apply(launches, every) == [1, 4, 5]
+    assert Filter(top=2).apply(launches, [0, 1, 3]) == [0, 1]
+    assert Filter(launch_skip=1, launch_count=2).apply(launches, every) == [1, 2]
+    assert Filter(kernels="b", launch_skip=1).apply(launches, every) == [4, 5]
+    assert Filter(kernels="[ac]", top=1, launch_count=1).apply(launches, every) == [0]
+    assert Filter(launch_skip=9).apply(launches, every) == []
+    with pytest.raises(OpprofError, match="not a regular expression"):
+        Filter(kernels="(")
+
+
+def test_a_sequence_of_other_kernels_is_told_by_its_first_difference() -> None:
+    def kernels(*names: str) -> list[dict[str, Any]]:
+        return [{"kernel": name, "grid": [4, 1, 1], "block": [128, 1, 1]} for name in names]
+
+    assert sequence_difference(kernels("a", "b"), kernels("a", "b")) is None
+    assert "kernel 1 of the graph is c grid (4, 1, 1)" in str(
+        sequence_difference(kernels("a", "c"), kernels("a", "b"))
+    )
+    assert "outside of it is at its end after 1" in str(
+        sequence_difference(kernels("a", "c"), kernels("a"))
+    )
+    other = kernels("a")
+    other[0]["grid"] = [8, 1, 1]
+    assert "grid (8, 1, 1)" in str(sequence_difference(other, kernels("a")))
