@@ -1,16 +1,14 @@
 """An emitted program gives the bits of the graph that it came from: export, JSON, MLIR (text and bytecode), Python, run."""
 
-import importlib.util
 import json
 import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
+from programs import EXAMPLE_NAMES, assert_same, copies, import_program, script_of
 from torch.utils import _pytree as pytree
 
 from opprof.export import export_program
@@ -18,18 +16,6 @@ from opprof.graph_json import source_of_exported_program, write_graph_json
 from opprof.model_script import ModelScript, load_model_script
 from opprof.tools import find_tool, run_tool
 from opprof.weights import save_weights, weights_of_program
-
-EXAMPLES = (
-    "conv_block",
-    "depthwise_separable_conv",
-    "embedding_projection",
-    "gpt2",
-    "llama_decode",
-    "lstm_sequence_encoder",
-    "mlp_activations",
-    "sdpa_attention",
-    "transformer_train",
-)
 
 
 def emit(graph_json: Path, folder: Path, *options: str) -> ModuleType:
@@ -45,37 +31,6 @@ def emit(graph_json: Path, folder: Path, *options: str) -> ModuleType:
     run_tool("opprof-translate", ["--emit-python", *options, again, "-o", program])
     assert program.read_bytes() == direct
     return import_program(program)
-
-
-def import_program(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("emitted_program", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Dynamo looks a function's module up by its name.
-    sys.modules["emitted_program"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def copies(tensors: dict[str, Any]) -> dict[str, Any]:
-    """Tensors of their own storage, with strides kept."""
-    return {
-        name: value.detach().clone() if isinstance(value, torch.Tensor) else value
-        for name, value in tensors.items()
-    }
-
-
-def assert_same(expected: Any, actual: Any) -> None:
-    expected_leaves, expected_spec = pytree.tree_flatten(expected)
-    actual_leaves, actual_spec = pytree.tree_flatten(actual)
-    assert expected_spec == actual_spec
-    for left, right in zip(expected_leaves, actual_leaves, strict=True):
-        if isinstance(left, torch.Tensor):
-            assert left.dtype == right.dtype
-            assert left.stride() == right.stride()
-            torch.testing.assert_close(left, right, rtol=0, atol=0, equal_nan=True)
-        else:
-            assert left == right
 
 
 def check(program: torch.export.ExportedProgram, script: ModelScript, folder: Path) -> ModuleType:
@@ -103,14 +58,10 @@ def check(program: torch.export.ExportedProgram, script: ModelScript, folder: Pa
     return module
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", EXAMPLE_NAMES)
 def test_example(name: str, examples: Path, tmp_path: Path) -> None:
     script = load_model_script(examples / f"{name}.py")
     check(export_program(script), script, tmp_path)
-
-
-def script_of(module: torch.nn.Module, *args: Any, **kwargs: Any) -> ModelScript:
-    return ModelScript(Path("model.py"), "model", module, args, kwargs)
 
 
 def check_module(
@@ -357,30 +308,6 @@ def test_partitions_of_an_example(name: str, examples: Path, tmp_path: Path) -> 
         }
         assert len(counts) == 1
     assert all(counted[label] >= expected[label] for label in expected)
-
-
-def test_regions_compile(tmp_path: Path) -> None:
-    source = tmp_path / "marked.mlir"
-    source.write_text("\n".join(line for line in MARKED.splitlines() if "prof." not in line))
-    run_tool(
-        "opprof-translate", ["--emit-python", "--regions", source, "-o", tmp_path / "program.py"]
-    )
-    program = import_program(tmp_path / "program.py").load({})
-    graphs: list[torch.fx.GraphModule] = []
-
-    def backend(graph: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
-        graphs.append(graph)
-        return graph.forward
-
-    x = torch.tensor([1.0, -1, 2, -2])
-    assert torch.equal(
-        torch.compile(program, backend=backend, fullgraph=True)(x)[0], torch.zeros(4)
-    )
-    torch._dynamo.reset()
-    calls = [node for node in graphs[0].graph.nodes if "invoke_subgraph" in str(node.target)]
-    # Both layers call one subgraph.
-    assert len(calls) == 2
-    assert len({node.args[0].target for node in calls}) == 1
 
 
 def test_nothing_is_written_on_failure(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import torch
 from conftest import EXAMPLES
 from hypothesis import given
 from hypothesis import strategies as st
+from programs import EXAMPLE_NAMES
 from torch import fx
 
 from opprof.export import capture
@@ -296,7 +297,7 @@ def check_file(file: dict[str, Any]) -> None:
             assert set(references(output["value"])) <= known
 
 
-@pytest.mark.parametrize("example", sorted(path.stem for path in EXAMPLES.glob("*.py")))
+@pytest.mark.parametrize("example", EXAMPLE_NAMES)
 def test_examples(tmp_path: Path, example: str) -> None:
     script = load_model_script(EXAMPLES / f"{example}.py")
     program = torch.export.export(script.module, script.args, script.kwargs)

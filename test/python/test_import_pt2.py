@@ -13,23 +13,11 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from programs import EXAMPLE_NAMES, import_graph
 
 from opprof.export import export_program
-from opprof.graph_json import source_of_exported_program, write_graph_json
 from opprof.model_script import load_model_script
 from opprof.tools import find_tool, run_tool
-
-EXAMPLES = (
-    "conv_block",
-    "depthwise_separable_conv",
-    "embedding_projection",
-    "gpt2",
-    "llama_decode",
-    "lstm_sequence_encoder",
-    "mlp_activations",
-    "sdpa_attention",
-    "transformer_train",
-)
 
 
 def graphs_of(mlir: Path) -> list[dict[str, Any]]:
@@ -91,12 +79,11 @@ def graphs_of(mlir: Path) -> list[dict[str, Any]]:
 
 
 def check(program: torch.export.ExportedProgram, folder: Path) -> Path:
-    json_file, archive = folder / "model.json", folder / "program.pt2"
-    write_graph_json(json_file, source_of_exported_program(program, "program"))
+    archive = folder / "program.pt2"
     torch.export.save(program, archive)
-    run_tool("opprof-translate", ["--import-fx-json", json_file, "-o", folder / "json.mlir"])
     run_tool("opprof-translate", ["--import-pt2", archive, "-o", folder / "pt2.mlir"])
-    expected, actual = graphs_of(folder / "json.mlir"), graphs_of(folder / "pt2.mlir")
+    expected = graphs_of(import_graph(program, "program", folder))
+    actual = graphs_of(folder / "pt2.mlir")
     assert [graph["name"] for graph in expected] == [graph["name"] for graph in actual]
     for left, right in zip(expected, actual, strict=True):
         for key in left:
@@ -109,7 +96,7 @@ def check(program: torch.export.ExportedProgram, folder: Path) -> Path:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", EXAMPLE_NAMES)
 def test_example(name: str, examples: Path, tmp_path: Path) -> None:
     check(export_program(load_model_script(examples / f"{name}.py")), tmp_path)
 

@@ -1,6 +1,5 @@
 """Rewrites from the rule to the backend: scripts, what opprof-opt and the emitted backend make of them, and what is refused."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from programs import import_program
 from torch import Tensor, nn
 
 from opprof import backend_template
@@ -113,22 +113,13 @@ def scripts_of(model: nn.Module, x: Tensor, directory: Path) -> list[str]:
     return [script.name for script in recommend(directory / "graph.mlir", directory / "rewrites")]
 
 
-def load(file: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[file.stem] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def emit_to(directory: Path, name: str, only: str | None = None) -> ModuleType:
     scripts = [
         script
         for script in read_rewrites(directory / "rewrites").scripts
         if only is None or script.name == only
     ]
-    return load(emit(scripts, directory / f"{name}.py")[0])
+    return import_program(emit(scripts, directory / f"{name}.py")[0])
 
 
 def shape_of_graph(graphs: list[dict]) -> str:
@@ -346,7 +337,7 @@ def test_dropout_that_is_off_draws_nothing() -> None:
 def test_script_and_emitted_pass_agree_on_the_examples(
     tmp_path: Path, examples: Path, name: str, merged: int
 ) -> None:
-    model, x = load(examples / f"{name}.py").get_model_and_input()
+    model, x = import_program(examples / f"{name}.py").get_model_and_input()
     program = export(model, x, tmp_path)
     recommend(tmp_path / "graph.mlir", tmp_path / "rewrites")
     backend = emit_to(tmp_path, f"{name}_emitted")

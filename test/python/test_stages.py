@@ -1,19 +1,16 @@
 """Graphs of every stage go through MLIR and back, and those that a program can run give the same bits as Python."""
 
-import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
-from torch.utils import _pytree as pytree
+from programs import assert_same, emit_program, script_of
 
 from opprof.export import capture
 from opprof.graph_json import GraphSource, write_graph_json
-from opprof.model_script import ModelScript
 from opprof.tools import run_tool
 
 
@@ -49,10 +46,6 @@ class Model(torch.nn.Module):
         return (z * second).reshape(-1)[::2]
 
 
-def script_of(module: torch.nn.Module, *args: Any) -> ModelScript:
-    return ModelScript(Path("model.py"), "model", module, args)
-
-
 def through_mlir(source: GraphSource, folder: Path) -> Path:
     """JSON to MLIR, text and bytecode, and back; the JSON that comes out says what the one that went in says."""
     first, text, bytecode, again, second = (
@@ -85,16 +78,6 @@ def resolve(document: dict[str, Any]) -> Any:
     return document["graphs"]
 
 
-def program_of(mlir: Path) -> ModuleType:
-    path = mlir.with_name("program.py")
-    run_tool("opprof-translate", ["--emit-python", mlir, "-o", path])
-    spec = importlib.util.spec_from_file_location("emitted_stage", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize("stage", ["dynamo", "aot_forward", "aot_joint", "aot_backward"])
 def test_stage(stage: str, tmp_path: Path) -> None:
     sources = capture(script_of(Model().train(), torch.randn(4, 8)), stage)
@@ -105,7 +88,7 @@ def test_stage(stage: str, tmp_path: Path) -> None:
         mlir = through_mlir(source, folder)
         assert f'stage "{stage}"' in mlir.read_text()
         # Every stage is a program; what it takes and gives is flat after Dynamo.
-        program_of(mlir)
+        emit_program(mlir)
 
 
 def example_inputs(source: GraphSource) -> list[Any]:
@@ -128,7 +111,7 @@ def example_inputs(source: GraphSource) -> list[Any]:
 @pytest.mark.parametrize("stage", ["aot_forward", "aot_joint", "aot_backward"])
 def test_aot_graphs_run(stage: str, tmp_path: Path) -> None:
     (source,) = capture(script_of(Model().train(), torch.randn(4, 8)), stage)
-    program = program_of(through_mlir(source, tmp_path)).load({})
+    program = emit_program(through_mlir(source, tmp_path)).load({})
     first, second = example_inputs(source), example_inputs(source)
     with torch.no_grad():
         if stage == "aot_joint":
@@ -137,25 +120,14 @@ def test_aot_graphs_run(stage: str, tmp_path: Path) -> None:
         else:
             expected = source.module(*first)
         actual = program(*second)
-    assert_same(expected, actual)
-
-
-def assert_same(expected: Any, actual: Any) -> None:
-    left, right = pytree.tree_leaves(expected), pytree.tree_leaves(actual)
-    assert len(left) == len(right)
-    for one, other in zip(left, right, strict=True):
-        if isinstance(one, torch.Tensor):
-            assert one.dtype == other.dtype
-            torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
-        else:
-            assert one == other
+    assert_same(expected, actual, structure=False)
 
 
 def test_dynamo_graph_runs(tmp_path: Path) -> None:
     model = Model().eval()
     x = torch.randn(4, 8)
     (source,) = capture(script_of(model, x), "dynamo")
-    program = program_of(through_mlir(source, tmp_path))
+    program = emit_program(through_mlir(source, tmp_path))
     model.count.zero_()
     with torch.no_grad():
         expected = model(x)
@@ -163,7 +135,7 @@ def test_dynamo_graph_runs(tmp_path: Path) -> None:
         model.count.zero_()
         weights = {**dict(model.named_parameters()), **dict(model.named_buffers())}
         actual = program.load(weights)(x)
-    assert_same(expected, actual)
+    assert_same(expected, actual, structure=False)
     assert torch.equal(model.count, count)
 
 
@@ -203,10 +175,10 @@ def test_higher_order_operators(stage: str, tmp_path: Path) -> None:
         + text.count('"aten.addmm.default"')
         < 3
     )
-    program = program_of(mlir)
+    program = emit_program(mlir)
     if stage == "dynamo":
         with torch.no_grad():
-            assert_same(model(x), program.load(dict(model.named_parameters()))(x))
+            assert_same(model(x), program.load(dict(model.named_parameters()))(x), structure=False)
 
 
 def test_post_grad(tmp_path: Path, script: Callable[..., Path]) -> None:
@@ -216,7 +188,7 @@ def test_post_grad(tmp_path: Path, script: Callable[..., Path]) -> None:
     (source,) = capture(script_of(module, torch.randn(4, 8)), "post_grad")
     mlir = through_mlir(source, tmp_path)
     assert "from_node" in mlir.read_text()
-    program = program_of(mlir).load({})
+    program = emit_program(mlir).load({})
     first, second = example_inputs(source), example_inputs(source)
     with torch.no_grad():
-        assert_same(source.module(*first), program(*second))
+        assert_same(source.module(*first), program(*second), structure=False)

@@ -1,6 +1,8 @@
 // A module of graphs as a Python program: one function a graph, and a class
 // that holds the weights and is called like the model.
 
+#include "Regions.h"
+
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
@@ -141,8 +143,10 @@ else:
 namespace {
 class ProgramPrinter {
 public:
-  ProgramPrinter(ModuleOp module, const PythonProgramOptions &options)
-      : options(options), symbols(module), module(module) {}
+  ProgramPrinter(ModuleOp module, const PythonProgramOptions &options,
+                 const llvm::DenseSet<Operation *> &noRegions)
+      : options(options), noRegions(noRegions), symbols(module),
+        module(module) {}
 
   LogicalResult print(raw_ostream &os);
 
@@ -152,6 +156,8 @@ private:
   LogicalResult printTables(raw_ostream &os, GraphOp main);
 
   const PythonProgramOptions &options;
+  /// Called graphs that are plain functions all the same.
+  const llvm::DenseSet<Operation *> &noRegions;
   SymbolTable symbols;
   ModuleOp module;
   /// Graphs, each after those that it calls.
@@ -391,7 +397,8 @@ LogicalResult ProgramPrinter::print(raw_ostream &os) {
     functionOptions.functionName = getName;
     functionOptions.takesAttributes = getTakesAttributes;
     functionOptions.attributePrefix = attributePrefix;
-    if (options.regions && partitions.contains(graph))
+    if (options.regions && partitions.contains(graph) &&
+        !noRegions.contains(graph))
       functionOptions.decorators = region;
     os << "\n\n";
     if (failed(printPythonFunction(graph, os, functionOptions)))
@@ -421,7 +428,19 @@ LogicalResult opprof::fx::emitPython(ModuleOp module, raw_ostream &os,
                                      const PythonProgramOptions &options) {
   std::string text;
   llvm::raw_string_ostream buffer(text);
-  if (failed(ProgramPrinter(module, options).print(buffer)))
+  OwningOpRef<ModuleOp> separated;
+  llvm::DenseSet<Operation *> noRegions;
+  bool sharesOutputs =
+      options.regions &&
+      llvm::any_of(module.getOps<GraphOp>(), [](GraphOp graph) {
+        return graph.isPrivate() && hasSharedOutputs(graph);
+      });
+  if (sharesOutputs) {
+    separated = module.clone();
+    noRegions = separateViews(*separated);
+  }
+  ProgramPrinter printer(separated ? *separated : module, options, noRegions);
+  if (failed(printer.print(buffer)))
     return failure();
   os << text;
   return success();
