@@ -28,6 +28,7 @@ public:
 private:
   LogicalResult collect();
   LogicalResult check(Operation *op, Attribute argument);
+  LogicalResult check(CallOp call);
   unsigned addType(Type type);
   std::optional<unsigned> addStack(Location location);
   std::optional<unsigned> addModules(Location location);
@@ -37,6 +38,7 @@ private:
   void writeStack(OStream &json, Location location);
   void writeGraph(OStream &json, GraphOp graph);
   void writeNode(OStream &json, NodeOp node, const GraphNames &names);
+  void writeCall(OStream &json, CallOp call, GraphNames &names);
   void writeOutputs(OStream &json, GraphOp graph, const GraphNames &names);
   void writeArgument(OStream &json, Attribute argument, OperandRange operands,
                      unsigned &nextOperand, const GraphNames &names);
@@ -132,6 +134,23 @@ LogicalResult Exporter::check(Operation *op, Attribute argument) {
   return result;
 }
 
+/// A call is written as FX's own operator for one, which takes a graph that
+/// returns a tuple of values.
+LogicalResult Exporter::check(CallOp call) {
+  auto callee =
+      SymbolTable::lookupNearestSymbolFrom<GraphOp>(call, call.getCalleeAttr());
+  auto attributes = callee
+                        ? callee->getAttrOfType<DictionaryAttr>(kAttributesAttr)
+                        : DictionaryAttr();
+  if (!callee || (attributes && attributes.contains(kOutputFormKey)) ||
+      !llvm::all_of(callee.getOutput().getArgs(), llvm::IsaPred<ValueAttr>))
+    return call.emitOpError()
+           << "calls a graph that does not return a tuple of values, which "
+              "graph JSON has no form for: run opprof-opt --inline-partitions "
+              "first";
+  return success();
+}
+
 LogicalResult Exporter::collect() {
   for (Operation &op : *module.getBody()) {
     auto graph = dyn_cast<GraphOp>(op);
@@ -151,10 +170,11 @@ LogicalResult Exporter::collect() {
       } else if (auto output = dyn_cast<OutputOp>(inner)) {
         if (failed(check(output, output.getArgs())))
           return failure();
-      } else if (isa<CallOp>(inner)) {
-        return inner.emitOpError()
-               << "calls a partition, and graph JSON holds plain FX graphs: "
-                  "run opprof-opt --inline-partitions first";
+      } else if (auto call = dyn_cast<CallOp>(inner)) {
+        if (failed(check(call)))
+          return failure();
+        addType(TupleType::get(call.getContext(), call.getResultTypes()));
+        addStack(call.getLoc());
       } else {
         return inner.emitOpError()
                << "has no form in graph JSON: only fx.node does";
@@ -223,18 +243,22 @@ static void writeMember(OStream &json, StringRef key, Write write) {
   json.attributeEnd();
 }
 
-/// Writes the elements of an array, each on a line of its own.
+/// Writes an element of an array on a line of its own.
+template <typename Write>
+static void writeLine(OStream &json, StringRef indent, Write write) {
+  json.rawValue([&](raw_ostream &os) {
+    os << "\n" << indent;
+    OStream line(os);
+    write(line);
+  });
+}
+
 template <typename Range, typename Write>
 static void writeLines(OStream &json, StringRef key, Range &&range,
                        StringRef indent, Write write) {
   json.attributeArray(key, [&] {
-    for (auto &&element : range) {
-      json.rawValue([&](raw_ostream &os) {
-        os << "\n" << indent;
-        OStream line(os);
-        write(line, element);
-      });
-    }
+    for (auto &&element : range)
+      writeLine(json, indent, [&](OStream &line) { write(line, element); });
   });
 }
 
@@ -486,6 +510,48 @@ void Exporter::writeNode(OStream &json, NodeOp node, const GraphNames &names) {
   });
 }
 
+/// A call of a partition, as an invoke_subgraph node, and a getitem node for
+/// each of its results.
+void Exporter::writeCall(OStream &json, CallOp call, GraphNames &names) {
+  StringRef label = getNodeName(call.getLoc());
+  std::string name =
+      names.claim(((label.empty() ? call.getCallee() : label) + "_call").str())
+          .str();
+  auto writeNode = [&](StringRef nodeName, StringRef target, Type type,
+                       llvm::function_ref<void(OStream &)> writeArgs) {
+    writeLine(json, "    ", [&](OStream &line) {
+      line.object([&] {
+        line.attribute("name", nodeName);
+        line.attribute("op", "call_function");
+        line.attribute("target", target);
+        line.attributeArray("args", [&] { writeArgs(line); });
+        line.attributeObject("kwargs", [] {});
+        if (!isUnknownType(type))
+          line.attribute("type", types.find(type)->second);
+        if (auto stack = addStack(call.getLoc()))
+          line.attribute("stack", *stack);
+      });
+    });
+  };
+  auto writeReference = [](OStream &line, StringRef key, StringRef text) {
+    line.object([&] { line.attribute(key, text); });
+  };
+  writeNode(name, "higher_order.invoke_subgraph",
+            TupleType::get(call.getContext(), call.getResultTypes()),
+            [&](OStream &line) {
+              writeReference(line, "graph", call.getCallee());
+              line.value(call.getCallee());
+              for (Value operand : call.getOperands())
+                writeReference(line, "node", names.lookup(operand));
+            });
+  for (auto [index, result] : llvm::enumerate(call.getResults()))
+    writeNode(names.lookup(result), "operator.getitem", result.getType(),
+              [&](OStream &line) {
+                writeReference(line, "node", name);
+                line.value(int64_t(index));
+              });
+}
+
 void Exporter::writeOutputs(OStream &json, GraphOp graph,
                             const GraphNames &names) {
   OutputOp output = graph.getOutput();
@@ -533,9 +599,16 @@ void Exporter::writeGraph(OStream &json, GraphOp graph) {
                    writeFromNode(line, argument.getLoc());
                  });
                });
-    writeLines(
-        json, "nodes", graph.getBlock().getOps<NodeOp>(), "    ",
-        [&](OStream &line, NodeOp node) { writeNode(line, node, names); });
+    json.attributeArray("nodes", [&] {
+      for (Operation &op : graph.getBlock().without_terminator()) {
+        if (auto call = dyn_cast<CallOp>(op))
+          writeCall(json, call, names);
+        else
+          writeLine(json, "    ", [&](OStream &line) {
+            writeNode(line, cast<NodeOp>(op), names);
+          });
+      }
+    });
     writeOutputs(json, graph, names);
     auto writeAttribute = [&](StringRef key, StringRef attributeName,
                               bool isAlwaysWritten) {

@@ -1,6 +1,7 @@
 // --import-fx-json and --export-fx-json.
 
 #include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/Prof/IR/Prof.h"
 #include "opprof/Target/FXJSON/FXJSON.h"
 
 #include "mlir/Support/Timing.h"
@@ -32,5 +33,8 @@ void opprof::fx::registerFXJSONTranslations() {
       [](ModuleOp module, raw_ostream &os) {
         return exportGraphJSON(module, os);
       },
-      [](DialectRegistry &registry) { registry.insert<FXDialect>(); });
+      // Calls of partitions carry an attribute of it.
+      [](DialectRegistry &registry) {
+        registry.insert<FXDialect, opprof::prof::ProfDialect>();
+      });
 }

@@ -678,6 +678,13 @@ FailureOr<std::string> FunctionPrinter::getExpression(NodeOp node) {
   }
   case NodeKind::call_function:
     function = getFunction(target);
+    if (target.starts_with("higher_order.triton_kernel_wrapper"))
+      return error(node)
+             << "runs a Triton kernel of the user's, which the graph names by "
+                "its number in the exporting process; the kernel's source is "
+                "in no graph, so a program cannot hold it. Export the model "
+                "with torch.ops instead (torch.library.triton_op), or without "
+                "this kernel";
     if (function.empty())
       return error(node)
              << "calls '" << target

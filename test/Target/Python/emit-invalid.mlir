@@ -23,6 +23,14 @@ fx.graph @function() {
 
 // -----
 
+fx.graph @user_kernel(%x: tensor<4xf32>) {
+  // expected-error@below {{runs a Triton kernel of the user's, which the graph names by its number in the exporting process}}
+  %0 = fx.node "higher_order.triton_kernel_wrapper_functional"(kernel_idx = 0, constant_args_idx = 0, grid = [1], kwargs = %x) : (tensor<4xf32>) -> !fx.none
+  fx.output() : ()
+}
+
+// -----
+
 fx.graph @injection() {
   // expected-error@below {{calls 'aten.add(1) or exit.Tensor'}}
   fx.node "aten.add(1) or exit.Tensor"(1) : () -> !fx.none

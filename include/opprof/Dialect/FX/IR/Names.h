@@ -27,9 +27,11 @@ public:
     return names.lookup(value);
   }
 
-private:
+  /// A name for something that is no value: `wanted`, or that with a number.
   llvm::StringRef claim(llvm::StringRef wanted,
-                        const llvm::StringSet<> *reserved);
+                        const llvm::StringSet<> *reserved = nullptr);
+
+private:
 
   llvm::StringSet<> taken;
   llvm::StringMap<unsigned> nextNumber;
