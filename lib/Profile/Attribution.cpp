@@ -11,12 +11,15 @@
 #include "opprof/Profile/Attribution.h"
 
 #include "HostTimeline.h"
+#include "IdentityPlaces.h"
+#include "opprof/Profile/Occupancy.h"
 #include "opprof/Profile/SequenceAlignment.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/Twine.h"
 
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -119,18 +122,6 @@ bool computesNothing(StringRef name) {
   return names.contains(name);
 }
 
-/// What an identity that was recorded with a launch stands for.
-struct IdentityPlace {
-  uint32_t map = none;
-  /// The launches of its line, or of its node, in call order.
-  SmallVector<uint32_t, 1> launches;
-  /// A node that is in no launch map.
-  bool isNode = false;
-  /// Why it is neither: one of few texts, to be counted by, and the details.
-  StringRef reason;
-  std::string details;
-};
-
 /// A kernel of such a launch is one run of it: generated code launches one.
 bool launchesOneKernel(const Launch &launch) {
   switch (launch.kind) {
@@ -179,7 +170,6 @@ private:
   void joinCall(uint32_t call, ArrayRef<uint32_t> ops);
   void fillGaps(uint32_t call, ArrayRef<uint32_t> ops);
   void joinOutside();
-  IdentityPlace placeOf(const Identity &identity) const;
   void joinIdentities();
   void explainNoIdentity(Activity &activity, const TraceActivity &event,
                          const IdentityPlace *place);
@@ -190,6 +180,7 @@ private:
   void describeUnjoined();
   std::string explainUnjoined(uint32_t op) const;
   void apply(Activity &activity, const Join &join);
+  void estimateFill(Activity &kernel) const;
   void addNodes();
   void addPartitions();
   Phase phaseOf(uint32_t op) const;
@@ -264,6 +255,7 @@ void Attributor::prepareLaunches() {
       record.category = stringify(launch.category).str();
       record.file = launch.file;
       record.line = launch.line;
+      record.dtype = launch.dtype;
       record.flops = launch.flops;
       record.bytesRead = launch.bytesRead;
       record.bytesWritten = launch.bytesWritten;
@@ -608,60 +600,15 @@ std::optional<uint32_t> Attributor::stepAt(int64_t time) const {
   return step.index;
 }
 
-IdentityPlace Attributor::placeOf(const Identity &identity) const {
-  IdentityPlace place;
-  if (!identity.node.empty()) {
-    for (auto [map, launchMap] : llvm::enumerate(inputs.maps)) {
-      if (!identity.graph.empty() && identity.graph != launchMap.graph)
-        continue;
-      for (auto [index, launch] : llvm::enumerate(launchMap.launches))
-        if (launch.nodes.size() == 1 && launch.nodes[0].from.empty() &&
-            launch.nodes[0].graph.empty() &&
-            launch.nodes[0].name == identity.node)
-          place.launches.push_back(index);
-      if (!place.launches.empty()) {
-        place.map = map;
-        return place;
-      }
-    }
-    place.isNode = true;
-    return place;
-  }
-  std::optional<uint32_t> map;
-  for (auto [index, launchMap] : llvm::enumerate(inputs.maps))
-    if (!map && !identity.graph.empty() && identity.graph == launchMap.graph)
-      map = index;
-  if (!map && inputs.wrappers)
-    map = inputs.wrappers->find(identity.file);
-  place.details = identity.file + ":" + std::to_string(identity.line);
-  if (!map) {
-    place.reason = inputs.maps.empty()
-                       ? "launched by generated code, and there is no launch "
-                         "map"
-                       : "launched by code that none of the launch maps is of";
-    return place;
-  }
-  for (auto [index, launch] : llvm::enumerate(inputs.maps[*map].launches))
-    if (launch.line == identity.line && launch.kind != LaunchKind::Subgraph)
-      place.launches.push_back(index);
-  if (place.launches.empty()) {
-    place.reason = "launched by a line of a compiled graph for which the "
-                   "launch map has no launch";
-    place.details += " (" + inputs.maps[*map].graph + ")";
-    return place;
-  }
-  place.map = *map;
-  return place;
-}
-
 /// Joins what was launched under a recorded identity. The launches of a map
 /// that follow one another on a thread, or that one call of a CUDA graph
 /// replays, are one call of its compiled graph.
 void Attributor::joinIdentities() {
-  for (const Identity &identity : trace.identities)
-    places.push_back(placeOf(identity));
-  if (places.empty())
+  if (trace.identities.empty())
     return;
+  IdentityPlaces index(inputs);
+  for (const Identity &identity : trace.identities)
+    places.push_back(index.find(identity));
   identityJoins.resize(trace.activities.size());
 
   struct Launched {
@@ -847,6 +794,29 @@ void Attributor::describeUnjoined() {
             profile->intern(explainUnjoined((*ops)[activity.id]));
 }
 
+/// How a launch fills its device, where the trace does not say.
+void Attributor::estimateFill(Activity &kernel) const {
+  const Device *device = nullptr;
+  for (const Device &candidate : trace.devices)
+    if (candidate.id == kernel.device)
+      device = &candidate;
+  if (!device || !device->smCount || !kernel.grid || !kernel.block)
+    return;
+  double blocks = 1, threads = 1;
+  for (uint64_t size : *kernel.grid)
+    blocks *= double(size);
+  for (uint64_t size : *kernel.block)
+    threads *= double(size);
+  double sms = double(*device->smCount);
+  double warpSize = double(device->warpSize.value_or(32));
+  kernel.blocksPerSM = blocks / sms;
+  kernel.warpsPerSM = blocks * std::ceil(threads / warpSize) / sms;
+  if (std::optional<Occupancy> bound = estimateOccupancy(kernel, *device))
+    kernel.occupancyPct =
+        std::min(bound->pct, 100 * *kernel.warpsPerSM * warpSize /
+                                 double(*device->maxThreadsPerSM));
+}
+
 void Attributor::apply(Activity &activity, const Join &join) {
   activity.launch = firstRecord[join.launch.map] + join.launch.launch;
   activity.method = profile->intern(join.method);
@@ -894,6 +864,8 @@ void Attributor::addActivities() {
     activity.bytes = event.bytes;
     activity.localMemory = event.localMemory;
     activity.graphNode = event.graphNode;
+    if (isKernel && !activity.blocksPerSM)
+      estimateFill(activity);
 
     const RuntimeCall *runtime = nullptr;
     uint32_t op = none;
@@ -1202,14 +1174,10 @@ void Attributor::addNodes() {
                              std::pair(&profile->copies, &nodesOfCopies)})
     for (auto [id, number] : *pairs) {
       const Identity &identity = trace.identities[number];
-      StringRef graph = identity.graph, stage = "export";
-      if (inputs.partitions &&
-          (graph.empty() || graph == inputs.partitions->graph)) {
-        graph = inputs.partitions->graph;
-        stage = inputs.partitions->stage;
-      }
       Activity &activity = (*list)[id];
-      activity.nodes = {nodeId(graph, stage, identity.node, nullptr)};
+      const IdentityPlace &place = places[number];
+      activity.nodes = {
+          nodeId(place.graph, place.stage, identity.node, nullptr)};
       activity.method = "identity";
       activity.confidence = Confidence::High;
       activity.explanation = profile->intern(

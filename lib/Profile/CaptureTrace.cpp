@@ -11,6 +11,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
+#include "llvm/Demangle/Demangle.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <simdjson.h>
@@ -60,6 +61,7 @@ private:
   TraceActivity &add(const Record &r, ActivityKind kind, const char *what);
 
   StringRef text(uint32_t number);
+  StringRef kernelName(uint32_t number);
   ThreadId thread(uint64_t process, uint32_t number);
   void resolveIdentities();
   std::optional<uint32_t> parseIdentity(uint64_t id, const std::string &text);
@@ -72,6 +74,7 @@ private:
   Trace &trace;
   /// Strings of the file that are interned already.
   std::vector<StringRef> names;
+  std::unordered_map<uint32_t, StringRef> kernelNames;
   StringMap<ThreadId> threadIds;
   // Keys of these come from the file, and may be what DenseMap keeps for
   // itself.
@@ -140,6 +143,14 @@ StringRef Builder::text(uint32_t number) {
   return kept;
 }
 
+/// Names of kernels are symbols as the compiler mangled them.
+StringRef Builder::kernelName(uint32_t number) {
+  auto [it, inserted] = kernelNames.try_emplace(number);
+  if (inserted)
+    it->second = trace.intern(demangle(text(number)));
+  return it->second;
+}
+
 ThreadId Builder::thread(uint64_t process, uint32_t number) {
   std::string key = std::to_string(process) + "/" + std::to_string(number);
   auto [it, inserted] = threadIds.try_emplace(key, trace.threads.size());
@@ -175,7 +186,7 @@ static std::optional<std::array<uint64_t, 3>> sizes(const int32_t (&from)[3]) {
 
 void Builder::kernel(const KernelRecord &r) {
   TraceActivity &kernel = add(r, ActivityKind::Kernel, "a kernel");
-  kernel.name = text(r.name);
+  kernel.name = kernelName(r.name);
   kernel.grid = sizes(r.grid);
   kernel.block = sizes(r.block);
   kernel.registers = r.registers;
@@ -266,6 +277,8 @@ std::optional<uint32_t> Builder::parseIdentity(uint64_t id,
   uint64_t line = 0;
   if (!keys["graph"].get(value))
     identity.graph = std::string(value);
+  if (!keys["stage"].get(value))
+    identity.stage = std::string(value);
   if (!keys["node"].get(value)) {
     identity.node = std::string(value);
   } else if (!keys["file"].get(value) && !keys["line"].get(line) && line &&

@@ -142,8 +142,10 @@ void Writer::activity(const Activity &activity) {
       const CounterRow &row = profile.counters[*activity.counters];
       metrics(row.values);
       absentMetrics(row.absent);
-      if (activity.countersInferred)
+      if (!activity.countersFrom.empty()) {
         json.attribute("metrics_inferred", true);
+        json.attribute("metrics_from", activity.countersFrom);
+      }
     }
   });
 }
@@ -160,6 +162,7 @@ void Writer::launches() {
         text("file", launch.file);
         if (launch.line)
           json.attribute("line", launch.line);
+        text("dtype", launch.dtype);
         optional("flops", launch.flops);
         optional("bytes_read", launch.bytesRead);
         optional("bytes_written", launch.bytesWritten);
@@ -571,6 +574,8 @@ Error Reader::readLaunch(element value) {
   if (Error error = getInteger(from, "line", line))
     return error;
   launch.line = line.value_or(0);
+  if (Error error = getString(from, "dtype", launch.dtype, false))
+    return error;
   if (Error error = getInteger(from, "flops", launch.flops))
     return error;
   if (Error error = getInteger(from, "bytes_read", launch.bytesRead))
@@ -685,9 +690,13 @@ Error Reader::readActivity(element value, std::vector<Activity> &list) {
     activity.counters = profile.counters.size();
     profile.counters.push_back(std::move(row));
   }
-  if (Error error =
-          getBool(from, "metrics_inferred", activity.countersInferred))
+  if (Error error = getInterned(from, "metrics_from", activity.countersFrom))
     return error;
+  bool inferred = false;
+  if (Error error = getBool(from, "metrics_inferred", inferred))
+    return error;
+  if (inferred && activity.countersFrom.empty())
+    activity.countersFrom = profile.intern("another launch");
   return getInteger(from, "bytes", activity.bytes);
 }
 

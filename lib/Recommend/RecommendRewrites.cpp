@@ -73,7 +73,7 @@ private:
     Evidence evidence;
     evidence.errorBudget = errorBudget;
     evidence.device =
-        getDeviceModel(device.empty() ? findDevice(graph) : device);
+        assumeDeviceCeilings(device.empty() ? findDevice(graph) : device);
     if (!profile.empty()) {
       auto file = llvm::MemoryBuffer::getFile(profile, /*IsText=*/true);
       if (!file)

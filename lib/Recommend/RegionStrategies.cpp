@@ -1,7 +1,7 @@
 // The rules for strategies of a whole graph: weights laid out once, a lower
 // precision, autotuning, one CUDA graph round the compiled program.
 
-#include "opprof/Analysis/CostModel.h"
+#include "opprof/Analysis/NodeCost.h"
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Dialect/FX/IR/Schema.h"
@@ -37,34 +37,6 @@ struct GraphFacts {
 };
 
 } // namespace
-
-static TensorShape getTensorShape(Type type) {
-  TensorShape shape;
-  if (auto ranked = dyn_cast<RankedTensorType>(type)) {
-    shape.elementBytes = getElementBytes(ranked.getElementType()).value_or(0);
-    for (int64_t size : ranked.getShape())
-      shape.sizes.push_back(ShapedType::isDynamic(size) ? -1 : size);
-  }
-  return shape;
-}
-
-static bool getFlag(NodeOp node, StringRef argument) {
-  auto flag = dyn_cast_or_null<BoolAttr>(node.getArgument(argument));
-  return flag && flag.getValue();
-}
-
-static OperatorCost getNodeCost(NodeOp node) {
-  SmallVector<TensorShape> inputs, outputs;
-  for (Value operand : node.getOperands())
-    inputs.push_back(getTensorShape(operand.getType()));
-  outputs.push_back(getTensorShape(node.getType()));
-  OperatorCall call{node.getTarget(), inputs, outputs};
-  if (auto groups = dyn_cast_or_null<IntegerAttr>(node.getArgument("groups")))
-    call.groups = groups.getInt();
-  call.isTransposed = getFlag(node, "transposed");
-  call.isCausal = getFlag(node, "is_causal");
-  return estimateCost(call);
-}
 
 static bool isConvolution(NodeOp node) {
   return node.getTarget().starts_with("aten.conv") ||
@@ -156,11 +128,11 @@ void opprof::recommend::recommendRegionStrategies(
     GraphOp graph, const Evidence &evidence,
     std::vector<Recommendation> &results) {
   GraphFacts facts = collectFacts(graph, evidence);
-  const DeviceModel &device = evidence.device;
+  const DeviceCeilings &device = evidence.device;
   double matrixModelNs =
-      getRooflineNs(facts.matrixFlops, 0, device.float32Rate, device.bandwidth);
+      getRooflineNs(facts.matrixFlops, 0, device.fp32.rate, device.memory.rate);
   double memoryModelNs =
-      getRooflineNs(0, facts.bytes, device.float32Rate, device.bandwidth);
+      getRooflineNs(0, facts.bytes, device.fp32.rate, device.memory.rate);
   double matrixNs = facts.matrixNs ? facts.matrixNs : matrixModelNs;
   double kernelNs = evidence.kernelNs.value_or(
       facts.allNs ? facts.allNs : std::max(matrixModelNs, memoryModelNs));
@@ -171,10 +143,10 @@ void opprof::recommend::recommendRegionStrategies(
     // is followed by a normalization saves a pass over its result.
     double saves = 1e9 *
                    (2 * facts.productWeightBytes + facts.convolutionBytes) /
-                   device.bandwidth;
+                   device.memory.rate;
     // A GPU's GEMMs take weights as they lie.
     if (device.isGPU)
-      saves = 1e9 * facts.convolutionBytes / device.bandwidth;
+      saves = 1e9 * facts.convolutionBytes / device.memory.rate;
     results.push_back(makeStrategy(
         "freeze", "weights-laid-out-in-every-call",
         (Twine(facts.products + facts.convolutions) +
@@ -192,12 +164,12 @@ void opprof::recommend::recommendRegionStrategies(
     double rate, error;
   };
   for (const Precision &precision :
-       {Precision{"float16", device.float16Rate, 7e-4},
-        Precision{"bfloat16", device.bfloat16Rate, 6e-3}}) {
+       {Precision{"float16", device.fp16.rate, 7e-4},
+        Precision{"bfloat16", device.bf16.rate, 6e-3}}) {
     if (!precision.rate || precision.error > evidence.errorBudget ||
         !facts.hasFloat32Weights || facts.hasOtherFloats || !facts.isFunctional)
       continue;
-    double saves = matrixNs * (1 - device.float32Rate / precision.rate) +
+    double saves = matrixNs * (1 - device.fp32.rate / precision.rate) +
                    0.5 * std::max(kernelNs - matrixNs, 0.0);
     std::string explanation;
     llvm::raw_string_ostream(explanation)

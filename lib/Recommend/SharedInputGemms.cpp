@@ -141,16 +141,17 @@ static SmallVector<Group> findGroups(GraphOp graph) {
 /// Time of a GEMM of these sizes. On a GPU its tiles run in waves, the last of
 /// which may leave most processors idle: the reason why small ones are slow.
 static double predictGemmNs(double rows, double width, double depth,
-                            double elementBytes, const DeviceModel &device,
+                            double elementBytes, const DeviceCeilings &device,
                             double rate) {
   double flops = 2 * rows * width * depth;
   double bytes = elementBytes * (rows * depth + width * depth + rows * width);
   if (device.isGPU) {
     double tiles = std::ceil(rows / 128) * std::ceil(width / 128);
-    double waves = std::ceil(tiles / device.processors);
-    rate *= tiles / (waves * device.processors);
+    double waves = std::ceil(tiles / device.multiprocessors);
+    rate *= tiles / (waves * device.multiprocessors);
   }
-  return getRooflineNs(flops, bytes, rate, device.bandwidth) + device.launchNs;
+  return getRooflineNs(flops, bytes, rate, device.memory.rate) +
+         device.launchNs;
 }
 
 static double predictSavings(const Group &group, const Evidence &evidence) {
@@ -159,9 +160,9 @@ static double predictSavings(const Group &group, const Evidence &evidence) {
   double rows = depth ? inputType.getNumElements() / depth : 0;
   auto bytes = getElementBytes(inputType.getElementType());
   double elementBytes = bytes ? *bytes : 4;
-  double rate = elementBytes < 4 && evidence.device.float16Rate
-                    ? evidence.device.float16Rate
-                    : evidence.device.float32Rate;
+  double rate = elementBytes < 4 && evidence.device.fp16.rate
+                    ? evidence.device.fp16.rate
+                    : evidence.device.fp32.rate;
   double apart = 0, width = 0, measured = 0;
   bool isMeasured = true;
   for (const Gemm &gemm : group.gemms) {

@@ -280,7 +280,7 @@ TEST_F(CaptureTraceTest, NodesOfAnEagerRun) {
   name(1, R"({"node": "addmm_3"})");
   name(2, R"({"node": "relu", "graph": "net"})");
   launch("gemm", 1);
-  launch("relu_kernel", 2);
+  launch("_ZN4mine11relu_kernelEPf", 2);
   file.end();
   PartitionMap partitions;
   partitions.graph = "net";
@@ -297,6 +297,7 @@ TEST_F(CaptureTraceTest, NodesOfAnEagerRun) {
   ASSERT_EQ(profile->nodes.size(), 2u);
   EXPECT_EQ(profile->nodes[0].name, "addmm_3");
   EXPECT_EQ(profile->nodes[0].partition, "fc");
+  EXPECT_EQ(profile->kernels[1].name, "mine::relu_kernel(float*)");
   EXPECT_EQ(profile->kernels[1].explanation,
             "launched under the id of node relu");
   EXPECT_EQ(profile->partitions[0].kernelTimeNs, 1000);
@@ -504,7 +505,7 @@ TEST_F(CaptureTraceTest, TheProfileIsReadBackAsItWas) {
   row.absent = {{"l1_hit_pct", "was not collected"}};
   profile->counters.push_back(row);
   profile->kernels[0].counters = 0;
-  profile->kernels[0].countersInferred = true;
+  profile->kernels[0].countersFrom = "launch 3 of model";
   profile->nodes[0].metricsAbsent = {{"dram_read_bytes", "why"}};
   profile->memory.push_back({0, 1, 2, 3, 4, 5});
   auto print = [](const Profile &profile) {
@@ -517,7 +518,8 @@ TEST_F(CaptureTraceTest, TheProfileIsReadBackAsItWas) {
   auto again = readProfile(text, "p.json");
   ASSERT_TRUE(bool(again)) << llvm::toString(again.takeError());
   EXPECT_EQ(print(**again), text);
-  EXPECT_NE(text.find("\"metrics_inferred\": true"), std::string::npos);
+  EXPECT_NE(text.find("\"metrics_from\": \"launch 3 of model\""),
+            std::string::npos);
 }
 
 TEST_F(CaptureTraceTest, EveryCutAndFlipEndsInAProfileOrAnError) {

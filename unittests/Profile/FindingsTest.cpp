@@ -162,7 +162,7 @@ TEST_F(FindingsTest, ClassesByTheRoof) {
   EXPECT_EQ(profile.nodes[0].metrics["arithmetic_intensity"], 67'000);
   // tf32 does 394 TFLOP/s: 170 µs.
   ASSERT_TRUE(find("tensor-cores-idle"));
-  EXPECT_EQ(number("tensor-cores-idle", "least_ns_per_step_with_tf32"),
+  EXPECT_EQ(number("tensor-cores-idle", "least_ns_per_step_with_tensor_cores"),
             170'050);
   EXPECT_NE(find("roofline")->text.find("4.3 TB/s measured"),
             std::string::npos);
@@ -236,11 +236,179 @@ TEST_F(FindingsTest, VariationOfOneLaunch) {
   EXPECT_EQ(find("variation")->nodes, (std::vector<uint32_t>{0}));
 }
 
+//===----------------------------------------------------------------------===//
+// Counters
+//===----------------------------------------------------------------------===//
+
+class CounterFindingsTest : public FindingsTest {
+protected:
+  CounterFindingsTest() {
+    Device &device = profile.devices.front();
+    device.smCount = 132;
+    device.maxThreadsPerSM = 2048;
+    device.registersPerSM = 65536;
+    device.sharedPerSM = 233472;
+    device.warpSize = 32;
+    device.computeCapability = {9, 0};
+  }
+
+  /// A kernel with counters.
+  Activity &addCounted(int64_t start, int64_t duration,
+                       std::map<std::string, double> values) {
+    CounterRow &row = profile.counters.emplace_back();
+    row.values = std::move(values);
+    Activity &kernel = addKernel(start, duration);
+    kernel.counters = profile.counters.size() - 1;
+    return kernel;
+  }
+  const llvm::json::Object *largest(llvm::StringRef id) {
+    const Finding *finding = find(id);
+    const llvm::json::Array *all =
+        finding ? finding->evidence.getArray("largest") : nullptr;
+    return all && !all->empty() ? (*all)[0].getAsObject() : nullptr;
+  }
+};
+
+TEST_F(CounterFindingsTest, ClassesAreByCountersWhereThereAreSome) {
+  // By the model this is compute-bound: 2e9 FLOPs in 40 µs of fp32.
+  addCounted(0, 40'000,
+             {{"sm_throughput_pct", 20}, {"memory_throughput_pct", 90}});
+  launchAll("extern_kernels.mm", 2'000'000'000, 1000, 1000);
+  profile.kernels[0].inputType = "float";
+  compute();
+  const Finding *roofline = find("roofline");
+  ASSERT_TRUE(roofline);
+  const llvm::json::Object *worst =
+      (*roofline->evidence.getArray("most_above_roof"))[0].getAsObject();
+  EXPECT_EQ(worst->getString("class"), "memory");
+  EXPECT_EQ(worst->getString("class_from"), "counters");
+  EXPECT_NE(roofline->text.find("memory-bound by counters"), std::string::npos)
+      << roofline->text;
+
+  profile.kernels[0].counters.reset();
+  compute();
+  roofline = find("roofline");
+  worst = (*roofline->evidence.getArray("most_above_roof"))[0].getAsObject();
+  EXPECT_EQ(worst->getString("class"), "compute");
+  EXPECT_EQ(worst->getString("class_from"), "model");
+  EXPECT_FALSE(find("speed-of-light"));
+}
+
+TEST_F(CounterFindingsTest, TensorCoresByTheirOwnCounter) {
+  // The name says tensor cores, and their counter does not.
+  addCounted(0, 40'000, {{"tensor_pipe_pct", 0}});
+  launchAll("extern_kernels.mm", 2'000'000'000, 1000, 1000).dtype = "bfloat16";
+  profile.kernels[0].name = "nvjet_tst";
+  compute();
+  EXPECT_EQ(number("tensor-cores-idle", "launches_by_counters"), 1);
+  EXPECT_NE(find("tensor-cores-idle")->text.find("counter shows none"),
+            std::string::npos);
+  profile.counters[0].values["tensor_pipe_pct"] = 60;
+  compute();
+  EXPECT_FALSE(find("tensor-cores-idle"));
+}
+
+TEST_F(CounterFindingsTest, SpeedOfLight) {
+  addCounted(0, 60'000,
+             {{"sm_throughput_pct", 85}, {"memory_throughput_pct", 30}});
+  addCounted(60'000, 20'000,
+             {{"sm_throughput_pct", 10}, {"memory_throughput_pct", 20}})
+      .countersFrom = "launch 1 of c";
+  addKernel(80'000, 20'000);
+  profile.kernels[1].name = "b";
+  profile.kernels[2].name = "c";
+  compute();
+  const Finding *finding = find("speed-of-light");
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->evidence.getNumber("near_compute_peak_pct"), 75);
+  EXPECT_EQ(finding->evidence.getNumber("far_from_both_pct"), 25);
+  EXPECT_EQ(finding->evidence.getNumber("mean_sm_throughput_pct"), 66.3);
+  EXPECT_EQ(number("speed-of-light", "counted_ns_per_step"), 40'000);
+  EXPECT_EQ(number("speed-of-light", "inferred_ns_per_step"), 10'000);
+  EXPECT_NE(finding->text.find("80.0 % of kernel time"), std::string::npos)
+      << finding->text;
+}
+
+TEST_F(CounterFindingsTest, BytesMovedAgainstTheFewest) {
+  addCounted(0, 50'000, {{"dram_read_bytes", 8e6}, {"dram_write_bytes", 2e6}});
+  launchAll("triton_poi", 0, 2'000'000, 2'000'000);
+  compute();
+  ASSERT_TRUE(largest("memory-traffic"));
+  EXPECT_EQ(largest("memory-traffic")->getNumber("times"), 2.5);
+  // 6 MB too many at 4.3 TB/s, over two steps.
+  EXPECT_EQ(find("memory-traffic")->severityNsPerStep, 697);
+  profile.counters[0].values["dram_read_bytes"] = 2e6;
+  compute();
+  EXPECT_FALSE(find("memory-traffic"));
+}
+
+TEST_F(CounterFindingsTest, WhatHoldsOccupancyDown) {
+  Activity &kernel = addCounted(0, 50'000,
+                                {{"sm_throughput_pct", 20},
+                                 {"memory_throughput_pct", 30},
+                                 {"achieved_occupancy_pct", 11}});
+  kernel.grid = {10'000, 1, 1};
+  kernel.block = {256, 1, 1};
+  kernel.registers = 200;
+  kernel.sharedMemory = 0;
+  compute();
+  ASSERT_TRUE(largest("occupancy"));
+  EXPECT_EQ(largest("occupancy")->getString("limiter"), "registers");
+  // 65536 registers hold one block of 8 warps of 32 * 200, and 64 warps fit.
+  EXPECT_EQ(largest("occupancy")->getNumber("possible_occupancy_pct"), 12.5);
+  profile.kernels[0].grid = {10, 1, 1};
+  compute();
+  EXPECT_EQ(largest("occupancy")->getString("limiter"), "grid");
+  profile.counters[0].values["memory_throughput_pct"] = 70;
+  compute();
+  EXPECT_FALSE(find("occupancy"));
+}
+
+TEST_F(CounterFindingsTest, SpillsConflictsScatterStallsDivergence) {
+  addCounted(
+      0, 50'000,
+      {{"local_memory_wavefronts", 1000},
+       {"active_cycles", 1000},
+       {"l1tex__data_bank_conflicts_pipe_lsu.sum", 250},
+       {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", 3200},
+       {"l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", 100},
+       {"smsp__average_warps_issue_stalled_barrier_per_issue_active."
+        "ratio",
+        6},
+       {"smsp__average_warps_issue_stalled_wait_per_issue_active.ratio", 2},
+       {"threads_per_warp", 8}})
+      .localMemory = 64;
+  compute();
+  ASSERT_TRUE(largest("local-memory"));
+  EXPECT_EQ(largest("local-memory")->getInteger("bytes_per_thread"), 64);
+  ASSERT_TRUE(largest("bank-conflicts"));
+  EXPECT_EQ(largest("bank-conflicts")->getNumber("of_active_cycles_pct"), 25);
+  EXPECT_EQ(find("bank-conflicts")->severityNsPerStep, 6'250);
+  ASSERT_TRUE(largest("scattered-access"));
+  EXPECT_EQ(largest("scattered-access")->getNumber("sectors_per_request"), 32);
+  ASSERT_TRUE(largest("stalls"));
+  EXPECT_EQ(largest("stalls")->getString("reason"), "barrier");
+  EXPECT_EQ(largest("stalls")->getNumber("share_pct"), 75);
+  ASSERT_TRUE(largest("divergence"));
+  EXPECT_EQ(find("divergence")->severityNsPerStep, 18'750);
+
+  profile.counters[0].values = {{"local_memory_wavefronts", 0},
+                                {"active_cycles", 1000},
+                                {"threads_per_warp", 31}};
+  compute();
+  for (const char *id : {"local-memory", "bank-conflicts", "scattered-access",
+                         "stalls", "divergence"})
+    EXPECT_FALSE(find(id)) << id;
+}
+
 TEST(DeviceCeilings, FindsTheVariantOfADevice) {
   EXPECT_EQ(findDeviceCeilings("NVIDIA H200")->memory.origin, "measured");
   EXPECT_EQ(findDeviceCeilings("NVIDIA H100 PCIe")->name, "H100 PCIe");
   EXPECT_EQ(findDeviceCeilings("NVIDIA H100 80GB HBM3")->name, "H100");
   EXPECT_EQ(findDeviceCeilings("NVIDIA A100-SXM4-80GB")->memory.rate, 2.039e12);
+  EXPECT_EQ(findDeviceCeilings("Tesla T4")->tf32.rate, 0);
+  EXPECT_FALSE(findDeviceCeilings("NVIDIA RTX A1000"));
+  EXPECT_FALSE(findDeviceCeilings("Quadro T400"));
   EXPECT_EQ(findDeviceCeilings("NVIDIA A100-SXM4-40GB")->memory.rate, 1.555e12);
   EXPECT_EQ(findDeviceCeilings("cpu"), nullptr);
 }

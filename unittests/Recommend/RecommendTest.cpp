@@ -68,16 +68,17 @@ const std::string kTwoProducts = R"(
 
 Evidence onH200() {
   Evidence evidence;
-  evidence.device = getDeviceModel("NVIDIA H200");
+  evidence.device = assumeDeviceCeilings("NVIDIA H200");
   return evidence;
 }
 
 TEST_F(RecommendTest, DevicesAreFoundByTheirDriverNames) {
-  EXPECT_EQ(getDeviceModel("NVIDIA H200").name, "H200");
-  EXPECT_EQ(getDeviceModel("NVIDIA-A100-SXM4-80GB").name, "A100");
-  EXPECT_TRUE(getDeviceModel("NVIDIA RTX 9000 from the future").isGPU);
-  EXPECT_FALSE(getDeviceModel("cpu").isGPU);
-  EXPECT_FALSE(getDeviceModel("AMD EPYC").isGPU);
+  EXPECT_EQ(assumeDeviceCeilings("NVIDIA H200").name, "H200");
+  EXPECT_EQ(assumeDeviceCeilings("NVIDIA-A100-SXM4-80GB").name,
+            "A100-SXM4-80GB");
+  EXPECT_TRUE(assumeDeviceCeilings("NVIDIA RTX 9000 from the future").isGPU);
+  EXPECT_FALSE(assumeDeviceCeilings("cpu").isGPU);
+  EXPECT_FALSE(assumeDeviceCeilings("AMD EPYC").isGPU);
 }
 
 TEST_F(RecommendTest, MeasuredTimesScaleThePrediction) {
@@ -158,7 +159,7 @@ TEST_F(RecommendTest, RandomNumbersAreNotCaptured) {
 
 TEST_F(RecommendTest, ACpuGetsNoCudaGraph) {
   Evidence evidence;
-  evidence.device = getDeviceModel("cpu");
+  evidence.device = assumeDeviceCeilings("cpu");
   EXPECT_FALSE(find(ask(kTwoProducts, evidence), "cuda-graph"));
 }
 

@@ -1,7 +1,7 @@
 //===- DeviceCeilings.h - What devices can do at most -----------*- C++ -*-===//
 //
-// The one table of peak rates that roofline classes are stated against. Each
-// number says where it is from.
+// The one table of peak rates, which roofline classes are stated against and
+// predictions are made with. Each number says where it is from.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,17 +21,28 @@ struct Ceiling {
 
 struct DeviceCeilings {
   /// What a device's name has to contain.
-  llvm::StringLiteral name;
+  llvm::StringLiteral name = "";
   Ceiling memory;
   /// Without tensor cores.
   Ceiling fp32;
-  /// Dense matrix products on tensor cores.
+  /// Dense matrix products on tensor cores; 0 where the device has none for the
+  /// type.
   Ceiling tf32;
   Ceiling bf16;
+  Ceiling fp16;
+  /// Processors that tiles of a product are spread over.
+  unsigned multiprocessors = 1;
+  /// What one more launch costs the host.
+  double launchNs = 0;
+  bool isGPU = true;
 };
 
 /// Null for a device that is not in the table, a CPU for one.
 const DeviceCeilings *findDeviceCeilings(llvm::StringRef deviceName);
+
+/// The same, and for other devices ("cuda", "cpu", an unknown name) what
+/// predictions assume of any.
+const DeviceCeilings &assumeDeviceCeilings(llvm::StringRef deviceName);
 
 } // namespace opprof
 

@@ -141,8 +141,9 @@ struct Activity {
   std::optional<uint64_t> bytes;
   /// Place in Profile::counters.
   std::optional<uint32_t> counters;
-  /// The counters are of another launch that does the same work.
-  bool countersInferred = false;
+  /// Which other launch the counters are of, that does the same work; empty
+  /// where they are its own.
+  llvm::StringRef countersFrom;
 
   int64_t endNs() const { return startNs + durationNs; }
 };
@@ -156,6 +157,8 @@ struct LaunchRecord {
   std::string category;
   std::string file;
   uint32_t line = 0;
+  /// Type of the first tensor that goes in, by torch's name.
+  std::string dtype;
   std::optional<uint64_t> flops;
   std::optional<uint64_t> bytesRead;
   std::optional<uint64_t> bytesWritten;

@@ -92,6 +92,8 @@ struct Identity {
   std::string node;
   /// The graph of the node, or the compiled graph of the line, where recorded.
   std::string graph;
+  /// And the stage of that graph.
+  std::string stage;
 };
 
 /// A step that the program marked.

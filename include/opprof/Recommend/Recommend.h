@@ -4,6 +4,7 @@
 #ifndef OPPROF_RECOMMEND_RECOMMEND_H
 #define OPPROF_RECOMMEND_RECOMMEND_H
 
+#include "opprof/Analysis/DeviceCeilings.h"
 #include "opprof/Dialect/FX/IR/FX.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -15,29 +16,9 @@
 
 namespace opprof::recommend {
 
-/// What a device can do, from a table of devices.
-struct DeviceModel {
-  std::string name;
-  bool isGPU = false;
-  /// FLOPs a second of matrix products in float32, and in float16 or bfloat16
-  /// (0 where the device has no fast path for them).
-  double float32Rate = 0;
-  double float16Rate = 0;
-  double bfloat16Rate = 0;
-  /// Bytes a second to and from memory.
-  double bandwidth = 0;
-  /// Processors that tiles of a GEMM are spread over.
-  unsigned processors = 1;
-  /// What one more launch costs.
-  double launchNs = 0;
-};
-
-/// The entry of the table for `name` ("NVIDIA H200", "cuda", "cpu", …).
-DeviceModel getDeviceModel(llvm::StringRef name);
-
 /// What is known of a run of the graph. Times are those of one step.
 struct Evidence {
-  DeviceModel device;
+  DeviceCeilings device;
   std::optional<double> wallNs;
   std::optional<double> busyNs;
   std::optional<double> kernelNs;

@@ -20,6 +20,45 @@ std::vector<Interval> intersect(llvm::ArrayRef<Interval> a,
                                 llvm::ArrayRef<Interval> b);
 int64_t sumLengths(llvm::ArrayRef<Interval> intervals);
 
+/// What hardware counters say of some kernels.
+class Counted {
+public:
+  Counted(const profile::Profile &profile,
+          llvm::ArrayRef<const profile::Activity *> kernels);
+
+  /// Mean of a rate, weighted by time, over the kernels that have it.
+  std::optional<double> rate(llvm::StringRef name) const;
+  /// Sum of an amount; absent unless all of the kernels have it.
+  std::optional<double> sum(llvm::StringRef name) const;
+
+  /// Time of the kernels that were counted, and of those among them whose
+  /// counters are another launch's.
+  int64_t timeNs = 0;
+  int64_t inferredNs = 0;
+
+private:
+  const profile::Profile &profile;
+  std::vector<const profile::Activity *> counted;
+  bool all = true;
+};
+
+/// Steady kernels of one launch, or of one node outside of launch maps, or of
+/// one name.
+struct WorkGroup {
+  std::optional<uint32_t> launch;
+  std::vector<const profile::Activity *> kernels;
+  int64_t timeNs = 0;
+  const profile::Activity *longest = nullptr;
+};
+
+/// Classes by the share of their peaks that compute and memory reach, from
+/// counters.
+enum class Bound : uint8_t { Compute, Memory, Latency, Launch };
+constexpr size_t numBounds = 4;
+llvm::StringRef stringify(Bound bound);
+/// Absent where a share was not counted.
+std::optional<Bound> boundByCounters(const Counted &counted);
+
 /// A profile with the sums that several rules use.
 class Context {
 public:
@@ -49,6 +88,9 @@ public:
 
   /// Adds a finding and returns it.
   profile::Finding &add(llvm::StringRef id);
+
+  /// Longest first.
+  std::vector<WorkGroup> groupKernels() const;
 };
 
 /// "543.2 µs".
@@ -66,9 +108,16 @@ std::string describe(const profile::Profile &profile,
                      const profile::Activity &kernel);
 std::string describe(const profile::Profile &profile,
                      const profile::LaunchRecord &launch);
+std::string describe(const profile::Profile &profile, const WorkGroup &group);
+/// A group for a finding's evidence: its launch or node, kernel and time.
+llvm::json::Object toEvidence(const Context &context, const WorkGroup &group);
+/// Adds nodes of the group to a finding.
+void addNodes(profile::Finding &finding, const profile::Profile &profile,
+              const WorkGroup &group);
 
 void addTimelineFindings(Context &context);
 void addRooflineFindings(Context &context);
+void addCounterFindings(Context &context);
 
 } // namespace opprof::findings
 

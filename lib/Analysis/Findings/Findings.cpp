@@ -199,4 +199,5 @@ void opprof::computeFindings(Profile &profile) {
     return;
   addTimelineFindings(context);
   addRooflineFindings(context);
+  addCounterFindings(context);
 }

@@ -1,7 +1,8 @@
 //===- Roofline.cpp - Findings from the model of FLOPs and bytes ----------===//
 //
 // Sets the time of each launch against the least time that the device's
-// ceilings allow for its arithmetic and its bytes.
+// ceilings allow for its arithmetic and its bytes. What bounds a launch is read
+// from its counters where it has some.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,10 +22,6 @@ using namespace opprof::findings;
 using namespace opprof::profile;
 
 namespace {
-enum class Bound : uint8_t { Compute, Memory, Latency, Launch };
-constexpr StringLiteral boundNames[] = {"compute", "memory", "latency",
-                                        "launch"};
-
 /// The steady runs of one launch.
 struct LaunchRuns {
   uint32_t launch = 0;
@@ -33,6 +30,7 @@ struct LaunchRuns {
   int64_t launchCalls = 0;
   uint64_t withLaunchCall = 0;
   const Activity *longest = nullptr;
+  std::vector<const Activity *> list;
 };
 
 struct Placed {
@@ -43,7 +41,10 @@ struct Placed {
   double memoryTime = 0;
   StringRef ceiling;
   Bound bound = Bound::Latency;
+  /// The class is from counters, and else from the model.
+  bool byCounters = false;
   bool tensorCoresIdle = false;
+  bool idleByCounters = false;
   double tensorTime = 0;
 
   double roof() const { return std::max(computeTime, memoryTime); }
@@ -70,6 +71,10 @@ static bool usesTF32(StringRef kernel) {
          kernel.contains("xmma_gemm_f32f32_tf32");
 }
 
+static bool isFloat16(StringRef type) {
+  return type == "c10::Half" || type == "float16";
+}
+
 /// Whether a library says in a kernel's name that it multiplies fp32.
 static bool isSingleByName(StringRef kernel) {
   return kernel.contains("f32f32") || kernel.contains("sgemm") ||
@@ -84,6 +89,7 @@ static std::vector<LaunchRuns> collectRuns(const Context &context) {
     LaunchRuns &runs = all[*kernel->launch];
     runs.launch = *kernel->launch;
     runs.time += kernel->durationNs;
+    runs.list.push_back(kernel);
     ++runs.kernels;
     if (kernel->launchDurationNs && !kernel->cudaGraph) {
       runs.launchCalls += *kernel->launchDurationNs;
@@ -180,10 +186,14 @@ void findings::addRooflineFindings(Context &context) {
     place.intensity = bytes > 0 ? flops / bytes : 0;
 
     bool matrix = getKind(launch) == WorkKind::Matrix;
+    // As the profiler saw it, or else as the code that launches it says.
     StringRef type = runs.longest->inputType;
-    bool half = type == "c10::BFloat16" || type == "c10::Half";
-    bool single = type == "float";
-    // Kernels that a CUDA graph replays come without an operator and its types.
+    if (type.empty())
+      type = launch.dtype;
+    bool half = type == "c10::BFloat16" || type == "c10::Half" ||
+                type == "bfloat16" || type == "float16";
+    bool single = type == "float" || type == "float32";
+    // A kernel may come without an operator and its types.
     if (matrix && type.empty()) {
       single = isSingleByName(runs.longest->name);
       if (!single) {
@@ -191,29 +201,47 @@ void findings::addRooflineFindings(Context &context) {
         continue;
       }
     }
+    Counted counted(profile, runs.list);
+    std::optional<double> tensorPipe = counted.rate("tensor_pipe_pct");
+    // Under one percent is what an epilogue may leave.
+    bool onTensorCores =
+        tensorPipe ? *tensorPipe >= 1 : usesTF32(runs.longest->name);
     const Ceiling *compute = &ceilings->fp32;
+    const Ceiling *ofHalf = isFloat16(type) ? &ceilings->fp16 : &ceilings->bf16;
     place.ceiling = "fp32";
-    if (matrix && half) {
-      compute = &ceilings->bf16;
-      place.ceiling = "bf16";
-    } else if (matrix && single && usesTF32(runs.longest->name)) {
+    if (matrix && half && ofHalf->rate > 0) {
+      compute = ofHalf;
+      place.ceiling = ofHalf == &ceilings->fp16 ? "fp16" : "bf16";
+    } else if (matrix && single && onTensorCores && ceilings->tf32.rate > 0) {
       compute = &ceilings->tf32;
       place.ceiling = "tf32";
-    } else if (matrix && single) {
+    }
+    // By counters it shows for any type; a name tells it of fp32 only.
+    const Ceiling *ofTensorCores = half ? ofHalf : &ceilings->tf32;
+    if (matrix && (half || single) && ofTensorCores->rate > 0 &&
+        !onTensorCores && (single || tensorPipe)) {
       place.tensorCoresIdle = true;
+      place.idleByCounters = tensorPipe.has_value();
     }
     place.computeTime = flops / compute->rate * 1e9;
     place.memoryTime = bytes / ceilings->memory.rate * 1e9;
-    place.tensorTime =
-        std::max(flops / ceilings->tf32.rate * 1e9, place.memoryTime);
+    if (ofTensorCores->rate > 0)
+      place.tensorTime =
+          std::max(flops / ofTensorCores->rate * 1e9, place.memoryTime);
 
     double launchCall =
         runs.withLaunchCall ? double(runs.launchCalls) / times : 0;
-    if (place.roof() < place.runTime / 2)
-      place.bound = place.runTime < launchCall ? Bound::Launch : Bound::Latency;
-    else
+    if (std::optional<Bound> bound = boundByCounters(counted)) {
+      place.bound = *bound;
+      place.byCounters = true;
+    } else if (place.roof() < place.runTime / 2) {
+      place.bound = Bound::Latency;
+    } else {
       place.bound =
           place.computeTime > place.memoryTime ? Bound::Compute : Bound::Memory;
+    }
+    if (place.bound == Bound::Latency && place.runTime < launchCall)
+      place.bound = Bound::Launch;
     placed.push_back(place);
   }
   if (placed.empty()) {
@@ -228,15 +256,17 @@ void findings::addRooflineFindings(Context &context) {
   llvm::stable_sort(placed, [&](const Placed &a, const Placed &b) {
     return above(a) > above(b);
   });
-  std::array<int64_t, 4> timeOf{}, launchesOf{};
+  std::array<int64_t, numBounds> timeOf{}, launchesOf{};
   double aboveRoof = 0, roofTime = 0;
-  int64_t modelTime = 0;
+  int64_t modelTime = 0, countedTime = 0, countedLaunches = 0;
   for (const Placed &place : placed) {
     timeOf[size_t(place.bound)] += place.runs.time;
     ++launchesOf[size_t(place.bound)];
     aboveRoof += above(place);
     roofTime += place.roof() * (double(place.runs.time) / place.runTime);
     modelTime += place.runs.time;
+    countedTime += place.byCounters ? place.runs.time : 0;
+    countedLaunches += place.byCounters;
     // A node that several launches compute has no intensity of its own.
     const LaunchRecord &launch = profile.launches[place.runs.launch];
     if (launch.nodes.size() == 1) {
@@ -249,8 +279,8 @@ void findings::addRooflineFindings(Context &context) {
   Finding &finding = context.add("roofline");
   finding.severityNsPerStep = context.perStep(aboveRoof);
   json::Object classes;
-  for (size_t index = 0; index < 4; ++index)
-    classes[boundNames[index]] =
+  for (size_t index = 0; index < numBounds; ++index)
+    classes[stringify(Bound(index))] =
         json::Object{{"launches", launchesOf[index]},
                      {"ns_per_step", context.perStep(timeOf[index])}};
   json::Array slowest;
@@ -260,7 +290,8 @@ void findings::addRooflineFindings(Context &context) {
         {"compiled_graph", launch.compiledGraph},
         {"launch", launch.index},
         {"kernel", launch.kernel},
-        {"class", boundNames[size_t(place.bound)]},
+        {"class", stringify(place.bound)},
+        {"class_from", place.byCounters ? "counters" : "model"},
         {"ceiling", place.ceiling},
         {"ns", std::round(place.runTime)},
         {"roof_ns", std::round(place.roof())},
@@ -276,12 +307,15 @@ void findings::addRooflineFindings(Context &context) {
                                 {"memory_bytes", ceiling(ceilings->memory)},
                                 {"fp32_flops", ceiling(ceilings->fp32)},
                                 {"tf32_flops", ceiling(ceilings->tf32)},
-                                {"bf16_flops", ceiling(ceilings->bf16)}}},
+                                {"bf16_flops", ceiling(ceilings->bf16)},
+                                {"fp16_flops", ceiling(ceilings->fp16)}}},
       {"ridge_fp32_flops_per_byte",
        ceilings->fp32.rate / ceilings->memory.rate},
       {"ridge_bf16_flops_per_byte",
        ceilings->bf16.rate / ceilings->memory.rate},
       {"classes", std::move(classes)},
+      {"classes_from_counters_launches", countedLaunches},
+      {"classes_from_counters_ns_per_step", context.perStep(countedTime)},
       {"roof_ns_per_step", context.perStep(roofTime)},
       {"above_roof_ns_per_step", context.perStep(aboveRoof)},
       {"without_model_ns_per_step", context.perStep(unknownTime)},
@@ -292,14 +326,20 @@ void findings::addRooflineFindings(Context &context) {
       if (!llvm::is_contained(finding.nodes, node))
         finding.nodes.push_back(node);
   std::string parts;
-  for (size_t index = 0; index < 4; ++index)
+  for (size_t index = 0; index < numBounds; ++index)
     if (launchesOf[index])
-      parts +=
-          formatv("{0}{1} {2}-bound", parts.empty() ? "" : ", ",
-                  formatPercent(timeOf[index], modelTime), boundNames[index]);
+      parts += formatv("{0}{1} {2}-bound", parts.empty() ? "" : ", ",
+                       formatPercent(timeOf[index], modelTime),
+                       stringify(Bound(index)));
+  parts += countedTime == modelTime ? " by counters"
+           : countedTime ? formatv(" ({0} by counters, the rest by the model)",
+                                   formatPercent(countedTime, modelTime))
+                               .str()
+                         : std::string(" by the model");
   const Placed &worst = placed.front();
   const LaunchRecord &worstLaunch = profile.launches[worst.runs.launch];
   const Ceiling &compute = worst.ceiling == "bf16"   ? ceilings->bf16
+                           : worst.ceiling == "fp16" ? ceilings->fp16
                            : worst.ceiling == "tf32" ? ceilings->tf32
                                                      : ceilings->fp32;
   finding.text = formatv(
@@ -316,9 +356,13 @@ void findings::addRooflineFindings(Context &context) {
   double gain = 0;
   int64_t idleTime = 0;
   std::vector<const Placed *> idle;
+  int64_t idleByCounters = 0;
+  bool onlySingle = true;
   for (const Placed &place : placed)
     if (place.tensorCoresIdle) {
       idle.push_back(&place);
+      idleByCounters += place.idleByCounters;
+      onlySingle &= place.ceiling == "fp32";
       idleTime += place.runs.time;
       gain += std::max(0.0, place.runTime - place.tensorTime) *
               (double(place.runs.time) / place.runTime);
@@ -339,17 +383,23 @@ void findings::addRooflineFindings(Context &context) {
       {"ns_per_step", context.perStep(idleTime)},
       {"share_of_kernel_time_pct",
        percentValue(idleTime, context.kernelTimeNs)},
-      {"least_ns_per_step_with_tf32", context.perStep(double(idleTime) - gain)},
+      {"least_ns_per_step_with_tensor_cores",
+       context.perStep(double(idleTime) - gain)},
+      {"launches_by_counters", idleByCounters},
       {"kernel", idle.front()->runs.longest->name},
   };
   cores.text = formatv(
-      "{0} in fp32 without tensor cores: {1} a step, {2} of kernel time, where "
-      "tf32's ceiling allows {3}; longest is {4}, kernel {5}.",
+      "{0} {6}without tensor cores{7}: {1} a step, {2} of kernel time, where "
+      "{8} ceiling allows {3}; longest is {4}, kernel {5}.",
       idle.size() == 1 ? "1 matrix product runs"
                        : std::to_string(idle.size()) + " matrix products run",
       formatTime(context.perStep(idleTime)),
       formatPercent(idleTime, context.kernelTimeNs),
       formatTime(context.perStep(double(idleTime) - gain)),
       describe(profile, profile.launches[idle.front()->runs.launch]),
-      shorten(idle.front()->runs.longest->name, 48));
+      shorten(idle.front()->runs.longest->name, 48),
+      onlySingle ? "in fp32 " : "",
+      idleByCounters == int64_t(idle.size()) ? " (their counter shows none)"
+                                             : "",
+      onlySingle ? "tf32's" : "their");
 }

@@ -3,6 +3,7 @@
 #include "opprof/Analysis/Findings.h"
 #include "opprof/Profile/Attribution.h"
 #include "opprof/Profile/CaptureTrace.h"
+#include "opprof/Profile/Counters.h"
 #include "opprof/Profile/Kineto.h"
 #include "opprof/Profile/PartitionMap.h"
 #include "opprof/Profile/ProfileJSON.h"
@@ -32,6 +33,11 @@ struct Options {
       cl::desc("--attribute-profile: the partition map of the exported graph, "
                "as --partition-map writes it"),
       cl::value_desc("file")};
+  cl::opt<std::string> counters{
+      "counters",
+      cl::desc("--attribute-profile: the hardware counters that a capture left "
+               "(counters.json)"),
+      cl::value_desc("file")};
 };
 } // namespace
 
@@ -58,7 +64,7 @@ static Error translate(const MemoryBuffer &buffer, raw_ostream &os) {
     for (inductor::LaunchMap &map : *read) {
       StringSet<> files;
       for (const inductor::Launch &launch : map.launches) {
-        if (!files.insert(launch.file).second ||
+        if (!files.insert(launch.file).second || launch.file.empty() ||
             launch.file != sys::path::filename(launch.file))
           continue;
         SmallString<128> path(sys::path::parent_path(file));
@@ -88,6 +94,19 @@ static Error translate(const MemoryBuffer &buffer, raw_ostream &os) {
     partitions = std::move(*read);
   }
 
+  std::optional<CountersFile> counters;
+  if (!options().counters.empty()) {
+    std::unique_ptr<MemoryBuffer> text =
+        mlir::openInputFile(options().counters, &message);
+    if (!text)
+      return createStringError(message);
+    Expected<CountersFile> read =
+        readCounters(text->getBuffer(), options().counters);
+    if (!read)
+      return read.takeError();
+    counters = std::move(*read);
+  }
+
   Expected<std::unique_ptr<Trace>> trace =
       isCapture(buffer.getBuffer())
           ? readCaptureTrace(buffer.getBuffer(), buffer.getBufferIdentifier())
@@ -99,6 +118,8 @@ static Error translate(const MemoryBuffer &buffer, raw_ostream &os) {
   inputs.partitions = partitions ? &*partitions : nullptr;
   inputs.wrappers = &wrappers;
   std::unique_ptr<Profile> profile = attribute(**trace, inputs);
+  if (counters)
+    attachCounters(*profile, *counters, inputs);
   computeFindings(*profile);
   writeProfile(*profile, os);
   return Error::success();

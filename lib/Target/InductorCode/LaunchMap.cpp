@@ -152,6 +152,8 @@ static void writeLaunch(json::OStream &json, const Launch &launch) {
       json.attribute("flops", *launch.flops);
     writeStrings(json, "inputs", launch.inputs);
     writeStrings(json, "outputs", launch.outputs);
+    if (!launch.dtype.empty())
+      json.attribute("dtype", launch.dtype);
     if (launch.bytesRead)
       json.attribute("bytes_read", *launch.bytesRead);
     if (launch.bytesWritten)
@@ -420,6 +422,8 @@ Error Reader::readLaunch(element value, Launch &launch) {
   if (Error error = getBool(from, "in_loop", launch.inLoop))
     return error;
   if (Error error = getInteger(from, "flops", launch.flops))
+    return error;
+  if (Error error = getString(from, "dtype", launch.dtype, false))
     return error;
   if (Error error = getInteger(from, "bytes_read", launch.bytesRead))
     return error;

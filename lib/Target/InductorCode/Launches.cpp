@@ -1193,6 +1193,9 @@ void Joiner::fillLaunch(const WrapperLaunch &from, uint32_t index, Launch &to) {
   }
 
   setBuffers(from, nodes, outputs, graph, to);
+  for (const LaunchOperand &operand : from.operands)
+    if (to.dtype.empty() && operand.role & KernelParameter::Input)
+      to.dtype = infoOf(operand).dtype;
   addCosts(from, graph, nodes, inputNodes, to);
 
   StringSet<> read, written;

@@ -1,7 +1,8 @@
 """Writes a small capture file (docs/formats/capture.md) of a program that never ran: python make_capture.py LAUNCHES OUTPUT [FILE]
 
 Two steps of the launches of launches.json, a kernel of 1000 ns each and one more for library calls, under ids that name the
-line of FILE (default: output_code.py beside LAUNCHES). With FILE `nodes`, an eager run: ids that name the exported nodes.
+line of FILE (default: output_code.py beside LAUNCHES). With FILE `nodes`, an eager run: ids that name the exported nodes, or
+the map's own if that is of an exported graph.
 """
 
 import json
@@ -76,7 +77,8 @@ def main() -> None:
         if file != "nodes":
             identity = {"file": file, "line": launch["line"]}
         else:
-            identity = {"node": launch["nodes"][-1]["from"][-1]["name"]}
+            node = launch["nodes"][-1]
+            identity = {"node": (node["from"] or [node])[-1]["name"]}
         capture.id_name(number, json.dumps(identity))
     time, correlation = 1_000_000, 0
     for step in range(2):

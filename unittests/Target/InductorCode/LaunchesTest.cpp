@@ -101,6 +101,7 @@ TEST(Launches, RecomputedNodesAreMarked) {
   EXPECT_EQ(names(map.launches[0]), "add relu");
   EXPECT_EQ(names(map.launches[1]), "add* sin");
   EXPECT_EQ(map.launches[0].flops, 8u);
+  EXPECT_EQ(map.launches[0].dtype, "float32");
   EXPECT_TRUE(map.notLaunched.empty());
 }
 
@@ -272,6 +273,7 @@ TEST(Launches, JSONIsReadAsItWasWritten) {
   launch.category = LaunchCategory::SplitScan;
   launch.debugHandle = -1;
   launch.flops = UINT64_C(1) << 62;
+  launch.dtype = "bfloat16";
   launch.listedOnly = {"x"};
   LaunchNode &node = launch.nodes.emplace_back();
   node.name = "n\"\n";
@@ -289,6 +291,7 @@ TEST(Launches, JSONIsReadAsItWasWritten) {
   writeLaunchMap(*read, againStream);
   EXPECT_EQ(text, again);
   EXPECT_EQ(read->launches[0].flops, launch.flops);
+  EXPECT_EQ(read->launches[0].dtype, "bfloat16");
   EXPECT_FALSE(read->launches[0].bytesRead);
 }
 

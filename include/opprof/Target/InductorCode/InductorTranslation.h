@@ -1,8 +1,8 @@
 //===- InductorTranslation.h - The code reader in tools ----------*- C++
 //-*-===//
 //
-// --inductor-launches, --import-inductor-code, --export-inductor-launches and
-// --import-fx-readable, and the way between the dialects and the code reader's
+// --inductor-launches, --import-inductor-code, --export-inductor-launches,
+// --export-operator-launches and --import-fx-readable, and the way between the dialects and the code reader's
 // own data.
 //
 //===----------------------------------------------------------------------===//
@@ -33,6 +33,11 @@ LaunchMap toLaunchMap(ProgramOp program);
 
 /// What an fx.graph says of its nodes.
 GraphView toGraphView(fx::GraphOp graph);
+
+/// The launches of a graph that runs node by node: each operator is one, of
+/// the graph's own stage. Nodes that are views, members of tuples or sizes
+/// launch nothing.
+LaunchMap mapOperators(fx::GraphOp graph);
 
 /// Reads the main graph of a file by its suffix: .json (graph JSON), .mlir and
 /// .mlirbc. Diagnostics of the readers go to the context; the error says what

@@ -116,6 +116,8 @@ struct Launch {
   std::optional<uint64_t> flops;
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
+  /// Type of the first tensor that goes in: "bfloat16". Empty where unknown.
+  std::string dtype;
   std::optional<uint64_t> bytesRead;
   std::optional<uint64_t> bytesWritten;
   /// Inside `if` or `else`: it may not run.

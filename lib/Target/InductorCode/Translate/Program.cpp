@@ -103,7 +103,8 @@ OwningOpRef<ModuleOp> opprof::inductor::toProgram(const LaunchMap &map,
                                   : toStrings(builder, launch.listedOnly),
         launch.debugHandle ? builder.getI64IntegerAttr(*launch.debugHandle)
                            : IntegerAttr(),
-        optional(builder, launch.flops), optional(builder, launch.bytesRead),
+        optional(builder, launch.flops), optional(builder, launch.dtype),
+        optional(builder, launch.bytesRead),
         optional(builder, launch.bytesWritten),
         launch.conditional ? builder.getUnitAttr() : UnitAttr(),
         launch.inLoop ? builder.getUnitAttr() : UnitAttr());
@@ -161,6 +162,7 @@ LaunchMap opprof::inductor::toLaunchMap(ProgramOp program) {
     if (op.getHandle())
       launch.debugHandle = *op.getHandle();
     launch.flops = op.getFlops();
+    launch.dtype = op.getDtype().value_or("").str();
     launch.bytesRead = op.getBytesRead();
     launch.bytesWritten = op.getBytesWritten();
     launch.conditional = op.getConditional();

@@ -1,7 +1,7 @@
 //===- Registration.cpp - The code reader's translations ------------------===//
 //
-// --inductor-launches, --import-inductor-code, --export-inductor-launches and
-// --import-fx-readable.
+// --inductor-launches, --import-inductor-code, --export-inductor-launches,
+// --export-operator-launches and --import-fx-readable.
 //
 //===----------------------------------------------------------------------===//
 
@@ -136,6 +136,21 @@ void opprof::inductor::registerInductorTranslations() {
         return success();
       },
       [](DialectRegistry &registry) { registry.insert<InductorDialect>(); });
+  static TranslateFromMLIRRegistration operators(
+      "export-operator-launches",
+      "write what a graph launches that runs node by node as launches.json",
+      [](ModuleOp module, llvm::raw_ostream &os) -> LogicalResult {
+        // The bodies of higher-order operators are symbols beside it.
+        for (auto graph : module.getOps<opprof::fx::GraphOp>())
+          if (graph.getStage()) {
+            writeLaunchMap(mapOperators(graph), os);
+            return success();
+          }
+        return module.emitError("holds no fx.graph with a stage");
+      },
+      [](DialectRegistry &registry) {
+        registry.insert<opprof::fx::FXDialect>();
+      });
   static TranslateToMLIRRegistration readable(
       "import-fx-readable",
       "read a printed FX module (fx_graph_transformed.py) into the fx dialect",

@@ -178,13 +178,13 @@ def Inductor_LaunchOp : Inductor_Op<"launch", [
     as the wrapper does; `computes` the nodes; `listed` those that PyTorch's
     records name although the launch does not compute them. `function` and
     `call_lines` say where the launch stands; `handle` is its number in the
-    provenance records.
+    provenance records, `dtype` the type of the first tensor that goes in.
 
     ```mlir
     inductor.program @linear stage "post_grad" statements 5 of 5 {
       inductor.kernel @extern_kernels.addmm extern extern
       inductor.launch 0 @extern_kernels.addmm in "partition_0" at [12, 40] reads ["arg0_1", "arg1_1"] writes ["buf0"]
-        computes [#inductor.node<"addmm", evidence = ["target", "dataflow"]>] handle 7 flops 1024 read 64 written 32 {conditional}
+        computes [#inductor.node<"addmm", evidence = ["target", "dataflow"]>] handle 7 flops 1024 dtype "float32" read 64 written 32 {conditional}
     }
     ```
   }];
@@ -195,12 +195,13 @@ def Inductor_LaunchOp : Inductor_Op<"launch", [
     TypedArrayAttrBase<Inductor_NodeAttr, "array of nodes">:$nodes,
     OptionalAttr<StrArrayAttr>:$listed,
     OptionalAttr<I64Attr>:$handle, OptionalAttr<I64Attr>:$flops,
+    OptionalAttr<StrAttr>:$dtype,
     OptionalAttr<I64Attr>:$bytes_read, OptionalAttr<I64Attr>:$bytes_written,
     UnitAttr:$conditional, UnitAttr:$in_loop);
   let assemblyFormat = [{
     $index $kernel (`in` $function^)? (`at` $call_lines^)?
     `reads` $inputs `writes` $outputs `computes` $nodes (`listed` $listed^)?
-    (`handle` $handle^)? (`flops` $flops^)?
+    (`handle` $handle^)? (`flops` $flops^)? (`dtype` $dtype^)?
     (`read` $bytes_read^)? (`written` $bytes_written^)? attr-dict
   }];
   let hasVerifier = 1;

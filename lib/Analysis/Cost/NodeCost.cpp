@@ -1,0 +1,38 @@
+// The cost model's answer for a node of the fx dialect.
+
+#include "opprof/Analysis/NodeCost.h"
+
+#include "opprof/Dialect/FX/IR/Arguments.h"
+#include "opprof/Dialect/FX/IR/Schema.h"
+
+using namespace mlir;
+using namespace opprof;
+using namespace opprof::fx;
+
+TensorShape opprof::getTensorShape(Type type) {
+  TensorShape shape;
+  if (auto ranked = dyn_cast<RankedTensorType>(type)) {
+    shape.elementBytes = getElementBytes(ranked.getElementType()).value_or(0);
+    for (int64_t size : ranked.getShape())
+      shape.sizes.push_back(ShapedType::isDynamic(size) ? -1 : size);
+  }
+  return shape;
+}
+
+static bool getFlag(NodeOp node, StringRef argument) {
+  auto flag = dyn_cast_or_null<BoolAttr>(node.getArgument(argument));
+  return flag && flag.getValue();
+}
+
+OperatorCost opprof::getNodeCost(NodeOp node) {
+  SmallVector<TensorShape> inputs, outputs;
+  for (Value operand : node.getOperands())
+    inputs.push_back(getTensorShape(operand.getType()));
+  outputs.push_back(getTensorShape(node.getType()));
+  OperatorCall call{node.getTarget(), inputs, outputs};
+  if (auto groups = dyn_cast_or_null<IntegerAttr>(node.getArgument("groups")))
+    call.groups = groups.getInt();
+  call.isTransposed = getFlag(node, "transposed");
+  call.isCausal = getFlag(node, "is_causal");
+  return estimateCost(call);
+}

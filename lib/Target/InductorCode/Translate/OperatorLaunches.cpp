@@ -1,0 +1,96 @@
+//===- OperatorLaunches.cpp - The launches of an eager run ----------------===//
+//
+// A graph that runs node by node launches each operator for itself: its launch
+// map is the graph, with what the model of costs says of each node.
+//
+//===----------------------------------------------------------------------===//
+
+#include "opprof/Analysis/NodeCost.h"
+#include "opprof/Dialect/FX/IR/Arguments.h"
+#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/Names.h"
+#include "opprof/Dialect/FX/IR/Provenance.h"
+#include "opprof/Target/InductorCode/InductorTranslation.h"
+
+using namespace mlir;
+using namespace opprof;
+using namespace opprof::inductor;
+
+static LaunchCategory categoryOf(WorkKind kind) {
+  switch (kind) {
+  case WorkKind::View:
+  case WorkKind::Movement:
+    return LaunchCategory::Copy;
+  case WorkKind::Pointwise:
+    return LaunchCategory::Pointwise;
+  case WorkKind::Reduction:
+    return LaunchCategory::Reduction;
+  case WorkKind::Matrix:
+  case WorkKind::Unknown:
+    return LaunchCategory::Extern;
+  }
+  llvm_unreachable("unhandled kind of work");
+}
+
+/// Why a node launches nothing, or empty. Operators that give a view where they
+/// can, and copy where they can't, may launch.
+static llvm::StringRef whyNotLaunched(fx::NodeOp node) {
+  if (node.getKind() == fx::NodeKind::get_attr)
+    return "attribute";
+  if (isa<fx::SymIntType>(node.getType()))
+    return "symbolic";
+  llvm::StringRef family = opFamily(node.getTarget());
+  if (node.getTarget() == "operator.getitem")
+    return "getitem";
+  if (isViewTarget(node.getTarget()) && family != "reshape" &&
+      family != "flatten")
+    return "view";
+  return "";
+}
+
+LaunchMap opprof::inductor::mapOperators(fx::GraphOp graph) {
+  LaunchMap map;
+  map.graph = graph.getSymName().str();
+  map.stage = graph.getStage().value_or("").str();
+  for (auto node : graph.getBlock().getOps<fx::NodeOp>()) {
+    std::string name = fx::getNodeName(node).str();
+    ++map.statements.total;
+    ++map.statements.understood;
+    if (llvm::StringRef reason = whyNotLaunched(node); !reason.empty()) {
+      map.notLaunched.push_back({name, "", reason.str()});
+      continue;
+    }
+    Launch &launch = map.launches.emplace_back();
+    launch.index = map.launches.size() - 1;
+    launch.kernel = node.getTarget().str();
+    launch.kind = LaunchKind::Fallback;
+    LaunchNode &computed = launch.nodes.emplace_back();
+    computed.name = name;
+    computed.evidence = {"target"};
+    Location location = node.getLoc();
+    if (DictionaryAttr metadata = fx::getMetadata(location);
+        metadata && metadata.contains(fx::kModulesKey))
+      computed.module = fx::getModulePath(location).str();
+    if (FileLineColLoc frame = fx::getUserFrame(location))
+      computed.source = frame.getFilename().getValue().str() + ":" +
+                        std::to_string(frame.getLine());
+    for (Value operand : node.getOperands()) {
+      if (Operation *producer = operand.getDefiningOp())
+        launch.inputs.push_back(fx::getNodeName(producer).str());
+      else
+        launch.inputs.push_back(
+            graph.getInputName(cast<BlockArgument>(operand).getArgNumber())
+                .str());
+      if (auto tensor = dyn_cast<RankedTensorType>(operand.getType());
+          tensor && launch.dtype.empty())
+        launch.dtype = fx::getDTypeName(tensor.getElementType()).str();
+    }
+    launch.outputs = {name};
+    OperatorCost cost = getNodeCost(node);
+    launch.category = categoryOf(cost.kind);
+    launch.flops = cost.flops;
+    launch.bytesRead = cost.bytesRead;
+    launch.bytesWritten = cost.bytesWritten;
+  }
+  return map;
+}
