@@ -1,7 +1,6 @@
-"""Hardware counters in a run folder: which launches are counted, and what the profile's kernels and nodes get of them.
+"""Hardware counters in a run folder: which launches are counted, and which others they stand for.
 
-Counters are taken of a step of their own; they are joined to the profile by the launch: the line of the wrapper, and the place
-among the kernels of that line.
+Counters are taken of a step of their own. opprof-translate puts the values on the profile's kernels and nodes.
 """
 
 import json
@@ -12,26 +11,11 @@ from typing import Any
 
 from opprof.capture_library import CaptureError
 from opprof.errors import OpprofError
-from opprof.files import replacing
 from opprof.progress import progress
 from opprof.run_folder import RunFolder
 
 #: The timeline of the step that was counted, in a run folder.
 COUNTERS_CAPTURE = "counters.opcap"
-
-#: Values that add up over the kernels of a node.
-AMOUNTS = frozenset(
-    {
-        "time_ns",
-        "dram_read_bytes",
-        "dram_write_bytes",
-        "active_cycles",
-        "instructions",
-        "local_memory_wavefronts",
-    }
-)
-#: Values of which the largest counts; all others are rates, averaged by time.
-LIMITS = frozenset({"registers", "dynamic_shared_bytes"})
 
 
 @dataclass
@@ -210,112 +194,3 @@ def count(
         unique = {k: v for k, v in report["unique"].items() if k != "launches"}
         report = {**report, "unique": unique}
     return {"mode": mode, "metrics": metrics, **report}
-
-
-def _amounts_and_rates(
-    kernels: Sequence[tuple[float, Mapping[str, float]]], steps: int
-) -> dict[str, float]:
-    """One step's values of a node out of its kernels' (time, values) of all steps."""
-    result: dict[str, float] = {}
-    for name in sorted({name for _, values in kernels for name in values}):
-        having = [(time, values[name]) for time, values in kernels if name in values]
-        if len(having) < len(kernels) and name in AMOUNTS:
-            # A sum that leaves kernels out would be a wrong one.
-            continue
-        if name in AMOUNTS:
-            result[name] = sum(value for _, value in having) / steps
-        elif name in LIMITS:
-            result[name] = max(value for _, value in having)
-        else:
-            weight = sum(time for time, _ in having)
-            if weight:
-                result[name] = sum(time * value for time, value in having) / weight
-    return result
-
-
-def attach(
-    profile: dict[str, Any],
-    counters: Mapping[str, Any],
-    maps: Sequence[LaunchMap],
-    partitions: Mapping[str, Any],
-) -> int:
-    """Puts counters on a profile's kernels and nodes, in place; returns how many kernels have them."""
-    locate = Locator(maps)
-    places = Places.read(partitions)
-    standing = Standing(maps, places)
-    # Of each launch its kernels in order; one that was not counted keeps its place.
-    by_launch: dict[Place, list[dict[str, float] | None]] = {}
-    for step in counters["steps"][-1:]:
-        values = {row["launch"]: row["metrics"] for row in step["counters"]}
-        for launch in step["launches"]:
-            found = locate(launch)
-            if found is None:
-                continue
-            graph, entry = found
-            rows = by_launch.setdefault((graph.graph, entry["index"]), [])
-            rows.append(values.get(launch["index"]))
-    by_launch = {key: rows for key, rows in by_launch.items() if any(rows)}
-
-    counted = 0
-    ordinal: dict[tuple[Any, ...], int] = {}
-    inferred: dict[int, Place] = {}
-    for kernel in sorted(profile["kernels"], key=lambda k: k["start_ns"]):
-        if kernel.get("kind", "kernel") != "kernel" or "launch" not in kernel:
-            continue
-        key: Place = (kernel["compiled_graph"], kernel["launch"])
-        which = ordinal.get((kernel.get("step"), *key), 0)
-        ordinal[(kernel.get("step"), *key)] = which + 1
-        source = key if key in by_launch else standing.counted_for(key)
-        rows = by_launch.get(source, [])
-        row = rows[which] if which < len(rows) else None
-        if row is None:
-            continue
-        kernel["metrics"] = row
-        if source != key:
-            inferred[kernel["id"]] = source
-            kernel["metrics_inferred"] = True
-        counted += 1
-
-    kernels = {kernel["id"]: kernel for kernel in profile["kernels"]}
-    for node in profile["nodes"]:
-        mine = [
-            kernels[i]
-            for i in node["kernels"]
-            if i in kernels and kernels[i].get("phase", "steady") == "steady"
-        ]
-        if not mine or not all("metrics" in kernel for kernel in mine):
-            continue
-        steps = len({kernel.get("step") for kernel in mine})
-        node["metrics"] = _amounts_and_rates(
-            [(float(kernel["duration_ns"]), kernel["metrics"]) for kernel in mine], steps
-        )
-        sources = [inferred[kernel["id"]] for kernel in mine if kernel["id"] in inferred]
-        if sources:
-            place = places.representative(node["name"])
-            node["inferred_from"] = next(
-                (
-                    n
-                    for n in sorted(standing.nodes[sources[0]])
-                    if places.representative(n) == place
-                ),
-                place,
-            )
-    return counted
-
-
-def attach_to_folder(folder: RunFolder) -> None:
-    """Puts a run folder's counters on its profile."""
-    counters = folder.counters
-    if not counters.is_file():
-        return
-    profile = json.loads(folder.profile.read_text())
-    kernels = attach(
-        profile,
-        json.loads(counters.read_text()),
-        launch_maps(folder.compiled_graphs()),
-        json.loads(folder.partitions.read_text()),
-    )
-    with replacing(folder.profile) as file:
-        json.dump(profile, file)
-        file.write("\n")
-    progress(f"counters on {kernels} of {len(profile['kernels'])} kernels of the trace")

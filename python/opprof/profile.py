@@ -23,7 +23,7 @@ import opprof
 from opprof import metrics
 from opprof.capture import Capture
 from opprof.capture_library import CaptureError, Library
-from opprof.counters import COUNTERS_CAPTURE, attach_to_folder, count
+from opprof.counters import COUNTERS_CAPTURE, count
 from opprof.errors import OpprofError
 from opprof.export import ExportFailure, export_program, user_error
 from opprof.graph_json import source_of_exported_program, write_graph_json
@@ -146,7 +146,6 @@ def profile_script(path: str, output: Path, options: ProfileOptions) -> RunFolde
         progress("importing the graph")
         import_graph(folder.graph_json, folder.graph)
     attribute(folder, mapped=folder.capture.is_file())
-    attach_to_folder(folder)
     return folder
 
 

@@ -56,6 +56,11 @@ class RunFolder:
         return self.path / "counters.json"
 
     @property
+    def operators(self) -> Path:
+        """The launch map of the graph where it ran node by node."""
+        return self.path / "operators.json"
+
+    @property
     def profile(self) -> Path:
         return self.path / "profile.opprof.json"
 
@@ -175,15 +180,25 @@ def attribute(folder: RunFolder, mapped: bool = False) -> None:
         progress("finding repeated subgraphs")
         find_partitions(folder)
         map_all_launches(folder)
-    timeline = folder.capture if folder.capture.is_file() else folder.trace
+    captured = folder.capture.is_file()
+    maps = [code / "launches.json" for code in folder.compiled_graphs()]
+    folder.operators.unlink(missing_ok=True)
+    if captured and not maps:
+        run_tool(
+            "opprof-translate",
+            ["--export-operator-launches", folder.graph],
+            output=folder.operators,
+        )
+        maps.append(folder.operators)
     progress("joining the timeline to the launches")
     run_tool(
         "opprof-translate",
         [
             "--attribute-profile",
-            timeline,
-            *(f"--launches={code / 'launches.json'}" for code in folder.compiled_graphs()),
+            folder.capture if captured else folder.trace,
+            *(f"--launches={launches}" for launches in maps),
             f"--partitions={folder.partitions}",
+            *([f"--counters={folder.counters}"] if folder.counters.is_file() else []),
         ],
         output=folder.profile,
     )

@@ -1,6 +1,5 @@
 """Which launches are counted in a run folder, and what the profile gets of it."""
 
-import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from opprof.counters import (
     LaunchMap,
     Locator,
     Places,
-    attach,
     launch_maps,
     origins,
 )
@@ -111,144 +109,6 @@ def test_one_launch_of_each_work_is_counted(tmp_path: Path) -> None:
     maps = launch_maps([folder])
     recorded = [{"kernel": "fused", "file": cached, "line": 10 + i} for i in range(3)]
     assert Layers(partitions, maps, "here").choose(recorded).stands_for == {1: [2]}
-
-    profile: dict[str, Any] = {
-        "kernels": [
-            {
-                "id": i,
-                "compiled_graph": "g",
-                "launch": i,
-                "step": 0,
-                "start_ns": i,
-                "duration_ns": 1,
-            }
-            for i in range(3)
-        ],
-        "nodes": [
-            {"name": f"a{i}", "kernels": [i], "metrics": {}, "inferred_from": None}
-            for i in range(3)
-        ],
-    }
-    counters = {
-        "steps": [
-            {
-                "launches": [{"index": i, "file": cached, "line": 10 + i} for i in range(3)],
-                "counters": [{"launch": i, "metrics": {"ipc": float(i)}} for i in (0, 1)],
-            }
-        ]
-    }
-    assert attach(profile, counters, maps, partitions) == 3
-    assert [n["metrics"]["ipc"] for n in profile["nodes"]] == [0.0, 1.0, 1.0]
-    assert [n["inferred_from"] for n in profile["nodes"]] == [None, None, "a1"]
-
-
-def _profile() -> dict[str, Any]:
-    kernels: list[dict[str, Any]] = []
-    for step in range(2):
-        for launch in (0, 1, 1, 2, 2):
-            kernels.append(
-                {
-                    "id": len(kernels),
-                    "name": f"k{launch}",
-                    "step": step,
-                    "compiled_graph": "g",
-                    "launch": launch,
-                    "start_ns": 100 * len(kernels),
-                    "duration_ns": 30 if launch else 10,
-                    "phase": "steady",
-                }
-            )
-    kernels.append({"id": 10, "name": "other", "start_ns": 5000, "duration_ns": 1})
-    return {
-        "kernels": kernels,
-        "nodes": [
-            {"name": "embed", "kernels": [0, 5], "metrics": {}, "inferred_from": None},
-            {"name": "a0", "kernels": [1, 2, 6, 7], "metrics": {}, "inferred_from": None},
-            {"name": "a1", "kernels": [3, 4, 8, 9], "metrics": {}, "inferred_from": None},
-            {"name": "mixed", "kernels": [0, 10], "metrics": {}, "inferred_from": None},
-        ],
-    }
-
-
-def _counters(cached: str, counted: tuple[int, ...]) -> dict[str, Any]:
-    lines = [10, 11, 11, 12, 12]
-    return {
-        "steps": [
-            {
-                "launches": [
-                    {"index": i, "file": cached, "line": line} for i, line in enumerate(lines)
-                ],
-                "counters": [
-                    {
-                        "launch": i,
-                        "metrics": {
-                            "instructions": 100.0 + i,
-                            "ipc": 1.0 + i,
-                            "registers": 32.0 + i,
-                        },
-                    }
-                    for i in counted
-                ],
-            }
-        ]
-    }
-
-
-def test_counters_reach_kernels_and_nodes(code: Path) -> None:
-    profile = _profile()
-    counted = attach(
-        profile,
-        _counters(str(code.parent / "cached.py"), (0, 1, 2, 3, 4)),
-        launch_maps([code]),
-        PARTITIONS,
-    )
-    assert counted == 10
-    assert [k.get("metrics", {}).get("instructions") for k in profile["kernels"]] == [
-        100.0,
-        101.0,
-        102.0,
-        103.0,
-        104.0,
-    ] * 2 + [None]
-    embed, a0, a1, mixed = profile["nodes"]
-    assert embed["metrics"] == {"instructions": 100.0, "ipc": 1.0, "registers": 32.0}
-    # Amounts of one step, rates by time, the largest limit.
-    assert a0["metrics"] == {"instructions": 203.0, "ipc": 2.5, "registers": 34.0}
-    assert a1["metrics"]["instructions"] == 207.0
-    assert a1["inferred_from"] is None
-    # One of its kernels was not counted: no value is better than a wrong one.
-    assert mixed["metrics"] == {}
-
-
-def test_duplicates_take_their_representatives_counters_and_say_so(code: Path) -> None:
-    profile = _profile()
-    attach(
-        profile,
-        _counters(str(code.parent / "cached.py"), (0, 1, 2)),
-        launch_maps([code]),
-        PARTITIONS,
-    )
-    _, a0, a1, _ = profile["nodes"]
-    assert a1["metrics"] == a0["metrics"]
-    assert a1["inferred_from"] == "a0"
-    assert a0["inferred_from"] is None
-    assert [k.get("metrics_inferred", False) for k in profile["kernels"][:5]] == [
-        False,
-        False,
-        False,
-        True,
-        True,
-    ]
-
-
-def test_without_counters_of_its_launch_a_kernel_has_none(code: Path) -> None:
-    profile = _profile()
-    before = copy.deepcopy(profile)
-    assert (
-        attach(profile, _counters("/no/such/file.py", (0, 1, 2)), launch_maps([code]), PARTITIONS)
-        == 0
-    )
-    assert profile == before
 
 
 def test_nested_duplicates_lead_to_one_representative() -> None:

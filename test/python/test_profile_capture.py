@@ -147,6 +147,15 @@ def test_inductor(folder: Path) -> None:
     assert counters["mode"] == "unique" and counters["unique"]["counted"] == 4
     assert counters["unique"]["stood_for"] == 6
     assert all("metrics" in k for k in profile["kernels"])
+    blocks = {k.get("metrics_from") for k in profile["kernels"]}
+    assert None in blocks and len(blocks) == 4
+    assert {n["inferred_from"] for n in profile["nodes"] if n["metrics"]} == {
+        None,
+        "norm",
+        "gemm",
+        "gemm_1",
+    }
+    assert "speed-of-light" in {f["id"] for f in profile["findings"]}
 
 
 def test_eager(folder: Path) -> None:
@@ -154,6 +163,13 @@ def test_eager(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     profile = check_timeline(folder)
     assert profile["kernels"][0]["nodes"] == ["embed"]
+    assert all("metrics" in k for k in profile["kernels"])
+    nodes = {node["name"]: node for node in profile["nodes"]}
+    assert nodes["norm"]["module"] == "h.0" and nodes["embed"]["module"] == ""
+    assert "model.py" in nodes["gemm_5"]["source"]
+    assert nodes["gemm_5"]["metrics"] and nodes["gemm_5"]["inferred_from"] is None
+    launches = {launch["kernel"] for launch in profile["launches"]}
+    assert "played.gemm.default" in launches
     assert run_of(folder)["compiled_graphs"] == []
     counters = json.loads((folder / "run" / "counters.json").read_text())["steps"][-1]
     assert len(counters["counters"]) == 10
@@ -177,6 +193,9 @@ def test_a_cuda_graph(folder: Path) -> None:
     assert counters["graph"]["joined"] == counters["graph"]["kernels"] == 10
     (step,) = json.loads((folder / "run" / "counters.json").read_text())["steps"]
     assert {row["inferred"] for row in step["counters"]} == {"outside of the CUDA graph"}
+    profile = profile_of(folder)
+    assert all(k["metrics_from"].endswith("outside of the CUDA graph") for k in profile["kernels"])
+    assert all(n["inferred_from"] for n in profile["nodes"] if n["metrics"])
 
 
 def test_a_cuda_graph_of_other_kernels(folder: Path) -> None:
