@@ -3,26 +3,22 @@
     python benchmarks/graph_scale.py [--tools build/bin] [--nodes 1000 10000 …] [--repeat 3] [-o results.jsonl]
     python benchmarks/graph_scale.py --generate layers 1000000 graph.json     # only writes a graph
 
-Three kinds of graph: many small layers, a few large ones, and one without any repeat. All three readers are timed by
---mlir-timing inside the tools, so that starting and printing don't count; the verifier is off for all. The exponent is the
-slope of time over nodes in logarithms: 1 is linear.
+Three kinds of graph: many small layers, a few large ones, and one without any repeat. The verifier is off for all three readers.
+The exponent is the slope of time over nodes in logarithms: 1 is linear.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import random
-import re
 import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
+
+from scale import Command, Row, add_options, best_of, sweep
 
 KINDS = ("layers", "large", "unique")
 WIDTH = 64
@@ -189,23 +185,7 @@ def _irregular(
     return result
 
 
-def run(command: list[str | Path]) -> tuple[float, int]:
-    """Seconds of the part called Parser, and the peak memory of the process in bytes."""
-    with tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        errors.seek(0)
-        text = errors.read()
-    if process.returncode:
-        sys.exit(f"{' '.join(map(str, command))} failed:\n{text}")
-    match = re.search(r"^\s*([\d.]+) \(\s*[\d.]+%\)\s+Parser$", text, re.MULTILINE)
-    if match is None:
-        sys.exit(f"no time of the parser in:\n{text}")
-    return float(match[1]), usage.ru_maxrss * 1024
-
-
-def measure(tools: Path, kind: str, nodes: int, repeat: int, folder: Path) -> dict[str, object]:
+def measure(tools: Path, kind: str, nodes: int, repeat: int, folder: Path) -> Row:
     source, text, bytecode = (folder / f"graph{ending}" for ending in (".json", ".mlir", ".mlirbc"))
     count = generate(source, kind, nodes)
     translate, opt = tools / "opprof-translate", tools / "opprof-opt"
@@ -213,75 +193,38 @@ def measure(tools: Path, kind: str, nodes: int, repeat: int, folder: Path) -> di
     subprocess.run([translate, "--import-fx-json", source, "-o", text], check=True)
     subprocess.run([opt, "--emit-bytecode", text, "-o", bytecode], check=True)
     unverified = "--mlir-very-unsafe-disable-verifier-on-parsing"
-    commands: dict[str, list[str | Path]] = {
-        "json": [translate, "--import-fx-json", "--mlir-timing", source, "-o", "/dev/null"],
-        "text": [opt, unverified, "--mlir-timing", text, "-o", "/dev/null"],
-        "bytecode": [opt, unverified, "--mlir-timing", bytecode, "-o", "/dev/null"],
-    }
-    # Taken in turn, so that what else the machine does hits all alike; the best of each counts.
-    runs = [{name: run(command) for name, command in commands.items()} for _ in range(repeat)]
-    result: dict[str, object] = {"kind": kind, "nodes": count}
-    for name, file in (("json", source), ("text", text), ("bytecode", bytecode)):
-        result[f"{name}_s"] = min(each[name][0] for each in runs)
-        result[f"{name}_mb"] = round(file.stat().st_size / 1e6, 1)
-        result[f"{name}_peak_mb"] = round(min(each[name][1] for each in runs) / 1e6)
-    result["text_over_json"] = round(result["text_s"] / max(result["json_s"], 1e-4), 2)
-    return result
-
-
-def exponent(points: list[tuple[int, float]]) -> float:
-    """The slope of a line through the points in logarithms."""
-    xs = [math.log(nodes) for nodes, _ in points]
-    ys = [math.log(max(seconds, 1e-4)) for _, seconds in points]
-    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
-    over = sum((x - mean_x) ** 2 for x in xs)
-    return (
-        sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / over
-        if over
-        else math.nan
+    nowhere = ["-o", os.devnull]
+    best = best_of(
+        repeat,
+        {
+            "json": Command(
+                [translate, "--import-fx-json", source, *nowhere], {"json_s": "Parser"}
+            ),
+            "text": Command([opt, unverified, text, *nowhere], {"text_s": "Parser"}),
+            "bytecode": Command([opt, unverified, bytecode, *nowhere], {"bytecode_s": "Parser"}),
+        },
     )
+    result: Row = {"kind": kind, "nodes": count}
+    for name, file in (("json", source), ("text", text), ("bytecode", bytecode)):
+        result[f"{name}_s"] = best.seconds[f"{name}_s"]
+        result[f"{name}_mb"] = round(file.stat().st_size / 1e6, 1)
+        result[f"{name}_peak_mb"] = round(best.peak_bytes[name] / 1e6)
+    result["text_over_json"] = round(best.seconds["text_s"] / best.seconds["json_s"], 2)
+    return result
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--tools", type=Path, default=Path("build/bin"))
-    parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000, 1_000_000])
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("-o", "--output", type=Path)
+    add_options(parser, KINDS)
     parser.add_argument("--generate", nargs=3, metavar=("KIND", "NODES", "FILE"))
     options = parser.parse_args()
     if options.generate:
         kind, nodes, file = options.generate
         print(f"{generate(Path(file), kind, int(nodes))} nodes")
         return
-    lines = []
-    print(
-        f"{'kind':8}{'nodes':>9}{'json s':>9}{'text s':>9}{'bytecode s':>12}{'text/json':>11}{'json MB':>9}{'peak MB':>9}{'text peak':>11}"
-    )
-    for kind in options.kinds:
-        points = []
-        for nodes in options.nodes:
-            with tempfile.TemporaryDirectory(prefix="opprof-scale-") as folder:
-                result = measure(options.tools, kind, nodes, options.repeat, Path(folder))
-            lines.append(result)
-            points.append((result["nodes"], result["json_s"]))
-            print(
-                f"{kind:8}{result['nodes']:>9}{result['json_s']:>9.3f}{result['text_s']:>9.3f}{result['bytecode_s']:>12.3f}"
-                f"{result['text_over_json']:>11.2f}{result['json_mb']:>9}{result['json_peak_mb']:>9}{result['text_peak_mb']:>11}",
-                flush=True,
-            )
-        # Below a hundredth of a second the clock's steps of 0.1 ms show.
-        usable = [point for point in points if point[1] >= 0.01] or points
-        if len(usable) > 1:
-            print(f"{kind:8} exponent {exponent(usable):.2f}")
-    if options.output:
-        stamp = time.strftime("%Y-%m-%d")
-        with open(options.output, "w", encoding="utf-8") as file:
-            for line in lines:
-                file.write(json.dumps({"date": stamp, **line}) + "\n")
+    sweep(options, measure, ("json_s", "text_s", "bytecode_s"))
 
 
 if __name__ == "__main__":
