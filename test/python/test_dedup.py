@@ -79,6 +79,8 @@ EXPECTED = {
     ],
     "swin": [[f"blocks.{pair}+blocks.{pair + 1}" for pair in (0, 2, 4)]],
     "unet": [numbered("middle", 0, 1, 2, 3)],
+    # The first step of a layer has one state for two, and of the last one a state is not used.
+    "lstm": [numbered("c0", 0, 1, 2, 3), numbered("c1", 0, 1, 2, 3)],
     "mamba": [numbered("layers", 0, 1, 2, 3)],
     "efficientnet": [numbered("stage1", 1, 2, 3), numbered("stage2", 1, 2, 3, 4)],
 }

@@ -83,6 +83,7 @@ def check(
         ("mixture", (3, 1)),
         ("swin", (3, 1)),
         ("bert", (12, 1)),
+        ("lstm", (8, 2)),
     ],
 )
 def test_models(name: str, counts: tuple[int, int], tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 // Attributes of the fx dialect, the tensor encoding among them.
 
 #include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/StorageOffsets.h"
 
+#include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -197,4 +199,17 @@ TensorInfoAttr::getStaticStrides(RankedTensorType type) {
     strides.push_back(number.getInt());
   }
   return strides;
+}
+
+Type opprof::fx::dropStorageOffsets(Type type) {
+  AttrTypeReplacer replacer;
+  replacer.addReplacement([](TensorInfoAttr info) -> Attribute {
+    if (!info.getStorageOffset())
+      return info;
+    return TensorInfoAttr::get(
+        info.getContext(), info.getDevice(), info.getStrides(),
+        info.getUnknownStrides(), info.getDims(), /*storageOffset=*/{},
+        info.getRequiresGrad(), info.getLayout(), info.getSubclass());
+  });
+  return replacer.replace(type);
 }

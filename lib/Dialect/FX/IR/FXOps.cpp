@@ -4,6 +4,7 @@
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Dialect/FX/IR/Schema.h"
+#include "opprof/Dialect/FX/IR/StorageOffsets.h"
 #include "opprof/Dialect/FX/IR/Symbols.h"
 
 #include "mlir/IR/Builders.h"
@@ -871,11 +872,14 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (!callee)
     return emitOpError() << "calls " << getCalleeAttr()
                          << ", which is no graph of this module";
-  // A callee may be shared by places whose sizes have other names.
+  // A callee may be shared by places whose sizes have other names, and whose
+  // tensors begin at other places of their storage.
   SymbolMap renamed = getRenamedSymbols(*this);
   auto agree = [&](TypeRange types, TypeRange here) {
     return llvm::equal(types, here, [&](Type type, Type other) {
-      return renameSymbols(type, renamed) == other;
+      Type expected = renameSymbols(type, renamed);
+      return expected == other ||
+             dropStorageOffsets(expected) == dropStorageOffsets(other);
     });
   };
   if (!agree(callee.getArgumentTypes(), getOperandTypes()))

@@ -36,16 +36,19 @@ static Renaming getRenaming(CallOp call) {
 /// Puts the nodes of `callee` in the place of `call`.
 static void inlineCall(CallOp call, GraphOp callee) {
   OpBuilder builder(call);
-  ArrayAttr instance, attributes;
+  ArrayAttr instance, attributes, types;
   if (DictionaryAttr metadata = getMetadata(call.getLoc()))
     instance = metadata.getAs<ArrayAttr>(kInstanceKey);
   attributes = call->getAttrOfType<ArrayAttr>(kInstanceAttributesAttr);
+  types = call->getAttrOfType<ArrayAttr>(kInstanceTypesAttr);
   size_t numNodes = llvm::count_if(callee.getBlock(), llvm::IsaPred<NodeOp>);
   // A callee that has been rewritten since has nodes of its own.
   if (instance && instance.size() != numNodes)
     instance = {};
   if (attributes && attributes.size() != numNodes)
     attributes = {};
+  if (types && types.size() != numNodes)
+    types = {};
   Renaming renaming = getRenaming(call);
   bool isRenamed = !renaming.symbols.empty() || !renaming.graphs.empty();
 
@@ -68,6 +71,9 @@ static void inlineCall(CallOp call, GraphOp callee) {
       node.getResult().setType(
           renameSymbols(node.getResult().getType(), renaming.symbols));
     }
+    if (types)
+      if (auto type = dyn_cast<TypeAttr>(types[index]))
+        node.getResult().setType(type.getValue());
     ++index;
   }
   for (auto [result, output] :

@@ -228,6 +228,25 @@ static ArrayAttr getInstanceAttributes(const Partition &partition) {
   return ArrayAttr::get(partition.nodes.front()->getContext(), attributes);
 }
 
+/// The result types of the nodes, or null where they are those of the class's
+/// first partition, up to the names of symbols.
+static ArrayAttr getInstanceTypes(const Partition &first,
+                                  const Partition &partition) {
+  bool areSame =
+      llvm::all_of(llvm::zip(first.nodes, partition.nodes), [&](auto pair) {
+        Type type = std::get<0>(pair)->getResult(0).getType();
+        Type other = std::get<1>(pair)->getResult(0).getType();
+        return type == other ||
+               renameSymbols(type, partition.renaming.symbols) == other;
+      });
+  if (areSame)
+    return {};
+  SmallVector<Attribute> types;
+  for (Operation *node : partition.nodes)
+    types.push_back(TypeAttr::get(node->getResult(0).getType()));
+  return ArrayAttr::get(partition.nodes.front()->getContext(), types);
+}
+
 static void setRenaming(CallOp call, const Renaming &renaming) {
   Builder builder(call.getContext());
   NamedAttrList symbols, graphs;
@@ -284,6 +303,9 @@ static CallOp createCall(GraphOp outlined, const PartitionClass &repeated,
       prof::PartitionAttr::get(builder.getContext(), label, role));
   if (ArrayAttr attributes = getInstanceAttributes(partition))
     call->setDiscardableAttr(kInstanceAttributesAttr, attributes);
+  if (ArrayAttr types =
+          getInstanceTypes(repeated.partitions.front(), partition))
+    call->setDiscardableAttr(kInstanceTypesAttr, types);
   setRenaming(call, partition.renaming);
   return call;
 }

@@ -17,6 +17,9 @@ inline constexpr llvm::StringLiteral kRecordedOrderAttr = "fx.recorded_order";
 /// On a call: the discardable attributes that the nodes of this instance had.
 inline constexpr llvm::StringLiteral kInstanceAttributesAttr =
     "fx.instance_attributes";
+/// On a call: the result types of the nodes of this instance, where they differ
+/// in more than names from those of the callee (in storage offsets).
+inline constexpr llvm::StringLiteral kInstanceTypesAttr = "fx.instance_types";
 /// On a call: which graphs stand here for those that the callee's nodes name.
 inline constexpr llvm::StringLiteral kRenamedGraphsAttr = "fx.renamed_graphs";
 
