@@ -8,9 +8,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "opprof/Profile/Counters.h"
+#include "opprof/Support/JSONReading.h"
 
 #include "IdentityPlaces.h"
-#include "JSONReading.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -22,6 +22,7 @@
 using namespace llvm;
 using namespace opprof;
 using namespace opprof::profile;
+using opprof::JSONReading;
 using simdjson::dom::element;
 using simdjson::dom::object;
 

@@ -1,11 +1,11 @@
 //===- PartitionMap.cpp - Reading partitions.json -------------------------===//
 
 #include "opprof/Profile/PartitionMap.h"
-
-#include "JSONReading.h"
+#include "opprof/Support/JSONReading.h"
 
 using namespace llvm;
 using namespace opprof::profile;
+using opprof::JSONReading;
 using simdjson::dom::element;
 using simdjson::dom::object;
 

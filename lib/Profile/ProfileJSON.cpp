@@ -1,13 +1,13 @@
 //===- ProfileJSON.cpp - Reading and writing profile.opprof.json ----------===//
 
 #include "opprof/Profile/ProfileJSON.h"
-
-#include "JSONReading.h"
+#include "opprof/Support/JSONReading.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
 using namespace opprof::profile;
+using opprof::JSONReading;
 using simdjson::dom::element;
 using simdjson::dom::object;
 

@@ -1,52 +1,30 @@
 // What is known of a run: a profile's numbers.
 
+#include "opprof/Profile/ProfileJSON.h"
 #include "opprof/Recommend/Recommend.h"
 
-#include "simdjson.h"
-#include "llvm/ADT/Twine.h"
-
+using namespace opprof;
 using namespace opprof::recommend;
 using llvm::StringRef;
 
 llvm::Error opprof::recommend::readEvidence(StringRef text, StringRef name,
                                             Evidence &evidence) {
-  auto fail = [&](const llvm::Twine &what) {
-    return llvm::createStringError(name + ": " + what +
+  llvm::Expected<std::unique_ptr<profile::Profile>> read =
+      profile::readProfile(text, name);
+  if (!read)
+    return llvm::createStringError(llvm::toString(read.takeError()) +
                                    "; give a profile.opprof.json that opprof "
                                    "profile wrote");
+  const profile::Summary &summary = (*read)->summary;
+  double steps = std::max<uint64_t>(summary.steps.value_or(1), 1);
+  auto perStep = [&](std::optional<int64_t> total) {
+    return total ? std::optional<double>(*total / steps) : std::nullopt;
   };
-  simdjson::dom::parser parser;
-  simdjson::padded_string padded(text.data(), text.size());
-  simdjson::dom::object root;
-  if (auto error = parser.parse(padded).get(root))
-    return fail(simdjson::error_message(error));
-  int64_t version;
-  if (root["version"].get(version) || version != 1)
-    return fail("not a profile of version 1");
-  simdjson::dom::object summary;
-  if (root["summary"].get(summary))
-    return fail("has no summary");
-  double steps = 1;
-  if (double value; !summary["steps"].get(value) && value > 0)
-    steps = value;
-  auto perStep = [&](const char *key) -> std::optional<double> {
-    double value;
-    if (summary[key].get(value))
-      return std::nullopt;
-    return value / steps;
-  };
-  evidence.wallNs = perStep("wall_ns");
-  evidence.busyNs = perStep("busy_ns");
-  evidence.kernelNs = perStep("kernel_time_ns");
-  evidence.kernels = perStep("kernels");
-  simdjson::dom::array nodes;
-  if (!root["nodes"].get(nodes))
-    for (simdjson::dom::element node : nodes) {
-      std::string_view nodeName;
-      double time;
-      if (!node["name"].get(nodeName) && !node["kernel_time_ns"].get(time))
-        evidence.nodeNs[StringRef(nodeName.data(), nodeName.size())] =
-            time / steps;
-    }
+  evidence.wallNs = perStep(summary.wallNs);
+  evidence.busyNs = perStep(summary.busyNs);
+  evidence.kernelNs = summary.kernelTimeNs / steps;
+  evidence.kernels = summary.kernels / steps;
+  for (const profile::Node &node : (*read)->nodes)
+    evidence.nodeNs[node.name] = node.kernelTimeNs / steps;
   return llvm::Error::success();
 }

@@ -7,11 +7,11 @@
 
 #include "opprof/Target/InductorCode/LaunchMap.h"
 
+#include "opprof/Support/JSONReading.h"
+
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/raw_ostream.h"
-
-#include <simdjson.h>
 
 using namespace llvm;
 using namespace opprof::inductor;
@@ -207,136 +207,21 @@ void opprof::inductor::writeLaunchMap(const LaunchMap &map, raw_ostream &os) {
 // Reader
 //===----------------------------------------------------------------------===//
 
-namespace {
 using simdjson::dom::array;
 using simdjson::dom::element;
 using simdjson::dom::object;
 
-/// Reads one file, keeping the place ("launches[3].nodes[0]") for errors.
-class Reader {
+namespace {
+class Reader : public opprof::JSONReading {
 public:
-  explicit Reader(StringRef name) : fileName(name) {}
+  using JSONReading::JSONReading;
 
-  Expected<std::vector<LaunchMap>> read(StringRef text);
+  Error readMaps(element root, std::vector<LaunchMap> &maps);
 
 private:
-  Error fail(const Twine &message) {
-    std::string where = fileName;
-    if (!place.empty())
-      where += ": " + place;
-    return createStringError(where + ": " + message.str());
-  }
-
-  /// Runs `body` with `step` appended to the place.
-  template <typename Body> Error in(const Twine &step, Body body) {
-    size_t length = place.size();
-    std::string text = step.str();
-    if (!place.empty() && StringRef(text).front() != '[')
-      place += '.';
-    place += text;
-    Error error = body();
-    place.resize(length);
-    return error;
-  }
-
   Error readMap(element value, LaunchMap &map);
   Error readLaunch(element value, Launch &launch);
   Error readNode(element value, LaunchNode &node);
-
-  Error getObject(element value, object &out) {
-    if (value.get(out))
-      return fail("expected an object");
-    return Error::success();
-  }
-
-  /// `required`: absent is an error, not an empty value.
-  Error getString(object from, StringRef key, std::string &out, bool required) {
-    element value;
-    if (from[std::string_view(key.data(), key.size())].get(value)) {
-      if (required)
-        return fail("the key \"" + key + "\" is missing");
-      return Error::success();
-    }
-    std::string_view text;
-    if (value.get(text))
-      return fail("\"" + key + "\" must be a string");
-    out.assign(text);
-    return Error::success();
-  }
-
-  template <typename T>
-  Error getInteger(object from, StringRef key, std::optional<T> &out) {
-    element value;
-    if (from[std::string_view(key.data(), key.size())].get(value))
-      return Error::success();
-    if constexpr (std::is_signed_v<T>) {
-      int64_t number;
-      if (value.get(number))
-        return fail("\"" + key + "\" must be a whole number");
-      out = number;
-    } else {
-      uint64_t number;
-      if (value.get(number) || number > std::numeric_limits<T>::max())
-        return fail("\"" + key + "\" must be a whole number from 0 to " +
-                    Twine(std::numeric_limits<T>::max()));
-      out = static_cast<T>(number);
-    }
-    return Error::success();
-  }
-
-  template <typename T> Error getRequired(object from, StringRef key, T &out) {
-    std::optional<T> value;
-    if (Error error = getInteger<T>(from, key, value))
-      return error;
-    if (!value)
-      return fail("the key \"" + key + "\" is missing");
-    out = *value;
-    return Error::success();
-  }
-
-  Error getBool(object from, StringRef key, bool &out) {
-    element value;
-    if (from[std::string_view(key.data(), key.size())].get(value))
-      return Error::success();
-    if (value.get(out))
-      return fail("\"" + key + "\" must be true or false");
-    return Error::success();
-  }
-
-  /// Calls `each` for every item of an array; an absent key has none.
-  template <typename Each>
-  Error getArray(object from, StringRef key, bool required, Each each) {
-    element value;
-    if (from[std::string_view(key.data(), key.size())].get(value)) {
-      if (required)
-        return fail("the key \"" + key + "\" is missing");
-      return Error::success();
-    }
-    array items;
-    if (value.get(items))
-      return fail("\"" + key + "\" must be an array");
-    size_t index = 0;
-    for (element item : items) {
-      if (Error error =
-              in(key + "[" + Twine(index) + "]", [&] { return each(item); }))
-        return error;
-      ++index;
-    }
-    return Error::success();
-  }
-
-  Error getStrings(object from, StringRef key, std::vector<std::string> &out) {
-    return getArray(from, key, /*required=*/false, [&](element item) -> Error {
-      std::string_view text;
-      if (item.get(text))
-        return fail("expected a string");
-      out.emplace_back(text);
-      return Error::success();
-    });
-  }
-
-  std::string fileName;
-  std::string place;
 };
 } // namespace
 
@@ -356,10 +241,8 @@ Error Reader::readNode(element value, LaunchNode &node) {
     return error;
   if (Error error = getStrings(from, "evidence", node.evidence))
     return error;
-  element module;
-  if (!from["module"].get(module))
-    if (Error error = getString(from, "module", node.module.emplace(), false))
-      return error;
+  if (Error error = getString(from, "module", node.module))
+    return error;
   if (Error error = getString(from, "source", node.source, false))
     return error;
   return getArray(from, "from", /*required=*/false, [&](element item) -> Error {
@@ -444,21 +327,16 @@ Error Reader::readMap(element value, LaunchMap &map) {
   object from;
   if (Error error = getObject(value, from))
     return error;
-  int64_t version = 0;
-  if (Error error = getRequired(from, "version", version))
+  if (Error error = checkVersion(from, LaunchMap::version, "a launch map",
+                                 "`opprof launches`"))
     return error;
-  if (version != LaunchMap::version)
-    return fail("version " + Twine(version) +
-                " of launches.json is not known; this program reads version " +
-                Twine(LaunchMap::version) +
-                ". Write the file again with `opprof launches`");
   if (Error error = getString(from, "graph", map.graph, true))
     return error;
   if (Error error = getString(from, "stage", map.stage, true))
     return error;
 
   element statements;
-  if (!from["statements"].get(statements))
+  if (find(from, "statements", statements))
     if (Error error = in("statements", [&]() -> Error {
           object counts;
           if (Error error = getObject(statements, counts))
@@ -473,7 +351,7 @@ Error Reader::readMap(element value, LaunchMap &map) {
       return error;
 
   element alignment;
-  if (!from["alignment"].get(alignment))
+  if (find(from, "alignment", alignment))
     if (Error error = in("alignment", [&]() -> Error {
           object keys;
           if (Error error = getObject(alignment, keys))
@@ -508,30 +386,27 @@ Error Reader::readMap(element value, LaunchMap &map) {
   });
 }
 
-Expected<std::vector<LaunchMap>> Reader::read(StringRef text) {
-  simdjson::dom::parser parser;
-  simdjson::padded_string padded(text.data(), text.size());
-  element root;
-  if (simdjson::error_code code = parser.parse(padded).get(root))
-    return fail(Twine("not JSON: ") + simdjson::error_message(code));
-  std::vector<LaunchMap> maps;
+/// One compiled graph, or an array of several.
+Error Reader::readMaps(element root, std::vector<LaunchMap> &maps) {
   array items;
-  if (!root.get(items)) {
-    size_t index = 0;
-    for (element item : items)
-      if (Error error = in("[" + Twine(index++) + "]",
-                           [&] { return readMap(item, maps.emplace_back()); }))
-        return error;
-    return maps;
-  }
-  if (Error error = readMap(root, maps.emplace_back()))
-    return error;
-  return maps;
+  if (root.get(items))
+    return readMap(root, maps.emplace_back());
+  size_t index = 0;
+  for (element item : items)
+    if (Error error = in("[" + Twine(index++) + "]",
+                         [&] { return readMap(item, maps.emplace_back()); }))
+      return error;
+  return Error::success();
 }
 
 Expected<std::vector<LaunchMap>>
 opprof::inductor::readLaunchMaps(StringRef text, StringRef name) {
-  return Reader(name).read(text);
+  std::vector<LaunchMap> maps;
+  Reader reader(name);
+  if (Error error = reader.parse(
+          text, [&](element root) { return reader.readMaps(root, maps); }))
+    return error;
+  return maps;
 }
 
 Expected<LaunchMap> opprof::inductor::readLaunchMap(StringRef text,

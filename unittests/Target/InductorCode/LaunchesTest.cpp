@@ -315,7 +315,7 @@ TEST(Launches, JSONErrorsNameThePlace) {
                   "\"launches\": [{\"index\": -1}]}")
                 .find("launches[0]: \"index\" must be a whole number"),
             std::string::npos);
-  EXPECT_NE(error("{").find("not JSON"), std::string::npos);
+  EXPECT_NE(error("{").find("not valid JSON"), std::string::npos);
 }
 
 TEST(Alignment, DecomposedOperatorsFindTheirOrigin) {

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPPROF_LIB_PROFILE_JSONREADING_H
-#define OPPROF_LIB_PROFILE_JSONREADING_H
+#ifndef OPPROF_SUPPORT_JSONREADING_H
+#define OPPROF_SUPPORT_JSONREADING_H
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/ADT/Twine.h"
@@ -17,8 +17,9 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
-namespace opprof::profile {
+namespace opprof {
 
 class JSONReading {
 public:
@@ -169,6 +170,12 @@ public:
     element value;
     if (!find(from, key, value))
       return required ? missing(key) : llvm::Error::success();
+    return forEach(value, key, each);
+  }
+
+  /// Calls `each` for every item of the array `value`, which `key` names.
+  template <typename Each>
+  llvm::Error forEach(element value, llvm::StringRef key, Each each) {
     array items;
     if (value.get(items))
       return fail("\"" + key + "\" must be an array");
@@ -180,6 +187,14 @@ public:
     return llvm::Error::success();
   }
 
+  /// An array of strings, which may be absent.
+  llvm::Error getStrings(object from, llvm::StringRef key,
+                         std::vector<std::string> &out) {
+    return getArray(from, key, /*required=*/false, [&](element item) {
+      return getText(item, out.emplace_back());
+    });
+  }
+
 private:
   llvm::Error missing(llvm::StringRef key) const {
     return fail("the key \"" + key + "\" is missing");
@@ -189,6 +204,6 @@ private:
   std::string place;
 };
 
-} // namespace opprof::profile
+} // namespace opprof
 
-#endif // OPPROF_LIB_PROFILE_JSONREADING_H
+#endif // OPPROF_SUPPORT_JSONREADING_H
