@@ -218,6 +218,22 @@ struct opprof_counters {
     return it != Selected.begin() && launch < std::prev(it)->second;
   }
 
+  CUptiResult pushRange(uint64_t launch) {
+    std::string name = std::to_string(launch);
+    CUpti_RangeProfiler_PushRange_Params push{};
+    push.structSize = CUpti_RangeProfiler_PushRange_Params_STRUCT_SIZE;
+    push.pRangeProfilerObject = Profiler;
+    push.pRangeName = name.c_str();
+    return Host.Api->cuptiRangeProfilerPushRange(&push);
+  }
+
+  CUptiResult popRange() {
+    CUpti_RangeProfiler_PopRange_Params pop{};
+    pop.structSize = CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE;
+    pop.pRangeProfilerObject = Profiler;
+    return Host.Api->cuptiRangeProfilerPopRange(&pop);
+  }
+
   int fail(const char *what, CUptiResult result);
   int open(const opprof_counters_options &options);
   int enable();
@@ -328,7 +344,7 @@ int opprof_counters::open(const opprof_counters_options &options) {
     Selected.emplace_back(first, last);
   }
   for (uint64_t i = 0; i < launches.size(); ++i) {
-    if (launches[i].kind == 1)
+    if (launches[i].kind == 1 && Ranges != OPPROF_RANGE_STEP)
       return failWith(
           OPPROF_NOT_REPLAYABLE,
           "launch " + std::to_string(i) +
@@ -346,7 +362,8 @@ int opprof_counters::open(const opprof_counters_options &options) {
               Callbacks::get().name(launches[i].name) +
               ": serialized ranges would wait for the other ranks for ever; "
               "take counters of a step without collectives");
-    if (Ranges == OPPROF_RANGE_ALL || selected(i))
+    if (Ranges == OPPROF_RANGE_ALL ||
+        (Ranges == OPPROF_RANGE_STEP ? i == 0 : selected(i)))
       RangeLaunch.push_back(i);
   }
   if (RangeLaunch.empty())
@@ -533,26 +550,16 @@ int opprof_counters_begin_pass(opprof_counters *c) {
   c->stage("start", begin);
   Callbacks::LaunchHook hook;
   if (c->Ranges == OPPROF_RANGE_SELECTED)
-    hook = [c, api](size_t index, bool entering) {
-      if (!c->selected(index) || c->RangeFailure != CUPTI_SUCCESS)
-        return;
-      if (entering) {
-        std::string name = std::to_string(index);
-        CUpti_RangeProfiler_PushRange_Params push{};
-        push.structSize = CUpti_RangeProfiler_PushRange_Params_STRUCT_SIZE;
-        push.pRangeProfilerObject = c->Profiler;
-        push.pRangeName = name.c_str();
-        c->RangeFailure = api->cuptiRangeProfilerPushRange(&push);
-      } else {
-        CUpti_RangeProfiler_PopRange_Params pop{};
-        pop.structSize = CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE;
-        pop.pRangeProfilerObject = c->Profiler;
-        c->RangeFailure = api->cuptiRangeProfilerPopRange(&pop);
-      }
+    hook = [c](size_t index, bool entering) {
+      if (c->selected(index) && c->RangeFailure == CUPTI_SUCCESS)
+        c->RangeFailure = entering ? c->pushRange(index) : c->popRange();
     };
   int status = Callbacks::get().beginCheck(std::move(hook));
-  if (status == OPPROF_OK)
+  if (status == OPPROF_OK) {
+    if (c->Ranges == OPPROF_RANGE_STEP)
+      c->RangeFailure = c->pushRange(0);
     return status;
+  }
   std::string text = opprof_capture_last_error();
   CUpti_RangeProfiler_Stop_Params stop{};
   stop.structSize = CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE;
@@ -568,6 +575,8 @@ int opprof_counters_end_pass(opprof_counters *c, int *more) {
   double begin = seconds();
   int checked = Callbacks::get().endCheck();
   std::string difference = checked ? opprof_capture_last_error() : "";
+  if (c->Ranges == OPPROF_RANGE_STEP && c->RangeFailure == CUPTI_SUCCESS)
+    c->RangeFailure = c->popRange();
   CUpti_RangeProfiler_Stop_Params p{};
   p.structSize = CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE;
   p.pRangeProfilerObject = c->Profiler;
@@ -578,7 +587,7 @@ int opprof_counters_end_pass(opprof_counters *c, int *more) {
   if (checked)
     return failWith(checked, difference);
   if (c->RangeFailure != CUPTI_SUCCESS)
-    return c->fail("a range round a launch", c->RangeFailure);
+    return c->fail("a range of launches", c->RangeFailure);
   if (result != CUPTI_SUCCESS)
     return c->fail("a counter pass cannot end", result);
   c->AllSubmitted = p.isAllPassSubmitted || (c->Replay == OPPROF_USER_REPLAY &&

@@ -314,6 +314,7 @@ class Counters:
         *,
         replay: str = "user",
         selected: Sequence[tuple[int, int]] | None = None,
+        whole_step: bool = False,
         check_availability: bool = False,
     ) -> None:
         self._library = library
@@ -326,7 +327,7 @@ class Counters:
             names,
             len(metrics),
             {"user": 0, "kernel": 1}[replay],
-            0 if selected is None else 1,
+            2 if whole_step else 0 if selected is None else 1,
             pairs,
             len(flat) // 2,
             check_availability,

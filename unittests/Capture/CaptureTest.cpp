@@ -570,6 +570,27 @@ TEST_F(CountersTest, OnlySelectedLaunches) {
   EXPECT_EQ(value, 2002.0);
 }
 
+TEST_F(CountersTest, OneRangeOverTheStep) {
+  record();
+  Options.ranges = OPPROF_RANGE_STEP;
+  ASSERT_EQ(open({"dram__bytes_read.sum"}), OPPROF_OK)
+      << opprof_capture_last_error();
+  int more;
+  ASSERT_EQ(opprof_counters_begin_pass(Counters), OPPROF_OK);
+  launchStep();
+  ASSERT_EQ(opprof_counters_end_pass(Counters, &more), OPPROF_OK)
+      << opprof_capture_last_error();
+  ASSERT_EQ(opprof_counters_finish(Counters), OPPROF_OK)
+      << opprof_capture_last_error();
+  ASSERT_EQ(opprof_counters_rows(Counters), 1u);
+  uint64_t launch;
+  double value;
+  opprof_counters_row(Counters, 0, &launch, &value);
+  EXPECT_EQ(launch, 0u);
+  // The fake counts 2000 and the launch's number; the range holds all three.
+  EXPECT_EQ(value, 2000.0 + 2001.0 + 2002.0);
+}
+
 TEST_F(CountersTest, RefusesRangesThatOverlap) {
   record();
   const uint64_t selected[] = {1, 3, 2, 3};

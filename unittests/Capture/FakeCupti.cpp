@@ -48,11 +48,11 @@ struct State {
   std::set<std::pair<int, uint32_t>> Callbacks;
 
   // The range profiler.
-  bool Profiling = false, Started = false, InRange = false;
+  bool Profiling = false, Started = false, InRange = false, RangeIsNew = false;
   CUpti_RangeProfiler_SetConfig_Params Config{};
   size_t Pass = 0, RangesInPass = 0, Launched = 0;
   std::vector<std::string> RangeNames;
-  std::vector<size_t> RangeLaunch;
+  std::vector<std::vector<size_t>> RangeLaunches;
   std::vector<const char *> Metrics;
   size_t Passes = 1;
   std::string Pushed;
@@ -446,7 +446,7 @@ cuptiRangeProfilerEnable(CUpti_RangeProfiler_Enable_Params *p) {
   state().Profiling = true;
   state().Pass = 0;
   state().RangeNames.clear();
-  state().RangeLaunch.clear();
+  state().RangeLaunches.clear();
   p->pRangeProfilerObject = reinterpret_cast<CUpti_RangeProfiler_Object *>(1);
   return CUPTI_SUCCESS;
 }
@@ -489,7 +489,7 @@ cuptiRangeProfilerPushRange(CUpti_RangeProfiler_PushRange_Params *p) {
   if (!state().Started || state().InRange ||
       state().Config.range != CUPTI_UserRange)
     return CUPTI_ERROR_INVALID_OPERATION;
-  state().InRange = true;
+  state().InRange = state().RangeIsNew = true;
   state().Pushed = p->pRangeName;
   return CUPTI_SUCCESS;
 }
@@ -517,9 +517,11 @@ EXPORT CUptiResult cuptiRangeProfilerCounterDataGetRangeInfo(
 }
 EXPORT CUptiResult cuptiProfilerHostEvaluateToGpuValues(
     CUpti_Profiler_Host_EvaluateToGpuValues_Params *p) {
+  std::fill(p->pMetricValues, p->pMetricValues + p->numMetrics, 0.0);
   for (size_t i = 0; i < p->numMetrics; ++i)
-    p->pMetricValues[i] = 1000.0 * (metricNumber(p->ppMetricNames[i]) + 1) +
-                          double(state().RangeLaunch[p->rangeIndex]);
+    for (size_t launch : state().RangeLaunches[p->rangeIndex])
+      p->pMetricValues[i] +=
+          1000.0 * (metricNumber(p->ppMetricNames[i]) + 1) + double(launch);
   return CUPTI_SUCCESS;
 }
 
@@ -533,9 +535,13 @@ static void runKernel(State &s, const char *name, uint32_t grid, uint32_t block,
     size_t launch = s.Launched++;
     bool counts = s.Config.range == CUPTI_AutoRange || s.InRange;
     if (counts && s.Pass == 0) {
-      s.RangeNames.push_back(s.InRange ? s.Pushed
-                                       : std::to_string(s.RangesInPass));
-      s.RangeLaunch.push_back(launch);
+      if (!s.InRange || s.RangeIsNew) {
+        s.RangeNames.push_back(s.InRange ? s.Pushed
+                                         : std::to_string(s.RangesInPass));
+        s.RangeLaunches.emplace_back();
+      }
+      s.RangeIsNew = false;
+      s.RangeLaunches.back().push_back(launch);
     }
     s.RangesInPass += counts;
   }

@@ -144,7 +144,12 @@ OPPROF_CAPTURE_API int opprof_launches_kernel(size_t launch, size_t index,
 typedef struct opprof_counters opprof_counters;
 
 enum opprof_replay { OPPROF_USER_REPLAY = 0, OPPROF_KERNEL_REPLAY = 1 };
-enum opprof_ranges { OPPROF_RANGE_ALL = 0, OPPROF_RANGE_SELECTED = 1 };
+enum opprof_ranges {
+  OPPROF_RANGE_ALL = 0,      /* one a kernel, kernels one after the other */
+  OPPROF_RANGE_SELECTED = 1, /* one a selected launch */
+  OPPROF_RANGE_STEP = 2,     /* one over all of a pass, at the step's own speed:
+                                its row has launch 0. CUDA graphs may be in it */
+};
 
 typedef struct opprof_counters_options {
   size_t size; /* sizeof(opprof_counters_options) */
