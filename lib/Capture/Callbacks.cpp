@@ -7,6 +7,7 @@
 
 #include "Callbacks.h"
 
+#include "HostCalls.h"
 #include "Session.h"
 
 #include <algorithm>
@@ -126,10 +127,27 @@ void Callbacks::watchGraphs(bool on) {
     unsubscribe();
 }
 
-void Callbacks::enableLaunches(bool on) {
+int Callbacks::watchCalls(bool on) {
+  std::lock_guard<std::mutex> lock(Mutex);
+  if (on == Calls)
+    return OPPROF_OK;
+  if (on)
+    if (int status = subscribe())
+      return status;
+  Calls = on;
+  enableCalls();
+  if (!on)
+    unsubscribe();
+  return OPPROF_OK;
+}
+
+void Callbacks::enableCalls() {
   const CuptiApi *api = cupti();
+  for (auto [domain, id] : HostCalls::get().watched())
+    api->cuptiEnableCallback(Calls, Subscriber, domain, id);
   for (CUpti_CallbackId id : kLaunchIds)
-    api->cuptiEnableCallback(on, Subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id);
+    api->cuptiEnableCallback(Calls || Now != Mode::Off, Subscriber,
+                             CUPTI_CB_DOMAIN_DRIVER_API, id);
 }
 
 int Callbacks::beginLaunches() {
@@ -149,7 +167,7 @@ int Callbacks::beginLaunches() {
     Seen = 0;
     Now = Mode::Record;
   }
-  enableLaunches(true);
+  enableCalls();
   return OPPROF_OK;
 }
 
@@ -157,8 +175,8 @@ int Callbacks::endLaunches() {
   std::lock_guard<std::mutex> lock(Mutex);
   if (Now != Mode::Record)
     return failWith(OPPROF_INVALID, "launches are not being recorded");
-  enableLaunches(false);
   Now = Mode::Off;
+  enableCalls();
   unsubscribe();
   return OPPROF_OK;
 }
@@ -177,7 +195,7 @@ int Callbacks::beginCheck(LaunchHook hook) {
     Difference.clear();
     Now = Mode::Check;
   }
-  enableLaunches(true);
+  enableCalls();
   return OPPROF_OK;
 }
 
@@ -185,8 +203,8 @@ int Callbacks::endCheck() {
   std::lock_guard<std::mutex> lock(Mutex);
   if (Now != Mode::Check)
     return failWith(OPPROF_INVALID, "no pass is running");
-  enableLaunches(false);
   Now = Mode::Off;
+  enableCalls();
   unsubscribe();
   std::lock_guard<std::mutex> launches(LaunchMutex);
   Hook = nullptr;
@@ -262,10 +280,18 @@ uint32_t Callbacks::nameIndex(const char *name) {
 
 void CUPTIAPI Callbacks::callback(void *, CUpti_CallbackDomain domain,
                                   CUpti_CallbackId cbid, const void *data) {
-  if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
-    get().onLaunch(cbid, *static_cast<const CUpti_CallbackData *>(data));
-  else if (domain == CUPTI_CB_DOMAIN_RESOURCE)
-    get().onResource(cbid, *static_cast<const CUpti_ResourceData *>(data));
+  Callbacks &self = get();
+  if (domain == CUPTI_CB_DOMAIN_DRIVER_API ||
+      domain == CUPTI_CB_DOMAIN_RUNTIME_API) {
+    auto &call = *static_cast<const CUpti_CallbackData *>(data);
+    if (self.Calls)
+      HostCalls::get().note(domain, cbid, call);
+    if (domain == CUPTI_CB_DOMAIN_DRIVER_API && self.Now != Mode::Off &&
+        std::find(std::begin(kLaunchIds), std::end(kLaunchIds), cbid) !=
+            std::end(kLaunchIds))
+      self.onLaunch(cbid, call);
+  } else if (domain == CUPTI_CB_DOMAIN_RESOURCE)
+    self.onResource(cbid, *static_cast<const CUpti_ResourceData *>(data));
 }
 
 void Callbacks::onLaunch(CUpti_CallbackId cbid,

@@ -1,7 +1,7 @@
 //===- Callbacks.h - The one CUPTI subscriber of a process ------*- C++ -*-===//
 //
 // CUPTI has a single subscriber. This object is it: it watches CUDA graphs for
-// the timeline, and launches for counter passes.
+// the timeline, and calls for the timeline and for counter passes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,6 +46,8 @@ public:
 
   /// Notes the nodes of CUDA graphs as they come into being.
   void watchGraphs(bool on);
+  /// Notes calls that put work on a device, for HostCalls.
+  int watchCalls(bool on);
 
   /// Begins to note launches into a new list. Fails when another tool holds
   /// the subscription.
@@ -81,13 +83,15 @@ private:
   void onResource(CUpti_CallbackId cbid, const CUpti_ResourceData &data);
   int subscribe();
   void unsubscribe();
-  void enableLaunches(bool on);
+  /// Lets through the calls that somebody wants now.
+  void enableCalls();
   uint32_t nameIndex(const char *name);
 
   std::mutex Mutex;
   CUpti_SubscriberHandle Subscriber = nullptr;
   int Users = 0;
   bool Graphs = false;
+  std::atomic<bool> Calls{false};
 
   enum class Mode { Off, Record, Check };
   std::atomic<Mode> Now{Mode::Off};

@@ -46,10 +46,6 @@ namespace opprof::capture {
 #define OPPROF_CUPTI_OPTIONAL(X)                                               \
   X(cuptiSubscribe_v2)                                                         \
   X(cuptiActivityFlushPeriod)                                                  \
-  X(cuptiActivityEnableRuntimeApi)                                             \
-  X(cuptiActivityEnableDriverApi)                                              \
-  X(cuptiActivityEnableAllSyncRecords)                                         \
-  X(cuptiActivitySetAttribute)                                                 \
   X(cuptiSetThreadIdType)                                                      \
   X(cuptiGetGraphNodeId)                                                       \
   X(cuptiGetGraphId)                                                           \

@@ -8,6 +8,7 @@
 #include "Session.h"
 
 #include "Callbacks.h"
+#include "HostCalls.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -133,11 +134,14 @@ thread_local ThreadIds Ids;
 // Kineto uses the lower kinds.
 constexpr CUpti_ExternalCorrelationKind kIdKind =
     CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2;
+std::atomic<bool> IdsShared{false};
 } // namespace
+
+void IdStack::shareWithCupti() { IdsShared = true; }
 
 int IdStack::push(uint64_t id) {
   Ids.Stack.push_back(id);
-  if (const CuptiApi *api = cupti())
+  if (const CuptiApi *api = IdsShared ? cupti() : nullptr)
     api->cuptiActivityPushExternalCorrelationId(kIdKind, id);
   return OPPROF_OK;
 }
@@ -148,7 +152,7 @@ int IdStack::pop() {
                     "opprof_capture_pop_id without a push on this thread");
   Ids.Stack.pop_back();
   uint64_t last;
-  if (const CuptiApi *api = cupti())
+  if (const CuptiApi *api = IdsShared ? cupti() : nullptr)
     api->cuptiActivityPopExternalCorrelationId(kIdKind, &last);
   return OPPROF_OK;
 }
@@ -284,6 +288,8 @@ int Session::start(const opprof_capture_options &options) {
       api->cuptiActivityFlushPeriod &&
       api->cuptiActivityFlushPeriod(session->FlushMs) == CUPTI_SUCCESS;
   session->describe();
+  uint64_t before = 0;
+  HostCalls::get().take(before);
   session->Thread = std::thread([raw = session.get()] { raw->run(); });
   {
     std::lock_guard<std::mutex> lock(HolderMutex);
@@ -335,6 +341,7 @@ int Session::stop(opprof_capture_stats *stats) {
   size_t dropped = 0;
   session->Cupti->cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped);
   uint64_t time = session->now();
+  session->drainCalls();
   session->drainGraphNodes();
   std::lock_guard<std::mutex> lock(session->Writer.Mutex);
   if (dropped) {
@@ -369,26 +376,15 @@ Session::~Session() {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Whether a call puts work on a device, waits for it, or holds memory: the
-/// calls a timeline is read for. Others, such as cudaGetDevice, come by the
-/// thousand and would cost more than the kernels.
-bool isWorkCall(std::string_view name) {
-  for (std::string_view prefix :
-       {"cudaLaunch", "cudaGraphLaunch", "cudaMemcpy", "cudaMemset",
-        "cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaStreamWaitEvent",
-        "cudaGraphInstantiate", "cuLaunch", "cuGraphLaunch", "cuMemcpy",
-        "cuMemset", "cuMemAlloc", "cuMemFree", "cuModuleLoad", "cuLibraryLoad"})
-    if (name.starts_with(prefix))
-      return true;
-  return name.find("Synchronize") != std::string_view::npos;
-}
-
 const CUpti_ActivityKind kCopyKinds[] = {CUPTI_ACTIVITY_KIND_MEMCPY,
                                          CUPTI_ACTIVITY_KIND_MEMCPY2,
                                          CUPTI_ACTIVITY_KIND_MEMSET};
 } // namespace
 
 int Session::enableApis(bool on) {
+  if (!(Kinds & OPPROF_ALL_API))
+    return Kinds & (OPPROF_API | OPPROF_IDS) ? Callbacks::get().watchCalls(on)
+                                             : OPPROF_OK;
   for (CUpti_ActivityKind kind :
        {CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER}) {
     CUptiResult result = on ? Cupti->cuptiActivityEnable(kind)
@@ -396,28 +392,6 @@ int Session::enableApis(bool on) {
     if (on && result != CUPTI_SUCCESS)
       return failWith(OPPROF_CUPTI_ERROR, "API calls: " + Cupti->text(result));
   }
-  // Newer CUPTIs can be told to leave single calls out. Asking for single calls
-  // in the first place would leave external ids out too.
-  if (!on || (Kinds & OPPROF_ALL_API) ||
-      !Cupti->cuptiActivityEnableRuntimeApi ||
-      !Cupti->cuptiActivityEnableDriverApi)
-    return OPPROF_OK;
-  struct {
-    CUpti_CallbackDomain domain;
-    decltype(Cupti->cuptiActivityEnableRuntimeApi) enable;
-  } const domains[] = {
-      {CUPTI_CB_DOMAIN_RUNTIME_API, Cupti->cuptiActivityEnableRuntimeApi},
-      {CUPTI_CB_DOMAIN_DRIVER_API, Cupti->cuptiActivityEnableDriverApi}};
-  for (auto &domain : domains)
-    for (uint32_t cbid = 1; cbid < 4096; ++cbid) {
-      const char *name = nullptr;
-      if (Cupti->cuptiGetCallbackName(domain.domain, cbid, &name) !=
-              CUPTI_SUCCESS ||
-          !name)
-        break;
-      if (!isWorkCall(name))
-        domain.enable(cbid, 0);
-    }
   return OPPROF_OK;
 }
 
@@ -431,8 +405,10 @@ int Session::enable(bool on) {
     kinds.push_back(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION);
   if (Kinds & OPPROF_OVERHEAD)
     kinds.push_back(CUPTI_ACTIVITY_KIND_OVERHEAD);
-  if (Kinds & OPPROF_IDS)
+  if ((Kinds & OPPROF_IDS) && (Kinds & OPPROF_ALL_API)) {
+    IdStack::shareWithCupti();
     kinds.push_back(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
+  }
   if (Kinds & OPPROF_MARKERS)
     kinds.push_back(CUPTI_ACTIVITY_KIND_MARKER);
   if (Kinds & OPPROF_MEMORY)
@@ -453,9 +429,7 @@ int Session::enable(bool on) {
     std::lock_guard<std::mutex> lock(Writer.Mutex);
     Writer.meta("not recorded", text);
   }
-  // CUPTI gives ids only to calls whose kind is recorded.
-  return Kinds & (OPPROF_API | OPPROF_ALL_API | OPPROF_IDS) ? enableApis(on)
-                                                            : OPPROF_OK;
+  return enableApis(on);
 }
 
 int Session::pause() {
@@ -483,6 +457,7 @@ int Session::flush() {
     std::unique_lock<std::mutex> lock(QueueMutex);
     QueueEmpty.wait(lock, [&] { return Queue.empty() && !Busy; });
   }
+  drainCalls();
   drainGraphNodes();
   std::lock_guard<std::mutex> lock(Writer.Mutex);
   if (!Writer.flush())
@@ -607,12 +582,19 @@ void Session::run() {
       lock.unlock();
       if (!FlushesItself)
         Cupti->cuptiActivityFlushAll(0);
+      drainCalls();
       drainGraphNodes();
       {
         std::lock_guard<std::mutex> writer(Writer.Mutex);
         describeDevices();
         Writer.flush();
       }
+      lock.lock();
+    }
+    if (!Queue.empty()) {
+      // A busy program fills buffers before the time is up.
+      lock.unlock();
+      drainCalls();
       lock.lock();
     }
     drain(lock);
@@ -636,13 +618,9 @@ void Session::drain(std::unique_lock<std::mutex> &lock) {
   QueueEmpty.notify_all();
 }
 
-bool Session::keepApi(uint32_t domain, uint32_t cbid) {
-  if (!(Kinds & (OPPROF_API | OPPROF_ALL_API)))
-    return false;
-  auto [known, added] =
-      KnownApis.try_emplace(uint64_t(domain) << 32 | cbid, false);
-  if (!added)
-    return known->second;
+void Session::nameApi(uint32_t domain, uint32_t cbid) {
+  if (!KnownApis.insert(uint64_t(domain) << 32 | cbid).second)
+    return;
   const char *name = nullptr;
   Cupti->cuptiGetCallbackName(domain ? CUPTI_CB_DOMAIN_RUNTIME_API
                                      : CUPTI_CB_DOMAIN_DRIVER_API,
@@ -654,12 +632,34 @@ bool Session::keepApi(uint32_t domain, uint32_t cbid) {
       text.find_first_not_of("0123456789", version + 2) ==
           std::string_view::npos)
     text = text.substr(0, version);
-  if (!(Kinds & OPPROF_ALL_API) && !isWorkCall(text))
-    return false;
-  known->second = true;
   ApiNameRecord record{domain, cbid, Writer.string(text), 0};
   Writer.add(ChunkType::ApiNames, record);
-  return true;
+}
+
+void Session::drainCalls() {
+  uint64_t lost = 0;
+  std::vector<HostCall> calls = HostCalls::get().take(lost);
+  if (calls.empty() && !lost)
+    return;
+  uint32_t process = uint32_t(::getpid());
+  std::lock_guard<std::mutex> lock(Writer.Mutex);
+  for (const HostCall &call : calls) {
+    if (Kinds & OPPROF_API) {
+      nameApi(call.domain, call.cbid);
+      ApiRecord record{call.start,  call.end,         call.domain, call.cbid,
+                       call.thread, call.correlation, call.result, process};
+      Writer.add(ChunkType::Apis, record);
+    }
+    if ((Kinds & OPPROF_IDS) && call.id) {
+      ExternalIdRecord record{call.id, call.correlation, uint32_t(kIdKind)};
+      Writer.add(ChunkType::ExternalIds, record);
+    }
+  }
+  if (lost) {
+    LossRecord record{lost, 1, 0};
+    Writer.add(ChunkType::Losses, record);
+    Lost += lost;
+  }
 }
 
 /// Newer CUPTIs only append to a record, so the oldest form that has a field is
@@ -792,8 +792,8 @@ void Session::decode(const BufferPool::Full &full) {
       r.correlation = a->correlationId;
       r.result = a->returnValue;
       r.process = a->processId;
-      if (keepApi(r.domain, r.cbid))
-        Writer.add(ChunkType::Apis, r);
+      nameApi(r.domain, r.cbid);
+      Writer.add(ChunkType::Apis, r);
       break;
     }
     case CUPTI_ACTIVITY_KIND_OVERHEAD: {

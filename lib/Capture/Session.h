@@ -97,8 +97,10 @@ private:
   void describeDevices();
   void addClock(uint64_t time);
   void drainGraphNodes();
-  /// Whether a call belongs in the file; names it there the first time.
-  bool keepApi(uint32_t domain, uint32_t cbid);
+  /// Writes what HostCalls noted.
+  void drainCalls();
+  /// Names a call in the file before its first record.
+  void nameApi(uint32_t domain, uint32_t cbid);
 
   const CuptiApi *Cupti = nullptr;
   uint32_t Kinds = 0, FlushMs = 500;
@@ -120,7 +122,7 @@ private:
   std::vector<GraphNodeRecord> Nodes;
 
   uint64_t Lost = 0;
-  std::unordered_map<uint64_t, bool> KnownApis;
+  std::unordered_set<uint64_t> KnownApis;
 };
 
 /// The ids that launches of this thread carry, innermost last.
@@ -130,6 +132,8 @@ public:
   static int pop();
   static void at(uint64_t id);
   static uint64_t top();
+  /// From now on CUPTI is told of ids too, for calls that it records itself.
+  static void shareWithCupti();
 };
 
 } // namespace opprof::capture

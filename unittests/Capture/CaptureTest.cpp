@@ -38,6 +38,7 @@ struct FakeProgram {
         reinterpret_cast<decltype(GraphLaunch)>(find("fake_graph_launch"));
     Replay = reinterpret_cast<decltype(Replay)>(find("fake_graph_replay"));
     Nvtx = reinterpret_cast<decltype(Nvtx)>(find("fake_nvtx"));
+    Copy = reinterpret_cast<decltype(Copy)>(find("fake_copy"));
     Others = reinterpret_cast<decltype(Others)>(find("fake_others"));
     Foreign = reinterpret_cast<decltype(Foreign)>(find("fake_foreign_buffer"));
     Profiling = reinterpret_cast<decltype(Profiling)>(find("fake_profiling"));
@@ -47,6 +48,7 @@ struct FakeProgram {
   void (*GraphLaunch)(const char *, uint64_t);
   void (*Replay)(const char *const *, const uint64_t *, size_t);
   void *(*Nvtx)();
+  void (*Copy)(uint64_t);
   void (*Others)();
   int (*Profiling)();
   void (*Foreign)();
@@ -199,9 +201,9 @@ TEST_F(CaptureTest, KeepsEveryKernelOfManyThreads) {
     EXPECT_EQ(all.Kernels[i].end - all.Kernels[i].start, 1234u);
   }
   EXPECT_EQ(all.Apis.size(), all.Kernels.size());
-  // Only calls that put work on the device, under their names without version.
+  // Only calls that put work on the device.
   ASSERT_EQ(all.ApiNames.size(), 1u);
-  EXPECT_EQ(all.ApiNames[0], "cudaLaunchKernel");
+  EXPECT_EQ(all.ApiNames[0], "cuLaunchKernel");
   EXPECT_TRUE(Reader->summary().complete);
   EXPECT_EQ(all.Device, "Fake H200");
   EXPECT_EQ(all.SmCount, 132u);
@@ -249,6 +251,38 @@ TEST_F(CaptureTest, SaysWhatTheToolkitWillNotRecord) {
             std::string::npos);
 }
 
+TEST_F(CaptureTest, ACallOfTheRuntimeIsOneCall) {
+  start();
+  ASSERT_EQ(opprof_capture_push_id(77), OPPROF_OK);
+  program().Copy(4096);
+  ASSERT_EQ(opprof_capture_pop_id(), OPPROF_OK);
+  program().Copy(64);
+  ASSERT_EQ(opprof_capture_stop(nullptr), OPPROF_OK);
+  Everything &all = read();
+  ASSERT_EQ(all.Copies.size(), 2u);
+  EXPECT_EQ(all.ApiNames, std::vector<std::string>{"cudaMemcpyAsync"});
+  ASSERT_EQ(all.Apis.size(), 2u);
+  EXPECT_EQ(all.Apis[0].correlation, all.Copies[0].correlation);
+  EXPECT_LE(all.Apis[0].start, all.Apis[0].end);
+  ASSERT_EQ(all.Ids.size(), 1u);
+  EXPECT_EQ(all.Ids.at(all.Copies[0].correlation), 77u);
+}
+
+TEST_F(CaptureTest, EveryCallWhereItIsAskedFor) {
+  opprof_capture_options o = options();
+  o.kinds = OPPROF_DEFAULT_KINDS | OPPROF_ALL_API;
+  ASSERT_EQ(opprof_capture_start(&o), OPPROF_OK);
+  ASSERT_EQ(opprof_capture_push_id(5), OPPROF_OK);
+  program().Launch("k", 1, 1);
+  ASSERT_EQ(opprof_capture_pop_id(), OPPROF_OK);
+  ASSERT_EQ(opprof_capture_stop(nullptr), OPPROF_OK);
+  Everything &all = read();
+  EXPECT_EQ(all.ApiNames,
+            (std::vector<std::string>{"cudaGetDevice", "cudaLaunchKernel"}));
+  EXPECT_EQ(all.Apis.size(), 2u);
+  EXPECT_EQ(all.Ids.at(all.Kernels.at(0).correlation), 5u);
+}
+
 TEST_F(CaptureTest, PausesAndResumes) {
   opprof_capture_options o = options();
   o.paused = 1;
@@ -265,7 +299,7 @@ TEST_F(CaptureTest, PausesAndResumes) {
 TEST_F(CaptureTest, CountsWhatDoesNotFitIntoThePool) {
   opprof_capture_options o = options();
   // One buffer for CUPTI and the rest held back by the pool's limit.
-  o.kinds = OPPROF_KERNELS | OPPROF_API;
+  o.kinds = OPPROF_KERNELS;
   o.pool_bytes = 1;
   ASSERT_EQ(opprof_capture_start(&o), OPPROF_OK);
   constexpr uint64_t kLaunches = 20000;
@@ -274,7 +308,7 @@ TEST_F(CaptureTest, CountsWhatDoesNotFitIntoThePool) {
   opprof_capture_stats stats{};
   ASSERT_EQ(opprof_capture_stop(&stats), OPPROF_OK);
   Everything &all = read();
-  EXPECT_EQ(all.Kernels.size() + all.Apis.size() + stats.lost, 2 * kLaunches);
+  EXPECT_EQ(all.Kernels.size() + stats.lost, kLaunches);
   EXPECT_EQ(all.Lost[1], stats.lost);
 }
 

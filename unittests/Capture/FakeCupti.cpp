@@ -38,7 +38,7 @@ struct State {
   CUpti_BuffersCallbackRequestFunc Request = nullptr;
   CUpti_BuffersCallbackCompleteFunc Complete = nullptr;
   std::set<int> Enabled;
-  std::set<std::pair<int, uint32_t>> Apis;
+  bool Apis = false;
   uint8_t *Buffer = nullptr;
   size_t Size = 0, Used = 0, Dropped = 0;
   uint32_t Correlation = 100;
@@ -243,28 +243,14 @@ EXPORT CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
     return CUPTI_ERROR_NOT_COMPATIBLE;
   state().Enabled.insert(kind);
   if (kind == CUPTI_ACTIVITY_KIND_RUNTIME)
-    state().Apis = {{CUPTI_CB_DOMAIN_RUNTIME_API, 1},
-                    {CUPTI_CB_DOMAIN_RUNTIME_API, 2}};
+    state().Apis = true;
   return CUPTI_SUCCESS;
 }
 EXPORT CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) {
   std::lock_guard<std::recursive_mutex> lock(state().Mutex);
   state().Enabled.erase(kind);
   if (kind == CUPTI_ACTIVITY_KIND_RUNTIME)
-    state().Apis.clear();
-  return CUPTI_SUCCESS;
-}
-EXPORT CUptiResult cuptiActivityEnableRuntimeApi(CUpti_CallbackId id,
-                                                 uint8_t on) {
-  std::lock_guard<std::recursive_mutex> lock(state().Mutex);
-  std::pair<int, uint32_t> key(CUPTI_CB_DOMAIN_RUNTIME_API, id);
-  if (on)
-    state().Apis.insert(key);
-  else
-    state().Apis.erase(key);
-  return CUPTI_SUCCESS;
-}
-EXPORT CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId, uint8_t) {
+    state().Apis = false;
   return CUPTI_SUCCESS;
 }
 EXPORT CUptiResult
@@ -349,9 +335,20 @@ EXPORT CUptiResult cuptiEnableCallback(uint32_t on, CUpti_SubscriberHandle,
 }
 EXPORT CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain,
                                         uint32_t id, const char **name) {
-  if (domain != CUPTI_CB_DOMAIN_RUNTIME_API || id > 2)
+  if (domain == CUPTI_CB_DOMAIN_DRIVER_API) {
+    *name = id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel  ? "cuLaunchKernel"
+            : id == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch ? "cuGraphLaunch"
+            : id == CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2
+                ? "cuMemcpyHtoDAsync_v2"
+                : "cuCtxGetDevice";
+    return id < CUPTI_DRIVER_TRACE_CBID_SIZE ? CUPTI_SUCCESS
+                                             : CUPTI_ERROR_INVALID_PARAMETER;
+  }
+  static const char *const names[] = {
+      "cudaGetDevice_v3020", "cudaLaunchKernel_v7000", "cudaMemcpyAsync_v3020"};
+  if (domain != CUPTI_CB_DOMAIN_RUNTIME_API || id < 1 || id > std::size(names))
     return CUPTI_ERROR_INVALID_PARAMETER;
-  *name = id == 1 ? "cudaGetDevice_v3020" : "cudaLaunchKernel_v7000";
+  *name = names[id - 1];
   return CUPTI_SUCCESS;
 }
 EXPORT CUptiResult cuptiGetGraphNodeId(CUgraphNode node, uint64_t *id) {
@@ -598,7 +595,7 @@ EXPORT void fake_launch(const char *name, uint32_t grid, uint32_t block) {
   runKernel(s, name, grid, block, 0, correlation);
   // A call that asks for the device, and the launch.
   for (uint32_t cbid : {1u, 2u}) {
-    if (!s.Apis.count({CUPTI_CB_DOMAIN_RUNTIME_API, cbid}))
+    if (!s.Apis)
       continue;
     CUpti_ActivityAPI a{};
     a.kind = CUPTI_ACTIVITY_KIND_RUNTIME;
@@ -611,6 +608,34 @@ EXPORT void fake_launch(const char *name, uint32_t grid, uint32_t block) {
   data.callbackSite = CUPTI_API_EXIT;
   callback(s, CUPTI_CB_DOMAIN_DRIVER_API,
            CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, &data);
+}
+
+/// Copies through the runtime, which calls the driver.
+EXPORT void fake_copy(uint64_t bytes) {
+  State &s = state();
+  std::lock_guard<std::recursive_mutex> lock(s.Mutex);
+  uint32_t status = 0;
+  CUpti_CallbackData data{};
+  data.correlationId = ++s.Correlation;
+  data.functionReturnValue = &status;
+  const std::pair<CUpti_CallbackDomain, CUpti_CallbackId> calls[] = {
+      {CUPTI_CB_DOMAIN_RUNTIME_API, 3},
+      {CUPTI_CB_DOMAIN_DRIVER_API,
+       CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2}};
+  data.callbackSite = CUPTI_API_ENTER;
+  for (auto [domain, id] : calls)
+    callback(s, domain, id, &data);
+  if (s.Enabled.count(CUPTI_ACTIVITY_KIND_MEMCPY)) {
+    CUpti_ActivityMemcpy6 c{};
+    c.kind = CUPTI_ACTIVITY_KIND_MEMCPY;
+    c.copyKind = 1;
+    c.bytes = bytes;
+    c.correlationId = data.correlationId;
+    emit(s, c);
+  }
+  data.callbackSite = CUPTI_API_EXIT;
+  for (auto [domain, id] : {calls[1], calls[0]})
+    callback(s, domain, id, &data);
 }
 
 /// Captures one kernel into a graph and instantiates it; returns the node that
@@ -663,7 +688,7 @@ EXPORT void fake_graph_replay(const char *const *names, const uint64_t *nodes,
     runKernel(s, names[i], 4, 128, nodes[i], data.correlationId);
   a.end = nowNs();
   a.correlationId = data.correlationId;
-  if (s.Apis.count({CUPTI_CB_DOMAIN_RUNTIME_API, 2}))
+  if (s.Apis)
     emit(s, a);
   data.callbackSite = CUPTI_API_EXIT;
   callback(s, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,

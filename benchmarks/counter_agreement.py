@@ -1,0 +1,344 @@
+"""Holds opprof's counters against ncu's, in units of how well each agrees with itself. Needs a GPU and ncu.
+
+    PYTHONPATH=python OPPROF_CAPTURE_LIBRARY=build/lib/libopprof_capture.so python benchmarks/counter_agreement.py -o OUT [workload…]
+
+Each workload's first 150 kernels of one compiled step are counted twice by each of several ways, each run in a process of
+its own. Caches are left as they are, clocks are not changed. OUT/rows.json holds every value; OUT/agreement.jsonl
+one line a workload: for each counter the median relative difference between two runs of ncu, of opprof, and
+between the two programs, and the median of the signed difference, which shows a bias.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import glob
+import itertools
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from capture_h200 import ROOT, WORKLOADS, compiled
+
+#: Values of one kernel, by counter.
+Row = dict[str, float]
+
+#: What is run: ncu by its kernel and its application replay; opprof replaying the step, replaying each kernel, and replaying
+#: the step with a pause after each line that launches, which is how far apart ncu's kernels are.
+WAYS = {
+    "ncu": 2,
+    "ncu-application": 1,
+    "step": 2,
+    "kernel": 2,
+    "paused 0.1": 1,
+}
+
+
+def ncu_command() -> str:
+    """Where ncu is."""
+    found = shutil.which("ncu") or next(iter(glob.glob("/opt/nvidia/nsight-compute/*/ncu")), None)
+    if found is None:
+        raise SystemExit("ncu was not found")
+    return found
+
+
+def child_step(name: str) -> None:
+    """What ncu looks at: one step between cudaProfilerStart and cudaProfilerStop."""
+    import torch
+
+    step = compiled(name)
+    torch.cuda.synchronize()
+    torch.cuda.cudart().cudaProfilerStart()
+    step()
+    torch.cuda.synchronize()
+    torch.cuda.cudart().cudaProfilerStop()
+
+
+def run_ncu(name: str, way: str, window: slice, counters: list[str]) -> list[dict[str, Any]]:
+    """One run of ncu: name, grid, block and counters of each kernel."""
+    done = subprocess.run(
+        [
+            ncu_command(),
+            *("--metrics", ",".join(counters)),
+            *("--cache-control", "none", "--clock-control", "none"),
+            *("--replay-mode", "application" if way == "ncu-application" else "kernel"),
+            *("--profile-from-start", "off"),
+            *(
+                "--launch-skip",
+                str(window.start),
+                "--launch-count",
+                str(window.stop - window.start),
+            ),
+            *("--csv", "--page", "raw", "--print-units", "base"),
+            *(sys.executable, __file__, "--child", name),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    text = done.stdout[done.stdout.find('"ID"') :]
+    rows = []
+    for row in csv.DictReader(text.splitlines()):
+        if not (row.get("ID") or "").isdigit():
+            continue
+        values = {}
+        for counter in counters:
+            try:
+                values[counter] = float(row[counter].replace(",", ""))
+            except (KeyError, ValueError):
+                continue
+        rows.append(
+            {
+                "kernel": row["Kernel Name"][:60],
+                "grid": _triple(row["Grid Size"]),
+                "block": _triple(row["Block Size"]),
+                "values": values,
+            }
+        )
+    passes = sorted(set(re.findall(r"(\d+) pass", done.stdout + done.stderr)))
+    print(f"{name} {way}: {len(rows)} kernels, passes {passes}", flush=True)
+    if not rows:
+        print(done.stdout[-500:], done.stderr[-500:])
+    return rows
+
+
+def _triple(text: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", text)]
+
+
+def child_mine(
+    name: str, file: Path, window: slice, counters: list[str], repeats: dict[str, int]
+) -> None:
+    """All of opprof's ways, in this process."""
+    import opprof
+
+    step = compiled(name)
+    result: dict[str, list[Any]] = {}
+
+    def once(replay: str) -> list[dict[str, Any]]:
+        with opprof.capture(
+            file.parent / "capture", counters="all", metrics=counters, replay=replay
+        ) as prof:
+            prof.step(step)
+        one = prof.steps[-1]
+        return [
+            {
+                "kernel": row["kernel"][:60],
+                "grid": one.launches[row["launch"]]["grid"],
+                "block": one.launches[row["launch"]]["block"],
+                "values": row["raw"],
+            }
+            for row in one.counters[window]
+        ]
+
+    for way, count in repeats.items():
+        for _ in range(count):
+            if way.startswith("paused"):
+                pause = float(way.removeprefix("paused "))
+                result.setdefault(way, []).append(paused(pause, lambda: once("user")))
+            else:
+                result.setdefault(way, []).append(once("user" if way == "step" else "kernel"))
+            print(f"{name} {way}: {len(result[way][-1])} kernels", flush=True)
+    result["whole step"] = [whole_step(step, file.parent, counters) for _ in range(2)]
+    file.write_text(json.dumps(result))
+
+
+def whole_step(step: Any, folder: Path, counters: list[str]) -> list[dict[str, Any]]:
+    """Counters of a step at its own speed, by one range over all of it: what the kernels' values have to add up to."""
+    import torch
+
+    import opprof
+    from opprof.capture_library import Counters
+
+    with opprof.capture(folder / "capture") as prof:
+        prof.step(step)
+        with Counters(prof.library, counters, whole_step=True) as passes:
+            more = True
+            while more:
+                passes.begin_pass()
+                step()
+                torch.cuda.synchronize()
+                more = passes.end_pass()
+            passes.finish()
+            rows = passes.rows()
+    return [{"kernel": "(step)", "grid": [], "block": [], "values": raw} for _, raw in rows]
+
+
+def paused(seconds: float, once: Any) -> Any:
+    """One run in which the device rests before each launching line of the wrapper."""
+    import torch
+
+    from opprof import identity
+
+    def slow(code: Any, line: int) -> None:
+        torch.cuda.synchronize()
+        time.sleep(seconds)
+
+    monitoring = sys.monitoring
+    tool = 4
+    monitoring.use_tool_id(tool, "pause")
+    events = monitoring.events.LINE
+    codes = [
+        (code, set(identity.launching_lines(code)))
+        for module in identity.inductor_modules()
+        for code in identity.wrapper_codes(module)
+    ]
+    lines = {id(code): wanted for code, wanted in codes}
+    monitoring.register_callback(
+        tool,
+        events,
+        lambda code, line: slow(code, line) if line in lines[id(code)] else monitoring.DISABLE,
+    )
+    for code, _ in codes:
+        monitoring.set_local_events(tool, code, events)
+    try:
+        return once()
+    finally:
+        for code, _ in codes:
+            monitoring.set_local_events(tool, code, 0)
+        monitoring.free_tool_id(tool)
+
+
+def differences(a: list[dict[str, Any]], b: list[dict[str, Any]], counter: str) -> list[float]:
+    """Signed relative differences of b from a; kernels where both are zero say nothing."""
+    result = []
+    for x, y in zip(a, b, strict=False):
+        u, v = x["values"].get(counter), y["values"].get(counter)
+        if u is None or v is None or u == v == 0:
+            continue
+        result.append((v - u) / max(abs(u), abs(v)))
+    return result
+
+
+def compare(
+    name: str, runs: dict[str, list[list[dict[str, Any]]]], counters: list[str]
+) -> dict[str, Any]:
+    """The table of one workload: every way against ncu's kernel replay."""
+    whole = runs.get("whole step", [])
+    runs = {way: group for way, group in runs.items() if way != "whole step"}
+    shapes = {
+        way: [[(row["grid"], row["block"]) for row in run] for run in group]
+        for way, group in runs.items()
+    }
+    first = shapes["ncu"][0]
+    same = {way: all(shape == first for shape in group) for way, group in shapes.items()}
+    table: dict[str, Any] = {}
+    for counter in counters:
+        line: dict[str, Any] = {}
+        for way, group in runs.items():
+            pairs = (
+                list(itertools.combinations(group, 2))
+                if way == "ncu"
+                else list(itertools.product(runs["ncu"], group))
+            )
+            values = [d for a, b in pairs for d in differences(a, b, counter)]
+            if values:
+                line[way] = [
+                    round(statistics.median(abs(v) for v in values), 5),
+                    round(statistics.median(values), 5),
+                ]
+            if way != "ncu" and len(group) > 1:
+                own = [abs(d) for d in differences(group[0], group[1], counter)]
+                if own:
+                    line[f"{way} itself"] = round(statistics.median(own), 5)
+        table[counter] = line
+    return {
+        "workload": name,
+        "kernels": len(first),
+        "same_launches": same,
+        "table": table,
+        "sums": sums({**runs, "whole step": whole}, counters),
+    }
+
+
+def sums(runs: dict[str, list[list[dict[str, Any]]]], counters: list[str]) -> dict[str, Any]:
+    """What each run's kernels add up to, of the counters that can be added."""
+    return {
+        counter: {
+            way: [sum(row["values"].get(counter, 0.0) for row in run) for run in group]
+            for way, group in runs.items()
+        }
+        for counter in counters
+        if counter.endswith(".sum")
+    }
+
+
+def main() -> None:
+    """Runs the workloads that were asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", "--output", type=Path, default=Path("out"))
+    parser.add_argument("--limit", type=int, default=150, help="kernels of a workload")
+    parser.add_argument("--skip", type=int, default=0, help="leave out this many kernels before")
+    parser.add_argument(
+        "--ways",
+        default=",".join(f"{k}:{v}" for k, v in WAYS.items()),
+        help="which ways, each with its number of runs",
+    )
+    parser.add_argument("--child", metavar="WORKLOAD", help=argparse.SUPPRESS)
+    parser.add_argument("--mine", metavar="WORKLOAD", help=argparse.SUPPRESS)
+    parser.add_argument("workloads", nargs="*", default=list(WORKLOADS))
+    parser.add_argument("--counters", help="instead of the default set, with commas between")
+    options = parser.parse_args()
+    from opprof import metrics
+
+    counters = options.counters.split(",") if options.counters else list(metrics.DEFAULT)
+    options.output.mkdir(parents=True, exist_ok=True)
+    os.environ["OPPROF_BENCH_OUT"] = str(options.output)
+    if options.child:
+        child_step(options.child)
+        return
+    window = slice(options.skip, options.skip + options.limit)
+    ways = {k: int(v) for k, v in (w.split(":") for w in options.ways.split(","))}
+    theirs = {k: v for k, v in ways.items() if k.startswith("ncu")}
+    ours = {k: v for k, v in ways.items() if k not in theirs}
+    if options.mine:
+        child_mine(options.mine, options.output / "mine.json", window, counters, ours)
+        return
+    everything = {}
+    for name in options.workloads:
+        begin = time.perf_counter()
+        runs: dict[str, list[list[dict[str, Any]]]] = {}
+        subprocess.run(
+            [
+                *(sys.executable, __file__, "-o", str(options.output)),
+                *(
+                    "--skip",
+                    str(options.skip),
+                    "--limit",
+                    str(options.limit),
+                    "--ways",
+                    options.ways,
+                    "--mine",
+                    name,
+                ),
+                *("--counters", ",".join(counters)),
+            ],
+            timeout=200,
+            check=False,
+        )
+        mine = options.output / "mine.json"
+        if mine.is_file():
+            runs.update(json.loads(mine.read_text()))
+            mine.unlink()
+        for way, count in theirs.items():
+            runs[way] = [run_ncu(name, way, window, counters) for _ in range(count)]
+        everything[name] = runs
+        (options.output / "rows.json").write_text(json.dumps(everything))
+        line = json.dumps(compare(name, runs, counters))
+        with open(options.output / "agreement.jsonl", "a") as file:
+            file.write(line + "\n")
+        print(line, f"\n== {name}: {time.perf_counter() - begin:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+//===- HostCalls.cpp - Calls that put work on a device --------------------===//
+
+#include "HostCalls.h"
+
+#include "Session.h"
+
+#include <string_view>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+using namespace opprof::capture;
+
+HostCalls &HostCalls::get() {
+  static auto *instance = new HostCalls;
+  return *instance;
+}
+
+static bool startsWithAny(std::string_view name,
+                          std::initializer_list<std::string_view> prefixes) {
+  for (std::string_view prefix : prefixes)
+    if (name.starts_with(prefix))
+      return true;
+  return false;
+}
+
+static bool isWatched(CUpti_CallbackDomain domain, std::string_view name) {
+  if (name.find("Synchronize") != std::string_view::npos)
+    return true;
+  if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
+    return startsWithAny(name,
+                         {"cuLaunchKernel", "cuLaunchCooperativeKernel",
+                          "cuGraphLaunch", "cuMemcpy", "cuMemset", "cuMemAlloc",
+                          "cuMemFree", "cuModuleLoad", "cuLibraryLoad"});
+  return startsWithAny(name,
+                       {"cudaMemcpy", "cudaMemset", "cudaMalloc", "cudaFree",
+                        "cudaHostAlloc", "cudaGraphInstantiate"});
+}
+
+const std::vector<HostCalls::Watched> &HostCalls::watched() {
+  std::lock_guard<std::mutex> lock(Mutex);
+  const CuptiApi *api = cupti();
+  if (!List.empty() || !api)
+    return List;
+  for (CUpti_CallbackDomain domain :
+       {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_CB_DOMAIN_RUNTIME_API})
+    for (uint32_t cbid = 1; cbid < 4096; ++cbid) {
+      const char *name = nullptr;
+      if (api->cuptiGetCallbackName(domain, cbid, &name) != CUPTI_SUCCESS ||
+          !name)
+        break;
+      if (isWatched(domain, name))
+        List.emplace_back(domain, cbid);
+    }
+  return List;
+}
+
+struct HostCalls::Thread {
+  struct Open {
+    uint64_t start, id;
+    uint32_t correlation;
+    bool kept;
+  };
+  std::shared_ptr<Buffer> Mine = std::make_shared<Buffer>();
+  std::vector<Open> Stack;
+  uint32_t Number = uint32_t(::syscall(SYS_gettid));
+};
+
+HostCalls::Thread &HostCalls::thread() {
+  static thread_local Thread *mine = nullptr;
+  static thread_local std::unique_ptr<Thread> owner;
+  if (!mine) {
+    owner = std::make_unique<Thread>();
+    mine = owner.get();
+    std::lock_guard<std::mutex> lock(Mutex);
+    Buffers.push_back(mine->Mine);
+  }
+  return *mine;
+}
+
+void HostCalls::note(CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
+                     const CUpti_CallbackData &data) {
+  Thread &t = thread();
+  const CuptiApi *api = cupti();
+  if (data.callbackSite == CUPTI_API_ENTER) {
+    // The driver's part of a call of the runtime is that same call.
+    bool inner = !t.Stack.empty() && t.Stack.back().kept &&
+                 t.Stack.back().correlation == data.correlationId;
+    t.Stack.push_back({0, IdStack::top(), data.correlationId, !inner});
+    if (!inner)
+      api->cuptiGetTimestamp(&t.Stack.back().start);
+    return;
+  }
+  // A call that was entered before the capture began has no beginning.
+  while (!t.Stack.empty() && t.Stack.back().correlation != data.correlationId)
+    t.Stack.pop_back();
+  if (t.Stack.empty())
+    return;
+  Thread::Open open = t.Stack.back();
+  t.Stack.pop_back();
+  if (!open.kept)
+    return;
+  HostCall call{};
+  call.start = open.start;
+  api->cuptiGetTimestamp(&call.end);
+  call.id = open.id;
+  call.domain = domain == CUPTI_CB_DOMAIN_RUNTIME_API;
+  call.cbid = cbid;
+  call.thread = t.Number;
+  call.correlation = data.correlationId;
+  if (data.functionReturnValue)
+    call.result = *static_cast<const uint32_t *>(data.functionReturnValue);
+  // What a thread may hold while the writer is busy: 64 MiB.
+  constexpr size_t kLimit = (64u << 20) / sizeof(HostCall);
+  std::lock_guard<std::mutex> lock(t.Mine->Mutex);
+  if (t.Mine->Calls.size() < kLimit)
+    t.Mine->Calls.push_back(call);
+  else
+    ++t.Mine->Lost;
+}
+
+std::vector<HostCall> HostCalls::take(uint64_t &lost) {
+  std::vector<HostCall> all;
+  std::lock_guard<std::mutex> lock(Mutex);
+  for (auto &buffer : Buffers) {
+    std::vector<HostCall> calls;
+    {
+      std::lock_guard<std::mutex> own(buffer->Mutex);
+      calls.reserve(buffer->Calls.size());
+      calls.swap(buffer->Calls);
+      lost += std::exchange(buffer->Lost, 0);
+    }
+    all.insert(all.end(), calls.begin(), calls.end());
+  }
+  // The last holder of a buffer whose thread has ended is this list.
+  std::erase_if(Buffers, [](const auto &buffer) {
+    return buffer.use_count() == 1 && buffer->Calls.empty();
+  });
+  return all;
+}
