@@ -1,4 +1,4 @@
-"""Measures the capture library on one GPU: counters' cost by stage, the timeline's overhead, attribution, faults.
+"""Measures the capture library on one GPU: counters' cost by stage, attribution, faults, long runs.
 
     PYTHONPATH=python OPPROF_CAPTURE_LIBRARY=build/lib/libopprof_capture.so python benchmarks/capture_h200.py -o OUT [part…]
 
@@ -231,197 +231,6 @@ def part_counters() -> None:
         "kernel replay", lambda: once("kernel replay", 1, counters="all", replay="kernel") and None
     )
     del torch
-
-
-def measure_timeline(name: str) -> None:
-    """Wall time of one workload's step in several ways, interleaved, and the join of its kernels to their lines."""
-    import torch
-
-    from opprof.capture_library import ALL_API, DEFAULT_KINDS, KERNELS, Library
-    from opprof.identity import WrapperLines
-
-    library = Library.get()
-    step = compiled(name)
-    lines = WrapperLines(library)
-
-    def wall(repeats: int = 20) -> float:
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        for _ in range(repeats):
-            step()
-        torch.cuda.synchronize()
-        return (time.perf_counter() - begin) / repeats
-
-    def captured(kinds: int, with_lines: bool) -> float:
-        library.start(str(OUT / "timeline.opcap"), kinds=kinds)
-        try:
-            if with_lines:
-                lines.describe()
-                with lines.active():
-                    wall(3)
-                    return wall()
-            wall(3)
-            return wall()
-        finally:
-            library.stop()
-
-    ways: dict[str, Callable[[], float]] = {
-        "bare": wall,
-        "kernels only": lambda: captured(KERNELS, False),
-        "default": lambda: captured(DEFAULT_KINDS, False),
-        "default and lines": lambda: captured(DEFAULT_KINDS, True),
-        "every API call kept": lambda: captured(DEFAULT_KINDS | ALL_API, False),
-    }
-    wall()
-    times: dict[str, list[float]] = {label: [] for label in ways}
-    for _ in range(5):
-        for label, way in ways.items():
-            times[label].append(way())
-    medians = {label: statistics.median(values) for label, values in times.items()}
-    say(
-        "overhead",
-        workload=name,
-        us={k: round(v * 1e6, 1) for k, v in medians.items()},
-        ratio={k: round(v / medians["bare"], 4) for k, v in medians.items()},
-        bare_spread=round((max(times["bare"]) - min(times["bare"])) / medians["bare"], 4),
-    )
-
-    for label, kinds in (("default", DEFAULT_KINDS), ("every API call", DEFAULT_KINDS | ALL_API)):
-        library.start(str(OUT / f"{name}.opcap"), kinds=kinds)
-        lines.describe()
-        with lines.active():
-            for index in range(3):
-                library.mark(1, index)
-                step()
-                torch.cuda.synchronize()
-                library.mark(2, index)
-        stats = library.stop()
-        kernels = [e for e in trace_events(OUT / f"{name}.opcap") if e["cat"] == "kernel"]
-        joined = [e for e in kernels if "opprof id" in e["args"]]
-        say(
-            "attribution",
-            workload=name,
-            kinds=label,
-            kernels=len(kernels),
-            joined=len(joined),
-            unjoined=sorted({e["name"][:80] for e in kernels if "opprof id" not in e["args"]})[:5],
-            records=stats.records,
-            lost=stats.lost,
-            bytes=stats.bytes,
-        )
-
-    from torch.profiler import ProfilerActivity, profile
-
-    def profiled() -> float:
-        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]):
-            wall(3)
-            return wall()
-
-    values = [profiled() / wall() for _ in range(3)]
-    say("overhead", workload=name, torch_profiler=round(statistics.median(values), 4))
-
-
-def part_timeline() -> None:
-    """The timeline's overhead and attribution, workload by workload, each in a process of its own."""
-    for name in os.environ.get("OPPROF_BENCH_WORKLOADS", ",".join(WORKLOADS)).split(","):
-        try:
-            subprocess.run(
-                [sys.executable, __file__, "--inside", f"timeline:{name}"], timeout=75, check=False
-            )
-        except subprocess.TimeoutExpired:
-            say("overhead", workload=name, error="not finished in 75 s")
-
-
-NCU_CHILD = """
-import sys, torch
-sys.path.insert(0, "benchmarks")
-import capture_h200
-step = capture_h200.compiled("gpt2")
-torch.cuda.synchronize()
-torch.cuda.cudart().cudaProfilerStart()
-step()
-torch.cuda.synchronize()
-torch.cuda.cudart().cudaProfilerStop()
-"""
-
-
-def part_ncu() -> None:
-    """The same raw counters by ncu, twice, caches unflushed, against one counter pass of this library."""
-    import csv
-    import glob
-    import shutil
-
-    import opprof
-    from opprof import metrics
-
-    ncu = shutil.which("ncu") or next(iter(glob.glob("/opt/nvidia/nsight-compute/*/ncu")), None)
-    if ncu is None:
-        say("ncu", error="ncu was not found")
-        return
-    runs: list[list[dict[str, str]]] = []
-    for index in range(2):
-        begin = time.perf_counter()
-        done = subprocess.run(
-            [
-                ncu,
-                *(
-                    "--metrics",
-                    ",".join(metrics.DEFAULT),
-                    "--cache-control",
-                    "none",
-                    "--clock-control",
-                    "none",
-                ),
-                *("--profile-from-start", "off", "--csv", "--page", "raw", "--print-units", "base"),
-                *(sys.executable, "-c", NCU_CHILD),
-            ],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=150,
-            check=False,
-        )
-        text = done.stdout[done.stdout.find('"ID"') :]
-        rows = [row for row in csv.DictReader(text.splitlines()) if (row.get("ID") or "").isdigit()]
-        say(
-            "ncu",
-            run=index,
-            kernels=len(rows),
-            seconds=round(time.perf_counter() - begin, 1),
-            tail=done.stderr[-200:],
-        )
-        runs.append(rows)
-    step = compiled("gpt2")
-    mine = []
-    for _ in range(2):
-        with opprof.capture(OUT / "ncu", counters="all") as prof:
-            prof.step(step)
-        mine.append(prof.steps[0].counters)
-
-    def number(row: dict[str, str], name: str) -> float | None:
-        try:
-            return float(row[name].replace(",", ""))
-        except (KeyError, ValueError):
-            return None
-
-    say("ncu", kernels=[len(runs[0]), len(runs[1]), len(mine[0])])
-    table = {}
-    for name in metrics.DEFAULT:
-        columns: dict[str, list[float]] = {"ncu": [], "opprof": [], "between": []}
-        for a, b, c, d in zip(*runs, *mine, strict=False):
-            values = [number(a, name), number(b, name), c["raw"].get(name), d["raw"].get(name)]
-            if any(v is None for v in values) or not values[0] or not values[2]:
-                continue
-            x, y, z, w = (float(v or 0) for v in values)
-            columns["ncu"].append(abs(x - y) / abs(x))
-            columns["opprof"].append(abs(z - w) / abs(z))
-            columns["between"].append(abs(x - z) / abs(x))
-        if columns["ncu"]:
-            table[name] = {
-                "kernels": len(columns["ncu"]),
-                **{k: round(statistics.median(v), 5) for k, v in columns.items()},
-            }
-    say("agreement with ncu", median_relative_difference=table)
 
 
 def part_long() -> None:
@@ -745,13 +554,11 @@ def part_busy() -> None:
 
 PARTS: dict[str, Callable[[], None]] = {
     "counters": part_counters,
-    "timeline": part_timeline,
     "graph": part_graph,
     "train": part_train,
     "eager": part_eager,
     "injection": part_injection,
     "busy": part_busy,
-    "ncu": part_ncu,
     "long": part_long,
 }
 
@@ -765,11 +572,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}")
     options = parser.parse_args()
     if options.inside:
-        part, _, argument = options.parts[0].partition(":")
-        if argument:
-            measure_timeline(argument)
-        else:
-            PARTS[part]()
+        PARTS[options.parts[0]]()
         return
     for part in options.parts or PARTS:
         begin = time.perf_counter()

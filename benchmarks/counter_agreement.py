@@ -3,7 +3,7 @@
     PYTHONPATH=python OPPROF_CAPTURE_LIBRARY=build/lib/libopprof_capture.so python benchmarks/counter_agreement.py -o OUT [workload…]
 
 Each workload's first 150 kernels of one compiled step are counted twice by each of several ways, each run in a process of
-its own. Caches are left as they are, clocks are not changed. OUT/rows.json holds every value; OUT/agreement.jsonl
+its own. Caches are left as they are, clocks are not changed. OUT/rows.json.gz holds every value; OUT/agreement.jsonl
 one line a workload: for each counter the median relative difference between two runs of ncu, of opprof, and
 between the two programs, and the median of the signed difference, which shows a bias.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 import glob
+import gzip
 import itertools
 import json
 import os
@@ -22,6 +23,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +275,64 @@ def sums(runs: dict[str, list[list[dict[str, Any]]]], counters: list[str]) -> di
     }
 
 
+def tables(files: Sequence[Path]) -> str:
+    """What files of rows say, as the two tables of the documents; a later file's runs replace an earlier one's."""
+    everything: dict[str, dict[str, list[list[dict[str, Any]]]]] = {}
+    for file in files:
+        with gzip.open(file, "rt") as stream:
+            for name, runs in json.load(stream).items():
+                everything.setdefault(name, {}).update(runs)
+    names = [name for name in WORKLOADS if name in everything]
+    counters = list(everything[names[0]]["ncu"][0][0]["values"])
+    lines = [
+        "| counter | " + " | ".join(names) + " |",
+        "|---|" + "---|" * len(names),
+    ]
+    for counter in counters:
+        cells = []
+        for name in names:
+            runs = everything[name]
+            own = _median(differences(*runs["ncu"], counter))
+            pairs = itertools.product(runs["ncu"], runs["step"])
+            between = _median([d for a, b in pairs for d in differences(a, b, counter)])
+            if between is None or own is None:
+                cells.append("all zero")
+            elif between < 1e-4:
+                cells.append("0")
+            else:
+                times = f"{between / own:.1f}" if own >= 1e-4 else "–"
+                cells.append(f"{between:.1%}, {times}")
+        lines.append(f"| `{counter}` | " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        "| workload | counter | opprof | opprof, kernel replay | ncu |",
+        "|---|---|---|---|---|",
+    ]
+    for name in names:
+        runs = everything[name]
+        if "whole step" not in runs:
+            continue
+        for counter in counters:
+            if not counter.endswith(".sum") or counter == "gpu__time_duration.sum":
+                continue
+            whole = statistics.mean(run[0]["values"][counter] for run in runs["whole step"])
+            cells = []
+            for way in ("step", "kernel", "ncu"):
+                totals = [
+                    sum(row["values"].get(counter, 0.0) for row in run) for run in runs.get(way, [])
+                ]
+                cells.append(
+                    f"{statistics.mean(totals) / whole - 1:+.1%}" if totals and whole else ""
+                )
+            if any(cell and abs(float(cell.rstrip("%"))) >= 0.1 for cell in cells):
+                lines.append(f"| {name} | `{counter}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return statistics.median(abs(v) for v in values) if values else None
+
+
 def main() -> None:
     """Runs the workloads that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -284,11 +344,17 @@ def main() -> None:
         default=",".join(f"{k}:{v}" for k, v in WAYS.items()),
         help="which ways, each with its number of runs",
     )
+    parser.add_argument(
+        "--table", nargs="+", type=Path, metavar="ROWS", help="only print what rows.json.gz say"
+    )
     parser.add_argument("--child", metavar="WORKLOAD", help=argparse.SUPPRESS)
     parser.add_argument("--mine", metavar="WORKLOAD", help=argparse.SUPPRESS)
     parser.add_argument("workloads", nargs="*", default=list(WORKLOADS))
     parser.add_argument("--counters", help="instead of the default set, with commas between")
     options = parser.parse_args()
+    if options.table:
+        print(tables(options.table))
+        return
     from opprof import metrics
 
     counters = options.counters.split(",") if options.counters else list(metrics.DEFAULT)
@@ -333,7 +399,8 @@ def main() -> None:
         for way, count in theirs.items():
             runs[way] = [run_ncu(name, way, window, counters) for _ in range(count)]
         everything[name] = runs
-        (options.output / "rows.json").write_text(json.dumps(everything))
+        with gzip.open(options.output / "rows.json.gz", "wt") as stream:
+            json.dump(everything, stream)
         line = json.dumps(compare(name, runs, counters))
         with open(options.output / "agreement.jsonl", "a") as file:
             file.write(line + "\n")
