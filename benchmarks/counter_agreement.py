@@ -164,10 +164,13 @@ def whole_step(step: Any, folder: Path, counters: list[str]) -> list[dict[str, A
 
     with opprof.capture(folder / "capture") as prof:
         prof.step(step)
-        with Counters(prof.library, counters, whole_step=True) as passes:
+        with Counters(prof.library, counters, whole_step=True, uncounted_runs=1) as passes:
             more = True
             while more:
                 passes.begin_pass()
+                step()
+                torch.cuda.synchronize()
+                passes.next_run()
                 step()
                 torch.cuda.synchronize()
                 more = passes.end_pass()

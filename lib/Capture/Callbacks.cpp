@@ -191,12 +191,25 @@ int Callbacks::beginCheck(LaunchHook hook) {
     std::lock_guard<std::mutex> launches(LaunchMutex);
     KeepKernels = false;
     Hook = hook ? std::make_shared<LaunchHook>(std::move(hook)) : nullptr;
-    Seen = 0;
+    Seen = SeenInPass = 0;
     Difference.clear();
     Now = Mode::Check;
   }
   enableCalls();
   return OPPROF_OK;
+}
+
+void Callbacks::checkEnd() {
+  if (Difference.empty() && Seen < Recorded.size())
+    Difference = "the pass ended after launch " + std::to_string(Seen) +
+                 " of " + std::to_string(Recorded.size()) + "; the next was " +
+                 describe(Recorded[Seen]);
+}
+
+void Callbacks::nextRun() {
+  std::lock_guard<std::mutex> launches(LaunchMutex);
+  checkEnd();
+  Seen = 0;
 }
 
 int Callbacks::endCheck() {
@@ -208,10 +221,7 @@ int Callbacks::endCheck() {
   unsubscribe();
   std::lock_guard<std::mutex> launches(LaunchMutex);
   Hook = nullptr;
-  if (Difference.empty() && Seen < Recorded.size())
-    Difference = "the pass ended after launch " + std::to_string(Seen) +
-                 " of " + std::to_string(Recorded.size()) + "; the next was " +
-                 describe(Recorded[Seen]);
+  checkEnd();
   if (Difference.empty())
     return OPPROF_OK;
   return failWith(
@@ -366,10 +376,10 @@ void Callbacks::onLaunch(CUpti_CallbackId cbid,
                    describe(Recorded[index]) + " and is now " +
                    describe(launch);
   }
-  current = index;
+  current = SeenInPass++;
   lock.unlock();
   if (hook)
-    (*hook)(index, true);
+    (*hook)(current, true);
 }
 
 void Callbacks::onResource(CUpti_CallbackId cbid,

@@ -56,11 +56,13 @@ public:
   const std::vector<Launch> &launches() const { return Recorded; }
   const std::string &name(uint32_t index) const { return Names[index]; }
 
-  /// Called around each launch of a checked pass with its index; `entering` on
-  /// the way in.
+  /// Called around each launch of a checked pass with its number in the pass;
+  /// `entering` on the way in.
   using LaunchHook = std::function<void(size_t index, bool entering)>;
   /// Begins a pass that is held against the recording.
   int beginCheck(LaunchHook hook);
+  /// The step begins anew in the same pass.
+  void nextRun();
   /// Ends it; NOT_REPLAYABLE, with the first difference, when it was another.
   int endCheck();
 
@@ -85,6 +87,8 @@ private:
   void unsubscribe();
   /// Lets through the calls that somebody wants now.
   void enableCalls();
+  /// Notes where a run that is over ended too early.
+  void checkEnd();
   uint32_t nameIndex(const char *name);
 
   std::mutex Mutex;
@@ -99,7 +103,8 @@ private:
   std::vector<std::string> Names;
   std::vector<Launch> Recorded;
   std::shared_ptr<LaunchHook> Hook;
-  size_t Seen = 0;
+  /// Launches of this run, and of all runs of the pass.
+  size_t Seen = 0, SeenInPass = 0;
   std::string Difference;
   bool KeepKernels = false;
   size_t KeptKernels = 0;

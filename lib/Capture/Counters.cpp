@@ -191,6 +191,8 @@ struct opprof_counters {
   std::vector<std::pair<uint64_t, uint64_t>> Selected;
   std::vector<uint64_t> RangeLaunch; ///< the launch that each range is of
   uint32_t Replay = 0, Ranges = 0;
+  /// Launches of a run of the step, and runs of a pass that do not count.
+  uint64_t Launches = 0, UncountedRuns = 0;
   size_t Passes = 0, PassesDone = 0, MaxRanges = 0;
   std::vector<uint8_t> Availability, Config, Image;
   CUpti_RangeProfiler_Object *Profiler = nullptr;
@@ -334,6 +336,8 @@ int opprof_counters::open(const opprof_counters_options &options) {
   const std::vector<Launch> &launches = Callbacks::get().launches();
   Replay = options.replay;
   Ranges = options.ranges;
+  Launches = launches.size();
+  UncountedRuns = options.uncounted_runs;
   for (size_t i = 0; i < options.selected_count; ++i) {
     uint64_t first = options.selected[2 * i],
              last = options.selected[2 * i + 1];
@@ -372,6 +376,10 @@ int opprof_counters::open(const opprof_counters_options &options) {
                         ? "the recorded step launched no kernel on this "
                           "process's GPUs"
                         : "no recorded launch is selected");
+  // One range a kernel covers the runs that do not count as well.
+  if (Ranges == OPPROF_RANGE_ALL)
+    for (uint64_t i = 0, end = UncountedRuns * Launches; i < end; ++i)
+      RangeLaunch.push_back(i % Launches);
   MaxRanges = RangeLaunch.size();
 
   CUpti_Profiler_Initialize_Params init{};
@@ -549,17 +557,22 @@ int opprof_counters_begin_pass(opprof_counters *c) {
   c->InPass = true;
   c->stage("start", begin);
   Callbacks::LaunchHook hook;
+  const uint64_t first = c->UncountedRuns * c->Launches;
   if (c->Ranges == OPPROF_RANGE_SELECTED)
-    hook = [c](size_t index, bool entering) {
-      if (c->selected(index) && c->RangeFailure == CUPTI_SUCCESS)
-        c->RangeFailure = entering ? c->pushRange(index) : c->popRange();
+    hook = [c, first](size_t number, bool entering) {
+      if (number >= first && c->selected(number - first) &&
+          c->RangeFailure == CUPTI_SUCCESS)
+        c->RangeFailure =
+            entering ? c->pushRange(number - first) : c->popRange();
+    };
+  else if (c->Ranges == OPPROF_RANGE_STEP)
+    hook = [c, first](size_t number, bool entering) {
+      if (number == first && entering)
+        c->RangeFailure = c->pushRange(0);
     };
   int status = Callbacks::get().beginCheck(std::move(hook));
-  if (status == OPPROF_OK) {
-    if (c->Ranges == OPPROF_RANGE_STEP)
-      c->RangeFailure = c->pushRange(0);
+  if (status == OPPROF_OK)
     return status;
-  }
   std::string text = opprof_capture_last_error();
   CUpti_RangeProfiler_Stop_Params stop{};
   stop.structSize = CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE;
@@ -567,6 +580,13 @@ int opprof_counters_begin_pass(opprof_counters *c) {
   api->cuptiRangeProfilerStop(&stop);
   c->InPass = false;
   return failWith(status, text);
+}
+
+int opprof_counters_next_run(opprof_counters *c) {
+  if (!c->InPass)
+    return failWith(OPPROF_INVALID, "no pass is running");
+  Callbacks::get().nextRun();
+  return OPPROF_OK;
 }
 
 int opprof_counters_end_pass(opprof_counters *c, int *more) {
@@ -626,7 +646,9 @@ int opprof_counters::decode() {
   for (const std::string &name : Collected)
     names.push_back(name.c_str());
   std::vector<double> values(names.size());
-  for (size_t range = 0; range < n.numTotalRanges; ++range) {
+  const size_t uncounted =
+      Ranges == OPPROF_RANGE_ALL ? UncountedRuns * Launches : 0;
+  for (size_t range = uncounted; range < n.numTotalRanges; ++range) {
     uint64_t launch = RangeLaunch[range];
     if (Ranges == OPPROF_RANGE_SELECTED) {
       CUpti_RangeProfiler_CounterData_GetRangeInfo_Params r{};
@@ -725,11 +747,13 @@ int opprof_counters_row(const opprof_counters *c, size_t index,
 }
 
 const char *opprof_counters_report(opprof_counters *c) {
-  std::string out = "{\"chip\": " + jsonQuoted(c->Host.Chip) +
-                    ", \"passes\": " + std::to_string(c->Passes) +
-                    ", \"ranges\": " + std::to_string(c->MaxRanges) +
-                    ", \"image_bytes\": " + std::to_string(c->Image.size()) +
-                    ", \"seconds\": {";
+  std::string out =
+      "{\"chip\": " + jsonQuoted(c->Host.Chip) +
+      ", \"passes\": " + std::to_string(c->Passes) +
+      ", \"ranges\": " + std::to_string(c->MaxRanges) +
+      ", \"uncounted_runs\": " + std::to_string(c->UncountedRuns) +
+      ", \"image_bytes\": " + std::to_string(c->Image.size()) +
+      ", \"seconds\": {";
   for (size_t i = 0; i < c->Stages.size(); ++i) {
     char buffer[64];
     std::snprintf(buffer, sizeof(buffer), "%.6f", c->Stages[i].second);

@@ -317,8 +317,16 @@ class Capture:
         if keeper is not None:
             keeper.save(everything=self._restore == "all")
             seconds["save"] = time.perf_counter() - begin
+        # Restoring would put launches of its own between the runs of a pass.
+        uncounted = int(self.replay == "user" and (keeper is None or not keeper.bytes))
         steps = 0
-        with Counters(self.library, names, replay=self.replay, selected=selected) as counters:
+        with Counters(
+            self.library,
+            names,
+            replay=self.replay,
+            selected=selected,
+            uncounted_runs=uncounted,
+        ) as counters:
             more = True
             try:
                 while more:
@@ -328,8 +336,11 @@ class Capture:
                     counters.begin_pass()
                     moment = time.perf_counter()
                     try:
-                        fn()
-                        _synchronize(torch)
+                        for run in range(uncounted + 1):
+                            if run:
+                                counters.next_run()
+                            fn()
+                            _synchronize(torch)
                     finally:
                         seconds["steps"] = seconds.get("steps", 0) + time.perf_counter() - moment
                     more = counters.end_pass()
@@ -381,7 +392,9 @@ class Capture:
         step.report["time"] = (
             "of the range" if selected is None else "of the kernel, by the timeline"
         )
-        step.report["caches"] = "as the step leaves them: not flushed between kernels or passes"
+        step.report["caches"] = "as the step leaves them: not flushed between kernels or passes" + (
+            "; each pass begins with a run that is not counted" if uncounted else ""
+        )
         if self.mode == "unique":
             step.report["unique"] = chosen.report(step.launches)
         if keeper is not None:

@@ -115,7 +115,7 @@ class _CountersOptions(ctypes.Structure):
         ("selected", ctypes.POINTER(ctypes.c_uint64)),
         ("selected_count", ctypes.c_size_t),
         ("check_availability", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
+        ("uncounted_runs", ctypes.c_uint32),
     ]
 
 
@@ -315,6 +315,7 @@ class Counters:
         replay: str = "user",
         selected: Sequence[tuple[int, int]] | None = None,
         whole_step: bool = False,
+        uncounted_runs: int = 0,
         check_availability: bool = False,
     ) -> None:
         self._library = library
@@ -331,7 +332,7 @@ class Counters:
             pairs,
             len(flat) // 2,
             check_availability,
-            0,
+            uncounted_runs,
         )
         self._handle = ctypes.c_void_p()
         library.call("counters_open", ctypes.byref(options), ctypes.byref(self._handle))
@@ -350,6 +351,10 @@ class Counters:
     def begin_pass(self) -> None:
         """Turns the counters on."""
         self._library.call("counters_begin_pass", self._handle)
+
+    def next_run(self) -> None:
+        """Between the runs of a pass that does not count all of them."""
+        self._library.call("counters_next_run", self._handle)
 
     def end_pass(self) -> bool:
         """Turns them off; true when another pass is wanted."""

@@ -604,6 +604,58 @@ TEST_F(CountersTest, OnlySelectedLaunches) {
   EXPECT_EQ(value, 2002.0);
 }
 
+TEST_F(CountersTest, ARunBeforeThatDoesNotCount) {
+  record();
+  Options.uncounted_runs = 1;
+  const uint64_t selected[] = {1, 3};
+  Options.selected = selected;
+  Options.selected_count = 1;
+  for (uint32_t ranges :
+       {OPPROF_RANGE_ALL, OPPROF_RANGE_SELECTED, OPPROF_RANGE_STEP}) {
+    Options.ranges = ranges;
+    ASSERT_EQ(open({"dram__bytes_read.sum"}), OPPROF_OK)
+        << opprof_capture_last_error();
+    int more;
+    ASSERT_EQ(opprof_counters_begin_pass(Counters), OPPROF_OK);
+    launchStep();
+    ASSERT_EQ(opprof_counters_next_run(Counters), OPPROF_OK);
+    launchStep();
+    ASSERT_EQ(opprof_counters_end_pass(Counters, &more), OPPROF_OK)
+        << opprof_capture_last_error();
+    ASSERT_EQ(opprof_counters_finish(Counters), OPPROF_OK)
+        << opprof_capture_last_error();
+    std::vector<std::pair<uint64_t, double>> rows;
+    for (size_t i = 0; i < opprof_counters_rows(Counters); ++i) {
+      auto &[launch, value] = rows.emplace_back();
+      opprof_counters_row(Counters, i, &launch, &value);
+    }
+    // The fake counts 2000 and the launch's number in the pass.
+    std::vector<std::pair<uint64_t, double>> expected = {
+        {0, 2003.0}, {1, 2004.0}, {2, 2005.0}};
+    if (ranges == OPPROF_RANGE_SELECTED)
+      expected.erase(expected.begin());
+    if (ranges == OPPROF_RANGE_STEP)
+      expected = {{0, 2003.0 + 2004.0 + 2005.0}};
+    EXPECT_EQ(rows, expected) << ranges;
+    opprof_counters_close(Counters);
+    Counters = nullptr;
+  }
+}
+
+TEST_F(CountersTest, ASecondRunMustBeTheSame) {
+  record();
+  Options.uncounted_runs = 1;
+  ASSERT_EQ(open({"dram__bytes_read.sum"}), OPPROF_OK);
+  ASSERT_EQ(opprof_counters_begin_pass(Counters), OPPROF_OK);
+  launchStep();
+  ASSERT_EQ(opprof_counters_next_run(Counters), OPPROF_OK);
+  int more;
+  EXPECT_EQ(opprof_counters_end_pass(Counters, &more), OPPROF_NOT_REPLAYABLE);
+  EXPECT_NE(std::string(opprof_capture_last_error()).find("launch 0 of 3"),
+            std::string::npos)
+      << opprof_capture_last_error();
+}
+
 TEST_F(CountersTest, OneRangeOverTheStep) {
   record();
   Options.ranges = OPPROF_RANGE_STEP;

@@ -161,7 +161,9 @@ typedef struct opprof_counters_options {
                                of launch indices, ascending */
   size_t selected_count;    /* number of pairs */
   uint32_t check_availability; /* ask the device which counters it lends */
-  uint32_t reserved;
+  uint32_t uncounted_runs; /* how often each pass runs the step before the run
+                              that counts. CUPTI leaves written lines in the L2
+                              when a pass starts; one run evicts them */
 } opprof_counters_options;
 
 /** Prepares counters for the launches last recorded, on the calling thread's
@@ -172,6 +174,8 @@ opprof_counters_open(const opprof_counters_options *options,
                      opprof_counters **out);
 OPPROF_CAPTURE_API size_t opprof_counters_passes(const opprof_counters *c);
 OPPROF_CAPTURE_API int opprof_counters_begin_pass(opprof_counters *c);
+/** Between two runs of a pass. */
+OPPROF_CAPTURE_API int opprof_counters_next_run(opprof_counters *c);
 /** `*more` is 1 while another pass is wanted. Fails with NOT_REPLAYABLE when
  *  the pass launched other kernels than the recording. */
 OPPROF_CAPTURE_API int opprof_counters_end_pass(opprof_counters *c, int *more);
