@@ -71,6 +71,7 @@ private:
       });
   }
   void activity(const Activity &activity);
+  void run(const RunFacts &facts);
   void summary();
   void launches();
   void nodes();
@@ -79,6 +80,19 @@ private:
   json::OStream json;
 };
 } // namespace
+
+void Writer::run(const RunFacts &facts) {
+  json.attributeObject("run", [&] {
+    text("mode", facts.mode);
+    optional("step_ns", facts.stepNs);
+    optional("eager_step_ns", facts.eagerStepNs);
+    text("counters", facts.counters);
+    text("metrics", facts.metrics);
+    optional("passes", facts.passes);
+    text("caches", facts.caches);
+    text("counters_left_out", facts.countersLeftOut);
+  });
+}
 
 void Writer::summary() {
   const Summary &summary = profile.summary;
@@ -215,6 +229,8 @@ void Writer::write() {
           optional("base_time_ns", source.baseTimeNs);
         });
     });
+    if (profile.run)
+      run(*profile.run);
     text("graph", profile.graph);
     text("stage", profile.stage);
     json.attributeArray("devices", [&] {
@@ -445,6 +461,7 @@ private:
   Error readDevice(element value);
   Error readSummary(object from);
   Error readFinding(element value);
+  Error readRun(object from);
   Error readOverhead(element value);
   Error readMemory(element value);
 
@@ -753,6 +770,31 @@ Error Reader::readSummary(object from) {
   return getString(keys, "steps_from", profile.summary.stepsFrom, false);
 }
 
+Error Reader::readRun(object from) {
+  element value;
+  object keys;
+  if (!find(from, "run", value))
+    return Error::success();
+  if (Error error = getObject(value, keys))
+    return error;
+  RunFacts &facts = profile.run.emplace();
+  if (Error error = getString(keys, "mode", facts.mode, false))
+    return error;
+  if (Error error = getInteger(keys, "step_ns", facts.stepNs))
+    return error;
+  if (Error error = getInteger(keys, "eager_step_ns", facts.eagerStepNs))
+    return error;
+  if (Error error = getString(keys, "counters", facts.counters, false))
+    return error;
+  if (Error error = getString(keys, "metrics", facts.metrics, false))
+    return error;
+  if (Error error = getInteger(keys, "passes", facts.passes))
+    return error;
+  if (Error error = getString(keys, "caches", facts.caches, false))
+    return error;
+  return getString(keys, "counters_left_out", facts.countersLeftOut, false);
+}
+
 Error Reader::readOverhead(element value) {
   object from;
   if (Error error = getObject(value, from))
@@ -840,6 +882,8 @@ Error Reader::readProfile(element root) {
     return error;
   if (Error error = getArray(keys, "devices", false,
                              [&](element item) { return readDevice(item); }))
+    return error;
+  if (Error error = in("run", [&] { return readRun(keys); }))
     return error;
   if (Error error = in("summary", [&] { return readSummary(keys); }))
     return error;

@@ -118,11 +118,15 @@ public:
        << title << " — opprof</title><style>" << kStyle
        << "</style></head><body>\n<h1>" << title << "</h1><div class=\"dim\">"
        << escape(model.deviceName);
+    if (!model.origin.empty())
+      os << " · " << escape(model.origin);
     for (const Source &source : profile.sources)
       os << " · " << escape(source.kind) << " <code>" << escape(source.file)
          << "</code>";
     os << "</div>\n";
     printTiles();
+    for (const std::string &fact : model.facts)
+      os << "<div class=\"dim\">" << escape(fact) << "</div>\n";
     printConfidence();
     printFindings();
     printTimeline();
@@ -167,6 +171,13 @@ private:
                          time(summary.copyTimeNs));
     if (summary.steps)
       tile("steps", Twine(*summary.steps));
+    if (profile.run && profile.run->stepNs)
+      tile("without a profiler", formatTime(*profile.run->stepNs));
+    uint64_t peak = 0;
+    for (const MemoryUse &use : profile.memory)
+      peak = std::max(peak, use.peakBytes);
+    if (peak)
+      tile("memory peak", formatBytes(peak));
     os << "</div>\n";
   }
 
@@ -311,31 +322,59 @@ private:
     os << "</table></section>\n";
   }
 
+  void counterHead() {
+    if (model.counters)
+      for (const CounterColumn &column : getCounterColumns())
+        os << "<th class=\"num\">" << column.name << "</th>";
+  }
+
+  /// Values that are another launch's are marked, and say whose.
+  void counterCells(const std::map<std::string, double> &values,
+                    StringRef from) {
+    if (!model.counters)
+      return;
+    for (const CounterColumn &column : getCounterColumns()) {
+      std::string value = formatCounter(column, values);
+      os << "<td class=\"num\"";
+      if (!from.empty() && !value.empty())
+        os << " title=\"of " << escape(from) << "\"><i>" << value
+           << "*</i></td>";
+      else
+        os << ">" << value << "</td>";
+    }
+  }
+
   void nodeCells(int64_t total, StringRef name, const Twine &module,
                  const NodeRow &row, Confidence confidence) {
     os << "<tr><td class=\"num\">" << time(total) << "</td><td class=\"num\">"
-       << percent(model.share(total)) << "</td><td><b>" << escape(name)
-       << "</b></td><td>" << escape(module.str()) << "</td><td>"
-       << escape(row.node->source.value_or("")) << "</td><td><code>"
-       << escape(row.kernel) << "</code></td><td>" << stringify(confidence)
-       << "</td></tr>";
+       << percent(model.share(total)) << "</td>";
+    counterCells(row.node->metrics, row.node->inferredFrom.value_or(""));
+    os << "<td><b>" << escape(name) << "</b></td><td>" << escape(module.str())
+       << "</td><td>" << escape(row.node->source.value_or(""))
+       << "</td><td><code>" << escape(row.kernel) << "</code></td><td>"
+       << stringify(confidence) << "</td></tr>";
   }
 
   void printNodes() {
     if (model.nodes.empty())
       return;
     constexpr size_t kGroups = 40, kNodes = 400;
-    static constexpr StringLiteral kHead =
-        "<table><tr><th class=\"num\">a step</th><th class=\"num\">share</th>"
-        "<th>node</th><th>module</th><th>source</th><th>kernel</th>"
-        "<th>join</th></tr>";
-    os << "<h2>Slowest nodes</h2>" << kHead;
+    auto head = [&] {
+      os << "<table><tr><th class=\"num\">a step</th><th class=\"num\">share"
+            "</th>";
+      counterHead();
+      os << "<th>node</th><th>module</th><th>source</th><th>kernel</th>"
+            "<th>join</th></tr>";
+    };
+    os << "<h2>Slowest nodes</h2>";
+    head();
     for (const NodeGroup &group :
          ArrayRef(model.nodeGroups).take_front(kGroups))
       nodeCells(group.kernelTimeNs, group.getName(), group.getModule(),
                 group.slowest, group.confidence);
     os << "</table>\n<details><summary>Each node alone (" << model.nodes.size()
-       << ")</summary>" << kHead;
+       << ")</summary>";
+    head();
     for (const NodeRow &row : ArrayRef(model.nodes).take_front(kNodes))
       nodeCells(row.node->kernelTimeNs, row.node->name,
                 row.node->module.value_or(""), row, row.confidence);
@@ -353,17 +392,25 @@ private:
     os << "<details><summary>All kernels, and how each was joined ("
        << profile.kernels.size()
        << ")</summary><table><tr><th class=\"num\">start</th><th "
-          "class=\"num\">duration</th><th>kernel</th><th>nodes</th>"
-          "<th>join</th></tr>";
+          "class=\"num\">duration</th>";
+    counterHead();
+    os << "<th>kernel</th><th>nodes</th><th>join</th></tr>";
     int64_t begin = profile.kernels.front().startNs;
-    for (const Activity &kernel : ArrayRef(profile.kernels).take_front(shown))
+    for (const Activity &kernel : ArrayRef(profile.kernels).take_front(shown)) {
       os << "<tr><td class=\"num\">" << formatTime(kernel.startNs - begin)
          << "</td><td class=\"num\">" << formatTime(kernel.durationNs)
-         << "</td><td><code>" << escape(kernel.name) << "</code></td><td>"
+         << "</td>";
+      counterCells(kernel.counters ? profile.counters[*kernel.counters].values
+                                   : std::map<std::string, double>(),
+                   kernel.countersFrom);
+      os << "<td><code>" << escape(kernel.name) << "</code></td><td>"
          << escape(describeNodes(kernel)) << "</td><td>"
          << stringify(kernel.confidence) << " by " << escape(kernel.method)
          << "<div class=\"dim\">" << escape(kernel.explanation)
+         << (kernel.range.empty() ? std::string()
+                                  : " · in " + escape(kernel.range))
          << "</div></td></tr>";
+    }
     os << "</table>";
     if (profile.kernels.size() > shown)
       os << "<p class=\"dim\">" << profile.kernels.size() - shown

@@ -7,6 +7,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <set>
+
 using namespace llvm;
 using namespace opprof;
 using namespace opprof::profile;
@@ -44,6 +46,45 @@ std::string report::formatTime(int64_t nanoseconds) {
   if (value < 999.5e6)
     return print(value / 1e6, "ms");
   return print(value / 1e9, "s");
+}
+
+std::string report::formatBytes(uint64_t bytes) {
+  static constexpr const char *units[] = {"bytes", "kB", "MB", "GB", "TB"};
+  double value = double(bytes);
+  size_t unit = 0;
+  while (value >= 999.5 && unit + 1 < std::size(units)) {
+    value /= 1000;
+    ++unit;
+  }
+  if (!unit)
+    return formatv("{0} bytes", bytes);
+  return formatv(value < 9.995   ? "{0:f2} {1}"
+                 : value < 99.95 ? "{0:f1} {1}"
+                                 : "{0:f0} {1}",
+                 value, units[unit]);
+}
+
+ArrayRef<CounterColumn> report::getCounterColumns() {
+  static constexpr CounterColumn columns[] = {
+      {"sm_throughput_pct", "SM", "SM %"},
+      {"memory_throughput_pct", "mem", "memory %"},
+      {"achieved_occupancy_pct", "occ", "occupancy %"},
+      {"dram_throughput_pct", "DRAM", "DRAM %"},
+      {"tensor_pipe_pct", "tens", "tensor pipe %"},
+      {"l2_hit_pct", "L2", "L2 hit %"},
+      {"registers", "regs", "registers", /*isPercent=*/false},
+      {"l1_hit_pct", "L1", "L1 hit %"},
+  };
+  return columns;
+}
+
+std::string report::formatCounter(const CounterColumn &column,
+                                  const std::map<std::string, double> &values) {
+  auto it = values.find(column.metric.str());
+  if (it == values.end())
+    return "";
+  bool isSmall = column.isPercent && it->second > 0 && it->second < 9.95;
+  return formatv(isSmall ? "{0:f1}" : "{0:f0}", it->second);
 }
 
 StringRef report::getCategory(const Profile &profile, const Activity &kernel) {
@@ -204,6 +245,85 @@ static std::vector<NodeGroup> groupNodes(ArrayRef<NodeRow> rows) {
   return sorted;
 }
 
+static std::optional<CounterShare> shareCounters(const Profile &profile) {
+  double total = 0, counted = 0, inferred = 0;
+  for (const Activity &kernel : profile.kernels) {
+    if (kernel.phase != Phase::Steady)
+      continue;
+    double time = double(kernel.durationNs);
+    total += time;
+    if (!kernel.counters)
+      continue;
+    counted += time;
+    if (!kernel.countersFrom.empty())
+      inferred += time;
+  }
+  if (counted <= 0)
+    return std::nullopt;
+  return CounterShare{100 * counted / total, 100 * inferred / counted};
+}
+
+static std::string describeOrigin(const Profile &profile) {
+  std::string origin = profile.run ? profile.run->mode : "";
+  std::set<std::string> kinds;
+  for (const Source &source : profile.sources)
+    kinds.insert(source.kind == "kineto" ? "torch.profiler" : source.kind);
+  for (const std::string &kind : kinds)
+    origin += (origin.empty() ? "by " : ", by ") + kind;
+  return origin;
+}
+
+static std::vector<std::string> collectFacts(const ReportModel &model) {
+  const Profile &profile = *model.profile;
+  std::vector<std::string> facts;
+  if (profile.run && profile.run->stepNs) {
+    std::string text =
+        "without a profiler a step takes " + formatTime(*profile.run->stepNs);
+    if (profile.run->eagerStepNs && profile.run->mode != "eager" &&
+        *profile.run->stepNs > 0)
+      text += formatv(
+          ", uncompiled {0} (×{1:f2})", formatTime(*profile.run->eagerStepNs),
+          double(*profile.run->eagerStepNs) / double(*profile.run->stepNs));
+    facts.push_back(text);
+  }
+  if (model.counters) {
+    std::string text =
+        formatv("counters of {0:f1} % of kernel time", model.counters->counted);
+    if (model.counters->inferred > 0)
+      text += formatv(", {0:f1} % of it those of a launch that does the same "
+                      "work (marked *)",
+                      model.counters->inferred);
+    if (profile.run && profile.run->passes)
+      text += formatv(", in {0} pass{1}", *profile.run->passes,
+                      *profile.run->passes == 1 ? "" : "es");
+    facts.push_back(text);
+  } else if (profile.run && !profile.run->countersLeftOut.empty()) {
+    facts.push_back("no counters: " + profile.run->countersLeftOut);
+  }
+  for (const MemoryUse &use : profile.memory)
+    facts.push_back(
+        formatv("device {0}: at most {1} taken from the driver at a time while "
+                "recorded, in {2} allocation{3}",
+                use.device, formatBytes(use.peakBytes), use.allocations,
+                use.allocations == 1 ? "" : "s"));
+  // Ranges that opprof puts round launches are named so.
+  uint64_t ranged = llvm::count_if(profile.kernels, [](const Activity &kernel) {
+    return kernel.range.starts_with("layer::");
+  });
+  if (ranged)
+    facts.push_back(formatv(
+        "{0} of {1} kernels lie in ranges of their layers, put round launches "
+        "(observe): the program is as it was",
+        ranged, profile.kernels.size()));
+  std::vector<std::pair<int64_t, int64_t>> spans;
+  for (const ProfilerOverhead &overhead : profile.overheads)
+    spans.push_back({overhead.startNs, overhead.startNs + overhead.durationNs});
+  if (int64_t time = unionLength(spans))
+    facts.push_back(formatTime(time) +
+                    " of the host's time was the profiler's own");
+  return facts;
+}
+
 ReportModel report::makeReportModel(const Profile &profile) {
   ReportModel model;
   model.profile = &profile;
@@ -213,6 +333,9 @@ ReportModel report::makeReportModel(const Profile &profile) {
       model.deviceName += ", ";
     model.deviceName += device.name;
   }
+  model.origin = describeOrigin(profile);
+  model.counters = shareCounters(profile);
+  model.facts = collectFacts(model);
   model.modules = sumModules(profile);
   model.classes = sumClasses(profile);
   model.categories = sumCategories(profile);

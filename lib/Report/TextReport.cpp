@@ -177,6 +177,8 @@ static void printSummary(Page &page, const ReportModel &model) {
     page.text(
         formatv(", {0} step{1}", *summary.steps, *summary.steps == 1 ? "" : "s")
             .str());
+  if (!model.origin.empty())
+    page.text(", " + model.origin, Style::Dim);
   page.end();
 
   std::string line;
@@ -207,6 +209,8 @@ static void printSummary(Page &page, const ReportModel &model) {
                 percent(total ? 100.0 * summary.attributedNs[i] / total : 0))
             .str();
   page.paragraph(line, 0, 2);
+  for (const std::string &fact : model.facts)
+    page.paragraph(fact, 2, 2);
 }
 
 static void printTimeRows(Page &page, const ReportModel &model,
@@ -248,15 +252,44 @@ static std::string fitSource(StringRef source, unsigned limit) {
   return Page::fit(Page::columns(source) <= limit ? source : name, limit);
 }
 
+/// Columns of counters, as many as leave room for names.
+static ArrayRef<CounterColumn> fitCounterColumns(const Page &page,
+                                                 const ReportModel &model) {
+  if (!model.counters)
+    return {};
+  ArrayRef<CounterColumn> columns = getCounterColumns();
+  unsigned room = page.getWidth() > 70 ? (page.getWidth() - 70) / 5 : 0;
+  return columns.take_front(std::clamp<size_t>(room, 3, columns.size()));
+}
+
 static void printNodes(Page &page, const ReportModel &model, size_t limit) {
   page.heading("Slowest nodes", "time in a step, share of kernel time");
-  unsigned rest = page.getWidth() - 2 - 9 - 8 - 3;
+  constexpr unsigned kCounter = 5;
+  ArrayRef<CounterColumn> columns = fitCounterColumns(page, model);
+  if (!columns.empty()) {
+    page.text("  ").right("", 9).right("", 8);
+    for (const CounterColumn &column : columns)
+      page.right(column.shortName, kCounter, Style::Dim);
+    unsigned used = 2 + 9 + 8 + columns.size() * kCounter + 2;
+    page.text("  ").text(
+        Page::fit("% of peak, of what fits, of lookups; registers",
+                  page.getWidth() - used),
+        Style::Dim);
+    page.end();
+  }
+  unsigned taken = columns.size() * kCounter + (columns.empty() ? 0 : 1);
+  unsigned rest = page.getWidth() - 2 - 9 - 8 - 3 - taken;
   unsigned nodeWidth = rest * 3 / 10, moduleWidth = rest * 2 / 10,
            sourceWidth = rest * 2 / 10;
   for (const NodeGroup &group : ArrayRef(model.nodeGroups).take_front(limit)) {
     const Node &node = *group.slowest.node;
     page.text("  ").right(formatTime(model.perStep(group.kernelTimeNs)), 9);
-    page.right(percent(model.share(group.kernelTimeNs)), 8).text(" ");
+    page.right(percent(model.share(group.kernelTimeNs)), 8);
+    for (const CounterColumn &column : columns)
+      page.right(formatCounter(column, node.metrics), kCounter);
+    if (!columns.empty())
+      page.text(node.inferredFrom ? "*" : " ", Style::Warn);
+    page.text(" ");
     page.left(group.getName(), nodeWidth - 1, Style::Bold).text(" ");
     page.left(group.getModule(), moduleWidth - 1).text(" ");
     page.left(fitSource(node.source.value_or(""), sourceWidth - 1),

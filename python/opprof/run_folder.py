@@ -199,6 +199,7 @@ def attribute(folder: RunFolder, mapped: bool = False) -> None:
             *(f"--launches={launches}" for launches in maps),
             f"--partitions={folder.partitions}",
             *([f"--counters={folder.counters}"] if folder.counters.is_file() else []),
+            f"--run={folder.run}",
         ],
         output=folder.profile,
     )

@@ -245,3 +245,82 @@ TEST(Report, HTMLShowsNamesAsText) {
   EXPECT_EQ(page.find("http"), std::string::npos) << "needs the network";
   EXPECT_NE(page.find("&lt;script&gt;alert(&#39;k&#39;)"), std::string::npos);
 }
+
+/// Counters of every kernel but the last; those of the second are the first's.
+static void addCounters(Profile &profile) {
+  CounterRow &row = profile.counters.emplace_back();
+  row.values = {{"sm_throughput_pct", 61.2},
+                {"memory_throughput_pct", 4.25},
+                {"registers", 128}};
+  for (size_t i = 0; i + 1 < profile.kernels.size(); ++i) {
+    profile.kernels[i].counters = 0;
+    profile.nodes[i].metrics = row.values;
+  }
+  profile.kernels[1].countersFrom = "launch 3 of <graph>";
+  profile.nodes[1].inferredFrom = "node_0";
+}
+
+TEST(Report, ShowsCountersAndWhoseTheyAre) {
+  Profile profile;
+  fill(profile, {{"a", 60'000}, {"b", 30'000}, {"c", 10'000}});
+  EXPECT_EQ(printText(profile).find("occ"), std::string::npos);
+  addCounters(profile);
+  TextOptions wide;
+  wide.width = 120;
+  std::string text = printText(profile, wide);
+  EXPECT_NE(text.find("SM  mem  occ"), std::string::npos) << text;
+  // 61.2 and 4.25 % of the peaks; the second node's are inferred.
+  EXPECT_NE(text.find("   61  4.2 "), std::string::npos) << text;
+  EXPECT_NE(text.find("128     * node_1"), std::string::npos) << text;
+  EXPECT_NE(text.find("counters of 90.0 % of kernel time, 33.3 % of it"),
+            std::string::npos)
+      << text;
+  std::string page = printHTML(profile);
+  EXPECT_NE(page.find("<th class=\"num\">SM %</th>"), std::string::npos);
+  EXPECT_NE(page.find("title=\"of launch 3 of &lt;graph&gt;\"><i>61*</i>"),
+            std::string::npos);
+}
+
+TEST(Report, CountersKeepToTheColumns) {
+  Profile profile;
+  fill(profile, {{std::string(300, 'k'), 60'000}, {"b", 30'000}, {"c", 1}});
+  addCounters(profile);
+  for (unsigned width : {60u, 80u, 100u, 120u, 200u}) {
+    TextOptions options;
+    options.width = width;
+    std::string text = printText(profile, options);
+    llvm::SmallVector<llvm::StringRef> lines;
+    llvm::StringRef(text).split(lines, '\n');
+    for (llvm::StringRef line : lines)
+      EXPECT_LE(llvm::sys::unicode::columnWidthUTF8(line), int(width))
+          << line.str();
+  }
+}
+
+TEST(Report, SaysHowTheProgramRan) {
+  Profile profile;
+  fill(profile, {{"a", 60'000}});
+  profile.sources.push_back({});
+  profile.sources.back().kind = "opprof capture";
+  RunFacts &run = profile.run.emplace();
+  run.mode = "inductor";
+  run.stepNs = 50'000;
+  run.eagerStepNs = 100'000;
+  run.countersLeftOut = "no permission";
+  profile.memory.push_back({});
+  profile.memory.back().peakBytes = 1'500'000'000;
+  profile.kernels[0].range = "layer::unique::h.0";
+  profile.overheads.push_back({"flush", 0, 1000});
+  std::string text = printText(profile);
+  EXPECT_NE(text.find("inductor, by opprof capture"), std::string::npos);
+  EXPECT_NE(text.find("a step takes 50.0 µs, uncompiled 100 µs (×2.00)"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("no counters: no permission"), std::string::npos);
+  EXPECT_NE(text.find("at most 1.50 GB"), std::string::npos) << text;
+  EXPECT_NE(text.find("1 of 1 kernels lie in ranges"), std::string::npos);
+  EXPECT_NE(text.find("1.00 µs of the host's time"), std::string::npos);
+  EXPECT_NE(printHTML(profile).find("1.50 GB"), std::string::npos);
+  EXPECT_EQ(formatBytes(999), "999 bytes");
+  EXPECT_EQ(formatBytes(12'345), "12.3 kB");
+}

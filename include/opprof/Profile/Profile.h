@@ -254,6 +254,23 @@ struct Finding {
   std::string text;
 };
 
+/// How the program was run, beside the recording.
+struct RunFacts {
+  /// "eager", "inductor", "cudagraphs" or the name of a backend.
+  std::string mode;
+  /// Median wall time of a step without a profiler, and of the program as it
+  /// is, uncompiled.
+  std::optional<int64_t> stepNs;
+  std::optional<int64_t> eagerStepNs;
+  /// "unique" or "all", the sets that were asked for, in how many passes, how
+  /// caches were left, and why there are none.
+  std::string counters;
+  std::string metrics;
+  std::optional<uint64_t> passes;
+  std::string caches;
+  std::string countersLeftOut;
+};
+
 struct Summary {
   uint64_t kernels = 0;
   int64_t kernelTimeNs = 0;
@@ -282,6 +299,7 @@ struct Profile {
   std::string graph;
   std::string stage;
   std::vector<Source> sources;
+  std::optional<RunFacts> run;
   std::vector<Device> devices;
   Summary summary;
   std::vector<Step> steps;

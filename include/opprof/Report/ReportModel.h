@@ -6,6 +6,7 @@
 #define OPPROF_REPORT_REPORTMODEL_H
 
 #include "opprof/Profile/Profile.h"
+#include "llvm/ADT/ArrayRef.h"
 
 #include <string>
 #include <vector>
@@ -47,11 +48,41 @@ struct NodeGroup {
   std::string getModule() const;
 };
 
+/// A hardware counter that reports have a column for.
+struct CounterColumn {
+  llvm::StringLiteral metric;
+  /// For a terminal, and for a page with room.
+  llvm::StringLiteral shortName;
+  llvm::StringLiteral name;
+  bool isPercent = true;
+};
+
+/// In the order in which they are left out where there is no room, last first.
+llvm::ArrayRef<CounterColumn> getCounterColumns();
+
+/// "61" or "42": a value in its column; empty where it was not measured.
+std::string formatCounter(const CounterColumn &column,
+                          const std::map<std::string, double> &values);
+
+/// How far counters reach: shares of the time of steady kernels, in percent.
+struct CounterShare {
+  double counted = 0;
+  /// Of it, what is another launch's.
+  double inferred = 0;
+};
+
 struct ReportModel {
   const profile::Profile *profile = nullptr;
   /// Steps that the sums are over; 1 where the profile has no step marks.
   uint64_t steps = 1;
   std::string deviceName;
+  /// How the program ran and what recorded it: "inductor, by opprof capture".
+  std::string origin;
+  /// Absent where no kernel has counters.
+  std::optional<CounterShare> counters;
+  /// Further facts of the run, a sentence each: times without a profiler,
+  /// memory, ranges, counters.
+  std::vector<std::string> facts;
   /// Largest first.
   std::vector<TimeRow> modules, classes, categories;
   std::vector<NodeRow> nodes;
@@ -70,6 +101,9 @@ ReportModel makeReportModel(const profile::Profile &profile);
 /// "h.3.mlp" as the group it repeats in, "h.*.mlp": numbers that stand alone
 /// between dots are left open.
 std::string getModuleGroup(llvm::StringRef module);
+
+/// "1.50 GB".
+std::string formatBytes(uint64_t bytes);
 
 /// "543.2 µs": three or four digits with the unit that fits.
 std::string formatTime(int64_t nanoseconds);

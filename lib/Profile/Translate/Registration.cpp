@@ -8,6 +8,7 @@
 #include "opprof/Profile/PartitionMap.h"
 #include "opprof/Profile/ProfileJSON.h"
 #include "opprof/Profile/ProfileTranslation.h"
+#include "opprof/Profile/RunFacts.h"
 
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-translate/Translation.h"
@@ -37,6 +38,10 @@ struct Options {
       "counters",
       cl::desc("--attribute-profile: the hardware counters that a capture left "
                "(counters.json)"),
+      cl::value_desc("file")};
+  cl::opt<std::string> run{
+      "run",
+      cl::desc("--attribute-profile: how the program was run (run.json)"),
       cl::value_desc("file")};
 };
 } // namespace
@@ -94,6 +99,17 @@ static Error translate(const MemoryBuffer &buffer, raw_ostream &os) {
     partitions = std::move(*read);
   }
 
+  std::optional<RunFacts> run;
+  if (!options().run.empty()) {
+    std::unique_ptr<MemoryBuffer> text =
+        mlir::openInputFile(options().run, &message);
+    if (!text)
+      return createStringError(message);
+    Expected<RunFacts> read = readRunFacts(text->getBuffer(), options().run);
+    if (!read)
+      return read.takeError();
+    run = std::move(*read);
+  }
   std::optional<CountersFile> counters;
   if (!options().counters.empty()) {
     std::unique_ptr<MemoryBuffer> text =
@@ -118,6 +134,7 @@ static Error translate(const MemoryBuffer &buffer, raw_ostream &os) {
   inputs.partitions = partitions ? &*partitions : nullptr;
   inputs.wrappers = &wrappers;
   std::unique_ptr<Profile> profile = attribute(**trace, inputs);
+  profile->run = run;
   if (counters)
     attachCounters(*profile, *counters, inputs);
   computeFindings(*profile);

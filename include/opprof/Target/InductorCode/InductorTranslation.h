@@ -2,8 +2,8 @@
 //-*-===//
 //
 // --inductor-launches, --import-inductor-code, --export-inductor-launches,
-// --export-operator-launches and --import-fx-readable, and the way between the dialects and the code reader's
-// own data.
+// --export-operator-launches and --import-fx-readable, and the way between the
+// dialects and the code reader's own data.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,0 +1,76 @@
+//===- RunFacts.cpp - How the program of a profile was run ----------------===//
+
+#include "opprof/Profile/RunFacts.h"
+
+#include "JSONReading.h"
+
+using namespace llvm;
+using namespace opprof::profile;
+using simdjson::dom::element;
+using simdjson::dom::object;
+
+namespace {
+class Reader : public JSONReading {
+public:
+  using JSONReading::JSONReading;
+
+  Error read(element root, RunFacts &facts);
+
+private:
+  /// The object under `key`; empty where it is absent.
+  template <typename Body>
+  Error inObject(object from, StringRef key, Body body) {
+    element value;
+    if (!find(from, key, value))
+      return Error::success();
+    return in(key, [&]() -> Error {
+      object inner;
+      if (Error error = getObject(value, inner))
+        return error;
+      return body(inner);
+    });
+  }
+};
+} // namespace
+
+Error Reader::read(element root, RunFacts &facts) {
+  object keys;
+  if (Error error = getObject(root, keys))
+    return error;
+  if (Error error = checkVersion(keys, 1, "a run.json", "`opprof profile`"))
+    return error;
+  if (Error error = getString(keys, "mode", facts.mode, false))
+    return error;
+  if (Error error = inObject(keys, "step", [&](object step) {
+        return getInteger(step, "median_ns", facts.stepNs);
+      }))
+    return error;
+  if (Error error = inObject(keys, "eager_step", [&](object step) {
+        return getInteger(step, "median_ns", facts.eagerStepNs);
+      }))
+    return error;
+  for (const std::optional<int64_t> &time : {facts.stepNs, facts.eagerStepNs})
+    if (time && (*time < 0 || *time > maxTotalNs))
+      return fail("\"median_ns\" is no time of a step");
+  return inObject(keys, "counters", [&](object counters) -> Error {
+    if (Error error = getString(counters, "mode", facts.counters, false))
+      return error;
+    if (Error error = getString(counters, "metrics", facts.metrics, false))
+      return error;
+    if (Error error = getInteger(counters, "passes", facts.passes))
+      return error;
+    if (Error error = getString(counters, "caches", facts.caches, false))
+      return error;
+    return getString(counters, "left_out", facts.countersLeftOut, false);
+  });
+}
+
+Expected<RunFacts> opprof::profile::readRunFacts(StringRef text,
+                                                 StringRef name) {
+  RunFacts facts;
+  Reader reader(name);
+  if (Error error = reader.parse(
+          text, [&](element root) { return reader.read(root, facts); }))
+    return error;
+  return facts;
+}
