@@ -25,11 +25,11 @@ const std::string *CaptureJoins::nameOfId(uint64_t id) const {
   return it == IdNames.end() ? nullptr : &it->second;
 }
 
-std::string CaptureJoins::apiNameOf(const ApiRecord &r) const {
-  auto it = ApiNames.find({r.domain, r.cbid});
+std::string CaptureJoins::apiNameOf(uint32_t domain, uint32_t cbid) const {
+  auto it = ApiNames.find({domain, cbid});
   if (it != ApiNames.end())
     return it->second;
-  return (r.domain ? "runtime call " : "driver call ") + std::to_string(r.cbid);
+  return (domain ? "runtime call " : "driver call ") + std::to_string(cbid);
 }
 
 std::optional<uint64_t> CaptureJoins::metaNumber(const std::string &key) const {

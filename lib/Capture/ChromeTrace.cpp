@@ -99,8 +99,9 @@ public:
     std::string args = "\"cbid\": " + std::to_string(r.cbid) +
                        ", \"correlation\": " + std::to_string(r.correlation);
     appendId(args, r.correlation, 0);
-    event(r.domain ? "cuda_runtime" : "cuda_driver", J.apiNameOf(r), r.start,
-          r.end, r.process, r.thread, args);
+    event(r.domain ? "cuda_runtime" : "cuda_driver",
+          J.apiNameOf(r.domain, r.cbid), r.start, r.end, r.process, r.thread,
+          args);
   }
 
   void sync(const SyncRecord &r) override {

@@ -1,7 +1,8 @@
 //===- CaptureTrace.cpp - Captures of opprof itself -----------------------===//
 //
-// One pass over the chunks. Which id a kernel carried is known when all are
-// read: ids, their names and the nodes of CUDA graphs may follow the kernels.
+// One pass over the chunks. What numbers stand for is known when all are read:
+// ids, their names, calls' names and the nodes of CUDA graphs may follow the
+// records that point at them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -65,6 +66,7 @@ private:
   ThreadId thread(uint64_t process, uint32_t number);
   void resolveIdentities();
   std::optional<uint32_t> parseIdentity(uint64_t id, const std::string &text);
+  void nameCalls();
   void resolveWaits();
   void addRanges();
   void addMemory();
@@ -84,6 +86,8 @@ private:
   uint64_t endless = 0;
   uint64_t badNames = 0;
 
+  /// Domain and number of each of Trace::runtimeCalls.
+  std::vector<std::pair<uint32_t, uint32_t>> apis;
   struct Range {
     std::optional<MarkerRecord> begin, end;
   };
@@ -216,7 +220,7 @@ void Builder::sync(const SyncRecord &r) {
 void Builder::api(const ApiRecord &r) {
   Span when = span(r.start, r.end, "a call");
   RuntimeCall &call = trace.runtimeCalls.emplace_back();
-  call.name = trace.intern(apiNameOf(r));
+  apis.push_back({r.domain, r.cbid});
   call.thread = thread(r.process, r.thread);
   call.startNs = when.start;
   call.durationNs = when.duration;
@@ -325,6 +329,16 @@ void Builder::resolveIdentities() {
               .str());
     else
       activity.identity = it->second;
+  }
+}
+
+void Builder::nameCalls() {
+  std::map<std::pair<uint32_t, uint32_t>, StringRef> known;
+  for (auto [call, number] : llvm::zip_equal(trace.runtimeCalls, apis)) {
+    auto [it, inserted] = known.try_emplace(number);
+    if (inserted)
+      it->second = trace.intern(apiNameOf(number.first, number.second));
+    call.name = it->second;
   }
 }
 
@@ -479,6 +493,7 @@ void Builder::finish(const CaptureSummary &summary) {
     trace.baseTimeNs = int64_t(Clock.realtime) - int64_t(Clock.cupti);
 
   resolveIdentities();
+  nameCalls();
   resolveWaits();
   addRanges();
   addMemory();

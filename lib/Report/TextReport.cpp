@@ -252,20 +252,24 @@ static std::string fitSource(StringRef source, unsigned limit) {
   return Page::fit(Page::columns(source) <= limit ? source : name, limit);
 }
 
-/// Columns of counters, as many as leave room for names.
-static ArrayRef<CounterColumn> fitCounterColumns(const Page &page,
-                                                 const ReportModel &model) {
-  if (!model.counters)
-    return {};
-  ArrayRef<CounterColumn> columns = getCounterColumns();
+/// Columns of counters that nodes have, as many as leave room for names.
+static std::vector<CounterColumn> fitCounterColumns(const Page &page,
+                                                    const ReportModel &model) {
+  std::vector<CounterColumn> columns;
   unsigned room = page.getWidth() > 70 ? (page.getWidth() - 70) / 5 : 0;
-  return columns.take_front(std::clamp<size_t>(room, 3, columns.size()));
+  for (const CounterColumn &column : getCounterColumns())
+    if (columns.size() < std::max(room, 3u) &&
+        llvm::any_of(model.nodes, [&](const NodeRow &row) {
+          return row.node->metrics.contains(column.metric.str());
+        }))
+      columns.push_back(column);
+  return columns;
 }
 
 static void printNodes(Page &page, const ReportModel &model, size_t limit) {
   page.heading("Slowest nodes", "time in a step, share of kernel time");
   constexpr unsigned kCounter = 5;
-  ArrayRef<CounterColumn> columns = fitCounterColumns(page, model);
+  std::vector<CounterColumn> columns = fitCounterColumns(page, model);
   if (!columns.empty()) {
     page.text("  ").right("", 9).right("", 8);
     for (const CounterColumn &column : columns)

@@ -427,6 +427,17 @@ TEST_F(CaptureTraceTest, MemoryCopiesWaitsAndOverheads) {
   EXPECT_EQ(profile->overheads[0].kind, "activity buffer request");
 }
 
+TEST_F(CaptureTraceTest, NamesOfCallsMayFollowThem) {
+  launch("a", 0);
+  api(412);
+  file.add(ChunkType::ApiNames,
+           ApiNameRecord{1, 412, file.string("cudaDeviceSynchronize"), 0});
+  file.end();
+  auto profile = attributed({});
+  ASSERT_EQ(profile->synchronizations.size(), 1u);
+  EXPECT_EQ(profile->synchronizations[0].name, "cudaDeviceSynchronize");
+}
+
 TEST_F(CaptureTraceTest, RankProcessAndClock) {
   file.meta("pid", "4711");
   file.meta("rank", "3");

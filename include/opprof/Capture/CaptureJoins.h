@@ -49,7 +49,7 @@ public:
   /// What an id stands for; null where the program did not say.
   const std::string *nameOfId(uint64_t id) const;
   /// "cudaLaunchKernel"; a number where the file does not name the call.
-  std::string apiNameOf(const ApiRecord &r) const;
+  std::string apiNameOf(uint32_t domain, uint32_t cbid) const;
   /// A number that the writer noted as text, where it did.
   std::optional<uint64_t> metaNumber(const std::string &key) const;
 
