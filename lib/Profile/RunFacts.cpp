@@ -2,10 +2,11 @@
 
 #include "opprof/Profile/RunFacts.h"
 
-#include "JSONReading.h"
+#include "opprof/Support/JSONReading.h"
 
 using namespace llvm;
 using namespace opprof::profile;
+using opprof::JSONReading;
 using simdjson::dom::element;
 using simdjson::dom::object;
 
