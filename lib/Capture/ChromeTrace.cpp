@@ -141,7 +141,10 @@ public:
       auto it = OpenSteps.find(r.value);
       if (it == OpenSteps.end())
         return;
-      event("user_annotation", "ProfilerStep#" + std::to_string(r.value),
+      event("user_annotation",
+            Reader.string(r.name) == kWarmUpStep
+                ? std::string(kWarmUpStep)
+                : "ProfilerStep#" + std::to_string(r.value),
             it->second.time, r.time, process(), it->second.thread,
             "\"step\": " + std::to_string(r.value));
       OpenSteps.erase(it);

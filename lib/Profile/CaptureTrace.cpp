@@ -71,6 +71,7 @@ private:
   void addRanges();
   void addMemory();
   void addDevices();
+  void dropWarmUp();
   void addNotes(const CaptureSummary &summary);
 
   Trace &trace;
@@ -254,7 +255,8 @@ void Builder::mark(const MarkRecord &r) {
   if (r.kind != 2 || open == openSteps.end())
     return;
   if (time >= open->second)
-    trace.steps.push_back({r.value, open->second, time});
+    trace.steps.push_back(
+        {r.value, open->second, time, text(r.name) == StringRef(kWarmUpStep)});
   openSteps.erase(open);
 }
 
@@ -474,6 +476,37 @@ void Builder::addNotes(const CaptureSummary &summary) {
     note("not recorded: " + it->second);
 }
 
+/// Leaves out what ran in the steps that only got the recording over its first
+/// costs. The device was idle at their ends, so times tell what that is.
+void Builder::dropWarmUp() {
+  std::vector<TraceStep> warmUps;
+  llvm::copy_if(trace.steps, std::back_inserter(warmUps),
+                [](const TraceStep &step) { return step.warmUp; });
+  if (warmUps.empty())
+    return;
+  auto inside = [&](int64_t start) {
+    return llvm::any_of(warmUps, [&](const TraceStep &step) {
+      return step.startNs <= start && start <= step.endNs;
+    });
+  };
+  size_t activities = trace.activities.size();
+  auto drop = [&](auto &list) {
+    llvm::erase_if(list,
+                   [&](const auto &entry) { return inside(entry.startNs); });
+  };
+  drop(trace.activities);
+  drop(trace.runtimeCalls);
+  drop(trace.hostOps);
+  drop(trace.overheads);
+  llvm::erase_if(trace.steps,
+                 [](const TraceStep &step) { return step.warmUp; });
+  trace.notes.push_back(
+      (Twine(activities - trace.activities.size()) +
+       " kernels, copies and sets of a step before the first, which the "
+       "capture ran to get over its own first costs, are left out")
+          .str());
+}
+
 void Builder::finish(const CaptureSummary &summary) {
   trace.events = summary.records;
   auto number = [&](const char *key) -> std::optional<int64_t> {
@@ -496,6 +529,7 @@ void Builder::finish(const CaptureSummary &summary) {
   nameCalls();
   resolveWaits();
   addRanges();
+  dropWarmUp();
   addMemory();
   addDevices();
   llvm::sort(trace.steps, [](const TraceStep &a, const TraceStep &b) {

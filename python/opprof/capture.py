@@ -134,7 +134,10 @@ class Capture:
         return result
 
     def timeline(self, fn: Callable[[], Any], steps: int) -> None:
-        """Runs steps that follow one another as they do in the user's loop: no wait between them, and no counters."""
+        """Runs steps that follow one another as they do in the user's loop: no wait between them, and no counters.
+
+        One before them, marked as a warm-up, meets what CUPTI prepares at the first launches that it records.
+        """
         import torch
 
         self._make_lines()
@@ -142,11 +145,12 @@ class Capture:
         self.library.call("capture_resume")
         try:
             with self._active_lines():
-                for left in reversed(range(steps)):
-                    with self._marked(self._marks):
+                for left in reversed(range(steps + 1)):
+                    warm_up = left == steps
+                    with self._marked(self._marks, "warm-up" if warm_up else None):
                         self._marks += 1
                         fn()
-                        if not left:
+                        if warm_up or not left:
                             _synchronize(torch)
         finally:
             self.library.call("capture_pause")
@@ -160,12 +164,12 @@ class Capture:
             yield
 
     @contextlib.contextmanager
-    def _marked(self, number: int) -> Iterator[None]:
-        self.library.mark(1, number)
+    def _marked(self, number: int, name: str | None = None) -> Iterator[None]:
+        self.library.mark(1, number, name)
         try:
             yield
         finally:
-            self.library.mark(2, number)
+            self.library.mark(2, number, name)
 
     @contextlib.contextmanager
     def _noted(self, note: str) -> Iterator[None]:

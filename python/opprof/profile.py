@@ -258,7 +258,6 @@ def _capture(
                     "cannot be captured into a CUDA graph",
                     lambda: into_cuda_graph(program.step),
                 )
-        run_user(script, "fails while it is captured", lambda: step())
         run_user(script, "fails while it is captured", lambda: prof.timeline(step, options.traced))
     facts["timeline"] = {"by": "opprof capture", "records": prof.stats.records}
     if prof.stats.lost:

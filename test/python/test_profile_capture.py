@@ -123,15 +123,16 @@ def check_timeline(folder: Path) -> dict[str, Any]:
     """Three steps of ten kernels, each joined to what launched it."""
     profile = profile_of(folder)
     steady = [k for k in profile["kernels"] if k.get("step") is not None]
-    assert [s["index"] for s in profile["steps"]] == [0, 1, 2]
+    assert [s["phase"] for s in profile["steps"]] == ["steady", "steady", "steady"]
     assert len(steady) == 30 == len(profile["kernels"])
+    assert any("10 kernels, copies and sets of a step before" in n for n in profile["notes"])
     assert {k["confidence"] for k in profile["kernels"]} == {"high"}
     assert {k["method"] for k in profile["kernels"]} == {"identity"}
     names = [k["name"] for k in steady[:10]]
     assert names[0] == "embed" and names.count("gemm") == 6 and names.count("norm") == 3
     assert run_of(folder)["timeline"]["by"] == "opprof capture"
     trace = json.loads(gzip.decompress((folder / "run" / "trace.json.gz").read_bytes()))
-    assert sum(e.get("cat") == "kernel" for e in trace["traceEvents"]) == 30
+    assert sum(e.get("cat") == "kernel" for e in trace["traceEvents"]) == 40
     return profile
 
 

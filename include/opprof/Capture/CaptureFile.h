@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace opprof::capture {
 
@@ -151,6 +152,10 @@ struct DeviceRecord {
 struct ClockRecord {
   uint64_t cupti, realtime, monotonic;
 };
+
+/// The name of a step's marks that only gets the recording over its first
+/// costs.
+inline constexpr std::string_view kWarmUpStep = "warm-up";
 
 struct MarkRecord {
   uint64_t time;

@@ -101,6 +101,8 @@ struct TraceStep {
   uint64_t number = 0;
   int64_t startNs = 0;
   int64_t endNs = 0;
+  /// Only to get the recording itself over its first costs.
+  bool warmUp = false;
 };
 
 struct Trace {
