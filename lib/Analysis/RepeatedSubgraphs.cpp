@@ -394,13 +394,15 @@ static Shape getShape(const NodeSequence &sequence, int place, int length) {
   llvm::SmallDenseMap<Value, int, 16> inputs;
   for (int i = place; i < place + length; ++i) {
     Operation *node = sequence.nodes[i];
-    int operand = sequence.operandStart[i];
-    for (Value value : node->getOperands()) {
-      int definition = sequence.operands[operand++];
+    int first = sequence.operandStart[i], last = sequence.operandStart[i + 1];
+    for (int operand = first; operand < last; ++operand) {
+      int definition = sequence.operands[operand];
       if (definition >= place) {
         shape.edges.push_back(definition - place);
         continue;
       }
+      // The operation itself is looked at only for what comes from outside.
+      Value value = node->getOperand(operand - first);
       auto [found, isNew] = inputs.try_emplace(value, inputs.size());
       if (isNew)
         shape.inputs.push_back(value);
@@ -439,7 +441,7 @@ bool RepeatFinder::acceptCandidate(const Candidate &candidate,
   /// Appearances that are confirmed to be the same.
   struct Group {
     Shape shape;
-    std::vector<std::pair<int, Partition>> members;
+    SmallVector<std::pair<int, Partition>, 0> members;
   };
   std::vector<Group> groups;
   EquivalenceOptions equivalence = options.equivalence;
@@ -493,6 +495,7 @@ bool RepeatFinder::acceptCandidate(const Candidate &candidate,
     added.hash =
         hash.hashSubgraph(toSubgraph(sequence, first, length, group.shape));
     added.outputs = std::move(group.shape.outputs);
+    added.partitions.reserve(group.members.size());
     for (auto &[place, partition] : group.members) {
       partition.isSideBySide = !hasSkipped && !options.equivalence.ignoreOrder;
       partition.nodes.assign(sequence.nodes.begin() + place,

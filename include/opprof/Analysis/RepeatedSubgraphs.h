@@ -35,8 +35,9 @@ struct PartitionClass {
   uint64_t hash = 0;
   /// The values used outside: a node's position, and which of its results.
   std::vector<std::pair<unsigned, unsigned>> outputs;
-  /// In the order of the graph.
-  std::vector<Partition> partitions;
+  /// In the order of the graph. A std::vector would copy them as it grows,
+  /// since nothing says that moving a Renaming does not throw.
+  llvm::SmallVector<Partition, 0> partitions;
 };
 
 /// Disjoint, convex, maximal repeats of `graph`, the classes in the order of
