@@ -236,6 +236,36 @@ TEST_F(FindingsTest, VariationOfOneLaunch) {
   EXPECT_EQ(find("variation")->nodes, (std::vector<uint32_t>{0}));
 }
 
+TEST_F(FindingsTest, IdleTimeOfTheProfilerIsNotTheUsers) {
+  addKernel(0, 40'000);
+  addKernel(60'000, 20'000);
+  profile.overheads.push_back({"buffer request", 45'000, 10'000});
+  profile.calls.push_back({"c", 30'000, 25'000});
+  compute();
+  EXPECT_EQ(number("wall-time", "idle_profiler_ns_per_step"), 5'000);
+  EXPECT_EQ(number("wall-time", "idle_in_compiled_calls_ns_per_step"), 2'500);
+  EXPECT_EQ(find("device-busy")->severityNsPerStep,
+            number("device-busy", "idle_ns_per_step") - 5'000);
+  EXPECT_NE(find("wall-time")->text.find("5.0 µs idle was the profiler's own"),
+            std::string::npos)
+      << find("wall-time")->text;
+}
+
+TEST_F(FindingsTest, CommunicationThatNothingCovers) {
+  addKernel(0, 40'000);
+  addKernel(30'000, 30'000).name = "ncclDevKernel_AllReduce_Sum_f32";
+  profile.sources.push_back({});
+  profile.sources.back().rank = 1;
+  compute();
+  EXPECT_EQ(number("communication", "ns_per_step"), 15'000);
+  EXPECT_EQ(number("communication", "exposed_ns_per_step"), 10'000);
+  EXPECT_EQ(number("communication", "rank"), 1);
+  EXPECT_EQ(find("communication")->severityNsPerStep, 10'000);
+  profile.kernels[1].name = "other";
+  compute();
+  EXPECT_FALSE(find("communication"));
+}
+
 //===----------------------------------------------------------------------===//
 // Counters
 //===----------------------------------------------------------------------===//

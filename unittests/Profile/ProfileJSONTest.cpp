@@ -2,6 +2,7 @@
 // what contradicts itself is refused.
 
 #include "opprof/Profile/ProfileJSON.h"
+#include "opprof/Profile/RunFacts.h"
 
 #include "llvm/Support/Error.h"
 #include "gtest/gtest.h"
@@ -164,6 +165,40 @@ TEST(ProfileJSON, SurvivesEveryCut) {
   std::string text = write(*fullProfile());
   for (size_t size = 0; size + 2 < text.size(); ++size)
     EXPECT_NE(errorOf(llvm::StringRef(text).take_front(size)), "") << size;
+}
+
+TEST(RunFacts, AreReadAndKept) {
+  auto facts = readRunFacts(R"({"version": 1, "mode": "cudagraphs",
+    "step": {"median_ns": 5, "steps_ns": [5]}, "eager_step": {"median_ns": 9},
+    "counters": {"mode": "unique", "metrics": "default", "passes": 2,
+                 "caches": "not flushed"}})",
+                            "run.json");
+  ASSERT_TRUE(bool(facts)) << llvm::toString(facts.takeError());
+  auto profile = fullProfile();
+  profile->run = *facts;
+  std::string text = write(*profile);
+  auto again = readProfile(text, "p.json");
+  ASSERT_TRUE(bool(again)) << llvm::toString(again.takeError());
+  EXPECT_EQ(write(**again), text);
+  EXPECT_EQ((*again)->run->mode, "cudagraphs");
+  EXPECT_EQ((*again)->run->eagerStepNs, 9);
+  EXPECT_EQ((*again)->run->passes, 2u);
+}
+
+TEST(RunFacts, ErrorsNameThePlace) {
+  auto errorIn = [](llvm::StringRef text) {
+    auto facts = readRunFacts(text, "run.json");
+    EXPECT_FALSE(bool(facts));
+    return facts ? "" : llvm::toString(facts.takeError());
+  };
+  EXPECT_NE(errorIn("[").find("run.json: not valid JSON"), std::string::npos);
+  EXPECT_NE(errorIn("{}").find("\"version\" is missing"), std::string::npos);
+  EXPECT_NE(errorIn(R"({"version": 1, "step": {"median_ns": "x"}})")
+                .find("run.json: step: \"median_ns\" must be"),
+            std::string::npos);
+  EXPECT_NE(errorIn(R"({"version": 1, "step": {"median_ns": -1}})")
+                .find("no time of a step"),
+            std::string::npos);
 }
 
 } // namespace

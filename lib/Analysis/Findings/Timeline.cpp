@@ -35,13 +35,40 @@ static void addNodes(Finding &finding, const Activity &kernel) {
 namespace {
 /// What the host did while the device was idle.
 struct IdleCauses {
+  /// It was the profiler's own: flushing its buffers, loading code for itself.
+  int64_t profiler = 0;
   int64_t waiting = 0;
   int64_t inCompiledCalls = 0;
   int64_t outside = 0;
 };
 } // namespace
 
-static IdleCauses splitIdle(const Context &context, ArrayRef<Interval> idle) {
+/// What of `intervals` lies outside of `covered`; both sorted and disjoint.
+static std::vector<Interval> subtract(ArrayRef<Interval> intervals,
+                                      ArrayRef<Interval> covered) {
+  std::vector<Interval> result;
+  for (Interval interval : intervals) {
+    while (!covered.empty() && covered.front().second <= interval.first)
+      covered = covered.drop_front();
+    llvm::append_range(result, gapsIn(interval, covered));
+  }
+  return result;
+}
+
+/// When the host was held up by the profiler.
+static std::vector<Interval> findOverheads(const Context &context) {
+  std::vector<Interval> overheads;
+  for (const ProfilerOverhead &overhead : context.profile.overheads)
+    overheads.push_back(
+        {overhead.startNs, overhead.startNs + overhead.durationNs});
+  return unite(std::move(overheads));
+}
+
+static IdleCauses splitIdle(const Context &context, ArrayRef<Interval> all) {
+  IdleCauses causes;
+  std::vector<Interval> overheads = findOverheads(context);
+  causes.profiler = sumLengths(intersect(all, overheads));
+  std::vector<Interval> idle = subtract(all, overheads);
   std::vector<Interval> waits, calls;
   for (const Synchronization &wait : context.profile.synchronizations)
     waits.push_back({wait.startNs, wait.startNs + wait.durationNs});
@@ -49,7 +76,6 @@ static IdleCauses splitIdle(const Context &context, ArrayRef<Interval> idle) {
     calls.push_back({call.startNs, call.startNs + call.durationNs});
   waits = unite(std::move(waits));
   calls = unite(std::move(calls));
-  IdleCauses causes;
   std::vector<Interval> waiting = intersect(idle, waits);
   causes.waiting = sumLengths(waiting);
   std::vector<Interval> launching = intersect(idle, calls);
@@ -76,6 +102,7 @@ static void addWallTime(Context &context) {
        context.perStep(causes.inCompiledCalls)},
       {"idle_host_waiting_ns_per_step", context.perStep(causes.waiting)},
       {"idle_outside_ns_per_step", context.perStep(causes.outside)},
+      {"idle_profiler_ns_per_step", context.perStep(causes.profiler)},
       {"kernels_per_step", context.perStep(int64_t(context.kernels.size()))},
       {"steps", context.steps},
   };
@@ -104,6 +131,9 @@ static void addWallTime(Context &context) {
         formatTime(context.perStep(causes.inCompiledCalls)),
         formatTime(context.perStep(causes.waiting)),
         formatTime(context.perStep(causes.outside)));
+  if (causes.profiler)
+    text += formatv(" Another {0} idle was the profiler's own.",
+                    formatTime(context.perStep(causes.profiler)));
   finding.text = text;
 }
 
@@ -145,14 +175,16 @@ static void addBusy(Context &context) {
   llvm::stable_sort(
       gaps, [](const Gap &a, const Gap &b) { return a.length > b.length; });
 
+  int64_t ofProfiler = sumLengths(intersect(idle, findOverheads(context)));
   Finding &finding = context.add("device-busy");
-  finding.severityNsPerStep = context.perStep(idleTime);
+  finding.severityNsPerStep = context.perStep(idleTime - ofProfiler);
   finding.evidence = json::Object{
       {"busy_pct", percentValue(busy, wall)},
       {"busy_ns_per_step", context.perStep(busy)},
       {"kernel_time_ns_per_step", context.perStep(context.kernelTimeNs)},
       {"overlapped_ns_per_step", context.perStep(context.kernelTimeNs - busy)},
       {"idle_ns_per_step", context.perStep(idleTime)},
+      {"idle_profiler_ns_per_step", context.perStep(ofProfiler)},
       {"gaps_per_step", double(gaps.size()) / double(context.steps)},
   };
   if (known) {
@@ -451,6 +483,50 @@ static void addHostCopies(Context &context) {
       longest->hostOp.empty() ? longest->name : longest->hostOp);
 }
 
+/// Time in collectives, and how much of it nothing else covered.
+static void addCommunication(Context &context) {
+  std::vector<Interval> talk, work;
+  uint64_t collectives = 0;
+  const Activity *longest = nullptr;
+  for (const Activity *kernel : context.kernels) {
+    bool isCollective = StringRef(kernel->name).contains_insensitive("nccl");
+    (isCollective ? talk : work).push_back({kernel->startNs, kernel->endNs()});
+    if (!isCollective)
+      continue;
+    ++collectives;
+    if (!longest || kernel->durationNs > longest->durationNs)
+      longest = kernel;
+  }
+  if (!longest)
+    return;
+  talk = unite(std::move(talk));
+  int64_t total = sumLengths(talk);
+  int64_t exposed = sumLengths(subtract(talk, unite(std::move(work))));
+  Finding &finding = context.add("communication");
+  finding.severityNsPerStep = context.perStep(exposed);
+  addNodes(finding, *longest);
+  finding.evidence = json::Object{
+      {"collectives_per_step", double(collectives) / double(context.steps)},
+      {"ns_per_step", context.perStep(total)},
+      {"exposed_ns_per_step", context.perStep(exposed)},
+      {"longest_ns", longest->durationNs},
+      {"longest", longest->name},
+  };
+  std::string rank;
+  for (const Source &source : context.profile.sources)
+    if (source.rank) {
+      finding.evidence["rank"] = *source.rank;
+      rank = formatv(" of rank {0}", *source.rank);
+    }
+  finding.text = formatv(
+      "{0} a step{1} take {2}, of which no other kernel covers {3} ({4}); the "
+      "longest, {5}, takes {6}.",
+      formatCount(collectives / context.steps, "collective", "collectives"),
+      rank, formatTime(context.perStep(total)),
+      formatTime(context.perStep(exposed)), formatPercent(exposed, total),
+      describe(context.profile, *longest), formatTime(longest->durationNs));
+}
+
 static void addColdStart(Context &context) {
   int64_t cold = 0, coldSteps = 0, steady = 0, steadySteps = 0;
   for (const Step &step : context.profile.steps) {
@@ -539,6 +615,7 @@ void findings::addTimelineFindings(Context &context) {
   addNoArithmetic(context);
   addSynchronization(context);
   addHostCopies(context);
+  addCommunication(context);
   addColdStart(context);
   addVariation(context);
 }
