@@ -1,7 +1,7 @@
 """Gives launches the identity of what launched them: a line of Inductor's wrapper, or a node of an exported graph.
 
-Nothing is added to the program: a launch carries an id by CUPTI's external correlation, set on the launching thread when the
-generated code that launches gets to a line. The same lines open and close the NVTX ranges of layers.
+Nothing is added to the program: a launch carries the id that is set on the launching thread when the generated code that
+launches gets to a line. The same lines open and close the NVTX ranges of layers.
 """
 
 from __future__ import annotations
