@@ -404,10 +404,10 @@ def main() -> None:
         everything[name] = runs
         with gzip.open(options.output / "rows.json.gz", "wt") as stream:
             json.dump(everything, stream)
-        line = json.dumps(compare(name, runs, counters))
-        with open(options.output / "agreement.jsonl", "a") as file:
-            file.write(line + "\n")
-        print(line, f"\n== {name}: {time.perf_counter() - begin:.1f} s", flush=True)
+        if "ncu" in runs:
+            with open(options.output / "agreement.jsonl", "a") as file:
+                file.write(json.dumps(compare(name, runs, counters)) + "\n")
+        print(f"== {name}: {time.perf_counter() - begin:.1f} s", flush=True)
 
 
 if __name__ == "__main__":

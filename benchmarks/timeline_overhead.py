@@ -26,6 +26,8 @@ from capture_h200 import WORKLOADS, compiled
 
 #: Not a workload: two hundred launches of a tiny kernel, which shows what a launch costs.
 LAUNCHES = "launches"
+#: Seconds of one measurement; a fifth of that goes before it, uncounted.
+WINDOW = 0.15
 
 
 def launches() -> Callable[[], None]:
@@ -71,7 +73,7 @@ def measure(name: str, output: Path, rounds: int, chosen: list[str]) -> None:
     }
     ways = {k: v for k, v in kinds.items() if not chosen or k in chosen}
 
-    def wall(seconds: float = 0.02) -> float:
+    def wall(seconds: float = WINDOW) -> float:
         torch.cuda.synchronize()
         count = 0
         begin = time.perf_counter()
@@ -90,7 +92,7 @@ def measure(name: str, output: Path, rounds: int, chosen: list[str]) -> None:
             if "callbacks" in label:
                 library.call("launches_begin")
             with lines.active() if "lines" in label else contextlib.nullcontext():
-                wall(0.005)
+                wall(WINDOW / 5)
                 return wall()
         finally:
             if "callbacks" in label:
@@ -107,7 +109,7 @@ def measure(name: str, output: Path, rounds: int, chosen: list[str]) -> None:
         before = wall()
         for label in order:
             during = captured(label)
-            wall(0.005)
+            wall(WINDOW / 5)
             after = wall()
             ratios[label].append(2 * during / (before + after))
             bare.append(before)
@@ -138,9 +140,9 @@ def profiled(wall: Callable[..., float]) -> float:
     for _ in range(5):
         before = wall()
         with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]):
-            wall(0.005)
+            wall(WINDOW / 5)
             during = wall()
-        wall(0.005)
+        wall(WINDOW / 5)
         values.append(2 * during / (before + wall()))
     return statistics.median(values)
 
