@@ -7,6 +7,7 @@
 
 #include "Session.h"
 
+#include "Activities.h"
 #include "Callbacks.h"
 #include "HostCalls.h"
 
@@ -662,16 +663,9 @@ void Session::drainCalls() {
   }
 }
 
-/// Newer CUPTIs only append to a record, so the oldest form that has a field is
-/// the one to read it through.
-template <typename T> static const T *as(const CUpti_Activity *activity) {
-  return reinterpret_cast<const T *>(activity);
-}
-
 void Session::decode(const BufferPool::Full &full) {
   std::vector<Callbacks::NamedKernel> kernels;
   std::unique_lock<std::mutex> lock(Writer.Mutex);
-  auto text = [&](const char *s) { return s ? Writer.string(s) : kNone; };
   uint64_t strange = 0;
   CUpti_Activity *activity = nullptr;
   while (Cupti->cuptiActivityGetNextRecord(full.data, full.validBytes,
@@ -679,174 +673,44 @@ void Session::decode(const BufferPool::Full &full) {
     switch (activity->kind) {
     case CUPTI_ACTIVITY_KIND_KERNEL:
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: {
-      // The fields read here are in every version since CUDA 12.0.
-      auto *k = as<CUpti_ActivityKernel9>(activity);
-      KernelRecord r{};
-      r.start = k->start;
-      r.end = k->end;
-      r.graphNode = k->graphNodeId;
-      r.localMemoryTotal = k->localMemoryTotal_v2;
-      r.name = text(k->name);
-      r.device = k->deviceId;
-      r.context = k->contextId;
-      r.stream = k->streamId;
-      r.correlation = k->correlationId;
-      r.graph = k->graphId;
-      r.grid[0] = k->gridX;
-      r.grid[1] = k->gridY;
-      r.grid[2] = k->gridZ;
-      r.block[0] = k->blockX;
-      r.block[1] = k->blockY;
-      r.block[2] = k->blockZ;
-      r.cluster[0] = k->clusterX;
-      r.cluster[1] = k->clusterY;
-      r.cluster[2] = k->clusterZ;
-      r.staticShared = uint32_t(k->staticSharedMemory);
-      r.dynamicShared = uint32_t(k->dynamicSharedMemory);
-      r.sharedExecuted = k->sharedMemoryExecuted;
-      r.localPerThread = k->localMemoryPerThread;
-      r.registers = k->registersPerThread;
-      Writer.add(ChunkType::Kernels, r);
-      kernels.emplace_back(r, k->name);
+      KernelRecord kernel = kernelRecord(*activity, Writer);
+      Writer.add(ChunkType::Kernels, kernel);
+      kernels.emplace_back(kernel, kernelName(*activity));
       break;
     }
-    case CUPTI_ACTIVITY_KIND_MEMCPY: {
-      auto *c = as<CUpti_ActivityMemcpy5>(activity);
-      MemcpyRecord r{};
-      r.start = c->start;
-      r.end = c->end;
-      r.bytes = c->bytes;
-      r.graphNode = c->graphNodeId;
-      r.device = r.peerDevice = c->deviceId;
-      r.context = c->contextId;
-      r.stream = c->streamId;
-      r.correlation = c->correlationId;
-      r.graph = c->graphId;
-      r.copyKind = c->copyKind;
-      r.sourceKind = c->srcKind;
-      r.destinationKind = c->dstKind;
-      r.flags = c->flags;
-      Writer.add(ChunkType::Memcpys, r);
+    case CUPTI_ACTIVITY_KIND_MEMCPY:
+    case CUPTI_ACTIVITY_KIND_MEMCPY2:
+      Writer.add(ChunkType::Memcpys, memcpyRecord(*activity));
       break;
-    }
-    case CUPTI_ACTIVITY_KIND_MEMCPY2: {
-      auto *c = as<CUpti_ActivityMemcpyPtoP4>(activity);
-      MemcpyRecord r{};
-      r.start = c->start;
-      r.end = c->end;
-      r.bytes = c->bytes;
-      r.graphNode = c->graphNodeId;
-      r.device = c->srcDeviceId;
-      r.peerDevice = c->dstDeviceId;
-      r.context = c->contextId;
-      r.stream = c->streamId;
-      r.correlation = c->correlationId;
-      r.graph = c->graphId;
-      r.copyKind = c->copyKind;
-      r.sourceKind = c->srcKind;
-      r.destinationKind = c->dstKind;
-      r.flags = c->flags;
-      Writer.add(ChunkType::Memcpys, r);
+    case CUPTI_ACTIVITY_KIND_MEMSET:
+      Writer.add(ChunkType::Memsets, memsetRecord(*activity));
       break;
-    }
-    case CUPTI_ACTIVITY_KIND_MEMSET: {
-      auto *m = as<CUpti_ActivityMemset4>(activity);
-      MemsetRecord r{};
-      r.start = m->start;
-      r.end = m->end;
-      r.bytes = m->bytes;
-      r.graphNode = m->graphNodeId;
-      r.device = m->deviceId;
-      r.context = m->contextId;
-      r.stream = m->streamId;
-      r.correlation = m->correlationId;
-      r.graph = m->graphId;
-      r.value = m->value;
-      r.memoryKind = m->memoryKind;
-      r.flags = m->flags;
-      Writer.add(ChunkType::Memsets, r);
+    case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
+      Writer.add(ChunkType::Syncs, syncRecord(*activity));
       break;
-    }
-    case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION: {
-      auto *s = as<CUpti_ActivitySynchronization>(activity);
-      SyncRecord r{};
-      r.start = s->start;
-      r.end = s->end;
-      r.type = uint32_t(s->type);
-      r.context = s->contextId;
-      r.stream = s->streamId;
-      r.correlation = s->correlationId;
-      r.event = s->cudaEventId;
-      Writer.add(ChunkType::Syncs, r);
-      break;
-    }
     case CUPTI_ACTIVITY_KIND_RUNTIME:
     case CUPTI_ACTIVITY_KIND_DRIVER: {
-      auto *a = as<CUpti_ActivityAPI>(activity);
-      ApiRecord r{};
-      r.start = a->start;
-      r.end = a->end;
-      r.domain = activity->kind == CUPTI_ACTIVITY_KIND_RUNTIME;
-      r.cbid = a->cbid;
-      r.thread = a->threadId;
-      r.correlation = a->correlationId;
-      r.result = a->returnValue;
-      r.process = a->processId;
-      nameApi(r.domain, r.cbid);
-      Writer.add(ChunkType::Apis, r);
+      ApiRecord call = apiRecord(*activity);
+      nameApi(call.domain, call.cbid);
+      Writer.add(ChunkType::Apis, call);
       break;
     }
-    case CUPTI_ACTIVITY_KIND_OVERHEAD: {
-      auto *o = as<CUpti_ActivityOverhead2>(activity);
-      OverheadRecord r{};
-      r.start = o->start;
-      r.end = o->end;
-      r.kind = uint32_t(o->overheadKind);
-      r.thread = o->objectKind == CUPTI_ACTIVITY_OBJECT_THREAD
-                     ? o->objectId.pt.threadId
-                     : 0;
-      Writer.add(ChunkType::Overheads, r);
+    case CUPTI_ACTIVITY_KIND_OVERHEAD:
+      Writer.add(ChunkType::Overheads, overheadRecord(*activity));
       break;
-    }
     case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION: {
-      auto *e = as<CUpti_ActivityExternalCorrelation>(activity);
+      ExternalIdRecord id = externalIdRecord(*activity);
       // Another library of the process may push ids of its own kinds.
-      if (e->externalKind != kIdKind)
-        break;
-      ExternalIdRecord r{e->externalId, e->correlationId,
-                         uint32_t(e->externalKind)};
-      Writer.add(ChunkType::ExternalIds, r);
+      if (id.kind == uint32_t(kIdKind))
+        Writer.add(ChunkType::ExternalIds, id);
       break;
     }
-    case CUPTI_ACTIVITY_KIND_MARKER: {
-      auto *m = as<CUpti_ActivityMarker2>(activity);
-      MarkerRecord r{};
-      r.time = m->timestamp;
-      r.id = m->id;
-      r.flags = m->flags & 7;
-      r.name = text(m->name);
-      r.domain = text(m->domain);
-      r.thread = m->objectKind == CUPTI_ACTIVITY_OBJECT_THREAD
-                     ? m->objectId.pt.threadId
-                     : 0;
-      Writer.add(ChunkType::Markers, r);
+    case CUPTI_ACTIVITY_KIND_MARKER:
+      Writer.add(ChunkType::Markers, markerRecord(*activity, Writer));
       break;
-    }
-    case CUPTI_ACTIVITY_KIND_MEMORY2: {
-      auto *m = as<CUpti_ActivityMemory3>(activity);
-      MemoryRecord r{};
-      r.time = m->timestamp;
-      r.address = m->address;
-      r.bytes = m->bytes;
-      r.operation = uint32_t(m->memoryOperationType);
-      r.kind = uint32_t(m->memoryKind);
-      r.device = m->deviceId;
-      r.context = m->contextId;
-      r.stream = m->streamId;
-      r.correlation = m->correlationId;
-      Writer.add(ChunkType::Memory, r);
+    case CUPTI_ACTIVITY_KIND_MEMORY2:
+      Writer.add(ChunkType::Memory, memoryRecord(*activity));
       break;
-    }
     default:
       ++strange;
     }
