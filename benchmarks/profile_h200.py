@@ -271,12 +271,12 @@ def ranges_for_nsys(results: Results, name: str) -> dict[str, Any]:
         f"with opprof.layer_ranges({str(results.output / (name + '-inductor'))!r}):\n    step(); torch.cuda.synchronize()\n"
     )
     command = [nsys, "profile", "-t", "nvtx", "-f", "true", "-o", str(report)]
-    subprocess.run([*command, sys.executable, "-c", program], cwd=ROOT, timeout=120, check=True)
+    subprocess.run([*command, sys.executable, "-c", program], cwd=ROOT, timeout=45, check=True)
     stats = subprocess.run(
         [nsys, "stats", "-q", "-f", "csv", "-r", "nvtx_sum", f"{report}.nsys-rep"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=20,
         check=True,
     ).stdout
     rows = [line for line in stats.splitlines() if "layer::" in line]
