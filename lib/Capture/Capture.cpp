@@ -193,6 +193,10 @@ int opprof_capture_export_trace(const char *path, const char *output) {
                                                 : failWith(OPPROF_IO, error);
 }
 
+size_t opprof_demangle(const char *name, char *buffer, size_t size) {
+  return copyText(demangled(name), buffer, size);
+}
+
 size_t opprof_capture_summarize(const char *path, char *buffer, size_t size) {
   std::string text, error;
   if (!summarize(path, text, error)) {

@@ -10,8 +10,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <cxxabi.h>
 #include <map>
+#include <memory>
 #include <set>
 #include <unistd.h>
 
@@ -76,8 +79,11 @@ public:
                         it->second.first.smCount);
       args += buffer;
     }
-    event("kernel", Reader.string(r.name), r.start, r.end, r.device, r.stream,
-          args);
+    // A step repeats few kernels, and names in C++ are long.
+    auto [name, added] = KernelNames.try_emplace(r.name);
+    if (added)
+      name->second = demangled(std::string(Reader.string(r.name)));
+    event("kernel", name->second, r.start, r.end, r.device, r.stream, args);
   }
 
   void memcpy(const MemcpyRecord &r) override {
@@ -202,11 +208,19 @@ private:
   CaptureReader &Reader;
   const CaptureJoins &J;
   std::FILE *Out;
+  std::unordered_map<uint32_t, std::string> KernelNames;
   std::unordered_map<uint32_t, MarkerRecord> OpenMarkers;
   std::unordered_map<uint64_t, MarkRecord> OpenSteps;
 };
 
 } // namespace
+
+std::string opprof::capture::demangled(const std::string &name) {
+  int status = 0;
+  std::unique_ptr<char, void (*)(void *)> text(
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
+  return text ? text.get() : name;
+}
 
 bool opprof::capture::exportChromeTrace(const std::string &path,
                                         const std::string &output,

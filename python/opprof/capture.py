@@ -265,7 +265,12 @@ class Capture:
                 except OpprofError as error:
                     print(f"opprof: no launch maps: {error}", file=sys.stderr)
             chosen = choose_same_kernels(launches, maps)
-        return chosen.of(self._filter.apply(launches, chosen.indices))
+        if not self._filter.narrows:
+            return chosen
+        names = {launch["kernel"] for launch in launches}
+        shown = {name: self.library.demangle(name) for name in names}
+        readable = [{**launch, "kernel": shown[launch["kernel"]]} for launch in launches]
+        return chosen.of(self._filter.apply(readable, chosen.indices))
 
     def _count_outside(self, step: Step, outside: Callable[[], Any], keeper: Any) -> None:
         """Counters of a CUDA graph's kernels: those of the same kernels run without it, where the sequences agree."""

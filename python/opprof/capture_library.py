@@ -174,6 +174,7 @@ class Library:
         library.opprof_counters_report.restype = ctypes.c_char_p
         for name in ("info", "summarize"):
             getattr(library, f"opprof_capture_{name}").restype = ctypes.c_size_t
+        library.opprof_demangle.restype = ctypes.c_size_t
         for name in ("passes", "rows"):
             getattr(library, f"opprof_counters_{name}").restype = ctypes.c_size_t
         library.opprof_counters_close.restype = None
@@ -285,6 +286,10 @@ class Library:
     def export_trace(self, capture: str, output: str) -> None:
         """Writes a capture as a Chrome trace."""
         self.call("capture_export_trace", os.fsencode(capture), os.fsencode(output))
+
+    def demangle(self, name: str) -> str:
+        """A kernel's name as its source has it."""
+        return self._text(self.native.opprof_demangle, name.encode())
 
     def summarize(self, capture: str) -> str:
         """What a capture file holds, a line each."""

@@ -13,6 +13,9 @@ from opprof.errors import OpprofError
 from opprof.files import replacing
 from opprof.progress import progress
 
+#: A trace is JSON, and several times as large as the capture that it is made of.
+LARGEST_TRACED = 1 << 30
+
 # Runs a script as Python would, under torch.profiler; the script's own exit status is kept.
 _ON_CPU = """
 import os, runpy, sys
@@ -119,9 +122,15 @@ def _captured(command: Sequence[str], output: Path, delay: float, duration: floa
     if not captures:
         progress("no process of the program used CUDA: nothing was captured")
     for capture in captures:
-        trace = capture.with_suffix(".trace.json")
-        library.export_trace(str(capture), str(trace))
-        progress(f"wrote {capture} and {trace.name}")
+        if capture.stat().st_size > LARGEST_TRACED:
+            progress(
+                f"wrote {capture}; it is larger than {LARGEST_TRACED >> 20} MiB, and no trace is made of it: "
+                "--delay and --duration record less"
+            )
+        else:
+            trace = capture.with_suffix(".trace.json")
+            library.export_trace(str(capture), str(trace))
+            progress(f"wrote {capture} and {trace.name}")
         with replacing(capture.with_suffix(".txt")) as file:
             file.write(library.summarize(str(capture)))
     if status < 0:

@@ -219,6 +219,30 @@ def test_which_kernels_are_counted(folder: Path) -> None:
     assert [row["launch"] for row in step["counters"]] == [3, 5]
 
 
+def test_kernels_are_chosen_by_the_names_of_their_source(tmp_path: Path) -> None:
+    done = run(
+        """
+        NAMES["mangled"] = b"_ZN2at6native4reluILi4EEEvPf"
+        def step():
+            launch("gemm"); launch("mangled")
+        with opprof.capture("run", counters="all", kernels="at::native::relu<4>") as prof:
+            prof.step(step)
+        prof.library.export_trace("run/capture.opcap", "run/trace.json")
+        events = json.load(open("run/trace.json"))["traceEvents"]
+        print(json.dumps({
+            "counted": [row["kernel"] for row in prof.steps[0].counters],
+            "traced": [e["name"] for e in events if e["cat"] == "kernel"],
+        }))
+        """,
+        tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "counted": ["_ZN2at6native4reluILi4EEEvPf"],
+        "traced": ["gemm", "void at::native::relu<4>(float*)"],
+    }
+
+
 def test_counters_that_fail_leave_the_timeline(folder: Path) -> None:
     # One step compiles, four time, four are captured; the recorded step and the pass of the counters follow.
     done = played(

@@ -183,7 +183,9 @@ def test_ranges_go_round_the_region_calls(tmp_path: Path) -> None:
     source = Path(regions.__file__ or "").read_text()
     for index, role in enumerate(("unique", "duplicate", "duplicate", "duplicate")):
         push = rf'_range_push\("layer::{role}::layers\.{index}"\)\n(    #[^\n]*\n)?'
-        assert re.search(push + r"    [^\n]* = LlamaLayer\([^\n]*\n(    del [^\n]*\n)?    _range_pop\(\)", source)
+        assert re.search(
+            push + r"    [^\n]* = LlamaLayer\([^\n]*\n(    del [^\n]*\n)?    _range_pop\(\)", source
+        )
 
 
 def test_inductor_compiles_each_class_once(tmp_path: Path) -> None:

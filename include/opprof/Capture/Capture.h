@@ -206,6 +206,11 @@ OPPROF_CAPTURE_API int opprof_capture_export_trace(const char *path,
 OPPROF_CAPTURE_API size_t opprof_capture_summarize(const char *path,
                                                    char *buffer, size_t size);
 
+/** A kernel's name as its source has it; other names stay as they are. Returns
+ *  the length that it needs, as opprof_capture_info does. */
+OPPROF_CAPTURE_API size_t opprof_demangle(const char *name, char *buffer,
+                                          size_t size);
+
 /** Called by the CUDA driver in programs started with CUDA_INJECTION64_PATH.
  *  Reads OPPROF_CAPTURE_FILE (%p process, %r rank, %h host),
  * OPPROF_CAPTURE_KINDS, OPPROF_CAPTURE_DELAY and OPPROF_CAPTURE_DURATION

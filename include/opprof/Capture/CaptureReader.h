@@ -88,6 +88,9 @@ private:
   std::vector<std::string> Strings;
 };
 
+/// A kernel's name as its source has it; other names as they are.
+std::string demangled(const std::string &name);
+
 /// Writes the capture at `path` as a Chrome trace in Kineto's key names, which
 /// Perfetto, torch's tools and opprof's trace reader take. Writes to a
 /// temporary file and renames. On failure returns false and fills `error`.
