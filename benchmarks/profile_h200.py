@@ -32,7 +32,7 @@ WORKLOADS = (
     "depthwise_separable_conv",
     "lstm_sequence_encoder",
 )
-MODES = ("inductor", "eager", "cudagraphs")
+MODES = ("eager", "cudagraphs", "inductor")
 
 
 class Results:
@@ -93,8 +93,16 @@ def check_ranges(folder: Any, profile: Mapping[str, Any]) -> dict[str, Any]:
         for e in trace
         if e.get("cat") in ("cuda_runtime", "cuda_driver") and "Launch" in e["name"]
     }
+    # The profile leaves out the step that only got the recording over its first costs.
+    warm_up = [e for e in trace if e.get("name") == "warm-up"]
     on_device = sorted(
-        (e for e in trace if e.get("cat") == "kernel"), key=lambda e: (e["ts"], e["name"])
+        (
+            e
+            for e in trace
+            if e.get("cat") == "kernel"
+            and not any(w["ts"] <= e["ts"] <= w["ts"] + w["dur"] for w in warm_up)
+        ),
+        key=lambda e: (e["ts"], e["name"]),
     )
     wanted = {
         (k["name"], k["start_ns"]): ranges.path(
@@ -217,6 +225,44 @@ def compare_inferred(results: Results, name: str) -> dict[str, Any]:
     }
 
 
+def against_kineto(results: Results, name: str, step: Callable[[], Any]) -> dict[str, Any]:
+    """The nodes of each kernel by this capture, and by torch.profiler's own correlation in a run of its own."""
+    from opprof.profile import trace_steps
+    from opprof.run_folder import RunFolder
+    from opprof.tools import run_tool
+
+    folder = RunFolder(results.output / f"{name}-inductor")
+    trace = results.output / f"{name}-kineto.json.gz"
+    trace_steps(step, 2, trace)
+    arguments = [
+        "--attribute-profile",
+        trace,
+        *(f"--launches={code / 'launches.json'}" for code in folder.compiled_graphs()),
+        f"--partitions={folder.partitions}",
+    ]
+    theirs = json.loads(run_tool("opprof-translate", arguments))
+    mine = json.loads(folder.profile.read_text())
+
+    def last_step(profile: Mapping[str, Any]) -> list[dict[str, Any]]:
+        steps = [k.get("step") for k in profile["kernels"] if k.get("step") is not None]
+        kernels = [k for k in profile["kernels"] if k.get("step") == max(steps)]
+        return sorted(kernels, key=lambda k: k["start_ns"])
+
+    a, b = last_step(mine), last_step(theirs)
+    other = [
+        {"mine": [x["name"][:50], x["nodes"][:4]], "kineto": [y["name"][:50], y["nodes"][:4]]}
+        for x, y in zip(a, b, strict=False)
+        if x["nodes"] != y["nodes"]
+    ]
+    return {
+        "kernels": len(a),
+        "kineto_kernels": len(b),
+        "same_nodes": min(len(a), len(b)) - len(other),
+        "kineto_confidence": dict(Counter(k["confidence"] for k in b)),
+        "other": other[:3],
+    }
+
+
 def in_code(results: Results, name: str) -> dict[str, Any]:
     """`with opprof.capture(…, counters="unique")` round a compiled model, without a run folder."""
     import torch
@@ -285,11 +331,16 @@ def ranges_for_nsys(results: Results, name: str) -> dict[str, Any]:
 
 def one_workload(results: Results, name: str, modes: list[str]) -> None:
     """Everything of one workload."""
-    for mode in modes:
-        results.guarded(
-            {"part": "profile", "workload": name, "mode": mode},
-            lambda mode=mode: profiled(results, name, mode),
-        )
+    from opprof import profile
+
+    programs: list[Any] = []
+    capture = profile._capture
+
+    def capture_and_keep(script: Any, program: Any, *rest: Any) -> None:
+        programs.append(program)
+        capture(script, program, *rest)
+
+    profile._capture = capture_and_keep
     if name in ("gpt2", "lstm_sequence_encoder") and "inductor" in modes:
         results.guarded({"part": "in code", "workload": name}, lambda: in_code(results, name))
     if name == "gpt2" and "inductor" in modes:
@@ -297,6 +348,18 @@ def one_workload(results: Results, name: str, modes: list[str]) -> None:
             {"part": "profile, all kernels counted", "workload": name, "mode": "inductor"},
             lambda: profiled(results, name, "inductor", counters="all"),
         )
+    for mode in sorted(modes, key=lambda mode: mode == "inductor"):
+        results.guarded(
+            {"part": "profile", "workload": name, "mode": mode},
+            lambda mode=mode: profiled(results, name, mode),
+        )
+    if "inductor" in modes and programs:
+        # torch.profiler keeps CUPTI to the end of the process, so it comes last.
+        results.guarded(
+            {"part": "kineto", "workload": name},
+            lambda: against_kineto(results, name, programs[-1].step),
+        )
+    if name == "gpt2" and "inductor" in modes:
         results.guarded({"part": "inferred"}, lambda: compare_inferred(results, name))
         results.guarded({"part": "nsys"}, lambda: ranges_for_nsys(results, name))
 
@@ -313,6 +376,35 @@ def prepare(name: str) -> None:
     script.step_of(torch.compile(module_of(export_program(script))))()
 
 
+def table(file: Path) -> str:
+    """The results of a file as the tables of the documents."""
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    lines = [
+        "| workload | mode | kernels a step | joined at `high` | in exactly their ranges | counted, stood for | counters on kernels (time) "
+        "| nodes with values (inferred) | counters, s |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        if not row["part"].startswith("profile"):
+            continue
+        mode = row["mode"] + (", all counted" if "all" in row["part"] else "")
+        if "error" in row:
+            lines.append(f"| {row['workload']} | {mode} | {row['error'][:100]} | | | | | | |")
+            continue
+        joined, ranges, counters = row["attribution"], row.get("ranges"), row["counters"]
+        unique = counters.get("unique") or {}
+        exact = f"{ranges['kernels_in_exactly_theirs']} of {ranges['of']}" if ranges else "–"
+        counted = f"{unique['counted']}, {unique['stood_for']}" if unique else "–"
+        lines.append(
+            f"| {row['workload']} | {mode} | {joined['kernels'] // max(1, joined['steps'] or 1)} "
+            f"| {joined['confidence'].get('high', 0)} of {joined['kernels']} | {exact} | {counted} "
+            f"| {counters['kernels']} of {counters['of']} ({100 * counters['kernel_time']:.1f} %) "
+            f"| {counters['nodes']} of {counters['nodes_of']} ({counters['nodes_inferred']}) "
+            f"| {counters['seconds'] or counters.get('left_out', '–')} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     """Runs the workloads, each in a process of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -324,7 +416,11 @@ def main() -> None:
     parser.add_argument(
         "workloads", nargs="*", metavar="workload", help=f"of {', '.join(WORKLOADS)}"
     )
+    parser.add_argument("--table", type=Path, metavar="FILE", help="print the tables of results")
     options = parser.parse_args()
+    if options.table is not None:
+        print(table(options.table), end="")
+        return
     names = options.workloads or list(WORKLOADS)
     results = Results(options.output)
     sys.path.insert(0, str(ROOT / "benchmarks"))
