@@ -39,8 +39,9 @@ struct NodeSequence {
 
 /// A stretch of the sequence that appears more than once.
 struct Candidate {
-  /// The nodes saved, less one for every value that a call passes on: borders
-  /// that few values cross are worth a node or two.
+  /// Twice the nodes saved, less one for every value that a call passes on:
+  /// borders that few values cross are worth a node or two. Not more, as what a
+  /// layer saves for its backward half crosses every border there is.
   int64_t gain;
   int place;
   int length;
@@ -51,7 +52,8 @@ struct Candidate {
   int numCrossing;
 
   int64_t getGain(size_t numPlaces) const {
-    return (int64_t(numPlaces) - 1) * length - int64_t(numPlaces) * numCrossing;
+    return 2 * (int64_t(numPlaces) - 1) * length -
+           int64_t(numPlaces) * numCrossing;
   }
 
   /// What gains more comes first, then what stands first.
