@@ -283,8 +283,12 @@ static void printNodes(Page &page, const ReportModel &model, size_t limit) {
   }
   unsigned taken = columns.size() * kCounter + (columns.empty() ? 0 : 1);
   unsigned rest = page.getWidth() - 2 - 9 - 8 - 3 - taken;
-  unsigned nodeWidth = rest * 3 / 10, moduleWidth = rest * 2 / 10,
-           sourceWidth = rest * 2 / 10;
+  // Beside counters a kernel's name leaves no room for the user's own names.
+  bool showKernel = columns.empty() || page.getWidth() >= 150;
+  unsigned nodeWidth = rest * (showKernel ? 3 : 4) / 10,
+           moduleWidth = rest * (showKernel ? 20 : 25) / 100,
+           sourceWidth =
+               showKernel ? rest * 2 / 10 : rest - nodeWidth - moduleWidth;
   for (const NodeGroup &group : ArrayRef(model.nodeGroups).take_front(limit)) {
     const Node &node = *group.slowest.node;
     page.text("  ").right(formatTime(model.perStep(group.kernelTimeNs)), 9);
@@ -299,8 +303,9 @@ static void printNodes(Page &page, const ReportModel &model, size_t limit) {
     page.left(fitSource(node.source.value_or(""), sourceWidth - 1),
               sourceWidth - 1)
         .text(" ");
-    page.left(group.slowest.kernel,
-              rest - nodeWidth - moduleWidth - sourceWidth, Style::Dim);
+    if (showKernel)
+      page.left(group.slowest.kernel,
+                rest - nodeWidth - moduleWidth - sourceWidth, Style::Dim);
     if (group.confidence != Confidence::High)
       page.text("~", Style::Warn);
     page.end();

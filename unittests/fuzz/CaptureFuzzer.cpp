@@ -1,14 +1,58 @@
 //===- CaptureFuzzer.cpp ------- Feeds the capture reader random files ----===//
 //
-// The checksums are made right first, so that what lies behind them is reached.
+// As they are, and with the checksums made right, so that what lies behind them
+// is reached. What the reader takes is made into a profile.
 //
 //===----------------------------------------------------------------------===//
 
+#include "ProfileChecks.h"
 #include "opprof/Capture/CaptureReader.h"
+#include "opprof/Profile/CaptureTrace.h"
 
 #include <cstring>
 
+using namespace opprof;
 using namespace opprof::capture;
+using namespace opprof::profile;
+
+/// The launches of the seeds: two lines, and a node of an eager run.
+static std::vector<inductor::LaunchMap> makeMaps() {
+  std::vector<inductor::LaunchMap> maps(2);
+  auto add = [](inductor::LaunchMap &map, uint32_t line, const char *node,
+                inductor::LaunchKind kind) {
+    inductor::Launch &launch = map.launches.emplace_back();
+    launch.index = map.launches.size() - 1;
+    launch.line = line;
+    launch.kind = kind;
+    launch.nodes.emplace_back().name = node;
+  };
+  maps[0].graph = "compiled";
+  add(maps[0], 10, "mm", inductor::LaunchKind::Extern);
+  add(maps[0], 11, "relu", inductor::LaunchKind::Triton);
+  add(maps[0], 10, "mm_1", inductor::LaunchKind::Extern);
+  maps[1].graph = "exported";
+  maps[1].stage = "export";
+  add(maps[1], 0, "addmm", inductor::LaunchKind::Fallback);
+  return maps;
+}
+
+static void readAsProfile(const std::string &file) {
+  static const std::vector<inductor::LaunchMap> maps = makeMaps();
+  static const WrapperFiles wrappers = [] {
+    WrapperFiles files;
+    files.add(0, "/cache/cabc.py", "code");
+    return files;
+  }();
+  llvm::Expected<std::unique_ptr<Trace>> trace = readCaptureTrace(file, "fuzz");
+  if (!trace) {
+    llvm::consumeError(trace.takeError());
+    return;
+  }
+  AttributionInputs inputs;
+  inputs.maps = maps;
+  inputs.wrappers = &wrappers;
+  checkProfile(**trace, inputs);
+}
 
 static void repairChecksums(std::string &file) {
   size_t at = sizeof(FileHeader);
@@ -28,12 +72,10 @@ static void repairChecksums(std::string &file) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::string file(reinterpret_cast<const char *>(data), size);
-  CaptureReader reader;
-  CaptureVisitor visitor;
-  reader.readBuffer(file, "fuzz", visitor);
+  readAsProfile(file);
   if (file.size() >= sizeof(FileHeader)) {
     repairChecksums(file);
-    reader.readBuffer(file, "fuzz", visitor);
+    readAsProfile(file);
   }
   return 0;
 }

@@ -5,12 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "opprof/Analysis/Findings.h"
-#include "opprof/Profile/Attribution.h"
+#include "ProfileChecks.h"
 #include "opprof/Profile/Kineto.h"
-#include "opprof/Profile/ProfileJSON.h"
-
-#include <cstdlib>
 
 using namespace llvm;
 using namespace opprof;
@@ -40,11 +36,6 @@ static std::vector<inductor::LaunchMap> makeMaps() {
   return maps;
 }
 
-static void require(bool holds) {
-  if (!holds)
-    std::abort();
-}
-
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const std::vector<inductor::LaunchMap> maps = makeMaps();
   KinetoOptions options;
@@ -58,24 +49,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   AttributionInputs inputs;
   inputs.maps = maps;
-  std::unique_ptr<Profile> profile = attribute(**trace, inputs);
-  if (!(*trace)->activities.empty())
-    require(profile->kernels.size() + profile->copies.size() ==
-            (*trace)->activities.size());
-
-  computeFindings(*profile);
-
-  std::string text;
-  raw_string_ostream os(text);
-  writeProfile(*profile, os);
-  Expected<std::unique_ptr<Profile>> read = readProfile(text, "written");
-  if (!read) {
-    errs() << toString(read.takeError()) << '\n';
-    std::abort();
-  }
-  require((*read)->kernels.size() == profile->kernels.size());
-  require((*read)->summary.kernelTimeNs == profile->summary.kernelTimeNs);
-  require((*read)->summary.busyNs == profile->summary.busyNs);
-  require((*read)->summary.attributedNs == profile->summary.attributedNs);
+  checkProfile(**trace, inputs);
   return 0;
 }
