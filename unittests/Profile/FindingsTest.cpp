@@ -236,6 +236,14 @@ TEST_F(FindingsTest, VariationOfOneLaunch) {
   EXPECT_EQ(find("variation")->nodes, (std::vector<uint32_t>{0}));
 }
 
+TEST_F(FindingsTest, KernelsOfNoTimeHaveNoVariation) {
+  for (int run = 0; run < 6; ++run)
+    addKernel(run * 10'000, 10);
+  launchAll("extern_kernels.mm", 1000, 1000, 1000);
+  compute();
+  EXPECT_FALSE(find("variation"));
+}
+
 TEST_F(FindingsTest, IdleTimeOfTheProfilerIsNotTheUsers) {
   addKernel(0, 40'000);
   addKernel(60'000, 20'000);

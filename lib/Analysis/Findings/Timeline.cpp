@@ -580,7 +580,7 @@ static void addVariation(Context &context) {
       found.push_back(
           {launch, median, durations.back(), over, durations.size()});
     }
-  if (excess < context.kernelTimeNs / 100)
+  if (found.empty() || excess < context.kernelTimeNs / 100)
     return;
   llvm::stable_sort(found, [](const Spread &a, const Spread &b) {
     return a.excess > b.excess;
