@@ -13,8 +13,7 @@ using namespace opprof;
 using namespace opprof::profile;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  Expected<CountersFile> file = readCounters(
-      StringRef(reinterpret_cast<const char *>(data), size), "fuzz");
+  Expected<CountersFile> file = readCounters(toText(data, size), "fuzz");
   if (!file) {
     consumeError(file.takeError());
     return 0;

@@ -2,6 +2,8 @@
 // or reads it into something that goes through the whole join; a launch map is
 // written, read again and written the same.
 
+#include "Fuzzing.h"
+
 #include "opprof/Target/InductorCode/Alignment.h"
 #include "opprof/Target/InductorCode/FXReadable.h"
 #include "opprof/Target/InductorCode/Launches.h"
@@ -10,9 +12,6 @@
 #include "opprof/Target/InductorCode/Wrapper.h"
 
 #include "llvm/Support/raw_ostream.h"
-
-#include <cstdint>
-#include <cstdlib>
 
 using namespace llvm;
 using namespace opprof::inductor;
@@ -26,8 +25,7 @@ static std::string write(const LaunchMap &map) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   // A line of '\x1e' parts the input: wrapper, printed graph, provenance.
-  StringRef text(reinterpret_cast<const char *>(data), size);
-  auto [code, rest] = text.split('\x1e');
+  auto [code, rest] = toText(data, size).split('\x1e');
   auto [graphText, provenanceText] = rest.split('\x1e');
 
   std::optional<GraphView> graph;
@@ -54,9 +52,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       consumeError(maps.takeError());
     return 0;
   }
-  if (program->statements.total !=
-      program->statements.understood + program->statements.keptAsText)
-    std::abort();
+  require(program->statements.total ==
+          program->statements.understood + program->statements.keptAsText);
   LaunchMap map = buildLaunchMap({*program, graph ? &*graph : nullptr,
                                   provenance ? &*provenance : nullptr, "g"});
   AlignmentSources sources;
@@ -65,9 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   alignLaunches(map, sources);
   std::string first = write(map);
   Expected<LaunchMap> again = readLaunchMap(first, "again.json");
-  if (!again)
-    std::abort();
-  if (write(*again) != first)
-    std::abort();
+  require(bool(again));
+  require(write(*again) == first);
   return 0;
 }

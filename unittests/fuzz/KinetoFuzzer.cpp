@@ -41,8 +41,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   KinetoOptions options;
   options.limits.maxBytes = uint64_t(4) << 20;
   options.limits.ratioFrom = uint64_t(1) << 20;
-  Expected<std::unique_ptr<Trace>> trace = readKinetoTrace(
-      StringRef(reinterpret_cast<const char *>(data), size), "fuzz", options);
+  Expected<std::unique_ptr<Trace>> trace =
+      readKinetoTrace(toText(data, size), "fuzz", options);
   if (!trace) {
     consumeError(trace.takeError());
     return 0;

@@ -2,16 +2,12 @@
 // into a module that verifies. Input that is no zip archive is packed as the
 // graph of one, so that what lies behind the zip reader is reached too.
 
-#include "opprof/Dialect/FX/IR/FX.h"
+#include "FXFuzzing.h"
+
 #include "opprof/Target/PT2/PT2.h"
 
-#include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/MLIRContext.h"
-#include "mlir/IR/Verifier.h"
 #include "llvm/Support/CRC.h"
 
-#include <cstdint>
-#include <cstdlib>
 #include <string>
 
 using namespace mlir;
@@ -61,15 +57,8 @@ static std::string pack(llvm::StringRef name, llvm::StringRef content) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  DialectRegistry registry;
-  registry.insert<opprof::fx::FXDialect>();
-  // A context a run: uniqued attributes of all inputs would pile up in one.
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  context.loadAllAvailableDialects();
-  ScopedDiagnosticHandler silent(&context,
-                                 [](Diagnostic &) { return success(); });
-
-  llvm::StringRef input(reinterpret_cast<const char *>(data), size);
+  QuietContext context;
+  llvm::StringRef input = toText(data, size);
   std::string packed;
   if (!input.starts_with("PK")) {
     packed = pack("net/models/model.json", input);
@@ -77,7 +66,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   OwningOpRef<ModuleOp> module =
       opprof::fx::importPT2(input, "fuzz.pt2", &context);
-  if (module && failed(verify(*module)))
-    std::abort();
+  require(!module || succeeded(verify(*module)));
   return 0;
 }

@@ -8,18 +8,13 @@
 #ifndef OPPROF_UNITTESTS_FUZZ_PROFILECHECKS_H
 #define OPPROF_UNITTESTS_FUZZ_PROFILECHECKS_H
 
+#include "Fuzzing.h"
+
 #include "opprof/Analysis/Findings.h"
 #include "opprof/Profile/Attribution.h"
 #include "opprof/Profile/ProfileJSON.h"
 
-#include <cstdlib>
-
 namespace opprof::profile {
-
-inline void require(bool holds) {
-  if (!holds)
-    std::abort();
-}
 
 /// Computes findings, writes the profile and reads it back.
 inline void checkRoundTrip(Profile &profile) {
