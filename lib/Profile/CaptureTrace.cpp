@@ -12,7 +12,6 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
-#include "llvm/Demangle/Demangle.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <simdjson.h>
@@ -148,11 +147,12 @@ StringRef Builder::text(uint32_t number) {
   return kept;
 }
 
-/// Names of kernels are symbols as the compiler mangled them.
+/// Names of kernels are symbols as the compiler mangled them. They are shown as
+/// torch.profiler shows them.
 StringRef Builder::kernelName(uint32_t number) {
   auto [it, inserted] = kernelNames.try_emplace(number);
   if (inserted)
-    it->second = trace.intern(demangle(text(number)));
+    it->second = trace.intern(demangled(text(number).str()));
   return it->second;
 }
 

@@ -11,10 +11,10 @@
 #include "opprof/Support/JSONReading.h"
 
 #include "IdentityPlaces.h"
+#include "opprof/Capture/CaptureReader.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Demangle/Demangle.h"
 
 #include <numeric>
 #include <set>
@@ -381,7 +381,7 @@ void Join::attachKernels() {
   }
   std::vector<std::string> names;
   for (const CountedLaunch &launch : file.launches)
-    names.push_back(demangle(launch.kernel));
+    names.push_back(capture::demangled(launch.kernel));
 
   std::vector<uint32_t> order(profile.kernels.size());
   std::iota(order.begin(), order.end(), 0);

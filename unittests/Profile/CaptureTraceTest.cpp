@@ -280,7 +280,7 @@ TEST_F(CaptureTraceTest, NodesOfAnEagerRun) {
   name(1, R"({"node": "addmm_3"})");
   name(2, R"({"node": "relu", "graph": "net"})");
   launch("gemm", 1);
-  launch("_ZN4mine11relu_kernelEPf", 2);
+  launch("_ZN4mine4reluINS_3AddIfEEEEvPf", 2);
   file.end();
   PartitionMap partitions;
   partitions.graph = "net";
@@ -297,7 +297,8 @@ TEST_F(CaptureTraceTest, NodesOfAnEagerRun) {
   ASSERT_EQ(profile->nodes.size(), 2u);
   EXPECT_EQ(profile->nodes[0].name, "addmm_3");
   EXPECT_EQ(profile->nodes[0].partition, "fc");
-  EXPECT_EQ(profile->kernels[1].name, "mine::relu_kernel(float*)");
+  EXPECT_EQ(profile->kernels[1].name,
+            "void mine::relu<mine::Add<float> >(float*)");
   EXPECT_EQ(profile->kernels[1].explanation,
             "launched under the id of node relu");
   EXPECT_EQ(profile->partitions[0].kernelTimeNs, 1000);
