@@ -176,6 +176,7 @@ private:
   void findSteps();
   void addActivities();
   void addHostKernels();
+  bool joinNode(Activity &activity, uint32_t identity);
   void joinGraphReplays();
   void describeUnjoined();
   std::string explainUnjoined(uint32_t op) const;
@@ -989,9 +990,35 @@ void Attributor::addHostKernels() {
         profile->steps[*activity.step].phase != Phase::Steady)
       activity.phase = profile->steps[*activity.step].phase;
     opOfKernel.push_back(index);
+    uint32_t around = index;
+    while (around != none && !host.op(around).identity)
+      around = host.parent(around);
+    if (around != none && joinNode(activity, *host.op(around).identity))
+      continue;
     if (join.launch.valid())
       apply(activity, join);
   }
+}
+
+/// Joins what the host ran in the range of a node that runs by itself.
+bool Attributor::joinNode(Activity &activity, uint32_t identity) {
+  const IdentityPlace &place = places[identity];
+  if (place.isNode) {
+    nodesOfKernels.push_back({activity.id, identity});
+    return true;
+  }
+  if (place.launches.size() != 1)
+    return false;
+  Join own;
+  own.launch = {place.map, place.launches.front()};
+  own.method = "identity";
+  own.confidence = Confidence::High;
+  own.explanation = "ran in the range of node " +
+                    trace.identities[identity].node + ", which is " +
+                    describe(own.launch);
+  ++profile->launches[firstRecord[place.map] + place.launches.front()].runs;
+  apply(activity, own);
+  return true;
 }
 
 /// Kernels of a CUDA graph's replay share one correlation id. Their order is

@@ -171,6 +171,7 @@ private:
   Error keepEvent();
   Error readDevices(ondemand::value value);
   ThreadId threadOf(std::string_view pid, std::string_view tid);
+  std::optional<uint32_t> identityOf(llvm::StringRef range);
 
   /// The text of a scalar, quotes removed.
   static std::string_view scalarText(ondemand::value value) {
@@ -206,10 +207,29 @@ private:
   RawEvent current;
   int64_t totalDuration = 0;
   StringMap<ThreadId> threadIds;
+  StringMap<uint32_t> identities;
   std::string threadKey;
 };
 
 } // namespace
+
+/// The node that runs in a range which `opprof profile --mode=eager` opened
+/// where it has no capture of its own: opprof::node::<graph>::<stage>::<node>.
+std::optional<uint32_t> Reader::identityOf(StringRef range) {
+  if (!range.consume_front("opprof::node::"))
+    return std::nullopt;
+  auto [it, inserted] = identities.try_emplace(range, trace.identities.size());
+  if (inserted) {
+    Identity identity;
+    auto [rest, node] = range.rsplit("::");
+    auto [graph, stage] = rest.rsplit("::");
+    identity.graph = graph.str();
+    identity.stage = stage.str();
+    identity.node = node.str();
+    trace.identities.push_back(std::move(identity));
+  }
+  return it->second;
+}
 
 ThreadId Reader::threadOf(std::string_view pid, std::string_view tid) {
   threadKey.assign(pid);
@@ -389,6 +409,8 @@ Error Reader::keepEvent() {
       op.inputType = trace.intern(current.inputType);
     op.generated = current.generated;
     op.annotation = category == Category::Annotation;
+    if (op.annotation)
+      op.identity = identityOf(name);
     trace.hostOps.push_back(op);
     break;
   }

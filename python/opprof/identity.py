@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from opprof.capture_library import Library
 from opprof.errors import OpprofError
@@ -110,6 +110,44 @@ class _Code:
     paths: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
 
+class Ids(Protocol):
+    """What WrapperLines tells where the program is: the capture library, or something in its place."""
+
+    def at_id(self, identifier: int) -> Any:
+        """The thread is at what the id stands for; 0: at nothing."""
+
+
+class NodeRanges:
+    """In place of the capture library where torch.profiler traces: each node that runs is a range of its own."""
+
+    def __init__(self) -> None:
+        self.lines: WrapperLines | None = None
+        self._open = threading.local()
+
+    def at_id(self, identifier: int) -> None:
+        """Ends the range of the node before, and begins that of this one."""
+        from torch.profiler import record_function
+
+        before = getattr(self._open, "range", None)
+        if before is not None:
+            before.__exit__(None, None, None)
+        self._open.range = None
+        place = self.lines.where(identifier) if self.lines is not None else {}
+        if "node" in place:
+            name = (
+                f"opprof::node::{place.get('graph', '')}::{place.get('stage', '')}::{place['node']}"
+            )
+            self._open.range = record_function(name)
+            self._open.range.__enter__()
+
+    @contextmanager
+    def round_nodes(self, graphs: Sequence[NodeGraph]) -> Iterator[None]:
+        """Opens the ranges during the with statement."""
+        self.lines = WrapperLines(self, (), graphs=graphs)
+        with self.lines.active():
+            yield
+
+
 class WrapperLines:
     """While active, each launch of the given generated code carries the id of its line: `base << 20 | line`.
 
@@ -120,7 +158,7 @@ class WrapperLines:
 
     def __init__(
         self,
-        library: Library | None,
+        library: Ids | None,
         modules: Iterable[ModuleType] | None = None,
         *,
         graphs: Sequence[NodeGraph] = (),
@@ -190,7 +228,7 @@ class WrapperLines:
 
     def describe(self) -> None:
         """Writes what the ids stand for into the capture file."""
-        assert self._library is not None
+        assert isinstance(self._library, Library)
         for entry in self._codes:
             for line, identifier in entry.ids.items():
                 self._library.name_id(identifier, json.dumps(entry.places[line]))

@@ -27,6 +27,7 @@ from opprof.counters import COUNTERS_CAPTURE, count
 from opprof.errors import OpprofError
 from opprof.export import ExportFailure, export_program, user_error
 from opprof.graph_json import source_of_exported_program, write_graph_json
+from opprof.identity import NodeRanges
 from opprof.model_script import ModelScript, load_model_script
 from opprof.program import (
     CUDA_GRAPHS,
@@ -219,11 +220,12 @@ def record(path: str, folder: RunFolder, options: ProfileOptions) -> None:
         if options.counters not in (None, "none"):
             facts["counters"] = {"mode": options.counters, "left_out": no_capture}
             progress(f"no counters: {no_capture}")
-        run_user(
-            script,
-            "fails under the profiler",
-            lambda: trace_steps(program.step, options.traced, folder.trace),
-        )
+        with NodeRanges().round_nodes(program.graphs):
+            run_user(
+                script,
+                "fails under the profiler",
+                lambda: trace_steps(program.step, options.traced, folder.trace),
+            )
     write_run(folder, facts)
 
 

@@ -183,7 +183,8 @@ def attribute(folder: RunFolder, mapped: bool = False) -> None:
     captured = folder.capture.is_file()
     maps = [code / "launches.json" for code in folder.compiled_graphs()]
     folder.operators.unlink(missing_ok=True)
-    if captured and not maps:
+    # What runs node by node says of each kernel which node that is.
+    if not maps and (captured or _runs_by_node(folder)):
         run_tool(
             "opprof-translate",
             ["--export-operator-launches", folder.graph],
@@ -204,6 +205,10 @@ def attribute(folder: RunFolder, mapped: bool = False) -> None:
         output=folder.profile,
     )
     write_reports(folder)
+
+
+def _runs_by_node(folder: RunFolder) -> bool:
+    return folder.run.is_file() and folder.read_run().get("mode") == "eager"
 
 
 def write_reports(folder: RunFolder) -> None:

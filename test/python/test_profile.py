@@ -9,7 +9,7 @@ import pytest
 
 from opprof.errors import OpprofError
 from opprof.launches import launch_maps
-from opprof.profile import ProfileOptions, record
+from opprof.profile import ProfileOptions, profile_script, record
 from opprof.run_folder import RunFolder, import_graph
 
 OPTIONS = ProfileOptions(warm_up=1, traced=2, timed=3, timed_seconds=0.5)
@@ -83,6 +83,26 @@ def test_inference(script: Any) -> None:
     kernels = [e for e in events if "cpp_fused" in str(e.get("name"))]
     assert len(kernels) % 2 == 0 and kernels
     assert not (folder.path / ".inductor").exists()
+
+
+def test_node_by_node(script: Any) -> None:
+    path = script(TWO_LAYERS)
+    options = ProfileOptions(
+        warm_up=1, traced=2, timed=3, timed_seconds=0.2, eager=False, mode="eager"
+    )
+    folder = profile_script(str(path), path.parent / "run", options)
+    profile = load(folder.profile)
+    # Each operator of the host ran in the range of its node.
+    assert {k["method"] for k in profile["kernels"]} == {"identity"}
+    assert {k["confidence"] for k in profile["kernels"]} == {"high"}
+    named = [(k["name"], k["nodes"]) for k in profile["kernels"] if k["step"] == 0]
+    assert named == [
+        ("aten::linear", ["linear"]),
+        ("aten::relu", ["relu"]),
+        ("aten::linear", ["linear_1"]),
+        ("aten::softmax", ["softmax"]),
+    ]
+    assert load(folder.run)["timeline"]["by"] == "torch.profiler"
 
 
 def test_a_second_profile_leaves_nothing_of_the_first(script: Any) -> None:

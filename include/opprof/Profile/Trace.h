@@ -70,6 +70,8 @@ struct HostOp {
   bool generated = false;
   /// Marked by user_annotation rather than cpu_op.
   bool annotation = false;
+  /// Place in Trace::identities of the node that runs in this range.
+  std::optional<uint32_t> identity;
 
   int64_t endNs() const { return startNs + durationNs; }
 };
