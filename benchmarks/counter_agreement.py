@@ -278,58 +278,53 @@ def sums(runs: dict[str, list[list[dict[str, Any]]]], counters: list[str]) -> di
     }
 
 
-def tables(files: Sequence[Path]) -> str:
-    """What files of rows say, as the two tables of the documents; a later file's runs replace an earlier one's."""
-    everything: dict[str, dict[str, list[list[dict[str, Any]]]]] = {}
-    for file in files:
-        with gzip.open(file, "rt") as stream:
-            for name, runs in json.load(stream).items():
-                everything.setdefault(name, {}).update(runs)
+def tables(file: Path) -> str:
+    """What a file of rows says, as the tables of the documents."""
+    with gzip.open(file, "rt") as stream:
+        everything: dict[str, dict[str, list[list[dict[str, Any]]]]] = json.load(stream)
     names = [name for name in WORKLOADS if name in everything]
-    counters = list(everything[names[0]]["ncu"][0][0]["values"])
-    lines = [
-        "| counter | " + " | ".join(names) + " |",
-        "|---|" + "---|" * len(names),
-    ]
-    for counter in counters:
-        cells = []
-        for name in names:
-            runs = everything[name]
-            own = _median(differences(*runs["ncu"], counter))
-            pairs = itertools.product(runs["ncu"], runs["step"])
-            between = _median([d for a, b in pairs for d in differences(a, b, counter)])
-            if between is None or own is None:
-                cells.append("all zero")
-            elif between < 1e-4:
-                cells.append("0")
-            else:
-                times = f"{between / own:.1f}" if own >= 1e-4 else "–"
-                cells.append(f"{between:.1%}, {times}")
-        lines.append(f"| `{counter}` | " + " | ".join(cells) + " |")
-    lines += [
-        "",
-        "| workload | counter | opprof | opprof, kernel replay | ncu |",
-        "|---|---|---|---|---|",
-    ]
-    for name in names:
-        runs = everything[name]
-        if "whole step" not in runs:
-            continue
+    counters = list(everything[names[0]]["step"][0][0]["values"])
+    lines = [f"{file.name}:", ""]
+    with_ncu = [name for name in names if "ncu" in everything[name]]
+    if with_ncu:
+        lines += [f"| counter | {' | '.join(with_ncu)} |", "|---|" + "---|" * len(with_ncu)]
         for counter in counters:
-            if not counter.endswith(".sum") or counter == "gpu__time_duration.sum":
-                continue
-            whole = statistics.mean(run[0]["values"][counter] for run in runs["whole step"])
-            cells = []
-            for way in ("step", "kernel", "ncu"):
-                totals = [
-                    sum(row["values"].get(counter, 0.0) for row in run) for run in runs.get(way, [])
-                ]
-                cells.append(
-                    f"{statistics.mean(totals) / whole - 1:+.1%}" if totals and whole else ""
-                )
-            if any(cell and abs(float(cell.rstrip("%"))) >= 0.1 for cell in cells):
-                lines.append(f"| {name} | `{counter}` | " + " | ".join(cells) + " |")
+            cells = [_against_ncu(everything[name], counter) for name in with_ncu]
+            lines.append(f"| `{counter}` | {' | '.join(cells)} |")
+        lines.append("")
+    ways = [way for way in WAYS if any(way in everything[name] for name in names)]
+    lines += [f"| workload | counter | {' | '.join(ways)} |", "|---|---|" + "---|" * len(ways)]
+    for name in names:
+        for counter in counters:
+            runs = everything[name]
+            # Time is another one in a range of its own; some counters are no sums.
+            if counter.endswith(".sum") and "time" not in counter and "whole step" in runs:
+                cells = [_against_step(runs, way, counter) for way in ways]
+                if any(cell not in ("", "0") for cell in cells):
+                    lines.append(f"| {name} | `{counter}` | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _against_ncu(runs: dict[str, list[list[dict[str, Any]]]], counter: str) -> str:
+    """How far opprof is from ncu, and that in units of how far two runs of ncu are from one another."""
+    own = _median(differences(*runs["ncu"], counter))
+    pairs = itertools.product(runs["ncu"], runs["step"])
+    between = _median([d for a, b in pairs for d in differences(a, b, counter)])
+    if own is None or between is None:
+        return "all zero"
+    if between < 1e-4:
+        return "0"
+    return f"{between:.1%}, {between / own:.1f}" if own >= 1e-4 else f"{between:.1%}, –"
+
+
+def _against_step(runs: dict[str, list[list[dict[str, Any]]]], way: str, counter: str) -> str:
+    """By how much the sum over kernels is more than the whole step; nothing where both are the same."""
+    whole = statistics.mean(run[0]["values"][counter] for run in runs["whole step"])
+    totals = [sum(row["values"].get(counter, 0.0) for row in run) for run in runs.get(way, [])]
+    if not totals or not whole:
+        return ""
+    difference = statistics.mean(totals) / whole - 1
+    return f"{difference:+.1%}" if abs(difference) >= 5e-4 else "0"
 
 
 def _median(values: Sequence[float]) -> float | None:
@@ -356,7 +351,7 @@ def main() -> None:
     parser.add_argument("--counters", help="instead of the default set, with commas between")
     options = parser.parse_args()
     if options.table:
-        print(tables(options.table))
+        print("\n\n".join(tables(file) for file in options.table))
         return
     from opprof import metrics
 
