@@ -115,7 +115,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "dynamic_shared_bytes": (),
 }
 
-#: Schedulers of a multiprocessor, on every architecture that the range profiler knows.
+#: Schedulers of a multiprocessor, each with a tensor core, on every architecture that the range profiler knows. Counters of
+#: both sum over them, whether they are the `smsp`'s or the `sm`'s.
 _SCHEDULERS_PER_SM = 4
 
 
@@ -185,7 +186,7 @@ def derive(
     tensor = get("sm__pipe_tensor_cycles_active.sum")
     percents = [stretch * get(name) for name in NEEDS["memory_throughput_pct"]]
     issue_share = _ratio(issue, elapsed * device.sm_count * _SCHEDULERS_PER_SM)
-    tensor_share = _ratio(tensor, elapsed * device.sm_count)
+    tensor_share = _ratio(tensor, elapsed * device.sm_count * _SCHEDULERS_PER_SM)
 
     candidates: dict[str, float | None] = {
         "time_ns": time,
@@ -203,7 +204,7 @@ def derive(
         "sm_throughput_pct": None
         if issue_share is None or tensor_share is None
         else 100 * max(issue_share, tensor_share),
-        "tensor_pipe_pct": _ratio(100 * tensor, active),
+        "tensor_pipe_pct": _ratio(100 * tensor, active * _SCHEDULERS_PER_SM),
         "active_cycles": active,
         "achieved_occupancy_pct": _ratio(
             100 * get("sm__warps_active.sum"), active * device.warps_per_sm

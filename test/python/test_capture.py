@@ -449,7 +449,7 @@ def test_counter_sets_resolve_and_derive() -> None:
         "smsp__issue_active.sum": 1600.0,
         "smsp__inst_executed.sum": 1600.0,
         "smsp__thread_inst_executed.sum": 51200.0,
-        "sm__pipe_tensor_cycles_active.sum": 400.0,
+        "sm__pipe_tensor_cycles_active.sum": 1600.0,
         "l1tex__t_sectors.sum": 10.0,
         "l1tex__t_sectors_lookup_hit.sum": 4.0,
         "lts__t_tag_requests.sum": 0.0,
