@@ -13,7 +13,6 @@
 #include "llvm/ADT/CachedHashString.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/StringSaver.h"
@@ -262,7 +261,7 @@ private:
   template <typename Each> bool forEachElement(Each each);
   bool readString(StringRef &value);
   bool readText(StringRef &value);
-  bool readIndex(size_t limit, StringRef table, int64_t &index);
+  bool readIndex(size_t limit, StringRef what, int64_t &index);
   bool readInteger(int64_t &value);
   bool skipUnknown(StringRef key);
 
@@ -291,7 +290,7 @@ private:
   bool requireKey(const SeenKeys &seen, Key key, StringRef name);
   bool readDocument();
   bool readDocumentMember(Key key);
-  bool readTable(Section section, bool (Importer::*add)(Attribute));
+  bool readTable(Section table, bool (Importer::*add)(Attribute));
   bool addType(Attribute value);
   Type convertTensor(DictionaryAttr members);
   bool addStack(Attribute value);
