@@ -414,6 +414,8 @@ TEST_F(CounterFindingsTest, SpillsConflictsScatterStallsDivergence) {
         "ratio",
         6},
        {"smsp__average_warps_issue_stalled_wait_per_issue_active.ratio", 2},
+       {"sm__inst_executed_pipe_fma.sum", 300},
+       {"sm__inst_executed_pipe_xu.sum", 100},
        {"threads_per_warp", 8}})
       .localMemory = 64;
   compute();
@@ -427,6 +429,9 @@ TEST_F(CounterFindingsTest, SpillsConflictsScatterStallsDivergence) {
   ASSERT_TRUE(largest("stalls"));
   EXPECT_EQ(largest("stalls")->getString("reason"), "barrier");
   EXPECT_EQ(largest("stalls")->getNumber("share_pct"), 75);
+  ASSERT_TRUE(largest("pipes"));
+  EXPECT_EQ(largest("pipes")->getString("pipe"), "fma");
+  EXPECT_EQ(largest("pipes")->getObject("share_pct")->getNumber("xu"), 25);
   ASSERT_TRUE(largest("divergence"));
   EXPECT_EQ(find("divergence")->severityNsPerStep, 18'750);
 
@@ -435,7 +440,7 @@ TEST_F(CounterFindingsTest, SpillsConflictsScatterStallsDivergence) {
                                 {"threads_per_warp", 31}};
   compute();
   for (const char *id : {"local-memory", "bank-conflicts", "scattered-access",
-                         "stalls", "divergence"})
+                         "stalls", "pipes", "divergence"})
     EXPECT_FALSE(find(id)) << id;
 }
 

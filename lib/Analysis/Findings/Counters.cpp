@@ -176,6 +176,7 @@ private:
   void addBankConflicts();
   void addScatteredAccess();
   void addStalls();
+  void addPipes();
   void addDivergence();
 
   /// Starts a finding about some groups: their number, time, share and the
@@ -537,6 +538,63 @@ void CounterRules::addStalls() {
               formatPercent(most.first, timeOf(found)), reason.remedy);
 }
 
+/// Which pipe takes most instructions.
+void CounterRules::addPipes() {
+  struct Pipe {
+    StringLiteral name, text;
+  };
+  static constexpr Pipe pipes[] = {
+      {"tensor", "tensor cores"},          {"fma", "multiply-adds"},
+      {"alu", "integers and comparisons"}, {"xu", "special functions"},
+      {"lsu", "loads and stores"},         {"fp64", "double precision"},
+  };
+  std::map<size_t, int64_t> timeOfPipe;
+  std::vector<Found> found;
+  for (auto [index, group] : llvm::enumerate(groups)) {
+    double all = 0, most = 0;
+    size_t leading = 0;
+    json::Object shares;
+    for (auto [number, pipe] : llvm::enumerate(pipes)) {
+      std::optional<double> executed = counted[index].sum(
+          ("sm__inst_executed_pipe_" + pipe.name + ".sum").str());
+      if (!executed)
+        continue;
+      shares[pipe.name] = *executed;
+      all += *executed;
+      if (*executed > most) {
+        most = *executed;
+        leading = number;
+      }
+    }
+    // One pipe alone was not asked for to be compared.
+    if (most <= 0 || shares.size() < 2)
+      continue;
+    for (auto &[name, executed] : shares)
+      executed = percentValue(*executed.getAsNumber(), all);
+    timeOfPipe[leading] += group.timeNs;
+    found.push_back({&group, json::Object{{"pipe", pipes[leading].name},
+                                          {"share_pct", std::move(shares)}}});
+  }
+  if (found.empty())
+    return;
+  Finding &finding = start("pipes", found);
+  json::Object times;
+  std::pair<int64_t, size_t> most{-1, 0};
+  for (auto [number, time] : timeOfPipe) {
+    times[pipes[number].name] = context.perStep(time);
+    most = std::max(most, {time, number});
+  }
+  finding.evidence["ns_per_step_by_leading_pipe"] = std::move(times);
+  finding.text = formatv(
+      "Most instructions are {0} ({1}) in launches of {2} a step ({3} of what "
+      "was counted); in the longest launch, {4}, they are {5}.",
+      pipes[most.second].text, pipes[most.second].name,
+      formatTime(context.perStep(most.first)),
+      formatPercent(most.first, timeOf(found)),
+      describe(context.profile, *found.front().group),
+      found.front().evidence.getString("pipe").value_or(""));
+}
+
 void CounterRules::addDivergence() {
   std::vector<Found> found;
   for (auto [index, group] : llvm::enumerate(groups)) {
@@ -568,6 +626,7 @@ void CounterRules::add() {
   addBankConflicts();
   addScatteredAccess();
   addStalls();
+  addPipes();
   addDivergence();
 }
 
