@@ -55,12 +55,17 @@ IdentityPlace IdentityPlaces::find(const Identity &identity) const {
   if (!identity.node.empty())
     return findNode(identity);
   IdentityPlace place;
+  // The code decides. A compiled graph's name alone is no proof, as every
+  // program's first one has the same; it serves where there is no code to hold
+  // against it.
   std::optional<uint32_t> map;
-  for (auto [index, launchMap] : llvm::enumerate(inputs.maps))
-    if (!map && !identity.graph.empty() && identity.graph == launchMap.graph)
-      map = index;
-  if (!map && inputs.wrappers)
+  if (inputs.wrappers)
     map = inputs.wrappers->find(identity.file);
+  for (auto [index, launchMap] : llvm::enumerate(inputs.maps))
+    if (!map && !identity.graph.empty() && identity.graph == launchMap.graph &&
+        !(inputs.wrappers &&
+          inputs.wrappers->isOtherCode(identity.file, index)))
+      map = index;
   place.details = identity.file + ":" + std::to_string(identity.line);
   if (!map) {
     place.reason = inputs.maps.empty()

@@ -2,6 +2,7 @@
 
 #include "opprof/Profile/WrapperFiles.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -60,4 +61,15 @@ std::optional<uint32_t> WrapperFiles::find(StringRef file) const {
         buffer && buffer->getBuffer() == code.text)
       return it->second = code.map;
   return std::nullopt;
+}
+
+bool WrapperFiles::isOtherCode(StringRef file, uint32_t map) const {
+  StringRef name = sys::path::stem(file);
+  bool isHash = name.size() == 52 && name.consume_front("c") &&
+                llvm::all_of(name, [](char c) {
+                  return (c >= 'a' && c <= 'z') || (c >= '2' && c <= '7');
+                });
+  return isHash && llvm::any_of(codes, [&](const Code &code) {
+           return code.map == map && StringRef(code.name).drop_front() != name;
+         });
 }

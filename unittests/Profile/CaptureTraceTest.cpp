@@ -346,6 +346,22 @@ TEST_F(CaptureTraceTest, WhatHasNoPlaceSaysWhy) {
   EXPECT_EQ(profile->summary.attributedNs[3], 5000);
 }
 
+TEST_F(CaptureTraceTest, AGraphsNameIsProofOnlyWithoutCodeToCheck) {
+  // Inductor's name for another text than that of the launch map.
+  std::string hashed = "c" + std::string(51, 'a');
+  auto identity = [&](uint64_t id, const std::string &file) {
+    name(id, "{\"file\": \"/x/" + file +
+                 ".py\", \"line\": 10, \"graph\": \"model\"}");
+  };
+  identity(1, hashed);
+  identity(2, "wrapper");
+  launch("a", 1);
+  launch("b", 2);
+  file.end();
+  auto profile = attributed(map({{10, "extern_kernels.mm"}}));
+  EXPECT_EQ(show(*profile), "-:unattributed 0:high ");
+}
+
 TEST_F(CaptureTraceTest, RangesAreNamedAndNested) {
   auto range = [&](uint32_t id, const std::string &name, bool begin) {
     MarkerRecord r{};

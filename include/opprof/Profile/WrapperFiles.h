@@ -29,6 +29,10 @@ public:
   /// name, or else because it can be read and says the same.
   std::optional<uint32_t> find(llvm::StringRef file) const;
 
+  /// Whether `file` is known not to be the code of launch map `map`: both are
+  /// known by their hash, and differ.
+  bool isOtherCode(llvm::StringRef file, uint32_t map) const;
+
 private:
   struct Code {
     uint32_t map = 0;
