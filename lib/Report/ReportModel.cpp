@@ -284,6 +284,16 @@ static std::vector<std::string> collectFacts(const ReportModel &model) {
       text += formatv(
           ", uncompiled {0} (×{1:f2})", formatTime(*profile.run->eagerStepNs),
           double(*profile.run->eagerStepNs) / double(*profile.run->stepNs));
+    // Steps that the recording slows down have gaps that the program has not.
+    constexpr double kNoticeable = 1.05;
+    if (profile.summary.wallNs && *profile.run->stepNs > 0) {
+      double longer = double(model.perStep(*profile.summary.wallNs)) /
+                      double(*profile.run->stepNs);
+      if (longer >= kNoticeable)
+        text += formatv("; recording made it {0:f0} % longer, and the gaps "
+                        "between kernels with it",
+                        100 * (longer - 1));
+    }
     facts.push_back(text);
   }
   if (model.counters) {

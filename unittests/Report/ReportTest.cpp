@@ -297,6 +297,20 @@ TEST(Report, CountersKeepToTheColumns) {
   }
 }
 
+TEST(Report, SaysHowMuchRecordingCost) {
+  Profile profile;
+  fill(profile, {{"kernel", 99'900}});
+  RunFacts &run = profile.run.emplace();
+  // Two steps of 50 µs each were traced.
+  run.stepNs = 40'000;
+  std::string text = printText(profile, {200});
+  EXPECT_NE(text.find("a step takes 40.0 µs; recording made it 25 % longer"),
+            std::string::npos)
+      << text;
+  run.stepNs = 49'000;
+  EXPECT_EQ(printText(profile).find("recording made"), std::string::npos);
+}
+
 TEST(Report, SaysHowTheProgramRan) {
   Profile profile;
   fill(profile, {{"a", 60'000}});
