@@ -91,6 +91,9 @@ int InitializeInjection(void) {
   if (const char *kinds = std::getenv("OPPROF_CAPTURE_KINDS"))
     options.kinds = uint32_t(std::strtoul(kinds, nullptr, 0));
   options.paused = delay > 0;
+  // CUPTI hands over whole buffers, and a program that is killed loses the one
+  // that is being filled: some thousand kernels of this size.
+  options.buffer_bytes = 256u << 10;
   // The program goes on whatever happens here: its own behaviour comes first.
   if (opprof_capture_start(&options) != OPPROF_OK) {
     std::fprintf(stderr, "opprof: nothing is captured: %s\n",

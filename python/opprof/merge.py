@@ -1,7 +1,9 @@
 """`opprof merge`: joins captures of several ranks on one clock, and measures their communication. Needs no PyTorch."""
 
 import json
+import math
 import re
+import statistics
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +15,15 @@ from opprof.errors import OpprofError
 from opprof.files import replacing
 
 Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One kernel of NCCL, in microseconds on the common clock."""
+
+    name: str
+    start: float
+    end: float
 
 
 @dataclass
@@ -35,6 +46,8 @@ class Merged:
     ranks: list[Rank] = field(default_factory=list)
     #: Of each collective that every rank launched: its name, and how far apart the ranks began it.
     skews: list[tuple[str, float]] = field(default_factory=list)
+    #: By rank, collectives that not every rank has recorded.
+    unpaired: dict[int, int] = field(default_factory=dict)
     #: Captures that belong to no rank, and why.
     left_out: list[str] = field(default_factory=list)
 
@@ -89,8 +102,8 @@ def _captures(paths: Iterable[Path]) -> list[Path]:
     return files
 
 
-def measure(rank: Rank, events: Sequence[dict[str, Any]]) -> list[tuple[str, float]]:
-    """Fills in a rank's times; returns its collectives in order, each with its start."""
+def measure(rank: Rank, events: Sequence[dict[str, Any]]) -> list[Collective]:
+    """Fills in a rank's times; returns its collectives in order."""
     kernels = [e for e in events if e.get("cat") == "kernel"]
     kernels.sort(key=lambda e: e["ts"])
     rank.kernels = len(kernels)
@@ -101,7 +114,61 @@ def measure(rank: Rank, events: Sequence[dict[str, Any]]) -> list[tuple[str, flo
     rank.compute_us = length(compute)
     rank.communication_us = length(communication)
     rank.exposed_us = uncovered(communication, compute)
-    return [(e["name"], e["ts"]) for e in kernels if is_collective(e["name"])]
+    return [
+        Collective(e["name"], e["ts"], e["ts"] + e["dur"])
+        for e in kernels
+        if is_collective(e["name"])
+    ]
+
+
+def offset_of(other: Sequence[Collective], reference: Sequence[Collective]) -> int:
+    """What to add to a collective's place in `reference` for its place in `other`.
+
+    Recordings that begin after a delay begin at different collectives. A collective ends on all ranks at about one time,
+    however late one of them began, so the places are those at which the ends are nearest.
+    """
+    if not other or not reference:
+        return 0
+    middle = reference[len(reference) // 2].end
+    nearest = min(range(len(other)), key=lambda i: abs(other[i].end - middle))
+    guess = nearest - len(reference) // 2
+
+    def distance(offset: int) -> float:
+        first, last = max(0, -offset), min(len(reference), len(other) - offset)
+        if last <= first:
+            return math.inf
+        # A few hundred tell one offset from another.
+        places = range(first, last, max(1, (last - first) // 300))
+        apart = [
+            abs(other[i + offset].end - reference[i].end)
+            for i in places
+            if other[i + offset].name == reference[i].name
+        ]
+        return statistics.median(apart) if 2 * len(apart) > len(places) else math.inf
+
+    best = min(range(guess - 100, guess + 101), key=distance)
+    # Where nothing speaks clearly for another place, as on clocks that are wrong, the n-th meets the n-th.
+    return best if 2 * distance(best) < distance(0) else 0
+
+
+def pair(result: Merged, collectives: Sequence[Sequence[Collective]]) -> None:
+    """Fills in how far apart the ranks began each collective, and how many could not be paired."""
+    offsets = [offset_of(own, collectives[0]) for own in collectives]
+    paired = 0
+    for place in range(len(collectives[0])):
+        at = [place + offset for offset in offsets]
+        if not all(0 <= i < len(own) for i, own in zip(at, collectives, strict=True)):
+            continue
+        same = [own[i] for i, own in zip(at, collectives, strict=True)]
+        if len({entry.name for entry in same}) == 1:
+            starts = [entry.start for entry in same]
+            result.skews.append((same[0].name, max(starts) - min(starts)))
+            paired += 1
+    result.unpaired = {
+        rank.rank: len(own) - paired
+        for rank, own in zip(result.ranks, collectives, strict=True)
+        if len(own) > paired
+    }
 
 
 def _of_ranks(library: Library, files: Sequence[Path], result: Merged) -> list[tuple[int, Path]]:
@@ -140,7 +207,7 @@ def merge(paths: Sequence[Path], output: Path) -> Merged:
     """Writes one trace of all ranks, and returns the measures."""
     library = Library.get()
     result = Merged()
-    collectives: list[list[tuple[str, float]]] = []
+    collectives: list[list[Collective]] = []
     with replacing(output) as target, tempfile.TemporaryDirectory() as scratch:
         target.write('{"trace_source": "opprof merge", "displayTimeUnit": "ms", "traceEvents": [')
         first = True
@@ -167,11 +234,7 @@ def merge(paths: Sequence[Path], output: Path) -> Merged:
             result.ranks.append(rank)
         target.write("\n]}\n")
     if len(collectives) > 1:
-        # The n-th collective of a rank meets the n-th of the others, where the names agree.
-        for same in zip(*collectives, strict=False):
-            if len({name for name, _ in same}) == 1:
-                starts = [start for _, start in same]
-                result.skews.append((same[0][0], max(starts) - min(starts)))
+        pair(result, collectives)
     return result
 
 
@@ -192,5 +255,9 @@ def merge_text(merged: Merged) -> str:
         )
     elif len(merged.ranks) > 1:
         lines.append("no collective runs on all ranks")
+    lines += [
+        f"rank {rank}: {count} collective{'s' if count != 1 else ''} that another rank has not recorded"
+        for rank, count in merged.unpaired.items()
+    ]
     lines += [f"left out: {reason}" for reason in merged.left_out]
     return "\n".join(lines) + "\n"

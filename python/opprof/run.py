@@ -1,6 +1,7 @@
 """`opprof run`: captures the timeline of a program that knows nothing of opprof. Needs no PyTorch of its own."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -122,6 +123,12 @@ def _captured(command: Sequence[str], output: Path, delay: float, duration: floa
     if not captures:
         progress("no process of the program used CUDA: nothing was captured")
     for capture in captures:
+        summary = library.summarize(str(capture))
+        if not re.search(r"^(kernels|mem\w+|api calls|markers): ", summary, re.MULTILINE):
+            capture.unlink()
+            process = capture.stem.rpartition("-p")[2]
+            progress(f"process {process} put nothing on a device: its empty capture is removed")
+            continue
         if capture.stat().st_size > LARGEST_TRACED:
             progress(
                 f"wrote {capture}; it is larger than {LARGEST_TRACED >> 20} MiB, and no trace is made of it: "
@@ -132,7 +139,7 @@ def _captured(command: Sequence[str], output: Path, delay: float, duration: floa
             library.export_trace(str(capture), str(trace))
             progress(f"wrote {capture} and {trace.name}")
         with replacing(capture.with_suffix(".txt")) as file:
-            file.write(library.summarize(str(capture)))
+            file.write(summary)
     if status < 0:
         progress(f"the program was ended by signal {-status}; what it did until then is kept")
         return 128 - status

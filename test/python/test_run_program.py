@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from opprof.merge import Rank, length, measure, uncovered, union
+from opprof.merge import Collective, Merged, Rank, length, measure, pair, uncovered, union
 
 ROOT = Path(__file__).parents[2]
 BUILD = Path(os.environ.get("OPPROF_BUILD_DIR", ROOT / "build"))
@@ -26,6 +26,8 @@ fake = ctypes.CDLL(os.environ["OPPROF_CUPTI_LIBRARY"])
 name = ctypes.c_char_p(sys.argv[1].encode())
 for _ in range(0 if "nothing" in sys.argv else 5):
     fake.fake_launch(name, 1, 1)
+if "copies" in sys.argv:
+    fake.fake_others()
 if "waits" in sys.argv:
     def leave(number, frame):
         fake.fake_launch(name, 1, 1)
@@ -165,6 +167,13 @@ def test_only_the_time_that_is_asked_for_is_recorded(program: Path, tmp_path: Pa
     assert len(kernels(capture.with_suffix(".trace.json"))) == 1
 
 
+def test_a_process_that_runs_nothing_leaves_nothing(program: Path, tmp_path: Path) -> None:
+    done = opprof("run", "-o", tmp_path / "run", program, "nothing")
+    assert done.returncode == 0, done.stderr
+    assert "put nothing on a device: its empty capture is removed" in done.stderr
+    assert list((tmp_path / "run").iterdir()) == []
+
+
 def test_a_fork_writes_nothing(program: Path, tmp_path: Path) -> None:
     done = opprof("run", "-o", tmp_path / "run", program, "gemm", "pid")
     assert done.returncode == 0, done.stderr
@@ -214,8 +223,8 @@ def test_ranks_are_merged_on_one_clock(program: Path, tmp_path: Path) -> None:
     assert max(ends[0]) < min(ends[1])
 
     # A launcher that uses CUDA, and a helper of a rank that runs nothing, are no ranks.
-    for name, rank in (("gemm", {}), ("nothing", {"RANK": "1"})):
-        done = opprof("run", "-o", tmp_path / "run", program, name, **rank)
+    for words, rank in ((["gemm"], {}), (["nothing", "copies"], {"RANK": "1"})):
+        done = opprof("run", "-o", tmp_path / "run", program, *words, **rank)
         assert done.returncode == 0, done.stderr
     done = opprof("merge", tmp_path / "run", "-o", tmp_path / "merged.json")
     assert done.returncode == 0, done.stderr
@@ -250,4 +259,41 @@ def test_exposed_communication_is_what_no_kernel_covers() -> None:
         ],
     )
     assert (rank.kernels, rank.compute_us, rank.communication_us, rank.exposed_us) == (2, 15, 10, 5)
-    assert order == [("ncclDevKernel_AllReduce", 10)]
+    assert order == [Collective("ncclDevKernel_AllReduce", 10, 20)]
+
+
+def collectives(first: int, last: int, late: float = 0.0) -> list[Collective]:
+    """Steps of three collectives, 1000 µs apart; a rank that is late begins later and ends with the others."""
+    names = ("ncclDevKernel_AllReduce", "ncclDevKernel_AllReduce", "ncclDevKernel_Broadcast")
+    result = []
+    for number in range(first, last):
+        start = 1000.0 * (number // 3) + 200 * (number % 3)
+        result.append(Collective(names[number % 3], start + late, start + 150))
+    return result
+
+
+def test_collectives_of_recordings_that_begin_at_other_ones_are_paired_by_their_ends() -> None:
+    def merged(*ranks: list[Collective]) -> Merged:
+        result = Merged([Rank(number, "file") for number in range(len(ranks))])
+        pair(result, ranks)
+        return result
+
+    # As after a delay: the second rank begins 7 collectives later and ends 3 earlier, and is always 90 µs late.
+    result = merged(collectives(0, 300), collectives(7, 297, late=90))
+    assert len(result.skews) == 290
+    assert {skew for _, skew in result.skews} == {90.0}
+    assert result.unpaired == {0: 10}
+    # The other way round, and with a third rank.
+    result = merged(
+        collectives(7, 297), collectives(0, 300, late=90), collectives(12, 400, late=30)
+    )
+    assert len(result.skews) == 285
+    assert {skew for _, skew in result.skews} == {90.0}
+    assert result.unpaired == {0: 5, 1: 15, 2: 103}
+    # The same ones.
+    result = merged(collectives(0, 30), collectives(0, 30, late=5))
+    assert (len(result.skews), result.unpaired) == (30, {})
+    # None, or others.
+    assert merged([], collectives(0, 3)).skews == []
+    other = [Collective("ncclDevKernel_Other", c.start, c.end) for c in collectives(0, 3)]
+    assert merged(collectives(0, 3), other).unpaired == {0: 3, 1: 3}
