@@ -127,7 +127,7 @@ class Capture:
         keeper = self._keeper(outside or fn)
         result = self._record(step, fn)
         if self.mode != "none":
-            if outside is not None and any(launch["graph"] for launch in step.launches):
+            if outside is not None and any(launch["cuda_graph"] for launch in step.launches):
                 self._count_outside(step, outside, keeper)
             else:
                 self._count(step, fn, keeper)

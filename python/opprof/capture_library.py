@@ -268,8 +268,8 @@ class Library:
         get = self.native.opprof_launches_get
         while not get(ctypes.c_size_t(len(result)), ctypes.byref(launch)):
             entry = {**launch.as_dict(len(result)), "id": launch.external_id}
-            entry["graph"] = launch.kind == 1
-            if entry["graph"]:
+            entry["cuda_graph"] = launch.kind == 1
+            if entry["cuda_graph"]:
                 entry["kernels"] = self._kernels(len(result))
             result.append(entry)
         return result

@@ -121,14 +121,11 @@ class Layers:
     def knows(self, launches: Sequence[Mapping[str, Any]]) -> bool:
         """Whether the launches are of this folder's program."""
         locate = Locator(self.maps)
-        nodes = {
-            node
-            for entry in self.partitions.get("classes", [])
-            for partition in entry["partitions"]
-            for node in partition["nodes"]
-            if isinstance(node, str)
-        }
-        return any(locate(launch) is not None or launch.get("node") in nodes for launch in launches)
+        graph = self.partitions.get("graph")
+        return any(
+            locate(launch) is not None or ("node" in launch and launch.get("graph") == graph)
+            for launch in launches
+        )
 
     def choose(self, launches: Sequence[Mapping[str, Any]]) -> Chosen:
         """One launch of each work: the unique partition's, or what stands for it. What lies in no partition is counted."""
@@ -216,9 +213,7 @@ def maps_of_files(files: Iterable[str]) -> list[LaunchMap]:
 
 def graph_kernels(launches: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The kernels that the CUDA graphs of a step ran, in the order of their capture."""
-    return [
-        kernel for launch in launches if launch["graph"] for kernel in launch.get("kernels", [])
-    ]
+    return [kernel for launch in launches if launch["cuda_graph"] for kernel in launch["kernels"]]
 
 
 def sequence_difference(

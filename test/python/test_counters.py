@@ -128,6 +128,14 @@ def test_a_damaged_launch_map_is_said(code: Path) -> None:
     assert LaunchMap("g", "", {}).by_line == {}
 
 
+def test_without_repeats_every_node_is_counted() -> None:
+    layers = Layers({"graph": "g", "classes": []}, [], "here")
+    launches = [{"kernel": "k", "node": f"n{i}", "graph": "g"} for i in range(3)]
+    assert layers.knows(launches)
+    assert layers.choose(launches).indices == [0, 1, 2]
+    assert not layers.knows([{"kernel": "k", "node": "n0", "graph": "another"}])
+
+
 def test_launches_are_narrowed_by_name_then_time_then_place() -> None:
     launches = [
         {"kernel": name, "duration_ns": time}
