@@ -82,7 +82,9 @@ private:
   int findPeriod(int first, int end, int period) const;
   int chooseStart(int first, int end, int period, int numStarts);
   std::vector<int> getFreePlaces(const Candidate &candidate) const;
-  bool acceptCandidate(const Candidate &candidate, ArrayRef<int> places);
+  std::vector<int> acceptCandidate(const Candidate &candidate,
+                                   ArrayRef<int> places);
+  void splitCandidate(const Candidate &candidate, ArrayRef<int> places);
 
   GraphOp graph;
   const RepeatOptions &options;
@@ -437,8 +439,9 @@ static Subgraph toSubgraph(const NodeSequence &sequence, int place, int length,
   return subgraph;
 }
 
-bool RepeatFinder::acceptCandidate(const Candidate &candidate,
-                                   ArrayRef<int> places) {
+/// Makes classes of the places that are the same; returns those that are left.
+std::vector<int> RepeatFinder::acceptCandidate(const Candidate &candidate,
+                                               ArrayRef<int> places) {
   int length = candidate.length;
   /// Appearances that are confirmed to be the same.
   struct Group {
@@ -451,6 +454,7 @@ bool RepeatFinder::acceptCandidate(const Candidate &candidate,
   // Bounds the comparisons where places of equal content are wired in very
   // many ways.
   constexpr size_t kMaxGroups = 64;
+  std::vector<int> left;
   for (int place : places) {
     Shape shape = getShape(sequence, place, length);
     Renaming renaming;
@@ -479,18 +483,23 @@ bool RepeatFinder::acceptCandidate(const Candidate &candidate,
       isPlaced = true;
       break;
     }
-    if (isPlaced || groups.size() == kMaxGroups)
+    if (isPlaced)
       continue;
+    if (groups.size() == kMaxGroups) {
+      left.push_back(place);
+      continue;
+    }
     Partition partition;
     partition.inputs = shape.inputs;
     groups.emplace_back().members.emplace_back(place, std::move(partition));
     groups.back().shape = std::move(shape);
   }
-  bool acceptedAny = false;
   for (Group &group : groups) {
-    if (group.members.size() < options.minRepeats)
+    if (group.members.size() < options.minRepeats) {
+      for (auto &[place, partition] : group.members)
+        left.push_back(place);
       continue;
-    acceptedAny = true;
+    }
     PartitionClass &added = classes.emplace_back();
     int first = group.members.front().first;
     firstPlaces.push_back(first);
@@ -506,7 +515,42 @@ bool RepeatFinder::acceptCandidate(const Candidate &candidate,
       added.partitions.push_back(std::move(partition));
     }
   }
-  return acceptedAny;
+  llvm::sort(left);
+  return left;
+}
+
+/// Tries again with the parts before and behind the node that makes the first
+/// two of `places` differ.
+void RepeatFinder::splitCandidate(const Candidate &candidate,
+                                  ArrayRef<int> places) {
+  int length = candidate.length;
+  budget -= length;
+  if (budget < 0)
+    return;
+  Shape first = getShape(sequence, places[0], length);
+  Shape second = getShape(sequence, places[1], length);
+  // Behind it, what the node takes comes from outside in both.
+  int cut = length;
+  size_t edge = 0;
+  for (int i = 0; i < cut; ++i) {
+    int numOperands = sequence.operandStart[places[0] + i + 1] -
+                      sequence.operandStart[places[0] + i];
+    for (int operand = 0; operand < numOperands; ++operand, ++edge)
+      if (edge >= second.edges.size() ||
+          first.edges[edge] != second.edges[edge])
+        cut = std::min(cut, i);
+  }
+  // What one of the two gives to the outside ends the part before.
+  auto differs = std::mismatch(first.outputs.begin(), first.outputs.end(),
+                               second.outputs.begin(), second.outputs.end());
+  for (auto [output, outputs] :
+       {std::pair(differs.first, &first), std::pair(differs.second, &second)})
+    if (output != outputs->outputs.end())
+      cut = std::min(cut, static_cast<int>(output->first) + 1);
+  if (cut == 0 || cut >= length)
+    return;
+  addCandidate(places[0], cut);
+  addCandidate(places[0] + cut, length - cut);
 }
 
 std::vector<PartitionClass> RepeatFinder::run() {
@@ -532,7 +576,9 @@ std::vector<PartitionClass> RepeatFinder::run() {
       candidates.push(candidate);
       continue;
     }
-    acceptCandidate(candidate, places);
+    std::vector<int> left = acceptCandidate(candidate, places);
+    if (left.size() >= options.minRepeats)
+      splitCandidate(candidate, left);
   }
   std::vector<size_t> order(classes.size());
   for (size_t i = 0; i < order.size(); ++i)

@@ -83,7 +83,8 @@ def check(
         ("mixture", (3, 1)),
         ("swin", (3, 1)),
         ("bert", (12, 1)),
-        ("lstm", (8, 2)),
+        # Two of its six classes are handed views of one tensor, and stay plain functions.
+        ("lstm", (12, 4)),
     ],
 )
 def test_models(name: str, counts: tuple[int, int], tmp_path: Path) -> None:

@@ -430,12 +430,7 @@ LogicalResult opprof::fx::emitPython(ModuleOp module, raw_ostream &os,
   llvm::raw_string_ostream buffer(text);
   OwningOpRef<ModuleOp> separated;
   llvm::DenseSet<Operation *> noRegions;
-  bool sharesOutputs =
-      options.regions &&
-      llvm::any_of(module.getOps<GraphOp>(), [](GraphOp graph) {
-        return graph.isPrivate() && hasSharedOutputs(graph);
-      });
-  if (sharesOutputs) {
+  if (options.regions && needsSeparation(module)) {
     separated = module.clone();
     noRegions = separateViews(*separated);
   }

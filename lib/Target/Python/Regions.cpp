@@ -37,39 +37,101 @@ static Value getViewSource(NodeOp node) {
   return {};
 }
 
-/// The value that owns the storage of `value`, as far as `value`'s graph goes.
-static Value getOwner(Value value) {
-  while (auto node = value.getDefiningOp<NodeOp>()) {
-    Value source = getViewSource(node);
-    if (!source)
-      break;
-    value = source;
-  }
-  return value;
+namespace {
+/// Which values of a module share storage, as far as operators' schemas say.
+class StorageOwners {
+public:
+  /// The value of the same graph that owns the storage of `value`. Of what a
+  /// call gives, the first result with that storage stands for it.
+  Value getOwner(Value value);
+  /// The outputs that share storage with an input or with another output.
+  SmallVector<Value> getSharedOutputs(GraphOp graph);
+  /// True where two of the values that the call passes share storage.
+  bool sharesOperands(CallOp call);
+
+private:
+  ArrayRef<Value> getOutputOwners(GraphOp graph);
+
+  /// The owner of each output; of graphs that are being looked into, nothing.
+  llvm::DenseMap<Operation *, SmallVector<Value>> outputOwners;
+};
+} // namespace
+
+ArrayRef<Value> StorageOwners::getOutputOwners(GraphOp graph) {
+  auto [found, isNew] = outputOwners.try_emplace(graph);
+  if (!isNew)
+    return found->second;
+  SmallVector<Value> owners;
+  for (Value output : graph.getOutput().getOperands())
+    owners.push_back(getOwner(output));
+  return outputOwners[graph] = std::move(owners);
 }
 
-/// The outputs that share storage with an input or with another output.
-static SmallVector<Value> getSharedOutputs(GraphOp graph) {
+Value StorageOwners::getOwner(Value value) {
+  while (true) {
+    if (auto node = value.getDefiningOp<NodeOp>()) {
+      Value source = getViewSource(node);
+      if (!source)
+        return value;
+      value = source;
+      continue;
+    }
+    auto call = value.getDefiningOp<CallOp>();
+    auto callee = call ? SymbolTable::lookupNearestSymbolFrom<GraphOp>(
+                             call, call.getCalleeAttr())
+                       : GraphOp();
+    ArrayRef<Value> owners =
+        callee ? getOutputOwners(callee) : ArrayRef<Value>();
+    // A graph that calls itself is an error that the printer reports.
+    if (owners.empty())
+      return value;
+    Value owner = owners[cast<OpResult>(value).getResultNumber()];
+    auto argument = dyn_cast<BlockArgument>(owner);
+    if (!argument)
+      return call.getResult(llvm::find(owners, owner) - owners.begin());
+    value = call.getOperand(argument.getArgNumber());
+  }
+}
+
+bool StorageOwners::sharesOperands(CallOp call) {
+  llvm::SmallDenseSet<Value> owners;
+  return llvm::any_of(call.getOperands(), [&](Value operand) {
+    return !owners.insert(getOwner(operand)).second;
+  });
+}
+
+SmallVector<Value> StorageOwners::getSharedOutputs(GraphOp graph) {
   llvm::MapVector<Value, SmallVector<Value>> byOwner;
   for (Value output : graph.getOutput().getOperands())
     byOwner[getOwner(output)].push_back(output);
   SmallVector<Value> shared;
   for (auto &[owner, outputs] : byOwner)
-    for (Value output : outputs)
-      if (isa<BlockArgument>(owner) || (outputs.size() > 1 && output != owner))
+    for (Value output : outputs) {
+      // The parts of a list, as chunk gives one, are views of one tensor.
+      bool isShared = isa<BlockArgument>(owner) || outputs.size() > 1 ||
+                      !isa<TensorType>(output.getType());
+      if (isShared && (output != owner || isa<BlockArgument>(owner)))
         shared.push_back(output);
+    }
   return shared;
 }
 
-bool opprof::fx::hasSharedOutputs(GraphOp graph) {
-  return !getSharedOutputs(graph).empty();
+bool opprof::fx::needsSeparation(ModuleOp module) {
+  StorageOwners storage;
+  return llvm::any_of(module.getOps<GraphOp>(), [&](GraphOp graph) {
+    return (graph.isPrivate() && !storage.getSharedOutputs(graph).empty()) ||
+           llvm::any_of(graph.getBlock().getOps<CallOp>(), [&](CallOp call) {
+             return storage.sharesOperands(call);
+           });
+  });
 }
 
 namespace {
 /// One graph on its way to being split.
 class ViewSeparator {
 public:
-  explicit ViewSeparator(GraphOp graph) : graph(graph) {}
+  ViewSeparator(GraphOp graph, ArrayRef<Value> shared)
+      : graph(graph), shared(shared) {}
   /// False, with nothing changed, where the views need what stays inside.
   bool run(SymbolTable &symbols);
 
@@ -78,6 +140,7 @@ private:
   GraphOp createRegion(SymbolTable &symbols);
 
   GraphOp graph;
+  ArrayRef<Value> shared;
   /// The nodes that make the shared outputs out of their owners.
   llvm::SetVector<Operation *> views;
   llvm::SetVector<Value> owners;
@@ -85,7 +148,7 @@ private:
 } // namespace
 
 bool ViewSeparator::collectViews() {
-  for (Value output : getSharedOutputs(graph)) {
+  for (Value output : shared) {
     Value value = output;
     while (auto node = value.getDefiningOp<NodeOp>()) {
       Value source = getViewSource(node);
@@ -171,18 +234,33 @@ bool ViewSeparator::run(SymbolTable &symbols) {
 
 llvm::DenseSet<Operation *> opprof::fx::separateViews(ModuleOp module) {
   SymbolTable symbols(module);
-  llvm::SetVector<Operation *> callees;
-  module.walk([&](CallOp call) {
-    if (auto callee = symbols.lookup<GraphOp>(call.getCallee()))
-      callees.insert(callee);
-  });
+  StorageOwners storage;
   llvm::DenseSet<Operation *> result;
-  for (Operation *callee : callees) {
-    auto graph = cast<GraphOp>(callee);
-    if (!hasSharedOutputs(graph))
+  llvm::MapVector<Operation *, SmallVector<Value>> toSplit;
+  // Everything is asked before anything is changed.
+  module.walk([&](CallOp call) {
+    auto callee = symbols.lookup<GraphOp>(call.getCallee());
+    if (!callee)
+      return;
+    if (storage.sharesOperands(call))
+      result.insert(callee);
+    SmallVector<Value> shared = storage.getSharedOutputs(callee);
+    if (shared.empty())
+      return;
+    // What a call inside gives twice stays together.
+    bool areOwned = llvm::all_of(shared, [&](Value output) {
+      Value owner = storage.getOwner(output);
+      return isa<BlockArgument>(owner) || owner.getDefiningOp<NodeOp>();
+    });
+    if (areOwned)
+      toSplit[callee] = std::move(shared);
+    else
+      result.insert(callee);
+  });
+  for (auto &[callee, shared] : toSplit) {
+    if (!result.insert(callee).second)
       continue;
-    ViewSeparator(graph).run(symbols);
-    result.insert(graph);
+    ViewSeparator(cast<GraphOp>(callee), shared).run(symbols);
   }
   return result;
 }

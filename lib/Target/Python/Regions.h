@@ -1,5 +1,5 @@
-// Regions that torch.compile takes: what a partition gives to the outside may
-// not share storage with what it takes, nor with what else it gives.
+// Regions that torch.compile takes: what a partition takes and gives may not
+// share storage with each other.
 
 #ifndef OPPROF_LIB_TARGET_PYTHON_REGIONS_H
 #define OPPROF_LIB_TARGET_PYTHON_REGIONS_H
@@ -11,14 +11,15 @@
 
 namespace opprof::fx {
 
-/// True where an output of `graph` is a view of an input or of another output,
-/// as far as operators' schemas say.
-bool hasSharedOutputs(GraphOp graph);
+/// True where separateViews has something to do.
+bool needsSeparation(mlir::ModuleOp module);
 
-/// Splits each graph that fx.call calls and that has shared outputs: a new
+/// Splits each graph that fx.call calls and that gives out views of what it
+/// takes or of what else it gives, as far as operators' schemas say: a new
 /// graph computes what owns its storage, and the old one calls it and makes
 /// the views. Returns the graphs that cannot be regions: those that were split,
-/// and those whose views need more than what goes in and out.
+/// those whose views need more than what goes in and out, and those that some
+/// call hands two values of one storage.
 llvm::DenseSet<mlir::Operation *> separateViews(mlir::ModuleOp module);
 
 } // namespace opprof::fx
