@@ -32,7 +32,6 @@ public:
                         const llvm::StringSet<> *reserved = nullptr);
 
 private:
-
   llvm::StringSet<> taken;
   llvm::StringMap<unsigned> nextNumber;
   llvm::DenseMap<mlir::Value, llvm::StringRef> names;
