@@ -6,12 +6,14 @@ what the capture sees.
 
 import gzip
 import json
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_capture import run
+from test_capture import ROOT, run
 
 torch = pytest.importorskip("torch")
 
@@ -119,6 +121,26 @@ def run_of(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "run" / "run.json").read_text())
 
 
+def check_counters(folder: Path) -> dict[str, Any]:
+    """The counted step, after the file was held against its schema."""
+    file = folder / "run" / "counters.json"
+    formats = ROOT / "docs" / "formats"
+    checked = subprocess.run(
+        [
+            sys.executable,
+            ROOT / "test/docs/check_schema.py",
+            formats / "counters.schema.json",
+            file,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "0 failed" in checked.stdout, checked.stdout + checked.stderr
+    (step,) = json.loads(file.read_text())["steps"]
+    return step
+
+
 def check_timeline(folder: Path) -> dict[str, Any]:
     """Three steps of ten kernels, each joined to what launched it."""
     profile = profile_of(folder)
@@ -172,7 +194,7 @@ def test_eager(folder: Path) -> None:
     launches = {launch["kernel"] for launch in profile["launches"]}
     assert "played.gemm.default" in launches
     assert run_of(folder)["compiled_graphs"] == []
-    counters = json.loads((folder / "run" / "counters.json").read_text())["steps"][-1]
+    counters = check_counters(folder)
     assert len(counters["counters"]) == 10
     assert [launch["node"] for launch in counters["launches"]][:2] == ["embed", "norm"]
 
@@ -181,7 +203,7 @@ def test_unique_partitions_of_a_graph_that_runs_node_by_node(folder: Path) -> No
     done = played('profiled(mode="eager")', folder)
     assert done.returncode == 0, done.stderr
     assert run_of(folder)["counters"]["unique"]["counted"] == 4
-    (step,) = json.loads((folder / "run" / "counters.json").read_text())["steps"]
+    step = check_counters(folder)
     rows = {row["launch"]: row.get("stands_for") for row in step["counters"]}
     assert rows == {0: None, 1: [4, 7], 2: [5, 8], 3: [6, 9]}
 
@@ -192,7 +214,7 @@ def test_a_cuda_graph(folder: Path) -> None:
     check_timeline(folder)
     counters = run_of(folder)["counters"]
     assert counters["graph"]["joined"] == counters["graph"]["kernels"] == 10
-    (step,) = json.loads((folder / "run" / "counters.json").read_text())["steps"]
+    step = check_counters(folder)
     assert {row["inferred"] for row in step["counters"]} == {"outside of the CUDA graph"}
     profile = profile_of(folder)
     assert all(k["metrics_from"].endswith("outside of the CUDA graph") for k in profile["kernels"])
@@ -214,7 +236,7 @@ def test_which_kernels_are_counted(folder: Path) -> None:
         folder,
     )
     assert done.returncode == 0, done.stderr
-    (step,) = json.loads((folder / "run" / "counters.json").read_text())["steps"]
+    step = check_counters(folder)
     assert [row["kernel"] for row in step["counters"]] == ["gemm", "gemm"]
     assert [row["launch"] for row in step["counters"]] == [3, 5]
 
