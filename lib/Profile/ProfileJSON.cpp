@@ -91,6 +91,8 @@ void Writer::run(const RunFacts &facts) {
     optional("passes", facts.passes);
     text("caches", facts.caches);
     text("counters_left_out", facts.countersLeftOut);
+    optional("peak_bytes", facts.peakBytes);
+    optional("peak_reserved_bytes", facts.peakReservedBytes);
   });
 }
 
@@ -791,6 +793,11 @@ Error Reader::readRun(object from) {
   if (Error error = getInteger(keys, "passes", facts.passes))
     return error;
   if (Error error = getString(keys, "caches", facts.caches, false))
+    return error;
+  if (Error error = getInteger(keys, "peak_bytes", facts.peakBytes))
+    return error;
+  if (Error error =
+          getInteger(keys, "peak_reserved_bytes", facts.peakReservedBytes))
     return error;
   return getString(keys, "counters_left_out", facts.countersLeftOut, false);
 }

@@ -53,6 +53,13 @@ Error Reader::read(element root, RunFacts &facts) {
   for (const std::optional<int64_t> &time : {facts.stepNs, facts.eagerStepNs})
     if (time && (*time < 0 || *time > maxTotalNs))
       return fail("\"median_ns\" is no time of a step");
+  if (Error error = inObject(keys, "memory", [&](object memory) -> Error {
+        if (Error error = getInteger(memory, "peak_bytes", facts.peakBytes))
+          return error;
+        return getInteger(memory, "peak_reserved_bytes",
+                          facts.peakReservedBytes);
+      }))
+    return error;
   return inObject(keys, "counters", [&](object counters) -> Error {
     if (Error error = getString(counters, "mode", facts.counters, false))
       return error;

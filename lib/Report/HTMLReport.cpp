@@ -176,6 +176,9 @@ private:
     uint64_t peak = 0;
     for (const MemoryUse &use : profile.memory)
       peak = std::max(peak, use.peakBytes);
+    // What tensors held says more than what was taken for them.
+    if (profile.run && profile.run->peakBytes)
+      peak = *profile.run->peakBytes;
     if (peak)
       tile("memory peak", formatBytes(peak));
     os << "</div>\n";

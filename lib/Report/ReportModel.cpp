@@ -310,6 +310,14 @@ static std::vector<std::string> collectFacts(const ReportModel &model) {
   } else if (profile.run && !profile.run->countersLeftOut.empty()) {
     facts.push_back("no counters: " + profile.run->countersLeftOut);
   }
+  if (profile.run && profile.run->peakBytes) {
+    std::string text =
+        "tensors held at most " + formatBytes(*profile.run->peakBytes);
+    if (profile.run->peakReservedBytes)
+      text += " of " + formatBytes(*profile.run->peakReservedBytes) +
+              " that PyTorch had taken from the driver";
+    facts.push_back(text);
+  }
   for (const MemoryUse &use : profile.memory)
     facts.push_back(
         formatv("device {0}: at most {1} taken from the driver at a time while "

@@ -260,7 +260,14 @@ def _capture(
                     "cannot be captured into a CUDA graph",
                     lambda: into_cuda_graph(program.step),
                 )
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()
         run_user(script, "fails while it is captured", lambda: prof.timeline(step, options.traced))
+    if torch.cuda.is_available():
+        facts["memory"] = {
+            "peak_bytes": torch.cuda.max_memory_allocated(),
+            "peak_reserved_bytes": torch.cuda.max_memory_reserved(),
+        }
     facts["timeline"] = {"by": "opprof capture", "records": prof.stats.records}
     if prof.stats.lost:
         progress(f"{prof.stats.lost} records of the timeline were lost")

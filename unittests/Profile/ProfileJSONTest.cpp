@@ -171,7 +171,8 @@ TEST(RunFacts, AreReadAndKept) {
   auto facts = readRunFacts(R"({"version": 1, "mode": "cudagraphs",
     "step": {"median_ns": 5, "steps_ns": [5]}, "eager_step": {"median_ns": 9},
     "counters": {"mode": "unique", "metrics": "default", "passes": 2,
-                 "caches": "not flushed"}})",
+                 "caches": "not flushed"},
+    "memory": {"peak_bytes": 7, "peak_reserved_bytes": 8}})",
                             "run.json");
   ASSERT_TRUE(bool(facts)) << llvm::toString(facts.takeError());
   auto profile = fullProfile();
@@ -183,6 +184,8 @@ TEST(RunFacts, AreReadAndKept) {
   EXPECT_EQ((*again)->run->mode, "cudagraphs");
   EXPECT_EQ((*again)->run->eagerStepNs, 9);
   EXPECT_EQ((*again)->run->passes, 2u);
+  EXPECT_EQ((*again)->run->peakBytes, 7u);
+  EXPECT_EQ((*again)->run->peakReservedBytes, 8u);
 }
 
 TEST(RunFacts, ErrorsNameThePlace) {

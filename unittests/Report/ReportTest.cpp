@@ -321,6 +321,8 @@ TEST(Report, SaysHowTheProgramRan) {
   run.stepNs = 50'000;
   run.eagerStepNs = 100'000;
   run.countersLeftOut = "no permission";
+  run.peakBytes = 2'000'000;
+  run.peakReservedBytes = 3'000'000;
   profile.memory.push_back({});
   profile.memory.back().peakBytes = 1'500'000'000;
   profile.kernels[0].range = "layer::unique::h.0";
@@ -334,6 +336,9 @@ TEST(Report, SaysHowTheProgramRan) {
   EXPECT_NE(text.find("at most 1.50 GB"), std::string::npos) << text;
   EXPECT_NE(text.find("1 of 1 kernels lie in ranges"), std::string::npos);
   EXPECT_NE(text.find("1.00 µs of the host's time"), std::string::npos);
+  EXPECT_NE(text.find("tensors held at most 2.00 MB of 3.00 MB"),
+            std::string::npos)
+      << text;
   EXPECT_NE(printHTML(profile).find("1.50 GB"), std::string::npos);
   EXPECT_EQ(formatBytes(999), "999 bytes");
   EXPECT_EQ(formatBytes(12'345), "12.3 kB");

@@ -269,6 +269,10 @@ struct RunFacts {
   std::optional<uint64_t> passes;
   std::string caches;
   std::string countersLeftOut;
+  /// The most that tensors held during the recorded steps, and that PyTorch had
+  /// taken from the driver for them.
+  std::optional<uint64_t> peakBytes;
+  std::optional<uint64_t> peakReservedBytes;
 };
 
 struct Summary {
