@@ -22,16 +22,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-WORKLOADS = (
-    "gpt2",
-    "embedding_projection",
-    "sdpa_attention",
-    "mlp_activations",
-    "conv_block",
-    "depthwise_separable_conv",
-    "lstm_sequence_encoder",
-)
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from capture_h200 import ROOT, WORKLOADS, workload
+
 MODES = ("eager", "cudagraphs", "inductor")
 
 
@@ -266,7 +259,6 @@ def against_kineto(results: Results, name: str, step: Callable[[], Any]) -> dict
 def in_code(results: Results, name: str) -> dict[str, Any]:
     """`with opprof.capture(…, counters="unique")` round a compiled model, without a run folder."""
     import torch
-    from capture_h200 import workload
 
     import opprof
 
