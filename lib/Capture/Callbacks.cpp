@@ -143,8 +143,8 @@ int Callbacks::watchCalls(bool on) {
 
 void Callbacks::enableCalls() {
   const CuptiApi *api = cupti();
-  for (auto [domain, id] : HostCalls::get().watched())
-    api->cuptiEnableCallback(Calls, Subscriber, domain, id);
+  for (CUpti_CallbackId id : HostCalls::get().watched())
+    api->cuptiEnableCallback(Calls, Subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id);
   for (CUpti_CallbackId id : kLaunchIds)
     api->cuptiEnableCallback(Calls || Now != Mode::Off, Subscriber,
                              CUPTI_CB_DOMAIN_DRIVER_API, id);
@@ -291,12 +291,11 @@ uint32_t Callbacks::nameIndex(const char *name) {
 void CUPTIAPI Callbacks::callback(void *, CUpti_CallbackDomain domain,
                                   CUpti_CallbackId cbid, const void *data) {
   Callbacks &self = get();
-  if (domain == CUPTI_CB_DOMAIN_DRIVER_API ||
-      domain == CUPTI_CB_DOMAIN_RUNTIME_API) {
+  if (domain == CUPTI_CB_DOMAIN_DRIVER_API) {
     auto &call = *static_cast<const CUpti_CallbackData *>(data);
     if (self.Calls)
-      HostCalls::get().note(domain, cbid, call);
-    if (domain == CUPTI_CB_DOMAIN_DRIVER_API && self.Now != Mode::Off &&
+      HostCalls::get().note(cbid, call);
+    if (self.Now != Mode::Off &&
         std::find(std::begin(kLaunchIds), std::end(kLaunchIds), cbid) !=
             std::end(kLaunchIds))
       self.onLaunch(cbid, call);

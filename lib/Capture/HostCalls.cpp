@@ -23,34 +23,29 @@ static bool startsWithAny(std::string_view name,
   return false;
 }
 
-static bool isWatched(CUpti_CallbackDomain domain, std::string_view name) {
-  if (name.find("Synchronize") != std::string_view::npos)
-    return true;
-  if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
-    return startsWithAny(name,
-                         {"cuLaunchKernel", "cuLaunchCooperativeKernel",
-                          "cuGraphLaunch", "cuMemcpy", "cuMemset", "cuMemAlloc",
-                          "cuMemFree", "cuModuleLoad", "cuLibraryLoad"});
-  return startsWithAny(name,
-                       {"cudaMemcpy", "cudaMemset", "cudaMalloc", "cudaFree",
-                        "cudaHostAlloc", "cudaGraphInstantiate"});
+static bool isWatched(std::string_view name) {
+  return name.find("Synchronize") != std::string_view::npos ||
+         startsWithAny(
+             name, {"cuLaunchKernel", "cuLaunchCooperativeKernel",
+                    "cuGraphLaunch", "cuGraphInstantiate", "cuMemcpy",
+                    "cuMemset", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc",
+                    "cuMemCreate", "cuModuleLoad", "cuLibraryLoad"});
 }
 
-const std::vector<HostCalls::Watched> &HostCalls::watched() {
+const std::vector<CUpti_CallbackId> &HostCalls::watched() {
   std::lock_guard<std::mutex> lock(Mutex);
   const CuptiApi *api = cupti();
   if (!List.empty() || !api)
     return List;
-  for (CUpti_CallbackDomain domain :
-       {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_CB_DOMAIN_RUNTIME_API})
-    for (uint32_t cbid = 1; cbid < 4096; ++cbid) {
-      const char *name = nullptr;
-      if (api->cuptiGetCallbackName(domain, cbid, &name) != CUPTI_SUCCESS ||
-          !name)
-        break;
-      if (isWatched(domain, name))
-        List.emplace_back(domain, cbid);
-    }
+  for (uint32_t cbid = 1; cbid < 4096; ++cbid) {
+    const char *name = nullptr;
+    if (api->cuptiGetCallbackName(CUPTI_CB_DOMAIN_DRIVER_API, cbid, &name) !=
+            CUPTI_SUCCESS ||
+        !name)
+      break;
+    if (isWatched(name))
+      List.push_back(cbid);
+  }
   return List;
 }
 
@@ -77,12 +72,11 @@ HostCalls::Thread &HostCalls::thread() {
   return *mine;
 }
 
-void HostCalls::note(CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
-                     const CUpti_CallbackData &data) {
+void HostCalls::note(CUpti_CallbackId cbid, const CUpti_CallbackData &data) {
   Thread &t = thread();
   const CuptiApi *api = cupti();
   if (data.callbackSite == CUPTI_API_ENTER) {
-    // The driver's part of a call of the runtime is that same call.
+    // The driver may do a call's work by another of its own.
     bool inner = !t.Stack.empty() && t.Stack.back().kept &&
                  t.Stack.back().correlation == data.correlationId;
     t.Stack.push_back({0, IdStack::top(), data.correlationId, !inner});
@@ -103,7 +97,6 @@ void HostCalls::note(CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
   call.start = open.start;
   api->cuptiGetTimestamp(&call.end);
   call.id = open.id;
-  call.domain = domain == CUPTI_CB_DOMAIN_RUNTIME_API;
   call.cbid = cbid;
   call.thread = t.Number;
   call.correlation = data.correlationId;

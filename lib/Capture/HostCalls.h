@@ -1,9 +1,10 @@
 //===- HostCalls.h - Calls that put work on a device ------------*- C++ -*-===//
 //
 // The calls a timeline is read for, with the ids of what made them, noted in
-// callbacks of the driver and the runtime. Activity records would have them
-// too, but CUPTI then records every call of the program, or at least looks at
-// it, which costs a launch several times as much.
+// callbacks of the driver. Activity records would have them too, but CUPTI then
+// records every call of the program, or at least looks at it, which costs a
+// launch several times as much; so does a single callback in the runtime's
+// domain, of whose calls PyTorch makes many and the driver sees few.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,22 +25,19 @@ namespace opprof::capture {
 struct HostCall {
   uint64_t start, end;
   uint64_t id; ///< of what made it; 0 is none
-  uint32_t domain, cbid, thread, correlation, result;
+  uint32_t cbid, thread, correlation, result;
 };
 
 class HostCalls {
 public:
   static HostCalls &get();
 
-  /// A call that puts work on a device, waits for it, or holds memory.
-  using Watched = std::pair<CUpti_CallbackDomain, CUpti_CallbackId>;
-  /// What has to be watched. Launches are watched at the driver, below which no
-  /// library can go; the runtime's other calls by the names that programs use.
-  const std::vector<Watched> &watched();
+  /// The calls of the driver that put work on a device, wait for it, or hold
+  /// memory. No library can go below them: the runtime ends there too.
+  const std::vector<CUpti_CallbackId> &watched();
 
   /// Both ends of a watched call, on the thread that makes it.
-  void note(CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
-            const CUpti_CallbackData &data);
+  void note(CUpti_CallbackId cbid, const CUpti_CallbackData &data);
 
   /// Takes what was noted since the last time, and how many did not fit.
   std::vector<HostCall> take(uint64_t &lost);
@@ -56,7 +54,7 @@ private:
 
   std::mutex Mutex;
   std::vector<std::shared_ptr<Buffer>> Buffers;
-  std::vector<Watched> List;
+  std::vector<CUpti_CallbackId> List;
 };
 
 } // namespace opprof::capture

@@ -646,8 +646,8 @@ void Session::drainCalls() {
   std::lock_guard<std::mutex> lock(Writer.Mutex);
   for (const HostCall &call : calls) {
     if (Kinds & OPPROF_API) {
-      nameApi(call.domain, call.cbid);
-      ApiRecord record{call.start,  call.end,         call.domain, call.cbid,
+      nameApi(0, call.cbid);
+      ApiRecord record{call.start,  call.end,         0,           call.cbid,
                        call.thread, call.correlation, call.result, process};
       Writer.add(ChunkType::Apis, record);
     }

@@ -346,9 +346,9 @@ void Builder::nameCalls() {
 
 /// Calls that wait are there as calls, unless calls were not recorded.
 void Builder::resolveWaits() {
-  static const char *names[] = {"Synchronize", "cudaEventSynchronize",
-                                "Synchronize", "cudaStreamSynchronize",
-                                "cudaDeviceSynchronize"};
+  static const char *names[] = {"Synchronize", "cuEventSynchronize",
+                                "Synchronize", "cuStreamSynchronize",
+                                "cuCtxSynchronize"};
   DenseSet<uint64_t> calls;
   for (const RuntimeCall &call : trace.runtimeCalls)
     if (call.correlation)

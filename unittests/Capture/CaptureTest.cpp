@@ -251,7 +251,7 @@ TEST_F(CaptureTest, SaysWhatTheToolkitWillNotRecord) {
             std::string::npos);
 }
 
-TEST_F(CaptureTest, ACallOfTheRuntimeIsOneCall) {
+TEST_F(CaptureTest, ACallOfTheRuntimeIsTheDriversCall) {
   start();
   ASSERT_EQ(opprof_capture_push_id(77), OPPROF_OK);
   program().Copy(4096);
@@ -260,7 +260,7 @@ TEST_F(CaptureTest, ACallOfTheRuntimeIsOneCall) {
   ASSERT_EQ(opprof_capture_stop(nullptr), OPPROF_OK);
   Everything &all = read();
   ASSERT_EQ(all.Copies.size(), 2u);
-  EXPECT_EQ(all.ApiNames, std::vector<std::string>{"cudaMemcpyAsync"});
+  EXPECT_EQ(all.ApiNames, std::vector<std::string>{"cuMemcpyHtoDAsync"});
   ASSERT_EQ(all.Apis.size(), 2u);
   EXPECT_EQ(all.Apis[0].correlation, all.Copies[0].correlation);
   EXPECT_LE(all.Apis[0].start, all.Apis[0].end);

@@ -438,7 +438,7 @@ TEST_F(CaptureTraceTest, MemoryCopiesWaitsAndOverheads) {
   EXPECT_EQ(profile->copies[0].name, "Memcpy HtoD (Pageable -> Device)");
   EXPECT_EQ(profile->copies[0].bytes, 4096u);
   ASSERT_EQ(profile->synchronizations.size(), 1u);
-  EXPECT_EQ(profile->synchronizations[0].name, "cudaDeviceSynchronize");
+  EXPECT_EQ(profile->synchronizations[0].name, "cuCtxSynchronize");
   EXPECT_EQ(profile->synchronizations[0].durationNs, 900);
   ASSERT_EQ(profile->overheads.size(), 1u);
   EXPECT_EQ(profile->overheads[0].kind, "activity buffer request");
