@@ -25,11 +25,11 @@ static bool startsWithAny(std::string_view name,
 
 static bool isWatched(std::string_view name) {
   return name.find("Synchronize") != std::string_view::npos ||
-         startsWithAny(
-             name, {"cuLaunchKernel", "cuLaunchCooperativeKernel",
-                    "cuGraphLaunch", "cuGraphInstantiate", "cuMemcpy",
-                    "cuMemset", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc",
-                    "cuMemCreate", "cuModuleLoad", "cuLibraryLoad"});
+         startsWithAny(name,
+                       {"cuLaunchKernel", "cuLaunchCooperativeKernel",
+                        "cuGraphLaunch", "cuGraphInstantiate", "cuMemcpy",
+                        "cuMemset", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc",
+                        "cuMemCreate", "cuModuleLoad", "cuLibraryLoad"});
 }
 
 const std::vector<CUpti_CallbackId> &HostCalls::watched() {
