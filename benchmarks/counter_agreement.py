@@ -30,14 +30,18 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from capture_h200 import ROOT, WORKLOADS, compiled
 
+#: ncu's way of counting the step as a whole: one row, which is held against opprof's range over the step.
+RANGE = "ncu-range"
 #: Values of one kernel, by counter.
 Row = dict[str, float]
 
-#: What is run: ncu by its kernel and its application replay; opprof replaying the step, replaying each kernel, and replaying
-#: the step with a pause after each line that launches, which is how far apart ncu's kernels are.
+#: What is run: ncu by its kernel and its application replay, and by one range round the step; opprof replaying the step,
+#: replaying each kernel, and replaying the step with a pause after each line that launches, which is how far apart ncu's
+#: kernels are.
 WAYS = {
     "ncu": 2,
     "ncu-application": 1,
+    RANGE: 1,
     "step": 2,
     "kernel": 2,
     "paused 0.1": 1,
@@ -66,19 +70,23 @@ def child_step(name: str) -> None:
 
 def run_ncu(name: str, way: str, window: slice, counters: list[str]) -> list[dict[str, Any]]:
     """One run of ncu: name, grid, block and counters of each kernel."""
+    # A range is what lies between cudaProfilerStart and cudaProfilerStop.
+    which = (
+        ["--replay-mode", "app-range"]
+        if way == RANGE
+        else [
+            *("--replay-mode", "application" if way == "ncu-application" else "kernel"),
+            *("--profile-from-start", "off"),
+            *("--launch-skip", str(window.start)),
+            *("--launch-count", str(window.stop - window.start)),
+        ]
+    )
     done = subprocess.run(
         [
             ncu_command(),
             *("--metrics", ",".join(counters)),
             *("--cache-control", "none", "--clock-control", "none"),
-            *("--replay-mode", "application" if way == "ncu-application" else "kernel"),
-            *("--profile-from-start", "off"),
-            *(
-                "--launch-skip",
-                str(window.start),
-                "--launch-count",
-                str(window.stop - window.start),
-            ),
+            *which,
             *("--csv", "--page", "raw", "--print-units", "base"),
             *(sys.executable, __file__, "--child", name),
         ],
@@ -101,9 +109,9 @@ def run_ncu(name: str, way: str, window: slice, counters: list[str]) -> list[dic
                 continue
         rows.append(
             {
-                "kernel": row["Kernel Name"][:60],
-                "grid": _triple(row["Grid Size"]),
-                "block": _triple(row["Block Size"]),
+                "kernel": (row.get("Kernel Name") or "")[:60],
+                "grid": _triple(row.get("Grid Size") or ""),
+                "block": _triple(row.get("Block Size") or ""),
                 "values": values,
             }
         )
@@ -229,8 +237,8 @@ def compare(
     name: str, runs: dict[str, list[list[dict[str, Any]]]], counters: list[str]
 ) -> dict[str, Any]:
     """The table of one workload: every way against ncu's kernel replay."""
-    whole = runs.get("whole step", [])
-    runs = {way: group for way, group in runs.items() if way != "whole step"}
+    whole = {way: runs[way] for way in ("whole step", RANGE) if way in runs}
+    runs = {way: group for way, group in runs.items() if way not in whole}
     shapes = {
         way: [[(row["grid"], row["block"]) for row in run] for run in group]
         for way, group in runs.items()
@@ -262,7 +270,7 @@ def compare(
         "kernels": len(first),
         "same_launches": same,
         "table": table,
-        "sums": sums({**runs, "whole step": whole}, counters),
+        "sums": sums({**runs, **whole}, counters),
     }
 
 
