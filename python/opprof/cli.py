@@ -6,6 +6,7 @@ Nothing is imported here that a subcommand does not need: `opprof report` starts
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -504,11 +505,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit status."""
     options = build_parser().parse_args(arguments)
     try:
-        return options.run(options) or 0
+        status = options.run(options) or 0
+        sys.stdout.flush()
+        return status
     except OpprofError as error:
         print(f"opprof: error: {error}", file=sys.stderr)
         if error.remedy:
             print(f"  {error.remedy}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # `opprof report run/ | head`: what reads the page has seen enough. Python would flush into the closed pipe once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        # A full disk, a file without permission: the system's words and the file are all there is to say.
+        print(
+            f"opprof: error: {error.filename or 'input or output'}: {error.strerror or error}",
+            file=sys.stderr,
+        )
         return 1
     except KeyboardInterrupt:
         print("opprof: interrupted", file=sys.stderr)

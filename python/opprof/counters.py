@@ -14,9 +14,6 @@ from opprof.errors import OpprofError
 from opprof.progress import progress
 from opprof.run_folder import RunFolder
 
-#: The timeline of the step that was counted, in a run folder.
-COUNTERS_CAPTURE = "counters.opcap"
-
 
 @dataclass
 class LaunchMap:
@@ -173,7 +170,8 @@ def count(
     progress(
         f"taking counters of {'the unique partitions' if mode == 'unique' else 'every kernel'}"
     )
-    prof = Capture(folder.path, counters=mode, metrics=metrics, file=COUNTERS_CAPTURE, **options)
+    file = folder.counters_capture.name
+    prof = Capture(folder.path, counters=mode, metrics=metrics, file=file, **options)
     try:
         with prof:
             prof.step(step, outside=outside)

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,12 +79,16 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     scripts = recommend(before.path, output / "rewrites", error_budget=options.error_budget)
     subject = Subject(load_model_script(path))
     progress(f"3/4 try {len(scripts)} recommendations")
-    outcome = _search(subject, scripts, output, options)
+    with tempfile.TemporaryDirectory(prefix="opprof-") as candidates:
+        outcome = _search(subject, scripts, Path(candidates), options)
     progress("4/4 report")
     target = output / f"{subject.script.name}_optimized.py"
     for stale in (target, target.with_name(f"{target.stem}_test.py")):
         stale.unlink(missing_ok=True)
-    shutil.rmtree(output / "after", ignore_errors=True)
+    after = RunFolder(output / "after")
+    if after.graph.is_file():
+        # Of an earlier run; a folder without a graph is none of these.
+        shutil.rmtree(after.path)
     if outcome.kept:
         _finish(subject, outcome, target, before, output, options)
     _write_report(outcome, before, output, options)
@@ -96,11 +101,9 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
 
 
 def _search(
-    subject: Subject, scripts: list[Script], output: Path, options: OptimizeOptions
+    subject: Subject, scripts: list[Script], candidates: Path, options: OptimizeOptions
 ) -> Outcome:
     """Takes recommendations one by one, the best first, each on top of what won before it."""
-    candidates = output / "candidates"
-    shutil.rmtree(candidates, ignore_errors=True)
     kept: list[Script] = []
     trials: list[Trial] = []
     best: Callable[..., Any] = subject.inductor
@@ -127,7 +130,6 @@ def _search(
             if torch.cuda.is_available():
                 retried.update(item.path for item in again)
                 queue += [item for item in again if item not in queue]
-    shutil.rmtree(candidates, ignore_errors=True)
     programs = {"eager": subject.eager, "Inductor": subject.inductor}
     measurement = measure(subject, programs, seconds=options.seconds / 2)
     times = {name: measurement.median(name) for name in programs}

@@ -7,7 +7,6 @@ torch.profiler's trace.
 import gc
 import os
 import platform
-import shutil
 import statistics
 import sys
 import tempfile
@@ -23,7 +22,7 @@ import opprof
 from opprof import metrics
 from opprof.capture import Capture
 from opprof.capture_library import CaptureError, Library
-from opprof.counters import COUNTERS_CAPTURE, count
+from opprof.counters import count
 from opprof.errors import OpprofError
 from opprof.export import ExportFailure, export_program, user_error
 from opprof.graph_json import source_of_exported_program, write_graph_json
@@ -172,23 +171,19 @@ def record(path: str, folder: RunFolder, options: ProfileOptions) -> None:
     """The part that runs the user's program: graph, code, timeline, times and counters."""
     find_backend(options.mode)
     metrics.resolve(options.metrics)
+    folder.prepare()
     progress(f"loading {path}")
     script = load_model_script(path)
     no_capture = _why_no_capture()
     if options.mode == CUDA_GRAPHS and no_capture is not None:
         raise OpprofError(f"--mode={CUDA_GRAPHS} needs a GPU: {no_capture}")
-    folder.path.mkdir(parents=True, exist_ok=True)
-    for stale in folder.compiled_graphs():
-        shutil.rmtree(stale)
-    # What an earlier run left would be put on this one's kernels.
-    for file in (folder.counters, folder.capture, folder.path / COUNTERS_CAPTURE):
-        file.unlink(missing_ok=True)
     facts = {**_facts(script), "mode": options.mode}
     if options.eager:
         progress("timing the program as it is, uncompiled")
         eager_step = script.step_of(script.module)
         timing = run_user(script, "fails", lambda: time_steps(eager_step, options))
         facts["eager_step"] = timing.as_json()
+    folder.clear()
 
     # Graphs are named by their addresses: the exported program has to live as long as the names are used.
     exported = _export(script, folder)

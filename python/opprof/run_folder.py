@@ -2,12 +2,13 @@
 
 import json
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from opprof.errors import OpprofError
-from opprof.files import replacing
+from opprof.files import make_folder, replacing
 from opprof.progress import progress
 from opprof.tools import run_tool
 
@@ -18,6 +19,9 @@ CODE_FILES = (
     "fx_graph_transformed.py",
     "inductor_provenance_tracking_node_mappings.json",
 )
+
+# What opprof writes beside them.
+MADE_FILES = ("post_grad.json", "graph.json", "graph.mlirbc", "launches.json")
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,11 @@ class RunFolder:
         return self.path / "counters.json"
 
     @property
+    def counters_capture(self) -> Path:
+        """The timeline of the step whose kernels were counted."""
+        return self.path / "counters.opcap"
+
+    @property
     def operators(self) -> Path:
         """The launch map of the graph where it ran node by node."""
         return self.path / "operators.json"
@@ -78,8 +87,39 @@ class RunFolder:
         return self.path / ".inductor"
 
     def compiled_graphs(self) -> list[Path]:
-        """The folders of the compiled graphs, in the order in which they were compiled."""
-        return code_folders(self.path) if self.path.is_dir() else []
+        """The folders of the compiled graphs, in the order in which they were compiled. Run folders below this one keep theirs."""
+        return _by_compilation(file.parent for file in self.path.glob("*/output_code.py"))
+
+    def made_files(self) -> list[Path]:
+        """What tells of one run; the rest is made again or replaced."""
+        return [
+            *(self.report_text, self.report_html, self.profile, self.run, self.partitions),
+            *(self.operators, self.counters, self.counters_capture, self.capture, self.trace),
+        ]
+
+    def prepare(self) -> None:
+        """Makes the folder, or refuses it: a run's code folders are taken away by the next, so there may be no one else's."""
+        make_folder(self.path)
+        if (self.path / "output_code.py").exists():
+            raise OpprofError(
+                f"{self.path}: is a debug folder of Inductor, not a run folder",
+                remedy="give -o a folder of its own",
+            )
+        for code in self.compiled_graphs():
+            for entry in code.iterdir():
+                if entry.name not in (*CODE_FILES, *MADE_FILES):
+                    raise OpprofError(
+                        f"{code}: would be taken for code of this run, and {entry.name} in it is none of opprof's files",
+                        remedy="give -o a folder of its own",
+                    )
+
+    def clear(self) -> None:
+        """Takes away what an earlier run left: it would be put on this one's kernels, or be read as what this one gave."""
+        self.prepare()
+        for code in self.compiled_graphs():
+            shutil.rmtree(code)
+        for file in self.made_files():
+            file.unlink(missing_ok=True)
 
     def read_run(self) -> dict[str, Any]:
         """What run.json says."""
@@ -93,7 +133,10 @@ def code_folders(directory: Path) -> list[Path]:
     """The folders at or below `directory` that hold an output_code.py, in the order of their compilation."""
     if (directory / "output_code.py").is_file():
         return [directory]
-    folders = [file.parent for file in directory.glob("**/output_code.py")]
+    return _by_compilation(file.parent for file in directory.glob("**/output_code.py"))
+
+
+def _by_compilation(folders: Iterable[Path]) -> list[Path]:
     # Inductor ends a folder's name with the number of its compilation: model__2_backward_5.1.
     return sorted(folders, key=lambda folder: (_compilation(folder.name), folder.name))
 
@@ -226,20 +269,31 @@ def profile_from_files(graph: Path, code: Path, trace: Path, output: Path) -> Ru
     for path in (graph, code, trace):
         if not path.exists():
             raise OpprofError(f"{path}: no such file or folder")
-    codes = code_folders(code)
+    folder = RunFolder(output)
+    if output.is_dir() and output.resolve() in (
+        code.resolve(),
+        *(file.parent.resolve() for file in (graph, trace)),
+    ):
+        raise OpprofError(
+            f"{output}: holds the files that are to be read, and a run folder is emptied before it is filled",
+            remedy="give -o a folder of its own",
+        )
+    # A run folder below the folder of code is what this command left there the last time.
+    codes = [
+        found for found in code_folders(code) if output.resolve() not in found.resolve().parents
+    ]
     if not codes:
         raise OpprofError(
             f"{code}: holds no output_code.py",
             remedy="give the debug folder of a run with TORCH_COMPILE_DEBUG=1, or a folder of such folders",
         )
-    folder = RunFolder(output)
+    folder.prepare()
     progress(f"reading {graph}")
-    output.mkdir(parents=True, exist_ok=True)
     import_graph(graph, folder.graph)
+    folder.clear()
     for source in codes:
         copy_code(source, output / source.name)
     copy_trace(trace, folder)
-    folder.capture.unlink(missing_ok=True)
     write_run(
         folder,
         {
@@ -255,7 +309,7 @@ def copy_code(source: Path, target: Path) -> None:
     """Copies what a run folder keeps of a compiled graph's debug folder."""
     target.mkdir(parents=True, exist_ok=True)
     for name in (*CODE_FILES, "post_grad.json", "graph.json"):
-        if (source / name).is_file() and source.resolve() != target.resolve():
+        if (source / name).is_file():
             shutil.copyfile(source / name, target / name)
 
 

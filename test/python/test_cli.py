@@ -1,5 +1,6 @@
 """The command line: errors that name the place and the remedy, and no PyTorch where none is needed."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -125,6 +126,32 @@ def test_profile_of_missing_files(capsys: pytest.CaptureFixture[str], tmp_path: 
     message = fails(capsys, "profile", "-o", str(tmp_path / "run"), *arguments)
     assert "g.pt2: no such file or folder" in message
     assert not (tmp_path / "run").exists()
+
+
+def test_profile_into_a_file_is_refused_before_the_model_is_loaded(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    output = tmp_path / "run"
+    output.write_text("")
+    assert f"{output} is a file" in fails(capsys, "profile", "nowhere.py", "-o", str(output))
+
+
+def test_a_closed_pipe_and_a_full_disk_end_a_page_quietly(tmp_path: Path) -> None:
+    code = "import sys, opprof.cli; opprof.cli._report = lambda options: print('line' * 1000000)\n"
+    code += "sys.exit(opprof.cli.main(['report', 'run']))"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 128 + signal.SIGPIPE
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert result.returncode == 1
+    assert result.stderr.startswith("opprof: error: ") and "Traceback" not in result.stderr
 
 
 def test_launches_of_a_folder_without_code(

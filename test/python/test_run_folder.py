@@ -10,7 +10,14 @@ import torch
 from opprof.errors import OpprofError
 from opprof.files import replacing
 from opprof.graph_json import source_of_exported_program, write_graph_json
-from opprof.run_folder import RunFolder, code_folders, copy_code, copy_trace, import_graph
+from opprof.run_folder import (
+    RunFolder,
+    code_folders,
+    copy_code,
+    copy_trace,
+    import_graph,
+    profile_from_files,
+)
 from opprof.tools import run_tool
 
 
@@ -37,6 +44,40 @@ def test_only_what_is_needed_is_copied(tmp_path: Path) -> None:
     copy_code(source, tmp_path / "run" / source.name)
     copied = {path.name for path in (tmp_path / "run" / source.name).iterdir()}
     assert copied == {"output_code.py", "fx_graph_transformed.py"}
+
+
+def test_an_earlier_run_is_taken_away_and_nothing_else(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    own = make_code(tmp_path / "model__0_inference_0.0")
+    (own / "launches.json").write_text("{}")
+    below = make_code(tmp_path / "another run" / "model__0_inference_0.0")
+    for file in (folder.run, folder.trace, folder.capture, folder.counters, folder.report_text):
+        file.write_text("of the earlier run")
+    (tmp_path / "notes.txt").write_text("the user's")
+    assert folder.compiled_graphs() == [own]
+    folder.clear()
+    assert {path.name for path in tmp_path.iterdir()} == {"another run", "notes.txt"}
+    assert (below / "output_code.py").is_file()
+
+
+def test_code_that_is_not_of_a_run_is_left_alone(tmp_path: Path) -> None:
+    debug = make_code(tmp_path / "torchinductor" / "model__0_inference_0.0")
+    (debug / "ir_post_fusion.txt").write_text("op0: SchedulerNode")
+    with pytest.raises(OpprofError, match="ir_post_fusion"):
+        RunFolder(debug.parent).clear()
+    with pytest.raises(OpprofError, match="debug folder of Inductor"):
+        RunFolder(debug).clear()
+    assert (debug / "ir_post_fusion.txt").is_file() and (debug / "output_code.py").is_file()
+
+
+def test_a_run_folder_is_not_made_of_itself(tmp_path: Path) -> None:
+    code = make_code(tmp_path / "model__0_inference_0.0")
+    graph, trace = tmp_path / "graph.json", tmp_path / "trace.json.gz"
+    graph.write_text("{}")
+    trace.write_bytes(b"")
+    with pytest.raises(OpprofError, match="holds the files"):
+        profile_from_files(graph, tmp_path, trace, tmp_path)
+    assert (code / "output_code.py").is_file() and trace.is_file()
 
 
 @pytest.mark.parametrize("compressed", [False, True])
@@ -100,3 +141,11 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OpprofError, match="cannot be written"), replacing(tmp_path / "file" / "x"):
         pass
+    with pytest.raises(OpprofError, match="it is a folder"), replacing(tmp_path):
+        pass
+
+
+def test_a_folder_that_cannot_be_made_says_what_stands_there(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OpprofError, match=r"run: cannot be made a folder: .*file is a file"):
+        RunFolder(tmp_path / "file" / "run").prepare()
