@@ -126,49 +126,72 @@ uint64_t BufferPool::peakBytes() {
 //===----------------------------------------------------------------------===//
 
 namespace {
+thread_local std::vector<uint64_t> Pushed;
+
+/// What a launch or a line reads: plain data, which a thread has without being
+/// asked whether it made it.
 struct ThreadIds {
-  std::vector<uint64_t> Stack;
-  uint64_t At = 0;
+  uint64_t Top;   ///< the last of Pushed, or 0
+  size_t Depth;   ///< of Pushed
+  uint64_t At;    ///< set by `at`, or 0
+  size_t AtDepth; ///< of Pushed when At was set
 };
-thread_local ThreadIds Ids;
+constinit thread_local ThreadIds Ids{};
 
 // Kineto uses the lower kinds.
 constexpr CUpti_ExternalCorrelationKind kIdKind =
     CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2;
 std::atomic<bool> IdsShared{false};
+
+void sharePush(uint64_t id) {
+  if (const CuptiApi *api = IdsShared ? cupti() : nullptr)
+    api->cuptiActivityPushExternalCorrelationId(kIdKind, id);
+}
+
+void sharePop() {
+  uint64_t last;
+  if (const CuptiApi *api = IdsShared ? cupti() : nullptr)
+    api->cuptiActivityPopExternalCorrelationId(kIdKind, &last);
+}
 } // namespace
 
 void IdStack::shareWithCupti() { IdsShared = true; }
 
 int IdStack::push(uint64_t id) {
-  Ids.Stack.push_back(id);
-  if (const CuptiApi *api = IdsShared ? cupti() : nullptr)
-    api->cuptiActivityPushExternalCorrelationId(kIdKind, id);
+  Pushed.push_back(id);
+  Ids.Top = id;
+  Ids.Depth = Pushed.size();
+  sharePush(id);
   return OPPROF_OK;
 }
 
 int IdStack::pop() {
-  if (Ids.Stack.empty())
+  if (Pushed.empty())
     return failWith(OPPROF_INVALID,
                     "opprof_capture_pop_id without a push on this thread");
-  Ids.Stack.pop_back();
-  uint64_t last;
-  if (const CuptiApi *api = IdsShared ? cupti() : nullptr)
-    api->cuptiActivityPopExternalCorrelationId(kIdKind, &last);
+  Pushed.pop_back();
+  Ids.Top = Pushed.empty() ? 0 : Pushed.back();
+  Ids.Depth = Pushed.size();
+  sharePop();
   return OPPROF_OK;
 }
 
 void IdStack::at(uint64_t id) {
-  if (id == Ids.At)
-    return;
-  if (Ids.At)
-    pop();
-  Ids.At = id;
-  if (id)
-    push(id);
+  ThreadIds &here = Ids;
+  if (IdsShared.load(std::memory_order_relaxed) && id != here.At) {
+    if (here.At)
+      sharePop();
+    if (id)
+      sharePush(id);
+  }
+  here.At = id;
+  here.AtDepth = here.Depth;
 }
 
-uint64_t IdStack::top() { return Ids.Stack.empty() ? 0 : Ids.Stack.back(); }
+uint64_t IdStack::top() {
+  const ThreadIds &here = Ids;
+  return here.At && here.AtDepth >= here.Depth ? here.At : here.Top;
+}
 
 //===----------------------------------------------------------------------===//
 // The running session

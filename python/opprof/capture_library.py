@@ -5,8 +5,9 @@ import glob
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import CodeType
 from typing import Any, ClassVar
 
 from opprof.errors import OpprofError
@@ -105,6 +106,14 @@ class Launch(ctypes.Structure):
         return entry
 
 
+class _Place(ctypes.Structure):
+    _fields_: ClassVar = [
+        ("code", ctypes.c_void_p),
+        ("id", ctypes.c_uint64),
+        ("offset", ctypes.c_uint32),
+    ]
+
+
 class _CountersOptions(ctypes.Structure):
     _fields_: ClassVar = [
         ("size", ctypes.c_size_t),
@@ -182,6 +191,7 @@ class Library:
         for function in (quick.opprof_capture_at_id, quick.opprof_capture_push_id):
             function.argtypes = [ctypes.c_uint64]
         self.native = library
+        self._python_callbacks = getattr(quick, "opprof_python_callbacks", None)
         self.at_id = quick.opprof_capture_at_id
         self.push_id = quick.opprof_capture_push_id
         self.pop_id = quick.opprof_capture_pop_id
@@ -260,6 +270,28 @@ class Library:
     def name_id(self, identifier: int, text: str) -> None:
         """Says in the file what an id stands for."""
         self.call("capture_name_id", ctypes.c_uint64(identifier), text.encode())
+
+    def python_callbacks(
+        self, places: Sequence[tuple[CodeType, int, int]], disable: object
+    ) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
+        """What sys.monitoring is to call so that each place (code, offset, id) sets its id.
+
+        None where the process has no CPython that shows its C API, or the library is older than this. The code objects have
+        to be kept for as long as the callbacks are used.
+        """
+        if self._python_callbacks is None:
+            return None
+        self._python_callbacks.restype = ctypes.py_object
+        array = (_Place * len(places))(
+            *[_Place(id(code), id_, offset) for code, offset, id_ in places]
+        )
+        try:
+            return self._python_callbacks(
+                array, ctypes.c_size_t(len(places)), ctypes.py_object(disable)
+            )
+        except ValueError:
+            # What ctypes makes of a null.
+            return None
 
     def launches(self) -> list[dict[str, Any]]:
         """The launches recorded last, with what the timeline says of them, and of a CUDA graph its kernels."""

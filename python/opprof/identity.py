@@ -7,11 +7,12 @@ launches gets to a line. The same lines open and close the NVTX ranges of layers
 from __future__ import annotations
 
 import ast
+import dis
 import json
 import re
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
@@ -69,6 +70,19 @@ def launching_lines(code: CodeType) -> list[int]:
     )
 
 
+def line_starts(code: CodeType) -> Iterator[tuple[int, int]]:
+    """The offset of each instruction at which a function gets to another line, and that line."""
+    instructions = code.co_code
+    before = None
+    for offset, _, line in code.co_lines():
+        if line is not None and line != before:
+            before = line
+            # The prefix of a long argument is an instruction of its own, or none: that depends on the interpreter.
+            while instructions[offset] == dis.EXTENDED_ARG:
+                offset += 2
+            yield offset, line
+
+
 @dataclass
 class NodeGraph:
     """A graph that runs node by node, as the code that torch.fx makes of it, and the name and stage that its nodes go by."""
@@ -108,6 +122,10 @@ class _Code:
     #: What each id stands for, as it is written to the file.
     places: dict[int, dict[str, Any]] = field(default_factory=dict)
     paths: dict[int, tuple[str, ...]] = field(default_factory=dict)
+
+    def starts(self) -> dict[int, int]:
+        """The instructions, by their offsets, with which these lines start."""
+        return {offset: line for offset, line in line_starts(self.code) if line in self.ids}
 
 
 class Ids(Protocol):
@@ -254,51 +272,65 @@ class WrapperLines:
     def _monitored(self) -> Iterator[None]:
         monitoring = sys.monitoring  # type: ignore[attr-defined]
         events = monitoring.events
-        at, disable, leave = self._at(), monitoring.DISABLE, self._leave
-        ids = {key: entry.ids for key, entry in self._by_code.items()}
-        paths = {key: entry.paths for key, entry in self._by_code.items()}
-
-        def on_line(code: CodeType, line: int) -> Any:
-            identifier = ids[id(code)].get(line)
-            return disable if identifier is None else at(identifier)
-
-        if self._ranges is not None:
-            move = self._ranges.move
-
-            def on_line_with_ranges(code: CodeType, line: int) -> Any:
-                key = id(code)
-                identifier = ids[key].get(line)
-                if identifier is None:
-                    return disable
-                at(identifier)
-                move(paths[key].get(line, ()))
-                return None
-
-            on_line = on_line_with_ranges
-
-        def on_leave(code: CodeType, offset: int, value: object) -> None:
-            if id(code) in ids:
-                leave()
-
+        on_place, on_leave = self._callbacks(monitoring.DISABLE)
         tool = _free_tool()
         monitoring.use_tool_id(tool, "opprof")
         try:
-            monitoring.register_callback(tool, events.LINE, on_line)
+            # Not LINE: the interpreter looks a line up from the beginning of the function, and a wrapper has thousands.
+            monitoring.register_callback(tool, events.INSTRUCTION, on_place)
             monitoring.register_callback(tool, events.PY_RETURN, on_leave)
             monitoring.register_callback(tool, events.PY_UNWIND, on_leave)
             # An exception that leaves a function is an event of the interpreter, not of the function.
             monitoring.set_events(tool, events.PY_UNWIND)
             for entry in self._codes:
-                monitoring.set_local_events(tool, entry.code, events.LINE | events.PY_RETURN)
+                monitoring.set_local_events(tool, entry.code, events.INSTRUCTION | events.PY_RETURN)
             yield
         finally:
             monitoring.set_events(tool, 0)
             for entry in self._codes:
                 monitoring.set_local_events(tool, entry.code, 0)
-            for event in (events.LINE, events.PY_RETURN, events.PY_UNWIND):
+            for event in (events.INSTRUCTION, events.PY_RETURN, events.PY_UNWIND):
                 monitoring.register_callback(tool, event, None)
             monitoring.free_tool_id(tool)
-            leave()
+            self._leave()
+
+    def _callbacks(self, disable: object) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """What sys.monitoring calls: where an instruction runs, and where a function is left."""
+        if isinstance(self._library, Library) and self._ranges is None:
+            builtins = self._library.python_callbacks(
+                [
+                    (entry.code, offset, entry.ids[line])
+                    for entry in self._codes
+                    for offset, line in entry.starts().items()
+                ],
+                disable,
+            )
+            if builtins is not None:
+                return builtins
+        at, leave = self._at(), self._leave
+        move = self._ranges.move if self._ranges is not None else None
+        places = {
+            key: {
+                offset: (entry.ids[line], entry.paths.get(line, ()))
+                for offset, line in entry.starts().items()
+            }
+            for key, entry in self._by_code.items()
+        }
+
+        def on_place(code: CodeType, offset: int) -> Any:
+            place = places[id(code)].get(offset)
+            if place is None:
+                return disable
+            at(place[0])
+            if move is not None:
+                move(place[1])
+            return None
+
+        def on_leave(code: CodeType, offset: int, value: object) -> None:
+            if id(code) in places:
+                leave()
+
+        return on_place, on_leave
 
     def _traced(self) -> Iterator[None]:
         at, codes, ranges, leave = self._at(), self._by_code, self._ranges, self._leave

@@ -1,5 +1,10 @@
 """What the Python tests share: the examples, and a way to write model scripts."""
 
+import functools
+import os
+import shutil
+import subprocess
+import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +12,26 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@functools.cache
+def interpreters() -> list[str]:
+    """This Python, and newer ones, found by name or kept by pyenv, where it is too old for sys.monitoring."""
+    found = [sys.executable]
+    if sys.version_info < (3, 12):
+        pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+        for version in ("3.12", "3.13", "3.14"):
+            kept = sorted(pyenv.glob(f"versions/{version}*/bin/python"))
+            for candidate in (shutil.which(f"python{version}"), *map(str, kept)):
+                if candidate and _works(candidate):
+                    found.append(candidate)
+                    break
+    return found
+
+
+def _works(python: str) -> bool:
+    program = "import ctypes, sys; sys.exit(sys.version_info < (3, 12))"
+    return subprocess.run([python, "-c", program], capture_output=True, check=False).returncode == 0
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ also run in a newer interpreter where there is one. They need no PyTorch.
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import interpreters
 
 from opprof.ranges import LayerRanges
 
@@ -88,17 +88,6 @@ launches = LaunchMap(
 ranges = LayerRanges(json.load(open("partitions.json")), push, pop)
 followed = identity.WrapperLines(None, [wrapper], maps=[launches], ranges=ranges)
 """
-
-
-def interpreters() -> list[str]:
-    """This Python, and a newer one where the events are others."""
-    found = [sys.executable]
-    newer = shutil.which("python3.12") or shutil.which("python3.13")
-    if newer is not None and sys.version_info < (3, 12):
-        works = subprocess.run([newer, "-c", "import ctypes"], capture_output=True, check=False)
-        if works.returncode == 0:
-            found.append(newer)
-    return found
 
 
 def run(python: str, body: str, folder: Path) -> Any:

@@ -501,6 +501,36 @@ TEST_F(CaptureTest, AtIdReplacesTheIdBefore) {
   EXPECT_EQ(opprof_capture_pop_id(), OPPROF_INVALID);
 }
 
+TEST_F(CaptureTest, WhatWasSetLastIsTheIdOfALaunch) {
+  std::vector<uint64_t> ids;
+  auto launch = [&] {
+    size_t count = 0;
+    ASSERT_EQ(opprof_launches_begin(), OPPROF_OK);
+    program().Launch("a", 1, 1);
+    ASSERT_EQ(opprof_launches_end(&count), OPPROF_OK);
+    opprof_launch got;
+    ASSERT_EQ(opprof_launches_get(0, &got), OPPROF_OK);
+    ids.push_back(got.external_id);
+  };
+  opprof_capture_push_id(5);
+  opprof_capture_at_id(1); // a line inside of what was pushed
+  launch();
+  opprof_capture_push_id(6); // and something pushed inside of the line
+  launch();
+  opprof_capture_at_id(2); // which runs further lines
+  launch();
+  opprof_capture_at_id(0);
+  launch();
+  EXPECT_EQ(opprof_capture_pop_id(), OPPROF_OK);
+  launch();
+  EXPECT_EQ(opprof_capture_pop_id(), OPPROF_OK);
+  launch();
+  opprof_capture_at_id(3);
+  launch();
+  opprof_capture_at_id(0);
+  EXPECT_EQ(ids, (std::vector<uint64_t>{1, 6, 2, 6, 5, 0, 3}));
+}
+
 //===----------------------------------------------------------------------===//
 // Counters
 //===----------------------------------------------------------------------===//

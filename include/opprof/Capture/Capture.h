@@ -112,6 +112,24 @@ OPPROF_CAPTURE_API int opprof_capture_name_id(uint64_t id, const char *text);
  *  generated wrapper. */
 OPPROF_CAPTURE_API void opprof_capture_at_id(uint64_t id);
 
+/** Where a Python function gets to what an id stands for. */
+typedef struct opprof_place {
+  const void *code; /* the code object */
+  uint64_t id;
+  uint32_t offset; /* of an instruction, as sys.monitoring counts: in bytes */
+} opprof_place;
+
+/** For CPython's sys.monitoring: a new reference to a tuple of two builtin
+ *  functions, or null with the interpreter's error set, or null without one
+ *  where no CPython is found in the process. The first, for INSTRUCTION, sets
+ *  the id of a place, as opprof_capture_at_id does, and returns None; at any
+ *  other instruction it returns `disable`, which is sys.monitoring.DISABLE. The
+ *  second, for PY_RETURN and PY_UNWIND, ends the id where one of the functions
+ *  is left. The caller holds the interpreter's lock and keeps the code objects.
+ */
+OPPROF_CAPTURE_API void *opprof_python_callbacks(const opprof_place *places,
+                                                 size_t count, void *disable);
+
 /* --- Launches ------------------------------------------------------------ */
 
 typedef struct opprof_launch {
