@@ -165,26 +165,11 @@ def child_mine(
 
 def whole_step(step: Any, folder: Path, counters: list[str]) -> list[dict[str, Any]]:
     """Counters of a step at its own speed, by one range over all of it: what the kernels' values have to add up to."""
-    import torch
-
     import opprof
-    from opprof.capture_library import Counters
 
-    with opprof.capture(folder / "capture") as prof:
+    with opprof.capture(folder / "capture", counters="step", metrics=counters) as prof:
         prof.step(step)
-        with Counters(prof.library, counters, whole_step=True, uncounted_runs=1) as passes:
-            more = True
-            while more:
-                passes.begin_pass()
-                step()
-                torch.cuda.synchronize()
-                passes.next_run()
-                step()
-                torch.cuda.synchronize()
-                more = passes.end_pass()
-            passes.finish()
-            rows = passes.rows()
-    return [{"kernel": "(step)", "grid": [], "block": [], "values": raw} for _, raw in rows]
+    return [{"kernel": "(step)", "grid": [], "block": [], "values": prof.steps[-1].whole["raw"]}]
 
 
 def paused(seconds: float, once: Any) -> Any:

@@ -56,6 +56,55 @@ static bool isMadeIntoValues(StringRef name) {
 }
 
 namespace {
+enum class Sum : uint8_t { Amount, Limit, Rate };
+} // namespace
+
+/// How a value of several kernels is made of theirs.
+static Sum sumOf(StringRef name) {
+  static const StringSet<> amounts = {
+      "time_ns",       "dram_read_bytes", "dram_write_bytes",
+      "active_cycles", "instructions",    "local_memory_wavefronts"};
+  static const StringSet<> limits = {"registers", "dynamic_shared_bytes"};
+  if (amounts.contains(name) || (name.contains("__") && name.ends_with(".sum")))
+    return Sum::Amount;
+  if (limits.contains(name) || (name.contains("__") && name.ends_with(".max")))
+    return Sum::Limit;
+  return Sum::Rate;
+}
+
+/// Adds up the kernels of the step, each by its own values or by those that
+/// stand for it. Without one of them there is nothing to hold the step against.
+static void sumKernels(const CountersFile &file, StepCounters &step) {
+  std::map<std::string, double> sums;
+  // The step's time has the gaps between kernels in it, which no sum has.
+  for (const auto &[name, value] : step.row.values)
+    if (sumOf(name) == Sum::Amount && name != "time_ns")
+      sums[name] = 0;
+  for (const CountedLaunch &launch : file.launches) {
+    std::optional<uint32_t> row = launch.row;
+    if (!row && launch.countedFor)
+      row = file.launches[*launch.countedFor].row;
+    if (!row)
+      return;
+    const auto &values = file.rows[*row].values;
+    for (auto it = sums.begin(); it != sums.end();) {
+      auto value = values.find(it->first);
+      if (value == values.end()) {
+        it = sums.erase(it);
+        continue;
+      }
+      it->second += value->second;
+      ++it;
+    }
+  }
+  if (sums.empty())
+    return;
+  step.kernelSums = std::move(sums);
+  step.summedKernels = file.launches.size();
+  step.countedKernels = file.rows.size();
+}
+
+namespace {
 class Reader : public JSONReading {
 public:
   Reader(StringRef name, CountersFile &file) : JSONReading(name), file(file) {}
@@ -65,6 +114,8 @@ public:
 private:
   Error readLaunch(element value);
   Error readRow(element value);
+  Error readCounted(object from, CounterRow &row);
+  Error readWhole(object from);
   Error readReport(object from);
   Error getValues(object from, StringRef key, bool raw, CounterRow &row);
 
@@ -121,6 +172,26 @@ Error Reader::getValues(object from, StringRef key, bool raw, CounterRow &row) {
   return Error::success();
 }
 
+/// What there is of a range, be it round a launch or the whole step.
+Error Reader::readCounted(object from, CounterRow &row) {
+  if (Error error = getValues(from, "raw", /*raw=*/true, row))
+    return error;
+  if (Error error = getValues(from, "metrics", /*raw=*/false, row))
+    return error;
+  element absent;
+  object reasons;
+  if (!find(from, "absent", absent))
+    return Error::success();
+  if (Error error = getObject(absent, reasons))
+    return error;
+  for (auto field : reasons)
+    if (Error error = in("absent", [&] {
+          return getText(field.value, row.absent[std::string(field.key)]);
+        }))
+      return error;
+  return Error::success();
+}
+
 Error Reader::readRow(element value) {
   object from;
   if (Error error = getObject(value, from))
@@ -141,21 +212,8 @@ Error Reader::readRow(element value) {
   if (Error error =
           getString(from, "inferred", file.elsewhere.emplace_back(), false))
     return error;
-  if (Error error = getValues(from, "raw", /*raw=*/true, row))
+  if (Error error = readCounted(from, row))
     return error;
-  if (Error error = getValues(from, "metrics", /*raw=*/false, row))
-    return error;
-  element absent;
-  if (find(from, "absent", absent)) {
-    object reasons;
-    if (Error error = getObject(absent, reasons))
-      return error;
-    for (auto field : reasons)
-      if (Error error = in("absent", [&] {
-            return getText(field.value, row.absent[std::string(field.key)]);
-          }))
-        return error;
-  }
   return getArray(from, "stands_for", false, [&](element item) -> Error {
     uint64_t other;
     if (item.get(other))
@@ -166,6 +224,22 @@ Error Reader::readRow(element value) {
     if (other != index)
       (*launch)->countedFor = uint32_t(index);
     return Error::success();
+  });
+}
+
+Error Reader::readWhole(object from) {
+  element value;
+  object whole;
+  if (!find(from, "whole", value))
+    return Error::success();
+  return in("whole", [&]() -> Error {
+    if (Error error = getObject(value, whole))
+      return error;
+    StepCounters &step = file.whole.emplace();
+    if (Error error = readCounted(whole, step.row))
+      return error;
+    sumKernels(file, step);
+    return readReport(whole);
   });
 }
 
@@ -193,8 +267,11 @@ Error Reader::readReport(object from) {
       if (Error error =
               in("absent", [&] { return getText(field.value, reason); }))
         return error;
-      file.notes.push_back(std::string(field.key) +
-                           " was not collected: " + reason);
+      // Asked for of kernels and of the whole step, it is missing once.
+      std::string note =
+          std::string(field.key) + " was not collected: " + reason;
+      if (!is_contained(file.notes, note))
+        file.notes.push_back(std::move(note));
     }
   }
   return Error::success();
@@ -224,6 +301,8 @@ Error Reader::read(element root) {
     if (Error error = getArray(step, "counters", true,
                                [&](element item) { return readRow(item); }))
       return error;
+    if (Error error = readWhole(step))
+      return error;
     return readReport(step);
   });
 }
@@ -243,21 +322,6 @@ Expected<CountersFile> opprof::profile::readCounters(StringRef text,
 //===----------------------------------------------------------------------===//
 
 namespace {
-enum class Sum : uint8_t { Amount, Limit, Rate };
-
-/// How a value of several kernels is made of theirs.
-Sum sumOf(StringRef name) {
-  static const StringSet<> amounts = {
-      "time_ns",       "dram_read_bytes", "dram_write_bytes",
-      "active_cycles", "instructions",    "local_memory_wavefronts"};
-  static const StringSet<> limits = {"registers", "dynamic_shared_bytes"};
-  if (amounts.contains(name) || (name.contains("__") && name.ends_with(".sum")))
-    return Sum::Amount;
-  if (limits.contains(name) || (name.contains("__") && name.ends_with(".max")))
-    return Sum::Limit;
-  return Sum::Rate;
-}
-
 class Join {
 public:
   Join(Profile &profile, const CountersFile &file,
@@ -539,6 +603,7 @@ void Join::attachNodes() {
 void Join::attach() {
   for (const std::string &note : file.notes)
     profile.notes.push_back(note);
+  profile.stepCounters = file.whole;
   attachKernels();
   attachNodes();
 }

@@ -72,6 +72,7 @@ private:
   }
   void activity(const Activity &activity);
   void run(const RunFacts &facts);
+  void stepCounters(const StepCounters &step);
   void summary();
   void launches();
   void nodes();
@@ -112,6 +113,19 @@ void Writer::summary() {
         json.attribute(stringify(static_cast<Confidence>(index)),
                        summary.attributedNs[index]);
     });
+  });
+}
+
+void Writer::stepCounters(const StepCounters &step) {
+  json.attributeObject("step_counters", [&] {
+    metrics(step.row.values);
+    absentMetrics(step.row.absent);
+    if (!step.kernelSums.empty())
+      json.attributeObject("kernels", [&] {
+        json.attribute("summed", step.summedKernels);
+        json.attribute("counted", step.countedKernels);
+        metrics(step.kernelSums);
+      });
   });
 }
 
@@ -256,6 +270,8 @@ void Writer::write() {
         });
     });
     summary();
+    if (profile.stepCounters)
+      stepCounters(*profile.stepCounters);
     json.attributeArray("notes", [&] {
       for (const std::string &note : profile.notes)
         json.value(note);
@@ -464,6 +480,7 @@ private:
   Error readSummary(object from);
   Error readFinding(element value);
   Error readRun(object from);
+  Error readStepCounters(object from);
   Error readOverhead(element value);
   Error readMemory(element value);
 
@@ -802,6 +819,33 @@ Error Reader::readRun(object from) {
   return getString(keys, "counters_left_out", facts.countersLeftOut, false);
 }
 
+Error Reader::readStepCounters(object from) {
+  element value;
+  object keys;
+  if (!find(from, "step_counters", value))
+    return Error::success();
+  if (Error error = getObject(value, keys))
+    return error;
+  StepCounters &step = profile.stepCounters.emplace();
+  if (Error error = getMetrics(keys, step.row.values))
+    return error;
+  if (Error error = getAbsentMetrics(keys, step.row.absent))
+    return error;
+  element sums;
+  if (!find(keys, "kernels", sums))
+    return Error::success();
+  return in("kernels", [&]() -> Error {
+    object kernels;
+    if (Error error = getObject(sums, kernels))
+      return error;
+    if (Error error = getRequired(kernels, "summed", step.summedKernels))
+      return error;
+    if (Error error = getRequired(kernels, "counted", step.countedKernels))
+      return error;
+    return getMetrics(kernels, step.kernelSums);
+  });
+}
+
 Error Reader::readOverhead(element value) {
   object from;
   if (Error error = getObject(value, from))
@@ -893,6 +937,8 @@ Error Reader::readProfile(element root) {
   if (Error error = in("run", [&] { return readRun(keys); }))
     return error;
   if (Error error = in("summary", [&] { return readSummary(keys); }))
+    return error;
+  if (Error error = in("step_counters", [&] { return readStepCounters(keys); }))
     return error;
   if (Error error = getArray(keys, "notes", false, [&](element item) {
         return getText(item, profile.notes.emplace_back());

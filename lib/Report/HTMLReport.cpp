@@ -128,6 +128,7 @@ public:
     for (const std::string &fact : model.facts)
       os << "<div class=\"dim\">" << escape(fact) << "</div>\n";
     printConfidence();
+    printStepValues();
     printFindings();
     printTimeline();
     os << "<div class=\"columns\">";
@@ -202,6 +203,42 @@ private:
          << "\"></span>" << stringify(Confidence(i)) << ' '
          << percent(100.0 * profile.summary.attributedNs[i] / total);
     os << "</div>\n";
+  }
+
+  void printStepValues() {
+    if (model.stepValues.empty())
+      return;
+    const StepCounters &step = *profile.stepCounters;
+    bool hasSums = !step.kernelSums.empty();
+    os << "<h2>Counters of the whole step</h2>\n<div class=\"dim\">One range "
+          "over the step, at its own speed";
+    if (hasSums) {
+      os << "; beside it what its " << step.summedKernels
+         << " kernels add up to";
+      if (step.countedKernels < step.summedKernels)
+        os << ", of which " << step.countedKernels
+           << " were counted and stand for the others";
+    }
+    os << "</div><table><tr><th>value</th><th class=\"num\">step</th>";
+    if (hasSums)
+      os << "<th class=\"num\">kernels</th><th class=\"num\">difference</th>";
+    os << "</tr>";
+    for (const StepValue &row : model.stepValues) {
+      os << "<tr><td>" << escape(row.name) << "</td><td class=\"num\">"
+         << row.value << "</td>";
+      if (hasSums) {
+        os << "<td class=\"num\">" << row.kernels << "</td><td class=\"num\">";
+        if (row.difference)
+          os << formatv("{0}{1:f1} %", *row.difference < 0 ? "" : "+",
+                        *row.difference);
+        os << "</td>";
+      }
+      os << "</tr>";
+    }
+    os << "</table>\n";
+    for (const auto &[name, reason] : step.row.absent)
+      os << "<div class=\"dim\">no " << escape(name) << ": " << escape(reason)
+         << "</div>\n";
   }
 
   void printFindings() {

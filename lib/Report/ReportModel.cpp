@@ -7,6 +7,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <cmath>
 #include <set>
 
 using namespace llvm;
@@ -263,6 +264,85 @@ static std::optional<CounterShare> shareCounters(const Profile &profile) {
   return CounterShare{100 * counted / total, 100 * inferred / counted};
 }
 
+/// "1.53 G": an amount without a unit of its own.
+static std::string formatAmount(double value) {
+  static constexpr const char *prefixes[] = {"", " k", " M", " G", " T"};
+  size_t prefix = 0;
+  while (std::abs(value) >= 999.5 && prefix + 1 < std::size(prefixes)) {
+    value /= 1000;
+    ++prefix;
+  }
+  return formatv(value == std::round(value) && !prefix ? "{0:f0}{1}"
+                 : std::abs(value) < 9.995             ? "{0:f2}{1}"
+                 : std::abs(value) < 99.95             ? "{0:f1}{1}"
+                                                       : "{0:f0}{1}",
+                 value, prefixes[prefix]);
+}
+
+/// Counters are doubles in files, which anyone can have written.
+static uint64_t toWhole(double value) {
+  return value > 0 ? uint64_t(std::min(value, double(maxTotalNs))) : 0;
+}
+
+static std::vector<StepValue> listStepValues(const Profile &profile) {
+  std::vector<StepValue> list;
+  if (!profile.stepCounters)
+    return list;
+  const StepCounters &step = *profile.stepCounters;
+  const std::map<std::string, double> &values = step.row.values;
+  auto format = [](StringRef metric, double value) -> std::string {
+    if (metric.ends_with("_pct"))
+      return formatv("{0:f1} %", value);
+    if (metric.ends_with("_bytes"))
+      return formatBytes(toWhole(value));
+    if (metric == "time_ns")
+      return formatTime(int64_t(toWhole(value)));
+    return formatAmount(value);
+  };
+  auto find = [&](StringRef metric) -> std::optional<double> {
+    auto it = values.find(metric.str());
+    if (it == values.end())
+      return std::nullopt;
+    return it->second;
+  };
+  std::set<StringRef> shown;
+  auto add = [&](StringRef metric, StringRef name, bool isMain) {
+    std::optional<double> value = find(metric);
+    if (!value || !shown.insert(metric).second)
+      return;
+    StepValue &row = list.emplace_back();
+    row.name = name;
+    row.value = format(metric, *value);
+    row.isMain = isMain;
+    auto sum = step.kernelSums.find(metric.str());
+    if (sum == step.kernelSums.end())
+      return;
+    row.kernels = format(metric, sum->second);
+    if (*value != 0)
+      row.difference = 100 * (sum->second / *value - 1);
+  };
+  add("dram_read_bytes", "DRAM read", true);
+  add("dram_write_bytes", "DRAM written", true);
+  add("instructions", "instructions", true);
+  add("time_ns", "time, gaps included", true);
+  add("dram_throughput_pct", "DRAM %", true);
+  std::optional<double> read = find("dram_read_bytes"),
+                        written = find("dram_write_bytes"),
+                        time = find("time_ns");
+  if (read && written && time && *time > 0)
+    list.push_back(
+        {"DRAM rate",
+         formatBytes(toWhole(1e9 * (*read + *written) / *time)) + "/s", "",
+         std::nullopt, true});
+  add("sm_active_pct", "SM busy %", true);
+  // What kernels have columns of.
+  for (const CounterColumn &column : getCounterColumns())
+    add(column.metric, column.name, true);
+  for (const auto &[metric, value] : values)
+    add(metric, metric, false);
+  return list;
+}
+
 static std::string describeOrigin(const Profile &profile) {
   std::string origin = profile.run ? profile.run->mode : "";
   std::set<std::string> kinds;
@@ -353,6 +433,7 @@ ReportModel report::makeReportModel(const Profile &profile) {
   }
   model.origin = describeOrigin(profile);
   model.counters = shareCounters(profile);
+  model.stepValues = listStepValues(profile);
   model.facts = collectFacts(model);
   model.modules = sumModules(profile);
   model.classes = sumClasses(profile);

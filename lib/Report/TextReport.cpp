@@ -213,6 +213,41 @@ static void printSummary(Page &page, const ReportModel &model) {
     page.paragraph(fact, 2, 2);
 }
 
+/// Values that kernels have a sum of are a line each; the others follow one
+/// another.
+static void printStepValues(Page &page, const ReportModel &model) {
+  const StepCounters &step = *model.profile->stepCounters;
+  page.heading(
+      "Counters of the whole step",
+      step.kernelSums.empty()
+          ? "in one range"
+          : formatv("in one range; sum of {0} kernels", step.summedKernels)
+                .str());
+  std::string others;
+  for (const StepValue &row : model.stepValues) {
+    if (!row.isMain)
+      continue;
+    if (row.kernels.empty()) {
+      StringRef name = row.name;
+      name.consume_back(" %");
+      others += (others.empty() ? "" : ", ") + name.str() + " " + row.value;
+      continue;
+    }
+    page.text("  ").left(row.name, 20).right(row.value, 10);
+    page.right(row.kernels, 10, Style::Dim);
+    if (row.difference)
+      page.right(formatv("{0}{1:f1} %", *row.difference < 0 ? "" : "+",
+                         *row.difference)
+                     .str(),
+                 10, Style::Dim);
+    page.end();
+  }
+  if (!others.empty()) {
+    page.text("  ");
+    page.paragraph(others, 2, 3);
+  }
+}
+
 static void printTimeRows(Page &page, const ReportModel &model,
                           ArrayRef<TimeRow> rows, size_t limit,
                           StringRef countName) {
@@ -317,6 +352,8 @@ void report::printText(const Profile &profile, raw_ostream &os,
   ReportModel model = makeReportModel(profile);
   Page page(os, options);
   printSummary(page, model);
+  if (!model.stepValues.empty())
+    printStepValues(page, model);
 
   // What is left of the screen is shared among the lists; findings, of which
   // each is a line or two, come first.

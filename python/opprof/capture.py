@@ -12,7 +12,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from opprof import capture_library, metrics
 from opprof.capture_library import CaptureError, Counters, Library
+from opprof.choices import COUNTER_MODES
 from opprof.errors import OpprofError
 from opprof.files import replacing
 from opprof.selection import (
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from opprof.counters import LaunchMap
     from opprof.identity import NodeGraph, WrapperLines
 
-COUNTER_MODES = ("none", "unique", "all")
-
 
 @dataclass
 class Step:
@@ -49,6 +48,8 @@ class Step:
     #: Of each launch that was counted: raw counters, derived values, and the reasons for absent ones.
     counters: list[dict[str, Any]] = field(default_factory=list)
     report: dict[str, Any] = field(default_factory=dict)
+    #: The same of all the step in one range, with a report of its own; empty where that was not asked for.
+    whole: dict[str, Any] = field(default_factory=dict)
 
 
 class Capture:
@@ -74,7 +75,7 @@ class Capture:
         file: str = "capture.opcap",
     ) -> None:
         if counters not in COUNTER_MODES:
-            raise OpprofError(f"counters={counters!r}: choose one of {', '.join(COUNTER_MODES)}")
+            raise OpprofError(f"counters={counters!r}: choose one of {' | '.join(COUNTER_MODES)}")
         if replay not in ("user", "kernel"):
             raise OpprofError(f"replay={replay!r}: choose 'user' or 'kernel'")
         if restore not in ("changed", "all", "none"):
@@ -82,11 +83,24 @@ class Capture:
         self.path = Path(path)
         self.file = self.path / file
         self.mode = counters
+        self._counts_step = counters.endswith("step")
+        #: Which kernels are counted one by one.
+        self._kernels = counters.removesuffix("step").removesuffix(",") or "none"
+        if self._counts_step and replay == "kernel":
+            raise OpprofError(
+                "replay='kernel' repeats single kernels, and counters of the whole step repeat the step",
+                remedy="leave out replay=, or the step",
+            )
         self.replay = replay
         self.metrics = _metric_names(metrics)
         self.steps: list[Step] = []
-        self._select = select if counters == "unique" else None
+        self._select = select if self._kernels == "unique" else None
         self._filter = Filter(kernels, top, launch_skip, launch_count)
+        if counters == "step" and self._filter.narrows:
+            raise OpprofError(
+                "counters='step' counts the step as a whole: no kernels are chosen",
+                remedy="counters='all,step' counts the kernels that are chosen beside it",
+            )
         self._state = tuple(state)
         self._restore = restore
         self._kinds = kinds
@@ -119,18 +133,23 @@ class Capture:
     def step(self, fn: Callable[[], Any], *, outside: Callable[[], Any] | None = None) -> Any:
         """Runs one step with the timeline on, then once more for each counter pass; returns the first run's result.
 
-        Where `fn` replays a CUDA graph, `outside` runs the same kernels without it, and the counters are taken of that.
+        Where `fn` replays a CUDA graph, `outside` runs the same kernels without it, and the counters of kernels are taken of that;
+        those of the whole step are of `fn`.
         """
         step = Step(self._marks)
         self._marks += 1
         self.steps.append(step)
         keeper = self._keeper(outside or fn)
         result = self._record(step, fn)
-        if self.mode != "none":
-            if outside is not None and any(launch["cuda_graph"] for launch in step.launches):
+        if not any(launch["cuda_graph"] for launch in step.launches):
+            outside = None
+        if self._counts_step:
+            self._count(step, lambda: self._take_whole(step, fn, outside, keeper))
+        if self._kernels != "none":
+            if outside is not None:
                 self._count_outside(step, outside, keeper)
             else:
-                self._count(step, fn, keeper)
+                self._count(step, lambda: self._take_counters(step, fn, keeper))
         return result
 
     def timeline(self, fn: Callable[[], Any], steps: int) -> None:
@@ -249,7 +268,7 @@ class Capture:
     def _choose(self, launches: list[dict[str, Any]]) -> Chosen:
         """The launches that are counted."""
         everything = range(len(launches))
-        if self.mode == "all":
+        if self._kernels == "all":
             chosen = Chosen(list(everything))
         elif self._select is not None:
             chosen = Chosen([i for i in everything if self._select(launches[i])], by="select=")
@@ -291,37 +310,104 @@ class Capture:
                 + difference,
             }
             raise CaptureError(step.report["failed"], "not-replayable")
-        self._count(plain, outside, keeper)
+        self._count(plain, lambda: self._take_counters(plain, outside, keeper))
         step.counters, step.report = plain.counters, plain.report
         for row in step.counters:
             row["inferred"] = "outside of the CUDA graph"
             row["graph_kernel"] = row["launch"]
         step.report["graph"] = {**joined, "joined": len(graph)}
 
-    def _count(self, step: Step, fn: Callable[[], Any], keeper: Any) -> None:
+    def _count(self, step: Step, take: Callable[[], None]) -> None:
         try:
-            self._take_counters(step, fn, keeper)
+            take()
         except CaptureError as error:
             step.report.setdefault("failed", str(error))
             if self._compiled_meanwhile and error.status == "not-replayable":
                 error.remedy = "the step compiled something while it was recorded: run it once before it is captured"
             raise
 
+    def _take_whole(
+        self, step: Step, fn: Callable[[], Any], outside: Callable[[], Any] | None, keeper: Any
+    ) -> None:
+        """Counters of one range over all of the step, which runs as fast as it does."""
+        import torch
+
+        if outside is not None and keeper is not None:
+            # A CUDA graph does not tell PyTorch what it writes; the same kernels outside of it do.
+            outside()
+            _synchronize(torch)
+        kernels = [
+            kernel
+            for launch in step.launches
+            for kernel in (launch["kernels"] if launch["cuda_graph"] else (launch,))
+        ]
+        rows, report = self._run_passes(step, fn, keeper, kernels, {"whole_step": True})
+        ((_, raw),) = rows
+        # Of a kernel that the timeline lost it is not known whether it has local memory.
+        local = [kernel.get("local_bytes") for kernel in kernels]
+        local_bytes = None if None in local else sum(filter(None, local))
+        values, absent = metrics.derive_step(raw, _device(torch), local_bytes=local_bytes)
+        report["time"] = "of the range, from the first launch to the end of the last kernel"
+        step.whole = {**_row(raw, values, absent), "report": report}
+
     def _take_counters(self, step: Step, fn: Callable[[], Any], keeper: Any) -> None:
         import torch
 
         begin = time.perf_counter()
-        seconds: dict[str, float] = {}
         chosen = self._choose(step.launches)
         if not chosen.indices:
             step.report = {"skipped": "no launch of the step is selected"}
             return
         everything = len(chosen.indices) == len(step.launches)
-        selected = None if self.mode == "all" and everything else _ranges(chosen.indices)
+        selected = None if self._kernels == "all" and everything else _ranges(chosen.indices)
+        rows, step.report = self._run_passes(
+            step,
+            fn,
+            keeper,
+            [step.launches[i] for i in chosen.indices],
+            {"selected": selected, "replay": self.replay},
+        )
+        device = _device(torch)
+        for index, raw in rows:
+            launch = step.launches[index]
+            values, absent = metrics.derive(
+                raw,
+                device,
+                registers=launch.get("registers"),
+                dynamic_shared=launch.get("dynamic_shared"),
+                local_bytes=launch.get("local_bytes"),
+                duration_ns=launch.get("duration_ns") if selected is not None else None,
+            )
+            entry = {"launch": index, "kernel": launch["kernel"], **_row(raw, values, absent)}
+            if index in chosen.stands_for:
+                entry["stands_for"] = chosen.stands_for[index]
+            step.counters.append(entry)
+        step.report["total_seconds"] = time.perf_counter() - begin
+        step.report["replay"] = self.replay
+        step.report["time"] = (
+            "of the range" if selected is None else "of the kernel, by the timeline"
+        )
+        if self._kernels == "unique":
+            step.report["unique"] = chosen.report(step.launches)
+
+    def _run_passes(
+        self,
+        step: Step,
+        fn: Callable[[], Any],
+        keeper: Any,
+        kernels: Sequence[Mapping[str, Any]],
+        options: Mapping[str, Any],
+    ) -> tuple[list[tuple[int, dict[str, float]]], dict[str, Any]]:
+        """Runs the step once a pass, and puts back what one step left; the raw counters of each range, and a report.
+
+        `kernels` are those that are counted, `options` say of Counters which ranges there are.
+        """
+        import torch
+
+        begin = time.perf_counter()
+        seconds: dict[str, float] = {}
         names = list(self.metrics)
-        if self.metrics == list(metrics.DEFAULT) and any(
-            step.launches[i].get("local_bytes") for i in chosen.indices
-        ):
+        if self.metrics == list(metrics.DEFAULT) and any(k.get("local_bytes") for k in kernels):
             names.append(metrics.LOCAL_MEMORY)
         if keeper is not None:
             keeper.save(everything=self._restore == "all")
@@ -329,13 +415,7 @@ class Capture:
         # Restoring would put launches of its own between the runs of a pass.
         uncounted = int(self.replay == "user" and (keeper is None or not keeper.bytes))
         steps = 0
-        with Counters(
-            self.library,
-            names,
-            replay=self.replay,
-            selected=selected,
-            uncounted_runs=uncounted,
-        ) as counters:
+        with Counters(self.library, names, uncounted_runs=uncounted, **options) as counters:
             more = True
             try:
                 while more:
@@ -367,53 +447,23 @@ class Capture:
             seconds["restore"] = time.perf_counter() - moment
             counters.finish()
             rows = counters.rows()
-            step.report = counters.report()
+            report = counters.report()
             moment = time.perf_counter()
         seconds["disable"] = time.perf_counter() - moment
-        device = _device(torch)
-        for index, raw in rows:
-            launch = step.launches[index]
-            values, absent = metrics.derive(
-                raw,
-                device,
-                registers=launch.get("registers"),
-                dynamic_shared=launch.get("dynamic_shared"),
-                local_bytes=launch.get("local_bytes"),
-                duration_ns=launch.get("duration_ns") if selected is not None else None,
-            )
-            # Both cover the range, whatever the kernel's own time.
-            elapsed, cycles = raw.get("gpu__time_duration.sum"), raw.get("sm__cycles_elapsed.max")
-            entry = {
-                "launch": index,
-                "kernel": launch["kernel"],
-                "raw": {k: v for k, v in raw.items() if not math.isnan(v)},
-                "metrics": values,
-                "absent": absent,
-            }
-            if index in chosen.stands_for:
-                entry["stands_for"] = chosen.stands_for[index]
-            if elapsed and cycles and not math.isnan(elapsed) and not math.isnan(cycles):
-                entry["sm_clock_mhz"] = 1e3 * cycles / elapsed
-            step.counters.append(entry)
-        step.report["seconds"].update(seconds)
-        step.report["total_seconds"] = time.perf_counter() - begin
-        step.report["replay"] = self.replay
-        step.report["time"] = (
-            "of the range" if selected is None else "of the kernel, by the timeline"
-        )
-        step.report["caches"] = "as the step leaves them: not flushed between kernels or passes" + (
+        report["seconds"].update(seconds)
+        report["total_seconds"] = time.perf_counter() - begin
+        report["caches"] = "as the step leaves them: not flushed between kernels or passes" + (
             "; each pass begins with a run that is not counted" if uncounted else ""
         )
-        if self.mode == "unique":
-            step.report["unique"] = chosen.report(step.launches)
         if keeper is not None:
-            step.report["restored"] = {"tensors": keeper.tensor_count, "bytes": keeper.bytes}
+            report["restored"] = {"tensors": keeper.tensor_count, "bytes": keeper.bytes}
             if keeper.bytes:
                 print(
                     f"opprof: {keeper.tensor_count} tensors that the step changes were copied "
                     f"({keeper.bytes / 2**20:.1f} MiB) to run it {steps} more time{'s' if steps != 1 else ''}",
                     file=sys.stderr,
                 )
+        return rows, report
 
     def _write_counters(self) -> None:
         data = {
@@ -424,6 +474,7 @@ class Capture:
                     "wall_ns": step.wall_ns,
                     "launches": step.launches,
                     "counters": step.counters,
+                    **({"whole": step.whole} if step.whole else {}),
                     "report": step.report,
                 }
                 for step in self.steps
@@ -442,6 +493,22 @@ class Capture:
 
 def _metric_names(wanted: str | Sequence[str]) -> list[str]:
     return metrics.resolve(wanted)
+
+
+def _row(
+    raw: Mapping[str, float], values: dict[str, float], absent: dict[str, str]
+) -> dict[str, Any]:
+    """What counters.json says of one range."""
+    row: dict[str, Any] = {
+        "raw": {k: v for k, v in raw.items() if not math.isnan(v)},
+        "metrics": values,
+        "absent": absent,
+    }
+    # Both cover the range, whatever the kernel's own time.
+    elapsed, cycles = raw.get("gpu__time_duration.sum"), raw.get("sm__cycles_elapsed.max")
+    if elapsed and cycles and not math.isnan(elapsed) and not math.isnan(cycles):
+        row["sm_clock_mhz"] = 1e3 * cycles / elapsed
+    return row
 
 
 def _ranges(indices: Iterable[int]) -> list[tuple[int, int]]:

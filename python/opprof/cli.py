@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import opprof
+from opprof.choices import COUNTER_MODES
 from opprof.errors import OpprofError
 
 STAGES = ("export", "dynamo", "aot", "aot_forward", "aot_joint", "aot_backward", "post_grad")
@@ -181,8 +182,9 @@ def _add_profile(commands: argparse._SubParsersAction) -> None:
     )
     counted.add_argument(
         "--counters",
-        choices=("none", "unique", "all"),
-        help="unique (default): kernels of unique partitions, whose duplicates take them over; all: of every kernel",
+        choices=COUNTER_MODES,
+        help="unique (default): kernels of unique partitions, whose duplicates take them over; all: of every kernel; step: one range "
+        "over the whole step, which runs at its own speed, alone or beside one of the others",
     )
     counted.add_argument(
         "--metrics",

@@ -14,6 +14,12 @@ from opprof.errors import OpprofError
 from opprof.progress import progress
 from opprof.run_folder import RunFolder
 
+_COUNTED = {
+    "unique": "the unique partitions",
+    "all": "every kernel",
+    "step": "the whole step",
+}
+
 
 @dataclass
 class LaunchMap:
@@ -167,9 +173,8 @@ def count(
     """
     from opprof.capture import Capture
 
-    progress(
-        f"taking counters of {'the unique partitions' if mode == 'unique' else 'every kernel'}"
-    )
+    asked = mode.split(",")
+    progress(f"taking counters of {' and '.join(_COUNTED[part] for part in asked)}")
     file = folder.counters_capture.name
     prof = Capture(folder.path, counters=mode, metrics=metrics, file=file, **options)
     try:
@@ -179,16 +184,22 @@ def count(
         # The rest of the profile needs no counters.
         progress(f"no counters: {error}" + (f"\n  {error.remedy}" if error.remedy else ""))
         return {"mode": mode, "metrics": metrics, "left_out": str(error)}
-    report = prof.steps[0].report
-    if "total_seconds" in report:
-        progress(
-            f"{len(prof.steps[0].counters)} of {len(prof.steps[0].launches)} kernels, {report['passes']} "
-            f"pass{'es' if report['passes'] != 1 else ''}, {report['total_seconds']:.2f} s"
-        )
-    for name, reason in report.get("absent", {}).items():
+    counted = prof.steps[0]
+    report, whole = counted.report, counted.whole.get("report", {})
+    _show("the whole step", whole)
+    _show(f"{len(counted.counters)} of {len(counted.launches)} kernels", report)
+    for name, reason in {**whole.get("absent", {}), **report.get("absent", {})}.items():
         progress(f"{name} is left out: {reason}")
     if "unique" in report:
         # What stood for what, launch by launch, is in counters.json.
         unique = {k: v for k, v in report["unique"].items() if k != "launches"}
         report = {**report, "unique": unique}
-    return {"mode": mode, "metrics": metrics, **report}
+    return {"mode": mode, "metrics": metrics, **report, **({"whole": whole} if whole else {})}
+
+
+def _show(what: str, report: Mapping[str, Any]) -> None:
+    if "total_seconds" in report:
+        passes = report["passes"]
+        progress(
+            f"{what}, {passes} pass{'es' if passes != 1 else ''}, {report['total_seconds']:.2f} s"
+        )

@@ -115,6 +115,13 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "dynamic_shared_bytes": (),
 }
 
+#: Those of a whole step: what a kernel is launched with is none of its values, and how much of the time the multiprocessors had
+#: work at all is one that only a range with gaps has.
+STEP_NEEDS: dict[str, tuple[str, ...]] = {
+    **{name: needed for name, needed in NEEDS.items() if needed},
+    "sm_active_pct": ("sm__cycles_active.sum", "sm__cycles_elapsed.max"),
+}
+
 #: Schedulers of a multiprocessor, each with a tensor core, on every architecture that the range profiler knows. Counters of
 #: both sum over them, whether they are the `smsp`'s or the `sm`'s.
 _SCHEDULERS_PER_SM = 4
@@ -222,12 +229,33 @@ def derive(
     for name, value in candidates.items():
         if value is not None and not math.isnan(value):
             values[name] = value
-            continue
-        missing = [m for m in NEEDS[name] if math.isnan(get(m))]
-        if missing:
-            absent[name] = f"{', '.join(missing)} was not collected"
-        elif NEEDS[name]:
-            absent[name] = "the kernel did nothing that it could be a share of"
         else:
-            absent[name] = "the launch is not in the timeline"
+            absent[name] = _reason(raw, NEEDS[name])
     return values, absent
+
+
+def derive_step(
+    raw: Mapping[str, float], device: Device, *, local_bytes: int | None = None
+) -> tuple[dict[str, float], dict[str, str]]:
+    """The same of one range over a whole step; `local_bytes` is 0 where none of its kernels has local memory."""
+    values, absent = derive(raw, device, local_bytes=local_bytes)
+    for name in NEEDS.keys() - STEP_NEEDS.keys():
+        absent.pop(name)
+    name = "sm_active_pct"
+    active, elapsed = (raw.get(needed, math.nan) for needed in STEP_NEEDS[name])
+    share = _ratio(100 * active, elapsed * device.sm_count)
+    if share is None:
+        absent[name] = _reason(raw, STEP_NEEDS[name])
+    else:
+        values[name] = share
+    return values, absent
+
+
+def _reason(raw: Mapping[str, float], needed: Sequence[str]) -> str:
+    """Why there is no value that is made of these counters."""
+    missing = [name for name in needed if math.isnan(raw.get(name, math.nan))]
+    if missing:
+        return f"{', '.join(missing)} was not collected"
+    if needed:
+        return "nothing was done that it could be a share of"
+    return "the launch is not in the timeline"

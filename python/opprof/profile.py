@@ -61,7 +61,7 @@ class ProfileOptions:
     eager: bool = True
     # "eager", "inductor", "cudagraphs", a backend of torch.compile, or the file of one.
     mode: str = INDUCTOR
-    # Hardware counters of one step: "none", "unique" (partitions), "all", or None, which is "unique" where there is a GPU.
+    # Hardware counters of one step: one of capture.COUNTER_MODES, or None, which is "unique" where there is a GPU.
     counters: str | None = None
     metrics: str = "default"
     replay: str = "user"

@@ -105,10 +105,11 @@ class StepState:
                     self._collect(value, depth + 1)
 
     def save(self, everything: bool = False) -> None:
-        """Keeps a copy of what the step changed since this object was made, as it is now.
+        """Keeps a copy of what the step changed since this object was made, as it is now, in place of an earlier copy.
 
         A tensor counts as changed when its version counter moved, or when it is new; `everything` keeps all.
         """
+        self._saved, self._grads, self._optimizer_scalars, self.bytes = [], [], [], 0
         self._collect_all()
         optimizer_tensors = {
             id(value)

@@ -135,6 +135,115 @@ def test_selected_launches_take_their_time_from_the_timeline(tmp_path: Path) -> 
     assert result == {"rows": [0, 2], "time": "of the kernel, by the timeline"}
 
 
+def test_one_range_over_the_whole_step(tmp_path: Path) -> None:
+    result = output(
+        run(
+            """
+            w = torch.nn.Linear(4, 4)
+            before = w.weight.detach().clone()
+            trains = [False]
+            def step():
+                if trains[0]:
+                    with torch.no_grad():
+                        w.weight.add_(1)
+                launch("gemm"); launch("relu"); launch("gemm")
+            def counted(**options):
+                with opprof.capture("run", **options) as prof:
+                    prof.step(step)
+                return prof.steps[0]
+            alone, both = counted(counters="step"), counted(counters="unique,step")
+            trains[0] = True
+            training = counted(counters="all,step")
+            print(json.dumps({
+                "alone": [alone.counters, alone.report],
+                "whole": [one.whole for one in (alone, both, training)],
+                "kernels": [[row["raw"]["dram__bytes_read.sum"] for row in one.counters] for one in (both, training)],
+                "once": torch.equal(w.weight, before + 1),
+            }))
+            """,
+            tmp_path,
+        )
+    )
+    assert result["alone"] == [[], {}]
+    alone, both, training = result["whole"]
+    # The second run of the pass counts: its launches are 3, 4 and 5 of the stand-in.
+    read, cycles = 3 * 2000.0 + 3 + 4 + 5, 3 * 10000.0 + 3 + 4 + 5
+    assert alone["raw"]["dram__bytes_read.sum"] == alone["metrics"]["dram_read_bytes"] == read
+    assert alone["metrics"]["sm_active_pct"] == pytest.approx(
+        100 * cycles / (132 * alone["raw"]["sm__cycles_elapsed.max"])
+    )
+    assert alone["metrics"]["local_memory_wavefronts"] == 0
+    assert "registers" not in {**alone["metrics"], **alone["absent"]}
+    assert alone["report"]["passes"] == alone["report"]["ranges"] == 1
+    assert "of the range" in alone["report"]["time"]
+    assert both["raw"] == alone["raw"]
+    # The second gemm has the first one's values.
+    assert result["kernels"][0] == [2003.0, 2004.0]
+    # What is trained is put back in place of a second run.
+    assert training["raw"]["dram__bytes_read.sum"] == 3 * 2000.0 + 0 + 1 + 2
+    assert sum(result["kernels"][1]) == training["raw"]["dram__bytes_read.sum"]
+    assert training["report"]["restored"] == {"tensors": 1, "bytes": 64}
+    assert result["once"]
+
+
+def test_one_range_over_a_cuda_graph(tmp_path: Path) -> None:
+    result = output(
+        run(
+            """
+            fake.fake_graph.restype = ctypes.c_uint64
+            names = (ctypes.c_char_p * 2)(b"gemm", b"relu")
+            nodes = (ctypes.c_uint64 * 2)(fake.fake_graph(), fake.fake_graph())
+            w = torch.nn.Linear(4, 4)
+            before = w.weight.detach().clone()
+            runs = []
+            def replay():
+                runs.append("graph")
+                fake.fake_graph_replay(names, nodes, 2)
+                launch("more")
+            def outside():
+                runs.append("outside")
+                with torch.no_grad():
+                    w.weight.add_(1)
+            with opprof.capture("run", counters="step") as prof:
+                prof.step(replay)
+                prof.step(replay, outside=outside)
+            one, two = prof.steps
+            print(json.dumps({
+                "runs": runs,
+                "read": [step.whole["raw"]["dram__bytes_read.sum"] for step in prof.steps],
+                "failed": [step.report for step in prof.steps],
+                "restored": [step.whole["report"]["restored"]["tensors"] for step in prof.steps],
+                "once": torch.equal(w.weight, before + 1),
+            }))
+            """,
+            tmp_path,
+        )
+    )
+    # Of the second step the graph does not tell what it changes, so the pass has no run before the one that counts.
+    assert result["runs"] == ["graph"] * 4 + ["outside", "graph"]
+    assert result["read"] == [3 * 2000.0 + 3 + 4 + 5, 3 * 2000.0 + 0 + 1 + 2]
+    assert result["failed"] == [{}, {}]
+    assert result["restored"] == [0, 1] and result["once"]
+
+
+def test_a_step_that_fails_in_its_range_says_so(tmp_path: Path) -> None:
+    done = run(
+        """
+        runs = [0]
+        def step():
+            runs[0] += 1
+            for _ in range(runs[0]):
+                launch("gemm")
+        with opprof.capture("run", counters="all,step") as prof:
+            prof.step(step)
+        """,
+        tmp_path,
+    )
+    assert "launch 1, gemm" in done.stderr
+    (step,) = json.loads((tmp_path / "run" / "counters.json").read_text())["steps"]
+    assert "whole" not in step and "launch 1, gemm" in step["report"]["failed"]
+
+
 def test_wrapper_lines_become_the_ids_of_launches(tmp_path: Path) -> None:
     (tmp_path / "wrapper.py").write_text(
         "def call(args):\n    x, = args\n    launch('gemm')\n    y = x\n    launch('relu'); launch('relu')\n    return y\n"
@@ -490,7 +599,9 @@ def test_ranges_of_launches() -> None:
 def test_wrong_options_say_what_to_choose() -> None:
     assert isinstance(capture_module, ModuleType)
     for options, text in (
-        ({"counters": "some"}, "none, unique, all"),
+        ({"counters": "some"}, r"none \| unique \| all \| step"),
+        ({"counters": "step", "top": 3}, "the step as a whole: no kernels are chosen"),
+        ({"counters": "all,step", "replay": "kernel"}, "repeat the step"),
         ({"replay": "app"}, "'user' or 'kernel'"),
         ({"restore": "some"}, "'changed', 'all' or 'none'"),
         ({"metrics": "rooflin"}, "'rooflin' is neither a set .* near names: roofline"),

@@ -221,6 +221,40 @@ def test_a_cuda_graph(folder: Path) -> None:
     assert all(n["inferred_from"] for n in profile["nodes"] if n["metrics"])
 
 
+def test_counters_of_the_whole_step_beside_its_kernels(folder: Path) -> None:
+    done = played('profiled(mode="eager", counters="all,step")', folder)
+    assert done.returncode == 0, done.stderr
+    assert "taking counters of every kernel and the whole step" in done.stderr
+    step = check_counters(folder)
+    whole = profile_of(folder)["step_counters"]
+    assert whole["metrics"]["dram_read_bytes"] == step["whole"]["metrics"]["dram_read_bytes"] > 0
+    kernels = whole["kernels"]
+    assert kernels["summed"] == kernels["counted"] == 10
+    assert (
+        kernels["metrics"]["dram_read_bytes"]
+        == sum(row["metrics"]["dram_read_bytes"] for row in step["counters"])
+        == whole["metrics"]["dram_read_bytes"]
+    )
+    assert not {"time_ns", "l2_hit_pct"} & kernels["metrics"].keys()
+    counters = run_of(folder)["counters"]
+    assert counters["mode"] == "all,step" and counters["whole"]["passes"] == counters["passes"] == 1
+    text = (folder / "run" / "report.txt").read_text()
+    assert "Counters of the whole step" in text and "sum of 10 kernels" in text
+    assert "+0.0 %" in text
+
+
+def test_counters_of_a_whole_cuda_graph(folder: Path) -> None:
+    # Of kernels that the graph lacks no counters can be joined; the range needs none.
+    done = played('profiled(mode="cudagraphs", counters="step")', folder, GRAPH_LACKS="1")
+    assert done.returncode == 0, done.stderr
+    step = check_counters(folder)
+    assert step["counters"] == [] and step["whole"]["metrics"]["instructions"] > 0
+    assert [launch["cuda_graph"] for launch in step["launches"]] == [True]
+    whole = profile_of(folder)["step_counters"]
+    assert "kernels" not in whole and "sm_active_pct" in whole["metrics"]
+    assert "in one range" in (folder / "run" / "report.txt").read_text()
+
+
 def test_a_cuda_graph_of_other_kernels(folder: Path) -> None:
     done = played('profiled(mode="cudagraphs")', folder, GRAPH_LACKS="1")
     assert done.returncode == 0, done.stderr

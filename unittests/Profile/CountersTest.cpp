@@ -208,6 +208,56 @@ TEST_F(CountersTest, WithoutStepsTurnsRepeat) {
     EXPECT_TRUE(kernel.counters);
 }
 
+/// `text` with the values of a range over the step.
+static std::string withWhole(std::string text) {
+  text.insert(text.rfind(", \"report\""),
+              R"(, "whole": {"raw": {"x__y.sum": 20, "smsp__inst_executed.sum":
+                 9}, "metrics": {"instructions": 500, "time_ns": 900, "ipc": 2},
+                 "absent": {"l1_hit_pct": "was not collected"},
+                 "report": {"absent": {"foo": "no such metric"}}})");
+  return text;
+}
+
+TEST_F(CountersTest, WholeStepBesideItsKernels) {
+  attach(withWhole(json(
+      {{0, ""}, {1, ", \"stands_for\": [3]"}, {2, ", \"stands_for\": [4]"}})));
+  ASSERT_TRUE(profile.stepCounters);
+  const StepCounters &step = *profile.stepCounters;
+  EXPECT_EQ(step.row.values.at("instructions"), 500);
+  EXPECT_EQ(step.row.values.at("ipc"), 2);
+  EXPECT_EQ(step.row.values.at("x__y.sum"), 20);
+  EXPECT_EQ(step.row.values.count("smsp__inst_executed.sum"), 0u);
+  EXPECT_EQ(step.row.absent.at("l1_hit_pct"), "was not collected");
+  // Stand-ins count for those that they stand for; rates have no sum, and the
+  // time of the step has the gaps in it.
+  EXPECT_EQ(step.kernelSums, (std::map<std::string, double>{
+                                 {"instructions", 506}, {"x__y.sum", 56}}));
+  EXPECT_EQ(step.summedKernels, 5u);
+  EXPECT_EQ(step.countedKernels, 3u);
+  // Kernels and step lack the same counter, which is said once.
+  EXPECT_EQ(profile.notes, (std::vector<std::string>{
+                               "foo was not collected: no such metric"}));
+
+  std::string written;
+  llvm::raw_string_ostream os(written);
+  writeProfile(profile, os);
+  auto again = readProfile(written, "profile.json");
+  ASSERT_TRUE(bool(again)) << llvm::toString(again.takeError());
+  ASSERT_TRUE((*again)->stepCounters);
+  EXPECT_EQ((*again)->stepCounters->row.values, step.row.values);
+  EXPECT_EQ((*again)->stepCounters->row.absent, step.row.absent);
+  EXPECT_EQ((*again)->stepCounters->kernelSums, step.kernelSums);
+  EXPECT_EQ((*again)->stepCounters->summedKernels, 5u);
+  EXPECT_EQ((*again)->stepCounters->countedKernels, 3u);
+}
+
+TEST_F(CountersTest, WithoutAKernelThereIsNoSum) {
+  attach(withWhole(json({{0, ""}, {1, ", \"stands_for\": [3]"}})));
+  ASSERT_TRUE(profile.stepCounters);
+  EXPECT_TRUE(profile.stepCounters->kernelSums.empty());
+  EXPECT_EQ(profile.stepCounters->row.values.at("instructions"), 500);
+}
+
 TEST_F(CountersTest, ErrorsNameThePlace) {
   EXPECT_NE(error("{").find("counters.json: not valid JSON"),
             std::string::npos);
@@ -222,7 +272,11 @@ TEST_F(CountersTest, ErrorsNameThePlace) {
                [{"index": 1, "kernel": "k"}], "counters": []}]})")
                 .find("steps[0].launches[0]: \"index\" must be the place"),
             std::string::npos);
-  std::string whole = json({{0, ", \"stands_for\": [3]"}});
+  EXPECT_NE(error(R"({"version": 1, "steps": [{"launches": [], "counters": [],
+               "whole": {"metrics": {"ipc": "2"}}}]})")
+                .find("steps[0].whole: \"metrics\" must hold numbers"),
+            std::string::npos);
+  std::string whole = withWhole(json({{0, ", \"stands_for\": [3]"}}));
   for (size_t size = 0; size < whole.size(); ++size)
     EXPECT_FALSE(error(whole.substr(0, size)).empty());
 }

@@ -33,6 +33,7 @@ struct CountersFile {
   /// By row: in what other circumstances the kernel was counted than those it
   /// runs in; empty where in the same.
   std::vector<std::string> elsewhere;
+  std::optional<StepCounters> whole;
   /// Why there are no counters, or not those that were asked for.
   std::vector<std::string> notes;
 };
@@ -43,8 +44,9 @@ llvm::Expected<CountersFile> readCounters(llvm::StringRef text,
 
 /// Gives the profile's kernels the counters of the launch that they are of, and
 /// its nodes those of their steady kernels: amounts are summed over a step,
-/// limits are the largest, rates are means weighted by time. `inputs` are those
-/// that the profile was made with.
+/// limits are the largest, rates are means weighted by time. Those of the whole
+/// step are the profile's own. `inputs` are those that the profile was made
+/// with.
 void attachCounters(Profile &profile, const CountersFile &file,
                     const AttributionInputs &inputs);
 

@@ -89,6 +89,18 @@ struct CounterRow {
   std::map<std::string, std::string> absent;
 };
 
+/// What hardware counters said of a whole step, in one range over all of it.
+struct StepCounters {
+  CounterRow row;
+  /// What the kernels of the step, counted one by one, add up to: of the
+  /// amounts, those that every kernel has. Empty where kernels were left out.
+  std::map<std::string, double> kernelSums;
+  /// Kernels that are in the sums, and how many of them were counted
+  /// themselves.
+  uint64_t summedKernels = 0;
+  uint64_t countedKernels = 0;
+};
+
 /// A kernel, copy or memset that a device ran. Strings live in the profile.
 struct Activity {
   uint32_t id = 0;
@@ -311,6 +323,7 @@ struct Profile {
   std::vector<Activity> kernels;
   std::vector<Activity> copies;
   std::vector<CounterRow> counters;
+  std::optional<StepCounters> stepCounters;
   std::vector<LaunchRecord> launches;
   std::vector<Node> nodes;
   std::vector<PartitionTime> partitions;

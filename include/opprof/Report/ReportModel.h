@@ -64,6 +64,18 @@ llvm::ArrayRef<CounterColumn> getCounterColumns();
 std::string formatCounter(const CounterColumn &column,
                           const std::map<std::string, double> &values);
 
+/// A value of the whole step, and what its kernels add up to.
+struct StepValue {
+  std::string name;
+  std::string value;
+  /// Empty where kernels were not counted, or it does not add up.
+  std::string kernels;
+  /// By how many percent the kernels' sum is more than the step's.
+  std::optional<double> difference;
+  /// Whether it is one of those that every report shows.
+  bool isMain = false;
+};
+
 /// How far counters reach: shares of the time of steady kernels, in percent.
 struct CounterShare {
   double counted = 0;
@@ -80,6 +92,8 @@ struct ReportModel {
   std::string origin;
   /// Absent where no kernel has counters.
   std::optional<CounterShare> counters;
+  /// Of a range over the whole step; amounts first.
+  std::vector<StepValue> stepValues;
   /// Further facts of the run, a sentence each: times without a profiler,
   /// memory, ranges, counters.
   std::vector<std::string> facts;
