@@ -30,31 +30,6 @@ using simdjson::dom::object;
 // Reader
 //===----------------------------------------------------------------------===//
 
-/// Raw counters that the twenty values are made of. Others were asked for, and
-/// are kept.
-static bool isMadeIntoValues(StringRef name) {
-  static const StringSet<> names = {
-      "gpu__time_duration.sum",
-      "dram__bytes_read.sum",
-      "dram__bytes_write.sum",
-      "dram__bytes.avg.pct_of_peak_sustained_elapsed",
-      "lts__t_sectors.avg.pct_of_peak_sustained_elapsed",
-      "lts__t_tag_requests.sum",
-      "lts__t_tag_requests_hit.sum",
-      "l1tex__t_sectors.avg.pct_of_peak_sustained_elapsed",
-      "l1tex__t_sectors.sum",
-      "l1tex__t_sectors_lookup_hit.sum",
-      "sm__cycles_active.sum",
-      "sm__cycles_elapsed.max",
-      "sm__warps_active.sum",
-      "smsp__issue_active.sum",
-      "smsp__inst_executed.sum",
-      "smsp__thread_inst_executed.sum",
-      "sm__pipe_tensor_cycles_active.sum",
-      "l1tex__t_output_wavefronts_pipe_lsu_mem_local.sum"};
-  return names.contains(name);
-}
-
 namespace {
 enum class Sum : uint8_t { Amount, Limit, Rate };
 } // namespace
@@ -112,6 +87,7 @@ public:
   Error read(element root);
 
 private:
+  Error readMade(object from);
   Error readLaunch(element value);
   Error readRow(element value);
   Error readCounted(object from, CounterRow &row);
@@ -120,8 +96,32 @@ private:
   Error getValues(object from, StringRef key, bool raw, CounterRow &row);
 
   CountersFile &file;
+  /// Raw counters that values are made of, which stand for them. Others were
+  /// asked for, and are kept.
+  StringSet<> made;
 };
 } // namespace
+
+Error Reader::readMade(object from) {
+  element value;
+  object values;
+  if (!find(from, "made_of", value))
+    return Error::success();
+  return in("made_of", [&]() -> Error {
+    if (Error error = getObject(value, values))
+      return error;
+    for (auto field : values)
+      if (Error error =
+              forEach(field.value, std::string(field.key), [&](element item) {
+                std::string name;
+                Error error = getText(item, name);
+                made.insert(name);
+                return error;
+              }))
+        return error;
+    return Error::success();
+  });
+}
 
 Error Reader::readLaunch(element value) {
   object from;
@@ -166,7 +166,7 @@ Error Reader::getValues(object from, StringRef key, bool raw, CounterRow &row) {
     if (field.value.get(number))
       return fail("\"" + key + "\" must hold numbers");
     StringRef name(field.key.data(), field.key.size());
-    if (!raw || !isMadeIntoValues(name))
+    if (!raw || !made.contains(name))
       row.values[name.str()] = number;
   }
   return Error::success();
@@ -283,6 +283,8 @@ Error Reader::read(element root) {
     return error;
   if (Error error = checkVersion(keys, 1, "a file of counters",
                                  "`opprof profile --counters=…`"))
+    return error;
+  if (Error error = readMade(keys))
     return error;
   element value;
   simdjson::dom::array steps;

@@ -466,8 +466,10 @@ class Capture:
         return rows, report
 
     def _write_counters(self) -> None:
+        made_of = {**metrics.NEEDS, **metrics.STEP_NEEDS}
         data = {
             "version": 1,
+            "made_of": {name: needed for name, needed in made_of.items() if needed},
             "steps": [
                 {
                     "step": step.number,

@@ -13,30 +13,47 @@ from dataclasses import dataclass
 
 from opprof.errors import OpprofError
 
-# One pass on Hopper (GH100): the L2 hit rate comes from tag lookups, because the sector hits of the L2 need a pass of
-# their own, and DRAM writes from dram__bytes_write, which shares the pass of dram__bytes_read.
-DEFAULT = (
-    "gpu__time_duration.sum",
-    "dram__bytes_read.sum",
-    "dram__bytes_write.sum",
-    "dram__bytes.avg.pct_of_peak_sustained_elapsed",
-    "lts__t_sectors.avg.pct_of_peak_sustained_elapsed",
-    "lts__t_tag_requests.sum",
-    "lts__t_tag_requests_hit.sum",
-    "l1tex__t_sectors.avg.pct_of_peak_sustained_elapsed",
-    "l1tex__t_sectors.sum",
-    "l1tex__t_sectors_lookup_hit.sum",
-    "sm__cycles_active.sum",
-    "sm__cycles_elapsed.max",
-    "sm__warps_active.sum",
-    "smsp__issue_active.sum",
-    "smsp__inst_executed.sum",
-    "smsp__thread_inst_executed.sum",
-    "sm__pipe_tensor_cycles_active.sum",
-)
-
 #: Collected beside DEFAULT only when a kernel of the step has local memory: otherwise it is zero by construction.
 LOCAL_MEMORY = "l1tex__t_output_wavefronts_pipe_lsu_mem_local.sum"
+
+#: The raw counters that each derived value is made of. All but one share a pass on Hopper (GH100): the L2 hit rate comes from tag
+#: lookups, because the sector hits of the L2 need a pass of their own, and DRAM writes from dram__bytes_write, which shares the
+#: pass of dram__bytes_read.
+NEEDS: dict[str, tuple[str, ...]] = {
+    "time_ns": ("gpu__time_duration.sum",),
+    "dram_read_bytes": ("dram__bytes_read.sum",),
+    "dram_write_bytes": ("dram__bytes_write.sum",),
+    "dram_throughput_pct": ("dram__bytes.avg.pct_of_peak_sustained_elapsed",),
+    "memory_throughput_pct": (
+        "dram__bytes.avg.pct_of_peak_sustained_elapsed",
+        "lts__t_sectors.avg.pct_of_peak_sustained_elapsed",
+        "l1tex__t_sectors.avg.pct_of_peak_sustained_elapsed",
+    ),
+    "l1_throughput_pct": ("l1tex__t_sectors.avg.pct_of_peak_sustained_elapsed",),
+    "l1_hit_pct": ("l1tex__t_sectors.sum", "l1tex__t_sectors_lookup_hit.sum"),
+    "l2_hit_pct": ("lts__t_tag_requests.sum", "lts__t_tag_requests_hit.sum"),
+    "sm_throughput_pct": (
+        "smsp__issue_active.sum",
+        "sm__pipe_tensor_cycles_active.sum",
+        "sm__cycles_elapsed.max",
+    ),
+    "tensor_pipe_pct": ("sm__pipe_tensor_cycles_active.sum", "sm__cycles_active.sum"),
+    "active_cycles": ("sm__cycles_active.sum",),
+    "achieved_occupancy_pct": ("sm__warps_active.sum", "sm__cycles_active.sum"),
+    "warp_cycles_per_issue": ("sm__warps_active.sum", "smsp__issue_active.sum"),
+    "issue_active_pct": ("smsp__issue_active.sum", "sm__cycles_active.sum"),
+    "instructions": ("smsp__inst_executed.sum",),
+    "ipc": ("smsp__inst_executed.sum", "sm__cycles_active.sum"),
+    "threads_per_warp": ("smsp__thread_inst_executed.sum", "smsp__inst_executed.sum"),
+    "registers": (),
+    "local_memory_wavefronts": (LOCAL_MEMORY,),
+    "dynamic_shared_bytes": (),
+}
+
+#: Every raw counter that values are made of, but for local memory's.
+DEFAULT = tuple(
+    dict.fromkeys(name for names in NEEDS.values() for name in names if name != LOCAL_MEMORY)
+)
 
 SETS: dict[str, tuple[str, ...]] = {
     "default": DEFAULT,
@@ -81,38 +98,6 @@ SETS: dict[str, tuple[str, ...]] = {
         "sm__inst_executed_pipe_lsu.sum",
         "sm__inst_executed_pipe_tensor.sum",
     ),
-}
-
-#: What each derived value needs, so that an absent one can say why.
-NEEDS: dict[str, tuple[str, ...]] = {
-    "time_ns": ("gpu__time_duration.sum",),
-    "dram_read_bytes": ("dram__bytes_read.sum",),
-    "dram_write_bytes": ("dram__bytes_write.sum",),
-    "dram_throughput_pct": ("dram__bytes.avg.pct_of_peak_sustained_elapsed",),
-    "memory_throughput_pct": (
-        "dram__bytes.avg.pct_of_peak_sustained_elapsed",
-        "lts__t_sectors.avg.pct_of_peak_sustained_elapsed",
-        "l1tex__t_sectors.avg.pct_of_peak_sustained_elapsed",
-    ),
-    "l1_throughput_pct": ("l1tex__t_sectors.avg.pct_of_peak_sustained_elapsed",),
-    "l1_hit_pct": ("l1tex__t_sectors.sum", "l1tex__t_sectors_lookup_hit.sum"),
-    "l2_hit_pct": ("lts__t_tag_requests.sum", "lts__t_tag_requests_hit.sum"),
-    "sm_throughput_pct": (
-        "smsp__issue_active.sum",
-        "sm__pipe_tensor_cycles_active.sum",
-        "sm__cycles_elapsed.max",
-    ),
-    "tensor_pipe_pct": ("sm__pipe_tensor_cycles_active.sum", "sm__cycles_active.sum"),
-    "active_cycles": ("sm__cycles_active.sum",),
-    "achieved_occupancy_pct": ("sm__warps_active.sum", "sm__cycles_active.sum"),
-    "warp_cycles_per_issue": ("sm__warps_active.sum", "smsp__issue_active.sum"),
-    "issue_active_pct": ("smsp__issue_active.sum", "sm__cycles_active.sum"),
-    "instructions": ("smsp__inst_executed.sum",),
-    "ipc": ("smsp__inst_executed.sum", "sm__cycles_active.sum"),
-    "threads_per_warp": ("smsp__thread_inst_executed.sum", "smsp__inst_executed.sum"),
-    "registers": (),
-    "local_memory_wavefronts": (LOCAL_MEMORY,),
-    "dynamic_shared_bytes": (),
 }
 
 #: Those of a whole step: what a kernel is launched with is none of its values, and how much of the time the multiprocessors had

@@ -71,7 +71,9 @@ protected:
   static std::string json(std::vector<std::pair<int, std::string>> counted,
                           const std::string &file = "/cache/cabc.py",
                           const std::string &last = "reduce") {
-    std::string text = R"({"version": 1, "steps": [{"launches": [)";
+    std::string text =
+        R"({"version": 1, "made_of": {"instructions": ["smsp__inst_executed.sum"]},
+            "steps": [{"launches": [)";
     const char *names[] = {"main", "main", "reduce", "main", last.c_str()};
     int lines[] = {10, 11, 11, 12, 12};
     for (int i = 0; i < 5; ++i)
@@ -279,6 +281,16 @@ TEST_F(CountersTest, ErrorsNameThePlace) {
   std::string whole = withWhole(json({{0, ", \"stands_for\": [3]"}}));
   for (size_t size = 0; size < whole.size(); ++size)
     EXPECT_FALSE(error(whole.substr(0, size)).empty());
+}
+
+TEST_F(CountersTest, RawCountersAreKeptWhereNothingIsSaidOfThem) {
+  std::string text = json({{0, ""}});
+  size_t begin = text.find("\"made_of\""), end = text.find("\"steps\"");
+  attach(text.erase(begin, end - begin));
+  EXPECT_EQ(profile.counters[0].values.at("smsp__inst_executed.sum"), 7);
+  EXPECT_NE(error(R"({"version": 1, "made_of": {"ipc": [2]}, "steps": []})")
+                .find("made_of.ipc[0]: expected a string"),
+            std::string::npos);
 }
 
 TEST_F(CountersTest, FailedCountingIsANote) {
