@@ -12,11 +12,14 @@
 
 #include "Session.h"
 
+#include <atomic>
 #include <dlfcn.h>
+#include <memory>
 #include <span>
 #include <sys/types.h>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 using namespace opprof::capture;
 
@@ -49,6 +52,7 @@ struct Python {
   PyObject *(*PyCFunction_NewEx)(MethodDef *method, PyObject *self,
                                  PyObject *module);
   PyObject *(*PyTuple_Pack)(ssize_t count, ...);
+  PyObject *(*PyObject_CallFunctionObjArgs)(PyObject *function, ...);
   PyObject *None;
   PyObject **TypeError;
 
@@ -73,14 +77,81 @@ private:
            symbol(PyCapsule_GetPointer, "PyCapsule_GetPointer") &&
            symbol(PyCFunction_NewEx, "PyCFunction_NewEx") &&
            symbol(PyTuple_Pack, "PyTuple_Pack") &&
+           symbol(PyObject_CallFunctionObjArgs,
+                  "PyObject_CallFunctionObjArgs") &&
            symbol(None, "_Py_NoneStruct") &&
            symbol(TypeError, "PyExc_TypeError");
   }
 };
 
+PyObject *counted(PyObject *object) {
+  Python::get()->Py_IncRef(object);
+  return object;
+}
+
 /// What a pair of callbacks knows. It never changes, so that any thread may
 /// read it, and ends with the last of them.
-struct Places {
+class Places {
+public:
+  struct Place {
+    uint64_t id;
+    PyObject *path;
+  };
+
+  Places(std::span<const opprof_place> places,
+         const opprof_python_objects &objects)
+      : Disable(hold(objects.disable)), Move(hold(objects.move)),
+        Outside(hold(objects.outside)) {
+    static std::atomic<uint64_t> last{0};
+    Number = ++last;
+    for (const opprof_place &place : places) {
+      Known[{place.code, long(place.offset)}] = {place.id, hold(place.path)};
+      Codes.insert(place.code);
+    }
+  }
+  ~Places() {
+    for (PyObject *object : Held)
+      Python::get()->Py_DecRef(object);
+  }
+
+  const Place *find(const void *code, long offset) const {
+    auto found = Known.find({code, offset});
+    return found == Known.end() ? nullptr : &found->second;
+  }
+  bool follows(const void *code) const { return Codes.count(code) != 0; }
+  PyObject *disable() const { return Disable; }
+
+  /// Takes the thread to a place, or out of all with null. False where `move`
+  /// raised.
+  bool moveTo(const Place *place) const {
+    IdStack::at(place ? place->id : 0);
+    if (!Move)
+      return true;
+    // The path that the thread is on, and who took it there: it may be followed
+    // by several pairs, whose paths end up in the same place.
+    static thread_local constinit struct {
+      uint64_t number;
+      PyObject *path;
+    } here{};
+    PyObject *path = place ? place->path : Outside;
+    if (here.number == Number && here.path == path)
+      return true;
+    here.number = 0;
+    PyObject *result =
+        Python::get()->PyObject_CallFunctionObjArgs(Move, path, nullptr);
+    if (!result)
+      return false;
+    Python::get()->Py_DecRef(result);
+    here = {Number, path};
+    return true;
+  }
+
+  static Places *of(PyObject *capsule) {
+    return static_cast<Places *>(
+        Python::get()->PyCapsule_GetPointer(capsule, nullptr));
+  }
+
+private:
   struct Key {
     const void *code;
     long offset;
@@ -91,30 +162,28 @@ struct Places {
       return reinterpret_cast<uintptr_t>(key.code) / 16 + size_t(key.offset);
     }
   };
-  std::unordered_map<Key, uint64_t, Hash> Ids;
+
+  PyObject *hold(void *object) {
+    if (object)
+      Held.push_back(counted(static_cast<PyObject *>(object)));
+    return static_cast<PyObject *>(object);
+  }
+
+  std::vector<PyObject *> Held;
+  std::unordered_map<Key, Place, Hash> Known;
   std::unordered_set<const void *> Codes;
-  PyObject *Disable = nullptr;
-
-  static Places *of(PyObject *capsule) {
-    return static_cast<Places *>(
-        Python::get()->PyCapsule_GetPointer(capsule, nullptr));
-  }
-  static void destroy(PyObject *capsule) {
-    Places *places = of(capsule);
-    Python::get()->Py_DecRef(places->Disable);
-    delete places;
-  }
+  PyObject *Disable, *Move, *Outside;
+  uint64_t Number;
 };
-
-PyObject *counted(PyObject *object) {
-  Python::get()->Py_IncRef(object);
-  return object;
-}
 
 PyObject *typeError(const char *text) {
   const Python &python = *Python::get();
   python.PyErr_SetString(*python.TypeError, text);
   return nullptr;
+}
+
+PyObject *none(bool good) {
+  return good ? counted(Python::get()->None) : nullptr;
 }
 
 PyObject *atPlace(PyObject *self, PyObject *const *arguments, ssize_t count) {
@@ -125,19 +194,15 @@ PyObject *atPlace(PyObject *self, PyObject *const *arguments, ssize_t count) {
   if (offset == -1 && python.PyErr_Occurred())
     return nullptr;
   const Places &places = *Places::of(self);
-  auto found = places.Ids.find({arguments[0], offset});
-  if (found == places.Ids.end())
-    return counted(places.Disable);
-  IdStack::at(found->second);
-  return counted(python.None);
+  const Places::Place *place = places.find(arguments[0], offset);
+  return place ? none(places.moveTo(place)) : counted(places.disable());
 }
 
 PyObject *leave(PyObject *self, PyObject *const *arguments, ssize_t count) {
   if (count != 3)
     return typeError("leave takes a code object, an offset and a value");
-  if (Places::of(self)->Codes.count(arguments[0]))
-    IdStack::at(0);
-  return counted(Python::get()->None);
+  const Places &places = *Places::of(self);
+  return none(!places.follows(arguments[0]) || places.moveTo(nullptr));
 }
 
 MethodDef AtPlace = {"at_place", atPlace, kFastCall,
@@ -148,25 +213,21 @@ MethodDef Leave = {"leave", leave, kFastCall,
 } // namespace
 
 void *opprof_python_callbacks(const opprof_place *places, size_t count,
-                              void *disable) {
+                              const opprof_python_objects *objects) {
   const Python *python = Python::get();
   if (!python) {
     failWith(OPPROF_INVALID,
              "opprof_python_callbacks: no CPython in this process");
     return nullptr;
   }
-  auto *table = new Places;
-  for (const opprof_place &place : std::span(places, count)) {
-    table->Ids[{place.code, long(place.offset)}] = place.id;
-    table->Codes.insert(place.code);
-  }
-  table->Disable = counted(static_cast<PyObject *>(disable));
-  PyObject *self = python->PyCapsule_New(table, nullptr, Places::destroy);
-  if (!self) {
-    python->Py_DecRef(table->Disable);
-    delete table;
+  auto table = std::make_unique<Places>(std::span(places, count), *objects);
+  PyObject *self =
+      python->PyCapsule_New(table.get(), nullptr, [](PyObject *capsule) {
+        delete Places::of(capsule);
+      });
+  if (!self)
     return nullptr;
-  }
+  table.release();
   PyObject *both = nullptr;
   PyObject *at = python->PyCFunction_NewEx(&AtPlace, self, nullptr);
   PyObject *left = python->PyCFunction_NewEx(&Leave, self, nullptr);

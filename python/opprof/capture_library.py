@@ -110,7 +110,16 @@ class _Place(ctypes.Structure):
     _fields_: ClassVar = [
         ("code", ctypes.c_void_p),
         ("id", ctypes.c_uint64),
+        ("path", ctypes.py_object),
         ("offset", ctypes.c_uint32),
+    ]
+
+
+class _PythonObjects(ctypes.Structure):
+    _fields_: ClassVar = [
+        ("disable", ctypes.py_object),
+        ("move", ctypes.py_object),
+        ("outside", ctypes.py_object),
     ]
 
 
@@ -272,22 +281,33 @@ class Library:
         self.call("capture_name_id", ctypes.c_uint64(identifier), text.encode())
 
     def python_callbacks(
-        self, places: Sequence[tuple[CodeType, int, int]], disable: object
+        self,
+        places: Sequence[tuple[CodeType, int, int, Any]],
+        disable: object,
+        move: Callable[[Any], Any] | None = None,
+        outside: Any = None,
     ) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
-        """What sys.monitoring is to call so that each place (code, offset, id) sets its id.
+        """What sys.monitoring is to call so that each place (code, offset, id, path) sets its id.
 
-        None where the process has no CPython that shows its C API, or the library is older than this. The code objects have
-        to be kept for as long as the callbacks are used.
+        `move` is called with the path where a thread gets to another, and with `outside` where it leaves. None where the
+        process has no CPython that shows its C API, or the library is older than this. The code objects have to be kept for
+        as long as the callbacks are used.
         """
         if self._python_callbacks is None:
             return None
         self._python_callbacks.restype = ctypes.py_object
-        array = (_Place * len(places))(
-            *[_Place(id(code), id_, offset) for code, offset, id_ in places]
-        )
+        array = (_Place * len(places))()
+        for entry, (code, offset, identifier, path) in zip(array, places, strict=True):
+            entry.code, entry.offset, entry.id = id(code), offset, identifier
+            if move is not None:
+                entry.path = path
+        objects = _PythonObjects()
+        objects.disable = disable
+        if move is not None:
+            objects.move, objects.outside = move, outside
         try:
             return self._python_callbacks(
-                array, ctypes.c_size_t(len(places)), ctypes.py_object(disable)
+                array, ctypes.c_size_t(len(places)), ctypes.byref(objects)
             )
         except ValueError:
             # What ctypes makes of a null.

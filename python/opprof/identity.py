@@ -296,29 +296,25 @@ class WrapperLines:
 
     def _callbacks(self, disable: object) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """What sys.monitoring calls: where an instruction runs, and where a function is left."""
-        if isinstance(self._library, Library) and self._ranges is None:
-            builtins = self._library.python_callbacks(
-                [
-                    (entry.code, offset, entry.ids[line])
-                    for entry in self._codes
-                    for offset, line in entry.starts().items()
-                ],
-                disable,
-            )
+        places = [
+            (entry.code, offset, entry.ids[line], entry.paths.get(line, ()))
+            for entry in self._codes
+            for offset, line in entry.starts().items()
+        ]
+        move = self._ranges.move if self._ranges is not None else None
+        if isinstance(self._library, Library):
+            builtins = self._library.python_callbacks(places, disable, move, ())
             if builtins is not None:
                 return builtins
         at, leave = self._at(), self._leave
-        move = self._ranges.move if self._ranges is not None else None
-        places = {
-            key: {
-                offset: (entry.ids[line], entry.paths.get(line, ()))
-                for offset, line in entry.starts().items()
-            }
-            for key, entry in self._by_code.items()
+        known: dict[int, dict[int, tuple[int, tuple[str, ...]]]] = {
+            key: {} for key in self._by_code
         }
+        for code, offset, identifier, path in places:
+            known[id(code)][offset] = (identifier, path)
 
         def on_place(code: CodeType, offset: int) -> Any:
-            place = places[id(code)].get(offset)
+            place = known[id(code)].get(offset)
             if place is None:
                 return disable
             at(place[0])
@@ -327,7 +323,7 @@ class WrapperLines:
             return None
 
         def on_leave(code: CodeType, offset: int, value: object) -> None:
-            if id(code) in places:
+            if id(code) in known:
                 leave()
 
         return on_place, on_leave

@@ -55,7 +55,7 @@ def launched(run):
 
 DISABLE = object()
 def callbacks(*places):
-    return library.python_callbacks(places, DISABLE)
+    return library.python_callbacks([(*place, None) for place in places], DISABLE)
 """
 
 
@@ -310,6 +310,54 @@ def test_the_callbacks_hold_what_they_return_and_nothing_else(python: str, tmp_p
         tmp_path,
     )
     assert result == [1, 100, 3, True, 0]
+
+
+@pytest.mark.parametrize("python", interpreters())
+def test_a_move_is_called_where_the_path_changes(python: str, tmp_path: Path) -> None:
+    result = run(
+        python,
+        """
+        code = launch.__code__
+        path, other = ("a",), ("a", "b")
+        log = []
+        def move(path):
+            if path == other and "raise" in log:
+                raise ValueError("its own")
+            log.append(path)
+        before = sys.getrefcount(move), sys.getrefcount(path)
+        places = [(code, 10, 1, path), (code, 12, 2, path), (code, 14, 3, other)]
+        at, leave = library.python_callbacks(places, DISABLE, move, ())
+        nested, left = library.python_callbacks([(code, 10, 4, other)], DISABLE, move, ())
+        def work():
+            for offset in (10, 12, 10, 14, 14):
+                at(code, offset)
+            nested(code, 10)
+            left(code, 0, None)
+            at(code, 14)
+            leave(code, 0, None)
+            leave(code, 0, None)
+        work()
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        log.append("raise")
+        for _ in range(2):
+            try:
+                at(code, 14)
+            except ValueError as error:
+                log.append(str(error))
+        at(code, 10)
+        seen = [entry if isinstance(entry, str) else list(entry) for entry in log]
+        del at, leave, nested, left, places, log[:]
+        gc.collect()
+        print(json.dumps([seen, [sys.getrefcount(move) - before[0], sys.getrefcount(path) - before[1]]]))
+        """,
+        tmp_path,
+    )
+    once = [["a"], ["a", "b"], ["a", "b"], [], ["a", "b"], []]
+    log, held = result
+    assert log == [*once, *once, "raise", "its own", "its own", ["a"]]
+    assert held == [0, 0]
 
 
 FOLLOWED = """

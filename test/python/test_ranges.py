@@ -18,6 +18,7 @@ from conftest import interpreters
 from opprof.ranges import LayerRanges
 
 ROOT = Path(__file__).parents[2]
+LIBRARY = Path(os.environ.get("OPPROF_BUILD_DIR", ROOT / "build")) / "lib" / "libopprof_capture.so"
 
 PARTITIONS: dict[str, Any] = {
     "classes": [
@@ -61,6 +62,7 @@ def partition_0(args):
 PROGRAM = """
 import importlib.util, json, sys, threading
 from opprof import identity
+from opprof.capture_library import Library
 from opprof.counters import LaunchMap
 from opprof.ranges import LayerRanges
 
@@ -86,16 +88,19 @@ launches = LaunchMap(
     {line: entry(i, line, *nodes) for i, (line, nodes) in enumerate(lines.items())},
 )
 ranges = LayerRanges(json.load(open("partitions.json")), push, pop)
-followed = identity.WrapperLines(None, [wrapper], maps=[launches], ranges=ranges)
+library = Library(sys.argv[1]) if len(sys.argv) > 1 else None
+followed = identity.WrapperLines(library, [wrapper], maps=[launches], ranges=ranges)
 """
 
 
-def run(python: str, body: str, folder: Path) -> Any:
-    """What a program printed, as JSON."""
+def run(python: str, body: str, folder: Path, *, capture: bool = False) -> Any:
+    """What a program printed, as JSON. With `capture` its ids are set too, from Python 3.12 on by the library's builtins."""
+    if capture and not LIBRARY.is_file():
+        pytest.skip("the capture library is not built: cmake --build build --target opprof_capture")
     (folder / "wrapper.py").write_text(WRAPPER)
     (folder / "partitions.json").write_text(json.dumps(PARTITIONS))
     done = subprocess.run(
-        [python, "-c", PROGRAM + textwrap.dedent(body)],
+        [python, "-c", PROGRAM + textwrap.dedent(body), *([str(LIBRARY)] if capture else [])],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
         capture_output=True,
@@ -121,7 +126,8 @@ def test_a_launch_lies_in_the_ranges_of_its_nodes() -> None:
 
 
 @pytest.mark.parametrize("python", interpreters())
-def test_ranges_nest_and_straddle(python: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("capture", [False, True])
+def test_ranges_nest_and_straddle(python: str, capture: bool, tmp_path: Path) -> None:
     log = run(
         python,
         """
@@ -130,6 +136,7 @@ def test_ranges_nest_and_straddle(python: str, tmp_path: Path) -> None:
         print(json.dumps(log))
         """,
         tmp_path,
+        capture=capture,
     )
     both = "+layer::unique::h.0 + layer::duplicate::h.1"
     assert log == [
@@ -160,7 +167,10 @@ def test_ranges_nest_and_straddle(python: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("python", interpreters())
-def test_ranges_are_balanced_when_the_program_raises(python: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("capture", [False, True])
+def test_ranges_are_balanced_when_the_program_raises(
+    python: str, capture: bool, tmp_path: Path
+) -> None:
     result = run(
         python,
         """
@@ -174,6 +184,7 @@ def test_ranges_are_balanced_when_the_program_raises(python: str, tmp_path: Path
         print(json.dumps({"said": said, "balanced": balanced, "after": log[-5:]}))
         """,
         tmp_path,
+        capture=capture,
     )
     assert result == {
         "said": "the user's own",
@@ -183,7 +194,10 @@ def test_ranges_are_balanced_when_the_program_raises(python: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("python", interpreters())
-def test_nothing_is_left_when_the_capture_ends_or_threads_meet(python: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("capture", [False, True])
+def test_nothing_is_left_when_the_capture_ends_or_threads_meet(
+    python: str, capture: bool, tmp_path: Path
+) -> None:
     result = run(
         python,
         """
@@ -207,6 +221,7 @@ def test_nothing_is_left_when_the_capture_ends_or_threads_meet(python: str, tmp_
         print(json.dumps({"errors": errors, "balanced": log.count("-") == opened, "after": log[before:], "opened": opened}))
         """,
         tmp_path,
+        capture=capture,
     )
     assert result["errors"] == []
     assert result["balanced"] and result["after"] == [11]

@@ -116,19 +116,28 @@ OPPROF_CAPTURE_API void opprof_capture_at_id(uint64_t id);
 typedef struct opprof_place {
   const void *code; /* the code object */
   uint64_t id;
+  void *path;      /* what opprof_python_objects.move is called with, or null */
   uint32_t offset; /* of an instruction, as sys.monitoring counts: in bytes */
 } opprof_place;
+
+/** Python objects that the callbacks hold. */
+typedef struct opprof_python_objects {
+  void *disable; /* sys.monitoring.DISABLE */
+  void *move;    /* called where a thread gets to a place of another path than
+                    the place before; null where places have no path */
+  void *outside; /* the path of a thread that is in none of the functions */
+} opprof_python_objects;
 
 /** For CPython's sys.monitoring: a new reference to a tuple of two builtin
  *  functions, or null with the interpreter's error set, or null without one
  *  where no CPython is found in the process. The first, for INSTRUCTION, sets
  *  the id of a place, as opprof_capture_at_id does, and returns None; at any
- *  other instruction it returns `disable`, which is sys.monitoring.DISABLE. The
- *  second, for PY_RETURN and PY_UNWIND, ends the id where one of the functions
- *  is left. The caller holds the interpreter's lock and keeps the code objects.
- */
-OPPROF_CAPTURE_API void *opprof_python_callbacks(const opprof_place *places,
-                                                 size_t count, void *disable);
+ *  other instruction it returns `disable`. The second, for PY_RETURN and
+ *  PY_UNWIND, ends the id where one of the functions is left. The caller holds
+ *  the interpreter's lock and keeps the code objects. */
+OPPROF_CAPTURE_API void *
+opprof_python_callbacks(const opprof_place *places, size_t count,
+                        const opprof_python_objects *objects);
 
 /* --- Launches ------------------------------------------------------------ */
 
