@@ -85,6 +85,7 @@ private:
 void Writer::run(const RunFacts &facts) {
   json.attributeObject("run", [&] {
     text("mode", facts.mode);
+    text("differs", facts.differs);
     optional("step_ns", facts.stepNs);
     optional("eager_step_ns", facts.eagerStepNs);
     text("counters", facts.counters);
@@ -798,6 +799,8 @@ Error Reader::readRun(object from) {
     return error;
   RunFacts &facts = profile.run.emplace();
   if (Error error = getString(keys, "mode", facts.mode, false))
+    return error;
+  if (Error error = getString(keys, "differs", facts.differs, false))
     return error;
   if (Error error = getInteger(keys, "step_ns", facts.stepNs))
     return error;

@@ -42,6 +42,8 @@ Error Reader::read(element root, RunFacts &facts) {
     return error;
   if (Error error = getString(keys, "mode", facts.mode, false))
     return error;
+  if (Error error = getString(keys, "differs", facts.differs, false))
+    return error;
   if (Error error = inObject(keys, "step", [&](object step) {
         return getInteger(step, "median_ns", facts.stepNs);
       }))

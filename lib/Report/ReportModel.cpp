@@ -356,6 +356,8 @@ static std::string describeOrigin(const Profile &profile) {
 static std::vector<std::string> collectFacts(const ReportModel &model) {
   const Profile &profile = *model.profile;
   std::vector<std::string> facts;
+  if (profile.run && !profile.run->differs.empty())
+    facts.push_back(profile.run->differs);
   if (profile.run && profile.run->stepNs) {
     std::string text =
         "without a profiler a step takes " + formatTime(*profile.run->stepNs);

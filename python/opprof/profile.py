@@ -32,6 +32,7 @@ from opprof.program import (
     CUDA_GRAPHS,
     INDUCTOR,
     Program,
+    difference,
     find_backend,
     into_cuda_graph,
     make_program,
@@ -187,6 +188,10 @@ def record(path: str, folder: RunFolder, options: ProfileOptions) -> None:
 
     # Graphs are named by their addresses: the exported program has to live as long as the names are used.
     exported = _export(script, folder)
+    differs = difference(script.module, exported is not None, options.mode)
+    if differs is not None:
+        progress(differs)
+        facts["differs"] = differs
     program = make_program(script, exported, folder, options.mode)
     facts["compile_ns"] = program.compile_ns
     progress(f"timing the program ({options.mode})")

@@ -146,6 +146,21 @@ class CompiledGraphs:
         )
 
 
+def difference(module: torch.nn.Module, exported: bool, mode: str) -> str | None:
+    """How the program of a mode differs from what `torch.compile(module)` runs, in a sentence; None where it does not."""
+    recurrent = [
+        f"{name or 'the model'} ({type(part).__name__})"
+        for name, part in module.named_modules()
+        if isinstance(part, torch.nn.RNNBase)
+    ]
+    if not exported or mode == EAGER or not recurrent or torch._dynamo.config.allow_rnn:
+        return None
+    return (
+        f"torch.compile(model) leaves {', '.join(recurrent)} uncompiled; this program is the compiled export, in which Inductor "
+        f"compiles that too. --mode={EAGER} runs it as it is"
+    )
+
+
 def _model(name: str) -> str:
     """What forward and backward of one Dynamo graph share in the names of their debug folders: model__2_forward_5.1 → model__2."""
     return re.sub(r"_(forward|backward|inference)_.*$", "", name)

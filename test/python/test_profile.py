@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,31 @@ def test_a_model_that_does_not_export(script: Any, capsys: pytest.CaptureFixture
             for origin in node["from"]
         ]
         assert {origin["graph"] for origin in found} == {graph["name"]}
+
+
+def test_a_recurrent_model_is_not_what_the_user_compiles(
+    script: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = script("""
+        class Tagger(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.cells = torch.nn.GRU(8, 8, batch_first=True)
+                self.out = torch.nn.Linear(8, 4)
+
+            def forward(self, x):
+                return self.out(self.cells(x)[0])
+
+
+        def get_model_and_input():
+            return Tagger().eval(), torch.randn(2, 3, 8)
+    """)
+    folder = recorded(path)
+    assert "cells (GRU)" in load(folder.run)["differs"]
+    assert "leaves cells (GRU) uncompiled" in capsys.readouterr().err
+    eager = RunFolder(path.parent / "eager")
+    record(str(path), eager, replace(OPTIONS, mode="eager"))
+    assert "differs" not in load(eager.run)
 
 
 def test_a_training_step(script: Any) -> None:

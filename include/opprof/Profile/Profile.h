@@ -270,6 +270,8 @@ struct Finding {
 struct RunFacts {
   /// "eager", "inductor", "cudagraphs" or the name of a backend.
   std::string mode;
+  /// How the program differs from what `torch.compile(model)` runs.
+  std::string differs;
   /// Median wall time of a step without a profiler, and of the program as it
   /// is, uncompiled.
   std::optional<int64_t> stepNs;
