@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import opprof
 from opprof.choices import COUNTER_MODES
-from opprof.errors import OpprofError
+from opprof.errors import OpprofError, ProgramError
 
 STAGES = ("export", "dynamo", "aot", "aot_forward", "aot_joint", "aot_backward", "post_grad")
 
@@ -511,6 +511,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except OpprofError as error:
+        if isinstance(error, ProgramError):
+            print(error.program_traceback(), end="", file=sys.stderr)
         print(f"opprof: error: {error}", file=sys.stderr)
         if error.remedy:
             print(f"  {error.remedy}", file=sys.stderr)

@@ -1,4 +1,7 @@
-"""The one exception that is shown to people as it is, without a traceback."""
+"""The exceptions that are shown to people as they are, without a traceback of opprof's own."""
+
+import traceback
+from pathlib import Path
 
 
 class OpprofError(Exception):
@@ -7,3 +10,22 @@ class OpprofError(Exception):
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
         super().__init__(message)
         self.remedy = remedy
+
+
+class ProgramError(OpprofError):
+    """The user's own program failed. Its exception is the cause, and its traceback is the user's to see."""
+
+    def program_traceback(self) -> str:
+        """The traceback of the user's exception from the first frame that is not opprof's, as Python prints it."""
+        error = self.__cause__
+        if error is None:
+            return ""
+        trace = error.__traceback__
+        package = Path(__file__).parent
+        while trace is not None and _is_own(trace.tb_frame.f_code.co_filename, package):
+            trace = trace.tb_next
+        return "".join(traceback.format_exception(type(error), error, trace))
+
+
+def _is_own(file: str, package: Path) -> bool:
+    return file.startswith("<frozen importlib") or package in Path(file).parents

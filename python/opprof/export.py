@@ -2,8 +2,6 @@
 
 import contextlib
 import io
-import os
-import re
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -13,7 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from opprof.errors import OpprofError
+from opprof.errors import OpprofError, ProgramError
 from opprof.graph_json import (
     GraphInput,
     GraphSource,
@@ -21,7 +19,7 @@ from opprof.graph_json import (
     source_of_exported_program,
     write_graph_json,
 )
-from opprof.model_script import ModelScript, load_model_script
+from opprof.model_script import ModelScript, load_model_script, user_line
 from opprof.progress import progress
 from opprof.run_folder import import_graph
 from opprof.tools import run_tool
@@ -43,15 +41,15 @@ def export_program(script: ModelScript) -> torch.export.ExportedProgram:
         return program
     except Exception as error:
         raise ExportFailure(
-            f"{_user_line(error, script) or script.path}: the model does not export: {_first_lines(error)}",
+            f"{user_line(error, script.path) or script.path}: the model does not export: {_first_lines(error)}",
             remedy="torch.export needs the whole forward as one graph; `--stage dynamo` takes what torch.compile sees",
         ) from error
 
 
-def user_error(script: ModelScript, what: str, error: Exception) -> OpprofError:
+def user_error(script: ModelScript, what: str, error: Exception) -> ProgramError:
     """An error of the user's own program: the line of theirs that it comes from, and PyTorch's words."""
-    place = _user_line(error, script) or script.path
-    return OpprofError(f"{place}: {what}: {_first_lines(error)}")
+    place = user_line(error, script.path) or script.path
+    return ProgramError(f"{place}: {what}: {_first_lines(error)}")
 
 
 def _first_lines(error: Exception) -> str:
@@ -60,23 +58,6 @@ def _first_lines(error: Exception) -> str:
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     text = "\n  ".join(lines[:6])
     return f"{type(error).__name__}: " + (text if len(text) <= 1000 else text[:1000] + "…")
-
-
-def _user_line(error: Exception, script: ModelScript) -> str | None:
-    """`file:line` of the innermost line of the user's own code that the exception, or its text, names."""
-    places: list[tuple[str, int]] = []
-    traceback = error.__traceback__
-    while traceback is not None:
-        places.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
-        traceback = traceback.tb_next
-    # Dynamo unwinds the user's frames, and prints them in the message instead.
-    places += [(f, int(n)) for f, n in re.findall(r'File "([^"]+)", line (\d+)', str(error))]
-    own = script.path.parent.resolve()
-    for file, line in reversed(places):
-        path = Path(file)
-        if path.is_file() and own in path.resolve().parents and "site-packages" not in path.parts:
-            return f"{os.path.relpath(path)}:{line}"
-    return None
 
 
 def capture_dynamo(script: ModelScript) -> list[GraphSource]:

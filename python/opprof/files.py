@@ -10,25 +10,25 @@ from typing import IO
 from opprof.errors import OpprofError
 
 
+def check_folder(path: Path) -> None:
+    """Refuses a folder for results that is no folder, or where nothing may be written; whether it is there already is all one."""
+    for place in (path, *path.parents):
+        if not place.exists():
+            continue
+        if not place.is_dir():
+            raise OpprofError(f"{path}: cannot be a folder of results: {place} is a file")
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise OpprofError(f"{path}: nothing may be written to {place}: permission denied")
+        return
+
+
 def make_folder(path: Path) -> None:
     """Makes a folder for results, and the ones above it."""
+    check_folder(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OpprofError(
-            f"{path}: cannot be made a folder: {_reason(path, error)}",
-            remedy="give -o a folder that is there or can be made",
-        ) from error
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise OpprofError(f"{path}: nothing can be written there: permission denied")
-
-
-def _reason(folder: Path, error: OSError) -> str:
-    """What stands in a folder's way: a file of its name or of one above it, or what the system says."""
-    for path in (folder, *folder.parents):
-        if path.exists() and not path.is_dir():
-            return f"{path} is a file"
-    return error.strerror or str(error)
+        raise OpprofError(f"{path}: cannot be made a folder: {error.strerror}") from error
 
 
 @contextlib.contextmanager
@@ -38,11 +38,11 @@ def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO]:
     encoding = None if "b" in mode else "utf-8"
     if path.is_dir():
         raise OpprofError(f"{path}: cannot be written: it is a folder")
+    make_folder(path.parent)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
-        raise OpprofError(f"{path}: cannot be written: {_reason(path.parent, error)}") from error
+        raise OpprofError(f"{path}: cannot be written: {error.strerror}") from error
     try:
         with os.fdopen(descriptor, mode, encoding=encoding) as file:
             yield file

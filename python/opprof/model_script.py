@@ -5,10 +5,13 @@ more than a call of the module (a training step) also defines `make_step(module)
 not, and returns the function to call with the input.
 """
 
+import contextlib
 import importlib.util
+import os
+import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +19,8 @@ from typing import Any
 
 import torch
 
-from opprof.errors import OpprofError
+from opprof.errors import OpprofError, ProgramError
+from opprof.progress import progress
 
 
 @dataclass
@@ -33,7 +37,12 @@ class ModelScript:
     def step_of(self, module: Any) -> Callable[[], Any]:
         """One iteration of `module`, which is the script's module or a compiled form of it, as a function without arguments."""
         if self.make_step is not None:
-            step = self.make_step(module)
+            with _running(self.path, "make_step() failed"):
+                step = self.make_step(module)
+            if not callable(step):
+                raise OpprofError(
+                    f"{self.path}: make_step(module) returned a {type(step).__name__}, not the function that runs one step"
+                )
             return lambda: step(*self.args, **self.kwargs)
 
         def forward() -> Any:
@@ -46,7 +55,7 @@ class ModelScript:
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise OpprofError(
-            f"{path}: no such file",
+            f"{path}: {'is a folder' if path.is_dir() else 'no such file'}",
             remedy="give a Python file that defines get_model_and_input() -> (module, input)",
         )
     # A script may be called like a module that is loaded already: json.py must not become everybody's json.
@@ -58,24 +67,44 @@ def _import_file(path: Path) -> ModuleType:
     # Dynamo and dataclasses look a function's module up by its name, and a script may import its neighbours.
     sys.modules[name] = module
     sys.path.insert(0, str(path.parent.resolve()))
-    try:
+    with _running(path, "could not be loaded"):
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise _script_error(path, "could not be loaded", error) from error
     return module
 
 
-def _script_error(path: Path, what: str, error: Exception) -> OpprofError:
-    """Names the innermost line of the script itself that the exception passed through."""
-    lines = [
-        frame.lineno
-        for frame in traceback.extract_tb(error.__traceback__)
-        if Path(frame.filename) == path
+@contextlib.contextmanager
+def _running(path: Path, what: str) -> Iterator[None]:
+    """Runs code of the script as if it had been started alone: what its own argparse sees is not opprof's command line."""
+    arguments, sys.argv = sys.argv, [str(path)]
+    try:
+        yield
+    except Exception as error:
+        raise ProgramError(
+            f"{user_line(error, path) or path}: {what}: {type(error).__name__}: {error}"
+        ) from error
+    except SystemExit as error:
+        progress(f"{path} ended the process itself, by SystemExit({error.code!r}): nothing is done")
+        raise
+    finally:
+        sys.argv = arguments
+
+
+def user_line(error: BaseException, script: Path) -> str | None:
+    """`file:line` of the innermost line of the user's own code that the exception, or its text, names."""
+    places = [
+        (frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)
     ]
-    if isinstance(error, SyntaxError) and error.lineno:
-        lines.append(error.lineno)
-    place = f"{path}:{lines[-1]}" if lines else str(path)
-    return OpprofError(f"{place}: {what}: {type(error).__name__}: {error}")
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        places.append((error.filename, error.lineno))
+    # Dynamo unwinds the user's frames, and prints them in the message instead.
+    places += [(f, int(n)) for f, n in re.findall(r'File "([^"]+)", line (\d+)', str(error))]
+    own = script.parent.resolve()
+    for file, line in reversed(places):
+        path = Path(file)
+        if path.is_file() and own in path.resolve().parents and "site-packages" not in path.parts:
+            same = path.resolve() == script.resolve()
+            return f"{script if same else os.path.relpath(path)}:{line}"
+    return None
 
 
 def load_model_script(path: str | Path) -> ModelScript:
@@ -88,13 +117,15 @@ def load_model_script(path: str | Path) -> ModelScript:
             f"{path}: does not define get_model_and_input()",
             remedy="add a function that returns (module, input); examples/mlp_activations.py is a short one",
         )
-    try:
+    with _running(path, "get_model_and_input() failed"):
         result = factory()
-    except Exception as error:
-        raise _script_error(path, "get_model_and_input() failed", error) from error
     if not (isinstance(result, (tuple, list)) and len(result) == 2):
+        returned = type(result).__name__
+        if isinstance(result, (tuple, list)):
+            returned = f"a {returned} of {len(result)}"
         raise OpprofError(
-            f"{path}: get_model_and_input() returned {type(result).__name__}, not (module, input)"
+            f"{path}: get_model_and_input() returned {returned}, not (module, input)",
+            remedy="several inputs go into one tuple, (module, (x, y)), or by name into a dict",
         )
     module, value = result
     if not isinstance(module, torch.nn.Module):
@@ -109,4 +140,7 @@ def load_model_script(path: str | Path) -> ModelScript:
         args = tuple(value)
     else:
         args = (value,)
-    return ModelScript(path, path.stem, module, args, kwargs, getattr(script, "make_step", None))
+    make_step = getattr(script, "make_step", None)
+    if make_step is not None and not callable(make_step):
+        raise OpprofError(f"{path}: make_step is a {type(make_step).__name__}, not a function")
+    return ModelScript(path, path.stem, module, args, kwargs, make_step)

@@ -23,7 +23,7 @@ from opprof import metrics
 from opprof.capture import Capture
 from opprof.capture_library import CaptureError, Library
 from opprof.counters import count
-from opprof.errors import OpprofError
+from opprof.errors import OpprofError, ProgramError
 from opprof.export import ExportFailure, export_program, user_error
 from opprof.graph_json import source_of_exported_program, write_graph_json
 from opprof.identity import NodeRanges
@@ -110,7 +110,10 @@ def time_steps(step: Callable[[], Any], options: ProfileOptions) -> Timing:
 
 
 def trace_steps(step: Callable[[], Any], steps: int, target: Path) -> None:
-    """Records `steps` steps with torch.profiler, each with its ProfilerStep annotation, after one that warms the profiler up."""
+    """Records `steps` steps with torch.profiler, each with its ProfilerStep annotation, after one that warms the profiler up.
+
+    What was recorded until a step fails is kept.
+    """
     # Kineto announces each start and stop on stderr unless it is told not to before its first one.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     activities = [torch.profiler.ProfilerActivity.CPU]
@@ -118,10 +121,18 @@ def trace_steps(step: Callable[[], Any], steps: int, target: Path) -> None:
         activities.append(torch.profiler.ProfilerActivity.CUDA)
     # A part of the file name that ends in .gz makes the profiler compress; the rename leaves no half-written trace.
     partial = target.with_name(f".{target.name.removesuffix('.gz')}.partial.gz")
+
+    def keep(profiler: torch.profiler.profile) -> None:
+        try:
+            profiler.export_chrome_trace(str(partial))
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+
     with torch.profiler.profile(
         activities=activities,
         schedule=torch.profiler.schedule(wait=0, warmup=1, active=steps, repeat=1),
-        on_trace_ready=lambda profiler: profiler.export_chrome_trace(str(partial)),
+        on_trace_ready=keep,
         record_shapes=True,
     ) as profiler:
         for number in range(steps + 1):
@@ -131,22 +142,30 @@ def trace_steps(step: Callable[[], Any], steps: int, target: Path) -> None:
             if number in (0, steps):
                 _synchronize()
             profiler.step()
-    partial.replace(target)
 
 
 def profile_script(path: str, output: Path, options: ProfileOptions) -> RunFolder:
-    """Runs the script and leaves a run folder."""
+    """Runs the script and leaves a run folder, also of what was recorded until the program failed or was interrupted."""
     folder = RunFolder(output)
-    record(path, folder, options)
+    ended = record(path, folder, options)
+    if ended is not None:
+        progress(f"the program ended early; {folder.path} keeps what was recorded until then")
     # The tools that follow are given the memory that the models took.
     gc.collect()
-    if (
-        not folder.graph.is_file()
-        or folder.graph.stat().st_mtime < folder.graph_json.stat().st_mtime
-    ):
-        progress("importing the graph")
-        import_graph(folder.graph_json, folder.graph)
-    attribute(folder, mapped=folder.capture.is_file())
+    try:
+        if (
+            not folder.graph.is_file()
+            or folder.graph.stat().st_mtime < folder.graph_json.stat().st_mtime
+        ):
+            progress("importing the graph")
+            import_graph(folder.graph_json, folder.graph)
+        attribute(folder, mapped=folder.capture.is_file())
+    except OpprofError as error:
+        if ended is None:
+            raise
+        progress(f"no profile can be made of it: {error}")
+    if ended is not None:
+        raise ended
     return folder
 
 
@@ -168,11 +187,14 @@ def _why_no_capture() -> str | None:
     return None
 
 
-def record(path: str, folder: RunFolder, options: ProfileOptions) -> None:
-    """The part that runs the user's program: graph, code, timeline, times and counters."""
+def record(path: str, folder: RunFolder, options: ProfileOptions) -> BaseException | None:
+    """The part that runs the user's program: graph, code, timeline, times and counters.
+
+    Returns what ended the program while it was recorded, where something had been recorded until then.
+    """
     find_backend(options.mode)
     metrics.resolve(options.metrics)
-    folder.prepare()
+    folder.check()
     progress(f"loading {path}")
     script = load_model_script(path)
     no_capture = _why_no_capture()
@@ -206,27 +228,48 @@ def record(path: str, folder: RunFolder, options: ProfileOptions) -> None:
             "step": timing.as_json(),
         }
     )
-    if no_capture is None:
-        try:
-            _capture(script, program, folder, options, facts)
-        except CaptureError as error:
-            folder.capture.unlink(missing_ok=True)
-            if options.mode == CUDA_GRAPHS:
-                raise
-            no_capture = str(error)
-    if no_capture is not None:
-        progress(f"{no_capture}: tracing {options.traced} steps with torch.profiler")
-        facts["timeline"] = {"by": "torch.profiler", "reason": no_capture}
-        if options.counters not in (None, "none"):
-            facts["counters"] = {"mode": options.counters, "left_out": no_capture}
-            progress(f"no counters: {no_capture}")
-        with NodeRanges().round_nodes(program.graphs):
-            run_user(
-                script,
-                "fails under the profiler",
-                lambda: trace_steps(program.step, options.traced, folder.trace),
-            )
+    try:
+        if no_capture is None:
+            try:
+                _capture(script, program, folder, options, facts)
+            except CaptureError as error:
+                folder.capture.unlink(missing_ok=True)
+                if options.mode == CUDA_GRAPHS:
+                    raise
+                no_capture = str(error)
+        if no_capture is not None:
+            _trace(script, program, folder, options, facts, no_capture)
+    except (ProgramError, KeyboardInterrupt, SystemExit) as error:
+        if not folder.capture.is_file() and not folder.trace.is_file():
+            raise
+        facts["ended"] = str(error) or type(error).__name__
+        write_run(folder, facts)
+        return error
     write_run(folder, facts)
+    return None
+
+
+def _trace(
+    script: ModelScript,
+    program: Program,
+    folder: RunFolder,
+    options: ProfileOptions,
+    facts: dict[str, Any],
+    no_capture: str,
+) -> None:
+    """The timeline by torch.profiler."""
+    steps = f"{options.traced} step{'s' if options.traced != 1 else ''}"
+    progress(f"{no_capture}: tracing {steps} with torch.profiler")
+    facts["timeline"] = {"by": "torch.profiler", "reason": no_capture}
+    if options.counters not in (None, "none"):
+        facts["counters"] = {"mode": options.counters, "left_out": no_capture}
+        progress(f"no counters: {no_capture}")
+    with NodeRanges().round_nodes(program.graphs):
+        run_user(
+            script,
+            "fails under the profiler",
+            lambda: trace_steps(program.step, options.traced, folder.trace),
+        )
 
 
 def _time(script: ModelScript, program: Program, options: ProfileOptions) -> Timing:
@@ -262,7 +305,14 @@ def _capture(
                 )
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
-        run_user(script, "fails while it is captured", lambda: prof.timeline(step, options.traced))
+        ended: BaseException | None = None
+        try:
+            run_user(
+                script, "fails while it is captured", lambda: prof.timeline(step, options.traced)
+            )
+        except (ProgramError, KeyboardInterrupt, SystemExit) as error:
+            # What was captured until then becomes a timeline too.
+            ended = error
     if torch.cuda.is_available():
         facts["memory"] = {
             "peak_bytes": torch.cuda.max_memory_allocated(),
@@ -276,6 +326,8 @@ def _capture(
         trace = Path(scratch) / "trace.json"
         prof.library.export_trace(str(folder.capture), str(trace))
         copy_trace(trace, folder)
+    if ended is not None:
+        raise ended
     mode = "unique" if options.counters is None else options.counters
     if mode == "none":
         return

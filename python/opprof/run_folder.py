@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from opprof.errors import OpprofError
-from opprof.files import make_folder, replacing
+from opprof.files import check_folder, make_folder, replacing
 from opprof.progress import progress
 from opprof.tools import run_tool
 
@@ -97,9 +97,9 @@ class RunFolder:
             *(self.operators, self.counters, self.counters_capture, self.capture, self.trace),
         ]
 
-    def prepare(self) -> None:
-        """Makes the folder, or refuses it: a run's code folders are taken away by the next, so there may be no one else's."""
-        make_folder(self.path)
+    def check(self) -> None:
+        """Refuses a folder that cannot be filled: a run's code folders are taken away by the next, so there may be no one else's."""
+        check_folder(self.path)
         if (self.path / "output_code.py").exists():
             raise OpprofError(
                 f"{self.path}: is a debug folder of Inductor, not a run folder",
@@ -115,7 +115,8 @@ class RunFolder:
 
     def clear(self) -> None:
         """Takes away what an earlier run left: it would be put on this one's kernels, or be read as what this one gave."""
-        self.prepare()
+        self.check()
+        make_folder(self.path)
         for code in self.compiled_graphs():
             shutil.rmtree(code)
         for file in self.made_files():
@@ -287,7 +288,7 @@ def profile_from_files(graph: Path, code: Path, trace: Path, output: Path) -> Ru
             f"{code}: holds no output_code.py",
             remedy="give the debug folder of a run with TORCH_COMPILE_DEBUG=1, or a folder of such folders",
         )
-    folder.prepare()
+    folder.check()
     progress(f"reading {graph}")
     import_graph(graph, folder.graph)
     folder.clear()

@@ -11,13 +11,14 @@ import pytest
 from opprof.cli import main
 
 
-def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What a command that fails prints."""
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str, program: bool = False) -> str:
+    """What a command that fails prints; a traceback only where the user's `program` is what failed, and never opprof's frames."""
     status = main(arguments)
     assert status == 1
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert "Traceback" not in printed.err
+    assert ("Traceback" in printed.err) == program
+    assert "opprof/" not in printed.err
     return printed.err
 
 
@@ -68,8 +69,52 @@ def test_script_that_raises(
     capsys: pytest.CaptureFixture[str], script: Any, tmp_path: Path
 ) -> None:
     path = script("def get_model_and_input():\n    return 1 / 0\n")
-    message = fails(capsys, "export", str(path), "-o", str(tmp_path / "g.json"))
+    arguments = ("export", str(path), "-o", str(tmp_path / "g.json"))
+    message = fails(capsys, *arguments, program=True)
     assert f"{path}:5: get_model_and_input() failed: ZeroDivisionError" in message
+
+
+def test_the_line_is_found_by_a_relative_path_too(
+    capsys: pytest.CaptureFixture[str],
+    script: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script("def get_model_and_input():\n    return 1 / 0\n")
+    monkeypatch.chdir(tmp_path)
+    message = fails(capsys, "export", "model_under_test.py", "-o", "g.json", program=True)
+    assert "error: model_under_test.py:5: get_model_and_input() failed" in message
+
+
+def test_a_script_sees_its_own_command_line(
+    capsys: pytest.CaptureFixture[str], script: Any, tmp_path: Path
+) -> None:
+    path = script("import sys\nraise ValueError(sys.argv)\n")
+    arguments = ("export", str(path), "-o", str(tmp_path / "g.json"))
+    assert f"ValueError: ['{path}']" in fails(capsys, *arguments, program=True)
+
+
+def test_a_script_that_ends_the_process_is_named(
+    capsys: pytest.CaptureFixture[str], script: Any, tmp_path: Path
+) -> None:
+    path = script("import sys\nsys.exit(7)\n")
+    with pytest.raises(SystemExit) as end:
+        main(["export", str(path), "-o", str(tmp_path / "g.json")])
+    assert end.value.code == 7
+    assert f"{path} ended the process itself" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("make_step", "said"),
+    [("make_step = 5", "make_step is a int"), ("def make_step(m): return 5", "returned a int")],
+)
+def test_a_step_that_is_no_function(
+    capsys: pytest.CaptureFixture[str], script: Any, tmp_path: Path, make_step: str, said: str
+) -> None:
+    path = script(
+        f"def get_model_and_input(): return torch.nn.ReLU(), torch.ones(1)\n{make_step}\n"
+    )
+    assert said in fails(capsys, "profile", str(path), "-o", str(tmp_path / "run"))
 
 
 @pytest.mark.parametrize("returned", ["3", "(torch.nn.Linear(1, 1),)", "('model', torch.ones(1))"])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from opprof.cli import main
 from opprof.errors import OpprofError
 from opprof.launches import launch_maps
 from opprof.profile import ProfileOptions, profile_script, record
@@ -113,6 +114,67 @@ def test_a_second_profile_leaves_nothing_of_the_first(script: Any) -> None:
     stale.rename(stale.with_name("model__7_inference_7.7"))
     second = recorded(path)
     assert [code.name for code in second.compiled_graphs()] == load(second.run)["compiled_graphs"]
+
+
+FAILS_LATE = """
+    class Late(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.only = torch.nn.Linear(16, 16)
+
+        def forward(self, x):
+            return self.only(x).relu()
+
+
+    def get_model_and_input():
+        return Late().eval(), torch.ones(8, 16)
+
+
+    def make_step(module):
+        calls = []
+
+        def step(x):
+            calls.append(torch.autograd._profiler_enabled())
+            if sum(calls) == {when}:
+                raise {what}
+            return module(x)
+
+        return step
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "status"), [("ValueError('no more data')", 1), ("KeyboardInterrupt", 130)]
+)
+def test_what_was_recorded_until_the_program_failed_is_kept(
+    script: Any, capsys: pytest.CaptureFixture[str], what: str, status: int
+) -> None:
+    """The fourth of five traced steps fails."""
+    path = script(FAILS_LATE.format(when=4, what=what))
+    folder = RunFolder(path.parent / "run")
+    command = ["profile", str(path), "-o", str(folder.path), "--warmup", "1"]
+    assert main(command) == status
+    said = capsys.readouterr()
+    if status == 1:
+        assert "model_under_test.py:24: the model fails under the profiler" in said.err
+        assert f"raise {what}\n" in said.err and "opprof/profile.py" not in said.err
+    assert load(folder.run)["ended"]
+    kernels = load(folder.profile)["kernels"]
+    assert [kernel["name"] for kernel in kernels].count("aten::addmm") == 3
+    assert folder.report_text.is_file()
+    assert not [file for file in folder.path.iterdir() if file.name.startswith(".")]
+
+
+def test_a_program_that_fails_at_once_leaves_the_earlier_run(
+    script: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = recorded(script(TWO_LAYERS))
+    before = {file: file.stat().st_mtime_ns for file in first.path.iterdir()}
+    path = script(FAILS_LATE.format(when=0, what="RuntimeError('broken')"), "broken.py")
+    assert main(["profile", str(path), "-o", str(first.path)]) == 1
+    said = capsys.readouterr().err
+    assert "broken.py:24: the model fails: RuntimeError: broken" in said
+    assert {file: file.stat().st_mtime_ns for file in first.path.iterdir()} == before
 
 
 def test_a_model_that_does_not_export(script: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -317,6 +317,26 @@ def test_counters_that_fail_leave_the_timeline(folder: Path) -> None:
     check_timeline(folder)
 
 
+def test_what_was_captured_until_the_program_failed_is_kept(folder: Path) -> None:
+    """It fails in the middle of the second of three steps; the failure is the program's own."""
+    done = played(
+        """
+        try:
+            profiled(mode="eager")
+        except OpprofError as error:
+            print(type(error.__cause__).__name__)
+        """,
+        folder,
+        FAILS_AT=str(10 * (1 + 1 + 3 + 1 + 1) + 5),
+    )
+    assert done.stdout.strip() == "OutOfMemoryError", done.stderr
+    profile = profile_of(folder)
+    assert len(profile["kernels"]) == 15
+    assert "model.py:15: the model fails while it is captured" in run_of(folder)["ended"]
+    assert not (folder / "run" / "counters.json").exists()
+    assert (folder / "run" / "trace.json.gz").is_file()
+
+
 def test_a_held_cupti_leaves_torch_profiler(folder: Path) -> None:
     done = played('profiled(mode="eager")', folder, FAKE_CUPTI_BUSY="1")
     assert done.returncode == 0, done.stderr

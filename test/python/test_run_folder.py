@@ -139,7 +139,7 @@ def umask() -> int:
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(OpprofError, match="cannot be written"), replacing(tmp_path / "file" / "x"):
+    with pytest.raises(OpprofError, match=r"file is a file"), replacing(tmp_path / "file" / "x"):
         pass
     with pytest.raises(OpprofError, match="it is a folder"), replacing(tmp_path):
         pass
@@ -147,5 +147,5 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_says_what_stands_there(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(OpprofError, match=r"run: cannot be made a folder: .*file is a file"):
-        RunFolder(tmp_path / "file" / "run").prepare()
+    with pytest.raises(OpprofError, match=r"run: cannot be a folder of results: .*file is a file"):
+        RunFolder(tmp_path / "file" / "run").check()
