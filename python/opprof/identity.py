@@ -282,8 +282,15 @@ class WrapperLines:
             monitoring.register_callback(tool, events.PY_UNWIND, on_leave)
             # An exception that leaves a function is an event of the interpreter, not of the function.
             monitoring.set_events(tool, events.PY_UNWIND)
-            for entry in self._codes:
-                monitoring.set_local_events(tool, entry.code, events.INSTRUCTION | events.PY_RETURN)
+            with _second_tool() as second:
+                for entry in self._codes:
+                    if second is not None:
+                        monitoring.set_local_events(second, entry.code, events.PY_RETURN)
+                    monitoring.set_local_events(
+                        tool, entry.code, events.INSTRUCTION | events.PY_RETURN
+                    )
+                    if second is not None:
+                        monitoring.set_local_events(second, entry.code, 0)
             yield
         finally:
             monitoring.set_events(tool, 0)
@@ -369,6 +376,25 @@ def _free_tool() -> int:
         f"lines of generated code cannot be followed: sys.monitoring is held by {holders}",
         remedy="end that tool, or capture with lines=False",
     )
+
+
+@contextmanager
+def _second_tool() -> Iterator[int | None]:
+    """A further number that no tool holds, held during the with statement; None where there is none.
+
+    CPython (3.12.1, 3.13.0) forgets whose the events of instructions are when a second tool, which sys.setprofile is too, comes
+    to a function, unless two tools were there when these events were set.
+    """
+    monitoring = sys.monitoring  # type: ignore[attr-defined]
+    for tool in (5, 4, 3, 2, 1, 0):
+        if monitoring.get_tool(tool) is None:
+            monitoring.use_tool_id(tool, "opprof")
+            try:
+                yield tool
+            finally:
+                monitoring.free_tool_id(tool)
+            return
+    yield None
 
 
 def _no_id(identifier: int) -> None:

@@ -231,6 +231,47 @@ def test_the_callbacks_are_builtins_that_set_ids(python: str, tmp_path: Path) ->
 
 @pytest.mark.skipif(not NEWER, reason="no Python that has sys.monitoring")
 @pytest.mark.parametrize("python", NEWER)
+@pytest.mark.parametrize("tools", [0, 6])
+def test_lines_are_followed_whatever_other_tools_do(
+    python: str, tools: int, tmp_path: Path
+) -> None:
+    result = run(
+        python,
+        f"""
+        module = wrapper("def call(args):\\n    launch('a')\\n    launch('b')\\n")
+        def call():
+            module.call(1)
+        def profiled():
+            sys.setprofile(lambda *event: None)
+            call()
+            sys.setprofile(None)
+        def traced():
+            sys.settrace(lambda *event: None)
+            call()
+            sys.settrace(None)
+        def followed_twice():
+            with identity.WrapperLines(library, [module]).active():
+                call()
+        def restarted():
+            sys.monitoring.restart_events()
+            call()
+        others = [tool for tool in range(6) if tool not in (3, 4)][:{tools}]
+        for tool in others:
+            sys.monitoring.use_tool_id(tool, "another")
+        result = []
+        with identity.WrapperLines(library, [module]).active():
+            for way in (call, profiled, call, traced, call, followed_twice, call, restarted, call):
+                result.append([line for _, line in launched(way)])
+        held = [tool for tool in range(6) if sys.monitoring.get_tool(tool) is not None]
+        print(json.dumps([result, held == others]))
+        """,
+        tmp_path,
+    )
+    assert result == [[[2, 3]] * 9, True]
+
+
+@pytest.mark.skipif(not NEWER, reason="no Python that has sys.monitoring")
+@pytest.mark.parametrize("python", NEWER)
 def test_a_capture_is_followed_by_builtins(python: str, tmp_path: Path) -> None:
     result = run(
         python,
