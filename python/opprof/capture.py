@@ -245,10 +245,10 @@ class Capture:
             begin = time.perf_counter_ns()
             loaded = _wrappers_loaded()
             try:
-                with self._marked(step.number) if note is None else self._noted(note):
+                mark = self._marked(step.number) if note is None else self._noted(note)
+                with self._active_lines(), mark:
                     begin = time.perf_counter_ns()
-                    with self._active_lines():
-                        result = fn()
+                    result = fn()
                     _synchronize(torch)
             finally:
                 step.wall_ns = time.perf_counter_ns() - begin

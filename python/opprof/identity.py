@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import dis
+import functools
 import json
 import re
 import sys
@@ -123,8 +124,9 @@ class _Code:
     places: dict[int, dict[str, Any]] = field(default_factory=dict)
     paths: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
+    @functools.cached_property
     def starts(self) -> dict[int, int]:
-        """The instructions, by their offsets, with which these lines start."""
+        """The instructions, by their offsets, with which these lines start. Asked for when all of them are known."""
         return {offset: line for offset, line in line_starts(self.code) if line in self.ids}
 
 
@@ -306,7 +308,7 @@ class WrapperLines:
         places = [
             (entry.code, offset, entry.ids[line], entry.paths.get(line, ()))
             for entry in self._codes
-            for offset, line in entry.starts().items()
+            for offset, line in entry.starts.items()
         ]
         move = self._ranges.move if self._ranges is not None else None
         if isinstance(self._library, Library):
