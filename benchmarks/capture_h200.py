@@ -16,13 +16,16 @@ import statistics
 import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from result_lines import Results
+
 ROOT = Path(__file__).resolve().parent.parent
 OUT = Path(os.environ.get("OPPROF_BENCH_OUT", "out"))
+RESULTS = Results(OUT / "results.jsonl")
 WORKLOADS = (
     "gpt2",
     "embedding_projection",
@@ -54,15 +57,6 @@ SIXTEEN = [
 ]
 
 
-def say(part: str, **values: Any) -> None:
-    """Prints one result and keeps it."""
-    line = json.dumps({"part": part, **values})
-    print(line if len(line) < 1500 else line[:1500] + " …", flush=True)
-    OUT.mkdir(parents=True, exist_ok=True)
-    with open(OUT / "results.jsonl", "a") as file:
-        file.write(line + "\n")
-
-
 def workload(name: str) -> tuple[Any, tuple[Any, ...]]:
     """A model and its inputs, from examples/."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
@@ -88,17 +82,8 @@ def compiled(name: str) -> Callable[[], Any]:
     for _ in range(4):
         step()
     torch.cuda.synchronize()
-    say("compile", workload=name, seconds=round(time.perf_counter() - begin, 2))
+    RESULTS.say("compile", workload=name, seconds=round(time.perf_counter() - begin, 2))
     return step
-
-
-def guarded(name: str, function: Callable[[], None]) -> None:
-    """Runs one experiment; a failure is a result too."""
-    try:
-        function()
-    except BaseException as error:
-        say(name, error=f"{type(error).__name__}: {error}")
-        traceback.print_exc()
 
 
 def trace_events(capture: Path) -> list[dict[str, Any]]:
@@ -128,7 +113,7 @@ def part_counters() -> None:
                 total = time.perf_counter() - begin
             one = prof.steps[0]
             seconds = {k: round(v, 4) for k, v in one.report.get("seconds", {}).items()}
-            say(
+            RESULTS.say(
                 "counters",
                 label=label,
                 repeat=repeat,
@@ -149,9 +134,9 @@ def part_counters() -> None:
     def all_auto() -> None:
         base.extend(once("all, automatic ranges", 4, counters="all"))
         first = base[-1]
-        say("sample", launches=first.launches[:16], counters=first.counters[1:3])
+        RESULTS.say("sample", launches=first.launches[:16], counters=first.counters[1:3])
 
-    guarded("all", all_auto)
+    RESULTS.guarded("all", all_auto)
     count = len(base[0].launches) if base else 140
     block = set(range(2, 14)) | {count - 1}
 
@@ -183,19 +168,19 @@ def part_counters() -> None:
                 other = values[row["launch"]].get(name)
                 if other:
                     derived.setdefault(name, []).append(abs(value - other) / abs(other))
-        say(
+        RESULTS.say(
             "agreement",
             derived={k: round(statistics.median(v), 4) for k, v in derived.items()},
             median={k: round(statistics.median(v), 4) for k, v in spread.items()},
             worst={k: round(max(v), 4) for k, v in spread.items()},
         )
 
-    guarded("self agreement", lambda: compare(base[-2], base[-1]))
-    guarded("unique", unique)
-    guarded("all user", all_user)
+    RESULTS.guarded("self agreement", lambda: compare(base[-2], base[-1]))
+    RESULTS.guarded("unique", unique)
+    RESULTS.guarded("all user", all_user)
     if os.environ.get("OPPROF_BENCH_SHORT"):
         return
-    guarded(
+    RESULTS.guarded(
         "two passes",
         lambda: (
             once(
@@ -207,15 +192,15 @@ def part_counters() -> None:
             and None
         ),
     )
-    guarded(
+    RESULTS.guarded(
         "sixteen",
         lambda: once("the 16 raw counters, 2 passes", 2, counters="all", metrics=SIXTEEN) and None,
     )
     for name in ("roofline", "memory", "stalls", "pipes"):
-        guarded(
+        RESULTS.guarded(
             name, lambda name=name: once(f"set {name}", 1, counters="all", metrics=name) and None
         )
-    guarded(
+    RESULTS.guarded(
         "unknown metric",
         lambda: (
             once(
@@ -227,7 +212,7 @@ def part_counters() -> None:
             and None
         ),
     )
-    guarded(
+    RESULTS.guarded(
         "kernel replay", lambda: once("kernel replay", 1, counters="all", replay="kernel") and None
     )
     del torch
@@ -273,7 +258,7 @@ def part_long() -> None:
         torch.cuda.synchronize()
         seconds = time.perf_counter() - begin
         stats = library.stop()
-        say(
+        RESULTS.say(
             "long",
             seconds=round(seconds, 1),
             launches=launches,
@@ -286,7 +271,7 @@ def part_long() -> None:
         )
         begin = time.perf_counter()
         summary = library.summarize(str(file)).split("\n")
-        say("long", read_s=round(time.perf_counter() - begin, 1), summary=summary)
+        RESULTS.say("long", read_s=round(time.perf_counter() - begin, 1), summary=summary)
 
 
 def part_graph() -> None:
@@ -320,13 +305,13 @@ def part_graph() -> None:
     events = trace_events(OUT / "graph.opcap")
     kernels = [e for e in events if e["cat"] == "kernel" and "graph node id" in e["args"]]
     joined = [e for e in kernels if "opprof id" in e["args"]]
-    say("graph", kernels_in_replays=len(kernels), joined=len(joined))
+    RESULTS.say("graph", kernels_in_replays=len(kernels), joined=len(joined))
 
     def refused() -> None:
         with opprof.capture(OUT / "graph_counters", counters="all") as prof:
             prof.step(graph.replay)
 
-    guarded("graph counters", refused)
+    RESULTS.guarded("graph counters", refused)
 
 
 def part_train() -> None:
@@ -370,7 +355,7 @@ def part_train() -> None:
         prof.step(step)
     same = [torch.equal(a, b) for a, b in zip(expected, model.parameters(), strict=True)]
     one = prof.steps[0]
-    say(
+    RESULTS.say(
         "train",
         launches=len(one.launches),
         rows=len(one.counters),
@@ -390,7 +375,7 @@ def part_train() -> None:
         with opprof.capture(OUT / "changing", counters="all") as prof:
             prof.step(changing)
 
-    guarded("changing step", refused)
+    RESULTS.guarded("changing step", refused)
 
     def failing() -> None:
         def step() -> None:
@@ -403,10 +388,10 @@ def part_train() -> None:
         with opprof.capture(OUT / "failing", counters="all") as prof:
             prof.step(step)
 
-    guarded("failing pass", failing)
+    RESULTS.guarded("failing pass", failing)
     with opprof.capture(OUT / "after", counters="all") as prof:
         prof.step(lambda: torch.relu(x))
-    say("after a failure", rows=len(prof.steps[0].counters))
+    RESULTS.say("after a failure", rows=len(prof.steps[0].counters))
 
 
 def part_eager() -> None:
@@ -467,7 +452,7 @@ def part_eager() -> None:
             and r["tid"] == launch["tid"]
         ]
         theirs.append(inside[-1]["name"][5:] if inside else None)
-    say(
+    RESULTS.say(
         "eager",
         kernels=len(kernels),
         joined=sum(m is not None for m in mine),
@@ -522,7 +507,7 @@ def part_injection() -> None:
             timeout=90,
             check=False,
         )
-        say(
+        RESULTS.say(
             "injection",
             way=way,
             status=done.returncode,
@@ -544,12 +529,14 @@ def part_busy() -> None:
     def captured() -> None:
         with opprof.capture(OUT / "busy", counters="all") as prof:
             prof.step(lambda: torch.relu(x))
-        say("busy", rows=len(prof.steps[0].counters), launches=len(prof.steps[0].launches))
+        RESULTS.say("busy", rows=len(prof.steps[0].counters), launches=len(prof.steps[0].launches))
 
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]):
         torch.relu(x)
-        guarded("inside torch.profiler", captured)
-    guarded(f"after torch.profiler, TEARDOWN_CUPTI={os.environ.get('TEARDOWN_CUPTI')}", captured)
+        RESULTS.guarded("inside torch.profiler", captured)
+    RESULTS.guarded(
+        f"after torch.profiler, TEARDOWN_CUPTI={os.environ.get('TEARDOWN_CUPTI')}", captured
+    )
 
 
 PARTS: dict[str, Callable[[], None]] = {

@@ -15,13 +15,16 @@ import re
 import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from result_lines import Results
+
 ROOT = Path(__file__).resolve().parent.parent
 OUT = Path("out")
+RESULTS = Results(OUT / "two-gpus.jsonl")
 
 PROGRAM = '''
 """Trains a small model on every rank; prints the seconds of its steps. With a trace's folder, under torch.profiler."""
@@ -69,26 +72,6 @@ print(json.dumps({"rank": rank, "seconds": seconds, "steps": steps}), flush=True
 dist.barrier()
 dist.destroy_process_group()
 '''
-
-
-def say(part: str, **values: Any) -> None:
-    """Prints one result and keeps it."""
-    line = json.dumps({"part": part, **values})
-    print(line if len(line) < 1500 else line[:1500] + " …", flush=True)
-    OUT.mkdir(parents=True, exist_ok=True)
-    with open(OUT / "two-gpus.jsonl", "a") as file:
-        file.write(line + "\n")
-
-
-def guarded(name: str, function: Callable[[], None]) -> None:
-    """Runs one experiment; a failure is a result too."""
-    begin = time.perf_counter()
-    try:
-        function()
-    except BaseException as error:
-        say(name, error=f"{type(error).__name__}: {error}"[:800])
-        traceback.print_exc()
-    print(f"== {name}: {time.perf_counter() - begin:.1f} s", flush=True)
 
 
 def ranks() -> int:
@@ -168,7 +151,7 @@ def merged(name: str, folder: Path) -> None:
     seconds = time.perf_counter() - begin
     print(merge_text(result), flush=True)
     skews = sorted(skew for _, skew in result.skews)
-    say(
+    RESULTS.say(
         name,
         what="merge",
         seconds=round(seconds, 2),
@@ -199,7 +182,7 @@ def captured(name: str, steps: int, *options: object) -> None:
     folder = OUT / name
     begin = time.perf_counter()
     done = opprof("run", "-o", folder, *options, "--", *torchrun(steps))
-    say(
+    RESULTS.say(
         name,
         what="run",
         status=done.returncode,
@@ -213,20 +196,20 @@ def captured(name: str, steps: int, *options: object) -> None:
         },
     )
     for trace in sorted(folder.glob("*.trace.json")):
-        say(
+        RESULTS.say(
             name,
             what="rank",
             file=trace.name,
             all=figures(kernels_of(trace, False)),
             measured=figures(kernels_of(trace, True)),
         )
-    guarded(f"{name} merge", lambda: merged(name, folder))
+    RESULTS.guarded(f"{name} merge", lambda: merged(name, folder))
 
 
 def part_bare() -> None:
     """The program without anything."""
     done = subprocess.run(torchrun(30), capture_output=True, text=True, timeout=150, check=False)
-    say("bare", status=done.returncode, steps=printed(done), errors=done.stderr[-300:])
+    RESULTS.say("bare", status=done.returncode, steps=printed(done), errors=done.stderr[-300:])
 
 
 def part_profiler() -> None:
@@ -236,9 +219,11 @@ def part_profiler() -> None:
     done = subprocess.run(
         torchrun(30, folder), capture_output=True, text=True, timeout=150, check=False
     )
-    say("profiler", status=done.returncode, steps=printed(done), errors=done.stderr[-300:])
+    RESULTS.say("profiler", status=done.returncode, steps=printed(done), errors=done.stderr[-300:])
     for trace in sorted(folder.glob("*.json")):
-        say("profiler", what="rank", file=trace.name, measured=figures(kernels_of(trace, False)))
+        RESULTS.say(
+            "profiler", what="rank", file=trace.name, measured=figures(kernels_of(trace, False))
+        )
 
 
 def part_run() -> None:
@@ -265,7 +250,7 @@ def part_kill() -> None:
     command[command.index(str(script))] = str(dying)
     folder = OUT / "kill"
     done = opprof("run", "-o", folder, "--", *command)
-    say(
+    RESULTS.say(
         "kill",
         status=done.returncode,
         said=done.stderr.strip().splitlines()[-3:],
@@ -287,19 +272,20 @@ PARTS: dict[str, Callable[[], None]] = {
 
 def main() -> None:
     """Runs the parts that were asked for."""
-    global OUT
+    global OUT, RESULTS
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path, default=OUT)
     parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}")
     options = parser.parse_args()
     OUT = options.output.resolve()
+    RESULTS = Results(OUT / "two-gpus.jsonl")
     OUT.mkdir(parents=True, exist_ok=True)
     (OUT / "train.py").write_text(PROGRAM)
     os.environ.setdefault("OMP_NUM_THREADS", "4")
     # Multicast over NVLink is not lent everywhere.
     os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
     for part in options.parts or PARTS:
-        guarded(part, PARTS[part])
+        RESULTS.guarded(part, PARTS[part])
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ import statistics
 import subprocess
 import sys
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,32 +23,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from capture_h200 import ROOT, WORKLOADS, workload
+from result_lines import Results
 
 MODES = ("eager", "cudagraphs", "inductor")
-
-
-class Results:
-    """Prints results and keeps them."""
-
-    def __init__(self, output: Path) -> None:
-        self.output = output
-        output.mkdir(parents=True, exist_ok=True)
-
-    def say(self, **values: Any) -> None:
-        line = json.dumps(values)
-        print(line if len(line) < 1200 else line[:1200] + " …", flush=True)
-        with open(self.output / "profile.jsonl", "a") as file:
-            file.write(line + "\n")
-
-    def guarded(self, what: Mapping[str, Any], function: Callable[[], dict[str, Any]]) -> None:
-        """One experiment; a failure is a result too."""
-        begin = time.perf_counter()
-        try:
-            values = function()
-        except BaseException as error:
-            traceback.print_exc()
-            values = {"error": f"{type(error).__name__}: {error}"[:600]}
-        self.say(**what, seconds=round(time.perf_counter() - begin, 1), **values)
 
 
 def attribution(profile: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,7 +148,7 @@ def profiled(results: Results, name: str, mode: str, **options: Any) -> dict[str
     label = f"{name}-{mode}" + "".join(f"-{v}" for v in options.values())
     folder = profile_script(
         str(ROOT / "examples" / f"{name}.py"),
-        results.output / label.replace("/", "_"),
+        results.folder / label.replace("/", "_"),
         ProfileOptions(
             warm_up=3, traced=3, timed=20, timed_seconds=0.3, eager=False, mode=mode, **options
         ),
@@ -194,7 +170,7 @@ def profiled(results: Results, name: str, mode: str, **options: Any) -> dict[str
 
 def compare_inferred(results: Results, name: str) -> dict[str, Any]:
     """Values that duplicates took over, against those that were counted, node by node."""
-    folders = [results.output / f"{name}-inductor", results.output / f"{name}-inductor-all"]
+    folders = [results.folder / f"{name}-inductor", results.folder / f"{name}-inductor-all"]
     unique, everything = (
         {
             node["name"]: node
@@ -224,8 +200,8 @@ def against_kineto(results: Results, name: str, step: Callable[[], Any]) -> dict
     from opprof.run_folder import RunFolder
     from opprof.tools import run_tool
 
-    folder = RunFolder(results.output / f"{name}-inductor")
-    trace = results.output / f"{name}-kineto.json.gz"
+    folder = RunFolder(results.folder / f"{name}-inductor")
+    trace = results.folder / f"{name}-kineto.json.gz"
     trace_steps(step, 2, trace)
     arguments = [
         "--attribute-profile",
@@ -269,7 +245,7 @@ def in_code(results: Results, name: str) -> dict[str, Any]:
         for _ in range(3):
             fast(*inputs)
         torch.cuda.synchronize()
-        with opprof.capture(results.output / f"{name}-code", counters="unique") as prof:
+        with opprof.capture(results.folder / f"{name}-code", counters="unique") as prof:
             prof.step(lambda: fast(*inputs))
     one = prof.steps[0]
     unique = one.report.get("unique", {})
@@ -298,7 +274,7 @@ def ranges_for_nsys(results: Results, name: str) -> dict[str, Any]:
     )
     if nsys is None:
         return {"left_out": "nsys was not found"}
-    report = results.output / "ranges"
+    report = results.folder / "ranges"
     program = (
         "import sys; sys.path.insert(0, 'benchmarks'); import torch, opprof; from capture_h200 import workload\n"
         "from opprof.export import export_program; from opprof.model_script import load_model_script\n"
@@ -306,7 +282,7 @@ def ranges_for_nsys(results: Results, name: str) -> dict[str, Any]:
         f"script = load_model_script('examples/{name}.py')\n"
         "step = script.step_of(torch.compile(module_of(export_program(script))))\n"
         "step(); torch.cuda.synchronize()\n"
-        f"with opprof.layer_ranges({str(results.output / (name + '-inductor'))!r}):\n    step(); torch.cuda.synchronize()\n"
+        f"with opprof.layer_ranges({str(results.folder / (name + '-inductor'))!r}):\n    step(); torch.cuda.synchronize()\n"
     )
     command = [nsys, "profile", "-t", "nvtx", "-f", "true", "-o", str(report)]
     subprocess.run([*command, sys.executable, "-c", program], cwd=ROOT, timeout=45, check=True)
@@ -334,26 +310,26 @@ def one_workload(results: Results, name: str, modes: list[str]) -> None:
 
     profile._capture = capture_and_keep
     if name in ("gpt2", "lstm_sequence_encoder") and "inductor" in modes:
-        results.guarded({"part": "in code", "workload": name}, lambda: in_code(results, name))
+        results.guarded("in code", lambda: in_code(results, name), workload=name)
     if name == "gpt2" and "inductor" in modes:
         results.guarded(
-            {"part": "profile, all kernels counted", "workload": name, "mode": "inductor"},
+            "profile, all kernels counted",
             lambda: profiled(results, name, "inductor", counters="all"),
+            workload=name,
+            mode="inductor",
         )
     for mode in sorted(modes, key=lambda mode: mode == "inductor"):
         results.guarded(
-            {"part": "profile", "workload": name, "mode": mode},
-            lambda mode=mode: profiled(results, name, mode),
+            "profile", lambda mode=mode: profiled(results, name, mode), workload=name, mode=mode
         )
     if "inductor" in modes and programs:
         # torch.profiler keeps CUPTI to the end of the process, so it comes last.
         results.guarded(
-            {"part": "kineto", "workload": name},
-            lambda: against_kineto(results, name, programs[-1].step),
+            "kineto", lambda: against_kineto(results, name, programs[-1].step), workload=name
         )
     if name == "gpt2" and "inductor" in modes:
-        results.guarded({"part": "inferred"}, lambda: compare_inferred(results, name))
-        results.guarded({"part": "nsys"}, lambda: ranges_for_nsys(results, name))
+        results.guarded("inferred", lambda: compare_inferred(results, name))
+        results.guarded("nsys", lambda: ranges_for_nsys(results, name))
 
 
 def prepare(name: str) -> None:
@@ -414,7 +390,8 @@ def main() -> None:
         print(table(options.table), end="")
         return
     names = options.workloads or list(WORKLOADS)
-    results = Results(options.output)
+    options.output.mkdir(parents=True, exist_ok=True)
+    results = Results(options.output / "profile.jsonl")
     sys.path.insert(0, str(ROOT / "benchmarks"))
     if options.inside:
         if options.inside == "prepare":
@@ -440,7 +417,7 @@ def main() -> None:
             except subprocess.TimeoutExpired:
                 child.kill()
         results.say(
-            part="prepare",
+            "prepare",
             seconds=round(time.perf_counter() - begin, 1),
             statuses=[child.returncode for child in children],
         )
@@ -453,7 +430,7 @@ def main() -> None:
         except subprocess.TimeoutExpired:
             status = -1
         results.say(
-            part="workload",
+            "workload",
             workload=name,
             status=status,
             seconds=round(time.perf_counter() - begin, 1),
