@@ -88,12 +88,11 @@ public:
 
 private:
   Error readMade(object from);
-  Error readLaunch(element value);
-  Error readRow(element value);
+  Error readLaunch(object from);
+  Error readRow(object from);
   Error readCounted(object from, CounterRow &row);
   Error readWhole(object from);
   Error readReport(object from);
-  Error getValues(object from, StringRef key, bool raw, CounterRow &row);
 
   CountersFile &file;
   /// Raw counters that values are made of, which stand for them. Others were
@@ -103,30 +102,18 @@ private:
 } // namespace
 
 Error Reader::readMade(object from) {
-  element value;
-  object values;
-  if (!find(from, "made_of", value))
-    return Error::success();
-  return in("made_of", [&]() -> Error {
-    if (Error error = getObject(value, values))
-      return error;
-    for (auto field : values)
-      if (Error error =
-              forEach(field.value, std::string(field.key), [&](element item) {
-                std::string name;
-                Error error = getText(item, name);
-                made.insert(name);
-                return error;
-              }))
-        return error;
-    return Error::success();
-  });
+  return getEntries(from, "made_of",
+                    [&](const std::string &value, element names) {
+                      return forEach(names, value, [&](element item) {
+                        std::string name;
+                        Error error = getText(item, name);
+                        made.insert(name);
+                        return error;
+                      });
+                    });
 }
 
-Error Reader::readLaunch(element value) {
-  object from;
-  if (Error error = getObject(value, from))
-    return error;
+Error Reader::readLaunch(object from) {
   uint64_t index;
   if (Error error = getRequired(from, "index", index))
     return error;
@@ -154,48 +141,20 @@ Error Reader::readLaunch(element value) {
   return Error::success();
 }
 
-Error Reader::getValues(object from, StringRef key, bool raw, CounterRow &row) {
-  element value;
-  object entries;
-  if (!find(from, key, value))
-    return Error::success();
-  if (Error error = getObject(value, entries))
-    return error;
-  for (auto field : entries) {
-    double number;
-    if (field.value.get(number))
-      return fail("\"" + key + "\" must hold numbers");
-    StringRef name(field.key.data(), field.key.size());
-    if (!raw || !made.contains(name))
-      row.values[name.str()] = number;
-  }
-  return Error::success();
-}
-
 /// What there is of a range, be it round a launch or the whole step.
 Error Reader::readCounted(object from, CounterRow &row) {
-  if (Error error = getValues(from, "raw", /*raw=*/true, row))
+  std::map<std::string, double> raw;
+  if (Error error = getNumbers(from, "raw", raw))
     return error;
-  if (Error error = getValues(from, "metrics", /*raw=*/false, row))
+  for (const auto &[name, value] : raw)
+    if (!made.contains(name))
+      row.values[name] = value;
+  if (Error error = getNumbers(from, "metrics", row.values))
     return error;
-  element absent;
-  object reasons;
-  if (!find(from, "absent", absent))
-    return Error::success();
-  if (Error error = getObject(absent, reasons))
-    return error;
-  for (auto field : reasons)
-    if (Error error = in("absent", [&] {
-          return getText(field.value, row.absent[std::string(field.key)]);
-        }))
-      return error;
-  return Error::success();
+  return getTexts(from, "absent", row.absent);
 }
 
-Error Reader::readRow(element value) {
-  object from;
-  if (Error error = getObject(value, from))
-    return error;
+Error Reader::readRow(object from) {
   auto launchAt = [&](uint64_t index) -> Expected<CountedLaunch *> {
     if (index >= file.launches.size())
       return fail("launch " + Twine(index) + " is not in \"launches\"");
@@ -228,13 +187,7 @@ Error Reader::readRow(element value) {
 }
 
 Error Reader::readWhole(object from) {
-  element value;
-  object whole;
-  if (!find(from, "whole", value))
-    return Error::success();
-  return in("whole", [&]() -> Error {
-    if (Error error = getObject(value, whole))
-      return error;
+  return inObject(from, "whole", [&](object whole) -> Error {
     StepCounters &step = file.whole.emplace();
     if (Error error = readCounted(whole, step.row))
       return error;
@@ -244,37 +197,25 @@ Error Reader::readWhole(object from) {
 }
 
 Error Reader::readReport(object from) {
-  element value;
-  if (!find(from, "report", value))
-    return Error::success();
-  object report;
-  if (Error error = getObject(value, report))
-    return error;
-  for (StringRef key : {"failed", "skipped"}) {
-    std::string text;
-    if (Error error = getString(report, key, text, false))
-      return error;
-    if (!text.empty())
-      file.notes.push_back("no counters: " + text);
-  }
-  element absent;
-  if (find(report, "absent", absent)) {
-    object reasons;
-    if (Error error = getObject(absent, reasons))
-      return error;
-    for (auto field : reasons) {
-      std::string reason;
-      if (Error error =
-              in("absent", [&] { return getText(field.value, reason); }))
+  return inObject(from, "report", [&](object report) -> Error {
+    for (StringRef key : {"failed", "skipped"}) {
+      std::string text;
+      if (Error error = getString(report, key, text, false))
         return error;
+      if (!text.empty())
+        file.notes.push_back("no counters: " + text);
+    }
+    std::map<std::string, std::string> absent;
+    if (Error error = getTexts(report, "absent", absent))
+      return error;
+    for (const auto &[name, reason] : absent) {
       // Asked for of kernels and of the whole step, it is missing once.
-      std::string note =
-          std::string(field.key) + " was not collected: " + reason;
+      std::string note = name + " was not collected: " + reason;
       if (!is_contained(file.notes, note))
         file.notes.push_back(std::move(note));
     }
-  }
-  return Error::success();
+    return Error::success();
+  });
 }
 
 Error Reader::read(element root) {
@@ -297,11 +238,11 @@ Error Reader::read(element root) {
     object step;
     if (Error error = getObject(steps.at(last).value_unsafe(), step))
       return error;
-    if (Error error = getArray(step, "launches", true,
-                               [&](element item) { return readLaunch(item); }))
+    if (Error error = getObjects(step, "launches", true,
+                                 [&](object item) { return readLaunch(item); }))
       return error;
-    if (Error error = getArray(step, "counters", true,
-                               [&](element item) { return readRow(item); }))
+    if (Error error = getObjects(step, "counters", true,
+                                 [&](object item) { return readRow(item); }))
       return error;
     if (Error error = readWhole(step))
       return error;

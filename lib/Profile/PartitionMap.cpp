@@ -14,19 +14,14 @@ class Reader : public JSONReading {
 public:
   using JSONReading::JSONReading;
 
-  Error readPartition(element value, Partition &partition) {
-    object keys;
-    if (Error error = getObject(value, keys))
-      return error;
+  Error readPartition(object keys, Partition &partition) {
     if (Error error = getString(keys, "label", partition.label, true))
       return error;
     if (Error error = getString(keys, "role", partition.role, true))
       return error;
     if (partition.role != "unique" && partition.role != "duplicate")
       return fail("\"role\" must be \"unique\" or \"duplicate\"");
-    return getArray(keys, "nodes", true, [&](element item) {
-      return getText(item, partition.nodes.emplace_back());
-    });
+    return getStrings(keys, "nodes", true, partition.nodes);
   }
 
   Error readMap(element root, PartitionMap &map) {
@@ -42,16 +37,13 @@ public:
       return error;
     if (Error error = getString(keys, "stage", map.stage, true))
       return error;
-    return getArray(keys, "classes", true, [&](element item) -> Error {
-      object classKeys;
-      if (Error error = getObject(item, classKeys))
-        return error;
+    return getObjects(keys, "classes", true, [&](object classKeys) -> Error {
       std::string id, parent;
       if (Error error = getString(classKeys, "id", id, true))
         return error;
       if (Error error = getString(classKeys, "parent", parent, false))
         return error;
-      return getArray(classKeys, "partitions", true, [&](element entry) {
+      return getObjects(classKeys, "partitions", true, [&](object entry) {
         Partition &partition = map.partitions.emplace_back();
         partition.classId = id;
         partition.parent = parent;

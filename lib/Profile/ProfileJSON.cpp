@@ -403,36 +403,6 @@ private:
       return fail("\"" + key + "\" is negative");
     return Error::success();
   }
-  Error getMetrics(object from, std::map<std::string, double> &out) {
-    element value;
-    object entries;
-    if (!find(from, "metrics", value))
-      return Error::success();
-    if (Error error = getObject(value, entries))
-      return error;
-    for (auto field : entries) {
-      double number;
-      if (field.value.get(number))
-        return fail("\"metrics\" must hold numbers");
-      out[std::string(field.key)] = number;
-    }
-    return Error::success();
-  }
-  Error getAbsentMetrics(object from, std::map<std::string, std::string> &out) {
-    element value;
-    object entries;
-    if (!find(from, "metrics_absent", value))
-      return Error::success();
-    if (Error error = getObject(value, entries))
-      return error;
-    for (auto field : entries) {
-      std::string_view reason;
-      if (field.value.get(reason))
-        return fail("\"metrics_absent\" must hold texts");
-      out[std::string(field.key)] = std::string(reason);
-    }
-    return Error::success();
-  }
   Error getInterned(object from, StringRef key, StringRef &out) {
     std::string text;
     if (Error error = getString(from, key, text, /*required=*/false))
@@ -456,34 +426,35 @@ private:
   }
   Error getTriple(object from, StringRef key,
                   std::optional<std::array<uint64_t, 3>> &out) {
+    std::vector<uint64_t> numbers;
+    if (Error error = getIntegers(from, key, numbers))
+      return error;
     element value;
     if (!find(from, key, value))
       return Error::success();
-    size_t count = 0;
-    out.emplace();
-    if (Error error = getArray(from, key, true, [&](element item) -> Error {
-          uint64_t number;
-          if (item.get(number) || count >= 3)
-            return fail("expected three whole numbers");
-          (*out)[count++] = number;
-          return Error::success();
-        }))
-      return error;
-    if (count != 3)
+    if (numbers.size() != 3)
       return fail("\"" + key + "\" must hold three whole numbers");
+    out = {numbers[0], numbers[1], numbers[2]};
     return Error::success();
   }
   Error getNodes(object from, std::vector<uint32_t> &out);
-  Error readNode(element value);
-  Error readLaunch(element value);
-  Error readActivity(element value, std::vector<Activity> &list);
-  Error readDevice(element value);
-  Error readSummary(object from);
-  Error readFinding(element value);
-  Error readRun(object from);
-  Error readStepCounters(object from);
-  Error readOverhead(element value);
-  Error readMemory(element value);
+  Error readSource(object from);
+  Error readStep(object from);
+  Error readNode(object from);
+  Error readLaunch(object from);
+  Error readActivity(object from, std::vector<Activity> &list);
+  Error readKernel(object from) { return readActivity(from, profile.kernels); }
+  Error readCopy(object from) { return readActivity(from, profile.copies); }
+  Error readPartition(object from);
+  Error readCall(object from);
+  Error readSynchronization(object from);
+  Error readDevice(object from);
+  Error readSummary(object keys);
+  Error readFinding(object from);
+  Error readRun(object keys);
+  Error readStepCounters(object keys);
+  Error readOverhead(object from);
+  Error readMemory(object from);
 
   /// Later than any clock's time in nanoseconds since 1970 for decades, and
   /// small enough for the end of an event, and the span between two, to fit.
@@ -556,10 +527,7 @@ Error Reader::getNodes(object from, std::vector<uint32_t> &out) {
   });
 }
 
-Error Reader::readNode(element value) {
-  object from;
-  if (Error error = getObject(value, from))
-    return error;
+Error Reader::readNode(object from) {
   Node &node = profile.nodes.emplace_back();
   node.graph = profile.graph;
   node.stage = profile.stage;
@@ -577,9 +545,9 @@ Error Reader::readNode(element value) {
     return error;
   if (Error error = getString(from, "inferred_from", node.inferredFrom))
     return error;
-  if (Error error = getMetrics(from, node.metrics))
+  if (Error error = getNumbers(from, "metrics", node.metrics))
     return error;
-  if (Error error = getAbsentMetrics(from, node.metricsAbsent))
+  if (Error error = getTexts(from, "metrics_absent", node.metricsAbsent))
     return error;
   if (!nodeIds
            .try_emplace(keyOf(node.graph, node.stage, node.name),
@@ -589,10 +557,7 @@ Error Reader::readNode(element value) {
   return Error::success();
 }
 
-Error Reader::readLaunch(element value) {
-  object from;
-  if (Error error = getObject(value, from))
-    return error;
+Error Reader::readLaunch(object from) {
   LaunchRecord &launch = profile.launches.emplace_back();
   if (Error error =
           getString(from, "compiled_graph", launch.compiledGraph, true))
@@ -632,10 +597,7 @@ Error Reader::readLaunch(element value) {
   return getNodes(from, launch.nodes);
 }
 
-Error Reader::readActivity(element value, std::vector<Activity> &list) {
-  object from;
-  if (Error error = getObject(value, from))
-    return error;
+Error Reader::readActivity(object from, std::vector<Activity> &list) {
   Activity &activity = list.emplace_back();
   if (Error error = getRequired(from, "id", activity.id))
     return error;
@@ -719,9 +681,9 @@ Error Reader::readActivity(element value, std::vector<Activity> &list) {
   if (Error error = getNumber(from, "occupancy_pct", activity.occupancyPct))
     return error;
   CounterRow row;
-  if (Error error = getMetrics(from, row.values))
+  if (Error error = getNumbers(from, "metrics", row.values))
     return error;
-  if (Error error = getAbsentMetrics(from, row.absent))
+  if (Error error = getTexts(from, "metrics_absent", row.absent))
     return error;
   if (!row.values.empty() || !row.absent.empty()) {
     activity.counters = profile.counters.size();
@@ -737,10 +699,7 @@ Error Reader::readActivity(element value, std::vector<Activity> &list) {
   return getInteger(from, "bytes", activity.bytes);
 }
 
-Error Reader::readDevice(element value) {
-  object from;
-  if (Error error = getObject(value, from))
-    return error;
+Error Reader::readDevice(object from) {
   Device &device = profile.devices.emplace_back();
   if (Error error = getRequired(from, "id", device.id))
     return error;
@@ -762,41 +721,22 @@ Error Reader::readDevice(element value) {
   if (Error error = getInteger(from, "warp_size", device.warpSize))
     return error;
   std::vector<uint64_t> capability;
-  if (Error error = getArray(from, "compute_capability", false,
-                             [&](element item) -> Error {
-                               uint64_t number;
-                               if (item.get(number))
-                                 return fail("expected a whole number");
-                               capability.push_back(number);
-                               return Error::success();
-                             }))
+  if (Error error = getIntegers(from, "compute_capability", capability))
     return error;
   if (capability.size() == 2)
     device.computeCapability = {capability[0], capability[1]};
   return getInteger(from, "busy_ns", device.busyNs);
 }
 
-Error Reader::readSummary(object from) {
+Error Reader::readSummary(object keys) {
   // Sums are computed again from the kernels; only what they can't tell is
   // read.
-  element value;
-  object keys;
-  if (!find(from, "summary", value))
-    return fail("the key \"summary\" is missing: this is not a profile");
-  if (Error error = getObject(value, keys))
-    return error;
   if (Error error = getInteger(keys, "steps", profile.summary.steps))
     return error;
   return getString(keys, "steps_from", profile.summary.stepsFrom, false);
 }
 
-Error Reader::readRun(object from) {
-  element value;
-  object keys;
-  if (!find(from, "run", value))
-    return Error::success();
-  if (Error error = getObject(value, keys))
-    return error;
+Error Reader::readRun(object keys) {
   RunFacts &facts = profile.run.emplace();
   if (Error error = getString(keys, "mode", facts.mode, false))
     return error;
@@ -822,37 +762,22 @@ Error Reader::readRun(object from) {
   return getString(keys, "counters_left_out", facts.countersLeftOut, false);
 }
 
-Error Reader::readStepCounters(object from) {
-  element value;
-  object keys;
-  if (!find(from, "step_counters", value))
-    return Error::success();
-  if (Error error = getObject(value, keys))
-    return error;
+Error Reader::readStepCounters(object keys) {
   StepCounters &step = profile.stepCounters.emplace();
-  if (Error error = getMetrics(keys, step.row.values))
+  if (Error error = getNumbers(keys, "metrics", step.row.values))
     return error;
-  if (Error error = getAbsentMetrics(keys, step.row.absent))
+  if (Error error = getTexts(keys, "metrics_absent", step.row.absent))
     return error;
-  element sums;
-  if (!find(keys, "kernels", sums))
-    return Error::success();
-  return in("kernels", [&]() -> Error {
-    object kernels;
-    if (Error error = getObject(sums, kernels))
-      return error;
+  return inObject(keys, "kernels", [&](object kernels) -> Error {
     if (Error error = getRequired(kernels, "summed", step.summedKernels))
       return error;
     if (Error error = getRequired(kernels, "counted", step.countedKernels))
       return error;
-    return getMetrics(kernels, step.kernelSums);
+    return getNumbers(kernels, "metrics", step.kernelSums);
   });
 }
 
-Error Reader::readOverhead(element value) {
-  object from;
-  if (Error error = getObject(value, from))
-    return error;
+Error Reader::readOverhead(object from) {
   ProfilerOverhead &overhead = profile.overheads.emplace_back();
   if (Error error = getInterned(from, "kind", overhead.kind))
     return error;
@@ -861,10 +786,7 @@ Error Reader::readOverhead(element value) {
   return getSpan(from, "duration_ns", overhead.durationNs);
 }
 
-Error Reader::readMemory(element value) {
-  object from;
-  if (Error error = getObject(value, from))
-    return error;
+Error Reader::readMemory(object from) {
   MemoryUse &use = profile.memory.emplace_back();
   if (Error error = getRequired(from, "device", use.device))
     return error;
@@ -879,10 +801,7 @@ Error Reader::readMemory(element value) {
   return getTime(from, "peak_at_ns", use.peakTimeNs);
 }
 
-Error Reader::readFinding(element value) {
-  object from;
-  if (Error error = getObject(value, from))
-    return error;
+Error Reader::readFinding(object from) {
   Finding &finding = profile.findings.emplace_back();
   if (Error error = getString(from, "id", finding.id, true))
     return error;
@@ -902,6 +821,72 @@ Error Reader::readFinding(element value) {
   return getString(from, "text", finding.text, true);
 }
 
+Error Reader::readSource(object from) {
+  Source &source = profile.sources.emplace_back();
+  if (Error error = getString(from, "kind", source.kind, true))
+    return error;
+  if (Error error = getString(from, "file", source.file, false))
+    return error;
+  if (Error error = getInteger(from, "rank", source.rank))
+    return error;
+  if (Error error = getInteger(from, "world_size", source.worldSize))
+    return error;
+  if (Error error = getInteger(from, "process", source.processId))
+    return error;
+  if (Error error = getString(from, "host", source.host, false))
+    return error;
+  return getInteger(from, "base_time_ns", source.baseTimeNs);
+}
+
+Error Reader::readStep(object from) {
+  Step &step = profile.steps.emplace_back();
+  if (Error error = getRequired(from, "index", step.index))
+    return error;
+  if (Error error = getTime(from, "start_ns", step.startNs))
+    return error;
+  if (Error error = getTime(from, "end_ns", step.endNs))
+    return error;
+  return getEnum(from, "phase", step.phase, parsePhase, false);
+}
+
+Error Reader::readPartition(object from) {
+  PartitionTime &partition = profile.partitions.emplace_back();
+  if (Error error = getString(from, "class", partition.classId, true))
+    return error;
+  if (Error error = getString(from, "label", partition.label, true))
+    return error;
+  if (Error error = getString(from, "role", partition.role, true))
+    return error;
+  if (Error error = getRequired(from, "node_count", partition.nodeCount))
+    return error;
+  return getDuration(from, "kernel_time_ns", partition.kernelTimeNs);
+}
+
+Error Reader::readCall(object from) {
+  CompiledCall &call = profile.calls.emplace_back();
+  if (Error error =
+          getString(from, "compiled_graph", call.compiledGraph, false))
+    return error;
+  if (Error error = getTime(from, "start_ns", call.startNs))
+    return error;
+  if (Error error = getSpan(from, "duration_ns", call.durationNs))
+    return error;
+  if (Error error = getInteger(from, "step", call.step))
+    return error;
+  if (Error error = getRequired(from, "launches", call.launches))
+    return error;
+  return getRequired(from, "matched", call.matched);
+}
+
+Error Reader::readSynchronization(object from) {
+  Synchronization &wait = profile.synchronizations.emplace_back();
+  if (Error error = getString(from, "name", wait.name, true))
+    return error;
+  if (Error error = getTime(from, "start_ns", wait.startNs))
+    return error;
+  return getSpan(from, "duration_ns", wait.durationNs);
+}
+
 Error Reader::readProfile(element root) {
   object keys;
   if (Error error = getObject(root, keys))
@@ -914,125 +899,46 @@ Error Reader::readProfile(element root) {
   if (Error error = getString(keys, "stage", profile.stage, false))
     return error;
   if (Error error =
-          getArray(keys, "sources", false, [&](element item) -> Error {
-            object from;
-            if (Error error = getObject(item, from))
-              return error;
-            Source &source = profile.sources.emplace_back();
-            if (Error error = getString(from, "kind", source.kind, true))
-              return error;
-            if (Error error = getString(from, "file", source.file, false))
-              return error;
-            if (Error error = getInteger(from, "rank", source.rank))
-              return error;
-            if (Error error = getInteger(from, "world_size", source.worldSize))
-              return error;
-            if (Error error = getInteger(from, "process", source.processId))
-              return error;
-            if (Error error = getString(from, "host", source.host, false))
-              return error;
-            return getInteger(from, "base_time_ns", source.baseTimeNs);
-          }))
+          inObject(keys, "run", [&](object run) { return readRun(run); }))
     return error;
-  if (Error error = getArray(keys, "devices", false,
-                             [&](element item) { return readDevice(item); }))
+  element summary;
+  if (!find(keys, "summary", summary))
+    return fail("the key \"summary\" is missing: this is not a profile");
+  if (Error error = inObject(keys, "summary",
+                             [&](object from) { return readSummary(from); }))
     return error;
-  if (Error error = in("run", [&] { return readRun(keys); }))
-    return error;
-  if (Error error = in("summary", [&] { return readSummary(keys); }))
-    return error;
-  if (Error error = in("step_counters", [&] { return readStepCounters(keys); }))
-    return error;
-  if (Error error = getArray(keys, "notes", false, [&](element item) {
-        return getText(item, profile.notes.emplace_back());
+  if (Error error = inObject(keys, "step_counters", [&](object step) {
+        return readStepCounters(step);
       }))
     return error;
-  if (Error error = getArray(keys, "steps", false, [&](element item) -> Error {
-        object from;
-        if (Error error = getObject(item, from))
-          return error;
-        Step &step = profile.steps.emplace_back();
-        if (Error error = getRequired(from, "index", step.index))
-          return error;
-        if (Error error = getTime(from, "start_ns", step.startNs))
-          return error;
-        if (Error error = getTime(from, "end_ns", step.endNs))
-          return error;
-        return getEnum(from, "phase", step.phase, parsePhase, false);
-      }))
+  if (Error error = getStrings(keys, "notes", false, profile.notes))
     return error;
-  if (Error error = getArray(keys, "nodes", false,
-                             [&](element item) { return readNode(item); }))
-    return error;
-  if (Error error = getArray(keys, "launches", false,
-                             [&](element item) { return readLaunch(item); }))
-    return error;
-  if (Error error = getArray(keys, "kernels", true, [&](element item) {
-        return readActivity(item, profile.kernels);
-      }))
-    return error;
-  if (Error error = getArray(keys, "copies", false, [&](element item) {
-        return readActivity(item, profile.copies);
-      }))
-    return error;
-  if (Error error =
-          getArray(keys, "partitions", false, [&](element item) -> Error {
-            object from;
-            if (Error error = getObject(item, from))
-              return error;
-            PartitionTime &partition = profile.partitions.emplace_back();
-            if (Error error = getString(from, "class", partition.classId, true))
-              return error;
-            if (Error error = getString(from, "label", partition.label, true))
-              return error;
-            if (Error error = getString(from, "role", partition.role, true))
-              return error;
-            if (Error error =
-                    getRequired(from, "node_count", partition.nodeCount))
-              return error;
-            return getDuration(from, "kernel_time_ns", partition.kernelTimeNs);
-          }))
-    return error;
-  if (Error error = getArray(keys, "calls", false, [&](element item) -> Error {
-        object from;
-        if (Error error = getObject(item, from))
-          return error;
-        CompiledCall &call = profile.calls.emplace_back();
-        if (Error error =
-                getString(from, "compiled_graph", call.compiledGraph, false))
-          return error;
-        if (Error error = getTime(from, "start_ns", call.startNs))
-          return error;
-        if (Error error = getSpan(from, "duration_ns", call.durationNs))
-          return error;
-        if (Error error = getInteger(from, "step", call.step))
-          return error;
-        if (Error error = getRequired(from, "launches", call.launches))
-          return error;
-        return getRequired(from, "matched", call.matched);
-      }))
-    return error;
-  if (Error error =
-          getArray(keys, "synchronizations", false, [&](element item) -> Error {
-            object from;
-            if (Error error = getObject(item, from))
-              return error;
-            Synchronization &wait = profile.synchronizations.emplace_back();
-            if (Error error = getString(from, "name", wait.name, true))
-              return error;
-            if (Error error = getTime(from, "start_ns", wait.startNs))
-              return error;
-            return getSpan(from, "duration_ns", wait.durationNs);
-          }))
-    return error;
-  if (Error error = getArray(keys, "overheads", false,
-                             [&](element item) { return readOverhead(item); }))
-    return error;
-  if (Error error = getArray(keys, "memory", false,
-                             [&](element item) { return readMemory(item); }))
-    return error;
-  return getArray(keys, "findings", false,
-                  [&](element item) { return readFinding(item); });
+  // Nodes come before what refers to them, and launches before kernels.
+  struct List {
+    StringRef key;
+    bool isRequired;
+    Error (Reader::*read)(object);
+  };
+  for (const List &list : {
+           List{"sources", false, &Reader::readSource},
+           List{"devices", false, &Reader::readDevice},
+           List{"steps", false, &Reader::readStep},
+           List{"nodes", false, &Reader::readNode},
+           List{"launches", false, &Reader::readLaunch},
+           List{"kernels", true, &Reader::readKernel},
+           List{"copies", false, &Reader::readCopy},
+           List{"partitions", false, &Reader::readPartition},
+           List{"calls", false, &Reader::readCall},
+           List{"synchronizations", false, &Reader::readSynchronization},
+           List{"overheads", false, &Reader::readOverhead},
+           List{"memory", false, &Reader::readMemory},
+           List{"findings", false, &Reader::readFinding},
+       })
+    if (Error error =
+            getObjects(keys, list.key, list.isRequired,
+                       [&](object item) { return (this->*list.read)(item); }))
+      return error;
+  return Error::success();
 }
 
 Expected<std::unique_ptr<Profile>>

@@ -16,21 +16,6 @@ public:
   using JSONReading::JSONReading;
 
   Error read(element root, RunFacts &facts);
-
-private:
-  /// The object under `key`; empty where it is absent.
-  template <typename Body>
-  Error inObject(object from, StringRef key, Body body) {
-    element value;
-    if (!find(from, key, value))
-      return Error::success();
-    return in(key, [&]() -> Error {
-      object inner;
-      if (Error error = getObject(value, inner))
-        return error;
-      return body(inner);
-    });
-  }
 };
 } // namespace
 

@@ -24,7 +24,7 @@
 // PROFILE: "rank": 1
 // PROFILE: "saves_ns": 1500000
 
-// WRONG: rewrites.json: summary: the key "summary" is missing: this is not a profile; give a profile.opprof.json
+// WRONG: rewrites.json: the key "summary" is missing: this is not a profile; give a profile.opprof.json
 // OPTION: recommend-rewrites has no option 'folder': dir, profile, device and error-budget are known
 
 !x = tensor<2x8xf32, #fx.tensor<"cuda:0">>

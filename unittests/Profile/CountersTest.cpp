@@ -276,7 +276,7 @@ TEST_F(CountersTest, ErrorsNameThePlace) {
             std::string::npos);
   EXPECT_NE(error(R"({"version": 1, "steps": [{"launches": [], "counters": [],
                "whole": {"metrics": {"ipc": "2"}}}]})")
-                .find("steps[0].whole: \"metrics\" must hold numbers"),
+                .find("steps[0].whole.metrics: \"ipc\" must be a number"),
             std::string::npos);
   std::string whole = withWhole(json({{0, ", \"stands_for\": [3]"}}));
   for (size_t size = 0; size < whole.size(); ++size)

@@ -15,6 +15,7 @@
 #include <simdjson.h>
 
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -187,10 +188,76 @@ public:
     return llvm::Error::success();
   }
 
-  /// An array of strings, which may be absent.
-  llvm::Error getStrings(object from, llvm::StringRef key,
+  /// Calls `each` for every object of an array of objects.
+  template <typename Each>
+  llvm::Error getObjects(object from, llvm::StringRef key, bool required,
+                         Each each) {
+    return getArray(from, key, required, [&](element item) -> llvm::Error {
+      object entry;
+      if (llvm::Error error = getObject(item, entry))
+        return error;
+      return each(entry);
+    });
+  }
+
+  /// Runs `body` on the object under `key`, if there is one.
+  template <typename Body>
+  llvm::Error inObject(object from, llvm::StringRef key, Body body) {
+    element value;
+    if (!find(from, key, value))
+      return llvm::Error::success();
+    return in(key, [&]() -> llvm::Error {
+      object inner;
+      if (llvm::Error error = getObject(value, inner))
+        return error;
+      return body(inner);
+    });
+  }
+
+  /// Calls `each` for every entry of the object under `key`, if there is one.
+  template <typename Each>
+  llvm::Error getEntries(object from, llvm::StringRef key, Each each) {
+    return inObject(from, key, [&](object entries) -> llvm::Error {
+      for (auto field : entries)
+        if (llvm::Error error = each(std::string(field.key), field.value))
+          return error;
+      return llvm::Error::success();
+    });
+  }
+
+  /// Numbers by name.
+  llvm::Error getNumbers(object from, llvm::StringRef key,
+                         std::map<std::string, double> &out) {
+    return getEntries(from, key, [&](const std::string &name, element value) {
+      return value.get(out[name]) ? fail("\"" + name + "\" must be a number")
+                                  : llvm::Error::success();
+    });
+  }
+
+  /// Texts by name.
+  llvm::Error getTexts(object from, llvm::StringRef key,
+                       std::map<std::string, std::string> &out) {
+    return getEntries(from, key, [&](const std::string &name, element value) {
+      return getText(value, out[name]);
+    });
+  }
+
+  /// An array of whole numbers that are not negative, which may be absent.
+  template <typename T>
+  llvm::Error getIntegers(object from, llvm::StringRef key,
+                          std::vector<T> &out) {
+    return getArray(from, key, false, [&](element item) -> llvm::Error {
+      uint64_t number;
+      if (item.get(number) || number > std::numeric_limits<T>::max())
+        return fail("expected a whole number that is not negative");
+      out.push_back(static_cast<T>(number));
+      return llvm::Error::success();
+    });
+  }
+
+  llvm::Error getStrings(object from, llvm::StringRef key, bool required,
                          std::vector<std::string> &out) {
-    return getArray(from, key, /*required=*/false, [&](element item) {
+    return getArray(from, key, required, [&](element item) {
       return getText(item, out.emplace_back());
     });
   }

@@ -220,15 +220,12 @@ public:
 
 private:
   Error readMap(element value, LaunchMap &map);
-  Error readLaunch(element value, Launch &launch);
-  Error readNode(element value, LaunchNode &node);
+  Error readLaunch(object from, Launch &launch);
+  Error readNode(object from, LaunchNode &node);
 };
 } // namespace
 
-Error Reader::readNode(element value, LaunchNode &node) {
-  object from;
-  if (Error error = getObject(value, from))
-    return error;
+Error Reader::readNode(object from, LaunchNode &node) {
   if (Error error = getString(from, "name", node.name, /*required=*/true))
     return error;
   if (Error error = getString(from, "graph", node.graph, false))
@@ -239,16 +236,13 @@ Error Reader::readNode(element value, LaunchNode &node) {
     return error;
   if (Error error = getBool(from, "prepares", node.prepares))
     return error;
-  if (Error error = getStrings(from, "evidence", node.evidence))
+  if (Error error = getStrings(from, "evidence", false, node.evidence))
     return error;
   if (Error error = getString(from, "module", node.module))
     return error;
   if (Error error = getString(from, "source", node.source, false))
     return error;
-  return getArray(from, "from", /*required=*/false, [&](element item) -> Error {
-    object ref;
-    if (Error error = getObject(item, ref))
-      return error;
+  return getObjects(from, "from", false, [&](object ref) -> Error {
     NodeRef &out = node.from.emplace_back();
     if (Error error = getString(ref, "graph", out.graph, true))
       return error;
@@ -258,10 +252,7 @@ Error Reader::readNode(element value, LaunchNode &node) {
   });
 }
 
-Error Reader::readLaunch(element value, Launch &launch) {
-  object from;
-  if (Error error = getObject(value, from))
-    return error;
+Error Reader::readLaunch(object from, Launch &launch) {
   if (Error error = getRequired(from, "index", launch.index))
     return error;
   if (Error error = getString(from, "file", launch.file, true))
@@ -270,14 +261,7 @@ Error Reader::readLaunch(element value, Launch &launch) {
     return error;
   if (Error error = getString(from, "function", launch.function, false))
     return error;
-  if (Error error =
-          getArray(from, "call_lines", false, [&](element item) -> Error {
-            uint64_t line;
-            if (item.get(line) || line > UINT32_MAX)
-              return fail("expected a line number");
-            launch.callLines.push_back(static_cast<uint32_t>(line));
-            return Error::success();
-          }))
+  if (Error error = getIntegers(from, "call_lines", launch.callLines))
     return error;
   if (Error error = getString(from, "kernel", launch.kernel, true))
     return error;
@@ -312,13 +296,13 @@ Error Reader::readLaunch(element value, Launch &launch) {
     return error;
   if (Error error = getInteger(from, "bytes_written", launch.bytesWritten))
     return error;
-  if (Error error = getStrings(from, "listed_only", launch.listedOnly))
+  if (Error error = getStrings(from, "listed_only", false, launch.listedOnly))
     return error;
-  if (Error error = getStrings(from, "inputs", launch.inputs))
+  if (Error error = getStrings(from, "inputs", false, launch.inputs))
     return error;
-  if (Error error = getStrings(from, "outputs", launch.outputs))
+  if (Error error = getStrings(from, "outputs", false, launch.outputs))
     return error;
-  return getArray(from, "nodes", /*required=*/true, [&](element item) {
+  return getObjects(from, "nodes", true, [&](object item) {
     return readNode(item, launch.nodes.emplace_back());
   });
 }
@@ -335,48 +319,34 @@ Error Reader::readMap(element value, LaunchMap &map) {
   if (Error error = getString(from, "stage", map.stage, true))
     return error;
 
-  element statements;
-  if (find(from, "statements", statements))
-    if (Error error = in("statements", [&]() -> Error {
-          object counts;
-          if (Error error = getObject(statements, counts))
-            return error;
-          if (Error error = getRequired(counts, "total", map.statements.total))
-            return error;
-          if (Error error =
-                  getRequired(counts, "understood", map.statements.understood))
-            return error;
-          return getRequired(counts, "kept_as_text", map.statements.keptAsText);
-        }))
-      return error;
+  if (Error error = inObject(from, "statements", [&](object counts) -> Error {
+        if (Error error = getRequired(counts, "total", map.statements.total))
+          return error;
+        if (Error error =
+                getRequired(counts, "understood", map.statements.understood))
+          return error;
+        return getRequired(counts, "kept_as_text", map.statements.keptAsText);
+      }))
+    return error;
+  if (Error error = inObject(from, "alignment", [&](object keys) -> Error {
+        Alignment &out = map.alignment.emplace();
+        if (Error error = getString(keys, "method", out.method, true))
+          return error;
+        if (Error error = getString(keys, "graph", out.graph, false))
+          return error;
+        if (Error error = getString(keys, "stage", out.stage, false))
+          return error;
+        if (Error error = getRequired(keys, "aligned", out.aligned))
+          return error;
+        return getRequired(keys, "of", out.of);
+      }))
+    return error;
 
-  element alignment;
-  if (find(from, "alignment", alignment))
-    if (Error error = in("alignment", [&]() -> Error {
-          object keys;
-          if (Error error = getObject(alignment, keys))
-            return error;
-          Alignment &out = map.alignment.emplace();
-          if (Error error = getString(keys, "method", out.method, true))
-            return error;
-          if (Error error = getString(keys, "graph", out.graph, false))
-            return error;
-          if (Error error = getString(keys, "stage", out.stage, false))
-            return error;
-          if (Error error = getRequired(keys, "aligned", out.aligned))
-            return error;
-          return getRequired(keys, "of", out.of);
-        }))
-      return error;
-
-  if (Error error = getArray(from, "launches", true, [&](element item) {
+  if (Error error = getObjects(from, "launches", true, [&](object item) {
         return readLaunch(item, map.launches.emplace_back());
       }))
     return error;
-  return getArray(from, "not_launched", false, [&](element item) -> Error {
-    object keys;
-    if (Error error = getObject(item, keys))
-      return error;
+  return getObjects(from, "not_launched", false, [&](object keys) -> Error {
     NotLaunched &out = map.notLaunched.emplace_back();
     if (Error error = getString(keys, "name", out.name, true))
       return error;

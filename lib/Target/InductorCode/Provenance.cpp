@@ -25,32 +25,20 @@ public:
                               std::pair("postToPre", &out.postToPre),
                               std::pair("cppCodeToPost", &out.kernelToPost)}) {
       element entries;
-      if (!find(tables, key, entries))
-        continue;
-      isFound = true;
-      if (Error error = in(
-              key, [&, table = table] { return readTable(entries, *table); }))
+      isFound |= find(tables, key, entries);
+      if (Error error = getEntries(
+              tables, key,
+              [&, table = table](const std::string &name, element names) {
+                std::vector<std::string> &nodes = (*table)[name];
+                return forEach(names, name, [&](element item) {
+                  return getText(item, nodes.emplace_back());
+                });
+              }))
         return error;
     }
     if (!isFound)
       return fail("has none of preToPost, postToPre and cppCodeToPost: this is "
                   "not inductor_provenance_tracking_node_mappings.json");
-    return Error::success();
-  }
-
-private:
-  Error readTable(element value, Provenance::Table &table) {
-    object entries;
-    if (Error error = getObject(value, entries))
-      return error;
-    for (auto [key, names] : entries) {
-      StringRef name(key.data(), key.size());
-      std::vector<std::string> &nodes = table[name];
-      if (Error error = forEach(names, name, [&](element item) {
-            return getText(item, nodes.emplace_back());
-          }))
-        return error;
-    }
     return Error::success();
   }
 };
