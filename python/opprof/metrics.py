@@ -127,7 +127,8 @@ def resolve(metrics: str | Sequence[str]) -> list[str]:
     names: list[str] = []
     for part in (p.strip() for p in parts):
         if part and part not in SETS and "__" not in part:
-            near = difflib.get_close_matches(part, SETS, 3, 0.5)
+            known = [*SETS, *dict.fromkeys(name for names in SETS.values() for name in names)]
+            near = difflib.get_close_matches(part, known, 3, 0.5)
             raise OpprofError(
                 f"{part!r} is neither a set of metrics nor a metric of CUPTI"
                 + (f"; near names: {', '.join(near)}" if near else ""),
@@ -136,6 +137,8 @@ def resolve(metrics: str | Sequence[str]) -> list[str]:
         for name in SETS.get(part, (part,)):
             if name and name not in names:
                 names.append(name)
+    if not names:
+        raise OpprofError("no metric is named", remedy=f"sets: {', '.join(SETS)}")
     return names
 
 

@@ -48,6 +48,7 @@ from opprof.run_folder import (
     map_all_launches,
     write_run,
 )
+from opprof.selection import Filter
 
 
 @dataclass
@@ -71,6 +72,17 @@ class ProfileOptions:
     top: int | None = None
     launch_skip: int = 0
     launch_count: int | None = None
+
+    @property
+    def filter(self) -> Filter:
+        """Which kernels are counted."""
+        return Filter(self.kernels, self.top, self.launch_skip, self.launch_count)
+
+    @property
+    def asks_for_counters(self) -> bool:
+        """Whether any option says how counters are to be taken."""
+        how = (self.metrics, self.replay) != ("default", "user") or self.filter.narrows
+        return self.counters not in (None, "none") or how
 
 
 @dataclass
@@ -194,6 +206,11 @@ def record(path: str, folder: RunFolder, options: ProfileOptions) -> BaseExcepti
     """
     find_backend(options.mode)
     metrics.resolve(options.metrics)
+    if options.asks_for_counters and options.counters == "none":
+        raise OpprofError(
+            "--counters=none takes no counters, and another option says which or how",
+            remedy="leave out --counters=none, or --metrics, --replay, --kernels, --top, --launch-skip and --launch-count",
+        )
     folder.check()
     progress(f"loading {path}")
     script = load_model_script(path)
@@ -261,8 +278,8 @@ def _trace(
     steps = f"{options.traced} step{'s' if options.traced != 1 else ''}"
     progress(f"{no_capture}: tracing {steps} with torch.profiler")
     facts["timeline"] = {"by": "torch.profiler", "reason": no_capture}
-    if options.counters not in (None, "none"):
-        facts["counters"] = {"mode": options.counters, "left_out": no_capture}
+    if options.asks_for_counters:
+        facts["counters"] = {"mode": options.counters or "unique", "left_out": no_capture}
         progress(f"no counters: {no_capture}")
     with NodeRanges().round_nodes(program.graphs):
         run_user(

@@ -67,14 +67,15 @@ def find_backend(mode: str) -> str:
                 remedy='register it, and set BACKEND_NAME = "…" in the file; `opprof emit` writes such files',
             )
         return name
-    known = torch._dynamo.list_backends(exclude_tags=())
-    if mode not in known:
-        choices = [EAGER, INDUCTOR, CUDA_GRAPHS, *known]
+    if mode not in torch._dynamo.list_backends(exclude_tags=()):
+        # Those for debugging PyTorch itself can be asked for, and are no suggestions.
+        known = torch._dynamo.list_backends()
+        choices = list(dict.fromkeys((EAGER, INDUCTOR, CUDA_GRAPHS, *known)))
         near = difflib.get_close_matches(mode, choices, 3, 0.5)
         raise OpprofError(
             f"--mode={mode}: no such mode or backend"
             + (f"; near names: {', '.join(near)}" if near else ""),
-            remedy=f"choose {EAGER}, {INDUCTOR}, {CUDA_GRAPHS}, the file of a backend, or one of {', '.join(known)}",
+            remedy=f"choose {EAGER}, {INDUCTOR}, {CUDA_GRAPHS}, the file of a backend, or a backend of torch.compile: {', '.join(choices[3:])}",
         )
     return mode
 

@@ -32,7 +32,9 @@ class Filter:
         try:
             re.compile(self.kernels or "")
         except re.error as error:
-            raise OpprofError(f"{self.kernels!r} is not a regular expression: {error}") from error
+            raise OpprofError(
+                f"kernels {self.kernels!r}: not a regular expression: {error}"
+            ) from error
 
     @property
     def narrows(self) -> bool:

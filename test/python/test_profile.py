@@ -177,6 +177,36 @@ def test_a_program_that_fails_at_once_leaves_the_earlier_run(
     assert {file: file.stat().st_mtime_ns for file in first.path.iterdir()} == before
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--kernels=(", "kernels '(': not a regular expression"),
+        ("--metrics=dram_bytes_read.sum", "near names: dram__bytes_read.sum"),
+        ("--metrics=", "no metric is named"),
+        ("--mode=inductr", "near names: inductor\n"),
+        ("--counters=none --top=3", "--counters=none takes no counters"),
+    ],
+)
+def test_options_are_refused_before_the_program_runs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, option: str, said: str
+) -> None:
+    command = ["profile", "nowhere.py", "-o", str(tmp_path / "run"), *option.split()]
+    assert main(command) == 1
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_options_of_counters_are_not_passed_over_in_silence(
+    script: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = script(TWO_LAYERS)
+    folder = RunFolder(path.parent / "run")
+    record(str(path), folder, replace(OPTIONS, metrics="memory"))
+    reason = "PyTorch sees no GPU"
+    assert load(folder.run)["counters"] == {"mode": "unique", "left_out": reason}
+    assert f"no counters: {reason}" in capsys.readouterr().err
+
+
 def test_a_model_that_does_not_export(script: Any, capsys: pytest.CaptureFixture[str]) -> None:
     folder = recorded(
         script(
