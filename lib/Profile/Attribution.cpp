@@ -184,6 +184,9 @@ private:
   void estimateFill(Activity &kernel) const;
   void addNodes();
   void addPartitions();
+  /// The innermost range at or round `op` that the program marked; empty where
+  /// there is none.
+  StringRef rangeAt(uint32_t op) const;
   Phase phaseOf(uint32_t op) const;
   std::optional<uint32_t> stepAt(int64_t time) const;
 
@@ -207,6 +210,8 @@ private:
   /// Operators of calls that several maps fit: the turn of each map.
   std::map<std::vector<uint64_t>, uint32_t> turns;
   bool onHost = false;
+  /// There is something that kernels can be joined to.
+  bool anyGraph = false;
   std::vector<IdentityPlace> places;
   /// By place in Trace::activities; empty where no launch was recorded with an
   /// identity.
@@ -737,6 +742,8 @@ void Attributor::explainNoIdentity(Activity &activity,
                                    const TraceActivity &event,
                                    const IdentityPlace *place) {
   std::string reason = place ? place->reason.str() : event.noIdentity.str();
+  if (!anyGraph)
+    return;
   auto &[count, time] = unattributed[reason];
   if (activity.kind == ActivityKind::Kernel) {
     ++count;
@@ -750,6 +757,17 @@ void Attributor::explainNoIdentity(Activity &activity,
 }
 
 /// What the host was doing round `op`.
+StringRef Attributor::rangeAt(uint32_t op) const {
+  for (; op != none; op = host.parent(op)) {
+    StringRef name = host.op(op).name;
+    // Steps and calls of compiled graphs are known as such.
+    if (host.op(op).annotation && !name.starts_with("ProfilerStep#") &&
+        !name.starts_with("## Call CompiledFxGraph"))
+      return name;
+  }
+  return "";
+}
+
 Phase Attributor::phaseOf(uint32_t op) const {
   Phase phase = Phase::Steady;
   for (; op != none; op = host.parent(op)) {
@@ -787,6 +805,8 @@ std::string Attributor::explainUnjoined(uint32_t op) const {
 /// Says of all activities that are joined to no launch why not: only now is it
 /// known which launch map each call fits.
 void Attributor::describeUnjoined() {
+  if (!anyGraph)
+    return;
   for (auto [list, ops] : {std::pair(&profile->kernels, &opOfKernel),
                            std::pair(&profile->copies, &opOfCopy)})
     for (Activity &activity : *list)
@@ -891,12 +911,7 @@ void Attributor::addActivities() {
       }
     }
     activity.cudaGraph |= event.graphNode.has_value();
-    for (uint32_t around = op; around != none; around = host.parent(around))
-      if (host.op(around).annotation &&
-          !host.op(around).name.starts_with("ProfilerStep#")) {
-        activity.range = profile->intern(host.op(around).name);
-        break;
-      }
+    activity.range = profile->intern(rangeAt(op));
     (isKernel ? opOfKernel : opOfCopy).push_back(op);
     int64_t when = runtime      ? runtime->startNs
                    : op != none ? host.op(op).startNs
@@ -983,6 +998,7 @@ void Attributor::addHostKernels() {
     activity.startNs = op.startNs;
     activity.durationNs = op.durationNs;
     activity.hostOp = activity.name;
+    activity.range = profile->intern(rangeAt(host.parent(index)));
     activity.inputType = profile->intern(op.inputType);
     activity.step = stepAt(op.startNs);
     activity.phase = phaseOf(index);
@@ -1271,6 +1287,8 @@ std::unique_ptr<Profile> Attributor::run() {
   profile->sources.push_back(source);
   profile->notes = trace.notes;
   onHost = trace.activities.empty() && trace.kind == "kineto";
+  anyGraph =
+      !inputs.maps.empty() || inputs.partitions || !trace.identities.empty();
 
   prepareLaunches();
   indexRuntimeCalls();
@@ -1359,8 +1377,12 @@ std::unique_ptr<Profile> Attributor::run() {
     profile->notes.push_back(
         "no kernel was joined to a launch: the trace and the launch maps seem "
         "to be of different programs, or the trace is of an eager run");
+  if (!anyGraph && !profile->kernels.empty())
+    profile->notes.push_back(
+        "no graph: kernels are not joined to nodes, and findings that need a "
+        "node's work (roofline, tensor cores, data movement) are left out");
   for (const auto &[reason, sum] : unattributed)
-    if (sum.first)
+    if (sum.first && anyGraph)
       profile->notes.push_back(std::to_string(sum.first) + " of " +
                                std::to_string(profile->kernels.size()) +
                                " kernels (" + std::to_string(sum.second) +

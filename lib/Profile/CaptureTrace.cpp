@@ -2,7 +2,9 @@
 //
 // One pass over the chunks. What numbers stand for is known when all are read:
 // ids, their names, calls' names and the nodes of CUDA graphs may follow the
-// records that point at them.
+// records that point at them. Where only the last kernels are wanted, a pass
+// before it finds the time at which they begin, so that memory grows with what
+// is kept and not with the file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,11 +14,13 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <simdjson.h>
 
 #include <limits>
+#include <queue>
 
 using namespace llvm;
 using namespace opprof;
@@ -28,10 +32,43 @@ namespace {
 /// CUPTI's kind of a device's own memory.
 constexpr uint32_t deviceMemory = 3;
 
+/// How far ahead of the device the host may have launched: what it did longer
+/// before the kernels that are kept is not.
+constexpr uint64_t hostLeadNs = 10'000'000'000;
+
+/// Finds when the last `limit` kernels of a capture begin.
+class LastKernels final : public CaptureVisitor {
+public:
+  explicit LastKernels(uint64_t limit) : limit(limit) {}
+
+  void kernel(const KernelRecord &r) override {
+    first = std::min(first, r.start);
+    ++total;
+    if (latest.size() == limit) {
+      if (r.start <= latest.top())
+        return;
+      latest.pop();
+    }
+    latest.push(r.start);
+  }
+
+  /// 0 where all are kept.
+  uint64_t begin() const { return total > limit ? latest.top() : 0; }
+
+  uint64_t total = 0;
+  uint64_t first = std::numeric_limits<uint64_t>::max();
+
+private:
+  uint64_t limit;
+  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> latest;
+};
+
 class Builder final : public CaptureJoins {
 public:
-  Builder(const CaptureReader &reader, Trace &trace)
-      : CaptureJoins(reader), trace(trace) {}
+  /// What began before `begin` is left out; 0 keeps everything.
+  Builder(const CaptureReader &reader, Trace &trace, uint64_t begin = 0)
+      : CaptureJoins(reader), trace(trace), begin(begin),
+        hostBegin(begin > hostLeadNs ? begin - hostLeadNs : 0) {}
 
   void kernel(const KernelRecord &r) override;
   void memcpy(const MemcpyRecord &r) override;
@@ -74,6 +111,8 @@ private:
   void addNotes(const CaptureSummary &summary);
 
   Trace &trace;
+  uint64_t begin;
+  uint64_t hostBegin;
   /// Strings of the file that are interned already.
   std::vector<StringRef> names;
   std::unordered_map<uint32_t, StringRef> kernelNames;
@@ -190,6 +229,8 @@ static std::optional<std::array<uint64_t, 3>> sizes(const int32_t (&from)[3]) {
 }
 
 void Builder::kernel(const KernelRecord &r) {
+  if (r.start < begin)
+    return;
   TraceActivity &kernel = add(r, ActivityKind::Kernel, "a kernel");
   kernel.name = kernelName(r.name);
   kernel.grid = sizes(r.grid);
@@ -200,12 +241,16 @@ void Builder::kernel(const KernelRecord &r) {
 }
 
 void Builder::memcpy(const MemcpyRecord &r) {
+  if (r.start < begin)
+    return;
   TraceActivity &copy = add(r, ActivityKind::Memcpy, "a copy");
   copy.name = trace.intern(copyName(r));
   copy.bytes = r.bytes;
 }
 
 void Builder::memset(const MemsetRecord &r) {
+  if (r.start < begin)
+    return;
   TraceActivity &set = add(r, ActivityKind::Memset, "a memset");
   set.name = trace.intern(memsetName(r));
   set.bytes = r.bytes;
@@ -213,12 +258,14 @@ void Builder::memset(const MemsetRecord &r) {
 
 void Builder::sync(const SyncRecord &r) {
   // A stream that waits for an event does not hold up the host.
-  if (r.type == 2)
+  if (r.type == 2 || r.end < hostBegin)
     return;
   waits.push_back({r, span(r.start, r.end, "a synchronization")});
 }
 
 void Builder::api(const ApiRecord &r) {
+  if (r.end < hostBegin)
+    return;
   Span when = span(r.start, r.end, "a call");
   RuntimeCall &call = trace.runtimeCalls.emplace_back();
   apis.push_back({r.domain, r.cbid});
@@ -230,6 +277,8 @@ void Builder::api(const ApiRecord &r) {
 }
 
 void Builder::overhead(const OverheadRecord &r) {
+  if (r.end < hostBegin)
+    return;
   Span when = span(r.start, r.end, "an overhead");
   trace.overheads.push_back(
       {trace.intern(overheadName(r.kind)), when.start, when.duration});
@@ -239,6 +288,10 @@ void Builder::marker(const MarkerRecord &r) {
   at(r.time, "a range");
   if (!(r.flags & 6))
     return;
+  if (r.flags & 4 && r.time < hostBegin) {
+    ranges.erase(r.id);
+    return;
+  }
   auto [it, inserted] = ranges.try_emplace(r.id);
   if (inserted)
     rangeOrder.push_back(r.id);
@@ -254,7 +307,7 @@ void Builder::mark(const MarkRecord &r) {
   auto open = openSteps.find(r.value);
   if (r.kind != 2 || open == openSteps.end())
     return;
-  if (time >= open->second)
+  if (time >= open->second && uint64_t(open->second) >= begin)
     trace.steps.push_back(
         {r.value, open->second, time, text(r.name) == StringRef(kWarmUpStep)});
   openSteps.erase(open);
@@ -367,9 +420,10 @@ void Builder::resolveWaits() {
 void Builder::addRanges() {
   uint64_t open = 0;
   for (uint32_t id : rangeOrder) {
-    const Range &range = ranges[id];
-    if (!range.begin)
+    auto found = ranges.find(id);
+    if (found == ranges.end() || !found->second.begin)
       continue;
+    const Range &range = found->second;
     int64_t start = int64_t(range.begin->time);
     // A program that was ended inside a range was in it to the last.
     int64_t end = range.end ? int64_t(range.end->time) : latest;
@@ -547,12 +601,26 @@ bool opprof::profile::isCapture(StringRef data) {
 }
 
 Expected<std::unique_ptr<Trace>>
-opprof::profile::readCaptureTrace(StringRef data, StringRef name) {
+opprof::profile::readCaptureTrace(StringRef data, StringRef name,
+                                  uint64_t lastKernels) {
   auto trace = std::make_unique<Trace>();
   trace->kind = "opprof capture";
   trace->file = name.str();
   CaptureReader reader;
-  Builder builder(reader, *trace);
+  uint64_t begin = 0;
+  // A file that is too small to hold more kernels need not be counted.
+  if (lastKernels && data.size() / sizeof(KernelRecord) > lastKernels) {
+    LastKernels last(lastKernels);
+    if (!reader.readBuffer({data.data(), data.size()}, name.str(), last))
+      return createStringError(reader.error());
+    begin = last.begin();
+    if (begin)
+      trace->notes.push_back(
+          formatv("the capture holds {0} kernels: this is about the last {1}, "
+                  "which begin {2:f1} s after the first",
+                  last.total, lastKernels, double(begin - last.first) / 1e9));
+  }
+  Builder builder(reader, *trace, begin);
   if (!reader.readBuffer({data.data(), data.size()}, name.str(), builder))
     return createStringError(reader.error());
   if (builder.error.empty())

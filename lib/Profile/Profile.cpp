@@ -98,6 +98,69 @@ opprof::profile::wallWindow(const Profile &profile) {
   return window;
 }
 
+/// `name` without balanced pairs of parentheses and what is between them.
+static std::string dropParentheses(StringRef name) {
+  std::string kept;
+  unsigned depth = 0;
+  for (char c : name) {
+    if (c == '(')
+      ++depth;
+    else if (c == ')' && depth)
+      --depth;
+    else if (!depth)
+      kept += c;
+  }
+  // What is open to the end is no list of parameters.
+  return depth ? name.str() : kept;
+}
+
+std::string opprof::profile::shortKernelName(StringRef kernel) {
+  StringRef rest = kernel;
+  rest.consume_front("void ");
+  std::string name = rest.str();
+  auto drop = [&](StringRef part) {
+    for (size_t at; (at = name.find(part)) != std::string::npos;)
+      name.erase(at, part.size());
+  };
+  drop("(anonymous namespace)::");
+  name = dropParentheses(name);
+  for (size_t at; (at = name.find("::{lambda")) != std::string::npos;) {
+    size_t end = name.find('}', at);
+    if (end == std::string::npos)
+      break;
+    name.erase(at, end + 1 - at);
+  }
+  drop("::operator const");
+  drop("at::native::");
+  // How many tensors an element-wise kernel has says little of it.
+  constexpr StringLiteral pointers = ", std::array<char*, ";
+  for (size_t at; (at = name.find(pointers)) != std::string::npos;) {
+    size_t end = name.find('>', at);
+    if (end == std::string::npos)
+      break;
+    name.erase(at, end + 1 - at);
+  }
+  for (size_t at; (at = name.find(" >")) != std::string::npos;)
+    name.erase(at, 1);
+  // A name of nothing else is shown as it is.
+  return StringRef(name).trim().empty() ? kernel.str()
+                                        : StringRef(name).trim().str();
+}
+
+bool opprof::profile::hasGraph(const Profile &profile) {
+  return !profile.graph.empty() || !profile.launches.empty() ||
+         !profile.nodes.empty();
+}
+
+StringRef opprof::profile::recordingNoun(const Profile &profile) {
+  return llvm::any_of(profile.sources,
+                      [](const Source &source) {
+                        return source.kind == "opprof capture";
+                      })
+             ? "capture"
+             : "trace";
+}
+
 void opprof::profile::summarize(Profile &profile) {
   Summary &summary = profile.summary;
   summary.kernels = profile.kernels.size();

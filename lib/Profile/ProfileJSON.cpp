@@ -84,6 +84,8 @@ private:
 
 void Writer::run(const RunFacts &facts) {
   json.attributeObject("run", [&] {
+    text("program", facts.program);
+    optional("exit_status", facts.exitStatus);
     text("mode", facts.mode);
     text("differs", facts.differs);
     optional("step_ns", facts.stepNs);
@@ -738,6 +740,10 @@ Error Reader::readSummary(object keys) {
 
 Error Reader::readRun(object keys) {
   RunFacts &facts = profile.run.emplace();
+  if (Error error = getString(keys, "program", facts.program, false))
+    return error;
+  if (Error error = getInteger(keys, "exit_status", facts.exitStatus))
+    return error;
   if (Error error = getString(keys, "mode", facts.mode, false))
     return error;
   if (Error error = getString(keys, "differs", facts.differs, false))

@@ -25,6 +25,10 @@ Error Reader::read(element root, RunFacts &facts) {
     return error;
   if (Error error = checkVersion(keys, 1, "a run.json", "`opprof profile`"))
     return error;
+  if (Error error = getString(keys, "program", facts.program, false))
+    return error;
+  if (Error error = getInteger(keys, "exit_status", facts.exitStatus))
+    return error;
   if (Error error = getString(keys, "mode", facts.mode, false))
     return error;
   if (Error error = getString(keys, "differs", facts.differs, false))

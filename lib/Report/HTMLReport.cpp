@@ -5,6 +5,7 @@
 #include "opprof/Report/ReportModel.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -111,8 +112,7 @@ public:
       : model(model), profile(*model.profile), os(os) {}
 
   void print() {
-    std::string title =
-        escape(profile.graph.empty() ? "profile" : profile.graph);
+    std::string title = escape(model.title);
     os << "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
           "<meta name=\"viewport\" content=\"width=device-width\">\n<title>"
        << title << " — opprof</title><style>" << kStyle
@@ -132,8 +132,14 @@ public:
     printFindings();
     printTimeline();
     os << "<div class=\"columns\">";
-    printRows("Kernel time by kind", model.categories, "kernels");
-    printRows("By module", model.modules, "kernels");
+    std::string works = model.work.str() + "s";
+    if (model.hasGraph) {
+      printRows("Kernel time by kind", model.categories, works);
+      printRows("By module", model.modules, works);
+    } else {
+      printRows("By " + model.work.str(), model.kernels, "runs");
+    }
+    printRows("By range, the innermost", model.ranges, works);
     printRows("By class of repeated subgraphs", model.classes, "partitions");
     os << "</div>\n";
     printNodes();
@@ -159,14 +165,15 @@ private:
     const Summary &summary = profile.summary;
     os << "<div class=\"tiles\">";
     if (summary.wallNs)
-      tile("one step", time(*summary.wallNs));
+      tile(model.unit == "step" ? "one step" : model.unit,
+           time(*summary.wallNs));
     if (summary.wallNs && summary.busyNs && *summary.wallNs > 0) {
       tile("device busy", percent(100.0 * *summary.busyNs / *summary.wallNs));
       tile("idle",
            time(std::max<int64_t>(*summary.wallNs - *summary.busyNs, 0)));
     }
-    tile("kernel time", time(summary.kernelTimeNs));
-    tile("kernels", Twine(summary.kernels / model.steps));
+    tile(model.work.str() + " time", time(summary.kernelTimeNs));
+    tile(model.work.str() + "s", Twine(summary.kernels / model.steps));
     if (summary.copies)
       tile("copies", Twine(summary.copies / model.steps) + " · " +
                          time(summary.copyTimeNs));
@@ -189,7 +196,7 @@ private:
     int64_t total = 0;
     for (int64_t part : profile.summary.attributedNs)
       total += part;
-    if (!total)
+    if (!total || !model.hasGraph)
       return;
     os << "<div class=\"stack\" role=\"img\" aria-label=\"share of kernel time "
           "by confidence\">";
@@ -249,7 +256,7 @@ private:
       os << "<div class=\"finding\">";
       if (finding->severityNsPerStep)
         os << "<b class=\"cost\">" << formatTime(*finding->severityNsPerStep)
-           << " a step</b>";
+           << (model.unit == "step" ? " a step" : "") << "</b>";
       os << "<b>" << escape(finding->id) << "</b><div>" << escape(finding->text)
          << "</div>";
       if (!finding->nodes.empty()) {
@@ -272,7 +279,8 @@ private:
     }
   }
 
-  /// One steady step on every stream: what ran, and the gaps between.
+  /// One steady step on every stream: what ran, and the gaps between. Without
+  /// steps it is the middle of the recording, which is no warm-up.
   void printTimeline() {
     std::optional<uint32_t> step;
     for (const Step &candidate : profile.steps)
@@ -281,10 +289,17 @@ private:
         break;
       }
     std::vector<const Activity *> shown;
-    for (const std::vector<Activity> *list :
-         {&profile.kernels, &profile.copies})
-      for (const Activity &activity : *list)
-        if (shown.size() < kMaxDrawn && (!step || activity.step == step))
+    size_t all = profile.kernels.size();
+    bool cut = !step && all > kMaxDrawn;
+    ArrayRef<Activity> kernels = profile.kernels;
+    if (cut)
+      kernels = kernels.slice((all - kMaxDrawn) / 2, kMaxDrawn);
+    for (ArrayRef<Activity> list : {kernels, ArrayRef(profile.copies)})
+      for (const Activity &activity : list)
+        if (shown.size() < (cut ? 2 : 1) * kMaxDrawn &&
+            (!step || activity.step == step) &&
+            (!cut || (activity.endNs() > kernels.front().startNs &&
+                      activity.startNs <= kernels.back().startNs)))
           shown.push_back(&activity);
     if (shown.empty())
       return;
@@ -298,8 +313,19 @@ private:
     unsigned next = 0;
     for (auto &[key, row] : rows)
       row = next++;
+    // Without a graph there are no kinds: the longest kernels have colors.
+    StringMap<StringRef> colorOf;
+    static constexpr StringLiteral kColors[kNamed] = {
+        "#c8553d", "#3b8ea5", "#6a4c93", "#e08a3c", "#5b9a68", "#c94f7c"};
+    for (auto [color, row] : llvm::zip(kColors, namedInTimeline()))
+      colorOf[row.name] = color;
     double scale = 1000.0 / std::max<int64_t>(end - begin, 1);
-    os << "<h2>Timeline of " << (step ? "one step" : "the window")
+    os << "<h2>Timeline of "
+       << (step  ? std::string("one step")
+           : cut ? formatv("{0} {1}s from the middle of the {2}",
+                           kernels.size(), model.work, model.unit)
+                       .str()
+                 : model.span())
        << "</h2>\n<svg viewBox=\"0 0 1120 " << 28 + 30 * rows.size() << "\">";
     for (const auto &[key, row] : rows)
       os << "<text x=\"6\" y=\"" << 22 + 30 * row << "\">"
@@ -311,7 +337,10 @@ private:
                     "height=\"22\" fill=\"{3}\"><title>",
                     100 + (activity->startNs - begin) * scale, 6 + 30 * row,
                     std::max(activity->durationNs * scale, 0.15),
-                    getColor(getCategory(profile, *activity)))
+                    model.hasGraph ? getColor(getCategory(profile, *activity))
+                    : activity->kind != ActivityKind::Kernel
+                        ? getColor("copy")
+                        : lookUp(colorOf, shortKernelName(activity->name)))
          << escape(activity->name) << "\n"
          << formatTime(activity->durationNs) << " at "
          << formatTime(activity->startNs - begin) << "\n"
@@ -321,10 +350,25 @@ private:
        << "\">0</text><text x=\"1100\" text-anchor=\"end\" y=\""
        << 20 + 30 * rows.size() << "\">" << formatTime(end - begin)
        << "</text></svg>\n<div class=\"dim\">";
-    for (const TimeRow &row : model.categories)
-      os << "<span class=\"key\" style=\"background:" << getColor(row.name)
-         << "\"></span>" << escape(row.name);
+    if (model.hasGraph)
+      for (const TimeRow &row : model.categories)
+        os << "<span class=\"key\" style=\"background:" << getColor(row.name)
+           << "\"></span>" << escape(row.name);
+    for (const TimeRow &row : namedInTimeline())
+      os << "<span class=\"key\" style=\"background:" << colorOf[row.name]
+         << "\"></span><code>" << escape(row.name) << "</code>";
     os << "</div>\n";
+  }
+
+  static StringRef lookUp(const StringMap<StringRef> &colors, StringRef name) {
+    auto it = colors.find(name);
+    return it == colors.end() ? getColor("") : it->second;
+  }
+
+  static constexpr size_t kNamed = 6;
+  ArrayRef<TimeRow> namedInTimeline() const {
+    return model.hasGraph ? ArrayRef<TimeRow>()
+                          : ArrayRef(model.kernels).take_front(kNamed);
   }
 
   std::string describeNodes(const Activity &activity) {
@@ -342,14 +386,17 @@ private:
                   std::clamp(share, 0.0, 100.0));
   }
 
-  void printRows(StringRef title, ArrayRef<TimeRow> rows, StringRef counted) {
+  void printRows(const Twine &title, ArrayRef<TimeRow> rows,
+                 StringRef counted) {
     if (rows.empty())
       return;
-    os << "<section><h2>" << title
+    os << "<section><h2>" << title.str()
        << "</h2><table><tr><th>name</th><th></th><th class=\"num\">share</th>"
-          "<th class=\"num\">a step</th><th class=\"num\">"
-       << counted << "</th></tr>";
-    for (const TimeRow &row : rows) {
+          "<th class=\"num\">"
+       << (model.unit == "step" ? "a step" : "time")
+       << "</th><th class=\"num\">" << counted << "</th></tr>";
+    constexpr size_t kRows = 100;
+    for (const TimeRow &row : rows.take_front(kRows)) {
       os << "<tr><td>" << escape(row.name);
       if (!row.detail.empty())
         os << " <span class=\"dim\">" << escape(row.detail) << "</span>";
@@ -359,7 +406,11 @@ private:
          << "</td><td class=\"num\">" << time(row.kernelTimeNs)
          << "</td><td class=\"num\">" << row.count << "</td></tr>";
     }
-    os << "</table></section>\n";
+    os << "</table>";
+    if (rows.size() > kRows)
+      os << "<p class=\"dim\">and " << rows.size() - kRows
+         << " more; all of them are in the JSON.</p>";
+    os << "</section>\n";
   }
 
   void counterHead() {
@@ -400,8 +451,9 @@ private:
       return;
     constexpr size_t kGroups = 40, kNodes = 400;
     auto head = [&] {
-      os << "<table><tr><th class=\"num\">a step</th><th class=\"num\">share"
-            "</th>";
+      os << "<table><tr><th class=\"num\">"
+         << (model.unit == "step" ? "a step" : "time")
+         << "</th><th class=\"num\">share</th>";
       counterHead();
       os << "<th>node</th><th>module</th><th>source</th><th>kernel</th>"
             "<th>join</th></tr>";
@@ -429,12 +481,16 @@ private:
     if (profile.kernels.empty())
       return;
     size_t shown = std::min(profile.kernels.size(), kMaxDrawn);
-    os << "<details><summary>All kernels, and how each was joined ("
+    os << "<details><summary>"
+       << (model.hasGraph ? "All kernels, and how each was joined ("
+                          : "All " + model.work.str() + "s (")
        << profile.kernels.size()
        << ")</summary><table><tr><th class=\"num\">start</th><th "
           "class=\"num\">duration</th>";
     counterHead();
-    os << "<th>kernel</th><th>nodes</th><th>join</th></tr>";
+    os << "<th>" << model.work << "</th>"
+       << (model.hasGraph ? "<th>nodes</th><th>join</th></tr>"
+                          : "<th>stream</th><th>range</th></tr>");
     int64_t begin = profile.kernels.front().startNs;
     for (const Activity &kernel : ArrayRef(profile.kernels).take_front(shown)) {
       os << "<tr><td class=\"num\">" << formatTime(kernel.startNs - begin)
@@ -443,8 +499,14 @@ private:
       counterCells(kernel.counters ? profile.counters[*kernel.counters].values
                                    : std::map<std::string, double>(),
                    kernel.countersFrom);
-      os << "<td><code>" << escape(kernel.name) << "</code></td><td>"
-         << escape(describeNodes(kernel)) << "</td><td>"
+      os << "<td><code>" << escape(kernel.name) << "</code></td><td>";
+      if (!model.hasGraph) {
+        if (kernel.stream)
+          os << *kernel.stream;
+        os << "</td><td>" << escape(kernel.range) << "</td></tr>";
+        continue;
+      }
+      os << escape(describeNodes(kernel)) << "</td><td>"
          << stringify(kernel.confidence) << " by " << escape(kernel.method)
          << "<div class=\"dim\">" << escape(kernel.explanation)
          << (kernel.range.empty() ? std::string()

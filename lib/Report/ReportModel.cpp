@@ -6,6 +6,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
 
 #include <cmath>
 #include <set>
@@ -170,6 +171,43 @@ static std::vector<TimeRow> sumCategories(const Profile &profile) {
     row.kernelTimeNs += kernel.durationNs;
     ++row.count;
   }
+  return sortRows(rows);
+}
+
+static std::vector<TimeRow> sumKernels(const Profile &profile) {
+  // Names are many times fewer than kernels.
+  DenseMap<StringRef, TimeRow> byName;
+  for (const Activity &kernel : profile.kernels) {
+    TimeRow &row = byName[kernel.name];
+    row.kernelTimeNs += kernel.durationNs;
+    ++row.count;
+  }
+  std::map<std::string, TimeRow> rows;
+  for (auto &[name, sum] : byName) {
+    std::string shortName = shortKernelName(name);
+    TimeRow &row = rows[shortName];
+    row.name = shortName;
+    row.kernelTimeNs += sum.kernelTimeNs;
+    row.count += sum.count;
+  }
+  return sortRows(rows);
+}
+
+static std::vector<TimeRow> sumRanges(const Profile &profile) {
+  std::map<std::string, TimeRow> rows;
+  bool any = false;
+  for (const Activity &kernel : profile.kernels) {
+    // Ranges that opprof puts round launches are those of the layers.
+    bool own = kernel.range.empty() || kernel.range.starts_with("layer::");
+    any |= !own;
+    std::string name = own ? "(in no range)" : kernel.range.str();
+    TimeRow &row = rows[name];
+    row.name = name;
+    row.kernelTimeNs += kernel.durationNs;
+    ++row.count;
+  }
+  if (!any)
+    return {};
   return sortRows(rows);
 }
 
@@ -350,7 +388,27 @@ static std::string describeOrigin(const Profile &profile) {
     kinds.insert(source.kind == "kineto" ? "torch.profiler" : source.kind);
   for (const std::string &kind : kinds)
     origin += (origin.empty() ? "by " : ", by ") + kind;
+  // One of several processes is told from the others.
+  for (const Source &source : profile.sources) {
+    if (source.rank && source.worldSize && *source.worldSize > 1)
+      origin += formatv(", rank {0} of {1}", *source.rank, *source.worldSize);
+    else if (source.rank && *source.rank > 0)
+      origin += formatv(", rank {0}", *source.rank);
+    if (source.processId && !hasGraph(profile))
+      origin += formatv(", process {0}", *source.processId);
+  }
   return origin;
+}
+
+static std::string makeTitle(const Profile &profile) {
+  if (!profile.graph.empty())
+    return profile.graph;
+  if (profile.run && !profile.run->program.empty())
+    return profile.run->program;
+  for (const Source &source : profile.sources)
+    if (!source.file.empty())
+      return sys::path::filename(source.file).str();
+  return "profile";
 }
 
 static std::vector<std::string> collectFacts(const ReportModel &model) {
@@ -358,6 +416,9 @@ static std::vector<std::string> collectFacts(const ReportModel &model) {
   std::vector<std::string> facts;
   if (profile.run && !profile.run->differs.empty())
     facts.push_back(profile.run->differs);
+  if (profile.run && profile.run->exitStatus.value_or(0))
+    facts.push_back(
+        formatv("the program ended with status {0}", *profile.run->exitStatus));
   if (profile.run && profile.run->stepNs) {
     std::string text =
         "without a profiler a step takes " + formatTime(*profile.run->stepNs);
@@ -427,7 +488,14 @@ static std::vector<std::string> collectFacts(const ReportModel &model) {
 ReportModel report::makeReportModel(const Profile &profile) {
   ReportModel model;
   model.profile = &profile;
+  model.title = makeTitle(profile);
+  model.hasGraph = hasGraph(profile);
   model.steps = std::max<uint64_t>(profile.summary.steps.value_or(1), 1);
+  if (!profile.summary.steps)
+    model.unit = recordingNoun(profile);
+  if (llvm::any_of(profile.devices,
+                   [](const Device &device) { return device.kind == "cpu"; }))
+    model.work = "operator";
   for (const Device &device : profile.devices) {
     if (!model.deviceName.empty())
       model.deviceName += ", ";
@@ -440,6 +508,8 @@ ReportModel report::makeReportModel(const Profile &profile) {
   model.modules = sumModules(profile);
   model.classes = sumClasses(profile);
   model.categories = sumCategories(profile);
+  model.kernels = sumKernels(profile);
+  model.ranges = sumRanges(profile);
   model.nodes = rankNodes(profile);
   model.nodeGroups = groupNodes(model.nodes);
   for (const Finding &finding : profile.findings)

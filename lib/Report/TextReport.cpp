@@ -96,7 +96,7 @@ public:
     os << '\n';
     ++lines;
   }
-  void heading(StringRef title, StringRef note) {
+  void heading(StringRef title, const std::string &note) {
     end();
     text(title, Style::Bold);
     right(note, width - columns(title), Style::Dim);
@@ -169,16 +169,21 @@ static std::string percent(double value) {
 static void printSummary(Page &page, const ReportModel &model) {
   const Profile &profile = *model.profile;
   const Summary &summary = profile.summary;
-  std::string title = profile.graph.empty() ? "profile" : profile.graph;
-  page.text(title, Style::Bold);
-  page.text(" on " + (model.deviceName.empty() ? "an unknown device"
-                                               : model.deviceName));
+  std::string rest = " on " + (model.deviceName.empty() ? "an unknown device"
+                                                        : model.deviceName);
   if (summary.steps)
-    page.text(
+    rest +=
         formatv(", {0} step{1}", *summary.steps, *summary.steps == 1 ? "" : "s")
-            .str());
-  if (!model.origin.empty())
-    page.text(", " + model.origin, Style::Dim);
+            .str();
+  // A command line may be longer than the page.
+  std::string origin = model.origin.empty() ? "" : ", " + model.origin;
+  unsigned taken = Page::columns(rest) + Page::columns(origin);
+  page.text(Page::fit(model.title, page.getWidth() > taken + 30
+                                       ? page.getWidth() - taken
+                                       : 30),
+            Style::Bold);
+  page.text(rest);
+  page.text(origin, Style::Dim);
   page.end();
 
   std::string line;
@@ -186,10 +191,10 @@ static void printSummary(Page &page, const ReportModel &model) {
     line += (line.empty() ? "" : ", ") + part.str();
   };
   if (summary.wallNs)
-    add("step " + formatTime(model.perStep(*summary.wallNs)));
+    add(model.unit + " " + formatTime(model.perStep(*summary.wallNs)));
   if (summary.wallNs && summary.busyNs && *summary.wallNs > 0)
     add("busy " + percent(100.0 * *summary.busyNs / *summary.wallNs));
-  add("kernels " + Twine(summary.kernels / model.steps) + " in " +
+  add(model.work + "s " + Twine(summary.kernels / model.steps) + " in " +
       formatTime(model.perStep(summary.kernelTimeNs)));
   if (summary.wallNs && summary.busyNs)
     add("idle " + formatTime(model.perStep(std::max<int64_t>(
@@ -199,16 +204,18 @@ static void printSummary(Page &page, const ReportModel &model) {
         formatTime(model.perStep(summary.copyTimeNs)));
   page.paragraph(line, 0, 2);
 
-  line = "attributed";
-  int64_t total = 0;
-  for (int64_t time : summary.attributedNs)
-    total += time;
-  for (size_t i = 0; i < numConfidences; ++i)
-    line +=
-        formatv("{0} {1} {2}", i ? "," : "", stringify(Confidence(i)),
-                percent(total ? 100.0 * summary.attributedNs[i] / total : 0))
-            .str();
-  page.paragraph(line, 0, 2);
+  if (model.hasGraph) {
+    line = "attributed";
+    int64_t total = 0;
+    for (int64_t time : summary.attributedNs)
+      total += time;
+    for (size_t i = 0; i < numConfidences; ++i)
+      line +=
+          formatv("{0} {1} {2}", i ? "," : "", stringify(Confidence(i)),
+                  percent(total ? 100.0 * summary.attributedNs[i] / total : 0))
+              .str();
+    page.paragraph(line, 0, 2);
+  }
   for (const std::string &fact : model.facts)
     page.paragraph(fact, 2, 2);
 }
@@ -302,7 +309,8 @@ static std::vector<CounterColumn> fitCounterColumns(const Page &page,
 }
 
 static void printNodes(Page &page, const ReportModel &model, size_t limit) {
-  page.heading("Slowest nodes", "time in a step, share of kernel time");
+  page.heading("Slowest nodes",
+               "time in " + model.span() + ", share of kernel time");
   constexpr unsigned kCounter = 5;
   std::vector<CounterColumn> columns = fitCounterColumns(page, model);
   if (!columns.empty()) {
@@ -364,18 +372,29 @@ void report::printText(const Profile &profile, raw_ostream &os,
     return std::min<size_t>(size, std::max(share, 3u));
   };
 
-  if (!model.categories.empty()) {
-    page.heading("Kernel time by kind", "share, time in a step");
+  std::string columns = "share, time in " + model.span();
+  if (!model.hasGraph && !model.kernels.empty()) {
+    page.heading("By " + model.work.str(), columns);
+    printTimeRows(page, model, model.kernels,
+                  listSize(model.kernels.size(), room / 2), "run");
+  }
+  if (!model.ranges.empty()) {
+    page.heading("By range, the innermost", columns);
+    printTimeRows(page, model, model.ranges,
+                  listSize(model.ranges.size(), room / 4), model.work);
+  }
+  if (model.hasGraph && !model.categories.empty()) {
+    page.heading("Kernel time by kind", columns);
     printTimeRows(page, model, model.categories,
                   listSize(model.categories.size(), room / 5), "kernel");
   }
-  if (!model.modules.empty()) {
-    page.heading("By module", "share, time in a step");
+  if (model.hasGraph && !model.modules.empty()) {
+    page.heading("By module", columns);
     printTimeRows(page, model, model.modules,
                   listSize(model.modules.size(), room / 4), "kernel");
   }
   if (!model.classes.empty()) {
-    page.heading("By class of repeated subgraphs", "share, time in a step");
+    page.heading("By class of repeated subgraphs", columns);
     printTimeRows(page, model, model.classes,
                   listSize(model.classes.size(), room / 8), "partition");
   }
@@ -387,7 +406,8 @@ void report::printText(const Profile &profile, raw_ostream &os,
                      ? options.height - page.getLines() - 2 * findings - 5
                      : 3));
 
-  page.heading("Findings", model.findings.empty() ? "none" : "cost of a step");
+  page.heading("Findings",
+               model.findings.empty() ? "none" : "cost of " + model.span());
   for (const Finding *finding : ArrayRef(model.findings).take_front(findings)) {
     page.text("  ").right(finding->severityNsPerStep
                               ? formatTime(*finding->severityNsPerStep)

@@ -205,6 +205,87 @@ TEST_F(CaptureTraceTest, TimesAreExact) {
   EXPECT_EQ(read->activities[0].stream, 7);
 }
 
+TEST_F(CaptureTraceTest, OfManyKernelsTheLastAreKept) {
+  constexpr uint64_t second = 1'000'000'000;
+  auto marker = [&](uint32_t id, uint32_t flags, const std::string &name) {
+    MarkerRecord r{};
+    r.time = time;
+    r.id = id;
+    r.flags = flags;
+    r.name = name.empty() ? kNone : file.string(name);
+    r.thread = 1;
+    file.add(ChunkType::Markers, r);
+  };
+  marker(1, 2, "all of it");
+  for (int number = 0; number < 40; ++number) {
+    step(number, true);
+    marker(10 + number, 2, "part");
+    launch("k" + std::to_string(number), 0);
+    marker(10 + number, 4, "");
+    step(number, false);
+    time += second;
+  }
+  file.end();
+  llvm::Expected<std::unique_ptr<Trace>> last =
+      readCaptureTrace(file.bytes, "t.opcap", 5);
+  ASSERT_TRUE(bool(last)) << llvm::toString(last.takeError());
+  ASSERT_EQ((*last)->activities.size(), 5u);
+  EXPECT_EQ((*last)->activities.front().name, "k35");
+  // The host is kept for ten seconds more: kernels are launched ahead.
+  EXPECT_EQ((*last)->runtimeCalls.size(), 14u);
+  EXPECT_EQ((*last)->hostOps.size(), 15u);
+  EXPECT_EQ((*last)->steps.size(), 4u);
+  EXPECT_TRUE(hasNote((*last)->notes,
+                      "the capture holds 40 kernels: this is about the last 5, "
+                      "which begin 35.0 s after the first"));
+  std::unique_ptr<Profile> profile = attribute(**last, AttributionInputs());
+  EXPECT_EQ(profile->kernels.size(), 5u);
+  EXPECT_EQ(profile->kernels[0].range, "part");
+  EXPECT_TRUE(profile->kernels[0].launchStartNs);
+
+  for (uint64_t limit : {uint64_t(40), uint64_t(0), uint64_t(1) << 40}) {
+    llvm::Expected<std::unique_ptr<Trace>> all =
+        readCaptureTrace(file.bytes, "t.opcap", limit);
+    ASSERT_TRUE(bool(all)) << llvm::toString(all.takeError());
+    EXPECT_EQ((*all)->activities.size(), 40u);
+    EXPECT_FALSE(hasNote((*all)->notes, "this is about"));
+  }
+}
+
+TEST_F(CaptureTraceTest, RangesOfTheProgramCanBeItsSteps) {
+  uint32_t id = 0;
+  auto marker = [&](uint32_t flags, const std::string &name) {
+    MarkerRecord r{};
+    r.time = time++;
+    r.id = flags == 2 ? ++id : id;
+    r.flags = flags;
+    r.name = name.empty() ? kNone : file.string(name);
+    r.thread = 1;
+    file.add(ChunkType::Markers, r);
+  };
+  for (int number = 0; number < 3; ++number) {
+    marker(2, "ProfilerStep#" + std::to_string(number));
+    launch("gemm", 0);
+    marker(4, "");
+  }
+  file.end();
+  auto profile = attributed({});
+  EXPECT_EQ(profile->summary.steps, 3u);
+  EXPECT_EQ(profile->summary.stepsFrom, "profiler_step");
+  EXPECT_EQ(profile->kernels[1].step, 1u);
+  EXPECT_EQ(profile->kernels[1].range, "");
+}
+
+TEST_F(CaptureTraceTest, WithoutAGraphThatIsSaidOnce) {
+  launch("gemm", 0);
+  launch("relu", 0);
+  file.end();
+  auto profile = attributed({});
+  EXPECT_TRUE(hasNote(profile->notes, "no graph: kernels are not joined"));
+  EXPECT_EQ(profile->notes.size(), 1u);
+  EXPECT_EQ(profile->kernels[0].explanation, "");
+}
+
 TEST_F(CaptureTraceTest, SeveralKernelsOfOneLineAreOneRun) {
   line(1, 10);
   launch("splitk_gemm", 1);

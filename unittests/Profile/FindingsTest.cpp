@@ -259,6 +259,38 @@ TEST_F(FindingsTest, IdleTimeOfTheProfilerIsNotTheUsers) {
       << find("wall-time")->text;
 }
 
+TEST_F(FindingsTest, WithoutStepsAndGraphTheyAreOfTheCapture) {
+  profile.graph.clear();
+  profile.nodes.clear();
+  profile.steps.clear();
+  profile.summary.stepsFrom = "none";
+  profile.sources.emplace_back().kind = "opprof capture";
+  addKernel(20'000, 30'000);
+  addKernel(60'000, 40'000).name = "ncclDevKernel_AllReduce";
+  Activity &copy = profile.copies.emplace_back();
+  copy.kind = ActivityKind::Memcpy;
+  copy.name = "Memcpy HtoD (Pageable -> Device)";
+  copy.startNs = 100'000;
+  copy.durationNs = 5'000;
+  profile.synchronizations.push_back({"cudaDeviceSynchronize", 55'000, 15'000});
+  compute();
+  std::string ids;
+  for (const Finding &finding : profile.findings) {
+    ids += finding.id + " ";
+    EXPECT_EQ(finding.text.find("step"), std::string::npos) << finding.text;
+  }
+  EXPECT_EQ(ids, "wall-time device-busy synchronization host-copies "
+                 "communication ");
+  EXPECT_EQ(
+      find("wall-time")
+          ->text.find(
+              "Of 85.0 µs of the capture, from the device's first event to "
+              "its last, 2 kernels keep the device busy for 70.0 µs"),
+      0u)
+      << find("wall-time")->text;
+  EXPECT_EQ(number("wall-time", "idle_ns_per_step"), 10'000);
+}
+
 TEST_F(FindingsTest, CommunicationThatNothingCovers) {
   addKernel(0, 40'000);
   addKernel(30'000, 30'000).name = "ncclDevKernel_AllReduce_Sum_f32";

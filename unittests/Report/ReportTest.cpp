@@ -163,6 +163,93 @@ TEST(Report, CountsWhatHasNoLaunchApart) {
   EXPECT_EQ(model.categories[1].kernelTimeNs, 1000);
 }
 
+TEST(Report, ShortensNamesOfKernels) {
+  EXPECT_EQ(shortKernelName("triton_poi_fused_add_0"),
+            "triton_poi_fused_add_0");
+  EXPECT_EQ(shortKernelName("void scal_kernel<float, 1>(float const*, int)"),
+            "scal_kernel<float, 1>");
+  EXPECT_EQ(
+      shortKernelName(
+          "void at::native::vectorized_elementwise_kernel<4, at::native::"
+          "(anonymous namespace)::silu_kernel(at::TensorIteratorBase&)::"
+          "{lambda()#1}::operator()() const::{lambda(float)#1}, "
+          "std::array<char*, 2ul> >(int, at::native::(anonymous "
+          "namespace)::silu_kernel(at::TensorIteratorBase&)::{lambda()#1})"),
+      "vectorized_elementwise_kernel<4, silu_kernel>");
+  for (llvm::StringRef odd : {"(", "()", "a(b", "{lambda", "::{lambda", ""})
+    EXPECT_EQ(shortKernelName(odd), odd);
+}
+
+TEST(Report, WithoutAGraphKernelsAreShownByNameAndRange) {
+  Profile profile;
+  fill(profile, {{"void gemm(float*)", 5000}, {"relu", 1000}, {"relu", 2000}});
+  profile.graph.clear();
+  profile.nodes.clear();
+  profile.summary.steps.reset();
+  for (Activity &kernel : profile.kernels)
+    kernel.nodes.clear();
+  profile.kernels[0].range = "forward";
+  Source &source = profile.sources.emplace_back();
+  source.kind = "opprof capture";
+  source.file = "run/capture-r1-p4242.opcap";
+  source.rank = 1;
+  source.worldSize = 2;
+  source.processId = 4242;
+  Finding finding;
+  finding.id = "device-busy";
+  finding.severityNsPerStep = 300;
+  finding.text = "text";
+  profile.findings.push_back(std::move(finding));
+
+  ReportModel model = makeReportModel(profile);
+  ASSERT_EQ(model.kernels.size(), 2u);
+  EXPECT_EQ(model.kernels[0].name, "gemm");
+  EXPECT_EQ(model.kernels[1].kernelTimeNs, 3000);
+  EXPECT_EQ(model.kernels[1].count, 2u);
+  ASSERT_EQ(model.ranges.size(), 2u);
+  EXPECT_EQ(model.ranges[0].name, "forward");
+  EXPECT_EQ(model.ranges[1].name, "(in no range)");
+  EXPECT_EQ(model.ranges[1].count, 2u);
+
+  std::string text = printText(profile, {120});
+  EXPECT_EQ(text.find("capture-r1-p4242.opcap on NVIDIA H200, by opprof "
+                      "capture, rank 1 of 2, process 4242\ncapture 8.30 µs, "),
+            0u)
+      << text;
+  for (const char *part : {"By kernel", "By range",
+                           "share, time in the capture", "cost of the capture"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << text;
+  std::string html = printHTML(profile);
+  EXPECT_NE(html.find("<h2>Timeline of the capture</h2>"), std::string::npos);
+  for (const std::string &page : {text, html})
+    for (const char *part : {"step", "attributed", "node", "By module"})
+      EXPECT_EQ(page.find(part), std::string::npos) << part << page;
+
+  // The command line says more than the name of a file, and may be long.
+  profile.run.emplace().program = "train.py --lr " + std::string(200, '0');
+  profile.run->exitStatus = 3;
+  text = printText(profile, {120});
+  EXPECT_EQ(text.find("train.py --lr 0"), 0u);
+  EXPECT_EQ(
+      llvm::sys::unicode::columnWidthUTF8(text.substr(0, text.find('\n'))),
+      120);
+  EXPECT_NE(text.find("the program ended with status 3"), std::string::npos);
+}
+
+TEST(Report, OfManyKernelsTheMiddleIsDrawn) {
+  Profile profile;
+  fill(profile, std::vector<std::pair<std::string, int64_t>>(5000, {"k", 10}));
+  profile.graph.clear();
+  profile.nodes.clear();
+  profile.summary.steps.reset();
+  for (Activity &kernel : profile.kernels)
+    kernel.nodes.clear();
+  std::string html = printHTML(profile);
+  EXPECT_NE(html.find("Timeline of 4000 kernels from the middle of the trace"),
+            std::string::npos);
+  EXPECT_EQ(llvm::StringRef(html).count("<rect"), 4000u);
+}
+
 TEST(Report, AnEmptyProfilePrints) {
   Profile profile;
   EXPECT_NE(printText(profile).find("Findings"), std::string::npos);

@@ -20,9 +20,11 @@ namespace opprof::profile {
 bool isCapture(llvm::StringRef data);
 
 /// Reads the bytes of a capture file. `name` stands in errors and in
-/// Trace::file.
-llvm::Expected<std::unique_ptr<Trace>> readCaptureTrace(llvm::StringRef data,
-                                                        llvm::StringRef name);
+/// Trace::file. Of a capture with more than `lastKernels` kernels, only that
+/// many, the latest, are kept, with what the host did meanwhile; 0 keeps all.
+llvm::Expected<std::unique_ptr<Trace>>
+readCaptureTrace(llvm::StringRef data, llvm::StringRef name,
+                 uint64_t lastKernels = 0);
 
 } // namespace opprof::profile
 

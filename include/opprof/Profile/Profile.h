@@ -268,6 +268,10 @@ struct Finding {
 
 /// How the program was run, beside the recording.
 struct RunFacts {
+  /// The command line of a program that `opprof run` recorded, and the status
+  /// that it ended with.
+  std::string program;
+  std::optional<int64_t> exitStatus;
   /// "eager", "inductor", "cudagraphs" or the name of a backend.
   std::string mode;
   /// How the program differs from what `torch.compile(model)` runs.
@@ -361,6 +365,17 @@ int64_t unionLength(std::vector<std::pair<int64_t, int64_t>> &intervals);
 /// step marks the first to the last event on the device. Absent when nothing
 /// ran.
 std::optional<std::pair<int64_t, int64_t>> wallWindow(const Profile &profile);
+
+/// A kernel's name without what all overloads and instances share: parameters,
+/// the lambdas round a functor, PyTorch's own namespaces.
+std::string shortKernelName(llvm::StringRef kernel);
+
+/// Whether kernels could be joined to anything: launches or nodes of a graph.
+/// A program that was recorded unmodified has none.
+bool hasGraph(const Profile &profile);
+
+/// "capture" or "trace": what figures are of where there are no steps.
+llvm::StringRef recordingNoun(const Profile &profile);
 
 } // namespace opprof::profile
 

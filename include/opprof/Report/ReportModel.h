@@ -85,8 +85,17 @@ struct CounterShare {
 
 struct ReportModel {
   const profile::Profile *profile = nullptr;
+  /// The graph, the command line of a program without one, or the file that
+  /// was read.
+  std::string title;
+  /// Kernels were joined to launches or nodes; without, they are shown by name.
+  bool hasGraph = true;
   /// Steps that the sums are over; 1 where the profile has no step marks.
   uint64_t steps = 1;
+  /// What times are of: "step"; "capture" or "trace" where there are no steps.
+  llvm::StringRef unit = "step";
+  /// What runs: "kernel", or "operator" on a CPU.
+  llvm::StringRef work = "kernel";
   std::string deviceName;
   /// How the program ran and what recorded it: "inductor, by opprof capture".
   std::string origin;
@@ -99,11 +108,18 @@ struct ReportModel {
   std::vector<std::string> facts;
   /// Largest first.
   std::vector<TimeRow> modules, classes, categories;
+  /// By short name, and by the innermost range (NVTX, record_function) that the
+  /// program had marked; empty where it marked none.
+  std::vector<TimeRow> kernels, ranges;
   std::vector<NodeRow> nodes;
   std::vector<NodeGroup> nodeGroups;
   /// Costliest first; those without a cost last.
   std::vector<const profile::Finding *> findings;
 
+  /// "a step" or "the capture".
+  std::string span() const {
+    return (unit == "step" ? "a " : "the ") + unit.str();
+  }
   int64_t perStep(int64_t totalNs) const { return totalNs / int64_t(steps); }
   /// In percent of all kernel time; 0 where there is none.
   double share(int64_t totalNs) const;

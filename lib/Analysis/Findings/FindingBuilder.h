@@ -86,6 +86,12 @@ public:
     return static_cast<int64_t>(total / static_cast<double>(steps));
   }
 
+  /// What figures per step are of: "a step", or "the capture" where the
+  /// profile has no steps.
+  std::string span() const;
+  /// How they are stated: "3 ms a step", or "3 ms in all".
+  llvm::StringRef each() const { return hasSteps ? "a step" : "in all"; }
+
   /// Adds a finding and returns it.
   profile::Finding &add(llvm::StringRef id);
 

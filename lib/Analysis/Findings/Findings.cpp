@@ -113,7 +113,7 @@ std::string findings::shorten(StringRef text, size_t length) {
 static std::string describeNodes(const Profile &profile,
                                  ArrayRef<uint32_t> nodes, StringRef kernel) {
   if (nodes.empty())
-    return shorten(kernel, 60);
+    return shorten(shortKernelName(kernel), 60);
   const Node &first = profile.nodes[nodes.front()];
   std::string text = first.name;
   if (nodes.size() > 1)
@@ -186,6 +186,10 @@ Context::Context(Profile &profile) : profile(profile) {
   occupied = unite(std::move(all));
 }
 
+std::string Context::span() const {
+  return hasSteps ? "a step" : ("the " + recordingNoun(profile)).str();
+}
+
 Finding &Context::add(StringRef id) {
   Finding &finding = profile.findings.emplace_back();
   finding.id = id.str();
@@ -198,6 +202,8 @@ void opprof::computeFindings(Profile &profile) {
   if (context.kernels.empty() || context.wall() <= 0)
     return;
   addTimelineFindings(context);
-  addRooflineFindings(context);
+  // Without a graph no kernel's work is known, and there is nothing to class.
+  if (hasGraph(profile))
+    addRooflineFindings(context);
   addCounterFindings(context);
 }

@@ -134,11 +134,11 @@ static void addWithoutCeilings(Context &context, StringRef reason) {
     finding.evidence["bytes_per_step"] = bytes / double(context.steps);
     finding.evidence["flops_per_s"] = flops * 1e9 / double(time);
     finding.evidence["bytes_per_s"] = bytes * 1e9 / double(time);
-    text += formatv("; the {0} known work did {1:f2} GFLOP a step at {2:f1} "
+    text += formatv("; the {0} known work did {1:f2} GFLOP {4} at {2:f1} "
                     "GFLOP/s and {3:f1} GB/s",
                     context.isCPU ? "operators of" : "kernels of",
                     flops / double(context.steps) / 1e9, flops / double(time),
-                    bytes / double(time));
+                    bytes / double(time), context.each());
   }
   finding.text = text + ".";
 }
@@ -389,7 +389,7 @@ void findings::addRooflineFindings(Context &context) {
       {"kernel", idle.front()->runs.longest->name},
   };
   cores.text = formatv(
-      "{0} {6}without tensor cores{7}: {1} a step, {2} of kernel time, where "
+      "{0} {6}without tensor cores{7}: {1} {9}, {2} of kernel time, where "
       "{8} ceiling allows {3}; longest is {4}, kernel {5}.",
       idle.size() == 1 ? "1 matrix product runs"
                        : std::to_string(idle.size()) + " matrix products run",
@@ -401,5 +401,5 @@ void findings::addRooflineFindings(Context &context) {
       onlySingle ? "in fp32 " : "",
       idleByCounters == int64_t(idle.size()) ? " (their counter shows none)"
                                              : "",
-      onlySingle ? "tf32's" : "their");
+      onlySingle ? "tf32's" : "their", context.each());
 }

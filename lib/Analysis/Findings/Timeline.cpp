@@ -22,10 +22,6 @@ using namespace opprof::profile;
 /// Below this a kernel is small: launching one costs about as much.
 static constexpr int64_t smallKernelNs = 10'000;
 
-static std::string ofStep(const Context &context) {
-  return context.hasSteps ? "a step" : "the trace";
-}
-
 static void addNodes(Finding &finding, const Activity &kernel) {
   for (uint32_t node : kernel.nodes)
     if (!llvm::is_contained(finding.nodes, node))
@@ -106,17 +102,26 @@ static void addWallTime(Context &context) {
       {"kernels_per_step", context.perStep(int64_t(context.kernels.size()))},
       {"steps", context.steps},
   };
-  std::string text =
-      formatv("Of {0} that {1} takes, {2} {3} {4} ({5}); ",
-              formatTime(context.perStep(wall)), ofStep(context),
-              formatCount(context.kernels.size() / context.steps,
-                          context.isCPU ? "operator" : "kernel",
-                          context.isCPU ? "operators" : "kernels"),
-              context.isCPU ? "compute for" : "keep the device busy for",
-              formatTime(context.perStep(busy)), formatPercent(busy, wall));
+  std::string text = formatv(
+      "Of {0} {1}, {2} {3} {4} ({5}); ", formatTime(context.perStep(wall)),
+      context.hasSteps
+          ? "that a step takes"
+          : "of " + context.span() +
+                (context.isCPU ? ", from its first operator to its last"
+                               : ", from the device's first event to its last"),
+      formatCount(context.kernels.size() / context.steps,
+                  context.isCPU ? "operator" : "kernel",
+                  context.isCPU ? "operators" : "kernels"),
+      context.isCPU ? "compute for" : "keep the device busy for",
+      formatTime(context.perStep(busy)), formatPercent(busy, wall));
   if (copying)
     text += formatv("copies add {0}; ", formatTime(context.perStep(copying)));
-  if (context.isCPU)
+  bool compiled = !context.profile.calls.empty();
+  if (context.isCPU && !compiled)
+    text += formatv("the other {0} ({1}) lie outside of operators.",
+                    formatTime(context.perStep(causes.outside)),
+                    formatPercent(causes.outside, wall));
+  else if (context.isCPU)
     text +=
         formatv("{0} ({1}) are the generated program's own and {2} ({3}) "
                 "lie outside it.",
@@ -126,10 +131,13 @@ static void addWallTime(Context &context) {
                 formatPercent(causes.outside + causes.waiting, wall));
   else
     text += formatv(
-        "the device idles {0} while the host runs compiled code, {1} while it "
-        "waits for the device, and {2} while it does something else.",
-        formatTime(context.perStep(causes.inCompiledCalls)),
+        "the device idles {0}{1} while {2} for the device, and {3} while it "
+        "does something else.",
+        compiled ? formatTime(context.perStep(causes.inCompiledCalls)) +
+                       " while the host runs compiled code, "
+                 : std::string(),
         formatTime(context.perStep(causes.waiting)),
+        compiled ? "it waits" : "the host waits",
         formatTime(context.perStep(causes.outside)));
   if (causes.profiler)
     text += formatv(" Another {0} idle was the profiler's own.",
@@ -393,13 +401,14 @@ static void addNoArithmetic(Context &context) {
       {"largest", std::move(launches)},
   };
   finding.text = formatv(
-      "{0} no arithmetic (copies, casts, layout changes, gathers): {1} a step, "
+      "{0} no arithmetic (copies, casts, layout changes, gathers): {1} {4}, "
       "{2} of kernel time; the longest is {3}.",
       ordered.size() == 1 ? "1 launch does"
                           : std::to_string(ordered.size()) + " launches do",
       formatTime(context.perStep(total)),
       formatPercent(total, context.kernelTimeNs),
-      describe(context.profile, context.profile.launches[ordered[0].first]));
+      describe(context.profile, context.profile.launches[ordered[0].first]),
+      context.each());
 }
 
 static void addSynchronization(Context &context) {
@@ -433,13 +442,13 @@ static void addSynchronization(Context &context) {
       {"device_idle_ns_per_step", context.perStep(idleTime)},
   };
   finding.text = formatv(
-      "The host waits for the device {0} ({1} in {2}, {3} a step); the device "
-      "is idle for {4} of a step meanwhile.",
+      "The host waits for the device {0} ({1} in {2}, {3} {5}); the device "
+      "is idle for {4} of {6} meanwhile.",
       formatCount(number, "time", "times"), names.begin()->first,
       context.hasSteps ? formatCount(context.steps, "step", "steps")
-                       : std::string("the trace"),
+                       : context.span(),
       formatTime(context.perStep(waited)),
-      formatTime(context.perStep(idleTime)));
+      formatTime(context.perStep(idleTime)), context.each(), context.span());
 }
 
 static void addHostCopies(Context &context) {
@@ -474,13 +483,16 @@ static void addHostCopies(Context &context) {
   };
   addNodes(finding, *longest);
   finding.text = formatv(
-      "{0} between host and device inside the steps: {1} and {2} bytes a "
-      "step{3}; the longest is started by {4}.",
+      "{0} between host and device {5}: {1} and {2} bytes {6}{3}; the longest "
+      "is {4}.",
       formatCount(sum.number, "copy", "copies"),
       formatTime(context.perStep(sum.time)),
       context.perStep(int64_t(sum.bytes)),
       sum.pageable ? ", from or to pageable memory, which blocks the host" : "",
-      longest->hostOp.empty() ? longest->name : longest->hostOp);
+      longest->hostOp.empty() ? longest->name.str()
+                              : "started by " + longest->hostOp.str(),
+      context.hasSteps ? "inside the steps" : "in " + context.span(),
+      context.each());
 }
 
 /// Time in collectives, and how much of it nothing else covered.
@@ -519,12 +531,13 @@ static void addCommunication(Context &context) {
       rank = formatv(" of rank {0}", *source.rank);
     }
   finding.text = formatv(
-      "{0} a step{1} take {2}, of which no other kernel covers {3} ({4}); the "
+      "{0}{7}{1} take {2}, of which no other kernel covers {3} ({4}); the "
       "longest, {5}, takes {6}.",
       formatCount(collectives / context.steps, "collective", "collectives"),
       rank, formatTime(context.perStep(total)),
       formatTime(context.perStep(exposed)), formatPercent(exposed, total),
-      describe(context.profile, *longest), formatTime(longest->durationNs));
+      describe(context.profile, *longest), formatTime(longest->durationNs),
+      context.hasSteps ? " a step" : "");
 }
 
 static void addColdStart(Context &context) {
@@ -600,12 +613,13 @@ static void addVariation(Context &context) {
                              {"runs", int64_t(worst.runs)}}},
   };
   finding.text = formatv(
-      "{0} half as long again as usual in some runs, {1} a step in all; the "
-      "worst, {2}, takes {3} in the median of {4} runs and {5} in the longest.",
+      "{0} half as long again as usual in some runs, {1} {6}; the worst, {2}, "
+      "takes {3} in the median of {4} runs and {5} in the longest.",
       found.size() == 1 ? "1 launch takes"
                         : std::to_string(found.size()) + " launches take",
       formatTime(context.perStep(excess)), describe(context.profile, launch),
-      formatTime(worst.median), worst.runs, formatTime(worst.longest));
+      formatTime(worst.median), worst.runs, formatTime(worst.longest),
+      context.each());
 }
 
 void findings::addTimelineFindings(Context &context) {

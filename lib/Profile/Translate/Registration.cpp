@@ -9,6 +9,7 @@
 #include "opprof/Profile/ProfileJSON.h"
 #include "opprof/Profile/ProfileTranslation.h"
 #include "opprof/Profile/RunFacts.h"
+#include "opprof/Report/Report.h"
 
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-translate/Translation.h"
@@ -16,6 +17,7 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/WithColor.h"
 
 using namespace llvm;
@@ -43,12 +45,46 @@ struct Options {
       "run",
       cl::desc("--attribute-profile: how the program was run (run.json)"),
       cl::value_desc("file")};
+  cl::opt<uint64_t> lastKernels{
+      "last-kernels",
+      cl::desc("--attribute-profile: of a capture with more kernels, the "
+               "number of the latest that are read; 0 (default) reads all"),
+      cl::init(0)};
+  cl::opt<std::string> textReport{
+      "with-text",
+      cl::desc("--attribute-profile: also write the report as a page of 120 "
+               "columns, as --report-text prints it"),
+      cl::value_desc("file")};
+  cl::opt<std::string> htmlReport{
+      "with-html",
+      cl::desc("--attribute-profile: also write the report as an HTML page, as "
+               "--report-html prints it"),
+      cl::value_desc("file")};
 };
 } // namespace
 
 static Options &options() {
   static Options instance;
   return instance;
+}
+
+/// Prints a page into `file`, which stays only when it was written whole.
+static Error writeReport(StringRef file,
+                         function_ref<void(raw_ostream &)> print) {
+  if (file.empty())
+    return Error::success();
+  std::string message;
+  std::unique_ptr<ToolOutputFile> page = mlir::openOutputFile(file, &message);
+  if (!page)
+    return createStringError(message);
+  print(page->os());
+  page->os().close();
+  if (std::error_code code = page->os().error()) {
+    page->os().clear_error();
+    return createStringError(file + ": cannot be written: " + code.message());
+  }
+  page->keep();
+  return Error::success();
 }
 
 static Error translate(const MemoryBuffer &buffer, raw_ostream &os) {
@@ -125,7 +161,8 @@ static Error translate(const MemoryBuffer &buffer, raw_ostream &os) {
 
   Expected<std::unique_ptr<Trace>> trace =
       isCapture(buffer.getBuffer())
-          ? readCaptureTrace(buffer.getBuffer(), buffer.getBufferIdentifier())
+          ? readCaptureTrace(buffer.getBuffer(), buffer.getBufferIdentifier(),
+                             options().lastKernels)
           : readKinetoTrace(buffer.getBuffer(), buffer.getBufferIdentifier());
   if (!trace)
     return trace.takeError();
@@ -138,8 +175,16 @@ static Error translate(const MemoryBuffer &buffer, raw_ostream &os) {
   if (counters)
     attachCounters(*profile, *counters, inputs);
   computeFindings(*profile);
+  // What was read is not needed any more, and may be most of the memory.
+  trace->reset();
   writeProfile(*profile, os);
-  return Error::success();
+  if (Error error = writeReport(options().textReport, [&](raw_ostream &page) {
+        report::printText(*profile, page, {/*width=*/120});
+      }))
+    return error;
+  return writeReport(options().htmlReport, [&](raw_ostream &page) {
+    report::printHTML(*profile, page);
+  });
 }
 
 void profile::registerProfileTranslations() {
