@@ -295,9 +295,10 @@ def _run_program(options: argparse.Namespace) -> int:
 def _add_run(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "run",
-        help="capture the timeline of an unmodified program",
+        help="record an unmodified program, and report where its time went",
         description="Runs a program with the capture library injected into every process of it that uses CUDA, torchrun's "
-        "too, and leaves a capture and a trace of each. Without a GPU, a Python script is run under torch.profiler.",
+        "too, and leaves a capture, a trace, a profile and a report (text and HTML) of each. Without a GPU, a Python script is "
+        "run under torch.profiler and reported on. The report is printed on stderr; stdout and the exit status are the program's.",
     )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to fill"

@@ -13,9 +13,19 @@ from opprof.tools import run_tool
 def profile_file(path: Path) -> Path:
     """The profile that a run folder, or the path itself, stands for."""
     file = RunFolder(path).profile if path.is_dir() else path
+    if not file.is_file() and path.is_dir():
+        several = sorted(path.glob("profile-*.opprof.json"))
+        if len(several) == 1:
+            return several[0]
+        if several:
+            raise OpprofError(
+                f"{path}: holds the profiles of {len(several)} processes",
+                remedy=f"give one of them: opprof report {several[0]}",
+            )
     if not file.is_file():
         raise OpprofError(
-            f"{file}: no such file", remedy="`opprof profile model.py -o run/` makes a run folder"
+            f"{file}: no such file",
+            remedy="`opprof profile model.py -o run/` and `opprof run -o run/ script.py` make a run folder",
         )
     return file
 

@@ -1,21 +1,38 @@
-"""`opprof run`: captures the timeline of a program that knows nothing of opprof. Needs no PyTorch of its own."""
+"""`opprof run`: records a program that knows nothing of opprof, and reports what ran. Needs no PyTorch of its own.
 
+The program comes first: its exit status is this command's, its stdout is its own, and nothing that goes wrong after its end takes
+away what was recorded.
+"""
+
+import importlib.util
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import opprof
 from opprof.capture_library import CaptureError, Library, find_library
 from opprof.errors import OpprofError
 from opprof.files import replacing
 from opprof.progress import progress
+from opprof.report import report_text
+from opprof.run_folder import RunFolder, report_timeline, write_run
 
 #: A trace is JSON, and several times as large as the capture that it is made of.
 LARGEST_TRACED = 1 << 30
+
+#: A profile keeps each kernel, 1 kB of memory and 0.6 kB of JSON: of a longer capture it is about the last ones.
+MOST_KERNELS = 1_000_000
+
+#: A larger profile takes too long to read again for the sake of colors and the terminal's width.
+LARGEST_SHOWN = 100 << 20
 
 # Runs a script as Python would, under torch.profiler; the script's own exit status is kept.
 _ON_CPU = """
@@ -30,17 +47,20 @@ profiler.start()
 try:
     runpy.run_path(sys.argv[0], run_name="__main__")
 finally:
-    profiler.stop()
-    partial = target.removesuffix(".json.gz") + ".partial.json.gz"
-    profiler.export_chrome_trace(partial)
-    os.replace(partial, target)
+    try:
+        profiler.stop()
+        partial = target.removesuffix(".json.gz") + ".partial.json.gz"
+        profiler.export_chrome_trace(partial)
+        os.replace(partial, target)
+    except Exception as error:
+        print(f"opprof: torch.profiler left no trace: {error}", file=sys.stderr)
 """
 
 
 def run_program(
     command: Sequence[str], output: Path, *, delay: float = 0.0, duration: float = 0.0
 ) -> int:
-    """Runs a program to its end with every process of it captured; returns its exit status."""
+    """Runs a program to its end with every process of it recorded, reports, and returns its exit status."""
     command = list(command)
     if command and command[0] == "--":
         del command[0]
@@ -51,18 +71,64 @@ def run_program(
         raise OpprofError(f"{command[0]}: no such file")
     if not script and shutil.which(command[0]) is None:
         raise OpprofError(f"{command[0]}: no such program")
-    output.mkdir(parents=True, exist_ok=True)
     reason = _no_gpu()
-    if reason is None:
-        return _captured([sys.executable, *command] if script else command, output, delay, duration)
-    if not script:
+    if reason is not None and not script:
         raise OpprofError(f"{command[0]} cannot be captured: {reason}")
-    progress(f"{reason}; running {command[0]} under torch.profiler on the CPU")
-    trace = output / "trace.json.gz"
-    environment = {**os.environ, "OPPROF_CPU_TRACE": str(trace)}
+    if reason is not None and importlib.util.find_spec("torch") is None:
+        raise OpprofError(f"{command[0]} cannot be recorded: {reason}, and there is no PyTorch")
+    folder = RunFolder(output)
+    folder.clear()
+    facts: dict[str, Any] = {
+        "command": ["opprof", *sys.argv[1:]],
+        "program": shlex.join(command),
+        "versions": {"opprof": opprof.__version__, "python": sys.version.split()[0]},
+    }
+    if reason is None:
+        program = [sys.executable, *command] if script else command
+        facts["timeline"] = {"by": "opprof capture", "delay_s": delay, "duration_s": duration}
+        captures, status = _captured(program, output, delay, duration)
+    else:
+        facts["timeline"] = {"by": "torch.profiler", "reason": reason}
+        if delay or duration:
+            progress(
+                "torch.profiler records from beginning to end: --delay and --duration are for GPUs"
+            )
+        status = _traced(command, folder, reason)
+    facts["exit_status"] = status
+    try:
+        write_run(folder, facts)
+        if reason is None:
+            _report_captures(captures, output)
+        elif folder.trace.is_file():
+            progress("reporting")
+            report_timeline(folder, folder.trace)
+            _show(folder)
+    except KeyboardInterrupt:
+        progress("interrupted: what was recorded is kept")
+    except Exception as error:
+        # Whatever it is, the program has run, and its status is what the caller asks for.
+        _failed("no report was made", error)
+    return status
+
+
+def _failed(what: str, error: Exception) -> None:
+    """Says what could not be made of a recording, which stays."""
+    kind = "" if isinstance(error, OpprofError) else f"{type(error).__name__}: "
+    progress(f"{what}: {kind}{error}")
+    if isinstance(error, OpprofError) and error.remedy:
+        print(f"  {error.remedy}", file=sys.stderr)
+
+
+def _traced(command: Sequence[str], folder: RunFolder, reason: str) -> int:
+    """Runs a script under torch.profiler."""
+    progress(reason)
+    progress(f"running {shlex.join(command)} under torch.profiler on the CPU")
+    environment = {**os.environ, "OPPROF_CPU_TRACE": str(folder.trace.resolve())}
     status = _run([sys.executable, "-c", _ON_CPU, *command], environment)
-    if trace.is_file():
-        progress(f"wrote {trace}")
+    if folder.trace.is_file():
+        progress(f"wrote {folder.trace}")
+    else:
+        progress("the program left no trace: torch.profiler writes it when the script ends")
     return status
 
 
@@ -78,7 +144,10 @@ def _no_gpu() -> str | None:
 
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> int:
-    """Runs a program to its end. Signals are the program's to answer: its exit writes the rest of the capture."""
+    """Runs a program to its end; returns its status as a shell has it.
+
+    Signals are the program's to answer: its exit writes the rest of the capture.
+    """
     try:
         process = subprocess.Popen(command, env=environment)
     except OSError as error:
@@ -94,26 +163,51 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> int:
         signal.SIGHUP: signal.signal(signal.SIGHUP, forward),
     }
     try:
-        return process.wait()
+        status = process.wait()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    if status < 0:
+        progress(f"the program was ended by signal {-status}")
+        return 128 - status
+    if status:
+        progress(f"the program ended with status {status}")
+    return status
 
 
-def _captured(command: Sequence[str], output: Path, delay: float, duration: float) -> int:
-    library = Library.get()
+@dataclass(frozen=True)
+class _Recorded:
+    """What one process left, and what it is called."""
+
+    capture: Path
+    rank: int | None
+    process: str
+    #: Kernels, copies and sets; without, there is nothing to report.
+    work: int
+
+    @property
+    def name(self) -> str:
+        process = f"process {self.process}"
+        return process if self.rank is None else f"rank {self.rank}, {process}"
+
+
+def _captured(
+    command: Sequence[str], output: Path, delay: float, duration: float
+) -> tuple[list[Path], int]:
+    """Runs a program with the capture library in it; returns the captures that it left, and its status."""
     environment = {
         **os.environ,
         "CUDA_INJECTION64_PATH": find_library(),
         # NVTX asks for its tool at its first range; the library leads it to the CUPTI that the program uses.
         "NVTX_INJECTION64_PATH": find_library(),
         # A program that brings no CUPTI is lent this one.
-        "OPPROF_CUPTI_DEFAULT": library.info()["cupti"],
+        "OPPROF_CUPTI_DEFAULT": Library.get().info()["cupti"],
         "OPPROF_CAPTURE_FILE": str(output.resolve() / "capture-r%r-p%p.opcap"),
         "OPPROF_CAPTURE_DELAY": str(delay),
         "OPPROF_CAPTURE_DURATION": str(duration),
     }
     before = {file: file.stat().st_mtime_ns for file in output.glob("capture-*.opcap")}
+    progress(f"running {shlex.join(command)}")
     status = _run(command, environment)
     captures = sorted(
         file
@@ -122,25 +216,97 @@ def _captured(command: Sequence[str], output: Path, delay: float, duration: floa
     )
     if not captures:
         progress("no process of the program used CUDA: nothing was captured")
+    return captures, status
+
+
+def _report_captures(captures: Sequence[Path], output: Path) -> None:
+    """Makes of each capture what a person can open; what fails for one takes nothing from the others."""
+    recorded = []
     for capture in captures:
-        summary = library.summarize(str(capture))
-        if not re.search(r"^(kernels|mem\w+|api calls|markers): ", summary, re.MULTILINE):
-            capture.unlink()
-            process = capture.stem.rpartition("-p")[2]
-            progress(f"process {process} put nothing on a device: its empty capture is removed")
+        try:
+            found = _summarized(capture)
+        except Exception as error:
+            _failed(f"{capture} is kept, but cannot be read", error)
             continue
-        if capture.stat().st_size > LARGEST_TRACED:
-            progress(
-                f"wrote {capture}; it is larger than {LARGEST_TRACED >> 20} MiB, and no trace is made of it: "
-                "--delay and --duration record less"
-            )
+        if found is not None:
+            recorded.append(found)
+    working = [entry for entry in recorded if entry.work]
+    shown: list[tuple[_Recorded, RunFolder]] = []
+    for entry in recorded:
+        if entry.work:
+            own = entry.capture.stem.removeprefix("capture") if len(working) > 1 else ""
+            folder = RunFolder(output, own)
+            try:
+                progress(f"reporting {entry.name}")
+                report_timeline(folder, entry.capture, f"--last-kernels={MOST_KERNELS}")
+                shown.append((entry, folder))
+            except Exception as error:
+                _failed(f"no report of {entry.name}; {entry.capture} is kept", error)
         else:
-            trace = capture.with_suffix(".trace.json")
-            library.export_trace(str(capture), str(trace))
-            progress(f"wrote {capture} and {trace.name}")
-        with replacing(capture.with_suffix(".txt")) as file:
-            file.write(summary)
-    if status < 0:
-        progress(f"the program was ended by signal {-status}; what it did until then is kept")
-        return 128 - status
-    return status
+            progress(f"{entry.name} ran nothing on a device: there is nothing to report of it")
+        try:
+            _export_trace(entry.capture)
+        except Exception as error:
+            _failed(f"no trace of {entry.capture}, which is kept", error)
+    shown.sort(key=lambda pair: (pair[0].rank is None, pair[0].rank or 0))
+    if not shown:
+        return
+    _show(shown[0][1])
+    for entry, folder in shown[1:]:
+        # The second line of a report is its summary.
+        summary = folder.report_text.read_text().splitlines()[1:2]
+        print(f"{entry.name}: {', '.join([*summary, str(folder.report_html)])}", file=sys.stderr)
+    if len({entry.rank for entry, _ in shown} - {None}) > 1:
+        merged = output / "merged.json"
+        print(
+            f"opprof merge {output} -o {merged} puts the ranks on one clock, and says what communication costs",
+            file=sys.stderr,
+        )
+
+
+def _summarized(capture: Path) -> _Recorded | None:
+    """Writes what a capture holds, a line each; removes it where a process put nothing on a device."""
+    summary = Library.get().summarize(str(capture))
+    process = capture.stem.rpartition("-p")[2]
+    counts = {
+        name: int(count) for name, count in re.findall(r"^([a-z ]+): (\d+)$", summary, re.MULTILINE)
+    }
+    work = sum(counts.get(name, 0) for name in ("kernels", "memcpys", "memsets"))
+    if not work and not any(counts.get(n) for n in ("api calls", "markers")):
+        capture.unlink()
+        progress(f"process {process} put nothing on a device: its empty capture is removed")
+        return None
+    with replacing(capture.with_suffix(".txt")) as file:
+        file.write(summary)
+    progress(f"wrote {capture}")
+    return _Recorded(capture, counts.get("rank"), process, work)
+
+
+def _export_trace(capture: Path) -> None:
+    trace = capture.with_suffix(".trace.json")
+    trace.unlink(missing_ok=True)
+    if capture.stat().st_size > LARGEST_TRACED:
+        progress(
+            f"{capture} is larger than {LARGEST_TRACED >> 20} MiB, and no trace is made of it: "
+            "--delay and --duration record less"
+        )
+        return
+    Library.get().export_trace(str(capture), str(trace))
+    progress(f"wrote {trace}")
+
+
+def _show(folder: RunFolder) -> None:
+    """Prints the report, and where to find it: on stderr, since stdout is the program's."""
+    terminal = sys.stderr.isatty()
+    print(file=sys.stderr)
+    if terminal and folder.profile.stat().st_size <= LARGEST_SHOWN:
+        width = os.get_terminal_size(sys.stderr.fileno()).columns
+        color = "NO_COLOR" not in os.environ
+        text = report_text(folder.profile, width=width, color=color)
+    else:
+        text = folder.report_text.read_text()
+    print(text, file=sys.stderr)
+    print(
+        f"report: {folder.report_html} (for a browser), {folder.report_text}, {folder.profile}",
+        file=sys.stderr,
+    )

@@ -1,4 +1,7 @@
-"""A run folder: what `opprof profile` leaves, where it lies, and how the native tools make the profile out of it. Needs no PyTorch."""
+"""A run folder: what `opprof profile` and `opprof run` leave, where it lies, and how the native tools make the profile out of it.
+
+Needs no PyTorch.
+"""
 
 import json
 import shutil
@@ -29,6 +32,8 @@ class RunFolder:
     """The paths of a run folder's files."""
 
     path: Path
+    #: Ends the names of what is one process's of several that `opprof run` recorded: "-r0-p4242".
+    process: str = ""
 
     @property
     def run(self) -> Path:
@@ -71,15 +76,15 @@ class RunFolder:
 
     @property
     def profile(self) -> Path:
-        return self.path / "profile.opprof.json"
+        return self.path / f"profile{self.process}.opprof.json"
 
     @property
     def report_text(self) -> Path:
-        return self.path / "report.txt"
+        return self.path / f"report{self.process}.txt"
 
     @property
     def report_html(self) -> Path:
-        return self.path / "report.html"
+        return self.path / f"report{self.process}.html"
 
     @property
     def scratch(self) -> Path:
@@ -236,33 +241,33 @@ def attribute(folder: RunFolder, mapped: bool = False) -> None:
         )
         maps.append(folder.operators)
     progress("joining the timeline to the launches")
-    run_tool(
-        "opprof-translate",
-        [
-            "--attribute-profile",
-            folder.capture if captured else folder.trace,
-            *(f"--launches={launches}" for launches in maps),
-            f"--partitions={folder.partitions}",
-            *([f"--counters={folder.counters}"] if folder.counters.is_file() else []),
-            f"--run={folder.run}",
-        ],
-        output=folder.profile,
+    report_timeline(
+        folder,
+        folder.capture if captured else folder.trace,
+        *(f"--launches={launches}" for launches in maps),
+        f"--partitions={folder.partitions}",
+        *([f"--counters={folder.counters}"] if folder.counters.is_file() else []),
     )
-    write_reports(folder)
 
 
 def _runs_by_node(folder: RunFolder) -> bool:
     return folder.run.is_file() and folder.read_run().get("mode") == "eager"
 
 
-def write_reports(folder: RunFolder) -> None:
-    """Renders the profile as text and as HTML."""
+def report_timeline(folder: RunFolder, timeline: Path, *options: str) -> None:
+    """Writes the profile of a capture or trace, and the report as text and as HTML; without launch maps, of kernels alone."""
     run_tool(
         "opprof-translate",
-        ["--report-text", "--width=120", folder.profile],
-        output=folder.report_text,
+        [
+            "--attribute-profile",
+            timeline,
+            *options,
+            f"--run={folder.run}",
+            f"--with-text={folder.report_text}",
+            f"--with-html={folder.report_html}",
+        ],
+        output=folder.profile,
     )
-    run_tool("opprof-translate", ["--report-html", folder.profile], output=folder.report_html)
 
 
 def profile_from_files(graph: Path, code: Path, trace: Path, output: Path) -> RunFolder:

@@ -35,7 +35,9 @@ if "waits" in sys.argv:
     signal.signal(signal.SIGTERM, leave)
     signal.signal(signal.SIGINT, leave)
     print("ready", flush=True)
-    time.sleep(60)
+    # A signal that comes before the sleep begins does not end it.
+    for _ in range(600):
+        time.sleep(0.1)
 if "late" in sys.argv:
     time.sleep(0.8)
     fake.fake_launch(name, 1, 1)
@@ -62,6 +64,7 @@ def environment(gpu: bool = True, **variables: str) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": str(ROOT / "python"),
+        "OPPROF_TOOLS_DIR": str(BUILD / "bin"),
         "OPPROF_CAPTURE_LIBRARY": str(LIBRARY),
         "OPPROF_CUPTI_LIBRARY": str(FAKE),
         "OPPROF_CUDA_LIBRARY": str(FAKE) if gpu else "/no/such/libcuda.so",
@@ -101,6 +104,31 @@ def test_an_unmodified_program_is_captured_and_its_status_kept(
     (capture,) = (tmp_path / "run").glob("*.opcap")
     assert len(kernels(capture.with_suffix(".trace.json"))) == 5
     assert "complete: yes" in capture.with_suffix(".txt").read_text()
+    run = check_report(tmp_path / "run", done.stderr)
+    assert run["exit_status"] == 3
+    assert run["program"] == f"{program} gemm fails"
+    # What a program prints is its own.
+    assert done.stdout == ""
+    shown = opprof("report", tmp_path / "run")
+    assert "gemm fails on Fake H200, by opprof capture, process " in shown.stdout
+    assert "the program ended with status 3" in shown.stdout
+
+
+def check_report(
+    folder: Path, errors: str, process: str = "", *, count: int = 5, work: str = "kernel"
+) -> dict[str, Any]:
+    """The profile and both pages of a program without steps and without a graph; returns run.json."""
+    profile = json.loads((folder / f"profile{process}.opprof.json").read_text())
+    assert len(profile["kernels"]) == profile["summary"]["kernels"] == count
+    assert profile["summary"]["steps_from"] == "none"
+    text = (folder / f"report{process}.txt").read_text()
+    html = (folder / f"report{process}.html").read_text()
+    for page in (text, html):
+        assert f"By {work}" in page
+        assert "no graph: kernels are not joined to nodes" in page
+        assert "a step" not in page and "roofline:" not in page
+    assert f"report: {folder / f'report{process}.html'}" in errors or process
+    return json.loads((folder / "run.json").read_text())
 
 
 def test_a_killed_program_leaves_its_kernels(program: Path, tmp_path: Path) -> None:
@@ -110,6 +138,139 @@ def test_a_killed_program_leaves_its_kernels(program: Path, tmp_path: Path) -> N
     (capture,) = (tmp_path / "run").glob("*.opcap")
     assert len(kernels(capture.with_suffix(".trace.json"))) == 5
     assert "complete: no" in capture.with_suffix(".txt").read_text()
+    check_report(tmp_path / "run", done.stderr)
+    assert "was not ended by its program, which was killed" in done.stderr
+
+
+def test_each_of_several_processes_has_a_report(program: Path, tmp_path: Path) -> None:
+    launcher = tmp_path / "launcher.py"
+    launcher.write_text(
+        "import os, subprocess, sys\n"
+        "for rank, kernel in enumerate(['gemm', 'ncclDevKernel_AllReduce']):\n"
+        "    subprocess.run([sys.executable, *sys.argv[1:], kernel], check=True,\n"
+        "                   env={**os.environ, 'RANK': str(rank), 'WORLD_SIZE': '2'})\n"
+    )
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "report.txt").write_text("of an earlier run")
+    done = opprof("run", "-o", folder, launcher, program)
+    assert done.returncode == 0, done.stderr
+    names = [file.stem.removeprefix("capture") for file in sorted(folder.glob("*.opcap"))]
+    assert [name[:5] for name in names] == ["-r0-p", "-r1-p"]
+    for name in names:
+        check_report(folder, done.stderr, name)
+        assert str(folder / f"report{name}.html") in done.stderr
+    assert not (folder / "report.txt").exists()
+    # The first rank's page is shown, of the other a line.
+    assert "rank 0 of 2, process" in done.stderr
+    assert "rank 1, process" in done.stderr
+    assert "opprof merge" in done.stderr
+    several = opprof("report", folder)
+    assert several.returncode == 1
+    assert "holds the profiles of 2 processes" in several.stderr
+    one = opprof("report", folder / f"profile{names[1]}.opprof.json")
+    assert "ncclDevKernel_AllReduce" in one.stdout
+
+
+def test_a_report_that_fails_costs_neither_the_status_nor_the_capture(
+    program: Path, tmp_path: Path
+) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    broken = tools / "opprof-translate"
+    broken.write_text("#!/bin/sh\necho 'no luck today' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    done = opprof(
+        "run", "-o", tmp_path / "run", program, "gemm", "fails", OPPROF_TOOLS_DIR=str(tools)
+    )
+    assert done.returncode == 3, done.stderr
+    assert "no report of process" in done.stderr and "no luck today" in done.stderr
+    (capture,) = (tmp_path / "run").glob("*.opcap")
+    assert len(kernels(capture.with_suffix(".trace.json"))) == 5
+    assert not (tmp_path / "run" / "profile.opprof.json").exists()
+
+
+def test_copies_alone_are_reported(program: Path, tmp_path: Path) -> None:
+    done = opprof("run", "-o", tmp_path / "run", program, "nothing", "copies")
+    assert done.returncode == 0, done.stderr
+    assert "copies 2 in" in (tmp_path / "run" / "report.txt").read_text()
+    assert "holds no kernels" in done.stderr
+
+
+def report_of(folder: Path, capture: bytes, settings: str = "") -> subprocess.CompletedProcess[str]:
+    """What is made of a capture that some program left."""
+    folder.mkdir(exist_ok=True)
+    file = folder / "capture-r0-p4711.opcap"
+    file.write_bytes(capture)
+    code = (
+        "import sys; from pathlib import Path; import opprof.run as run\n"
+        f"{settings}\n"
+        "from opprof.run_folder import RunFolder, write_run\n"
+        "folder = Path(sys.argv[1]); write_run(RunFolder(folder), {})\n"
+        "run._report_captures([folder / 'capture-r0-p4711.opcap'], folder)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, folder],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert file.read_bytes() == capture
+    return done
+
+
+@pytest.fixture
+def capture() -> bytes:
+    """A capture of forty kernels, as any program leaves it."""
+    sys.path.insert(0, str(ROOT / "test" / "Profile" / "Inputs"))
+    from make_capture import Capture
+
+    made = Capture()
+    for number in range(40):
+        made.api(1000 * number, 1000 * number + 500, number + 1)
+        made.kernel("gemm", 1000 * number + 600, 1000 * number + 900, number + 1)
+    made.record(21, "4Q", 0, 0, 0, 50_000)
+    return made.bytes
+
+
+def test_captures_that_end_early_or_are_damaged(capture: bytes, tmp_path: Path) -> None:
+    done = report_of(tmp_path / "cut", capture[:-1000])
+    text = (tmp_path / "cut" / "report.txt").read_text()
+    assert "read as far as it was written" in text and "gemm" in text
+    done = report_of(tmp_path / "head", capture[:20])
+    assert "is kept, but cannot be read" in done.stderr
+    assert "at byte 0: not a capture file" in done.stderr
+    damaged = bytearray(capture)
+    damaged[1000] ^= 1
+    done = report_of(tmp_path / "damaged", bytes(damaged))
+    assert "the checksum of a chunk does not match" in done.stderr
+    assert "Traceback" not in done.stderr
+    for name in ("head", "damaged"):
+        assert not list((tmp_path / name).glob("report*"))
+
+
+def test_a_capture_without_work_on_a_device_has_no_report(tmp_path: Path) -> None:
+    sys.path.insert(0, str(ROOT / "test" / "Profile" / "Inputs"))
+    from make_capture import Capture
+
+    made = Capture()
+    made.api(1000, 2000, 1)
+    made.record(21, "4Q", 0, 0, 0, 3000)
+    done = report_of(tmp_path / "run", made.bytes)
+    assert "ran nothing on a device: there is nothing to report" in done.stderr
+    assert not list((tmp_path / "run").glob("report*"))
+
+
+def test_large_captures_have_a_report_of_their_last_kernels(capture: bytes, tmp_path: Path) -> None:
+    done = report_of(tmp_path / "run", capture, "run.LARGEST_TRACED = 100; run.MOST_KERNELS = 30")
+    assert "no trace is made of it" in done.stderr
+    assert not list((tmp_path / "run").glob("*.trace.json"))
+    profile = json.loads((tmp_path / "run" / "profile.opprof.json").read_text())
+    assert len(profile["kernels"]) == 30
+    assert "the capture holds 40 kernels: this is about the last 30" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -171,7 +332,7 @@ def test_a_process_that_runs_nothing_leaves_nothing(program: Path, tmp_path: Pat
     done = opprof("run", "-o", tmp_path / "run", program, "nothing")
     assert done.returncode == 0, done.stderr
     assert "put nothing on a device: its empty capture is removed" in done.stderr
-    assert list((tmp_path / "run").iterdir()) == []
+    assert [file.name for file in (tmp_path / "run").iterdir()] == ["run.json"]
 
 
 def test_a_fork_writes_nothing(program: Path, tmp_path: Path) -> None:
@@ -190,9 +351,58 @@ def test_without_a_gpu_a_script_runs_under_torch_profiler(tmp_path: Path) -> Non
     assert "under torch.profiler on the CPU" in done.stderr
     trace = json.loads(gzip.decompress((tmp_path / "run" / "trace.json.gz").read_bytes()))
     assert any(e.get("name") == "aten::exp" for e in trace["traceEvents"])
+    run = check_report(tmp_path / "run", done.stderr, count=2, work="operator")
+    assert (run["exit_status"], run["timeline"]["by"]) == (3, "torch.profiler")
+    assert "aten::exp" in (tmp_path / "run" / "report.txt").read_text()
     refused = opprof("run", "-o", tmp_path / "run", "true", gpu=False)
     assert refused.returncode == 1
     assert "no NVIDIA driver" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "reported"),
+    [
+        ("raise ValueError('of the script')", 1, True),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 128 + 9, False),
+        ("import os; os._exit(4)", 4, False),
+    ],
+)
+def test_however_a_script_ends_without_a_gpu_its_status_is_kept(
+    end: str, status: int, reported: bool, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    script = tmp_path / "script.py"
+    script.write_text(f"import torch\ntorch.ones(8).exp()\n{end}\n")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in ("trace.json.gz", "report.txt", "profile.opprof.json"):
+        (folder / name).write_text("of an earlier run")
+    done = opprof("run", "-o", folder, "--delay", "1", script, gpu=False)
+    assert done.returncode == status, done.stderr
+    assert "--delay and --duration are for GPUs" in done.stderr
+    if reported:
+        assert "of the script" in done.stderr
+        check_report(folder, done.stderr, count=2, work="operator")
+    else:
+        assert "the program left no trace" in done.stderr
+        assert [file.name for file in folder.iterdir()] == ["run.json"]
+
+
+def test_a_trace_that_cannot_be_read_costs_no_status(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = tmp_path / "script.py"
+    # The script gets in the way of the trace that the profiler writes.
+    script.write_text(
+        "import atexit, sys, torch\n"
+        "torch.ones(8).exp()\n"
+        "atexit.register(lambda: open(sys.argv[1], 'w').write('cut'))\n"
+        "sys.exit(6)\n"
+    )
+    folder = tmp_path / "run"
+    done = opprof("run", "-o", folder, script, folder / "trace.json.gz", gpu=False)
+    assert done.returncode == 6, done.stderr
+    assert "no report was made: " in done.stderr and "trace.json.gz" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_what_cannot_be_run_is_said(tmp_path: Path) -> None:
