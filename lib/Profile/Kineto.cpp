@@ -560,9 +560,31 @@ Error Reader::readDevices(ondemand::value value) {
   return Error::success();
 }
 
+/// What a file is that does not begin as JSON does; empty where that is not
+/// known.
+static StringRef nameOtherFormat(StringRef text) {
+  static constexpr std::pair<StringRef, StringRef> formats[] = {
+      {"SQLite format 3", "an SQLite database, as Nsight Systems exports"},
+      {"NVR", "a report of Nsight Compute"},
+      {"==PROF==", "the output of Nsight Compute"},
+      {"\"ID\",", "a CSV page of Nsight Compute"},
+      {"PK\x03\x04", "a zip archive; graphs (.pt2) are given as --graph"},
+      {"ML\xEFR", "MLIR bytecode; graphs are given as --graph"},
+  };
+  for (const auto &[begin, name] : formats)
+    if (text.starts_with(begin))
+      return name;
+  return "";
+}
+
 Error Reader::read(PaddedText &text) {
   base = text.data.get();
   size = text.size;
+  if (StringRef format = nameOtherFormat(StringRef(base, size));
+      !format.empty())
+    return fail("not a trace of torch.profiler, but " + format +
+                "; what is read is the trace that export_chrome_trace wrote, "
+                "and opprof's own capture (.opcap)");
   ondemand::parser parser(std::numeric_limits<uint32_t>::max());
   ondemand::document doc;
   if (error_code code =

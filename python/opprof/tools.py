@@ -64,4 +64,6 @@ def _check(name: str, process: subprocess.CompletedProcess[bytes], quiet: bool) 
     if process.returncode < 0:
         what = f"{name} was ended by signal {-process.returncode}"
         raise OpprofError(f"{what}\n{diagnostics}" if diagnostics else what)
+    # What failed is said by opprof; which of its tools met it is of no use to the reader.
+    diagnostics = diagnostics.removeprefix(f"{name}: ").removeprefix("error: ")
     raise OpprofError(diagnostics or f"{name} failed with exit status {process.returncode}")
