@@ -160,8 +160,7 @@ const DriverApi *opprof::capture::driver(std::string *error) {
         ::dlopen(path && *path ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
       failure = "there is no NVIDIA driver here (libcuda.so.1 cannot be "
-                "loaded); a container needs --gpus=all, and on a machine "
-                "without a GPU, profile on the CPU";
+                "loaded; a container needs --gpus=all)";
       return nullptr;
     }
     static DriverApi api;

@@ -22,7 +22,7 @@ from opprof import capture_library, metrics
 from opprof.capture_library import CaptureError, Counters, Library
 from opprof.choices import COUNTER_MODES
 from opprof.errors import OpprofError
-from opprof.files import replacing
+from opprof.files import make_folder, replacing
 from opprof.selection import (
     Chosen,
     Filter,
@@ -107,14 +107,15 @@ class Capture:
         self._want_lines = lines
         self._graphs = tuple(graphs)
         self._marks = 0
-        self.library = Library.get()
+        self.library: Library
         self.lines: WrapperLines | None = None
         self._layers: Layers | None = None
         self._nvtx = contextlib.ExitStack()
         self._compiled_meanwhile = False
 
     def __enter__(self) -> Capture:
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path)
+        self.library = Library.get()
         self.library.start(str(self.file), kinds=self._kinds, paused=True)
         self._nvtx.enter_context(_nvtx_reaches_cupti(self.library))
         return self
@@ -136,6 +137,7 @@ class Capture:
         Where `fn` replays a CUDA graph, `outside` runs the same kernels without it, and the counters of kernels are taken of that;
         those of the whole step are of `fn`.
         """
+        check_step(fn)
         step = Step(self._marks)
         self._marks += 1
         self.steps.append(step)
@@ -493,6 +495,15 @@ class Capture:
         return self.steps[step].launches
 
 
+def check_step(fn: object) -> None:
+    """Refuses what is not a function, as `prof.step(model(x))` hands over."""
+    if not callable(fn):
+        raise OpprofError(
+            f"prof.step() was given a {type(fn).__name__}, not the function that runs one step",
+            remedy="prof.step(lambda: model(x))",
+        )
+
+
 def _metric_names(wanted: str | Sequence[str]) -> list[str]:
     return metrics.resolve(wanted)
 
@@ -566,7 +577,12 @@ class _CallableModule(ModuleType):
     """Lets `opprof.capture(...)` be a call although `opprof.capture` is also this module."""
 
     def __call__(self, path: str | Path, **options: Any) -> Capture:
-        return Capture(path, **options)
+        reason = capture_library.why_no_gpu()
+        if reason is None:
+            return Capture(path, **options)
+        from opprof.cpu_capture import CpuCapture
+
+        return CpuCapture(path, reason, **options)
 
 
 sys.modules[__name__].__class__ = _CallableModule

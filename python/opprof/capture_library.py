@@ -444,3 +444,14 @@ class Counters:
         if self._handle:
             self._library.native.opprof_counters_close(self._handle)
             self._handle = ctypes.c_void_p()
+
+
+def why_no_gpu() -> str | None:
+    """Why nothing could be captured here, or None."""
+    try:
+        info = Library.get().info()
+    except OpprofError as error:
+        return str(error)
+    if "no_driver" in info:
+        return info["no_driver"]
+    return None if info.get("devices") else "the driver shows no GPU"

@@ -10,6 +10,9 @@ class OpprofError(Exception):
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
         super().__init__(message)
         self.remedy = remedy
+        # In a program that uses opprof as a library, Python's own traceback shows it.
+        if remedy is not None and hasattr(self, "add_note"):
+            self.add_note(remedy)
 
 
 class ProgramError(OpprofError):

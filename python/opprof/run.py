@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import opprof
-from opprof.capture_library import CaptureError, Library, find_library
+from opprof.capture_library import Library, find_library, why_no_gpu
 from opprof.errors import OpprofError
 from opprof.files import replacing
 from opprof.progress import progress
@@ -71,7 +71,7 @@ def run_program(
         raise OpprofError(f"{command[0]}: no such file")
     if not script and shutil.which(command[0]) is None:
         raise OpprofError(f"{command[0]}: no such program")
-    reason = _no_gpu()
+    reason = why_no_gpu()
     if reason is not None and not script:
         raise OpprofError(f"{command[0]} cannot be captured: {reason}")
     if reason is not None and importlib.util.find_spec("torch") is None:
@@ -130,17 +130,6 @@ def _traced(command: Sequence[str], folder: RunFolder, reason: str) -> int:
     else:
         progress("the program left no trace: torch.profiler writes it when the script ends")
     return status
-
-
-def _no_gpu() -> str | None:
-    """Why nothing could be captured here, or None."""
-    try:
-        info = Library.get().info()
-    except CaptureError as error:
-        return str(error)
-    if "no_driver" in info:
-        return info["no_driver"]
-    return None if info.get("devices") else "the driver shows no GPU"
 
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> int:
