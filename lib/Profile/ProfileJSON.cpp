@@ -89,6 +89,7 @@ void Writer::run(const RunFacts &facts) {
     text("mode", facts.mode);
     text("differs", facts.differs);
     optional("step_ns", facts.stepNs);
+    optional("loop_ns", facts.loopNs);
     optional("eager_step_ns", facts.eagerStepNs);
     text("counters", facts.counters);
     text("metrics", facts.metrics);
@@ -749,6 +750,8 @@ Error Reader::readRun(object keys) {
   if (Error error = getString(keys, "differs", facts.differs, false))
     return error;
   if (Error error = getInteger(keys, "step_ns", facts.stepNs))
+    return error;
+  if (Error error = getInteger(keys, "loop_ns", facts.loopNs))
     return error;
   if (Error error = getInteger(keys, "eager_step_ns", facts.eagerStepNs))
     return error;

@@ -33,7 +33,9 @@ Error Reader::read(element root, RunFacts &facts) {
     return error;
   if (Error error = getString(keys, "differs", facts.differs, false))
     return error;
-  if (Error error = inObject(keys, "step", [&](object step) {
+  if (Error error = inObject(keys, "step", [&](object step) -> Error {
+        if (Error error = getInteger(step, "loop_ns", facts.loopNs))
+          return error;
         return getInteger(step, "median_ns", facts.stepNs);
       }))
     return error;
@@ -41,9 +43,10 @@ Error Reader::read(element root, RunFacts &facts) {
         return getInteger(step, "median_ns", facts.eagerStepNs);
       }))
     return error;
-  for (const std::optional<int64_t> &time : {facts.stepNs, facts.eagerStepNs})
+  for (const std::optional<int64_t> &time :
+       {facts.stepNs, facts.loopNs, facts.eagerStepNs})
     if (time && (*time < 0 || *time > maxTotalNs))
-      return fail("\"median_ns\" is no time of a step");
+      return fail(Twine(*time) + " ns is no time of a step");
   if (Error error = inObject(keys, "memory", [&](object memory) -> Error {
         if (Error error = getInteger(memory, "peak_bytes", facts.peakBytes))
           return error;

@@ -169,7 +169,7 @@ TEST(ProfileJSON, SurvivesEveryCut) {
 
 TEST(RunFacts, AreReadAndKept) {
   auto facts = readRunFacts(R"({"version": 1, "mode": "cudagraphs",
-    "differs": "another program", "step": {"median_ns": 5, "steps_ns": [5]}, "eager_step": {"median_ns": 9},
+    "differs": "another program", "step": {"median_ns": 5, "steps_ns": [5], "loop_ns": 4}, "eager_step": {"median_ns": 9},
     "counters": {"mode": "unique", "metrics": "default", "passes": 2,
                  "caches": "not flushed"},
     "memory": {"peak_bytes": 7, "peak_reserved_bytes": 8}})",
@@ -184,6 +184,7 @@ TEST(RunFacts, AreReadAndKept) {
   EXPECT_EQ((*again)->run->mode, "cudagraphs");
   EXPECT_EQ((*again)->run->differs, "another program");
   EXPECT_EQ((*again)->run->eagerStepNs, 9);
+  EXPECT_EQ((*again)->run->loopNs, 4);
   EXPECT_EQ((*again)->run->passes, 2u);
   EXPECT_EQ((*again)->run->peakBytes, 7u);
   EXPECT_EQ((*again)->run->peakReservedBytes, 8u);

@@ -394,7 +394,14 @@ TEST(Report, SaysHowMuchRecordingCost) {
   EXPECT_NE(text.find("a step takes 40.0 µs; recording made it 25 % longer"),
             std::string::npos)
       << text;
-  run.stepNs = 49'000;
+  // Steps that follow one another are what the recorded ones are held against.
+  run.loopNs = 20'000;
+  text = printText(profile, {200});
+  EXPECT_NE(text.find("a step takes 40.0 µs, 20.0 µs where steps follow one "
+                      "another; recording made it 150 % longer"),
+            std::string::npos)
+      << text;
+  run.loopNs = 49'000;
   EXPECT_EQ(printText(profile).find("recording made"), std::string::npos);
 }
 

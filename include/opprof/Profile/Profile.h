@@ -276,9 +276,11 @@ struct RunFacts {
   std::string mode;
   /// How the program differs from what `torch.compile(model)` runs.
   std::string differs;
-  /// Median wall time of a step without a profiler, and of the program as it
-  /// is, uncompiled.
+  /// Median wall time of a step without a profiler: from an idle device to an
+  /// idle device, of one among others that follow one another, and of the
+  /// program as it is, uncompiled.
   std::optional<int64_t> stepNs;
+  std::optional<int64_t> loopNs;
   std::optional<int64_t> eagerStepNs;
   /// "unique" or "all", the sets that were asked for, in how many passes, how
   /// caches were left, and why there are none.
