@@ -183,10 +183,9 @@ std::string Difference::getText() const {
          " in the second";
 }
 
-void Difference::report(MLIRContext *context) const {
-  Location place = first    ? first->getLoc()
-                   : second ? second->getLoc()
-                            : UnknownLoc::get(context);
+void Difference::report(Location place) const {
+  if (first || second)
+    place = (first ? first : second)->getLoc();
   InFlightDiagnostic diagnostic = mlir::emitRemark(place) << getText();
   if (first && second)
     diagnostic.attachNote(second->getLoc()) << "the other one is here";

@@ -63,13 +63,21 @@ struct RecommendRewritesPass
   }
 
 private:
+  /// Not Operation::emitError, which would print the program after what is
+  /// wrong with a file.
+  LogicalResult fail(const Twine &what) {
+    return mlir::emitError(getOperation().getLoc()) << what;
+  }
+  LogicalResult fail(const Twine &file, const Twine &what) {
+    return fail(file + ": " + what);
+  }
+
   LogicalResult run() {
     if (dir.empty())
-      return getOperation().emitError(
-          "no folder is given: write --recommend-rewrites=dir=FOLDER");
+      return fail("no folder is given: write --recommend-rewrites=dir=FOLDER");
     fx::GraphOp graph = findMainGraph(getOperation());
     if (!graph)
-      return getOperation().emitError("holds no public fx.graph to look at");
+      return fail("the module holds no public fx.graph to look at");
     Evidence evidence;
     evidence.errorBudget = errorBudget;
     evidence.device =
@@ -77,11 +85,10 @@ private:
     if (!profile.empty()) {
       auto file = llvm::MemoryBuffer::getFile(profile, /*IsText=*/true);
       if (!file)
-        return getOperation().emitError()
-               << profile << ": " << file.getError().message();
+        return fail(profile, file.getError().message());
       if (llvm::Error error =
               readEvidence((*file)->getBuffer(), profile, evidence))
-        return getOperation().emitError(llvm::toString(std::move(error)));
+        return fail(llvm::toString(std::move(error)));
     }
     return write(graph, recommend::recommend(graph, evidence), evidence);
   }
@@ -89,12 +96,9 @@ private:
   LogicalResult write(fx::GraphOp graph,
                       ArrayRef<Recommendation> recommendations,
                       const Evidence &evidence) {
-    auto fail = [&](const Twine &path, const Twine &what) {
-      return getOperation().emitError() << path << ": " << what;
-    };
     if (std::error_code error = llvm::sys::fs::create_directories(dir))
       return fail(dir, error.message());
-    if (failed(removeOldScripts(fail)))
+    if (failed(removeOldScripts()))
       return failure();
     std::string index;
     llvm::raw_string_ostream os(index);
@@ -148,8 +152,7 @@ private:
 
   /// Removes the scripts that an index of an earlier run names, and no others:
   /// a folder may hold a person's own.
-  LogicalResult removeOldScripts(
-      llvm::function_ref<LogicalResult(const Twine &, const Twine &)> fail) {
+  LogicalResult removeOldScripts() {
     SmallString<128> index(dir);
     llvm::sys::path::append(index, "rewrites.json");
     auto file = llvm::MemoryBuffer::getFile(index, /*IsText=*/true);

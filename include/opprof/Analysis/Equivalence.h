@@ -88,8 +88,9 @@ struct Difference {
 
   /// One sentence: "node 3: the operand at position 1 is … here and … there".
   std::string getText() const;
-  /// Reports it as a remark at the first node with a note at the second.
-  void report(mlir::MLIRContext *context) const;
+  /// Reports it as a remark at the first node with a note at the second, or at
+  /// `place` where it is of no node.
+  void report(mlir::Location place) const;
 };
 
 /// What a one-to-one map of two equal subgraphs renames.

@@ -1655,6 +1655,7 @@ bool Importer::finishGraph() {
   graph.setFunctionType(builder.getFunctionType(
       inputTypes, TypeRange(ValueRange(outputOperands))));
   graph.setSymName(graphName);
+  graph->setLoc(getGraphLocation(graph.getBlock()));
   if (numGraphs > 1)
     SymbolTable::setSymbolVisibility(graph, SymbolTable::Visibility::Private);
   return true;

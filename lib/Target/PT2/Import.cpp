@@ -1149,6 +1149,7 @@ LogicalResult Importer::readGraph(Graph &graph, const json *signature) {
   }
   if (failed(readOutputs(graph, signature)))
     return failure();
+  graph.op->setLoc(getGraphLocation(block));
   const json *single = getMember(*graph.source, "is_single_tensor_return");
   if (single && single->is_boolean() && single->get<bool>())
     graph.op->setAttr(kAttributesAttr,

@@ -114,6 +114,13 @@ FileLineColLoc opprof::fx::getUserFrame(Location location) {
   return {};
 }
 
+Location opprof::fx::getGraphLocation(Block &block) {
+  for (Operation &op : block)
+    if (FileLineColLoc line = getUserFrame(op.getLoc()))
+      return line;
+  return UnknownLoc::get(block.getParent()->getContext());
+}
+
 SmallVector<StackFrame> opprof::fx::getStackFrames(Location location) {
   SmallVector<StackFrame> frames;
   // A stack of one frame without a function is the user's frame itself, and

@@ -43,6 +43,8 @@ struct Summary {
   std::string id, graphName, hash;
   unsigned numNodes = 0;
   std::vector<std::string> labels;
+  /// The user's line that the first instance begins with.
+  Location place;
 };
 
 struct DedupPartitionsPass
@@ -158,7 +160,11 @@ std::vector<Outlined> DedupPartitionsPass::dedupGraph(GraphOp graph,
           result.instances.back().locations = {};
       }
     }
-    Summary summary{result.id, "", mapped.hash, mapped.nodeCount, {}};
+    Operation *begin = repeated.partitions.front().nodes.front();
+    FileLineColLoc line = getUserFrame(begin->getLoc());
+    Summary summary{result.id,   "",
+                    mapped.hash, mapped.nodeCount,
+                    {},          line ? Location(line) : graph.getLoc()};
     for (const Instance &instance : result.instances)
       summary.labels.push_back(instance.label);
     if (!parent) {
@@ -216,7 +222,9 @@ void DedupPartitionsPass::reportWeakClasses(GraphOp graph, PartitionMap &map) {
     if (mapped.differIn.empty())
       continue;
     mapped.id = "w" + std::to_string(map.weakClasses.size());
-    mlir::emitRemark(graph.getLoc())
+    FileLineColLoc line =
+        getUserFrame(weak.partitions.front().nodes.front()->getLoc());
+    mlir::emitRemark(line ? Location(line) : graph.getLoc())
         << "@" << graph.getSymName() << ": equal but for "
         << llvm::join(mapped.differIn, ", ")
         << ", and so not merged: " << weak.partitions.size()
@@ -244,7 +252,7 @@ void DedupPartitionsPass::report(GraphOp graph, unsigned numNodes,
       << " nodes saved";
   constexpr size_t kMaxShown = 20;
   for (const Summary &summary : summaries.take_front(kMaxShown)) {
-    Diagnostic &note = remark.attachNote();
+    Diagnostic &note = remark.attachNote(summary.place);
     note << summary.id << " @" << summary.graphName << ", " << summary.numNodes
          << " nodes: " << summary.labels.front();
     note << (summary.labels.size() > 2 ? " … " : ", ") << summary.labels.back()
@@ -300,7 +308,7 @@ void DedupPartitionsPass::runOnOperation() {
   if (!writesMap)
     return;
   if (llvm::Error error = map.write(file)) {
-    getOperation().emitError()
+    mlir::emitError(getOperation().getLoc())
         << "the partition map cannot be written to '" << file
         << "': " << llvm::toString(std::move(error));
     signalPassFailure();

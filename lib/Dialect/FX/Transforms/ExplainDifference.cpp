@@ -39,23 +39,27 @@ struct ExplainDifferencePass
   void runOnOperation() override {
     markAllAnalysesPreserved();
     if (partitions.size() != 2) {
-      getOperation().emitError("--explain-difference takes the names of two "
-                               "partitions: --explain-difference="
-                               "partitions=h.0,h.1");
+      mlir::emitError(getOperation().getLoc())
+          << "--explain-difference takes the names of two partitions: "
+             "--explain-difference=partitions=h.0,h.1";
       return signalPassFailure();
     }
     std::optional<Subgraph> first = find(partitions[0]);
     std::optional<Subgraph> second = find(partitions[1]);
     if (!first || !second)
       return signalPassFailure();
+    Location place = first->nodes.empty() ? getOperation().getLoc()
+                                          : first->nodes.front()->getLoc();
     std::optional<Difference> difference = findDifference(*first, *second);
-    if (!difference) {
-      mlir::emitRemark(getOperation().getLoc())
-          << partitions[0] << " and " << partitions[1]
-          << " are the same: " << first->nodes.size() << " nodes";
-      return;
-    }
-    difference->report(&getContext());
+    if (difference)
+      return difference->report(place);
+    InFlightDiagnostic remark = mlir::emitRemark(place)
+                                << partitions[0] << " and " << partitions[1]
+                                << " are the same: " << first->nodes.size()
+                                << " nodes";
+    if (!second->nodes.empty())
+      remark.attachNote(second->nodes.front()->getLoc())
+          << "the other one is here";
   }
 
 private:
@@ -65,7 +69,7 @@ private:
       if (auto graph = SymbolTable::lookupSymbolIn(module, name.drop_front()))
         if (auto found = dyn_cast<GraphOp>(graph))
           return Subgraph::get(found);
-      module.emitError() << "there is no graph " << name;
+      mlir::emitError(module.getLoc()) << "there is no graph " << name;
       return std::nullopt;
     }
     for (GraphOp graph : module.getOps<GraphOp>()) {
@@ -86,9 +90,10 @@ private:
       if (!nodes.empty())
         return Subgraph::get(nodes);
     }
-    module.emitError() << "'" << name
-                       << "' is no module path, no partition's label and no "
-                          "graph (write @name for one)";
+    mlir::emitError(module.getLoc())
+        << "'" << name
+        << "' is no module path, no partition's label and no "
+           "graph (write @name for one)";
     return std::nullopt;
   }
 };

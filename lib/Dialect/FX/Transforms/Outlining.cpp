@@ -199,6 +199,14 @@ static SmallVector<Location> getInputLocations(const Partition &partition,
   return locations;
 }
 
+/// The user's line of the first node of a partition, or unknown.
+static Location getPlace(const Partition &partition) {
+  Location first = partition.nodes.front()->getLoc();
+  if (FileLineColLoc line = getUserFrame(first))
+    return line;
+  return UnknownLoc::get(first.getContext());
+}
+
 /// The location of the call: its label, the nodes that it stands for, and the
 /// user's line of the first of them.
 static Location getCallLocation(StringRef label, const Partition &partition) {
@@ -209,11 +217,8 @@ static Location getCallLocation(StringRef label, const Partition &partition) {
     instance.push_back(LocationAttr(node->getLoc()));
   NamedAttribute entry(StringAttr::get(context, kInstanceKey),
                        ArrayAttr::get(context, instance));
-  Location place = UnknownLoc::get(context);
-  if (FileLineColLoc line = getUserFrame(partition.nodes.front()->getLoc()))
-    place = line;
   return getNodeLocation(context, label, DictionaryAttr::get(context, {entry}),
-                         place);
+                         getPlace(partition));
 }
 
 /// The discardable attributes of the nodes, or null where none has any.
@@ -276,8 +281,9 @@ static GraphOp createGraph(GraphOp graph, const PartitionClass &repeated,
   for (auto [node, result] : repeated.outputs)
     outputTypes.push_back(first.nodes[node]->getResult(result).getType());
   GraphOp outlined = GraphOp::create(
-      builder, NameLoc::get(builder.getStringAttr(names.graph)), names.graph,
-      builder.getFunctionType(inputTypes, outputTypes));
+      builder,
+      NameLoc::get(builder.getStringAttr(names.graph), getPlace(first)),
+      names.graph, builder.getFunctionType(inputTypes, outputTypes));
   outlined.setPrivate();
   outlined.setFunctional(graph.getFunctional());
   symbols.insert(outlined, std::next(Block::iterator(after)));

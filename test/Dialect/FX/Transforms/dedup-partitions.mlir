@@ -8,7 +8,7 @@
 
 // A call's and a map's order is that of the graph; the layers' last values go on to the next layer.
 // REMARK: remark: @model, 7 nodes: 3 partitions in 1 class, 4 nodes saved
-// REMARK: note: c0 @Layer, 2 nodes: layers.0 … layers.2: 1 unique, 2 duplicates
+// REMARK: m.py:1:0: note: c0 @Layer, 2 nodes: layers.0 … layers.2: 1 unique, 2 duplicates
 
 // CHECK-LABEL: fx.graph @model stage "export"
 // CHECK-SAME: attributes {functional}

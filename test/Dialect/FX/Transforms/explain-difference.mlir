@@ -10,8 +10,11 @@
 // CONSTANT: note: {{.*}}the other one is here
 // EDGE: m.py:4:0: remark: they differ in edge at node 1, add (aten.add.Tensor) and add_1 (aten.add.Tensor): input 0 in the first, the result of node 0, neg_1 (aten.neg.default) in the second
 // EDGE: m.py:6:0: note: the other one is here
-// SAME: remark: a and c are the same: 2 nodes
+// SAME: m.py:3:0: remark: a and c are the same: 2 nodes
+// SAME: m.py:3:0: note: the other one is here
+// NOWHERE-NOT: fx.node
 // NOWHERE: error: 'nowhere' is no module path, no partition's label and no graph
+// NOWHERE-NOT: fx.node
 // ONE: error: --explain-difference takes the names of two partitions
 fx.graph @first(%x: tensor<4xf32>) -> tensor<4xf32> {
   %softmax = fx.node "aten.softmax.int"(%x, 0) : (tensor<4xf32>) -> tensor<4xf32> loc("softmax")

@@ -9,6 +9,7 @@
 #ifndef OPPROF_DIALECT_FX_IR_PROVENANCE_H
 #define OPPROF_DIALECT_FX_IR_PROVENANCE_H
 
+#include "mlir/IR/Block.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
 #include "mlir/IR/Operation.h"
@@ -79,6 +80,10 @@ llvm::StringRef getModulePath(mlir::Location location);
 
 /// The innermost frame in the user's own code, or null.
 mlir::FileLineColLoc getUserFrame(mlir::Location location);
+
+/// Where a graph stands in the user's code, for what is said of all of it: the
+/// user's frame of the first operation that has one, or unknown.
+mlir::Location getGraphLocation(mlir::Block &block);
 
 /// The frames of the whole stack, outermost first.
 llvm::SmallVector<StackFrame> getStackFrames(mlir::Location location);
