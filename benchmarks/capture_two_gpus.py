@@ -159,17 +159,17 @@ def merged(name: str, folder: Path) -> None:
             {
                 "rank": rank.rank,
                 "kernels": rank.kernels,
-                "compute_ms": round(rank.compute_us / 1e3, 3),
-                "communication_ms": round(rank.communication_us / 1e3, 3),
-                "exposed_ms": round(rank.exposed_us / 1e3, 3),
+                "compute_ms": round(rank.compute_ns / 1e6, 3),
+                "communication_ms": round(rank.communication_ns / 1e6, 3),
+                "exposed_ms": round(rank.exposed_ns / 1e6, 3),
             }
             for rank in result.ranks
         ],
         left_out=result.left_out,
         collectives=len(skews),
         skew_us={
-            "median": round(skews[len(skews) // 2], 1),
-            "most": round(skews[-1], 1),
+            "median": round(skews[len(skews) // 2] / 1e3, 1),
+            "most": round(skews[-1] / 1e3, 1),
         }
         if skews
         else None,

@@ -193,6 +193,18 @@ int opprof_capture_export_trace(const char *path, const char *output) {
                                                 : failWith(OPPROF_IO, error);
 }
 
+int opprof_capture_merge(const char *const *paths, const uint32_t *ranks,
+                         size_t count, const char *trace,
+                         const char *measures) {
+  std::vector<RankCapture> captures;
+  for (size_t index = 0; index < count; ++index)
+    captures.push_back({paths[index], ranks[index]});
+  std::string error;
+  return mergeCaptures(captures, trace, measures, error)
+             ? OPPROF_OK
+             : failWith(OPPROF_IO, error);
+}
+
 size_t opprof_demangle(const char *name, char *buffer, size_t size) {
   return copyText(demangled(name), buffer, size);
 }

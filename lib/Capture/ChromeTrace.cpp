@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "opprof/Capture/CaptureJoins.h"
+#include "ChromeTrace.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -20,9 +20,7 @@
 
 using namespace opprof::capture;
 
-namespace {
-
-void appendEscaped(std::string &out, std::string_view text) {
+static void appendEscaped(std::string &out, std::string_view text) {
   for (unsigned char c : text) {
     if (c == '"' || c == '\\') {
       out += '\\';
@@ -37,16 +35,20 @@ void appendEscaped(std::string &out, std::string_view text) {
   }
 }
 
-std::string quoted(std::string_view text) {
+std::string opprof::capture::quotedJSON(std::string_view text) {
   std::string out = "\"";
   appendEscaped(out, text);
   return out + '"';
 }
 
+namespace {
+
+std::string quoted(std::string_view text) { return quotedJSON(text); }
+
 /// Microseconds with the nanoseconds kept, as Kineto prints them.
-std::string micros(uint64_t ns) {
+std::string micros(uint64_t ns, bool negative = false) {
   char buffer[40];
-  std::snprintf(buffer, sizeof(buffer), "%llu.%03llu",
+  std::snprintf(buffer, sizeof(buffer), "%s%llu.%03llu", negative ? "-" : "",
                 (unsigned long long)(ns / 1000),
                 (unsigned long long)(ns % 1000));
   return buffer;
@@ -55,8 +57,9 @@ std::string micros(uint64_t ns) {
 /// Second reading: prints each record as it comes.
 class Printer : public CaptureVisitor {
 public:
-  Printer(CaptureReader &reader, const CaptureJoins &joins, std::FILE *out)
-      : Reader(reader), J(joins), Out(out) {}
+  Printer(CaptureReader &reader, const CaptureJoins &joins,
+          const TracePlace &place, std::FILE *out, bool first)
+      : First(first), Reader(reader), J(joins), Place(place), Out(out) {}
 
   void kernel(const KernelRecord &r) override {
     std::string args = common(r.device, r.context, r.stream, r.correlation,
@@ -157,9 +160,15 @@ public:
     }
   }
 
-  bool First = true;
+  bool First;
 
 private:
+  /// A time on the trace's clock; one of another machine may lie before it.
+  std::string at(uint64_t time) const {
+    uint64_t shifted = time + uint64_t(Place.shift);
+    bool negative = Place.shift < 0 && shifted > time;
+    return micros(negative ? uint64_t(0) - shifted : shifted, negative);
+  }
   uint64_t process() const { return J.metaNumber("pid").value_or(0); }
 
   static std::string list(const int32_t (&v)[3]) {
@@ -197,9 +206,11 @@ private:
     First = false;
     line += "  {\"ph\": \"X\", \"cat\": \"";
     line += category;
-    line += "\", \"name\": " + quoted(name) +
-            ", \"pid\": " + std::to_string(pid) +
-            ", \"tid\": " + std::to_string(tid) + ", \"ts\": " + micros(start) +
+    line += "\", \"name\": " + quoted(name) + ", \"pid\": " +
+            (Place.processPrefix.empty()
+                 ? std::to_string(pid)
+                 : quoted(Place.processPrefix + std::to_string(pid))) +
+            ", \"tid\": " + std::to_string(tid) + ", \"ts\": " + at(start) +
             ", \"dur\": " + micros(end > start ? end - start : 0) +
             ", \"args\": {" + args + "}}";
     std::fwrite(line.data(), 1, line.size(), Out);
@@ -207,6 +218,7 @@ private:
 
   CaptureReader &Reader;
   const CaptureJoins &J;
+  const TracePlace &Place;
   std::FILE *Out;
   std::unordered_map<uint32_t, std::string> KernelNames;
   std::unordered_map<uint32_t, MarkerRecord> OpenMarkers;
@@ -222,6 +234,44 @@ std::string opprof::capture::demangled(const std::string &name) {
   return text ? text.get() : name;
 }
 
+bool opprof::capture::printTraceEvents(const std::string &path,
+                                       CaptureReader &reader,
+                                       const CaptureJoins &joins,
+                                       const TracePlace &place, std::FILE *out,
+                                       bool &first) {
+  Printer printer(reader, joins, place, out, first);
+  bool good = reader.read(path, printer);
+  first = printer.First;
+  return good;
+}
+
+bool opprof::capture::writeWhole(
+    const std::string &output, std::string &error,
+    const std::function<bool(std::FILE *)> &write) {
+  bool toStdout = output == "-";
+  std::string temporary = output + ".tmp" + std::to_string(::getpid());
+  std::FILE *out = toStdout ? stdout : std::fopen(temporary.c_str(), "wb");
+  if (!out) {
+    error = temporary + ": cannot be written: " + std::strerror(errno);
+    return false;
+  }
+  bool good = write(out);
+  if (std::fflush(out) != 0 || std::ferror(out)) {
+    error = output + ": cannot be written: " + std::strerror(errno);
+    good = false;
+  }
+  if (toStdout)
+    return good;
+  std::fclose(out);
+  if (good && std::rename(temporary.c_str(), output.c_str()) != 0) {
+    error = output + ": cannot be written: " + std::strerror(errno);
+    good = false;
+  }
+  if (!good)
+    std::remove(temporary.c_str());
+  return good;
+}
+
 bool opprof::capture::exportChromeTrace(const std::string &path,
                                         const std::string &output,
                                         std::string &error) {
@@ -229,13 +279,6 @@ bool opprof::capture::exportChromeTrace(const std::string &path,
   CaptureJoins joins(reader);
   if (!reader.read(path, joins)) {
     error = reader.error();
-    return false;
-  }
-  bool toStdout = output == "-";
-  std::string temporary = output + ".tmp" + std::to_string(::getpid());
-  std::FILE *out = toStdout ? stdout : std::fopen(temporary.c_str(), "wb");
-  if (!out) {
-    error = temporary + ": cannot be written: " + std::strerror(errno);
     return false;
   }
   std::string head = "{\n\"schemaVersion\": 1,\n\"deviceProperties\": [";
@@ -269,26 +312,15 @@ bool opprof::capture::exportChromeTrace(const std::string &path,
   head +=
       "\"trace_source\": \"opprof capture\",\n\"displayTimeUnit\": \"ms\",\n"
       "\"baseTimeNanoseconds\": 0,\n\"traceEvents\": [";
-  std::fwrite(head.data(), 1, head.size(), out);
-  Printer printer(reader, joins, out);
-  bool good = reader.read(path, printer);
-  std::fputs("\n]\n}\n", out);
-  if (std::fflush(out) != 0 || std::ferror(out)) {
-    error = output + ": cannot be written: " + std::strerror(errno);
-    good = false;
-  } else if (!good) {
-    error = reader.error();
-  }
-  if (toStdout)
+  return writeWhole(output, error, [&](std::FILE *out) {
+    std::fwrite(head.data(), 1, head.size(), out);
+    bool none = true;
+    bool good = printTraceEvents(path, reader, joins, {}, out, none);
+    std::fputs("\n]\n}\n", out);
+    if (!good)
+      error = reader.error();
     return good;
-  std::fclose(out);
-  if (good && std::rename(temporary.c_str(), output.c_str()) != 0) {
-    error = output + ": cannot be written: " + std::strerror(errno);
-    good = false;
-  }
-  if (!good)
-    std::remove(temporary.c_str());
-  return good;
+  });
 }
 
 namespace {

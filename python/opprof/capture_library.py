@@ -215,6 +215,11 @@ class Library:
             cls._instance = library
         return cls._instance
 
+    @classmethod
+    def for_files(cls) -> "Library":
+        """The library for what only reads captures: that needs no CUPTI."""
+        return cls._instance or cls(find_library())
+
     def check(self, status: int) -> None:
         """Raises what the library says of a failed call."""
         if status:
@@ -338,6 +343,13 @@ class Library:
     def export_trace(self, capture: str, output: str) -> None:
         """Writes a capture as a Chrome trace."""
         self.call("capture_export_trace", os.fsencode(capture), os.fsencode(output))
+
+    def merge(self, captures: Sequence[tuple[int, str]], trace: str, measures: str) -> None:
+        """Writes captures, each with its rank, as one Chrome trace, and what communication costs them as JSON."""
+        paths = (ctypes.c_char_p * len(captures))(*(os.fsencode(path) for _, path in captures))
+        ranks = (ctypes.c_uint32 * len(captures))(*(rank for rank, _ in captures))
+        count = ctypes.c_size_t(len(captures))
+        self.call("capture_merge", paths, ranks, count, os.fsencode(trace), os.fsencode(measures))
 
     def demangle(self, name: str) -> str:
         """A kernel's name as its source has it."""

@@ -8,35 +8,32 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from opprof.capture_library import Library
 from opprof.errors import OpprofError
-from opprof.files import replacing
-
-Interval = tuple[float, float]
+from opprof.files import make_folder
 
 
 @dataclass(frozen=True)
 class Collective:
-    """One kernel of NCCL, in microseconds on the common clock."""
+    """One kernel of NCCL, in nanoseconds on the common clock."""
 
     name: str
-    start: float
-    end: float
+    start: int
+    end: int
 
 
 @dataclass
 class Rank:
-    """One rank's communication, in microseconds."""
+    """One rank's communication, in nanoseconds; unions, so that what overlaps counts once."""
 
     rank: int
     file: str
     kernels: int = 0
-    compute_us: float = 0.0
-    communication_us: float = 0.0
+    compute_ns: int = 0
+    communication_ns: int = 0
     #: Communication while no other kernel of the rank ran.
-    exposed_us: float = 0.0
+    exposed_ns: int = 0
 
 
 @dataclass
@@ -45,46 +42,11 @@ class Merged:
 
     ranks: list[Rank] = field(default_factory=list)
     #: Of each collective that every rank launched: its name, and how far apart the ranks began it.
-    skews: list[tuple[str, float]] = field(default_factory=list)
+    skews: list[tuple[str, int]] = field(default_factory=list)
     #: By rank, collectives that not every rank has recorded.
     unpaired: dict[int, int] = field(default_factory=dict)
     #: Captures that belong to no rank, and why.
     left_out: list[str] = field(default_factory=list)
-
-
-def union(intervals: Iterable[Interval]) -> list[Interval]:
-    """The intervals with overlaps joined, in order."""
-    joined: list[list[float]] = []
-    for start, end in sorted(intervals):
-        if joined and start <= joined[-1][1]:
-            joined[-1][1] = max(joined[-1][1], end)
-        else:
-            joined.append([start, end])
-    return [(start, end) for start, end in joined]
-
-
-def length(intervals: Iterable[Interval]) -> float:
-    """The sum of their lengths."""
-    return sum(end - start for start, end in intervals)
-
-
-def uncovered(intervals: Sequence[Interval], cover: Sequence[Interval]) -> float:
-    """How much of `intervals` lies outside of `cover`; both are unions."""
-    total = length(intervals)
-    index = 0
-    for start, end in intervals:
-        while index < len(cover) and cover[index][1] <= start:
-            index += 1
-        at = index
-        while at < len(cover) and cover[at][0] < end:
-            total -= min(end, cover[at][1]) - max(start, cover[at][0])
-            at += 1
-    return total
-
-
-def is_collective(name: str) -> bool:
-    """Whether a kernel is NCCL's."""
-    return "nccl" in name.lower()
 
 
 def _captures(paths: Iterable[Path]) -> list[Path]:
@@ -100,25 +62,6 @@ def _captures(paths: Iterable[Path]) -> list[Path]:
         else:
             raise OpprofError(f"{path}: no such file or folder")
     return files
-
-
-def measure(rank: Rank, events: Sequence[dict[str, Any]]) -> list[Collective]:
-    """Fills in a rank's times; returns its collectives in order."""
-    kernels = [e for e in events if e.get("cat") == "kernel"]
-    kernels.sort(key=lambda e: e["ts"])
-    rank.kernels = len(kernels)
-    spans: dict[bool, list[Interval]] = {True: [], False: []}
-    for event in kernels:
-        spans[is_collective(event["name"])].append((event["ts"], event["ts"] + event["dur"]))
-    communication, compute = union(spans[True]), union(spans[False])
-    rank.compute_us = length(compute)
-    rank.communication_us = length(communication)
-    rank.exposed_us = uncovered(communication, compute)
-    return [
-        Collective(e["name"], e["ts"], e["ts"] + e["dur"])
-        for e in kernels
-        if is_collective(e["name"])
-    ]
 
 
 def offset_of(other: Sequence[Collective], reference: Sequence[Collective]) -> int:
@@ -205,34 +148,19 @@ def _of_ranks(library: Library, files: Sequence[Path], result: Merged) -> list[t
 
 def merge(paths: Sequence[Path], output: Path) -> Merged:
     """Writes one trace of all ranks, and returns the measures."""
-    library = Library.get()
+    library = Library.for_files()
     result = Merged()
-    collectives: list[list[Collective]] = []
-    with replacing(output) as target, tempfile.TemporaryDirectory() as scratch:
-        target.write('{"trace_source": "opprof merge", "displayTimeUnit": "ms", "traceEvents": [')
-        first = True
-        origin: float | None = None
-        for number, file in _of_ranks(library, _captures(paths), result):
-            trace_file = Path(scratch) / "trace.json"
-            library.export_trace(str(file), str(trace_file))
-            trace = json.loads(trace_file.read_text())
-            rank = Rank(number, str(file))
-            clock = trace.get("clock")
-            if clock is None:
-                raise OpprofError(f"{file}: holds no clock, so it cannot be put beside other ranks")
-            # One origin keeps microseconds since 1970 out of double's last digits.
-            shift = (clock["realtime"] - clock["trace"]) / 1000
-            if origin is None:
-                origin = clock["realtime"] / 1000
-            events = trace["traceEvents"]
-            for event in events:
-                event["ts"] += shift - origin
-                event["pid"] = f"rank {rank.rank}, {event['pid']}"
-                target.write(("\n" if first else ",\n") + json.dumps(event))
-                first = False
-            collectives.append(measure(rank, events))
-            result.ranks.append(rank)
-        target.write("\n]}\n")
+    captures = [(rank, str(file)) for rank, file in _of_ranks(library, _captures(paths), result)]
+    make_folder(output.parent)
+    with tempfile.TemporaryDirectory(prefix="opprof-") as scratch:
+        measures = Path(scratch) / "measures.json"
+        library.merge(captures, str(output), str(measures))
+        found = json.loads(measures.read_text())["ranks"]
+    collectives = []
+    for entry in found:
+        names, runs = entry.pop("names"), entry.pop("collectives")
+        collectives.append([Collective(names[name], start, end) for name, start, end in runs])
+        result.ranks.append(Rank(**entry))
     if len(collectives) > 1:
         pair(result, collectives)
     return result
@@ -243,15 +171,15 @@ def merge_text(merged: Merged) -> str:
     lines = [f"{'rank':>5} {'kernels':>8} {'compute ms':>11} {'comm. ms':>9} {'exposed ms':>11}"]
     for rank in merged.ranks:
         lines.append(
-            f"{rank.rank:>5} {rank.kernels:>8} {rank.compute_us / 1e3:>11.3f} "
-            f"{rank.communication_us / 1e3:>9.3f} {rank.exposed_us / 1e3:>11.3f}"
+            f"{rank.rank:>5} {rank.kernels:>8} {rank.compute_ns / 1e6:>11.3f} "
+            f"{rank.communication_ns / 1e6:>9.3f} {rank.exposed_ns / 1e6:>11.3f}"
         )
     if merged.skews:
         name, worst = max(merged.skews, key=lambda skew: skew[1])
         middle = sorted(skew for _, skew in merged.skews)[len(merged.skews) // 2]
         lines.append(
-            f"{len(merged.skews)} collectives on all ranks; started {middle:.1f} µs apart (median), "
-            f"{worst:.1f} µs at most ({name})"
+            f"{len(merged.skews)} collectives on all ranks; started {middle / 1e3:.1f} µs apart (median), "
+            f"{worst / 1e3:.1f} µs at most ({name})"
         )
     elif len(merged.ranks) > 1:
         lines.append("no collective runs on all ranks")

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <tuple>
 #include <unistd.h>
 
 using namespace opprof::capture;
@@ -175,6 +176,109 @@ TEST(CaptureReaderTest, RandomBytesNeverCrash) {
       damaged[random() % damaged.size()] = char(random());
     readBytes(damaged);
   }
+}
+
+/// Files in a folder of their own.
+class CaptureMergeTest : public ::testing::Test {
+protected:
+  CaptureMergeTest()
+      : folder(std::filesystem::temp_directory_path() /
+               ("opprof-merge-" + std::to_string(::getpid()))) {
+    std::filesystem::create_directory(folder);
+  }
+  ~CaptureMergeTest() override { std::filesystem::remove_all(folder); }
+
+  std::string path(const std::string &name) { return (folder / name).string(); }
+  std::string text(const std::string &name) {
+    std::ifstream file(folder / name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  /// A rank with kernels of (name, start, end), whose clock shows 1000 when it
+  /// is `realtime`.
+  RankCapture
+  rank(uint32_t number, uint64_t realtime,
+       std::vector<std::tuple<std::string, uint64_t, uint64_t>> kernels) {
+    CaptureFileBuilder file;
+    if (realtime)
+      file.add(ChunkType::Clocks, ClockRecord{1000, realtime, 5});
+    for (auto &[name, start, end] : kernels) {
+      KernelRecord kernel{};
+      kernel.name = file.string(name);
+      kernel.start = start;
+      kernel.end = end;
+      file.add(ChunkType::Kernels, kernel);
+    }
+    file.end();
+    std::string name = "rank" + std::to_string(number) + ".opcap";
+    std::ofstream(folder / name, std::ios::binary) << file.bytes;
+    return {path(name), number};
+  }
+
+  std::filesystem::path folder;
+  std::string error;
+};
+
+TEST_F(CaptureMergeTest, CommunicationIsExposedWhereNoKernelCoversIt) {
+  // The all-reduce of 3000 … 4000 is covered from 2500 to 3200 and from 3900;
+  // kernels come in any order, and what overlaps counts once.
+  std::vector<RankCapture> ranks = {
+      rank(0, 1'000'000,
+           {{"gemm", 3900, 4500},
+            {"ncclDevKernel_AllReduce", 3000, 4000},
+            {"gemm", 2000, 3000},
+            {"gemm", 2500, 3200},
+            {"NCCLkernel", 6000, 6010}}),
+      rank(3, 1'000'500, {{"ncclDevKernel_AllReduce", 900, 800}})};
+  ASSERT_TRUE(mergeCaptures(ranks, path("t.json"), path("m.json"), error))
+      << error;
+  std::string measures = text("m.json");
+  EXPECT_NE(measures.find("\"kernels\": 5, \"compute_ns\": 1800, "
+                          "\"communication_ns\": 1010, \"exposed_ns\": 710"),
+            std::string::npos)
+      << measures;
+  EXPECT_NE(measures.find("\"names\": [\"ncclDevKernel_AllReduce\", "
+                          "\"NCCLkernel\"],\n \"collectives\": [\n  [0, 2000, "
+                          "3000],\n  [1, 5000, 5010]]"),
+            std::string::npos)
+      << measures;
+  // One that has no end is 0 long, and its clock is 500 ns later.
+  EXPECT_NE(measures.find("\"exposed_ns\": 0,"), std::string::npos);
+  EXPECT_NE(measures.find("[0, 400, 400]"), std::string::npos) << measures;
+  std::string trace = text("t.json");
+  EXPECT_NE(trace.find("\"pid\": \"rank 0, 0\", \"tid\": 0, \"ts\": 2.900, "
+                       "\"dur\": 0.600"),
+            std::string::npos)
+      << trace;
+  EXPECT_NE(trace.find("\"pid\": \"rank 3, 0\", \"tid\": 0, \"ts\": 0.400"),
+            std::string::npos);
+}
+
+TEST_F(CaptureMergeTest, AClockMayBeBehindTheFirst) {
+  ASSERT_TRUE(mergeCaptures({rank(0, 1'000'000, {{"a", 1000, 1001}}),
+                             rank(1, 990'000, {{"a", 1000, 1001}})},
+                            path("t.json"), path("m.json"), error))
+      << error;
+  EXPECT_NE(text("t.json").find("\"ts\": -10.000"), std::string::npos)
+      << text("t.json");
+}
+
+TEST_F(CaptureMergeTest, AFailureNamesTheFileAndLeavesNothing) {
+  RankCapture good = rank(0, 1'000'000, {{"a", 1000, 1001}});
+  for (uint64_t realtime : {uint64_t(0), ~uint64_t(0)}) {
+    EXPECT_FALSE(mergeCaptures({good, rank(1, realtime, {{"a", 1, 2}})},
+                               path("t.json"), path("m.json"), error));
+    EXPECT_NE(error.find("rank1.opcap: holds no clock"), std::string::npos);
+  }
+  EXPECT_FALSE(mergeCaptures({good, {path("none.opcap"), 1}}, path("t.json"),
+                             path("m.json"), error));
+  EXPECT_NE(error.find("none.opcap: cannot be opened"), std::string::npos);
+  EXPECT_FALSE(
+      mergeCaptures({good}, path("none/t.json"), path("m.json"), error));
+  EXPECT_NE(error.find("cannot be written"), std::string::npos);
+  size_t files = 0;
+  for (auto &entry : std::filesystem::directory_iterator(folder))
+    files += entry.path().extension() != ".opcap";
+  EXPECT_EQ(files, 0u);
 }
 
 TEST(CaptureReaderTest, AFailedExportLeavesNothingBehind) {

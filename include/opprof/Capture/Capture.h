@@ -228,6 +228,13 @@ OPPROF_CAPTURE_API int opprof_metrics_passes(const char *chip,
 
 OPPROF_CAPTURE_API int opprof_capture_export_trace(const char *path,
                                                    const char *output);
+/** One trace of `count` captures, each of the rank of the same place, on the
+ *  clock of the first; `measures` is the JSON file for what communication costs
+ *  them. */
+OPPROF_CAPTURE_API int opprof_capture_merge(const char *const *paths,
+                                            const uint32_t *ranks, size_t count,
+                                            const char *trace,
+                                            const char *measures);
 /** As opprof_capture_info: returns the length that the text needs, 0 on error.
  */
 OPPROF_CAPTURE_API size_t opprof_capture_summarize(const char *path,

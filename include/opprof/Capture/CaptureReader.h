@@ -97,6 +97,20 @@ std::string demangled(const std::string &name);
 bool exportChromeTrace(const std::string &path, const std::string &output,
                        std::string &error);
 
+/// A capture and the rank that it counts as.
+struct RankCapture {
+  std::string path;
+  uint32_t rank = 0;
+};
+
+/// Writes captures as one Chrome trace, on the clock of the first, and into
+/// `measures` as JSON what communication costs each rank: how long kernels of
+/// NCCL and others ran, how much of the former no other kernel covers, and when
+/// each collective ran. On failure returns false and fills `error`.
+bool mergeCaptures(const std::vector<RankCapture> &captures,
+                   const std::string &trace, const std::string &measures,
+                   std::string &error);
+
 /// One line per kind of record with its count, kernels' total time and whether
 /// the file is complete.
 bool summarize(const std::string &path, std::string &text, std::string &error);
