@@ -548,9 +548,9 @@ void Attributor::findSteps() {
     llvm::sort(profile->steps, [](const Step &a, const Step &b) {
       return a.startNs < b.startNs;
     });
-  } else if (!host.calls().empty()) {
+  } else if (anyGraph && !host.calls().empty()) {
     // A step is taken to begin wherever the first compiled graph is called
-    // again.
+    // again. Of a program that no graph is known of, that may be anything.
     auto identity = [&](uint32_t call) -> std::pair<uint32_t, StringRef> {
       if (mapOfCall[call] != none)
         return {mapOfCall[call], ""};

@@ -172,11 +172,11 @@ private:
       tile("idle",
            time(std::max<int64_t>(*summary.wallNs - *summary.busyNs, 0)));
     }
-    tile(model.work.str() + " time", time(summary.kernelTimeNs));
-    tile(model.work.str() + "s", Twine(summary.kernels / model.steps));
-    if (summary.copies)
-      tile("copies", Twine(summary.copies / model.steps) + " · " +
-                         time(summary.copyTimeNs));
+    tile(model.work.str() + " time", time(model.counted.kernelTimeNs));
+    tile(model.work.str() + "s", Twine(model.counted.kernels / model.steps));
+    if (model.counted.copies)
+      tile("copies", Twine(model.counted.copies / model.steps) + " · " +
+                         time(model.counted.copyTimeNs));
     if (summary.steps)
       tile("steps", Twine(*summary.steps));
     if (profile.run && profile.run->stepNs)

@@ -17,7 +17,7 @@ using namespace opprof::profile;
 using namespace opprof::report;
 
 double ReportModel::share(int64_t totalNs) const {
-  int64_t all = profile->summary.kernelTimeNs;
+  int64_t all = counted.kernelTimeNs;
   return all > 0 ? 100.0 * totalNs / all : 0;
 }
 
@@ -174,41 +174,69 @@ static std::vector<TimeRow> sumCategories(const Profile &profile) {
   return sortRows(rows);
 }
 
-static std::vector<TimeRow> sumKernels(const Profile &profile) {
+/// Whether what a report without a graph sums up has `activity` in it: all do,
+/// but where there are steps, those of the steady ones.
+static bool isCounted(const Profile &profile, bool anySteady,
+                      const Activity &activity) {
+  return !anySteady ||
+         (activity.step && *activity.step < profile.steps.size() &&
+          profile.steps[*activity.step].phase == Phase::Steady);
+}
+
+/// Fills in the sums of a program whose kernels are known by name alone.
+static void sumWithoutGraph(ReportModel &model) {
+  const Profile &profile = *model.profile;
+  uint64_t steady = llvm::count_if(profile.steps, [](const Step &step) {
+    return step.phase == Phase::Steady;
+  });
+  if (steady)
+    model.steps = steady;
   // Names are many times fewer than kernels.
   DenseMap<StringRef, TimeRow> byName;
+  std::map<std::string, TimeRow> kernels, ranges;
+  bool anyRange = false;
+  WorkSum rest;
+  model.counted = {};
   for (const Activity &kernel : profile.kernels) {
+    bool counted = isCounted(profile, steady, kernel);
+    WorkSum &sum = counted ? model.counted : rest;
+    ++sum.kernels;
+    sum.kernelTimeNs += kernel.durationNs;
+    if (!counted)
+      continue;
     TimeRow &row = byName[kernel.name];
     row.kernelTimeNs += kernel.durationNs;
     ++row.count;
+    // Ranges that opprof puts round launches are those of the layers.
+    bool marked = !kernel.range.empty() && !kernel.range.starts_with("layer::");
+    anyRange |= marked;
+    std::string name = marked ? kernel.range.str() : "(in no range)";
+    TimeRow &range = ranges[name];
+    range.name = name;
+    range.kernelTimeNs += kernel.durationNs;
+    ++range.count;
   }
-  std::map<std::string, TimeRow> rows;
+  for (const Activity &copy : profile.copies)
+    if (isCounted(profile, steady, copy)) {
+      ++model.counted.copies;
+      model.counted.copyTimeNs += copy.durationNs;
+    }
   for (auto &[name, sum] : byName) {
     std::string shortName = shortKernelName(name);
-    TimeRow &row = rows[shortName];
+    TimeRow &row = kernels[shortName];
     row.name = shortName;
     row.kernelTimeNs += sum.kernelTimeNs;
     row.count += sum.count;
   }
-  return sortRows(rows);
-}
-
-static std::vector<TimeRow> sumRanges(const Profile &profile) {
-  std::map<std::string, TimeRow> rows;
-  bool any = false;
-  for (const Activity &kernel : profile.kernels) {
-    // Ranges that opprof puts round launches are those of the layers.
-    bool own = kernel.range.empty() || kernel.range.starts_with("layer::");
-    any |= !own;
-    std::string name = own ? "(in no range)" : kernel.range.str();
-    TimeRow &row = rows[name];
-    row.name = name;
-    row.kernelTimeNs += kernel.durationNs;
-    ++row.count;
-  }
-  if (!any)
-    return {};
-  return sortRows(rows);
+  model.kernels = sortRows(kernels);
+  if (anyRange)
+    model.ranges = sortRows(ranges);
+  if (rest.kernels)
+    model.facts.push_back(formatv("{0} {1}{2} of {3} ran outside of the steady "
+                                  "steps, and no figure counts them",
+                                  rest.kernels, model.work,
+                                  rest.kernels == 1 ? "" : "s",
+                                  formatTime(rest.kernelTimeNs)));
 }
 
 static std::vector<NodeRow> rankNodes(const Profile &profile) {
@@ -508,12 +536,15 @@ ReportModel report::makeReportModel(const Profile &profile) {
   model.origin = describeOrigin(profile);
   model.counters = shareCounters(profile);
   model.stepValues = listStepValues(profile);
+  const Summary &summary = profile.summary;
+  model.counted = {summary.kernels, summary.kernelTimeNs, summary.copies,
+                   summary.copyTimeNs};
   model.facts = collectFacts(model);
+  if (!model.hasGraph)
+    sumWithoutGraph(model);
   model.modules = sumModules(profile);
   model.classes = sumClasses(profile);
   model.categories = sumCategories(profile);
-  model.kernels = sumKernels(profile);
-  model.ranges = sumRanges(profile);
   model.nodes = rankNodes(profile);
   model.nodeGroups = groupNodes(model.nodes);
   for (const Finding &finding : profile.findings)

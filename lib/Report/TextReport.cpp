@@ -32,8 +32,10 @@ public:
     return width < 0 ? text.size() : width;
   }
 
-  /// `text` without control characters, cut in the middle to `limit` columns.
-  static std::string fit(StringRef text, unsigned limit) {
+  /// `text` without control characters, cut in the middle to `limit` columns,
+  /// of which the part before the cut has `headQuarters` fourths.
+  static std::string fit(StringRef text, unsigned limit,
+                         unsigned headQuarters = 2) {
     std::string clean;
     for (char c : text)
       clean += static_cast<unsigned char>(c) < 32 || c == 127 ? ' ' : c;
@@ -45,13 +47,13 @@ public:
     auto isContinuation = [](char c) { return (c & 0xC0) == 0x80; };
     std::string head, tail;
     size_t left = 0, right = clean.size();
-    unsigned half = (limit - 1) / 2;
-    while (left < right && columns(head) < half) {
+    unsigned headSize = (limit - 1) * headQuarters / 4;
+    while (left < right && columns(head) < headSize) {
       head += clean[left++];
       while (left < right && isContinuation(clean[left]))
         head += clean[left++];
     }
-    while (right > left && columns(tail) < limit - 1 - half) {
+    while (right > left && columns(tail) < limit - 1 - headSize) {
       size_t start = right - 1;
       while (start > left && isContinuation(clean[start]))
         --start;
@@ -194,14 +196,14 @@ static void printSummary(Page &page, const ReportModel &model) {
     add(model.unit + " " + formatTime(model.perStep(*summary.wallNs)));
   if (summary.wallNs && summary.busyNs && *summary.wallNs > 0)
     add("busy " + percent(100.0 * *summary.busyNs / *summary.wallNs));
-  add(model.work + "s " + Twine(summary.kernels / model.steps) + " in " +
-      formatTime(model.perStep(summary.kernelTimeNs)));
+  add(model.work + "s " + Twine(model.counted.kernels / model.steps) + " in " +
+      formatTime(model.perStep(model.counted.kernelTimeNs)));
   if (summary.wallNs && summary.busyNs)
     add("idle " + formatTime(model.perStep(std::max<int64_t>(
                       *summary.wallNs - *summary.busyNs, 0))));
-  if (summary.copies)
-    add("copies " + Twine(summary.copies / model.steps) + " in " +
-        formatTime(model.perStep(summary.copyTimeNs)));
+  if (model.counted.copies)
+    add("copies " + Twine(model.counted.copies / model.steps) + " in " +
+        formatTime(model.perStep(model.counted.copyTimeNs)));
   page.paragraph(line, 0, 2);
 
   if (model.hasGraph) {
@@ -257,15 +259,19 @@ static void printStepValues(Page &page, const ReportModel &model) {
 
 static void printTimeRows(Page &page, const ReportModel &model,
                           ArrayRef<TimeRow> rows, size_t limit,
-                          StringRef countName) {
+                          StringRef countName, bool longNames = false) {
   // Share, time and count take what they need; the name and its bar the rest.
   constexpr unsigned kShare = 8, kTime = 10, kCount = 15;
   unsigned rest = page.getWidth() - 2 - 1 - kShare - kTime - kCount;
-  unsigned nameWidth = rest * 2 / 3, barWidth = rest - nameWidth;
+  unsigned nameWidth = longNames ? rest * 5 / 6 : rest * 2 / 3;
+  unsigned barWidth = rest - nameWidth;
   for (const TimeRow &row : rows.take_front(limit)) {
     std::string name = row.name;
     if (!row.detail.empty())
       name += " (" + row.detail + ")";
+    // What tells kernels apart is mostly in the first part of their names.
+    if (longNames)
+      name = Page::fit(name, nameWidth, 3);
     page.text("  ").left(name, nameWidth);
     page.text(" ").bar(model.share(row.kernelTimeNs), barWidth);
     page.right(percent(model.share(row.kernelTimeNs)), kShare);
@@ -376,7 +382,8 @@ void report::printText(const Profile &profile, raw_ostream &os,
   if (!model.hasGraph && !model.kernels.empty()) {
     page.heading("By " + model.work.str(), columns);
     printTimeRows(page, model, model.kernels,
-                  listSize(model.kernels.size(), room / 2), "run");
+                  listSize(model.kernels.size(), room / 2), "run",
+                  /*longNames=*/true);
   }
   if (!model.ranges.empty()) {
     page.heading("By range, the innermost", columns);

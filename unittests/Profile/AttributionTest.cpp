@@ -94,6 +94,19 @@ protected:
   int correlation = 0;
 };
 
+TEST_F(AttributionTest, CallsAreStepsOnlyWhereTheGraphIsKnown) {
+  for (double start : {0.0, 1000.0}) {
+    call(start, 100);
+    op("aten::mm", start + 10);
+  }
+  EXPECT_EQ(attributed(map({{"extern_kernels.mm", ""}}))->summary.steps, 2u);
+  auto profile = attributed({});
+  EXPECT_EQ(profile->summary.stepsFrom, "none");
+  EXPECT_FALSE(profile->summary.steps);
+  ASSERT_EQ(profile->kernels.size(), 2u);
+  EXPECT_EQ(profile->kernels[0].range, "");
+}
+
 TEST_F(AttributionTest, ByHashAndByOrder) {
   call(0, 50);
   op("aten::mm", 1);

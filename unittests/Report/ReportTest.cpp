@@ -236,6 +236,30 @@ TEST(Report, WithoutAGraphKernelsAreShownByNameAndRange) {
   EXPECT_NE(text.find("the program ended with status 3"), std::string::npos);
 }
 
+TEST(Report, WithoutAGraphWhatRanOutsideOfStepsIsToldApart) {
+  Profile profile;
+  fill(profile, {{"start", 9000}, {"gemm", 1000}, {"gemm", 3000}});
+  profile.graph.clear();
+  profile.nodes.clear();
+  for (Activity &kernel : profile.kernels)
+    kernel.nodes.clear();
+  profile.steps = {{0, 0, 1, Phase::WarmUp},
+                   {1, 1, 2, Phase::Steady},
+                   {2, 2, 3, Phase::Steady}};
+  profile.kernels[1].step = 1;
+  profile.kernels[2].step = 2;
+  ReportModel model = makeReportModel(profile);
+  EXPECT_EQ(model.steps, 2u);
+  ASSERT_EQ(model.kernels.size(), 1u);
+  EXPECT_EQ(model.kernels[0].name, "gemm");
+  EXPECT_DOUBLE_EQ(model.share(model.kernels[0].kernelTimeNs), 100.0);
+  std::string text = printText(profile, {120});
+  EXPECT_NE(text.find("kernels 1 in 2.00 µs"), std::string::npos) << text;
+  EXPECT_NE(text.find("1 kernel of 9.00 µs ran outside of the steady steps"),
+            std::string::npos)
+      << text;
+}
+
 TEST(Report, OfManyKernelsTheMiddleIsDrawn) {
   Profile profile;
   fill(profile, std::vector<std::pair<std::string, int64_t>>(5000, {"k", 10}));

@@ -76,6 +76,14 @@ struct StepValue {
   bool isMain = false;
 };
 
+/// What kernels and copies add up to.
+struct WorkSum {
+  uint64_t kernels = 0;
+  int64_t kernelTimeNs = 0;
+  uint64_t copies = 0;
+  int64_t copyTimeNs = 0;
+};
+
 /// How far counters reach: shares of the time of steady kernels, in percent.
 struct CounterShare {
   double counted = 0;
@@ -92,6 +100,9 @@ struct ReportModel {
   bool hasGraph = true;
   /// Steps that the sums are over; 1 where the profile has no step marks.
   uint64_t steps = 1;
+  /// What is divided by them: everything, but where a program without a graph
+  /// has steps, what ran in them. It may do much besides.
+  WorkSum counted;
   /// What times are of: "step"; "capture" or "trace" where there are no steps.
   llvm::StringRef unit = "step";
   /// What runs: "kernel", or "operator" on a CPU.
@@ -108,8 +119,8 @@ struct ReportModel {
   std::vector<std::string> facts;
   /// Largest first.
   std::vector<TimeRow> modules, classes, categories;
-  /// By short name, and by the innermost range (NVTX, record_function) that the
-  /// program had marked; empty where it marked none.
+  /// Without a graph: by short name, and by the innermost range (NVTX,
+  /// record_function) that the program had marked; empty where it marked none.
   std::vector<TimeRow> kernels, ranges;
   std::vector<NodeRow> nodes;
   std::vector<NodeGroup> nodeGroups;
