@@ -1,0 +1,102 @@
+//===- TraceSteps.cpp - Steps and phases of a recording ------------------===//
+
+#include "TraceSteps.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::profile;
+
+static constexpr uint32_t none = HostTimeline::none;
+
+void opprof::profile::findSteps(const Trace &trace, const HostTimeline &host,
+                                const CallJoins &calls,
+                                const LaunchIndex &index, bool anyGraph,
+                                Profile &profile) {
+  for (const TraceStep &step : trace.steps)
+    profile.steps.push_back({0, step.startNs, step.endNs});
+  bool marked = !profile.steps.empty();
+  for (const HostOp &op : trace.hostOps)
+    if (!marked && op.annotation && op.name.starts_with("ProfilerStep#"))
+      profile.steps.push_back({0, op.startNs, op.endNs()});
+  if (!profile.steps.empty()) {
+    profile.summary.stepsFrom = marked ? "capture_marks" : "profiler_step";
+    llvm::sort(profile.steps, [](const Step &a, const Step &b) {
+      return a.startNs < b.startNs;
+    });
+  } else if (anyGraph && !host.calls().empty()) {
+    // A step is taken to begin wherever the first compiled graph is called
+    // again. Of a program that no graph is known of, that may be anything.
+    auto identity = [&](uint32_t call) -> std::pair<uint32_t, StringRef> {
+      if (calls.mapOf(call) != none)
+        return {calls.mapOf(call), ""};
+      return {none, host.op(host.calls()[call]).name};
+    };
+    for (uint32_t call = 0; call < host.calls().size(); ++call) {
+      if (identity(call) != identity(0))
+        continue;
+      int64_t start = host.op(host.calls()[call]).startNs;
+      if (!profile.steps.empty())
+        profile.steps.back().endNs = start;
+      profile.steps.push_back({0, start, start});
+    }
+    int64_t last = profile.steps.back().startNs;
+    for (const HostOp &op : trace.hostOps)
+      last = std::max(last, op.endNs());
+    profile.steps.back().endNs = last;
+    profile.summary.stepsFrom = "compiled_calls";
+    std::string graph = identity(0).first == none
+                            ? "the first compiled graph"
+                            : index.getMaps()[identity(0).first].graph;
+    profile.notes.push_back("no marks of steps (ProfilerStep#n) in the trace: "
+                            "a step is taken to begin at each call of " +
+                            graph);
+  }
+  for (auto [number, step] : llvm::enumerate(profile.steps))
+    step.index = number;
+  if (!profile.steps.empty())
+    profile.summary.steps = profile.steps.size();
+
+  // A step in which something was compiled is no steady one.
+  for (const HostOp &op : trace.hostOps) {
+    if (!op.name.ends_with("(dynamo_timed)") &&
+        !op.name.starts_with("CUDAGraphNode.record"))
+      continue;
+    if (std::optional<uint32_t> step = stepAt(profile.steps, op.startNs))
+      profile.steps[*step].phase = Phase::WarmUp;
+  }
+}
+
+std::optional<uint32_t> opprof::profile::stepAt(ArrayRef<Step> steps,
+                                                int64_t time) {
+  const Step *it =
+      llvm::upper_bound(steps, time, [](int64_t at, const Step &step) {
+        return at < step.startNs;
+      });
+  if (it == steps.begin())
+    return std::nullopt;
+  const Step &step = *std::prev(it);
+  if (time >= step.endNs && &step != &steps.back())
+    return std::nullopt;
+  if (time > step.endNs)
+    return std::nullopt;
+  return step.index;
+}
+
+Phase opprof::profile::phaseOf(const HostTimeline &host, uint32_t op) {
+  Phase phase = Phase::Steady;
+  for (; op != none; op = host.parent(op)) {
+    StringRef name = host.op(op).name;
+    if (name.ends_with("(dynamo_timed)")) {
+      if (name.contains_insensitive("autotun") ||
+          name.contains_insensitive("benchmark"))
+        return Phase::Autotune;
+      phase = Phase::Compile;
+    } else if (name.starts_with("CUDAGraphNode.record") &&
+               phase == Phase::Steady) {
+      phase = Phase::WarmUp;
+    }
+  }
+  return phase;
+}
