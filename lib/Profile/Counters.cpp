@@ -381,9 +381,13 @@ std::string Join::describe(uint32_t launch) const {
 }
 
 void Join::attachKernels() {
+  // Without a graph, launches have no more than their order in the step.
+  bool byOrder = !hasGraph(profile);
   for (auto [index, launch] : llvm::enumerate(file.launches)) {
     keys.push_back(keyOf(launch.identity));
-    if (keys.back())
+    if (byOrder)
+      byKey[Key{}].push_back(index);
+    else if (keys.back())
       byKey[*keys.back()].push_back(index);
   }
   std::vector<std::string> names;
@@ -406,7 +410,7 @@ void Join::attachKernels() {
   uint64_t others = 0, counted = 0;
   for (uint32_t position : order) {
     Activity &kernel = profile.kernels[position];
-    std::optional<Key> key = keyOf(kernel);
+    std::optional<Key> key = byOrder ? Key{} : keyOf(kernel);
     if (!key || !byKey.contains(*key))
       continue;
     const std::vector<uint32_t> &same = byKey[*key];

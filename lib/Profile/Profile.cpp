@@ -98,6 +98,40 @@ opprof::profile::wallWindow(const Profile &profile) {
   return window;
 }
 
+std::vector<std::pair<int64_t, int64_t>>
+opprof::profile::timeBetweenSteps(const Profile &profile) {
+  std::vector<std::pair<int64_t, int64_t>> between, running;
+  if (profile.summary.stepsFrom != "capture_marks")
+    return between;
+  for (const std::vector<Activity> *list : {&profile.kernels, &profile.copies})
+    for (const Activity &activity : *list)
+      running.push_back({activity.startNs, activity.endNs()});
+  llvm::sort(running);
+  size_t next = 0;
+  // Steps follow one another: the marks of one thread make them.
+  std::optional<int64_t> left;
+  for (const Step &step : profile.steps) {
+    if (step.phase != Phase::Steady)
+      continue;
+    for (int64_t from = left.value_or(step.startNs); from < step.startNs;) {
+      // What runs at `from` began before it; time is idle up to the next one.
+      while (next < running.size() && running[next].first <= from) {
+        from = std::max(from, running[next].second);
+        ++next;
+      }
+      int64_t to = step.startNs;
+      if (next < running.size())
+        to = std::min(to, running[next].first);
+      if (from >= step.startNs)
+        break;
+      between.push_back({from, to});
+      from = to;
+    }
+    left = std::max(left.value_or(step.endNs), step.endNs);
+  }
+  return between;
+}
+
 /// `name` without balanced pairs of parentheses and what is between them.
 static std::string dropParentheses(StringRef name) {
   std::string kept;
@@ -198,6 +232,8 @@ void opprof::profile::summarize(Profile &profile) {
   if (!window)
     return;
   summary.wallNs = window->second - window->first;
+  for (auto [from, to] : timeBetweenSteps(profile))
+    *summary.wallNs -= to - from;
   for (Device &device : profile.devices) {
     std::vector<std::pair<int64_t, int64_t>> intervals;
     for (const Activity &kernel : profile.kernels)

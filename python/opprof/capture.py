@@ -11,6 +11,7 @@ import json
 import math
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,11 +19,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import opprof
 from opprof import capture_library, metrics
 from opprof.capture_library import CaptureError, Counters, Library
 from opprof.choices import COUNTER_MODES
 from opprof.errors import OpprofError
 from opprof.files import make_folder, replacing
+from opprof.progress import progress
 from opprof.selection import (
     Chosen,
     Filter,
@@ -73,6 +76,7 @@ class Capture:
         lines: bool = True,
         graphs: Sequence[NodeGraph] = (),
         file: str = "capture.opcap",
+        report: bool = False,
     ) -> None:
         if counters not in COUNTER_MODES:
             raise OpprofError(f"counters={counters!r}: choose one of {' | '.join(COUNTER_MODES)}")
@@ -105,6 +109,7 @@ class Capture:
         self._restore = restore
         self._kinds = kinds
         self._want_lines = lines
+        self._reports = report
         self._graphs = tuple(graphs)
         self._marks = 0
         self.library: Library
@@ -130,6 +135,29 @@ class Capture:
                 raise
         if self.steps:
             self._write_counters()
+        if self.steps and self._reports:
+            self._report(error)
+
+    def _report(self, error: BaseException | None) -> None:
+        """A trace for Perfetto, a profile and reports, as `opprof profile` leaves them. What fails here is not the program's."""
+        from opprof.run_folder import RunFolder, copy_trace, report_recording
+
+        folder = RunFolder(self.path)
+        if self.mode == "none":
+            # Those of an earlier capture are of other launches.
+            folder.counters.unlink(missing_ok=True)
+        try:
+            with tempfile.TemporaryDirectory(prefix="opprof-") as scratch:
+                trace = Path(scratch) / "trace.json"
+                self.library.export_trace(str(self.file), str(trace))
+                copy_trace(trace, folder)
+            facts = recording_facts("opprof capture", error)
+            if self.mode != "none":
+                # Of the steps of one program, the last is the one that is no longer warming up.
+                facts["counters"] = {"mode": self.mode, **self.steps[-1].report}
+            report_recording(folder, self.file, facts)
+        except OpprofError as failure:
+            progress(f"no report was made; {self.file} is kept: {failure}")
 
     def step(self, fn: Callable[[], Any], *, outside: Callable[[], Any] | None = None) -> Any:
         """Runs one step with the timeline on, then once more for each counter pass; returns the first run's result.
@@ -495,6 +523,20 @@ class Capture:
         return self.steps[step].launches
 
 
+def recording_facts(by: str, error: BaseException | None) -> dict[str, Any]:
+    """What run.json says of a recording that the user's program made of itself."""
+    facts: dict[str, Any] = {
+        "command": sys.argv,
+        "versions": {"opprof": opprof.__version__, "python": sys.version.split()[0]},
+        "timeline": {"by": by},
+    }
+    if "torch" in sys.modules:
+        facts["versions"]["torch"] = str(sys.modules["torch"].__version__)
+    if error is not None:
+        facts["ended"] = f"{type(error).__name__}: {error}"
+    return facts
+
+
 def check_step(fn: object) -> None:
     """Refuses what is not a function, as `prof.step(model(x))` hands over."""
     if not callable(fn):
@@ -579,7 +621,7 @@ class _CallableModule(ModuleType):
     def __call__(self, path: str | Path, **options: Any) -> Capture:
         reason = capture_library.why_no_gpu()
         if reason is None:
-            return Capture(path, **options)
+            return Capture(path, **{"report": True, **options})
         from opprof.cpu_capture import CpuCapture
 
         return CpuCapture(path, reason, **options)

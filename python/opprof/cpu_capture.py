@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from opprof.capture import Capture, Step, check_step
+from opprof.capture import Capture, Step, check_step, recording_facts
 from opprof.errors import OpprofError
 from opprof.files import make_folder
 from opprof.progress import progress
-from opprof.run_folder import RunFolder, report_timeline, write_run
+from opprof.run_folder import RunFolder, report_recording
 
 
 class CpuCapture(Capture):
@@ -86,27 +85,21 @@ class CpuCapture(Capture):
     def _write(self, folder: RunFolder, error: BaseException | None) -> None:
         import torch
 
-        for file in folder.made_files():
-            file.unlink(missing_ok=True)
         partial = folder.path / ".trace.json.partial.gz"
         try:
             self._profiler.export_chrome_trace(str(partial))
             partial.replace(folder.trace)
         finally:
             partial.unlink(missing_ok=True)
-        facts: dict[str, Any] = {
-            "command": sys.argv,
-            "versions": {"torch": str(torch.__version__), "python": sys.version.split()[0]},
-            "device": {"type": "cpu", "threads": torch.get_num_threads()},
-            "timeline": {"by": "torch.profiler", "reason": self.reason},
-        }
+        # What an earlier run on a GPU left is of other kernels.
+        for file in (folder.capture, folder.counters):
+            file.unlink(missing_ok=True)
+        facts = recording_facts("torch.profiler", error)
+        facts["timeline"]["reason"] = self.reason
+        facts["device"] = {"type": "cpu", "threads": torch.get_num_threads()}
         if self.mode != "none":
             facts["counters"] = {"mode": self.mode, "left_out": self.reason}
-        if error is not None:
-            facts["ended"] = f"{type(error).__name__}: {error}"
-        write_run(folder, facts)
-        report_timeline(folder, folder.trace)
-        progress(f"wrote {folder.trace.name}, {folder.profile.name} and reports to {folder.path}")
+        report_recording(folder, folder.trace, facts)
 
 
 def _started() -> Any:

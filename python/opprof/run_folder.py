@@ -254,6 +254,20 @@ def _runs_by_node(folder: RunFolder) -> bool:
     return folder.run.is_file() and folder.read_run().get("mode") == "eager"
 
 
+def report_recording(folder: RunFolder, timeline: Path, facts: dict[str, Any]) -> None:
+    """The profile and reports of what `opprof.capture` recorded; launch maps and partitions are those that lie in the folder."""
+    write_run(folder, facts)
+    maps = [code / "launches.json" for code in folder.compiled_graphs()]
+    files = {"partitions": folder.partitions, "counters": folder.counters}
+    report_timeline(
+        folder,
+        timeline,
+        *(f"--launches={launches}" for launches in maps if launches.is_file()),
+        *(f"--{option}={file}" for option, file in files.items() if file.is_file()),
+    )
+    progress(f"wrote {timeline.name}, {folder.profile.name} and reports to {folder.path}")
+
+
 def report_timeline(folder: RunFolder, timeline: Path, *options: str) -> None:
     """Writes the profile of a capture or trace, and the report as text and as HTML; without launch maps, of kernels alone."""
     run_tool(

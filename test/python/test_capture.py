@@ -70,6 +70,57 @@ def output(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return json.loads(done.stdout.strip().split("\n")[-1])
 
 
+def test_a_capture_is_reported(tmp_path: Path) -> None:
+    """Time between steps, in which counters are taken, is in no step; a failing step's words are kept."""
+    done = run(
+        """
+        def step(fails=False):
+            launch("gemm"); launch("relu")
+            if fails:
+                raise ValueError("no more data")
+        try:
+            with opprof.capture("run", counters="all") as prof:
+                prof.step(step)
+                prof.step(step)
+                prof.step(lambda: step(fails=True))
+        except ValueError:
+            print("{}")
+        """,
+        tmp_path,
+    )
+    output(done)
+    files = {file.name for file in (tmp_path / "run").iterdir()}
+    assert files == {
+        *("capture.opcap", "counters.json", "trace.json.gz", "run.json"),
+        *("profile.opprof.json", "report.txt", "report.html"),
+    }
+    profile = json.loads((tmp_path / "run" / "profile.opprof.json").read_text())
+    assert profile["summary"]["kernels"] == 6 and profile["summary"]["steps"] == 3
+    inside = sum(step["end_ns"] - step["start_ns"] for step in profile["steps"])
+    assert profile["summary"]["wall_ns"] == inside
+    facts = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert facts["ended"] == "ValueError: no more data"
+    assert "By kernel" in (tmp_path / "run" / "report.txt").read_text()
+
+
+def test_counters_reach_the_kernels_of_a_capture_without_a_graph(tmp_path: Path) -> None:
+    output(
+        run(
+            """
+            def step():
+                launch("gemm"); launch("relu")
+            with opprof.capture("run", counters="all") as prof:
+                prof.step(step)
+                prof.step(step)
+            print("{}")
+            """,
+            tmp_path,
+        )
+    )
+    profile = json.loads((tmp_path / "run" / "profile.opprof.json").read_text())
+    assert all("metrics" in kernel for kernel in profile["kernels"])
+
+
 def test_counters_of_every_launch_and_the_state_of_one_step(tmp_path: Path) -> None:
     result = output(
         run(

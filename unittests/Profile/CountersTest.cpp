@@ -182,6 +182,24 @@ TEST_F(CountersTest, KernelsOfCudaGraphsAreMarked) {
   EXPECT_EQ(profile.nodes[0].inferredFrom, "embed");
 }
 
+TEST_F(CountersTest, WithoutAGraphTheirOrderInTheStepCounts) {
+  profile.graph.clear();
+  profile.launches.clear();
+  profile.nodes.clear();
+  profile.kernels.clear();
+  inputs = {};
+  for (uint32_t step : {0, 1})
+    for (const char *name : {"main", "main", "reduce", "main", "other"})
+      addKernel(std::nullopt, step).name = name;
+  attach(json({{1, ", \"stands_for\": [3]"}, {2, ""}, {4, ""}}));
+  EXPECT_EQ(values("instructions"), (std::vector<double>{0, 101, 102, 101, 0}));
+  EXPECT_EQ(profile.kernels[7].counters, profile.kernels[2].counters);
+  EXPECT_EQ(profile.kernels[3].countersFrom, "launch 1 of the step");
+  EXPECT_EQ(profile.notes.back(),
+            "2 kernels have no counters because another kernel, or none, ran "
+            "in their place when counters were taken");
+}
+
 TEST_F(CountersTest, NodesOfAnEagerRun) {
   profile.kernels.clear();
   profile.launches.clear();

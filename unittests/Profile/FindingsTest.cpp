@@ -259,6 +259,24 @@ TEST_F(FindingsTest, IdleTimeOfTheProfilerIsNotTheUsers) {
       << find("wall-time")->text;
 }
 
+TEST_F(FindingsTest, TimeBetweenStepsOfACaptureIsNoStepsTime) {
+  // The first step's kernels run on after the host has left it.
+  profile.summary.stepsFrom = "capture_marks";
+  profile.steps = {{0, 0, 100'000, Phase::Steady},
+                   {1, 500'000, 600'000, Phase::Steady}};
+  addKernel(50'000, 90'000);
+  addKernel(520'000, 60'000, 1);
+  compute();
+  EXPECT_EQ(profile.summary.wallNs, 240'000);
+  EXPECT_EQ(number("wall-time", "wall_ns_per_step"), 120'000);
+  EXPECT_EQ(number("wall-time", "idle_ns_per_step"), 45'000);
+  EXPECT_EQ(find("device-busy")->evidence.getNumber("busy_pct"), 62.5);
+  // Steps of torch.profiler follow one another.
+  profile.summary.stepsFrom = "profiler_step";
+  compute();
+  EXPECT_EQ(number("wall-time", "wall_ns_per_step"), 300'000);
+}
+
 TEST_F(FindingsTest, WithoutStepsAndGraphTheyAreOfTheCapture) {
   profile.graph.clear();
   profile.nodes.clear();

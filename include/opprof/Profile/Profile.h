@@ -368,6 +368,12 @@ int64_t unionLength(std::vector<std::pair<int64_t, int64_t>> &intervals);
 /// ran.
 std::optional<std::pair<int64_t, int64_t>> wallWindow(const Profile &profile);
 
+/// What of that span lies between two steps of a capture, with nothing on any
+/// device: it was not recorded (counters were taken, or the program did other
+/// things), so it is no step's idle time. Sorted and disjoint.
+std::vector<std::pair<int64_t, int64_t>>
+timeBetweenSteps(const Profile &profile);
+
 /// A kernel's name without what all overloads and instances share: parameters,
 /// the lambdas round a functor, PyTorch's own namespaces.
 std::string shortKernelName(llvm::StringRef kernel);

@@ -15,6 +15,9 @@ using Interval = std::pair<int64_t, int64_t>;
 std::vector<Interval> unite(std::vector<Interval> intervals);
 /// What of `window` is in none of `covered`, which is sorted and disjoint.
 std::vector<Interval> gapsIn(Interval window, llvm::ArrayRef<Interval> covered);
+/// What of `intervals` lies outside of `covered`; both sorted and disjoint.
+std::vector<Interval> subtract(llvm::ArrayRef<Interval> intervals,
+                               llvm::ArrayRef<Interval> covered);
 /// What two sorted, disjoint lists have in common.
 std::vector<Interval> intersect(llvm::ArrayRef<Interval> a,
                                 llvm::ArrayRef<Interval> b);
@@ -80,7 +83,16 @@ public:
   std::vector<Interval> busy, occupied;
   int64_t kernelTimeNs = 0;
 
-  int64_t wall() const { return window.second - window.first; }
+  /// Between the steps of a capture, which is nobody's time.
+  std::vector<Interval> between;
+
+  int64_t wall() const {
+    return window.second - window.first - sumLengths(between);
+  }
+  /// When the device did nothing in the steps, sorted and disjoint.
+  std::vector<Interval> idle() const {
+    return subtract(gapsIn(window, occupied), between);
+  }
   int64_t perStep(int64_t total) const { return total / steps; }
   int64_t perStep(double total) const {
     return static_cast<int64_t>(total / static_cast<double>(steps));

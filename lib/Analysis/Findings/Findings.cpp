@@ -50,6 +50,17 @@ std::vector<Interval> findings::gapsIn(Interval window,
   return result;
 }
 
+std::vector<Interval> findings::subtract(ArrayRef<Interval> intervals,
+                                         ArrayRef<Interval> covered) {
+  std::vector<Interval> result;
+  for (Interval interval : intervals) {
+    while (!covered.empty() && covered.front().second <= interval.first)
+      covered = covered.drop_front();
+    llvm::append_range(result, gapsIn(interval, covered));
+  }
+  return result;
+}
+
 std::vector<Interval> findings::intersect(ArrayRef<Interval> a,
                                           ArrayRef<Interval> b) {
   std::vector<Interval> result;
@@ -153,6 +164,7 @@ Context::Context(Profile &profile) : profile(profile) {
   if (!device || !span)
     return;
   window = *span;
+  between = timeBetweenSteps(profile);
   isCPU = device->kind == "cpu";
   int64_t steady = llvm::count_if(profile.steps, [](const Step &step) {
     return step.phase == Phase::Steady;

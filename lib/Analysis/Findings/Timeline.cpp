@@ -39,18 +39,6 @@ struct IdleCauses {
 };
 } // namespace
 
-/// What of `intervals` lies outside of `covered`; both sorted and disjoint.
-static std::vector<Interval> subtract(ArrayRef<Interval> intervals,
-                                      ArrayRef<Interval> covered) {
-  std::vector<Interval> result;
-  for (Interval interval : intervals) {
-    while (!covered.empty() && covered.front().second <= interval.first)
-      covered = covered.drop_front();
-    llvm::append_range(result, gapsIn(interval, covered));
-  }
-  return result;
-}
-
 /// When the host was held up by the profiler.
 static std::vector<Interval> findOverheads(const Context &context) {
   std::vector<Interval> overheads;
@@ -84,7 +72,7 @@ static IdleCauses splitIdle(const Context &context, ArrayRef<Interval> all) {
 static void addWallTime(Context &context) {
   int64_t busy = sumLengths(context.busy);
   int64_t copying = sumLengths(context.occupied) - busy;
-  std::vector<Interval> idle = gapsIn(context.window, context.occupied);
+  std::vector<Interval> idle = context.idle();
   IdleCauses causes = splitIdle(context, idle);
   int64_t wall = context.wall();
 
@@ -148,7 +136,7 @@ static void addWallTime(Context &context) {
 static void addBusy(Context &context) {
   int64_t busy = sumLengths(context.busy);
   int64_t wall = context.wall();
-  std::vector<Interval> idle = gapsIn(context.window, context.occupied);
+  std::vector<Interval> idle = context.idle();
   int64_t idleTime = sumLengths(idle);
 
   // Before each gap's next kernel: was the host late with its launch, or was
@@ -267,7 +255,7 @@ static void addSmallKernels(Context &context) {
   uint64_t small = 0, shorterThanLaunch = 0, withLaunch = 0;
   int64_t smallTime = 0, gapsBefore = 0, launchTime = 0;
   std::vector<std::pair<int64_t, const Activity *>> found;
-  std::vector<Interval> idle = gapsIn(context.window, context.occupied);
+  std::vector<Interval> idle = context.idle();
   auto gapBefore = [&](const Activity &kernel) -> int64_t {
     auto it = llvm::lower_bound(
         idle, kernel.startNs,
@@ -427,7 +415,7 @@ static void addSynchronization(Context &context) {
   }
   if (waits.empty())
     return;
-  std::vector<Interval> idle = gapsIn(context.window, context.occupied);
+  std::vector<Interval> idle = context.idle();
   waits = unite(std::move(waits));
   int64_t waited = sumLengths(intersect({context.window}, waits));
   int64_t idleTime = sumLengths(intersect(idle, waits));
