@@ -55,6 +55,11 @@ private:
   /// The innermost range at or round `op` that the program marked; empty where
   /// there is none.
   StringRef rangeAt(uint32_t op) const;
+  /// The range that the program is in when a thread without ranges of its own
+  /// launches, as autograd's does: where one other thread alone is in one,
+  /// that.
+  StringRef rangeElsewhere(ThreadId thread, int64_t time) const;
+  void findRangedThreads();
   void addCalls();
   void addHostEvents();
   void addDevices();
@@ -66,6 +71,8 @@ private:
   const bool onHost;
   /// There is something that kernels can be joined to.
   const bool anyGraph;
+  /// Threads on which the program marks ranges.
+  std::vector<ThreadId> rangedThreads;
 
   HostTimeline host;
   RuntimeCalls runtime;
@@ -136,16 +143,44 @@ void Attributor::explainNoIdentity(Activity &activity,
   activity.explanation = profile->intern(reason);
 }
 
+/// Steps and calls of compiled graphs are known as such.
+static bool isRange(const HostOp &op) {
+  return op.annotation && !op.name.starts_with("ProfilerStep#") &&
+         !op.name.starts_with("## Call CompiledFxGraph");
+}
+
 /// What the host was doing round `op`.
 StringRef Attributor::rangeAt(uint32_t op) const {
-  for (; op != none; op = host.parent(op)) {
-    StringRef name = host.op(op).name;
-    // Steps and calls of compiled graphs are known as such.
-    if (host.op(op).annotation && !name.starts_with("ProfilerStep#") &&
-        !name.starts_with("## Call CompiledFxGraph"))
-      return name;
-  }
+  for (; op != none; op = host.parent(op))
+    if (isRange(host.op(op)))
+      return host.op(op).name;
   return "";
+}
+
+void Attributor::findRangedThreads() {
+  std::vector<bool> ranged(trace.threads.size());
+  for (const HostOp &op : trace.hostOps)
+    // Those that opprof puts round launches are on the thread that launches.
+    if (isRange(op) && !op.name.starts_with("layer::"))
+      ranged[op.thread] = true;
+  for (ThreadId thread = 0; thread < ranged.size(); ++thread)
+    if (ranged[thread])
+      rangedThreads.push_back(thread);
+}
+
+StringRef Attributor::rangeElsewhere(ThreadId thread, int64_t time) const {
+  if (llvm::is_contained(rangedThreads, thread))
+    return "";
+  StringRef found;
+  for (ThreadId other : rangedThreads) {
+    StringRef range = rangeAt(host.enclosing(other, time));
+    if (range.empty() || range.starts_with("layer::"))
+      continue;
+    if (!found.empty())
+      return "";
+    found = range;
+  }
+  return found;
 }
 
 std::string Attributor::explainUnjoined(uint32_t op) const {
@@ -320,7 +355,10 @@ void Attributor::addActivities() {
     const RuntimeCall *launch = runtime.of(event);
     uint32_t op = findOperator(event);
     Activity &activity = addActivity(event);
-    activity.range = profile->intern(rangeAt(op));
+    StringRef range = rangeAt(op);
+    if (range.empty() && launch)
+      range = rangeElsewhere(launch->thread, launch->startNs);
+    activity.range = profile->intern(range);
     (event.kind == ActivityKind::Kernel ? opOfKernel : opOfCopy).push_back(op);
     setStep(activity, op,
             launch       ? launch->startNs
@@ -495,10 +533,12 @@ void Attributor::addNotes() {
 }
 
 std::unique_ptr<Profile> Attributor::run() {
-  if (onHost)
+  if (onHost) {
     addHostKernels();
-  else
+  } else {
+    findRangedThreads();
     addActivities();
+  }
   replays.join(index, calls, *profile);
   describeUnjoined();
   addNodes(trace, inputs, index, identities, ofNodes, *profile);

@@ -276,6 +276,45 @@ TEST_F(CaptureTraceTest, RangesOfTheProgramCanBeItsSteps) {
   EXPECT_EQ(profile->kernels[1].range, "");
 }
 
+TEST_F(CaptureTraceTest, AThreadWithoutRangesIsInThatOfTheOther) {
+  auto marker = [&](uint32_t id, uint32_t flags, const std::string &name,
+                    uint32_t thread) {
+    MarkerRecord r{};
+    r.time = time++;
+    r.id = id;
+    r.flags = flags;
+    r.name = name.empty() ? kNone : file.string(name);
+    r.thread = thread;
+    file.add(ChunkType::Markers, r);
+  };
+  auto launchOn = [&](uint32_t thread) {
+    api(launchCall, thread);
+    kernel("gemm", 100);
+  };
+  // As in loss.backward(): the launches are autograd's thread's.
+  marker(1, 2, "backward", 1);
+  launchOn(2);
+  marker(2, 2, "inner", 1);
+  launchOn(2);
+  marker(2, 4, "", 1);
+  // A third thread loads data meanwhile: which of both it is cannot be told.
+  marker(3, 2, "load", 3);
+  launchOn(2);
+  launchOn(3);
+  marker(1, 4, "", 1);
+  launchOn(2);
+  marker(3, 4, "", 3);
+  // One that marks ranges was in none.
+  marker(4, 2, "again", 1);
+  launchOn(3);
+  file.end();
+  auto profile = attributed({});
+  std::string ranges;
+  for (const Activity &kernel : profile->kernels)
+    ranges += kernel.range.str() + ",";
+  EXPECT_EQ(ranges, "backward,inner,,load,load,,");
+}
+
 TEST_F(CaptureTraceTest, WithoutAGraphThatIsSaidOnce) {
   launch("gemm", 0);
   launch("relu", 0);
