@@ -32,6 +32,7 @@ from opprof.validate import (
     Subject,
     Verdict,
     check_backend,
+    check_inference,
     measure,
     validate,
 )
@@ -74,7 +75,7 @@ class Outcome:
 def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     """Profiles, recommends, tries, keeps, and reports; leaves everything below `output`."""
     progress("1/4 profile")
-    before = profile_script(path, output / "profile", options.profile)
+    before = profile_script(path, output / "profile", options.profile, check_inference)
     progress("2/4 recommend")
     scripts = recommend(before.path, output / "rewrites", error_budget=options.error_budget)
     subject = Subject(load_model_script(path))

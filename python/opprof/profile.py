@@ -172,10 +172,18 @@ def trace_steps(step: Callable[[], Any], steps: int, target: Path) -> None:
             profiler.step()
 
 
-def profile_script(path: str, output: Path, options: ProfileOptions) -> RunFolder:
-    """Runs the script and leaves a run folder, also of what was recorded until the program failed or was interrupted."""
+def profile_script(
+    path: str,
+    output: Path,
+    options: ProfileOptions,
+    check: Callable[[ModelScript], None] | None = None,
+) -> RunFolder:
+    """Runs the script and leaves a run folder, also of what was recorded until the program failed or was interrupted.
+
+    `check` may refuse the script before it is run.
+    """
     folder = RunFolder(output)
-    ended = record(path, folder, options)
+    ended = record(path, folder, options, check)
     if ended is not None:
         progress(f"the program ended early; {folder.path} keeps what was recorded until then")
     # The tools that follow are given the memory that the models took.
@@ -215,7 +223,12 @@ def _why_no_capture() -> str | None:
     return None
 
 
-def record(path: str, folder: RunFolder, options: ProfileOptions) -> BaseException | None:
+def record(
+    path: str,
+    folder: RunFolder,
+    options: ProfileOptions,
+    check: Callable[[ModelScript], None] | None = None,
+) -> BaseException | None:
     """The part that runs the user's program: graph, code, timeline, times and counters.
 
     Returns what ended the program while it was recorded, where something had been recorded until then.
@@ -230,6 +243,8 @@ def record(path: str, folder: RunFolder, options: ProfileOptions) -> BaseExcepti
     folder.check()
     progress(f"loading {path}")
     script = load_model_script(path)
+    if check is not None:
+        check(script)
     no_capture = _why_no_capture()
     if options.mode == CUDA_GRAPHS and no_capture is not None:
         raise OpprofError(f"--mode={CUDA_GRAPHS} needs a GPU: {no_capture}")

@@ -1,12 +1,13 @@
 """From a run folder to ranked rewrite scripts: asks the rules in opprof-opt, with what the profile measured. Needs no PyTorch."""
 
 import json
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from opprof.errors import OpprofError
-from opprof.files import replacing
+from opprof.files import make_folder, replacing
 from opprof.run_folder import RunFolder
 from opprof.tools import run_tool
 
@@ -39,7 +40,8 @@ def recommend(
     run: Path, output: Path, *, error_budget: float = DEFAULT_ERROR_BUDGET
 ) -> list[Script]:
     """Writes scripts for the graph of a run folder (or of a graph file) to `output` and returns them, ranked."""
-    options = [f"dir={output}", f"error-budget={error_budget}"]
+    options = [f"error-budget={error_budget}"]
+    profile: Path | None = None
     facts: dict[str, Any] = {}
     if run.is_dir():
         folder = RunFolder(run)
@@ -53,7 +55,7 @@ def recommend(
             # The tool separates options by blanks and commas.
             options.append("device=" + name.replace(" ", "-").replace(",", "-"))
         if folder.profile.is_file():
-            options.append(f"profile={folder.profile}")
+            profile = folder.profile
     else:
         graph = run
     if not graph.is_file():
@@ -61,15 +63,31 @@ def recommend(
             f"{graph}: no such file",
             remedy="give a run folder that `opprof profile` filled, or a graph (.mlir, .mlirbc)",
         )
-    if any(character in str(path) for path in (output, run) for character in " ,"):
-        raise OpprofError(f"{output}: a folder's name may not hold blanks or commas here")
-    output.mkdir(parents=True, exist_ok=True)
-    run_tool(
-        "opprof-opt",
-        [graph, f"--recommend-rewrites={','.join(options)}", "-o", "/dev/null"],
-    )
+    if graph.suffix not in (".mlir", ".mlirbc"):
+        raise OpprofError(
+            f"{graph}: not a graph in MLIR",
+            remedy="give a run folder, or what `opprof export model.py -o graph.mlir` writes",
+        )
+    make_folder(output)
+    with tempfile.TemporaryDirectory(prefix="opprof-") as scratch:
+        options.append(f"dir={_without_blanks(output, Path(scratch))}")
+        if profile is not None:
+            options.append(f"profile={_without_blanks(profile, Path(scratch))}")
+        run_tool(
+            "opprof-opt",
+            [graph, f"--recommend-rewrites={','.join(options)}", "-o", "/dev/null"],
+        )
     _add_to_index(output, {"script": facts["script"]} if "script" in facts else {})
     return read_rewrites(output).scripts
+
+
+def _without_blanks(path: Path, scratch: Path) -> Path:
+    """The path, or a link to it: blanks and commas separate what is told to a pass."""
+    if not set(str(path)) & {" ", ","}:
+        return path
+    link = scratch / str(len(list(scratch.iterdir())))
+    link.symlink_to(path.resolve())
+    return link
 
 
 def _add_to_index(directory: Path, facts: dict[str, Any]) -> None:
@@ -113,6 +131,11 @@ def read_rewrites(path: Path) -> Rewrites:
             raise OpprofError(f"{file}: not an index of rewrites: {error!r}") from error
     else:
         scripts = []
+        if not any(path.glob("*.mlir")):
+            raise OpprofError(
+                f"{path}: holds no rewrites",
+                remedy="give a rewrite script, or the folder that `opprof recommend` wrote",
+            )
     known = {script.path for script in scripts}
     scripts += [
         Script(file, file.stem) for file in sorted(path.glob("*.mlir")) if file not in known

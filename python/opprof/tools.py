@@ -56,7 +56,9 @@ def run_tool(
 
 
 def _check(name: str, process: subprocess.CompletedProcess[bytes], quiet: bool) -> None:
-    diagnostics = process.stderr.decode(errors="replace").strip()
+    # A diagnostic quotes the line that it is of, and a file of another kind may have anything in it.
+    lines = process.stderr.decode(errors="replace").strip().splitlines()
+    diagnostics = "\n".join(line for line in lines if _is_text(line))
     if process.returncode == 0:
         if diagnostics and not quiet:
             print(diagnostics, file=sys.stderr)
@@ -67,3 +69,7 @@ def _check(name: str, process: subprocess.CompletedProcess[bytes], quiet: bool) 
     # What failed is said by opprof; which of its tools met it is of no use to the reader.
     diagnostics = diagnostics.removeprefix(f"{name}: ").removeprefix("error: ")
     raise OpprofError(diagnostics or f"{name} failed with exit status {process.returncode}")
+
+
+def _is_text(line: str) -> bool:
+    return len(line) <= 4000 and all(c == "\t" or (c.isprintable() and c != "\ufffd") for c in line)

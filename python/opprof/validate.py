@@ -105,16 +105,21 @@ def load_backend(file: Path) -> ModuleType:
     return module
 
 
+def check_inference(script: ModelScript) -> None:
+    """Refuses what cannot be rewritten."""
+    if script.make_step is not None or script.module.training:
+        raise OpprofError(
+            f"{script.path}: a training step writes its weights, and no backend of opprof rewrites that",
+            remedy="give a script without make_step() whose module is in eval mode",
+        )
+
+
 class Subject:
     """The model under test: its inputs, its reference, and programs made of it."""
 
     def __init__(self, script: ModelScript) -> None:
         self.script = script
-        if script.make_step is not None or script.module.training:
-            raise OpprofError(
-                f"{script.path}: a training step writes its weights, and no backend of opprof rewrites that",
-                remedy="give a script without make_step() whose module is in eval mode",
-            )
+        check_inference(script)
         self.state = copy.deepcopy(dict(script.module.named_buffers()))
         # Each candidate is one more compilation of the same forward.
         for limit in ("recompile_limit", "cache_size_limit"):

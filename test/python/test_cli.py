@@ -209,6 +209,43 @@ def test_report_of_no_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     assert "profile.opprof.json: no such file" in fails(capsys, "report", str(tmp_path))
 
 
+def test_recommend_names_what_is_no_graph(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    binary = tmp_path / "trace.json.gz"
+    binary.write_bytes(bytes(range(256)) * 4)
+    arguments = ("-o", str(tmp_path / "rewrites"))
+    message = fails(capsys, "recommend", str(binary), *arguments)
+    assert "trace.json.gz: not a graph in MLIR" in message
+    message = fails(capsys, "recommend", str(binary.rename(tmp_path / "g.mlir")), *arguments)
+    assert "g.mlir:1:2: error: unexpected character" in message
+    assert all(c.isprintable() or c == "\n" for c in message)
+
+
+def test_folders_may_have_blanks_in_their_names(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    graph = tmp_path / "my graphs" / "graph.mlir"
+    graph.parent.mkdir()
+    graph.write_text("")
+    output = tmp_path / "my rewrites, all"
+    assert main(["recommend", str(graph), "-o", str(output)]) == 0
+    assert (output / "rewrites.json").is_file()
+    assert main(["emit", str(output), "-o", str(tmp_path / "backend.py")]) == 0
+    capsys.readouterr()
+    nothing = fails(capsys, "emit", str(graph.parent.parent), "-o", str(tmp_path / "none.py"))
+    assert "holds no rewrites" in nothing
+
+
+def test_a_training_step_is_not_profiled_to_be_optimized(
+    capsys: pytest.CaptureFixture[str], script: Any, tmp_path: Path
+) -> None:
+    path = script("def get_model_and_input(): return torch.nn.ReLU().train(), torch.ones(1)\n")
+    message = fails(capsys, "optimize", str(path), "-o", str(tmp_path / "out"))
+    assert "a training step writes its weights" in message and "timing" not in message
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_missing_tool_is_named(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
