@@ -1,5 +1,6 @@
 """The command line: errors that name the place and the remedy, and no PyTorch where none is needed."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -223,11 +224,11 @@ def test_recommend_names_what_is_no_graph(
 
 
 def test_folders_may_have_blanks_in_their_names(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, examples: Path
 ) -> None:
     graph = tmp_path / "my graphs" / "graph.mlir"
     graph.parent.mkdir()
-    graph.write_text("")
+    shutil.copyfile(examples.parent / "test" / "Recommend" / "region-strategies.mlir", graph)
     output = tmp_path / "my rewrites, all"
     assert main(["recommend", str(graph), "-o", str(output)]) == 0
     assert (output / "rewrites.json").is_file()
