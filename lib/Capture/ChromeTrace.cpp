@@ -20,30 +20,51 @@
 
 using namespace opprof::capture;
 
-static void appendEscaped(std::string &out, std::string_view text) {
-  for (unsigned char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += char(c);
-    } else if (c < 0x20 || c >= 0x80) {
+/// How many bytes the character at the beginning of `text` has; 0 where it is
+/// not UTF-8.
+static size_t characterSize(std::string_view text) {
+  unsigned char first = text[0];
+  size_t size = first < 0x80             ? 1
+                : (first & 0xe0) == 0xc0 ? 2
+                : (first & 0xf0) == 0xe0 ? 3
+                : (first & 0xf8) == 0xf0 ? 4
+                                         : 0;
+  if (!size || size > text.size())
+    return 0;
+  uint32_t code = size == 1 ? first : first & (0x7fu >> size);
+  for (char c : text.substr(1, size - 1)) {
+    if ((c & 0xc0) != 0x80)
+      return 0;
+    code = code << 6 | (c & 0x3f);
+  }
+  static constexpr uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  bool surrogate = code >= 0xd800 && code < 0xe000;
+  return code < smallest[size] || surrogate || code > 0x10ffff ? 0 : size;
+}
+
+std::string opprof::capture::quoted(std::string_view text) {
+  std::string out = "\"";
+  while (!text.empty()) {
+    size_t size = characterSize(text);
+    unsigned char c = text[0];
+    if (!size) {
+      out += "\\ufffd";
+      size = 1;
+    } else if (c < 0x20) {
       char buffer[8];
       std::snprintf(buffer, sizeof(buffer), "\\u%04x", c);
       out += buffer;
     } else {
-      out += char(c);
+      if (c == '"' || c == '\\')
+        out += '\\';
+      out += text.substr(0, size);
     }
+    text.remove_prefix(size);
   }
-}
-
-std::string opprof::capture::quotedJSON(std::string_view text) {
-  std::string out = "\"";
-  appendEscaped(out, text);
   return out + '"';
 }
 
 namespace {
-
-std::string quoted(std::string_view text) { return quotedJSON(text); }
 
 /// Microseconds with the nanoseconds kept, as Kineto prints them.
 std::string micros(uint64_t ns, bool negative = false) {

@@ -21,8 +21,8 @@ struct TracePlace {
   int64_t shift = 0;
 };
 
-/// JSON's form of a text.
-std::string quotedJSON(std::string_view text);
+/// A text as JSON has it; what is not UTF-8 in it is replaced.
+std::string quoted(std::string_view text);
 
 /// Reads the capture at `path` again, whose joins are `joins`, and prints its
 /// events one after the other; `first` says whether there are none before. On

@@ -115,7 +115,7 @@ static std::string measuresOf(Measurer &measurer, const CaptureReader &reader,
   const std::vector<Interval> &communication = measurer.Communication.joined();
   std::string text =
       "{\"rank\": " + std::to_string(capture.rank) +
-      ", \"file\": " + quotedJSON(capture.path) +
+      ", \"file\": " + quoted(capture.path) +
       ", \"kernels\": " + std::to_string(measurer.Kernels) +
       ", \"compute_ns\": " + std::to_string(length(compute)) +
       ", \"communication_ns\": " + std::to_string(length(communication)) +
@@ -127,9 +127,8 @@ static std::string measuresOf(Measurer &measurer, const CaptureReader &reader,
   for (const Measurer::Collective &collective : measurer.Collectives) {
     auto [it, isNew] = numbers.try_emplace(collective.name, numbers.size());
     if (isNew)
-      text +=
-          (it->second ? ", " : "") +
-          quotedJSON(demangled(std::string(reader.string(collective.name))));
+      text += (it->second ? ", " : "") +
+              quoted(demangled(std::string(reader.string(collective.name))));
     list += (list.empty() ? "\n  [" : ",\n  [") + std::to_string(it->second) +
             ", " + std::to_string(int64_t(collective.start) + shift) + ", " +
             std::to_string(int64_t(collective.end) + shift) + "]";

@@ -253,6 +253,23 @@ TEST_F(CaptureMergeTest, CommunicationIsExposedWhereNoKernelCoversIt) {
             std::string::npos);
 }
 
+TEST_F(CaptureMergeTest, NamesAreUTF8WhateverTheyWere) {
+  RankCapture capture =
+      rank(0, 1'000'000,
+           {{"µ \xe5\xb1\x82 \xf0\x9f\x99\x82 \"a\\\n", 1000, 1001},
+            {"\xff|\xc3|\xc0\x80|\xed\xa0\x80|\xf4\x90\x80\x80", 1000, 1001}});
+  ASSERT_TRUE(exportChromeTrace(capture.path, path("t.json"), error)) << error;
+  std::string trace = text("t.json");
+  EXPECT_NE(trace.find("\"µ \xe5\xb1\x82 \xf0\x9f\x99\x82 \\\"a\\\\\\u000a\""),
+            std::string::npos)
+      << trace;
+  std::string bad = "\\ufffd";
+  EXPECT_NE(trace.find("\"" + bad + "|" + bad + "|" + bad + bad + "|" + bad +
+                       bad + bad + "|" + bad + bad + bad + bad + "\""),
+            std::string::npos)
+      << trace;
+}
+
 TEST_F(CaptureMergeTest, AClockMayBeBehindTheFirst) {
   ASSERT_TRUE(mergeCaptures({rank(0, 1'000'000, {{"a", 1000, 1001}}),
                              rank(1, 990'000, {{"a", 1000, 1001}})},
