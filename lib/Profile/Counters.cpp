@@ -16,6 +16,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <cmath>
 #include <numeric>
 #include <set>
 
@@ -69,7 +70,8 @@ static void sumKernels(const CountersFile &file, StepCounters &step) {
         continue;
       }
       it->second += value->second;
-      ++it;
+      // No file could say more than the largest number.
+      it = std::isfinite(it->second) ? std::next(it) : sums.erase(it);
     }
   }
   if (sums.empty())
@@ -528,6 +530,8 @@ void Join::attachNodes() {
         // A sum that leaves kernels out would be a wrong one.
         if (having < kernels.size())
           node.metricsAbsent[name] = "not all of its kernels have it";
+        else if (!std::isfinite(total))
+          node.metricsAbsent[name] = "its sum is more than a number can be";
         else
           node.metrics[name] = total / double(steps.size());
         break;
@@ -535,7 +539,7 @@ void Join::attachNodes() {
         node.metrics[name] = largest;
         break;
       case Sum::Rate:
-        if (weight > 0)
+        if (weight > 0 && std::isfinite(total))
           node.metrics[name] = total / weight;
         break;
       }

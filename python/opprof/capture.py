@@ -140,6 +140,7 @@ class Capture:
 
     def _report(self, error: BaseException | None) -> None:
         """A trace for Perfetto, a profile and reports, as `opprof profile` leaves them. What fails here is not the program's."""
+        from opprof.counters import counter_facts
         from opprof.run_folder import RunFolder, copy_trace, report_recording
 
         folder = RunFolder(self.path)
@@ -153,8 +154,7 @@ class Capture:
                 copy_trace(trace, folder)
             facts = recording_facts("opprof capture", error)
             if self.mode != "none":
-                # Of the steps of one program, the last is the one that is no longer warming up.
-                facts["counters"] = {"mode": self.mode, **self.steps[-1].report}
+                facts["counters"] = counter_facts(self)
             report_recording(folder, self.file, facts)
         except OpprofError as failure:
             progress(f"no report was made; {self.file} is kept: {failure}")

@@ -7,12 +7,15 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opprof.capture_library import CaptureError
 from opprof.errors import OpprofError
 from opprof.progress import progress
 from opprof.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from opprof.capture import Capture
 
 _COUNTED = {
     "unique": "the unique partitions",
@@ -190,11 +193,19 @@ def count(
     _show(f"{len(counted.counters)} of {len(counted.launches)} kernels", report)
     for name, reason in {**whole.get("absent", {}), **report.get("absent", {})}.items():
         progress(f"{name} is left out: {reason}")
+    return {"metrics": metrics, **counter_facts(prof)}
+
+
+def counter_facts(prof: "Capture") -> dict[str, Any]:
+    """What run.json says of the counters of a capture: of the steps of one program, the last is no longer warming up."""
+    step = prof.steps[-1]
+    report = step.report
     if "unique" in report:
         # What stood for what, launch by launch, is in counters.json.
         unique = {k: v for k, v in report["unique"].items() if k != "launches"}
         report = {**report, "unique": unique}
-    return {"mode": mode, "metrics": metrics, **report, **({"whole": whole} if whole else {})}
+    whole = {"whole": step.whole["report"]} if step.whole else {}
+    return {"mode": prof.mode, **report, **whole}
 
 
 def _show(what: str, report: Mapping[str, Any]) -> None:

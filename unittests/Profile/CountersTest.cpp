@@ -271,6 +271,24 @@ TEST_F(CountersTest, WholeStepBesideItsKernels) {
   EXPECT_EQ((*again)->stepCounters->countedKernels, 3u);
 }
 
+TEST_F(CountersTest, SumsThatNoNumberCanBeAreLeftOut) {
+  std::string text =
+      withWhole(json({{0, ""}, {1, ""}, {2, ""}, {3, ""}, {4, ""}}));
+  for (size_t at = 0; (at = text.find("\"ipc\": ", at)) != text.npos; ++at)
+    text.replace(at + 7, 1, "1e308, \"instructions\": 1e308, \"x\": 1");
+  attach(text);
+  ASSERT_TRUE(profile.stepCounters);
+  EXPECT_FALSE(profile.stepCounters->kernelSums.contains("instructions"));
+  EXPECT_TRUE(profile.stepCounters->kernelSums.contains("x__y.sum"));
+  EXPECT_EQ(profile.nodes[1].metricsAbsent["instructions"],
+            "its sum is more than a number can be");
+  std::string written;
+  llvm::raw_string_ostream os(written);
+  writeProfile(profile, os);
+  auto again = readProfile(written, "profile.json");
+  EXPECT_TRUE(bool(again)) << llvm::toString(again.takeError());
+}
+
 TEST_F(CountersTest, WithoutAKernelThereIsNoSum) {
   attach(withWhole(json({{0, ""}, {1, ", \"stands_for\": [3]"}})));
   ASSERT_TRUE(profile.stepCounters);

@@ -31,6 +31,8 @@ inline void checkRoundTrip(Profile &profile) {
   require((*read)->summary.kernelTimeNs == profile.summary.kernelTimeNs);
   require((*read)->summary.busyNs == profile.summary.busyNs);
   require((*read)->summary.attributedNs == profile.summary.attributedNs);
+  require((*read)->stepCounters.has_value() ==
+          profile.stepCounters.has_value());
 }
 
 inline std::unique_ptr<Profile> checkProfile(const Trace &trace,
