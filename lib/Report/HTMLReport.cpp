@@ -235,10 +235,7 @@ private:
          << row.value << "</td>";
       if (hasSums) {
         os << "<td class=\"num\">" << row.kernels << "</td><td class=\"num\">";
-        if (row.difference)
-          os << formatv("{0}{1:f1} %", *row.difference < 0 ? "" : "+",
-                        *row.difference);
-        os << "</td>";
+        os << row.difference << "</td>";
       }
       os << "</tr>";
     }

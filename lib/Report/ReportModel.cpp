@@ -384,8 +384,12 @@ static std::vector<StepValue> listStepValues(const Profile &profile) {
     if (sum == step.kernelSums.end())
       return;
     row.kernels = format(metric, sum->second);
-    if (*value != 0)
-      row.difference = 100 * (sum->second / *value - 1);
+    if (*value == 0)
+      return;
+    double more = 100 * (sum->second / *value - 1);
+    row.difference = "0.0 %";
+    if (std::abs(more) >= 0.05)
+      row.difference = formatv("{0}{1:f1} %", more < 0 ? "" : "+", more);
   };
   add("dram_read_bytes", "DRAM read", true);
   add("dram_write_bytes", "DRAM written", true);
@@ -398,8 +402,8 @@ static std::vector<StepValue> listStepValues(const Profile &profile) {
   if (read && written && time && *time > 0)
     list.push_back(
         {"DRAM rate",
-         formatBytes(toWhole(1e9 * (*read + *written) / *time)) + "/s", "",
-         std::nullopt, true});
+         formatBytes(toWhole(1e9 * (*read + *written) / *time)) + "/s", "", "",
+         true});
   add("sm_active_pct", "SM busy %", true);
   // What kernels have columns of.
   for (const CounterColumn &column : getCounterColumns())

@@ -244,11 +244,7 @@ static void printStepValues(Page &page, const ReportModel &model) {
     }
     page.text("  ").left(row.name, 20).right(row.value, 10);
     page.right(row.kernels, 10, Style::Dim);
-    if (row.difference)
-      page.right(formatv("{0}{1:f1} %", *row.difference < 0 ? "" : "+",
-                         *row.difference)
-                     .str(),
-                 10, Style::Dim);
+    page.right(row.difference, 10, Style::Dim);
     page.end();
   }
   if (!others.empty()) {

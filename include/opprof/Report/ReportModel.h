@@ -70,8 +70,8 @@ struct StepValue {
   std::string value;
   /// Empty where kernels were not counted, or it does not add up.
   std::string kernels;
-  /// By how many percent the kernels' sum is more than the step's.
-  std::optional<double> difference;
+  /// By how much the kernels' sum is more than the step's: "+1.2 %".
+  std::string difference;
   /// Whether it is one of those that every report shows.
   bool isMain = false;
 };
