@@ -85,6 +85,7 @@ private:
 void Writer::run(const RunFacts &facts) {
   json.attributeObject("run", [&] {
     text("program", facts.program);
+    text("ended", facts.ended);
     optional("exit_status", facts.exitStatus);
     text("mode", facts.mode);
     text("differs", facts.differs);
@@ -742,6 +743,8 @@ Error Reader::readSummary(object keys) {
 Error Reader::readRun(object keys) {
   RunFacts &facts = profile.run.emplace();
   if (Error error = getString(keys, "program", facts.program, false))
+    return error;
+  if (Error error = getString(keys, "ended", facts.ended, false))
     return error;
   if (Error error = getInteger(keys, "exit_status", facts.exitStatus))
     return error;

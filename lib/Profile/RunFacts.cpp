@@ -27,6 +27,8 @@ Error Reader::read(element root, RunFacts &facts) {
     return error;
   if (Error error = getString(keys, "program", facts.program, false))
     return error;
+  if (Error error = getString(keys, "ended", facts.ended, false))
+    return error;
   if (Error error = getInteger(keys, "exit_status", facts.exitStatus))
     return error;
   if (Error error = getString(keys, "mode", facts.mode, false))

@@ -401,7 +401,10 @@ private:
       bar(model.share(row.kernelTimeNs));
       os << "</td><td class=\"num\">" << percent(model.share(row.kernelTimeNs))
          << "</td><td class=\"num\">" << time(row.kernelTimeNs)
-         << "</td><td class=\"num\">" << row.count << "</td></tr>";
+         << "</td><td class=\"num\">"
+         << (counted == "partitions" ? std::to_string(row.count)
+                                     : model.countPerStep(row.count))
+         << "</td></tr>";
     }
     os << "</table>";
     if (rows.size() > kRows)

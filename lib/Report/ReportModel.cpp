@@ -16,6 +16,13 @@ using namespace opprof;
 using namespace opprof::profile;
 using namespace opprof::report;
 
+std::string ReportModel::countPerStep(uint64_t count) const {
+  if (count % steps == 0)
+    return std::to_string(count / steps);
+  double mean = double(count) / double(steps);
+  return mean < 0.05 ? "<0.1" : formatv("{0:f1}", mean).str();
+}
+
 double ReportModel::share(int64_t totalNs) const {
   int64_t all = counted.kernelTimeNs;
   return all > 0 ? 100.0 * totalNs / all : 0;
@@ -448,6 +455,9 @@ static std::vector<std::string> collectFacts(const ReportModel &model) {
   std::vector<std::string> facts;
   if (profile.run && !profile.run->differs.empty())
     facts.push_back(profile.run->differs);
+  if (profile.run && !profile.run->ended.empty())
+    facts.push_back("the program ended while it was recorded: " +
+                    profile.run->ended);
   if (profile.run && profile.run->exitStatus.value_or(0))
     facts.push_back(
         formatv("the program ended with status {0}", *profile.run->exitStatus));

@@ -253,9 +253,11 @@ static void printStepValues(Page &page, const ReportModel &model) {
   }
 }
 
+/// What was counted in all steps is shown for one, as its time is.
 static void printTimeRows(Page &page, const ReportModel &model,
                           ArrayRef<TimeRow> rows, size_t limit,
                           StringRef countName, bool longNames = false) {
+  bool isStatic = countName == "partition";
   // Share, time and count take what they need; the name and its bar the rest.
   constexpr unsigned kShare = 8, kTime = 10, kCount = 15;
   unsigned rest = page.getWidth() - 2 - 1 - kShare - kTime - kCount;
@@ -272,9 +274,10 @@ static void printTimeRows(Page &page, const ReportModel &model,
     page.text(" ").bar(model.share(row.kernelTimeNs), barWidth);
     page.right(percent(model.share(row.kernelTimeNs)), kShare);
     page.right(formatTime(model.perStep(row.kernelTimeNs)), kTime);
+    std::string count =
+        isStatic ? std::to_string(row.count) : model.countPerStep(row.count);
     page.right(
-        formatv("{0} {1}{2}", row.count, countName, row.count == 1 ? "" : "s")
-            .str(),
+        formatv("{0} {1}{2}", count, countName, count == "1" ? "" : "s").str(),
         kCount, Style::Dim);
     page.end();
   }
@@ -345,13 +348,23 @@ static void printNodes(Page &page, const ReportModel &model, size_t limit) {
     page.text(" ");
     page.left(group.getName(), nodeWidth - 1, Style::Bold).text(" ");
     page.left(group.getModule(), moduleWidth - 1).text(" ");
-    page.left(fitSource(node.source.value_or(""), sourceWidth - 1),
-              sourceWidth - 1)
-        .text(" ");
+    // What is last needs no room after it, but where a mark follows.
+    bool isSure = group.confidence == Confidence::High;
+    auto column = [&](StringRef content, unsigned size, bool isLast,
+                      Style style) {
+      if (isLast && isSure)
+        page.text(Page::fit(content, size), style);
+      else
+        page.left(content, size, style);
+    };
+    column(fitSource(node.source.value_or(""), sourceWidth - 1),
+           sourceWidth - 1, !showKernel, Style::Plain);
+    if (showKernel || !isSure)
+      page.text(" ");
     if (showKernel)
-      page.left(group.slowest.kernel,
-                rest - nodeWidth - moduleWidth - sourceWidth, Style::Dim);
-    if (group.confidence != Confidence::High)
+      column(group.slowest.kernel, rest - nodeWidth - moduleWidth - sourceWidth,
+             true, Style::Dim);
+    if (!isSure)
       page.text("~", Style::Warn);
     page.end();
   }
@@ -389,12 +402,12 @@ void report::printText(const Profile &profile, raw_ostream &os,
   if (model.hasGraph && !model.categories.empty()) {
     page.heading("Kernel time by kind", columns);
     printTimeRows(page, model, model.categories,
-                  listSize(model.categories.size(), room / 5), "kernel");
+                  listSize(model.categories.size(), room / 5), model.work);
   }
   if (model.hasGraph && !model.modules.empty()) {
     page.heading("By module", columns);
     printTimeRows(page, model, model.modules,
-                  listSize(model.modules.size(), room / 4), "kernel");
+                  listSize(model.modules.size(), room / 4), model.work);
   }
   if (!model.classes.empty()) {
     page.heading("By class of repeated subgraphs", columns);

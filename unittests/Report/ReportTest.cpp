@@ -228,12 +228,32 @@ TEST(Report, WithoutAGraphKernelsAreShownByNameAndRange) {
   // The command line says more than the name of a file, and may be long.
   profile.run.emplace().program = "train.py --lr " + std::string(200, '0');
   profile.run->exitStatus = 3;
+  profile.run->ended = "ValueError: no more data";
   text = printText(profile, {120});
   EXPECT_EQ(text.find("train.py --lr 0"), 0u);
   EXPECT_EQ(
       llvm::sys::unicode::columnWidthUTF8(text.substr(0, text.find('\n'))),
       120);
   EXPECT_NE(text.find("the program ended with status 3"), std::string::npos);
+  EXPECT_NE(text.find("the program ended while it was recorded: ValueError: no "
+                      "more data"),
+            std::string::npos);
+}
+
+TEST(Report, CountsAreOfAStepAsTimesAre) {
+  Profile profile;
+  fill(profile, {{"gemm", 1000}, {"gemm", 1000}, {"relu", 500}});
+  ReportModel model = makeReportModel(profile);
+  EXPECT_EQ(model.countPerStep(2), "1");
+  EXPECT_EQ(model.countPerStep(3), "1.5");
+  EXPECT_EQ(model.countPerStep(0), "0");
+  profile.summary.steps = 100;
+  EXPECT_EQ(makeReportModel(profile).countPerStep(3), "<0.1");
+  profile.summary.steps = 2;
+  std::string text = printText(profile, {120});
+  EXPECT_NE(text.find("1.5 kernels"), std::string::npos) << text;
+  for (llvm::StringRef line : llvm::split(text, '\n'))
+    EXPECT_FALSE(line.ends_with(" ")) << line.str();
 }
 
 TEST(Report, WithoutAGraphWhatRanOutsideOfStepsIsToldApart) {

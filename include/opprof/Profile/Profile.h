@@ -272,6 +272,9 @@ struct RunFacts {
   /// that it ended with.
   std::string program;
   std::optional<int64_t> exitStatus;
+  /// What ended the program while it was recorded, in words; empty where it
+  /// ended by itself.
+  std::string ended;
   /// "eager", "inductor", "cudagraphs" or the name of a backend.
   std::string mode;
   /// How the program differs from what `torch.compile(model)` runs.

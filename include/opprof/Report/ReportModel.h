@@ -20,7 +20,7 @@ struct TimeRow {
   /// class.
   std::string detail;
   int64_t kernelTimeNs = 0;
-  /// Kernels that ran, or for a class its partitions.
+  /// Kernels that ran in all steps, or for a class its partitions.
   uint64_t count = 0;
 };
 
@@ -132,6 +132,9 @@ struct ReportModel {
     return (unit == "step" ? "a " : "the ") + unit.str();
   }
   int64_t perStep(int64_t totalNs) const { return totalNs / int64_t(steps); }
+  /// What ran `count` times in all: "84" a step, "0.2" where not every step has
+  /// one.
+  std::string countPerStep(uint64_t count) const;
   /// In percent of all kernel time; 0 where there is none.
   double share(int64_t totalNs) const;
 };

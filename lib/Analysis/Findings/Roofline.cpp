@@ -134,11 +134,14 @@ static void addWithoutCeilings(Context &context, StringRef reason) {
     finding.evidence["bytes_per_step"] = bytes / double(context.steps);
     finding.evidence["flops_per_s"] = flops * 1e9 / double(time);
     finding.evidence["bytes_per_s"] = bytes * 1e9 / double(time);
-    text += formatv("; the {0} known work did {1:f2} GFLOP {4} at {2:f1} "
+    double perStep = flops / double(context.steps);
+    bool isSmall = perStep < 1e7;
+    text += formatv("; the {0} known work did {1:f2} {5} {4} at {2:f1} "
                     "GFLOP/s and {3:f1} GB/s",
                     context.isCPU ? "operators of" : "kernels of",
-                    flops / double(context.steps) / 1e9, flops / double(time),
-                    bytes / double(time), context.each());
+                    perStep / (isSmall ? 1e6 : 1e9), flops / double(time),
+                    bytes / double(time), context.each(),
+                    isSmall ? "MFLOP" : "GFLOP");
   }
   finding.text = text + ".";
 }
