@@ -39,12 +39,18 @@ public:
 
   /// Parses `text` and calls `body(root)`.
   template <typename Body> llvm::Error parse(llvm::StringRef text, Body body) {
-    simdjson::dom::parser parser;
-    simdjson::padded_string padded(text.data(), text.size());
+    simdjson::dom::document document;
     element root;
-    if (simdjson::error_code code = parser.parse(padded).get(root))
-      return fail(llvm::Twine("not valid JSON: ") +
-                  simdjson::error_message(code));
+    {
+      // The document holds all that is read of it: of a large file the copy and
+      // the parser's index would be in the way of what is made of it.
+      simdjson::dom::parser parser;
+      simdjson::padded_string padded(text.data(), text.size());
+      if (simdjson::error_code code =
+              parser.parse_into_document(document, padded).get(root))
+        return fail(llvm::Twine("not valid JSON: ") +
+                    simdjson::error_message(code));
+    }
     return body(root);
   }
 
