@@ -1,5 +1,6 @@
 """Progress lines on stderr: what is being done, and how long the command has run."""
 
+import os
 import sys
 import time
 
@@ -8,4 +9,13 @@ _start = time.monotonic()
 
 def progress(message: str) -> None:
     """Prints one line with the seconds since the command began."""
-    print(f"[{time.monotonic() - _start:6.1f} s] {message}", file=sys.stderr, flush=True)
+    show(f"[{time.monotonic() - _start:6.1f} s] {message}")
+
+
+def show(text: str) -> None:
+    """Prints to stderr; where nobody reads that any more, the work goes on."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        # Python would flush into the closed pipe once more at its end, and make that its exit status.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

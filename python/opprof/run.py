@@ -21,7 +21,7 @@ import opprof
 from opprof.capture_library import Library, find_library, why_no_gpu
 from opprof.errors import OpprofError
 from opprof.files import replacing
-from opprof.progress import progress
+from opprof.progress import progress, show
 from opprof.report import report_text
 from opprof.run_folder import RunFolder, report_timeline, write_run
 
@@ -36,7 +36,7 @@ LARGEST_SHOWN = 100 << 20
 
 # Runs a script as Python would, under torch.profiler; the script's own exit status is kept.
 _ON_CPU = """
-import os, runpy, sys
+import contextlib, os, runpy, sys
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 import torch
 target = os.environ.pop("OPPROF_CPU_TRACE")
@@ -53,7 +53,8 @@ finally:
         profiler.export_chrome_trace(partial)
         os.replace(partial, target)
     except Exception as error:
-        print(f"opprof: torch.profiler left no trace: {error}", file=sys.stderr)
+        with contextlib.suppress(OSError):
+            print(f"opprof: torch.profiler left no trace: {error}", file=sys.stderr)
 """
 
 
@@ -116,7 +117,7 @@ def _failed(what: str, error: Exception) -> None:
     kind = "" if isinstance(error, OpprofError) else f"{type(error).__name__}: "
     progress(f"{what}: {kind}{error}")
     if isinstance(error, OpprofError) and error.remedy:
-        print(f"  {error.remedy}", file=sys.stderr)
+        show(f"  {error.remedy}")
 
 
 def _traced(command: Sequence[str], folder: RunFolder, reason: str) -> int:
@@ -244,12 +245,11 @@ def _report_captures(captures: Sequence[Path], output: Path) -> None:
     for entry, folder in shown[1:]:
         # The second line of a report is its summary.
         summary = folder.report_text.read_text().splitlines()[1:2]
-        print(f"{entry.name}: {', '.join([*summary, str(folder.report_html)])}", file=sys.stderr)
+        show(f"{entry.name}: {', '.join([*summary, str(folder.report_html)])}")
     if len({entry.rank for entry, _ in shown} - {None}) > 1:
         merged = output / "merged.json"
-        print(
-            f"opprof merge {output} -o {merged} puts the ranks on one clock, and says what communication costs",
-            file=sys.stderr,
+        show(
+            f"opprof merge {output} -o {merged} puts the ranks on one clock, and says what communication costs"
         )
 
 
@@ -287,15 +287,12 @@ def _export_trace(capture: Path) -> None:
 def _show(folder: RunFolder) -> None:
     """Prints the report, and where to find it: on stderr, since stdout is the program's."""
     terminal = sys.stderr.isatty()
-    print(file=sys.stderr)
+    show("")
     if terminal and folder.profile.stat().st_size <= LARGEST_SHOWN:
         width = os.get_terminal_size(sys.stderr.fileno()).columns
         color = "NO_COLOR" not in os.environ
         text = report_text(folder.profile, width=width, color=color)
     else:
         text = folder.report_text.read_text()
-    print(text, file=sys.stderr)
-    print(
-        f"report: {folder.report_html} (for a browser), {folder.report_text}, {folder.profile}",
-        file=sys.stderr,
-    )
+    show(text)
+    show(f"report: {folder.report_html} (for a browser), {folder.report_text}, {folder.profile}")

@@ -190,6 +190,20 @@ def test_a_report_that_fails_costs_neither_the_status_nor_the_capture(
     assert not (tmp_path / "run" / "profile.opprof.json").exists()
 
 
+def test_nobody_reading_what_is_said_costs_neither_the_status_nor_the_report(
+    program: Path, tmp_path: Path
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "opprof", "run", "-o", tmp_path / "run", program]
+    done = subprocess.run(
+        [*command, "gemm", "fails"], env=environment(), stderr=writer, timeout=120, check=False
+    )
+    os.close(writer)
+    assert done.returncode == 3
+    check_report(tmp_path / "run", f"report: {tmp_path / 'run' / 'report.html'}")
+
+
 def test_copies_alone_are_reported(program: Path, tmp_path: Path) -> None:
     done = opprof("run", "-o", tmp_path / "run", program, "nothing", "copies")
     assert done.returncode == 0, done.stderr
@@ -386,6 +400,19 @@ def test_however_a_script_ends_without_a_gpu_its_status_is_kept(
     else:
         assert "the program left no trace" in done.stderr
         assert [file.name for file in folder.iterdir()] == ["run.json"]
+
+
+def test_a_trace_that_cannot_be_written_costs_no_status(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import shutil, sys, torch\ntorch.ones(8).exp()\nshutil.rmtree(sys.argv[1])\nsys.exit(6)\n"
+    )
+    folder = tmp_path / "run"
+    done = opprof("run", "-o", folder, script, folder, gpu=False)
+    assert done.returncode == 6, done.stderr
+    assert "torch.profiler left no trace: " in done.stderr
+    assert "the program left no trace" in done.stderr
 
 
 def test_a_trace_that_cannot_be_read_costs_no_status(tmp_path: Path) -> None:
