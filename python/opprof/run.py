@@ -289,7 +289,8 @@ def _show(folder: RunFolder) -> None:
     terminal = sys.stderr.isatty()
     show("")
     if terminal and folder.profile.stat().st_size <= LARGEST_SHOWN:
-        width = os.get_terminal_size(sys.stderr.fileno()).columns
+        # A terminal that knows no size says 0.
+        width = os.get_terminal_size(sys.stderr.fileno()).columns or 120
         color = "NO_COLOR" not in os.environ
         text = report_text(folder.profile, width=width, color=color)
     else:
