@@ -5,6 +5,7 @@ away what was recorded.
 """
 
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -34,28 +35,28 @@ MOST_KERNELS = 1_000_000
 #: A larger profile takes too long to read again for the sake of colors and the terminal's width.
 LARGEST_SHOWN = 100 << 20
 
-# Runs a script as Python would, under torch.profiler; the script's own exit status is kept.
-_ON_CPU = """
-import contextlib, os, runpy, sys
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-import torch
-target = os.environ.pop("OPPROF_CPU_TRACE")
-sys.argv = sys.argv[1:]
-sys.path.insert(0, os.path.dirname(os.path.abspath(sys.argv[0])))
-profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True)
-profiler.start()
-try:
-    runpy.run_path(sys.argv[0], run_name="__main__")
-finally:
-    try:
-        profiler.stop()
-        partial = target.removesuffix(".json.gz") + ".partial.json.gz"
-        profiler.export_chrome_trace(partial)
-        os.replace(partial, target)
-    except Exception as error:
-        with contextlib.suppress(OSError):
-            print(f"opprof: torch.profiler left no trace: {error}", file=sys.stderr)
-"""
+#: Holds a sitecustomize.py that records with torch.profiler.
+_INJECTED = Path(__file__).parent / "injected"
+
+#: A profile of a process that ran no operator is no larger.
+_EMPTY_PROFILE = 20_000
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """What one process left, and what it is called."""
+
+    #: A capture, or a trace of torch.profiler.
+    capture: Path
+    rank: int | None
+    process: str
+    #: Kernels, copies and sets; without, there is nothing to report.
+    work: int
+
+    @property
+    def name(self) -> str:
+        process = f"process {self.process}"
+        return process if self.rank is None else f"rank {self.rank}, {process}"
 
 
 def run_program(
@@ -73,9 +74,7 @@ def run_program(
     if not script and shutil.which(command[0]) is None:
         raise OpprofError(f"{command[0]}: no such program")
     reason = why_no_gpu()
-    if reason is not None and not script:
-        raise OpprofError(f"{command[0]} cannot be captured: {reason}")
-    if reason is not None and importlib.util.find_spec("torch") is None:
+    if reason is not None and script and importlib.util.find_spec("torch") is None:
         raise OpprofError(f"{command[0]} cannot be recorded: {reason}, and there is no PyTorch")
     folder = RunFolder(output)
     folder.clear()
@@ -84,8 +83,8 @@ def run_program(
         "program": shlex.join(command),
         "versions": {"opprof": opprof.__version__, "python": sys.version.split()[0]},
     }
+    program = [sys.executable, *command] if script else command
     if reason is None:
-        program = [sys.executable, *command] if script else command
         facts["timeline"] = {"by": "opprof capture", "delay_s": delay, "duration_s": duration}
         captures, status = _captured(program, output, delay, duration)
     else:
@@ -94,16 +93,14 @@ def run_program(
             progress(
                 "torch.profiler records from beginning to end: --delay and --duration are for GPUs"
             )
-        status = _traced(command, folder, reason)
+        traces, status = _traced(program, output, reason)
     facts["exit_status"] = status
     try:
         write_run(folder, facts)
         if reason is None:
             _report_captures(captures, output)
-        elif folder.trace.is_file():
-            progress("reporting")
-            report_timeline(folder, folder.trace)
-            _show(folder)
+        else:
+            _report_traces(traces, output)
     except KeyboardInterrupt:
         progress("interrupted: what was recorded is kept")
     except Exception as error:
@@ -120,17 +117,63 @@ def _failed(what: str, error: Exception) -> None:
         show(f"  {error.remedy}")
 
 
-def _traced(command: Sequence[str], folder: RunFolder, reason: str) -> int:
-    """Runs a script under torch.profiler."""
+def _traced(command: Sequence[str], output: Path, reason: str) -> tuple[list[_Recorded], int]:
+    """Runs a program with torch.profiler in every Python of it that imports PyTorch."""
     progress(reason)
     progress(f"running {shlex.join(command)} under torch.profiler on the CPU")
-    environment = {**os.environ, "OPPROF_CPU_TRACE": str(folder.trace.resolve())}
-    status = _run([sys.executable, "-c", _ON_CPU, *command], environment)
-    if folder.trace.is_file():
-        progress(f"wrote {folder.trace}")
-    else:
-        progress("the program left no trace: torch.profiler writes it when the script ends")
-    return status
+    paths = [str(_INJECTED), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {
+        "KINETO_LOG_LEVEL": "99",
+        **os.environ,
+        "OPPROF_CPU_TRACES": str(output.resolve()),
+        "PYTHONPATH": os.pathsep.join(paths),
+    }
+    before = set(output.glob("trace-*.json.gz"))
+    status = _run(command, environment)
+    traces = []
+    for trace in sorted(set(output.glob("trace-*.json.gz")) - before):
+        rank, _, process = (
+            trace.name.removesuffix(".json.gz").removeprefix("trace-r").partition("-p")
+        )
+        traces.append(_Recorded(trace, int(rank) if rank.isdecimal() else None, process, 1))
+    if not traces:
+        progress(
+            "nothing was recorded: a trace is written when a Python that imported PyTorch ends by itself"
+        )
+    return traces, status
+
+
+def _report_traces(traces: Sequence[_Recorded], output: Path) -> None:
+    """Makes of each trace what a person can open; what fails for one takes nothing from the others."""
+    shown: list[tuple[_Recorded, RunFolder]] = []
+    for entry in traces:
+        folder = RunFolder(
+            output, entry.capture.name.removesuffix(".json.gz").removeprefix("trace")
+        )
+        try:
+            progress(f"reporting {entry.name}")
+            report_timeline(folder, entry.capture)
+        except Exception as error:
+            _failed(f"no report of {entry.name}; {entry.capture} is kept", error)
+            continue
+        small = folder.profile.stat().st_size < _EMPTY_PROFILE
+        if small and not json.loads(folder.profile.read_text())["summary"]["kernels"]:
+            # torchrun itself, for one.
+            for file in (entry.capture, folder.profile, folder.report_text, folder.report_html):
+                file.unlink()
+            progress(f"{entry.name} ran no operator: there is nothing to report of it")
+            continue
+        shown.append((entry, folder))
+    if len(shown) == 1:
+        # One process is the run.
+        entry, own = shown[0]
+        folder = RunFolder(output)
+        entry.capture.replace(folder.trace)
+        own.profile.replace(folder.profile)
+        own.report_text.replace(folder.report_text)
+        own.report_html.replace(folder.report_html)
+        shown = [(entry, folder)]
+    _show_all(shown)
 
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> int:
@@ -163,22 +206,6 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> int:
     if status:
         progress(f"the program ended with status {status}")
     return status
-
-
-@dataclass(frozen=True)
-class _Recorded:
-    """What one process left, and what it is called."""
-
-    capture: Path
-    rank: int | None
-    process: str
-    #: Kernels, copies and sets; without, there is nothing to report.
-    work: int
-
-    @property
-    def name(self) -> str:
-        process = f"process {self.process}"
-        return process if self.rank is None else f"rank {self.rank}, {process}"
 
 
 def _captured(
@@ -238,6 +265,16 @@ def _report_captures(captures: Sequence[Path], output: Path) -> None:
             _export_trace(entry.capture)
         except Exception as error:
             _failed(f"no trace of {entry.capture}, which is kept", error)
+    _show_all(shown)
+    if len({entry.rank for entry, _ in shown} - {None}) > 1:
+        merged = output / "merged.json"
+        show(
+            f"opprof merge {output} -o {merged} puts the ranks on one clock, and says what communication costs"
+        )
+
+
+def _show_all(shown: list[tuple[_Recorded, RunFolder]]) -> None:
+    """Prints the first rank's report, and of each other the summary and where its report is."""
     shown.sort(key=lambda pair: (pair[0].rank is None, pair[0].rank or 0))
     if not shown:
         return
@@ -246,11 +283,6 @@ def _report_captures(captures: Sequence[Path], output: Path) -> None:
         # The second line of a report is its summary.
         summary = folder.report_text.read_text().splitlines()[1:2]
         show(f"{entry.name}: {', '.join([*summary, str(folder.report_html)])}")
-    if len({entry.rank for entry, _ in shown} - {None}) > 1:
-        merged = output / "merged.json"
-        show(
-            f"opprof merge {output} -o {merged} puts the ranks on one clock, and says what communication costs"
-        )
 
 
 def _summarized(capture: Path) -> _Recorded | None:

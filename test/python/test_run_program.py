@@ -368,9 +368,60 @@ def test_without_a_gpu_a_script_runs_under_torch_profiler(tmp_path: Path) -> Non
     run = check_report(tmp_path / "run", done.stderr, count=2, work="operator")
     assert (run["exit_status"], run["timeline"]["by"]) == (3, "torch.profiler")
     assert "aten::exp" in (tmp_path / "run" / "report.txt").read_text()
-    refused = opprof("run", "-o", tmp_path / "run", "true", gpu=False)
-    assert refused.returncode == 1
-    assert "no NVIDIA driver" in refused.stderr
+    # The program's own traceback is what Python prints of it alone.
+    script.write_text("import torch\nraise ValueError('of the script')\n")
+    alone = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    failed = opprof("run", "-o", tmp_path / "failed", script, gpu=False)
+    assert alone.stderr in failed.stderr and failed.returncode == alone.returncode == 1
+    nothing = opprof("run", "-o", tmp_path / "nothing", "true", gpu=False)
+    assert nothing.returncode == 0 and "nothing was recorded" in nothing.stderr
+
+
+def test_every_python_of_a_program_is_recorded_without_a_gpu(tmp_path: Path) -> None:
+    """A launcher that only imports PyTorch leaves nothing; what it starts is a process each."""
+    pytest.importorskip("torch")
+    (tmp_path / "worker.py").write_text("import torch\ntorch.ones(8).exp()\n")
+    (tmp_path / "launcher.py").write_text(
+        "import os, subprocess, sys, torch\n"
+        "for rank in '01':\n"
+        "    environment = {**os.environ, 'RANK': rank}\n"
+        "    subprocess.run([sys.executable, sys.argv[1]], env=environment, check=True)\n"
+    )
+    command = (sys.executable, tmp_path / "launcher.py", tmp_path / "worker.py")
+    done = opprof("run", "-o", tmp_path / "run", *command, gpu=False)
+    assert done.returncode == 0, done.stderr
+    profiles = sorted((tmp_path / "run").glob("profile-*.opprof.json"))
+    assert [file.name[:11] for file in profiles] == ["profile-r0-", "profile-r1-"]
+    for file in profiles:
+        names = {kernel["name"] for kernel in json.loads(file.read_text())["kernels"]}
+        assert "aten::exp" in names
+    assert len(list((tmp_path / "run").glob("trace-*.json.gz"))) == 2
+    assert "rank 1, process" in done.stderr and "ran no operator" in done.stderr
+
+
+def test_the_programs_own_profiler_goes_before(tmp_path: Path) -> None:
+    """PyTorch crashes where two use its profiler: opprof's ends when the program's begins."""
+    pytest.importorskip("torch")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\ntorch.ones(8).exp()\nwith torch.profiler.profile() as own:\n    torch.ones(8).tanh()\n"
+        "print([event.name for event in own.events()])\n"
+    )
+    done = opprof("run", "-o", tmp_path / "run", script, gpu=False)
+    assert done.returncode == 0, done.stderr
+    assert "aten::tanh" in done.stdout and "starts torch.profiler itself" in done.stderr
+    text = (tmp_path / "run" / "report.txt").read_text()
+    assert "aten::exp" in text and "aten::tanh" not in text
+
+
+def test_the_programs_own_sitecustomize_is_run(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text("import sys\nsys.its_own = True\n")
+    script = tmp_path / "script.py"
+    script.write_text("import sys\nprint(sys.its_own, any('injected' in p for p in sys.path))\n")
+    path = os.pathsep.join((str(ROOT / "python"), str(tmp_path / "site")))
+    done = opprof("run", "-o", tmp_path / "run", script, gpu=False, PYTHONPATH=path)
+    assert done.stdout.strip() == "True False", done.stderr
 
 
 @pytest.mark.parametrize(
@@ -398,7 +449,7 @@ def test_however_a_script_ends_without_a_gpu_its_status_is_kept(
         assert "of the script" in done.stderr
         check_report(folder, done.stderr, count=2, work="operator")
     else:
-        assert "the program left no trace" in done.stderr
+        assert "nothing was recorded" in done.stderr
         assert [file.name for file in folder.iterdir()] == ["run.json"]
 
 
@@ -412,7 +463,7 @@ def test_a_trace_that_cannot_be_written_costs_no_status(tmp_path: Path) -> None:
     done = opprof("run", "-o", folder, script, folder, gpu=False)
     assert done.returncode == 6, done.stderr
     assert "torch.profiler left no trace: " in done.stderr
-    assert "the program left no trace" in done.stderr
+    assert "nothing was recorded" in done.stderr
 
 
 def test_a_trace_that_cannot_be_read_costs_no_status(tmp_path: Path) -> None:
@@ -420,15 +471,17 @@ def test_a_trace_that_cannot_be_read_costs_no_status(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     # The script gets in the way of the trace that the profiler writes.
     script.write_text(
-        "import atexit, sys, torch\n"
+        "import atexit, glob, sys\n"
+        "atexit.register(lambda: [open(f, 'w').write('cut') for f in glob.glob(sys.argv[1])])\n"
+        "import torch\n"
         "torch.ones(8).exp()\n"
-        "atexit.register(lambda: open(sys.argv[1], 'w').write('cut'))\n"
         "sys.exit(6)\n"
     )
     folder = tmp_path / "run"
-    done = opprof("run", "-o", folder, script, folder / "trace.json.gz", gpu=False)
+    done = opprof("run", "-o", folder, script, folder / "trace-*", gpu=False)
     assert done.returncode == 6, done.stderr
-    assert "no report was made: " in done.stderr and "trace.json.gz" in done.stderr
+    (trace,) = folder.glob("trace-*.json.gz")
+    assert "no report of process" in done.stderr and f"{trace} is kept" in done.stderr
     assert "Traceback" not in done.stderr
 
 

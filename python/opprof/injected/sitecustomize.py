@@ -1,0 +1,109 @@
+"""Records a process of `opprof run` with torch.profiler, on a machine without a GPU.
+
+The folder of this file is put on PYTHONPATH, so that every Python of the program begins by running it. Nothing is recorded until the
+program imports PyTorch; the trace is written when the process ends. The program runs as it would without: its `__main__`, its
+arguments and its own sitecustomize are as they were.
+"""
+
+import atexit
+import contextlib
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+
+class _WaitForTorch:
+    """A finder that has PyTorch's module begin the recording when it has been loaded."""
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name != "torch":
+            return None
+        sys.meta_path.remove(cls)
+        for finder in sys.meta_path:
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                break
+        else:
+            return None
+        loader = spec.loader
+        load = getattr(loader, "exec_module", None)
+        if load is not None:
+
+            def load_and_record(module):
+                load(module)
+                _record(module)
+
+            loader.exec_module = load_and_record  # type: ignore[method-assign, union-attr]
+        return spec
+
+
+def _say(text):
+    # Nobody may be reading, which is no reason for the program to end otherwise.
+    with contextlib.suppress(OSError):
+        print(f"opprof: {text}", file=sys.stderr)
+
+
+def _record(torch):
+    try:
+        profiler = torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True
+        )
+        profiler.start()
+    except Exception as error:
+        _say(f"torch.profiler does not record: {error}")
+        return
+    process = os.getpid()
+    written: list[bool] = []
+
+    def write():
+        # What was forked has the handler too, and no recording of its own.
+        if written or os.getpid() != process:
+            return
+        written.append(True)
+        name = f"trace-r{os.environ.get('RANK', '')}-p{process}"
+        target = os.path.join(os.environ["OPPROF_CPU_TRACES"], name + ".json.gz")
+        partial = os.path.join(os.environ["OPPROF_CPU_TRACES"], f".{name}.partial.json.gz")
+        try:
+            profiler.stop()
+            profiler.export_chrome_trace(partial)
+            os.replace(partial, target)
+        except Exception as error:
+            _say(f"torch.profiler left no trace: {error}")
+
+    atexit.register(write)
+
+    # PyTorch has one profiler, which crashes when two use it. The program's own goes before.
+    kind = torch.autograd.profiler.profile
+    prepare = getattr(kind, "_prepare_trace", None)
+    if prepare is None:
+        return
+
+    def prepare_for_the_program(self):
+        if not written:
+            _say("the program starts torch.profiler itself: what ran until now is recorded")
+            write()
+        kind._prepare_trace = prepare
+        return prepare(self)
+
+    kind._prepare_trace = prepare_for_the_program
+
+
+def _run_the_programs_own():
+    """Another sitecustomize that this one hides."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [place for place in sys.path if os.path.abspath(place) != here]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
+    if spec is not None and spec.loader is not None:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+# Inductor's workers compile for the program, and are none of it.
+if "OPPROF_CPU_TRACES" in os.environ and not any(
+    "compile_worker" in argument for argument in sys.orig_argv
+):
+    sys.meta_path.insert(0, _WaitForTorch)
+_run_the_programs_own()
