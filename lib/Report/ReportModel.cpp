@@ -3,6 +3,7 @@
 #include "opprof/Report/ReportModel.h"
 
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/IntEqClasses.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -114,7 +115,57 @@ template <typename Map> static std::vector<TimeRow> sortRows(Map &&rows) {
   return sorted;
 }
 
+/// "linear" of "linear_12" and of "linear".
+static StringRef getBaseName(StringRef name) {
+  StringRef base = name.rtrim("0123456789");
+  return base.size() < name.size() && base.consume_back("_") ? base : name;
+}
+
+/// What each module is summed up under. Modules of one group are repeats; the
+/// layers of a Sequential, which have no more than a number, only where they
+/// have some kind of node in common.
+static std::map<StringRef, std::string> nameModules(const Profile &profile) {
+  std::map<std::string, std::map<StringRef, std::set<StringRef>>> groups;
+  for (const Node &node : profile.nodes)
+    if (node.module && !node.kernels.empty())
+      groups[getModuleGroup(*node.module)][*node.module].insert(
+          getBaseName(node.name));
+  std::map<StringRef, std::string> names;
+  for (const auto &[group, modules] : groups) {
+    IntEqClasses repeats(modules.size());
+    std::map<StringRef, unsigned> firstWith;
+    for (auto [index, module] : llvm::enumerate(modules))
+      for (StringRef kind : module.second)
+        repeats.join(firstWith.try_emplace(kind, index).first->second, index);
+    if (!StringRef(group).ends_with("*"))
+      for (unsigned index = 1; index < modules.size(); ++index)
+        repeats.join(0, index);
+    repeats.compress();
+    std::vector<std::map<StringRef, unsigned>> kinds(repeats.getNumClasses());
+    std::vector<unsigned> members(repeats.getNumClasses());
+    for (auto [index, module] : llvm::enumerate(modules)) {
+      ++members[repeats[index]];
+      for (StringRef kind : module.second)
+        ++kinds[repeats[index]][kind];
+    }
+    for (auto [index, module] : llvm::enumerate(modules)) {
+      unsigned repeat = repeats[index];
+      std::string &name = names[module.first];
+      name = members[repeat] == 1 ? module.first.str() : group;
+      if (members[repeat] > 1 && members.size() > 1)
+        name += (" " + llvm::max_element(kinds[repeat],
+                                         [](const auto &a, const auto &b) {
+                                           return a.second < b.second;
+                                         })
+                           ->first)
+                    .str();
+    }
+  }
+  return names;
+}
+
 static std::vector<TimeRow> sumModules(const Profile &profile) {
+  std::map<StringRef, std::string> names = nameModules(profile);
   std::map<std::string, TimeRow> rows;
   std::map<std::string, std::map<std::string, bool>> members;
   // A kernel of several nodes of a module is one kernel of it.
@@ -124,7 +175,7 @@ static std::vector<TimeRow> sumModules(const Profile &profile) {
       continue;
     std::string name = !node.module           ? "(module unknown)"
                        : node.module->empty() ? "(the model itself)"
-                                              : getModuleGroup(*node.module);
+                                              : names.at(*node.module);
     TimeRow &row = rows[name];
     row.name = name;
     row.kernelTimeNs += node.kernelTimeNs;
@@ -275,12 +326,6 @@ static std::vector<NodeRow> rankNodes(const Profile &profile) {
     return a.node->kernelTimeNs > b.node->kernelTimeNs;
   });
   return rows;
-}
-
-/// "linear" of "linear_12" and of "linear".
-static StringRef getBaseName(StringRef name) {
-  StringRef base = name.rtrim("0123456789");
-  return base.size() < name.size() && base.consume_back("_") ? base : name;
 }
 
 std::string NodeGroup::getName() const {

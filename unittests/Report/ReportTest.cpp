@@ -240,6 +240,30 @@ TEST(Report, WithoutAGraphKernelsAreShownByNameAndRange) {
             std::string::npos);
 }
 
+TEST(Report, LayersOfASequentialAreToldApartByTheirKinds) {
+  Profile profile;
+  fill(profile, {{"a", 50}, {"b", 40}, {"c", 30}, {"d", 20}, {"e", 10}});
+  const char *modules[] = {"net.0", "net.1", "net.2", "net.3", "net.4"};
+  const char *names[] = {"conv2d", "relu", "conv2d_1", "relu_1", "softmax"};
+  for (auto [index, node] : llvm::enumerate(profile.nodes)) {
+    node.module = modules[index];
+    node.name = names[index];
+  }
+  ReportModel model = makeReportModel(profile);
+  ASSERT_EQ(model.modules.size(), 3u);
+  EXPECT_EQ(model.modules[0].name, "net.* conv2d");
+  EXPECT_EQ(model.modules[0].detail, "2 modules");
+  EXPECT_EQ(model.modules[1].name, "net.* relu");
+  EXPECT_EQ(model.modules[2].name, "net.4");
+  // One kind of node in common makes them repeats.
+  profile.nodes[1].module = "net.0";
+  profile.nodes[4].module = "net.2";
+  profile.nodes[4].name = "relu_2";
+  model = makeReportModel(profile);
+  EXPECT_EQ(model.modules[0].name, "net.*");
+  EXPECT_EQ(model.modules[0].detail, "3 modules");
+}
+
 TEST(Report, CountsAreOfAStepAsTimesAre) {
   Profile profile;
   fill(profile, {{"gemm", 1000}, {"gemm", 1000}, {"relu", 500}});
