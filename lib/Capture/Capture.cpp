@@ -119,13 +119,7 @@ int opprof_capture_mark(uint32_t kind, uint64_t value, const char *name) {
   auto session = Session::current();
   if (!session)
     return noSession();
-  MarkRecord record{};
-  record.time = session->now();
-  record.value = value;
-  record.kind = kind;
-  std::lock_guard<std::mutex> lock(session->writer().Mutex);
-  record.name = name ? session->writer().string(name) : kNone;
-  session->writer().add(ChunkType::Marks, record);
+  session->mark(kind, value, name);
   return OPPROF_OK;
 }
 

@@ -366,7 +366,7 @@ int Session::stop(opprof_capture_stats *stats) {
   session->Cupti->cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped);
   uint64_t time = session->now();
   session->drainCalls();
-  session->drainGraphNodes();
+  session->drainNotes();
   std::lock_guard<std::mutex> lock(session->Writer.Mutex);
   if (dropped) {
     LossRecord loss{dropped, 1, 0};
@@ -482,7 +482,7 @@ int Session::flush() {
     QueueEmpty.wait(lock, [&] { return Queue.empty() && !Busy; });
   }
   drainCalls();
-  drainGraphNodes();
+  drainNotes();
   std::lock_guard<std::mutex> lock(Writer.Mutex);
   if (!Writer.flush())
     return failWith(OPPROF_IO, Writer.error());
@@ -491,19 +491,37 @@ int Session::flush() {
 
 void Session::graphNode(const GraphNodeRecord &record) {
   // Called by CUPTI, so it waits for nothing that calls CUPTI.
-  std::lock_guard<std::mutex> lock(NodesMutex);
+  std::lock_guard<std::mutex> lock(NotesMutex);
   Nodes.push_back(record);
 }
 
-void Session::drainGraphNodes() {
+void Session::mark(uint32_t kind, uint64_t value, const char *name) {
+  Mark mark;
+  mark.Record = MarkRecord{};
+  mark.Record.time = now();
+  mark.Record.value = value;
+  mark.Record.kind = kind;
+  if (name)
+    mark.Name = name;
+  std::lock_guard<std::mutex> lock(NotesMutex);
+  Marks.push_back(std::move(mark));
+}
+
+void Session::drainNotes() {
   std::vector<GraphNodeRecord> nodes;
+  std::vector<Mark> marks;
   {
-    std::lock_guard<std::mutex> lock(NodesMutex);
+    std::lock_guard<std::mutex> lock(NotesMutex);
     nodes.swap(Nodes);
+    marks.swap(Marks);
   }
   std::lock_guard<std::mutex> lock(Writer.Mutex);
   for (const GraphNodeRecord &node : nodes)
     Writer.add(ChunkType::GraphNodes, node);
+  for (Mark &mark : marks) {
+    mark.Record.name = mark.Name ? Writer.string(*mark.Name) : kNone;
+    Writer.add(ChunkType::Marks, mark.Record);
+  }
 }
 
 void Session::addClock(uint64_t time) {
@@ -607,7 +625,7 @@ void Session::run() {
       if (!FlushesItself)
         Cupti->cuptiActivityFlushAll(0);
       drainCalls();
-      drainGraphNodes();
+      drainNotes();
       {
         std::lock_guard<std::mutex> writer(Writer.Mutex);
         describeDevices();

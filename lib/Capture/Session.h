@@ -18,6 +18,8 @@
 #include <condition_variable>
 #include <deque>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <unordered_set>
 #include <vector>
@@ -75,6 +77,8 @@ public:
 
   /// The node of a CUDA graph that came into being on this thread.
   void graphNode(const GraphNodeRecord &record);
+  /// A mark of the program's at this moment. Does not wait for the writer.
+  void mark(uint32_t kind, uint64_t value, const char *name);
 
   // What CUPTI and the fork handlers call.
   static void bufferRequested(uint8_t **buffer, size_t *size, size_t *records);
@@ -96,7 +100,8 @@ private:
   /// knows no devices yet: asked again until it does.
   void describeDevices();
   void addClock(uint64_t time);
-  void drainGraphNodes();
+  /// Writes nodes and marks.
+  void drainNotes();
   /// Writes what HostCalls noted.
   void drainCalls();
   /// Names a call in the file before its first record.
@@ -118,8 +123,13 @@ private:
   bool Busy = false, Ending = false;
   std::thread Thread;
 
-  std::mutex NodesMutex;
+  struct Mark {
+    MarkRecord Record;
+    std::optional<std::string> Name;
+  };
+  std::mutex NotesMutex;
   std::vector<GraphNodeRecord> Nodes;
+  std::vector<Mark> Marks;
 
   uint64_t Lost = 0;
   std::unordered_set<uint64_t> KnownApis;

@@ -556,8 +556,8 @@ void Builder::dropWarmUp() {
                  [](const TraceStep &step) { return step.warmUp; });
   trace.notes.push_back(
       (Twine(activities - trace.activities.size()) +
-       " kernels, copies and sets of a step before the first, which the "
-       "capture ran to get over its own first costs, are left out")
+       " kernels, copies and sets before the first step are left out: the "
+       "capture ran them to get over its own first costs")
           .str());
 }
 
