@@ -3,8 +3,8 @@
     PYTHONPATH=python OPPROF_CAPTURE_LIBRARY=build/lib/libopprof_capture.so python benchmarks/timeline_overhead.py -o OUT [workload…]
 
 Each workload runs in a process of its own. A round measures every way once, in an order that changes, each between two
-measurements of the bare program, whose mean it is divided by; the figure is the median of the rounds. OUT/overhead.jsonl
-holds one line a workload.
+measurements of the bare program, whose mean it is divided by; the figure is the median of the rounds. A measurement is a
+number of steps, the same for all, that follow one another. OUT/overhead.jsonl holds one line a workload.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from capture_h200 import WORKLOADS, compiled
 
 #: Not a workload: two hundred launches of a tiny kernel, which shows what a launch costs.
 LAUNCHES = "launches"
-#: Seconds of one measurement; a fifth of that goes before it, uncounted.
-WINDOW = 0.15
+#: About how many seconds of steps one measurement takes; a third of that goes before it, uncounted.
+WINDOW = 0.05
 
 
 def launches() -> Callable[[], None]:
@@ -64,6 +64,10 @@ def measure(name: str, output: Path, rounds: int, chosen: list[str]) -> None:
         "kernels, callbacks": KERNELS,
         "kernels, ids": KERNELS | capture_library.IDS,
         "kernels, API": KERNELS | capture_library.API,
+        "all but syncs": DEFAULT_KINDS & ~capture_library.SYNCS,
+        "all but syncs and overhead": DEFAULT_KINDS
+        & ~capture_library.SYNCS
+        & ~capture_library.OVERHEAD,
         "all but API and ids": DEFAULT_KINDS & ~capture_library.API & ~capture_library.IDS,
         "all but ids": DEFAULT_KINDS & ~capture_library.IDS,
         "default": DEFAULT_KINDS,
@@ -73,17 +77,17 @@ def measure(name: str, output: Path, rounds: int, chosen: list[str]) -> None:
     }
     ways = {k: v for k, v in kinds.items() if not chosen or k in chosen}
 
-    def wall(seconds: float = WINDOW) -> float:
+    def wall(count: int) -> float:
         torch.cuda.synchronize()
-        count = 0
         begin = time.perf_counter()
-        while True:
+        for _ in range(count):
             step()
-            count += 1
-            if time.perf_counter() - begin > seconds:
-                break
         torch.cuda.synchronize()
         return (time.perf_counter() - begin) / count
+
+    wall(20)
+    steps = max(3, round(WINDOW / wall(20)))
+    settling = max(1, steps // 3)
 
     def captured(label: str) -> float:
         if ways[label]:
@@ -92,25 +96,24 @@ def measure(name: str, output: Path, rounds: int, chosen: list[str]) -> None:
             if "callbacks" in label:
                 library.call("launches_begin")
             with lines.active() if "lines" in label else contextlib.nullcontext():
-                wall(WINDOW / 5)
-                return wall()
+                wall(settling)
+                return wall(steps)
         finally:
             if "callbacks" in label:
                 library.call("launches_end", None)
             if ways[label]:
                 library.stop()
 
-    wall(0.2)
     ratios: dict[str, list[float]] = {label: [] for label in ways}
     bare: list[float] = []
     for _ in range(rounds):
         order = list(ways)
         random.shuffle(order)
-        before = wall()
+        before = wall(steps)
         for label in order:
             during = captured(label)
-            wall(WINDOW / 5)
-            after = wall()
+            wall(settling)
+            after = wall(steps)
             ratios[label].append(2 * during / (before + after))
             bare.append(before)
             before = after
@@ -125,25 +128,27 @@ def measure(name: str, output: Path, rounds: int, chosen: list[str]) -> None:
         },
     }
     if not chosen or "torch.profiler" in chosen:
-        result["ratio"]["torch.profiler"] = round(profiled(wall), 4)
+        result["ratio"]["torch.profiler"] = round(
+            profiled(lambda: wall(steps), lambda: wall(settling), rounds), 4
+        )
     text = json.dumps(result)
     print(text, flush=True)
     with open(output / "overhead.jsonl", "a") as file:
         file.write(text + "\n")
 
 
-def profiled(wall: Callable[..., float]) -> float:
+def profiled(measured: Callable[[], float], settle: Callable[[], float], rounds: int) -> float:
     """torch.profiler's overhead; last, because it keeps CUPTI to the end of the process."""
     from torch.profiler import ProfilerActivity, profile
 
     values = []
-    for _ in range(5):
-        before = wall()
+    for _ in range(max(3, rounds // 3)):
+        before = measured()
         with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]):
-            wall(WINDOW / 5)
-            during = wall()
-        wall(WINDOW / 5)
-        values.append(2 * during / (before + wall()))
+            settle()
+            during = measured()
+        settle()
+        values.append(2 * during / (before + measured()))
     return statistics.median(values)
 
 
@@ -151,7 +156,7 @@ def main() -> None:
     """Measures the workloads that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path, default=Path("out"))
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--ways", default="", help="which ways, with semicolons between")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("workloads", nargs="*", default=list(WORKLOADS))
