@@ -157,6 +157,10 @@ def profiled(results: Results, name: str, mode: str, **options: Any) -> dict[str
     run = json.loads(folder.run.read_text())
     values: dict[str, Any] = {
         "step_us": round(run["step"]["median_ns"] / 1e3, 1),
+        "loop_us": round(run["step"]["loop_ns"] / 1e3, 1),
+        "recorded_us": round(
+            profile["summary"]["wall_ns"] / 1e3 / max(1, profile["summary"]["steps"]), 1
+        ),
         "timeline": run["timeline"],
         "attribution": attribution(profile),
         "counters": with_counters(profile, run),
