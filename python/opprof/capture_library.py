@@ -23,7 +23,7 @@ IDS = 32
 MARKERS = 64
 MEMORY = 128
 ALL_API = 256
-DEFAULT_KINDS = 127
+DEFAULT_KINDS = KERNELS | COPIES | API | OVERHEAD | IDS | MARKERS
 
 #: Statuses of the library that callers tell apart; see Capture.h.
 STATUSES = {

@@ -211,7 +211,7 @@ TEST_F(CaptureTest, KeepsEveryKernelOfManyThreads) {
 
 TEST_F(CaptureTest, KeepsEveryKindOfRecordAndCountsUnknownOnes) {
   opprof_capture_options o = options();
-  o.kinds = OPPROF_DEFAULT_KINDS | OPPROF_MEMORY;
+  o.kinds = OPPROF_DEFAULT_KINDS | OPPROF_SYNCS | OPPROF_MEMORY;
   ASSERT_EQ(opprof_capture_start(&o), OPPROF_OK);
   program().Others();
   ASSERT_EQ(opprof_capture_meta("model", "gpt2"), OPPROF_OK);

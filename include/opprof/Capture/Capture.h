@@ -44,13 +44,16 @@ enum opprof_kinds {
   OPPROF_COPIES = 2, /* memcpy and memset */
   OPPROF_API = 4,    /* the runtime and driver calls that put work on a device,
                         wait for it, or allocate */
-  OPPROF_SYNCS = 8,
+  OPPROF_SYNCS = 8, /* CUPTI's records of waits, with streams and events. Not
+                       among the default kinds: they cost every launch about as
+                       much as its own record, and OPPROF_API has the waits of
+                       the host */
   OPPROF_OVERHEAD = 16,
   OPPROF_IDS = 32, /* external ids, and the nodes of CUDA graphs */
   OPPROF_MARKERS = 64,
   OPPROF_MEMORY = 128,
   OPPROF_ALL_API = 256, /* every runtime and driver call */
-  OPPROF_DEFAULT_KINDS = 1 | 2 | 4 | 8 | 16 | 32 | 64
+  OPPROF_DEFAULT_KINDS = 1 | 2 | 4 | 16 | 32 | 64
 };
 
 OPPROF_CAPTURE_API int opprof_capture_abi(void);
