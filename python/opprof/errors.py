@@ -2,6 +2,7 @@
 
 import traceback
 from pathlib import Path
+from typing import Any
 
 
 class OpprofError(Exception):
@@ -18,8 +19,17 @@ class OpprofError(Exception):
 class ProgramError(OpprofError):
     """The user's own program failed. Its exception is the cause, and its traceback is the user's to see."""
 
+    #: Where the program ran in another process, which cannot send its frames.
+    _sent_traceback: str | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = {**self.__dict__, "_sent_traceback": self.program_traceback()}
+        return type(self), self.args, state
+
     def program_traceback(self) -> str:
         """The traceback of the user's exception from the first frame that is not opprof's, as Python prints it."""
+        if self._sent_traceback is not None:
+            return self._sent_traceback
         error = self.__cause__
         if error is None:
             return ""

@@ -6,10 +6,13 @@ is written.
 
 import json
 import math
+import multiprocessing
 import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,12 +20,13 @@ from typing import Any
 import torch
 
 from opprof.emit import emit
+from opprof.errors import OpprofError
 from opprof.files import replacing
 from opprof.graph_json import GraphSource, write_graph_json
 from opprof.inductor import CompiledGraph, watching_inductor
 from opprof.model_script import load_model_script
 from opprof.profile import ProfileOptions, profile_script, trace_steps
-from opprof.progress import progress
+from opprof.progress import began, began_at, progress
 from opprof.recommend import DEFAULT_ERROR_BUDGET, Script, recommend
 from opprof.run_folder import RunFolder, attribute, copy_code, write_run
 from opprof.tools import run_tool
@@ -75,7 +79,7 @@ class Outcome:
 def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     """Profiles, recommends, tries, keeps, and reports; leaves everything below `output`."""
     progress("1/4 profile")
-    before = profile_script(path, output / "profile", options.profile, check_inference)
+    before = _profile(path, output / "profile", options.profile)
     progress("2/4 recommend")
     scripts = recommend(before.path, output / "rewrites", error_budget=options.error_budget)
     subject = Subject(load_model_script(path))
@@ -94,6 +98,22 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         _finish(subject, outcome, target, before, output, options)
     _write_report(outcome, before, output, options)
     return outcome
+
+
+def _profile(path: str, folder: Path, options: ProfileOptions) -> RunFolder:
+    """Profiles in a process of its own: one in which CUPTI has recorded launches more slowly to its end, and what is compared
+    here would be compared unfairly.
+    """
+    with ProcessPoolExecutor(
+        1, multiprocessing.get_context("spawn"), began_at, (began(),)
+    ) as process:
+        try:
+            return process.submit(profile_script, path, folder, options, check_inference).result()
+        except BrokenProcessPool:
+            raise OpprofError(
+                f"{path}: the process that profiled it was ended from outside",
+                remedy="the kernel's log says whether memory ran out; `opprof profile` alone shows how far it gets",
+            ) from None
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -7,6 +7,17 @@ import time
 _start = time.monotonic()
 
 
+def began() -> float:
+    """When the command began, on the clock that all processes share."""
+    return _start
+
+
+def began_at(start: float) -> None:
+    """For a process that does a part of a command: counts from the command's beginning."""
+    global _start
+    _start = start
+
+
 def progress(message: str) -> None:
     """Prints one line with the seconds since the command began."""
     show(f"[{time.monotonic() - _start:6.1f} s] {message}")

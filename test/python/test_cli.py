@@ -239,12 +239,38 @@ def test_folders_may_have_blanks_in_their_names(
 
 
 def test_a_training_step_is_not_profiled_to_be_optimized(
-    capsys: pytest.CaptureFixture[str], script: Any, tmp_path: Path
+    capfd: pytest.CaptureFixture[str], script: Any, tmp_path: Path
 ) -> None:
     path = script("def get_model_and_input(): return torch.nn.ReLU().train(), torch.ones(1)\n")
-    message = fails(capsys, "optimize", str(path), "-o", str(tmp_path / "out"))
-    assert "a training step writes its weights" in message and "timing" not in message
+    message = fails(capfd, "optimize", str(path), "-o", str(tmp_path / "out"))
+    assert "a training step writes its weights" in message
+    # The process that profiles says what it does on the same stderr.
+    assert "loading" in message and "timing" not in message
     assert not (tmp_path / "out").exists()
+
+
+def test_what_fails_in_the_process_that_profiles_is_shown_as_in_this_one(
+    capfd: pytest.CaptureFixture[str], script: Any, tmp_path: Path
+) -> None:
+    path = script("""
+        import os
+
+        class Fails(torch.nn.Module):
+            def forward(self, x):
+                if os.environ.get("MODEL_DIES"):
+                    os.kill(os.getpid(), 9)
+                raise ValueError("the model's own")
+
+
+        def get_model_and_input():
+            return Fails().eval(), torch.ones(1)
+    """)
+    arguments = ("optimize", str(path), "-o", str(tmp_path / "out"))
+    message = fails(capfd, *arguments, program=True)
+    assert "ValueError: the model's own" in message and "RemoteTraceback" not in message
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MODEL_DIES", "1")
+        assert "was ended from outside" in fails(capfd, *arguments)
 
 
 def test_a_missing_tool_is_named(
