@@ -447,6 +447,19 @@ static std::vector<StepValue> listStepValues(const Profile &profile) {
   add("dram_write_bytes", "DRAM written", true);
   add("instructions", "instructions", true);
   add("time_ns", "time, gaps included", true);
+  // What CUPTI does in a pass may hold the host up, above all where the step
+  // is not run once before the counted run.
+  constexpr double kNoticeable = 1.25;
+  std::optional<double> counted = find("time_ns");
+  if (counted && profile.summary.wallNs && *profile.summary.wallNs > 0) {
+    double times =
+        *counted *
+        double(std::max<uint64_t>(profile.summary.steps.value_or(1), 1)) /
+        double(*profile.summary.wallNs);
+    if (times > kNoticeable)
+      list.back().value += formatv(
+          " ({0:f1}× a recorded step: rates are that much lower)", times);
+  }
   add("dram_throughput_pct", "DRAM %", true);
   std::optional<double> read = find("dram_read_bytes"),
                         written = find("dram_write_bytes"),
