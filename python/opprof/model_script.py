@@ -132,6 +132,10 @@ def load_model_script(path: str | Path) -> ModelScript:
         raise OpprofError(
             f"{path}: get_model_and_input() returned a {type(module).__name__} where the torch.nn.Module was expected"
         )
+    inner = getattr(module, "_orig_mod", None)
+    if isinstance(inner, torch.nn.Module):
+        progress(f"{path} compiles its module itself; what is compiled here is the module inside")
+        module = inner
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
     if isinstance(value, dict):

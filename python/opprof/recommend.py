@@ -48,6 +48,11 @@ def recommend(
         graph = folder.graph
         if folder.run.is_file():
             facts = folder.read_run()
+        if facts.get("training"):
+            raise OpprofError(
+                f"{run}: is a run of a training step, which writes its weights; no backend of opprof rewrites that",
+                remedy="profile a script without make_step() whose module is in eval mode",
+            )
         name = facts.get("device", {}).get("name")
         if facts.get("device", {}).get("type") == "cpu":
             name = "cpu"

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from opprof.cli import main
+from opprof.model_script import load_model_script
 
 
 def fails(capsys: pytest.CaptureFixture[str], *arguments: str, program: bool = False) -> str:
@@ -103,6 +105,19 @@ def test_a_script_that_ends_the_process_is_named(
         main(["export", str(path), "-o", str(tmp_path / "g.json")])
     assert end.value.code == 7
     assert f"{path} ended the process itself" in capsys.readouterr().err
+
+
+def test_a_module_that_the_script_compiled_is_unwrapped(
+    capsys: pytest.CaptureFixture[str], script: Any
+) -> None:
+    path = script(
+        """
+        def get_model_and_input():
+            return torch.compile(torch.nn.Linear(2, 2)), torch.ones(1, 2)
+        """
+    )
+    assert type(load_model_script(path).module) is torch.nn.Linear
+    assert "compiles its module itself" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -271,6 +286,16 @@ def test_what_fails_in_the_process_that_profiles_is_shown_as_in_this_one(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MODEL_DIES", "1")
         assert "was ended from outside" in fails(capfd, *arguments)
+
+
+def test_nothing_is_recommended_for_a_training_step(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "run.json").write_text('{"version": 1, "training": true}')
+    (tmp_path / "graph.mlirbc").write_bytes(b"")
+    message = fails(capsys, "recommend", str(tmp_path), "-o", str(tmp_path / "rewrites"))
+    assert "is a run of a training step" in message
+    assert not (tmp_path / "rewrites").exists()
 
 
 def test_a_missing_tool_is_named(
