@@ -160,8 +160,10 @@ StringRef Attributor::rangeAt(uint32_t op) const {
 void Attributor::findRangedThreads() {
   std::vector<bool> ranged(trace.threads.size());
   for (const HostOp &op : trace.hostOps)
-    // Those that opprof puts round launches are on the thread that launches.
-    if (isRange(op) && !op.name.starts_with("layer::"))
+    // Those that opprof and NCCL put round launches are on the thread that
+    // launches, whoever the program has do that.
+    if (isRange(op) && !op.name.starts_with("layer::") &&
+        !op.name.starts_with("nccl"))
       ranged[op.thread] = true;
   for (ThreadId thread = 0; thread < ranged.size(); ++thread)
     if (ranged[thread])

@@ -293,6 +293,10 @@ TEST_F(CaptureTraceTest, AThreadWithoutRangesIsInThatOfTheOther) {
   };
   // As in loss.backward(): the launches are autograd's thread's.
   marker(1, 2, "backward", 1);
+  // Its collectives are in ranges of NCCL's own.
+  marker(5, 2, "ncclAllReduce", 2);
+  launchOn(2);
+  marker(5, 4, "", 2);
   launchOn(2);
   marker(2, 2, "inner", 1);
   launchOn(2);
@@ -312,7 +316,7 @@ TEST_F(CaptureTraceTest, AThreadWithoutRangesIsInThatOfTheOther) {
   std::string ranges;
   for (const Activity &kernel : profile->kernels)
     ranges += kernel.range.str() + ",";
-  EXPECT_EQ(ranges, "backward,inner,,load,load,,");
+  EXPECT_EQ(ranges, "ncclAllReduce,backward,inner,,load,load,,");
 }
 
 TEST_F(CaptureTraceTest, WithoutAGraphThatIsSaidOnce) {
