@@ -11,6 +11,8 @@ from opprof.run_folder import RunFolder, code_folders, graph_of, import_graph, m
 
 def launch_maps(directory: Path, graph: Path | None) -> list[dict[str, Any]]:
     """The launch map of each compiled graph at or below `directory`, made by opprof-translate where there is none yet."""
+    if not directory.exists():
+        raise OpprofError(f"{directory}: no such file or folder")
     if directory.is_file():
         directory = directory.parent
     folders = code_folders(directory)

@@ -219,6 +219,8 @@ def test_launches_of_a_folder_without_code(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert "holds no output_code.py" in fails(capsys, "launches", str(tmp_path))
+    missing = fails(capsys, "launches", str(tmp_path / "nowhere"))
+    assert "nowhere: no such file or folder" in missing
 
 
 def test_report_of_no_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
