@@ -46,10 +46,12 @@ def export_program(script: ModelScript) -> torch.export.ExportedProgram:
         ) from error
 
 
-def user_error(script: ModelScript, what: str, error: Exception) -> ProgramError:
+def user_error(
+    script: ModelScript, what: str, error: Exception, remedy: str | None = None
+) -> ProgramError:
     """An error of the user's own program: the line of theirs that it comes from, and PyTorch's words."""
     place = user_line(error, script.path) or script.path
-    return ProgramError(f"{place}: {what}: {_first_lines(error)}")
+    return ProgramError(f"{place}: {what}: {_first_lines(error)}", remedy=remedy)
 
 
 def _first_lines(error: Exception) -> str:

@@ -201,7 +201,8 @@ def make_program(
             torch._dynamo.reset()
             backend = functools.partial(graphs.backend, compiler, script.name)
             program = Program(script.step_of(torch.compile(module, backend=backend)))
-            _first_step(script, program, "does not run compiled")
+            remedy = None if mode == EAGER else f"--mode={EAGER} profiles it uncompiled"
+            _first_step(script, program, "does not run compiled", remedy)
         if compiler == INDUCTOR and not graphs.compiled:
             raise OpprofError(f"{script.path}: Inductor compiled nothing of this model")
         if exported is None and not graphs.dynamo_graphs:
@@ -219,22 +220,26 @@ def make_program(
     return program
 
 
-def _first_step(script: ModelScript, program: Program, what: str) -> None:
+def _first_step(
+    script: ModelScript, program: Program, what: str, remedy: str | None = None
+) -> None:
     start = time.perf_counter_ns()
-    run_user(script, what, program.step)
+    run_user(script, what, program.step, remedy)
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     program.compile_ns = time.perf_counter_ns() - start
 
 
-def run_user(script: ModelScript, what: str, action: Callable[[], Any]) -> Any:
-    """Runs the user's program, and says where it failed if it does."""
+def run_user(
+    script: ModelScript, what: str, action: Callable[[], Any], remedy: str | None = None
+) -> Any:
+    """Runs the user's program, and says where it failed if it does, and what helps."""
     try:
         return action()
     except OpprofError:
         raise
     except Exception as error:
-        raise user_error(script, f"the model {what}", error) from error
+        raise user_error(script, f"the model {what}", error, remedy) from error
 
 
 def into_cuda_graph(step: Callable[[], Any]) -> Callable[[], Any]:

@@ -300,6 +300,28 @@ def test_nothing_is_recommended_for_a_training_step(
     assert not (tmp_path / "rewrites").exists()
 
 
+def test_a_model_that_cannot_be_compiled_can_be_profiled_uncompiled(
+    capsys: pytest.CaptureFixture[str], script: Any, tmp_path: Path
+) -> None:
+    path = script(
+        "def get_model_and_input(): return torch.nn.ReLU().eval(), torch.ones(1)\n", "relu.py"
+    )
+    backend = tmp_path / "refuses.py"
+    backend.write_text(
+        "from torch._dynamo import register_backend\n"
+        "BACKEND_NAME = 'refuses'\n"
+        "@register_backend(name=BACKEND_NAME)\n"
+        "def refuses(module, inputs): raise NotImplementedError('not this one')\n"
+    )
+    # PyTorch's frames lead through the hook that keeps graphs, so opprof's are among them here.
+    assert main(
+        ["profile", str(path), "-o", str(tmp_path / "run"), f"--mode={backend}", "--no-eager"]
+    )
+    message = capsys.readouterr().err
+    assert "not this one" in message
+    assert "--mode=eager profiles it uncompiled" in message
+
+
 def test_a_missing_tool_is_named(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
