@@ -61,11 +61,22 @@ struct HostCalls::Thread {
 };
 
 HostCalls::Thread &HostCalls::thread() {
-  static thread_local Thread *mine = nullptr;
-  static thread_local std::unique_ptr<Thread> owner;
+  static constinit thread_local Thread *mine = nullptr;
+  static constinit thread_local bool ended = false;
+  struct Owner {
+    ~Owner() {
+      delete std::exchange(mine, nullptr);
+      ended = true;
+    }
+  };
   if (!mine) {
-    owner = std::make_unique<Thread>();
-    mine = owner.get();
+    mine = new Thread;
+    // Destructors of a thread and of the program may call the driver after this
+    // one: what they are noted in has no owner, and is never freed.
+    if (!ended) {
+      static thread_local Owner owner;
+      (void)owner;
+    }
     std::lock_guard<std::mutex> lock(Mutex);
     Buffers.push_back(mine->Mine);
   }

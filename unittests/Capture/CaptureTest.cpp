@@ -209,6 +209,23 @@ TEST_F(CaptureTest, KeepsEveryKernelOfManyThreads) {
   EXPECT_EQ(all.SmCount, 132u);
 }
 
+TEST_F(CaptureTest, KeepsCallsOfAThreadsLastDestructors) {
+  start();
+  struct LaunchesAtTheEnd {
+    ~LaunchesAtTheEnd() { program().Launch("last", 1, 1); }
+  };
+  std::thread([] {
+    // Made before what the library keeps of the thread, so it ends after that.
+    static thread_local LaunchesAtTheEnd guard;
+    (void)guard;
+    program().Launch("first", 1, 1);
+  }).join();
+  ASSERT_EQ(opprof_capture_stop(nullptr), OPPROF_OK);
+  Everything &all = read();
+  EXPECT_EQ(all.Kernels.size(), 2u);
+  EXPECT_EQ(all.Apis.size(), 2u);
+}
+
 TEST_F(CaptureTest, KeepsEveryKindOfRecordAndCountsUnknownOnes) {
   opprof_capture_options o = options();
   o.kinds = OPPROF_DEFAULT_KINDS | OPPROF_SYNCS | OPPROF_MEMORY;
