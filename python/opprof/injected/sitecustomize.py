@@ -20,8 +20,8 @@ class _WaitForTorch:
     def find_spec(cls, name, path=None, target=None):
         if name != "torch":
             return None
-        sys.meta_path.remove(cls)
-        for finder in sys.meta_path:
+        # Programs ask for the spec to see whether there is a PyTorch, and import it later: this stays until it is loaded.
+        for finder in [other for other in sys.meta_path if other is not cls]:
             spec = finder.find_spec(name, path, target)
             if spec is not None:
                 break
@@ -33,7 +33,9 @@ class _WaitForTorch:
 
             def load_and_record(module):
                 load(module)
-                _record(module)
+                if cls in sys.meta_path:
+                    sys.meta_path.remove(cls)
+                    _record(module)
 
             loader.exec_module = load_and_record  # type: ignore[method-assign, union-attr]
         return spec
