@@ -219,7 +219,10 @@ def _captured(
         "NVTX_INJECTION64_PATH": find_library(),
         # A program that brings no CUPTI is lent this one.
         "OPPROF_CUPTI_DEFAULT": Library.get().info()["cupti"],
-        "OPPROF_CAPTURE_FILE": str(output.resolve() / "capture-r%r-p%p.opcap"),
+        # The library puts numbers where a % is; one of the folder's name stays.
+        "OPPROF_CAPTURE_FILE": os.path.join(
+            str(output.resolve()).replace("%", "%%"), "capture-r%r-p%p.opcap"
+        ),
         "OPPROF_CAPTURE_DELAY": str(delay),
         "OPPROF_CAPTURE_DURATION": str(duration),
     }

@@ -349,6 +349,14 @@ def test_a_process_that_runs_nothing_leaves_nothing(program: Path, tmp_path: Pat
     assert [file.name for file in (tmp_path / "run").iterdir()] == ["run.json"]
 
 
+def test_a_percent_sign_of_the_folder_stays(program: Path, tmp_path: Path) -> None:
+    """The library puts numbers where a pattern has one."""
+    done = opprof("run", "-o", tmp_path / "50%p of it%", program, "gemm")
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "50%p of it%").glob("*.opcap"))) == 1
+    assert [entry.name for entry in tmp_path.iterdir() if entry.is_dir()] == ["50%p of it%"]
+
+
 def test_a_fork_writes_nothing(program: Path, tmp_path: Path) -> None:
     done = opprof("run", "-o", tmp_path / "run", program, "gemm", "pid")
     assert done.returncode == 0, done.stderr
@@ -397,6 +405,20 @@ def test_every_python_of_a_program_is_recorded_without_a_gpu(tmp_path: Path) -> 
         assert "aten::exp" in names
     assert len(list((tmp_path / "run").glob("trace-*.json.gz"))) == 2
     assert "rank 1, process" in done.stderr and "ran no operator" in done.stderr
+
+
+def test_a_program_that_looks_for_pytorch_first_is_recorded(tmp_path: Path) -> None:
+    """As transformers does: it asks for the spec, and imports later."""
+    pytest.importorskip("torch")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import importlib.util, sys\nassert importlib.util.find_spec('torch') is not None\n"
+        "import torch\ntorch.ones(8).exp()\nprint(any('WaitForTorch' in str(f) for f in sys.meta_path))\n"
+    )
+    done = opprof("run", "-o", tmp_path / "run", script, gpu=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "False"
+    assert "aten::exp" in (tmp_path / "run" / "report.txt").read_text()
 
 
 def test_the_programs_own_profiler_goes_before(tmp_path: Path) -> None:
