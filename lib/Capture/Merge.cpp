@@ -123,6 +123,10 @@ static std::string measuresOf(Measurer &measurer, const CaptureReader &reader,
       ",\n \"names\": [";
   std::stable_sort(measurer.Collectives.begin(), measurer.Collectives.end());
   std::unordered_map<uint32_t, size_t> numbers;
+  // Times of a damaged file may be any: these wrap round.
+  auto shifted = [&](uint64_t time) {
+    return std::to_string(int64_t(time + uint64_t(shift)));
+  };
   std::string list;
   for (const Measurer::Collective &collective : measurer.Collectives) {
     auto [it, isNew] = numbers.try_emplace(collective.name, numbers.size());
@@ -130,8 +134,8 @@ static std::string measuresOf(Measurer &measurer, const CaptureReader &reader,
       text += (it->second ? ", " : "") +
               quoted(demangled(std::string(reader.string(collective.name))));
     list += (list.empty() ? "\n  [" : ",\n  [") + std::to_string(it->second) +
-            ", " + std::to_string(int64_t(collective.start) + shift) + ", " +
-            std::to_string(int64_t(collective.end) + shift) + "]";
+            ", " + shifted(collective.start) + ", " + shifted(collective.end) +
+            "]";
   }
   return text + "],\n \"collectives\": [" + list + "]}";
 }

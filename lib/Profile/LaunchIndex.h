@@ -1,7 +1,7 @@
-//===- LaunchIndex.h - The launches of all maps, by what names them -*- C++
-//-*-//
+//===- LaunchIndex.h - The launches of all maps ----------------*- C++ -*-===//
 //
-// What every way of joining kernels to launches needs of the launch maps.
+// The launches by what names them: what every way of joining kernels to
+// launches needs of the launch maps.
 //
 //===----------------------------------------------------------------------===//
 
