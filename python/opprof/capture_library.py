@@ -50,6 +50,10 @@ class CaptureError(OpprofError):
         super().__init__(message)
         self.status = status
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are made again of their args alone, also where a process hands one to another.
+        return type(self), (*self.args, self.status), self.__dict__
+
 
 class _Options(ctypes.Structure):
     _fields_: ClassVar = [

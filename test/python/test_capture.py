@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -14,6 +15,7 @@ import pytest
 from opprof import capture as capture_module
 from opprof import metrics
 from opprof.capture import _ranges
+from opprof.capture_library import CaptureError
 from opprof.errors import OpprofError
 
 torch = pytest.importorskip("torch")
@@ -660,3 +662,11 @@ def test_wrong_options_say_what_to_choose() -> None:
     ):
         with pytest.raises(OpprofError, match=text):
             capture_module.Capture("run", **options)  # type: ignore[arg-type]
+
+
+def test_an_error_of_the_library_reaches_another_process() -> None:
+    """`opprof optimize` profiles in a process of its own, and shows what that one says."""
+    error = CaptureError("CUPTI is held", "busy")
+    error.remedy = "end the other tool"
+    received = pickle.loads(pickle.dumps(error))
+    assert (str(received), received.status, received.remedy) == (str(error), "busy", error.remedy)
