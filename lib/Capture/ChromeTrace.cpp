@@ -15,7 +15,7 @@
 #include <cxxabi.h>
 #include <map>
 #include <memory>
-#include <set>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace opprof::capture;
@@ -270,7 +270,13 @@ bool opprof::capture::writeWhole(
     const std::string &output, std::string &error,
     const std::function<bool(std::FILE *)> &write) {
   bool toStdout = output == "-";
-  std::string temporary = output + ".tmp" + std::to_string(::getpid());
+  // /dev/null and pipes are written to: a file that took their place would be
+  // in everybody's way.
+  struct stat status;
+  bool inPlace = !toStdout && ::stat(output.c_str(), &status) == 0 &&
+                 !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+  std::string temporary =
+      inPlace ? output : output + ".tmp" + std::to_string(::getpid());
   std::FILE *out = toStdout ? stdout : std::fopen(temporary.c_str(), "wb");
   if (!out) {
     error = temporary + ": cannot be written: " + std::strerror(errno);
@@ -284,6 +290,8 @@ bool opprof::capture::writeWhole(
   if (toStdout)
     return good;
   std::fclose(out);
+  if (inPlace)
+    return good;
   if (good && std::rename(temporary.c_str(), output.c_str()) != 0) {
     error = output + ": cannot be written: " + std::strerror(errno);
     good = false;

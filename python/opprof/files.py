@@ -33,12 +33,20 @@ def make_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO]:
-    """Opens a temporary file beside `path` and renames it to `path` when the block ends without an exception."""
+    """Opens a temporary file beside `path` and renames it to `path` when the block ends without an exception.
+
+    What is no file, such as /dev/null, is opened itself.
+    """
     path = Path(path)
     encoding = None if "b" in mode else "utf-8"
     if path.is_dir():
         raise OpprofError(f"{path}: cannot be written: it is a folder")
     make_folder(path.parent)
+    if path.exists() and not path.is_file():
+        # /dev/null and pipes are written to: a file that took their place would be in everybody's way.
+        with path.open(mode, encoding=encoding) as file:
+            yield file
+        return
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:

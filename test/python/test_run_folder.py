@@ -145,6 +145,15 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         pass
 
 
+def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    null = tmp_path / "null"
+    null.symlink_to(os.devnull)
+    with replacing(null) as file:
+        file.write("text")
+    assert null.is_symlink() and null.is_char_device()
+    assert list(tmp_path.iterdir()) == [null]
+
+
 def test_a_folder_that_cannot_be_made_says_what_stands_there(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OpprofError, match=r"run: cannot be a folder of results: .*file is a file"):

@@ -231,7 +231,6 @@ TEST_F(CaptureTest, KeepsEveryKindOfRecordAndCountsUnknownOnes) {
   o.kinds = OPPROF_DEFAULT_KINDS | OPPROF_SYNCS | OPPROF_MEMORY;
   ASSERT_EQ(opprof_capture_start(&o), OPPROF_OK);
   program().Others();
-  ASSERT_EQ(opprof_capture_meta("model", "gpt2"), OPPROF_OK);
   ASSERT_EQ(opprof_capture_mark(1, 3, nullptr), OPPROF_OK);
   ASSERT_EQ(opprof_capture_mark(2, 3, "step"), OPPROF_OK);
   ASSERT_EQ(opprof_capture_name_id(9, "{\"node\": \"addmm\"}"), OPPROF_OK);
@@ -250,7 +249,6 @@ TEST_F(CaptureTest, KeepsEveryKindOfRecordAndCountsUnknownOnes) {
   EXPECT_EQ(all.Memory[0].bytes, 1000u);
   EXPECT_EQ(all.Lost[3], 1u);
   EXPECT_EQ(stats.lost, 1u);
-  EXPECT_EQ(all.Meta["model"], "gpt2");
   ASSERT_EQ(all.Marks.size(), 2u);
   EXPECT_EQ(all.Marks[0].kind, 1u);
   EXPECT_EQ(all.Marks[1].value, 3u);
@@ -470,6 +468,19 @@ TEST_F(CaptureTest, ATimerThatWakesAfterTheEndTurnsNothingOn) {
   timer.join();
   EXPECT_EQ(opprof_capture_resume(), OPPROF_INVALID);
   read();
+}
+
+TEST_F(CaptureTest, ATraceIsWrittenToADeviceAndDoesNotReplaceIt) {
+  start();
+  program().Launch("kernel", 1, 1);
+  ASSERT_EQ(opprof_capture_stop(nullptr), OPPROF_OK);
+  std::string link = Path + ".null";
+  std::filesystem::create_symlink("/dev/null", link);
+  EXPECT_EQ(opprof_capture_export_trace(Path.c_str(), link.c_str()), OPPROF_OK)
+      << opprof_capture_last_error();
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_TRUE(std::filesystem::is_character_file(link));
+  std::filesystem::remove(link);
 }
 
 TEST_F(CaptureTest, GraphReplaysCarryTheIdOfTheirCapture) {
