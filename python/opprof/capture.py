@@ -148,10 +148,10 @@ class Capture:
         from opprof.run_folder import RunFolder, copy_trace, report_recording
 
         folder = RunFolder(self.path)
-        if self.mode == "none":
-            # Those of an earlier capture are of other launches.
-            folder.counters.unlink(missing_ok=True)
-        try:
+        with keeping(self.file):
+            if self.mode == "none":
+                # Those of an earlier capture are of other launches.
+                folder.counters.unlink(missing_ok=True)
             with tempfile.TemporaryDirectory(prefix="opprof-") as scratch:
                 trace = Path(scratch) / "trace.json"
                 self.library.export_trace(str(self.file), str(trace))
@@ -160,8 +160,6 @@ class Capture:
             if self.mode != "none":
                 facts["counters"] = counter_facts(self)
             report_recording(folder, self.file, facts)
-        except OpprofError as failure:
-            progress(f"no report was made; {self.file} is kept: {failure}")
 
     def step(self, fn: Callable[[], Any], *, outside: Callable[[], Any] | None = None) -> Any:
         """Runs one step with the timeline on, then once more for each counter pass; returns the first run's result.
@@ -537,6 +535,15 @@ class Capture:
     def located_launches(self, step: int = -1) -> list[dict[str, Any]]:
         """A step's launches with the wrapper's file and line, or the node, of each that has one."""
         return self.steps[step].launches
+
+
+@contextlib.contextmanager
+def keeping(recording: Path) -> Iterator[None]:
+    """Makes a report of a recording: where that fails, the program that was recorded goes on, and the recording is there."""
+    try:
+        yield
+    except (OpprofError, OSError) as failure:
+        progress(f"no report was made; {recording} is kept: {failure}")
 
 
 def recording_facts(by: str, error: BaseException | None) -> dict[str, Any]:

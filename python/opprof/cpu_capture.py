@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from opprof.capture import Capture, Step, check_step, recording_facts
+from opprof.capture import Capture, Step, check_step, keeping, recording_facts
 from opprof.errors import OpprofError
 from opprof.files import make_folder
 from opprof.progress import progress
@@ -99,7 +99,8 @@ class CpuCapture(Capture):
         facts["device"] = {"type": "cpu", "threads": torch.get_num_threads()}
         if self.mode != "none":
             facts["counters"] = {"mode": self.mode, "left_out": self.reason}
-        report_recording(folder, folder.trace, facts)
+        with keeping(folder.trace):
+            report_recording(folder, folder.trace, facts)
 
 
 def _started() -> Any:

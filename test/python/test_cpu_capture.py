@@ -72,6 +72,18 @@ def test_an_exception_of_the_step_is_the_programs_own(tmp_path: Path) -> None:
     assert not [file for file in folder.path.iterdir() if file.name.startswith(".")]
 
 
+def test_a_report_that_fails_is_not_the_programs_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.report_html.mkdir(parents=True)
+    with opprof.capture(folder.path) as prof:
+        prof.step(product)
+    said = capsys.readouterr().err
+    assert f"no report was made; {folder.trace} is kept: " in said
+    assert folder.trace.is_file() and "report.html" in said
+
+
 def test_what_is_wrong_is_said_as_on_a_gpu(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
