@@ -106,15 +106,6 @@ int opprof_capture_stop(opprof_capture_stats *stats) {
 
 int opprof_capture_active(void) { return Session::current() != nullptr; }
 
-int opprof_capture_meta(const char *key, const char *value) {
-  auto session = Session::current();
-  if (!session)
-    return noSession();
-  std::lock_guard<std::mutex> lock(session->writer().Mutex);
-  session->writer().meta(key, value);
-  return OPPROF_OK;
-}
-
 int opprof_capture_mark(uint32_t kind, uint64_t value, const char *name) {
   auto session = Session::current();
   if (!session)

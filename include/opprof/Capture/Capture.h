@@ -42,8 +42,8 @@ enum opprof_status {
 enum opprof_kinds {
   OPPROF_KERNELS = 1,
   OPPROF_COPIES = 2, /* memcpy and memset */
-  OPPROF_API = 4,    /* the runtime and driver calls that put work on a device,
-                        wait for it, or allocate */
+  OPPROF_API = 4,    /* the driver's calls that put work on a device, wait for
+                        it, or allocate; those of the runtime end in them */
   OPPROF_SYNCS = 8, /* CUPTI's records of waits, with streams and events. Not
                        among the default kinds: they cost every launch about as
                        much as its own record, and OPPROF_API has the waits of
@@ -97,8 +97,6 @@ OPPROF_CAPTURE_API int opprof_capture_stop(opprof_capture_stats *stats);
 /** 1 while a file is being written, 0 otherwise. */
 OPPROF_CAPTURE_API int opprof_capture_active(void);
 
-/** A key and a value for the file's description of the run. */
-OPPROF_CAPTURE_API int opprof_capture_meta(const char *key, const char *value);
 /** kind: 1 a step begins, 2 a step ends (`value` is its number), 3 a note. */
 OPPROF_CAPTURE_API int opprof_capture_mark(uint32_t kind, uint64_t value,
                                            const char *name);
