@@ -503,16 +503,17 @@ void Attributor::addDevices() {
 void Attributor::addNotes() {
   if (trace.rounded)
     profile->notes.push_back(std::to_string(trace.rounded) +
-                             " times had digits below the nanosecond and were "
-                             "rounded");
+                             (trace.rounded == 1 ? " time" : " times") +
+                             " had digits below the nanosecond, rounded away");
   uint64_t before =
       llvm::count_if(profile->kernels, [](const Activity &kernel) {
         return kernel.phase == Phase::BeforeWindow;
       });
   if (before)
-    profile->notes.push_back(std::to_string(before) +
-                             " kernels were launched before the trace begins: "
-                             "kept, and counted as unattributed");
+    profile->notes.push_back(
+        std::to_string(before) +
+        (before == 1 ? " kernel was" : " kernels were") +
+        " launched before the trace begins: kept, and counted as unattributed");
   if (!inputs.maps.empty() && !profile->kernels.empty() &&
       llvm::none_of(profile->kernels, [](const Activity &kernel) {
         return kernel.launch.has_value() || !kernel.nodes.empty();
