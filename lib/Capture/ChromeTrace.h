@@ -32,8 +32,8 @@ bool printTraceEvents(const std::string &path, CaptureReader &reader,
                       std::FILE *out, bool &first);
 
 /// Writes a file through a temporary one, which `write` fills; nothing is left
-/// when that returns false or the disk is full. "-" is stdout; what is there and
-/// no file, such as /dev/null, is written to itself.
+/// when that returns false or the disk is full. "-" is stdout; what is there
+/// and no file, such as /dev/null, is written to itself.
 bool writeWhole(const std::string &output, std::string &error,
                 const std::function<bool(std::FILE *)> &write);
 

@@ -248,7 +248,7 @@ TEST_F(FindingsTest, IdleTimeOfTheProfilerIsNotTheUsers) {
   addKernel(0, 40'000);
   addKernel(60'000, 20'000);
   profile.overheads.push_back({"buffer request", 45'000, 10'000});
-  profile.calls.push_back({"c", 30'000, 25'000});
+  profile.calls.push_back({"c", 30'000, 25'000, std::nullopt, 0, 0});
   compute();
   EXPECT_EQ(number("wall-time", "idle_profiler_ns_per_step"), 5'000);
   EXPECT_EQ(number("wall-time", "idle_in_compiled_calls_ns_per_step"), 2'500);

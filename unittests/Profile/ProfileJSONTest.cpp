@@ -23,7 +23,14 @@ std::unique_ptr<Profile> fullProfile() {
   auto profile = std::make_unique<Profile>();
   profile->graph = "g";
   profile->stage = "export";
-  profile->sources.push_back({"kineto", "t.json.gz", 3, 1700000000000000000});
+  Source &source = profile->sources.emplace_back();
+  source.kind = "kineto";
+  source.file = "t.json.gz";
+  source.rank = 3;
+  source.worldSize = 8;
+  source.processId = 4711;
+  source.host = "example";
+  source.baseTimeNs = 1700000000000000000;
   Device &device = profile->devices.emplace_back();
   device.name = "NVIDIA \"H200\"";
   device.kind = "cuda";

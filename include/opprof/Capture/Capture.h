@@ -44,10 +44,10 @@ enum opprof_kinds {
   OPPROF_COPIES = 2, /* memcpy and memset */
   OPPROF_API = 4,    /* the driver's calls that put work on a device, wait for
                         it, or allocate; those of the runtime end in them */
-  OPPROF_SYNCS = 8, /* CUPTI's records of waits, with streams and events. Not
-                       among the default kinds: they cost every launch about as
-                       much as its own record, and OPPROF_API has the waits of
-                       the host */
+  OPPROF_SYNCS = 8,  /* CUPTI's records of waits, with streams and events. Not
+                        among the default kinds: they cost every launch about as
+                        much as its own record, and OPPROF_API has the waits of
+                        the host */
   OPPROF_OVERHEAD = 16,
   OPPROF_IDS = 32, /* external ids, and the nodes of CUDA graphs */
   OPPROF_MARKERS = 64,

@@ -111,9 +111,10 @@ TEST(RepeatedSubgraphs, NeverMergesWhatDiffers) {
         bool mayBeSame =
             anyOrder && (kind == Change::Edge || kind == Change::OperandOrder ||
                          kind == Change::OutputOrder);
-        if (!mayBeSame)
+        if (!mayBeSame) {
           EXPECT_EQ(classes.size(), areSame ? 1u : 0u)
               << "change " << int(kind);
+        }
       }
       checkClasses(find(graph, 2), 2);
     }
@@ -181,15 +182,18 @@ TEST(RepeatedSubgraphs, DataflowOrderIsAnOrder) {
       llvm::SmallPtrSet<Operation *, 32> seen;
       std::vector<std::string> targets;
       for (Operation *node : getDataflowOrder(graph)) {
-        for (Value operand : node->getOperands())
-          if (Operation *definition = operand.getDefiningOp())
+        for (Value operand : node->getOperands()) {
+          if (Operation *definition = operand.getDefiningOp()) {
             EXPECT_TRUE(seen.contains(definition));
+          }
+        }
         EXPECT_TRUE(seen.insert(node).second);
         targets.push_back(cast<NodeOp>(node).getTarget().str());
       }
       EXPECT_EQ(seen.size(), each.nodes.size());
-      if (!order.empty())
+      if (!order.empty()) {
         EXPECT_EQ(order, targets) << "graph " << i;
+      }
       order = targets;
     }
   }
