@@ -364,7 +364,7 @@ int Session::stop(opprof_capture_stats *stats) {
   Callbacks::get().release();
   size_t dropped = 0;
   session->Cupti->cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped);
-  uint64_t time = session->now();
+  ClockRecord clock = session->readClocks();
   session->drainCalls();
   session->drainNotes();
   std::lock_guard<std::mutex> lock(session->Writer.Mutex);
@@ -374,9 +374,9 @@ int Session::stop(opprof_capture_stats *stats) {
     session->Lost += dropped;
   }
   session->describeDevices();
-  session->addClock(time);
+  session->Writer.add(ChunkType::Clocks, clock);
   uint64_t records = session->Writer.records();
-  bool good = session->Writer.finish(session->Lost, time);
+  bool good = session->Writer.finish(session->Lost, clock.cupti);
   if (stats) {
     stats->records = records;
     stats->lost = session->Lost;
@@ -524,21 +524,21 @@ void Session::drainNotes() {
   }
 }
 
-void Session::addClock(uint64_t time) {
+ClockRecord Session::readClocks() const {
   timespec real, mono;
   ClockRecord clock;
-  clock.cupti = time;
+  clock.cupti = now();
   ::clock_gettime(CLOCK_REALTIME, &real);
   ::clock_gettime(CLOCK_MONOTONIC, &mono);
   clock.realtime = uint64_t(real.tv_sec) * 1000000000 + real.tv_nsec;
   clock.monotonic = uint64_t(mono.tv_sec) * 1000000000 + mono.tv_nsec;
-  Writer.add(ChunkType::Clocks, clock);
+  return clock;
 }
 
 void Session::describe() {
-  uint64_t time = now();
+  ClockRecord clock = readClocks();
   std::lock_guard<std::mutex> lock(Writer.Mutex);
-  addClock(time);
+  Writer.add(ChunkType::Clocks, clock);
   Writer.meta("pid", std::to_string(::getpid()));
   char host[256] = "";
   ::gethostname(host, sizeof(host) - 1);

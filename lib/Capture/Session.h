@@ -99,7 +99,8 @@ private:
   /// A driver that is still starting, as it is when it injects this library,
   /// knows no devices yet: asked again until it does.
   void describeDevices();
-  void addClock(uint64_t time);
+  /// One instant on all clocks. Asks CUPTI, so Writer.Mutex is not held.
+  ClockRecord readClocks() const;
   /// Writes nodes and marks.
   void drainNotes();
   /// Writes what HostCalls noted.
