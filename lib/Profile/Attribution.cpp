@@ -339,7 +339,8 @@ void Attributor::joinActivity(Activity &activity, uint32_t place, uint32_t op) {
 /// Makes the profile's kernels and copies of the device's activities.
 void Attributor::addActivities() {
   // Per stream: when the first kernel with a launch in the window began.
-  DenseMap<std::pair<int64_t, int64_t>, int64_t> firstLaunched;
+  // Its keys come from the file, and may be what DenseMap keeps for itself.
+  std::map<std::pair<int64_t, int64_t>, int64_t> firstLaunched;
   for (const TraceActivity &event : trace.activities)
     if (runtime.of(event)) {
       auto [it, inserted] = firstLaunched.try_emplace(

@@ -191,6 +191,14 @@ private:
         out = number;
     }
   }
+  /// No recorder counts beyond what is signed, and the largest numbers are
+  /// DenseMap's own.
+  static void readId(ondemand::value value, std::optional<uint64_t> &out) {
+    std::optional<int64_t> number;
+    readInteger(value, number);
+    if (number && *number >= 0)
+      out = uint64_t(*number);
+  }
   static void readNumber(ondemand::value value, std::optional<double> &out) {
     double number;
     if (!value.get_double().get(number) && std::isfinite(number))
@@ -275,9 +283,9 @@ Error Reader::readArguments(ondemand::object arguments) {
     // Device ids, counts and shapes are optional: a value of another type is
     // unknown, which is what leaving it out means.
     if (key == "External id" || key == "external id")
-      readInteger(value, current.externalId);
+      readId(value, current.externalId);
     else if (key == "correlation")
-      readInteger(value, current.correlation);
+      readId(value, current.correlation);
     else if (key == "device")
       readInteger(value, current.device);
     else if (key == "stream")

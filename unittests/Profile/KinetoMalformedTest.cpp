@@ -142,6 +142,27 @@ TEST(KinetoMalformed, FilesOfOtherToolsAreNamed) {
   EXPECT_ERROR(std::string("PK\x03\x04\0\0\0", 7), "a zip archive");
 }
 
+TEST(KinetoMalformed, IdsThatNothingHasJoinNothing) {
+  for (StringRef id : {"18446744073709551615", "18446744073709551614", "-1"}) {
+    std::unique_ptr<Trace> read = readWhole(trace(
+        "{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": "
+        "\"cudaLaunchKernel\", \"pid\": 1, \"tid\": 1, \"ts\": 1, "
+        "\"dur\": 1, \"args\": {\"correlation\": 5, \"External id\": 3}}, "
+        "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::mm\", "
+        "\"pid\": 1, \"tid\": 2, \"ts\": 0, \"dur\": 1, \"args\": "
+        "{\"External id\": 3}}, " +
+        event(("\"name\": \"k\", \"ts\": 3, \"dur\": 1, \"args\": "
+               "{\"device\": 9223372036854775807, \"stream\": "
+               "9223372036854775807, \"correlation\": " +
+               id + ", \"External id\": " + id + "}")
+                  .str())));
+    std::unique_ptr<Profile> profile = attribute(*read, {});
+    ASSERT_EQ(profile->kernels.size(), 1u);
+    EXPECT_FALSE(profile->kernels[0].launchStartNs);
+    EXPECT_EQ(profile->kernels[0].hostOp, "");
+  }
+}
+
 TEST(KinetoMalformed, TwoFilesInOne) {
   EXPECT_ERROR(wholeTrace() + wholeTrace(), "text follows the end");
   EXPECT_ERROR("{\"traceEvents\": [], \"traceEvents\": []}", "twice");
