@@ -254,6 +254,17 @@ def _whole(text: str, least: int) -> int:
     return number
 
 
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    # A thread sleeps for as long: no clock goes on for more than some hundred years.
+    if not 0 <= number < 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return number
+
+
 def _report(options: argparse.Namespace) -> None:
     from opprof.report import profile_file, report_html, report_text
 
@@ -304,11 +315,11 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
         "-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to fill"
     )
     parser.add_argument(
-        "--delay", type=float, default=0.0, metavar="S", help="seconds before recording begins"
+        "--delay", type=_seconds, default=0.0, metavar="S", help="seconds before recording begins"
     )
     parser.add_argument(
         "--duration",
-        type=float,
+        type=_seconds,
         default=0.0,
         metavar="S",
         help="seconds of recording (default: all)",

@@ -34,6 +34,17 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         assert command in text
 
 
+@pytest.mark.parametrize("option", ["--delay", "--duration"])
+@pytest.mark.parametrize("value", ["-1", "inf", "nan", "soon"])
+def test_a_recording_waits_for_seconds(
+    option: str, value: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "-o", str(tmp_path / "run"), f"{option}={value}", "true"])
+    assert f"argument {option}: '{value}' is no number of seconds" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_unknown_option_points_to_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(["report", "run", "--jsno"])
