@@ -19,12 +19,13 @@
 #include "TraceSteps.h"
 #include "opprof/Profile/Occupancy.h"
 
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <set>
 
 using namespace llvm;
 using namespace opprof;
@@ -339,7 +340,8 @@ void Attributor::joinActivity(Activity &activity, uint32_t place, uint32_t op) {
 /// Makes the profile's kernels and copies of the device's activities.
 void Attributor::addActivities() {
   // Per stream: when the first kernel with a launch in the window began.
-  // Its keys come from the file, and may be what DenseMap keeps for itself.
+  // Keys, as those below, come from the file, and may be what DenseMap keeps
+  // for itself.
   std::map<std::pair<int64_t, int64_t>, int64_t> firstLaunched;
   for (const TraceActivity &event : trace.activities)
     if (runtime.of(event)) {
@@ -481,7 +483,7 @@ void Attributor::addHostEvents() {
 
 /// The devices that something ran on, known or not.
 void Attributor::addDevices() {
-  DenseSet<int64_t> used;
+  std::set<int64_t> used;
   for (const std::vector<Activity> *list :
        {&profile->kernels, &profile->copies})
     for (const Activity &activity : *list)
@@ -491,9 +493,7 @@ void Attributor::addDevices() {
       used.erase(device.id);
       profile->devices.push_back(device);
     }
-  std::vector<int64_t> unknown(used.begin(), used.end());
-  llvm::sort(unknown);
-  for (int64_t id : unknown) {
+  for (int64_t id : used) {
     Device &device = profile->devices.emplace_back();
     device.id = id;
     device.kind = onHost ? "cpu" : "cuda";
