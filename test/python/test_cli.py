@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+import opprof
 from opprof.cli import main
 from opprof.model_script import load_model_script
 
@@ -21,7 +22,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str, program: bool = F
     printed = capsys.readouterr()
     assert printed.out == ""
     assert ("Traceback" in printed.err) == program
-    assert "opprof/" not in printed.err
+    assert str(Path(opprof.__file__).parent) not in printed.err
     return printed.err
 
 
