@@ -183,8 +183,10 @@ def _add_profile(commands: argparse._SubParsersAction) -> None:
     counted.add_argument(
         "--counters",
         choices=COUNTER_MODES,
+        # Modes with commas in them cannot be read in a list with commas between.
+        metavar="WHICH",
         help="unique (default): kernels of unique partitions, whose duplicates take them over; all: of every kernel; step: one range "
-        "over the whole step, which runs at its own speed, alone or beside one of the others",
+        "over the whole step, which runs at its own speed, alone or beside the kernels (unique,step or all,step); none",
     )
     counted.add_argument(
         "--metrics",
