@@ -215,7 +215,8 @@ std::vector<uint32_t> Joiner::namesToNodes(ArrayRef<std::string> names,
 void Joiner::assignMissingHandles() {
   handles.resize(program.launches.size());
   StringMap<SmallVector<uint32_t>> missing;
-  StringMap<DenseSet<int64_t>> taken;
+  // Handles are any numbers; two of them a DenseSet keeps for itself.
+  StringMap<std::set<int64_t>> taken;
   for (auto [i, launch] : enumerate(program.launches)) {
     handles[i] = launch.debugHandle;
     if (launch.debugHandle)
