@@ -256,15 +256,19 @@ def _whole(text: str, least: int) -> int:
     return number
 
 
-def _seconds(text: str) -> float:
+def _number(text: str, below: float, complaint: str) -> float:
     try:
         number = float(text)
     except ValueError:
         number = -1.0
-    # A thread sleeps for as long: no clock goes on for more than some hundred years.
-    if not 0 <= number < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    if not 0 <= number < below:
+        raise argparse.ArgumentTypeError(f"{text!r} is {complaint}")
     return number
+
+
+def _seconds(text: str) -> float:
+    # A thread sleeps for as long: no clock goes on for more than some hundred years.
+    return _number(text, 1e9, "no number of seconds")
 
 
 def _report(options: argparse.Namespace) -> None:
@@ -378,13 +382,7 @@ def _add_error_budget(parser: argparse.ArgumentParser) -> None:
 
 
 def _budget(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 up to 1")
-    return number
+    return _number(text, 1, "not a number from 0 up to 1")
 
 
 def _recommend(options: argparse.Namespace) -> None:
