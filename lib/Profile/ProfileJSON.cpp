@@ -1,6 +1,7 @@
 //===- ProfileJSON.cpp - Reading and writing profile.opprof.json ----------===//
 
 #include "opprof/Profile/ProfileJSON.h"
+#include "RunFactsReading.h"
 #include "opprof/Support/JSONReading.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -742,15 +743,7 @@ Error Reader::readSummary(object keys) {
 
 Error Reader::readRun(object keys) {
   RunFacts &facts = profile.run.emplace();
-  if (Error error = getString(keys, "program", facts.program, false))
-    return error;
-  if (Error error = getString(keys, "ended", facts.ended, false))
-    return error;
-  if (Error error = getInteger(keys, "exit_status", facts.exitStatus))
-    return error;
-  if (Error error = getString(keys, "mode", facts.mode, false))
-    return error;
-  if (Error error = getString(keys, "differs", facts.differs, false))
+  if (Error error = readProgramFacts(*this, keys, facts))
     return error;
   if (Error error = getInteger(keys, "step_ns", facts.stepNs))
     return error;
@@ -760,16 +753,9 @@ Error Reader::readRun(object keys) {
     return error;
   if (Error error = getString(keys, "counters", facts.counters, false))
     return error;
-  if (Error error = getString(keys, "metrics", facts.metrics, false))
+  if (Error error = readCounterFacts(*this, keys, facts))
     return error;
-  if (Error error = getInteger(keys, "passes", facts.passes))
-    return error;
-  if (Error error = getString(keys, "caches", facts.caches, false))
-    return error;
-  if (Error error = getInteger(keys, "peak_bytes", facts.peakBytes))
-    return error;
-  if (Error error =
-          getInteger(keys, "peak_reserved_bytes", facts.peakReservedBytes))
+  if (Error error = readMemoryFacts(*this, keys, facts))
     return error;
   return getString(keys, "counters_left_out", facts.countersLeftOut, false);
 }

@@ -1,14 +1,43 @@
 //===- RunFacts.cpp - How the program of a profile was run ----------------===//
 
 #include "opprof/Profile/RunFacts.h"
-
-#include "opprof/Support/JSONReading.h"
+#include "RunFactsReading.h"
 
 using namespace llvm;
 using namespace opprof::profile;
 using opprof::JSONReading;
 using simdjson::dom::element;
 using simdjson::dom::object;
+
+Error opprof::profile::readProgramFacts(JSONReading &reader, object from,
+                                        RunFacts &facts) {
+  if (Error error = reader.getString(from, "program", facts.program, false))
+    return error;
+  if (Error error = reader.getString(from, "ended", facts.ended, false))
+    return error;
+  if (Error error = reader.getInteger(from, "exit_status", facts.exitStatus))
+    return error;
+  if (Error error = reader.getString(from, "mode", facts.mode, false))
+    return error;
+  return reader.getString(from, "differs", facts.differs, false);
+}
+
+Error opprof::profile::readCounterFacts(JSONReading &reader, object from,
+                                        RunFacts &facts) {
+  if (Error error = reader.getString(from, "metrics", facts.metrics, false))
+    return error;
+  if (Error error = reader.getInteger(from, "passes", facts.passes))
+    return error;
+  return reader.getString(from, "caches", facts.caches, false);
+}
+
+Error opprof::profile::readMemoryFacts(JSONReading &reader, object from,
+                                       RunFacts &facts) {
+  if (Error error = reader.getInteger(from, "peak_bytes", facts.peakBytes))
+    return error;
+  return reader.getInteger(from, "peak_reserved_bytes",
+                           facts.peakReservedBytes);
+}
 
 namespace {
 class Reader : public JSONReading {
@@ -25,15 +54,7 @@ Error Reader::read(element root, RunFacts &facts) {
     return error;
   if (Error error = checkVersion(keys, 1, "a run.json", "`opprof profile`"))
     return error;
-  if (Error error = getString(keys, "program", facts.program, false))
-    return error;
-  if (Error error = getString(keys, "ended", facts.ended, false))
-    return error;
-  if (Error error = getInteger(keys, "exit_status", facts.exitStatus))
-    return error;
-  if (Error error = getString(keys, "mode", facts.mode, false))
-    return error;
-  if (Error error = getString(keys, "differs", facts.differs, false))
+  if (Error error = readProgramFacts(*this, keys, facts))
     return error;
   if (Error error = inObject(keys, "step", [&](object step) -> Error {
         if (Error error = getInteger(step, "loop_ns", facts.loopNs))
@@ -49,21 +70,14 @@ Error Reader::read(element root, RunFacts &facts) {
        {facts.stepNs, facts.loopNs, facts.eagerStepNs})
     if (time && (*time < 0 || *time > maxTotalNs))
       return fail(Twine(*time) + " ns is no time of a step");
-  if (Error error = inObject(keys, "memory", [&](object memory) -> Error {
-        if (Error error = getInteger(memory, "peak_bytes", facts.peakBytes))
-          return error;
-        return getInteger(memory, "peak_reserved_bytes",
-                          facts.peakReservedBytes);
+  if (Error error = inObject(keys, "memory", [&](object memory) {
+        return readMemoryFacts(*this, memory, facts);
       }))
     return error;
   return inObject(keys, "counters", [&](object counters) -> Error {
     if (Error error = getString(counters, "mode", facts.counters, false))
       return error;
-    if (Error error = getString(counters, "metrics", facts.metrics, false))
-      return error;
-    if (Error error = getInteger(counters, "passes", facts.passes))
-      return error;
-    if (Error error = getString(counters, "caches", facts.caches, false))
+    if (Error error = readCounterFacts(*this, counters, facts))
       return error;
     return getString(counters, "left_out", facts.countersLeftOut, false);
   });

@@ -182,6 +182,11 @@ private:
   /// Starts a finding about some groups: their number, time, share and the
   /// largest of them, by cost and then by time.
   Finding &start(StringRef id, std::vector<Found> &found);
+  /// Adds the time of the groups in which each thing leads, by its name, to the
+  /// evidence; returns the longest, and what leads there.
+  std::pair<int64_t, size_t> addTimes(Finding &finding, StringRef key,
+                                      const std::map<size_t, int64_t> &times,
+                                      function_ref<StringRef(size_t)> nameOf);
   std::string formatGroups(const std::vector<Found> &found) const {
     return formatCount(found.size(), "launch", "launches");
   }
@@ -473,6 +478,20 @@ void CounterRules::addScatteredAccess() {
       found.front().evidence.getNumber("sectors_per_request").value_or(0));
 }
 
+std::pair<int64_t, size_t>
+CounterRules::addTimes(Finding &finding, StringRef key,
+                       const std::map<size_t, int64_t> &times,
+                       function_ref<StringRef(size_t)> nameOf) {
+  json::Object byName;
+  std::pair<int64_t, size_t> most{-1, 0};
+  for (auto [number, time] : times) {
+    byName[nameOf(number)] = context.perStep(time);
+    most = std::max(most, {time, number});
+  }
+  finding.evidence[key] = std::move(byName);
+  return most;
+}
+
 void CounterRules::addStalls() {
   struct Reason {
     StringLiteral name, text, remedy;
@@ -522,13 +541,9 @@ void CounterRules::addStalls() {
   if (found.empty())
     return;
   Finding &finding = start("stalls", found);
-  json::Object times;
-  std::pair<int64_t, size_t> most{-1, 0};
-  for (auto [number, time] : timeOfReason) {
-    times[reasons[number].name] = context.perStep(time);
-    most = std::max(most, {time, number});
-  }
-  finding.evidence["ns_per_step_by_leading_reason"] = std::move(times);
+  std::pair<int64_t, size_t> most =
+      addTimes(finding, "ns_per_step_by_leading_reason", timeOfReason,
+               [](size_t number) { return reasons[number].name; });
   const Reason &reason = reasons[most.second];
   finding.text =
       formatv("Warps wait most for {0} ({1}) in launches of {2} a step ({3} of "
@@ -578,13 +593,9 @@ void CounterRules::addPipes() {
   if (found.empty())
     return;
   Finding &finding = start("pipes", found);
-  json::Object times;
-  std::pair<int64_t, size_t> most{-1, 0};
-  for (auto [number, time] : timeOfPipe) {
-    times[pipes[number].name] = context.perStep(time);
-    most = std::max(most, {time, number});
-  }
-  finding.evidence["ns_per_step_by_leading_pipe"] = std::move(times);
+  std::pair<int64_t, size_t> most =
+      addTimes(finding, "ns_per_step_by_leading_pipe", timeOfPipe,
+               [](size_t number) { return pipes[number].name; });
   finding.text = formatv(
       "Most instructions are {0} ({1}) in launches of {2} a step ({3} of what "
       "was counted); in the longest launch, {4}, they are {5}.",
