@@ -3,8 +3,8 @@
 // The calls a timeline is read for, with the ids of what made them, noted in
 // callbacks of the driver. Activity records would have them too, but CUPTI then
 // records every call of the program, or at least looks at it, which costs a
-// launch several times as much. Callbacks in the runtime's domain cost more too:
-// PyTorch makes many calls there of which the driver sees few.
+// launch several times as much. Callbacks in the runtime's domain cost more
+// too: PyTorch makes many calls there of which the driver sees few.
 //
 //===----------------------------------------------------------------------===//
 
