@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "opprof/Profile/Profile.h"
+#include "opprof/Support/Intervals.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -12,13 +13,13 @@
 #include <limits>
 
 using namespace llvm;
+using namespace opprof;
 using namespace opprof::profile;
 
 static constexpr StringLiteral confidences[] = {"high", "medium", "low",
                                                 "unattributed"};
 static constexpr StringLiteral phases[] = {"steady", "warm_up", "compile",
                                            "autotune", "before_window"};
-static constexpr StringLiteral activityKinds[] = {"kernel", "memcpy", "memset"};
 
 template <typename Enum, size_t N>
 static std::optional<Enum> parse(const StringLiteral (&names)[N],
@@ -35,35 +36,17 @@ StringRef opprof::profile::stringify(Confidence confidence) {
 StringRef opprof::profile::stringify(Phase phase) {
   return phases[static_cast<size_t>(phase)];
 }
-StringRef opprof::profile::stringify(ActivityKind kind) {
-  return activityKinds[static_cast<size_t>(kind)];
-}
 std::optional<Confidence> opprof::profile::parseConfidence(StringRef text) {
   return parse<Confidence>(confidences, text);
 }
 std::optional<Phase> opprof::profile::parsePhase(StringRef text) {
   return parse<Phase>(phases, text);
 }
-std::optional<ActivityKind> opprof::profile::parseActivityKind(StringRef text) {
-  return parse<ActivityKind>(activityKinds, text);
-}
 
 int64_t opprof::profile::shareTime(int64_t total, size_t count,
                                    size_t position) {
   int64_t parts = static_cast<int64_t>(count);
   return total / parts + (static_cast<int64_t>(position) < total % parts);
-}
-
-int64_t opprof::profile::unionLength(
-    std::vector<std::pair<int64_t, int64_t>> &intervals) {
-  llvm::sort(intervals);
-  int64_t length = 0;
-  int64_t end = std::numeric_limits<int64_t>::min();
-  for (auto [from, to] : intervals) {
-    length += std::max<int64_t>(0, to - std::max(from, end));
-    end = std::max(end, to);
-  }
-  return length;
 }
 
 std::optional<std::pair<int64_t, int64_t>>

@@ -7,6 +7,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
+using namespace opprof;
 using namespace opprof::profile;
 using opprof::JSONReading;
 using simdjson::dom::element;

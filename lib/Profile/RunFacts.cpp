@@ -4,6 +4,7 @@
 #include "RunFactsReading.h"
 
 using namespace llvm;
+using namespace opprof;
 using namespace opprof::profile;
 using opprof::JSONReading;
 using simdjson::dom::element;

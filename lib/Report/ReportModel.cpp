@@ -1,6 +1,7 @@
 // Sums a profile up for the reports.
 
 #include "opprof/Report/ReportModel.h"
+#include "opprof/Support/Intervals.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/IntEqClasses.h"

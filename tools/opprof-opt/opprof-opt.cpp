@@ -6,7 +6,7 @@
 #include "opprof/Dialect/Inductor/IR/Inductor.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
 #include "opprof/Dialect/Prof/Transforms/Passes.h"
-#include "opprof/Recommend/Recommend.h"
+#include "opprof/Rewrite/Recommend.h"
 #include "opprof/Support/ToolOptions.h"
 #include "opprof/Target/TransformScript/Passes.h"
 
@@ -27,7 +27,7 @@ int main(int argc, char **argv) {
   opprof::fx::registerOpprofFXPasses();
   opprof::fx::registerPartitionMapOption();
   opprof::prof::registerOpprofProfPasses();
-  opprof::recommend::registerRecommendRewrites();
+  opprof::rewrite::registerRecommendRewrites();
   mlir::registerCSEPass();
   mlir::registerCanonicalizerPass();
   mlir::registerInlinerPass();

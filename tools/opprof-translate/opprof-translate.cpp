@@ -1,7 +1,7 @@
 // opprof-translate: reads foreign files into MLIR and writes MLIR as other
 // formats.
 
-#include "opprof/Profile/ProfileTranslation.h"
+#include "opprof/Driver/ProfileTranslation.h"
 #include "opprof/Report/Report.h"
 #include "opprof/Support/ToolOptions.h"
 #include "opprof/Target/FXJSON/FXJSON.h"

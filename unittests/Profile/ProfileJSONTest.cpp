@@ -7,6 +7,7 @@
 #include "llvm/Support/Error.h"
 #include "gtest/gtest.h"
 
+using namespace opprof;
 using namespace opprof::profile;
 
 namespace {

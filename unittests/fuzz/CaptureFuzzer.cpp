@@ -7,7 +7,7 @@
 
 #include "ProfileChecks.h"
 #include "opprof/Capture/CaptureReader.h"
-#include "opprof/Profile/CaptureTrace.h"
+#include "opprof/Trace/CaptureTrace.h"
 
 #include <cstring>
 
@@ -16,28 +16,28 @@ using namespace opprof::capture;
 using namespace opprof::profile;
 
 /// The launches of the seeds: two lines, and a node of an eager run.
-static std::vector<inductor::LaunchMap> makeMaps() {
-  std::vector<inductor::LaunchMap> maps(2);
-  auto add = [](inductor::LaunchMap &map, uint32_t line, const char *node,
-                inductor::LaunchKind kind) {
-    inductor::Launch &launch = map.launches.emplace_back();
+static std::vector<launch::LaunchMap> makeMaps() {
+  std::vector<launch::LaunchMap> maps(2);
+  auto add = [](launch::LaunchMap &map, uint32_t line, const char *node,
+                launch::LaunchKind kind) {
+    launch::Launch &launch = map.launches.emplace_back();
     launch.index = map.launches.size() - 1;
     launch.line = line;
     launch.kind = kind;
     launch.nodes.emplace_back().name = node;
   };
   maps[0].graph = "compiled";
-  add(maps[0], 10, "mm", inductor::LaunchKind::Extern);
-  add(maps[0], 11, "relu", inductor::LaunchKind::Triton);
-  add(maps[0], 10, "mm_1", inductor::LaunchKind::Extern);
+  add(maps[0], 10, "mm", launch::LaunchKind::Extern);
+  add(maps[0], 11, "relu", launch::LaunchKind::Triton);
+  add(maps[0], 10, "mm_1", launch::LaunchKind::Extern);
   maps[1].graph = "exported";
   maps[1].stage = "export";
-  add(maps[1], 0, "addmm", inductor::LaunchKind::Fallback);
+  add(maps[1], 0, "addmm", launch::LaunchKind::Fallback);
   return maps;
 }
 
 static void readAsProfile(const std::string &file) {
-  static const std::vector<inductor::LaunchMap> maps = makeMaps();
+  static const std::vector<launch::LaunchMap> maps = makeMaps();
   static const WrapperFiles wrappers = [] {
     WrapperFiles files;
     files.add(0, "/cache/cabc.py", "code");

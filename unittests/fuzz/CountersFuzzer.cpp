@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ProfileChecks.h"
-#include "opprof/Profile/Counters.h"
+#include "opprof/Join/Counters.h"
 
 using namespace llvm;
 using namespace opprof;
@@ -18,9 +18,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     consumeError(file.takeError());
     return 0;
   }
-  std::vector<inductor::LaunchMap> maps(1);
+  std::vector<launch::LaunchMap> maps(1);
   maps[0].graph = "g";
-  inductor::Launch &launch = maps[0].launches.emplace_back();
+  launch::Launch &launch = maps[0].launches.emplace_back();
   launch.line = 10;
   launch.flops = launch.bytesRead = launch.bytesWritten = 1 << 20;
   launch.nodes.emplace_back().name = "mm";

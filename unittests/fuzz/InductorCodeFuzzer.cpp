@@ -14,6 +14,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 using namespace llvm;
+using namespace opprof;
 using namespace opprof::inductor;
 
 static std::string write(const LaunchMap &map) {

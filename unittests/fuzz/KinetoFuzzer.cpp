@@ -6,18 +6,18 @@
 //===----------------------------------------------------------------------===//
 
 #include "ProfileChecks.h"
-#include "opprof/Profile/Kineto.h"
+#include "opprof/Trace/Kineto.h"
 
 using namespace llvm;
 using namespace opprof;
 using namespace opprof::profile;
 
 /// The launches of the seed traces, so that mutated ones still join.
-static std::vector<inductor::LaunchMap> makeMaps() {
-  std::vector<inductor::LaunchMap> maps(2);
-  auto add = [](inductor::LaunchMap &map, StringRef kernel, StringRef hash,
-                inductor::LaunchKind kind) {
-    inductor::Launch &launch = map.launches.emplace_back();
+static std::vector<launch::LaunchMap> makeMaps() {
+  std::vector<launch::LaunchMap> maps(2);
+  auto add = [](launch::LaunchMap &map, StringRef kernel, StringRef hash,
+                launch::LaunchKind kind) {
+    launch::Launch &launch = map.launches.emplace_back();
     launch.index = map.launches.size() - 1;
     launch.file = "output_code.py";
     launch.kernel = kernel.str();
@@ -26,18 +26,17 @@ static std::vector<inductor::LaunchMap> makeMaps() {
     launch.nodes.emplace_back().name = "node_" + std::to_string(launch.index);
   };
   maps[0].graph = "cuda";
-  add(maps[0], "extern_kernels.mm", "", inductor::LaunchKind::Extern);
-  add(maps[0], "triton_poi_fused_relu_0", "chash0",
-      inductor::LaunchKind::Triton);
-  add(maps[0], "extern_kernels.mm", "", inductor::LaunchKind::Extern);
+  add(maps[0], "extern_kernels.mm", "", launch::LaunchKind::Extern);
+  add(maps[0], "triton_poi_fused_relu_0", "chash0", launch::LaunchKind::Triton);
+  add(maps[0], "extern_kernels.mm", "", launch::LaunchKind::Extern);
   maps[1].graph = "cpu";
-  add(maps[1], "extern_kernels.addmm", "", inductor::LaunchKind::Extern);
-  add(maps[1], "cpp_fused_relu_0", "", inductor::LaunchKind::Cpp);
+  add(maps[1], "extern_kernels.addmm", "", launch::LaunchKind::Extern);
+  add(maps[1], "cpp_fused_relu_0", "", launch::LaunchKind::Cpp);
   return maps;
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static const std::vector<inductor::LaunchMap> maps = makeMaps();
+  static const std::vector<launch::LaunchMap> maps = makeMaps();
   KinetoOptions options;
   options.limits.maxBytes = uint64_t(4) << 20;
   options.limits.ratioFrom = uint64_t(1) << 20;

@@ -10,8 +10,8 @@
 
 #include "Fuzzing.h"
 
-#include "opprof/Analysis/Findings.h"
-#include "opprof/Profile/Attribution.h"
+#include "opprof/Findings/Findings.h"
+#include "opprof/Join/Attribution.h"
 #include "opprof/Profile/ProfileJSON.h"
 
 namespace opprof::profile {

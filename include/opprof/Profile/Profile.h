@@ -9,6 +9,8 @@
 #ifndef OPPROF_PROFILE_PROFILE_H
 #define OPPROF_PROFILE_PROFILE_H
 
+#include "opprof/Support/Recording.h"
+
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
@@ -37,19 +39,10 @@ constexpr size_t numConfidences = 4;
 /// What the program was doing when it launched a kernel.
 enum class Phase : uint8_t { Steady, WarmUp, Compile, Autotune, BeforeWindow };
 
-/// What an activity of a device is.
-enum class ActivityKind : uint8_t { Kernel, Memcpy, Memset };
-
 llvm::StringRef stringify(Confidence confidence);
 llvm::StringRef stringify(Phase phase);
-llvm::StringRef stringify(ActivityKind kind);
 std::optional<Confidence> parseConfidence(llvm::StringRef text);
 std::optional<Phase> parsePhase(llvm::StringRef text);
-std::optional<ActivityKind> parseActivityKind(llvm::StringRef text);
-
-/// What all durations of a file may add up to, some 70 years: readers refuse
-/// more, so that no sum or share overflows.
-constexpr int64_t maxTotalNs = int64_t(1) << 61;
 
 /// A file that the profile was made from.
 struct Source {
@@ -63,42 +56,6 @@ struct Source {
   std::string host;
   /// What to add to every time of the profile to get nanoseconds since 1970.
   std::optional<int64_t> baseTimeNs;
-};
-
-struct Device {
-  int64_t id = 0;
-  std::string name;
-  /// "cuda" or "cpu".
-  std::string kind;
-  std::optional<uint64_t> smCount;
-  std::optional<uint64_t> totalMemory;
-  std::optional<uint64_t> maxThreadsPerSM;
-  std::optional<uint64_t> registersPerSM;
-  std::optional<uint64_t> sharedPerSM;
-  std::optional<uint64_t> warpSize;
-  std::optional<std::array<uint64_t, 2>> computeCapability;
-  /// Union of the kernel intervals over all streams, inside the wall window.
-  std::optional<int64_t> busyNs;
-};
-
-/// What hardware counters said of one launch.
-struct CounterRow {
-  /// By name; docs/capture.md has their formulas.
-  std::map<std::string, double> values;
-  /// Why others are not there, by name.
-  std::map<std::string, std::string> absent;
-};
-
-/// What hardware counters said of a whole step, in one range over all of it.
-struct StepCounters {
-  CounterRow row;
-  /// What the kernels of the step, counted one by one, add up to: of the
-  /// amounts, those that every kernel has. Empty where kernels were left out.
-  std::map<std::string, double> kernelSums;
-  /// Kernels that are in the sums, and how many of them were counted
-  /// themselves.
-  uint64_t summedKernels = 0;
-  uint64_t countedKernels = 0;
 };
 
 /// A kernel, copy or memset that a device ran. Strings live in the profile.
@@ -230,25 +187,6 @@ struct Synchronization {
   int64_t durationNs = 0;
 };
 
-/// Time that the profiler itself took, on the host.
-struct ProfilerOverhead {
-  llvm::StringRef kind;
-  int64_t startNs = 0;
-  int64_t durationNs = 0;
-};
-
-/// Memory of a device that the process allocated while it was recorded. What it
-/// held before is not known.
-struct MemoryUse {
-  int64_t device = 0;
-  uint64_t allocations = 0;
-  uint64_t releases = 0;
-  uint64_t allocatedBytes = 0;
-  /// The most that was held at one time, and when.
-  uint64_t peakBytes = 0;
-  int64_t peakTimeNs = 0;
-};
-
 struct Step {
   uint32_t index = 0;
   /// On the host: where the step's own range begins and ends.
@@ -362,9 +300,6 @@ void summarize(Profile &profile);
 /// nanoseconds that are left go to the first ones, so that shares always sum
 /// to the kernel's time.
 int64_t shareTime(int64_t total, size_t count, size_t position);
-
-/// Length of the union of half-open intervals; sorts `intervals`.
-int64_t unionLength(std::vector<std::pair<int64_t, int64_t>> &intervals);
 
 /// The span that shares of time are stated of: the steady steps, or without
 /// step marks the first to the last event on the device. Absent when nothing

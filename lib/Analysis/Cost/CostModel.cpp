@@ -1,6 +1,6 @@
 // Formulas for the work of ATen operators.
 
-#include "opprof/Analysis/CostModel.h"
+#include "opprof/Analysis/Cost/CostModel.h"
 #include "opprof/Dialect/FX/IR/Schema.h"
 
 #include "llvm/ADT/StringSwitch.h"

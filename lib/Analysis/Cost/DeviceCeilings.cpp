@@ -1,6 +1,6 @@
 //===- DeviceCeilings.cpp - What devices can do at most -------------------===//
 
-#include "opprof/Analysis/DeviceCeilings.h"
+#include "opprof/Analysis/Cost/DeviceCeilings.h"
 
 #include "llvm/ADT/StringExtras.h"
 

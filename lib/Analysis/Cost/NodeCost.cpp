@@ -1,6 +1,6 @@
 // The cost model's answer for a node of the fx dialect.
 
-#include "opprof/Analysis/NodeCost.h"
+#include "opprof/Analysis/Cost/NodeCost.h"
 
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/Schema.h"

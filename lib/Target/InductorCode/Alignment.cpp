@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "opprof/Target/InductorCode/Alignment.h"
-#include "opprof/Analysis/CostModel.h"
+#include "opprof/Analysis/Cost/CostModel.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallSet.h"
@@ -20,6 +20,7 @@
 using namespace llvm;
 using namespace opprof;
 using namespace opprof::inductor;
+using namespace opprof::launch;
 
 /// Cells of the alignment table; larger graphs are aligned in a band.
 static constexpr uint64_t maxCells = 64'000'000;
@@ -535,7 +536,7 @@ void opprof::inductor::alignLaunches(LaunchMap &map,
       }
 
       auto refer = [&](const GraphNode &origin) {
-        NodeRef ref{exported->name, map.alignment->stage, origin.name};
+        NodeId ref{exported->name, map.alignment->stage, origin.name};
         if (is_contained(node.from, ref))
           return;
         if (node.from.empty()) {

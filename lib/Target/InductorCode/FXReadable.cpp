@@ -14,6 +14,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 using namespace llvm;
+using namespace opprof;
 using namespace opprof::inductor;
 
 /// Numbers whose spelling matters travel as {"$number": "1e-05"} until they are

@@ -11,6 +11,7 @@
 #include "llvm/Support/MathExtras.h"
 
 using namespace llvm;
+using namespace opprof;
 using namespace opprof::inductor;
 
 std::optional<unsigned> opprof::inductor::elementSize(StringRef dtype) {

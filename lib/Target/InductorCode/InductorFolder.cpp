@@ -13,7 +13,9 @@
 #include "llvm/Support/Path.h"
 
 using namespace llvm;
+using namespace opprof;
 using namespace opprof::inductor;
+using namespace opprof::launch;
 
 /// The text of `folder`/`name`: none where there is no such file.
 static Expected<std::unique_ptr<MemoryBuffer>>

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "opprof/Target/InductorCode/Launches.h"
-#include "opprof/Analysis/CostModel.h"
+#include "opprof/Analysis/Cost/CostModel.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -22,6 +22,7 @@
 using namespace llvm;
 using namespace opprof;
 using namespace opprof::inductor;
+using namespace opprof::launch;
 
 namespace {
 constexpr uint32_t noNode = ~0u;

@@ -9,6 +9,7 @@
 #include "opprof/Support/JSONReading.h"
 
 using namespace llvm;
+using namespace opprof;
 using namespace opprof::inductor;
 
 namespace {

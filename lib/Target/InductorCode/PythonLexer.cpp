@@ -14,6 +14,7 @@
 #include <cstring>
 
 using namespace llvm;
+using namespace opprof;
 using namespace opprof::inductor;
 
 static bool isNameStart(char c) {

@@ -14,6 +14,7 @@
 #include "llvm/Support/JSON.h"
 
 using namespace llvm;
+using namespace opprof;
 using namespace opprof::inductor;
 
 //===----------------------------------------------------------------------===//

@@ -17,7 +17,9 @@
 #include "llvm/ADT/Twine.h"
 
 using namespace llvm;
+using namespace opprof;
 using namespace opprof::inductor;
+using namespace opprof::launch;
 
 /// Following calls could multiply launches without end in a hostile file.
 static constexpr size_t maxLaunches = 4'000'000;

@@ -1,7 +1,7 @@
 // Verifies the formulas against counts worked out by hand or taken from
 // torch.utils.flop_counter (PyTorch 2.13).
 
-#include "opprof/Analysis/CostModel.h"
+#include "opprof/Analysis/Cost/CostModel.h"
 
 #include <gtest/gtest.h>
 #include <limits>

@@ -2,7 +2,7 @@
 
 #include "RandomGraph.h"
 
-#include "opprof/Analysis/Equivalence.h"
+#include "opprof/Analysis/Structure/Equivalence.h"
 
 #include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"

@@ -2,8 +2,8 @@
 
 #include "RandomGraph.h"
 
-#include "opprof/Analysis/DataflowOrder.h"
-#include "opprof/Analysis/RepeatedSubgraphs.h"
+#include "opprof/Analysis/Structure/DataflowOrder.h"
+#include "opprof/Analysis/Structure/RepeatedSubgraphs.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
 #include "gtest/gtest.h"

@@ -2,7 +2,7 @@
 
 #include "RandomGraph.h"
 
-#include "opprof/Analysis/StructuralHash.h"
+#include "opprof/Analysis/Structure/StructuralHash.h"
 
 #include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"

@@ -1,6 +1,6 @@
 // Patterns: what they leave open, and matches that would not be safe.
 
-#include "opprof/Analysis/Equivalence.h"
+#include "opprof/Analysis/Structure/Equivalence.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"

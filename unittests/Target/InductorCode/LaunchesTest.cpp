@@ -9,7 +9,9 @@
 #include "gtest/gtest.h"
 
 using namespace llvm;
+using namespace opprof;
 using namespace opprof::inductor;
+using namespace opprof::launch;
 
 namespace {
 

@@ -8,7 +8,9 @@
 #include <functional>
 
 using namespace llvm;
+using namespace opprof;
 using namespace opprof::inductor;
+using namespace opprof::launch;
 
 namespace {
 

@@ -10,8 +10,8 @@
 #ifndef OPPROF_TARGET_INDUCTORCODE_ALIGNMENT_H
 #define OPPROF_TARGET_INDUCTORCODE_ALIGNMENT_H
 
+#include "opprof/Launch/LaunchMap.h"
 #include "opprof/Target/InductorCode/GraphView.h"
-#include "opprof/Target/InductorCode/LaunchMap.h"
 #include "opprof/Target/InductorCode/Provenance.h"
 
 namespace opprof::inductor {
@@ -30,7 +30,7 @@ struct AlignmentSources {
 
 /// Fills `from`, `module` and `source` of every node of `map`, and
 /// `map.alignment` where there is an exported graph.
-void alignLaunches(LaunchMap &map, const AlignmentSources &sources);
+void alignLaunches(launch::LaunchMap &map, const AlignmentSources &sources);
 
 /// For each node of `postGrad`, the nodes of `exported` that it was made from,
 /// found by operators, order, shapes, source lines and dataflow. `groups`

@@ -10,8 +10,8 @@
 #ifndef OPPROF_TARGET_INDUCTORCODE_INDUCTORTRANSLATION_H
 #define OPPROF_TARGET_INDUCTORCODE_INDUCTORTRANSLATION_H
 
+#include "opprof/Launch/LaunchMap.h"
 #include "opprof/Target/InductorCode/GraphView.h"
-#include "opprof/Target/InductorCode/LaunchMap.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -27,9 +27,9 @@ class ProgramOp;
 
 /// The launch map as a module with one inductor.program, and back. Neither
 /// loses anything.
-mlir::OwningOpRef<mlir::ModuleOp> toProgram(const LaunchMap &map,
+mlir::OwningOpRef<mlir::ModuleOp> toProgram(const launch::LaunchMap &map,
                                             mlir::MLIRContext *context);
-LaunchMap toLaunchMap(ProgramOp program);
+launch::LaunchMap toLaunchMap(ProgramOp program);
 
 /// What an fx.graph says of its nodes.
 GraphView toGraphView(fx::GraphOp graph);
@@ -37,7 +37,7 @@ GraphView toGraphView(fx::GraphOp graph);
 /// The launches of a graph that runs node by node: each operator is one, of
 /// the graph's own stage. Nodes that are views, members of tuples or sizes
 /// launch nothing.
-LaunchMap mapOperators(fx::GraphOp graph);
+launch::LaunchMap mapOperators(fx::GraphOp graph);
 
 /// Reads the main graph of a file by its suffix: .json (graph JSON), .mlir and
 /// .mlirbc. Diagnostics of the readers go to the context; the error says what

@@ -9,8 +9,8 @@
 #ifndef OPPROF_TARGET_INDUCTORCODE_LAUNCHES_H
 #define OPPROF_TARGET_INDUCTORCODE_LAUNCHES_H
 
+#include "opprof/Launch/LaunchMap.h"
 #include "opprof/Target/InductorCode/GraphView.h"
-#include "opprof/Target/InductorCode/LaunchMap.h"
 #include "opprof/Target/InductorCode/Provenance.h"
 #include "opprof/Target/InductorCode/Wrapper.h"
 
@@ -27,7 +27,7 @@ struct LaunchSources {
 
 /// Builds the map. Nodes carry no `from`, `module` and `source` yet: see
 /// Alignment.h.
-LaunchMap buildLaunchMap(const LaunchSources &sources);
+launch::LaunchMap buildLaunchMap(const LaunchSources &sources);
 
 /// The graph that the fragments of all kernels together describe.
 GraphView graphFromFragments(const WrapperProgram &program);

@@ -10,8 +10,8 @@
 #ifndef OPPROF_TARGET_INDUCTORCODE_WRAPPER_H
 #define OPPROF_TARGET_INDUCTORCODE_WRAPPER_H
 
+#include "opprof/Launch/LaunchMap.h"
 #include "opprof/Target/InductorCode/GraphView.h"
-#include "opprof/Target/InductorCode/LaunchMap.h"
 
 #include "llvm/Support/Error.h"
 
@@ -42,8 +42,8 @@ struct KernelDefinition {
   std::string name;
   std::string hash;
   uint32_t line = 0;
-  LaunchKind kind = LaunchKind::Triton;
-  LaunchCategory category = LaunchCategory::Pointwise;
+  launch::LaunchKind kind = launch::LaunchKind::Triton;
+  launch::LaunchCategory category = launch::LaunchCategory::Pointwise;
   std::vector<KernelParameter> parameters;
   /// Parameter roles are known (a signature was read).
   bool hasSignature = false;
@@ -94,8 +94,8 @@ struct WrapperLaunch {
   /// It is the first launch of its definition, which the comments there
   /// describe.
   bool firstUse = false;
-  LaunchKind kind = LaunchKind::Extern;
-  LaunchCategory category = LaunchCategory::Extern;
+  launch::LaunchKind kind = launch::LaunchKind::Extern;
+  launch::LaunchCategory category = launch::LaunchCategory::Extern;
   std::optional<int64_t> debugHandle;
   bool conditional = false;
   bool inLoop = false;
@@ -116,7 +116,7 @@ struct WrapperProgram {
   std::vector<std::string> inputs;
   /// Storages of what functions return and conditions ask for.
   std::vector<int32_t> returned;
-  StatementCounts statements;
+  launch::StatementCounts statements;
   /// "line: source" of the statements kept as text, the first few.
   std::vector<std::string> keptText;
 };

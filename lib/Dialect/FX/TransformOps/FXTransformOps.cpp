@@ -1,7 +1,7 @@
 // Transform operations on fx graphs: checks, and what the interpreter does.
 
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
-#include "opprof/Analysis/Equivalence.h"
+#include "opprof/Analysis/Structure/Equivalence.h"
 
 using namespace mlir;
 using namespace opprof::fx;

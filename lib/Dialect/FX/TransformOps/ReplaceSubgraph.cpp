@@ -1,7 +1,7 @@
 // Puts a replacement at every place of a pattern, and keeps the types of what
 // follows true.
 
-#include "opprof/Analysis/Equivalence.h"
+#include "opprof/Analysis/Structure/Equivalence.h"
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Dialect/FX/IR/Schema.h"

@@ -3,8 +3,8 @@
 #include "Outlining.h"
 #include "PartitionMap.h"
 
-#include "opprof/Analysis/RepeatedSubgraphs.h"
-#include "opprof/Analysis/StructuralHash.h"
+#include "opprof/Analysis/Structure/RepeatedSubgraphs.h"
+#include "opprof/Analysis/Structure/StructuralHash.h"
 #include "opprof/Dialect/FX/IR/Names.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Dialect/FX/Transforms/Passes.h"

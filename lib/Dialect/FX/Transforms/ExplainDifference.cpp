@@ -1,6 +1,6 @@
 // --explain-difference: why two parts of a module are not the same.
 
-#include "opprof/Analysis/Equivalence.h"
+#include "opprof/Analysis/Structure/Equivalence.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Dialect/FX/Transforms/Passes.h"
 

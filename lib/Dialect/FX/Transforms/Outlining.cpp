@@ -2,7 +2,7 @@
 
 #include "Outlining.h"
 
-#include "opprof/Analysis/DataflowOrder.h"
+#include "opprof/Analysis/Structure/DataflowOrder.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
 

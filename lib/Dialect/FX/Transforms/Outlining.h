@@ -3,7 +3,7 @@
 #ifndef OPPROF_LIB_DIALECT_FX_TRANSFORMS_OUTLINING_H
 #define OPPROF_LIB_DIALECT_FX_TRANSFORMS_OUTLINING_H
 
-#include "opprof/Analysis/RepeatedSubgraphs.h"
+#include "opprof/Analysis/Structure/RepeatedSubgraphs.h"
 #include "opprof/Dialect/FX/IR/FX.h"
 
 #include "mlir/IR/SymbolTable.h"

@@ -8,6 +8,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
+using namespace opprof;
 using namespace opprof::inductor;
 
 #include "opprof/Dialect/Inductor/IR/InductorDialect.cpp.inc"

@@ -20,6 +20,7 @@
 using namespace mlir;
 using namespace opprof;
 using namespace opprof::inductor;
+using namespace opprof::launch;
 
 static Dim toDim(Attribute attribute) {
   Dim dim;

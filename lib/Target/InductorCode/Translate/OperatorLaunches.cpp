@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "opprof/Analysis/NodeCost.h"
+#include "opprof/Analysis/Cost/NodeCost.h"
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/Names.h"
@@ -15,6 +15,7 @@
 using namespace mlir;
 using namespace opprof;
 using namespace opprof::inductor;
+using namespace opprof::launch;
 
 static LaunchCategory categoryOf(WorkKind kind) {
   switch (kind) {

@@ -12,7 +12,9 @@
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
+using namespace opprof;
 using namespace opprof::inductor;
+using namespace opprof::launch;
 
 // The two enumerations have the same values in the same order.
 static_assert(static_cast<int>(KernelKind::Subgraph) ==
@@ -40,7 +42,7 @@ static NodeAttr toNode(OpBuilder &builder, const LaunchNode &node) {
   ArrayAttr origins;
   if (!node.from.empty()) {
     SmallVector<Attribute> list;
-    for (const NodeRef &ref : node.from)
+    for (const NodeId &ref : node.from)
       list.push_back(toStrings(builder, {ref.graph, ref.stage, ref.name}));
     origins = builder.getArrayAttr(list);
   }

@@ -19,7 +19,9 @@
 #include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
+using namespace opprof;
 using namespace opprof::inductor;
+using namespace opprof::launch;
 
 namespace {
 struct Options {

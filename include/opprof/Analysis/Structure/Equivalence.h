@@ -1,0 +1,200 @@
+// When two subgraphs are the same, why they are not, and where a pattern lies
+// in a graph. One comparison of nodes serves all three.
+
+#ifndef OPPROF_ANALYSIS_STRUCTURE_EQUIVALENCE_H
+#define OPPROF_ANALYSIS_STRUCTURE_EQUIVALENCE_H
+
+#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/Symbols.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace opprof::fx {
+
+//===----------------------------------------------------------------------===//
+// Subgraphs
+//===----------------------------------------------------------------------===//
+
+/// Nodes of one graph's block, and the values that cross their border.
+struct Subgraph {
+  /// In the order of the block, or in the order in which they are compared.
+  llvm::SmallVector<mlir::Operation *> nodes;
+  /// Values from outside in the order of their first use.
+  llvm::SmallVector<mlir::Value> inputs;
+  /// Values used outside in the order of their definition; for a whole graph
+  /// the operands of its fx.output.
+  llvm::SmallVector<mlir::Value> outputs;
+  /// The graph, where this is all of it.
+  GraphOp graph;
+
+  /// The subgraph of `nodes`, which stand in one block.
+  static Subgraph get(llvm::ArrayRef<mlir::Operation *> nodes);
+  /// All nodes of `graph`; its inputs are the graph's, used or not.
+  static Subgraph get(GraphOp graph);
+
+  /// The same nodes in an order that depends on the dataflow alone: what
+  /// each output needs, operands first. Nodes with effects keep their order.
+  void sortByDataflow();
+};
+
+//===----------------------------------------------------------------------===//
+// Equivalence
+//===----------------------------------------------------------------------===//
+
+struct EquivalenceOptions {
+  /// Compares only the element types of tensors and their number of
+  /// dimensions: the weaker class, which is reported and never merged.
+  bool ignoreShapes = false;
+  /// Compares nodes in the order of the dataflow instead of the recorded one.
+  bool ignoreOrder = false;
+};
+
+enum class DifferenceKind {
+  NodeCount,
+  InputCount,
+  OutputCount,
+  Operation, ///< one is a node, the other a call or a marker
+  Target,
+  NodeKind,
+  Arguments, ///< other number, nesting or keywords
+  Constant,
+  Edge, ///< an operand comes from another place
+  DType,
+  Shape,
+  Stride,
+  Device,
+  Type, ///< another difference of types
+  Effect,
+  InputOrder,
+  OutputOrder,
+  Subgraph, ///< in a graph that both name or call
+};
+
+/// "operand", "stride", … as reports and remarks write it.
+llvm::StringRef stringifyDifferenceKind(DifferenceKind kind);
+
+/// The first thing in which two subgraphs differ.
+struct Difference {
+  DifferenceKind kind = DifferenceKind::NodeCount;
+  /// The position in `Subgraph::nodes`, or of the input or output.
+  unsigned position = 0;
+  /// The nodes at that position; null where a subgraph has none there.
+  mlir::Operation *first = nullptr, *second = nullptr;
+  /// What each has there, in words.
+  std::string firstText, secondText;
+
+  /// One sentence: "node 3: the operand at position 1 is … here and … there".
+  std::string getText() const;
+  /// Reports it as a remark at the first node with a note at the second, or at
+  /// `place` where it is of no node.
+  void report(mlir::Location place) const;
+};
+
+/// What a one-to-one map of two equal subgraphs renames.
+struct Renaming {
+  /// Size symbols, first to second ("s0" to "s1").
+  SymbolMap symbols;
+  /// Graphs that nodes name, first to second, where the names differ.
+  llvm::MapVector<mlir::StringAttr, mlir::StringAttr> graphs;
+};
+
+/// None where the subgraphs are the same: the i-th node of one stands for the
+/// i-th of the other with the same target, kind, constants, operands in order,
+/// result type up to a consistent renaming of size symbols, and effects; and
+/// inputs and outputs correspond in order. Names, locations, discardable
+/// attributes and which values come in do not count.
+std::optional<Difference> findDifference(const Subgraph &first,
+                                         const Subgraph &second,
+                                         EquivalenceOptions options = {},
+                                         Renaming *renaming = nullptr);
+
+inline bool areEquivalent(const Subgraph &first, const Subgraph &second,
+                          EquivalenceOptions options = {},
+                          Renaming *renaming = nullptr) {
+  return !findDifference(first, second, options, renaming);
+}
+
+/// A node's arguments with the symbols and graphs that they name renamed.
+mlir::Attribute rename(mlir::Attribute attribute, const Renaming &renaming);
+
+//===----------------------------------------------------------------------===//
+// Patterns
+//===----------------------------------------------------------------------===//
+
+/// A place in a graph that a pattern matches.
+struct SubgraphMatch {
+  /// The nodes matched, in the order of the pattern's nodes.
+  llvm::SmallVector<mlir::Operation *> nodes;
+  /// What the pattern's arguments stand for, in order.
+  llvm::SmallVector<mlir::Value> inputs;
+  /// What the operands of the pattern's fx.output stand for, in order.
+  llvm::SmallVector<mlir::Value> outputs;
+  /// What each named open constant (#fx.any<"eps">) stands for.
+  llvm::MapVector<mlir::StringAttr, mlir::Attribute> constants;
+  /// What each size symbol of the pattern stands for: an #fx.sym or a number.
+  llvm::StringMap<mlir::Attribute> symbols;
+  /// Before this operation all inputs are defined, and no use of an output from
+  /// outside the match stands before it: a replacement goes here.
+  mlir::Operation *insertionPoint = nullptr;
+};
+
+/// Finds places of a pattern. A pattern is an fx.graph whose arguments stand
+/// for any value of a fitting type, the same argument for the same value. It
+/// leaves open:
+///  - a type:      !fx.any;  tensor<*xf32>, which fixes the element type only;
+///                 `?` without an entry in `dims`; strides and device where the
+///                 type has no #fx.tensor encoding
+///  - a constant:  #fx.any, or #fx.any<"name"> to learn it (the same name
+///                 stands for the same constant)
+///  - a size:      a symbol in `dims` stands for one size or expression
+/// Arguments of operators with a schema are compared by the schema's names, so
+/// that it does not matter which are given by keyword.
+///
+/// A match is safe to replace: no value inside it is used outside unless the
+/// pattern outputs it; it is convex; and no effect lies between its nodes that
+/// replacing them could reorder.
+class SubgraphMatcher {
+public:
+  /// Fails, with a diagnostic at the pattern, where it has no nodes or a node
+  /// that no output needs and that is not linked to one through an argument.
+  static mlir::FailureOr<SubgraphMatcher> get(GraphOp pattern);
+
+  GraphOp getPattern() const { return pattern; }
+
+  /// A match whose node for the pattern's first output is `anchor`, leaving out
+  /// the nodes for which `isTaken` holds.
+  std::optional<SubgraphMatch>
+  match(mlir::Operation *anchor,
+        llvm::function_ref<bool(mlir::Operation *)> isTaken = nullptr) const;
+
+  /// Matches that share no node, in the order of their anchors in `graph`.
+  llvm::SmallVector<SubgraphMatch, 0> matchAll(GraphOp graph) const;
+
+private:
+  explicit SubgraphMatcher(GraphOp pattern) : pattern(pattern) {}
+
+  /// One step of the search: how the node comes to be found.
+  struct Step {
+    NodeOp node;
+    /// Null where an earlier step's node takes this one's result; else the
+    /// operand of this node whose value an earlier step has found, so that this
+    /// one is among that value's users.
+    mlir::OpOperand *shared = nullptr;
+  };
+  GraphOp pattern;
+  llvm::SmallVector<Step> steps;
+
+  friend class MatchSearch;
+};
+
+/// The matches of `pattern` in `graph`; empty, with a diagnostic, where the
+/// pattern is malformed.
+llvm::SmallVector<SubgraphMatch, 0> matchSubgraph(GraphOp pattern,
+                                                  GraphOp graph);
+
+} // namespace opprof::fx
+
+#endif // OPPROF_ANALYSIS_STRUCTURE_EQUIVALENCE_H

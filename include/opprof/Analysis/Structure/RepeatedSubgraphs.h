@@ -1,0 +1,57 @@
+// Subgraphs that a graph repeats, found from structure alone.
+
+#ifndef OPPROF_ANALYSIS_STRUCTURE_REPEATEDSUBGRAPHS_H
+#define OPPROF_ANALYSIS_STRUCTURE_REPEATEDSUBGRAPHS_H
+
+#include "opprof/Analysis/Structure/Equivalence.h"
+#include "opprof/Analysis/Structure/StructuralHash.h"
+
+#include <vector>
+
+namespace opprof::fx {
+
+struct RepeatOptions {
+  /// The fewest nodes of a partition.
+  unsigned minNodes = 4;
+  /// The fewest partitions of a class.
+  unsigned minRepeats = 2;
+  EquivalenceOptions equivalence;
+};
+
+/// One place of a class.
+struct Partition {
+  /// Position i is the same place of the class in every partition.
+  std::vector<mlir::Operation *> nodes;
+  /// Values from outside in the order of their first use.
+  std::vector<mlir::Value> inputs;
+  /// True where the nodes are known to lie side by side in the block.
+  bool isSideBySide = false;
+  /// From the first partition's symbols and graphs to this one's.
+  Renaming renaming;
+};
+
+/// Subgraphs that are the same, confirmed one by one.
+struct PartitionClass {
+  uint64_t hash = 0;
+  /// The values used outside: a node's position, and which of its results.
+  std::vector<std::pair<unsigned, unsigned>> outputs;
+  /// In the order of the graph. A std::vector would copy them as it grows,
+  /// since nothing says that moving a Renaming does not throw.
+  llvm::SmallVector<Partition, 0> partitions;
+};
+
+/// Disjoint, convex, maximal repeats of `graph`, the classes in the order of
+/// their first partitions.
+///
+/// Nodes that only name a weight (get_attr), calls and nodes of other dialects
+/// are in no partition. With `ignoreOrder`, partitions need not lie side by
+/// side in the block, but do so in the order of getDataflowOrder. `numNodes`
+/// becomes the number of fx.node operations.
+std::vector<PartitionClass> findRepeatedSubgraphs(GraphOp graph,
+                                                  const RepeatOptions &options,
+                                                  StructuralHash &hash,
+                                                  unsigned *numNodes = nullptr);
+
+} // namespace opprof::fx
+
+#endif // OPPROF_ANALYSIS_STRUCTURE_REPEATEDSUBGRAPHS_H

@@ -1,0 +1,43 @@
+//===- SequenceAlignment.h - Order-preserving matching ----------*- C++ -*-===//
+
+#ifndef OPPROF_JOIN_SEQUENCEALIGNMENT_H
+#define OPPROF_JOIN_SEQUENCEALIGNMENT_H
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace opprof::profile {
+
+/// Where one element of the first sequence went.
+struct AlignedElement {
+  /// Position in the second sequence.
+  std::optional<uint32_t> position;
+  /// Every longest order-preserving matching makes this very choice.
+  bool forced = false;
+};
+
+struct SequenceAlignment {
+  /// One for each element of the first sequence.
+  std::vector<AlignedElement> elements;
+  uint32_t matched = 0;
+  /// Both sequences match element by element.
+  bool complete = false;
+};
+
+/// Cells of the table above which alignment matches greedily, and forces
+/// nothing.
+constexpr uint64_t maxAlignmentCells = uint64_t(1) << 24;
+
+/// Finds a longest matching of 0..first-1 with 0..second-1 that keeps order and
+/// pairs only what `equal` accepts.
+SequenceAlignment
+alignSequences(uint32_t first, uint32_t second,
+               llvm::function_ref<bool(uint32_t, uint32_t)> equal,
+               uint64_t maxCells = maxAlignmentCells);
+
+} // namespace opprof::profile
+
+#endif // OPPROF_JOIN_SEQUENCEALIGNMENT_H

@@ -1,0 +1,180 @@
+//===- LaunchMap.h - What Inductor's generated wrapper launches -*- C++ -*-===//
+//
+// The data model of launches.json: every launch of one compiled graph in call
+// order, with the nodes it computes. Plain C++: readers of profiles use it
+// without an MLIR context.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPPROF_LAUNCH_LAUNCHMAP_H
+#define OPPROF_LAUNCH_LAUNCHMAP_H
+
+#include "opprof/Support/NodeId.h"
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace opprof::launch {
+
+/// How a launch reaches the device.
+enum class LaunchKind : uint8_t {
+  Triton,      ///< a kernel that Inductor generated in Triton
+  Cpp,         ///< a kernel that Inductor generated in C++
+  Cutlass,     ///< a CUTLASS (or ROCm CK) template
+  CuteDsl,     ///< a CuTe DSL template
+  Extern,      ///< an out-variant of a library call (extern_kernels.mm)
+  Fallback,    ///< an ATen or custom operator called as it is
+  Collective,  ///< a communication operator
+  Copy,        ///< a copy that no kernel of the graph asked for
+  User,        ///< a Triton kernel that the user wrote
+  MultiKernel, ///< one of several generated kernels, chosen at run time
+  Subgraph,    ///< a call of another function of the same file
+};
+
+/// What shape of work a launch is.
+enum class LaunchCategory : uint8_t {
+  Pointwise,
+  Reduction,
+  PersistentReduction,
+  SplitScan,
+  Foreach,
+  Template,
+  Extern,
+  Copy,
+  Collective,
+};
+
+llvm::StringRef stringify(LaunchKind kind);
+llvm::StringRef stringify(LaunchCategory category);
+std::optional<LaunchKind> parseLaunchKind(llvm::StringRef text);
+std::optional<LaunchCategory> parseLaunchCategory(llvm::StringRef text);
+
+/// One post-grad node that a launch computes.
+struct LaunchNode {
+  std::string name;
+  /// The graph it lies in where that is not the map's own: the body of a
+  /// higher-order operator ("true_graph_0").
+  std::string graph;
+  /// An earlier launch computed it already, and this one does so again.
+  bool recomputed = false;
+  /// An earlier launch began it (a reduction in two stages) and this one
+  /// finishes it.
+  bool continued = false;
+  /// This launch only moves data for the node (another layout for a
+  /// convolution's operand); a library call computes it.
+  bool prepares = false;
+  /// Which records name this node for this launch: "provenance" (the mapping
+  /// file, by debug handle), "fragment" (the graph fragment at the kernel's
+  /// definition), "source_nodes" (the comment at the call), "dataflow" (what
+  /// lies between the launch's inputs and outputs), "target" (the operator).
+  std::vector<std::string> evidence;
+  /// The exported nodes that it was made from.
+  std::vector<NodeId> from;
+  /// Path of the innermost module; the root's is empty.
+  std::optional<std::string> module;
+  /// "file:line" of the user's code; empty where unknown.
+  std::string source;
+};
+
+/// One place in the wrapper where a kernel is launched.
+struct Launch {
+  /// Static place in call order. A launch in a loop has one.
+  uint64_t index = 0;
+  std::string file;
+  uint32_t line = 0;
+  /// The wrapper function that the launch stands in: "call", "partition_0".
+  std::string function;
+  /// Lines of the calls that led there from "call", outermost first.
+  std::vector<uint32_t> callLines;
+  /// Name in the wrapper: "triton_poi_fused_add_0", "extern_kernels.mm",
+  /// "torch.ops.aten.sort.default", "Tensor.copy_".
+  std::string kernel;
+  /// Basename of the kernel's cached source file; empty where there is none.
+  std::string kernelHash;
+  LaunchKind kind = LaunchKind::Extern;
+  LaunchCategory category = LaunchCategory::Extern;
+  /// The number after the kernel's name in the provenance records.
+  std::optional<int64_t> debugHandle;
+  std::vector<LaunchNode> nodes;
+  /// Nodes that PyTorch's records name for this launch although it only reads
+  /// their value, or can't compute them from what goes in.
+  std::vector<std::string> listedOnly;
+  /// Model FLOPs of `nodes`, absent when one node's cost is unknown.
+  std::optional<uint64_t> flops;
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
+  /// Type of the first tensor that goes in: "bfloat16". Empty where unknown.
+  std::string dtype;
+  std::optional<uint64_t> bytesRead;
+  std::optional<uint64_t> bytesWritten;
+  /// Inside `if` or `else`: it may not run.
+  bool conditional = false;
+  /// Inside a loop: it may run any number of times.
+  bool inLoop = false;
+};
+
+/// A post-grad node that no launch computes, and why: "view", "getitem",
+/// "attribute", "symbolic", "constant", "dead", "subgraph", "mutation",
+/// "unrecorded".
+struct NotLaunched {
+  std::string name;
+  /// As in LaunchNode.
+  std::string graph;
+  std::string reason;
+};
+
+/// Statements of the wrapper that the reader met.
+struct StatementCounts {
+  uint64_t total = 0;
+  uint64_t understood = 0;
+  uint64_t keptAsText = 0;
+};
+
+/// How post-grad nodes were joined to the nodes of an exported graph.
+struct Alignment {
+  /// "recorded" (identities that PyTorch wrote down) or "structure" (two
+  /// captures of one model, matched by operators, shapes and dataflow).
+  std::string method;
+  std::string graph;
+  std::string stage;
+  /// Launched post-grad nodes with at least one exported node, of how many.
+  uint64_t aligned = 0;
+  uint64_t of = 0;
+};
+
+/// Everything that one compiled graph launches.
+struct LaunchMap {
+  static constexpr int64_t version = 1;
+
+  std::string graph;
+  std::string stage = "post_grad";
+  StatementCounts statements;
+  std::optional<Alignment> alignment;
+  std::vector<Launch> launches;
+  std::vector<NotLaunched> notLaunched;
+};
+
+/// Writes `map` as launches.json (docs/formats/launches.md).
+void writeLaunchMap(const LaunchMap &map, llvm::json::OStream &json);
+
+/// Writes `map` as indented text that ends in a newline.
+void writeLaunchMap(const LaunchMap &map, llvm::raw_ostream &os);
+
+/// Reads launches.json: one object, or a list of them as `opprof launches
+/// --json` prints. `name` stands in errors. Unknown keys are ignored.
+llvm::Expected<std::vector<LaunchMap>> readLaunchMaps(llvm::StringRef text,
+                                                      llvm::StringRef name);
+
+/// As above, where exactly one compiled graph is expected.
+llvm::Expected<LaunchMap> readLaunchMap(llvm::StringRef text,
+                                        llvm::StringRef name);
+
+} // namespace opprof::launch
+
+#endif // OPPROF_LAUNCH_LAUNCHMAP_H

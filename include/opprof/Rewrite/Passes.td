@@ -1,0 +1,35 @@
+// The pass that recommends rewrites.
+
+#ifndef OPPROF_REWRITE_PASSES_TD
+#define OPPROF_REWRITE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def RecommendRewritesPass : Pass<"recommend-rewrites", "::mlir::ModuleOp"> {
+  let summary = "Write the rewrites that should make a graph faster, ranked";
+  let description = [{
+    Asks every rule what it has to offer for the module's public graphs, ranks
+    the answers by the time that each should save, and writes one script each
+    to `dir`, with an index (docs/formats/rewrites-json.md):
+
+        opprof-opt --recommend-rewrites=dir=rewrites/,profile=run/profile.opprof.json gpt2.mlir
+
+    The graph is not changed. Without a profile, times come from the model of
+    FLOPs and bytes and a table of devices, and the index says so.
+  }];
+  let options = [
+    Option<"dir", "dir", "std::string", /*default=*/"\"\"",
+           "The folder to write, made if it is missing">,
+    Option<"profile", "profile", "std::string", /*default=*/"\"\"",
+           "A profile.opprof.json of this graph">,
+    Option<"device", "device", "std::string", /*default=*/"\"\"",
+           "The device that predictions are for; the profile's, or that of the "
+           "graph's tensors, where it is not given">,
+    Option<"errorBudget", "error-budget", "double", /*default=*/"1e-3",
+           "The relative error against float32 that a rewrite may bring">,
+  ];
+  let dependentDialects = ["::opprof::fx::FXDialect",
+                           "::mlir::transform::TransformDialect"];
+}
+
+#endif // OPPROF_REWRITE_PASSES_TD

@@ -1,0 +1,83 @@
+// What a recording and a profile made of it have in common: devices, what runs
+// on them, their memory and counters.
+
+#ifndef OPPROF_SUPPORT_RECORDING_H
+#define OPPROF_SUPPORT_RECORDING_H
+
+#include "llvm/ADT/StringRef.h"
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace opprof {
+
+/// What an activity of a device is.
+enum class ActivityKind : uint8_t { Kernel, Memcpy, Memset };
+llvm::StringRef stringify(ActivityKind kind);
+std::optional<ActivityKind> parseActivityKind(llvm::StringRef text);
+
+/// What all durations of a file may add up to, some 70 years: readers refuse
+/// more, so that no sum or share overflows.
+constexpr int64_t maxTotalNs = int64_t(1) << 61;
+
+struct Device {
+  int64_t id = 0;
+  std::string name;
+  /// "cuda" or "cpu".
+  std::string kind;
+  std::optional<uint64_t> smCount;
+  std::optional<uint64_t> totalMemory;
+  std::optional<uint64_t> maxThreadsPerSM;
+  std::optional<uint64_t> registersPerSM;
+  std::optional<uint64_t> sharedPerSM;
+  std::optional<uint64_t> warpSize;
+  std::optional<std::array<uint64_t, 2>> computeCapability;
+  /// Union of the kernel intervals over all streams, inside the wall window.
+  std::optional<int64_t> busyNs;
+};
+
+/// What hardware counters said of one launch.
+struct CounterRow {
+  /// By name; docs/capture.md has their formulas.
+  std::map<std::string, double> values;
+  /// Why others are not there, by name.
+  std::map<std::string, std::string> absent;
+};
+
+/// What hardware counters said of a whole step, in one range over all of it.
+struct StepCounters {
+  CounterRow row;
+  /// What the kernels of the step, counted one by one, add up to: of the
+  /// amounts, those that every kernel has. Empty where kernels were left out.
+  std::map<std::string, double> kernelSums;
+  /// Kernels that are in the sums, and how many of them were counted
+  /// themselves.
+  uint64_t summedKernels = 0;
+  uint64_t countedKernels = 0;
+};
+
+/// Time that the profiler itself took, on the host.
+struct ProfilerOverhead {
+  llvm::StringRef kind;
+  int64_t startNs = 0;
+  int64_t durationNs = 0;
+};
+
+/// Memory of a device that the process allocated while it was recorded. What it
+/// held before is not known.
+struct MemoryUse {
+  int64_t device = 0;
+  uint64_t allocations = 0;
+  uint64_t releases = 0;
+  uint64_t allocatedBytes = 0;
+  /// The most that was held at one time, and when.
+  uint64_t peakBytes = 0;
+  int64_t peakTimeNs = 0;
+};
+
+} // namespace opprof
+
+#endif // OPPROF_SUPPORT_RECORDING_H

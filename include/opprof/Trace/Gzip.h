@@ -1,0 +1,44 @@
+//===- Gzip.h - Bounded decompression of gzip files -------------*- C++ -*-===//
+
+#ifndef OPPROF_TRACE_GZIP_H
+#define OPPROF_TRACE_GZIP_H
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <memory>
+
+namespace opprof::profile {
+
+/// Text that simdjson can read in place: `size` bytes, then padding.
+struct PaddedText {
+  std::unique_ptr<char[]> data;
+  size_t size = 0;
+  size_t capacity = 0;
+
+  llvm::StringRef str() const { return {data.get(), size}; }
+};
+
+/// What decompression may grow to.
+struct GzipLimits {
+  /// Bytes of output. simdjson reads documents below 4 GiB.
+  uint64_t maxBytes = (uint64_t(4) << 30) - (uint64_t(1) << 20);
+  /// Output over input, once the output passes `ratioFrom` bytes. Traces reach
+  /// some 40; a deflate bomb comes close to 1000.
+  uint64_t maxRatio = 250;
+  uint64_t ratioFrom = uint64_t(64) << 20;
+};
+
+/// True when `data` starts like a gzip member.
+bool isGzip(llvm::StringRef data);
+
+/// Decompresses all members of a gzip file, or copies plain text, into padded
+/// memory. `name` stands in errors.
+llvm::Expected<PaddedText> readMaybeGzip(llvm::StringRef data,
+                                         llvm::StringRef name,
+                                         const GzipLimits &limits = {});
+
+} // namespace opprof::profile
+
+#endif // OPPROF_TRACE_GZIP_H

@@ -1,0 +1,151 @@
+//===- Trace.h - What a recording of a program holds ------------*- C++ -*-===//
+//
+// The events of one recording with exact integer nanoseconds, whoever made it:
+// every reader of traces fills this in, and Attribution reads nothing else.
+// Nothing is joined here.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPPROF_TRACE_TRACE_H
+#define OPPROF_TRACE_TRACE_H
+
+#include "opprof/Profile/Profile.h"
+
+namespace opprof::profile {
+
+/// A process and thread of the host, as a place in Trace::threads.
+using ThreadId = uint32_t;
+
+/// A kernel, copy or memset.
+struct TraceActivity {
+  ActivityKind kind = ActivityKind::Kernel;
+  llvm::StringRef name;
+  int64_t startNs = 0;
+  int64_t durationNs = 0;
+  int64_t device = 0;
+  std::optional<int64_t> stream;
+  std::optional<uint64_t> correlation;
+  std::optional<uint64_t> externalId;
+  /// Place in Trace::identities: what launched it, as it was recorded.
+  std::optional<uint32_t> identity;
+  /// Why there is no identity, where that is known.
+  llvm::StringRef noIdentity;
+  /// The node of the CUDA graph that this is a replay of.
+  std::optional<uint64_t> graphNode;
+  std::optional<std::array<uint64_t, 3>> grid;
+  std::optional<std::array<uint64_t, 3>> block;
+  std::optional<uint64_t> registers;
+  std::optional<uint64_t> sharedMemory;
+  /// Bytes a thread, of registers that were spilled and arrays.
+  std::optional<uint64_t> localMemory;
+  std::optional<double> blocksPerSM;
+  std::optional<double> warpsPerSM;
+  std::optional<double> occupancyPct;
+  std::optional<uint64_t> bytes;
+};
+
+/// A call of the CUDA runtime or driver.
+struct RuntimeCall {
+  llvm::StringRef name;
+  ThreadId thread = 0;
+  int64_t startNs = 0;
+  int64_t durationNs = 0;
+  std::optional<uint64_t> correlation;
+  std::optional<uint64_t> externalId;
+
+  int64_t endNs() const { return startNs + durationNs; }
+};
+
+/// An operator that the host ran, or a range that PyTorch itself marked.
+struct HostOp {
+  llvm::StringRef name;
+  ThreadId thread = 0;
+  int64_t startNs = 0;
+  int64_t durationNs = 0;
+  std::optional<uint64_t> externalId;
+  /// Basename of the generated source file of a Triton kernel.
+  llvm::StringRef kernelHash;
+  llvm::StringRef inputType;
+  /// A kernel that Triton compiled, with or without a hash.
+  bool generated = false;
+  /// Marked by user_annotation rather than cpu_op.
+  bool annotation = false;
+  /// Place in Trace::identities of the node that runs in this range.
+  std::optional<uint32_t> identity;
+
+  int64_t endNs() const { return startNs + durationNs; }
+};
+
+/// A Python frame of an nn.Module: "nn.Module: Linear_0".
+struct ModuleFrame {
+  llvm::StringRef name;
+  ThreadId thread = 0;
+  int64_t startNs = 0;
+  int64_t durationNs = 0;
+};
+
+/// What a launch was marked with while the program ran: a line of generated
+/// code, or a node of an exported graph.
+struct Identity {
+  /// As the program loaded the code; empty for a node.
+  std::string file;
+  uint32_t line = 0;
+  /// The node's name; empty for a line.
+  std::string node;
+  /// The graph of the node, or the compiled graph of the line, where recorded.
+  std::string graph;
+  /// And the stage of that graph.
+  std::string stage;
+};
+
+/// A step that the program marked.
+struct TraceStep {
+  uint64_t number = 0;
+  int64_t startNs = 0;
+  int64_t endNs = 0;
+  /// Only to get the recording itself over its first costs.
+  bool warmUp = false;
+};
+
+struct Trace {
+  Trace() : strings(allocator) {}
+  Trace(const Trace &) = delete;
+  Trace &operator=(const Trace &) = delete;
+
+  /// As Source has it.
+  std::string kind;
+  std::string file;
+  std::optional<int64_t> baseTimeNs;
+  std::optional<int64_t> rank;
+  std::optional<int64_t> worldSize;
+  std::optional<int64_t> processId;
+  std::string host;
+  std::vector<Device> devices;
+  std::vector<TraceActivity> activities;
+  std::vector<RuntimeCall> runtimeCalls;
+  std::vector<HostOp> hostOps;
+  std::vector<ModuleFrame> moduleFrames;
+  std::vector<Identity> identities;
+  std::vector<TraceStep> steps;
+  /// Time that the profiler itself took.
+  std::vector<ProfilerOverhead> overheads;
+  std::vector<MemoryUse> memory;
+  /// "pid/tid" of each thread.
+  std::vector<std::string> threads;
+  /// Events in the file, of every kind.
+  uint64_t events = 0;
+  /// Times that had digits below the nanosecond and were rounded.
+  uint64_t rounded = 0;
+  /// What the reader has to say of the file, for a person.
+  std::vector<std::string> notes;
+
+  llvm::StringRef intern(llvm::StringRef text) { return strings.save(text); }
+
+private:
+  llvm::BumpPtrAllocator allocator;
+  llvm::UniqueStringSaver strings;
+};
+
+} // namespace opprof::profile
+
+#endif // OPPROF_TRACE_TRACE_H

@@ -1,0 +1,71 @@
+// The comparison of two nodes that equivalence and patterns share.
+
+#ifndef OPPROF_ANALYSIS_STRUCTURE_NODECOMPARISON_H
+#define OPPROF_ANALYSIS_STRUCTURE_NODECOMPARISON_H
+
+#include "opprof/Analysis/Structure/Equivalence.h"
+#include "opprof/Dialect/FX/IR/Schema.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+namespace opprof::fx {
+
+/// Arguments that say a size, which subgraphs equal but for shapes may differ
+/// in.
+bool isSizeArgument(llvm::StringRef name);
+
+/// The name of the argument at `index`: its keyword, or the schema's name.
+llvm::StringRef getArgumentName(NodeOp node, const OperatorSchema *schema,
+                                unsigned index);
+
+/// Compares one node after the other, and keeps what the nodes so far have
+/// bound: values, size symbols, open constants. Where `isPattern` holds, the
+/// first of two things compared may leave something open. Every comparison
+/// answers whether they agree, and leaves the difference where they do not.
+class NodeComparison {
+public:
+  NodeComparison(EquivalenceOptions options, bool isPattern)
+      : options(options), isPattern(isPattern) {}
+
+  bool compareTypes(mlir::Type first, mlir::Type second);
+  bool compareNodes(NodeOp first, NodeOp second);
+  bool compareOperations(mlir::Operation *first, mlir::Operation *second);
+  bool compareSubgraphs(const Subgraph &first, const Subgraph &second);
+
+  const Difference &getDifference() const { return difference; }
+  Renaming takeRenaming() { return std::move(renaming); }
+
+  /// After compareNodes of a pattern: the operands that stand for each other.
+  llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> pairedOperands;
+  llvm::MapVector<mlir::StringAttr, mlir::Attribute> boundConstants;
+  llvm::StringMap<mlir::Attribute> boundSizes;
+
+private:
+  bool differ(DifferenceKind kind, std::string firstText,
+              std::string secondText);
+  bool compareSymbols(llvm::StringRef first, llvm::StringRef second);
+  bool compareSize(mlir::Attribute first, mlir::Attribute second);
+  bool compareTensors(mlir::RankedTensorType first,
+                      mlir::RankedTensorType second);
+  bool compareGraphs(mlir::Operation *first, mlir::FlatSymbolRefAttr name,
+                     mlir::Operation *second, mlir::FlatSymbolRefAttr other);
+  bool compareArguments(mlir::Operation *first, mlir::Attribute argument,
+                        mlir::Operation *second, mlir::Attribute other,
+                        bool isSize);
+  bool comparePatternArguments(NodeOp pattern, NodeOp node);
+  bool bind(mlir::Value first, mlir::Value second);
+
+  EquivalenceOptions options;
+  bool isPattern;
+  Difference difference;
+  Renaming renaming;
+  llvm::StringMap<std::string> backwardSymbols;
+  llvm::DenseMap<mlir::Value, mlir::Value> values, backwardValues;
+  llvm::DenseSet<std::pair<mlir::Operation *, mlir::Operation *>>
+      graphsInProgress;
+};
+
+} // namespace opprof::fx
+
+#endif // OPPROF_ANALYSIS_STRUCTURE_NODECOMPARISON_H

@@ -1,0 +1,563 @@
+//===- Attribution.cpp - From kernels of a trace to nodes -----------------===//
+//
+// Makes the profile: every activity of the device, or of the host where there
+// is none, with its place in time and its join. Where launches were recorded
+// with what launched them, that is the join (IdentityJoins). Elsewhere it takes
+// three steps: the host's calls of compiled graphs are matched to launch maps
+// by what they launch (CallJoins), kernels of CUDA graphs by their sequence
+// (GraphReplays); each activity is followed back to the operator that launched
+// it; the operator's launch gives the nodes (JoinedNodes).
+//
+//===----------------------------------------------------------------------===//
+
+#include "opprof/Join/Attribution.h"
+
+#include "CallJoins.h"
+#include "GraphReplays.h"
+#include "IdentityJoins.h"
+#include "JoinedNodes.h"
+#include "TraceSteps.h"
+#include "opprof/Metrics/Occupancy.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Twine.h"
+
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::profile;
+
+namespace {
+
+constexpr uint32_t none = HostTimeline::none;
+
+class Attributor {
+public:
+  Attributor(const Trace &trace, const AttributionInputs &inputs);
+
+  std::unique_ptr<Profile> run();
+
+private:
+  void addActivities();
+  Activity &addActivity(const TraceActivity &event);
+  uint32_t findOperator(const TraceActivity &event) const;
+  void setStep(Activity &activity, uint32_t op, int64_t time) const;
+  void joinActivity(Activity &activity, uint32_t place, uint32_t op);
+  void addHostKernels();
+  bool joinNode(Activity &activity, uint32_t identity);
+  void explainNoIdentity(Activity &activity, const TraceActivity &event,
+                         const IdentityPlace *place);
+  void describeUnjoined();
+  std::string explainUnjoined(uint32_t op) const;
+  /// The innermost range at or round `op` that the program marked; empty where
+  /// there is none.
+  StringRef rangeAt(uint32_t op) const;
+  /// The range that the program is in when a thread without ranges of its own
+  /// launches, as autograd's does: where one other thread alone is in one,
+  /// that.
+  StringRef rangeElsewhere(ThreadId thread, int64_t time) const;
+  void findRangedThreads();
+  void addCalls();
+  void addHostEvents();
+  void addDevices();
+  void addNotes();
+
+  const Trace &trace;
+  const AttributionInputs &inputs;
+  /// The host's own work is what ran.
+  const bool onHost;
+  /// There is something that kernels can be joined to.
+  const bool anyGraph;
+  /// Threads on which the program marks ranges.
+  std::vector<ThreadId> rangedThreads;
+
+  HostTimeline host;
+  RuntimeCalls runtime;
+  LaunchIndex index;
+  CallJoins calls;
+  std::unique_ptr<Profile> profile;
+  IdentityJoins identities;
+  GraphReplays replays;
+  NodeActivities ofNodes;
+  /// Of what has no node: how many activities, and their time.
+  std::map<std::string, std::pair<uint64_t, int64_t>> unattributed;
+  /// The operator that started each activity, or none.
+  std::vector<uint32_t> opOfKernel, opOfCopy;
+};
+
+} // namespace
+
+/// A profile of what is known before activities are joined: its launches, with
+/// the runs that calls show, and its steps.
+static std::unique_ptr<Profile>
+beginProfile(const Trace &trace, const HostTimeline &host,
+             const LaunchIndex &index, const CallJoins &calls, bool anyGraph) {
+  auto profile = std::make_unique<Profile>();
+  Source source;
+  source.kind = trace.kind;
+  source.file = trace.file;
+  source.rank = trace.rank;
+  source.worldSize = trace.worldSize;
+  source.processId = trace.processId;
+  source.host = trace.host;
+  source.baseTimeNs = trace.baseTimeNs;
+  profile->sources.push_back(source);
+  profile->notes = trace.notes;
+  profile->launches = index.makeRecords();
+  for (const Join &join : calls.all())
+    if (join.launch.valid())
+      index.countRun(*profile, join.launch);
+  findSteps(trace, host, calls, index, anyGraph, *profile);
+  return profile;
+}
+
+Attributor::Attributor(const Trace &trace, const AttributionInputs &inputs)
+    : trace(trace), inputs(inputs),
+      onHost(trace.activities.empty() && trace.kind == "kineto"),
+      anyGraph(!inputs.maps.empty() || inputs.partitions ||
+               !trace.identities.empty()),
+      host(trace), runtime(trace), index(inputs.maps),
+      calls(trace, host, index, onHost),
+      profile(beginProfile(trace, host, index, calls, anyGraph)),
+      identities(trace, inputs, index, runtime, *profile) {}
+
+/// Says why an activity of a capture has no node, and counts it.
+void Attributor::explainNoIdentity(Activity &activity,
+                                   const TraceActivity &event,
+                                   const IdentityPlace *place) {
+  std::string reason = place ? place->reason.str() : event.noIdentity.str();
+  if (!anyGraph)
+    return;
+  auto &[count, time] = unattributed[reason];
+  if (activity.kind == ActivityKind::Kernel) {
+    ++count;
+    time += activity.durationNs;
+  }
+  if (place)
+    reason += ": " + place->details;
+  if (!activity.range.empty())
+    reason += (" (inside the range '" + activity.range + "')").str();
+  activity.explanation = profile->intern(reason);
+}
+
+/// Steps and calls of compiled graphs are known as such.
+static bool isRange(const HostOp &op) {
+  return op.annotation && !op.name.starts_with("ProfilerStep#") &&
+         !op.name.starts_with("## Call CompiledFxGraph");
+}
+
+/// What the host was doing round `op`.
+StringRef Attributor::rangeAt(uint32_t op) const {
+  for (; op != none; op = host.parent(op))
+    if (isRange(host.op(op)))
+      return host.op(op).name;
+  return "";
+}
+
+void Attributor::findRangedThreads() {
+  std::vector<bool> ranged(trace.threads.size());
+  for (const HostOp &op : trace.hostOps)
+    // Those that opprof and NCCL put round launches are on the thread that
+    // launches, whoever the program has do that.
+    if (isRange(op) && !op.name.starts_with("layer::") &&
+        !op.name.starts_with("nccl"))
+      ranged[op.thread] = true;
+  for (ThreadId thread = 0; thread < ranged.size(); ++thread)
+    if (ranged[thread])
+      rangedThreads.push_back(thread);
+}
+
+StringRef Attributor::rangeElsewhere(ThreadId thread, int64_t time) const {
+  if (llvm::is_contained(rangedThreads, thread))
+    return "";
+  StringRef found;
+  for (ThreadId other : rangedThreads) {
+    StringRef range = rangeAt(host.enclosing(other, time));
+    if (range.empty() || range.starts_with("layer::"))
+      continue;
+    if (!found.empty())
+      return "";
+    found = range;
+  }
+  return found;
+}
+
+std::string Attributor::explainUnjoined(uint32_t op) const {
+  if (op == none)
+    return "no operator of the trace encloses or names its launch";
+  uint32_t top = host.topOf(op) == none ? op : host.topOf(op);
+  uint32_t call = host.callOf(op);
+  std::string text = "started by ";
+  text += host.op(top).name;
+  if (call == none)
+    text += ", outside every compiled graph";
+  else if (calls.mapOf(call) == none)
+    text += " in a call of a compiled graph that none of the launch maps fits";
+  else
+    text += " in a call of " + inputs.maps[calls.mapOf(call)].graph +
+            ", where no launch of the map corresponds to it";
+  return text;
+}
+
+/// Says of all activities that are joined to no launch why not: only now is it
+/// known which launch map each call fits.
+void Attributor::describeUnjoined() {
+  if (!anyGraph)
+    return;
+  for (auto [list, ops] : {std::pair(&profile->kernels, &opOfKernel),
+                           std::pair(&profile->copies, &opOfCopy)})
+    for (Activity &activity : *list)
+      if (!activity.launch && activity.explanation.empty())
+        activity.explanation =
+            profile->intern(explainUnjoined((*ops)[activity.id]));
+}
+
+/// How a launch fills its device, where the trace does not say.
+static void estimateFill(const Trace &trace, Activity &kernel) {
+  const Device *device = nullptr;
+  for (const Device &candidate : trace.devices)
+    if (candidate.id == kernel.device)
+      device = &candidate;
+  if (!device || !device->smCount || !kernel.grid || !kernel.block)
+    return;
+  double blocks = 1, threads = 1;
+  for (uint64_t size : *kernel.grid)
+    blocks *= double(size);
+  for (uint64_t size : *kernel.block)
+    threads *= double(size);
+  double sms = double(*device->smCount);
+  double warpSize = double(device->warpSize.value_or(32));
+  kernel.blocksPerSM = blocks / sms;
+  kernel.warpsPerSM = blocks * std::ceil(threads / warpSize) / sms;
+  if (std::optional<Occupancy> bound = estimateOccupancy(kernel, *device))
+    kernel.occupancyPct =
+        std::min(bound->pct, 100 * *kernel.warpsPerSM * warpSize /
+                                 double(*device->maxThreadsPerSM));
+}
+
+/// Adds a kernel or copy as the trace has it, not yet joined.
+Activity &Attributor::addActivity(const TraceActivity &event) {
+  bool isKernel = event.kind == ActivityKind::Kernel;
+  std::vector<Activity> &list = isKernel ? profile->kernels : profile->copies;
+  Activity &activity = list.emplace_back();
+  activity.id = list.size() - 1;
+  activity.kind = event.kind;
+  activity.name = profile->intern(event.name);
+  activity.device = event.device;
+  activity.stream = event.stream;
+  activity.rank = trace.rank;
+  activity.startNs = event.startNs;
+  activity.durationNs = event.durationNs;
+  activity.grid = event.grid;
+  activity.block = event.block;
+  activity.registers = event.registers;
+  activity.sharedMemory = event.sharedMemory;
+  activity.blocksPerSM = event.blocksPerSM;
+  activity.warpsPerSM = event.warpsPerSM;
+  activity.occupancyPct = event.occupancyPct;
+  activity.bytes = event.bytes;
+  activity.localMemory = event.localMemory;
+  activity.graphNode = event.graphNode;
+  activity.cudaGraph = event.graphNode.has_value();
+  if (isKernel && !activity.blocksPerSM)
+    estimateFill(trace, activity);
+  if (const RuntimeCall *launch = runtime.of(event)) {
+    activity.launchStartNs = launch->startNs;
+    activity.launchDurationNs = launch->durationNs;
+    activity.cudaGraph |= launch->name.contains("GraphLaunch");
+  }
+  return activity;
+}
+
+/// The operator of the host that started an activity, or none.
+uint32_t Attributor::findOperator(const TraceActivity &event) const {
+  uint32_t op = none;
+  if (event.externalId)
+    op = host.byExternalId(*event.externalId);
+  const RuntimeCall *launch = runtime.of(event);
+  if (!launch)
+    return op;
+  if (op == none && launch->externalId)
+    op = host.byExternalId(*launch->externalId);
+  // A graph's replay names the region, not the call inside it.
+  if (op == none || host.topOf(op) == none) {
+    uint32_t around = host.enclosing(launch->thread, launch->startNs);
+    if (around != none)
+      op = around;
+  }
+  return op;
+}
+
+/// The step that `op`, at `time`, started the activity in, and its phase.
+void Attributor::setStep(Activity &activity, uint32_t op, int64_t time) const {
+  activity.step = stepAt(profile->steps, time);
+  activity.phase = phaseOf(host, op);
+  if (activity.phase == Phase::Steady && activity.step)
+    activity.phase = profile->steps[*activity.step].phase;
+}
+
+/// Joins the activity at `place` of the trace, which `op` started, to what is
+/// known to have launched it.
+void Attributor::joinActivity(Activity &activity, uint32_t place, uint32_t op) {
+  const TraceActivity &event = trace.activities[place];
+  bool isKernel = event.kind == ActivityKind::Kernel;
+  if (event.identity) {
+    const IdentityPlace &stands = identities.placeOf(*event.identity);
+    if (stands.isNode)
+      (isKernel ? ofNodes.kernels : ofNodes.copies)
+          .push_back({activity.id, *event.identity});
+    else if (stands.launches.empty())
+      explainNoIdentity(activity, event, &stands);
+    else
+      index.apply(*profile, activity, identities.of(place));
+    return;
+  }
+  if (!event.noIdentity.empty()) {
+    if (activity.explanation.empty())
+      explainNoIdentity(activity, event, nullptr);
+    return;
+  }
+  const RuntimeCall *launch = runtime.of(event);
+  if (activity.cudaGraph && op != none && host.callOf(op) != none) {
+    if (isKernel && launch)
+      replays.add(host.callOf(op), *event.correlation, *launch, activity.id);
+    return;
+  }
+  uint32_t top = op == none ? none : host.topOf(op);
+  if (top == none || !calls.of(top).launch.valid())
+    return;
+  Join join = calls.of(top);
+  join.explanation = (launch ? "correlation id → " + launch->name.str() + " → "
+                             : std::string("External id → ")) +
+                     host.op(top).name.str() + "; " + join.explanation;
+  index.apply(*profile, activity, join);
+}
+
+/// Makes the profile's kernels and copies of the device's activities.
+void Attributor::addActivities() {
+  // Per stream: when the first kernel with a launch in the window began.
+  // Keys, as those below, come from the file, and may be what DenseMap keeps
+  // for itself.
+  std::map<std::pair<int64_t, int64_t>, int64_t> firstLaunched;
+  for (const TraceActivity &event : trace.activities)
+    if (runtime.of(event)) {
+      auto [it, inserted] = firstLaunched.try_emplace(
+          {event.device, event.stream.value_or(-1)}, event.startNs);
+      it->second = std::min(it->second, event.startNs);
+    }
+
+  std::vector<uint32_t> order(trace.activities.size());
+  std::iota(order.begin(), order.end(), 0);
+  llvm::stable_sort(order, [&](uint32_t a, uint32_t b) {
+    return trace.activities[a].startNs < trace.activities[b].startNs;
+  });
+  for (uint32_t place : order) {
+    const TraceActivity &event = trace.activities[place];
+    const RuntimeCall *launch = runtime.of(event);
+    uint32_t op = findOperator(event);
+    Activity &activity = addActivity(event);
+    StringRef range = rangeAt(op);
+    if (range.empty() && launch)
+      range = rangeElsewhere(launch->thread, launch->startNs);
+    activity.range = profile->intern(range);
+    (event.kind == ActivityKind::Kernel ? opOfKernel : opOfCopy).push_back(op);
+    setStep(activity, op,
+            launch       ? launch->startNs
+            : op != none ? host.op(op).startNs
+                         : event.startNs);
+    if (!launch && op == none) {
+      auto it = firstLaunched.find({event.device, event.stream.value_or(-1)});
+      if (it == firstLaunched.end() || event.startNs < it->second) {
+        activity.phase = Phase::BeforeWindow;
+        activity.step.reset();
+        activity.explanation = profile->intern(
+            "launched before the trace begins: its launch is not recorded");
+      }
+    }
+    if (uint32_t top = op == none ? none : host.topOf(op); top != none) {
+      activity.hostOp = profile->intern(host.op(top).name);
+      activity.inputType = profile->intern(host.op(op).inputType.empty()
+                                               ? host.op(top).inputType
+                                               : host.op(op).inputType);
+    }
+    joinActivity(activity, place, op);
+  }
+}
+
+/// Without a GPU, what the host computed is what ran.
+void Attributor::addHostKernels() {
+  std::vector<uint32_t> ops;
+  for (uint32_t call = 0; call < host.calls().size(); ++call)
+    llvm::append_range(ops, host.topsOfCall(call));
+  llvm::append_range(ops, host.topsOutside());
+  llvm::stable_sort(ops, [&](uint32_t a, uint32_t b) {
+    return host.op(a).startNs < host.op(b).startNs;
+  });
+  for (uint32_t place : ops) {
+    const HostOp &op = host.op(place);
+    const Join &join = calls.of(place);
+    if (!join.launch.valid() && computesNothing(op.name))
+      continue;
+    Activity &activity = profile->kernels.emplace_back();
+    activity.id = profile->kernels.size() - 1;
+    activity.name = profile->intern(op.name);
+    activity.stream = op.thread;
+    activity.rank = trace.rank;
+    activity.startNs = op.startNs;
+    activity.durationNs = op.durationNs;
+    activity.hostOp = activity.name;
+    activity.range = profile->intern(rangeAt(host.parent(place)));
+    activity.inputType = profile->intern(op.inputType);
+    setStep(activity, place, op.startNs);
+    opOfKernel.push_back(place);
+    uint32_t around = place;
+    while (around != none && !host.op(around).identity)
+      around = host.parent(around);
+    if (around != none && joinNode(activity, *host.op(around).identity))
+      continue;
+    if (join.launch.valid())
+      index.apply(*profile, activity, join);
+  }
+}
+
+/// Joins what the host ran in the range of a node that runs by itself.
+bool Attributor::joinNode(Activity &activity, uint32_t identity) {
+  const IdentityPlace &place = identities.placeOf(identity);
+  if (place.isNode) {
+    ofNodes.kernels.push_back({activity.id, identity});
+    return true;
+  }
+  if (place.launches.size() != 1)
+    return false;
+  Join own;
+  own.launch = {place.map, place.launches.front()};
+  own.method = "identity";
+  own.confidence = Confidence::High;
+  own.explanation = "ran in the range of node " +
+                    trace.identities[identity].node + ", which is " +
+                    index.describe(own.launch);
+  index.countRun(*profile, own.launch);
+  index.apply(*profile, activity, own);
+  return true;
+}
+
+void Attributor::addCalls() {
+  for (uint32_t call = 0; call < host.calls().size(); ++call) {
+    const HostOp &op = host.op(host.calls()[call]);
+    CompiledCall &record = profile->calls.emplace_back();
+    record.startNs = op.startNs;
+    record.durationNs = op.durationNs;
+    record.step = stepAt(profile->steps, op.startNs);
+    if (calls.mapOf(call) == none)
+      continue;
+    record.compiledGraph = inputs.maps[calls.mapOf(call)].graph;
+    record.launches = inputs.maps[calls.mapOf(call)].launches.size();
+    for (uint32_t top : host.topsOfCall(call))
+      record.matched += calls.of(top).launch.valid();
+  }
+  llvm::stable_sort(profile->calls,
+                    [](const CompiledCall &a, const CompiledCall &b) {
+                      return a.startNs < b.startNs;
+                    });
+}
+
+/// What else the trace says of the host.
+void Attributor::addHostEvents() {
+  for (const ProfilerOverhead &overhead : trace.overheads)
+    profile->overheads.push_back({profile->intern(overhead.kind),
+                                  overhead.startNs, overhead.durationNs});
+  profile->memory = trace.memory;
+  for (const RuntimeCall &call : trace.runtimeCalls)
+    if (call.name.contains("Synchronize"))
+      profile->synchronizations.push_back(
+          {call.name.str(), call.startNs, call.durationNs});
+  llvm::sort(profile->synchronizations,
+             [](const Synchronization &a, const Synchronization &b) {
+               return a.startNs < b.startNs;
+             });
+}
+
+/// The devices that something ran on, known or not.
+void Attributor::addDevices() {
+  std::set<int64_t> used;
+  for (const std::vector<Activity> *list :
+       {&profile->kernels, &profile->copies})
+    for (const Activity &activity : *list)
+      used.insert(activity.device);
+  for (const Device &device : trace.devices)
+    if (!onHost && (used.contains(device.id) || trace.devices.size() == 1)) {
+      used.erase(device.id);
+      profile->devices.push_back(device);
+    }
+  for (int64_t id : used) {
+    Device &device = profile->devices.emplace_back();
+    device.id = id;
+    device.kind = onHost ? "cpu" : "cuda";
+    device.name = onHost ? "cpu" : "";
+  }
+}
+
+void Attributor::addNotes() {
+  if (trace.rounded)
+    profile->notes.push_back(std::to_string(trace.rounded) +
+                             (trace.rounded == 1 ? " time" : " times") +
+                             " had digits below the nanosecond, rounded away");
+  uint64_t before =
+      llvm::count_if(profile->kernels, [](const Activity &kernel) {
+        return kernel.phase == Phase::BeforeWindow;
+      });
+  if (before)
+    profile->notes.push_back(
+        std::to_string(before) +
+        (before == 1 ? " kernel was" : " kernels were") +
+        " launched before the trace begins: kept, and counted as unattributed");
+  if (!inputs.maps.empty() && !profile->kernels.empty() &&
+      llvm::none_of(profile->kernels, [](const Activity &kernel) {
+        return kernel.launch.has_value() || !kernel.nodes.empty();
+      }))
+    profile->notes.push_back(
+        "no kernel was joined to a launch: the trace and the launch maps seem "
+        "to be of different programs, or the trace is of an eager run");
+  if (!anyGraph && !profile->kernels.empty())
+    profile->notes.push_back(
+        "no graph: kernels are not joined to nodes, and findings that need a "
+        "node's work (roofline, tensor cores, data movement) are left out");
+  for (const auto &[reason, sum] : unattributed)
+    if (sum.first && anyGraph)
+      profile->notes.push_back(std::to_string(sum.first) + " of " +
+                               std::to_string(profile->kernels.size()) +
+                               " kernels (" + std::to_string(sum.second) +
+                               " ns) have no node: " + reason);
+  if (profile->kernels.empty())
+    profile->notes.push_back("the trace holds no kernels");
+}
+
+std::unique_ptr<Profile> Attributor::run() {
+  if (onHost) {
+    addHostKernels();
+  } else {
+    findRangedThreads();
+    addActivities();
+  }
+  replays.join(index, calls, *profile);
+  describeUnjoined();
+  addNodes(trace, inputs, index, identities, ofNodes, *profile);
+  addCalls();
+  addHostEvents();
+  addDevices();
+  addNotes();
+  summarize(*profile);
+  if (inputs.partitions)
+    addPartitions(*inputs.partitions, *profile);
+  return std::move(profile);
+}
+
+std::unique_ptr<Profile>
+opprof::profile::attribute(const Trace &trace,
+                           const AttributionInputs &inputs) {
+  return Attributor(trace, inputs).run();
+}

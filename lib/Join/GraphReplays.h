@@ -1,0 +1,36 @@
+//===- GraphReplays.h - From kernels of a CUDA graph to launches -*- C++ -*-==//
+//
+// The join of kernels that a replay of a CUDA graph started, where they carry
+// no identity: they share one correlation id, and only their order tells them
+// apart.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPPROF_JOIN_GRAPHREPLAYS_H
+#define OPPROF_JOIN_GRAPHREPLAYS_H
+
+#include "CallJoins.h"
+
+namespace opprof::profile {
+
+class GraphReplays {
+public:
+  /// A kernel of the profile that `replay`, inside a call of the host, ran.
+  void add(uint32_t call, uint64_t correlation, const RuntimeCall &replay,
+           uint32_t kernel);
+
+  /// Joins the kernels, and tells `calls` which map each call is of.
+  void join(const LaunchIndex &index, CallJoins &calls, Profile &profile) const;
+
+private:
+  struct Replay {
+    int64_t startNs = 0;
+    std::vector<uint32_t> kernels;
+  };
+  /// By call, and by correlation.
+  std::map<uint32_t, std::map<uint64_t, Replay>> replays;
+};
+
+} // namespace opprof::profile
+
+#endif // OPPROF_JOIN_GRAPHREPLAYS_H

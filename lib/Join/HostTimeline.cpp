@@ -1,0 +1,96 @@
+//===- HostTimeline.cpp - How the host's operators nest -------------------===//
+
+#include "HostTimeline.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <numeric>
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::profile;
+
+bool opprof::profile::isOperator(const HostOp &op) {
+  if (op.annotation)
+    return false;
+  if (!op.kernelHash.empty() || op.generated || op.name.contains("cpp_fused"))
+    return true;
+  auto [space, rest] = op.name.split("::");
+  return !rest.empty() && !space.empty() && !space.contains(' ') &&
+         space != "autograd";
+}
+
+static bool isCompiledCall(const HostOp &op) {
+  return op.name.starts_with("## Call CompiledFxGraph");
+}
+
+HostTimeline::HostTimeline(const Trace &trace) : trace(trace) {
+  size_t count = trace.hostOps.size();
+  parents.assign(count, none);
+  callOfOp.assign(count, none);
+  tops.assign(count, none);
+  byThread.resize(trace.threads.size());
+
+  std::vector<uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  // A range comes before what it holds.
+  llvm::stable_sort(order, [&](uint32_t a, uint32_t b) {
+    const HostOp &left = trace.hostOps[a], &right = trace.hostOps[b];
+    if (left.startNs != right.startNs)
+      return left.startNs < right.startNs;
+    return left.durationNs > right.durationNs;
+  });
+
+  std::vector<std::vector<uint32_t>> open(trace.threads.size());
+  for (uint32_t index : order) {
+    const HostOp &op = trace.hostOps[index];
+    byThread[op.thread].push_back(index);
+    if (op.externalId)
+      externalIds.try_emplace(*op.externalId, index);
+
+    // Ends are rounded, so a child may end a nanosecond after its parent: the
+    // start alone decides.
+    std::vector<uint32_t> &stack = open[op.thread];
+    while (!stack.empty() && trace.hostOps[stack.back()].endNs() <= op.startNs)
+      stack.pop_back();
+    uint32_t outer = stack.empty() ? none : stack.back();
+    parents[index] = outer;
+
+    if (isCompiledCall(op)) {
+      callOfOp[index] = callOps.size();
+      callOps.push_back(index);
+      callTops.emplace_back();
+    } else if (outer != none) {
+      callOfOp[index] = callOfOp[outer];
+      if (callOfOp[outer] == none || outer != callOps[callOfOp[outer]])
+        tops[index] = tops[outer];
+    }
+    if (tops[index] == none && isOperator(op)) {
+      tops[index] = index;
+      if (callOfOp[index] == none)
+        outsideTops.push_back(index);
+      else
+        callTops[callOfOp[index]].push_back(index);
+    }
+    stack.push_back(index);
+  }
+}
+
+uint32_t HostTimeline::byExternalId(uint64_t externalId) const {
+  auto it = externalIds.find(externalId);
+  return it == externalIds.end() ? none : it->second;
+}
+
+uint32_t HostTimeline::enclosing(ThreadId thread, int64_t time) const {
+  ArrayRef<uint32_t> ops = byThread[thread];
+  const uint32_t *it =
+      llvm::upper_bound(ops, time, [&](int64_t at, uint32_t op) {
+        return at < trace.hostOps[op].startNs;
+      });
+  if (it == ops.begin())
+    return none;
+  uint32_t candidate = *std::prev(it);
+  while (candidate != none && trace.hostOps[candidate].endNs() <= time)
+    candidate = parents[candidate];
+  return candidate;
+}

@@ -1,0 +1,60 @@
+//===- HostTimeline.h - How the host's operators nest -----------*- C++ -*-===//
+
+#ifndef OPPROF_JOIN_HOSTTIMELINE_H
+#define OPPROF_JOIN_HOSTTIMELINE_H
+
+#include "opprof/Trace/Trace.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+namespace opprof::profile {
+
+/// Operators and marked ranges of a trace, nested by thread and time.
+class HostTimeline {
+public:
+  static constexpr uint32_t none = ~uint32_t(0);
+
+  explicit HostTimeline(const Trace &trace);
+
+  const HostOp &op(uint32_t index) const { return trace.hostOps[index]; }
+  /// The range directly round `op`, or none.
+  uint32_t parent(uint32_t op) const { return parents[op]; }
+  /// The innermost range of `thread` that contains `time`, or none.
+  uint32_t enclosing(ThreadId thread, int64_t time) const;
+  /// The operator that record function `externalId` is, or none.
+  uint32_t byExternalId(uint64_t externalId) const;
+
+  /// Calls of compiled graphs, in order of time.
+  llvm::ArrayRef<uint32_t> calls() const { return callOps; }
+  /// The call (a position in calls()) that `op` runs in, or none.
+  uint32_t callOf(uint32_t op) const { return callOfOp[op]; }
+  /// The outermost operator at or round `op`, within its call if it is in one.
+  /// None where only marked ranges are.
+  uint32_t topOf(uint32_t op) const { return tops[op]; }
+  /// Outermost operators of a call, in order of time.
+  llvm::ArrayRef<uint32_t> topsOfCall(uint32_t call) const {
+    return callTops[call];
+  }
+  /// Outermost operators outside all calls, in order of time.
+  llvm::ArrayRef<uint32_t> topsOutside() const { return outsideTops; }
+
+private:
+  const Trace &trace;
+  std::vector<uint32_t> parents;
+  std::vector<uint32_t> callOfOp;
+  std::vector<uint32_t> tops;
+  std::vector<uint32_t> callOps;
+  std::vector<std::vector<uint32_t>> callTops;
+  std::vector<uint32_t> outsideTops;
+  /// Operators of each thread by start.
+  std::vector<std::vector<uint32_t>> byThread;
+  llvm::DenseMap<uint64_t, uint32_t> externalIds;
+};
+
+/// True for an operator or a generated kernel; false for the ranges that
+/// PyTorch puts round them (compiled regions, autograd's bookkeeping).
+bool isOperator(const HostOp &op);
+
+} // namespace opprof::profile
+
+#endif // OPPROF_JOIN_HOSTTIMELINE_H

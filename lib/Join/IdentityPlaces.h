@@ -1,0 +1,46 @@
+//===- IdentityPlaces.h - What recorded identities stand for ----*- C++ -*-===//
+
+#ifndef OPPROF_JOIN_IDENTITYPLACES_H
+#define OPPROF_JOIN_IDENTITYPLACES_H
+
+#include "opprof/Join/Attribution.h"
+
+namespace opprof::profile {
+
+/// What an identity that was recorded with a launch stands for.
+struct IdentityPlace {
+  static constexpr uint32_t none = ~uint32_t(0);
+
+  /// Place in AttributionInputs::maps, or none.
+  uint32_t map = none;
+  /// The launches of its line, or of its node, in call order.
+  llvm::SmallVector<uint32_t, 1> launches;
+  /// A node that is in no launch map; its graph and stage.
+  bool isNode = false;
+  std::string graph, stage;
+  /// Why it is neither: one of few texts, to be counted by, and the details.
+  llvm::StringRef reason;
+  std::string details;
+};
+
+/// Finds them: by line of generated code, or by node of a graph that ran node
+/// by node.
+class IdentityPlaces {
+public:
+  explicit IdentityPlaces(const AttributionInputs &inputs);
+
+  IdentityPlace find(const Identity &identity) const;
+
+private:
+  IdentityPlace findNode(const Identity &identity) const;
+
+  const AttributionInputs &inputs;
+  using Launches = llvm::SmallVector<uint32_t, 1>;
+  /// By map: launches by their line, and those of one node by its name.
+  std::vector<std::map<uint32_t, Launches>> byLine;
+  std::vector<llvm::StringMap<Launches>> byNode;
+};
+
+} // namespace opprof::profile
+
+#endif // OPPROF_JOIN_IDENTITYPLACES_H

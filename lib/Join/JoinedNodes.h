@@ -1,0 +1,26 @@
+//===- JoinedNodes.h - Nodes of what was joined, and partitions -*- C++ -*-===//
+
+#ifndef OPPROF_JOIN_JOINEDNODES_H
+#define OPPROF_JOIN_JOINEDNODES_H
+
+#include "IdentityJoins.h"
+
+namespace opprof::profile {
+
+/// Kernels and copies that were launched for a node outside of launch maps:
+/// the id of each, and its identity.
+struct NodeActivities {
+  std::vector<std::pair<uint32_t, uint32_t>> kernels, copies;
+};
+
+/// Fills in the profile's nodes, and gives its launches and activities theirs.
+void addNodes(const Trace &trace, const AttributionInputs &inputs,
+              const LaunchIndex &index, const IdentityJoins &identities,
+              const NodeActivities &ofNodes, Profile &profile);
+
+/// Fills in the profile's partitions; its nodes know their times.
+void addPartitions(const PartitionMap &map, Profile &profile);
+
+} // namespace opprof::profile
+
+#endif // OPPROF_JOIN_JOINEDNODES_H

@@ -1,0 +1,96 @@
+//===- LaunchIndex.cpp - The launches of all maps ------------------------===//
+
+#include "LaunchIndex.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Twine.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::profile;
+
+/// The name under which the profiler shows what the wrapper calls `kernel`:
+/// "extern_kernels.mm" and "torch.ops.aten.mm.out" are "aten::mm",
+/// "graph_0_cpp_fused_relu_0" is the C++ kernel "cpp_fused_relu_0".
+static std::string canonicalName(StringRef name) {
+  if (size_t at = name.find("cpp_fused"); at != StringRef::npos)
+    return name.substr(at).str();
+  if (name.contains("::"))
+    return name.str();
+  // Products with a bias of one row are a Python function round addmm.
+  if (name == "extern_kernels.bias_addmm")
+    return "aten::addmm";
+  if (name.consume_front("extern_kernels."))
+    return ("aten::" + name).str();
+  name.consume_front("torch.ops.");
+  auto [space, rest] = name.split('.');
+  if (rest.empty())
+    return name.str();
+  StringRef op = rest.split('.').first;
+  return (space + "::" + op).str();
+}
+
+LaunchIndex::LaunchIndex(ArrayRef<launch::LaunchMap> maps) : maps(maps) {
+  uint32_t record = 0;
+  for (auto [map, launchMap] : llvm::enumerate(maps)) {
+    keys.emplace_back();
+    firstRecord.push_back(record);
+    record += launchMap.launches.size();
+    for (auto [position, launch] : llvm::enumerate(launchMap.launches)) {
+      LaunchKey key{intern(launch.kernelHash),
+                    intern(canonicalName(launch.kernel))};
+      keys.back().push_back(key);
+      if (key.hash)
+        byHash[key.hash].push_back({uint32_t(map), uint32_t(position)});
+    }
+  }
+}
+
+uint32_t LaunchIndex::intern(StringRef text) {
+  return text.empty() ? 0
+                      : names.try_emplace(text, names.size() + 1).first->second;
+}
+
+LaunchKey LaunchIndex::keyOf(const HostOp &op) {
+  return {intern(op.kernelHash), intern(canonicalName(op.name))};
+}
+
+ArrayRef<LaunchId> LaunchIndex::ofHash(uint32_t hash) const {
+  auto it = byHash.find(hash);
+  return it == byHash.end() ? ArrayRef<LaunchId>() : ArrayRef(it->second);
+}
+
+std::string LaunchIndex::describe(LaunchId id) const {
+  const launch::Launch &launch = at(id);
+  return ("launch " + Twine(launch.index) + " of " + maps[id.map].graph + " (" +
+          launch.file + ":" + Twine(launch.line) + ")")
+      .str();
+}
+
+std::vector<LaunchRecord> LaunchIndex::makeRecords() const {
+  std::vector<LaunchRecord> records;
+  for (const launch::LaunchMap &map : maps)
+    for (const launch::Launch &launch : map.launches) {
+      LaunchRecord &record = records.emplace_back();
+      record.compiledGraph = map.graph;
+      record.index = launch.index;
+      record.kernel = launch.kernel;
+      record.kind = stringify(launch.kind).str();
+      record.category = stringify(launch.category).str();
+      record.file = launch.file;
+      record.line = launch.line;
+      record.dtype = launch.dtype;
+      record.flops = launch.flops;
+      record.bytesRead = launch.bytesRead;
+      record.bytesWritten = launch.bytesWritten;
+    }
+  return records;
+}
+
+void LaunchIndex::apply(Profile &profile, Activity &activity,
+                        const Join &join) const {
+  activity.launch = recordOf(join.launch);
+  activity.method = profile.intern(join.method);
+  activity.confidence = join.confidence;
+  activity.explanation = profile.intern(join.explanation);
+}

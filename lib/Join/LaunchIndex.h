@@ -1,0 +1,93 @@
+//===- LaunchIndex.h - The launches of all maps ----------------*- C++ -*-===//
+//
+// The launches by what names them: what every way of joining kernels to
+// launches needs of the launch maps.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPPROF_JOIN_LAUNCHINDEX_H
+#define OPPROF_JOIN_LAUNCHINDEX_H
+
+#include "HostTimeline.h"
+#include "opprof/Launch/LaunchMap.h"
+#include "opprof/Profile/Profile.h"
+
+namespace opprof::profile {
+
+/// A launch of one of the maps.
+struct LaunchId {
+  uint32_t map = HostTimeline::none;
+  uint32_t launch = HostTimeline::none;
+
+  bool valid() const { return map != HostTimeline::none; }
+};
+
+/// How an operator of the host, or an activity of the device, was joined.
+struct Join {
+  LaunchId launch;
+  llvm::StringRef method = "none";
+  Confidence confidence = Confidence::Unattributed;
+  std::string explanation;
+};
+
+/// What identifies a launch, or an operator that may be one.
+struct LaunchKey {
+  /// Interned numbers; 0 is none.
+  uint32_t hash = 0;
+  uint32_t name = 0;
+
+  /// A hash on both sides decides alone.
+  bool matches(const LaunchKey &other) const {
+    if (hash && other.hash)
+      return hash == other.hash;
+    return name == other.name;
+  }
+};
+
+class LaunchIndex {
+public:
+  explicit LaunchIndex(llvm::ArrayRef<launch::LaunchMap> maps);
+
+  llvm::ArrayRef<launch::LaunchMap> getMaps() const { return maps; }
+  llvm::ArrayRef<launch::Launch> launchesOf(uint32_t map) const {
+    return maps[map].launches;
+  }
+  const launch::Launch &at(LaunchId id) const {
+    return maps[id.map].launches[id.launch];
+  }
+  /// "launch 3 of model (output_code.py:17)".
+  std::string describe(LaunchId id) const;
+
+  /// Of each launch of a map.
+  llvm::ArrayRef<LaunchKey> keysOf(uint32_t map) const { return keys[map]; }
+  LaunchKey keyOf(const HostOp &op);
+  /// The number of a kernel's name as the device has it, 0 if no launch has it.
+  uint32_t nameOf(llvm::StringRef kernel) const { return names.lookup(kernel); }
+  /// The launches of a kernel hash.
+  llvm::ArrayRef<LaunchId> ofHash(uint32_t hash) const;
+
+  /// Profile::launches has a record of each launch, map by map.
+  std::vector<LaunchRecord> makeRecords() const;
+  uint32_t recordOf(LaunchId id) const {
+    return firstRecord[id.map] + id.launch;
+  }
+  /// Counts a run of the launch.
+  void countRun(Profile &profile, LaunchId id) const {
+    ++profile.launches[recordOf(id)].runs;
+  }
+  /// Writes a join into an activity.
+  void apply(Profile &profile, Activity &activity, const Join &join) const;
+
+private:
+  uint32_t intern(llvm::StringRef text);
+
+  llvm::ArrayRef<launch::LaunchMap> maps;
+  llvm::StringMap<uint32_t> names;
+  std::vector<std::vector<LaunchKey>> keys;
+  llvm::DenseMap<uint32_t, std::vector<LaunchId>> byHash;
+  std::vector<uint32_t> firstRecord;
+};
+
+} // namespace opprof::profile
+
+#endif // OPPROF_JOIN_LAUNCHINDEX_H

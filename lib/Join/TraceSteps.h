@@ -1,0 +1,25 @@
+//===- TraceSteps.h - Steps and phases of a recording -----------*- C++ -*-===//
+
+#ifndef OPPROF_JOIN_TRACESTEPS_H
+#define OPPROF_JOIN_TRACESTEPS_H
+
+#include "CallJoins.h"
+
+namespace opprof::profile {
+
+/// Fills in the steps of the profile: those that the program or the profiler
+/// marked, else, with `anyGraph`, one from each call of the first compiled
+/// graph to the next.
+void findSteps(const Trace &trace, const HostTimeline &host,
+               const CallJoins &calls, const LaunchIndex &index, bool anyGraph,
+               Profile &profile);
+
+/// The step that `time` lies in.
+std::optional<uint32_t> stepAt(llvm::ArrayRef<Step> steps, int64_t time);
+
+/// What the program was doing when it ran `op`, or none.
+Phase phaseOf(const HostTimeline &host, uint32_t op);
+
+} // namespace opprof::profile
+
+#endif // OPPROF_JOIN_TRACESTEPS_H

@@ -1,0 +1,391 @@
+//===- LaunchMap.cpp - Reading and writing launches.json ------------------===//
+//
+// The writer leaves out what is unknown; the reader says where a file breaks
+// the format, and takes nothing on trust.
+//
+//===----------------------------------------------------------------------===//
+
+#include "opprof/Launch/LaunchMap.h"
+
+#include "opprof/Support/JSONReading.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::launch;
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+namespace {
+constexpr std::pair<LaunchKind, StringLiteral> kinds[] = {
+    {LaunchKind::Triton, "triton"},
+    {LaunchKind::Cpp, "cpp"},
+    {LaunchKind::Cutlass, "cutlass"},
+    {LaunchKind::CuteDsl, "cutedsl"},
+    {LaunchKind::Extern, "extern"},
+    {LaunchKind::Fallback, "fallback"},
+    {LaunchKind::Collective, "collective"},
+    {LaunchKind::Copy, "copy"},
+    {LaunchKind::User, "user"},
+    {LaunchKind::MultiKernel, "multi_kernel"},
+    {LaunchKind::Subgraph, "subgraph"},
+};
+
+constexpr std::pair<LaunchCategory, StringLiteral> categories[] = {
+    {LaunchCategory::Pointwise, "pointwise"},
+    {LaunchCategory::Reduction, "reduction"},
+    {LaunchCategory::PersistentReduction, "persistent_reduction"},
+    {LaunchCategory::SplitScan, "split_scan"},
+    {LaunchCategory::Foreach, "foreach"},
+    {LaunchCategory::Template, "template"},
+    {LaunchCategory::Extern, "extern"},
+    {LaunchCategory::Copy, "copy"},
+    {LaunchCategory::Collective, "collective"},
+};
+
+template <typename Table, typename Enum>
+StringRef nameOf(const Table &table, Enum value) {
+  for (const auto &[key, name] : table)
+    if (key == value)
+      return name;
+  llvm_unreachable("every enumerator has a name");
+}
+
+template <typename Enum, typename Table>
+std::optional<Enum> valueOf(const Table &table, StringRef text) {
+  for (const auto &[key, name] : table)
+    if (name == text)
+      return key;
+  return std::nullopt;
+}
+} // namespace
+
+StringRef opprof::launch::stringify(LaunchKind kind) {
+  return nameOf(kinds, kind);
+}
+
+StringRef opprof::launch::stringify(LaunchCategory category) {
+  return nameOf(categories, category);
+}
+
+std::optional<LaunchKind> opprof::launch::parseLaunchKind(StringRef text) {
+  return valueOf<LaunchKind>(kinds, text);
+}
+
+std::optional<LaunchCategory>
+opprof::launch::parseLaunchCategory(StringRef text) {
+  return valueOf<LaunchCategory>(categories, text);
+}
+
+//===----------------------------------------------------------------------===//
+// Writer
+//===----------------------------------------------------------------------===//
+
+static void writeStrings(json::OStream &json, StringRef key,
+                         ArrayRef<std::string> values) {
+  json.attributeArray(key, [&] {
+    for (const std::string &value : values)
+      json.value(value);
+  });
+}
+
+static void writeNode(json::OStream &json, const LaunchNode &node) {
+  json.object([&] {
+    json.attribute("name", node.name);
+    if (!node.graph.empty())
+      json.attribute("graph", node.graph);
+    json.attribute("recomputed", node.recomputed);
+    if (node.continued)
+      json.attribute("continued", true);
+    if (node.prepares)
+      json.attribute("prepares", true);
+    writeStrings(json, "evidence", node.evidence);
+    json.attributeArray("from", [&] {
+      for (const NodeId &ref : node.from)
+        json.object([&] {
+          json.attribute("graph", ref.graph);
+          json.attribute("stage", ref.stage);
+          json.attribute("name", ref.name);
+        });
+    });
+    if (node.module)
+      json.attribute("module", *node.module);
+    if (!node.source.empty())
+      json.attribute("source", node.source);
+  });
+}
+
+static void writeLaunch(json::OStream &json, const Launch &launch) {
+  json.object([&] {
+    json.attribute("index", launch.index);
+    json.attribute("file", launch.file);
+    json.attribute("line", launch.line);
+    if (!launch.function.empty())
+      json.attribute("function", launch.function);
+    if (!launch.callLines.empty())
+      json.attributeArray("call_lines", [&] {
+        for (uint32_t line : launch.callLines)
+          json.value(line);
+      });
+    json.attribute("kernel", launch.kernel);
+    if (!launch.kernelHash.empty())
+      json.attribute("kernel_hash", launch.kernelHash);
+    json.attribute("kind", stringify(launch.kind));
+    json.attribute("category", stringify(launch.category));
+    if (launch.debugHandle)
+      json.attribute("debug_handle", *launch.debugHandle);
+    if (launch.conditional)
+      json.attribute("conditional", true);
+    if (launch.inLoop)
+      json.attribute("in_loop", true);
+    json.attributeArray("nodes", [&] {
+      for (const LaunchNode &node : launch.nodes)
+        writeNode(json, node);
+    });
+    if (!launch.listedOnly.empty())
+      writeStrings(json, "listed_only", launch.listedOnly);
+    if (launch.flops)
+      json.attribute("flops", *launch.flops);
+    writeStrings(json, "inputs", launch.inputs);
+    writeStrings(json, "outputs", launch.outputs);
+    if (!launch.dtype.empty())
+      json.attribute("dtype", launch.dtype);
+    if (launch.bytesRead)
+      json.attribute("bytes_read", *launch.bytesRead);
+    if (launch.bytesWritten)
+      json.attribute("bytes_written", *launch.bytesWritten);
+  });
+}
+
+void opprof::launch::writeLaunchMap(const LaunchMap &map, json::OStream &json) {
+  json.object([&] {
+    json.attribute("version", LaunchMap::version);
+    json.attribute("graph", map.graph);
+    json.attribute("stage", map.stage);
+    json.attributeObject("statements", [&] {
+      json.attribute("total", map.statements.total);
+      json.attribute("understood", map.statements.understood);
+      json.attribute("kept_as_text", map.statements.keptAsText);
+    });
+    if (map.alignment)
+      json.attributeObject("alignment", [&] {
+        json.attribute("method", map.alignment->method);
+        json.attribute("graph", map.alignment->graph);
+        json.attribute("stage", map.alignment->stage);
+        json.attribute("aligned", map.alignment->aligned);
+        json.attribute("of", map.alignment->of);
+      });
+    json.attributeArray("launches", [&] {
+      for (const Launch &launch : map.launches)
+        writeLaunch(json, launch);
+    });
+    json.attributeArray("not_launched", [&] {
+      for (const NotLaunched &node : map.notLaunched)
+        json.object([&] {
+          json.attribute("name", node.name);
+          if (!node.graph.empty())
+            json.attribute("graph", node.graph);
+          json.attribute("reason", node.reason);
+        });
+    });
+  });
+}
+
+void opprof::launch::writeLaunchMap(const LaunchMap &map, raw_ostream &os) {
+  json::OStream json(os, /*IndentSize=*/1);
+  writeLaunchMap(map, json);
+  json.flush();
+  os << '\n';
+}
+
+//===----------------------------------------------------------------------===//
+// Reader
+//===----------------------------------------------------------------------===//
+
+using simdjson::dom::array;
+using simdjson::dom::element;
+using simdjson::dom::object;
+
+namespace {
+class Reader : public opprof::JSONReading {
+public:
+  using JSONReading::JSONReading;
+
+  Error readMaps(element root, std::vector<LaunchMap> &maps);
+
+private:
+  Error readMap(element value, LaunchMap &map);
+  Error readLaunch(object from, Launch &launch);
+  Error readNode(object from, LaunchNode &node);
+};
+} // namespace
+
+Error Reader::readNode(object from, LaunchNode &node) {
+  if (Error error = getString(from, "name", node.name, /*required=*/true))
+    return error;
+  if (Error error = getString(from, "graph", node.graph, false))
+    return error;
+  if (Error error = getBool(from, "recomputed", node.recomputed))
+    return error;
+  if (Error error = getBool(from, "continued", node.continued))
+    return error;
+  if (Error error = getBool(from, "prepares", node.prepares))
+    return error;
+  if (Error error = getStrings(from, "evidence", false, node.evidence))
+    return error;
+  if (Error error = getString(from, "module", node.module))
+    return error;
+  if (Error error = getString(from, "source", node.source, false))
+    return error;
+  return getObjects(from, "from", false, [&](object ref) -> Error {
+    NodeId &out = node.from.emplace_back();
+    if (Error error = getString(ref, "graph", out.graph, true))
+      return error;
+    if (Error error = getString(ref, "stage", out.stage, true))
+      return error;
+    return getString(ref, "name", out.name, true);
+  });
+}
+
+Error Reader::readLaunch(object from, Launch &launch) {
+  if (Error error = getRequired(from, "index", launch.index))
+    return error;
+  if (Error error = getString(from, "file", launch.file, true))
+    return error;
+  if (Error error = getRequired(from, "line", launch.line))
+    return error;
+  if (Error error = getString(from, "function", launch.function, false))
+    return error;
+  if (Error error = getIntegers(from, "call_lines", launch.callLines))
+    return error;
+  if (Error error = getString(from, "kernel", launch.kernel, true))
+    return error;
+  if (Error error = getString(from, "kernel_hash", launch.kernelHash, false))
+    return error;
+
+  std::string text;
+  if (Error error = getString(from, "kind", text, true))
+    return error;
+  std::optional<LaunchKind> kind = parseLaunchKind(text);
+  if (!kind)
+    return fail("\"" + text + "\" is no kind of launch");
+  launch.kind = *kind;
+  if (Error error = getString(from, "category", text, true))
+    return error;
+  std::optional<LaunchCategory> category = parseLaunchCategory(text);
+  if (!category)
+    return fail("\"" + text + "\" is no category of launches");
+  launch.category = *category;
+
+  if (Error error = getInteger(from, "debug_handle", launch.debugHandle))
+    return error;
+  if (Error error = getBool(from, "conditional", launch.conditional))
+    return error;
+  if (Error error = getBool(from, "in_loop", launch.inLoop))
+    return error;
+  if (Error error = getInteger(from, "flops", launch.flops))
+    return error;
+  if (Error error = getString(from, "dtype", launch.dtype, false))
+    return error;
+  if (Error error = getInteger(from, "bytes_read", launch.bytesRead))
+    return error;
+  if (Error error = getInteger(from, "bytes_written", launch.bytesWritten))
+    return error;
+  if (Error error = getStrings(from, "listed_only", false, launch.listedOnly))
+    return error;
+  if (Error error = getStrings(from, "inputs", false, launch.inputs))
+    return error;
+  if (Error error = getStrings(from, "outputs", false, launch.outputs))
+    return error;
+  return getObjects(from, "nodes", true, [&](object item) {
+    return readNode(item, launch.nodes.emplace_back());
+  });
+}
+
+Error Reader::readMap(element value, LaunchMap &map) {
+  object from;
+  if (Error error = getObject(value, from))
+    return error;
+  if (Error error = checkVersion(from, LaunchMap::version, "a launch map",
+                                 "`opprof launches`"))
+    return error;
+  if (Error error = getString(from, "graph", map.graph, true))
+    return error;
+  if (Error error = getString(from, "stage", map.stage, true))
+    return error;
+
+  if (Error error = inObject(from, "statements", [&](object counts) -> Error {
+        if (Error error = getRequired(counts, "total", map.statements.total))
+          return error;
+        if (Error error =
+                getRequired(counts, "understood", map.statements.understood))
+          return error;
+        return getRequired(counts, "kept_as_text", map.statements.keptAsText);
+      }))
+    return error;
+  if (Error error = inObject(from, "alignment", [&](object keys) -> Error {
+        Alignment &out = map.alignment.emplace();
+        if (Error error = getString(keys, "method", out.method, true))
+          return error;
+        if (Error error = getString(keys, "graph", out.graph, false))
+          return error;
+        if (Error error = getString(keys, "stage", out.stage, false))
+          return error;
+        if (Error error = getRequired(keys, "aligned", out.aligned))
+          return error;
+        return getRequired(keys, "of", out.of);
+      }))
+    return error;
+
+  if (Error error = getObjects(from, "launches", true, [&](object item) {
+        return readLaunch(item, map.launches.emplace_back());
+      }))
+    return error;
+  return getObjects(from, "not_launched", false, [&](object keys) -> Error {
+    NotLaunched &out = map.notLaunched.emplace_back();
+    if (Error error = getString(keys, "name", out.name, true))
+      return error;
+    if (Error error = getString(keys, "graph", out.graph, false))
+      return error;
+    return getString(keys, "reason", out.reason, true);
+  });
+}
+
+/// One compiled graph, or an array of several.
+Error Reader::readMaps(element root, std::vector<LaunchMap> &maps) {
+  array items;
+  if (root.get(items))
+    return readMap(root, maps.emplace_back());
+  size_t index = 0;
+  for (element item : items)
+    if (Error error = in("[" + Twine(index++) + "]",
+                         [&] { return readMap(item, maps.emplace_back()); }))
+      return error;
+  return Error::success();
+}
+
+Expected<std::vector<LaunchMap>>
+opprof::launch::readLaunchMaps(StringRef text, StringRef name) {
+  std::vector<LaunchMap> maps;
+  Reader reader(name);
+  if (Error error = reader.parse(
+          text, [&](element root) { return reader.readMaps(root, maps); }))
+    return error;
+  return maps;
+}
+
+Expected<LaunchMap> opprof::launch::readLaunchMap(StringRef text,
+                                                  StringRef name) {
+  Expected<std::vector<LaunchMap>> maps = readLaunchMaps(text, name);
+  if (!maps)
+    return maps.takeError();
+  if (maps->size() != 1)
+    return createStringError(name + ": expected one compiled graph, found " +
+                             Twine(maps->size()));
+  return std::move(maps->front());
+}

@@ -1,0 +1,21 @@
+// Names of what a recording holds.
+
+#include "opprof/Support/Recording.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+using namespace opprof;
+
+static constexpr StringLiteral activityKinds[] = {"kernel", "memcpy", "memset"};
+
+StringRef opprof::stringify(ActivityKind kind) {
+  return activityKinds[static_cast<size_t>(kind)];
+}
+
+std::optional<ActivityKind> opprof::parseActivityKind(StringRef text) {
+  const StringLiteral *found = llvm::find(activityKinds, text);
+  if (found == std::end(activityKinds))
+    return std::nullopt;
+  return static_cast<ActivityKind>(found - activityKinds);
+}

@@ -1,0 +1,631 @@
+//===- CaptureTrace.cpp - Captures of opprof itself -----------------------===//
+//
+// One pass over the chunks. What numbers stand for is known when all are read:
+// ids, their names, calls' names and the nodes of CUDA graphs may follow the
+// records that point at them. Where only the last kernels are wanted, a pass
+// before it finds the time at which they begin, so that memory grows with what
+// is kept and not with the file.
+//
+//===----------------------------------------------------------------------===//
+
+#include "opprof/Trace/CaptureTrace.h"
+
+#include "opprof/Capture/CaptureJoins.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <simdjson.h>
+
+#include <limits>
+#include <queue>
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::profile;
+using namespace opprof::capture;
+
+namespace {
+
+/// CUPTI's kind of a device's own memory.
+constexpr uint32_t deviceMemory = 3;
+
+/// How far ahead of the device the host may have launched: what it did longer
+/// before the kernels that are kept is not.
+constexpr uint64_t hostLeadNs = 10'000'000'000;
+
+/// Finds when the last `limit` kernels of a capture begin.
+class LastKernels final : public CaptureVisitor {
+public:
+  explicit LastKernels(uint64_t limit) : limit(limit) {}
+
+  void kernel(const KernelRecord &r) override {
+    first = std::min(first, r.start);
+    ++total;
+    if (latest.size() == limit) {
+      if (r.start <= latest.top())
+        return;
+      latest.pop();
+    }
+    latest.push(r.start);
+  }
+
+  /// 0 where all are kept.
+  uint64_t begin() const { return total > limit ? latest.top() : 0; }
+
+  uint64_t total = 0;
+  uint64_t first = std::numeric_limits<uint64_t>::max();
+
+private:
+  uint64_t limit;
+  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> latest;
+};
+
+class Builder final : public CaptureJoins {
+public:
+  /// What began before `begin` is left out; 0 keeps everything.
+  Builder(const CaptureReader &reader, Trace &trace, uint64_t begin = 0)
+      : CaptureJoins(reader), trace(trace), begin(begin),
+        hostBegin(begin > hostLeadNs ? begin - hostLeadNs : 0) {}
+
+  void kernel(const KernelRecord &r) override;
+  void memcpy(const MemcpyRecord &r) override;
+  void memset(const MemsetRecord &r) override;
+  void sync(const SyncRecord &r) override;
+  void api(const ApiRecord &r) override;
+  void overhead(const OverheadRecord &r) override;
+  void marker(const MarkerRecord &r) override;
+  void mark(const MarkRecord &r) override;
+  void memory(const MemoryRecord &r) override;
+
+  void finish(const CaptureSummary &summary);
+
+  /// What makes the file unusable; empty if nothing does.
+  std::string error;
+
+private:
+  struct Span {
+    int64_t start = 0;
+    int64_t duration = 0;
+  };
+  /// A point of time, or an error where no clock shows it.
+  int64_t at(uint64_t time, const char *what);
+  Span span(uint64_t start, uint64_t end, const char *what);
+  /// What kernels, copies and sets have in common.
+  template <typename Record>
+  TraceActivity &add(const Record &r, ActivityKind kind, const char *what);
+
+  StringRef text(uint32_t number);
+  StringRef kernelName(uint32_t number);
+  ThreadId thread(uint64_t process, uint32_t number);
+  void resolveIdentities();
+  std::optional<uint32_t> parseIdentity(uint64_t id, const std::string &text);
+  void nameCalls();
+  void resolveWaits();
+  void addRanges();
+  void addMemory();
+  void addDevices();
+  void dropWarmUp();
+  void addNotes(const CaptureSummary &summary);
+
+  Trace &trace;
+  uint64_t begin;
+  uint64_t hostBegin;
+  /// Strings of the file that are interned already.
+  std::vector<StringRef> names;
+  std::unordered_map<uint32_t, StringRef> kernelNames;
+  StringMap<ThreadId> threadIds;
+  // Keys of these come from the file, and may be what DenseMap keeps for
+  // itself.
+  std::unordered_map<uint64_t, uint32_t> identityOfId;
+  int64_t totalDuration = 0;
+  int64_t latest = 0;
+  uint64_t endless = 0;
+  uint64_t badNames = 0;
+
+  /// Domain and number of each of Trace::runtimeCalls.
+  std::vector<std::pair<uint32_t, uint32_t>> apis;
+  struct Range {
+    std::optional<MarkerRecord> begin, end;
+  };
+  std::unordered_map<uint32_t, Range> ranges;
+  std::vector<uint32_t> rangeOrder;
+  std::map<uint64_t, int64_t> openSteps;
+  std::vector<std::pair<SyncRecord, Span>> waits;
+  std::vector<MemoryRecord> memoryRecords;
+};
+
+} // namespace
+
+int64_t Builder::at(uint64_t time, const char *what) {
+  if (time > uint64_t(maxTotalNs)) {
+    if (error.empty())
+      error = (Twine(what) + " is at " + Twine(time) +
+               " ns, later than any clock shows; the file is damaged")
+                  .str();
+    return 0;
+  }
+  latest = std::max(latest, int64_t(time));
+  return int64_t(time);
+}
+
+Builder::Span Builder::span(uint64_t start, uint64_t end, const char *what) {
+  Span result{at(start, what), 0};
+  // CUPTI writes 0 where it did not see the end.
+  if (end < start) {
+    ++endless;
+    return result;
+  }
+  result.duration = at(end, what) - result.start;
+  if (!error.empty())
+    return {};
+  if (result.duration > maxTotalNs - totalDuration) {
+    error = (Twine("with ") + what +
+             " the durations add up to more than lifetimes; the file is "
+             "damaged")
+                .str();
+    return {};
+  }
+  totalDuration += result.duration;
+  return result;
+}
+
+StringRef Builder::text(uint32_t number) {
+  if (number < names.size() && names[number].data())
+    return names[number];
+  std::string_view found = Reader.string(number);
+  StringRef kept = trace.intern({found.data(), found.size()});
+  // A number without a string takes no place in the table.
+  if (found.data() && number < (1u << 28)) {
+    if (number >= names.size())
+      names.resize(NextPowerOf2(number));
+    names[number] = kept;
+  }
+  return kept;
+}
+
+/// Names of kernels are symbols as the compiler mangled them. They are shown as
+/// torch.profiler shows them.
+StringRef Builder::kernelName(uint32_t number) {
+  auto [it, inserted] = kernelNames.try_emplace(number);
+  if (inserted)
+    it->second = trace.intern(demangled(text(number).str()));
+  return it->second;
+}
+
+ThreadId Builder::thread(uint64_t process, uint32_t number) {
+  std::string key = std::to_string(process) + "/" + std::to_string(number);
+  auto [it, inserted] = threadIds.try_emplace(key, trace.threads.size());
+  if (inserted)
+    trace.threads.push_back(key);
+  return it->second;
+}
+
+template <typename Record>
+TraceActivity &Builder::add(const Record &r, ActivityKind kind,
+                            const char *what) {
+  Span when = span(r.start, r.end, what);
+  TraceActivity &activity = trace.activities.emplace_back();
+  activity.kind = kind;
+  activity.startNs = when.start;
+  activity.durationNs = when.duration;
+  activity.device = r.device;
+  if (r.stream != kNone)
+    activity.stream = r.stream;
+  if (r.correlation && r.correlation != kNone)
+    activity.correlation = r.correlation;
+  if (r.graphNode)
+    activity.graphNode = r.graphNode;
+  return activity;
+}
+
+/// Sizes of a grid or block, where the record has them.
+static std::optional<std::array<uint64_t, 3>> sizes(const int32_t (&from)[3]) {
+  if (llvm::any_of(from, [](int32_t size) { return size < 0; }))
+    return std::nullopt;
+  return {{uint64_t(from[0]), uint64_t(from[1]), uint64_t(from[2])}};
+}
+
+void Builder::kernel(const KernelRecord &r) {
+  if (r.start < begin)
+    return;
+  TraceActivity &kernel = add(r, ActivityKind::Kernel, "a kernel");
+  kernel.name = kernelName(r.name);
+  kernel.grid = sizes(r.grid);
+  kernel.block = sizes(r.block);
+  kernel.registers = r.registers;
+  kernel.sharedMemory = uint64_t(r.staticShared) + r.dynamicShared;
+  kernel.localMemory = r.localPerThread;
+}
+
+void Builder::memcpy(const MemcpyRecord &r) {
+  if (r.start < begin)
+    return;
+  TraceActivity &copy = add(r, ActivityKind::Memcpy, "a copy");
+  copy.name = trace.intern(copyName(r));
+  copy.bytes = r.bytes;
+}
+
+void Builder::memset(const MemsetRecord &r) {
+  if (r.start < begin)
+    return;
+  TraceActivity &set = add(r, ActivityKind::Memset, "a memset");
+  set.name = trace.intern(memsetName(r));
+  set.bytes = r.bytes;
+}
+
+void Builder::sync(const SyncRecord &r) {
+  // A stream that waits for an event does not hold up the host.
+  if (r.type == 2 || r.end < hostBegin)
+    return;
+  waits.push_back({r, span(r.start, r.end, "a synchronization")});
+}
+
+void Builder::api(const ApiRecord &r) {
+  if (r.end < hostBegin)
+    return;
+  Span when = span(r.start, r.end, "a call");
+  RuntimeCall &call = trace.runtimeCalls.emplace_back();
+  apis.push_back({r.domain, r.cbid});
+  call.thread = thread(r.process, r.thread);
+  call.startNs = when.start;
+  call.durationNs = when.duration;
+  if (r.correlation && r.correlation != kNone)
+    call.correlation = r.correlation;
+}
+
+void Builder::overhead(const OverheadRecord &r) {
+  if (r.end < hostBegin)
+    return;
+  Span when = span(r.start, r.end, "an overhead");
+  trace.overheads.push_back(
+      {trace.intern(overheadName(r.kind)), when.start, when.duration});
+}
+
+void Builder::marker(const MarkerRecord &r) {
+  at(r.time, "a range");
+  if (!(r.flags & 6))
+    return;
+  if (r.flags & 4 && r.time < hostBegin) {
+    ranges.erase(r.id);
+    return;
+  }
+  auto [it, inserted] = ranges.try_emplace(r.id);
+  if (inserted)
+    rangeOrder.push_back(r.id);
+  (r.flags & 2 ? it->second.begin : it->second.end) = r;
+}
+
+void Builder::mark(const MarkRecord &r) {
+  int64_t time = at(r.time, "a mark");
+  if (r.kind == 1) {
+    openSteps[r.value] = time;
+    return;
+  }
+  auto open = openSteps.find(r.value);
+  if (r.kind != 2 || open == openSteps.end())
+    return;
+  if (time >= open->second && uint64_t(open->second) >= begin)
+    trace.steps.push_back(
+        {r.value, open->second, time, text(r.name) == StringRef(kWarmUpStep)});
+  openSteps.erase(open);
+}
+
+void Builder::memory(const MemoryRecord &r) {
+  at(r.time, "an allocation");
+  if (r.kind == deviceMemory)
+    memoryRecords.push_back(r);
+}
+
+//===----------------------------------------------------------------------===//
+// Joins
+//===----------------------------------------------------------------------===//
+
+/// The identity that an id's JSON states, or none where it states no known one.
+std::optional<uint32_t> Builder::parseIdentity(uint64_t id,
+                                               const std::string &text) {
+  simdjson::dom::parser parser;
+  simdjson::padded_string padded(text);
+  simdjson::dom::object keys;
+  if (parser.parse(padded).get(keys))
+    return std::nullopt;
+  Identity identity;
+  std::string_view value;
+  uint64_t line = 0;
+  if (!keys["graph"].get(value))
+    identity.graph = std::string(value);
+  if (!keys["stage"].get(value))
+    identity.stage = std::string(value);
+  if (!keys["node"].get(value)) {
+    identity.node = std::string(value);
+  } else if (!keys["file"].get(value) && !keys["line"].get(line) && line &&
+             line <= std::numeric_limits<uint32_t>::max()) {
+    identity.file = std::string(value);
+    identity.line = uint32_t(line);
+  }
+  if (identity.node.empty() && identity.file.empty())
+    return std::nullopt;
+  trace.identities.push_back(std::move(identity));
+  return trace.identities.size() - 1;
+}
+
+void Builder::resolveIdentities() {
+  for (TraceActivity &activity : trace.activities) {
+    uint64_t id = idOf(activity.correlation.value_or(kNone),
+                       activity.graphNode.value_or(0));
+    if (!id) {
+      activity.noIdentity =
+          activity.graphNode
+              ? "its node of the CUDA graph was captured without an id"
+              : "it was launched outside of what carries an id: a wrapper's "
+                "line, or a node";
+      continue;
+    }
+    const std::string *name = nameOfId(id);
+    if (!name) {
+      activity.noIdentity =
+          trace.intern(("it carries the id " + Twine(id) +
+                        ", and the capture does not say what that stands for")
+                           .str());
+      continue;
+    }
+    constexpr uint32_t bad = ~uint32_t(0);
+    auto [it, inserted] = identityOfId.try_emplace(id, bad);
+    if (inserted) {
+      it->second = parseIdentity(id, *name).value_or(bad);
+      badNames += it->second == bad;
+    }
+    if (it->second == bad)
+      activity.noIdentity = trace.intern(
+          ("it carries the id " + Twine(id) +
+           ", and what the capture says of that is no line and no node")
+              .str());
+    else
+      activity.identity = it->second;
+  }
+}
+
+void Builder::nameCalls() {
+  std::map<std::pair<uint32_t, uint32_t>, StringRef> known;
+  for (auto [call, number] : llvm::zip_equal(trace.runtimeCalls, apis)) {
+    auto [it, inserted] = known.try_emplace(number);
+    if (inserted)
+      it->second = trace.intern(apiNameOf(number.first, number.second));
+    call.name = it->second;
+  }
+}
+
+/// Calls that wait are there as calls, unless calls were not recorded.
+void Builder::resolveWaits() {
+  static const char *names[] = {"Synchronize", "cuEventSynchronize",
+                                "Synchronize", "cuStreamSynchronize",
+                                "cuCtxSynchronize"};
+  DenseSet<uint64_t> calls;
+  for (const RuntimeCall &call : trace.runtimeCalls)
+    if (call.correlation)
+      calls.insert(*call.correlation);
+  for (const auto &[r, when] : waits) {
+    if (calls.contains(r.correlation))
+      continue;
+    RuntimeCall &call = trace.runtimeCalls.emplace_back();
+    call.name = names[r.type < std::size(names) ? r.type : 0];
+    call.thread = thread(trace.processId.value_or(0), 0);
+    call.startNs = when.start;
+    call.durationNs = when.duration;
+  }
+}
+
+void Builder::addRanges() {
+  uint64_t open = 0;
+  for (uint32_t id : rangeOrder) {
+    auto found = ranges.find(id);
+    if (found == ranges.end() || !found->second.begin)
+      continue;
+    const Range &range = found->second;
+    int64_t start = int64_t(range.begin->time);
+    // A program that was ended inside a range was in it to the last.
+    int64_t end = range.end ? int64_t(range.end->time) : latest;
+    open += !range.end;
+    HostOp &op = trace.hostOps.emplace_back();
+    op.name = text(range.begin->name);
+    op.thread = thread(trace.processId.value_or(0), range.begin->thread);
+    op.startNs = start;
+    op.durationNs = std::max<int64_t>(end - start, 0);
+    op.annotation = true;
+  }
+  if (open)
+    trace.notes.push_back(std::to_string(open) +
+                          (open == 1 ? " range has" : " ranges have") +
+                          " no end: taken to last as long as the capture");
+}
+
+void Builder::addMemory() {
+  llvm::stable_sort(memoryRecords,
+                    [](const MemoryRecord &a, const MemoryRecord &b) {
+                      return a.time < b.time;
+                    });
+  struct State {
+    MemoryUse use;
+    std::unordered_map<uint64_t, uint64_t> live;
+    uint64_t held = 0;
+  };
+  std::map<uint32_t, State> devices;
+  for (const MemoryRecord &r : memoryRecords) {
+    State &state = devices[r.device];
+    state.use.device = r.device;
+    if (r.operation == 1) {
+      ++state.use.allocations;
+      uint64_t &bytes = state.live[r.address];
+      state.held = SaturatingAdd(state.held - bytes, r.bytes);
+      bytes = r.bytes;
+      state.use.allocatedBytes =
+          SaturatingAdd(state.use.allocatedBytes, r.bytes);
+      if (state.held > state.use.peakBytes) {
+        state.use.peakBytes = state.held;
+        state.use.peakTimeNs = int64_t(r.time);
+      }
+    } else {
+      ++state.use.releases;
+      auto it = state.live.find(r.address);
+      if (it == state.live.end())
+        continue;
+      state.held -= std::min(state.held, it->second);
+      state.live.erase(it);
+    }
+  }
+  for (auto &[id, state] : devices)
+    trace.memory.push_back(state.use);
+}
+
+void Builder::addDevices() {
+  for (const auto &[id, entry] : Devices) {
+    const auto &[r, name] = entry;
+    Device &device = trace.devices.emplace_back();
+    device.id = id;
+    device.name = name;
+    device.kind = "cuda";
+    // 0 is what the driver was not asked, or did not say.
+    auto known = [](uint64_t value) {
+      return value ? std::optional<uint64_t>(value) : std::nullopt;
+    };
+    device.smCount = known(r.smCount);
+    device.totalMemory = known(r.memoryBytes);
+    device.maxThreadsPerSM = known(r.maxThreadsPerSm);
+    device.registersPerSM = known(r.registersPerSm);
+    device.sharedPerSM = known(r.sharedPerSm);
+    device.warpSize = known(r.warpSize);
+    if (r.computeMajor)
+      device.computeCapability = {r.computeMajor, r.computeMinor};
+  }
+}
+
+void Builder::addNotes(const CaptureSummary &summary) {
+  auto note = [&](const Twine &text) { trace.notes.push_back(text.str()); };
+  if (!summary.complete)
+    note("the capture was not ended by its program, which was killed or still "
+         "runs: read as far as it was written" +
+         (summary.ignoredTailBytes
+              ? "; the last " + Twine(summary.ignoredTailBytes) +
+                    " bytes, of a chunk that was cut short, are left out"
+              : Twine("")));
+  if (summary.lost)
+    note(Twine(summary.lost) +
+         " records were lost while the program ran: sums are too small by "
+         "them");
+  if (endless)
+    note(Twine(endless) + " events have no end and count as 0 ns long");
+  if (badNames)
+    note(Twine(badNames) + " ids stand for something that is no line and no "
+                           "node");
+  if (!openSteps.empty())
+    note("step " + Twine(openSteps.begin()->first) +
+         (openSteps.size() > 1
+              ? " and " + Twine(openSteps.size() - 1) + " more were"
+              : Twine(" was")) +
+         " begun and not ended: what ran in it counts to no step");
+  auto it = Meta.find("not recorded");
+  if (it != Meta.end() && !it->second.empty())
+    note("not recorded: " + it->second);
+}
+
+/// Leaves out what ran in the steps that only got the recording over its first
+/// costs. The device was idle at their ends, so times tell what that is.
+void Builder::dropWarmUp() {
+  std::vector<TraceStep> warmUps;
+  llvm::copy_if(trace.steps, std::back_inserter(warmUps),
+                [](const TraceStep &step) { return step.warmUp; });
+  if (warmUps.empty())
+    return;
+  auto inside = [&](int64_t start) {
+    return llvm::any_of(warmUps, [&](const TraceStep &step) {
+      return step.startNs <= start && start <= step.endNs;
+    });
+  };
+  size_t activities = trace.activities.size();
+  auto drop = [&](auto &list) {
+    llvm::erase_if(list,
+                   [&](const auto &entry) { return inside(entry.startNs); });
+  };
+  drop(trace.activities);
+  drop(trace.runtimeCalls);
+  drop(trace.hostOps);
+  drop(trace.overheads);
+  llvm::erase_if(trace.steps,
+                 [](const TraceStep &step) { return step.warmUp; });
+  trace.notes.push_back(
+      (Twine(activities - trace.activities.size()) +
+       " kernels, copies and sets before the first step are left out: the "
+       "capture ran them to get over its own first costs")
+          .str());
+}
+
+void Builder::finish(const CaptureSummary &summary) {
+  trace.events = summary.records;
+  auto number = [&](const char *key) -> std::optional<int64_t> {
+    std::optional<uint64_t> value = metaNumber(key);
+    if (!value || *value > uint64_t(std::numeric_limits<int64_t>::max()))
+      return std::nullopt;
+    return int64_t(*value);
+  };
+  trace.rank = number("rank");
+  trace.worldSize = number("world_size");
+  trace.processId = number("pid");
+  auto host = Meta.find("host");
+  if (host != Meta.end())
+    trace.host = host->second;
+  if (Clock.cupti && Clock.cupti <= uint64_t(maxTotalNs) &&
+      Clock.realtime <= uint64_t(maxTotalNs))
+    trace.baseTimeNs = int64_t(Clock.realtime) - int64_t(Clock.cupti);
+
+  resolveIdentities();
+  nameCalls();
+  resolveWaits();
+  addRanges();
+  dropWarmUp();
+  addMemory();
+  addDevices();
+  llvm::sort(trace.steps, [](const TraceStep &a, const TraceStep &b) {
+    return a.startNs < b.startNs;
+  });
+  addNotes(summary);
+}
+
+//===----------------------------------------------------------------------===//
+// Entry points
+//===----------------------------------------------------------------------===//
+
+bool opprof::profile::isCapture(StringRef data) {
+  return data.starts_with(StringRef(kFileMagic, sizeof(kFileMagic)));
+}
+
+Expected<std::unique_ptr<Trace>>
+opprof::profile::readCaptureTrace(StringRef data, StringRef name,
+                                  uint64_t lastKernels) {
+  auto trace = std::make_unique<Trace>();
+  trace->kind = "opprof capture";
+  trace->file = name.str();
+  CaptureReader reader;
+  uint64_t begin = 0;
+  // A file that is too small to hold more kernels need not be counted.
+  if (lastKernels && data.size() / sizeof(KernelRecord) > lastKernels) {
+    LastKernels last(lastKernels);
+    if (!reader.readBuffer({data.data(), data.size()}, name.str(), last))
+      return createStringError(reader.error());
+    begin = last.begin();
+    if (begin)
+      trace->notes.push_back(
+          formatv("the capture holds {0} kernels: this is about the last {1}, "
+                  "which begin {2:f1} s after the first",
+                  last.total, lastKernels, double(begin - last.first) / 1e9));
+  }
+  Builder builder(reader, *trace, begin);
+  if (!reader.readBuffer({data.data(), data.size()}, name.str(), builder))
+    return createStringError(reader.error());
+  if (builder.error.empty())
+    builder.finish(reader.summary());
+  if (!builder.error.empty())
+    return createStringError(name + ": " + builder.error);
+  return trace;
+}

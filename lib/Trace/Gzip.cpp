@@ -1,0 +1,112 @@
+//===- Gzip.cpp - Bounded decompression of gzip files ---------------------===//
+
+#include "opprof/Trace/Gzip.h"
+
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/Endian.h"
+
+#include <libdeflate.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::profile;
+
+bool opprof::profile::isGzip(StringRef data) {
+  return data.starts_with("\x1f\x8b");
+}
+
+static Error fail(StringRef name, const Twine &message) {
+  return createStringError(name + ": " + message);
+}
+
+/// Makes room for `capacity` bytes and the padding, keeping what is there.
+static bool reserve(PaddedText &text, size_t capacity) {
+  char *grown = new (std::nothrow) char[capacity + simdjson::SIMDJSON_PADDING];
+  if (!grown)
+    return false;
+  if (text.size)
+    std::memcpy(grown, text.data.get(), text.size);
+  text.data.reset(grown);
+  text.capacity = capacity;
+  return true;
+}
+
+Expected<PaddedText> opprof::profile::readMaybeGzip(StringRef data,
+                                                    StringRef name,
+                                                    const GzipLimits &limits) {
+  PaddedText text;
+  if (data.empty())
+    return fail(name, "the file is empty");
+
+  if (!isGzip(data)) {
+    if (data.size() > limits.maxBytes)
+      return fail(name, "the file has " + Twine(data.size()) +
+                            " bytes, more than the " + Twine(limits.maxBytes) +
+                            " that are read; record fewer steps");
+    if (!reserve(text, data.size()))
+      return fail(name,
+                  "not enough memory for " + Twine(data.size()) + " bytes");
+    std::memcpy(text.data.get(), data.data(), data.size());
+    text.size = data.size();
+    std::memset(text.data.get() + text.size, 0, simdjson::SIMDJSON_PADDING);
+    return text;
+  }
+
+  uint64_t bound =
+      std::max(limits.ratioFrom, uint64_t(data.size()) * limits.maxRatio);
+  bound = std::min(bound, limits.maxBytes);
+
+  libdeflate_decompressor *decompressor = libdeflate_alloc_decompressor();
+  if (!decompressor)
+    return fail(name, "not enough memory to decompress");
+  scope_exit freeDecompressor(
+      [&] { libdeflate_free_decompressor(decompressor); });
+
+  // The trailer states the last member's size modulo 2^32: a hint, no more.
+  uint64_t guess = uint64_t(data.size()) * 8;
+  if (data.size() >= 18)
+    guess = support::endian::read32le(data.end() - 4);
+  if (!reserve(text, std::clamp<uint64_t>(guess, 4096, bound)))
+    return fail(name, "not enough memory to decompress");
+
+  StringRef rest = data;
+  unsigned member = 0;
+  while (!rest.empty()) {
+    // Tape and disk writers pad the end with zeros.
+    if (member && rest.find_first_not_of('\0') == StringRef::npos)
+      break;
+    size_t in = 0, out = 0;
+    libdeflate_result result = libdeflate_gzip_decompress_ex(
+        decompressor, rest.data(), rest.size(), text.data.get() + text.size,
+        text.capacity - text.size, &in, &out);
+    if (result == LIBDEFLATE_INSUFFICIENT_SPACE) {
+      if (text.capacity >= bound)
+        return fail(name, "the compressed data grows past " + Twine(bound) +
+                              " bytes from " + Twine(data.size()) +
+                              "; this is no trace that a profiler wrote, or "
+                              "too large a one: record fewer steps");
+      if (!reserve(text, std::min<uint64_t>(bound, text.capacity * 2)))
+        return fail(name, "not enough memory to decompress past " +
+                              Twine(text.capacity) + " bytes");
+      continue;
+    }
+    if (result != LIBDEFLATE_SUCCESS)
+      return fail(name, "the gzip data is damaged or cut off in member " +
+                            Twine(member + 1) + ", which starts at byte " +
+                            Twine(data.size() - rest.size()) +
+                            "; copy the file again or record it anew");
+    text.size += out;
+    rest = rest.drop_front(in);
+    ++member;
+  }
+  if (!text.size)
+    return fail(name, "the compressed file holds nothing");
+  std::memset(text.data.get() + text.size, 0, simdjson::SIMDJSON_PADDING);
+  return text;
+}

@@ -1,0 +1,669 @@
+//===- Kineto.cpp - Traces of torch.profiler ------------------------------===//
+//
+// One pass over the file with simdjson's on-demand parser: an event that no
+// one asks for is skipped unparsed, and the others are turned into compact
+// records at once.
+//
+//===----------------------------------------------------------------------===//
+
+#include "opprof/Trace/Kineto.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/Twine.h"
+
+#include <simdjson.h>
+
+#include <cmath>
+#include <limits>
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::profile;
+using namespace simdjson;
+
+//===----------------------------------------------------------------------===//
+// Decimal microseconds
+//===----------------------------------------------------------------------===//
+
+std::optional<int64_t> opprof::profile::parseMicroseconds(StringRef text,
+                                                          bool &rounded) {
+  text = text.trim();
+  bool negative = text.consume_front("-");
+  StringRef whole = text.take_while(isDigit);
+  text = text.drop_front(whole.size());
+  StringRef fraction;
+  if (text.consume_front(".")) {
+    fraction = text.take_while(isDigit);
+    text = text.drop_front(fraction.size());
+    if (fraction.empty())
+      return std::nullopt;
+  }
+  if (whole.empty())
+    return std::nullopt;
+  int exponent = 0;
+  if (text.consume_front_insensitive("e")) {
+    text.consume_front("+");
+    if (text.empty() || text.getAsInteger(10, exponent) || exponent < -400 ||
+        exponent > 400)
+      return std::nullopt;
+    text = "";
+  }
+  if (!text.empty())
+    return std::nullopt;
+
+  // Digits up to this position count whole nanoseconds.
+  int64_t nanosecondDigits = int64_t(whole.size()) + exponent + 3;
+  constexpr int64_t limit = std::numeric_limits<int64_t>::max() / 4;
+  int64_t value = 0;
+  size_t digits = whole.size() + fraction.size();
+  auto digit = [&](size_t position) {
+    return position < whole.size() ? whole[position] - '0'
+                                   : fraction[position - whole.size()] - '0';
+  };
+  for (int64_t position = 0; position < nanosecondDigits; ++position) {
+    int next = position < int64_t(digits) ? digit(position) : 0;
+    if (value > (limit - next) / 10)
+      return std::nullopt;
+    value = value * 10 + next;
+    if (position >= int64_t(digits) && value == 0)
+      break;
+  }
+  for (size_t position = std::max<int64_t>(nanosecondDigits, 0);
+       position < digits; ++position) {
+    if (digit(position) == 0)
+      continue;
+    rounded = true;
+    if (nanosecondDigits >= 0 && digit(nanosecondDigits) >= 5)
+      ++value;
+    break;
+  }
+  return negative ? -value : value;
+}
+
+//===----------------------------------------------------------------------===//
+// Reader
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// What the reader makes of an event's category.
+enum class Category : uint8_t {
+  Kernel,
+  Memcpy,
+  Memset,
+  Runtime,
+  HostOp,
+  Annotation,
+  Python,
+  Other,
+};
+
+Category categoryOf(StringRef text) {
+  if (text == "kernel" || text == "Kernel")
+    return Category::Kernel;
+  if (text == "gpu_memcpy" || text == "Memcpy")
+    return Category::Memcpy;
+  if (text == "gpu_memset" || text == "Memset")
+    return Category::Memset;
+  if (text == "cpu_op" || text == "Operator")
+    return Category::HostOp;
+  if (text == "user_annotation")
+    return Category::Annotation;
+  if (text == "python_function")
+    return Category::Python;
+  if (text.ends_with("_runtime") || text.ends_with("_driver") ||
+      text == "Runtime")
+    return Category::Runtime;
+  return Category::Other;
+}
+
+/// The keys of one event. Strings are interned by whoever keeps them.
+struct RawEvent {
+  bool complete = false;
+  std::optional<Category> category;
+  std::string_view name;
+  bool hasName = false;
+  std::optional<int64_t> start;
+  std::optional<int64_t> duration;
+  std::string_view pid, tid;
+
+  std::optional<uint64_t> correlation, externalId, registers, sharedMemory,
+      bytes;
+  std::optional<int64_t> device, stream;
+  std::optional<std::array<uint64_t, 3>> grid, block;
+  std::optional<double> blocksPerSM, warpsPerSM, occupancyPct;
+  std::string_view kernelHash, inputType;
+  bool generated = false;
+};
+
+class Reader {
+public:
+  Reader(Trace &trace, const KinetoOptions &options)
+      : trace(trace), options(options) {}
+
+  Error read(PaddedText &text);
+
+private:
+  Error fail(const Twine &message) {
+    return createStringError(trace.file + ": " + message);
+  }
+  Error failEvent(const Twine &message) {
+    std::string where = ("traceEvents[" + Twine(trace.events) + "]").str();
+    if (current.hasName)
+      where += " ('" + StringRef(current.name).substr(0, 80).str() + "')";
+    return fail(where + " " + message);
+  }
+  Error failJSON(error_code code) {
+    std::string where;
+    const char *location = nullptr;
+    if (document && !document->current_location().get(location) && base &&
+        location >= base && location <= base + size)
+      where = (" near byte " + Twine(location - base)).str();
+    std::string what = error_message(code);
+    if (trace.events)
+      what += (", in or after traceEvents[" + Twine(trace.events) + "]").str();
+    return fail("not valid JSON" + where + ": " + what +
+                "; the file may be cut off: export the trace again");
+  }
+
+  Error readEvents(ondemand::value value);
+  Error readEvent(ondemand::object event);
+  Error readArguments(ondemand::object arguments);
+  Error keepEvent();
+  Error readDevices(ondemand::value value);
+  ThreadId threadOf(std::string_view pid, std::string_view tid);
+  std::optional<uint32_t> identityOf(llvm::StringRef range);
+
+  /// The text of a scalar, quotes removed.
+  static std::string_view scalarText(ondemand::value value) {
+    StringRef text = StringRef(value.raw_json_token()).trim();
+    if (text.size() >= 2 && text.front() == '"' && text.back() == '"')
+      text = text.drop_front().drop_back();
+    return {text.data(), text.size()};
+  }
+  template <typename T>
+  static void readInteger(ondemand::value value, std::optional<T> &out) {
+    T number;
+    if constexpr (std::is_signed_v<T>) {
+      if (!value.get_int64().get(number))
+        out = number;
+    } else {
+      if (!value.get_uint64().get(number))
+        out = number;
+    }
+  }
+  /// No recorder counts beyond what is signed, and the largest numbers are
+  /// DenseMap's own.
+  static void readId(ondemand::value value, std::optional<uint64_t> &out) {
+    std::optional<int64_t> number;
+    readInteger(value, number);
+    if (number && *number >= 0)
+      out = uint64_t(*number);
+  }
+  static void readNumber(ondemand::value value, std::optional<double> &out) {
+    double number;
+    if (!value.get_double().get(number) && std::isfinite(number))
+      out = number;
+  }
+  static Error readTriple(ondemand::value value,
+                          std::optional<std::array<uint64_t, 3>> &out);
+
+  Trace &trace;
+  const KinetoOptions &options;
+  ondemand::document *document = nullptr;
+  const char *base = nullptr;
+  size_t size = 0;
+  RawEvent current;
+  int64_t totalDuration = 0;
+  StringMap<ThreadId> threadIds;
+  StringMap<uint32_t> identities;
+  std::string threadKey;
+};
+
+} // namespace
+
+/// The node that runs in a range which `opprof profile --mode=eager` opened
+/// where it has no capture of its own: opprof::node::<graph>::<stage>::<node>.
+std::optional<uint32_t> Reader::identityOf(StringRef range) {
+  if (!range.consume_front("opprof::node::"))
+    return std::nullopt;
+  auto [it, inserted] = identities.try_emplace(range, trace.identities.size());
+  if (inserted) {
+    Identity identity;
+    auto [rest, node] = range.rsplit("::");
+    auto [graph, stage] = rest.rsplit("::");
+    identity.graph = graph.str();
+    identity.stage = stage.str();
+    identity.node = node.str();
+    trace.identities.push_back(std::move(identity));
+  }
+  return it->second;
+}
+
+ThreadId Reader::threadOf(std::string_view pid, std::string_view tid) {
+  threadKey.assign(pid);
+  threadKey += '/';
+  threadKey.append(tid);
+  auto [it, inserted] = threadIds.try_emplace(threadKey, trace.threads.size());
+  if (inserted)
+    trace.threads.push_back(threadKey);
+  return it->second;
+}
+
+Error Reader::readTriple(ondemand::value value,
+                         std::optional<std::array<uint64_t, 3>> &out) {
+  ondemand::array items;
+  if (value.get_array().get(items))
+    return Error::success();
+  std::array<uint64_t, 3> triple{1, 1, 1};
+  size_t count = 0;
+  bool whole = true;
+  for (auto item : items) {
+    uint64_t number = 0;
+    if (item.get_uint64().get(number))
+      whole = false;
+    else if (count < 3)
+      triple[count] = number;
+    ++count;
+  }
+  if (whole && count >= 1 && count <= 3)
+    out = triple;
+  return Error::success();
+}
+
+Error Reader::readArguments(ondemand::object arguments) {
+  for (auto result : arguments) {
+    ondemand::field field;
+    if (error_code code = std::move(result).get(field))
+      return failJSON(code);
+    std::string_view view;
+    if (error_code code = field.unescaped_key().get(view))
+      return failJSON(code);
+    StringRef key(view);
+    ondemand::value value = field.value();
+    // Device ids, counts and shapes are optional: a value of another type is
+    // unknown, which is what leaving it out means.
+    if (key == "External id" || key == "external id")
+      readId(value, current.externalId);
+    else if (key == "correlation")
+      readId(value, current.correlation);
+    else if (key == "device")
+      readInteger(value, current.device);
+    else if (key == "stream")
+      readInteger(value, current.stream);
+    else if (key == "registers per thread")
+      readInteger(value, current.registers);
+    else if (key == "shared memory")
+      readInteger(value, current.sharedMemory);
+    else if (key == "bytes")
+      readInteger(value, current.bytes);
+    else if (key == "blocks per SM")
+      readNumber(value, current.blocksPerSM);
+    else if (key == "warps per SM")
+      readNumber(value, current.warpsPerSM);
+    else if (key == "est. achieved occupancy %")
+      readNumber(value, current.occupancyPct);
+    else if (key == "grid" || key == "block") {
+      if (Error error =
+              readTriple(value, key == "grid" ? current.grid : current.block))
+        return error;
+    } else if (key == "kernel_hash") {
+      std::string_view text;
+      if (!value.get_string().get(text))
+        current.kernelHash = text;
+    } else if (key == "kernel_backend") {
+      std::string_view text;
+      current.generated = !value.get_string().get(text) && text == "triton";
+    } else if (key == "Input type") {
+      ondemand::array items;
+      if (value.get_array().get(items))
+        continue;
+      for (auto item : items) {
+        std::string_view text;
+        if (current.inputType.empty() && !item.get_string().get(text) &&
+            text != "Scalar" && text != "ScalarList")
+          current.inputType = text;
+      }
+    }
+  }
+  return Error::success();
+}
+
+Error Reader::keepEvent() {
+  if (!current.complete || !current.category ||
+      *current.category == Category::Other)
+    return Error::success();
+  Category category = *current.category;
+  if (category == Category::Python &&
+      (!options.moduleFrames ||
+       !StringRef(current.name).starts_with("nn.Module: ")))
+    return Error::success();
+
+  if (!current.hasName)
+    return failEvent("has no name");
+  if (!current.start)
+    return failEvent("has no start time (\"ts\")");
+  if (!current.duration)
+    return failEvent("has no duration (\"dur\")");
+  if (*current.duration < 0)
+    return failEvent("has a negative duration (" + Twine(*current.duration) +
+                     " ns); the trace is damaged: record it again");
+
+  if (*current.duration > maxTotalNs - totalDuration)
+    return failEvent("makes the durations of the trace add up to more than "
+                     "lifetimes; the trace is damaged: record it again");
+  totalDuration += *current.duration;
+
+  StringRef name = trace.intern(current.name);
+  switch (category) {
+  case Category::Kernel:
+  case Category::Memcpy:
+  case Category::Memset: {
+    TraceActivity activity;
+    activity.kind = category == Category::Kernel   ? ActivityKind::Kernel
+                    : category == Category::Memcpy ? ActivityKind::Memcpy
+                                                   : ActivityKind::Memset;
+    activity.name = name;
+    activity.startNs = *current.start;
+    activity.durationNs = *current.duration;
+    int64_t pid;
+    if (current.device)
+      activity.device = *current.device;
+    else if (!StringRef(current.pid).getAsInteger(10, pid))
+      activity.device = pid;
+    else
+      return failEvent("names no device");
+    activity.stream = current.stream;
+    // CUPTI uses 0 for "none".
+    if (current.correlation && *current.correlation)
+      activity.correlation = current.correlation;
+    if (current.externalId && *current.externalId)
+      activity.externalId = current.externalId;
+    activity.grid = current.grid;
+    activity.block = current.block;
+    activity.registers = current.registers;
+    activity.sharedMemory = current.sharedMemory;
+    activity.blocksPerSM = current.blocksPerSM;
+    activity.warpsPerSM = current.warpsPerSM;
+    activity.occupancyPct = current.occupancyPct;
+    activity.bytes = current.bytes;
+    trace.activities.push_back(activity);
+    break;
+  }
+  case Category::Runtime: {
+    RuntimeCall call;
+    call.name = name;
+    call.thread = threadOf(current.pid, current.tid);
+    call.startNs = *current.start;
+    call.durationNs = *current.duration;
+    if (current.correlation && *current.correlation)
+      call.correlation = current.correlation;
+    if (current.externalId && *current.externalId)
+      call.externalId = current.externalId;
+    trace.runtimeCalls.push_back(call);
+    break;
+  }
+  case Category::HostOp:
+  case Category::Annotation: {
+    HostOp op;
+    op.name = name;
+    op.thread = threadOf(current.pid, current.tid);
+    op.startNs = *current.start;
+    op.durationNs = *current.duration;
+    if (current.externalId && *current.externalId)
+      op.externalId = current.externalId;
+    if (!current.kernelHash.empty())
+      op.kernelHash = trace.intern(current.kernelHash);
+    if (!current.inputType.empty())
+      op.inputType = trace.intern(current.inputType);
+    op.generated = current.generated;
+    op.annotation = category == Category::Annotation;
+    if (op.annotation)
+      op.identity = identityOf(name);
+    trace.hostOps.push_back(op);
+    break;
+  }
+  case Category::Python: {
+    trace.moduleFrames.push_back({name, threadOf(current.pid, current.tid),
+                                  *current.start, *current.duration});
+    break;
+  }
+  case Category::Other:
+    break;
+  }
+  return Error::success();
+}
+
+Error Reader::readEvent(ondemand::object event) {
+  current = RawEvent();
+  for (auto result : event) {
+    ondemand::field field;
+    if (error_code code = std::move(result).get(field))
+      return failJSON(code);
+    std::string_view view;
+    if (error_code code = field.unescaped_key().get(view))
+      return failJSON(code);
+    StringRef key(view);
+    ondemand::value value = field.value();
+    if (key == "ph") {
+      std::string_view phase;
+      if (error_code code = value.get_string().get(phase))
+        return failEvent(Twine("has no text as \"ph\": ") +
+                         error_message(code));
+      current.complete = phase == "X";
+      if (!current.complete)
+        return Error::success();
+    } else if (key == "cat") {
+      std::string_view category;
+      if (error_code code = value.get_string().get(category))
+        return failEvent(Twine("has no text as \"cat\": ") +
+                         error_message(code));
+      current.category = categoryOf(category);
+      if (*current.category == Category::Other)
+        return Error::success();
+    } else if (key == "name") {
+      if (current.hasName)
+        return failEvent("states \"name\" twice");
+      if (error_code code = value.get_string().get(current.name))
+        return failEvent(Twine("has a name that is no valid text: ") +
+                         error_message(code));
+      current.hasName = true;
+    } else if (key == "ts" || key == "dur") {
+      std::optional<int64_t> &out =
+          key == "ts" ? current.start : current.duration;
+      if (out)
+        return failEvent("states \"" + key + "\" twice");
+      StringRef text = StringRef(value.raw_json_token()).trim();
+      bool rounded = false;
+      out = parseMicroseconds(text, rounded);
+      if (!out)
+        return failEvent("has \"" + key + "\": " + text.substr(0, 40) +
+                         ", where a number of microseconds is expected");
+      trace.rounded += rounded;
+    } else if (key == "pid" || key == "tid") {
+      (key == "pid" ? current.pid : current.tid) = scalarText(value);
+    } else if (key == "args") {
+      ondemand::object arguments;
+      if (error_code code = value.get_object().get(arguments)) {
+        if (code != INCORRECT_TYPE)
+          return failJSON(code);
+        return failEvent("has \"args\" that are no object");
+      }
+      if (Error error = readArguments(arguments))
+        return error;
+    }
+  }
+  return keepEvent();
+}
+
+Error Reader::readEvents(ondemand::value value) {
+  ondemand::array events;
+  if (error_code code = value.get_array().get(events)) {
+    if (code != INCORRECT_TYPE)
+      return failJSON(code);
+    return fail("\"traceEvents\" must be an array");
+  }
+  for (auto result : events) {
+    ondemand::value item;
+    if (error_code code = std::move(result).get(item))
+      return failJSON(code);
+    current = RawEvent();
+    ondemand::object event;
+    if (error_code code = item.get_object().get(event)) {
+      if (code != INCORRECT_TYPE)
+        return failJSON(code);
+      return failEvent("is no object");
+    }
+    if (Error error = readEvent(event))
+      return error;
+    ++trace.events;
+  }
+  return Error::success();
+}
+
+Error Reader::readDevices(ondemand::value value) {
+  ondemand::array devices;
+  if (value.get_array().get(devices))
+    return fail("\"deviceProperties\" must be an array");
+  for (auto item : devices) {
+    ondemand::object properties;
+    if (std::move(item).get_object().get(properties))
+      return fail("\"deviceProperties\" must hold objects");
+    Device device;
+    device.kind = "cuda";
+    std::optional<int64_t> id;
+    std::optional<uint64_t> major, minor;
+    for (auto result : properties) {
+      ondemand::field field;
+      std::string_view key, text;
+      if (error_code code = std::move(result).get(field))
+        return failJSON(code);
+      if (error_code code = field.unescaped_key().get(key))
+        return failJSON(code);
+      ondemand::value entry = field.value();
+      if (key == "id")
+        readInteger(entry, id);
+      else if (key == "name") {
+        if (!entry.get_string().get(text))
+          device.name = std::string(text);
+      } else if (key == "numSms")
+        readInteger(entry, device.smCount);
+      else if (key == "totalGlobalMem")
+        readInteger(entry, device.totalMemory);
+      else if (key == "maxThreadsPerMultiprocessor")
+        readInteger(entry, device.maxThreadsPerSM);
+      else if (key == "warpSize")
+        readInteger(entry, device.warpSize);
+      else if (key == "computeMajor")
+        readInteger(entry, major);
+      else if (key == "computeMinor")
+        readInteger(entry, minor);
+    }
+    if (!id)
+      return fail("a device of \"deviceProperties\" has no id");
+    device.id = *id;
+    if (major && minor)
+      device.computeCapability = {*major, *minor};
+    trace.devices.push_back(device);
+  }
+  return Error::success();
+}
+
+/// What a file is that does not begin as JSON does; empty where that is not
+/// known.
+static StringRef nameOtherFormat(StringRef text) {
+  static constexpr std::pair<StringRef, StringRef> formats[] = {
+      {"SQLite format 3", "an SQLite database, as Nsight Systems exports"},
+      {"NVR", "a report of Nsight Compute"},
+      {"==PROF==", "the output of Nsight Compute"},
+      {"\"ID\",", "a CSV page of Nsight Compute"},
+      {"PK\x03\x04", "a zip archive; graphs (.pt2) are given as --graph"},
+      {"ML\xEFR", "MLIR bytecode; graphs are given as --graph"},
+  };
+  for (const auto &[begin, name] : formats)
+    if (text.starts_with(begin))
+      return name;
+  return "";
+}
+
+Error Reader::read(PaddedText &text) {
+  base = text.data.get();
+  size = text.size;
+  if (StringRef format = nameOtherFormat(StringRef(base, size));
+      !format.empty())
+    return fail("not a trace of torch.profiler, but " + format +
+                "; what is read is the trace that export_chrome_trace wrote, "
+                "and opprof's own capture (.opcap)");
+  ondemand::parser parser(std::numeric_limits<uint32_t>::max());
+  ondemand::document doc;
+  if (error_code code =
+          parser.iterate(base, size, size + SIMDJSON_PADDING).get(doc))
+    return failJSON(code);
+  document = &doc;
+  ondemand::object root;
+  if (error_code code = doc.get_object().get(root)) {
+    if (code != INCORRECT_TYPE)
+      return failJSON(code);
+    return fail("not a trace of torch.profiler: the file holds no JSON object");
+  }
+  bool found = false;
+  for (auto result : root) {
+    ondemand::field field;
+    if (error_code code = std::move(result).get(field))
+      return failJSON(code);
+    std::string_view view;
+    if (error_code code = field.unescaped_key().get(view))
+      return failJSON(code);
+    StringRef key(view);
+    ondemand::value value = field.value();
+    if (key == "traceEvents") {
+      if (found)
+        return fail("\"traceEvents\" is there twice");
+      found = true;
+      if (Error error = readEvents(value))
+        return error;
+    } else if (key == "deviceProperties") {
+      if (Error error = readDevices(value))
+        return error;
+    } else if (key == "baseTimeNanoseconds") {
+      readInteger(value, trace.baseTimeNs);
+    } else if (key == "distributedInfo") {
+      ondemand::object info;
+      if (value.get_object().get(info))
+        continue;
+      for (auto entry : info) {
+        ondemand::field item;
+        std::string_view name;
+        if (error_code code = std::move(entry).get(item))
+          return failJSON(code);
+        if (error_code code = item.unescaped_key().get(name))
+          return failJSON(code);
+        if (name == "rank")
+          readInteger(item.value(), trace.rank);
+      }
+    }
+  }
+  // At the end of the text there is no location.
+  const char *rest = nullptr;
+  if (!doc.current_location().get(rest) && rest < base + size)
+    return fail("text follows the end of the JSON object; two files may have "
+                "been joined: pass them one by one");
+  if (!found)
+    return fail("not a trace of torch.profiler: no \"traceEvents\"; pass the "
+                "file that export_chrome_trace wrote");
+  return Error::success();
+}
+
+Expected<std::unique_ptr<Trace>>
+opprof::profile::readKinetoTrace(StringRef data, StringRef name,
+                                 const KinetoOptions &options) {
+  Expected<PaddedText> text = readMaybeGzip(data, name, options.limits);
+  if (!text)
+    return text.takeError();
+  auto trace = std::make_unique<Trace>();
+  trace->kind = "kineto";
+  trace->file = name.str();
+  if (Error error = Reader(*trace, options).read(*text))
+    return error;
+  return trace;
+}

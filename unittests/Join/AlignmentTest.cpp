@@ -1,0 +1,173 @@
+// Tests of order-preserving matching, and of the sums that a profile states.
+
+#include "opprof/Join/SequenceAlignment.h"
+#include "opprof/Profile/Profile.h"
+#include "opprof/Support/Intervals.h"
+
+#include "gtest/gtest.h"
+
+#include <random>
+
+using namespace opprof;
+using namespace opprof::profile;
+
+namespace {
+
+SequenceAlignment align(llvm::StringRef a, llvm::StringRef b,
+                        uint64_t maxCells = maxAlignmentCells) {
+  return alignSequences(
+      a.size(), b.size(), [&](uint32_t i, uint32_t j) { return a[i] == b[j]; },
+      maxCells);
+}
+
+/// Where each element went, "-" for nowhere, "!" behind a forced choice.
+std::string show(const SequenceAlignment &alignment) {
+  std::string text;
+  for (const AlignedElement &element : alignment.elements) {
+    text += element.position ? std::to_string(*element.position) : "-";
+    text += element.forced ? "! " : " ";
+  }
+  return text;
+}
+
+TEST(SequenceAlignment, MatchesEqualSequencesOneByOne) {
+  SequenceAlignment alignment = align("abab", "abab");
+  EXPECT_TRUE(alignment.complete);
+  EXPECT_EQ(show(alignment), "0! 1! 2! 3! ");
+}
+
+TEST(SequenceAlignment, TellsForcedChoicesFromFreeOnes) {
+  // One b of two is missing: either may be the one.
+  SequenceAlignment alignment = align("abc", "abbc");
+  EXPECT_FALSE(alignment.complete);
+  EXPECT_EQ(alignment.matched, 3u);
+  EXPECT_TRUE(alignment.elements[0].forced);
+  EXPECT_FALSE(alignment.elements[1].forced);
+  EXPECT_TRUE(alignment.elements[2].forced);
+}
+
+TEST(SequenceAlignment, LeavesOutWhatDoesNotFit) {
+  EXPECT_EQ(show(align("axb", "ab")), "0! - 1! ");
+  EXPECT_EQ(show(align("", "ab")), "");
+  EXPECT_EQ(show(align("ab", "")), "- - ");
+}
+
+TEST(SequenceAlignment, ForcesNothingWhenTooLarge) {
+  SequenceAlignment alignment = align("axb", "ab", /*maxCells=*/4);
+  EXPECT_EQ(show(alignment), "0 - 1 ");
+}
+
+/// All order-preserving matchings of the greatest length, by brute force.
+void enumerate(llvm::StringRef a, llvm::StringRef b, size_t i, size_t from,
+               std::vector<int> &current,
+               std::vector<std::vector<int>> &found) {
+  if (i == a.size()) {
+    found.push_back(current);
+    return;
+  }
+  current.push_back(-1);
+  enumerate(a, b, i + 1, from, current, found);
+  current.pop_back();
+  for (size_t j = from; j < b.size(); ++j)
+    if (a[i] == b[j]) {
+      current.push_back(int(j));
+      enumerate(a, b, i + 1, j + 1, current, found);
+      current.pop_back();
+    }
+}
+
+TEST(SequenceAlignment, AgreesWithEveryLongestMatching) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 300; ++round) {
+    std::string a, b;
+    for (unsigned k = random() % 7; k; --k)
+      a += char('a' + random() % 3);
+    for (unsigned k = random() % 7; k; --k)
+      b += char('a' + random() % 3);
+    std::vector<int> current;
+    std::vector<std::vector<int>> all, longest;
+    enumerate(a, b, 0, 0, current, all);
+    size_t most = 0;
+    auto size = [](const std::vector<int> &matching) {
+      return size_t(llvm::count_if(matching, [](int j) { return j >= 0; }));
+    };
+    for (const auto &matching : all)
+      most = std::max(most, size(matching));
+    for (const auto &matching : all)
+      if (size(matching) == most)
+        longest.push_back(matching);
+    SequenceAlignment alignment = align(a, b);
+    EXPECT_EQ(alignment.matched, most) << a << " " << b;
+    for (size_t i = 0; i < a.size(); ++i) {
+      const AlignedElement &element = alignment.elements[i];
+      bool same = llvm::all_of(longest, [&](const std::vector<int> &matching) {
+        return element.position && matching[i] == int(*element.position);
+      });
+      EXPECT_EQ(element.forced, same) << a << " " << b << " at " << i;
+    }
+  }
+}
+
+TEST(Profile, SharesSumToTheTime) {
+  for (int64_t total : {0, 1, 7, 1000003})
+    for (size_t count : {1, 2, 3, 7}) {
+      int64_t sum = 0;
+      for (size_t position = 0; position < count; ++position)
+        sum += shareTime(total, count, position);
+      EXPECT_EQ(sum, total);
+    }
+}
+
+TEST(Profile, CountsOverlapOnce) {
+  std::vector<std::pair<int64_t, int64_t>> intervals = {
+      {10, 20}, {0, 5}, {15, 30}, {16, 17}, {30, 31}};
+  EXPECT_EQ(unionLength(intervals), 5 + 21);
+  std::vector<std::pair<int64_t, int64_t>> nothing;
+  EXPECT_EQ(unionLength(nothing), 0);
+}
+
+Activity kernel(uint32_t id, int64_t start, int64_t duration, int64_t stream,
+                std::optional<uint32_t> step = {}) {
+  Activity activity;
+  activity.id = id;
+  activity.name = "k";
+  activity.startNs = start;
+  activity.durationNs = duration;
+  activity.stream = stream;
+  activity.step = step;
+  return activity;
+}
+
+TEST(Profile, BusyIsAUnionOverStreams) {
+  Profile profile;
+  Device &device = profile.devices.emplace_back();
+  device.kind = "cuda";
+  profile.kernels.push_back(kernel(0, 100, 50, 7));
+  profile.kernels.push_back(kernel(1, 120, 50, 8));
+  profile.kernels.push_back(kernel(2, 200, 10, 7));
+  summarize(profile);
+  EXPECT_EQ(profile.summary.kernelTimeNs, 110);
+  EXPECT_EQ(profile.summary.busyNs, 80);
+  EXPECT_EQ(profile.summary.wallNs, 110);
+  EXPECT_EQ(profile.summary.attributedNs[size_t(Confidence::Unattributed)],
+            110);
+}
+
+TEST(Profile, WallIsTheSteadySteps) {
+  Profile profile;
+  profile.devices.emplace_back();
+  profile.summary.stepsFrom = "profiler_step";
+  profile.steps = {{0, 0, 1000, Phase::WarmUp},
+                   {1, 1000, 1200, Phase::Steady},
+                   {2, 1200, 1400, Phase::Steady}};
+  profile.kernels.push_back(kernel(0, 100, 800, 7, 0));
+  profile.kernels.push_back(kernel(1, 1010, 100, 7, 1));
+  // The device ends after the host has left the step.
+  profile.kernels.push_back(kernel(2, 1390, 60, 7, 2));
+  summarize(profile);
+  EXPECT_EQ(wallWindow(profile), std::make_pair(int64_t(1000), int64_t(1450)));
+  EXPECT_EQ(profile.summary.wallNs, 450);
+  EXPECT_EQ(profile.summary.busyNs, 160);
+}
+
+} // namespace
