@@ -88,7 +88,7 @@ def compiled(name: str) -> Callable[[], Any]:
 
 def trace_events(capture: Path) -> list[dict[str, Any]]:
     """The events of a capture's Chrome trace."""
-    from opprof.capture_library import Library
+    from opprof.recording.library import Library
 
     target = str(capture) + ".trace.json"
     Library.get().export_trace(str(capture), target)
@@ -100,7 +100,7 @@ def part_counters() -> None:
     import torch
 
     import opprof
-    from opprof import metrics
+    from opprof.recording import metrics
 
     step = compiled("gpt2")
 
@@ -224,7 +224,7 @@ def part_long() -> None:
 
     import torch
 
-    from opprof.capture_library import Library
+    from opprof.recording.library import Library
 
     library = Library.get()
     x = torch.randn(64, device="cuda")
@@ -279,8 +279,8 @@ def part_graph() -> None:
     import torch
 
     import opprof
-    from opprof.capture_library import Library
-    from opprof.identity import WrapperLines
+    from opprof.recording.identity import WrapperLines
+    from opprof.recording.library import Library
 
     step = compiled("gpt2")
     library = Library.get()
@@ -398,8 +398,8 @@ def part_eager() -> None:
     """GPT-2 op by op from its export: each kernel joined to its node, and held against Kineto's correlation."""
     import torch
 
-    from opprof.capture_library import Library
-    from opprof.identity import run_nodes
+    from opprof.recording.identity import run_nodes
+    from opprof.recording.library import Library
 
     model, inputs = workload("gpt2")
     program = torch.export.export(model, inputs)
@@ -487,7 +487,7 @@ print("child ended as it should")
 
 def part_injection() -> None:
     """Unmodified programs, injected: one that ends, one that is killed, one that forks."""
-    from opprof.capture_library import Library, find_cupti, find_library
+    from opprof.recording.library import Library, find_cupti, find_library
 
     library = Library.get()
     for way in ("end", "kill", "fork"):

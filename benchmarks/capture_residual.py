@@ -21,8 +21,8 @@ from tempfile import TemporaryDirectory
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from capture_h200 import WORKLOADS, compiled
 
-from opprof import capture_library as kinds
-from opprof.capture_library import DEFAULT_KINDS, KERNELS, Library
+from opprof.recording import library as kinds
+from opprof.recording.library import DEFAULT_KINDS, KERNELS, Library
 
 ORDERS = {
     "kinds": {

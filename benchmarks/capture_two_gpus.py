@@ -144,7 +144,7 @@ def figures(kernels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def merged(name: str, folder: Path) -> None:
     """`opprof merge`, and each rank's own figures."""
-    from opprof.merge import merge, merge_text
+    from opprof.commands.merge import merge, merge_text
 
     begin = time.perf_counter()
     result = merge([folder], OUT / f"{name}.merged.json")

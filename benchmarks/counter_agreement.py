@@ -176,7 +176,7 @@ def paused(seconds: float, once: Any) -> Any:
     """One run in which the device rests before each launching line of the wrapper."""
     import torch
 
-    from opprof import identity
+    from opprof.recording import identity
 
     def slow(code: Any, line: int) -> None:
         torch.cuda.synchronize()
@@ -370,7 +370,7 @@ def main() -> None:
     if options.table:
         print("\n\n".join(tables(file) for file in options.table))
         return
-    from opprof import metrics
+    from opprof.recording import metrics
 
     counters = options.counters.split(",") if options.counters else list(metrics.DEFAULT)
     options.output.mkdir(parents=True, exist_ok=True)

@@ -80,8 +80,8 @@ def by_line_events(library: Any, code: CodeType, ids: dict[int, int]) -> Iterato
 
 def measure(launches: int, rounds: int, folder: Path) -> dict[str, Any]:
     """All ways on a wrapper of that many launches."""
-    from opprof.capture_library import Library, find_library
-    from opprof.identity import WrapperLines, launching_lines
+    from opprof.recording.identity import WrapperLines, launching_lines
+    from opprof.recording.library import Library, find_library
 
     builtin, callback = (Library(find_library()) for _ in range(2))
     callback._python_callbacks = None

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from opprof.capture_library import Library, find_cupti
+from opprof.recording.library import Library, find_cupti
 
 DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 # Calls that put work on a device; each comes in several versions and suffixes.
@@ -157,9 +157,9 @@ def import_program(path: Path) -> ModuleType:
 
 def make_program(model: Path, work: Path) -> tuple[Any, Any, ModuleType, Path]:
     """The script's model, its exported program, the marked program made of it, and the partition map."""
-    from opprof.export import export_program
-    from opprof.graph_json import source_of_exported_program, write_graph_json
-    from opprof.model_script import load_model_script
+    from opprof.export.graph_json import source_of_exported_program, write_graph_json
+    from opprof.export.model_script import load_model_script
+    from opprof.export.stages import export_program
     from opprof.tools import run_tool
 
     script = load_model_script(model)
@@ -191,8 +191,8 @@ def record(model: Path, work: Path) -> dict[str, Any]:
     import torch
 
     import opprof
-    from opprof.identity import run_nodes
-    from opprof.weights import weights_of_program
+    from opprof.export.weights import weights_of_program
+    from opprof.recording.identity import run_nodes
 
     script, exported, module, partitions = make_program(model, work)
     weights = weights_of_program(exported)

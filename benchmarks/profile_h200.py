@@ -50,7 +50,7 @@ def attribution(profile: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_ranges(folder: Any, profile: Mapping[str, Any]) -> dict[str, Any]:
     """Whether each kernel was launched inside of exactly the ranges of its layers, by the markers of the capture."""
-    from opprof.ranges import LayerRanges
+    from opprof.recording.ranges import LayerRanges
 
     ranges = LayerRanges(json.loads(folder.partitions.read_text()), lambda name: None, lambda: None)
     trace = json.loads(gzip.decompress(folder.trace.read_bytes()))["traceEvents"]
@@ -143,7 +143,7 @@ def with_counters(profile: Mapping[str, Any], run: Mapping[str, Any]) -> dict[st
 
 def profiled(results: Results, name: str, mode: str, **options: Any) -> dict[str, Any]:
     """One run of the profiler, and what its folder says."""
-    from opprof.profile import ProfileOptions, profile_script
+    from opprof.commands.profile import ProfileOptions, profile_script
 
     label = f"{name}-{mode}" + "".join(f"-{v}" for v in options.values())
     folder = profile_script(
@@ -200,7 +200,7 @@ def compare_inferred(results: Results, name: str) -> dict[str, Any]:
 
 def against_kineto(results: Results, name: str, step: Callable[[], Any]) -> dict[str, Any]:
     """The nodes of each kernel by this capture, and by torch.profiler's own correlation in a run of its own."""
-    from opprof.profile import trace_steps
+    from opprof.commands.profile import trace_steps
     from opprof.run_folder import RunFolder
     from opprof.tools import run_tool
 
@@ -281,8 +281,8 @@ def ranges_for_nsys(results: Results, name: str) -> dict[str, Any]:
     report = results.folder / "ranges"
     program = (
         "import sys; sys.path.insert(0, 'benchmarks'); import torch, opprof; from capture_h200 import workload\n"
-        "from opprof.export import export_program; from opprof.model_script import load_model_script\n"
-        "from opprof.program import module_of\n"
+        "from opprof.export.stages import export_program; from opprof.export.model_script import load_model_script\n"
+        "from opprof.commands.program import module_of\n"
         f"script = load_model_script('examples/{name}.py')\n"
         "step = script.step_of(torch.compile(module_of(export_program(script))))\n"
         "step(); torch.cuda.synchronize()\n"
@@ -303,7 +303,7 @@ def ranges_for_nsys(results: Results, name: str) -> dict[str, Any]:
 
 def one_workload(results: Results, name: str, modes: list[str]) -> None:
     """Everything of one workload."""
-    from opprof import profile
+    from opprof.commands import profile
 
     programs: list[Any] = []
     capture = profile._capture
@@ -340,9 +340,9 @@ def prepare(name: str) -> None:
     """Compiles the program that the profile will compile."""
     import torch
 
-    from opprof.export import export_program
-    from opprof.model_script import load_model_script
-    from opprof.program import module_of
+    from opprof.commands.program import module_of
+    from opprof.export.model_script import load_model_script
+    from opprof.export.stages import export_program
 
     script = load_model_script(ROOT / "examples" / f"{name}.py")
     script.step_of(torch.compile(module_of(export_program(script))))()

@@ -52,7 +52,7 @@ def emit(name: str, tools: Path, folder: Path) -> dict[str, Any]:
     """Writes the programs `whole` and `regions`; what deduplication found, and how long opprof's own steps took."""
     import torch
 
-    from opprof.graph_json import source_of_exported_program, write_graph_json
+    from opprof.export.graph_json import source_of_exported_program, write_graph_json
 
     model, x = load_model(name)
     with torch.no_grad():

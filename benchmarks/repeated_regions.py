@@ -26,9 +26,9 @@ import torch
 from torch._dynamo import config
 from torch._dynamo.graph_region_tracker import GraphRegionTracker
 
-from opprof.export import dynamo_inputs
-from opprof.graph_json import GraphSource, write_graph_json
-from opprof.model_script import load_model_script
+from opprof.export.graph_json import GraphSource, write_graph_json
+from opprof.export.model_script import load_model_script
+from opprof.export.stages import dynamo_inputs
 
 
 def trace(model: Any, args: tuple[Any, ...]) -> tuple[torch.fx.GraphModule, Any, float, float]:

@@ -16,12 +16,13 @@ from typing import Any
 
 import torch
 
+from opprof.chain import map_launches
+from opprof.commands.program import CompiledGraphs, module_of
 from opprof.errors import OpprofError
-from opprof.export import export_program
-from opprof.inductor import watching_inductor
-from opprof.model_script import ModelScript, load_model_script
-from opprof.profile import CompiledGraphs, module_of
-from opprof.run_folder import RunFolder, map_launches
+from opprof.export.inductor import watching_inductor
+from opprof.export.model_script import ModelScript, load_model_script
+from opprof.export.stages import export_program
+from opprof.run_folder import RunFolder
 
 
 def compiled(

@@ -49,9 +49,9 @@ def measure(name: str, output: Path, rounds: int, chosen: list[str]) -> None:
     """All ways of one workload."""
     import torch
 
-    from opprof import capture_library
-    from opprof.capture_library import DEFAULT_KINDS, KERNELS, Library
-    from opprof.identity import WrapperLines
+    from opprof.recording import library as capture_library
+    from opprof.recording.identity import WrapperLines
+    from opprof.recording.library import DEFAULT_KINDS, KERNELS, Library
 
     library = Library.get()
     step = launches() if name == LAUNCHES else compiled(name)

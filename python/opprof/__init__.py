@@ -3,17 +3,20 @@
 Importing this package imports nothing else; the modules that need PyTorch say so at their head.
 """
 
-__version__ = "0.1.0"
+from typing import TYPE_CHECKING
+
+from opprof.version import __version__
+
+if TYPE_CHECKING:
+    from opprof.recording.api import capture, layer_ranges
+
+__all__ = ["__version__", "capture", "layer_ranges"]
 
 
 def __getattr__(name: str) -> object:
     # `with opprof.capture("run/")` needs no import of its own.
-    if name == "capture":
+    if name in ("capture", "layer_ranges"):
         import importlib
 
-        return importlib.import_module("opprof.capture")
-    if name == "layer_ranges":
-        import importlib
-
-        return importlib.import_module("opprof.ranges").layer_ranges
+        return getattr(importlib.import_module("opprof.recording.api"), name)
     raise AttributeError(f"module 'opprof' has no attribute {name!r}")

@@ -2,7 +2,7 @@
 
 import sys
 
-from opprof.cli import main
+from opprof.commands.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -2,3 +2,9 @@
 
 #: Hardware counters: of kernels one by one, of the whole step in one range, or both.
 COUNTER_MODES = ("none", "unique", "all", "step", "unique,step", "all,step")
+
+#: Where a model's graph is taken.
+STAGES = ("export", "dynamo", "aot", "aot_forward", "aot_joint", "aot_backward", "post_grad")
+
+#: The relative error against float64 that a rewrite may bring.
+DEFAULT_ERROR_BUDGET = 1e-3

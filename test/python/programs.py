@@ -11,8 +11,8 @@ import torch
 from conftest import EXAMPLES
 from torch.utils import _pytree as pytree
 
-from opprof.graph_json import source_of_exported_program, write_graph_json
-from opprof.model_script import ModelScript
+from opprof.export.graph_json import source_of_exported_program, write_graph_json
+from opprof.export.model_script import ModelScript
 from opprof.tools import run_tool
 
 EXAMPLE_NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from opprof import capture as capture_module
-from opprof import metrics
-from opprof.capture import _ranges
-from opprof.capture_library import CaptureError
 from opprof.errors import OpprofError
+from opprof.recording import capture as capture_module
+from opprof.recording import metrics
+from opprof.recording.capture import _ranges
+from opprof.recording.library import CaptureError
 
 torch = pytest.importorskip("torch")
 
@@ -29,15 +29,13 @@ PRELUDE = """
 import ctypes, json, os, sys, types
 import torch
 import opprof
-import opprof.capture
-import opprof.capture_library
-from opprof import identity, metrics
+from opprof.recording import capture, identity, library, metrics
 
 fake = ctypes.CDLL(os.environ["OPPROF_CUPTI_LIBRARY"])
 def launch(name, grid=4, block=128):
     fake.fake_launch(ctypes.c_char_p(NAMES[name]), ctypes.c_uint32(grid), ctypes.c_uint32(block))
 NAMES = {n: n.encode() for n in ("gemm", "relu", "spill", "more")}
-opprof.capture._device = lambda torch: metrics.Device("fake", 132, 64)
+capture._device = lambda torch: metrics.Device("fake", 132, 64)
 """
 
 
@@ -530,7 +528,7 @@ def test_a_fork_in_the_step_leaves_the_parents_capture_alone(tmp_path: Path) -> 
                 if child == 0:
                     try:
                         opprof.capture("child").__enter__()
-                    except opprof.capture_library.CaptureError as error:
+                    except library.CaptureError as error:
                         os._exit(7 if error.status == "forked" else 1)
                     os._exit(2)
                 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

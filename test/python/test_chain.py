@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from opprof.cli import main
+from opprof.commands.cli import main
 from opprof.run_folder import RunFolder
 
 MODEL = """

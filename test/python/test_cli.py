@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import opprof
-from opprof.cli import main
-from opprof.model_script import load_model_script
+from opprof.commands.cli import main
+from opprof.export.model_script import load_model_script
 
 
 def fails(capsys: pytest.CaptureFixture[str], *arguments: str, program: bool = False) -> str:
@@ -210,8 +210,8 @@ def test_profile_into_a_file_is_refused_before_the_model_is_loaded(
 
 
 def test_a_closed_pipe_and_a_full_disk_end_a_page_quietly(tmp_path: Path) -> None:
-    code = "import sys, opprof.cli; opprof.cli._report = lambda options: print('line' * 1000000)\n"
-    code += "sys.exit(opprof.cli.main(['report', 'run']))"
+    code = "import sys; from opprof.commands import cli; cli._report = lambda options: print('line' * 1000000)\n"
+    code += "sys.exit(cli.main(['report', 'run']))"
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None
@@ -348,7 +348,7 @@ def test_a_missing_tool_is_named(
 def test_reading_needs_no_pytorch() -> None:
     """The modules of the commands that read files import neither PyTorch nor NumPy."""
     code = (
-        "import sys, opprof.cli, opprof.launches, opprof.report, opprof.run_folder\n"
+        "import sys, opprof.commands.cli, opprof.commands.launches, opprof.commands.report, opprof.chain\n"
         "print([name for name in ('torch', 'numpy') if name in sys.modules])"
     )
     result = subprocess.run(

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from opprof.counters import (
+from opprof.errors import OpprofError
+from opprof.recording.launch_maps import (
     LaunchMap,
     Locator,
     Places,
     launch_maps,
     origins,
 )
-from opprof.errors import OpprofError
-from opprof.selection import Filter, Layers, sequence_difference
+from opprof.recording.selection import Filter, Layers, sequence_difference
 
 PARTITIONS = {
     "classes": [

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import opprof
-from opprof import capture_library
-from opprof.cli import main
+from opprof.commands.cli import main
 from opprof.errors import OpprofError
+from opprof.recording import library as capture_library
 from opprof.run_folder import RunFolder
 
 torch = pytest.importorskip("torch")

@@ -11,7 +11,7 @@ import pytest
 import torch
 from dedup_models import build
 
-from opprof.graph_json import source_of_exported_program, write_graph_json
+from opprof.export.graph_json import source_of_exported_program, write_graph_json
 from opprof.tools import run_tool
 
 SCHEMA = json.loads(
@@ -176,7 +176,7 @@ def test_names_carry_no_weight(name: str, tmp_path: Path) -> None:
 
 def test_names_carry_no_weight_in_gpt2(tmp_path: Path, examples: Path) -> None:
     """The twelve blocks of the full-size example, under random names and module paths."""
-    from opprof.export import export_script
+    from opprof.commands.export import export_script
 
     export_script(str(examples / "gpt2.py"), str(tmp_path / "gpt2.json"), "export")
     scramble(tmp_path / "gpt2.json", tmp_path / "scrambled.json")
@@ -189,8 +189,8 @@ def test_names_carry_no_weight_in_gpt2(tmp_path: Path, examples: Path) -> None:
 @pytest.fixture(scope="module")
 def joint(tmp_path_factory: pytest.TempPathFactory, examples: Path) -> Path:
     """GPT-2's joint graph: twelve layers forward and backward, narrow, with a loss."""
-    from opprof.export import capture_aot
-    from opprof.model_script import ModelScript
+    from opprof.export.model_script import ModelScript
+    from opprof.export.stages import capture_aot
 
     sys.path.insert(0, str(examples))
     from gpt2 import GPT2
@@ -284,7 +284,7 @@ def test_any_order_finds_the_same_in_every_order(
 
 
 def test_all_blocks_of_gpt2(tmp_path: Path, examples: Path) -> None:
-    from opprof.export import export_script
+    from opprof.commands.export import export_script
 
     export_script(str(examples / "gpt2.py"), str(tmp_path / "gpt2.json"))
     result = dedup(tmp_path / "gpt2.json", tmp_path)

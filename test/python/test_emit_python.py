@@ -11,11 +11,11 @@ import torch
 from programs import EXAMPLE_NAMES, assert_same, copies, import_program, script_of
 from torch.utils import _pytree as pytree
 
-from opprof.export import export_program
-from opprof.graph_json import source_of_exported_program, write_graph_json
-from opprof.model_script import ModelScript, load_model_script
+from opprof.export.graph_json import source_of_exported_program, write_graph_json
+from opprof.export.model_script import ModelScript, load_model_script
+from opprof.export.stages import export_program
+from opprof.export.weights import save_weights, weights_of_program
 from opprof.tools import find_tool, run_tool
-from opprof.weights import save_weights, weights_of_program
 
 
 def emit(graph_json: Path, folder: Path, *options: str) -> ModuleType:

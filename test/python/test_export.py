@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from opprof.cli import main
+from opprof.commands.cli import main
 
 WHILE_LOOP = """
     from torch._higher_order_ops.while_loop import while_loop

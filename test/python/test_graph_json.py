@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from programs import EXAMPLE_NAMES
 from torch import fx
 
-from opprof.export import capture
-from opprof.graph_json import (
+from opprof.export.graph_json import (
     STAGES,
     GraphSource,
     clean_module_path,
@@ -26,7 +25,8 @@ from opprof.graph_json import (
     target_name,
     write_graph_json,
 )
-from opprof.model_script import load_model_script
+from opprof.export.model_script import load_model_script
+from opprof.export.stages import capture
 
 
 def written(tmp_path: Path, source: GraphSource) -> dict[str, Any]:

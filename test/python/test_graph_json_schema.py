@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import torch
 
-from opprof.graph_json import source_of_exported_program, write_graph_json
+from opprof.export.graph_json import source_of_exported_program, write_graph_json
 from opprof.tools import run_tool
 
 ROOT = Path(__file__).parents[2]

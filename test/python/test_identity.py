@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from conftest import interpreters
 
-from opprof.identity import line_starts
+from opprof.recording.identity import line_starts
 
 ROOT = Path(__file__).parents[2]
 BUILD = Path(os.environ.get("OPPROF_BUILD_DIR", ROOT / "build"))
@@ -27,8 +27,8 @@ if sys.version_info >= (3, 12):
 
 PRELUDE = """
 import ctypes, gc, json, os, sys, threading, types
-from opprof import identity
-from opprof.capture_library import Library
+from opprof.recording import identity
+from opprof.recording.library import Library
 
 library = Library.get()
 fake = ctypes.CDLL(os.environ["OPPROF_CUPTI_LIBRARY"])

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from programs import EXAMPLE_NAMES, import_graph
 
-from opprof.export import export_program
-from opprof.model_script import load_model_script
+from opprof.export.model_script import load_model_script
+from opprof.export.stages import export_program
 from opprof.tools import find_tool, run_tool
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from opprof.cli import main
+from opprof.chain import import_graph
+from opprof.commands.cli import main
+from opprof.commands.launches import launch_maps
+from opprof.commands.profile import ProfileOptions, profile_script, record
 from opprof.errors import OpprofError
-from opprof.launches import launch_maps
-from opprof.profile import ProfileOptions, profile_script, record
-from opprof.run_folder import RunFolder, import_graph
+from opprof.run_folder import RunFolder
 
 OPTIONS = ProfileOptions(warm_up=1, traced=2, timed=3, timed_seconds=0.5)
 
@@ -157,7 +158,7 @@ def test_what_was_recorded_until_the_program_failed_is_kept(
     said = capsys.readouterr()
     if status == 1:
         assert "model_under_test.py:24: the model fails under the profiler" in said.err
-        assert f"raise {what}\n" in said.err and "opprof/profile.py" not in said.err
+        assert f"raise {what}\n" in said.err and "opprof/commands/" not in said.err
     assert load(folder.run)["ended"]
     kernels = load(folder.profile)["kernels"]
     assert [kernel["name"] for kernel in kernels].count("aten::addmm") == 3

@@ -67,13 +67,15 @@ def get_model_and_input():
 """
 
 PLAYED = """
-import opprof.capture, opprof.profile as profile, opprof.program as program
+import opprof
+from opprof.commands import profile, program
+from opprof.recording import capture, library
 from opprof.errors import OpprofError
-from opprof.profile import ProfileOptions, profile_script
+from opprof.commands.profile import ProfileOptions, profile_script
 from pathlib import Path
 profile._why_no_capture = lambda: None
 # One step, so that tests can say after how many launches the program fails.
-opprof.capture.WARM_UP_SECONDS = 0.0
+capture.WARM_UP_SECONDS = 0.0
 
 fake.fake_graph.restype = ctypes.c_uint64
 def into_cuda_graph(step):
@@ -412,8 +414,8 @@ def test_a_step_that_compiles_says_so(folder: Path) -> None:
         with torch.no_grad():
             try:
                 with opprof.capture("out", counters="all") as prof:
-                    prof.step(lambda: (launch("gemm") if not opprof.capture._wrappers_loaded() else None, fast(x)))
-            except opprof.capture_library.CaptureError as error:
+                    prof.step(lambda: (launch("gemm") if not capture._wrappers_loaded() else None, fast(x)))
+            except library.CaptureError as error:
                 print(json.dumps({"error": str(error), "remedy": error.remedy}))
         """,
         folder,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from conftest import interpreters
 
-from opprof.ranges import LayerRanges
+from opprof.recording.ranges import LayerRanges
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = Path(os.environ.get("OPPROF_BUILD_DIR", ROOT / "build")) / "lib" / "libopprof_capture.so"
@@ -61,10 +61,10 @@ def partition_0(args):
 
 PROGRAM = """
 import importlib.util, json, sys, threading
-from opprof import identity
-from opprof.capture_library import Library
-from opprof.counters import LaunchMap
-from opprof.ranges import LayerRanges
+from opprof.recording import identity
+from opprof.recording.library import Library
+from opprof.recording.launch_maps import LaunchMap
+from opprof.recording.ranges import LayerRanges
 
 log = []
 def push(name):
@@ -241,15 +241,17 @@ def test_ranges_without_a_capture(tmp_path: Path) -> None:
     log = run(
         sys.executable,
         """
-        import opprof, opprof.ranges
-        opprof.ranges.nvtx_calls = lambda: (push, pop)
+        import opprof
+        from opprof.errors import OpprofError
+        from opprof.recording import ranges
+        ranges.nvtx_calls = lambda: (push, pop)
         identity.inductor_modules = lambda: [wrapper]
         with opprof.layer_ranges("run"):
             wrapper.call("x")
         try:
             with opprof.layer_ranges("none"):
                 pass
-        except opprof.ranges.OpprofError as error:
+        except OpprofError as error:
             log.append(str(error))
         print(json.dumps(log))
         """,

@@ -12,8 +12,8 @@ from dedup_models import build
 from programs import assert_same, copies, emit_program, import_graph
 from torch import Tensor, nn
 
+from opprof.export.weights import weights_of_program
 from opprof.tools import run_tool
-from opprof.weights import weights_of_program
 
 
 @pytest.fixture(autouse=True)

@@ -11,10 +11,10 @@ import torch
 from programs import import_program
 from torch import Tensor, nn
 
-from opprof import backend_template
-from opprof.emit import emit
-from opprof.graph_json import source_of_exported_program, write_graph_json
-from opprof.recommend import read_rewrites, recommend
+from opprof.backend import template
+from opprof.backend.emit import emit
+from opprof.commands.recommend import read_rewrites, recommend
+from opprof.export.graph_json import source_of_exported_program, write_graph_json
 from opprof.tools import run_tool
 
 
@@ -315,7 +315,7 @@ def test_dropout_that_is_off_draws_nothing() -> None:
         "rand_like": graph.call_function(torch.ops.aten.rand_like.default, (x,)),
         "add": graph.call_function(torch.ops.aten.add.Tensor, (x, x)),
     }
-    assert {name for name, node in drawn.items() if backend_template._draws(node)} == {
+    assert {name for name, node in drawn.items() if template._draws(node)} == {
         "attention, 0.1",
         "train",
         "rand_like",

@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from opprof.chain import import_graph, profile_from_files
 from opprof.errors import OpprofError
+from opprof.export.graph_json import source_of_exported_program, write_graph_json
 from opprof.files import replacing
-from opprof.graph_json import source_of_exported_program, write_graph_json
 from opprof.run_folder import (
     RunFolder,
     code_folders,
     copy_code,
     copy_trace,
-    import_graph,
-    profile_from_files,
 )
 from opprof.tools import run_tool
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from opprof.merge import Collective, Merged, Rank, pair
+from opprof.commands.merge import Collective, Merged, Rank, pair
 
 ROOT = Path(__file__).parents[2]
 BUILD = Path(os.environ.get("OPPROF_BUILD_DIR", ROOT / "build"))
@@ -217,7 +217,7 @@ def report_of(folder: Path, capture: bytes, settings: str = "") -> subprocess.Co
     file = folder / "capture-r0-p4711.opcap"
     file.write_bytes(capture)
     code = (
-        "import sys; from pathlib import Path; import opprof.run as run\n"
+        "import sys; from pathlib import Path; import opprof.commands.run as run\n"
         f"{settings}\n"
         "from opprof.run_folder import RunFolder, write_run\n"
         "folder = Path(sys.argv[1]); write_run(RunFolder(folder), {})\n"

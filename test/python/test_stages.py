@@ -9,8 +9,8 @@ import pytest
 import torch
 from programs import assert_same, emit_program, script_of
 
-from opprof.export import capture
-from opprof.graph_json import GraphSource, write_graph_json
+from opprof.export.graph_json import GraphSource, write_graph_json
+from opprof.export.stages import capture
 from opprof.tools import run_tool
 
 

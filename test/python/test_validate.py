@@ -7,10 +7,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from opprof.emit import emit
+from opprof.backend.checks import (
+    Measurement,
+    Subject,
+    Verdict,
+    check_backend,
+    judge_gain,
+    relative_error,
+)
+from opprof.backend.emit import emit
 from opprof.errors import OpprofError
-from opprof.model_script import load_model_script
-from opprof.validate import Measurement, Subject, Verdict, check_backend, judge_gain, relative_error
+from opprof.export.model_script import load_model_script
 
 SCRIPT = """
 import torch

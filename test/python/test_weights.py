@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from opprof.errors import OpprofError
-from opprof.weights import save_weights, weights_of_module, weights_of_program
+from opprof.export.weights import save_weights, weights_of_module, weights_of_program
 
 
 class Tied(torch.nn.Module):

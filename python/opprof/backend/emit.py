@@ -4,14 +4,14 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import opprof
+from opprof.backend.rewrites import Script
 from opprof.errors import OpprofError
 from opprof.files import replacing
-from opprof.recommend import Script
 from opprof.tools import run_tool
+from opprof.version import __version__
 
-_TEMPLATE = Path(__file__).with_name("backend_template.py")
-_TEST_TEMPLATE = Path(__file__).with_name("backend_test_template.py")
+_TEMPLATE = Path(__file__).with_name("template.py")
+_TEST_TEMPLATE = Path(__file__).with_name("test_template.py")
 _BEGIN, _END = "# >>> rewrites\n", "# <<< rewrites\n"
 
 
@@ -73,7 +73,7 @@ def _definitions(scripts: Sequence[Script]) -> tuple[str, list[str]]:
 
 def _head(name: str, output: Path, titles: list[str]) -> str:
     listed = "\n".join(f"  {title}" for title in titles) or "  none: this backend is plain Inductor"
-    return f'''"""A torch.compile backend made by opprof {opprof.__version__}. It needs PyTorch only.
+    return f'''"""A torch.compile backend made by opprof {__version__}. It needs PyTorch only.
 
     import {output.stem}
     model = torch.compile(model, backend="{name}")

@@ -16,9 +16,9 @@ from torch import fx
 from torch.export.graph_signature import ExportGraphSignature, InputKind, OutputKind
 from torch.fx.traceback import NodeSource
 
-import opprof
 from opprof.errors import OpprofError
 from opprof.files import replacing
+from opprof.version import __version__
 
 STAGES = ("export", "dynamo", "aot_forward", "aot_joint", "aot_backward", "post_grad")
 
@@ -169,7 +169,7 @@ class _GraphFile:
             {node: self._table_references(node) for node in source.module.graph.nodes}
             for source in sources
         ]
-        producer = {"torch": str(torch.__version__), "opprof": opprof.__version__}
+        producer = {"torch": str(torch.__version__), "opprof": __version__}
         file.write('{"opprof_graph_version": 1,\n "producer": ' + _dumps(producer))
         for key, table in (
             ("types", self.types),

@@ -18,13 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import opprof
-from opprof.capture_library import Library, find_library, why_no_gpu
+from opprof.chain import report_timeline
+from opprof.commands.report import report_text
 from opprof.errors import OpprofError
 from opprof.files import replacing
 from opprof.progress import progress, show
-from opprof.report import report_text
-from opprof.run_folder import RunFolder, report_timeline, write_run
+from opprof.recording import INJECTED
+from opprof.recording.library import Library, find_library, why_no_gpu
+from opprof.run_folder import RunFolder, write_run
+from opprof.version import __version__
 
 #: A trace is JSON, and several times as large as the capture that it is made of.
 LARGEST_TRACED = 1 << 30
@@ -34,9 +36,6 @@ MOST_KERNELS = 1_000_000
 
 #: A larger profile takes too long to read again for the sake of colors and the terminal's width.
 LARGEST_SHOWN = 100 << 20
-
-#: Holds a sitecustomize.py that records with torch.profiler.
-_INJECTED = Path(__file__).parent / "injected"
 
 #: A profile of a process that ran no operator is no larger.
 _EMPTY_PROFILE = 20_000
@@ -81,7 +80,7 @@ def run_program(
     facts: dict[str, Any] = {
         "command": ["opprof", *sys.argv[1:]],
         "program": shlex.join(command),
-        "versions": {"opprof": opprof.__version__, "python": sys.version.split()[0]},
+        "versions": {"opprof": __version__, "python": sys.version.split()[0]},
     }
     program = [sys.executable, *command] if script else command
     if reason is None:
@@ -121,7 +120,7 @@ def _traced(command: Sequence[str], output: Path, reason: str) -> tuple[list[_Re
     """Runs a program with torch.profiler in every Python of it that imports PyTorch."""
     progress(reason)
     progress(f"running {shlex.join(command)} under torch.profiler on the CPU")
-    paths = [str(_INJECTED), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(INJECTED), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {
         "KINETO_LOG_LEVEL": "99",
         **os.environ,

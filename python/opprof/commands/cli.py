@@ -12,11 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-import opprof
-from opprof.choices import COUNTER_MODES
+from opprof.choices import COUNTER_MODES, DEFAULT_ERROR_BUDGET, STAGES
 from opprof.errors import OpprofError, ProgramError
-
-STAGES = ("export", "dynamo", "aot", "aot_forward", "aot_joint", "aot_backward", "post_grad")
+from opprof.version import __version__
 
 
 class _Parser(argparse.ArgumentParser):
@@ -29,7 +27,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _export(options: argparse.Namespace) -> None:
-    from opprof.export import export_script
+    from opprof.commands.export import export_script
 
     for file in export_script(options.script, options.output, options.stage, options.weights):
         print(f"wrote {file}", file=sys.stderr)
@@ -67,7 +65,7 @@ def _add_export(commands: argparse._SubParsersAction) -> None:
 
 
 def _launches(options: argparse.Namespace) -> None:
-    from opprof.launches import launch_maps, launches_text
+    from opprof.commands.launches import launch_maps, launches_text
 
     maps = launch_maps(options.directory, options.graph)
     print(json.dumps(maps, indent=1) if options.json else launches_text(maps))
@@ -103,7 +101,7 @@ def _profile(options: argparse.Namespace) -> None:
                 "nothing to profile",
                 remedy="give a model script, or all of --graph, --code and --trace for files recorded elsewhere",
             )
-        from opprof.run_folder import profile_from_files
+        from opprof.chain import profile_from_files
 
         profile_from_files(options.graph, options.code, options.trace, options.output)
     else:
@@ -111,7 +109,7 @@ def _profile(options: argparse.Namespace) -> None:
             raise OpprofError(
                 "--graph, --code and --trace take the place of a model script; give one or the other"
             )
-        from opprof.profile import ProfileOptions, profile_script
+        from opprof.commands.profile import ProfileOptions, profile_script
 
         profile_script(
             options.script,
@@ -130,7 +128,7 @@ def _profile(options: argparse.Namespace) -> None:
                 launch_count=options.launch_count,
             ),
         )
-    from opprof.report import report_text
+    from opprof.commands.report import report_text
 
     print(report_text(options.output), end="")
 
@@ -272,7 +270,7 @@ def _seconds(text: str) -> float:
 
 
 def _report(options: argparse.Namespace) -> None:
-    from opprof.report import profile_file, report_html, report_text
+    from opprof.commands.report import profile_file, report_html, report_text
 
     if options.json:
         sys.stdout.write(profile_file(options.profile).read_text())
@@ -302,7 +300,7 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
 
 
 def _run_program(options: argparse.Namespace) -> int:
-    from opprof.run import run_program
+    from opprof.commands.run import run_program
 
     return run_program(
         options.command, options.output, delay=options.delay, duration=options.duration
@@ -340,7 +338,7 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
 
 
 def _merge(options: argparse.Namespace) -> None:
-    from opprof.merge import merge, merge_text
+    from opprof.commands.merge import merge, merge_text
 
     print(merge_text(merge(options.captures, options.output)), end="")
 
@@ -374,7 +372,7 @@ def _add_error_budget(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--error-budget",
         type=_budget,
-        default=1e-3,
+        default=DEFAULT_ERROR_BUDGET,
         metavar="E",
         help="the relative error against float64 that is allowed: 1e-3 (default) allows float16, 1e-2 bfloat16 too, "
         "0 asks for the bits of plain Inductor",
@@ -386,7 +384,7 @@ def _budget(text: str) -> float:
 
 
 def _recommend(options: argparse.Namespace) -> None:
-    from opprof.recommend import recommend, rewrites_text
+    from opprof.commands.recommend import recommend, rewrites_text
 
     scripts = recommend(options.profile, options.output, error_budget=options.error_budget)
     print(rewrites_text(scripts), end="")
@@ -413,8 +411,8 @@ def _add_recommend(commands: argparse._SubParsersAction) -> None:
 
 
 def _emit(options: argparse.Namespace) -> None:
-    from opprof.emit import emit
-    from opprof.recommend import read_rewrites
+    from opprof.backend.emit import emit
+    from opprof.backend.rewrites import read_rewrites
 
     rewrites = read_rewrites(options.rewrites)
     model = options.model or rewrites.index.get("script")
@@ -442,7 +440,7 @@ def _add_emit(commands: argparse._SubParsersAction) -> None:
 
 
 def _validate(options: argparse.Namespace) -> int:
-    from opprof.validate import validate, verdict_text
+    from opprof.commands.validate import validate, verdict_text
 
     verdict = validate(options.backend, model=options.model, error_budget=options.error_budget)
     print(verdict_text(verdict), end="")
@@ -466,7 +464,7 @@ def _add_validate(commands: argparse._SubParsersAction) -> None:
 
 
 def _optimize(options: argparse.Namespace) -> None:
-    from opprof.optimize import OptimizeOptions, optimize
+    from opprof.commands.optimize import OptimizeOptions, optimize
 
     optimize(options.script, options.output, OptimizeOptions(error_budget=options.error_budget))
     print((options.output / "report.txt").read_text(), end="")
@@ -495,7 +493,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="opprof",
         description="Tells why a PyTorch program is slow, node by node of its graph, and makes a faster one.",
     )
-    parser.add_argument("--version", action="version", version=f"opprof {opprof.__version__}")
+    parser.add_argument("--version", action="version", version=f"opprof {__version__}")
     commands = parser.add_subparsers(
         metavar="COMMAND", required=True, parser_class=_Parser, title="commands"
     )

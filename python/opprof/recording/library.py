@@ -147,7 +147,7 @@ def find_library() -> str:
     given = os.environ.get("OPPROF_CAPTURE_LIBRARY")
     if given:
         return given
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     places = [package / "lib", package.parent.parent / "build" / "lib"]
     tools = os.environ.get("OPPROF_TOOLS_DIR")
     if tools:

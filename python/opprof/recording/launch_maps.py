@@ -1,27 +1,12 @@
-"""Hardware counters in a run folder: which launches are counted, and which others they stand for.
-
-Counters are taken of a step of their own. opprof-translate puts the values on the profile's kernels and nodes.
-"""
+"""The launch maps of a program's wrappers, and which launch's counters stand for which. Needs no PyTorch."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from opprof.capture_library import CaptureError
 from opprof.errors import OpprofError
-from opprof.progress import progress
-from opprof.run_folder import RunFolder
-
-if TYPE_CHECKING:
-    from opprof.capture import Capture
-
-_COUNTED = {
-    "unique": "the unique partitions",
-    "all": "every kernel",
-    "step": "the whole step",
-}
 
 
 @dataclass
@@ -158,59 +143,3 @@ class Standing:
         """The launch whose counters stand for this one's; one that is known to compute no node stands for itself."""
         work = self.work.get(key)
         return key if work is None else self.counted[work]
-
-
-def count(
-    step: Callable[[], Any],
-    folder: RunFolder,
-    mode: str,
-    metrics: str,
-    *,
-    outside: Callable[[], Any] | None = None,
-    **options: Any,
-) -> dict[str, Any]:
-    """Takes the counters of one step into the run folder; returns what run.json says of them.
-
-    `options` are Capture's. The timeline that comes with the counters has a file of its own, because noting launches for the
-    passes costs time.
-    """
-    from opprof.capture import Capture
-
-    asked = mode.split(",")
-    progress(f"taking counters of {' and '.join(_COUNTED[part] for part in asked)}")
-    file = folder.counters_capture.name
-    prof = Capture(folder.path, counters=mode, metrics=metrics, file=file, **options)
-    try:
-        with prof:
-            prof.step(step, outside=outside)
-    except CaptureError as error:
-        # The rest of the profile needs no counters.
-        progress(f"no counters: {error}" + (f"\n  {error.remedy}" if error.remedy else ""))
-        return {"mode": mode, "metrics": metrics, "left_out": str(error)}
-    counted = prof.steps[0]
-    report, whole = counted.report, counted.whole.get("report", {})
-    _show("the whole step", whole)
-    _show(f"{len(counted.counters)} of {len(counted.launches)} kernels", report)
-    for name, reason in {**whole.get("absent", {}), **report.get("absent", {})}.items():
-        progress(f"{name} is left out: {reason}")
-    return {"metrics": metrics, **counter_facts(prof)}
-
-
-def counter_facts(prof: "Capture") -> dict[str, Any]:
-    """What run.json says of the counters of a capture: of the steps of one program, the last is no longer warming up."""
-    step = prof.steps[-1]
-    report = step.report
-    if "unique" in report:
-        # What stood for what, launch by launch, is in counters.json.
-        unique = {k: v for k, v in report["unique"].items() if k != "launches"}
-        report = {**report, "unique": unique}
-    whole = {"whole": step.whole["report"]} if step.whole else {}
-    return {"mode": prof.mode, **report, **whole}
-
-
-def _show(what: str, report: Mapping[str, Any]) -> None:
-    if "total_seconds" in report:
-        passes = report["passes"]
-        progress(
-            f"{what}, {passes} pass{'es' if passes != 1 else ''}, {report['total_seconds']:.2f} s"
-        )

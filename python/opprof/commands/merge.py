@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opprof.capture_library import Library
 from opprof.errors import OpprofError
 from opprof.files import make_folder
+from opprof.recording.library import Library
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,9 @@ computes nodes of two partitions is in a range of both names, and the ranges of 
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-
-from opprof.errors import OpprofError
 
 #: Between the names of the partitions that one launch straddles.
 BOTH = " + "
@@ -99,24 +95,3 @@ def nvtx_calls() -> tuple[Callable[[str], Any], Callable[[], Any]]:
     if not torch.cuda.is_available():
         return (lambda name: None), (lambda: None)
     return torch.cuda.nvtx.range_push, torch.cuda.nvtx.range_pop
-
-
-@contextlib.contextmanager
-def layer_ranges(folder: str | Path) -> Iterator[None]:
-    """Puts the NVTX ranges of a run folder's layers round the launches of its program, for nsys and every other NVTX tool.
-
-    The program's own wrappers have to be loaded: call it once before. Nothing is captured.
-    """
-    from opprof.identity import WrapperLines
-    from opprof.run_folder import RunFolder
-    from opprof.selection import Layers
-
-    layers = Layers.read(RunFolder(Path(folder)))
-    if layers is None:
-        raise OpprofError(
-            f"{folder}: holds no partitions.json",
-            remedy="`opprof profile model.py -o run/` makes a run folder",
-        )
-    lines = WrapperLines(None, maps=layers.maps, ranges=LayerRanges(layers.partitions))
-    with lines.active():
-        yield

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from opprof.capture import Capture, Step, check_step, keeping, recording_facts
+from opprof.chain import report_recording
 from opprof.errors import OpprofError
 from opprof.files import make_folder
 from opprof.progress import progress
-from opprof.run_folder import RunFolder, report_recording
+from opprof.recording.capture import Capture, Step, check_step, keeping, recording_facts
+from opprof.run_folder import RunFolder
 
 
 class CpuCapture(Capture):

@@ -19,18 +19,7 @@ from typing import Any
 
 import torch
 
-from opprof.emit import emit
-from opprof.errors import OpprofError
-from opprof.files import replacing
-from opprof.graph_json import GraphSource, write_graph_json
-from opprof.inductor import CompiledGraph, watching_inductor
-from opprof.model_script import load_model_script
-from opprof.profile import ProfileOptions, profile_script, trace_steps
-from opprof.progress import began, began_at, progress
-from opprof.recommend import DEFAULT_ERROR_BUDGET, Script, recommend
-from opprof.run_folder import RunFolder, attribute, copy_code, write_run
-from opprof.tools import run_tool
-from opprof.validate import (
+from opprof.backend.checks import (
     LEAST_GAIN,
     Measurement,
     Subject,
@@ -38,8 +27,22 @@ from opprof.validate import (
     check_backend,
     check_inference,
     measure,
-    validate,
 )
+from opprof.backend.emit import emit
+from opprof.backend.rewrites import Script
+from opprof.chain import attribute
+from opprof.choices import DEFAULT_ERROR_BUDGET
+from opprof.commands.profile import ProfileOptions, profile_script, trace_steps
+from opprof.commands.recommend import recommend
+from opprof.commands.validate import validate
+from opprof.errors import OpprofError
+from opprof.export.graph_json import GraphSource, write_graph_json
+from opprof.export.inductor import CompiledGraph, watching_inductor
+from opprof.export.model_script import load_model_script
+from opprof.files import replacing
+from opprof.progress import began, began_at, progress
+from opprof.run_folder import RunFolder, copy_code, write_run
+from opprof.tools import run_tool
 
 
 @dataclass

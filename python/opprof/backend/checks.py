@@ -10,7 +10,6 @@ import copy
 import functools
 import importlib.util
 import math
-import os
 import statistics
 import sys
 import time
@@ -24,9 +23,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from opprof.errors import OpprofError
-from opprof.model_script import ModelScript, load_model_script
-from opprof.progress import progress
-from opprof.recommend import DEFAULT_ERROR_BUDGET
+from opprof.export.model_script import ModelScript
 
 SEEDS = (11, 23, 47)
 # A gain below this is not told from noise.
@@ -385,45 +382,6 @@ def _check_equality(
         )
 
 
-def validate(
-    file: Path, *, model: str | None = None, error_budget: float = DEFAULT_ERROR_BUDGET
-) -> Verdict:
-    """Everything that can be said of one backend, printed as it is found."""
-    if not file.is_file():
-        raise OpprofError(f"{file}: no such file")
-    model = model or _recorded_model(file)
-    if model is None:
-        raise OpprofError(
-            f"{file}: does not say which model it is for", remedy="give --model model.py"
-        )
-    progress(f"loading {model}")
-    subject = Subject(load_model_script(model))
-    progress("compiling and comparing")
-    verdict, program = check_backend(file, subject, error_budget=error_budget)
-    if verdict.passed and program is not None:
-        progress("measuring")
-        verdict.measurement = measure(
-            subject, {"eager": subject.eager, "Inductor": subject.inductor, "optimized": program}
-        )
-        judge_gain(verdict, "optimized", "Inductor")
-    return verdict
-
-
-def _recorded_model(file: Path) -> str | None:
-    """MODEL_SCRIPT of a backend, read without running it; relative to the backend's folder."""
-    with contextlib.suppress(SyntaxError, ValueError, OSError):
-        for statement in ast.parse(file.read_text()).body:
-            if (
-                isinstance(statement, ast.Assign)
-                and isinstance(statement.targets[0], ast.Name)
-                and statement.targets[0].id == "MODEL_SCRIPT"
-                and isinstance(statement.value, ast.Constant)
-                and isinstance(statement.value.value, str)
-            ):
-                return os.path.relpath(file.parent / statement.value.value)
-    return None
-
-
 def judge_gain(verdict: Verdict, name: str, baseline: str) -> bool:
     """Adds the check that both measurements show a gain."""
     assert verdict.measurement is not None
@@ -432,21 +390,3 @@ def judge_gain(verdict: Verdict, name: str, baseline: str) -> bool:
     if gain >= LEAST_GAIN:
         return verdict.add("gain", True, f"{times}, at least {gain:.0%} in both measurements")
     return verdict.add("gain", False, f"{times}: no gain of {LEAST_GAIN:.0%} in both measurements")
-
-
-def verdict_text(verdict: Verdict) -> str:
-    """The checks as lines, and what follows."""
-    lines = [
-        f"  {'ok    ' if check.passed else 'FAILED'}  {check.name:13} {check.text}"
-        for check in verdict.checks
-    ]
-    if verdict.measurement is not None:
-        lines.append(
-            "  "
-            + ", ".join(
-                f"{name} {verdict.measurement.median(name) / 1e6:.3f} ms"
-                for name in verdict.measurement.first
-            )
-        )
-    lines.append("valid" if verdict.passed else "not valid")
-    return "\n".join(lines) + "\n"

@@ -22,12 +22,12 @@ from torch import fx
 from torch.fx.traceback import NodeSource
 
 from opprof.errors import OpprofError
-from opprof.export import dynamo_inputs, user_error
-from opprof.graph_json import GraphSource, write_graph_json
-from opprof.identity import NodeGraph
-from opprof.inductor import CompiledGraph, watching_inductor
-from opprof.model_script import ModelScript
+from opprof.export.graph_json import GraphSource, write_graph_json
+from opprof.export.inductor import CompiledGraph, watching_inductor
+from opprof.export.model_script import ModelScript
+from opprof.export.stages import dynamo_inputs, user_error
 from opprof.progress import progress
+from opprof.recording.identity import NodeGraph
 from opprof.run_folder import RunFolder, copy_code
 
 EAGER, INDUCTOR, CUDA_GRAPHS = "eager", "inductor", "cudagraphs"
@@ -51,7 +51,7 @@ def find_backend(mode: str) -> str:
     if mode in (EAGER, INDUCTOR, CUDA_GRAPHS):
         return "inductor"
     if mode.endswith(".py"):
-        from opprof.validate import load_backend
+        from opprof.backend.checks import load_backend
 
         if not Path(mode).is_file():
             raise OpprofError(f"{mode}: no such file")

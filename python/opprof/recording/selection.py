@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from opprof.counters import LaunchMap, Locator, Places, Standing, launch_maps
+from opprof.chain import map_launches
 from opprof.errors import OpprofError
-from opprof.run_folder import RunFolder, map_launches
+from opprof.recording.launch_maps import LaunchMap, Locator, Places, Standing, launch_maps
+from opprof.run_folder import RunFolder
 
 
 @dataclass(frozen=True)

@@ -18,17 +18,8 @@ from typing import Any
 
 import torch
 
-import opprof
-from opprof import metrics
-from opprof.capture import Capture
-from opprof.capture_library import CaptureError, Library
-from opprof.counters import count
-from opprof.errors import OpprofError, ProgramError
-from opprof.export import ExportFailure, export_program, user_error
-from opprof.graph_json import source_of_exported_program, write_graph_json
-from opprof.identity import NodeRanges
-from opprof.model_script import ModelScript, load_model_script
-from opprof.program import (
+from opprof.chain import attribute, find_partitions, import_graph, map_all_launches
+from opprof.commands.program import (
     CUDA_GRAPHS,
     INDUCTOR,
     Program,
@@ -38,17 +29,23 @@ from opprof.program import (
     make_program,
     run_user,
 )
+from opprof.errors import OpprofError, ProgramError
+from opprof.export.graph_json import source_of_exported_program, write_graph_json
+from opprof.export.model_script import ModelScript, load_model_script
+from opprof.export.stages import ExportFailure, export_program, user_error
 from opprof.progress import progress
+from opprof.recording import metrics
+from opprof.recording.capture import Capture
+from opprof.recording.counters import count
+from opprof.recording.identity import NodeRanges
+from opprof.recording.library import CaptureError, Library
+from opprof.recording.selection import Filter
 from opprof.run_folder import (
     RunFolder,
-    attribute,
     copy_trace,
-    find_partitions,
-    import_graph,
-    map_all_launches,
     write_run,
 )
-from opprof.selection import Filter
+from opprof.version import __version__
 
 
 @dataclass
@@ -433,7 +430,7 @@ def _facts(script: ModelScript) -> dict[str, Any]:
         "command": ["opprof", *sys.argv[1:]],
         "script": str(script.path),
         "versions": {
-            "opprof": opprof.__version__,
+            "opprof": __version__,
             "torch": str(torch.__version__),
             "python": platform.python_version(),
         },

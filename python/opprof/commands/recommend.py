@@ -2,38 +2,15 @@
 
 import json
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from opprof.backend.rewrites import INDEX, Script, read_rewrites
+from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.errors import OpprofError
 from opprof.files import make_folder, replacing
 from opprof.run_folder import RunFolder
 from opprof.tools import run_tool
-
-INDEX = "rewrites.json"
-DEFAULT_ERROR_BUDGET = 1e-3
-
-
-@dataclass(frozen=True)
-class Script:
-    """One rewrite script of a folder, as its index describes it."""
-
-    path: Path
-    name: str
-    title: str = ""
-    finding: str = ""
-    explanation: str = ""
-    saves_ns: int | None = None
-    places: int = 0
-
-
-@dataclass(frozen=True)
-class Rewrites:
-    """The scripts of a folder, the best ranked first, and what its index says of all of them."""
-
-    scripts: list[Script]
-    index: dict[str, Any]
 
 
 def recommend(
@@ -102,50 +79,6 @@ def _add_to_index(directory: Path, facts: dict[str, Any]) -> None:
     with replacing(file) as stream:
         json.dump(index, stream, indent=1)
         stream.write("\n")
-
-
-def read_rewrites(path: Path) -> Rewrites:
-    """The script `path`, or those of the folder `path`: by its index, and after them those that a person put beside."""
-    if path.is_file():
-        return Rewrites([Script(path, path.stem)], {})
-    if not path.is_dir():
-        raise OpprofError(
-            f"{path}: no such file or folder",
-            remedy="give a rewrite script, or the folder that `opprof recommend` wrote",
-        )
-    index: dict[str, Any] = {}
-    file = path / INDEX
-    if file.is_file():
-        try:
-            index = json.loads(file.read_text())
-            entries = index["rewrites"]
-            scripts = [
-                Script(
-                    path / entry["file"],
-                    entry["name"],
-                    entry.get("title", ""),
-                    entry.get("finding", ""),
-                    entry.get("explanation", ""),
-                    entry.get("saves_ns"),
-                    len(entry.get("nodes", [])),
-                )
-                for entry in entries
-                if (path / entry["file"]).is_file()
-            ]
-        except (ValueError, KeyError, TypeError) as error:
-            raise OpprofError(f"{file}: not an index of rewrites: {error!r}") from error
-    else:
-        scripts = []
-        if not any(path.glob("*.mlir")):
-            raise OpprofError(
-                f"{path}: holds no rewrites",
-                remedy="give a rewrite script, or the folder that `opprof recommend` wrote",
-            )
-    known = {script.path for script in scripts}
-    scripts += [
-        Script(file, file.stem) for file in sorted(path.glob("*.mlir")) if file not in known
-    ]
-    return Rewrites(scripts, index)
 
 
 def rewrites_text(scripts: list[Script]) -> str:

@@ -16,17 +16,20 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import opprof
-from opprof import capture_library, metrics
-from opprof.capture_library import CaptureError, Counters, Library
+from opprof.chain import report_recording
 from opprof.choices import COUNTER_MODES
 from opprof.errors import OpprofError
 from opprof.files import make_folder, replacing
 from opprof.progress import progress
-from opprof.selection import (
+from opprof.recording import library as capture_library
+from opprof.recording import metrics
+from opprof.recording.identity import NodeGraph, WrapperLines
+from opprof.recording.launch_maps import LaunchMap
+from opprof.recording.library import CaptureError, Counters, Library
+from opprof.recording.ranges import LayerRanges
+from opprof.recording.selection import (
     Chosen,
     Filter,
     Layers,
@@ -35,11 +38,8 @@ from opprof.selection import (
     maps_of_files,
     sequence_difference,
 )
-
-if TYPE_CHECKING:
-    from opprof.counters import LaunchMap
-    from opprof.identity import NodeGraph, WrapperLines
-
+from opprof.run_folder import RunFolder, copy_trace
+from opprof.version import __version__
 
 #: How long steps run before those of a timeline; at least one does.
 WARM_UP_SECONDS = 0.05
@@ -144,9 +144,6 @@ class Capture:
 
     def _report(self, error: BaseException | None) -> None:
         """A trace for Perfetto, a profile and reports, as `opprof profile` leaves them. What fails here is not the program's."""
-        from opprof.counters import counter_facts
-        from opprof.run_folder import RunFolder, copy_trace, report_recording
-
         folder = RunFolder(self.path)
         with keeping(self.file):
             if self.mode == "none":
@@ -158,8 +155,19 @@ class Capture:
                 copy_trace(trace, folder)
             facts = recording_facts("opprof capture", error)
             if self.mode != "none":
-                facts["counters"] = counter_facts(self)
+                facts["counters"] = self.counter_facts()
             report_recording(folder, self.file, facts)
+
+    def counter_facts(self) -> dict[str, Any]:
+        """What run.json says of the counters: of the steps of one program, the last is no longer warming up."""
+        step = self.steps[-1]
+        report = step.report
+        if "unique" in report:
+            # What stood for what, launch by launch, is in counters.json.
+            unique = {k: v for k, v in report["unique"].items() if k != "launches"}
+            report = {**report, "unique": unique}
+        whole = {"whole": step.whole["report"]} if step.whole else {}
+        return {"mode": self.mode, **report, **whole}
 
     def step(self, fn: Callable[[], Any], *, outside: Callable[[], Any] | None = None) -> Any:
         """Runs one step with the timeline on, then once more for each counter pass; returns the first run's result.
@@ -245,7 +253,7 @@ class Capture:
         """What puts the state back that a step changes."""
         if self.mode == "none" or self._restore == "none":
             return None
-        from opprof.restore import StepState
+        from opprof.recording.restore import StepState
 
         return StepState(fn, self._state)
 
@@ -253,10 +261,6 @@ class Capture:
         """Follows the lines of the code that is loaded now; what is compiled later is found by the next step."""
         if not self._want_lines:
             return
-        from opprof.identity import WrapperLines
-        from opprof.ranges import LayerRanges
-        from opprof.run_folder import RunFolder
-
         if self.lines is None:
             self._layers = Layers.read(RunFolder(self.path))
             self.lines = WrapperLines(
@@ -549,7 +553,7 @@ def recording_facts(by: str, error: BaseException | None) -> dict[str, Any]:
     """What run.json says of a recording that the user's program made of itself."""
     facts: dict[str, Any] = {
         "command": sys.argv,
-        "versions": {"opprof": opprof.__version__, "python": sys.version.split()[0]},
+        "versions": {"opprof": __version__, "python": sys.version.split()[0]},
         "timeline": {"by": by},
     }
     if "torch" in sys.modules:
@@ -635,18 +639,3 @@ def _nvtx_reaches_cupti(library: Library) -> Iterator[None]:
         yield
     finally:
         os.environ.pop(variable, None)
-
-
-class _CallableModule(ModuleType):
-    """Lets `opprof.capture(...)` be a call although `opprof.capture` is also this module."""
-
-    def __call__(self, path: str | Path, **options: Any) -> Capture:
-        reason = capture_library.why_no_gpu()
-        if reason is None:
-            return Capture(path, **{"report": True, **options})
-        from opprof.cpu_capture import CpuCapture
-
-        return CpuCapture(path, reason, **options)
-
-
-sys.modules[__name__].__class__ = _CallableModule

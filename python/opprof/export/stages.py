@@ -12,18 +12,14 @@ import torch
 from torch import fx
 
 from opprof.errors import OpprofError, ProgramError
-from opprof.graph_json import (
+from opprof.export.graph_json import (
     GraphInput,
     GraphSource,
     clean_module_path,
     source_of_exported_program,
-    write_graph_json,
 )
-from opprof.model_script import ModelScript, load_model_script, user_line
+from opprof.export.model_script import ModelScript, user_line
 from opprof.progress import progress
-from opprof.run_folder import import_graph
-from opprof.tools import run_tool
-from opprof.weights import save_weights, weights_of_module, weights_of_program
 
 
 class ExportFailure(OpprofError):
@@ -157,7 +153,7 @@ def _copy_graph(graph: fx.Graph) -> fx.Graph:
 
 def capture_post_grad(script: ModelScript) -> list[GraphSource]:
     """Inductor's graphs after its post-grad passes, as they are lowered to kernels."""
-    from opprof.inductor import CompiledGraph, watching_inductor
+    from opprof.export.inductor import CompiledGraph, watching_inductor
 
     captured: list[GraphSource] = []
 
@@ -216,44 +212,3 @@ def capture(script: ModelScript, stage: str) -> list[GraphSource]:
             else "Dynamo compiled nothing of this model; TORCH_LOGS=graph_breaks makes it say why",
         )
     return sources
-
-
-def export_script(
-    path: str, output: str, stage: str = "export", weights: Path | None = None
-) -> list[Path]:
-    """Writes the script's graphs at a stage to `output`, JSON or MLIR by its ending, and returns the files written.
-
-    A model that compiles to several graphs gives several files, numbered before the ending. `weights` is a file for the
-    tensors that parameters, buffers and constants stand for.
-    """
-    target = Path(output)
-    if target.suffix not in (".json", ".mlir", ".mlirbc"):
-        raise OpprofError(
-            f"{output}: the ending has to be .json, .mlir or .mlirbc, as it says what to write"
-        )
-    script = load_model_script(path)
-    written = []
-    if stage == "export":
-        program = export_program(script)
-        sources = [source_of_exported_program(program, script.name)]
-        tensors = weights_of_program(program)
-    else:
-        sources = capture(script, stage)
-        tensors = weights_of_module(script.module)
-    if weights is not None:
-        save_weights(weights, tensors)
-        written.append(weights)
-    for position, source in enumerate(sources):
-        file = target.with_stem(f"{target.stem}.{position}") if position else target
-        if file.suffix == ".json":
-            write_graph_json(file, source)
-        else:
-            with tempfile.TemporaryDirectory(prefix="opprof-") as directory:
-                json_file = Path(directory) / "graph.json"
-                write_graph_json(json_file, source)
-                if file.suffix == ".mlirbc":
-                    import_graph(json_file, file)
-                else:
-                    run_tool("opprof-translate", ["--import-fx-json", json_file], output=file)
-        written.append(file)
-    return written

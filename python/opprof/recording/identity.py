@@ -17,14 +17,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from opprof.capture_library import Library
 from opprof.errors import OpprofError
-
-if TYPE_CHECKING:
-    from opprof.counters import LaunchMap
-    from opprof.ranges import LayerRanges
+from opprof.recording.launch_maps import LaunchMap, Locator, origins
+from opprof.recording.library import Library
+from opprof.recording.ranges import LayerRanges
 
 _CALL = re.compile(r"\(")
 # What wrappers call without launching; each line that is left out saves its event in every step.
@@ -211,8 +209,6 @@ class WrapperLines:
         return entry, len(self._codes) << 20
 
     def _add_wrapper(self, code: CodeType) -> None:
-        from opprof.counters import Locator, origins
-
         locate = Locator(self._maps)
         entry, base = self._add(code)
         for line in launching_lines(code):

@@ -5,8 +5,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from opprof.chain import graph_of, import_graph, map_launches
 from opprof.errors import OpprofError
-from opprof.run_folder import RunFolder, code_folders, graph_of, import_graph, map_launches
+from opprof.run_folder import RunFolder, code_folders
 
 
 def launch_maps(directory: Path, graph: Path | None) -> list[dict[str, Any]]:

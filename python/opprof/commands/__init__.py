@@ -1,0 +1,1 @@
+"""The `opprof` command: a module for each of its subcommands, which may use every other package."""

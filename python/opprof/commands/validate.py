@@ -1,0 +1,69 @@
+"""`opprof validate`: everything that can be said of one backend. Needs PyTorch; the backend and the model script are run."""
+
+import ast
+import contextlib
+import os
+from pathlib import Path
+
+from opprof.backend.checks import Subject, Verdict, check_backend, judge_gain, measure
+from opprof.choices import DEFAULT_ERROR_BUDGET
+from opprof.errors import OpprofError
+from opprof.export.model_script import load_model_script
+from opprof.progress import progress
+
+
+def validate(
+    file: Path, *, model: str | None = None, error_budget: float = DEFAULT_ERROR_BUDGET
+) -> Verdict:
+    """Everything that can be said of one backend, printed as it is found."""
+    if not file.is_file():
+        raise OpprofError(f"{file}: no such file")
+    model = model or _recorded_model(file)
+    if model is None:
+        raise OpprofError(
+            f"{file}: does not say which model it is for", remedy="give --model model.py"
+        )
+    progress(f"loading {model}")
+    subject = Subject(load_model_script(model))
+    progress("compiling and comparing")
+    verdict, program = check_backend(file, subject, error_budget=error_budget)
+    if verdict.passed and program is not None:
+        progress("measuring")
+        verdict.measurement = measure(
+            subject, {"eager": subject.eager, "Inductor": subject.inductor, "optimized": program}
+        )
+        judge_gain(verdict, "optimized", "Inductor")
+    return verdict
+
+
+def _recorded_model(file: Path) -> str | None:
+    """MODEL_SCRIPT of a backend, read without running it; relative to the backend's folder."""
+    with contextlib.suppress(SyntaxError, ValueError, OSError):
+        for statement in ast.parse(file.read_text()).body:
+            if (
+                isinstance(statement, ast.Assign)
+                and isinstance(statement.targets[0], ast.Name)
+                and statement.targets[0].id == "MODEL_SCRIPT"
+                and isinstance(statement.value, ast.Constant)
+                and isinstance(statement.value.value, str)
+            ):
+                return os.path.relpath(file.parent / statement.value.value)
+    return None
+
+
+def verdict_text(verdict: Verdict) -> str:
+    """The checks as lines, and what follows."""
+    lines = [
+        f"  {'ok    ' if check.passed else 'FAILED'}  {check.name:13} {check.text}"
+        for check in verdict.checks
+    ]
+    if verdict.measurement is not None:
+        lines.append(
+            "  "
+            + ", ".join(
+                f"{name} {verdict.measurement.median(name) / 1e6:.3f} ms"
+                for name in verdict.measurement.first
+            )
+        )
+    lines.append("valid" if verdict.passed else "not valid")
+    return "\n".join(lines) + "\n"

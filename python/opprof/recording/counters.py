@@ -1,0 +1,60 @@
+"""Hardware counters in a run folder: they are taken of a step of their own.
+
+opprof-translate puts the values on the profile's kernels and nodes.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from opprof.progress import progress
+from opprof.recording.capture import Capture
+from opprof.recording.library import CaptureError
+from opprof.run_folder import RunFolder
+
+_COUNTED = {
+    "unique": "the unique partitions",
+    "all": "every kernel",
+    "step": "the whole step",
+}
+
+
+def count(
+    step: Callable[[], Any],
+    folder: RunFolder,
+    mode: str,
+    metrics: str,
+    *,
+    outside: Callable[[], Any] | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Takes the counters of one step into the run folder; returns what run.json says of them.
+
+    `options` are Capture's. The timeline that comes with the counters has a file of its own, because noting launches for the
+    passes costs time.
+    """
+    asked = mode.split(",")
+    progress(f"taking counters of {' and '.join(_COUNTED[part] for part in asked)}")
+    file = folder.counters_capture.name
+    prof = Capture(folder.path, counters=mode, metrics=metrics, file=file, **options)
+    try:
+        with prof:
+            prof.step(step, outside=outside)
+    except CaptureError as error:
+        # The rest of the profile needs no counters.
+        progress(f"no counters: {error}" + (f"\n  {error.remedy}" if error.remedy else ""))
+        return {"mode": mode, "metrics": metrics, "left_out": str(error)}
+    counted = prof.steps[0]
+    report, whole = counted.report, counted.whole.get("report", {})
+    _show("the whole step", whole)
+    _show(f"{len(counted.counters)} of {len(counted.launches)} kernels", report)
+    for name, reason in {**whole.get("absent", {}), **report.get("absent", {})}.items():
+        progress(f"{name} is left out: {reason}")
+    return {"metrics": metrics, **prof.counter_facts()}
+
+
+def _show(what: str, report: Mapping[str, Any]) -> None:
+    if "total_seconds" in report:
+        passes = report["passes"]
+        progress(
+            f"{what}, {passes} pass{'es' if passes != 1 else ''}, {report['total_seconds']:.2f} s"
+        )

@@ -1,0 +1,107 @@
+"""The packages of opprof look one way only, as the table in docs/architecture.md says: which may import which, and no cycle."""
+
+import ast
+import graphlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "python" / "opprof"
+#: What users import, and what `python -m opprof` runs: they look into the rooms, and no room looks at them.
+FACES = {"opprof": {"recording"}, "opprof.__main__": {"commands"}}
+
+
+def modules() -> dict[str, Path]:
+    """Every module by its name; those that an interpreter or a reader gets without the package are none."""
+    found = {}
+    for file in sorted(PACKAGE.rglob("*.py")):
+        parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
+        if "injected" not in parts:
+            found[".".join(part for part in parts if part != "__init__")] = file
+    return found
+
+
+def imports(source: str, known: dict[str, Path]) -> Iterator[str]:
+    """The modules of opprof that a source imports: at its head, in functions, for type checking, or by name."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are written in full"
+            for alias in node.names:
+                module = f"{node.module}.{alias.name}"
+                yield module if module in known else node.module or ""
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            # What importlib is told.
+            yield from (m for m in known if m == node.value and "." in m)
+
+
+def graph() -> dict[str, set[str]]:
+    """What each module imports of opprof."""
+    known = modules()
+    return {
+        name: {used for used in imports(file.read_text(), known) if used in known} - {name}
+        for name, file in known.items()
+    }
+
+
+def room(module: str) -> str:
+    """The package that a module lies in; what lies beside the packages is in none."""
+    parts = module.split(".")
+    return parts[1] if (PACKAGE / parts[1]).is_dir() else ""
+
+
+def allowed() -> dict[str, set[str]]:
+    """Which packages each may import, out of the table of the document."""
+    rows = {}
+    for line in (ROOT / "docs" / "architecture.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        name = re.fullmatch(r"`opprof(?:\.(\w+))?`", cells[0])
+        if name and len(cells) == 3:
+            rows[name[1] or ""] = set(re.findall(r"`(\w+)`", cells[2]))
+    return rows
+
+
+def test_each_package_imports_what_its_row_names() -> None:
+    rules = allowed()
+    packages = {entry.parent.name for entry in PACKAGE.glob("*/__init__.py")}
+    assert set(rules) == packages | {""}
+    strangers = [
+        f"{module} imports {used}"
+        for module, all_used in graph().items()
+        for used in sorted(all_used)
+        if used in FACES
+        or (
+            room(used) not in FACES[module]
+            if module in FACES and room(used)
+            else module not in FACES and room(used) not in {"", room(module)} | rules[room(module)]
+        )
+    ]
+    assert not strangers
+
+
+def test_no_cycles() -> None:
+    try:
+        graphlib.TopologicalSorter(allowed()).prepare()
+        graphlib.TopologicalSorter(graph()).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(" → ".join(error.args[1]))
+
+
+def test_imports_are_found_wherever_they_stand() -> None:
+    source = """
+from opprof.files import replacing
+def lazy():
+    from opprof.commands import run
+    import opprof.tools
+    importlib.import_module("opprof.chain")
+if TYPE_CHECKING:
+    from opprof.export.weights import save_weights
+"""
+    assert {used for used in imports(source, modules()) if used.startswith("opprof")} == {
+        *("opprof.files", "opprof.commands.run", "opprof.tools", "opprof.chain"),
+        "opprof.export.weights",
+    }
