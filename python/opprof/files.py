@@ -5,7 +5,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from opprof.errors import OpprofError
 
@@ -32,7 +32,7 @@ def make_folder(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO]:
+def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
     """Opens a temporary file beside `path` and renames it to `path` when the block ends without an exception.
 
     What is no file, such as /dev/null, is opened itself.

@@ -125,9 +125,10 @@ class RunFolder:
     def read_run(self) -> dict[str, Any]:
         """What run.json says."""
         try:
-            return json.loads(self.run.read_text())
+            facts: dict[str, Any] = json.loads(self.run.read_text())
         except (OSError, ValueError) as error:
             raise OpprofError(f"{self.run}: cannot be read: {error}") from error
+        return facts
 
 
 def code_folders(directory: Path) -> list[Path]:

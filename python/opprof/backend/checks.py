@@ -147,9 +147,8 @@ class Subject:
     def inputs(self, seed: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Fresh inputs like those of the script."""
         generator = torch.Generator().manual_seed(seed)
-        return tree_map(
-            functools.partial(_fresh, generator=generator), (self.script.args, self.script.kwargs)
-        )
+        fresh = functools.partial(_fresh, generator=generator)
+        return tree_map(fresh, self.script.args), tree_map(fresh, self.script.kwargs)
 
     def run(self, program: Callable[..., Any], seed: int) -> list[torch.Tensor]:
         args, kwargs = self.inputs(seed)

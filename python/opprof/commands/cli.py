@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from opprof.choices import COUNTER_MODES, DEFAULT_ERROR_BUDGET, STAGES
 from opprof.errors import OpprofError, ProgramError
@@ -26,6 +26,10 @@ class _Parser(argparse.ArgumentParser):
         )
 
 
+#: What adds a subcommand; argparse has no public name for it, and cannot be asked for its type at run time.
+_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
+
+
 def _export(options: argparse.Namespace) -> None:
     from opprof.commands.export import export_script
 
@@ -33,7 +37,7 @@ def _export(options: argparse.Namespace) -> None:
         print(f"wrote {file}", file=sys.stderr)
 
 
-def _add_export(commands: argparse._SubParsersAction) -> None:
+def _add_export(commands: _Commands) -> None:
     parser = commands.add_parser(
         "export",
         help="write a model's graph as MLIR or JSON",
@@ -71,7 +75,7 @@ def _launches(options: argparse.Namespace) -> None:
     print(json.dumps(maps, indent=1) if options.json else launches_text(maps))
 
 
-def _add_launches(commands: argparse._SubParsersAction) -> None:
+def _add_launches(commands: _Commands) -> None:
     parser = commands.add_parser(
         "launches",
         help="list what compiled code launches, and the nodes that each launch computes",
@@ -133,7 +137,7 @@ def _profile(options: argparse.Namespace) -> None:
     print(report_text(options.output), end="")
 
 
-def _add_profile(commands: argparse._SubParsersAction) -> None:
+def _add_profile(commands: _Commands) -> None:
     parser = commands.add_parser(
         "profile",
         help="compile a model, capture it, and say where its time goes",
@@ -281,7 +285,7 @@ def _report(options: argparse.Namespace) -> None:
         print(report_text(options.profile, width=options.width), end="")
 
 
-def _add_report(commands: argparse._SubParsersAction) -> None:
+def _add_report(commands: _Commands) -> None:
     parser = commands.add_parser(
         "report",
         help="show a profile: what ran, where the time went, why, what to do",
@@ -307,7 +311,7 @@ def _run_program(options: argparse.Namespace) -> int:
     )
 
 
-def _add_run(commands: argparse._SubParsersAction) -> None:
+def _add_run(commands: _Commands) -> None:
     parser = commands.add_parser(
         "run",
         help="record an unmodified program, and report where its time went",
@@ -343,7 +347,7 @@ def _merge(options: argparse.Namespace) -> None:
     print(merge_text(merge(options.captures, options.output)), end="")
 
 
-def _add_merge(commands: argparse._SubParsersAction) -> None:
+def _add_merge(commands: _Commands) -> None:
     parser = commands.add_parser(
         "merge",
         help="join the captures of several ranks",
@@ -390,7 +394,7 @@ def _recommend(options: argparse.Namespace) -> None:
     print(rewrites_text(scripts), end="")
 
 
-def _add_recommend(commands: argparse._SubParsersAction) -> None:
+def _add_recommend(commands: _Commands) -> None:
     parser = commands.add_parser(
         "recommend",
         help="write the rewrites that should make a profiled model faster",
@@ -422,7 +426,7 @@ def _emit(options: argparse.Namespace) -> None:
         print(f"wrote {file}", file=sys.stderr)
 
 
-def _add_emit(commands: argparse._SubParsersAction) -> None:
+def _add_emit(commands: _Commands) -> None:
     parser = commands.add_parser(
         "emit",
         help="make a torch.compile backend of rewrite scripts",
@@ -447,7 +451,7 @@ def _validate(options: argparse.Namespace) -> int:
     return 0 if verdict.passed else 1
 
 
-def _add_validate(commands: argparse._SubParsersAction) -> None:
+def _add_validate(commands: _Commands) -> None:
     parser = commands.add_parser(
         "validate",
         help="prove that a backend is right and faster",
@@ -470,7 +474,7 @@ def _optimize(options: argparse.Namespace) -> None:
     print((options.output / "report.txt").read_text(), end="")
 
 
-def _add_optimize(commands: argparse._SubParsersAction) -> None:
+def _add_optimize(commands: _Commands) -> None:
     parser = commands.add_parser(
         "optimize",
         help="the main job: profile, recommend, try, prove, and keep what wins",

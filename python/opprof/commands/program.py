@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import fx
@@ -29,6 +29,8 @@ from opprof.export.stages import dynamo_inputs, user_error
 from opprof.progress import progress
 from opprof.recording.identity import NodeGraph
 from opprof.run_folder import RunFolder, copy_code
+
+Result = TypeVar("Result")
 
 EAGER, INDUCTOR, CUDA_GRAPHS = "eager", "inductor", "cudagraphs"
 
@@ -231,8 +233,8 @@ def _first_step(
 
 
 def run_user(
-    script: ModelScript, what: str, action: Callable[[], Any], remedy: str | None = None
-) -> Any:
+    script: ModelScript, what: str, action: Callable[[], Result], remedy: str | None = None
+) -> Result:
     """Runs the user's program, and says where it failed if it does, and what helps."""
     try:
         return action()

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import torch
 import torch.utils._pytree as pytree
@@ -117,7 +117,7 @@ def _spec_text(spec: pytree.TreeSpec | None) -> str | None:
     if spec is None:
         return None
     try:
-        return pytree.treespec_dumps(spec)
+        return str(pytree.treespec_dumps(spec))
     except (NotImplementedError, TypeError):
         # A user's own container type that PyTorch can't serialize: the text still shows the structure.
         return str(spec)
@@ -135,6 +135,10 @@ def write_graph_json(
     """
     with replacing(path) as file:
         _GraphFile(graph_names or {}).write(file, source)
+
+
+#: A node's places in the tables of types, stacks and modules.
+References: TypeAlias = tuple[int | None, int | None, int | None]
 
 
 class _Table:
@@ -160,7 +164,7 @@ class _GraphFile:
         self.known_graphs = frozenset(graph_names.values())
         self.unnamed_graphs = 0
         self.stack_index: dict[str, int | None] = {}
-        self.module_index: dict[tuple, int | None] = {}
+        self.module_index: dict[tuple[tuple[str, str | type], ...], int | None] = {}
         self.subgraphs: dict[int, str] = {}
 
     def write(self, file: IO[str], main: GraphSource) -> None:
@@ -208,7 +212,7 @@ class _GraphFile:
 
         yield from visit(main.module, "")
 
-    def _table_references(self, node: fx.Node) -> tuple[int | None, int | None, int | None]:
+    def _table_references(self, node: fx.Node) -> References:
         value = node.meta.get("val", node.meta.get("example_value", _MISSING))
         if value is _MISSING and node.op == "get_attr":
             value = _attribute(node.graph.owning_module, node.target)
@@ -267,7 +271,7 @@ class _GraphFile:
         return self.module_index[key]
 
     def _write_graph(
-        self, file: IO[str], source: GraphSource, references: dict[fx.Node, tuple]
+        self, file: IO[str], source: GraphSource, references: Mapping[fx.Node, References]
     ) -> None:
         nodes = source.module.graph.nodes
         placeholders = [node for node in nodes if node.op == "placeholder"]
@@ -317,7 +321,7 @@ class _GraphFile:
             _attribute(node.graph.owning_module, node.target), fx.GraphModule
         )
 
-    def _node(self, node: fx.Node, source: GraphSource, references: tuple) -> dict[str, Any]:
+    def _node(self, node: fx.Node, source: GraphSource, references: References) -> dict[str, Any]:
         type_index, stack, modules = references
         entry: dict[str, Any] = {
             "name": node.name,

@@ -1,6 +1,7 @@
 """Exports a model script's graph at a stage, as graph JSON or, by way of opprof-translate, as MLIR. Needs PyTorch."""
 
 import contextlib
+import functools
 import io
 import sys
 import tempfile
@@ -71,7 +72,8 @@ def capture_dynamo(script: ModelScript) -> list[GraphSource]:
                 dynamo_inputs(graph_module),
             )
         )
-        return graph_module.forward
+        run: Callable[..., Any] = graph_module.forward
+        return run
 
     _run_compiled(script, backend)
     return captured
@@ -112,12 +114,8 @@ def capture_aot(script: ModelScript, stage: str) -> list[GraphSource]:
             name = f"{script.name}_{len(captured)}" if captured else script.name
             captured.append(GraphSource(_copy_of(graph_module), name, kind))
 
-    def forward_compiler(graph_module: fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-        keep(graph_module, "aot_forward")
-        return make_boxed_func(graph_module.forward)
-
-    def backward_compiler(graph_module: fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-        keep(graph_module, "aot_backward")
+    def compiler(kind: str, graph_module: fx.GraphModule, _: Sequence[Any]) -> Any:
+        keep(graph_module, kind)
         return make_boxed_func(graph_module.forward)
 
     def partition(joint: fx.GraphModule, inputs: Any, **options: Any) -> Any:
@@ -125,7 +123,9 @@ def capture_aot(script: ModelScript, stage: str) -> list[GraphSource]:
         return min_cut_rematerialization_partition(joint, inputs, **options)
 
     backend = aot_autograd(
-        fw_compiler=forward_compiler, bw_compiler=backward_compiler, partition_fn=partition
+        fw_compiler=functools.partial(compiler, "aot_forward"),
+        bw_compiler=functools.partial(compiler, "aot_backward"),
+        partition_fn=partition,
     )
     try:
         _run_compiled(script, backend, backward=stage != "aot_forward")

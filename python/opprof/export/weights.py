@@ -4,6 +4,7 @@ import json
 import operator
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -60,7 +61,7 @@ def save_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
 
 def _save_safetensors(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
     """The length of a JSON header, the header with each tensor's place, then the tensors' bytes, row by row."""
-    header: dict[str, dict] = {}
+    header: dict[str, dict[str, Any]] = {}
     offset = 0
     for name, tensor in weights.items():
         if tensor.dtype not in _SAFETENSORS_DTYPES:

@@ -268,7 +268,7 @@ class WrapperLines:
             self._ranges.leave()
 
     def _monitored(self) -> Iterator[None]:
-        monitoring = sys.monitoring  # type: ignore[attr-defined]
+        monitoring = _monitoring()
         events = monitoring.events
         on_place, on_leave = self._callbacks(monitoring.DISABLE)
         tool = _free_tool()
@@ -359,13 +359,18 @@ class WrapperLines:
             yield
         finally:
             sys.settrace(before)
-            threading.settrace(before_in_threads)  # type: ignore[arg-type]
+            threading.settrace(before_in_threads)
             leave()
+
+
+def _monitoring() -> Any:
+    """sys.monitoring, which mypy does not find in the oldest Python that opprof is for."""
+    return vars(sys)["monitoring"]
 
 
 def _free_tool() -> int:
     """One of the numbers that sys.monitoring leaves to tools: a step may run a graph node by node that is itself captured."""
-    monitoring = sys.monitoring  # type: ignore[attr-defined]
+    monitoring = _monitoring()
     for tool in (3, 4):
         if monitoring.get_tool(tool) is None:
             return tool
@@ -383,7 +388,7 @@ def _second_tool() -> Iterator[int | None]:
     CPython (3.12.1, 3.13.0) forgets whose the events of instructions are when a second tool, which sys.setprofile is too, comes
     to a function, unless two tools were there when these events were set.
     """
-    monitoring = sys.monitoring  # type: ignore[attr-defined]
+    monitoring = _monitoring()
     for tool in (5, 4, 3, 2, 1, 0):
         if monitoring.get_tool(tool) is None:
             monitoring.use_tool_id(tool, "opprof")

@@ -242,7 +242,8 @@ class Library:
 
     def info(self) -> dict[str, Any]:
         """CUPTI's and the driver's versions and paths."""
-        return json.loads(self._text(self.native.opprof_capture_info))
+        info: dict[str, Any] = json.loads(self._text(self.native.opprof_capture_info))
+        return info
 
     def start(
         self,
@@ -315,12 +316,13 @@ class Library:
         if move is not None:
             objects.move, objects.outside = move, outside
         try:
-            return self._python_callbacks(
+            callbacks: tuple[Callable[..., Any], Callable[..., Any]] = self._python_callbacks(
                 array, ctypes.c_size_t(len(places)), ctypes.byref(objects)
             )
         except ValueError:
             # What ctypes makes of a null.
             return None
+        return callbacks
 
     def launches(self) -> list[dict[str, Any]]:
         """The launches recorded last, with what the timeline says of them, and of a CUDA graph its kernels."""
@@ -419,7 +421,7 @@ class Counters:
     @property
     def passes(self) -> int:
         """How often the step has to run."""
-        return self._library.native.opprof_counters_passes(self._handle)
+        return int(self._library.native.opprof_counters_passes(self._handle))
 
     def begin_pass(self) -> None:
         """Turns the counters on."""
@@ -453,7 +455,10 @@ class Counters:
 
     def report(self) -> dict[str, Any]:
         """Chip, passes, seconds by stage, and the reason for each absent metric."""
-        return json.loads(self._library.native.opprof_counters_report(self._handle))
+        report: dict[str, Any] = json.loads(
+            self._library.native.opprof_counters_report(self._handle)
+        )
+        return report
 
     def close(self) -> None:
         """Ends profiling on the device."""
@@ -469,5 +474,5 @@ def why_no_gpu() -> str | None:
     except OpprofError as error:
         return str(error)
     if "no_driver" in info:
-        return info["no_driver"]
+        return str(info["no_driver"])
     return None if info.get("devices") else "the driver shows no GPU"

@@ -11,13 +11,17 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
 
 
 class _WaitForTorch:
     """A finder that has PyTorch's module begin the recording when it has been loaded."""
 
     @classmethod
-    def find_spec(cls, name, path=None, target=None):
+    def find_spec(
+        cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if name != "torch":
             return None
         # Programs ask for the spec to see whether there is a PyTorch, and import it later: this stays until it is loaded.
@@ -27,27 +31,27 @@ class _WaitForTorch:
                 break
         else:
             return None
-        loader = spec.loader
-        load = getattr(loader, "exec_module", None)
+        load: Callable[[ModuleType], None] | None = getattr(spec.loader, "exec_module", None)
         if load is not None:
 
-            def load_and_record(module):
+            def load_and_record(module: ModuleType) -> None:
                 load(module)
                 if cls in sys.meta_path:
                     sys.meta_path.remove(cls)
                     _record(module)
 
-            loader.exec_module = load_and_record  # type: ignore[method-assign, union-attr]
+            # To mypy a method is nothing to assign to.
+            setattr(spec.loader, "exec_module", load_and_record)  # noqa: B010
         return spec
 
 
-def _say(text):
+def _say(text: str) -> None:
     # Nobody may be reading, which is no reason for the program to end otherwise.
     with contextlib.suppress(OSError):
         print(f"opprof: {text}", file=sys.stderr)
 
 
-def _record(torch):
+def _record(torch: ModuleType) -> None:
     try:
         profiler = torch.profiler.profile(
             activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True
@@ -59,7 +63,7 @@ def _record(torch):
     process = os.getpid()
     written: list[bool] = []
 
-    def write():
+    def write() -> None:
         # What was forked has the handler too, and no recording of its own.
         if written or os.getpid() != process:
             return
@@ -82,17 +86,17 @@ def _record(torch):
     if prepare is None:
         return
 
-    def prepare_for_the_program(self):
+    def prepare_for_the_program(self: object) -> None:
         if not written:
             _say("the program starts torch.profiler itself: what ran until now is recorded")
             write()
         kind._prepare_trace = prepare
-        return prepare(self)
+        prepare(self)
 
     kind._prepare_trace = prepare_for_the_program
 
 
-def _run_the_programs_own():
+def _run_the_programs_own() -> None:
     """Another sitecustomize that this one hides."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [place for place in sys.path if os.path.abspath(place) != here]
