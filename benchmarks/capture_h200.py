@@ -9,6 +9,7 @@ OUT/results.jsonl; benchmarks/results/ holds those of the runs that the document
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import json
 import os
@@ -95,40 +96,68 @@ def trace_events(capture: Path) -> list[dict[str, Any]]:
     return json.loads(Path(target).read_text())["traceEvents"]
 
 
+def counted(step: Callable[[], Any], label: str, repeats: int = 1, **options: Any) -> list[Any]:
+    """The captured steps of one mode, and a line of results for each."""
+    import opprof
+
+    results = []
+    for repeat in range(repeats):
+        with opprof.capture(OUT / "counters", **options) as prof:
+            begin = time.perf_counter()
+            prof.step(step)
+            total = time.perf_counter() - begin
+        one = prof.steps[0]
+        seconds = {k: round(v, 4) for k, v in one.report.get("seconds", {}).items()}
+        RESULTS.say(
+            "counters",
+            label=label,
+            repeat=repeat,
+            launches=len(one.launches),
+            rows=len(one.counters),
+            passes=one.report.get("passes"),
+            counters_s=round(one.report.get("total_seconds", 0), 4),
+            step_s=round(total, 4),
+            stages=seconds,
+            image_bytes=one.report.get("image_bytes"),
+            absent=one.report.get("absent"),
+        )
+        results.append(one)
+    return results
+
+
+def compare(a: Any, b: Any) -> None:
+    """How far the counters of two captures of the same launches are apart, relative to the first."""
+    by_launch = {row["launch"]: row["raw"] for row in a.counters}
+    spread: dict[str, list[float]] = {}
+    for row in b.counters:
+        for name, value in row["raw"].items():
+            other = by_launch[row["launch"]].get(name)
+            if other:
+                spread.setdefault(name, []).append(abs(value - other) / abs(other))
+    derived: dict[str, list[float]] = {}
+    values = {row["launch"]: row["metrics"] for row in a.counters}
+    for row in b.counters:
+        for name, value in row["metrics"].items():
+            other = values[row["launch"]].get(name)
+            if other:
+                derived.setdefault(name, []).append(abs(value - other) / abs(other))
+    RESULTS.say(
+        "agreement",
+        derived={k: round(statistics.median(v), 4) for k, v in derived.items()},
+        median={k: round(statistics.median(v), 4) for k, v in spread.items()},
+        worst={k: round(max(v), 4) for k, v in spread.items()},
+    )
+
+
 def part_counters() -> None:
     """Counters of one compiled GPT-2 iteration, by mode, with the seconds of each stage."""
     import torch
 
-    import opprof
     from opprof.recording import metrics
 
     step = compiled("gpt2")
 
-    def once(label: str, repeats: int = 1, **options: Any) -> list[Any]:
-        results = []
-        for repeat in range(repeats):
-            with opprof.capture(OUT / "counters", **options) as prof:
-                begin = time.perf_counter()
-                prof.step(step)
-                total = time.perf_counter() - begin
-            one = prof.steps[0]
-            seconds = {k: round(v, 4) for k, v in one.report.get("seconds", {}).items()}
-            RESULTS.say(
-                "counters",
-                label=label,
-                repeat=repeat,
-                launches=len(one.launches),
-                rows=len(one.counters),
-                passes=one.report.get("passes"),
-                counters_s=round(one.report.get("total_seconds", 0), 4),
-                step_s=round(total, 4),
-                stages=seconds,
-                image_bytes=one.report.get("image_bytes"),
-                absent=one.report.get("absent"),
-            )
-            results.append(one)
-        return results
-
+    once = functools.partial(counted, step)
     base: list[Any] = []
 
     def all_auto() -> None:
@@ -152,28 +181,6 @@ def part_counters() -> None:
     def all_user() -> None:
         chosen = once("all, user ranges", 2, counters="unique", select=lambda launch: True)
         compare(base[-1], chosen[-1])
-
-    def compare(a: Any, b: Any) -> None:
-        by_launch = {row["launch"]: row["raw"] for row in a.counters}
-        spread: dict[str, list[float]] = {}
-        for row in b.counters:
-            for name, value in row["raw"].items():
-                other = by_launch[row["launch"]].get(name)
-                if other:
-                    spread.setdefault(name, []).append(abs(value - other) / abs(other))
-        derived: dict[str, list[float]] = {}
-        values = {row["launch"]: row["metrics"] for row in a.counters}
-        for row in b.counters:
-            for name, value in row["metrics"].items():
-                other = values[row["launch"]].get(name)
-                if other:
-                    derived.setdefault(name, []).append(abs(value - other) / abs(other))
-        RESULTS.say(
-            "agreement",
-            derived={k: round(statistics.median(v), 4) for k, v in derived.items()},
-            median={k: round(statistics.median(v), 4) for k, v in spread.items()},
-            worst={k: round(max(v), 4) for k, v in spread.items()},
-        )
 
     RESULTS.guarded("self agreement", lambda: compare(base[-2], base[-1]))
     RESULTS.guarded("unique", unique)

@@ -200,7 +200,7 @@ def compare_inferred(results: Results, name: str) -> dict[str, Any]:
 
 def against_kineto(results: Results, name: str, step: Callable[[], Any]) -> dict[str, Any]:
     """The nodes of each kernel by this capture, and by torch.profiler's own correlation in a run of its own."""
-    from opprof.commands.profile import trace_steps
+    from opprof.recording.torch_profiler import trace_steps
     from opprof.run_folder import RunFolder
     from opprof.tools import run_tool
 

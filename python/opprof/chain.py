@@ -5,24 +5,35 @@ from typing import Any
 
 from opprof.errors import OpprofError
 from opprof.progress import progress
-from opprof.run_folder import RunFolder, code_folders, copy_code, copy_trace, write_run
+from opprof.run_folder import (
+    CODE_GRAPH,
+    LAUNCHES,
+    OUTPUT_CODE,
+    POST_GRAD,
+    RunFolder,
+    code_folders,
+    copy_code,
+    copy_trace,
+    write_run,
+)
+from opprof.suffixes import GRAPH_JSON, MLIR, MLIR_BYTECODE, PT2
 from opprof.tools import run_tool
+
+#: What opprof-translate reads, and by which option.
+_IMPORTS = {GRAPH_JSON: "--import-fx-json", PT2: "--import-pt2"}
 
 
 def import_graph(source: Path, target: Path) -> None:
     """A graph in any form that opprof reads, as MLIR bytecode."""
-    if source.suffix == ".json":
-        translated = run_tool("opprof-translate", ["--import-fx-json", source])
-    elif source.suffix == ".pt2":
-        translated = run_tool("opprof-translate", ["--import-pt2", source])
-    elif source.suffix in (".mlir", ".mlirbc"):
+    if source.suffix in MLIR:
         run_tool("opprof-opt", [source, "--emit-bytecode"], output=target)
         return
-    else:
+    if source.suffix not in _IMPORTS:
         raise OpprofError(
             f"{source}: not a graph that opprof reads",
-            remedy="give graph JSON (.json), a torch.export archive (.pt2), or MLIR (.mlir, .mlirbc)",
+            remedy=f"give graph JSON ({GRAPH_JSON}), a torch.export archive ({PT2}), or MLIR ({', '.join(MLIR)})",
         )
+    translated = run_tool("opprof-translate", [_IMPORTS[source.suffix], source])
     run_tool("opprof-opt", ["-", "--emit-bytecode"], input=translated, output=target)
 
 
@@ -43,10 +54,10 @@ def find_partitions(folder: RunFolder) -> None:
 
 def map_launches(code: Path, graph: Path | None, target: Path) -> None:
     """Writes the launch map of one compiled graph, whose nodes are followed back to `graph` where one is given."""
-    arguments: list[str | Path] = ["--inductor-launches", code / "output_code.py"]
+    arguments: list[str | Path] = ["--inductor-launches", code / OUTPUT_CODE]
     if graph is not None:
         arguments.append(f"--graph={graph}")
-    post_grad = code / "post_grad.json"
+    post_grad = code / POST_GRAD
     if post_grad.is_file():
         arguments.append(f"--post-grad-graph={post_grad}")
     run_tool("opprof-translate", arguments, output=target)
@@ -54,10 +65,10 @@ def map_launches(code: Path, graph: Path | None, target: Path) -> None:
 
 def graph_of(code: Path, folder: RunFolder) -> Path:
     """The graph that a compiled graph was made from: the run's, but for further Dynamo graphs of a model that does not export."""
-    own = code / "graph.json"
+    own = code / CODE_GRAPH
     if not own.is_file():
         return folder.graph
-    imported = own.with_suffix(".mlirbc")
+    imported = own.with_suffix(MLIR_BYTECODE)
     if not imported.is_file():
         import_graph(own, imported)
     return imported
@@ -67,7 +78,7 @@ def map_all_launches(folder: RunFolder) -> None:
     """Writes the launch map of each compiled graph."""
     for code in folder.compiled_graphs():
         progress(f"mapping the launches of {code.name}")
-        map_launches(code, graph_of(code, folder), code / "launches.json")
+        map_launches(code, graph_of(code, folder), code / LAUNCHES)
 
 
 def attribute(folder: RunFolder, mapped: bool = False) -> None:
@@ -80,7 +91,7 @@ def attribute(folder: RunFolder, mapped: bool = False) -> None:
         find_partitions(folder)
         map_all_launches(folder)
     captured = folder.capture.is_file()
-    maps = [code / "launches.json" for code in folder.compiled_graphs()]
+    maps = [code / LAUNCHES for code in folder.compiled_graphs()]
     folder.operators.unlink(missing_ok=True)
     # What runs node by node says of each kernel which node that is.
     if not maps and (captured or _runs_by_node(folder)):
@@ -107,7 +118,7 @@ def _runs_by_node(folder: RunFolder) -> bool:
 def report_recording(folder: RunFolder, timeline: Path, facts: dict[str, Any]) -> None:
     """The profile and reports of what `opprof.capture` recorded; launch maps and partitions are those that lie in the folder."""
     write_run(folder, facts)
-    maps = [code / "launches.json" for code in folder.compiled_graphs()]
+    maps = [code / LAUNCHES for code in folder.compiled_graphs()]
     files = {"partitions": folder.partitions, "counters": folder.counters}
     report_timeline(
         folder,
@@ -154,7 +165,7 @@ def profile_from_files(graph: Path, code: Path, trace: Path, output: Path) -> Ru
     ]
     if not codes:
         raise OpprofError(
-            f"{code}: holds no output_code.py",
+            f"{code}: holds no {OUTPUT_CODE}",
             remedy="give the debug folder of a run with TORCH_COMPILE_DEBUG=1, or a folder of such folders",
         )
     folder.check()

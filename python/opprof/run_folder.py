@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,17 +10,25 @@ from typing import Any
 
 from opprof.errors import OpprofError
 from opprof.files import check_folder, make_folder, replacing
+from opprof.version import __version__
+
+#: In the folder of a compiled graph: the code, the graph that it was made from, the further Dynamo graph that this is of where
+#: there is one, and the map of the code's launches.
+OUTPUT_CODE = "output_code.py"
+POST_GRAD = "post_grad.json"
+CODE_GRAPH = "graph.json"
+LAUNCHES = "launches.json"
 
 # What a run folder keeps of Inductor's debug folder of a graph.
 CODE_FILES = (
-    "output_code.py",
+    OUTPUT_CODE,
     "fx_graph_readable.py",
     "fx_graph_transformed.py",
     "inductor_provenance_tracking_node_mappings.json",
 )
 
 # What opprof writes beside them.
-MADE_FILES = ("post_grad.json", "graph.json", "graph.mlirbc", "launches.json")
+MADE_FILES = (POST_GRAD, CODE_GRAPH, "graph.mlirbc", LAUNCHES)
 
 
 @dataclass(frozen=True)
@@ -88,7 +97,7 @@ class RunFolder:
 
     def compiled_graphs(self) -> list[Path]:
         """The folders of the compiled graphs, in the order in which they were compiled. Run folders below this one keep theirs."""
-        return _by_compilation(file.parent for file in self.path.glob("*/output_code.py"))
+        return _by_compilation(file.parent for file in self.path.glob(f"*/{OUTPUT_CODE}"))
 
     def made_files(self) -> list[Path]:
         """What tells of one run; the rest is made again or replaced."""
@@ -100,7 +109,7 @@ class RunFolder:
     def check(self) -> None:
         """Refuses a folder that cannot be filled: a run's code folders are taken away by the next, so there may be no one else's."""
         check_folder(self.path)
-        if (self.path / "output_code.py").exists():
+        if (self.path / OUTPUT_CODE).exists():
             raise OpprofError(
                 f"{self.path}: is a debug folder of Inductor, not a run folder",
                 remedy="give -o a folder of its own",
@@ -132,10 +141,10 @@ class RunFolder:
 
 
 def code_folders(directory: Path) -> list[Path]:
-    """The folders at or below `directory` that hold an output_code.py, in the order of their compilation."""
-    if (directory / "output_code.py").is_file():
+    """The folders at or below `directory` that hold generated code, in the order of their compilation."""
+    if (directory / OUTPUT_CODE).is_file():
         return [directory]
-    return _by_compilation(file.parent for file in directory.glob("**/output_code.py"))
+    return _by_compilation(file.parent for file in directory.glob(f"**/{OUTPUT_CODE}"))
 
 
 def _by_compilation(folders: Iterable[Path]) -> list[Path]:
@@ -148,6 +157,14 @@ def _compilation(name: str) -> int:
     return int(number) if number.isdecimal() else 0
 
 
+def versions() -> dict[str, str]:
+    """What run.json says of the software that made it; of PyTorch where it is loaded."""
+    found = {"opprof": __version__, "python": sys.version.split()[0]}
+    if "torch" in sys.modules:
+        found["torch"] = str(sys.modules["torch"].__version__)
+    return found
+
+
 def write_run(folder: RunFolder, facts: dict[str, Any]) -> None:
     """Writes run.json."""
     with replacing(folder.run) as file:
@@ -158,7 +175,7 @@ def write_run(folder: RunFolder, facts: dict[str, Any]) -> None:
 def copy_code(source: Path, target: Path) -> None:
     """Copies what a run folder keeps of a compiled graph's debug folder."""
     target.mkdir(parents=True, exist_ok=True)
-    for name in (*CODE_FILES, "post_grad.json", "graph.json"):
+    for name in (*CODE_FILES, POST_GRAD, CODE_GRAPH):
         if (source / name).is_file():
             shutil.copyfile(source / name, target / name)
 

@@ -22,8 +22,10 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
+from opprof.devices import synchronize
 from opprof.errors import OpprofError
 from opprof.export.model_script import ModelScript
+from opprof.units import milliseconds
 
 SEEDS = (11, 23, 47)
 # A gain below this is not told from noise.
@@ -62,6 +64,14 @@ class Measurement:
             gains.append(statistics.median(1 - a / b for a, b in zip(own, other, strict=True)))
         return min(gains)
 
+    def wins(self, name: str, baseline: str) -> tuple[bool, str, str]:
+        """Whether there is a gain that both measurements show; the times, and what they say of it, in words."""
+        gain = self.gain(name, baseline)
+        times = f"{milliseconds(self.median(baseline))} → {milliseconds(self.median(name))} ms"
+        if gain >= LEAST_GAIN:
+            return True, times, f"at least {gain:.0%} in both measurements"
+        return False, times, f"no gain of {LEAST_GAIN:.0%} in both measurements"
+
 
 @dataclass
 class Verdict:
@@ -78,6 +88,13 @@ class Verdict:
     def add(self, name: str, passed: bool, text: str) -> bool:
         self.checks.append(Check(name, passed, text))
         return passed
+
+    def lines(self) -> list[str]:
+        """The checks, a line each."""
+        return [
+            f"  {'ok    ' if check.passed else 'FAILED'}  {check.name:13} {check.text}"
+            for check in self.checks
+        ]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -281,7 +298,7 @@ def measure(
     for program in programs.values():
         for _ in range(3):
             program(*script.args, **script.kwargs)
-    _synchronize()
+    synchronize()
     return Measurement(*(_measure_once(subject, programs, seconds / 2) for _ in range(2)))
 
 
@@ -297,16 +314,11 @@ def _measure_once(
         for name in names[rounds % len(names) :] + names[: rounds % len(names)]:
             start = time.perf_counter_ns()
             programs[name](*subject.script.args, **subject.script.kwargs)
-            _synchronize()
+            synchronize()
             times[name].append(time.perf_counter_ns() - start)
         rounds += 1
     subject.restore()
     return times
-
-
-def _synchronize() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -384,8 +396,5 @@ def _check_equality(
 def judge_gain(verdict: Verdict, name: str, baseline: str) -> bool:
     """Adds the check that both measurements show a gain."""
     assert verdict.measurement is not None
-    gain = verdict.measurement.gain(name, baseline)
-    times = f"{verdict.measurement.median(baseline) / 1e6:.3f} → {verdict.measurement.median(name) / 1e6:.3f} ms"
-    if gain >= LEAST_GAIN:
-        return verdict.add("gain", True, f"{times}, at least {gain:.0%} in both measurements")
-    return verdict.add("gain", False, f"{times}: no gain of {LEAST_GAIN:.0%} in both measurements")
+    won, times, gain = verdict.measurement.wins(name, baseline)
+    return verdict.add("gain", won, f"{times}{',' if won else ':'} {gain}")

@@ -20,6 +20,11 @@ def backend_name(output: Path) -> str:
     return re.sub(r"\W", "_", output.stem)
 
 
+def test_file(output: Path) -> Path:
+    """The pytest file of a backend, which lies beside it."""
+    return output.with_name(f"{output.stem}_test.py")
+
+
 def emit(scripts: Sequence[Script], output: Path, *, model: str | None = None) -> list[Path]:
     """Writes the backend for `scripts` to `output`, and its pytest file beside it; returns both.
 
@@ -45,11 +50,11 @@ def emit(scripts: Sequence[Script], output: Path, *, model: str | None = None) -
     )
     test = _TEST_TEMPLATE.read_text().split("\n\n", 1)[1]
     test = test.replace("opprof_template.py", output.name)
-    test_file = output.with_name(f"{output.stem}_test.py")
-    for file, content in ((output, text), (test_file, _test_head(output) + "\n" + test)):
+    beside = test_file(output)
+    for file, content in ((output, text), (beside, _test_head(output) + "\n" + test)):
         with replacing(file) as stream:
             stream.write(content)
-    return [output, test_file]
+    return [output, beside]
 
 
 def _definitions(scripts: Sequence[Script]) -> tuple[str, list[str]]:
@@ -87,4 +92,4 @@ A graph in which no pattern is found, or that needs gradients or has symbolic si
 
 
 def _test_head(output: Path) -> str:
-    return f'"""Tests of the torch.compile backend in {output.name}: run `pytest {output.stem}_test.py`."""\n'
+    return f'"""Tests of the torch.compile backend in {output.name}: run `pytest {test_file(output).name}`."""\n'

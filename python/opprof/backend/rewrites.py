@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from opprof.errors import OpprofError
+from opprof.suffixes import MLIR_TEXT
 
 INDEX = "rewrites.json"
 
@@ -63,13 +64,13 @@ def read_rewrites(path: Path) -> Rewrites:
             raise OpprofError(f"{file}: not an index of rewrites: {error!r}") from error
     else:
         scripts = []
-        if not any(path.glob("*.mlir")):
+        if not any(path.glob(f"*{MLIR_TEXT}")):
             raise OpprofError(
                 f"{path}: holds no rewrites",
                 remedy="give a rewrite script, or the folder that `opprof recommend` wrote",
             )
     known = {script.path for script in scripts}
     scripts += [
-        Script(file, file.stem) for file in sorted(path.glob("*.mlir")) if file not in known
+        Script(file, file.stem) for file in sorted(path.glob(f"*{MLIR_TEXT}")) if file not in known
     ]
     return Rewrites(scripts, index)

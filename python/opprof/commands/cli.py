@@ -14,6 +14,7 @@ from typing import NoReturn, TypeAlias
 
 from opprof.choices import COUNTER_MODES, DEFAULT_ERROR_BUDGET, STAGES
 from opprof.errors import OpprofError, ProgramError
+from opprof.suffixes import CAPTURE, GRAPH_JSON, GRAPHS, MLIR_BYTECODE, MLIR_TEXT, PT, SAFETENSORS
 from opprof.version import __version__
 
 
@@ -51,7 +52,7 @@ def _add_export(commands: _Commands) -> None:
         "--output",
         required=True,
         metavar="FILE",
-        help="what to write: .mlir (text), .mlirbc (bytecode) or .json (graph JSON)",
+        help=f"what to write: {MLIR_TEXT} (text), {MLIR_BYTECODE} (bytecode) or {GRAPH_JSON} (graph JSON)",
     )
     parser.add_argument(
         "--stage",
@@ -63,7 +64,7 @@ def _add_export(commands: _Commands) -> None:
         "--weights",
         type=Path,
         metavar="FILE",
-        help="also write the parameters, buffers and constants, as .safetensors or .pt",
+        help=f"also write the parameters, buffers and constants, as {SAFETENSORS} or {PT}",
     )
     parser.set_defaults(run=_export)
 
@@ -91,7 +92,7 @@ def _add_launches(commands: _Commands) -> None:
         "--graph",
         type=Path,
         metavar="FILE",
-        help="the exported graph to follow nodes back to (.pt2, .json, .mlir, .mlirbc)",
+        help=f"the exported graph to follow nodes back to ({', '.join(GRAPHS)})",
     )
     parser.add_argument("--json", action="store_true", help="print the launch maps as JSON")
     parser.set_defaults(run=_launches)
@@ -178,6 +179,24 @@ def _add_profile(commands: _Commands) -> None:
         help="inductor (default); eager: the exported graph, node by node; cudagraphs: Inductor's program in one CUDA graph; or "
         "a torch.compile backend, by its name or by the file that `opprof emit` wrote",
     )
+    _add_counter_options(parser)
+    recorded = parser.add_argument_group("files recorded elsewhere")
+    recorded.add_argument(
+        "--graph",
+        type=Path,
+        metavar="FILE",
+        help=f"the exported graph ({', '.join(GRAPHS)})",
+    )
+    recorded.add_argument(
+        "--code", type=Path, metavar="DIR", help="Inductor's debug folder, or a folder of them"
+    )
+    recorded.add_argument(
+        "--trace", type=Path, metavar="FILE", help="torch.profiler's trace (.json, .json.gz)"
+    )
+    parser.set_defaults(run=_profile)
+
+
+def _add_counter_options(parser: argparse.ArgumentParser) -> None:
     counted = parser.add_argument_group(
         "hardware counters of one step (on a GPU)",
         "Kernels are narrowed by name, then to the longest, then by place among what is left.",
@@ -224,20 +243,6 @@ def _add_profile(commands: _Commands) -> None:
         metavar="N",
         help="count at most N of the launches that are left",
     )
-    recorded = parser.add_argument_group("files recorded elsewhere")
-    recorded.add_argument(
-        "--graph",
-        type=Path,
-        metavar="FILE",
-        help="the exported graph (.pt2, .json, .mlir, .mlirbc)",
-    )
-    recorded.add_argument(
-        "--code", type=Path, metavar="DIR", help="Inductor's debug folder, or a folder of them"
-    )
-    recorded.add_argument(
-        "--trace", type=Path, metavar="FILE", help="torch.profiler's trace (.json, .json.gz)"
-    )
-    parser.set_defaults(run=_profile)
 
 
 def _positive(text: str) -> int:
@@ -359,7 +364,7 @@ def _add_merge(commands: _Commands) -> None:
         nargs="+",
         type=Path,
         metavar="FILE",
-        help="captures (.opcap), or folders of them",
+        help=f"captures ({CAPTURE}), or folders of them",
     )
     parser.add_argument(
         "-o",
@@ -415,14 +420,9 @@ def _add_recommend(commands: _Commands) -> None:
 
 
 def _emit(options: argparse.Namespace) -> None:
-    from opprof.backend.emit import emit
-    from opprof.backend.rewrites import read_rewrites
+    from opprof.commands.emit import emit_backend
 
-    rewrites = read_rewrites(options.rewrites)
-    model = options.model or rewrites.index.get("script")
-    if model is not None:
-        model = os.path.relpath(Path(model).resolve(), options.output.parent.resolve())
-    for file in emit(rewrites.scripts, options.output, model=model):
+    for file in emit_backend(options.rewrites, options.output, options.model):
         print(f"wrote {file}", file=sys.stderr)
 
 

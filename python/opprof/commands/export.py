@@ -9,6 +9,7 @@ from opprof.export.graph_json import source_of_exported_program, write_graph_jso
 from opprof.export.model_script import load_model_script
 from opprof.export.stages import capture, export_program
 from opprof.export.weights import save_weights, weights_of_module, weights_of_program
+from opprof.suffixes import GRAPH_JSON, MLIR, MLIR_BYTECODE, MLIR_TEXT
 from opprof.tools import run_tool
 
 
@@ -21,9 +22,9 @@ def export_script(
     tensors that parameters, buffers and constants stand for.
     """
     target = Path(output)
-    if target.suffix not in (".json", ".mlir", ".mlirbc"):
+    if target.suffix not in (GRAPH_JSON, *MLIR):
         raise OpprofError(
-            f"{output}: the ending has to be .json, .mlir or .mlirbc, as it says what to write"
+            f"{output}: the ending has to be {GRAPH_JSON}, {MLIR_TEXT} or {MLIR_BYTECODE}, as it says what to write"
         )
     script = load_model_script(path)
     written = []
@@ -39,13 +40,13 @@ def export_script(
         written.append(weights)
     for position, source in enumerate(sources):
         file = target.with_stem(f"{target.stem}.{position}") if position else target
-        if file.suffix == ".json":
+        if file.suffix == GRAPH_JSON:
             write_graph_json(file, source)
         else:
             with tempfile.TemporaryDirectory(prefix="opprof-") as directory:
                 json_file = Path(directory) / "graph.json"
                 write_graph_json(json_file, source)
-                if file.suffix == ".mlirbc":
+                if file.suffix == MLIR_BYTECODE:
                     import_graph(json_file, file)
                 else:
                     run_tool("opprof-translate", ["--import-fx-json", json_file], output=file)

@@ -7,7 +7,8 @@ from typing import Any
 
 from opprof.chain import graph_of, import_graph, map_launches
 from opprof.errors import OpprofError
-from opprof.run_folder import RunFolder, code_folders
+from opprof.run_folder import LAUNCHES, OUTPUT_CODE, RunFolder, code_folders
+from opprof.suffixes import MLIR_BYTECODE
 
 
 def launch_maps(directory: Path, graph: Path | None) -> list[dict[str, Any]]:
@@ -19,18 +20,18 @@ def launch_maps(directory: Path, graph: Path | None) -> list[dict[str, Any]]:
     folders = code_folders(directory)
     if not folders:
         raise OpprofError(
-            f"{directory}: holds no output_code.py",
+            f"{directory}: holds no {OUTPUT_CODE}",
             remedy="give a run folder, or the debug folder of a run with TORCH_COMPILE_DEBUG=1",
         )
     maps = []
     with tempfile.TemporaryDirectory(prefix="opprof-") as scratch:
-        if graph is not None and graph.suffix != ".mlirbc":
+        if graph is not None and graph.suffix != MLIR_BYTECODE:
             imported = Path(scratch) / "graph.mlirbc"
             import_graph(graph, imported)
             graph = imported
         run = RunFolder(directory)
         for folder in folders:
-            file = Path(scratch) / "launches.json"
+            file = Path(scratch) / LAUNCHES
             own = graph_of(folder, run) if graph is None and run.graph.is_file() else graph
             map_launches(folder, own, file)
             maps.append(json.loads(file.read_text()))

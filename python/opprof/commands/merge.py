@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 import statistics
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -11,7 +10,9 @@ from pathlib import Path
 
 from opprof.errors import OpprofError
 from opprof.files import make_folder
-from opprof.recording.library import Library
+from opprof.recording.library import Library, summary_counts
+from opprof.suffixes import CAPTURE
+from opprof.units import counted, microseconds, milliseconds
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,9 @@ def _captures(paths: Iterable[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            found = sorted(path.glob("*.opcap"))
+            found = sorted(path.glob(f"*{CAPTURE}"))
             if not found:
-                raise OpprofError(f"{path}: holds no capture (.opcap)")
+                raise OpprofError(f"{path}: holds no capture ({CAPTURE})")
             files.extend(found)
         elif path.is_file():
             files.append(path)
@@ -122,10 +123,8 @@ def _of_ranks(library: Library, files: Sequence[Path], result: Merged) -> list[t
     """
     found: list[tuple[int | None, int, Path]] = []
     for file in files:
-        summary = library.summarize(str(file))
-        numbers = dict(re.findall(r"^(kernels|rank): (\d+)", summary, re.MULTILINE))
-        rank = int(numbers["rank"]) if "rank" in numbers else None
-        found.append((rank, int(numbers.get("kernels", 0)), file))
+        numbers = summary_counts(library.summarize(str(file)))
+        found.append((numbers.get("rank"), numbers.get("kernels", 0), file))
     ranked = any(rank is not None for rank, _, _ in found)
     working = {rank for rank, kernels, _ in found if kernels}
     seen: dict[int, Path] = {}
@@ -171,20 +170,20 @@ def merge_text(merged: Merged) -> str:
     lines = [f"{'rank':>5} {'kernels':>8} {'compute ms':>11} {'comm. ms':>9} {'exposed ms':>11}"]
     for rank in merged.ranks:
         lines.append(
-            f"{rank.rank:>5} {rank.kernels:>8} {rank.compute_ns / 1e6:>11.3f} "
-            f"{rank.communication_ns / 1e6:>9.3f} {rank.exposed_ns / 1e6:>11.3f}"
+            f"{rank.rank:>5} {rank.kernels:>8} {milliseconds(rank.compute_ns):>11} "
+            f"{milliseconds(rank.communication_ns):>9} {milliseconds(rank.exposed_ns):>11}"
         )
     if merged.skews:
         name, worst = max(merged.skews, key=lambda skew: skew[1])
         middle = sorted(skew for _, skew in merged.skews)[len(merged.skews) // 2]
         lines.append(
-            f"{len(merged.skews)} collectives on all ranks; started {middle / 1e3:.1f} µs apart (median), "
-            f"{worst / 1e3:.1f} µs at most ({name})"
+            f"{len(merged.skews)} collectives on all ranks; started {microseconds(middle)} µs apart (median), "
+            f"{microseconds(worst)} µs at most ({name})"
         )
     elif len(merged.ranks) > 1:
         lines.append("no collective runs on all ranks")
     lines += [
-        f"rank {rank}: {count} collective{'s' if count != 1 else ''} that another rank has not recorded"
+        f"rank {rank}: {counted(count, 'collective')} that another rank has not recorded"
         for rank, count in merged.unpaired.items()
     ]
     lines += [f"left out: {reason}" for reason in merged.left_out]

@@ -20,7 +20,6 @@ from typing import Any
 import torch
 
 from opprof.backend.checks import (
-    LEAST_GAIN,
     Measurement,
     Subject,
     Verdict,
@@ -28,11 +27,11 @@ from opprof.backend.checks import (
     check_inference,
     measure,
 )
-from opprof.backend.emit import emit
+from opprof.backend.emit import emit, test_file
 from opprof.backend.rewrites import Script
 from opprof.chain import attribute
 from opprof.choices import DEFAULT_ERROR_BUDGET
-from opprof.commands.profile import ProfileOptions, profile_script, trace_steps
+from opprof.commands.profile import ProfileOptions, profile_script
 from opprof.commands.recommend import recommend
 from opprof.commands.validate import validate
 from opprof.errors import OpprofError
@@ -41,8 +40,10 @@ from opprof.export.inductor import CompiledGraph, watching_inductor
 from opprof.export.model_script import load_model_script
 from opprof.files import replacing
 from opprof.progress import began, began_at, progress
-from opprof.run_folder import RunFolder, copy_code, write_run
+from opprof.recording.torch_profiler import trace_steps
+from opprof.run_folder import POST_GRAD, RunFolder, copy_code, write_run
 from opprof.tools import run_tool
+from opprof.units import milliseconds
 
 
 @dataclass
@@ -91,7 +92,7 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         outcome = _search(subject, scripts, Path(candidates), options)
     progress("4/4 report")
     target = output / f"{subject.script.name}_optimized.py"
-    for stale in (target, target.with_name(f"{target.stem}_test.py")):
+    for stale in (target, test_file(target)):
         stale.unlink(missing_ok=True)
     after = RunFolder(output / "after")
     if after.graph.is_file():
@@ -180,17 +181,8 @@ def _try(
         )
     except RuntimeError as error:
         return Trial(script, False, f"fails when it is timed: {error}", verdict.error), None
-    times = (
-        f"{measurement.median('best') / 1e6:.3f} → {measurement.median('candidate') / 1e6:.3f} ms"
-    )
-    gain = measurement.gain("candidate", "best")
-    won = gain >= LEAST_GAIN
-    reason = (
-        f"{times}, at least {gain:.0%} in both measurements"
-        if won
-        else f"{times}, no gain of {LEAST_GAIN:.0%} in both measurements"
-    )
-    return Trial(script, won, reason, verdict.error, measurement), program
+    won, times, gain = measurement.wins("candidate", "best")
+    return Trial(script, won, f"{times}, {gain}", verdict.error, measurement), program
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -217,7 +209,7 @@ def _finish(
             name: verdict.measurement.median(name) for name in verdict.measurement.first
         }
     if not verdict.passed:
-        for file in (target, target.with_name(f"{target.stem}_test.py")):
+        for file in (target, test_file(target)):
             file.unlink(missing_ok=True)
         outcome.kept = []
         return
@@ -253,19 +245,18 @@ def _profile_after(
     def keep(graph: CompiledGraph) -> None:
         compiled.append(graph)
         write_graph_json(
-            graph.folder / "post_grad.json", GraphSource(graph.module, graph.name, "post_grad")
+            graph.folder / POST_GRAD, GraphSource(graph.module, graph.name, "post_grad")
         )
 
-    scratch = after.path / ".inductor"
     try:
-        with watching_inductor(scratch, keep):
+        with watching_inductor(after.scratch, keep):
             torch._dynamo.reset()
             program = subject.compiled(target.stem)
             program(*subject.script.args, **subject.script.kwargs)
         for graph in compiled:
             copy_code(graph.folder, after.path / graph.name)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(after.scratch, ignore_errors=True)
     trace_steps(
         lambda: program(*subject.script.args, **subject.script.kwargs),
         options.profile.traced,
@@ -294,7 +285,7 @@ def report(outcome: Outcome, options: OptimizeOptions, *, device: str) -> str:
     base = outcome.times["Inductor"]
     for name, time in outcome.times.items():
         ratio = "" if name == "Inductor" else f"   {base / time:5.2f}× Inductor"
-        lines.append(f"  {name:10} {time / 1e6:10.3f} ms a step{ratio}")
+        lines.append(f"  {name:10} {milliseconds(time):>10} ms a step{ratio}")
     lines.append("")
     if outcome.kept and outcome.verdict is not None:
         bits = (
@@ -319,10 +310,7 @@ def report(outcome: Outcome, options: OptimizeOptions, *, device: str) -> str:
             if outcome.kept
             else "The combination failed its proof:"
         )
-        lines += [
-            f"  {'ok    ' if check.passed else 'FAILED'}  {check.name:13} {check.text}"
-            for check in outcome.verdict.checks
-        ]
+        lines += outcome.verdict.lines()
     if outcome.backend is not None:
         lines += [
             "",

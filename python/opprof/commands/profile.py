@@ -5,7 +5,6 @@ torch.profiler's trace.
 """
 
 import gc
-import os
 import platform
 import statistics
 import sys
@@ -29,6 +28,7 @@ from opprof.commands.program import (
     make_program,
     run_user,
 )
+from opprof.devices import synchronize
 from opprof.errors import OpprofError, ProgramError
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
 from opprof.export.model_script import ModelScript, load_model_script
@@ -40,12 +40,9 @@ from opprof.recording.counters import count
 from opprof.recording.identity import NodeRanges
 from opprof.recording.library import CaptureError, Library
 from opprof.recording.selection import Filter
-from opprof.run_folder import (
-    RunFolder,
-    copy_trace,
-    write_run,
-)
-from opprof.version import __version__
+from opprof.recording.torch_profiler import trace_steps
+from opprof.run_folder import RunFolder, copy_trace, versions, write_run
+from opprof.units import counted
 
 
 @dataclass
@@ -102,22 +99,17 @@ class Timing:
         return times
 
 
-def _synchronize() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-
-
 def time_steps(step: Callable[[], Any], options: ProfileOptions) -> Timing:
     """Times single steps, at least three, and on a GPU, whose steps overlap, some that follow one another."""
     timing = Timing()
     for _ in range(options.warm_up):
         step()
-    _synchronize()
+    synchronize()
     end = time.monotonic() + options.timed_seconds
     while len(timing.steps_ns) < options.timed:
         start = time.perf_counter_ns()
         step()
-        _synchronize()
+        synchronize()
         timing.steps_ns.append(time.perf_counter_ns() - start)
         if time.monotonic() > end and len(timing.steps_ns) >= 3:
             break
@@ -127,46 +119,11 @@ def time_steps(step: Callable[[], Any], options: ProfileOptions) -> Timing:
             start = time.perf_counter_ns()
             for _ in range(options.traced):
                 step()
-            _synchronize()
+            synchronize()
             timing.loops_ns.append((time.perf_counter_ns() - start) // options.traced)
             if time.monotonic() > end and len(timing.loops_ns) >= 3:
                 break
     return timing
-
-
-def trace_steps(step: Callable[[], Any], steps: int, target: Path) -> None:
-    """Records `steps` steps with torch.profiler, each with its ProfilerStep annotation, after one that warms the profiler up.
-
-    What was recorded until a step fails is kept.
-    """
-    # Kineto announces each start and stop on stderr unless it is told not to before its first one.
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    if torch.cuda.is_available():
-        activities.append(torch.profiler.ProfilerActivity.CUDA)
-    # A part of the file name that ends in .gz makes the profiler compress; the rename leaves no half-written trace.
-    partial = target.with_name(f".{target.name.removesuffix('.gz')}.partial.gz")
-
-    def keep(profiler: torch.profiler.profile) -> None:
-        try:
-            profiler.export_chrome_trace(str(partial))
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
-
-    with torch.profiler.profile(
-        activities=activities,
-        schedule=torch.profiler.schedule(wait=0, warmup=1, active=steps, repeat=1),
-        on_trace_ready=keep,
-        record_shapes=True,
-    ) as profiler:
-        for number in range(steps + 1):
-            step()
-            # Steps follow one another as they do in the user's loop. Waiting after each would be a cost that the report blames
-            # on the user; the first traced step and the end of the last need an idle device.
-            if number in (0, steps):
-                _synchronize()
-            profiler.step()
 
 
 def profile_script(
@@ -303,8 +260,7 @@ def _trace(
     no_capture: str,
 ) -> None:
     """The timeline by torch.profiler."""
-    steps = f"{options.traced} step{'s' if options.traced != 1 else ''}"
-    progress(f"{no_capture}: tracing {steps} with torch.profiler")
+    progress(f"{no_capture}: tracing {counted(options.traced, 'step')} with torch.profiler")
     facts["timeline"] = {"by": "torch.profiler", "reason": no_capture}
     if options.asks_for_counters:
         facts["counters"] = {"mode": options.counters or "unique", "left_out": no_capture}
@@ -429,11 +385,7 @@ def _facts(script: ModelScript) -> dict[str, Any]:
     return {
         "command": ["opprof", *sys.argv[1:]],
         "script": str(script.path),
-        "versions": {
-            "opprof": __version__,
-            "torch": str(torch.__version__),
-            "python": platform.python_version(),
-        },
+        "versions": versions(),
         "device": device,
         "training": script.module.training,
     }

@@ -28,7 +28,7 @@ from opprof.export.model_script import ModelScript
 from opprof.export.stages import dynamo_inputs, user_error
 from opprof.progress import progress
 from opprof.recording.identity import NodeGraph
-from opprof.run_folder import RunFolder, copy_code
+from opprof.run_folder import CODE_GRAPH, POST_GRAD, RunFolder, copy_code
 
 Result = TypeVar("Result")
 
@@ -130,7 +130,7 @@ class CompiledGraphs:
             # A backward graph may be compiled when other graphs have been since its forward graph.
             origin = self.made_from.setdefault(_model(graph.name), self.dynamo_graphs[-1])
             if origin != self.folder.graph_json:
-                shutil.copyfile(origin, graph.folder / "graph.json")
+                shutil.copyfile(origin, graph.folder / CODE_GRAPH)
         differentiated: dict[int, list[NodeSource]] = {}
         for earlier in self.compiled:
             if _model(earlier.name) == _model(graph.name):
@@ -139,7 +139,7 @@ class CompiledGraphs:
                     if "seq_nr" in node.meta and self._lead_to_a_named_graph(records):
                         differentiated.setdefault(node.meta["seq_nr"], records)
         source = GraphSource(graph.module, graph.name, "post_grad", differentiated=differentiated)
-        write_graph_json(graph.folder / "post_grad.json", source, self.graph_names)
+        write_graph_json(graph.folder / POST_GRAD, source, self.graph_names)
 
     def _lead_to_a_named_graph(self, records: list[NodeSource]) -> bool:
         """A pass that replaces nodes may record no more than its own pattern."""

@@ -10,7 +10,9 @@ from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.errors import OpprofError
 from opprof.files import make_folder, replacing
 from opprof.run_folder import RunFolder
+from opprof.suffixes import MLIR
 from opprof.tools import run_tool
+from opprof.units import microseconds
 
 
 def recommend(
@@ -43,9 +45,9 @@ def recommend(
     if not graph.is_file():
         raise OpprofError(
             f"{graph}: no such file",
-            remedy="give a run folder that `opprof profile` filled, or a graph (.mlir, .mlirbc)",
+            remedy=f"give a run folder that `opprof profile` filled, or a graph ({', '.join(MLIR)})",
         )
-    if graph.suffix not in (".mlir", ".mlirbc"):
+    if graph.suffix not in MLIR:
         raise OpprofError(
             f"{graph}: not a graph in MLIR",
             remedy="give a run folder, or what `opprof export model.py -o graph.mlir` writes",
@@ -87,6 +89,6 @@ def rewrites_text(scripts: list[Script]) -> str:
         return "no rule has a rewrite to offer for this graph\n"
     lines = []
     for script in scripts:
-        saves = "" if script.saves_ns is None else f"{script.saves_ns / 1000:10.1f} µs"
+        saves = "" if script.saves_ns is None else f"{microseconds(script.saves_ns):>10} µs"
         lines.append(f"{saves:>13}  {script.path.name:28} {script.title}")
     return "predicted gain a step\n" + "\n".join(lines) + "\n"

@@ -7,7 +7,6 @@ away what was recorded.
 import importlib.util
 import json
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -24,9 +23,10 @@ from opprof.errors import OpprofError
 from opprof.files import replacing
 from opprof.progress import progress, show
 from opprof.recording import INJECTED
-from opprof.recording.library import Library, find_library, why_no_gpu
-from opprof.run_folder import RunFolder, write_run
-from opprof.version import __version__
+from opprof.recording.library import Library, find_library, summary_counts, why_no_gpu
+from opprof.recording.torch_profiler import QUIET
+from opprof.run_folder import RunFolder, versions, write_run
+from opprof.suffixes import CAPTURE
 
 #: A trace is JSON, and several times as large as the capture that it is made of.
 LARGEST_TRACED = 1 << 30
@@ -36,6 +36,9 @@ MOST_KERNELS = 1_000_000
 
 #: A larger profile takes too long to read again for the sake of colors and the terminal's width.
 LARGEST_SHOWN = 100 << 20
+
+#: What captures and traces of processes are called.
+_CAPTURES, _TRACES = f"capture-*{CAPTURE}", "trace-*.json.gz"
 
 #: A profile of a process that ran no operator is no larger.
 _EMPTY_PROFILE = 20_000
@@ -80,7 +83,7 @@ def run_program(
     facts: dict[str, Any] = {
         "command": ["opprof", *sys.argv[1:]],
         "program": shlex.join(command),
-        "versions": {"opprof": __version__, "python": sys.version.split()[0]},
+        "versions": versions(),
     }
     program = [sys.executable, *command] if script else command
     if reason is None:
@@ -122,15 +125,15 @@ def _traced(command: Sequence[str], output: Path, reason: str) -> tuple[list[_Re
     progress(f"running {shlex.join(command)} under torch.profiler on the CPU")
     paths = [str(INJECTED), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {
-        "KINETO_LOG_LEVEL": "99",
+        **QUIET,
         **os.environ,
         "OPPROF_CPU_TRACES": str(output.resolve()),
         "PYTHONPATH": os.pathsep.join(paths),
     }
-    before = set(output.glob("trace-*.json.gz"))
+    before = set(output.glob(_TRACES))
     status = _run(command, environment)
     traces = []
-    for trace in sorted(set(output.glob("trace-*.json.gz")) - before):
+    for trace in sorted(set(output.glob(_TRACES)) - before):
         rank, _, process = (
             trace.name.removesuffix(".json.gz").removeprefix("trace-r").partition("-p")
         )
@@ -220,18 +223,16 @@ def _captured(
         "OPPROF_CUPTI_DEFAULT": Library.get().info()["cupti"],
         # The library puts numbers where a % is; one of the folder's name stays.
         "OPPROF_CAPTURE_FILE": os.path.join(
-            str(output.resolve()).replace("%", "%%"), "capture-r%r-p%p.opcap"
+            str(output.resolve()).replace("%", "%%"), f"capture-r%r-p%p{CAPTURE}"
         ),
         "OPPROF_CAPTURE_DELAY": str(delay),
         "OPPROF_CAPTURE_DURATION": str(duration),
     }
-    before = {file: file.stat().st_mtime_ns for file in output.glob("capture-*.opcap")}
+    before = {file: file.stat().st_mtime_ns for file in output.glob(_CAPTURES)}
     progress(f"running {shlex.join(command)}")
     status = _run(command, environment)
     captures = sorted(
-        file
-        for file in output.glob("capture-*.opcap")
-        if before.get(file) != file.stat().st_mtime_ns
+        file for file in output.glob(_CAPTURES) if before.get(file) != file.stat().st_mtime_ns
     )
     if not captures:
         progress("no process of the program used CUDA: nothing was captured")
@@ -291,9 +292,7 @@ def _summarized(capture: Path) -> _Recorded | None:
     """Writes what a capture holds, a line each; removes it where a process put nothing on a device."""
     summary = Library.get().summarize(str(capture))
     process = capture.stem.rpartition("-p")[2]
-    counts = {
-        name: int(count) for name, count in re.findall(r"^([a-z ]+): (\d+)$", summary, re.MULTILINE)
-    }
+    counts = summary_counts(summary)
     work = sum(counts.get(name, 0) for name in ("kernels", "memcpys", "memsets"))
     if not work and not any(counts.get(n) for n in ("api calls", "markers")):
         capture.unlink()

@@ -10,6 +10,7 @@ from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.errors import OpprofError
 from opprof.export.model_script import load_model_script
 from opprof.progress import progress
+from opprof.units import milliseconds
 
 
 def validate(
@@ -53,15 +54,12 @@ def _recorded_model(file: Path) -> str | None:
 
 def verdict_text(verdict: Verdict) -> str:
     """The checks as lines, and what follows."""
-    lines = [
-        f"  {'ok    ' if check.passed else 'FAILED'}  {check.name:13} {check.text}"
-        for check in verdict.checks
-    ]
+    lines = verdict.lines()
     if verdict.measurement is not None:
         lines.append(
             "  "
             + ", ".join(
-                f"{name} {verdict.measurement.median(name) / 1e6:.3f} ms"
+                f"{name} {milliseconds(verdict.measurement.median(name))} ms"
                 for name in verdict.measurement.first
             )
         )

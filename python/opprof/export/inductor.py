@@ -13,6 +13,8 @@ import torch._inductor.config
 import torch._inductor.debug
 from torch import fx
 
+from opprof.run_folder import OUTPUT_CODE
+
 
 @dataclass
 class CompiledGraph:
@@ -35,7 +37,7 @@ def watching_inductor(directory: Path, on_graph: Callable[[CompiledGraph], None]
     original = formatter.fx_graph_transformed
 
     def fx_graph_transformed(self: Any, module: fx.GraphModule, inputs: Any) -> Any:
-        folder = Path(self.filename("output_code.py")).parent
+        folder = Path(self.filename(OUTPUT_CODE)).parent
         on_graph(CompiledGraph(folder.name, folder, module))
         return original(self, module, inputs)
 

@@ -1,4 +1,4 @@
-"""Exports a model script's graph at a stage, as graph JSON or, by way of opprof-translate, as MLIR. Needs PyTorch."""
+"""Takes the graphs of a model script at a stage: torch.export's, or one of those that torch.compile makes. Needs PyTorch."""
 
 import contextlib
 import functools

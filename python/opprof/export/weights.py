@@ -10,6 +10,7 @@ import torch
 
 from opprof.errors import OpprofError
 from opprof.files import replacing
+from opprof.suffixes import PT, SAFETENSORS
 
 # The names that the safetensors format has for dtypes.
 _SAFETENSORS_DTYPES = {
@@ -50,13 +51,13 @@ def weights_of_module(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 def save_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
     """Writes a .safetensors file, or for .pt what torch.save makes of the mapping."""
-    if path.suffix == ".pt":
+    if path.suffix == PT:
         with replacing(path, "wb") as file:
             torch.save(dict(weights), file)
-    elif path.suffix == ".safetensors":
+    elif path.suffix == SAFETENSORS:
         _save_safetensors(path, weights)
     else:
-        raise OpprofError(f"{path}: the ending has to be .safetensors or .pt")
+        raise OpprofError(f"{path}: the ending has to be {SAFETENSORS} or {PT}")
 
 
 def _save_safetensors(path: Path, weights: Mapping[str, torch.Tensor]) -> None:

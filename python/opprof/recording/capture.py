@@ -16,10 +16,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opprof.chain import report_recording
 from opprof.choices import COUNTER_MODES
+from opprof.devices import synchronize
 from opprof.errors import OpprofError
 from opprof.files import make_folder, replacing
 from opprof.progress import progress
@@ -38,8 +39,11 @@ from opprof.recording.selection import (
     maps_of_files,
     sequence_difference,
 )
-from opprof.run_folder import RunFolder, copy_trace
-from opprof.version import __version__
+from opprof.run_folder import RunFolder, copy_trace, versions
+from opprof.units import counted
+
+if TYPE_CHECKING:
+    from opprof.recording.restore import StepState
 
 #: How long steps run before those of a timeline; at least one does.
 WARM_UP_SECONDS = 0.05
@@ -198,10 +202,8 @@ class Capture:
         Those before them, marked as a warm-up, meet what recording costs at first: CUPTI prepares itself at the first launches,
         and the interpreter specializes followed code anew, which takes several steps.
         """
-        import torch
-
         self._make_lines()
-        _synchronize(torch)
+        synchronize()
         self.library.call("capture_resume")
         try:
             with self._active_lines():
@@ -210,14 +212,14 @@ class Capture:
                     while True:
                         fn()
                         # A host that runs ahead would queue more than the time allows.
-                        _synchronize(torch)
+                        synchronize()
                         if time.perf_counter() > end:
                             break
                 for left in reversed(range(steps)):
                     with self._next_marked():
                         fn()
                         if not left:
-                            _synchronize(torch)
+                            synchronize()
         finally:
             self.library.call("capture_pause")
         self.library.call("capture_flush")
@@ -249,7 +251,7 @@ class Capture:
         finally:
             self.library.mark(3, 2, f"{note} ends")
 
-    def _keeper(self, fn: Callable[[], Any]) -> Any:
+    def _keeper(self, fn: Callable[[], Any]) -> StepState | None:
         """What puts the state back that a step changes."""
         if self.mode == "none" or self._restore == "none":
             return None
@@ -281,11 +283,9 @@ class Capture:
 
         With `note` it is not one of the program's own steps, and is marked by that.
         """
-        import torch
-
         library = self.library
         self._make_lines()
-        _synchronize(torch)
+        synchronize()
         library.call("launches_begin")
         try:
             library.call("capture_resume")
@@ -296,7 +296,7 @@ class Capture:
                 with self._active_lines(), mark:
                     begin = time.perf_counter_ns()
                     result = fn()
-                    _synchronize(torch)
+                    synchronize()
             finally:
                 step.wall_ns = time.perf_counter_ns() - begin
                 library.call("capture_pause")
@@ -338,7 +338,9 @@ class Capture:
         readable = [{**launch, "kernel": shown[launch["kernel"]]} for launch in launches]
         return chosen.of(self._filter.apply(readable, chosen.indices))
 
-    def _count_outside(self, step: Step, outside: Callable[[], Any], keeper: Any) -> None:
+    def _count_outside(
+        self, step: Step, outside: Callable[[], Any], keeper: StepState | None
+    ) -> None:
         """Counters of a CUDA graph's kernels: those of the same kernels run without it, where the sequences agree."""
         graph = graph_kernels(step.launches)
         plain = Step(step.number)
@@ -374,7 +376,11 @@ class Capture:
             raise
 
     def _take_whole(
-        self, step: Step, fn: Callable[[], Any], outside: Callable[[], Any] | None, keeper: Any
+        self,
+        step: Step,
+        fn: Callable[[], Any],
+        outside: Callable[[], Any] | None,
+        keeper: StepState | None,
     ) -> None:
         """Counters of one range over all of the step, which runs as fast as it does."""
         import torch
@@ -382,7 +388,7 @@ class Capture:
         if outside is not None and keeper is not None:
             # A CUDA graph does not tell PyTorch what it writes; the same kernels outside of it do.
             outside()
-            _synchronize(torch)
+            synchronize()
         kernels = [
             kernel
             for launch in step.launches
@@ -397,7 +403,7 @@ class Capture:
         report["time"] = "of the range, from the first launch to the end of the last kernel"
         step.whole = {**_row(raw, values, absent), "report": report}
 
-    def _take_counters(self, step: Step, fn: Callable[[], Any], keeper: Any) -> None:
+    def _take_counters(self, step: Step, fn: Callable[[], Any], keeper: StepState | None) -> None:
         import torch
 
         begin = time.perf_counter()
@@ -441,7 +447,7 @@ class Capture:
         self,
         step: Step,
         fn: Callable[[], Any],
-        keeper: Any,
+        keeper: StepState | None,
         kernels: Sequence[Mapping[str, Any]],
         options: Mapping[str, Any],
     ) -> tuple[list[tuple[int, dict[str, float]]], dict[str, Any]]:
@@ -449,8 +455,6 @@ class Capture:
 
         `kernels` are those that are counted, `options` say of Counters which ranges there are.
         """
-        import torch
-
         begin = time.perf_counter()
         seconds: dict[str, float] = {}
         names = list(self.metrics)
@@ -468,7 +472,7 @@ class Capture:
                 while more:
                     if keeper is not None and steps:
                         keeper.restore()
-                        _synchronize(torch)
+                        synchronize()
                     counters.begin_pass()
                     moment = time.perf_counter()
                     try:
@@ -476,7 +480,7 @@ class Capture:
                             if run:
                                 counters.next_run()
                             fn()
-                            _synchronize(torch)
+                            synchronize()
                     finally:
                         seconds["steps"] = seconds.get("steps", 0) + time.perf_counter() - moment
                     more = counters.end_pass()
@@ -507,7 +511,7 @@ class Capture:
             if keeper.bytes:
                 print(
                     f"opprof: {keeper.tensor_count} tensors that the step changes were copied "
-                    f"({keeper.bytes / 2**20:.1f} MiB) to run it {steps} more time{'s' if steps != 1 else ''}",
+                    f"({keeper.bytes / 2**20:.1f} MiB) to run it {counted(steps, 'more time')}",
                     file=sys.stderr,
                 )
         return rows, report
@@ -529,7 +533,7 @@ class Capture:
                 for step in self.steps
             ],
         }
-        with replacing(self.path / "counters.json", "w") as file:
+        with replacing(RunFolder(self.path).counters) as file:
             json.dump(data, file, indent=1)
 
     def _located(self, launch: dict[str, Any]) -> dict[str, Any]:
@@ -553,11 +557,9 @@ def recording_facts(by: str, error: BaseException | None) -> dict[str, Any]:
     """What run.json says of a recording that the user's program made of itself."""
     facts: dict[str, Any] = {
         "command": sys.argv,
-        "versions": {"opprof": __version__, "python": sys.version.split()[0]},
+        "versions": versions(),
         "timeline": {"by": by},
     }
-    if "torch" in sys.modules:
-        facts["versions"]["torch"] = str(sys.modules["torch"].__version__)
     if error is not None:
         facts["ended"] = f"{type(error).__name__}: {error}"
     return facts
@@ -600,11 +602,6 @@ def _ranges(indices: Iterable[int]) -> list[tuple[int, int]]:
         else:
             ranges.append([index, index + 1])
     return [(a, b) for a, b in ranges]
-
-
-def _synchronize(torch: Any) -> None:
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        torch.cuda.synchronize()
 
 
 def _wrappers_loaded() -> int:

@@ -10,6 +10,7 @@ from opprof.progress import progress
 from opprof.recording.capture import Capture
 from opprof.recording.library import CaptureError
 from opprof.run_folder import RunFolder
+from opprof.units import counted
 
 _COUNTED = {
     "unique": "the unique partitions",
@@ -43,10 +44,10 @@ def count(
         # The rest of the profile needs no counters.
         progress(f"no counters: {error}" + (f"\n  {error.remedy}" if error.remedy else ""))
         return {"mode": mode, "metrics": metrics, "left_out": str(error)}
-    counted = prof.steps[0]
-    report, whole = counted.report, counted.whole.get("report", {})
+    step_counted = prof.steps[0]
+    report, whole = step_counted.report, step_counted.whole.get("report", {})
     _show("the whole step", whole)
-    _show(f"{len(counted.counters)} of {len(counted.launches)} kernels", report)
+    _show(f"{len(step_counted.counters)} of {len(step_counted.launches)} kernels", report)
     for name, reason in {**whole.get("absent", {}), **report.get("absent", {})}.items():
         progress(f"{name} is left out: {reason}")
     return {"metrics": metrics, **prof.counter_facts()}
@@ -54,7 +55,5 @@ def count(
 
 def _show(what: str, report: Mapping[str, Any]) -> None:
     if "total_seconds" in report:
-        passes = report["passes"]
-        progress(
-            f"{what}, {passes} pass{'es' if passes != 1 else ''}, {report['total_seconds']:.2f} s"
-        )
+        passes = counted(report["passes"], "pass", "passes")
+        progress(f"{what}, {passes}, {report['total_seconds']:.2f} s")

@@ -6,7 +6,6 @@ Needs PyTorch.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from opprof.errors import OpprofError
 from opprof.files import make_folder
 from opprof.progress import progress
 from opprof.recording.capture import Capture, Step, check_step, keeping, recording_facts
+from opprof.recording.torch_profiler import quiet, write_trace
 from opprof.run_folder import RunFolder
 
 
@@ -86,12 +86,7 @@ class CpuCapture(Capture):
     def _write(self, folder: RunFolder, error: BaseException | None) -> None:
         import torch
 
-        partial = folder.path / ".trace.json.partial.gz"
-        try:
-            self._profiler.export_chrome_trace(str(partial))
-            partial.replace(folder.trace)
-        finally:
-            partial.unlink(missing_ok=True)
+        write_trace(self._profiler, folder.trace)
         # What an earlier run on a GPU left is of other kernels.
         for file in (folder.capture, folder.counters):
             file.unlink(missing_ok=True)
@@ -106,7 +101,7 @@ class CpuCapture(Capture):
 
 def _started() -> Any:
     """torch.profiler, running; what it says of itself on stderr is left out."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    quiet()
     import torch
 
     if torch.autograd._profiler_enabled():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from opprof.errors import OpprofError
+from opprof.run_folder import LAUNCHES, OUTPUT_CODE
 
 
 @dataclass
@@ -23,8 +24,8 @@ def launch_maps(folders: Iterable[Path]) -> list[LaunchMap]:
     maps = []
     for folder in folders:
         try:
-            launches = json.loads((folder / "launches.json").read_text())
-            code = (folder / "output_code.py").read_text()
+            launches = json.loads((folder / LAUNCHES).read_text())
+            code = (folder / OUTPUT_CODE).read_text()
         except (OSError, ValueError) as error:
             raise OpprofError(f"{folder}: its launch map cannot be read: {error}") from error
         by_line = {launch["line"]: launch for launch in launches["launches"] if launch.get("line")}

@@ -4,6 +4,7 @@ import ctypes
 import glob
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -465,6 +466,13 @@ class Counters:
         if self._handle:
             self._library.native.opprof_counters_close(self._handle)
             self._handle = ctypes.c_void_p()
+
+
+def summary_counts(summary: str) -> dict[str, int]:
+    """The numbers of a capture's summary by their names: kernels, memcpys, rank, …"""
+    return {
+        name: int(count) for name, count in re.findall(r"^([a-z ]+): (\d+)$", summary, re.MULTILINE)
+    }
 
 
 def why_no_gpu() -> str | None:

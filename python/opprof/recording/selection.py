@@ -14,7 +14,7 @@ from typing import Any
 from opprof.chain import map_launches
 from opprof.errors import OpprofError
 from opprof.recording.launch_maps import LaunchMap, Locator, Places, Standing, launch_maps
-from opprof.run_folder import RunFolder
+from opprof.run_folder import LAUNCHES, OUTPUT_CODE, RunFolder
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Layers:
     @classmethod
     def read(cls, folder: RunFolder) -> Layers | None:
         """A run folder's, or nothing where it holds none."""
-        codes = [code for code in folder.compiled_graphs() if (code / "launches.json").is_file()]
+        codes = [code for code in folder.compiled_graphs() if (code / LAUNCHES).is_file()]
         if not folder.partitions.is_file():
             return None
         try:
@@ -208,8 +208,8 @@ def maps_of_files(files: Iterable[str]) -> list[LaunchMap]:
         for number, file in enumerate(sorted(files)):
             code = Path(scratch) / f"wrapper_{number}"
             code.mkdir()
-            shutil.copyfile(file, code / "output_code.py")
-            map_launches(code, None, code / "launches.json")
+            shutil.copyfile(file, code / OUTPUT_CODE)
+            map_launches(code, None, code / LAUNCHES)
             maps.extend(launch_maps([code]))
     return maps
 
