@@ -3,8 +3,11 @@
 import ast
 import graphlib
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
@@ -105,3 +108,36 @@ if TYPE_CHECKING:
         *("opprof.files", "opprof.commands.run", "opprof.tools", "opprof.chain"),
         "opprof.export.weights",
     }
+
+
+def loaded(program: str) -> list[str]:
+    """The modules that a program of its own has loaded at its end."""
+    program += "\nimport sys; print(*sys.modules)"
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": str(PACKAGE.parent)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+
+
+def test_what_does_not_say_so_needs_no_pytorch() -> None:
+    heads = {
+        module: ast.get_docstring(ast.parse(file.read_text())) or ""
+        for module, file in modules().items()
+    }
+    free = [module for module, head in heads.items() if "Needs PyTorch" not in head]
+    free = [module for module in free if not module.endswith("template")]
+    assert {"opprof.commands.cli", "opprof.recording.api", "opprof.commands.run"} < set(free)
+    assert "torch" not in loaded(f"import {', '.join(free)}")
+
+
+def test_users_call_functions_that_are_loaded_when_they_are_asked_for() -> None:
+    own = {name for name in loaded("import opprof") if name.startswith("opprof")}
+    assert own == {"opprof", "opprof.version"}
+    import opprof.recording.capture
+    import opprof.recording.ranges
+
+    assert isinstance(opprof.capture, FunctionType)
+    assert isinstance(opprof.layer_ranges, FunctionType)

@@ -1,4 +1,4 @@
-"""Puts a step's state back, so that a counter pass runs the same kernels on the same values. Imports PyTorch.
+"""Puts a step's state back, so that a counter pass runs the same kernels on the same values. Needs PyTorch.
 
 What is restored, what is not, and how tensors that a step changes are found is written down in docs/capture.md.
 """
