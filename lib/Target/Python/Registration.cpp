@@ -1,6 +1,6 @@
 // --emit-python.
 
-#include "opprof/Dialect/Prof/IR/Prof.h"
+#include "opprof/Dialect/Dialects.h"
 #include "opprof/Target/Python/PythonEmitter.h"
 
 #include "mlir/Tools/mlir-translate/Translation.h"
@@ -21,7 +21,5 @@ void opprof::fx::registerPythonTranslation() {
         options.regions = regions;
         return emitPython(module, os, options);
       },
-      [](DialectRegistry &registry) {
-        registry.insert<FXDialect, opprof::prof::ProfDialect>();
-      });
+      registerDialects);
 }

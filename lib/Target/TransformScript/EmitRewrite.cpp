@@ -2,6 +2,7 @@
 // emitted backend: pattern and replacement as functions, what matched tensors
 // have to be, and the strategies.
 
+#include "opprof/Dialect/Dialects.h"
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
 #include "opprof/Target/Python/PythonEmitter.h"
@@ -189,8 +190,5 @@ void opprof::fx::registerEmitRewriteTranslation() {
       [](ModuleOp module, llvm::raw_ostream &os) {
         return emitRewrite(module, os);
       },
-      [](DialectRegistry &registry) {
-        registry.insert<FXDialect, transform::TransformDialect>();
-        registerTransformExtension(registry);
-      });
+      registerDialects);
 }
