@@ -41,7 +41,7 @@ packages=(
   libsimdjson-dev nlohmann-json3-dev libdeflate-dev libsqlite3-dev libminizip-dev zlib1g-dev libzstd-dev
   libgtest-dev python3-venv python3-dev
 )
-[ "$with_tests" = no ] || packages+=(clang-22 libclang-rt-22-dev clang-format-22)
+[ "$with_tests" = no ] || packages+=(clang-22 libclang-rt-22-dev clang-format-22 clang-tidy-22)
 
 missing=()
 for package in "${packages[@]}"; do

@@ -42,6 +42,9 @@ check "ruff format" ruff format --check .
 check "mypy" mypy
 
 check "build of the tests" cmake --build build --target opprof-test-depends
+# LLVM's checks on every source file of the build. It reads only what changed since it last found nothing there, by what
+# ninja knows of the files that each object depends on; so it comes after the build.
+check "clang-tidy" $python test/clang_tidy.py build
 echo "== ctest: gtest"
 GTEST_OUTPUT=xml:$results/gtest/ ctest --test-dir build --output-on-failure -E '^lit$' -j "$(nproc)" ||
   echo "ctest FAILED" >>"$results/checks"
