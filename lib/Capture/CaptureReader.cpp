@@ -148,10 +148,10 @@ bool CaptureReader::readSource(Source &source, const std::string &name,
   return true;
 }
 
-namespace {
 /// Calls `take` with each fixed-size record; false when the sizes don't add up.
 template <typename Record, typename Take>
-bool eachRecord(const ChunkHeader &header, const char *payload, Take take) {
+static bool eachRecord(const ChunkHeader &header, const char *payload,
+                       Take take) {
   if (header.recordBytes < sizeof(Record) ||
       uint64_t(header.recordBytes) * header.count != header.size)
     return false;
@@ -163,7 +163,6 @@ bool eachRecord(const ChunkHeader &header, const char *payload, Take take) {
   }
   return true;
 }
-} // namespace
 
 bool CaptureReader::dispatch(const ChunkHeader &header, const char *payload,
                              const std::string &name, uint64_t offset,

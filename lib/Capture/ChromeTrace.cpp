@@ -64,10 +64,8 @@ std::string opprof::capture::quoted(std::string_view text) {
   return out + '"';
 }
 
-namespace {
-
 /// Microseconds with the nanoseconds kept, as Kineto prints them.
-std::string micros(uint64_t ns, bool negative = false) {
+static std::string micros(uint64_t ns, bool negative = false) {
   char buffer[40];
   std::snprintf(buffer, sizeof(buffer), "%s%llu.%03llu", negative ? "-" : "",
                 (unsigned long long)(ns / 1000),
@@ -75,6 +73,7 @@ std::string micros(uint64_t ns, bool negative = false) {
   return buffer;
 }
 
+namespace {
 /// Second reading: prints each record as it comes.
 class Printer : public CaptureVisitor {
 public:
@@ -245,7 +244,6 @@ private:
   std::unordered_map<uint32_t, MarkerRecord> OpenMarkers;
   std::unordered_map<uint64_t, MarkRecord> OpenSteps;
 };
-
 } // namespace
 
 std::string opprof::capture::demangled(const std::string &name) {

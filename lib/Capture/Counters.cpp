@@ -17,15 +17,13 @@
 
 using namespace opprof::capture;
 
-namespace {
-
-double seconds() {
+static double seconds() {
   return std::chrono::duration<double>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
-std::string jsonQuoted(std::string_view text) {
+static std::string jsonQuoted(std::string_view text) {
   std::string out = "\"";
   for (unsigned char c : text) {
     if (c == '"' || c == '\\')
@@ -36,7 +34,7 @@ std::string jsonQuoted(std::string_view text) {
   return out + '"';
 }
 
-size_t editDistance(std::string_view a, std::string_view b) {
+static size_t editDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j)
     row[j] = j;
@@ -53,6 +51,7 @@ size_t editDistance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+namespace {
 /// CUPTI's knowledge of one chip's metrics; needs no device.
 class HostMetrics {
 public:
@@ -179,7 +178,6 @@ public:
   CUpti_Profiler_Host_Object *Host = nullptr;
   std::string Chip;
 };
-
 } // namespace
 
 struct opprof_counters {

@@ -14,7 +14,9 @@ using namespace opprof::capture;
 namespace {
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
-constexpr Tables makeTables() {
+} // namespace
+
+static constexpr Tables makeTables() {
   Tables tables{};
   for (uint32_t i = 0; i < 256; ++i) {
     uint32_t c = i;
@@ -29,6 +31,7 @@ constexpr Tables makeTables() {
   return tables;
 }
 
+namespace {
 constexpr Tables kTables = makeTables();
 } // namespace
 

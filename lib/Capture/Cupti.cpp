@@ -23,12 +23,13 @@ using namespace opprof::capture;
 #define OPPROF_STRINGIFY(x) OPPROF_STRINGIFY_(x)
 
 namespace {
-
 std::mutex LoadMutex;
 std::atomic<const CuptiApi *> Loaded{nullptr};
 
+} // namespace
+
 /// Folders of CUDA libraries that the process has mapped.
-std::vector<std::string> mappedCudaFolders() {
+static std::vector<std::string> mappedCudaFolders() {
   std::vector<std::string> folders;
   std::FILE *maps = std::fopen("/proc/self/maps", "r");
   if (!maps)
@@ -51,7 +52,8 @@ std::vector<std::string> mappedCudaFolders() {
   return folders;
 }
 
-void *openCupti(const char *path, std::string &found, std::string &error) {
+static void *openCupti(const char *path, std::string &found,
+                       std::string &error) {
   auto open = [&](const std::string &name, int flags) -> void * {
     void *handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | flags);
     if (handle)
@@ -98,8 +100,6 @@ void *openCupti(const char *path, std::string &found, std::string &error) {
           "OPPROF_CUPTI_LIBRARY to the path of libcupti.so";
   return nullptr;
 }
-
-} // namespace
 
 std::string CuptiApi::text(CUptiResult result) const {
   const char *message = nullptr;

@@ -88,8 +88,10 @@ namespace opprof::capture {
 
 struct CuptiApi {
 #define X(name) decltype(&::name) name = nullptr;
+  // NOLINTBEGIN(readability-identifier-naming): as CUPTI names them.
   OPPROF_CUPTI_REQUIRED(X)
   OPPROF_CUPTI_OPTIONAL(X)
+  // NOLINTEND(readability-identifier-naming)
 #undef X
   uint32_t version = 0;
   std::string path;

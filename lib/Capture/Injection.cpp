@@ -20,9 +20,7 @@
 
 using namespace opprof::capture;
 
-namespace {
-
-std::string expand(const char *pattern) {
+static std::string expand(const char *pattern) {
   std::string out;
   for (const char *p = pattern; *p; ++p) {
     if (p[0] != '%' || !p[1]) {
@@ -51,17 +49,15 @@ std::string expand(const char *pattern) {
   return out;
 }
 
-double secondsFrom(const char *variable) {
+static double secondsFrom(const char *variable) {
   const char *value = std::getenv(variable);
   return value ? std::strtod(value, nullptr) : 0;
 }
 
-void stopAtExit() {
+static void stopAtExit() {
   if (opprof_capture_active() && opprof_capture_stop(nullptr) != OPPROF_OK)
     std::fprintf(stderr, "opprof: %s\n", opprof_capture_last_error());
 }
-
-} // namespace
 
 int InitializeInjectionNvtx2(void *exportTable) {
   std::string error;

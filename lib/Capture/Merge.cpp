@@ -13,7 +13,6 @@
 using namespace opprof::capture;
 
 namespace {
-
 using Interval = std::pair<uint64_t, uint64_t>;
 
 /// Spans of time, of which only the union counts.
@@ -46,7 +45,9 @@ private:
   std::vector<Interval> List;
 };
 
-uint64_t length(const std::vector<Interval> &spans) {
+} // namespace
+
+static uint64_t length(const std::vector<Interval> &spans) {
   uint64_t total = 0;
   for (const Interval &span : spans)
     total += span.second - span.first;
@@ -54,8 +55,8 @@ uint64_t length(const std::vector<Interval> &spans) {
 }
 
 /// How much of `spans` lies outside of `cover`; both are unions.
-uint64_t uncovered(const std::vector<Interval> &spans,
-                   const std::vector<Interval> &cover) {
+static uint64_t uncovered(const std::vector<Interval> &spans,
+                          const std::vector<Interval> &cover) {
   uint64_t total = length(spans);
   size_t index = 0;
   for (const auto &[start, end] : spans) {
@@ -68,6 +69,7 @@ uint64_t uncovered(const std::vector<Interval> &spans,
   return total;
 }
 
+namespace {
 /// First reading: gathers what the events are joined by, and measures.
 class Measurer final : public CaptureJoins {
 public:
@@ -104,7 +106,6 @@ private:
   }
   std::unordered_map<uint32_t, bool> IsCollective;
 };
-
 } // namespace
 
 /// What `measurer` found out, as JSON; `shift` puts its times on the common

@@ -24,7 +24,6 @@
 using namespace opprof::capture;
 
 namespace {
-
 /// Never looked into.
 struct PyObject;
 
@@ -84,11 +83,14 @@ private:
   }
 };
 
-PyObject *counted(PyObject *object) {
+} // namespace
+
+static PyObject *counted(PyObject *object) {
   Python::get()->Py_IncRef(object);
   return object;
 }
 
+namespace {
 /// What a pair of callbacks knows. It never changes, so that any thread may
 /// read it, and ends with the last of them.
 class Places {
@@ -176,17 +178,20 @@ private:
   uint64_t Number;
 };
 
-PyObject *typeError(const char *text) {
+} // namespace
+
+static PyObject *typeError(const char *text) {
   const Python &python = *Python::get();
   python.PyErr_SetString(*python.TypeError, text);
   return nullptr;
 }
 
-PyObject *none(bool good) {
+static PyObject *none(bool good) {
   return good ? counted(Python::get()->None) : nullptr;
 }
 
-PyObject *atPlace(PyObject *self, PyObject *const *arguments, ssize_t count) {
+static PyObject *atPlace(PyObject *self, PyObject *const *arguments,
+                         ssize_t count) {
   const Python &python = *Python::get();
   if (count != 2)
     return typeError("at_place takes a code object and an offset");
@@ -198,18 +203,19 @@ PyObject *atPlace(PyObject *self, PyObject *const *arguments, ssize_t count) {
   return place ? none(places.moveTo(place)) : counted(places.disable());
 }
 
-PyObject *leave(PyObject *self, PyObject *const *arguments, ssize_t count) {
+static PyObject *leave(PyObject *self, PyObject *const *arguments,
+                       ssize_t count) {
   if (count != 3)
     return typeError("leave takes a code object, an offset and a value");
   const Places &places = *Places::of(self);
   return none(!places.follows(arguments[0]) || places.moveTo(nullptr));
 }
 
+namespace {
 MethodDef AtPlace = {"at_place", atPlace, kFastCall,
                      "at_place(code, offset): the thread gets to a place"};
 MethodDef Leave = {"leave", leave, kFastCall,
                    "leave(code, offset, value): the thread leaves a function"};
-
 } // namespace
 
 void *opprof_python_callbacks(const opprof_place *places, size_t count,

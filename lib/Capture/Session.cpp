@@ -143,17 +143,18 @@ constexpr CUpti_ExternalCorrelationKind kIdKind =
     CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2;
 std::atomic<bool> IdsShared{false};
 
-void sharePush(uint64_t id) {
+} // namespace
+
+static void sharePush(uint64_t id) {
   if (const CuptiApi *api = IdsShared ? cupti() : nullptr)
     api->cuptiActivityPushExternalCorrelationId(kIdKind, id);
 }
 
-void sharePop() {
+static void sharePop() {
   uint64_t last;
   if (const CuptiApi *api = IdsShared ? cupti() : nullptr)
     api->cuptiActivityPopExternalCorrelationId(kIdKind, &last);
 }
-} // namespace
 
 void IdStack::shareWithCupti() { IdsShared = true; }
 
@@ -197,19 +198,18 @@ uint64_t IdStack::top() {
 // The running session
 //===----------------------------------------------------------------------===//
 
-namespace {
 // Guards the pointer alone, and no call is made while it is held: callbacks of
 // CUPTI take it too.
-std::mutex HolderMutex;
+static std::mutex HolderMutex;
 // One start or stop at a time; never taken in a callback.
-std::mutex LifecycleMutex;
-std::shared_ptr<Session> &holder() {
+static std::mutex LifecycleMutex;
+static std::atomic<bool> Forked{false};
+static std::atomic<bool> Registered{false};
+
+static std::shared_ptr<Session> &holder() {
   static auto *instance = new std::shared_ptr<Session>;
   return *instance;
 }
-std::atomic<bool> Forked{false};
-std::atomic<bool> Registered{false};
-} // namespace
 
 std::shared_ptr<Session> Session::current() {
   std::lock_guard<std::mutex> lock(HolderMutex);

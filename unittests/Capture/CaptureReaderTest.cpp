@@ -19,10 +19,8 @@
 
 using namespace opprof::capture;
 
-namespace {
-
 /// A file with a name, two kernels and a proper end.
-std::string goodFile() {
+static std::string goodFile() {
   std::string file = fileHeader();
   appendChunk(file, ChunkType::Strings, 1, 0, stringRecord(0, "gemm"));
   KernelRecord kernel{};
@@ -38,6 +36,7 @@ std::string goodFile() {
   return file;
 }
 
+namespace {
 struct Kernels : CaptureVisitor {
   void kernel(const KernelRecord &k) override {
     ++Count;
@@ -53,7 +52,9 @@ struct Outcome {
   CaptureSummary Summary;
 };
 
-Outcome readBytes(const std::string &bytes) {
+} // namespace
+
+static Outcome readBytes(const std::string &bytes) {
   CaptureReader reader;
   Outcome outcome;
   outcome.Good = reader.readBuffer(bytes, "test.opcap", outcome.Seen);
@@ -62,6 +63,7 @@ Outcome readBytes(const std::string &bytes) {
   return outcome;
 }
 
+namespace {
 TEST(CaptureReaderTest, ReadsWhatIsThere) {
   Outcome o = readBytes(goodFile());
   EXPECT_TRUE(o.Good) << o.Error;
@@ -319,5 +321,4 @@ TEST(CaptureReaderTest, AFailedExportLeavesNothingBehind) {
   EXPECT_EQ(files, 1u);
   std::filesystem::remove_all(folder);
 }
-
 } // namespace

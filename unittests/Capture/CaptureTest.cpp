@@ -25,7 +25,6 @@
 using namespace opprof::capture;
 
 namespace {
-
 struct FakeProgram {
   FakeProgram() {
     setenv("OPPROF_CUPTI_LIBRARY", OPPROF_FAKE_CUPTI, 1);
@@ -54,11 +53,14 @@ struct FakeProgram {
   void (*Foreign)();
 };
 
-FakeProgram &program() {
+} // namespace
+
+static FakeProgram &program() {
   static FakeProgram instance;
   return instance;
 }
 
+namespace {
 /// Everything a file holds.
 struct Everything : CaptureVisitor {
   explicit Everything(CaptureReader &reader) : Reader(reader) {}
@@ -563,7 +565,9 @@ TEST_F(CaptureTest, WhatWasSetLastIsTheIdOfALaunch) {
 // Counters
 //===----------------------------------------------------------------------===//
 
-void launchStep(int extra = 0) {
+} // namespace
+
+static void launchStep(int extra = 0) {
   program().Launch("gemm", 10, 128);
   program().Launch("relu", 20, 256);
   program().Launch("gemm", 10, 128);
@@ -571,6 +575,7 @@ void launchStep(int extra = 0) {
     program().Launch("more", 1, 1);
 }
 
+namespace {
 class CountersTest : public CaptureTest {
 protected:
   void record(int extra = 0) {
@@ -966,5 +971,4 @@ TEST(MetricsTest, PassesWithoutADevice) {
   EXPECT_EQ(opprof_metrics_passes("XY100", one, 1, &passes),
             OPPROF_CUPTI_ERROR);
 }
-
 } // namespace

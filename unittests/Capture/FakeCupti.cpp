@@ -32,7 +32,6 @@
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace {
-
 struct State {
   std::recursive_mutex Mutex;
   CUpti_BuffersCallbackRequestFunc Request = nullptr;
@@ -58,25 +57,30 @@ struct State {
   std::string Pushed;
 };
 
-State &state() {
+} // namespace
+
+static State &state() {
   static auto *s = new State;
   return *s;
 }
 
+namespace {
 thread_local std::map<int, std::vector<uint64_t>> ExternalIds;
 
-uint64_t nowNs() {
+} // namespace
+
+static uint64_t nowNs() {
   return uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(
                       std::chrono::steady_clock::now().time_since_epoch())
                       .count());
 }
 
-bool flag(const char *name) {
+static bool flag(const char *name) {
   const char *value = std::getenv(name);
   return value && *value == '1';
 }
 
-void completeBuffer(State &s) {
+static void completeBuffer(State &s) {
   if (!s.Buffer)
     return;
   uint8_t *buffer = s.Buffer;
@@ -85,7 +89,7 @@ void completeBuffer(State &s) {
   s.Complete(nullptr, 0, buffer, size, used);
 }
 
-template <typename T> void emit(State &s, const T &record) {
+template <typename T> static void emit(State &s, const T &record) {
   static_assert(sizeof(T) % 8 == 0);
   if (!s.Request)
     return;
@@ -104,7 +108,7 @@ template <typename T> void emit(State &s, const T &record) {
   s.Used += sizeof(T);
 }
 
-size_t sizeOf(const uint8_t *record) {
+static size_t sizeOf(const uint8_t *record) {
   CUpti_ActivityKind kind;
   std::memcpy(&kind, record, sizeof(kind));
   switch (kind) {
@@ -133,12 +137,13 @@ size_t sizeOf(const uint8_t *record) {
   }
 }
 
-void callback(State &s, CUpti_CallbackDomain domain, CUpti_CallbackId id,
-              const void *data) {
+static void callback(State &s, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                     const void *data) {
   if (s.Subscriber && s.Callbacks.count({domain, id}))
     s.Subscriber(nullptr, domain, id, data);
 }
 
+namespace {
 const char *const kMetricNames[] = {
     "gpu__time_duration",
     "dram__bytes_read",
@@ -159,7 +164,9 @@ const char *const kMetricNames[] = {
     "l1tex__t_output_wavefronts_pipe_lsu_mem_local",
 };
 
-int metricNumber(const char *name) {
+} // namespace
+
+static int metricNumber(const char *name) {
   std::string base = std::string(name).substr(0, std::strcspn(name, "."));
   if (base.size() == std::strlen(name))
     return -1;
@@ -171,8 +178,6 @@ int metricNumber(const char *name) {
   }
   return -1;
 }
-
-} // namespace
 
 //===----------------------------------------------------------------------===//
 // The driver
