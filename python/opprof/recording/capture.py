@@ -24,11 +24,10 @@ from opprof.devices import synchronize
 from opprof.errors import OpprofError
 from opprof.files import make_folder, replacing
 from opprof.progress import progress
-from opprof.recording import library as capture_library
 from opprof.recording import metrics
 from opprof.recording.identity import NodeGraph, WrapperLines
 from opprof.recording.launch_maps import LaunchMap
-from opprof.recording.library import CaptureError, Counters, Library
+from opprof.recording.library import DEFAULT_KINDS, CaptureError, Counters, Library
 from opprof.recording.ranges import LayerRanges
 from opprof.recording.selection import (
     Chosen,
@@ -72,7 +71,7 @@ class Capture:
         *,
         counters: str = "none",
         metrics: str | Sequence[str] = "default",
-        kinds: int = capture_library.DEFAULT_KINDS,
+        kinds: int = DEFAULT_KINDS,
         replay: str = "user",
         select: Callable[[dict[str, Any]], bool] | None = None,
         kernels: str | None = None,
