@@ -1,6 +1,7 @@
 """Writing files whole or not at all."""
 
 import contextlib
+import json
 import os
 import tempfile
 from collections.abc import Iterator
@@ -29,6 +30,24 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OpprofError(f"{path}: cannot be made a folder: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder that is gone after the with statement."""
+    with tempfile.TemporaryDirectory(prefix="opprof-") as path:
+        yield Path(path)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object that a JSON file holds. A file may be anybody's: what is no object, or too deep, is refused."""
+    try:
+        data = json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise OpprofError(f"{path}: cannot be read: {error}") from error
+    if not isinstance(data, dict):
+        raise OpprofError(f"{path}: cannot be read: it holds no JSON object")
+    return data
 
 
 @contextlib.contextmanager

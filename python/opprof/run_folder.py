@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from opprof.errors import OpprofError
-from opprof.files import check_folder, make_folder, replacing
+from opprof.files import check_folder, make_folder, read_json, replacing
 from opprof.version import __version__
 
 #: In the folder of a compiled graph: the code, the graph that it was made from, the further Dynamo graph that this is of where
@@ -133,11 +133,7 @@ class RunFolder:
 
     def read_run(self) -> dict[str, Any]:
         """What run.json says."""
-        try:
-            facts: dict[str, Any] = json.loads(self.run.read_text())
-        except (OSError, ValueError) as error:
-            raise OpprofError(f"{self.run}: cannot be read: {error}") from error
-        return facts
+        return read_json(self.run)
 
 
 def code_folders(directory: Path) -> list[Path]:

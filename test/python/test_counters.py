@@ -122,7 +122,7 @@ def test_nested_duplicates_lead_to_one_representative() -> None:
 def test_a_damaged_launch_map_is_said(code: Path) -> None:
     (code / "launches.json").write_text("{")
     with pytest.raises(
-        OpprofError, match=r"model__0_inference_0\.0: its launch map cannot be read"
+        OpprofError, match=r"model__0_inference_0\.0/launches\.json: cannot be read"
     ):
         launch_maps([code])
     assert LaunchMap("g", "", {}).by_line == {}

@@ -157,3 +157,14 @@ def test_a_folder_that_cannot_be_made_says_what_stands_there(tmp_path: Path) -> 
     (tmp_path / "file").write_text("")
     with pytest.raises(OpprofError, match=r"run: cannot be a folder of results: .*file is a file"):
         RunFolder(tmp_path / "file" / "run").check()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "[" * 100_000, "\udcff"], ids=["empty", "open", "list", "deep", "bytes"]
+)
+def test_what_is_no_json_object_is_refused(tmp_path: Path, text: str) -> None:
+    """A run folder may come from anybody."""
+    folder = RunFolder(tmp_path)
+    folder.run.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(OpprofError, match=r"run\.json: cannot be read: "):
+        folder.read_run()

@@ -1,11 +1,11 @@
 """A folder of rewrite scripts and its index, as `opprof recommend` leaves them and a person edits them. Needs no PyTorch."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from opprof.errors import OpprofError
+from opprof.files import read_json
 from opprof.suffixes import MLIR_TEXT
 
 INDEX = "rewrites.json"
@@ -44,8 +44,8 @@ def read_rewrites(path: Path) -> Rewrites:
     index: dict[str, Any] = {}
     file = path / INDEX
     if file.is_file():
+        index = read_json(file)
         try:
-            index = json.loads(file.read_text())
             entries = index["rewrites"]
             scripts = [
                 Script(
@@ -60,7 +60,7 @@ def read_rewrites(path: Path) -> Rewrites:
                 for entry in entries
                 if (path / entry["file"]).is_file()
             ]
-        except (ValueError, KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise OpprofError(f"{file}: not an index of rewrites: {error!r}") from error
     else:
         scripts = []

@@ -1,6 +1,5 @@
 """`opprof export`: writes a model's graphs. Needs PyTorch."""
 
-import tempfile
 from pathlib import Path
 
 from opprof.chain import import_graph
@@ -9,6 +8,7 @@ from opprof.export.graph_json import source_of_exported_program, write_graph_jso
 from opprof.export.model_script import load_model_script
 from opprof.export.stages import capture, export_program
 from opprof.export.weights import save_weights, weights_of_module, weights_of_program
+from opprof.files import scratch_folder
 from opprof.suffixes import GRAPH_JSON, MLIR, MLIR_BYTECODE, MLIR_TEXT
 from opprof.tools import run_tool
 
@@ -43,8 +43,8 @@ def export_script(
         if file.suffix == GRAPH_JSON:
             write_graph_json(file, source)
         else:
-            with tempfile.TemporaryDirectory(prefix="opprof-") as directory:
-                json_file = Path(directory) / "graph.json"
+            with scratch_folder() as directory:
+                json_file = directory / "graph.json"
                 write_graph_json(json_file, source)
                 if file.suffix == MLIR_BYTECODE:
                     import_graph(json_file, file)

@@ -1,12 +1,11 @@
 """`opprof launches`: what Inductor's generated code launches, in order, and which nodes each launch computes. Needs no PyTorch."""
 
-import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from opprof.chain import graph_of, import_graph, map_launches
 from opprof.errors import OpprofError
+from opprof.files import read_json, scratch_folder
 from opprof.run_folder import LAUNCHES, OUTPUT_CODE, RunFolder, code_folders
 from opprof.suffixes import MLIR_BYTECODE
 
@@ -24,17 +23,17 @@ def launch_maps(directory: Path, graph: Path | None) -> list[dict[str, Any]]:
             remedy="give a run folder, or the debug folder of a run with TORCH_COMPILE_DEBUG=1",
         )
     maps = []
-    with tempfile.TemporaryDirectory(prefix="opprof-") as scratch:
+    with scratch_folder() as scratch:
         if graph is not None and graph.suffix != MLIR_BYTECODE:
-            imported = Path(scratch) / "graph.mlirbc"
+            imported = scratch / "graph.mlirbc"
             import_graph(graph, imported)
             graph = imported
         run = RunFolder(directory)
         for folder in folders:
-            file = Path(scratch) / LAUNCHES
+            file = scratch / LAUNCHES
             own = graph_of(folder, run) if graph is None and run.graph.is_file() else graph
             map_launches(folder, own, file)
-            maps.append(json.loads(file.read_text()))
+            maps.append(read_json(file))
     return maps
 
 

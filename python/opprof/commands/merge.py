@@ -1,15 +1,13 @@
 """`opprof merge`: joins captures of several ranks on one clock, and measures their communication. Needs no PyTorch."""
 
-import json
 import math
 import statistics
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from opprof.errors import OpprofError
-from opprof.files import make_folder
+from opprof.files import make_folder, read_json, scratch_folder
 from opprof.recording.library import Library, summary_counts
 from opprof.suffixes import CAPTURE
 from opprof.units import counted, microseconds, milliseconds
@@ -151,10 +149,10 @@ def merge(paths: Sequence[Path], output: Path) -> Merged:
     result = Merged()
     captures = [(rank, str(file)) for rank, file in _of_ranks(library, _captures(paths), result)]
     make_folder(output.parent)
-    with tempfile.TemporaryDirectory(prefix="opprof-") as scratch:
-        measures = Path(scratch) / "measures.json"
+    with scratch_folder() as scratch:
+        measures = scratch / "measures.json"
         library.merge(captures, str(output), str(measures))
-        found = json.loads(measures.read_text())["ranks"]
+        found = read_json(measures)["ranks"]
     collectives = []
     for entry in found:
         names, runs = entry.pop("names"), entry.pop("collectives")

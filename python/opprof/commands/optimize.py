@@ -9,7 +9,6 @@ import math
 import multiprocessing
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -38,7 +37,7 @@ from opprof.errors import OpprofError
 from opprof.export.graph_json import GraphSource, write_graph_json
 from opprof.export.inductor import CompiledGraph, watching_inductor
 from opprof.export.model_script import load_model_script
-from opprof.files import replacing
+from opprof.files import replacing, scratch_folder
 from opprof.progress import began, began_at, progress
 from opprof.recording.torch_profiler import trace_steps
 from opprof.run_folder import POST_GRAD, RunFolder, copy_code, write_run
@@ -88,8 +87,8 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     scripts = recommend(before.path, output / "rewrites", error_budget=options.error_budget)
     subject = Subject(load_model_script(path))
     progress(f"3/4 try {len(scripts)} recommendations")
-    with tempfile.TemporaryDirectory(prefix="opprof-") as candidates:
-        outcome = _search(subject, scripts, Path(candidates), options)
+    with scratch_folder() as candidates:
+        outcome = _search(subject, scripts, candidates, options)
     progress("4/4 report")
     target = output / f"{subject.script.name}_optimized.py"
     for stale in (target, test_file(target)):

@@ -8,7 +8,6 @@ import gc
 import platform
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -41,7 +40,7 @@ from opprof.recording.identity import NodeRanges
 from opprof.recording.library import CaptureError, Library
 from opprof.recording.selection import Filter
 from opprof.recording.torch_profiler import trace_steps
-from opprof.run_folder import RunFolder, copy_trace, versions, write_run
+from opprof.run_folder import RunFolder, versions, write_run
 from opprof.units import counted
 
 
@@ -323,10 +322,7 @@ def _capture(
     if prof.stats.lost:
         progress(f"{prof.stats.lost} records of the timeline were lost")
         facts["timeline"]["lost"] = prof.stats.lost
-    with tempfile.TemporaryDirectory(prefix="opprof-") as scratch:
-        trace = Path(scratch) / "trace.json"
-        prof.library.export_trace(str(folder.capture), str(trace))
-        copy_trace(trace, folder)
+    prof.write_trace(folder)
     if ended is not None:
         raise ended
     mode = "unique" if options.counters is None else options.counters

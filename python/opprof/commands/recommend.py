@@ -1,14 +1,13 @@
 """From a run folder to ranked rewrite scripts: asks the rules in opprof-opt, with what the profile measured. Needs no PyTorch."""
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from opprof.backend.rewrites import INDEX, Script, read_rewrites
 from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.errors import OpprofError
-from opprof.files import make_folder, replacing
+from opprof.files import make_folder, read_json, replacing, scratch_folder
 from opprof.run_folder import RunFolder
 from opprof.suffixes import MLIR
 from opprof.tools import run_tool
@@ -53,10 +52,10 @@ def recommend(
             remedy="give a run folder, or what `opprof export model.py -o graph.mlir` writes",
         )
     make_folder(output)
-    with tempfile.TemporaryDirectory(prefix="opprof-") as scratch:
-        options.append(f"dir={_without_blanks(output, Path(scratch))}")
+    with scratch_folder() as scratch:
+        options.append(f"dir={_without_blanks(output, scratch)}")
         if profile is not None:
-            options.append(f"profile={_without_blanks(profile, Path(scratch))}")
+            options.append(f"profile={_without_blanks(profile, scratch)}")
         run_tool(
             "opprof-opt",
             [graph, f"--recommend-rewrites={','.join(options)}", "-o", "/dev/null"],
@@ -76,7 +75,7 @@ def _without_blanks(path: Path, scratch: Path) -> Path:
 
 def _add_to_index(directory: Path, facts: dict[str, Any]) -> None:
     file = directory / INDEX
-    index = json.loads(file.read_text())
+    index = read_json(file)
     index.update(facts)
     with replacing(file) as stream:
         json.dump(index, stream, indent=1)

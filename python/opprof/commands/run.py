@@ -5,7 +5,6 @@ away what was recorded.
 """
 
 import importlib.util
-import json
 import os
 import shlex
 import shutil
@@ -20,7 +19,7 @@ from typing import Any
 from opprof.chain import report_timeline
 from opprof.commands.report import report_text
 from opprof.errors import OpprofError
-from opprof.files import replacing
+from opprof.files import read_json, replacing
 from opprof.progress import progress, show
 from opprof.recording import INJECTED
 from opprof.recording.library import Library, find_library, summary_counts, why_no_gpu
@@ -159,7 +158,7 @@ def _report_traces(traces: Sequence[_Recorded], output: Path) -> None:
             _failed(f"no report of {entry.name}; {entry.capture} is kept", error)
             continue
         small = folder.profile.stat().st_size < _EMPTY_PROFILE
-        if small and not json.loads(folder.profile.read_text())["summary"]["kernels"]:
+        if small and not read_json(folder.profile)["summary"]["kernels"]:
             # torchrun itself, for one.
             for file in (entry.capture, folder.profile, folder.report_text, folder.report_html):
                 file.unlink()

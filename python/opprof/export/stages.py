@@ -4,9 +4,7 @@ import contextlib
 import functools
 import io
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,6 +18,7 @@ from opprof.export.graph_json import (
     source_of_exported_program,
 )
 from opprof.export.model_script import ModelScript, user_line
+from opprof.files import scratch_folder
 from opprof.progress import progress
 
 
@@ -161,8 +160,8 @@ def capture_post_grad(script: ModelScript) -> list[GraphSource]:
         captured.append(GraphSource(_copy_of(graph.module), graph.name, "post_grad"))
 
     with (
-        tempfile.TemporaryDirectory(prefix="opprof-") as directory,
-        watching_inductor(Path(directory), keep),
+        scratch_folder() as directory,
+        watching_inductor(directory, keep),
     ):
         _run_compiled(script, "inductor", backward=script.module.training)
     return captured

@@ -11,7 +11,6 @@ import json
 import math
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from opprof.chain import report_recording
 from opprof.choices import COUNTER_MODES
 from opprof.devices import synchronize
 from opprof.errors import OpprofError
-from opprof.files import make_folder, replacing
+from opprof.files import make_folder, replacing, scratch_folder
 from opprof.progress import progress
 from opprof.recording import metrics
 from opprof.recording.identity import NodeGraph, WrapperLines
@@ -152,14 +151,18 @@ class Capture:
             if self.mode == "none":
                 # Those of an earlier capture are of other launches.
                 folder.counters.unlink(missing_ok=True)
-            with tempfile.TemporaryDirectory(prefix="opprof-") as scratch:
-                trace = Path(scratch) / "trace.json"
-                self.library.export_trace(str(self.file), str(trace))
-                copy_trace(trace, folder)
+            self.write_trace(folder)
             facts = recording_facts("opprof capture", error)
             if self.mode != "none":
                 facts["counters"] = self.counter_facts()
             report_recording(folder, self.file, facts)
+
+    def write_trace(self, folder: RunFolder) -> None:
+        """The capture as a trace for Perfetto, in the run folder."""
+        with scratch_folder() as scratch:
+            trace = scratch / "trace.json"
+            self.library.export_trace(str(self.file), str(trace))
+            copy_trace(trace, folder)
 
     def counter_facts(self) -> dict[str, Any]:
         """What run.json says of the counters: of the steps of one program, the last is no longer warming up."""

@@ -1,12 +1,12 @@
 """The launch maps of a program's wrappers, and which launch's counters stand for which. Needs no PyTorch."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from opprof.errors import OpprofError
+from opprof.files import read_json
 from opprof.run_folder import LAUNCHES, OUTPUT_CODE
 
 
@@ -23,11 +23,11 @@ def launch_maps(folders: Iterable[Path]) -> list[LaunchMap]:
     """The launch maps of compiled graphs' folders."""
     maps = []
     for folder in folders:
+        launches = read_json(folder / LAUNCHES)
         try:
-            launches = json.loads((folder / LAUNCHES).read_text())
             code = (folder / OUTPUT_CODE).read_text()
         except (OSError, ValueError) as error:
-            raise OpprofError(f"{folder}: its launch map cannot be read: {error}") from error
+            raise OpprofError(f"{folder / OUTPUT_CODE}: cannot be read: {error}") from error
         by_line = {launch["line"]: launch for launch in launches["launches"] if launch.get("line")}
         maps.append(LaunchMap(launches.get("graph", folder.name), code, by_line))
     return maps

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from opprof.chain import map_launches
 from opprof.errors import OpprofError
+from opprof.files import read_json, scratch_folder
 from opprof.recording.launch_maps import LaunchMap, Locator, Places, Standing, launch_maps
 from opprof.run_folder import LAUNCHES, OUTPUT_CODE, RunFolder
 
@@ -115,10 +113,7 @@ class Layers:
         codes = [code for code in folder.compiled_graphs() if (code / LAUNCHES).is_file()]
         if not folder.partitions.is_file():
             return None
-        try:
-            partitions = json.loads(folder.partitions.read_text())
-        except (OSError, ValueError) as error:
-            raise OpprofError(f"{folder.partitions}: cannot be read: {error}") from error
+        partitions = read_json(folder.partitions)
         return cls(partitions, launch_maps(codes), str(folder.partitions))
 
     def knows(self, launches: Sequence[Mapping[str, Any]]) -> bool:
@@ -204,9 +199,9 @@ def _chosen(launches: Sequence[Mapping[str, Any]], stood: Mapping[int, int], by:
 def maps_of_files(files: Iterable[str]) -> list[LaunchMap]:
     """The launch maps of wrappers, made by opprof-translate of their files. They know no graph but the wrapper's own."""
     maps = []
-    with tempfile.TemporaryDirectory(prefix="opprof-") as scratch:
+    with scratch_folder() as scratch:
         for number, file in enumerate(sorted(files)):
-            code = Path(scratch) / f"wrapper_{number}"
+            code = scratch / f"wrapper_{number}"
             code.mkdir()
             shutil.copyfile(file, code / OUTPUT_CODE)
             map_launches(code, None, code / LAUNCHES)
