@@ -1,4 +1,4 @@
-"""Writing files whole or not at all."""
+"""Files and folders: results are written whole or not at all, and what is read may be anybody's."""
 
 import contextlib
 import json
