@@ -17,70 +17,7 @@ using namespace llvm;
 using namespace opprof;
 using namespace opprof::launch;
 
-//===----------------------------------------------------------------------===//
-// Names
-//===----------------------------------------------------------------------===//
-
-namespace {
-constexpr std::pair<LaunchKind, StringLiteral> kinds[] = {
-    {LaunchKind::Triton, "triton"},
-    {LaunchKind::Cpp, "cpp"},
-    {LaunchKind::Cutlass, "cutlass"},
-    {LaunchKind::CuteDsl, "cutedsl"},
-    {LaunchKind::Extern, "extern"},
-    {LaunchKind::Fallback, "fallback"},
-    {LaunchKind::Collective, "collective"},
-    {LaunchKind::Copy, "copy"},
-    {LaunchKind::User, "user"},
-    {LaunchKind::MultiKernel, "multi_kernel"},
-    {LaunchKind::Subgraph, "subgraph"},
-};
-
-constexpr std::pair<LaunchCategory, StringLiteral> categories[] = {
-    {LaunchCategory::Pointwise, "pointwise"},
-    {LaunchCategory::Reduction, "reduction"},
-    {LaunchCategory::PersistentReduction, "persistent_reduction"},
-    {LaunchCategory::SplitScan, "split_scan"},
-    {LaunchCategory::Foreach, "foreach"},
-    {LaunchCategory::Template, "template"},
-    {LaunchCategory::Extern, "extern"},
-    {LaunchCategory::Copy, "copy"},
-    {LaunchCategory::Collective, "collective"},
-};
-
-template <typename Table, typename Enum>
-StringRef nameOf(const Table &table, Enum value) {
-  for (const auto &[key, name] : table)
-    if (key == value)
-      return name;
-  llvm_unreachable("every enumerator has a name");
-}
-
-template <typename Enum, typename Table>
-std::optional<Enum> valueOf(const Table &table, StringRef text) {
-  for (const auto &[key, name] : table)
-    if (name == text)
-      return key;
-  return std::nullopt;
-}
-} // namespace
-
-StringRef opprof::launch::stringify(LaunchKind kind) {
-  return nameOf(kinds, kind);
-}
-
-StringRef opprof::launch::stringify(LaunchCategory category) {
-  return nameOf(categories, category);
-}
-
-std::optional<LaunchKind> opprof::launch::parseLaunchKind(StringRef text) {
-  return valueOf<LaunchKind>(kinds, text);
-}
-
-std::optional<LaunchCategory>
-opprof::launch::parseLaunchCategory(StringRef text) {
-  return valueOf<LaunchCategory>(categories, text);
-}
+#include "opprof/Launch/LaunchKinds.cpp.inc"
 
 //===----------------------------------------------------------------------===//
 // Writer

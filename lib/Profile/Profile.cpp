@@ -16,8 +16,6 @@ using namespace llvm;
 using namespace opprof;
 using namespace opprof::profile;
 
-static constexpr StringLiteral confidences[] = {"high", "medium", "low",
-                                                "unattributed"};
 static constexpr StringLiteral phases[] = {"steady", "warm_up", "compile",
                                            "autotune", "before_window"};
 
@@ -30,14 +28,8 @@ static std::optional<Enum> parse(const StringLiteral (&names)[N],
   return static_cast<Enum>(found - names);
 }
 
-StringRef opprof::profile::stringify(Confidence confidence) {
-  return confidences[static_cast<size_t>(confidence)];
-}
 StringRef opprof::profile::stringify(Phase phase) {
   return phases[static_cast<size_t>(phase)];
-}
-std::optional<Confidence> opprof::profile::parseConfidence(StringRef text) {
-  return parse<Confidence>(confidences, text);
 }
 std::optional<Phase> opprof::profile::parsePhase(StringRef text) {
   return parse<Phase>(phases, text);

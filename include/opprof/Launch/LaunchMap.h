@@ -11,6 +11,7 @@
 
 #include "opprof/Support/NodeId.h"
 
+#include "mlir/Support/LLVM.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/JSON.h"
@@ -20,40 +21,23 @@
 #include <string>
 #include <vector>
 
+#include "opprof/Launch/LaunchKinds.h.inc"
+
 namespace opprof::launch {
 
-/// How a launch reaches the device.
-enum class LaunchKind : uint8_t {
-  Triton,      ///< a kernel that Inductor generated in Triton
-  Cpp,         ///< a kernel that Inductor generated in C++
-  Cutlass,     ///< a CUTLASS (or ROCm CK) template
-  CuteDsl,     ///< a CuTe DSL template
-  Extern,      ///< an out-variant of a library call (extern_kernels.mm)
-  Fallback,    ///< an ATen or custom operator called as it is
-  Collective,  ///< a communication operator
-  Copy,        ///< a copy that no kernel of the graph asked for
-  User,        ///< a Triton kernel that the user wrote
-  MultiKernel, ///< one of several generated kernels, chosen at run time
-  Subgraph,    ///< a call of another function of the same file
-};
-
-/// What shape of work a launch is.
-enum class LaunchCategory : uint8_t {
-  Pointwise,
-  Reduction,
-  PersistentReduction,
-  SplitScan,
-  Foreach,
-  Template,
-  Extern,
-  Copy,
-  Collective,
-};
-
-llvm::StringRef stringify(LaunchKind kind);
-llvm::StringRef stringify(LaunchCategory category);
-std::optional<LaunchKind> parseLaunchKind(llvm::StringRef text);
-std::optional<LaunchCategory> parseLaunchCategory(llvm::StringRef text);
+/// The names that files and the inductor dialect use.
+inline llvm::StringRef stringify(LaunchKind kind) {
+  return stringifyLaunchKind(kind);
+}
+inline llvm::StringRef stringify(LaunchCategory category) {
+  return stringifyLaunchCategory(category);
+}
+inline std::optional<LaunchKind> parseLaunchKind(llvm::StringRef text) {
+  return symbolizeLaunchKind(text);
+}
+inline std::optional<LaunchCategory> parseLaunchCategory(llvm::StringRef text) {
+  return symbolizeLaunchCategory(text);
+}
 
 /// One post-grad node that a launch computes.
 struct LaunchNode {

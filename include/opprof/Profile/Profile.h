@@ -9,6 +9,7 @@
 #ifndef OPPROF_PROFILE_PROFILE_H
 #define OPPROF_PROFILE_PROFILE_H
 
+#include "opprof/Support/Confidence.h"
 #include "opprof/Support/Recording.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -27,21 +28,13 @@
 
 namespace opprof::profile {
 
-/// How sure the join of a kernel to its nodes is.
-enum class Confidence : uint8_t {
-  High,         ///< identity: correlation id, kernel hash and launch order
-  Medium,       ///< enclosure or sequence alignment
-  Low,          ///< names only
-  Unattributed, ///< no node is known; the kernel is kept and counted
-};
-constexpr size_t numConfidences = 4;
+using opprof::Confidence;
+using opprof::numConfidences;
 
 /// What the program was doing when it launched a kernel.
 enum class Phase : uint8_t { Steady, WarmUp, Compile, Autotune, BeforeWindow };
 
-llvm::StringRef stringify(Confidence confidence);
 llvm::StringRef stringify(Phase phase);
-std::optional<Confidence> parseConfidence(llvm::StringRef text);
 std::optional<Phase> parsePhase(llvm::StringRef text);
 
 /// A file that the profile was made from.

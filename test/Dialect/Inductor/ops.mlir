@@ -4,18 +4,22 @@
 // RUN: opprof-opt %s --emit-bytecode | opprof-opt --mlir-print-debuginfo=false | FileCheck %s
 // RUN: opprof-translate --export-inductor-launches %s | FileCheck %s --check-prefix=JSON
 
-// CHECK: inductor.program @model stage "post_grad" statements 4 of 5 aligned <"structure", "net", "export", 1 of 2> {
-inductor.program @model stage "post_grad" statements 4 of 5 aligned <"structure", "net", "export", 1 of 2> {
-  // CHECK-NEXT: inductor.kernel @extern_kernels.mm extern extern
-  inductor.kernel @extern_kernels.mm extern extern
-  // CHECK-NEXT: inductor.kernel @triton_poi_fused_relu_0 triton pointwise hash "cabc"
-  inductor.kernel @triton_poi_fused_relu_0 triton pointwise hash "cabc"
-  // CHECK-NEXT: inductor.launch 0 @extern_kernels.mm in "partition_0" at [12, 40] reads ["a", "b"] writes ["buf0"] computes [#inductor.node<"mm", evidence = ["target"]>] listed ["relu"] handle 7 flops 16 read 8 written 4 {conditional, in_loop}
-  inductor.launch 0 @extern_kernels.mm in "partition_0" at [12, 40] reads ["a", "b"] writes ["buf0"] computes [#inductor.node<"mm", evidence = ["target"]>] listed ["relu"] handle 7 flops 16 read 8 written 4 {conditional, in_loop} loc("output_code.py":21:0)
-  // CHECK-NEXT: inductor.launch 1 @triton_poi_fused_relu_0 reads ["buf0"] writes ["buf0"] computes [#inductor.node<"relu", evidence = ["fragment", "dataflow"], recomputed = true, graph = "true_graph_0", origins = {{\[\[}}"net", "export", "relu"]], module = "h.0", source = "model.py:3">]
-  inductor.launch 1 @triton_poi_fused_relu_0 reads ["buf0"] writes ["buf0"] computes [#inductor.node<"relu", evidence = ["fragment", "dataflow"], recomputed = true, graph = "true_graph_0", origins = [["net", "export", "relu"]], module = "h.0", source = "model.py:3">] loc("output_code.py":22:0)
-  // CHECK-NEXT: inductor.not_launched "view" of "true_graph_0" because "view"
-  inductor.not_launched "view" of "true_graph_0" because "view"
+// CHECK: fx.external @model stage "post_grad"
+fx.external @model stage "post_grad"
+// CHECK-NEXT: fx.external @true_graph_0 stage "post_grad"
+fx.external @true_graph_0 stage "post_grad"
+// CHECK-NEXT: fx.external @net stage "export"
+fx.external @net stage "export"
+// CHECK-NEXT: inductor.program of @model statements 4 of 5 aligned <"structure", @net, 1 of 2> {
+inductor.program of @model statements 4 of 5 aligned <"structure", @net, 1 of 2> {
+  // CHECK-NEXT: inductor.launch 0 "extern_kernels.mm" extern extern in "partition_0" at [12, 40] reads ["a", "b"] writes ["buf0"] computes [#inductor.node<@model::@mm, evidence = ["target"]>] listed [@model::@relu] handle 7 flops 16 read 8 written 4 {conditional, in_loop}
+  inductor.launch 0 "extern_kernels.mm" extern extern in "partition_0" at [12, 40] reads ["a", "b"] writes ["buf0"] computes [#inductor.node<@model::@mm, evidence = ["target"]>] listed [@model::@relu] handle 7 flops 16 read 8 written 4 {conditional, in_loop} loc("output_code.py":21:0)
+  // CHECK-NEXT: inductor.launch 1 "triton_poi_fused_relu_0" triton pointwise hash "cabc" reads ["buf0"] writes ["buf0"] computes [#inductor.node<@true_graph_0::@relu, evidence = ["fragment", "dataflow"], recomputed = true, from = [@net::@relu], module = "h.0", source = "model.py:3">]
+  inductor.launch 1 "triton_poi_fused_relu_0" triton pointwise hash "cabc" reads ["buf0"] writes ["buf0"] computes [#inductor.node<@true_graph_0::@relu, evidence = ["fragment", "dataflow"], recomputed = true, from = [@net::@relu], module = "h.0", source = "model.py:3">] loc("output_code.py":22:0)
+  // CHECK-NEXT: inductor.launch 2 "triton_poi_fused_relu_1" triton pointwise reads [] writes [] computes [#inductor.node<@model::@relu_1>]
+  inductor.launch 2 "triton_poi_fused_relu_1" triton pointwise reads [] writes [] computes [#inductor.node<@model::@relu_1>] loc("output_code.py":23:0)
+  // CHECK-NEXT: inductor.not_launched @true_graph_0::@view because "view"
+  inductor.not_launched @true_graph_0::@view because "view"
 }
 
 // JSON: "graph": "model"

@@ -13,12 +13,14 @@
 #include "opprof/Launch/LaunchMap.h"
 #include "opprof/Target/InductorCode/GraphView.h"
 
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/Support/Error.h"
 
 namespace opprof::fx {
 class GraphOp;
+class NodeSymbols;
 } // namespace opprof::fx
 
 namespace opprof::inductor {
@@ -30,6 +32,12 @@ class ProgramOp;
 mlir::OwningOpRef<mlir::ModuleOp> toProgram(const launch::LaunchMap &map,
                                             mlir::MLIRContext *context);
 launch::LaunchMap toLaunchMap(ProgramOp program);
+
+/// Adds the program of a launch map where `builder` stands, in the module of
+/// `symbols`. Graphs that the map names and the module does not hold get an
+/// fx.external at its end.
+ProgramOp addProgram(const launch::LaunchMap &map, fx::NodeSymbols &symbols,
+                     mlir::OpBuilder &builder);
 
 /// What an fx.graph says of its nodes.
 GraphView toGraphView(fx::GraphOp graph);

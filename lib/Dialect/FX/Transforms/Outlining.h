@@ -5,18 +5,12 @@
 
 #include "opprof/Analysis/Structure/RepeatedSubgraphs.h"
 #include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/NodeSymbols.h"
 
 #include "mlir/IR/SymbolTable.h"
 
 namespace opprof::fx {
 
-/// On a graph whose nodes were moved to lie side by side: for each node, in the
-/// order of the graph with all partitions inlined, its place in the recorded
-/// order.
-inline constexpr llvm::StringLiteral kRecordedOrderAttr = "fx.recorded_order";
-/// On a call: the discardable attributes that the nodes of this instance had.
-inline constexpr llvm::StringLiteral kInstanceAttributesAttr =
-    "fx.instance_attributes";
 /// On a call: the result types of the nodes of this instance, where they differ
 /// in more than names from those of the callee (in storage offsets).
 inline constexpr llvm::StringLiteral kInstanceTypesAttr = "fx.instance_types";

@@ -2,6 +2,8 @@
 
 #include "opprof/Dialect/Inductor/IR/Inductor.h"
 
+#include "opprof/Dialect/FX/IR/NodeSymbols.h"
+
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -12,7 +14,6 @@ using namespace opprof;
 using namespace opprof::inductor;
 
 #include "opprof/Dialect/Inductor/IR/InductorDialect.cpp.inc"
-#include "opprof/Dialect/Inductor/IR/InductorEnums.cpp.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "opprof/Dialect/Inductor/IR/InductorAttrs.cpp.inc"
@@ -36,37 +37,34 @@ void InductorDialect::initialize() {
 }
 
 LogicalResult NodeAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                               StringRef name, ArrayAttr evidence, bool, bool,
-                               bool, StringAttr, ArrayAttr origins, StringAttr,
+                               SymbolRefAttr node, ArrayAttr evidence, bool,
+                               bool, bool, ArrayAttr from, StringAttr,
                                StringAttr) {
-  if (name.empty())
-    return emitError() << "a node needs a name";
-  for (Attribute record : evidence) {
-    auto text = dyn_cast<StringAttr>(record);
-    if (!text || !llvm::StringSwitch<bool>(text.getValue())
-                      .Cases({"provenance", "fragment", "source_nodes"}, true)
-                      .Cases({"target", "dataflow"}, true)
-                      .Default(false))
-      return emitError() << "the evidence for node '" << name << "' holds "
-                         << record
-                         << ", which is no record that the reader knows";
-  }
-  if (origins)
-    for (Attribute origin : origins) {
-      auto parts = dyn_cast<ArrayAttr>(origin);
-      if (!parts || parts.size() != 3 ||
-          !llvm::all_of(parts,
-                        [](Attribute part) { return isa<StringAttr>(part); }))
-        return emitError() << "an origin of node '" << name
-                           << "' must be [\"graph\", \"stage\", \"name\"]";
+  if (node.getNestedReferences().size() != 1)
+    return emitError() << "a node is named as @graph::@node, not as " << node;
+  if (evidence)
+    for (Attribute record : evidence) {
+      auto text = dyn_cast<StringAttr>(record);
+      if (!text || !llvm::StringSwitch<bool>(text.getValue())
+                        .Cases({"provenance", "fragment", "source_nodes"}, true)
+                        .Cases({"target", "dataflow"}, true)
+                        .Default(false))
+        return emitError() << "the evidence for node " << node << " holds "
+                           << record
+                           << ", which is no record that the reader knows";
     }
+  if (from)
+    for (Attribute origin : from)
+      if (!isa<SymbolRefAttr>(origin))
+        return emitError() << "what node " << node << " was made from is "
+                           << origin << "; expected @graph::@node";
   return success();
 }
 
 LogicalResult
 AlignmentInfoAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                          StringRef method, StringRef, StringRef,
-                          uint64_t aligned, uint64_t total) {
+                          StringRef method, FlatSymbolRefAttr, uint64_t aligned,
+                          uint64_t total) {
   if (method != "recorded" && method != "structure")
     return emitError() << "'" << method
                        << "' is no method of alignment; expected 'recorded' "
@@ -84,19 +82,31 @@ LogicalResult ProgramOp::verify() {
   return success();
 }
 
+LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  SmallVector<FlatSymbolRefAttr> graphs = {getGraphAttr()};
+  if (getAlignmentAttr())
+    graphs.push_back(getAlignmentAttr().getGraph());
+  for (FlatSymbolRefAttr graph : graphs)
+    if (!isa_and_nonnull<fx::GraphOp, fx::ExternalOp>(
+            symbolTable.lookupNearestSymbolFrom(*this, graph)))
+      return emitOpError() << "names the graph " << graph
+                           << ", which is neither an fx.graph nor an "
+                              "fx.external of the module";
+  return success();
+}
+
 LogicalResult ProgramOp::verifyRegions() {
-  uint64_t next = 0;
+  std::optional<uint64_t> last;
   for (Operation &op : getBody().front()) {
-    if (!isa<KernelOp, LaunchOp, NotLaunchedOp>(op))
+    if (!isa<LaunchOp, NotLaunchedOp>(op))
       return op.emitOpError() << "does not belong in an inductor.program";
     auto launch = dyn_cast<LaunchOp>(op);
     if (!launch)
       continue;
-    if (launch.getIndex() != next)
-      return launch.emitOpError()
-             << "has index " << launch.getIndex() << " but is launch " << next
-             << " of the program";
-    ++next;
+    if (last && launch.getIndex() <= *last)
+      return launch.emitOpError() << "has index " << launch.getIndex()
+                                  << " but comes after launch " << *last;
+    last = launch.getIndex();
   }
   return success();
 }
@@ -112,8 +122,20 @@ LogicalResult LaunchOp::verify() {
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
-  if (!symbolTable.lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr()))
-    return emitOpError() << "calls " << getKernelAttr()
-                         << ", which is no kernel of its program";
-  return success();
+  SmallVector<Attribute> named;
+  for (auto node : getNodes().getAsRange<NodeAttr>()) {
+    named.push_back(node.getNode());
+    if (node.getFrom())
+      llvm::append_range(named, node.getFrom());
+  }
+  if (getListed())
+    llvm::append_range(named, *getListed());
+  return fx::verifyNodeRefs(*this, ArrayAttr::get(getContext(), named),
+                            symbolTable);
+}
+
+LogicalResult
+NotLaunchedOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  return fx::verifyNodeRefs(*this, ArrayAttr::get(getContext(), {getNode()}),
+                            symbolTable);
 }

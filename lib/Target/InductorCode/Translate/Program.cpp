@@ -5,22 +5,17 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "opprof/Dialect/FX/IR/NodeSymbols.h"
 #include "opprof/Dialect/Inductor/IR/Inductor.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
 
 #include "mlir/IR/Builders.h"
-#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace opprof;
 using namespace opprof::inductor;
 using namespace opprof::launch;
-
-// The two enumerations have the same values in the same order.
-static_assert(static_cast<int>(KernelKind::Subgraph) ==
-              static_cast<int>(LaunchKind::Subgraph));
-static_assert(static_cast<int>(KernelCategory::Collective) ==
-              static_cast<int>(LaunchCategory::Collective));
 
 static ArrayAttr toStrings(OpBuilder &builder,
                            llvm::ArrayRef<std::string> values) {
@@ -38,83 +33,147 @@ static IntegerAttr optional(OpBuilder &builder, std::optional<uint64_t> value) {
   return value ? builder.getI64IntegerAttr(*value) : IntegerAttr();
 }
 
-static NodeAttr toNode(OpBuilder &builder, const LaunchNode &node) {
-  ArrayAttr origins;
-  if (!node.from.empty()) {
-    SmallVector<Attribute> list;
-    for (const NodeId &ref : node.from)
-      list.push_back(toStrings(builder, {ref.graph, ref.stage, ref.name}));
-    origins = builder.getArrayAttr(list);
+namespace {
+/// Makes the inductor.program of one launch map.
+class ProgramBuilder {
+public:
+  ProgramBuilder(const LaunchMap &map, Operation *graph,
+                 fx::NodeSymbols &symbols, OpBuilder &builder)
+      : map(map), graph(graph), symbols(symbols), builder(builder) {
+    addSubgraphs(graph);
   }
+
+  ProgramOp build();
+
+private:
+  /// Bodies of higher-order operators. Two compiled graphs may each have a
+  /// true_graph_0, so they are found by who names them.
+  void addSubgraphs(Operation *user);
+  /// The graph called `name` in the map, where an empty name is the map's own.
+  Operation *getGraph(StringRef name);
+  NodeAttr toNode(const LaunchNode &node);
+  void addLaunch(const Launch &launch);
+
+  const LaunchMap &map;
+  Operation *graph;
+  fx::NodeSymbols &symbols;
+  OpBuilder &builder;
+  llvm::StringMap<Operation *> subgraphs;
+};
+} // namespace
+
+void ProgramBuilder::addSubgraphs(Operation *user) {
+  auto uses = SymbolTable::getSymbolUses(user);
+  if (!uses || !isa<fx::GraphOp>(user))
+    return;
+  for (SymbolTable::SymbolUse use : *uses) {
+    auto named = SymbolTable::lookupNearestSymbolFrom<fx::GraphOp>(
+        user->getParentOp(), use.getSymbolRef().getRootReference());
+    if (named &&
+        subgraphs.try_emplace(fx::getGraphId(named).graph, named).second)
+      addSubgraphs(named);
+  }
+}
+
+Operation *ProgramBuilder::getGraph(StringRef name) {
+  if (name.empty())
+    return graph;
+  Operation *&subgraph = subgraphs[name];
+  if (!subgraph)
+    subgraph = symbols.getOrAddGraph({name.str(), map.stage, ""});
+  return subgraph;
+}
+
+NodeAttr ProgramBuilder::toNode(const LaunchNode &node) {
+  SmallVector<Attribute> from;
+  for (const NodeId &id : node.from)
+    from.push_back(fx::NodeSymbols::getRef(
+        symbols.getOrAddGraph({id.graph, id.stage, ""}), id.name));
   return NodeAttr::get(
-      builder.getContext(), node.name, toStrings(builder, node.evidence),
+      builder.getContext(),
+      fx::NodeSymbols::getRef(getGraph(node.graph), node.name),
+      node.evidence.empty() ? ArrayAttr() : toStrings(builder, node.evidence),
       node.recomputed, node.continued, node.prepares,
-      optional(builder, node.graph), origins,
+      from.empty() ? ArrayAttr() : builder.getArrayAttr(from),
       node.module ? builder.getStringAttr(*node.module) : StringAttr(),
       optional(builder, node.source));
 }
 
-OwningOpRef<ModuleOp> opprof::inductor::toProgram(const LaunchMap &map,
-                                                  MLIRContext *context) {
-  context->loadDialect<InductorDialect>();
-  OpBuilder builder(context);
-  llvm::StringRef file =
-      map.launches.empty() ? llvm::StringRef() : map.launches.front().file;
-  Location whole = file.empty()
-                       ? Location(builder.getUnknownLoc())
-                       : Location(FileLineColLoc::get(context, file, 0, 0));
-  OwningOpRef<ModuleOp> module(ModuleOp::create(whole));
-  builder.setInsertionPointToStart(module->getBody());
+void ProgramBuilder::addLaunch(const Launch &launch) {
+  MLIRContext *context = builder.getContext();
+  SmallVector<Attribute> nodes, listed;
+  for (const LaunchNode &node : launch.nodes)
+    nodes.push_back(toNode(node));
+  for (const std::string &name : launch.listedOnly)
+    listed.push_back(fx::NodeSymbols::getRef(graph, name));
+  SmallVector<int64_t> callLines(launch.callLines.begin(),
+                                 launch.callLines.end());
+  LaunchOp::create(
+      builder, FileLineColLoc::get(context, launch.file, launch.line, 0),
+      builder.getI64IntegerAttr(launch.index),
+      builder.getStringAttr(launch.kernel),
+      LaunchKindAttr::get(context, launch.kind),
+      LaunchCategoryAttr::get(context, launch.category),
+      optional(builder, launch.kernelHash), optional(builder, launch.function),
+      callLines.empty() ? DenseI64ArrayAttr()
+                        : builder.getDenseI64ArrayAttr(callLines),
+      toStrings(builder, launch.inputs), toStrings(builder, launch.outputs),
+      builder.getArrayAttr(nodes),
+      listed.empty() ? ArrayAttr() : builder.getArrayAttr(listed),
+      launch.debugHandle ? builder.getI64IntegerAttr(*launch.debugHandle)
+                         : IntegerAttr(),
+      optional(builder, launch.flops), optional(builder, launch.dtype),
+      optional(builder, launch.bytesRead),
+      optional(builder, launch.bytesWritten),
+      launch.conditional ? builder.getUnitAttr() : UnitAttr(),
+      launch.inLoop ? builder.getUnitAttr() : UnitAttr());
+}
+
+ProgramOp ProgramBuilder::build() {
+  StringRef file =
+      map.launches.empty() ? StringRef() : StringRef(map.launches.front().file);
+  Location whole =
+      file.empty()
+          ? Location(builder.getUnknownLoc())
+          : Location(FileLineColLoc::get(builder.getContext(), file, 0, 0));
   AlignmentInfoAttr alignment;
   if (map.alignment)
     alignment = AlignmentInfoAttr::get(
-        context, map.alignment->method, map.alignment->graph,
-        map.alignment->stage, map.alignment->aligned, map.alignment->of);
+        builder.getContext(), map.alignment->method,
+        FlatSymbolRefAttr::get(SymbolTable::getSymbolName(symbols.getOrAddGraph(
+            {map.alignment->graph, map.alignment->stage, ""}))),
+        map.alignment->aligned, map.alignment->of);
   auto program = ProgramOp::create(
-      builder, whole, builder.getStringAttr(map.graph),
-      builder.getStringAttr(map.stage),
+      builder, whole, FlatSymbolRefAttr::get(SymbolTable::getSymbolName(graph)),
       builder.getI64IntegerAttr(map.statements.understood),
       builder.getI64IntegerAttr(map.statements.total), alignment);
+  OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&program.getBody());
-
-  llvm::StringSet<> kernels;
   for (const Launch &launch : map.launches)
-    if (kernels.insert(launch.kernel).second)
-      KernelOp::create(
-          builder, whole, builder.getStringAttr(launch.kernel),
-          KernelKindAttr::get(context, static_cast<KernelKind>(launch.kind)),
-          KernelCategoryAttr::get(context,
-                                  static_cast<KernelCategory>(launch.category)),
-          optional(builder, launch.kernelHash));
-  for (const Launch &launch : map.launches) {
-    SmallVector<Attribute> nodes;
-    for (const LaunchNode &node : launch.nodes)
-      nodes.push_back(toNode(builder, node));
-    SmallVector<int64_t> callLines(launch.callLines.begin(),
-                                   launch.callLines.end());
-    LaunchOp::create(
-        builder, FileLineColLoc::get(context, launch.file, launch.line, 0),
-        builder.getI64IntegerAttr(launch.index),
-        FlatSymbolRefAttr::get(context, launch.kernel),
-        optional(builder, launch.function),
-        callLines.empty() ? DenseI64ArrayAttr()
-                          : builder.getDenseI64ArrayAttr(callLines),
-        toStrings(builder, launch.inputs), toStrings(builder, launch.outputs),
-        builder.getArrayAttr(nodes),
-        launch.listedOnly.empty() ? ArrayAttr()
-                                  : toStrings(builder, launch.listedOnly),
-        launch.debugHandle ? builder.getI64IntegerAttr(*launch.debugHandle)
-                           : IntegerAttr(),
-        optional(builder, launch.flops), optional(builder, launch.dtype),
-        optional(builder, launch.bytesRead),
-        optional(builder, launch.bytesWritten),
-        launch.conditional ? builder.getUnitAttr() : UnitAttr(),
-        launch.inLoop ? builder.getUnitAttr() : UnitAttr());
-  }
+    addLaunch(launch);
   for (const NotLaunched &node : map.notLaunched)
-    NotLaunchedOp::create(builder, whole, builder.getStringAttr(node.name),
-                          optional(builder, node.graph),
-                          builder.getStringAttr(node.reason));
+    NotLaunchedOp::create(
+        builder, whole,
+        fx::NodeSymbols::getRef(getGraph(node.graph), node.name),
+        builder.getStringAttr(node.reason));
+  return program;
+}
+
+ProgramOp opprof::inductor::addProgram(const LaunchMap &map,
+                                       fx::NodeSymbols &symbols,
+                                       OpBuilder &builder) {
+  Operation *graph = symbols.getOrAddGraph({map.graph, map.stage, ""});
+  return ProgramBuilder(map, graph, symbols, builder).build();
+}
+
+OwningOpRef<ModuleOp> opprof::inductor::toProgram(const LaunchMap &map,
+                                                  MLIRContext *context) {
+  context->loadDialect<fx::FXDialect, InductorDialect>();
+  OwningOpRef<ModuleOp> module(ModuleOp::create(UnknownLoc::get(context)));
+  fx::NodeSymbols symbols(*module);
+  auto builder = OpBuilder::atBlockEnd(module->getBody());
+  ProgramOp program = addProgram(map, symbols, builder);
+  module->getOperation()->setLoc(program.getLoc());
   return module;
 }
 
@@ -130,67 +189,84 @@ static std::string toText(StringAttr text) {
   return text ? text.getValue().str() : std::string();
 }
 
+/// The name of a graph that a map mentions, which is empty for its own.
+static std::string toGraphName(SymbolRefAttr node, const LaunchMap &map,
+                               const fx::NodeSymbols &symbols) {
+  NodeId id = symbols.getId(node);
+  return id.graph == map.graph ? std::string() : id.graph;
+}
+
+static LaunchNode toLaunchNode(NodeAttr from, const LaunchMap &map,
+                               const fx::NodeSymbols &symbols) {
+  LaunchNode node;
+  node.name = from.getNode().getLeafReference().str();
+  node.graph = toGraphName(from.getNode(), map, symbols);
+  node.recomputed = from.getRecomputed();
+  node.continued = from.getContinued();
+  node.prepares = from.getPrepares();
+  node.evidence = toVector(from.getEvidence());
+  if (from.getModule())
+    node.module = toText(from.getModule());
+  node.source = toText(from.getSource());
+  if (from.getFrom())
+    for (auto origin : from.getFrom().getAsRange<SymbolRefAttr>())
+      node.from.push_back(symbols.getId(origin));
+  return node;
+}
+
+static Launch toLaunch(LaunchOp op, const LaunchMap &map,
+                       const fx::NodeSymbols &symbols) {
+  Launch launch;
+  launch.index = op.getIndex();
+  if (auto place = dyn_cast<FileLineColLoc>(op.getLoc())) {
+    launch.file = place.getFilename().getValue().str();
+    launch.line = place.getLine();
+  }
+  launch.kernel = op.getKernel().str();
+  launch.kind = op.getKind();
+  launch.category = op.getCategory();
+  launch.kernelHash = op.getHash().value_or("").str();
+  launch.function = op.getFunction().value_or("").str();
+  if (std::optional<llvm::ArrayRef<int64_t>> lines = op.getCallLines())
+    launch.callLines.assign(lines->begin(), lines->end());
+  launch.inputs = toVector(op.getInputs());
+  launch.outputs = toVector(op.getOutputs());
+  if (op.getListed())
+    for (auto node : op.getListedAttr().getAsRange<SymbolRefAttr>())
+      launch.listedOnly.push_back(node.getLeafReference().str());
+  if (op.getHandle())
+    launch.debugHandle = *op.getHandle();
+  launch.flops = op.getFlops();
+  launch.dtype = op.getDtype().value_or("").str();
+  launch.bytesRead = op.getBytesRead();
+  launch.bytesWritten = op.getBytesWritten();
+  launch.conditional = op.getConditional();
+  launch.inLoop = op.getInLoop();
+  for (auto node : op.getNodes().getAsRange<NodeAttr>())
+    launch.nodes.push_back(toLaunchNode(node, map, symbols));
+  return launch;
+}
+
 LaunchMap opprof::inductor::toLaunchMap(ProgramOp program) {
+  fx::NodeSymbols symbols(program->getParentOfType<ModuleOp>());
   LaunchMap map;
-  map.graph = program.getSymName().str();
-  map.stage = program.getStage().str();
+  NodeId graph = symbols.getId(program.getGraphAttr());
+  map.graph = graph.graph;
+  map.stage = graph.stage;
   map.statements.total = program.getTotal();
   map.statements.understood = program.getUnderstood();
   map.statements.keptAsText = program.getTotal() - program.getUnderstood();
-  if (AlignmentInfoAttr alignment = program.getAlignmentAttr())
-    map.alignment = {alignment.getMethod().str(), alignment.getGraph().str(),
-                     alignment.getStage().str(), alignment.getAligned(),
+  if (AlignmentInfoAttr alignment = program.getAlignmentAttr()) {
+    NodeId exported = symbols.getId(alignment.getGraph());
+    map.alignment = {alignment.getMethod().str(), exported.graph,
+                     exported.stage, alignment.getAligned(),
                      alignment.getTotal()};
-  for (LaunchOp op : program.getBody().getOps<LaunchOp>()) {
-    Launch &launch = map.launches.emplace_back();
-    launch.index = op.getIndex();
-    if (auto place = dyn_cast<FileLineColLoc>(op.getLoc())) {
-      launch.file = place.getFilename().getValue().str();
-      launch.line = place.getLine();
-    }
-    launch.kernel = op.getKernel().str();
-    if (auto kernel = SymbolTable::lookupNearestSymbolFrom<KernelOp>(
-            op, op.getKernelAttr())) {
-      launch.kind = static_cast<LaunchKind>(kernel.getKind());
-      launch.category = static_cast<LaunchCategory>(kernel.getCategory());
-      launch.kernelHash = kernel.getHash().value_or("").str();
-    }
-    launch.function = op.getFunction().value_or("").str();
-    if (std::optional<llvm::ArrayRef<int64_t>> lines = op.getCallLines())
-      launch.callLines.assign(lines->begin(), lines->end());
-    launch.inputs = toVector(op.getInputs());
-    launch.outputs = toVector(op.getOutputs());
-    launch.listedOnly = toVector(op.getListedAttr());
-    if (op.getHandle())
-      launch.debugHandle = *op.getHandle();
-    launch.flops = op.getFlops();
-    launch.dtype = op.getDtype().value_or("").str();
-    launch.bytesRead = op.getBytesRead();
-    launch.bytesWritten = op.getBytesWritten();
-    launch.conditional = op.getConditional();
-    launch.inLoop = op.getInLoop();
-    for (Attribute attribute : op.getNodes()) {
-      auto from = cast<NodeAttr>(attribute);
-      LaunchNode &node = launch.nodes.emplace_back();
-      node.name = from.getName().str();
-      node.graph = toText(from.getGraph());
-      node.recomputed = from.getRecomputed();
-      node.continued = from.getContinued();
-      node.prepares = from.getPrepares();
-      node.evidence = toVector(from.getEvidence());
-      if (from.getModule())
-        node.module = toText(from.getModule());
-      node.source = toText(from.getSource());
-      if (from.getOrigins())
-        for (Attribute origin : from.getOrigins()) {
-          std::vector<std::string> parts = toVector(cast<ArrayAttr>(origin));
-          node.from.push_back({parts[0], parts[1], parts[2]});
-        }
-    }
   }
+  for (LaunchOp op : program.getBody().getOps<LaunchOp>())
+    map.launches.push_back(toLaunch(op, map, symbols));
   for (NotLaunchedOp op : program.getBody().getOps<NotLaunchedOp>())
-    map.notLaunched.push_back({op.getNode().str(),
-                               op.getGraph().value_or("").str(),
+    map.notLaunched.push_back({op.getNode().getLeafReference().str(),
+                               toGraphName(op.getNode(), map, symbols),
                                op.getReason().str()});
   return map;
 }

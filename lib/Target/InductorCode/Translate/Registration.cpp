@@ -137,7 +137,9 @@ void opprof::inductor::registerInductorTranslations() {
         os << '\n';
         return success();
       },
-      [](DialectRegistry &registry) { registry.insert<InductorDialect>(); });
+      [](DialectRegistry &registry) {
+        registry.insert<InductorDialect, opprof::fx::FXDialect>();
+      });
   static TranslateFromMLIRRegistration operators(
       "export-operator-launches",
       "write what a graph launches that runs node by node as launches.json",

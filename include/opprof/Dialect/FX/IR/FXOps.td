@@ -30,7 +30,9 @@ def FX_GraphOp : FX_Op<"graph", [
     dynamo, aot_forward, aot_joint, aot_backward or post_grad. It is absent for
     a subgraph. `functional` says that nothing in the graph writes a tensor
     that existed before; the verifier holds it to that, and passes that compare
-    or merge nodes need not look for writers.
+    or merge nodes need not look for writers. A graph is known by its name and
+    stage; `fx.name` says the name where another graph of the module has it as
+    its symbol.
 
     ```mlir
     fx.graph @double stage "export" (%x: tensor<4xf32, #fx.tensor<"cpu">>)
@@ -208,6 +210,24 @@ def FX_CallOp : FX_Op<"call", [
     ::mlir::Operation::operand_range getArgOperands() { return getOperands(); }
     ::mlir::MutableOperandRange getArgOperandsMutable() { return getOperandsMutable(); }
   }];
+}
+
+def FX_ExternalOp : FX_Op<"external", [Symbol]> {
+  let summary = "a graph that is named here and held elsewhere";
+  let description = [{
+    Stands for a graph of which the module names nodes (@net::@relu) and that it
+    does not hold: that of a launch map read alone, or of the other graph of a
+    profile. Its name and stage are those of the graph; `fx.name` says the name
+    where its symbol is another one, as on an `fx.graph`.
+
+    ```mlir
+    fx.external @net stage "export"
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+                       OptionalAttr<StrAttr>:$sym_visibility,
+                       OptionalAttr<StrAttr>:$stage);
+  let assemblyFormat = "$sym_name (`stage` $stage^)? attr-dict";
 }
 
 #endif // OPPROF_DIALECT_FX_IR_FXOPS_TD

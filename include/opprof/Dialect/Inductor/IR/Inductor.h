@@ -1,7 +1,9 @@
-// The inductor dialect: kernels and launches of a compiled graph.
+// The inductor dialect: the launches of a compiled graph.
 
 #ifndef OPPROF_DIALECT_INDUCTOR_IR_INDUCTOR_H
 #define OPPROF_DIALECT_INDUCTOR_IR_INDUCTOR_H
+
+#include "opprof/Launch/LaunchMap.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
@@ -11,7 +13,6 @@
 #include "mlir/IR/SymbolTable.h"
 
 #include "opprof/Dialect/Inductor/IR/InductorDialect.h.inc"
-#include "opprof/Dialect/Inductor/IR/InductorEnums.h.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "opprof/Dialect/Inductor/IR/InductorAttrs.h.inc"

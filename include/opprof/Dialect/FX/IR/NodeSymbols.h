@@ -1,0 +1,109 @@
+// Nodes by symbol: @gpt2::@linear_3 is the node linear_3 of the graph @gpt2,
+// here or, where an fx.external stands for it, in another module.
+//
+// A node's name lives in its location, so such a reference is no use that
+// MLIR's symbol tables follow to the end: it keeps pointing at the graph when
+// the graph is renamed, and finds no node any more where a pass took the node
+// or its location away. Verifiers therefore hold references to their graph
+// only.
+
+#ifndef OPPROF_DIALECT_FX_IR_NODESYMBOLS_H
+#define OPPROF_DIALECT_FX_IR_NODESYMBOLS_H
+
+#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Support/NodeId.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace opprof::fx {
+
+/// On a graph whose nodes were moved to lie side by side: for each node, in the
+/// order of the graph with all partitions inlined, its place in the recorded
+/// order.
+inline constexpr llvm::StringLiteral kRecordedOrderAttr = "fx.recorded_order";
+/// On a call: the discardable attributes that the nodes of this instance had.
+inline constexpr llvm::StringLiteral kInstanceAttributesAttr =
+    "fx.instance_attributes";
+
+/// Graph and stage of an fx.graph or fx.external: `fx.name` where its symbol is
+/// another one, and `stage`. What stands in a NodeId; its name is empty.
+NodeId getGraphId(mlir::Operation *graph);
+
+/// Where a node is.
+struct NodePlace {
+  /// The fx.node; of an outlined one that of the graph that its class shares.
+  NodeOp node;
+  /// The call of the graph's own block that stands for it, or null.
+  CallOp call;
+  /// Its place among the nodes that `call` stands for.
+  unsigned index = 0;
+  /// Its own location, also where others share the node.
+  mlir::LocationAttr location;
+};
+
+/// The nodes of a graph in order, with those that its calls of outlined graphs
+/// stand for, as --inline-partitions would place them.
+std::vector<NodePlace> getNodePlaces(GraphOp graph,
+                                     mlir::SymbolTableCollection &symbols);
+
+/// All graphs and nodes of a module by identity and by symbol. Holds for as
+/// long as nothing adds, removes or renames them, but for graphs that
+/// addExternal adds.
+class NodeSymbols {
+public:
+  explicit NodeSymbols(mlir::ModuleOp module);
+
+  /// The fx.graph or fx.external of this graph and stage, or null; null too
+  /// where several have them.
+  mlir::Operation *lookupGraph(const NodeId &id) const;
+  /// The same, and an fx.external that is made at the module's end where there
+  /// is neither.
+  mlir::Operation *getOrAddGraph(const NodeId &id);
+
+  /// The node that is meant, or null: of inputs, of graphs that are not here,
+  /// and where no node has the name.
+  const NodePlace *lookup(const NodeId &id);
+  const NodePlace *lookup(mlir::SymbolRefAttr node);
+
+  /// @graph::@name. The graph must be in the module.
+  mlir::SymbolRefAttr getRef(const NodeId &id) const;
+  static mlir::SymbolRefAttr getRef(mlir::Operation *graph,
+                                    llvm::StringRef name);
+  /// What a reference means; the graph must be in the module.
+  NodeId getId(mlir::SymbolRefAttr node) const;
+
+  /// The nodes of a graph as getNodePlaces gives them.
+  llvm::ArrayRef<NodePlace> getPlaces(GraphOp graph);
+  /// The graphs that have an identity: all but those that outlining made.
+  llvm::ArrayRef<GraphOp> getGraphs() const { return graphs; }
+
+private:
+  struct Index {
+    std::vector<NodePlace> places;
+    llvm::StringMap<unsigned> byName;
+  };
+  Index &getIndex(GraphOp graph);
+  void addGraph(mlir::Operation *graph, NodeId id);
+
+  mlir::ModuleOp module;
+  mlir::SymbolTableCollection symbols;
+  llvm::SmallVector<GraphOp> graphs;
+  /// More than one where two graphs have the same identity.
+  std::map<NodeId, llvm::SmallVector<mlir::Operation *, 1>> byId;
+  llvm::DenseMap<mlir::Operation *, NodeId> ids;
+  llvm::DenseMap<mlir::Operation *, std::unique_ptr<Index>> indices;
+};
+
+/// Checks that each of `nodes` is @graph::@node of an fx.graph or fx.external
+/// of the module.
+mlir::LogicalResult verifyNodeRefs(mlir::Operation *op, mlir::ArrayAttr nodes,
+                                   mlir::SymbolTableCollection &symbols);
+
+} // namespace opprof::fx
+
+#endif // OPPROF_DIALECT_FX_IR_NODESYMBOLS_H

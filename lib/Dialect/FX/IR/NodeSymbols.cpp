@@ -1,0 +1,248 @@
+// Nodes by symbol, and where they are once graphs are outlined.
+
+#include "opprof/Dialect/FX/IR/NodeSymbols.h"
+#include "opprof/Dialect/FX/IR/Names.h"
+#include "opprof/Dialect/FX/IR/Provenance.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace opprof;
+using namespace opprof::fx;
+
+NodeId opprof::fx::getGraphId(Operation *graph) {
+  NodeId id;
+  if (auto name = graph->getAttrOfType<StringAttr>(FXDialect::kNameAttr))
+    id.graph = name.getValue();
+  else
+    id.graph = SymbolTable::getSymbolName(graph).getValue();
+  if (auto here = dyn_cast<GraphOp>(graph))
+    id.stage = here.getStage().value_or("");
+  else
+    id.stage = cast<ExternalOp>(graph).getStage().value_or("");
+  return id;
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+/// What an operation of a graph becomes when calls are inlined; operations that
+/// are no nodes (markers) count for the recorded order.
+using Places = std::vector<std::pair<Operation *, NodePlace>>;
+
+static Places flatten(GraphOp graph, SymbolTableCollection &symbols,
+                      llvm::DenseSet<Operation *> &open);
+
+/// The nodes that `call` stands for, or none where it is no outlined one's.
+static Places flatten(CallOp call, SymbolTableCollection &symbols,
+                      llvm::DenseSet<Operation *> &open) {
+  auto callee =
+      symbols.lookupNearestSymbolFrom<GraphOp>(call, call.getCalleeAttr());
+  // A graph that calls itself is no outlined one.
+  if (!callee || !open.insert(callee).second)
+    return {};
+  Places places = flatten(callee, symbols, open);
+  open.erase(callee);
+
+  ArrayAttr instance;
+  if (DictionaryAttr metadata = getMetadata(call.getLoc()))
+    instance = metadata.getAs<ArrayAttr>(kInstanceKey);
+  size_t numNodes = llvm::count_if(
+      places, [](const auto &place) { return bool(place.second.node); });
+  // A callee that has been rewritten since has nodes of its own.
+  bool named = instance && instance.size() == numNodes;
+  unsigned index = 0;
+  for (auto &[op, place] : places) {
+    if (!place.node)
+      continue;
+    place.call = call;
+    place.location = {};
+    if (named)
+      place.location = dyn_cast<LocationAttr>(instance[index]);
+    place.index = index++;
+  }
+  return places;
+}
+
+static Places flatten(GraphOp graph, SymbolTableCollection &symbols,
+                      llvm::DenseSet<Operation *> &open) {
+  Places places;
+  for (Operation &op : graph.getBlock().without_terminator()) {
+    if (auto call = dyn_cast<CallOp>(op)) {
+      Places inner = flatten(call, symbols, open);
+      if (!inner.empty()) {
+        llvm::append_range(places, inner);
+        continue;
+      }
+    }
+    NodePlace place;
+    place.node = dyn_cast<NodeOp>(op);
+    place.location = op.getLoc();
+    places.emplace_back(&op, place);
+  }
+  auto recorded = graph->getAttrOfType<DenseI64ArrayAttr>(kRecordedOrderAttr);
+  if (!recorded || static_cast<size_t>(recorded.size()) != places.size())
+    return places;
+  Places ordered(places.size());
+  for (auto [place, target] : llvm::zip(places, recorded.asArrayRef())) {
+    if (target < 0 || target >= recorded.size() || ordered[target].first)
+      return places;
+    ordered[target] = place;
+  }
+  return ordered;
+}
+
+std::vector<NodePlace>
+opprof::fx::getNodePlaces(GraphOp graph, SymbolTableCollection &symbols) {
+  llvm::DenseSet<Operation *> open{graph};
+  std::vector<NodePlace> nodes;
+  for (auto &[op, place] : flatten(graph, symbols, open))
+    if (place.node)
+      nodes.push_back(place);
+  return nodes;
+}
+
+//===----------------------------------------------------------------------===//
+// NodeSymbols
+//===----------------------------------------------------------------------===//
+
+NodeSymbols::NodeSymbols(ModuleOp module) : module(module) {
+  // Graphs that calls stand for have no nodes of their own identity.
+  llvm::DenseSet<StringAttr> outlined;
+  llvm::SetVector<Operation *> staged;
+  for (auto graph : module.getOps<GraphOp>())
+    for (auto call : graph.getBlock().getOps<CallOp>())
+      outlined.insert(call.getCalleeAttr().getAttr());
+  for (auto graph : module.getOps<GraphOp>()) {
+    if (!graph.isPrivate() || !outlined.contains(graph.getSymNameAttr()))
+      graphs.push_back(graph);
+    ids[graph] = getGraphId(graph);
+    if (graph.getStage())
+      staged.insert(graph);
+  }
+  // A subgraph has the stage of the graph that it belongs to: the one that
+  // names it.
+  SymbolTable &table = symbols.getSymbolTable(module);
+  for (size_t i = 0; i != staged.size(); ++i) {
+    std::string stage = ids[staged[i]].stage;
+    auto uses = SymbolTable::getSymbolUses(staged[i]);
+    if (!uses)
+      continue;
+    for (SymbolTable::SymbolUse use : *uses)
+      if (auto named =
+              table.lookup<GraphOp>(use.getSymbolRef().getRootReference());
+          named && staged.insert(named))
+        ids[named].stage = stage;
+  }
+  for (GraphOp graph : graphs)
+    byId[ids[graph]].push_back(graph);
+  for (auto external : module.getOps<ExternalOp>())
+    addGraph(external, getGraphId(external));
+}
+
+void NodeSymbols::addGraph(Operation *graph, NodeId id) {
+  byId[id].push_back(graph);
+  ids[graph] = std::move(id);
+}
+
+Operation *NodeSymbols::lookupGraph(const NodeId &id) const {
+  auto it = byId.find({id.graph, id.stage, ""});
+  return it != byId.end() && it->second.size() == 1 ? it->second.front()
+                                                    : nullptr;
+}
+
+Operation *NodeSymbols::getOrAddGraph(const NodeId &id) {
+  if (Operation *graph = lookupGraph(id))
+    return graph;
+  auto builder = OpBuilder::atBlockEnd(module.getBody());
+  auto external = ExternalOp::create(
+      builder, builder.getUnknownLoc(), id.graph, /*sym_visibility=*/nullptr,
+      id.stage.empty() ? StringAttr() : builder.getStringAttr(id.stage));
+  // Another graph may have the name of this one as its symbol.
+  symbols.getSymbolTable(module).insert(external);
+  if (external.getSymName() != id.graph)
+    external->setDiscardableAttr(FXDialect::kNameAttr,
+                                 builder.getStringAttr(id.graph));
+  addGraph(external, {id.graph, id.stage, ""});
+  return external;
+}
+
+NodeSymbols::Index &NodeSymbols::getIndex(GraphOp graph) {
+  std::unique_ptr<Index> &index = indices[graph];
+  if (index)
+    return *index;
+  index = std::make_unique<Index>();
+  index->places = getNodePlaces(graph, symbols);
+  GraphNames names(graph);
+  for (auto [number, place] : llvm::enumerate(index->places)) {
+    StringRef name;
+    if (!place.call)
+      name = names.lookup(place.node.getResult());
+    else if (place.location)
+      name = getNodeName(Location(place.location));
+    if (!name.empty())
+      index->byName.try_emplace(name, number);
+  }
+  return *index;
+}
+
+llvm::ArrayRef<NodePlace> NodeSymbols::getPlaces(GraphOp graph) {
+  return getIndex(graph).places;
+}
+
+const NodePlace *NodeSymbols::lookup(const NodeId &id) {
+  auto graph = dyn_cast_or_null<GraphOp>(lookupGraph(id));
+  if (!graph)
+    return nullptr;
+  Index &index = getIndex(graph);
+  auto it = index.byName.find(id.name);
+  return it == index.byName.end() ? nullptr : &index.places[it->second];
+}
+
+const NodePlace *NodeSymbols::lookup(SymbolRefAttr node) {
+  auto graph =
+      symbols.getSymbolTable(module).lookup<GraphOp>(node.getRootReference());
+  if (!graph)
+    return nullptr;
+  Index &index = getIndex(graph);
+  auto it = index.byName.find(node.getLeafReference());
+  return it == index.byName.end() ? nullptr : &index.places[it->second];
+}
+
+SymbolRefAttr NodeSymbols::getRef(Operation *graph, StringRef name) {
+  return SymbolRefAttr::get(
+      SymbolTable::getSymbolName(graph),
+      {FlatSymbolRefAttr::get(graph->getContext(), name)});
+}
+
+SymbolRefAttr NodeSymbols::getRef(const NodeId &id) const {
+  return getRef(lookupGraph(id), id.name);
+}
+
+NodeId NodeSymbols::getId(SymbolRefAttr node) const {
+  Operation *graph =
+      SymbolTable::lookupSymbolIn(module, node.getRootReference());
+  auto known = ids.find(graph);
+  NodeId id = known == ids.end() ? getGraphId(graph) : known->second;
+  id.name = node.getLeafReference().getValue();
+  return id;
+}
+
+LogicalResult opprof::fx::verifyNodeRefs(Operation *op, ArrayAttr nodes,
+                                         SymbolTableCollection &symbols) {
+  for (auto node : nodes.getAsRange<SymbolRefAttr>()) {
+    if (node.getNestedReferences().size() != 1)
+      return op->emitOpError()
+             << "names a node as " << node << "; expected @graph::@node";
+    Operation *graph =
+        symbols.lookupNearestSymbolFrom(op, node.getRootReference());
+    if (!isa_and_nonnull<GraphOp, ExternalOp>(graph))
+      return op->emitOpError()
+             << "names " << node << ", but there is no graph @"
+             << node.getRootReference().getValue()
+             << "; an fx.external stands for one of another module";
+  }
+  return success();
+}
