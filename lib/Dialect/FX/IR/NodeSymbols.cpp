@@ -57,7 +57,7 @@ static Places flatten(CallOp call, SymbolTableCollection &symbols,
   for (auto &[op, place] : places) {
     if (!place.node)
       continue;
-    place.call = call;
+    place.calls.push_back(call);
     place.location = {};
     if (named)
       place.location = dyn_cast<LocationAttr>(instance[index]);
@@ -178,7 +178,7 @@ NodeSymbols::Index &NodeSymbols::getIndex(GraphOp graph) {
   GraphNames names(graph);
   for (auto [number, place] : llvm::enumerate(index->places)) {
     StringRef name;
-    if (!place.call)
+    if (place.calls.empty())
       name = names.lookup(place.node.getResult());
     else if (place.location)
       name = getNodeName(Location(place.location));

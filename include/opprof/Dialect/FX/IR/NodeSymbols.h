@@ -38,11 +38,13 @@ NodeId getGraphId(mlir::Operation *graph);
 struct NodePlace {
   /// The fx.node; of an outlined one that of the graph that its class shares.
   NodeOp node;
-  /// The call of the graph's own block that stands for it, or null.
-  CallOp call;
-  /// Its place among the nodes that `call` stands for.
+  /// The calls that lead to it, the innermost first; none for a node that
+  /// stands in the graph's own block.
+  llvm::SmallVector<CallOp, 2> calls;
+  /// Its place among the nodes that the outermost call stands for.
   unsigned index = 0;
-  /// Its own location, also where others share the node.
+  /// Its own location, also where others share the node; null where nothing
+  /// keeps it.
   mlir::LocationAttr location;
 };
 
