@@ -257,7 +257,7 @@ def test_folders_may_have_blanks_in_their_names(
 ) -> None:
     graph = tmp_path / "my graphs" / "graph.mlir"
     graph.parent.mkdir()
-    shutil.copyfile(examples.parent / "test" / "Recommend" / "region-strategies.mlir", graph)
+    shutil.copyfile(examples.parent / "test" / "Rewrite" / "region-strategies.mlir", graph)
     output = tmp_path / "my rewrites, all"
     assert main(["recommend", str(graph), "-o", str(output)]) == 0
     assert (output / "rewrites.json").is_file()
