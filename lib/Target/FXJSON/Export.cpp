@@ -3,6 +3,7 @@
 
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/GraphAttributes.h"
 #include "opprof/Dialect/FX/IR/Names.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Target/FXJSON/FXJSON.h"

@@ -6,9 +6,7 @@
 #include "Tables.h"
 #include "ValueReader.h"
 
-#include "opprof/Dialect/FX/IR/Arguments.h"
-#include "opprof/Dialect/FX/IR/FX.h"
-#include "opprof/Dialect/FX/IR/Provenance.h"
+#include "opprof/Dialect/FX/IR/GraphBuilder.h"
 #include "opprof/Target/FXJSON/FXJSON.h"
 
 #include "mlir/IR/Builders.h"
@@ -118,49 +116,13 @@ private:
 class Importer {
 public:
   Importer(StringRef text, StringRef fileName, MLIRContext *context)
-      : context(context), builder(context),
+      : builder(context), program(context),
         source(text, fileName, context, [this] { return describePlace(); }),
-        lexer(source.lexer), values(source, context), tables(source, context),
-        nodeName(NodeOp::getOperationName(), context),
-        unknownType(ObjectType::get(context, "")),
-        noAttributes(builder.getDictionaryAttr({})),
-        codeKey(builder.getStringAttr(kCodeKey)),
-        codesKey(builder.getStringAttr(kCodesKey)),
-        fromNodeKey(builder.getStringAttr(kFromNodeKey)),
-        modulesKey(builder.getStringAttr(kModulesKey)),
-        originalAtenKey(builder.getStringAttr(kOriginalAtenKey)),
-        seqNrKey(builder.getStringAttr(kSeqNrKey)) {}
+        lexer(source.lexer), values(source, context), tables(source, context) {}
 
   OwningOpRef<ModuleOp> run();
 
 private:
-  struct NodeRecord {
-    SeenKeys seen;
-    StringRef name, op, target;
-    StringAttr nameAttr;
-    ArrayAttr args;
-    SmallVector<Attribute> kwargs, kwargNames;
-    SmallVector<Value> operands, kwargOperands;
-    int64_t type = -1, stack = -1, modules = -1;
-    IntegerAttr seqNr;
-    StringAttr originalAten;
-    ArrayAttr fromNode;
-
-    void clear() {
-      seen = {};
-      name = op = target = {};
-      nameAttr = {};
-      args = {};
-      kwargs.clear();
-      kwargNames.clear();
-      operands.clear();
-      kwargOperands.clear();
-      type = stack = modules = -1;
-      seqNr = {};
-      originalAten = {};
-      fromNode = {};
-    }
-  };
   struct OutputRecord {
     SeenKeys seen;
     Attribute value;
@@ -183,7 +145,6 @@ private:
   bool readGraph();
   bool readGraphMember(Key key);
   bool readRangeConstraints();
-  bool readNodes();
   bool readNode();
   bool readNodeMember(Key key);
   bool readKwargs();
@@ -192,43 +153,28 @@ private:
   bool finishNode();
   bool finishOutput();
   bool finishDocument();
-  LocationAttr makeLocation(StringAttr name, int64_t stack, int64_t modules,
-                            ArrayAttr fromNode, StringAttr originalAten,
-                            IntegerAttr seqNr);
 
-  MLIRContext *context;
-  OpBuilder builder;
+  Builder builder;
+  ModuleBuilder program;
   JSONSource source;
   JSONLexer &lexer;
   ValueReader values;
   Tables tables;
-  OperationName nodeName;
-  ObjectType unknownType;
-  DictionaryAttr noAttributes;
-  StringAttr codeKey, codesKey, fromNodeKey, modulesKey, originalAtenKey,
-      seqNrKey;
 
-  OwningOpRef<ModuleOp> module;
   Section section = Section::Document;
   SeenKeys documentSeen;
-  llvm::StringSet<> graphNames;
   unsigned numGraphs = 0;
 
-  // The graph being read.
-  GraphOp graph;
+  // The graph being read; its builder is in `values`, which looks names up.
   SeenKeys graphSeen;
   StringRef graphName;
-  SmallVector<mlir::Type> inputTypes;
-  SmallVector<Location> inputLocations;
-  SmallVector<DictionaryAttr> inputAttrs;
-  SmallVector<StringRef> inputNames;
-  NodeRecord node;
+  size_t numInputs = 0, numNodes = 0, numOutputs = 0;
+  // The node being read.
+  NodeDescription node;
+  SeenKeys nodeSeen;
+  StringRef nodeName, nodeOp, nodeTarget;
   unsigned nextNodeKey = 0;
-  size_t numNodes = 0, numOutputs = 0;
   OutputRecord output;
-  SmallVector<Attribute> outputArgs, outputSignature;
-  SmallVector<Value> outputOperands;
-  bool isPlainSignature = true;
 };
 } // namespace
 
@@ -257,13 +203,13 @@ std::string Importer::describePlace() const {
     else
       os << "graph '" << graphName << "'";
     if (section == Section::Inputs)
-      os << ", input #" << inputTypes.size();
+      os << ", input #" << numInputs;
     else if (section == Section::Output)
       os << ", output #" << numOutputs;
-    else if (section == Section::Node && node.name.empty())
+    else if (section == Section::Node && nodeName.empty())
       os << ", node #" << numNodes;
     else if (section == Section::Node)
-      os << ", node '" << node.name << "'";
+      os << ", node '" << nodeName << "'";
     break;
   }
   return result;
@@ -340,7 +286,7 @@ bool Importer::readDocumentMember(Key key) {
   case Key::Producer: {
     Attribute producer = values.readJSON();
     if (producer)
-      module->getOperation()->setAttr(kProducerAttr, producer);
+      program.getModule()->setAttr(kProducerAttr, producer);
     return !!producer;
   }
   case Key::Types:
@@ -380,51 +326,12 @@ template <typename Add> bool Importer::readTable(Section table, Add add) {
 // Graphs
 //===----------------------------------------------------------------------===//
 
-LocationAttr Importer::makeLocation(StringAttr name, int64_t stack,
-                                    int64_t modules, ArrayAttr fromNode,
-                                    StringAttr originalAten,
-                                    IntegerAttr seqNr) {
-  // In the order of the keys, so that the dictionary need not sort them.
-  SmallVector<NamedAttribute, 6> metadata;
-  Location place = UnknownLoc::get(context);
-  if (stack >= 0) {
-    const Tables::StackEntry &entry = tables.stacks[stack];
-    place = entry.location;
-    if (entry.userCode)
-      metadata.emplace_back(codeKey, entry.userCode);
-    if (entry.codes)
-      metadata.emplace_back(codesKey, entry.codes);
-  }
-  if (fromNode)
-    metadata.emplace_back(fromNodeKey, fromNode);
-  if (modules >= 0)
-    metadata.emplace_back(modulesKey, tables.moduleStacks[modules]);
-  if (originalAten)
-    metadata.emplace_back(originalAtenKey, originalAten);
-  if (seqNr)
-    metadata.emplace_back(seqNrKey, seqNr);
-  return getNodeLocation(name, DictionaryAttr::getWithSorted(context, metadata),
-                         place);
-}
-
 bool Importer::readGraph() {
   ++numGraphs;
   graphSeen = {};
   graphName = {};
-  inputTypes.clear();
-  inputLocations.clear();
-  inputAttrs.clear();
-  inputNames.clear();
-  values.scope.clear();
-  numNodes = numOutputs = 0;
-  outputArgs.clear();
-  outputSignature.clear();
-  outputOperands.clear();
-  isPlainSignature = true;
-  builder.setInsertionPointToEnd(module->getBody());
-  graph = GraphOp::create(builder, UnknownLoc::get(context), "",
-                          builder.getFunctionType({}, {}));
-  graph.getBody().emplaceBlock();
+  numInputs = numNodes = numOutputs = 0;
+  values.scope.begin(program);
 
   unsigned next = 0;
   section = Section::Graph;
@@ -450,21 +357,22 @@ bool Importer::readGraphMember(Key key) {
   case Key::Name:
     if (!source.readText(graphName))
       return false;
-    if (!graphNames.insert(graphName).second)
+    if (!program.claimName(graphName))
       return fail("a second graph of this name; graphs are told apart by "
                   "name, so rename one");
     return !graphName.empty() || fail("the name is empty");
   case Key::Stage:
     if (!source.readString(string))
       return false;
-    graph.setStage(string);
+    values.scope.graph->getGraph().setStage(string);
     return true;
   case Key::InSpec:
   case Key::OutSpec:
     if (!source.readString(string))
       return false;
-    graph->setAttr(key == Key::InSpec ? kInSpecAttr : kOutSpecAttr,
-                   builder.getStringAttr(string));
+    values.scope.graph->setAttribute(key == Key::InSpec ? kInSpecAttr
+                                                        : kOutSpecAttr,
+                                     builder.getStringAttr(string));
     return true;
   case Key::Inputs:
     if (graphSeen.contains(Key::Nodes))
@@ -472,7 +380,8 @@ bool Importer::readGraphMember(Key key) {
     return readTable(Section::Inputs,
                      [&](Attribute value) { return addInput(value); });
   case Key::Nodes:
-    return readNodes();
+    return requireKey(graphSeen, Key::Inputs, "inputs") &&
+           source.forEachElement([&] { return readNode(); });
   case Key::Outputs:
     if (!graphSeen.contains(Key::Nodes))
       return fail("'outputs' come before 'nodes'; the format has them after");
@@ -487,7 +396,7 @@ bool Importer::readGraphMember(Key key) {
     if (!members)
       return fail("expected an object");
     if (!members.empty())
-      graph->setAttr(kAttributesAttr, members);
+      values.scope.graph->setAttribute(kAttributesAttr, members);
     return true;
   }
   }
@@ -508,7 +417,7 @@ bool Importer::readRangeConstraints() {
                   "' are not [lower, upper], each a whole number or null");
   }
   if (!members.empty())
-    graph->setAttr(kRangeConstraintsAttr, members);
+    values.scope.graph->setAttribute(kRangeConstraintsAttr, members);
   return true;
 }
 
@@ -516,44 +425,37 @@ bool Importer::addInput(Attribute value) {
   auto members = dyn_cast<DictionaryAttr>(value);
   if (!members)
     return fail("an input is an object");
-  StringAttr name, kind, target;
-  ArrayAttr fromNode;
-  int64_t type = -1;
-  SmallVector<NamedAttribute> attributes;
+  StringAttr name;
+  Type type;
+  InputDescription input;
   for (NamedAttribute member : members) {
     StringRef key = member.getName();
     Attribute content = member.getValue();
     if (key == "name") {
       name = dyn_cast<StringAttr>(content);
     } else if (key == "kind") {
-      kind = dyn_cast<StringAttr>(content);
-      if (!kind ||
-          !llvm::is_contained({"parameter", "buffer", "constant_tensor",
-                               "constant_object", "token", "user_input"},
-                              kind.getValue()))
+      input.kind = dyn_cast<StringAttr>(content);
+      if (!input.kind ||
+          !llvm::is_contained(kInputKinds, input.kind.getValue()))
         return fail("'kind' is not parameter, buffer, constant_tensor, "
                     "constant_object, token or user_input");
-      attributes.emplace_back(builder.getStringAttr(FXDialect::kKindAttr),
-                              kind);
     } else if (key == "target") {
-      target = dyn_cast<StringAttr>(content);
-      if (!target)
+      input.target = dyn_cast<StringAttr>(content);
+      if (!input.target)
         return fail("'target' is no string");
-      attributes.emplace_back(builder.getStringAttr(FXDialect::kTargetAttr),
-                              target);
     } else if (key == "persistent") {
-      if (!isa<BoolAttr>(content))
+      input.persistent = dyn_cast<BoolAttr>(content);
+      if (!input.persistent)
         return fail("'persistent' is neither true nor false");
-      attributes.emplace_back(builder.getStringAttr(FXDialect::kPersistentAttr),
-                              content);
     } else if (key == "type") {
       auto index = dyn_cast<IntegerAttr>(content);
-      type = index ? index.getInt() : -1;
-      if (type < 0 || type >= static_cast<int64_t>(tables.types.size()))
+      if (!index || index.getInt() < 0 ||
+          index.getInt() >= static_cast<int64_t>(tables.types.size()))
         return fail("'type' is no index into the table of types");
+      type = tables.types[index.getInt()].type;
     } else if (key == "from_node") {
-      fromNode = dyn_cast<ArrayAttr>(content);
-      if (!fromNode)
+      input.origin.fromNode = dyn_cast<ArrayAttr>(content);
+      if (!input.origin.fromNode)
         return fail("'from_node' is no array");
     } else if (source.isNewUnknown(key)) {
       source.warn("the key '" + key +
@@ -562,47 +464,29 @@ bool Importer::addInput(Attribute value) {
   }
   if (!name || name.getValue().empty())
     return fail("the required key 'name' is missing");
-  if (!kind)
+  if (!input.kind)
     return fail("the required key 'kind' is missing");
-  if (kind.getValue() != "user_input" && !target)
-    return fail("the required key 'target' is missing: a " + kind.getValue() +
-                " has one");
-  if (!values.scope.values
-           .try_emplace(llvm::CachedHashStringRef(name.getValue()))
-           .second)
+  if (input.kind.getValue() != kUserInputKind && !input.target)
+    return fail("the required key 'target' is missing: a " +
+                input.kind.getValue() + " has one");
+  if (!values.scope.graph->addInput(name, type, input))
     return fail("there are two inputs called '" + name.getValue() + "'");
-  inputNames.push_back(name);
-  inputTypes.push_back(type < 0 ? Type(unknownType) : tables.types[type].type);
-  inputLocations.push_back(
-      makeLocation(name, -1, -1, fromNode, StringAttr(), IntegerAttr()));
-  inputAttrs.push_back(DictionaryAttr::get(context, attributes));
+  ++numInputs;
   return true;
-}
-
-bool Importer::readNodes() {
-  if (!requireKey(graphSeen, Key::Inputs, "inputs"))
-    return false;
-  Block &block = graph.getBlock();
-  for (auto [name, type, location] :
-       llvm::zip(inputNames, inputTypes, inputLocations))
-    values.scope.values[llvm::CachedHashStringRef(name)] =
-        block.addArgument(type, location);
-  graph.setFunctionType(builder.getFunctionType(inputTypes, {}));
-  graph.setAllArgAttrs(inputAttrs);
-  builder.setInsertionPointToEnd(&block);
-  return source.forEachElement([&] { return readNode(); });
 }
 
 bool Importer::readNode() {
   if (lexer.peek() != '{')
     return source.unexpected("an object");
   node.clear();
+  nodeSeen = {};
+  nodeName = nodeOp = nodeTarget = {};
   values.ownName = {};
   section = Section::Node;
   source.keyName = {};
   if (!source.forEachMember([&](StringRef name) {
         Key key;
-        if (!enterMember(kNodeKeys, nextNodeKey, node.seen, name, key) ||
+        if (!enterMember(kNodeKeys, nextNodeKey, nodeSeen, name, key) ||
             !(key == Key::Unknown ? source.skipUnknown(name)
                                   : readNodeMember(key)))
           return false;
@@ -616,18 +500,19 @@ bool Importer::readNode() {
 }
 
 bool Importer::readNodeMember(Key key) {
+  int64_t index;
   switch (key) {
   case Key::Name:
-    if (!source.readText(node.name))
+    if (!source.readText(nodeName))
       return false;
-    if (node.name.empty())
+    if (nodeName.empty())
       return fail("the name is empty");
-    values.ownName = node.nameAttr = builder.getStringAttr(node.name);
+    values.ownName = node.name = builder.getStringAttr(nodeName);
     return true;
   case Key::Op:
-    return source.readText(node.op);
+    return source.readText(nodeOp);
   case Key::Target:
-    return source.readText(node.target);
+    return source.readText(nodeTarget);
   case Key::Args: {
     Attribute args = values.readArgument(node.operands);
     if (!args)
@@ -638,32 +523,42 @@ bool Importer::readNodeMember(Key key) {
   case Key::Kwargs:
     return readKwargs();
   case Key::Type:
-    return readIndex(tables.types.size(), "type", node.type);
+    if (!readIndex(tables.types.size(), "type", index))
+      return false;
+    node.type = tables.types[index].type;
+    return true;
   case Key::Stack:
-    return readIndex(tables.stacks.size(), "stack", node.stack);
+    if (!readIndex(tables.stacks.size(), "stack", index))
+      return false;
+    node.origin.stack = tables.stacks[index];
+    return true;
   case Key::Modules:
-    return readIndex(tables.moduleStacks.size(), "module stack", node.modules);
+    if (!readIndex(tables.moduleStacks.size(), "module stack", index))
+      return false;
+    node.origin.modules = tables.moduleStacks[index];
+    return true;
   case Key::SeqNr: {
     int64_t number;
     if (!source.readInteger(number))
       return false;
-    node.seqNr = builder.getI64IntegerAttr(number);
+    node.origin.seqNr = builder.getI64IntegerAttr(number);
     return true;
   }
   case Key::OriginalAten: {
     StringRef name;
     if (!source.readString(name))
       return false;
-    node.originalAten = values.strings.get(name);
+    node.origin.originalAten = values.strings.get(name);
     return true;
   }
   default: {
     Attribute fromNode = values.readJSON();
     if (!fromNode)
       return false;
-    node.fromNode = dyn_cast<ArrayAttr>(fromNode);
-    return (node.fromNode &&
-            llvm::all_of(node.fromNode, llvm::IsaPred<DictionaryAttr>)) ||
+    node.origin.fromNode = dyn_cast<ArrayAttr>(fromNode);
+    return (node.origin.fromNode &&
+            llvm::all_of(node.origin.fromNode,
+                         llvm::IsaPred<DictionaryAttr>)) ||
            fail("expected an array of objects");
   }
   }
@@ -681,18 +576,18 @@ bool Importer::readKwargs() {
 }
 
 bool Importer::finishNode() {
-  if (!requireKey(node.seen, Key::Name, "name") ||
-      !requireKey(node.seen, Key::Op, "op") ||
-      !requireKey(node.seen, Key::Target, "target") ||
-      !requireKey(node.seen, Key::Args, "args") ||
-      !requireKey(node.seen, Key::Kwargs, "kwargs"))
+  if (!requireKey(nodeSeen, Key::Name, "name") ||
+      !requireKey(nodeSeen, Key::Op, "op") ||
+      !requireKey(nodeSeen, Key::Target, "target") ||
+      !requireKey(nodeSeen, Key::Args, "args") ||
+      !requireKey(nodeSeen, Key::Kwargs, "kwargs"))
     return false;
-  std::optional<NodeKind> kind = symbolizeNodeKind(node.op);
+  std::optional<NodeKind> kind = symbolizeNodeKind(nodeOp);
   if (!kind)
-    return fail("'" + Twine(node.op) +
+    return fail("'" + Twine(nodeOp) +
                 "' is no kind of node: call_function, call_method, "
                 "call_module or get_attr");
-  if (node.target.empty())
+  if (nodeTarget.empty())
     return fail("the target is empty");
   if (node.kwargNames.size() > 1) {
     llvm::SmallDenseSet<Attribute> seen;
@@ -702,37 +597,15 @@ bool Importer::finishNode() {
                     cast<StringAttr>(name).getValue() + "' is given twice");
   }
   ++numNodes;
-  auto [entry, isNew] =
-      values.scope.values.try_emplace(llvm::CachedHashStringRef(node.name));
-  if (!isNew)
-    return fail("a second node or input of this name; names are how nodes "
-                "refer to each other, so each comes once in a graph");
+  node.kind = *kind;
+  node.target = values.strings.get(nodeTarget);
   // After a dangling reference nothing is built, but names are still collected.
-  if (values.scope.danglingPlace)
-    return true;
-
-  ArrayAttr args = node.args, names;
-  if (!node.kwargs.empty()) {
-    SmallVector<Attribute> all(args.begin(), args.end());
-    llvm::append_range(all, node.kwargs);
-    args = builder.getArrayAttr(all);
-    names = builder.getArrayAttr(node.kwargNames);
-    llvm::append_range(node.operands, node.kwargOperands);
-  }
-  NodeOp::Properties properties;
-  properties.target = values.strings.get(node.target);
-  properties.args = args;
-  properties.kind = NodeKindAttr::get(context, *kind);
-  properties.kwarg_names = names;
-  mlir::Type type = node.type < 0 ? unknownType : tables.types[node.type].type;
-  Operation *op = Operation::create(
-      makeLocation(node.nameAttr, node.stack, node.modules, node.fromNode,
-                   node.originalAten, node.seqNr),
-      nodeName, type, node.operands, noAttributes, &properties,
-      /*successors=*/BlockRange(), /*numRegions=*/0);
-  builder.insert(op);
-  entry->second = op->getResult(0);
-  return true;
+  bool isNew = values.scope.danglingPlace
+                   ? values.scope.graph->claimName(node.name)
+                   : !!values.scope.graph->addNode(node);
+  return isNew ||
+         fail("a second node or input of this name; names are how nodes "
+              "refer to each other, so each comes once in a graph");
 }
 
 bool Importer::readOutput() {
@@ -750,7 +623,8 @@ bool Importer::readOutput() {
         if (key == Key::Unknown) {
           isRead = source.skipUnknown(name);
         } else if (key == Key::Value) {
-          output.value = values.readArgument(outputOperands);
+          output.value =
+              values.readArgument(values.scope.graph->getOutputOperands());
           isRead = !!output.value;
         } else {
           isRead =
@@ -769,25 +643,15 @@ bool Importer::finishOutput() {
   if (!requireKey(output.seen, Key::Value, "value") ||
       !requireKey(output.seen, Key::Kind, "kind"))
     return false;
-  if (!llvm::is_contained({"user_output", "loss_output", "buffer_mutation",
-                           "parameter_mutation", "user_input_mutation",
-                           "gradient_to_parameter", "gradient_to_user_input",
-                           "token"},
-                          StringRef(output.kind)))
+  if (!llvm::is_contained(kOutputKinds, output.kind))
     return fail("'" + Twine(output.kind) +
                 "' is no kind of output; docs/formats/graph-json.md lists "
                 "them");
   ++numOutputs;
-  outputArgs.push_back(output.value);
-  SmallVector<NamedAttribute> members;
-  members.emplace_back(builder.getStringAttr("kind"),
-                       builder.getStringAttr(output.kind));
-  bool hasTarget = output.seen.contains(Key::Target);
-  if (hasTarget)
-    members.emplace_back(builder.getStringAttr("target"),
-                         builder.getStringAttr(output.target));
-  isPlainSignature &= output.kind == "user_output" && !hasTarget;
-  outputSignature.push_back(builder.getDictionaryAttr(members));
+  std::optional<StringRef> target;
+  if (output.seen.contains(Key::Target))
+    target = output.target;
+  values.scope.graph->addOutput(output.value, output.kind, target);
   return true;
 }
 
@@ -797,30 +661,20 @@ bool Importer::finishGraph() {
       !requireKey(graphSeen, Key::Nodes, "nodes") ||
       !requireKey(graphSeen, Key::Outputs, "outputs"))
     return false;
-  if (values.scope.danglingPlace) {
+  const GraphScope &scope = values.scope;
+  if (scope.danglingPlace) {
     // The message is about the reference, not about the end of the graph.
-    if (values.scope.values.contains(
-            llvm::CachedHashStringRef(values.scope.danglingName)))
+    if (scope.graph->hasName(scope.danglingName))
       return source.failAt(
-          values.scope.danglingPlace, values.scope.danglingUser,
-          "'" + values.scope.danglingName +
+          scope.danglingPlace, scope.danglingUser,
+          "'" + scope.danglingName +
               "' comes later in the graph (or is this node): the nodes are "
               "not in the order in which they run, or the graph has a cycle");
-    return source.failAt(values.scope.danglingPlace, values.scope.danglingUser,
+    return source.failAt(scope.danglingPlace, scope.danglingUser,
                          "there is no node or input called '" +
-                             values.scope.danglingName + "' in this graph");
+                             scope.danglingName + "' in this graph");
   }
-  auto output =
-      OutputOp::create(builder, UnknownLoc::get(context), outputOperands);
-  output.setArgsAttr(builder.getArrayAttr(outputArgs));
-  if (!isPlainSignature)
-    output.setSignatureAttr(builder.getArrayAttr(outputSignature));
-  graph.setFunctionType(builder.getFunctionType(
-      inputTypes, TypeRange(ValueRange(outputOperands))));
-  graph.setSymName(graphName);
-  graph->setLoc(getGraphLocation(graph.getBlock()));
-  if (numGraphs > 1)
-    SymbolTable::setSymbolVisibility(graph, SymbolTable::Visibility::Private);
+  values.scope.graph->finish(graphName, /*isPublic=*/numGraphs == 1);
   return true;
 }
 
@@ -831,19 +685,14 @@ bool Importer::finishDocument() {
   if (numGraphs == 0)
     return fail("the file holds no graph");
   for (const auto &[symbol, user] : values.graphReferences)
-    if (!graphNames.contains(symbol.getValue()))
+    if (!program.hasName(symbol.getValue()))
       return fail(user + "there is no graph called '" + symbol.getValue() +
                   "' in this file");
-  // Subgraphs come after the graphs that call them.
-  for (Operation &op : llvm::reverse(*module->getBody()))
-    if (auto each = cast<GraphOp>(op); each.isFunctional())
-      each.setFunctional(true);
   return true;
 }
 
 OwningOpRef<ModuleOp> Importer::run() {
-  module = ModuleOp::create(builder, UnknownLoc::get(context));
-  return readDocument() ? std::move(module) : nullptr;
+  return readDocument() ? program.finish() : nullptr;
 }
 
 OwningOpRef<ModuleOp> opprof::fx::importGraphJSON(StringRef text,

@@ -2,9 +2,7 @@
 
 #include "Tables.h"
 
-#include "opprof/Dialect/FX/IR/Arguments.h"
-#include "opprof/Dialect/FX/IR/FX.h"
-#include "opprof/Dialect/FX/IR/Provenance.h"
+#include "opprof/Dialect/FX/IR/GraphBuilder.h"
 
 using namespace mlir;
 using namespace opprof::fx;
@@ -65,24 +63,22 @@ Type Tables::convertTensor(DictionaryAttr members) {
     return wrong("the tensor has " + Twine(strides.size()) + " strides for " +
                  Twine(shape.size()) + " dimensions");
 
-  SmallVector<int64_t> sizes;
-  SmallVector<Attribute> extents;
-  for (Attribute extent : shape) {
-    auto number = dyn_cast<IntegerAttr>(extent);
-    sizes.push_back(number ? number.getInt() : ShapedType::kDynamic);
-    extents.push_back(toExtent(extent));
-  }
+  TensorDescription tensor;
+  tensor.dtype = dtype;
+  tensor.device = device;
+  for (Attribute size : shape)
+    tensor.sizes.push_back(toExtent(size));
   if (strides) {
     SmallVector<Attribute> elements;
     for (Attribute stride : strides)
       elements.push_back(toExtent(stride));
-    strides = ArrayAttr::get(context, elements);
+    tensor.strides = ArrayAttr::get(context, elements);
   }
-  auto info = TensorInfoAttr::getCanonical(
-      context, device, extents, strides, offset ? toExtent(offset) : offset,
-      requiresGrad && requiresGrad.getValue(), layout, subclass);
-  return RankedTensorType::get(
-      sizes, opprof::fx::getElementType(context, dtype), info);
+  tensor.offset = offset ? toExtent(offset) : offset;
+  tensor.requiresGrad = requiresGrad && requiresGrad.getValue();
+  tensor.layout = layout;
+  tensor.subclass = subclass;
+  return getTensorType(context, tensor);
 }
 
 bool Tables::addType(Attribute value) {
@@ -179,7 +175,6 @@ bool Tables::addStack(Attribute value) {
   if (!list || list.empty() || list.size() > kMaxFrames)
     return fail("a stack is an array of 1 to " + Twine(kMaxFrames) + " frames");
   SmallVector<StackFrame> frames;
-  SmallVector<Attribute> codes;
   for (Attribute element : list) {
     auto members = dyn_cast<DictionaryAttr>(element);
     auto file = members ? members.getAs<StringAttr>("file") : StringAttr();
@@ -192,19 +187,8 @@ bool Tables::addStack(Attribute value) {
     frames.push_back({file, static_cast<unsigned>(line.getInt()),
                       function ? function.getValue() : StringRef(),
                       code ? code.getValue() : StringRef()});
-    codes.push_back(builder.getStringAttr(frames.back().code));
   }
-  StackEntry entry;
-  entry.location = getStackLocation(context, frames);
-  const StackFrame *user = getUserFrame(frames);
-  if (!user->code.empty())
-    entry.userCode = builder.getStringAttr(user->code);
-  bool hasOtherCode = llvm::any_of(frames, [&](const StackFrame &frame) {
-    return &frame != user && !frame.code.empty();
-  });
-  if (hasOtherCode)
-    entry.codes = builder.getArrayAttr(codes);
-  stacks.push_back(entry);
+  stacks.push_back(getStackOrigin(context, frames));
   return true;
 }
 

@@ -6,6 +6,8 @@
 
 #include "JSONSource.h"
 
+#include "opprof/Dialect/FX/IR/Provenance.h"
+
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 
@@ -15,13 +17,6 @@ class Tables {
 public:
   Tables(JSONSource &source, mlir::MLIRContext *context)
       : source(source), context(context), builder(context) {}
-
-  /// A stack of the table of stacks.
-  struct StackEntry {
-    mlir::LocationAttr location;
-    mlir::StringAttr userCode;
-    mlir::ArrayAttr codes;
-  };
 
   /// A type of the table of types, with what bounds its printed form.
   struct TypeEntry {
@@ -36,7 +31,7 @@ public:
   bool addModules(mlir::Attribute value);
 
   llvm::SmallVector<TypeEntry> types;
-  llvm::SmallVector<StackEntry> stacks;
+  llvm::SmallVector<StackOrigin> stacks;
   llvm::SmallVector<mlir::ArrayAttr> moduleStacks;
 
 private:

@@ -6,11 +6,9 @@
 
 #include "JSONSource.h"
 
-#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/GraphBuilder.h"
 
 #include "mlir/IR/Builders.h"
-#include "llvm/ADT/CachedHashString.h"
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/xxhash.h"
 
 #include <array>
@@ -35,17 +33,17 @@ private:
   std::array<mlir::StringAttr, 512> entries;
 };
 
-/// The values of the graph at hand, by name.
+/// The graph at hand, whose values arguments name.
 struct GraphScope {
-  llvm::DenseMap<llvm::CachedHashStringRef, mlir::Value> values;
+  std::optional<GraphBuilder> graph;
   /// The first reference to a name that was not seen yet: what was wrong with
   /// it is known at the end of the graph.
   llvm::StringRef danglingName;
   std::string danglingUser;
   const char *danglingPlace = nullptr;
 
-  void clear() {
-    values.clear();
+  void begin(ModuleBuilder &program) {
+    graph.emplace(program);
     danglingPlace = nullptr;
   }
 };
@@ -75,34 +73,10 @@ public:
 private:
   /// What a value may be.
   enum class Grammar { Json, Argument };
-  /// The one key of an argument that is an object.
-  enum class Form {
-    None,
-    Node,
-    Tuple,
-    Dict,
-    Slice,
-    Ellipsis,
-    Float,
-    Int,
-    Complex,
-    DType,
-    Device,
-    Layout,
-    MemoryFormat,
-    Sym,
-    Graph,
-    Op,
-    Object
-  };
-
-  static Form parseForm(llvm::StringRef key);
   mlir::Attribute readValue(Grammar grammar, unsigned depth);
   mlir::Attribute readList(Grammar grammar, unsigned depth);
   mlir::Attribute readMembers(unsigned depth, unsigned limit);
   mlir::Attribute readForm(unsigned depth);
-  mlir::Attribute makeForm(Form form, llvm::StringRef name,
-                           mlir::Attribute value);
   bool sortMembers(llvm::MutableArrayRef<mlir::NamedAttribute> members);
   mlir::Attribute readReference();
   bool checkNesting(unsigned depth, unsigned limit) {

@@ -17,14 +17,6 @@ using namespace llvm;
 using namespace opprof;
 using namespace opprof::inductor;
 
-/// Numbers whose spelling matters travel as {"$number": "1e-05"} until they are
-/// written: a JSON library would print 1.0 as 1, which is another type.
-static constexpr StringLiteral numberKey = "$number";
-
-//===----------------------------------------------------------------------===//
-// Reading
-//===----------------------------------------------------------------------===//
-
 namespace {
 class ModuleReader {
 public:
@@ -143,7 +135,7 @@ json::Value ModuleReader::convert(const Expr &expr,
       digits += '0';
     if (StringRef(digits).starts_with("."))
       digits.insert(0, 1, '0');
-    return wrap(numberKey, digits);
+    return wrap(kRealNumberKey, digits);
   }
   case Expr::String:
     return *expr.stringValue();
@@ -154,7 +146,7 @@ json::Value ModuleReader::convert(const Expr &expr,
         return -*value;
       if (json::Object *wrapped = inner.getAsObject())
         for (StringRef key :
-             {StringRef("float"), StringRef(numberKey), StringRef("int")})
+             {StringRef("float"), StringRef(kRealNumberKey), StringRef("int")})
           if (std::optional<StringRef> text = wrapped->getString(key))
             return wrap(key, ("-" + *text).str());
     }
@@ -412,194 +404,4 @@ Expected<GraphView> opprof::inductor::readFXReadable(StringRef source,
   if (keptAsText)
     *keptAsText = kept;
   return graph;
-}
-
-//===----------------------------------------------------------------------===//
-// Writing graph JSON
-//===----------------------------------------------------------------------===//
-
-namespace {
-class GraphWriter {
-public:
-  explicit GraphWriter(raw_ostream &os) : json(os) {}
-
-  void write(const GraphView &main);
-
-private:
-  void collect(const GraphView &graph);
-  uint32_t typeOf(const GraphNode &node);
-  uint32_t addType(json::Value type);
-  void writeGraph(const GraphView &graph);
-  void writeValue(const json::Value &value, const GraphView &graph);
-
-  json::OStream json;
-  std::vector<json::Value> types;
-  StringMap<uint32_t> typeIndex;
-  std::vector<json::Value> stacks;
-  StringMap<uint32_t> stackIndex;
-};
-} // namespace
-
-uint32_t GraphWriter::addType(json::Value type) {
-  std::string text;
-  raw_string_ostream(text) << type;
-  auto [it, inserted] = typeIndex.try_emplace(text, types.size());
-  if (inserted)
-    types.push_back(std::move(type));
-  return it->second;
-}
-
-uint32_t GraphWriter::typeOf(const GraphNode &node) {
-  auto tensor = [&](const TensorInfo &info) -> uint32_t {
-    if (info.dtype.empty())
-      return addType(json::Object{{"object", "unknown"}});
-    auto dims = [](ArrayRef<Dim> values) {
-      json::Array out;
-      for (const Dim &dim : values)
-        out.push_back(dim.value ? json::Value(*dim.value)
-                                : json::Value(dim.symbol));
-      return out;
-    };
-    json::Object keys{{"dtype", info.dtype}, {"shape", dims(info.shape)}};
-    if (!info.stride.empty() || info.shape.empty())
-      keys["stride"] = dims(info.stride);
-    // A printed module does not say where its tensors live.
-    keys["device"] = info.device.empty() ? "unknown" : info.device;
-    return addType(json::Object{{"tensor", std::move(keys)}});
-  };
-  if (!node.symbol.empty())
-    return addType(json::Object{{"symint", node.symbol}});
-  if (node.resultIsTuple) {
-    json::Array members;
-    for (const TensorInfo &info : node.results)
-      members.push_back(tensor(info));
-    return addType(json::Object{{"tuple", std::move(members)}});
-  }
-  return tensor(node.results.empty() ? TensorInfo() : node.results[0]);
-}
-
-void GraphWriter::collect(const GraphView &graph) {
-  for (const GraphNode &node : graph.nodes) {
-    typeOf(node);
-    if (!node.source.line)
-      continue;
-    auto [it, inserted] = stackIndex.try_emplace(
-        node.source.file + ":" + utostr(node.source.line), stacks.size());
-    if (inserted)
-      stacks.push_back(json::Array{json::Object{{"file", node.source.file},
-                                                {"line", node.source.line},
-                                                {"function", ""},
-                                                {"code", node.source.code}}});
-  }
-  for (const GraphView &child : graph.subgraphs)
-    collect(child);
-}
-
-void GraphWriter::writeValue(const json::Value &value, const GraphView &graph) {
-  if (const json::Object *wrapped = value.getAsObject()) {
-    if (std::optional<StringRef> digits = wrapped->getString(numberKey)) {
-      json.rawValue(*digits);
-      return;
-    }
-    if (std::optional<StringRef> node = wrapped->getString("node"))
-      if (std::optional<uint32_t> at = graph.find(*node))
-        if (graph.nodes[*at].op == GraphNode::GetAttr &&
-            graph.subgraph(graph.nodes[*at].target)) {
-          json.value(json::Object{{"graph", graph.nodes[*at].target}});
-          return;
-        }
-    json.object([&] {
-      for (const auto &[key, inner] : *wrapped)
-        json.attributeBegin(key), writeValue(inner, graph), json.attributeEnd();
-    });
-    return;
-  }
-  if (const json::Array *items = value.getAsArray()) {
-    json.array([&] {
-      for (const json::Value &item : *items)
-        writeValue(item, graph);
-    });
-    return;
-  }
-  json.value(value);
-}
-
-void GraphWriter::writeGraph(const GraphView &graph) {
-  json.object([&] {
-    json.attribute("name", graph.name);
-    json.attribute("stage", graph.stage);
-    json.attributeArray("inputs", [&] {
-      for (const GraphNode &node : graph.nodes)
-        if (node.op == GraphNode::Placeholder)
-          json.object([&] {
-            json.attribute("name", node.name);
-            json.attribute("type", typeOf(node));
-            json.attribute("kind", "user_input");
-          });
-    });
-    json.attributeArray("nodes", [&] {
-      for (const GraphNode &node : graph.nodes) {
-        if (node.op == GraphNode::Placeholder ||
-            (node.op == GraphNode::GetAttr && graph.subgraph(node.target)))
-          continue;
-        json.object([&] {
-          json.attribute("name", node.name);
-          json.attribute("op", node.op == GraphNode::GetAttr ? "get_attr"
-                                                             : "call_function");
-          json.attribute("target", node.target);
-          json.attributeArray("args", [&] {
-            for (const json::Value &arg : node.args)
-              writeValue(arg, graph);
-          });
-          json.attributeObject("kwargs", [&] {
-            for (const auto &[key, arg] : node.kwargs)
-              json.attributeBegin(key), writeValue(arg, graph),
-                  json.attributeEnd();
-          });
-          json.attribute("type", typeOf(node));
-          auto stack = stackIndex.find(node.source.file + ":" +
-                                       utostr(node.source.line));
-          if (node.source.line && stack != stackIndex.end())
-            json.attribute("stack", stack->second);
-        });
-      }
-    });
-    json.attributeArray("outputs", [&] {
-      for (const json::Value &output : graph.outputArgs)
-        json.object([&] {
-          json.attributeBegin("value");
-          writeValue(output, graph);
-          json.attributeEnd();
-          json.attribute("kind", "user_output");
-        });
-    });
-  });
-  for (const GraphView &child : graph.subgraphs)
-    writeGraph(child);
-}
-
-void GraphWriter::write(const GraphView &main) {
-  collect(main);
-  json.object([&] {
-    json.attribute("opprof_graph_version", 1);
-    json.attributeObject("producer", [] {});
-    json.attributeArray("types", [&] {
-      for (const json::Value &type : types)
-        json.value(type);
-    });
-    json.attributeArray("stacks", [&] {
-      for (const json::Value &stack : stacks)
-        json.value(stack);
-    });
-    json.attributeArray("modules", [] {});
-    json.attributeArray("graphs", [&] { writeGraph(main); });
-  });
-}
-
-std::string opprof::inductor::toGraphJSON(const GraphView &graph) {
-  std::string text;
-  raw_string_ostream os(text);
-  GraphWriter(os).write(graph);
-  os << '\n';
-  return text;
 }

@@ -154,130 +154,166 @@ bool Lexer::lexIndentation(Token &token) {
   return false;
 }
 
+/// The end of the text: of its last line, of its blocks, and of all.
+bool Lexer::lexEnd(Token &token) {
+  if (!brackets.empty()) {
+    token = fail("the \"" + Twine(StringRef(&brackets.back().first, 1)) +
+                     "\" that opens here is not closed before the end of the "
+                     "file: it is cut off",
+                 brackets.back().second);
+    return true;
+  }
+  if (!atLineStart) {
+    atLineStart = true;
+    token = make(Token::Newline, cursor);
+    return true;
+  }
+  if (indents.size() > 1) {
+    pendingDedents = indents.size() - 1;
+    indents.resize(1);
+    return false;
+  }
+  token = make(Token::End, cursor);
+  return true;
+}
+
+/// A line's end, which ends no statement in brackets and on blank lines.
+bool Lexer::lexNewline(Token &token) {
+  const char *from = cursor++;
+  bool endsStatement = brackets.empty() && !atLineStart;
+  if (endsStatement)
+    token = {Token::Newline, line, static_cast<uint32_t>(from - lineStart),
+             StringRef(from, 1)};
+  ++line;
+  lineStart = cursor;
+  atLineStart |= endsStatement;
+  return endsStatement;
+}
+
+/// A backslash at the end of a line joins it to the next.
+bool Lexer::skipJoint() {
+  if (*cursor != '\\' || cursor + 1 >= end ||
+      (cursor[1] != '\n' && cursor[1] != '\r'))
+    return false;
+  cursor += cursor[1] == '\r' && cursor + 2 < end && cursor[2] == '\n' ? 3 : 2;
+  ++line;
+  lineStart = cursor;
+  return true;
+}
+
+/// A comment, which counts outside of brackets only.
+bool Lexer::lexComment(Token &token) {
+  const char *from = cursor;
+  const void *newline = memchr(cursor, '\n', end - cursor);
+  cursor = newline ? static_cast<const char *>(newline) : end;
+  if (!brackets.empty())
+    return false;
+  token = make(Token::Comment, from);
+  token.text = token.text.rtrim('\r');
+  return true;
+}
+
+/// A name, or a string with a prefix.
+Token Lexer::lexName() {
+  const char *from = cursor;
+  while (cursor < end && isNameChar(*cursor))
+    ++cursor;
+  if (cursor < end && (*cursor == '\'' || *cursor == '"') &&
+      isStringPrefix(StringRef(from, cursor - from)))
+    return lexString(from, cursor);
+  return make(Token::Name, from);
+}
+
+Token Lexer::lexBracket() {
+  const char *from = cursor;
+  char c = *cursor;
+  if (c == '(' || c == '[' || c == '{') {
+    if (brackets.size() >= maxDepth)
+      return fail("brackets nest deeper than " + Twine(maxDepth), line);
+    brackets.push_back({c, line});
+  } else {
+    char opening = c == ')' ? '(' : c == ']' ? '[' : '{';
+    if (brackets.empty() || brackets.back().first != opening)
+      return fail("\"" + Twine(StringRef(from, 1)) + "\" closes no bracket",
+                  line);
+    brackets.pop_back();
+  }
+  ++cursor;
+  return make(Token::Op, from);
+}
+
+/// The longest operator wins.
+Token Lexer::lexOperator() {
+  const char *from = cursor;
+  StringRef rest(from, std::min<size_t>(3, end - from));
+  static constexpr StringLiteral three[] = {"**=", "//=", ">>=", "<<=", "..."};
+  static constexpr StringLiteral two[] = {
+      "**", "//", ">>", "<<", "<=", ">=", "==", "!=", "->", "+=",
+      "-=", "*=", "/=", "%=", "&=", "|=", "^=", "@=", ":="};
+  size_t length = 0;
+  for (StringRef op : three)
+    if (rest == op)
+      length = 3;
+  if (!length)
+    for (StringRef op : two)
+      if (rest.starts_with(op))
+        length = 2;
+  char c = *cursor;
+  if (!length && strchr("+-*/%@&|^~<>=.,:;!", c) && c)
+    length = 1;
+  if (!length)
+    return fail("the byte 0x" + utohexstr(static_cast<unsigned char>(c)) +
+                    " starts no token of Python: this is not a source file",
+                line);
+  cursor += length;
+  return make(Token::Op, from);
+}
+
 Token Lexer::next() {
   if (failed)
     return {Token::Error, line, 0, StringRef()};
+  Token token;
   while (true) {
     if (pendingDedents) {
       --pendingDedents;
       return {Token::Dedent, line, 0, StringRef(cursor, 0)};
     }
     if (atLineStart && brackets.empty()) {
-      Token token;
       if (lexIndentation(token))
         return token;
       if (pendingDedents)
         continue;
     }
-
     while (cursor < end && (*cursor == ' ' || *cursor == '\t' ||
                             *cursor == '\f' || *cursor == '\r'))
       ++cursor;
     if (cursor >= end) {
-      if (!brackets.empty())
-        return fail("the \"" + Twine(StringRef(&brackets.back().first, 1)) +
-                        "\" that opens here is not closed before the end of "
-                        "the file: it is cut off",
-                    brackets.back().second);
-      if (!atLineStart) {
-        atLineStart = true;
-        return make(Token::Newline, cursor);
-      }
-      if (indents.size() > 1) {
-        pendingDedents = indents.size() - 1;
-        indents.resize(1);
-        continue;
-      }
-      return make(Token::End, cursor);
+      if (lexEnd(token))
+        return token;
+      continue;
     }
-
-    const char *from = cursor;
     char c = *cursor;
     if (c == '\n') {
-      ++cursor;
-      if (brackets.empty() && !atLineStart) {
-        Token token = {Token::Newline, line,
-                       static_cast<uint32_t>(from - lineStart),
-                       StringRef(from, 1)};
-        ++line;
-        lineStart = cursor;
-        atLineStart = true;
+      if (lexNewline(token))
         return token;
-      }
-      ++line;
-      lineStart = cursor;
       continue;
     }
-    if (c == '\\' && cursor + 1 < end &&
-        (cursor[1] == '\n' || cursor[1] == '\r')) {
-      cursor +=
-          cursor[1] == '\r' && cursor + 2 < end && cursor[2] == '\n' ? 3 : 2;
-      ++line;
-      lineStart = cursor;
+    if (skipJoint())
       continue;
-    }
     if (c == '#') {
-      const void *newline = memchr(cursor, '\n', end - cursor);
-      cursor = newline ? static_cast<const char *>(newline) : end;
-      if (!brackets.empty())
-        continue;
-      Token token = make(Token::Comment, from);
-      token.text = token.text.rtrim('\r');
-      return token;
+      if (lexComment(token))
+        return token;
+      continue;
     }
-    if (isNameStart(c)) {
-      while (cursor < end && isNameChar(*cursor))
-        ++cursor;
-      if (cursor < end && (*cursor == '\'' || *cursor == '"') &&
-          isStringPrefix(StringRef(from, cursor - from)))
-        return lexString(from, cursor);
-      return make(Token::Name, from);
-    }
+    if (isNameStart(c))
+      return lexName();
     if (isDigit(c) || (c == '.' && end - cursor > 1 && isDigit(cursor[1])))
-      return lexNumber(from);
+      return lexNumber(cursor);
     if (c == '\'' || c == '"')
-      return lexString(from, cursor);
-
-    if (c == '(' || c == '[' || c == '{') {
-      if (brackets.size() >= maxDepth)
-        return fail("brackets nest deeper than " + Twine(maxDepth), line);
-      brackets.push_back({c, line});
-      ++cursor;
-      return make(Token::Op, from);
-    }
-    if (c == ')' || c == ']' || c == '}') {
-      char opening = c == ')' ? '(' : c == ']' ? '[' : '{';
-      if (brackets.empty() || brackets.back().first != opening)
-        return fail("\"" + Twine(StringRef(from, 1)) + "\" closes no bracket",
-                    line);
-      brackets.pop_back();
-      ++cursor;
-      return make(Token::Op, from);
-    }
-
-    // The longest operator wins.
-    StringRef rest(from, std::min<size_t>(3, end - from));
-    static constexpr StringLiteral three[] = {
-        "**=", "//=", ">>=", "<<=", "..."};
-    static constexpr StringLiteral two[] = {
-        "**", "//", ">>", "<<", "<=", ">=", "==", "!=", "->", "+=",
-        "-=", "*=", "/=", "%=", "&=", "|=", "^=", "@=", ":="};
-    size_t length = 0;
-    for (StringRef op : three)
-      if (rest == op)
-        length = 3;
-    if (!length)
-      for (StringRef op : two)
-        if (rest.starts_with(op))
-          length = 2;
-    if (!length && strchr("+-*/%@&|^~<>=.,:;!", c) && c)
-      length = 1;
-    if (!length)
-      return fail("the byte 0x" + utohexstr(static_cast<unsigned char>(c)) +
-                      " starts no token of Python: this is not a source file",
-                  line);
-    cursor += length;
-    return make(Token::Op, from);
+      return lexString(cursor, cursor);
+    if (strchr("()[]{}", c) && c)
+      return lexBracket();
+    return lexOperator();
   }
 }
 

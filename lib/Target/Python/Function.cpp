@@ -4,11 +4,11 @@
 
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/GraphAttributes.h"
 #include "opprof/Dialect/FX/IR/Names.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Dialect/FX/IR/Schema.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
-#include "opprof/Target/FXJSON/FXJSON.h"
 #include "opprof/Target/Python/PythonEmitter.h"
 
 #include "llvm/ADT/MapVector.h"

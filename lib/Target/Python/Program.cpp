@@ -5,8 +5,8 @@
 
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/GraphAttributes.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
-#include "opprof/Target/FXJSON/FXJSON.h"
 #include "opprof/Target/Python/PythonEmitter.h"
 
 #include "llvm/ADT/SetVector.h"

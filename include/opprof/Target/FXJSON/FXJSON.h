@@ -8,18 +8,6 @@
 
 namespace opprof::fx {
 
-/// Names of the discardable attributes that hold what a file says of a graph
-/// beyond its nodes, and of the one on the module.
-inline constexpr llvm::StringLiteral kRangeConstraintsAttr =
-    "fx.range_constraints";
-inline constexpr llvm::StringLiteral kInSpecAttr = "fx.in_spec";
-inline constexpr llvm::StringLiteral kOutSpecAttr = "fx.out_spec";
-inline constexpr llvm::StringLiteral kAttributesAttr = "fx.attributes";
-inline constexpr llvm::StringLiteral kProducerAttr = "fx.producer";
-/// The key in `fx.attributes` that says "single" or "list" where a graph does
-/// not return a tuple.
-inline constexpr llvm::StringLiteral kOutputFormKey = "output";
-
 /// Reads graph JSON in one pass. Null, with diagnostics at the place in the
 /// file, where it is not what the format asks for; `fileName` is what they name
 /// it.

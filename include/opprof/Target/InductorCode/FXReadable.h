@@ -21,9 +21,6 @@ llvm::Expected<GraphView> readFXReadable(llvm::StringRef source,
                                          llvm::StringRef fileName,
                                          uint64_t *keptAsText = nullptr);
 
-/// The same as graph JSON text (docs/formats/graph-json.md), main graph first.
-std::string toGraphJSON(const GraphView &graph);
-
 } // namespace opprof::inductor
 
 #endif // OPPROF_TARGET_INDUCTORCODE_FXREADABLE_H

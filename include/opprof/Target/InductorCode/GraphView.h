@@ -58,6 +58,11 @@ struct SourcePlace {
   bool operator==(const SourcePlace &other) const = default;
 };
 
+/// In arguments, the key of a number that is no integer, spelled as it was:
+/// {"$number": "1.0"}. The values of the JSON library take 1.0 for 1, which
+/// would be another type.
+inline constexpr llvm::StringLiteral kRealNumberKey = "$number";
+
 struct GraphNode {
   enum Op : uint8_t { Placeholder, Call, GetAttr };
 
@@ -67,7 +72,8 @@ struct GraphNode {
   std::string target;
   /// Argument nodes in the order they are written, keyword arguments last.
   std::vector<uint32_t> operands;
-  /// Whole arguments as graph JSON writes them (docs/formats/graph-json.md).
+  /// Whole arguments as graph JSON writes them (docs/formats/graph-json.md),
+  /// but for numbers with a point or exponent: see kRealNumberKey.
   llvm::json::Array args;
   std::vector<std::pair<std::string, llvm::json::Value>> kwargs;
   /// Types of the results: one, several for a tuple, none where unknown.

@@ -42,6 +42,12 @@ ProgramOp addProgram(const launch::LaunchMap &map, fx::NodeSymbols &symbols,
 /// What an fx.graph says of its nodes.
 GraphView toGraphView(fx::GraphOp graph);
 
+/// A printed module and those in it as fx.graph ops, the outermost first. Null,
+/// with a diagnostic that names `fileName`, where they are no graphs.
+mlir::OwningOpRef<mlir::ModuleOp> toModule(const GraphView &graph,
+                                           llvm::StringRef fileName,
+                                           mlir::MLIRContext *context);
+
 /// The launches of a graph that runs node by node: each operator is one, of
 /// the graph's own stage. Nodes that are views, members of tuples or sizes
 /// launch nothing.

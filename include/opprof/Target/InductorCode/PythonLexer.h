@@ -72,8 +72,16 @@ private:
   Token fail(const llvm::Twine &what, uint32_t atLine);
   Token lexString(const char *from, const char *quote);
   Token lexNumber(const char *from);
+  Token lexName();
+  Token lexBracket();
+  Token lexOperator();
+  // True where there is a token; false where what was read gives none.
   /// Measures the indentation of a line that holds a statement.
   bool lexIndentation(Token &token);
+  bool lexEnd(Token &token);
+  bool lexNewline(Token &token);
+  bool lexComment(Token &token);
+  bool skipJoint();
 
   const char *begin, *cursor, *end, *lineStart;
   uint32_t line;

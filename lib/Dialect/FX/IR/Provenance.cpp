@@ -41,6 +41,26 @@ Location opprof::fx::getStackLocation(MLIRContext *context,
   return FusedLoc::get(context, {userFrame, stack});
 }
 
+StackOrigin opprof::fx::getStackOrigin(MLIRContext *context,
+                                       ArrayRef<StackFrame> frames) {
+  StackOrigin origin{getStackLocation(context, frames), {}, {}};
+  if (frames.empty())
+    return origin;
+  const StackFrame *user = getUserFrame(frames);
+  if (!user->code.empty())
+    origin.userCode = StringAttr::get(context, user->code);
+  bool hasOtherCode = llvm::any_of(frames, [&](const StackFrame &frame) {
+    return &frame != user && !frame.code.empty();
+  });
+  if (hasOtherCode) {
+    SmallVector<Attribute> codes;
+    for (const StackFrame &frame : frames)
+      codes.push_back(StringAttr::get(context, frame.code));
+    origin.codes = ArrayAttr::get(context, codes);
+  }
+  return origin;
+}
+
 Location opprof::fx::getNodeLocation(StringAttr name, DictionaryAttr metadata,
                                      Location stack) {
   Location child = stack;

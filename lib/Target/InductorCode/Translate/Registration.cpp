@@ -7,7 +7,6 @@
 
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/Inductor/IR/Inductor.h"
-#include "opprof/Target/FXJSON/FXJSON.h"
 #include "opprof/Target/InductorCode/Alignment.h"
 #include "opprof/Target/InductorCode/FXReadable.h"
 #include "opprof/Target/InductorCode/InductorFolder.h"
@@ -175,8 +174,7 @@ void opprof::inductor::registerInductorTranslations() {
               << name << ": " << kept
               << " statements are no nodes and were left out";
         return OwningOpRef<Operation *>(
-            opprof::fx::importGraphJSON(toGraphJSON(*graph), name, context)
-                .release());
+            toModule(*graph, name, context).release());
       },
       [](DialectRegistry &registry) {
         registry.insert<opprof::fx::FXDialect>();

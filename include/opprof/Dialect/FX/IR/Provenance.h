@@ -54,6 +54,27 @@ bool isLibraryFrame(llvm::StringRef file);
 /// there is none; `frames`, outermost first, are not empty.
 const StackFrame *getUserFrame(llvm::ArrayRef<StackFrame> frames);
 
+/// A stack, as a node's origin holds it: its location, and the texts of its
+/// lines, null where there are none.
+struct StackOrigin {
+  mlir::LocationAttr location;
+  mlir::StringAttr userCode;
+  mlir::ArrayAttr codes;
+};
+
+/// `frames` come outermost first; without any the stack is unknown.
+StackOrigin getStackOrigin(mlir::MLIRContext *context,
+                           llvm::ArrayRef<StackFrame> frames);
+
+/// All that a node's location may say of its origin; what is null is not known.
+/// The keys above say what each holds.
+struct NodeOrigin {
+  StackOrigin stack;
+  mlir::ArrayAttr modules, fromNode, torchFunction;
+  mlir::StringAttr originalAten;
+  mlir::IntegerAttr seqNr;
+};
+
 /// The location of the node `name`, which may be empty. `metadata` may be null
 /// or empty.
 mlir::Location getNodeLocation(mlir::StringAttr name,
