@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 import zipfile
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from programs import EXAMPLE_NAMES, import_graph
+from torch._export.serde import serialize
 
 from opprof.export.model_script import load_model_script
 from opprof.export.stages import export_program
@@ -318,6 +320,103 @@ def test_subgraphs_nested_too_deep(small: dict[str, Any], tmp_path: Path) -> Non
     process = run(pack(tmp_path / "deep.pt2", document))
     assert process.returncode == 1
     assert "subgraphs are nested deeper than 32" in process.stderr
+
+
+class EveryFormat(torch.nn.Module):
+    """Each dtype that archives have a number for, and each memory format."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
+        made = [torch.empty(2, dtype=dtype) for dtype in serialize._TORCH_TO_SERIALIZE_DTYPE]
+        images = [
+            x.clone(memory_format=memory_format)
+            for memory_format in serialize._TORCH_TO_SERIALIZE_MEMORY_FORMAT
+            if memory_format != torch.channels_last_3d
+        ]
+        return made + images + [y.clone(memory_format=torch.channels_last_3d)]
+
+
+# MLIR's element type of every dtype that archives have a number for.
+ELEMENT_TYPES = {
+    "uint8": "ui8",
+    "int8": "i8",
+    "uint16": "ui16",
+    "int16": "i16",
+    "uint32": "ui32",
+    "int32": "i32",
+    "uint64": "ui64",
+    "int64": "i64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "complex32": "complex<f16>",
+    "complex64": "complex<f32>",
+    "complex128": "complex<f64>",
+    "bool": "i1",
+    "float8_e4m3fn": "f8E4M3FN",
+    "float8_e5m2": "f8E5M2",
+    "float8_e4m3fnuz": "f8E4M3FNUZ",
+    "float8_e5m2fnuz": "f8E5M2FNUZ",
+    "float8_e8m0fnu": "f8E8M0FNU",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_dtype_and_memory_format(tmp_path: Path) -> None:
+    example = (torch.zeros(1, 2, 3, 4), torch.zeros(1, 2, 3, 4, 5))
+    text = check(torch.export.export(EveryFormat(), example), tmp_path).read_text()
+    for dtype in map(name_of, serialize._TORCH_TO_SERIALIZE_DTYPE):
+        made = rf'#fx.dtype<"{dtype}">.* -> tensor<2x{re.escape(ELEMENT_TYPES[dtype])}, '
+        assert re.search(made, text), dtype
+    for memory_format in map(name_of, serialize._TORCH_TO_SERIALIZE_MEMORY_FORMAT):
+        assert f'memory_format = #fx.memory_format<"{memory_format}">' in text
+
+
+def name_of(value: Any) -> str:
+    return str(value).removeprefix("torch.")
+
+
+# What PyTorch writes for each value of an enumeration of its, by the key in an argument.
+ENUMERATIONS = {
+    "scalar_type": ("dtype", serialize._TORCH_TO_SERIALIZE_DTYPE),
+    "memory_format": ("memory_format", serialize._TORCH_TO_SERIALIZE_MEMORY_FORMAT),
+    "layout": ("layout", serialize._TORCH_TO_SERIALIZE_LAYOUT),
+}
+
+
+@pytest.mark.parametrize("key", ENUMERATIONS)
+def test_every_value_of_an_enumeration(key: str, small: dict[str, Any], tmp_path: Path) -> None:
+    """Also those that no graph of this machine can hold."""
+    attribute, table = ENUMERATIONS[key]
+    document = json.loads(json.dumps(small))
+    document["graph_module"]["graph"]["nodes"][0]["inputs"] = [
+        {"name": f"a{code}", "arg": {f"as_{key}": int(code)}, "kind": 2} for code in table.values()
+    ]
+    text = run(pack(tmp_path / "enumeration.pt2", document)).stdout
+    for value, code in table.items():
+        assert f'a{int(code)} = #fx.{attribute}<"{name_of(value)}">' in text
+
+
+def test_every_layout_of_a_tensor(small: dict[str, Any], tmp_path: Path) -> None:
+    for value, code in serialize._TORCH_TO_SERIALIZE_LAYOUT.items():
+        document = json.loads(json.dumps(small))
+        document["graph_module"]["graph"]["tensor_values"]["x"]["layout"] = int(code)
+        text = run(pack(tmp_path / "layout.pt2", document)).stdout
+        layouts = re.findall(r'#fx.tensor<"cpu".*layout = "([^"]*)"', text)
+        assert layouts == ([] if value is torch.strided else [name_of(value)])
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda", "cuda:0", "cuda:3", "meta", "xpu:1"])
+def test_devices(device: str, small: dict[str, Any], tmp_path: Path) -> None:
+    kind, _, index = device.partition(":")
+    written = {"type": kind, "index": int(index) if index else None}
+    document = json.loads(json.dumps(small))
+    graph = document["graph_module"]["graph"]
+    graph["tensor_values"]["x"]["device"] = written
+    graph["nodes"][0]["inputs"] = [{"name": "d", "arg": {"as_device": written}, "kind": 2}]
+    text = run(pack(tmp_path / "device.pt2", document)).stdout
+    assert f'd = #fx.device<"{device}">' in text
+    assert f'#fx.tensor<"{device}"' in text
 
 
 ARCHIVES = {
