@@ -8,6 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch._export.serde import serialize
+from torch.utils import _dtype_abbrs as dtype_abbrs
+
+from opprof.tools import run_tool
 
 PROGRAM = """
 import sys
@@ -114,3 +118,30 @@ def test_nodes_are_within_the_records(compiled: Path) -> None:
         checked += 1
         assert {node["name"] for node in launch["nodes"]} <= set(names)
     assert checked == len(graph["launches"])
+
+
+def test_every_dtype_of_printed_graphs(tmp_path: Path) -> None:
+    """Names and sizes of dtypes, against PyTorch's own."""
+    dtypes = [
+        dtype for dtype in dtype_abbrs.dtype_abbrs if dtype in serialize._TORCH_TO_SERIALIZE_DTYPE
+    ]
+    assert len(dtypes) == len(serialize._TORCH_TO_SERIALIZE_DTYPE)
+    names = [str(dtype).removeprefix("torch.") for dtype in dtypes]
+    types = [f'"{dtype_abbrs.dtype_abbrs[dtype]}[3]"' for dtype in dtypes]
+    lines = ["class M(torch.nn.Module):"]
+    inputs = ", ".join(f"x_{name}: {kind}" for name, kind in zip(names, types, strict=True))
+    lines.append(f"    def forward(self, {inputs}):")
+    for name, kind in zip(names, types, strict=True):
+        lines.append(f"        y_{name}: {kind} = torch.ops.aten.clone.default(x_{name})")
+    lines.append(f"        return ({', '.join(f'y_{name}' for name in names)},)")
+    printed = tmp_path / "graph.py"
+    printed.write_text("\n".join(lines) + "\n")
+    mlir = tmp_path / "graph.mlir"
+    run_tool("opprof-translate", ["--import-fx-readable", printed, "-o", mlir])
+    document = json.loads(run_tool("opprof-translate", ["--export-fx-json", mlir]))
+    (graph,) = document["graphs"]
+    for node, name in zip(graph["nodes"], names, strict=True):
+        assert document["types"][node["type"]]["tensor"]["dtype"] == name
+    launches = json.loads(run_tool("opprof-translate", ["--export-operator-launches", mlir]))
+    for launch, dtype in zip(launches["launches"], dtypes, strict=True):
+        assert launch["bytes_read"] == 3 * dtype.itemsize

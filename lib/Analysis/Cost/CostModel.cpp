@@ -128,6 +128,9 @@ static WorkKind getListedKind(StringRef name) {
       .Cases({"clone", "copy", "_to_copy", "to", "contiguous", "cat", "stack",
               "constant_pad_nd"},
              WorkKind::Movement)
+      .Cases({"cpu", "cuda", "pin_memory", "coalesce", "resolve_conj",
+              "resolve_neg"},
+             WorkKind::Movement)
       .Cases({"embedding", "index", "index_select", "gather", "select_scatter",
               "slice_scatter", "scatter", "index_put", "_unsafe_index"},
              WorkKind::Movement)
@@ -145,10 +148,10 @@ static WorkKind getListedKind(StringRef name) {
              WorkKind::Movement)
       .Cases({"tril", "triu", "where", "masked_fill", "one_hot"},
              WorkKind::Pointwise)
-      .Cases({"empty", "empty_strided", "empty_like", "new_empty", "reshape",
-              "_unsafe_view", "view_copy", "getitem"},
-             WorkKind::View)
-      .Cases({"chunk", "flatten", "dropout", "alias", "detach", "t", "type_as"},
+      // No views, but no work either: memory that nothing is written to, and
+      // what is taken away before the program runs.
+      .Cases({"empty", "empty_strided", "empty_like", "new_empty", "view_copy",
+              "getitem", "dropout", "type_as"},
              WorkKind::View)
       .Default(WorkKind::Unknown);
 }
@@ -166,14 +169,14 @@ WorkKind opprof::getWorkKind(StringRef target) {
     withOverload = key.str() + ".default";
     key = withOverload;
   }
-  const fx::OperatorSchema *schema = fx::lookupSchema(key);
-  if (!schema)
-    return WorkKind::Unknown;
-  if (schema->isPointwise)
-    return WorkKind::Pointwise;
-  if (schema->isReduction)
-    return WorkKind::Reduction;
-  if (schema->isView() && !schema->isMutating())
+  if (const fx::OperatorSchema *schema = fx::lookupSchema(key)) {
+    if (schema->isPointwise)
+      return WorkKind::Pointwise;
+    if (schema->isReduction)
+      return WorkKind::Reduction;
+  }
+  // An in-place variant of a view renames storage too.
+  if (fx::isViewOperator(target) || fx::isViewOperator(getBaseName(target)))
     return WorkKind::View;
   return WorkKind::Unknown;
 }

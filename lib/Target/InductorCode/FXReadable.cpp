@@ -174,7 +174,7 @@ json::Value ModuleReader::convert(const Expr &expr,
     if (rest.consume_front("torch.ops."))
       return wrap("op", rest.str());
     if (rest.consume_front("torch.")) {
-      if (elementSize(rest))
+      if (lookupDType(rest))
         return wrap("dtype", rest.str());
       if (rest == "strided" || rest.starts_with("sparse") || rest == "_mkldnn")
         return wrap("layout", rest.str());

@@ -6,24 +6,11 @@
 
 #include "opprof/Target/InductorCode/GraphView.h"
 
-#include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace llvm;
 using namespace opprof;
 using namespace opprof::inductor;
-
-std::optional<unsigned> opprof::inductor::elementSize(StringRef dtype) {
-  return StringSwitch<std::optional<unsigned>>(dtype)
-      .Cases({"bool", "int8", "uint8"}, 1)
-      .StartsWith("float8", 1)
-      .Cases({"int16", "uint16", "float16", "bfloat16"}, 2)
-      .Cases({"int32", "uint32", "float32", "complex32"}, 4)
-      .Cases({"int64", "uint64", "float64", "complex64"}, 8)
-      .Case("complex128", 16)
-      .Default(std::nullopt);
-}
 
 std::optional<uint64_t> TensorInfo::elements() const {
   if (!shapeKnown)
@@ -48,31 +35,6 @@ std::optional<uint64_t> TensorInfo::bytes() const {
   bool overflow = false;
   uint64_t total = SaturatingMultiply<uint64_t>(*count, *size, &overflow);
   return overflow ? std::nullopt : std::optional<uint64_t>(total);
-}
-
-static StringRef longDtype(StringRef name) {
-  return StringSwitch<StringRef>(name)
-      .Case("f32", "float32")
-      .Case("f64", "float64")
-      .Case("f16", "float16")
-      .Case("bf16", "bfloat16")
-      .Case("f8e4m3fn", "float8_e4m3fn")
-      .Case("f8e5m2", "float8_e5m2")
-      .Case("f8e4m3fnuz", "float8_e4m3fnuz")
-      .Case("f8e5m2fnuz", "float8_e5m2fnuz")
-      .Case("c32", "complex32")
-      .Case("c64", "complex64")
-      .Case("c128", "complex128")
-      .Case("i8", "int8")
-      .Case("i16", "int16")
-      .Case("i32", "int32")
-      .Case("i64", "int64")
-      .Case("b8", "bool")
-      .Case("u8", "uint8")
-      .Case("u16", "uint16")
-      .Case("u32", "uint32")
-      .Case("u64", "uint64")
-      .Default("");
 }
 
 /// Reads "[a, b*c, Max(1, s0)]" from the front of `text`.
@@ -112,11 +74,11 @@ std::optional<TensorInfo> opprof::inductor::parseShortType(StringRef text) {
   size_t bracket = text.find('[');
   if (bracket == StringRef::npos)
     return std::nullopt;
-  StringRef dtype = longDtype(text.take_front(bracket));
-  if (dtype.empty())
+  const DType *dtype = lookupShortDType(text.take_front(bracket));
+  if (!dtype)
     return std::nullopt;
   TensorInfo info;
-  info.dtype = dtype.str();
+  info.dtype = dtype->name.str();
   text = text.drop_front(bracket);
   if (!parseDims(text, info.shape))
     return std::nullopt;
@@ -154,27 +116,4 @@ const GraphView *GraphView::subgraph(StringRef subgraphName) const {
     if (graph.name == subgraphName)
       return &graph;
   return nullptr;
-}
-
-StringRef opprof::inductor::opFamily(StringRef target) {
-  target.consume_front("torch.ops.");
-  SmallVector<StringRef, 4> parts;
-  target.split(parts, '.');
-  if (parts.size() >= 3 && parts[0] != "torch")
-    return parts[1];
-  return parts.back();
-}
-
-bool opprof::inductor::isViewTarget(StringRef target) {
-  StringRef family = opFamily(target);
-  return StringSwitch<bool>(family)
-      .Cases({"view", "_unsafe_view", "reshape", "permute", "transpose"}, true)
-      .Cases({"t", "expand", "unsqueeze", "squeeze", "slice", "select"}, true)
-      .Cases({"split", "split_with_sizes", "chunk", "unbind", "alias"}, true)
-      .Cases({"detach", "as_strided", "diagonal", "narrow", "unfold"}, true)
-      .Cases({"view_as_real", "view_as_complex", "lift_fresh", "movedim"}, true)
-      .Cases({"view_of", "broadcast_in_dim", "swapaxes", "flatten"}, true)
-      .Cases({"expand_as", "view_as", "_conj", "real", "imag"}, true)
-      .Cases({"_reshape_alias", "inductor_view", "tensor_split"}, true)
-      .Default(false);
 }

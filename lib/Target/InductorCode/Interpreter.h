@@ -116,8 +116,8 @@ private:
 
   // Launches.
   WrapperLaunch *addLaunch(const Expr &call, llvm::StringRef kernel,
-                           launch::LaunchKind kind, LaunchCategory category,
-                           Frame &frame);
+                           launch::LaunchKind kind,
+                           launch::LaunchCategory category, Frame &frame);
   void addOperands(WrapperLaunch &launch, const Value &value,
                    KernelParameter::Role role);
   Value launchKernel(const Expr &call, size_t kernel, Frame &frame);

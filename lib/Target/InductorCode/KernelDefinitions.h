@@ -21,7 +21,7 @@ std::optional<llvm::StringRef> bracketAfter(llvm::StringRef text,
 
 /// What the name that Inductor gives a kernel says of it.
 launch::LaunchCategory categoryOfName(llvm::StringRef name,
-                                      LaunchCategory otherwise);
+                                      launch::LaunchCategory otherwise);
 
 /// The kernel of that name that was defined before, or null.
 using KernelLookup =

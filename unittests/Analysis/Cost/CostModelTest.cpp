@@ -2,6 +2,7 @@
 // torch.utils.flop_counter (PyTorch 2.13).
 
 #include "opprof/Analysis/Cost/CostModel.h"
+#include "opprof/Dialect/FX/IR/Schema.h"
 
 #include <gtest/gtest.h>
 #include <limits>
@@ -134,6 +135,30 @@ TEST(CostModel, ElementsAndReductions) {
   EXPECT_EQ(sum.kind, WorkKind::Reduction);
   EXPECT_EQ(sum.flops, 200u);
   EXPECT_EQ(sum.bytesWritten, 40u);
+}
+
+TEST(CostModel, ViewsAreOneFact) {
+  // By the schema, under every form of the name.
+  for (const char *target :
+       {"aten.transpose.int", "aten.transpose", "transpose",
+        "torch.ops.aten.view.default", "aten.split.Tensor", "aten.t.default",
+        "prims.broadcast_in_dim.default", "aten._unsafe_view.default",
+        "aten.reshape.default", "aten.conj_physical.default",
+        "aten.mm.default", "aten.contiguous.default", "aten.to.dtype",
+        "aten.relu_.default", "operator.getitem"}) {
+    bool isView = !llvm::is_contained(
+        {"aten.conj_physical.default", "aten.mm.default",
+         "aten.contiguous.default", "aten.to.dtype", "aten.relu_.default",
+         "operator.getitem"},
+        llvm::StringRef(target));
+    EXPECT_EQ(opprof::fx::isViewOperator(target), isView) << target;
+    if (isView) {
+      EXPECT_EQ(getWorkKind(target), WorkKind::View) << target;
+    }
+  }
+  // In place, they rename too.
+  EXPECT_EQ(getWorkKind("aten.t_.default"), WorkKind::View);
+  EXPECT_EQ(getWorkKind("aten.to.dtype"), WorkKind::Movement);
 }
 
 TEST(CostModel, MovementAndViews) {

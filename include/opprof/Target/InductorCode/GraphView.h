@@ -10,6 +10,9 @@
 #ifndef OPPROF_TARGET_INDUCTORCODE_GRAPHVIEW_H
 #define OPPROF_TARGET_INDUCTORCODE_GRAPHVIEW_H
 
+#include "opprof/Dialect/FX/IR/Schema.h"
+#include "opprof/Support/DTypes.h"
+
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/JSON.h"
@@ -44,7 +47,9 @@ struct TensorInfo {
 };
 
 /// Bytes of one element, or nothing for an unknown dtype.
-std::optional<unsigned> elementSize(llvm::StringRef dtype);
+inline std::optional<unsigned> elementSize(llvm::StringRef dtype) {
+  return getDTypeBytes(dtype);
+}
 
 /// Reads "f32[8, 16][16, 1]cuda:0", the short form in FX comments; strides and
 /// device may be missing. Returns nothing for "Sym(s0)" and other types.
@@ -113,10 +118,14 @@ private:
 };
 
 /// Operators that give another view of their first operand and launch nothing.
-bool isViewTarget(llvm::StringRef target);
+inline bool isViewTarget(llvm::StringRef target) {
+  return fx::isViewOperator(target);
+}
 
 /// "aten.mm.default" -> "mm"; "operator.getitem" -> "getitem".
-llvm::StringRef opFamily(llvm::StringRef target);
+inline llvm::StringRef opFamily(llvm::StringRef target) {
+  return fx::getOperatorName(target);
+}
 
 } // namespace opprof::inductor
 

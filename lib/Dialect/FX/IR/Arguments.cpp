@@ -1,8 +1,7 @@
 // Nested arguments of fx nodes, and torch's dtypes as MLIR element types.
 
 #include "opprof/Dialect/FX/IR/Arguments.h"
-
-#include "llvm/ADT/StringSwitch.h"
+#include "opprof/Support/DTypes.h"
 
 using namespace mlir;
 using namespace opprof::fx;
@@ -69,114 +68,94 @@ opprof::fx::mapLeaves(Attribute argument,
   return replace(argument);
 }
 
+namespace {
+/// A dtype that is a type of MLIR's of its own.
+struct FloatDType {
+  StringLiteral name;
+  Type (*get)(MLIRContext *);
+  bool (*isType)(Type);
+};
+} // namespace
+
+template <typename FloatT>
+static constexpr FloatDType describe(StringLiteral name) {
+  return {name,
+          [](MLIRContext *context) -> Type { return FloatT::get(context); },
+          [](Type type) { return isa<FloatT>(type); }};
+}
+
+static constexpr FloatDType kFloatDTypes[] = {
+    describe<Float32Type>("float32"),
+    describe<Float16Type>("float16"),
+    describe<BFloat16Type>("bfloat16"),
+    describe<Float64Type>("float64"),
+    describe<Float8E4M3FNType>("float8_e4m3fn"),
+    describe<Float8E4M3FNUZType>("float8_e4m3fnuz"),
+    describe<Float8E5M2Type>("float8_e5m2"),
+    describe<Float8E5M2FNUZType>("float8_e5m2fnuz"),
+    describe<Float8E8M0FNUType>("float8_e8m0fnu"),
+};
+
+/// Complex dtypes, with the dtype of their parts.
+static constexpr std::pair<StringLiteral, StringLiteral> kComplexDTypes[] = {
+    {"complex32", "float16"},
+    {"complex64", "float32"},
+    {"complex128", "float64"},
+};
+
+static constexpr unsigned kIntWidths[] = {8, 16, 32, 64};
+
 Type opprof::fx::getElementType(MLIRContext *context, StringRef dtype) {
-  using Getter = Type (*)(MLIRContext *);
-  Getter getter =
-      llvm::StringSwitch<Getter>(dtype)
-          .Case("float32",
-                [](MLIRContext *c) -> Type { return Float32Type::get(c); })
-          .Case("float16",
-                [](MLIRContext *c) -> Type { return Float16Type::get(c); })
-          .Case("bfloat16",
-                [](MLIRContext *c) -> Type { return BFloat16Type::get(c); })
-          .Case("float64",
-                [](MLIRContext *c) -> Type { return Float64Type::get(c); })
-          .Case("float8_e4m3fn",
-                [](MLIRContext *c) -> Type { return Float8E4M3FNType::get(c); })
-          .Case(
-              "float8_e4m3fnuz",
-              [](MLIRContext *c) -> Type { return Float8E4M3FNUZType::get(c); })
-          .Case("float8_e5m2",
-                [](MLIRContext *c) -> Type { return Float8E5M2Type::get(c); })
-          .Case(
-              "float8_e5m2fnuz",
-              [](MLIRContext *c) -> Type { return Float8E5M2FNUZType::get(c); })
-          .Case(
-              "float8_e8m0fnu",
-              [](MLIRContext *c) -> Type { return Float8E8M0FNUType::get(c); })
-          .Case("complex32",
-                [](MLIRContext *c) -> Type {
-                  return ComplexType::get(Float16Type::get(c));
-                })
-          .Case("complex64",
-                [](MLIRContext *c) -> Type {
-                  return ComplexType::get(Float32Type::get(c));
-                })
-          .Case("complex128",
-                [](MLIRContext *c) -> Type {
-                  return ComplexType::get(Float64Type::get(c));
-                })
-          .Default(nullptr);
-  if (getter)
-    return getter(context);
+  for (const FloatDType &known : kFloatDTypes)
+    if (known.name == dtype)
+      return known.get(context);
+  for (const auto &[name, part] : kComplexDTypes)
+    if (name == dtype)
+      return mlir::ComplexType::get(getElementType(context, part));
   if (dtype == "bool")
     return IntegerType::get(context, 1);
   StringRef digits = dtype;
   bool isUnsigned = digits.consume_front("u");
   unsigned width;
   if (digits.consume_front("int") && !digits.getAsInteger(10, width) &&
-      (width == 8 || width == 16 || width == 32 || width == 64))
+      llvm::is_contained(kIntWidths, width))
     return IntegerType::get(context, width,
                             isUnsigned ? IntegerType::Unsigned
                                        : IntegerType::Signless);
   return DTypeType::get(context, dtype);
 }
 
+/// The name of a dtype of whole numbers; empty where torch has none.
+static StringRef getIntName(IntegerType type) {
+  static constexpr StringLiteral kNames[] = {"int8", "int16", "int32", "int64"};
+  static constexpr StringLiteral kUnsignedNames[] = {"uint8", "uint16",
+                                                     "uint32", "uint64"};
+  if (type.getWidth() == 1)
+    return "bool";
+  for (auto [index, width] : llvm::enumerate(kIntWidths))
+    if (width == type.getWidth())
+      return type.isUnsigned() ? kUnsignedNames[index] : kNames[index];
+  return "";
+}
+
 StringRef opprof::fx::getDTypeName(Type type) {
   if (auto other = dyn_cast<DTypeType>(type))
     return other.getName();
-  if (auto complex = dyn_cast<ComplexType>(type)) {
-    Type part = complex.getElementType();
-    return part.isF16()   ? "complex32"
-           : part.isF32() ? "complex64"
-           : part.isF64() ? "complex128"
-                          : "";
+  if (auto integer = dyn_cast<IntegerType>(type))
+    return getIntName(integer);
+  if (auto complex = dyn_cast<mlir::ComplexType>(type)) {
+    StringRef partName = getDTypeName(complex.getElementType());
+    for (const auto &[name, part] : kComplexDTypes)
+      if (part == partName)
+        return name;
+    return "";
   }
-  if (auto integer = dyn_cast<IntegerType>(type)) {
-    bool isUnsigned = integer.isUnsigned();
-    switch (integer.getWidth()) {
-    case 1:
-      return "bool";
-    case 8:
-      return isUnsigned ? "uint8" : "int8";
-    case 16:
-      return isUnsigned ? "uint16" : "int16";
-    case 32:
-      return isUnsigned ? "uint32" : "int32";
-    case 64:
-      return isUnsigned ? "uint64" : "int64";
-    default:
-      return "";
-    }
-  }
-  if (type.isF32())
-    return "float32";
-  if (type.isF16())
-    return "float16";
-  if (type.isBF16())
-    return "bfloat16";
-  if (type.isF64())
-    return "float64";
-  if (isa<Float8E4M3FNType>(type))
-    return "float8_e4m3fn";
-  if (isa<Float8E4M3FNUZType>(type))
-    return "float8_e4m3fnuz";
-  if (isa<Float8E5M2Type>(type))
-    return "float8_e5m2";
-  if (isa<Float8E5M2FNUZType>(type))
-    return "float8_e5m2fnuz";
-  if (isa<Float8E8M0FNUType>(type))
-    return "float8_e8m0fnu";
+  for (const FloatDType &known : kFloatDTypes)
+    if (known.isType(type))
+      return known.name;
   return "";
 }
 
 std::optional<uint64_t> opprof::fx::getElementBytes(Type type) {
-  if (auto complex = dyn_cast<ComplexType>(type)) {
-    if (auto part = getElementBytes(complex.getElementType()))
-      return 2 * *part;
-    return std::nullopt;
-  }
-  if (type.isIntOrFloat())
-    return llvm::divideCeil(type.getIntOrFloatBitWidth(), 8);
-  return std::nullopt;
+  return getDTypeBytes(getDTypeName(type));
 }

@@ -3,6 +3,7 @@
 #include "opprof/Dialect/FX/IR/Schema.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
 
 using namespace opprof::fx;
 
@@ -35,6 +36,60 @@ const OperatorSchema *opprof::fx::lookupSchema(llvm::StringRef target) {
   if (found == std::end(kSchemas) || found->name != target)
     return nullptr;
   return found;
+}
+
+/// Their schemas say that they may alias, but they are called to copy, and do
+/// where there is anything to do.
+static bool isCalledToCopy(llvm::StringRef name) {
+  return llvm::is_contained(
+      {"to", "contiguous", "cpu", "cuda", "pin_memory", "coalesce",
+       "resolve_conj", "resolve_neg", "as_tensor", "_sparse_broadcast_to",
+       "_autocast_to_full_precision", "_autocast_to_reduced_precision",
+       "_grad_sum_to_size", "to_here", "local_value"},
+      name);
+}
+
+/// Views that have no schema, or one that hides it from the compiler.
+static bool isUndeclaredView(llvm::StringRef name) {
+  return name == "_unsafe_view" || name == "inductor_view";
+}
+
+/// The schemas of all overloads of "aten.transpose".
+static llvm::ArrayRef<OperatorSchema> getOverloads(llvm::StringRef name) {
+  std::string prefix = (name + ".").str();
+  llvm::ArrayRef<OperatorSchema> schemas(kSchemas);
+  const OperatorSchema *first = llvm::lower_bound(
+      schemas, prefix,
+      [](const OperatorSchema &schema, llvm::StringRef prefix) {
+        return schema.name < prefix;
+      });
+  return schemas.drop_front(first - schemas.begin())
+      .take_while([&](const OperatorSchema &schema) {
+        return schema.name.starts_with(prefix);
+      });
+}
+
+llvm::StringRef opprof::fx::getOperatorName(llvm::StringRef target) {
+  target.consume_front("torch.ops.");
+  llvm::SmallVector<llvm::StringRef, 4> parts;
+  target.split(parts, '.');
+  if (parts.size() >= 3 && parts[0] != "torch")
+    return parts[1];
+  return parts.back();
+}
+
+bool opprof::fx::isViewOperator(llvm::StringRef target) {
+  llvm::StringRef name = getOperatorName(target);
+  if (isUndeclaredView(name))
+    return true;
+  if (isCalledToCopy(name))
+    return false;
+  target.consume_front("torch.ops.");
+  llvm::StringRef space = target.starts_with("prims.") ? "prims." : "aten.";
+  return llvm::any_of(getOverloads((space + name).str()),
+                      [](const OperatorSchema &schema) {
+                        return schema.isView() && !schema.isMutating();
+                      });
 }
 
 llvm::StringRef opprof::fx::getSchemaTorchVersion() { return kTorchVersion; }

@@ -36,7 +36,8 @@ struct OperatorSchema {
   bool isReduction;
 
   bool isMutating() const;
-  /// True where a return may share storage with an argument.
+  /// True where a return may share storage with an argument: in-place operators
+  /// and those that copy only where they must (contiguous, to) among them.
   bool isView() const;
   /// The index of the argument called `name`, or -1.
   int getArgumentIndex(llvm::StringRef argumentName) const;
@@ -45,6 +46,19 @@ struct OperatorSchema {
 /// The schema of the operator overload `target`, or null where PyTorch had none
 /// of that name when opprof was built.
 const OperatorSchema *lookupSchema(llvm::StringRef target);
+
+/// True where the operator only gives another view of its first operand: it
+/// launches nothing and moves no bytes. `target` is an overload
+/// ("aten.transpose.int"), an operator ("aten.transpose") or its bare name.
+///
+/// By its schema, an operator that may alias and writes nothing; but not one
+/// that makes a copy wherever there is anything to do. Those that only copy
+/// where no view can be had, such as reshape, count as views.
+bool isViewOperator(llvm::StringRef target);
+
+/// "mm" of "aten.mm.default" or "torch.ops.aten.mm.default", "getitem" of
+/// "operator.getitem".
+llvm::StringRef getOperatorName(llvm::StringRef target);
 
 /// The version of PyTorch that the schemas came from.
 llvm::StringRef getSchemaTorchVersion();
