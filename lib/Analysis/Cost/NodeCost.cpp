@@ -3,6 +3,7 @@
 #include "opprof/Analysis/Cost/NodeCost.h"
 
 #include "opprof/Dialect/FX/IR/Arguments.h"
+#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/Schema.h"
 
 using namespace mlir;

@@ -364,7 +364,7 @@ bool Importer::readGraphMember(Key key) {
   case Key::Stage:
     if (!source.readString(string))
       return false;
-    values.scope.graph->getGraph().setStage(string);
+    values.scope.graph->setStage(string);
     return true;
   case Key::InSpec:
   case Key::OutSpec:

@@ -1,6 +1,6 @@
 // --import-fx-json and --export-fx-json.
 
-#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/FXDialect.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
 #include "opprof/Target/FXJSON/FXJSON.h"
 

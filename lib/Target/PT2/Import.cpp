@@ -157,7 +157,7 @@ LogicalResult Importer::readGraph(Graph &graph, const json *signature) {
         !list || !list->is_array())
       return fail("the required key '" + Twine(key) +
                   "' is missing or no array");
-  graph.builder.getGraph().setStage("export");
+  graph.builder.setStage("export");
   if (failed(readInputs(graph, signature)))
     return failure();
   for (const json &node : getElements(getMember(graph.source, "nodes")))

@@ -1,6 +1,6 @@
 // --import-pt2.
 
-#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/FXDialect.h"
 #include "opprof/Target/PT2/PT2.h"
 
 #include "mlir/Tools/mlir-translate/Translation.h"

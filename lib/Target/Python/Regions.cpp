@@ -2,6 +2,7 @@
 
 #include "Regions.h"
 
+#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/Schema.h"
 
 #include "mlir/IR/Builders.h"

@@ -4,8 +4,6 @@
 #ifndef OPPROF_LIB_TARGET_PYTHON_REGIONS_H
 #define OPPROF_LIB_TARGET_PYTHON_REGIONS_H
 
-#include "opprof/Dialect/FX/IR/FX.h"
-
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/DenseSet.h"
 

@@ -1,5 +1,6 @@
 // --apply-rewrites: applies rewrite scripts to the graphs of a module.
 
+#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
 #include "opprof/Target/TransformScript/Passes.h"
 #include "opprof/Target/TransformScript/TransformScript.h"

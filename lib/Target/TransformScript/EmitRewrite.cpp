@@ -4,6 +4,7 @@
 
 #include "opprof/Dialect/Dialects.h"
 #include "opprof/Dialect/FX/IR/Arguments.h"
+#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
 #include "opprof/Target/Python/PythonEmitter.h"
 #include "opprof/Target/TransformScript/TransformScript.h"

@@ -4,7 +4,10 @@
 #define OPPROF_ANALYSIS_COST_NODECOST_H
 
 #include "opprof/Analysis/Cost/CostModel.h"
-#include "opprof/Dialect/FX/IR/FX.h"
+
+namespace opprof::fx {
+class NodeOp;
+} // namespace opprof::fx
 
 namespace opprof {
 

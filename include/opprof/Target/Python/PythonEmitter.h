@@ -4,11 +4,11 @@
 #ifndef OPPROF_TARGET_PYTHON_PYTHONEMITTER_H
 #define OPPROF_TARGET_PYTHON_PYTHONEMITTER_H
 
-#include "opprof/Dialect/FX/IR/FX.h"
-
 #include "mlir/IR/BuiltinOps.h"
 
 namespace opprof::fx {
+
+class GraphOp;
 
 struct PythonFunctionOptions {
   /// What the function is called; the graph's name where it is empty.

@@ -4,8 +4,6 @@
 #ifndef OPPROF_TARGET_TRANSFORMSCRIPT_TRANSFORMSCRIPT_H
 #define OPPROF_TARGET_TRANSFORMSCRIPT_TRANSFORMSCRIPT_H
 
-#include "opprof/Dialect/FX/IR/FX.h"
-
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 

@@ -1,7 +1,7 @@
 // Arguments from objects with one key.
 
 #include "opprof/Dialect/FX/IR/ArgumentForms.h"
-#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/FXAttributes.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"

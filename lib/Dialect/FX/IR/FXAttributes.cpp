@@ -1,6 +1,6 @@
 // Attributes of the fx dialect, the tensor encoding among them.
 
-#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/FXAttributes.h"
 #include "opprof/Dialect/FX/IR/StorageOffsets.h"
 
 #include "mlir/IR/AttrTypeSubElements.h"

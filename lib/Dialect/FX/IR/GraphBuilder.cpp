@@ -2,6 +2,7 @@
 
 #include "opprof/Dialect/FX/IR/GraphBuilder.h"
 #include "opprof/Dialect/FX/IR/Arguments.h"
+#include "opprof/Dialect/FX/IR/FX.h"
 
 using namespace mlir;
 using namespace opprof::fx;
@@ -94,9 +95,15 @@ OwningOpRef<ModuleOp> ModuleBuilder::finish() {
 GraphBuilder::GraphBuilder(ModuleBuilder &program)
     : program(program), builder(program.getContext()) {
   builder.setInsertionPointToEnd(program.getModule().getBody());
-  graph = GraphOp::create(builder, builder.getUnknownLoc(), "",
-                          builder.getFunctionType({}, {}));
-  builder.setInsertionPointToEnd(&graph.getBody().emplaceBlock());
+  auto graph = GraphOp::create(builder, builder.getUnknownLoc(), "",
+                               builder.getFunctionType({}, {}));
+  op = graph;
+  block = &graph.getBody().emplaceBlock();
+  builder.setInsertionPointToEnd(block);
+}
+
+void GraphBuilder::setStage(StringRef stage) {
+  cast<GraphOp>(op).setStage(stage);
 }
 
 std::string GraphBuilder::makeUniqueName(StringRef wanted) const {
@@ -126,9 +133,8 @@ Value GraphBuilder::addInput(StringAttr name, Type type,
   add(FXDialect::kTargetAttr, input.target);
   add(FXDialect::kPersistentAttr, input.persistent);
   inputAttrs.push_back(builder.getDictionaryAttr(attributes));
-  entry->second =
-      graph.getBlock().addArgument(type ? type : program.unknownType,
-                                   program.getLocation(name, input.origin));
+  entry->second = block->addArgument(type ? type : program.unknownType,
+                                     program.getLocation(name, input.origin));
   return entry->second;
 }
 
@@ -149,13 +155,13 @@ Value GraphBuilder::addNode(const NodeDescription &node) {
     properties.kwarg_names = builder.getArrayAttr(node.kwargNames);
     llvm::append_range(operands, node.kwargOperands);
   }
-  Operation *op = Operation::create(
+  Operation *made = Operation::create(
       program.getLocation(node.name, node.origin), program.nodeName,
       node.type ? node.type : program.unknownType, operands,
       program.noAttributes, &properties,
       /*successors=*/BlockRange(), /*numRegions=*/0);
-  builder.insert(op);
-  entry->second = op->getResult(0);
+  builder.insert(made);
+  entry->second = made->getResult(0);
   return entry->second;
 }
 
@@ -186,7 +192,7 @@ void GraphBuilder::addOutput(Attribute value, StringRef kind,
 }
 
 void GraphBuilder::setAttribute(StringRef key, Attribute value) {
-  graph->setAttr(key, value);
+  op->setAttr(key, value);
 }
 
 void GraphBuilder::finish(StringRef name, bool isPublic) {
@@ -195,12 +201,12 @@ void GraphBuilder::finish(StringRef name, bool isPublic) {
   output.setArgsAttr(builder.getArrayAttr(outputs));
   if (!isPlainSignature)
     output.setSignatureAttr(builder.getArrayAttr(signature));
-  Block &block = graph.getBlock();
+  auto graph = cast<GraphOp>(op);
   graph.setFunctionType(builder.getFunctionType(
-      block.getArgumentTypes(), TypeRange(ValueRange(outputOperands))));
+      block->getArgumentTypes(), TypeRange(ValueRange(outputOperands))));
   graph.setAllArgAttrs(inputAttrs);
   graph.setSymName(name);
-  graph->setLoc(getGraphLocation(block));
+  graph->setLoc(getGraphLocation(*block));
   if (!isPublic)
     SymbolTable::setSymbolVisibility(graph, SymbolTable::Visibility::Private);
 }

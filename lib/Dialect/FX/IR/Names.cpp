@@ -1,6 +1,7 @@
 // The names that the values of a graph have outside MLIR.
 
 #include "opprof/Dialect/FX/IR/Names.h"
+#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 
 using namespace mlir;

@@ -1,5 +1,6 @@
 // --insert-nvtx-markers: NVTX ranges around partitions.
 
+#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/Prof/Transforms/Passes.h"
 
 #include "mlir/IR/Builders.h"

@@ -258,7 +258,7 @@ LogicalResult ModuleWriter::addGraph(const GraphView &source, bool isMain) {
     return fail("a second graph of this name; graphs are told apart by name");
   fx::GraphBuilder into(program);
   graph = &into;
-  into.getGraph().setStage(source.stage);
+  into.setStage(source.stage);
   for (const GraphNode &each : source.nodes) {
     // References to a subgraph are its symbol.
     if (each.op == GraphNode::GetAttr && source.subgraph(each.target))

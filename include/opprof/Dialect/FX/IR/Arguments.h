@@ -4,7 +4,7 @@
 #ifndef OPPROF_DIALECT_FX_IR_ARGUMENTS_H
 #define OPPROF_DIALECT_FX_IR_ARGUMENTS_H
 
-#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/FXAttributes.h"
 
 namespace opprof::fx {
 

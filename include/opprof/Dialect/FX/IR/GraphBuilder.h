@@ -4,7 +4,7 @@
 #ifndef OPPROF_DIALECT_FX_IR_GRAPHBUILDER_H
 #define OPPROF_DIALECT_FX_IR_GRAPHBUILDER_H
 
-#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/FXAttributes.h"
 #include "opprof/Dialect/FX/IR/GraphAttributes.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 
@@ -109,7 +109,8 @@ public:
   /// Begins a graph at the end of the module.
   explicit GraphBuilder(ModuleBuilder &program);
 
-  GraphOp getGraph() { return graph; }
+  /// "export", "post_grad": the stage that the graph was taken from.
+  void setStage(llvm::StringRef stage);
 
   /// The value of that name; null where there is none, or the name was only
   /// claimed.
@@ -156,7 +157,8 @@ public:
 private:
   ModuleBuilder &program;
   mlir::OpBuilder builder;
-  GraphOp graph;
+  mlir::Operation *op;
+  mlir::Block *block;
   // Names live in the context.
   llvm::DenseMap<llvm::CachedHashStringRef, mlir::Value> values;
   llvm::SmallVector<mlir::DictionaryAttr> inputAttrs;

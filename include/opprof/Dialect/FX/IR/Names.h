@@ -3,13 +3,14 @@
 #ifndef OPPROF_DIALECT_FX_IR_NAMES_H
 #define OPPROF_DIALECT_FX_IR_NAMES_H
 
-#include "opprof/Dialect/FX/IR/FX.h"
-
+#include "mlir/IR/Value.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace opprof::fx {
+
+class GraphOp;
 
 /// Names of inputs and nodes: those of their locations where there are any.
 /// Others are made from the target, as FX does ("aten.add.Tensor" gives add,

@@ -3,7 +3,7 @@
 #ifndef OPPROF_DIALECT_FX_IR_SYMBOLS_H
 #define OPPROF_DIALECT_FX_IR_SYMBOLS_H
 
-#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/FXAttributes.h"
 
 #include "llvm/ADT/StringMap.h"
 

@@ -3,7 +3,7 @@
 #ifndef OPPROF_DIALECT_FX_TRANSFORMS_PASSES_H
 #define OPPROF_DIALECT_FX_TRANSFORMS_PASSES_H
 
-#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/FXDialect.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
 
 #include "mlir/IR/BuiltinOps.h"
