@@ -1,7 +1,7 @@
 // Every dialect and extension that a file of opprof's may hold.
 
 #include "opprof/Dialect/Dialects.h"
-#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/FXDialect.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
 #include "opprof/Dialect/Inductor/IR/Inductor.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"

@@ -1,6 +1,7 @@
 // Asks all rules, ranks what they offer, and writes it as rewrite scripts.
 
 #include "opprof/Rewrite/Recommend.h"
+#include "opprof/Dialect/FX/IR/FX.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -1,6 +1,7 @@
 // --recommend-rewrites: writes the recommendations for a module's graph to a
 // folder.
 
+#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
 #include "opprof/Rewrite/Passes.h"
 #include "opprof/Rewrite/Recommend.h"

@@ -5,7 +5,6 @@
 #define OPPROF_REWRITE_RECOMMEND_H
 
 #include "opprof/Analysis/Cost/DeviceCeilings.h"
-#include "opprof/Dialect/FX/IR/FX.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
@@ -13,6 +12,10 @@
 
 #include <string>
 #include <vector>
+
+namespace opprof::fx {
+class GraphOp;
+} // namespace opprof::fx
 
 namespace opprof::rewrite {
 

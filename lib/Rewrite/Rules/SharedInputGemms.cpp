@@ -3,6 +3,7 @@
 // merged weights are computed once, in a prologue.
 
 #include "opprof/Dialect/FX/IR/Arguments.h"
+#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Rewrite/Recommend.h"
 

@@ -48,10 +48,11 @@ mlir::OwningOpRef<mlir::ModuleOp> toModule(const GraphView &graph,
                                            llvm::StringRef fileName,
                                            mlir::MLIRContext *context);
 
-/// The launches of a graph that runs node by node: each operator is one, of
-/// the graph's own stage. Nodes that are views, members of tuples or sizes
-/// launch nothing.
-launch::LaunchMap mapOperators(fx::GraphOp graph);
+/// The launches of the module's graph of a stage, as it runs node by node: each
+/// operator is one, of the graph's own stage. Nodes that are views, members of
+/// tuples or sizes launch nothing. None where no graph has a stage: the bodies
+/// of higher-order operators, which are symbols beside it, have none.
+std::optional<launch::LaunchMap> mapOperators(mlir::ModuleOp module);
 
 /// Reads the main graph of a file by its suffix: .json (graph JSON), .mlir and
 /// .mlirbc. Diagnostics of the readers go to the context; the error says what

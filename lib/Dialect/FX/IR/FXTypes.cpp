@@ -2,6 +2,7 @@
 
 #include "opprof/Dialect/FX/IR/FXAttributes.h"
 
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 

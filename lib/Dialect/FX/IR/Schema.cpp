@@ -4,6 +4,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/Twine.h"
 
 using namespace opprof::fx;
 
@@ -56,7 +57,7 @@ static bool isUndeclaredView(llvm::StringRef name) {
 
 /// The schemas of all overloads of "aten.transpose".
 static llvm::ArrayRef<OperatorSchema> getOverloads(llvm::StringRef name) {
-  std::string prefix = (name + ".").str();
+  std::string prefix = (llvm::Twine(name) + ".").str();
   llvm::ArrayRef<OperatorSchema> schemas(kSchemas);
   const OperatorSchema *first = llvm::lower_bound(
       schemas, prefix,
@@ -86,7 +87,7 @@ bool opprof::fx::isViewOperator(llvm::StringRef target) {
     return false;
   target.consume_front("torch.ops.");
   llvm::StringRef space = target.starts_with("prims.") ? "prims." : "aten.";
-  return llvm::any_of(getOverloads((space + name).str()),
+  return llvm::any_of(getOverloads((llvm::Twine(space) + name).str()),
                       [](const OperatorSchema &schema) {
                         return schema.isView() && !schema.isMutating();
                       });

@@ -49,7 +49,7 @@ static llvm::StringRef whyNotLaunched(fx::NodeOp node) {
   return "";
 }
 
-LaunchMap opprof::inductor::mapOperators(fx::GraphOp graph) {
+static LaunchMap mapOperators(fx::GraphOp graph) {
   LaunchMap map;
   map.graph = graph.getSymName().str();
   map.stage = graph.getStage().value_or("").str();
@@ -94,4 +94,11 @@ LaunchMap opprof::inductor::mapOperators(fx::GraphOp graph) {
     launch.bytesWritten = cost.bytesWritten;
   }
   return map;
+}
+
+std::optional<LaunchMap> opprof::inductor::mapOperators(ModuleOp module) {
+  for (auto graph : module.getOps<fx::GraphOp>())
+    if (graph.getStage())
+      return ::mapOperators(graph);
+  return std::nullopt;
 }

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/FXDialect.h"
 #include "opprof/Dialect/Inductor/IR/Inductor.h"
 #include "opprof/Target/InductorCode/Alignment.h"
 #include "opprof/Target/InductorCode/FXReadable.h"
@@ -143,12 +143,10 @@ void opprof::inductor::registerInductorTranslations() {
       "export-operator-launches",
       "write what a graph launches that runs node by node as launches.json",
       [](ModuleOp module, llvm::raw_ostream &os) -> LogicalResult {
-        // The bodies of higher-order operators are symbols beside it.
-        for (auto graph : module.getOps<opprof::fx::GraphOp>())
-          if (graph.getStage()) {
-            writeLaunchMap(mapOperators(graph), os);
-            return success();
-          }
+        if (std::optional<LaunchMap> map = mapOperators(module)) {
+          writeLaunchMap(*map, os);
+          return success();
+        }
         return module.emitError("holds no fx.graph with a stage");
       },
       [](DialectRegistry &registry) {

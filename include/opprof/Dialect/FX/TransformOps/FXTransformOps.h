@@ -4,8 +4,6 @@
 #ifndef OPPROF_DIALECT_FX_TRANSFORMOPS_FXTRANSFORMOPS_H
 #define OPPROF_DIALECT_FX_TRANSFORMOPS_FXTRANSFORMOPS_H
 
-#include "opprof/Dialect/FX/IR/FX.h"
-
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/Dialect/Transform/IR/TransformDialect.h"
 #include "mlir/Dialect/Transform/Interfaces/TransformInterfaces.h"
@@ -17,6 +15,7 @@
 
 namespace opprof::fx {
 
+class GraphOp;
 class SubgraphMatcher;
 
 /// The discardable attribute of a graph that holds its region strategies.
