@@ -1,5 +1,6 @@
 // What the rules offer, what they predict from, and what they refuse.
 
+#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Rewrite/Recommend.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
 

@@ -2,6 +2,7 @@
 
 #include "SymbolicExpression.h"
 
+#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Target/Python/PythonEmitter.h"
 
 #include "mlir/IR/MLIRContext.h"
