@@ -1,22 +1,50 @@
-// Asks all rules, ranks what they offer, and writes it as rewrite scripts.
+// Asks all rules, ranks what they offer, and heads each script with what it is
+// for.
 
 #include "opprof/Rewrite/Recommend.h"
-#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/Provenance.h"
+#include "opprof/Dialect/Prof/IR/Prof.h"
+#include "opprof/Target/TransformScript/TransformScript.h"
 
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/raw_ostream.h"
+#include "mlir/IR/Builders.h"
 
+using namespace mlir;
+using namespace opprof;
 using namespace opprof::rewrite;
 
 static const Rule kRules[] = {recommendSharedInputGemms,
                               recommendRegionStrategies};
 
+SmallVector<fx::GraphOp> opprof::rewrite::getRewritableGraphs(ModuleOp module) {
+  SmallVector<fx::GraphOp> graphs;
+  for (fx::GraphOp graph : module.getOps<fx::GraphOp>())
+    if (graph.isPublic() && graph.getStage() != "post_grad")
+      graphs.push_back(graph);
+  return graphs;
+}
+
+Evidence opprof::rewrite::readEvidence(ModuleOp module) {
+  Evidence evidence;
+  prof::SummaryAttr summary = prof::getSummary(module);
+  if (!summary)
+    return evidence;
+  auto perStep = [&](std::optional<int64_t> total) {
+    return total ? std::optional(summary.getPerStep(*total)) : std::nullopt;
+  };
+  evidence.wallNs = perStep(summary.getWallNs());
+  evidence.busyNs = perStep(summary.getBusyNs());
+  evidence.kernelNs = perStep(summary.getKernelNs());
+  if (StringAttr device = summary.getDevice())
+    evidence.device = assumeDeviceCeilings(device);
+  return evidence;
+}
+
 std::vector<Recommendation>
-opprof::rewrite::recommend(fx::GraphOp graph, const Evidence &evidence) {
+opprof::rewrite::recommend(ArrayRef<fx::GraphOp> graphs,
+                           const Evidence &evidence) {
   std::vector<Recommendation> results;
   for (Rule rule : kRules)
-    rule(graph, evidence, results);
+    rule(graphs, evidence, results);
   llvm::erase_if(results, [&](const Recommendation &result) {
     // A budget of 0 asks for equal bits, which only a run can show.
     return result.error > evidence.errorBudget && evidence.errorBudget > 0;
@@ -28,63 +56,43 @@ opprof::rewrite::recommend(fx::GraphOp graph, const Evidence &evidence) {
   return results;
 }
 
-/// `text` as an attribute.
-static std::string quote(llvm::StringRef text) {
-  std::string result;
-  llvm::raw_string_ostream os(result);
-  os << '"';
-  llvm::printEscapedString(text, os);
-  os << '"';
-  return result;
+NodeId opprof::rewrite::getNodeId(fx::GraphOp graph, Operation *node) {
+  return {graph.getSymName().str(), graph.getStage().value_or("").str(),
+          fx::getNodeName(node).str()};
 }
 
-/// `text` as comment lines.
-static std::string getComment(llvm::StringRef text, llvm::StringRef indent) {
-  std::string result;
-  llvm::SmallVector<llvm::StringRef> words;
-  text.split(words, ' ');
-  std::string line = (indent + "//").str();
-  for (llvm::StringRef word : words) {
-    if (line.size() + 1 + word.size() > 80) {
-      result += line + "\n";
-      line = (indent + "//").str();
-    }
-    line += " " + word.str();
-  }
-  return result + line + "\n";
+/// The plain name of a node of `main`, or all that identifies another one.
+static Attribute toAttribute(const NodeId &node, const NodeId &main,
+                             Builder &builder) {
+  StringAttr name = builder.getStringAttr(node.name);
+  if (node.graph == main.graph && node.stage == main.stage)
+    return name;
+  return builder.getDictionaryAttr(
+      {builder.getNamedAttr("graph", builder.getStringAttr(node.graph)),
+       builder.getNamedAttr("stage", builder.getStringAttr(node.stage)),
+       builder.getNamedAttr("name", name)});
 }
 
-std::string opprof::rewrite::getScriptText(const Recommendation &current,
-                                           unsigned rank) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  os << getComment(current.title + ".", "") << "//\n"
-     << getComment(current.explanation, "") << "\n"
-     << current.types << (current.types.empty() ? "" : "\n")
-     << "module attributes {transform.with_named_sequence, fx.rewrite = {\n"
-     << "  rank = " << rank << ", name = " << quote(current.name) << ",\n"
-     << "  finding = " << quote(current.finding) << ",\n"
-     << "  title = " << quote(current.title) << ",\n"
-     << "  explanation = " << quote(current.explanation) << ",\n"
-     << "  saves_ns = " << static_cast<int64_t>(current.savesNs)
-     << ", expected_error = " << llvm::formatv("{0:e}", current.error);
-  if (!current.places.empty()) {
-    os << ",\n  nodes = [";
-    llvm::interleave(
-        current.places, os,
-        [&](const std::vector<std::string> &names) {
-          os << "[";
-          llvm::interleaveComma(
-              names, os, [&](const std::string &name) { os << quote(name); });
-          os << "]";
-        },
-        ",\n           ");
-    os << "]";
-  }
-  os << "}} {\n"
-     << current.graphs << (current.graphs.empty() ? "" : "\n")
-     << "  transform.named_sequence @__transform_main(%root: "
-        "!transform.any_op {transform.readonly}) {\n"
-     << current.sequence << "    transform.yield\n  }\n}\n";
-  return text;
+void opprof::rewrite::setScriptHead(const Recommendation &current,
+                                    unsigned rank, const NodeId &main) {
+  ModuleOp script = *current.script;
+  Builder builder(script.getContext());
+  NamedAttrList head;
+  head.set("name", builder.getStringAttr(current.name));
+  head.set("rank", builder.getI64IntegerAttr(rank));
+  head.set("finding", builder.getStringAttr(current.finding));
+  head.set("title", builder.getStringAttr(current.title));
+  head.set("explanation", builder.getStringAttr(current.explanation));
+  head.set("saves_ns",
+           builder.getI64IntegerAttr(static_cast<int64_t>(current.savesNs)));
+  head.set("expected_error", builder.getF64FloatAttr(current.error));
+  SmallVector<Attribute> places;
+  for (const std::vector<NodeId> &place : current.places)
+    places.push_back(builder.getArrayAttr(
+        llvm::map_to_vector(place, [&](const NodeId &node) {
+          return toAttribute(node, main, builder);
+        })));
+  if (!places.empty())
+    head.set("nodes", builder.getArrayAttr(places));
+  script->setAttr(fx::kRewriteAttr, head.getDictionary(script.getContext()));
 }

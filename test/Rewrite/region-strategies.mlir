@@ -1,11 +1,11 @@
-// RUN: rm -rf %t && opprof-opt --recommend-rewrites=dir=%t/a,device=H200 %s -o /dev/null && FileCheck %s < %t/a/rewrites.json
-// RUN: opprof-opt --recommend-rewrites=dir=%t/b,device=H200,error-budget=1e-2 %s -o /dev/null && FileCheck %s --check-prefix=WIDE < %t/b/rewrites.json
+// RUN: rm -rf %t && opprof-opt --recommend-rewrites="dir=%t/a device=H200" %s -o /dev/null && FileCheck %s < %t/a/rewrites.json
+// RUN: opprof-opt --recommend-rewrites="dir=%t/b device=H200 error-budget=1e-2" %s -o /dev/null && FileCheck %s --check-prefix=WIDE < %t/b/rewrites.json
 // RUN: echo '{"version": 1, "graph": "one", "stage": "export", "devices": [{"id": 0, "name": "NVIDIA H200"}], "summary": {"steps": 2},' > %t/profile.json
 // RUN: echo '"kernels": [{"id": 0, "name": "gemm", "start_ns": 0, "duration_ns": 500000, "confidence": "unattributed", "explanation": "a test"},' >> %t/profile.json
 // RUN: echo '{"id": 1, "name": "gemm", "start_ns": 3500000, "duration_ns": 500000, "confidence": "unattributed", "explanation": "a test"}],' >> %t/profile.json
 // RUN: echo '"nodes": []}' >> %t/profile.json
-// RUN: opprof-opt --recommend-rewrites=dir=%t/c,device=H200,profile=%t/profile.json %s -o /dev/null && FileCheck %s --check-prefix=PROFILE < %t/c/rewrites.json
-// RUN: not opprof-opt --recommend-rewrites=dir=%t/d,profile=%t/a/rewrites.json %s -o /dev/null 2>&1 | FileCheck %s --check-prefix=WRONG
+// RUN: opprof-opt --recommend-rewrites="dir=%t/c device=H200 profile=%t/profile.json" %s -o /dev/null && FileCheck %s --check-prefix=PROFILE < %t/c/rewrites.json
+// RUN: not opprof-opt --recommend-rewrites="dir=%t/d profile=%t/a/rewrites.json" %s -o /dev/null 2>&1 | FileCheck %s --check-prefix=WRONG
 // RUN: not opprof-opt --recommend-rewrites=folder=%t %s 2>&1 | FileCheck %s --check-prefix=OPTION
 
 // Verify that precisions are offered within the error budget only, and that the host's share of a profile decides on the CUDA graph.
@@ -25,7 +25,7 @@
 // PROFILE: "saves_ns": 1500000
 
 // WRONG: rewrites.json: the key "summary" is missing: this is not a profile; give a profile.opprof.json
-// OPTION: recommend-rewrites has no option 'folder': dir, profile, device and error-budget are known
+// OPTION: no such option folder
 
 !x = tensor<2x8xf32, #fx.tensor<"cuda:0">>
 !w = tensor<8x8xf32, #fx.tensor<"cuda:0">>

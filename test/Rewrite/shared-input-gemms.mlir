@@ -1,4 +1,4 @@
-// RUN: rm -rf %t && opprof-opt --recommend-rewrites=dir=%t,device=H200 %s -o /dev/null
+// RUN: rm -rf %t && opprof-opt --recommend-rewrites="dir=%t device=H200" %s -o /dev/null
 // RUN: FileCheck %s < %t/rewrites.json
 // RUN: cat %t/*-merge-gemms.mlir | FileCheck %s --check-prefix=SCRIPT
 // RUN: opprof-opt --apply-rewrites=%t %s --mlir-print-debuginfo=false 2>&1 | FileCheck %s --check-prefix=APPLIED

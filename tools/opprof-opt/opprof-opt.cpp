@@ -3,7 +3,7 @@
 #include "opprof/Dialect/Dialects.h"
 #include "opprof/Dialect/FX/Transforms/Passes.h"
 #include "opprof/Dialect/Prof/Transforms/Passes.h"
-#include "opprof/Rewrite/Recommend.h"
+#include "opprof/Rewrite/Passes.h"
 #include "opprof/Support/ToolOptions.h"
 #include "opprof/Target/TransformScript/Passes.h"
 
@@ -18,8 +18,8 @@ int main(int argc, char **argv) {
   opprof::fx::registerApplyRewrites();
   opprof::fx::registerOpprofFXPasses();
   opprof::fx::registerPartitionMapOption();
-  opprof::prof::registerOpprofProfPasses();
-  opprof::rewrite::registerRecommendRewrites();
+  opprof::prof::registerProfPasses();
+  opprof::rewrite::registerOpprofRewritePasses();
   mlir::registerCSEPass();
   mlir::registerCanonicalizerPass();
   mlir::registerInlinerPass();

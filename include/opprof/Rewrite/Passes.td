@@ -8,14 +8,17 @@ include "mlir/Pass/PassBase.td"
 def RecommendRewritesPass : Pass<"recommend-rewrites", "::mlir::ModuleOp"> {
   let summary = "Write the rewrites that should make a graph faster, ranked";
   let description = [{
-    Asks every rule what it has to offer for the module's public graphs, ranks
-    the answers by the time that each should save, and writes one script each
-    to `dir`, with an index (docs/formats/rewrites-json.md):
+    Asks every rule what it has to offer for the module's public graphs (but for
+    those that Inductor lowered, stage post_grad), ranks the answers by the time
+    that each should save, and writes one script each to `dir`, with an index
+    (docs/formats/rewrites.md):
 
-        opprof-opt --recommend-rewrites=dir=rewrites/,profile=run/profile.opprof.json gpt2.mlir
+        opprof-opt --recommend-rewrites="dir=rewrites/ profile=run/profile.opprof.json" gpt2.mlir
 
-    The graph is not changed. Without a profile, times come from the model of
-    FLOPs and bytes and a table of devices, and the index says so.
+    The graphs are not changed. Rules read the times that `--attach-profile` put
+    on nodes; `profile` does that for this pass alone. Without either, times come
+    from the model of FLOPs and bytes and a table of devices, and the index says
+    so.
   }];
   let options = [
     Option<"dir", "dir", "std::string", /*default=*/"\"\"",
@@ -28,7 +31,7 @@ def RecommendRewritesPass : Pass<"recommend-rewrites", "::mlir::ModuleOp"> {
     Option<"errorBudget", "error-budget", "double", /*default=*/"1e-3",
            "The relative error against float32 that a rewrite may bring">,
   ];
-  let dependentDialects = ["::opprof::fx::FXDialect",
+  let dependentDialects = ["::opprof::fx::FXDialect", "::opprof::prof::ProfDialect",
                            "::mlir::transform::TransformDialect"];
 }
 

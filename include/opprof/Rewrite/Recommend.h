@@ -1,39 +1,31 @@
-// Rules from findings to rewrites. A rule looks at a graph and what is known of
-// its run, and offers concrete rewrites, each with its script and a prediction.
+// Rules from findings to rewrites. A rule looks at graphs and what is known of
+// their run, and offers concrete rewrites, each with its script and a
+// prediction.
 
 #ifndef OPPROF_REWRITE_RECOMMEND_H
 #define OPPROF_REWRITE_RECOMMEND_H
 
 #include "opprof/Analysis/Cost/DeviceCeilings.h"
+#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Support/NodeId.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/ADT/StringMap.h"
-#include "llvm/Support/Error.h"
+#include "mlir/IR/OwningOpRef.h"
 
 #include <string>
 #include <vector>
 
-namespace opprof::fx {
-class GraphOp;
-} // namespace opprof::fx
-
 namespace opprof::rewrite {
 
-/// What is known of a run of the graph. Times are those of one step.
+/// What is known of a run of the program beside the times on its nodes, which
+/// rules read with prof::getTime. Times are those of one step.
 struct Evidence {
   DeviceCeilings device;
   std::optional<double> wallNs;
   std::optional<double> busyNs;
   std::optional<double> kernelNs;
-  std::optional<double> kernels;
-  /// Kernel time by node name.
-  llvm::StringMap<double> nodeNs;
   double errorBudget = 1e-3;
 };
-
-/// Adds what the text of a profile.opprof.json says. `name` stands in errors.
-llvm::Error readEvidence(llvm::StringRef text, llvm::StringRef name,
-                         Evidence &evidence);
 
 /// One rewrite on offer.
 struct Recommendation {
@@ -48,41 +40,55 @@ struct Recommendation {
   /// The relative error against float32 that it is expected to bring.
   double error = 0;
   /// The nodes that it applies to, one list for each place; empty for a
-  /// strategy of the whole graph.
-  std::vector<std::vector<std::string>> places;
-  /// The script below its head: the graphs, and what the sequence does.
-  std::string types;
-  std::string graphs;
-  std::string sequence;
+  /// strategy of whole graphs.
+  std::vector<std::vector<NodeId>> places;
+  /// What it does: a transform script without its head.
+  mlir::OwningOpRef<mlir::ModuleOp> script;
 };
 
-using Rule = void (*)(fx::GraphOp graph, const Evidence &evidence,
+/// A rule sees all graphs of the program, so that equal edits of several of
+/// them are one rewrite.
+using Rule = void (*)(llvm::ArrayRef<fx::GraphOp> graphs,
+                      const Evidence &evidence,
                       std::vector<Recommendation> &results);
 
 /// GEMMs of one input become one GEMM and its slices.
-void recommendSharedInputGemms(fx::GraphOp graph, const Evidence &evidence,
+void recommendSharedInputGemms(llvm::ArrayRef<fx::GraphOp> graphs,
+                               const Evidence &evidence,
                                std::vector<Recommendation> &results);
 
-/// Strategies for the whole graph: freezing, precision, autotuning, one CUDA
+/// Strategies for whole graphs: freezing, precision, autotuning, one CUDA
 /// graph.
-void recommendRegionStrategies(fx::GraphOp graph, const Evidence &evidence,
+void recommendRegionStrategies(llvm::ArrayRef<fx::GraphOp> graphs,
+                               const Evidence &evidence,
                                std::vector<Recommendation> &results);
 
-/// What all rules offer, by what each should save.
-std::vector<Recommendation> recommend(fx::GraphOp graph,
+/// The graphs of `module` that rewrites are for: the public ones, but for those
+/// that Inductor has lowered already (stage post_grad), which no backend is
+/// handed.
+llvm::SmallVector<fx::GraphOp> getRewritableGraphs(mlir::ModuleOp module);
+
+/// What the profile that is attached to `module` says of its run; nothing of
+/// the device where none is.
+Evidence readEvidence(mlir::ModuleOp module);
+
+/// What all rules offer, by what each should save. `graphs` are of one module.
+std::vector<Recommendation> recommend(llvm::ArrayRef<fx::GraphOp> graphs,
                                       const Evidence &evidence);
 
-/// The rewrite script of a recommendation, as text.
-std::string getScriptText(const Recommendation &recommendation, unsigned rank);
+/// Puts the head (fx.rewrite) on the recommendation's script. Plain node names
+/// in it belong to `main`; a node of another graph is written as a dictionary.
+void setScriptHead(const Recommendation &recommendation, unsigned rank,
+                   const NodeId &main);
 
-/// Seconds, by the roofline, of an operator of `flops` that moves `bytes`.
+/// The identity of a node of `graph`.
+NodeId getNodeId(fx::GraphOp graph, mlir::Operation *node);
+
+/// Nanoseconds, by the roofline, of an operator of `flops` that moves `bytes`.
 inline double getRooflineNs(double flops, double bytes, double rate,
                             double bandwidth) {
   return 1e9 * std::max(flops / rate, bytes / bandwidth);
 }
-
-/// Makes --recommend-rewrites known.
-void registerRecommendRewrites();
 
 } // namespace opprof::rewrite
 

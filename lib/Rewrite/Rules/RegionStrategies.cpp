@@ -1,4 +1,4 @@
-// The rules for strategies of a whole graph: weights laid out once, a lower
+// The rules for strategies of whole graphs: weights laid out once, a lower
 // precision, autotuning, one CUDA graph round the compiled program.
 
 #include "opprof/Analysis/Cost/NodeCost.h"
@@ -6,8 +6,11 @@
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Dialect/FX/IR/Schema.h"
+#include "opprof/Dialect/Prof/IR/Prof.h"
 #include "opprof/Rewrite/Recommend.h"
+#include "opprof/Target/TransformScript/ScriptBuilder.h"
 
+#include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -35,9 +38,33 @@ struct GraphFacts {
   /// Measured time of those nodes, and of all.
   double matrixNs = 0, allNs = 0;
   unsigned launches = 0;
+
+  /// Both graphs as one.
+  GraphFacts &operator+=(const GraphFacts &other);
+
+  bool hasProducts() const { return products || convolutions; }
 };
 
 } // namespace
+
+GraphFacts &GraphFacts::operator+=(const GraphFacts &other) {
+  isFunctional &= other.isFunctional;
+  isRandom |= other.isRandom;
+  isStatic &= other.isStatic;
+  isOnGPU &= other.isOnGPU;
+  hasOtherFloats |= other.hasOtherFloats;
+  hasFloat32Weights |= other.hasFloat32Weights;
+  products += other.products;
+  convolutions += other.convolutions;
+  productWeightBytes += other.productWeightBytes;
+  convolutionBytes += other.convolutionBytes;
+  matrixFlops += other.matrixFlops;
+  bytes += other.bytes;
+  matrixNs += other.matrixNs;
+  allNs += other.allNs;
+  launches += other.launches;
+  return *this;
+}
 
 static bool isConvolution(NodeOp node) {
   return node.getTarget().starts_with("aten.conv") ||
@@ -56,7 +83,7 @@ static void collectTypeFacts(Type type, GraphFacts &facts) {
     facts.hasOtherFloats = true;
 }
 
-static GraphFacts collectFacts(GraphOp graph, const Evidence &evidence) {
+static GraphFacts collectFacts(GraphOp graph) {
   GraphFacts facts;
   for (auto [index, argument] : llvm::enumerate(graph.getArguments())) {
     collectTypeFacts(argument.getType(), facts);
@@ -93,10 +120,9 @@ static GraphFacts collectFacts(GraphOp graph, const Evidence &evidence) {
               facts.productWeightBytes +=
                   4.0 * static_cast<double>(type.getNumElements());
     }
-    auto found = evidence.nodeNs.find(getNodeName(node));
-    if (found != evidence.nodeNs.end()) {
-      facts.allNs += found->second;
-      facts.matrixNs += isMatrix ? found->second : 0;
+    if (std::optional<double> time = prof::getTime(node)) {
+      facts.allNs += *time;
+      facts.matrixNs += isMatrix ? *time : 0;
     }
   }
   // A graph of another stage names its written inputs in its signature.
@@ -108,10 +134,11 @@ static GraphFacts collectFacts(GraphOp graph, const Evidence &evidence) {
   return facts;
 }
 
-static Recommendation makeStrategy(StringRef name, StringRef finding,
-                                   std::string title, std::string explanation,
-                                   StringRef strategies, double savesNs,
-                                   double error) {
+static Recommendation makeStrategy(GraphOp graph, StringRef name,
+                                   StringRef finding, std::string title,
+                                   std::string explanation,
+                                   ArrayRef<NamedAttribute> strategies,
+                                   double savesNs, double error) {
   Recommendation result;
   result.name = name.str();
   result.finding = finding.str();
@@ -119,95 +146,192 @@ static Recommendation makeStrategy(StringRef name, StringRef finding,
   result.explanation = std::move(explanation);
   result.savesNs = std::max(savesNs, 0.0);
   result.error = error;
-  result.sequence = ("    transform.fx.region_strategy %root {" + strategies +
-                     "} : !transform.any_op\n")
-                        .str();
+  ScriptBuilder script(graph.getContext());
+  script.addStrategies(strategies);
+  result.script = script.finish();
   return result;
 }
 
-void opprof::rewrite::recommendRegionStrategies(
-    GraphOp graph, const Evidence &evidence,
-    std::vector<Recommendation> &results) {
-  GraphFacts facts = collectFacts(graph, evidence);
-  const DeviceCeilings &device = evidence.device;
-  double matrixModelNs =
-      getRooflineNs(facts.matrixFlops, 0, device.fp32.rate, device.memory.rate);
-  double memoryModelNs =
-      getRooflineNs(0, facts.bytes, device.fp32.rate, device.memory.rate);
-  double matrixNs = facts.matrixNs ? facts.matrixNs : matrixModelNs;
-  double kernelNs = evidence.kernelNs.value_or(
-      facts.allNs ? facts.allNs : std::max(matrixModelNs, memoryModelNs));
+namespace {
 
-  if ((facts.products || facts.convolutions) && facts.hasFloat32Weights &&
-      facts.isFunctional) {
-    // Each layout is a read and a write of the weights; each convolution that
-    // is followed by a normalization saves a pass over its result.
-    double saves = 1e9 *
-                   (2 * facts.productWeightBytes + facts.convolutionBytes) /
-                   device.memory.rate;
-    // A GPU's GEMMs take weights as they lie.
-    if (device.isGPU)
-      saves = 1e9 * facts.convolutionBytes / device.memory.rate;
-    results.push_back(makeStrategy(
-        "freeze", "weights-laid-out-in-every-call",
-        (Twine(facts.products + facts.convolutions) +
-         " products and convolutions with weights laid out once")
-            .str(),
-        "The weights do not change between calls. As constants they are laid "
-        "out once as the kernels want them, normalizations fold into the "
-        "convolutions before them, and what depends on weights alone is "
-        "computed once. Folding changes the order of roundings, no more.",
-        "freeze", std::min(saves, 0.5 * kernelNs), 1e-6));
+/// The strategies for the graphs of one program. Each is offered once, for the
+/// graphs in which it is safe: the backend leaves the others alone.
+class Strategies {
+public:
+  Strategies(ArrayRef<GraphOp> graphs, const Evidence &evidence,
+             std::vector<Recommendation> &results);
+
+  void recommendFreezing();
+  void recommendPrecision(StringRef dtype, double rate, double error);
+  void recommendCudaGraph();
+  void recommendAutotuning();
+
+private:
+  /// The graphs for which `isSafe` holds, as one; none where there is none.
+  std::optional<GraphFacts>
+  select(llvm::function_ref<bool(const GraphFacts &)> isSafe) const;
+  /// Kernel time of a step in these graphs, measured or by the model.
+  double getKernelNs(const GraphFacts &facts) const;
+  double getMatrixNs(const GraphFacts &facts) const;
+  NamedAttribute flag(StringRef name) const {
+    return {StringAttr::get(context, name), UnitAttr::get(context)};
   }
 
-  struct Precision {
-    StringRef dtype;
-    double rate, error;
-  };
-  for (const Precision &precision :
-       {Precision{"float16", device.fp16.rate, 7e-4},
-        Precision{"bfloat16", device.bf16.rate, 6e-3}}) {
-    if (!precision.rate || precision.error > evidence.errorBudget ||
-        !facts.hasFloat32Weights || facts.hasOtherFloats || !facts.isFunctional)
-      continue;
-    double saves = matrixNs * (1 - device.fp32.rate / precision.rate) +
-                   0.5 * std::max(kernelNs - matrixNs, 0.0);
-    std::string explanation;
-    llvm::raw_string_ostream(explanation)
-        << "The products run in float32, without the matrix units for "
-        << precision.dtype
-        << ". Weights are cast once, inputs and outputs in every call; half "
-           "the bytes move. An error of about "
-        << llvm::format("%.0e", precision.error)
-        << " against float32 is usual, and validation measures it.";
-    results.push_back(makeStrategy(
-        precision.dtype, "matrix-units-idle",
-        ("Everything between inputs and outputs in " + precision.dtype).str(),
-        std::move(explanation),
-        ("freeze, precision = \"" + precision.dtype + "\"").str(), saves,
-        precision.error));
-  }
+  GraphOp first;
+  MLIRContext *context;
+  const Evidence &evidence;
+  const DeviceCeilings &device;
+  std::vector<Recommendation> &results;
+  SmallVector<GraphFacts> facts;
+  GraphFacts all;
+};
 
-  if (device.isGPU && facts.isOnGPU && facts.isStatic && facts.isFunctional &&
-      !facts.isRandom) {
-    double wallNs = evidence.wallNs.value_or(
-        std::max(kernelNs, facts.launches * 2 * device.launchNs));
-    results.push_back(makeStrategy(
-        "cuda-graph", "overhead-bound",
-        "One CUDA graph captured round the compiled program",
-        "The host needs time for every launch, and the device waits for it. "
-        "Shapes are static and nothing is written but results, so the whole "
-        "program can be captured once and replayed by a single launch; the "
-        "same kernels run on the same values.",
-        "cuda_graph", wallNs - evidence.busyNs.value_or(kernelNs), 0));
-  }
+} // namespace
 
-  if (device.isGPU && facts.convolutions && facts.isFunctional)
+Strategies::Strategies(ArrayRef<GraphOp> graphs, const Evidence &evidence,
+                       std::vector<Recommendation> &results)
+    : first(graphs[0]), context(first.getContext()), evidence(evidence),
+      device(evidence.device), results(results) {
+  for (GraphOp graph : graphs) {
+    facts.push_back(collectFacts(graph));
+    all += facts.back();
+  }
+}
+
+std::optional<GraphFacts>
+Strategies::select(llvm::function_ref<bool(const GraphFacts &)> isSafe) const {
+  std::optional<GraphFacts> selected;
+  for (const GraphFacts &graph : facts)
+    if (isSafe(graph)) {
+      if (!selected)
+        selected.emplace();
+      *selected += graph;
+    }
+  return selected;
+}
+
+double Strategies::getMatrixNs(const GraphFacts &graphs) const {
+  return graphs.matrixNs ? graphs.matrixNs
+                         : getRooflineNs(graphs.matrixFlops, 0,
+                                         device.fp32.rate, device.memory.rate);
+}
+
+double Strategies::getKernelNs(const GraphFacts &graphs) const {
+  // What the profile says is of the whole program.
+  if (evidence.kernelNs && graphs.launches == all.launches)
+    return *evidence.kernelNs;
+  if (graphs.allNs)
+    return graphs.allNs;
+  return getRooflineNs(graphs.matrixFlops, graphs.bytes, device.fp32.rate,
+                       device.memory.rate);
+}
+
+void Strategies::recommendFreezing() {
+  std::optional<GraphFacts> graphs = select([](const GraphFacts &graph) {
+    return graph.hasProducts() && graph.hasFloat32Weights && graph.isFunctional;
+  });
+  if (!graphs)
+    return;
+  // Each layout is a read and a write of the weights; each convolution that is
+  // followed by a normalization saves a pass over its result.
+  double saves = 1e9 *
+                 (2 * graphs->productWeightBytes + graphs->convolutionBytes) /
+                 device.memory.rate;
+  // A GPU's GEMMs take weights as they lie.
+  if (device.isGPU)
+    saves = 1e9 * graphs->convolutionBytes / device.memory.rate;
+  results.push_back(makeStrategy(
+      first, "freeze", "weights-laid-out-in-every-call",
+      (Twine(graphs->products + graphs->convolutions) +
+       " products and convolutions with weights laid out once")
+          .str(),
+      "The weights do not change between calls. As constants they are laid "
+      "out once as the kernels want them, normalizations fold into the "
+      "convolutions before them, and what depends on weights alone is "
+      "computed once. Folding changes the order of roundings, no more.",
+      flag("freeze"), std::min(saves, 0.5 * getKernelNs(*graphs)), 1e-6));
+}
+
+void Strategies::recommendPrecision(StringRef dtype, double rate,
+                                    double error) {
+  if (!rate || error > evidence.errorBudget)
+    return;
+  std::optional<GraphFacts> graphs = select([](const GraphFacts &graph) {
+    return graph.hasFloat32Weights && !graph.hasOtherFloats &&
+           graph.isFunctional;
+  });
+  if (!graphs)
+    return;
+  double matrixNs = getMatrixNs(*graphs);
+  double saves = matrixNs * (1 - device.fp32.rate / rate) +
+                 0.5 * std::max(getKernelNs(*graphs) - matrixNs, 0.0);
+  std::string explanation;
+  llvm::raw_string_ostream(explanation)
+      << "The products run in float32, without the matrix units for " << dtype
+      << ". Weights are cast once, inputs and outputs in every call; half the "
+         "bytes move. An error of about "
+      << llvm::format("%.0e", error)
+      << " against float32 is usual, and validation measures it.";
+  results.push_back(
+      makeStrategy(first, dtype, "matrix-units-idle",
+                   ("Everything between inputs and outputs in " + dtype).str(),
+                   std::move(explanation),
+                   {flag("freeze"),
+                    {StringAttr::get(context, "precision"),
+                     StringAttr::get(context, dtype)}},
+                   saves, error));
+}
+
+void Strategies::recommendCudaGraph() {
+  if (!device.isGPU)
+    return;
+  std::optional<GraphFacts> graphs = select([](const GraphFacts &graph) {
+    return graph.isOnGPU && graph.isStatic && graph.isFunctional &&
+           !graph.isRandom;
+  });
+  if (!graphs)
+    return;
+  double kernelNs = getKernelNs(all);
+  double wallNs = evidence.wallNs.value_or(
+      std::max(kernelNs, all.launches * 2 * device.launchNs));
+  double saves = wallNs - evidence.busyNs.value_or(kernelNs);
+  if (all.launches)
+    saves *= static_cast<double>(graphs->launches) / all.launches;
+  results.push_back(makeStrategy(
+      first, "cuda-graph", "overhead-bound",
+      "One CUDA graph captured round the compiled program",
+      "The host needs time for every launch, and the device waits for it. "
+      "Shapes are static and nothing is written but results, so the whole "
+      "program can be captured once and replayed by a single launch; the same "
+      "kernels run on the same values.",
+      flag("cuda_graph"), saves, 0));
+}
+
+void Strategies::recommendAutotuning() {
+  if (!device.isGPU)
+    return;
+  std::optional<GraphFacts> graphs = select([](const GraphFacts &graph) {
+    return graph.convolutions && graph.isFunctional;
+  });
+  if (graphs)
     results.push_back(makeStrategy(
-        "autotune", "kernel-choice-by-rule",
-        (Twine(facts.convolutions) + " convolutions with measured choices")
+        first, "autotune", "kernel-choice-by-rule",
+        (Twine(graphs->convolutions) + " convolutions with measured choices")
             .str(),
         "For each convolution and GEMM, Inductor times the library's kernels "
         "and its own templates once, when it compiles, and keeps the fastest.",
-        "autotune", 0.1 * matrixNs, 1e-6));
+        flag("autotune"), 0.1 * getMatrixNs(*graphs), 1e-6));
+}
+
+void opprof::rewrite::recommendRegionStrategies(
+    ArrayRef<GraphOp> graphs, const Evidence &evidence,
+    std::vector<Recommendation> &results) {
+  if (graphs.empty())
+    return;
+  Strategies strategies(graphs, evidence, results);
+  strategies.recommendFreezing();
+  strategies.recommendPrecision("float16", evidence.device.fp16.rate, 7e-4);
+  strategies.recommendPrecision("bfloat16", evidence.device.bf16.rate, 6e-3);
+  strategies.recommendCudaGraph();
+  strategies.recommendAutotuning();
 }

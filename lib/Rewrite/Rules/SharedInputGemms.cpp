@@ -5,12 +5,12 @@
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
+#include "opprof/Dialect/Prof/IR/Prof.h"
 #include "opprof/Rewrite/Recommend.h"
+#include "opprof/Target/TransformScript/ScriptBuilder.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace opprof;
@@ -170,9 +170,9 @@ static double predictSavings(const Group &group, const Evidence &evidence) {
     apart += predictGemmNs(rows, gemm.getWidth(), depth, elementBytes,
                            evidence.device, rate);
     width += gemm.getWidth();
-    auto found = evidence.nodeNs.find(getNodeName(gemm.node));
-    isMeasured &= found != evidence.nodeNs.end();
-    measured += isMeasured ? found->second : 0;
+    std::optional<double> time = prof::getTime(gemm.node);
+    isMeasured &= time.has_value();
+    measured += time.value_or(0);
   }
   double merged =
       predictGemmNs(rows, width, depth, elementBytes, evidence.device, rate);
@@ -183,29 +183,6 @@ static double predictSavings(const Group &group, const Evidence &evidence) {
 //===----------------------------------------------------------------------===//
 // The script
 //===----------------------------------------------------------------------===//
-
-namespace {
-
-/// Names for the types of a script, so that its text stays readable.
-class TypeNames {
-public:
-  std::string get(Type type) {
-    auto [it, isNew] = names.try_emplace(type, names.size());
-    return ("!t" + Twine(it->second)).str();
-  }
-  std::string getDefinitions() const {
-    std::string text;
-    llvm::raw_string_ostream os(text);
-    for (auto &[type, index] : names)
-      os << "!t" << index << " = " << type << "\n";
-    return text;
-  }
-
-private:
-  llvm::MapVector<Type, unsigned> names;
-};
-
-} // namespace
 
 /// The type of the part of `merged` that stands at `offset` in its last
 /// dimension, with the shape of `part`.
@@ -238,159 +215,193 @@ static RankedTensorType getResizedType(RankedTensorType type, unsigned dim,
                           {}, false, {}, {}, false, {}, {}));
 }
 
-/// Writes pattern and replacement of `group`.
-static void writeGraphs(const Group &group, Recommendation &result) {
-  const Gemm &first = group.gemms[0];
-  NodeOp firstNode = first.node;
-  StringRef target = firstNode.getTarget();
-  bool hasBias = bool(first.bias), isLinear = target == "aten.linear.default";
-  TypeNames types;
-  std::string text;
-  llvm::raw_string_ostream os(text);
+namespace {
 
+/// Builds the pattern and the replacement of a group into its script.
+class GraphMaker {
+public:
+  GraphMaker(const Group &group, ScriptBuilder &script);
+
+  /// One GEMM a weight.
+  GraphOp makePattern();
+  /// The weights side by side, one GEMM, its slices.
+  GraphOp makeReplacement();
+
+private:
+  GraphOp beginGraph(StringRef name, TypeRange results);
+  Value makeGemm(const Twine &name, Value weight, Value bias, Type type);
+  Value concatenate(StringRef name, ArrayRef<Value> parts, unsigned dim);
+  SmallVector<Value> getWeights(GraphOp graph) const;
+  SmallVector<Value> getBiases(GraphOp graph) const;
+
+  const Group &group;
+  ScriptBuilder &script;
+  OpBuilder &builder;
+  Gemm first;
+  NodeOp firstNode;
+  RankedTensorType mergedType;
+  /// Of the graph that is being made.
+  Value input;
+};
+
+} // namespace
+
+GraphMaker::GraphMaker(const Group &group, ScriptBuilder &script)
+    : group(group), script(script), builder(script.getBuilder()),
+      first(group.gemms[0]), firstNode(first.node) {
   int64_t total = 0;
   for (const Gemm &gemm : group.gemms)
     total += gemm.getWidth();
   auto resultType = cast<RankedTensorType>(first.getResultType());
-  RankedTensorType mergedType =
-      getResizedType(resultType, resultType.getRank() - 1, total);
+  mergedType = getResizedType(resultType, resultType.getRank() - 1, total);
+}
 
-  std::string inputs;
-  llvm::raw_string_ostream inputStream(inputs);
-  auto addInput = [&](const Twine &name, Type type) {
-    if (!inputs.empty())
-      inputStream << ", ";
-    inputStream << "%" << name << ": " << types.get(type) << " {fx.name = \""
-                << name << "\"}";
-  };
-  addInput("x", first.input.getType());
+/// Arguments: the input, then each weight with its bias.
+GraphOp GraphMaker::beginGraph(StringRef name, TypeRange results) {
+  SmallVector<std::string> names{"x"};
+  SmallVector<Type> types{first.input.getType()};
   for (auto [i, gemm] : llvm::enumerate(group.gemms)) {
-    addInput("weight_" + Twine(i), gemm.weight.getType());
-    if (hasBias)
-      addInput("bias_" + Twine(i), gemm.bias.getType());
-  }
-  /// `(a, b, …)` of a GEMM of the given values.
-  auto writeCall = [&](const Twine &result, const Twine &weight,
-                       Type weightType, const Twine &bias, Type biasType,
-                       Type type) {
-    os << "    %" << result << " = fx.node \"" << target << "\"(";
-    std::string x = types.get(first.input.getType());
-    std::string w = types.get(weightType);
-    std::string b = hasBias ? types.get(biasType) : "";
-    if (isLinear) {
-      os << "%x, %" << weight;
-      if (hasBias)
-        os << ", %" << bias;
-      os << ") : (" << x << ", " << w << (hasBias ? ", " + b : "");
-    } else if (hasBias) {
-      os << "%" << bias << ", %x, %" << weight << ") : (" << b << ", " << x
-         << ", " << w;
-    } else {
-      os << "%x, %" << weight << ") : (" << x << ", " << w;
+    names.push_back(("weight_" + Twine(i)).str());
+    types.push_back(gemm.weight.getType());
+    if (gemm.bias) {
+      names.push_back(("bias_" + Twine(i)).str());
+      types.push_back(gemm.bias.getType());
     }
-    os << ") -> " << types.get(type) << "\n";
-  };
-  auto writeOutput = [&](StringRef prefix, ArrayRef<std::string> resultTypes) {
-    os << "    fx.output(";
-    for (unsigned i = 0; i < resultTypes.size(); ++i)
-      os << (i ? ", " : "") << "%" << prefix << "_" << i;
-    os << ") : (" << llvm::join(resultTypes, ", ") << ")\n  }\n";
-  };
+  }
+  GraphOp graph = script.beginGraph(name, names, types, results);
+  input = graph.getArgument(0);
+  return graph;
+}
 
-  // The pattern: one GEMM a weight.
-  SmallVector<std::string> resultTypes;
+SmallVector<Value> GraphMaker::getWeights(GraphOp graph) const {
+  SmallVector<Value> weights;
+  for (unsigned i = 0; i < group.gemms.size(); ++i)
+    weights.push_back(graph.getArgument(1 + (first.bias ? 2 : 1) * i));
+  return weights;
+}
+
+SmallVector<Value> GraphMaker::getBiases(GraphOp graph) const {
+  SmallVector<Value> biases;
+  for (unsigned i = 0; first.bias && i < group.gemms.size(); ++i)
+    biases.push_back(graph.getArgument(2 + 2 * i));
+  return biases;
+}
+
+/// A call of the group's operator.
+Value GraphMaker::makeGemm(const Twine &name, Value weight, Value bias,
+                           Type type) {
+  SmallVector<Value> operands{input, weight};
+  if (bias)
+    // linear takes its bias last, addmm first.
+    operands.insert(firstNode.getTarget() == "aten.linear.default"
+                        ? operands.end()
+                        : operands.begin(),
+                    bias);
+  return script.addNode(name, firstNode.getTarget(), operands, type);
+}
+
+Value GraphMaker::concatenate(StringRef name, ArrayRef<Value> parts,
+                              unsigned dim) {
+  int64_t size = 0;
+  for (Value part : parts)
+    size += cast<RankedTensorType>(part.getType()).getDimSize(dim);
+  SmallVector<Attribute> values(parts.size(),
+                                ValueAttr::get(builder.getContext()));
+  return script.addNode(
+      name, "aten.cat.default", parts,
+      getResizedType(cast<RankedTensorType>(parts[0].getType()), dim, size),
+      {builder.getArrayAttr(values), builder.getI64IntegerAttr(dim)});
+}
+
+GraphOp GraphMaker::makePattern() {
+  SmallVector<Type> results;
   for (const Gemm &gemm : group.gemms)
-    resultTypes.push_back(types.get(gemm.getResultType()));
-  os << "  // What is there: " << group.gemms.size()
-     << " products of one input.\n  fx.graph private @pattern(" << inputs
-     << ") -> (" << llvm::join(resultTypes, ", ") << ") {\n";
-  for (auto [i, gemm] : llvm::enumerate(group.gemms))
-    writeCall("product_" + Twine(i), "weight_" + Twine(i),
-              gemm.weight.getType(), "bias_" + Twine(i),
-              hasBias ? gemm.bias.getType() : Type(), gemm.getResultType());
-  writeOutput("product", resultTypes);
+    results.push_back(gemm.getResultType());
+  GraphOp graph = beginGraph("pattern", results);
+  SmallVector<Value> weights = getWeights(graph), biases = getBiases(graph);
+  SmallVector<Value> products;
+  for (auto [i, type] : llvm::enumerate(results))
+    products.push_back(makeGemm("product_" + Twine(i), weights[i],
+                                biases.empty() ? Value() : biases[i], type));
+  script.finishGraph(products);
+  return graph;
+}
 
-  // The replacement: the weights side by side, one GEMM, its slices.
-  SmallVector<Type> sliceTypes;
-  SmallVector<std::string> sliceNames;
+GraphOp GraphMaker::makeReplacement() {
+  SmallVector<Type> types;
+  SmallVector<Attribute> widths;
   int64_t offset = 0;
   for (const Gemm &gemm : group.gemms) {
-    sliceTypes.push_back(getSliceType(
-        cast<RankedTensorType>(gemm.getResultType()), mergedType, offset));
-    sliceNames.push_back(types.get(sliceTypes.back()));
+    types.push_back(getSliceType(cast<RankedTensorType>(gemm.getResultType()),
+                                 mergedType, offset));
+    widths.push_back(builder.getI64IntegerAttr(gemm.getWidth()));
     offset += gemm.getWidth();
   }
-  os << "\n  // What takes its place: the weights side by side, one product, "
-        "and "
-        "its slices.\n  fx.graph private @replacement("
-     << inputs << ") -> (" << llvm::join(sliceNames, ", ") << ") {\n";
-  auto writeCat = [&](StringRef name, StringRef part, unsigned dim, Type type,
-                      auto getPartType) {
-    os << "    %" << name << " = fx.node \"aten.cat.default\"([";
-    for (unsigned i = 0; i < group.gemms.size(); ++i)
-      os << (i ? ", " : "") << "%" << part << "_" << i;
-    os << "], " << dim << ") : (";
-    for (auto [i, gemm] : llvm::enumerate(group.gemms))
-      os << (i ? ", " : "") << types.get(getPartType(gemm));
-    os << ") -> " << types.get(type) << "\n";
-  };
-  RankedTensorType weightType =
-      getResizedType(first.getWeightType(), first.widthDim, total);
-  writeCat("weight", "weight", first.widthDim, weightType,
-           [](const Gemm &gemm) { return gemm.weight.getType(); });
-  RankedTensorType biasType;
-  if (hasBias) {
-    biasType =
-        getResizedType(cast<RankedTensorType>(first.bias.getType()), 0, total);
-    writeCat("bias", "bias", 0, biasType,
-             [](const Gemm &gemm) { return gemm.bias.getType(); });
-  }
-  writeCall("product", "weight", weightType, "bias", biasType, mergedType);
-  std::string listType;
-  {
-    llvm::raw_string_ostream stream(listType);
-    stream << "!fx.list<tuple<" << llvm::join(sliceNames, ", ") << ">>";
-  }
-  os << "    %slices = fx.node \"aten.split_with_sizes.default\"(%product, [";
-  llvm::interleaveComma(group.gemms, os,
-                        [&](const Gemm &gemm) { os << gemm.getWidth(); });
-  os << "], -1) : (" << types.get(mergedType) << ") -> " << listType << "\n";
-  for (unsigned i = 0; i < group.gemms.size(); ++i)
-    os << "    %slice_" << i << " = fx.node \"operator.getitem\"(%slices, " << i
-       << ") : (" << listType << ") -> " << sliceNames[i] << "\n";
-  writeOutput("slice", sliceNames);
+  GraphOp graph = beginGraph("replacement", types);
+  Value weight = concatenate("weight", getWeights(graph), first.widthDim);
+  Value bias = first.bias ? concatenate("bias", getBiases(graph), 0) : Value();
+  Value product = makeGemm("product", weight, bias, mergedType);
+  Attribute value = ValueAttr::get(builder.getContext());
+  Value slices = script.addNode(
+      "slices", "aten.split_with_sizes.default", product,
+      ListType::get(builder.getContext(), builder.getTupleType(types)),
+      {value, builder.getArrayAttr(widths), builder.getI64IntegerAttr(-1)});
+  SmallVector<Value> results;
+  for (auto [i, type] : llvm::enumerate(types))
+    results.push_back(script.addNode("slice_" + Twine(i), "operator.getitem",
+                                     slices, type,
+                                     {value, builder.getI64IntegerAttr(i)}));
+  script.finishGraph(results);
+  return graph;
+}
 
-  result.types = types.getDefinitions();
-  result.graphs = std::move(text);
-  result.sequence =
-      "    transform.fx.replace_subgraph %root, @pattern -> @replacement : "
-      "!transform.any_op\n"
-      "    // The weights do not change from call to call, so they are put "
-      "side "
-      "by side once.\n"
-      "    transform.fx.region_strategy %root {prologue} : !transform.any_op\n";
+static OwningOpRef<ModuleOp> makeScript(const Group &group) {
+  NodeOp node = group.gemms[0].node;
+  ScriptBuilder script(node.getContext());
+  GraphMaker maker(group, script);
+  GraphOp pattern = maker.makePattern();
+  GraphOp replacement = maker.makeReplacement();
+  script.addReplacement(pattern, replacement);
+  // The weights do not change from call to call: side by side once.
+  script.addStrategies({{StringAttr::get(node.getContext(), "prologue"),
+                         UnitAttr::get(node.getContext())}});
+  return script.finish();
+}
+
+/// What decides about the script: two groups of one form are two places of one
+/// rewrite.
+static SmallVector<Attribute> getForm(const Group &group) {
+  NodeOp node = group.gemms[0].node;
+  SmallVector<Attribute> form{node.getTargetAttr(),
+                              TypeAttr::get(group.gemms[0].input.getType())};
+  for (const Gemm &gemm : group.gemms) {
+    for (Value value : {gemm.weight, gemm.bias, gemm.result})
+      form.push_back(value ? TypeAttr::get(value.getType()) : TypeAttr());
+  }
+  return form;
 }
 
 void opprof::rewrite::recommendSharedInputGemms(
-    GraphOp graph, const Evidence &evidence,
+    ArrayRef<GraphOp> graphs, const Evidence &evidence,
     std::vector<Recommendation> &results) {
-  // Groups of the same text are one recommendation with several places.
-  std::vector<Recommendation> found;
-  for (const Group &group : findGroups(graph)) {
-    Recommendation current;
-    writeGraphs(group, current);
-    auto same = llvm::find_if(found, [&](const Recommendation &other) {
-      return other.graphs == current.graphs && other.types == current.types;
-    });
-    if (same == found.end())
-      same = found.insert(found.end(), std::move(current));
-    std::vector<std::string> names;
-    for (const Gemm &gemm : group.gemms)
-      names.push_back(getNodeName(gemm.node).str());
-    same->savesNs += predictSavings(group, evidence);
-    same->places.push_back(std::move(names));
-  }
-  for (Recommendation &current : found) {
+  std::vector<std::pair<SmallVector<Attribute>, Recommendation>> found;
+  for (GraphOp graph : graphs)
+    for (const Group &group : findGroups(graph)) {
+      SmallVector<Attribute> form = getForm(group);
+      auto same = llvm::find_if(
+          found, [&](const auto &other) { return other.first == form; });
+      if (same == found.end()) {
+        same = found.emplace(found.end());
+        same->first = std::move(form);
+        same->second.script = makeScript(group);
+      }
+      std::vector<NodeId> nodes;
+      for (const Gemm &gemm : group.gemms)
+        nodes.push_back(getNodeId(graph, gemm.node));
+      same->second.savesNs += predictSavings(group, evidence);
+      same->second.places.push_back(std::move(nodes));
+    }
+  for (auto &[form, current] : found) {
     size_t count = current.places[0].size();
     current.name = "merge-gemms";
     current.finding = "gemms-sharing-an-input";

@@ -1,6 +1,7 @@
 // The fx dialect: registration, aliases for printing, and inlining.
 
 #include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/TypeAliases.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/InliningUtils.h"
@@ -10,17 +11,35 @@ using namespace opprof::fx;
 
 #include "opprof/Dialect/FX/IR/FXDialect.cpp.inc"
 
+// The printer asks a dialect for aliases without saying what is printed.
+static thread_local bool aliasesTensorTypes = false;
+
+ScopedTypeAliases::ScopedTypeAliases() : previous(aliasesTensorTypes) {
+  aliasesTensorTypes = true;
+}
+
+ScopedTypeAliases::~ScopedTypeAliases() { aliasesTensorTypes = previous; }
+
 namespace {
-/// Gives tensor encodings the short name of their device.
+/// Gives tensor encodings the short name of their device, or whole tensor types
+/// short names of their own.
 struct FXAsmInterface : public OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
 
   AliasResult getAlias(Attribute attribute, raw_ostream &os) const final {
     auto info = dyn_cast<TensorInfoAttr>(attribute);
-    if (!info)
+    if (!info || aliasesTensorTypes)
       return AliasResult::NoAlias;
     StringRef device = info.getDevice().split(':').first;
     os << (device.empty() ? "tensor" : device);
+    return AliasResult::FinalAlias;
+  }
+
+  AliasResult getAlias(Type type, raw_ostream &os) const final {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!aliasesTensorTypes || !tensor || !tensor.getEncoding())
+      return AliasResult::NoAlias;
+    os << 't';
     return AliasResult::FinalAlias;
   }
 };

@@ -1,0 +1,23 @@
+// A folder of rewrite scripts with its index (docs/formats/rewrites.md).
+
+#ifndef OPPROF_REWRITE_REWRITEFOLDER_H
+#define OPPROF_REWRITE_REWRITEFOLDER_H
+
+#include "opprof/Rewrite/Recommend.h"
+
+#include "llvm/Support/Error.h"
+
+namespace opprof::rewrite {
+
+/// Writes the scripts by rank and rewrites.json to `folder`, which is made if
+/// it is missing. Scripts that an earlier index names go, others stay. Plain
+/// node names in the index are those of `main`; `script` is the model script
+/// that the graphs were exported from, or empty.
+llvm::Error writeRewriteFolder(llvm::StringRef folder, fx::GraphOp main,
+                               llvm::ArrayRef<Recommendation> recommendations,
+                               const Evidence &evidence,
+                               llvm::StringRef script = {});
+
+} // namespace opprof::rewrite
+
+#endif // OPPROF_REWRITE_REWRITEFOLDER_H

@@ -1,0 +1,151 @@
+// A folder of rewrite scripts with its index, rewrites.json.
+
+#include "opprof/Rewrite/RewriteFolder.h"
+#include "opprof/Target/TransformScript/ScriptBuilder.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+#include <charconv>
+
+using namespace mlir;
+using namespace opprof;
+using namespace opprof::rewrite;
+
+static constexpr llvm::StringLiteral kIndexName = "rewrites.json";
+
+static llvm::Error fail(const Twine &file, const Twine &what) {
+  return llvm::createStringError(file + ": " + what);
+}
+
+/// Writes `text` to `path`, whole or not at all.
+static llvm::Error writeFile(StringRef path, StringRef text) {
+  if (llvm::Error error = llvm::writeToOutput(path, [&](llvm::raw_ostream &os) {
+        os << text;
+        return llvm::Error::success();
+      }))
+    return fail(path, llvm::toString(std::move(error)));
+  return llvm::Error::success();
+}
+
+static std::string join(StringRef folder, StringRef name) {
+  SmallString<128> path(folder);
+  llvm::sys::path::append(path, name);
+  return path.str().str();
+}
+
+/// Removes the scripts that an index of an earlier run names, and no others: a
+/// folder may hold a person's own.
+static llvm::Error removeOldScripts(StringRef folder) {
+  std::string index = join(folder, kIndexName);
+  auto file = llvm::MemoryBuffer::getFile(index, /*IsText=*/true);
+  if (!file)
+    return llvm::Error::success();
+  auto old = llvm::json::parse((*file)->getBuffer());
+  if (!old)
+    return fail(index, llvm::toString(old.takeError()));
+  const llvm::json::Object *root = old->getAsObject();
+  const llvm::json::Array *scripts =
+      root ? root->getArray("rewrites") : nullptr;
+  if (!scripts)
+    return llvm::Error::success();
+  for (const llvm::json::Value &entry : *scripts) {
+    const llvm::json::Object *script = entry.getAsObject();
+    auto name = script ? script->getString("file") : std::nullopt;
+    // Only names that this function gives: never a path to elsewhere.
+    if (name && !name->contains('/') && name->ends_with(".mlir"))
+      llvm::sys::fs::remove(join(folder, *name));
+  }
+  return llvm::Error::success();
+}
+
+/// The shortest text that is read back as `value`.
+static std::string formatNumber(double value) {
+  char digits[32];
+  return {digits, std::to_chars(digits, std::end(digits), value).ptr};
+}
+
+static void writeNode(const NodeId &node, const NodeId &main,
+                      llvm::json::OStream &json) {
+  if (node.graph == main.graph && node.stage == main.stage) {
+    json.value(node.name);
+    return;
+  }
+  json.object([&] {
+    json.attribute("graph", node.graph);
+    json.attribute("stage", node.stage);
+    json.attribute("name", node.name);
+  });
+}
+
+/// An entry of the index.
+static void writeEntry(const Recommendation &current, StringRef file,
+                       int64_t rank, const NodeId &main,
+                       llvm::json::OStream &json) {
+  json.object([&] {
+    json.attribute("file", file);
+    json.attribute("name", current.name);
+    json.attribute("rank", rank);
+    json.attribute("finding", current.finding);
+    json.attribute("title", current.title);
+    json.attribute("explanation", current.explanation);
+    json.attribute("saves_ns", static_cast<int64_t>(current.savesNs));
+    json.attributeBegin("expected_error");
+    json.rawValue(formatNumber(current.error));
+    json.attributeEnd();
+    json.attributeArray("nodes", [&] {
+      for (const std::vector<NodeId> &place : current.places)
+        json.array([&] {
+          for (const NodeId &node : place)
+            writeNode(node, main, json);
+        });
+    });
+  });
+}
+
+llvm::Error opprof::rewrite::writeRewriteFolder(
+    StringRef folder, fx::GraphOp main,
+    llvm::ArrayRef<Recommendation> recommendations, const Evidence &evidence,
+    StringRef script) {
+  if (std::error_code error = llvm::sys::fs::create_directories(folder))
+    return fail(folder, error.message());
+  if (llvm::Error error = removeOldScripts(folder))
+    return error;
+  NodeId place = getNodeId(main, main.getOutput());
+  std::string index;
+  llvm::raw_string_ostream os(index);
+  llvm::json::OStream json(os, 1);
+  json.objectBegin();
+  json.attribute("version", 1);
+  json.attribute("graph", place.graph);
+  if (!place.stage.empty())
+    json.attribute("stage", place.stage);
+  json.attribute("device", evidence.device.name);
+  json.attributeBegin("error_budget");
+  json.rawValue(formatNumber(evidence.errorBudget));
+  json.attributeEnd();
+  json.attribute("times", evidence.wallNs ? "profile" : "model");
+  json.attributeBegin("rewrites");
+  json.arrayBegin();
+  for (auto [i, current] : llvm::enumerate(recommendations)) {
+    std::string file =
+        llvm::formatv("{0,0+2}-{1}.mlir", i + 1, current.name).str();
+    setScriptHead(current, i + 1, place);
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    fx::printRewriteScript(*current.script, stream);
+    if (llvm::Error error = writeFile(join(folder, file), text))
+      return error;
+    writeEntry(current, file, i + 1, place, json);
+  }
+  json.arrayEnd();
+  json.attributeEnd();
+  if (!script.empty())
+    json.attribute("script", script);
+  json.objectEnd();
+  os << "\n";
+  return writeFile(join(folder, kIndexName), index);
+}
