@@ -10,7 +10,7 @@ import torch
 
 
 def quote(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
@@ -33,15 +33,39 @@ def alias_letter_of_return(alias_info) -> str:
     return f"'{sorted(names)[0][0]}'"
 
 
+MEMORY_FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+# Where schemas give a dtype by number.
+DTYPES = {3: "int32", 4: "int64", 6: "float32", 7: "float64", 11: "bool"}
+
+
+def default_text(value, kind: str) -> str:
+    """A default value as opprof::fx::getDefaultValue reads it."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return '"' + value
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(default_text(element, "") for element in value) + "]"
+    if "ScalarType" in kind:
+        return "dtype:" + DTYPES[value]
+    if "MemoryFormat" in kind:
+        return "memory_format:" + MEMORY_FORMATS[value]
+    return repr(value)
+
+
 def argument_row(argument, letter: str) -> str:
     info = argument.alias_info
     fields = [
         quote(argument.name),
         quote(str(argument.type)),
         "true" if argument.kwarg_only else "false",
-        "true" if argument.has_default_value() else "false",
         "true" if info is not None and info.is_write else "false",
         letter,
+        quote(default_text(argument.default_value, str(argument.real_type)))
+        if argument.has_default_value()
+        else '""',
     ]
     return "{" + ", ".join(fields) + "}"
 

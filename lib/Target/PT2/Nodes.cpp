@@ -178,7 +178,7 @@ static bool isKeyword(const json &input, StringRef name, StringRef target,
   if (index < 0)
     return isHigherOrder(target) && !name.empty();
   return schema->arguments[index].isKeywordOnly ||
-         schema->arguments[index].hasDefault;
+         schema->arguments[index].hasDefault();
 }
 
 LogicalResult Importer::readInputsOfNode(Graph &graph, const json &inputs,

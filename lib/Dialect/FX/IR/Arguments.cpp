@@ -1,7 +1,10 @@
 // Nested arguments of fx nodes, and torch's dtypes as MLIR element types.
 
 #include "opprof/Dialect/FX/IR/Arguments.h"
+#include "opprof/Dialect/FX/IR/Schema.h"
 #include "opprof/Support/DTypes.h"
+
+#include "mlir/IR/Builders.h"
 
 using namespace mlir;
 using namespace opprof::fx;
@@ -104,6 +107,60 @@ static constexpr std::pair<StringLiteral, StringLiteral> kComplexDTypes[] = {
 };
 
 static constexpr unsigned kIntWidths[] = {8, 16, 32, 64};
+
+static Attribute parseDefault(Builder &builder, StringRef text) {
+  MLIRContext *context = builder.getContext();
+  if (text.empty())
+    return {};
+  if (text == "none")
+    return opprof::fx::NoneAttr::get(context);
+  if (text == "true" || text == "false")
+    return builder.getBoolAttr(text == "true");
+  if (text.consume_front("\""))
+    return builder.getStringAttr(text);
+  if (text.consume_front("dtype:"))
+    return DTypeAttr::get(context, text);
+  if (text.consume_front("memory_format:"))
+    return MemoryFormatAttr::get(context, text);
+  if (text.consume_front("[")) {
+    SmallVector<StringRef> parts;
+    text.drop_back().split(parts, ',', -1, /*KeepEmpty=*/false);
+    return builder.getArrayAttr(llvm::map_to_vector(
+        parts, [&](StringRef part) { return parseDefault(builder, part); }));
+  }
+  int64_t integer;
+  if (!text.getAsInteger(10, integer))
+    return builder.getI64IntegerAttr(integer);
+  double number = 0;
+  text.getAsDouble(number);
+  return builder.getF64FloatAttr(number);
+}
+
+Attribute opprof::fx::getDefaultValue(MLIRContext *context,
+                                      const SchemaArgument &argument) {
+  Builder builder(context);
+  return parseDefault(builder, argument.defaultText);
+}
+
+Attribute opprof::fx::getNormalizedArgument(NodeOp node,
+                                            const SchemaArgument &argument) {
+  Attribute value = node.getArgument(argument.name);
+  if (!value)
+    value = getDefaultValue(node.getContext(), argument);
+  if (!value)
+    return {};
+  StringRef type = argument.type;
+  if (auto tuple = dyn_cast<TupleAttr>(value); tuple && type.contains("List["))
+    value = tuple.getElements();
+  if (!type.contains("float"))
+    return value;
+  return mapLeaves(value, [](Attribute leaf) -> Attribute {
+    auto integer = dyn_cast<IntegerAttr>(leaf);
+    if (!integer || isa<BoolAttr>(leaf))
+      return leaf;
+    return Builder(leaf.getContext()).getF64FloatAttr(integer.getInt());
+  });
+}
 
 Type opprof::fx::getElementType(MLIRContext *context, StringRef dtype) {
   for (const FloatDType &known : kFloatDTypes)

@@ -8,6 +8,19 @@
 
 namespace opprof::fx {
 
+struct SchemaArgument;
+
+/// What `argument` is where a call leaves it out, or null where it may not.
+mlir::Attribute getDefaultValue(mlir::MLIRContext *context,
+                                const SchemaArgument &argument);
+
+/// What `node` gives for `argument` of its schema, in the one form that all
+/// ways to write the same call have: a default that is left out is explicit, a
+/// whole number for a float is a float, a tuple for a list is a list. Null
+/// where an argument is missing that may not be.
+mlir::Attribute getNormalizedArgument(NodeOp node,
+                                      const SchemaArgument &argument);
+
 /// Calls `visit` on every leaf of `argument` (lists, tuples, dicts and slices
 /// are no leaves) in the order in which it is written, which is the order of
 /// the operands that its #fx.value leaves stand for.

@@ -14,12 +14,15 @@ struct SchemaArgument {
   /// TorchScript's type: "Tensor", "Optional[Tensor]", "List[int]", "number" …
   llvm::StringLiteral type;
   bool isKeywordOnly;
-  bool hasDefault;
   bool isWritten;
   /// Arguments and returns with the same letter may alias; 0 is a fresh value,
   /// '*' may alias anything.
   char aliasSet;
+  /// What an argument that is left out stands for, as getDefaultValue reads it;
+  /// empty where it has to be given.
+  llvm::StringLiteral defaultText;
 
+  bool hasDefault() const { return !defaultText.empty(); }
   bool holdsTensors() const { return type.contains("Tensor"); }
 };
 
