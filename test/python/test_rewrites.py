@@ -1,6 +1,7 @@
 """Rewrites from the rule to the backend: scripts, what opprof-opt and the emitted backend make of them, and what is refused."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -344,3 +345,32 @@ def test_script_and_emitted_pass_agree_on_the_examples(
     by_backend, counts = graph_by_backend(program, backend, tmp_path)
     assert sum(counts.values()) == merged
     assert by_backend == graph_by_opt(tmp_path)
+
+
+def test_the_documented_rewrite_applies_as_written(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "rewrites.md").read_text()
+    blocks = {
+        language: re.search(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        for language in ("python", "mlir")
+    }
+    (tmp_path / "rewrites").mkdir()
+    (tmp_path / "projections.py").write_text(blocks["python"][1])
+    (tmp_path / "rewrites" / "merge.mlir").write_text(blocks["mlir"][1])
+    model, x = import_program(tmp_path / "projections.py").get_model_and_input()
+    # As a user exports it: the weights require gradients.
+    program = torch.export.export(model, (x,))
+    write_graph_json(tmp_path / "graph.json", source_of_exported_program(program, "model"))
+    run_tool(
+        "opprof-translate",
+        ["--import-fx-json", tmp_path / "graph.json"],
+        output=tmp_path / "graph.mlir",
+    )
+    assert "requires_grad" in (tmp_path / "graph.mlir").read_text()
+    backend = emit_to(tmp_path, "documented")
+    by_backend, counts = graph_by_backend(program, backend, tmp_path)
+    assert list(counts.values()) == [1]
+    assert by_backend == graph_by_opt(tmp_path)
+    with torch.no_grad():
+        actual = torch.compile(model, backend=backend.BACKEND_NAME)(x)
+        assert list(backend.applied.values()) == [1]
+        assert torch.allclose(actual, model(x), rtol=1e-5, atol=1e-6)

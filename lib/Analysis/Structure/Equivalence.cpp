@@ -246,18 +246,15 @@ bool NodeComparison::compareSymbols(StringRef first, StringRef second) {
   return true;
 }
 
+bool NodeComparison::bindSize(Attribute expected, Attribute size) {
+  auto symbol = dyn_cast<SymAttr>(expected);
+  if (!size || !symbol)
+    return expected == size;
+  auto [bound, isNew] = boundSizes.try_emplace(symbol.getValue(), size);
+  return bound->second == size;
+}
+
 bool NodeComparison::compareSize(Attribute first, Attribute second) {
-  if (isPattern) {
-    if (!first)
-      return true;
-    if (auto symbol = dyn_cast<SymAttr>(first)) {
-      if (!second)
-        return false;
-      auto [bound, isNew] = boundSizes.try_emplace(symbol.getValue(), second);
-      return bound->second == second;
-    }
-    return first == second;
-  }
   auto symbol = dyn_cast_or_null<SymAttr>(first);
   auto other = dyn_cast_or_null<SymAttr>(second);
   if (symbol && other)
@@ -291,8 +288,6 @@ bool NodeComparison::compareTensors(RankedTensorType first,
     for (int64_t i = 0, e = first.getRank(); i != e; ++i)
       if (!compareSize(getSize(first, info, i), getSize(second, otherInfo, i)))
         return differInTypes(DifferenceKind::Shape);
-  if (isPattern && !first.getEncoding())
-    return true;
   if (!info || !otherInfo)
     return first.getEncoding() == second.getEncoding() ||
            differInTypes(DifferenceKind::Type);
@@ -326,17 +321,8 @@ static bool hasNoSymbols(Type type) {
 }
 
 bool NodeComparison::compareTypes(Type first, Type second) {
-  if (first == second && hasNoSymbols(first) && !isPattern)
+  if (first == second && hasNoSymbols(first))
     return true;
-  if (isPattern) {
-    if (isa<AnyType>(first))
-      return true;
-    if (auto open = dyn_cast<UnrankedTensorType>(first)) {
-      auto tensor = dyn_cast<TensorType>(second);
-      return (tensor && tensor.getElementType() == open.getElementType()) ||
-             differ(DifferenceKind::DType, toText(first), toText(second));
-    }
-  }
   if (auto tensor = dyn_cast<RankedTensorType>(first))
     if (auto other = dyn_cast<RankedTensorType>(second))
       return compareTensors(tensor, other);
@@ -396,7 +382,7 @@ bool NodeComparison::compareGraphs(Operation *first, FlatSymbolRefAttr name,
     // found somewhere ends a circle of calls.
     if (!graphsInProgress.insert({graph, otherGraph}).second)
       return true;
-    NodeComparison inner(options, isPattern);
+    NodeComparison inner(options, /*isPattern=*/false);
     inner.graphsInProgress = graphsInProgress;
     if (!inner.compareSubgraphs(Subgraph::get(graph),
                                 Subgraph::get(otherGraph)))
@@ -463,7 +449,7 @@ bool NodeComparison::compareArguments(Operation *first, Attribute argument,
           {otherSlice.getStart(), otherSlice.getStop(), otherSlice.getStep()});
   if (auto symbol = dyn_cast<SymAttr>(argument))
     if (isa<SymAttr>(other) || isPattern) {
-      if (isPattern ? compareSize(symbol, other)
+      if (isPattern ? bindSize(symbol, other)
                     : compareSymbols(symbol.getValue(),
                                      cast<SymAttr>(other).getValue()))
         return true;
@@ -509,9 +495,7 @@ bool NodeComparison::compareNodes(NodeOp first, NodeOp second) {
                       : DifferenceKind::Target,
                   first.getTarget().str(), second.getTarget().str());
   if (isPattern)
-    return comparePatternArguments(first, second) &&
-           compareTypes(first.getResult().getType(),
-                        second.getResult().getType());
+    return comparePatternArguments(first, second);
   if (first.getArgs().size() != second.getArgs().size() ||
       first.getKwargNamesAttr() != second.getKwargNamesAttr())
     return differ(DifferenceKind::Arguments, toText(first.getArgs()),
@@ -555,11 +539,13 @@ bool NodeComparison::comparePatternArguments(NodeOp pattern, NodeOp node) {
                   node.getOperands());
   }
   for (const SchemaArgument &argument : schema->arguments)
-    if (!pairUp(pattern.getArgument(argument.name),
+    if (!pairUp(getNormalizedArgument(pattern, argument),
                 pattern.getArgumentValues(argument.name),
-                node.getArgument(argument.name),
-                node.getArgumentValues(argument.name)))
+                getNormalizedArgument(node, argument),
+                node.getArgumentValues(argument.name))) {
+      difference.argument = argument.name;
       return false;
+    }
   return true;
 }
 

@@ -21,8 +21,10 @@ llvm::StringRef getArgumentName(NodeOp node, const OperatorSchema *schema,
 
 /// Compares one node after the other, and keeps what the nodes so far have
 /// bound: values, size symbols, open constants. Where `isPattern` holds, the
-/// first of two things compared may leave something open. Every comparison
-/// answers whether they agree, and leaves the difference where they do not.
+/// first of two nodes may leave constants open, their arguments are compared as
+/// the schema normalizes them, and their types are not looked at: those are for
+/// PatternConditions. Every comparison answers whether they agree, and leaves
+/// the difference where they do not.
 class NodeComparison {
 public:
   NodeComparison(EquivalenceOptions options, bool isPattern)
@@ -40,6 +42,10 @@ public:
   llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> pairedOperands;
   llvm::MapVector<mlir::StringAttr, mlir::Attribute> boundConstants;
   llvm::StringMap<mlir::Attribute> boundSizes;
+
+  /// In a pattern: true where a size is `expected`, or where the symbol
+  /// `expected` stands for it. Null is a size that nobody knows.
+  bool bindSize(mlir::Attribute expected, mlir::Attribute size);
 
 private:
   bool differ(DifferenceKind kind, std::string firstText,

@@ -2,6 +2,7 @@
 // its first output.
 
 #include "opprof/Analysis/Structure/Equivalence.h"
+#include "opprof/Analysis/Structure/PatternConditions.h"
 
 #include "NodeComparison.h"
 
@@ -10,14 +11,34 @@
 using namespace mlir;
 using namespace opprof::fx;
 
-FailureOr<SubgraphMatcher> SubgraphMatcher::get(GraphOp pattern) {
-  SubgraphMatcher matcher(pattern);
-  unsigned numNodes = 0;
-  for (Operation &op : pattern.getBlock().without_terminator()) {
-    if (!isa<NodeOp>(op))
-      return op.emitError("a pattern consists of fx.node operations");
-    ++numNodes;
+/// Checks that no node of `graph` is known to write, which would have to keep
+/// its order with what is around it.
+static LogicalResult checkNodes(GraphOp graph, StringRef what) {
+  for (Operation &op : graph.getBlock().without_terminator()) {
+    auto node = dyn_cast<NodeOp>(op);
+    if (!node)
+      return op.emitError()
+             << "a " << what << " consists of fx.node operations";
+    const OperatorSchema *schema = lookupSchema(node.getTarget());
+    if (schema && schema->isMutating())
+      return op.emitError() << "a " << what
+                            << " may not write: use the operator that gives a "
+                               "new tensor";
   }
+  return success();
+}
+
+FailureOr<SubgraphMatcher> SubgraphMatcher::get(GraphOp pattern,
+                                                GraphOp replacement) {
+  SubgraphMatcher matcher(pattern);
+  if (failed(checkNodes(pattern, "pattern")) ||
+      (replacement && failed(checkNodes(replacement, "replacement"))))
+    return failure();
+  matcher.conditions = std::make_shared<const PatternConditions>(
+      PatternConditions::get(pattern, replacement));
+  unsigned numNodes = 0;
+  for (NodeOp node : pattern.getBlock().getOps<NodeOp>())
+    matcher.positions[node] = numNodes++;
   for (BlockArgument argument : pattern.getArguments())
     if (argument.use_empty())
       return pattern.emitError()
@@ -83,14 +104,21 @@ FailureOr<SubgraphMatcher> SubgraphMatcher::get(GraphOp pattern) {
   return matcher;
 }
 
+namespace {
+/// What a candidate does not have in common with a node of the pattern, from
+/// the furthest to the nearest.
+enum class Mismatch { Operator, Argument, Type, Place };
+} // namespace
+
 namespace opprof::fx {
 
 /// One search from an anchor.
 class MatchSearch {
 public:
   MatchSearch(const SubgraphMatcher &matcher,
-              llvm::function_ref<bool(Operation *)> isTaken)
-      : matcher(matcher), isTaken(isTaken) {}
+              llvm::function_ref<bool(Operation *)> isTaken,
+              std::optional<NearestPlace> *nearest = nullptr)
+      : matcher(matcher), isTaken(isTaken), nearest(nearest) {}
 
   std::optional<SubgraphMatch> run(Operation *anchor) {
     State state;
@@ -107,134 +135,310 @@ private:
     llvm::SmallPtrSet<Operation *, 8> matched;
   };
 
-  /// Lets `op` stand for the pattern's `node`, where it can.
-  bool take(State &state, NodeOp node, Operation *op) {
-    auto candidate = dyn_cast_or_null<NodeOp>(op);
-    if (!candidate || state.matched.contains(op) || (isTaken && isTaken(op)) ||
-        !state.comparison.compareNodes(node, candidate))
-      return false;
-    for (auto [value, other] : state.comparison.pairedOperands) {
-      auto [bound, isNew] = state.values.try_emplace(value, other);
-      if (bound->second != other)
-        return false;
-      if (!isNew)
-        continue;
-      if (isa<BlockArgument>(value)) {
-        if (!state.comparison.compareTypes(value.getType(), other.getType()))
-          return false;
-      } else if (!other.getDefiningOp<NodeOp>() ||
-                 other.getDefiningOp()->getBlock() != op->getBlock()) {
-        return false;
-      }
-    }
-    auto [bound, isNew] =
-        state.values.try_emplace(node.getResult(), candidate.getResult());
-    if (bound->second != candidate.getResult())
-      return false;
-    state.nodes[node] = op;
-    state.matched.insert(op);
-    return true;
-  }
-
-  std::optional<SubgraphMatch> search(State state, unsigned next) {
-    for (; next != matcher.steps.size(); ++next) {
-      const SubgraphMatcher::Step &step = matcher.steps[next];
-      if (step.shared) {
-        Value shared = state.values.lookup(step.shared->get());
-        // Candidates in the order of the block, so that of several equal
-        // nodes the first stands for the pattern's first.
-        SmallVector<Operation *> candidates(shared.getUsers());
-        Block *block = state.nodes.begin()->second->getBlock();
-        llvm::erase_if(candidates, [&](Operation *candidate) {
-          return candidate->getBlock() != block || !isa<NodeOp>(candidate);
-        });
-        llvm::sort(candidates, [](Operation *first, Operation *second) {
-          return first->isBeforeInBlock(second);
-        });
-        candidates.erase(llvm::unique(candidates), candidates.end());
-        for (Operation *candidate : candidates) {
-          if (++numTries > kMaxTries)
-            return std::nullopt;
-          State branch = state;
-          if (take(branch, step.node, candidate))
-            if (auto match = search(std::move(branch), next + 1))
-              return match;
-        }
-        return std::nullopt;
-      }
-      Value result = state.values.lookup(step.node->getResult(0));
-      if (!take(state, step.node, result.getDefiningOp()))
-        return std::nullopt;
-    }
-    return finish(state);
-  }
-
-  /// The match, where it is safe to replace.
-  std::optional<SubgraphMatch> finish(State &state) {
-    SubgraphMatch match;
-    GraphOp pattern = matcher.pattern;
-    OutputOp output = pattern.getOutput();
-    llvm::SmallDenseSet<Value> outputs;
-    for (Value value : output.getOperands()) {
-      outputs.insert(value);
-      match.outputs.push_back(state.values.lookup(value));
-    }
-    for (Value argument : pattern.getArguments())
-      match.inputs.push_back(state.values.lookup(argument));
-    Operation *first = nullptr, *last = nullptr, *firstUse = nullptr;
-    auto isOutside = [&](Operation *user) {
-      return !state.matched.contains(user);
-    };
-    for (Operation &op : pattern.getBlock().without_terminator()) {
-      Operation *node = state.nodes.lookup(&op);
-      match.nodes.push_back(node);
-      if (!first || node->isBeforeInBlock(first))
-        first = node;
-      if (!last || last->isBeforeInBlock(node))
-        last = node;
-      bool isOutput = outputs.contains(op.getResult(0));
-      for (Operation *user : node->getUsers()) {
-        if (!isOutside(user))
-          continue;
-        if (!isOutput)
-          return std::nullopt;
-        if (!firstUse || user->isBeforeInBlock(firstUse))
-          firstUse = user;
-      }
-    }
-    match.insertionPoint = first;
-    for (Value input : match.inputs) {
-      Operation *definition = input.getDefiningOp();
-      if (!definition)
-        continue;
-      // An input that is itself matched: the pattern would feed itself.
-      if (!isOutside(definition))
-        return std::nullopt;
-      if (!definition->isBeforeInBlock(match.insertionPoint))
-        match.insertionPoint = definition->getNextNode();
-    }
-    // Also the proof of convexity: a path out of the match and back into it
-    // would use an output before the definition of an input.
-    if (firstUse && firstUse->isBeforeInBlock(match.insertionPoint))
-      return std::nullopt;
-    if (!llvm::all_of(match.nodes, isMemoryEffectFree))
-      for (Operation *op = first; op != last; op = op->getNextNode())
-        if (isOutside(op) && !isMemoryEffectFree(op))
-          return std::nullopt;
-    match.constants = std::move(state.comparison.boundConstants);
-    match.symbols = std::move(state.comparison.boundSizes);
-    return match;
-  }
+  bool take(State &state, NodeOp node, Operation *op);
+  bool bind(State &state, Value value, Value other, NodeOp node,
+            NodeOp candidate);
+  bool refuse(const State &state, NodeOp node, NodeOp candidate,
+              Mismatch mismatch, llvm::function_ref<std::string()> explain);
+  std::optional<SubgraphMatch> search(State state, unsigned next);
+  std::optional<SubgraphMatch> finish(State &state);
+  bool findInsertionPoint(State &state, SubgraphMatch &match);
+  bool holdsAt(const Condition &condition, State &state,
+               const SubgraphMatch &match);
+  bool hasEffectsInOrder(const State &state, const SubgraphMatch &match);
 
   /// Bounds the search on graphs where one value has very many users.
   static constexpr unsigned kMaxTries = 10000;
 
   const SubgraphMatcher &matcher;
   llvm::function_ref<bool(Operation *)> isTaken;
+  /// What came furthest, where someone wants to know.
+  std::optional<NearestPlace> *nearest;
   unsigned numTries = 0;
 };
 
 } // namespace opprof::fx
+
+//===----------------------------------------------------------------------===//
+// Nodes
+//===----------------------------------------------------------------------===//
+
+static std::string toText(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
+}
+
+/// What `value` is in the pattern, in words.
+static std::string describePatternValue(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return "what stands for the pattern's argument " +
+           std::to_string(argument.getArgNumber());
+  return "the result of " + value.getDefiningOp<NodeOp>().getTarget().str();
+}
+
+/// Remembers why `candidate` does not stand for `node`, if that is nearer than
+/// what was seen before. Always false.
+bool MatchSearch::refuse(const State &state, NodeOp node, NodeOp candidate,
+                         Mismatch mismatch,
+                         llvm::function_ref<std::string()> explain) {
+  if (!nearest)
+    return false;
+  unsigned numFound = state.matched.size();
+  unsigned rank = 4 * numFound + static_cast<unsigned>(mismatch);
+  if (!*nearest || (*nearest)->rank < rank)
+    *nearest = NearestPlace{numFound, node, candidate, explain(), rank};
+  return false;
+}
+
+/// Lets `other` stand for the pattern's `value`, which `node` takes or gives.
+bool MatchSearch::bind(State &state, Value value, Value other, NodeOp node,
+                       NodeOp candidate) {
+  auto [bound, isNew] = state.values.try_emplace(value, other);
+  if (bound->second != other)
+    return refuse(state, node, candidate, Mismatch::Argument, [&] {
+      return "it takes another value than " + describePatternValue(value);
+    });
+  if (!isNew)
+    return true;
+  GraphOp pattern = matcher.pattern;
+  unsigned index;
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    index = argument.getArgNumber();
+  } else {
+    Operation *definition = other.getDefiningOp();
+    if (!isa_and_nonnull<NodeOp>(definition) ||
+        definition->getBlock() != candidate->getBlock())
+      return refuse(state, node, candidate, Mismatch::Argument, [&] {
+        return "it takes an input of the graph for " +
+               describePatternValue(value);
+      });
+    index = pattern.getBlock().getNumArguments() +
+            matcher.positions.lookup(value.getDefiningOp());
+  }
+  for (const Condition &condition : matcher.conditions->ofValues[index])
+    if (!holds(condition, other.getType(), [&](Attribute size, Attribute own) {
+          return state.comparison.bindSize(size, own);
+        }))
+      return refuse(state, node, candidate, Mismatch::Type, [&] {
+        return ("the " + stringifyConditionKind(condition.kind) + " of " +
+                describePatternValue(value) + " is that of " +
+                toText(other.getType()) + " here and that of " +
+                toText(value.getType()) + " in the pattern")
+            .str();
+      });
+  return true;
+}
+
+/// Lets `op` stand for the pattern's `node`, where it can.
+bool MatchSearch::take(State &state, NodeOp node, Operation *op) {
+  auto candidate = dyn_cast_or_null<NodeOp>(op);
+  if (!candidate || state.matched.contains(op) || (isTaken && isTaken(op)))
+    return false;
+  if (!state.comparison.compareNodes(node, candidate)) {
+    const Difference &difference = state.comparison.getDifference();
+    // Every node of the graph is another one than the first that is looked for.
+    if (state.matched.empty() && difference.kind != DifferenceKind::Arguments &&
+        difference.kind != DifferenceKind::Constant)
+      return false;
+    bool isOther = difference.kind == DifferenceKind::Target ||
+                   difference.kind == DifferenceKind::Effect ||
+                   difference.kind == DifferenceKind::NodeKind;
+    Mismatch mismatch = isOther ? Mismatch::Operator : Mismatch::Argument;
+    return refuse(state, node, candidate, mismatch, [&] {
+      std::string what =
+          difference.argument.empty()
+              ? "the " + stringifyDifferenceKind(difference.kind).str()
+              : "the argument '" + difference.argument.str() + "'";
+      return what + " is " + difference.secondText + " here and " +
+             difference.firstText + " in the pattern";
+    });
+  }
+  for (auto [value, other] : state.comparison.pairedOperands)
+    if (!bind(state, value, other, node, candidate))
+      return false;
+  auto known = state.values.find(node.getResult());
+  bool isBound = known != state.values.end();
+  if (isBound ? known->second != candidate.getResult()
+              : !bind(state, node.getResult(), candidate.getResult(), node,
+                      candidate))
+    return false;
+  state.nodes[node] = op;
+  state.matched.insert(op);
+  return true;
+}
+
+std::optional<SubgraphMatch> MatchSearch::search(State state, unsigned next) {
+  for (; next != matcher.steps.size(); ++next) {
+    const SubgraphMatcher::Step &step = matcher.steps[next];
+    if (step.shared) {
+      Value shared = state.values.lookup(step.shared->get());
+      // Candidates in the order of the block, so that of several equal
+      // nodes the first stands for the pattern's first.
+      SmallVector<Operation *> candidates(shared.getUsers());
+      Block *block = state.nodes.begin()->second->getBlock();
+      llvm::erase_if(candidates, [&](Operation *candidate) {
+        return candidate->getBlock() != block || !isa<NodeOp>(candidate);
+      });
+      llvm::sort(candidates, [](Operation *first, Operation *second) {
+        return first->isBeforeInBlock(second);
+      });
+      candidates.erase(llvm::unique(candidates), candidates.end());
+      for (Operation *candidate : candidates) {
+        if (++numTries > kMaxTries)
+          return std::nullopt;
+        State branch = state;
+        if (take(branch, step.node, candidate))
+          if (auto match = search(std::move(branch), next + 1))
+            return match;
+      }
+      NodeOp node = step.node;
+      auto found = cast<NodeOp>(state.nodes.lookup(matcher.steps[0].node));
+      refuse(state, node, found, Mismatch::Operator, [&] {
+        return "no other node that takes what stands for the same value "
+               "calls " +
+               node.getTarget().str() + " as the pattern does";
+      });
+      return std::nullopt;
+    }
+    Value result = state.values.lookup(step.node->getResult(0));
+    if (!take(state, step.node, result.getDefiningOp()))
+      return std::nullopt;
+  }
+  return finish(state);
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+/// Puts the insertion point behind all inputs; false where one of them is
+/// itself matched, so that the pattern would feed itself.
+bool MatchSearch::findInsertionPoint(State &state, SubgraphMatch &match) {
+  match.insertionPoint = match.nodes.front();
+  for (Operation *node : match.nodes)
+    if (node->isBeforeInBlock(match.insertionPoint))
+      match.insertionPoint = node;
+  for (Value input : match.inputs) {
+    Operation *definition = input.getDefiningOp();
+    if (!definition)
+      continue;
+    if (state.matched.contains(definition))
+      return false;
+    if (!definition->isBeforeInBlock(match.insertionPoint))
+      match.insertionPoint = definition->getNextNode();
+  }
+  return true;
+}
+
+bool MatchSearch::hasEffectsInOrder(const State &state,
+                                    const SubgraphMatch &match) {
+  auto [first, last] = std::minmax_element(
+      match.nodes.begin(), match.nodes.end(),
+      [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  bool draws = llvm::any_of(match.nodes, [](Operation *node) {
+    return cast<NodeOp>(node).drawsRandomNumbers();
+  });
+  for (Operation *op = *first; op != *last; op = op->getNextNode()) {
+    if (state.matched.contains(op) || isMemoryEffectFree(op))
+      continue;
+    auto node = dyn_cast<NodeOp>(op);
+    if (!node || node.mayWrite() || (draws && node.drawsRandomNumbers()))
+      return false;
+  }
+  return true;
+}
+
+/// True where a view of `value`, or the value itself, is what the graph
+/// returns.
+static bool isReturned(Value value) {
+  SmallVector<Value> worklist{value};
+  while (!worklist.empty()) {
+    Value current = worklist.pop_back_val();
+    if (llvm::any_of(current.getUsers(), llvm::IsaPred<OutputOp>))
+      return true;
+    visitViews(current,
+               [&](NodeOp view) { worklist.push_back(view.getResult()); });
+  }
+  return false;
+}
+
+bool MatchSearch::holdsAt(const Condition &condition, State &state,
+                          const SubgraphMatch &match) {
+  auto isOutside = [&](Operation *user) {
+    return !state.matched.contains(user);
+  };
+  switch (condition.kind) {
+  case ConditionKind::InnerUsesOnly:
+    return llvm::all_of(match.nodes, [&](Operation *node) {
+      return llvm::is_contained(match.outputs, node->getResult(0)) ||
+             llvm::none_of(node->getUsers(), isOutside);
+    });
+  case ConditionKind::InputsComeFirst:
+    // Also the proof of convexity: a path out of the match and back into it
+    // would use an output before the definition of an input.
+    return llvm::all_of(match.outputs, [&](Value output) {
+      return llvm::none_of(output.getUsers(), [&](Operation *user) {
+        return isOutside(user) && user->isBeforeInBlock(match.insertionPoint);
+      });
+    });
+  case ConditionKind::EffectsInOrder:
+    return hasEffectsInOrder(state, match);
+  case ConditionKind::ResultsStayInside:
+    return llvm::none_of(match.outputs, isReturned);
+  case ConditionKind::ViewsWork: {
+    std::optional<SmallVector<int64_t>> strides;
+    if (auto expected = dyn_cast<ArrayAttr>(condition.expected)) {
+      strides.emplace();
+      for (Attribute stride : expected) {
+        if (auto symbol = dyn_cast<SymAttr>(stride))
+          stride = state.comparison.boundSizes.lookup(symbol.getValue());
+        auto number = dyn_cast_or_null<IntegerAttr>(stride);
+        if (number && strides)
+          strides->push_back(number.getInt());
+        else
+          strides.reset();
+        if (!strides)
+          break;
+      }
+    }
+    return viewsWork(match.outputs[condition.result], std::move(strides));
+  }
+  case ConditionKind::NothingWrittenAfter:
+    for (Operation *op = match.insertionPoint; op; op = op->getNextNode())
+      if (auto node = dyn_cast<NodeOp>(op); node && node.mayWrite())
+        return false;
+    return true;
+  default:
+    llvm_unreachable("a condition of a value is asked of a place");
+  }
+}
+
+/// The match, where the pattern's conditions hold at its place.
+std::optional<SubgraphMatch> MatchSearch::finish(State &state) {
+  SubgraphMatch match;
+  GraphOp pattern = matcher.pattern;
+  for (NodeOp node : pattern.getBlock().getOps<NodeOp>())
+    match.nodes.push_back(state.nodes.lookup(node));
+  for (Value value : pattern.getOutput().getOperands())
+    match.outputs.push_back(state.values.lookup(value));
+  for (Value argument : pattern.getArguments())
+    match.inputs.push_back(state.values.lookup(argument));
+  auto refuseMatch = [&](const Twine &why) {
+    auto first = *pattern.getBlock().getOps<NodeOp>().begin();
+    refuse(state, first, cast<NodeOp>(match.nodes.front()), Mismatch::Place,
+           [&] { return why.str(); });
+    return std::nullopt;
+  };
+  if (!findInsertionPoint(state, match))
+    return refuseMatch("one matched node feeds another as an input");
+  for (const Condition &condition : matcher.conditions->ofPlace)
+    if (!holdsAt(condition, state, match))
+      return refuseMatch(explainPlaceCondition(condition.kind));
+  match.constants = std::move(state.comparison.boundConstants);
+  match.symbols = std::move(state.comparison.boundSizes);
+  return match;
+}
 
 std::optional<SubgraphMatch>
 SubgraphMatcher::match(Operation *anchor,
@@ -255,6 +459,13 @@ SmallVector<SubgraphMatch, 0> SubgraphMatcher::matchAll(GraphOp graph) const {
     }
   }
   return matches;
+}
+
+std::optional<NearestPlace> SubgraphMatcher::findNearest(GraphOp graph) const {
+  std::optional<NearestPlace> nearest;
+  for (NodeOp node : graph.getBlock().getOps<NodeOp>())
+    MatchSearch(*this, nullptr, &nearest).run(node);
+  return nearest;
 }
 
 SmallVector<SubgraphMatch, 0> opprof::fx::matchSubgraph(GraphOp pattern,

@@ -1,7 +1,8 @@
 // --emit-rewrite: prints one rewrite script as the Python definitions of an
-// emitted backend: pattern and replacement as functions, what matched tensors
-// have to be, and the strategies.
+// emitted backend: pattern and replacement as functions, the conditions that
+// the matcher checks, and the strategies.
 
+#include "opprof/Analysis/Structure/PatternConditions.h"
 #include "opprof/Dialect/Dialects.h"
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/FX.h"
@@ -19,58 +20,110 @@
 using namespace mlir;
 using namespace opprof::fx;
 
-/// Numbers of a shape as a Python tuple; what is open becomes None.
-template <typename Range>
-static void printSizes(const Range &sizes, llvm::raw_ostream &os) {
-  os << "(";
-  llvm::interleaveComma(sizes, os, [&](std::optional<int64_t> size) {
-    if (size)
-      os << *size;
-    else
-      os << "None";
-  });
-  os << (sizes.size() == 1 ? ",)" : ")");
+/// What a condition expects, as the backend's checks take it.
+static void printExpected(Attribute expected, llvm::raw_ostream &os) {
+  if (auto list = dyn_cast<ArrayAttr>(expected)) {
+    os << "(";
+    llvm::interleaveComma(
+        list, os, [&](Attribute element) { printExpected(element, os); });
+    os << (list.size() == 1 ? ",)" : ")");
+  } else if (auto flag = dyn_cast<BoolAttr>(expected)) {
+    os << (flag.getValue() ? "True" : "False");
+  } else if (auto number = dyn_cast<IntegerAttr>(expected)) {
+    os << number.getInt();
+  } else if (auto symbol = dyn_cast<SymAttr>(expected)) {
+    os << getPythonString(symbol.getValue());
+  } else if (auto text = dyn_cast<StringAttr>(expected)) {
+    os << getPythonString(text);
+  } else if (auto type = dyn_cast<TypeAttr>(expected)) {
+    os << "torch." << getDTypeName(type.getValue());
+  } else {
+    os << "None";
+  }
 }
 
-/// TensorSpec(…) of `type`, which stands at `place`.
-static LogicalResult printTensorSpec(Type type, Location place,
-                                     llvm::raw_ostream &os) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  auto info =
-      tensor ? dyn_cast_or_null<TensorInfoAttr>(tensor.getEncoding()) : nullptr;
-  StringRef dtype = tensor ? getDTypeName(tensor.getElementType()) : "";
-  if (!info || dtype.empty())
-    return emitError(place)
-           << "a pattern's inputs and results have to be ranked tensors on a "
-              "device to be checked in Python, and this is "
-           << type;
-  SmallVector<std::optional<int64_t>> shape, strides;
-  for (int64_t size : tensor.getShape())
-    shape.push_back(ShapedType::isDynamic(size) ? std::nullopt
-                                                : std::optional(size));
-  if (auto known = TensorInfoAttr::getStaticStrides(tensor))
-    llvm::append_range(strides, *known);
-  else
-    strides.assign(shape.size(), std::nullopt);
-  os << "TensorSpec(torch." << dtype << ", ";
-  printSizes(shape, os);
-  os << ", ";
-  printSizes(strides, os);
-  os << ", " << getPythonString(info.getDevice().split(':').first) << ")";
+/// The conditions of one value, those below `depth` elements of its list, as
+/// TensorSpec(…) or a tuple of them.
+static LogicalResult printSpec(ArrayRef<Condition> conditions, unsigned depth,
+                               Value value, llvm::raw_ostream &os) {
+  unsigned numElements = 0;
+  for (const Condition &condition : conditions)
+    if (condition.path.size() > depth)
+      numElements = std::max(numElements, condition.path[depth] + 1);
+  if (numElements) {
+    os << "(";
+    for (unsigned i = 0; i < numElements; ++i) {
+      SmallVector<Condition> inner;
+      llvm::copy_if(conditions, std::back_inserter(inner),
+                    [&](const Condition &condition) {
+                      return condition.path[depth] == i;
+                    });
+      if (failed(printSpec(inner, depth + 1, value, os)))
+        return failure();
+      os << (i + 1 < numElements ? ", " : numElements == 1 ? ",)" : ")");
+    }
+    return success();
+  }
+  os << "TensorSpec(";
+  for (auto [index, condition] : llvm::enumerate(conditions)) {
+    auto type = dyn_cast<TypeAttr>(condition.expected);
+    if (condition.kind == ConditionKind::Type ||
+        (type && getDTypeName(type.getValue()).empty()))
+      return emitError(value.getLoc())
+             << "a pattern's values have to be tensors to be checked in "
+                "Python, and this is "
+             << value.getType();
+    os << (index ? ", " : "") << stringifyConditionKind(condition.kind) << "=";
+    // A unit in the place of all strides stands for contiguous ones.
+    if (isa<UnitAttr>(condition.expected))
+      os << "\"contiguous\"";
+    else
+      printExpected(condition.expected, os);
+  }
+  os << ")";
   return success();
 }
 
-template <typename Range>
-static LogicalResult printSpecs(StringRef field, const Range &types,
-                                Location place, llvm::raw_ostream &os) {
-  os << "        " << field << "=(\n";
-  for (Type type : types) {
+static LogicalResult printConditions(GraphOp pattern,
+                                     const PatternConditions &conditions,
+                                     llvm::raw_ostream &os) {
+  SmallVector<Value> values(pattern.getArguments());
+  for (NodeOp node : pattern.getBlock().getOps<NodeOp>())
+    values.push_back(node.getResult());
+  os << "        values=(\n";
+  for (auto [value, ofValue] : llvm::zip_equal(values, conditions.ofValues)) {
     os << "            ";
-    if (failed(printTensorSpec(type, place, os)))
+    if (failed(printSpec(ofValue, 0, value, os)))
       return failure();
     os << ",\n";
   }
+  os << "        ),\n        place=(\n";
+  for (const Condition &condition : conditions.ofPlace) {
+    os << "            (\"" << stringifyConditionKind(condition.kind) << "\", ";
+    if (condition.kind == ConditionKind::ViewsWork) {
+      os << "(" << condition.result << ", ";
+      printExpected(condition.expected, os);
+      os << ")";
+    } else {
+      printExpected(condition.expected, os);
+    }
+    os << "),\n";
+  }
   os << "        ),\n";
+  return success();
+}
+
+/// A pattern in Python is compared argument by argument with those of a graph,
+/// in which sizes are numbers.
+static LogicalResult checkArguments(GraphOp pattern) {
+  for (NodeOp node : pattern.getBlock().getOps<NodeOp>()) {
+    bool namesSize = false;
+    walkLeaves(node.getArgs(),
+               [&](Attribute leaf) { namesSize |= isa<SymAttr>(leaf); });
+    if (namesSize)
+      return node.emitError("a pattern for a backend can name sizes in types "
+                            "only: write the number into the arguments");
+  }
   return success();
 }
 
@@ -98,6 +151,10 @@ static LogicalResult printReplacement(transform::ReplaceSubgraphOp replace,
       replace, replace.getPatternAttr());
   auto replacement = SymbolTable::lookupNearestSymbolFrom<GraphOp>(
       replace, replace.getReplacementAttr());
+  FailureOr<SubgraphMatcher> matcher =
+      SubgraphMatcher::get(pattern, replacement);
+  if (failed(matcher) || failed(checkArguments(pattern)))
+    return failure();
   std::string base = getPythonIdentifier(name);
   if (index)
     base += "_" + llvm::utostr(index);
@@ -118,10 +175,7 @@ static LogicalResult printReplacement(transform::ReplaceSubgraphOp replace,
   entry << "    Rewrite(\n        name=" << getPythonString(name)
         << ",\n        pattern=" << patternName
         << ",\n        replacement=" << replacementName << ",\n";
-  if (failed(printSpecs("inputs", pattern.getArgumentTypes(), pattern.getLoc(),
-                        entry)) ||
-      failed(printSpecs("results", pattern.getResultTypes(), pattern.getLoc(),
-                        entry)))
+  if (failed(printConditions(pattern, matcher->getConditions(), entry)))
     return failure();
   entry << "    ),\n";
   return success();

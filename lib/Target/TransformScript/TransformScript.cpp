@@ -1,6 +1,7 @@
 // Reads rewrite scripts and hands them to the transform interpreter.
 
 #include "opprof/Target/TransformScript/TransformScript.h"
+#include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
 
 #include "mlir/Dialect/Transform/IR/TransformDialect.h"
 #include "mlir/Dialect/Transform/IR/TransformOps.h"
@@ -88,6 +89,10 @@ LogicalResult opprof::fx::applyRewriteScript(const RewriteScript &script,
                                                  ModuleOp());
   if (!entry)
     return failure();
-  return transform::applyTransformNamedSequence(
-      payload, entry, script.module.get(), transform::TransformOptions());
+  return transform::applyTransforms(
+      payload, entry, {}, transform::TransformOptions(),
+      /*enforceToplevelTransformOp=*/false,
+      [&](transform::TransformState &state) {
+        state.addExtension<WarnWherePatternIsNowhere>(entry);
+      });
 }

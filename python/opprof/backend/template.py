@@ -1,12 +1,12 @@
 # The source of every emitted backend: `opprof emit` writes this file with the rewrites put in at the marked place, and nothing
 # else changed. It needs PyTorch only, so that a colleague can use what was emitted without opprof.
 
-import contextlib
 import functools
 import logging
 import operator
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -16,39 +16,40 @@ from torch._inductor.compile_fx import compile_fx
 from torch._subclasses import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
-from torch.fx.subgraph_rewriter import replace_pattern_with_filters
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """What a matched tensor has to be; None stands for any size or stride."""
+    """What a matched tensor has to be; None leaves it open. In sizes, a name stands for the same number wherever it is."""
 
-    dtype: torch.dtype
-    shape: tuple[int | None, ...]
-    stride: tuple[int | None, ...]
-    device: str
+    dtype: torch.dtype | None = None
+    shape: tuple[int | str | None, ...] | None = None
+    # "contiguous" stands for the strides of a contiguous tensor of that shape.
+    stride: tuple[int | str, ...] | str | None = None
+    device: str | None = None
+    layout: str | None = None
+    # The class's name; empty for a plain tensor.
+    subclass: str | None = None
+    requires_grad: bool | None = None
 
-    def accepts(self, value: Any) -> bool:
-        return (
-            isinstance(value, torch.Tensor)
-            and value.dtype == self.dtype
-            and value.device.type == self.device
-            and _agree(self.shape, value.shape)
-            and _agree(self.stride, value.stride())
-        )
+
+# What a list of tensors has to be is a tuple.
+Spec = TensorSpec | tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A pattern, what takes its place, and what its inputs and results have to be."""
+    """A pattern, what takes its place, and what has to hold there."""
 
     name: str
     pattern: Callable[..., Any]
     replacement: Callable[..., Any]
-    inputs: tuple[TensorSpec, ...]
-    results: tuple[TensorSpec, ...]
+    # The pattern's inputs, then what each of its nodes gives.
+    values: tuple[Spec, ...]
+    # Conditions on the place, by their names in PLACE_CHECKS.
+    place: tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,20 @@ def _to_aten(function: Callable[..., Any], inputs: Sequence[Any]) -> fx.GraphMod
     """`function` as a graph of ATen operators before autograd: the level that torch.export shows, and rewrites are made for."""
     # Dynamo's own context would make the sizes of some inputs symbols that its guards then know nothing of.
     with torch._guards.tracing(None):
-        return make_fx(function, pre_dispatch=True, tracing_mode="fake")(*inputs)
+        graph = make_fx(function, pre_dispatch=True, tracing_mode="fake")(*inputs)
+    _note_gradients(graph, [isinstance(i, torch.Tensor) and i.requires_grad for i in inputs])
+    return graph
+
+
+def _placeholders(graph: fx.GraphModule) -> list[fx.Node]:
+    return [node for node in graph.graph.nodes if node.op == "placeholder"]
+
+
+def _note_gradients(graph: fx.GraphModule, needed: Sequence[bool]) -> None:
+    """Lets the inputs' fake values say again which of them require gradients: tracing detaches them."""
+    for node, requires_grad in zip(_placeholders(graph), needed, strict=True):
+        if requires_grad:
+            node.meta["val"].requires_grad_()
 
 
 def _weight_positions(module: fx.GraphModule, inputs: Sequence[Any]) -> list[int]:
@@ -127,16 +141,12 @@ def _weight_positions(module: fx.GraphModule, inputs: Sequence[Any]) -> list[int
 
 def apply_rewrites(graph: fx.GraphModule) -> dict[str, int]:
     """Applies every rewrite to an ATen graph wherever its pattern is; returns how often each one was applied."""
-    counts = {}
+    counts: dict[str, int] = {}
     for rewrite in REWRITES:
-        matches = replace_pattern_with_filters(
-            graph,
-            rewrite.pattern,
-            rewrite.replacement,
-            match_filters=[functools.partial(_is_applicable, rewrite)],
-        )
-        counts[rewrite.name] = len(matches)
-        if matches:
+        places = find_places(rewrite, graph)
+        counts[rewrite.name] = counts.get(rewrite.name, 0) + len(places)
+        if places:
+            _replace(rewrite, graph, places)
             _propagate_values(graph)
     if any(counts.values()):
         graph.graph.eliminate_dead_code()
@@ -144,68 +154,512 @@ def apply_rewrites(graph: fx.GraphModule) -> dict[str, int]:
     return counts
 
 
-def _is_applicable(rewrite: Rewrite, match: Any, graph: fx.Graph, pattern: fx.Graph) -> bool:
-    """What structure alone does not say: types, order, and that nothing is written to in between."""
-    ends = list(zip(rewrite.inputs, match.placeholder_nodes, strict=True))
-    ends += zip(rewrite.results, match.returning_nodes, strict=True)
-    if not all(
-        isinstance(node, fx.Node) and spec.accepts(node.meta.get("val")) for spec, node in ends
-    ):
-        return False
-    place = {node: position for position, node in enumerate(graph.nodes)}
-    users = {user for node in match.returning_nodes for user in node.users}
-    # A result that the graph returns would become a view of a larger tensor.
-    if not users or any(user.op == "output" for user in users):
-        return False
-    inside = [
-        place[node]
-        for key, node in match.nodes_map.items()
-        if key.op != "placeholder" and isinstance(node, fx.Node)
-    ]
-    first_use = min(place[user] for user in users)
-    if any(place[node] >= first_use for node in match.placeholder_nodes):
-        return False
-    if any(min(inside) <= place[node] <= max(inside) and _writes(node) for node in graph.nodes):
-        return False
-    return _views_work(rewrite, match)
+@dataclass
+class Place:
+    """Nodes of a graph that a pattern's stand for."""
+
+    nodes: list[fx.Node]
+    inputs: list[fx.Node]
+    results: list[fx.Node]
+    # What names in shapes stand for.
+    sizes: dict[str, int]
+    order: dict[fx.Node, int]
+
+    @property
+    def before(self) -> int:
+        """Where a replacement goes: behind all inputs."""
+        inputs = [self.order[node] + 1 for node in self.inputs if node.op != "placeholder"]
+        return max([min(self.order[node] for node in self.nodes), *inputs])
+
+    def is_outside(self, node: fx.Node) -> bool:
+        return node not in self.nodes
+
+    def between(self, first: int, last: int) -> Iterator[fx.Node]:
+        return (node for node, position in self.order.items() if first <= position <= last)
 
 
-def _views_work(rewrite: Rewrite, match: Any) -> bool:
-    """True where every aten.view of a result still is a view when the result is laid out as the replacement does."""
-    values = [node.meta["val"] for node in match.placeholder_nodes]
-    fake = values[0] if isinstance(values[0], FakeTensor) else None
-    with fake.fake_mode if fake is not None else contextlib.nullcontext():
-        results = rewrite.replacement(*values)
-        results = (results,) if isinstance(results, torch.Tensor) else results
-        for node, result in zip(match.returning_nodes, results, strict=True):
-            for user in node.users:
-                if user.target is torch.ops.aten.view.default:
-                    try:
-                        result.view(user.args[1])
-                    except RuntimeError:
-                        return False
-    return True
+def find_places(rewrite: Rewrite, graph: fx.GraphModule) -> list[Place]:
+    """The places of the pattern that share no node, in the order of the node for the first result."""
+    order = {node: position for position, node in enumerate(graph.graph.nodes)}
+    places: list[Place] = []
+    taken: set[fx.Node] = set()
+    for node in graph.graph.nodes:
+        place = _Search(rewrite, order, taken).start(node)
+        if place:
+            places.append(place)
+            taken.update(place.nodes)
+    return places
 
 
-def _agree(expected: Sequence[int | None], actual: Sequence[Any]) -> bool:
-    return len(expected) == len(actual) and all(
-        size is None or size == other for size, other in zip(expected, actual, strict=True)
+@functools.cache
+def _trace(function: Callable[..., Any]) -> tuple[fx.Graph, list[fx.Node]]:
+    """The function as a graph, and its results."""
+    graph = fx.symbolic_trace(function).graph
+    results = graph.output_node().args[0]
+    return graph, list(results) if isinstance(results, (tuple, list)) else [results]
+
+
+@functools.cache
+def _steps(pattern: Callable[..., Any]) -> list[tuple[fx.Node, fx.Node | None]]:
+    """The pattern's nodes in the order of the search.
+
+    A node is found as what an earlier one takes, or among the users of the value beside it.
+    """
+    graph, results = _trace(pattern)
+    nodes = _calls(graph)
+    steps: list[tuple[fx.Node, fx.Node | None]] = []
+    visited: set[fx.Node] = set()
+    bound: set[fx.Node] = set()
+
+    def visit(start: fx.Node, shared: fx.Node | None) -> None:
+        stack = [(start, shared)]
+        visited.add(start)
+        while stack:
+            node, source = stack.pop()
+            steps.append((node, source))
+            bound.add(node)
+            for operand in node.all_input_nodes:
+                bound.add(operand)
+                if operand.op != "placeholder" and operand not in visited:
+                    visited.add(operand)
+                    stack.append((operand, None))
+
+    visit(results[0], None)
+    rest = [*(node for node in results if node.op != "placeholder"), *reversed(nodes)]
+    while len(steps) < len(nodes):
+        visit(
+            *next(
+                (node, operand)
+                for node in rest
+                if node not in visited
+                for operand in node.all_input_nodes
+                if operand in bound
+            )
+        )
+    return steps
+
+
+def _calls(graph: fx.Graph) -> list[fx.Node]:
+    return [node for node in graph.nodes if node.op not in ("placeholder", "output")]
+
+
+@dataclass
+class _State:
+    """What the pattern's values and sizes stand for so far, and which nodes are matched."""
+
+    values: dict[fx.Node, fx.Node] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    matched: set[fx.Node] = field(default_factory=set)
+
+    def copy(self) -> "_State":
+        return _State(dict(self.values), dict(self.sizes), set(self.matched))
+
+
+class _Search:
+    """One search for a pattern, by backtracking from the node of its first result."""
+
+    # Bounds the search in graphs where one value has very many users.
+    most_tries = 10000
+
+    def __init__(self, rewrite: Rewrite, order: dict[fx.Node, int], taken: set[fx.Node]) -> None:
+        self.rewrite = rewrite
+        self.order = order
+        self.taken = taken
+        self.graph, self.results = _trace(rewrite.pattern)
+        self.steps = _steps(rewrite.pattern)
+        inputs = [node for node in self.graph.nodes if node.op == "placeholder"]
+        self.specs = dict(zip([*inputs, *_calls(self.graph)], rewrite.values, strict=True))
+        self.tries = 0
+
+    def start(self, anchor: fx.Node) -> Place | None:
+        state = _State()
+        return self._go_on(state, 1) if self._take(state, self.steps[0][0], anchor) else None
+
+    def _go_on(self, state: _State, step: int) -> Place | None:
+        for number in range(step, len(self.steps)):
+            node, shared = self.steps[number]
+            if shared is None:
+                if not self._take(state, node, state.values[node]):
+                    return None
+                continue
+            for candidate in sorted(state.values[shared].users, key=self.order.__getitem__):
+                self.tries += 1
+                if self.tries > self.most_tries:
+                    return None
+                branch = state.copy()
+                if self._take(branch, node, candidate):
+                    place = self._go_on(branch, number + 1)
+                    if place:
+                        return place
+            return None
+        return self._finish(state)
+
+    def _take(self, state: _State, node: fx.Node, candidate: fx.Node) -> bool:
+        """Lets `candidate` stand for the pattern's `node`, where it can."""
+        pairs: list[tuple[fx.Node, fx.Node]] = []
+        if (
+            candidate.op != node.op
+            or candidate.target != node.target
+            or candidate in state.matched
+            or candidate in self.taken
+            or not _same(_normalized(node), _normalized(candidate), pairs)
+            or not all(self._bind(state, value, other) for value, other in pairs)
+            or not self._bind(state, node, candidate)
+        ):
+            return False
+        state.matched.add(candidate)
+        return True
+
+    def _bind(self, state: _State, value: fx.Node, other: fx.Node) -> bool:
+        if value in state.values:
+            return state.values[value] is other
+        if value.op != "placeholder" and other.op == "placeholder":
+            return False
+        state.values[value] = other
+        return _accepts(self.specs[value], other.meta.get("val"), state.sizes)
+
+    def _finish(self, state: _State) -> Place | None:
+        nodes = [state.values[node] for node in _calls(self.graph)]
+        inputs = [state.values[node] for node in self.graph.nodes if node.op == "placeholder"]
+        results = [state.values[node] for node in self.results]
+        place = Place(nodes, inputs, results, state.sizes, self.order)
+        # The pattern would feed itself.
+        if any(node in nodes for node in inputs):
+            return None
+        checks = (PLACE_CHECKS[name](place, expected) for name, expected in self.rewrite.place)
+        return place if all(checks) else None
+
+
+def _replace(rewrite: Rewrite, graph: fx.GraphModule, places: list[Place]) -> None:
+    """Puts the replacement at places of one graph."""
+    replacement, results = _trace(rewrite.replacement)
+    inputs = [node for node in replacement.nodes if node.op == "placeholder"]
+    original = list(graph.graph.nodes)
+    # A later place may take what an earlier one gave.
+    replaced: dict[fx.Node, fx.Node] = {}
+    for place in places:
+        copies = {
+            own: replaced.get(value, value) for own, value in zip(inputs, place.inputs, strict=True)
+        }
+        kept = {
+            key: place.nodes[0].meta[key]
+            for key in ("stack_trace", "nn_module_stack")
+            if key in place.nodes[0].meta
+        }
+        with graph.graph.inserting_before(original[place.before]):
+            for node in _calls(replacement):
+                copies[node] = graph.graph.node_copy(node, copies.__getitem__)
+                copies[node].meta = dict(kept)
+        for old, new in zip(place.results, results, strict=True):
+            replaced[old] = copies[new]
+            old.replace_all_uses_with(copies[new])
+    order = {node: position for position, node in enumerate(original)}
+    dead = [node for place in places for node in place.nodes]
+    for node in sorted(dead, key=order.__getitem__, reverse=True):
+        if not node.users:
+            graph.graph.erase_node(node)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Calls: operators in one form, whichever way they were written
+# ---------------------------------------------------------------------------------------------------------------------
+
+_MEMORY_FORMATS = (
+    torch.contiguous_format,
+    torch.preserve_format,
+    torch.channels_last,
+    torch.channels_last_3d,
+)
+_DTYPES = {3: torch.int32, 4: torch.int64, 6: torch.float32, 7: torch.float64, 11: torch.bool}
+
+
+def _normalized(node: fx.Node) -> list[Any]:
+    """The arguments in the order of the operator's schema, with defaults explicit, whole numbers for floats as floats, and
+    tuples for lists as lists."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        return [tuple(node.args), dict(node.kwargs)]
+    arguments = []
+    for position, argument in enumerate(schema.arguments):
+        kind = str(argument.type)
+        if argument.name in node.kwargs:
+            value = node.kwargs[argument.name]
+        elif position < len(node.args):
+            value = node.args[position]
+        else:
+            value = _default(argument)
+        if isinstance(value, tuple) and "List[" in kind:
+            value = list(value)
+        arguments.append(_as_floats(value) if "float" in kind else value)
+    return arguments
+
+
+def _default(argument: Any) -> Any:
+    value, kind = argument.default_value, str(argument.real_type)
+    if isinstance(value, int) and "MemoryFormat" in kind:
+        return _MEMORY_FORMATS[value]
+    if isinstance(value, int) and "ScalarType" in kind:
+        return _DTYPES[value]
+    return value
+
+
+def _as_floats(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value)(_as_floats(element) for element in value)
+    return float(value) if type(value) is int else value
+
+
+def _same(expected: Any, actual: Any, pairs: list[tuple[fx.Node, fx.Node]]) -> bool:
+    """True for equal arguments; adds the values that stand for each other to `pairs`. Floats are compared by their bits."""
+    if isinstance(expected, fx.Node) and isinstance(actual, fx.Node):
+        pairs.append((expected, actual))
+        return True
+    for kind in (list, tuple):
+        if isinstance(expected, kind) and isinstance(actual, kind):
+            return len(expected) == len(actual) and all(
+                _same(one, other, pairs) for one, other in zip(expected, actual, strict=True)
+            )
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        return list(expected) == list(actual) and _same(
+            list(expected.values()), list(actual.values()), pairs
+        )
+    if isinstance(expected, slice) and isinstance(actual, slice):
+        return _same(
+            [expected.start, expected.stop, expected.step],
+            [actual.start, actual.stop, actual.step],
+            pairs,
+        )
+    if type(expected) is not type(actual):
+        return False
+    if isinstance(expected, float):
+        return struct.pack("d", expected) == struct.pack("d", actual)
+    if isinstance(expected, complex):
+        return struct.pack("dd", expected.real, expected.imag) == struct.pack(
+            "dd", actual.real, actual.imag
+        )
+    return bool(expected == actual)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Conditions: what the rewrites above say has to hold, and nothing else
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _accepts(spec: Spec, value: Any, sizes: dict[str, int]) -> bool:
+    if isinstance(spec, tuple):
+        return (
+            isinstance(value, (list, tuple))
+            and len(value) >= len(spec)
+            and all(_accepts(one, other, sizes) for one, other in zip(spec, value, strict=False))
+        )
+    return all(
+        isinstance(value, torch.Tensor) and check(value, getattr(spec, name), sizes)
+        for name, check in VALUE_CHECKS.items()
+        if getattr(spec, name) is not None
     )
 
 
+def _agree(expected: Sequence[Any], actual: Sequence[Any], sizes: dict[str, int]) -> bool:
+    return len(expected) == len(actual) and all(
+        size is None
+        or (
+            isinstance(other, int)
+            and (sizes.setdefault(size, other) if isinstance(size, str) else size) == other
+        )
+        for size, other in zip(expected, actual, strict=True)
+    )
+
+
+def _has_shape(value: torch.Tensor, expected: Any, sizes: dict[str, int]) -> bool:
+    return _agree(expected, value.shape, sizes)
+
+
+def _has_stride(value: torch.Tensor, expected: Any, sizes: dict[str, int]) -> bool:
+    if value.layout != torch.strided:
+        return False
+    if expected != "contiguous":
+        return _agree(expected, value.stride(), sizes)
+    stride = 1
+    for size, actual in zip(reversed(value.shape), reversed(value.stride()), strict=True):
+        if actual != stride:
+            return False
+        stride *= max(size, 1)
+    return True
+
+
+def _class_name(value: torch.Tensor) -> str:
+    kind = type(value)
+    plain = kind.__module__.partition(".")[0] == "torch"
+    return "" if plain else f"{kind.__module__}.{kind.__qualname__}"
+
+
+VALUE_CHECKS: dict[str, Callable[[torch.Tensor, Any, dict[str, int]], bool]] = {
+    "dtype": lambda value, expected, sizes: value.dtype == expected,
+    "shape": _has_shape,
+    "stride": _has_stride,
+    "device": lambda value, expected, sizes: str(value.device) == expected,
+    "layout": lambda value, expected, sizes: str(value.layout) == f"torch.{expected}",
+    "subclass": lambda value, expected, sizes: _class_name(value) == expected,
+    "requires_grad": lambda value, expected, sizes: value.requires_grad == expected,
+}
+
+
+def _inner_uses_only(place: Place, expected: None) -> bool:
+    """What the pattern does not give out is used inside only."""
+    return all(
+        node in place.results or not any(place.is_outside(user) for user in node.users)
+        for node in place.nodes
+    )
+
+
+def _inputs_come_first(place: Place, expected: None) -> bool:
+    """All inputs are there before a result is used."""
+    return not any(
+        place.is_outside(user) and place.order[user] < place.before
+        for node in place.results
+        for user in node.users
+    )
+
+
+def _effects_in_order(place: Place, expected: None) -> bool:
+    """Nothing writes between the nodes, or draws random numbers where one of them does."""
+    positions = [place.order[node] for node in place.nodes]
+    draws = any(_draws(node) for node in place.nodes)
+    return not any(
+        place.is_outside(node) and (_writes(node) or (draws and _draws(node)))
+        for node in place.between(min(positions), max(positions))
+    )
+
+
+def _results_stay_inside(place: Place, expected: None) -> bool:
+    """The graph returns no result, nor a view of one, which would become a view of a larger tensor."""
+    stack = list(place.results)
+    while stack:
+        node = stack.pop()
+        if any(user.op == "output" for user in node.users):
+            return False
+        stack += _views(node)
+    return True
+
+
+def _nothing_written_after(place: Place, expected: None) -> bool:
+    """For a replacement that may return what it takes: no tensor is written later."""
+    return not any(_writes(node) for node in place.between(place.before, len(place.order)))
+
+
+# They read storage by its layout: they would fail, or give other numbers.
+_BY_LAYOUT = (
+    torch.ops.aten.as_strided.default,
+    torch.ops.aten.as_strided_.default,
+    torch.ops.aten.view.dtype,
+    torch.ops.aten.view_as_real.default,
+    torch.ops.aten.view_as_complex.default,
+)
+_STRICT_VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
+
+
+def _views_work(place: Place, expected: tuple[int, Sequence[Any] | None]) -> bool:
+    """Views of a result, and their views, exist when it is laid out as the replacement does. None stands for unknown strides."""
+    index, named = expected
+    strides: list[Any] | None = (
+        None if named is None else [place.sizes.get(s) if isinstance(s, str) else s for s in named]
+    )
+    if strides is not None and None in strides:
+        strides = None
+    stack: list[tuple[fx.Node, Sequence[Any] | None]] = [(place.results[index], strides)]
+    while stack:
+        node, layout = stack.pop()
+        for view in _views(node):
+            inferred = None if layout is None else _view_strides(view, layout)
+            if view.target in _BY_LAYOUT or (view.target in _STRICT_VIEWS and inferred is None):
+                return False
+            stack.append((view, inferred))
+    return True
+
+
+def _view_strides(view: fx.Node, strides: Sequence[Any]) -> Sequence[int] | None:
+    """The strides of a view of its first operand laid out with `strides`, or None where that is not known."""
+    source, result = view.all_input_nodes[0].meta.get("val"), view.meta.get("val")
+    if not isinstance(source, torch.Tensor) or not isinstance(result, torch.Tensor):
+        return None
+    laid_out = torch.empty_strided(tuple(source.shape), tuple(strides), device="meta")
+    try:
+        if view.target in (*_STRICT_VIEWS, torch.ops.aten.reshape.default):
+            return laid_out.view(tuple(result.shape)).stride()
+        if view.target in (torch.ops.aten.transpose.int, torch.ops.aten.permute.default):
+            return view.target(laid_out, *_normalized(view)[1:]).stride()
+    except RuntimeError:
+        return None
+    return None
+
+
+PLACE_CHECKS: dict[str, Callable[[Place, Any], bool]] = {
+    "inner_uses_only": _inner_uses_only,
+    "inputs_come_first": _inputs_come_first,
+    "effects_in_order": _effects_in_order,
+    "results_stay_inside": _results_stay_inside,
+    "views_work": _views_work,
+    "nothing_written_after": _nothing_written_after,
+}
+
+
+def _views(node: fx.Node) -> list[fx.Node]:
+    """The nodes whose result may share storage with `node`, which is their first operand."""
+    return [
+        user
+        for user in node.users
+        if user.op != "output" and user.all_input_nodes[0] is node and _may_alias(user)
+    ]
+
+
 def _writes(node: fx.Node) -> bool:
+    """True where the node may write a tensor that existed before: its schema says so, or nothing is known of it."""
+    if node.op in ("placeholder", "get_attr", "output"):
+        return False
     schema = getattr(node.target, "_schema", None)
-    if schema is None:
-        return node.op == "call_function" and node.target is not operator.getitem
-    return schema.is_mutable
+    if schema is not None:
+        return schema.is_mutable
+    if isinstance(node.target, torch._ops.HigherOrderOperator):
+        return not _computes_only(node)
+    module, name = getattr(node.target, "__module__", ""), getattr(node.target, "__name__", "")
+    if module in (operator.__name__, operator.getitem.__module__):
+        return name.startswith("i") or name == "setitem"
+    return module != "math" and not (module == "torch" and name.startswith("sym_"))
+
+
+# Higher-order operators that do what their subgraphs do and no more.
+_CONTROL_FLOW = (
+    "cond",
+    "while_loop",
+    "scan",
+    "associative_scan",
+    "map_impl",
+    "invoke_subgraph",
+    "wrap_with_set_grad_enabled",
+    "wrap_with_autocast",
+)
+
+
+def _computes_only(node: fx.Node) -> bool:
+    names = [operand.target for operand in node.all_input_nodes if operand.op == "get_attr"]
+    values = [getattr(node.graph.owning_module, str(name), None) for name in names]
+    subgraphs = [value for value in values if isinstance(value, fx.GraphModule)]
+    return (
+        node.target.name() in _CONTROL_FLOW
+        and bool(subgraphs)
+        and not any(_writes(inner) for subgraph in subgraphs for inner in subgraph.graph.nodes)
+    )
 
 
 def _propagate_values(graph: fx.GraphModule) -> None:
     """Gives the nodes that a replacement brought in the fake values that others have."""
-    values = [node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder"]
+    values = [node.meta["val"] for node in _placeholders(graph)]
     modes = [value.fake_mode for value in values if isinstance(value, FakeTensor)]
     if modes:
-        FakeTensorProp(graph, modes[0]).propagate_dont_convert_inputs(*values)
+        needed = [isinstance(v, torch.Tensor) and v.requires_grad for v in values]
+        with torch.no_grad():
+            FakeTensorProp(graph, modes[0]).propagate_dont_convert_inputs(*values)
+        _note_gradients(graph, needed)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -66,8 +66,10 @@ fx.graph @chain(%x: !x, %a: !w, %b: !w) -> !y {
 }
 
 //--- other-inputs.mlir
-// Verify that products of different inputs stay.
+// Verify that products of different inputs stay, and that the warning says what is different where.
 // CHECK: warning: the pattern @pattern is nowhere in the graph
+// CHECK: other-inputs.mlir:{{[0-9]+}}:8: note: the nearest place is in @other, where 1 of the pattern's 2 nodes fit; no other node that takes what stands for the same value calls aten.linear.default as the pattern does
+// CHECK: merge.mlir:{{[0-9]+}}:10: note: the pattern's node
 // CHECK-NOT: aten.cat
 !x = tensor<2x8xf32, #fx.tensor<"cpu">>
 !w = tensor<4x8xf32, #fx.tensor<"cpu">>
@@ -82,6 +84,7 @@ fx.graph @other(%x: !x, %z: !x, %a: !w, %b: !w) -> !y {
 //--- returned.mlir
 // Verify that results that the graph returns stay what they are.
 // CHECK: warning: the pattern @pattern is nowhere in the graph
+// CHECK: note: {{.*}} 2 of the pattern's 2 nodes fit; {{.*}}the graph returns a result, or a view of one
 // CHECK-NOT: aten.cat
 !x = tensor<2x8xf32, #fx.tensor<"cpu">>
 !w = tensor<4x8xf32, #fx.tensor<"cpu">>

@@ -191,3 +191,50 @@ TEST(Equivalence, SharingOfInputsCounts) {
       fx.output(%0) : (tensor<4xf32>)
     })"));
 }
+
+/// In what a graph that calls `target` with `first` differs from one that calls
+/// it with `second`. Each is a type and the rest of the call's arguments.
+static std::optional<DifferenceKind>
+compareCalls(StringRef target, std::pair<StringRef, StringRef> first,
+             std::pair<StringRef, StringRef> second) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (auto [name, call] : {std::pair("a", first), std::pair("b", second)})
+    os << "fx.graph @" << name << "(%x: " << call.first << ") -> " << call.first
+       << " {\n  %0 = fx.node \"" << target << "\"(%x" << call.second << ") : ("
+       << call.first << ") -> " << call.first << "\n  fx.output(%0) : ("
+       << call.first << ")\n}\n";
+  std::optional<Difference> difference = compareParsed(text);
+  if (!difference)
+    return std::nullopt;
+  return difference->kind;
+}
+
+TEST(Equivalence, GradientsLayoutAndClassCount) {
+  auto compare = [](StringRef first, StringRef second) {
+    return compareCalls("aten.neg.default", {first, ""}, {second, ""});
+  };
+  StringRef plain = "tensor<4xf32, #fx.tensor<\"cpu\">>";
+  EXPECT_EQ(compare(plain, plain), std::nullopt);
+  for (StringRef other : {"requires_grad", "layout = \"sparse_coo\"",
+                          "subclass = \"mine.Tensor\""}) {
+    std::string type =
+        ("tensor<4xf32, #fx.tensor<\"cpu\", " + other + ">>").str();
+    EXPECT_EQ(compare(plain, type), DifferenceKind::Type) << type;
+    EXPECT_EQ(compare(type, plain), DifferenceKind::Type) << type;
+    EXPECT_EQ(compare(type, type), std::nullopt) << type;
+  }
+}
+
+TEST(Equivalence, FloatsAreComparedByTheirBits) {
+  auto compare = [](StringRef first, StringRef second) {
+    return !compareCalls("aten.mul.Scalar", {"tensor<4xf32>", first},
+                         {"tensor<4xf32>", second});
+  };
+  EXPECT_TRUE(compare(", 0.5", ", 0.5"));
+  EXPECT_FALSE(compare(", 0.5", ", 0.25"));
+  EXPECT_FALSE(compare(", 0.0", ", -0.0"));
+  StringRef nan = ", 0x7FF8000000000000 : f64";
+  EXPECT_TRUE(compare(nan, nan));
+  EXPECT_FALSE(compare(", 1", ", 1.0"));
+}

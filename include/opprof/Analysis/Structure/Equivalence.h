@@ -12,6 +12,8 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 
+#include <memory>
+
 namespace opprof::fx {
 
 //===----------------------------------------------------------------------===//
@@ -85,6 +87,8 @@ struct Difference {
   mlir::Operation *first = nullptr, *second = nullptr;
   /// What each has there, in words.
   std::string firstText, secondText;
+  /// In a pattern, the schema's name of the argument that differs, or empty.
+  llvm::StringRef argument;
 
   /// One sentence: "node 3: the operand at position 1 is … here and … there".
   std::string getText() const;
@@ -141,28 +145,51 @@ struct SubgraphMatch {
   mlir::Operation *insertionPoint = nullptr;
 };
 
+struct PatternConditions;
+
+/// The place of a graph that comes nearest to a pattern which is nowhere.
+struct NearestPlace {
+  /// How many of the pattern's nodes were found there.
+  unsigned numFound = 0;
+  /// The node of the pattern that does not fit, and the graph's in its place.
+  NodeOp expected, actual;
+  /// What is different there, in words.
+  std::string text;
+  /// The larger, the nearer: first by the nodes found, then another type before
+  /// another argument before another operator.
+  unsigned rank = 0;
+};
+
 /// Finds places of a pattern. A pattern is an fx.graph whose arguments stand
 /// for any value of a fitting type, the same argument for the same value. It
 /// leaves open:
 ///  - a type:      !fx.any;  tensor<*xf32>, which fixes the element type only;
-///                 `?` without an entry in `dims`; strides and device where the
-///                 type has no #fx.tensor encoding
+///                 `?` without an entry in `dims`; strides where the type says
+///                 unknown_strides; strides, device, layout and subclass where
+///                 it has no #fx.tensor encoding; requires_grad where it is not
+///                 asked for
 ///  - a constant:  #fx.any, or #fx.any<"name"> to learn it (the same name
 ///                 stands for the same constant)
 ///  - a size:      a symbol in `dims` stands for one size or expression
-/// Arguments of operators with a schema are compared by the schema's names, so
-/// that it does not matter which are given by keyword.
+/// Arguments of operators with a schema are compared by the schema's names,
+/// with defaults explicit, so that it does not matter which are given by
+/// keyword or left out. Graphs that nodes name have to be the same.
 ///
-/// A match is safe to replace: no value inside it is used outside unless the
-/// pattern outputs it; it is convex; and no effect lies between its nodes that
-/// replacing them could reorder.
+/// What else has to hold stands in PatternConditions.h. A match is safe to
+/// replace: no value inside it is used outside unless the pattern outputs it;
+/// it is convex; and no effect lies between its nodes that replacing them could
+/// reorder.
 class SubgraphMatcher {
 public:
-  /// Fails, with a diagnostic at the pattern, where it has no nodes or a node
-  /// that no output needs and that is not linked to one through an argument.
-  static mlir::FailureOr<SubgraphMatcher> get(GraphOp pattern);
+  /// Fails, with a diagnostic at the pattern, where it has no nodes, a node
+  /// that writes, or a node that no output needs and that is not linked to one
+  /// through an argument. Where a `replacement` is given, a match is a place
+  /// that it may take.
+  static mlir::FailureOr<SubgraphMatcher> get(GraphOp pattern,
+                                              GraphOp replacement = {});
 
   GraphOp getPattern() const { return pattern; }
+  const PatternConditions &getConditions() const { return *conditions; }
 
   /// A match whose node for the pattern's first output is `anchor`, leaving out
   /// the nodes for which `isTaken` holds.
@@ -172,6 +199,11 @@ public:
 
   /// Matches that share no node, in the order of their anchors in `graph`.
   llvm::SmallVector<SubgraphMatch, 0> matchAll(GraphOp graph) const;
+
+  /// Where in `graph`, in which there is no match, most of the pattern's nodes
+  /// are found, and what differs there; none where no node of the graph calls
+  /// what the first output's node calls.
+  std::optional<NearestPlace> findNearest(GraphOp graph) const;
 
 private:
   explicit SubgraphMatcher(GraphOp pattern) : pattern(pattern) {}
@@ -186,6 +218,9 @@ private:
   };
   GraphOp pattern;
   llvm::SmallVector<Step> steps;
+  /// The place of a node among the pattern's nodes.
+  llvm::SmallDenseMap<mlir::Operation *, unsigned> positions;
+  std::shared_ptr<const PatternConditions> conditions;
 
   friend class MatchSearch;
 };

@@ -36,7 +36,8 @@ struct RewriteScript {
 mlir::FailureOr<llvm::SmallVector<RewriteScript>>
 loadRewriteScripts(llvm::StringRef path, mlir::MLIRContext *context);
 
-/// Applies `script` to the graphs of `payload`.
+/// Applies `script` to the graphs of `payload`. A pattern of its sequence that
+/// is nowhere is a warning; a failure that the sequence passes on is an error.
 mlir::LogicalResult applyRewriteScript(const RewriteScript &script,
                                        mlir::ModuleOp payload);
 

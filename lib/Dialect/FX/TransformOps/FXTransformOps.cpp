@@ -2,6 +2,7 @@
 
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
 #include "opprof/Analysis/Structure/Equivalence.h"
+#include "opprof/Dialect/FX/IR/Provenance.h"
 
 using namespace mlir;
 using namespace opprof::fx;
@@ -59,7 +60,57 @@ transform::ReplaceSubgraphOp::verifySymbolUses(SymbolTableCollection &tables) {
 void transform::ReplaceSubgraphOp::getEffects(
     SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
   onlyReadsHandle(getTargetMutable(), effects);
+  producesHandle(getOperation()->getOpResults(), effects);
   modifiesPayload(effects);
+}
+
+namespace {
+/// The place of some graph that comes nearest to a pattern, with its graph.
+struct Nearest {
+  NearestPlace place;
+  GraphOp graph;
+};
+} // namespace
+
+static std::optional<Nearest> findNearest(ArrayRef<GraphOp> graphs,
+                                          const SubgraphMatcher &matcher) {
+  std::optional<Nearest> nearest;
+  for (GraphOp graph : graphs) {
+    std::optional<NearestPlace> place = matcher.findNearest(graph);
+    if (place && (!nearest || nearest->place.rank < place->rank))
+      nearest = Nearest{std::move(*place), graph};
+  }
+  return nearest;
+}
+
+/// Says where a pattern that is nowhere comes nearest, in notes of
+/// `diagnostic`.
+template <typename Diagnostic>
+static void explainNearest(Diagnostic &diagnostic, ArrayRef<GraphOp> graphs,
+                           const SubgraphMatcher &matcher) {
+  GraphOp pattern = matcher.getPattern();
+  std::optional<Nearest> nearest = findNearest(graphs, matcher);
+  if (!nearest) {
+    NodeOp anchor =
+        pattern.getOutput().getOperand(0).template getDefiningOp<NodeOp>();
+    diagnostic.attachNote(anchor.getLoc())
+        << "no node calls " << anchor.getTarget()
+        << " with these arguments, which gives the pattern's first result";
+    return;
+  }
+  unsigned numNodes =
+      llvm::range_size(pattern.getBlock().template getOps<NodeOp>());
+  NearestPlace &place = nearest->place;
+  auto &note = diagnostic.attachNote(place.actual.getLoc())
+               << "the nearest place is in @" << nearest->graph.getSymName()
+               << ", where " << place.numFound << " of the pattern's "
+               << numNodes << (numNodes == 1 ? " node fits" : " nodes fit");
+  if (StringRef name = getNodeName(place.actual); !name.empty())
+    note << "; of " << name << ", ";
+  else
+    note << "; ";
+  note << place.text;
+  diagnostic.attachNote(place.expected.getLoc()) << "the pattern's node";
 }
 
 DiagnosedSilenceableFailure
@@ -70,24 +121,42 @@ transform::ReplaceSubgraphOp::apply(TransformRewriter &rewriter,
       SymbolTable::lookupNearestSymbolFrom<GraphOp>(*this, getPatternAttr());
   auto replacement = SymbolTable::lookupNearestSymbolFrom<GraphOp>(
       *this, getReplacementAttr());
-  FailureOr<SubgraphMatcher> matcher = SubgraphMatcher::get(pattern);
+  FailureOr<SubgraphMatcher> matcher =
+      SubgraphMatcher::get(pattern, replacement);
   if (failed(matcher))
     return DiagnosedSilenceableFailure::definiteFailure();
   SmallVector<GraphOp> graphs;
   for (Operation *payload : state.getPayloadOps(getTarget()))
     payload->walk([&](GraphOp graph) { graphs.push_back(graph); });
-  unsigned places = 0;
-  for (GraphOp graph : graphs)
-    places += replaceSubgraphs(graph, *matcher, replacement);
-  // Not Operation::emitRemark, which would print the operation after each.
-  if (places)
-    mlir::emitRemark(getLoc())
-        << "applied at " << places << (places == 1 ? " place" : " places");
-  else
-    mlir::emitWarning(getLoc())
-        << "the pattern " << getPatternAttr()
-        << " is nowhere in the graph, which stays as it is";
-  return DiagnosedSilenceableFailure::success();
+  unsigned numPlaces = 0;
+  SmallVector<Operation *> made;
+  for (GraphOp graph : graphs) {
+    Replaced replaced =
+        replaceSubgraphs(rewriter, graph, *matcher, replacement);
+    numPlaces += replaced.numPlaces;
+    llvm::append_range(made, replaced.nodes);
+  }
+  if (Value handle = getReplaced())
+    results.set(cast<OpResult>(handle), made);
+  if (numPlaces) {
+    // Not Operation::emitRemark, which would print the operation after each.
+    mlir::emitRemark(getLoc()) << "applied at " << numPlaces
+                               << (numPlaces == 1 ? " place" : " places");
+    return DiagnosedSilenceableFailure::success();
+  }
+  std::string what = ("the pattern @" + getPattern() +
+                      " is nowhere in the graph, which stays as it is")
+                         .str();
+  auto *goesOn = state.getExtension<WarnWherePatternIsNowhere>();
+  if (goesOn && getOperation()->getParentOp() == goesOn->getEntry()) {
+    InFlightDiagnostic warning = mlir::emitWarning(getLoc()) << what;
+    explainNearest(warning, graphs, *matcher);
+    return DiagnosedSilenceableFailure::success();
+  }
+  DiagnosedSilenceableFailure failure =
+      mlir::emitSilenceableFailure(getLoc(), what);
+  explainNearest(failure, graphs, *matcher);
+  return failure;
 }
 
 //===----------------------------------------------------------------------===//
@@ -133,8 +202,10 @@ transform::RegionStrategyOp::apply(TransformRewriter &rewriter,
           graph->getAttrOfType<DictionaryAttr>(kStrategiesAttr));
       for (NamedAttribute strategy : getStrategies())
         merged.set(strategy.getName(), strategy.getValue());
-      graph->setDiscardableAttr(kStrategiesAttr,
-                                merged.getDictionary(getContext()));
+      rewriter.modifyOpInPlace(graph, [&] {
+        graph->setDiscardableAttr(kStrategiesAttr,
+                                  merged.getDictionary(getContext()));
+      });
     });
   return DiagnosedSilenceableFailure::success();
 }

@@ -21,10 +21,21 @@ def ReplaceSubgraphOp : Op<Transform_Dialect, "fx.replace_subgraph", [
     arguments stand for values that the matched nodes take, the results for
     what other nodes take of them.
 
-    What a pattern leaves open, and when a place is safe to replace, is said at
-    the matcher (opprof/Analysis/Equivalence.h). Beyond that, a place whose
-    results the graph returns is left alone, because a replacement may return
-    views of a larger tensor.
+    What a pattern leaves open is said at the matcher
+    (opprof/Analysis/Structure/Equivalence.h), what has to hold at a place at its
+    conditions (opprof/Analysis/Structure/PatternConditions.h): among others, the graph
+    returns no result as it is nor a view of one, because a replacement may
+    return views of a larger tensor.
+
+    The result, which may be left out, is a handle to the new nodes of all
+    places. Handles to other nodes stay true; those to replaced ones are to the
+    node that gives the result now, and lose what is gone.
+
+    A pattern that is nowhere is a silenceable failure, which names the nearest
+    place and what differs there, so that `transform.alternatives` may try
+    something else. Under `--apply-rewrites` it is a warning where the operation
+    stands in the entry sequence itself: the rest of the script, and the other
+    scripts, still apply.
 
     ```mlir
     module attributes {transform.with_named_sequence} {
@@ -37,7 +48,7 @@ def ReplaceSubgraphOp : Op<Transform_Dialect, "fx.replace_subgraph", [
         fx.output(%x) : (tensor<4xf32>)
       }
       transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
-        transform.fx.replace_subgraph %root, @pattern -> @replacement : !transform.any_op
+        %new = transform.fx.replace_subgraph %root, @pattern -> @replacement : !transform.any_op -> !transform.any_op
         transform.yield
       }
     }
@@ -46,8 +57,10 @@ def ReplaceSubgraphOp : Op<Transform_Dialect, "fx.replace_subgraph", [
   let arguments = (ins TransformHandleTypeInterface:$target,
                        FlatSymbolRefAttr:$pattern,
                        FlatSymbolRefAttr:$replacement);
+  let results = (outs Optional<TransformHandleTypeInterface>:$replaced);
   let assemblyFormat = [{
     $target `,` $pattern `->` $replacement attr-dict `:` type($target)
+    (`->` type($replaced)^)?
   }];
 }
 
