@@ -6,6 +6,7 @@
 #include "opprof/Join/Counters.h"
 #include "opprof/Profile/ProfileJSON.h"
 #include "opprof/Profile/RunFacts.h"
+#include "opprof/Report/FindingText.h"
 #include "opprof/Report/Report.h"
 #include "opprof/Support/PartitionMap.h"
 #include "opprof/Trace/CaptureTrace.h"
@@ -175,6 +176,7 @@ static Error translate(const MemoryBuffer &buffer, raw_ostream &os) {
   if (counters)
     attachCounters(*profile, *counters, inputs);
   computeFindings(*profile);
+  report::describeFindings(*profile);
   // What was read is not needed any more, and may be most of the memory.
   trace->reset();
   writeProfile(*profile, os);

@@ -4,24 +4,12 @@
 #define OPPROF_FINDINGS_FINDINGBUILDER_H
 
 #include "opprof/Profile/Profile.h"
+#include "opprof/Support/Intervals.h"
+#include "opprof/Support/Units.h"
 
 #include "llvm/ADT/ArrayRef.h"
 
 namespace opprof::findings {
-
-using Interval = std::pair<int64_t, int64_t>;
-
-/// Sorted and disjoint.
-std::vector<Interval> unite(std::vector<Interval> intervals);
-/// What of `window` is in none of `covered`, which is sorted and disjoint.
-std::vector<Interval> gapsIn(Interval window, llvm::ArrayRef<Interval> covered);
-/// What of `intervals` lies outside of `covered`; both sorted and disjoint.
-std::vector<Interval> subtract(llvm::ArrayRef<Interval> intervals,
-                               llvm::ArrayRef<Interval> covered);
-/// What two sorted, disjoint lists have in common.
-std::vector<Interval> intersect(llvm::ArrayRef<Interval> a,
-                                llvm::ArrayRef<Interval> b);
-int64_t sumLengths(llvm::ArrayRef<Interval> intervals);
 
 /// What hardware counters say of some kernels.
 class Counted {
@@ -54,13 +42,9 @@ struct WorkGroup {
   const profile::Activity *longest = nullptr;
 };
 
-/// Classes by the share of their peaks that compute and memory reach, from
-/// counters.
-enum class Bound : uint8_t { Compute, Memory, Latency, Launch };
-constexpr size_t numBounds = 4;
-llvm::StringRef stringify(Bound bound);
-/// Absent where a share was not counted.
-std::optional<Bound> boundByCounters(const Counted &counted);
+/// The class by the share of their peaks that compute and memory reach; absent
+/// where a share was not counted.
+std::optional<profile::Bound> boundByCounters(const Counted &counted);
 
 /// A profile with the sums that several rules use.
 class Context {
@@ -78,7 +62,6 @@ public:
   /// the profile has no steps.
   Interval window = {0, 0};
   int64_t steps = 1;
-  bool hasSteps = false;
   /// Kernels alone, and kernels with copies: sorted, disjoint, in the window.
   std::vector<Interval> busy, occupied;
   int64_t kernelTimeNs = 0;
@@ -98,40 +81,25 @@ public:
     return static_cast<int64_t>(total / static_cast<double>(steps));
   }
 
-  /// What figures per step are of: "a step", or "the capture" where the
-  /// profile has no steps.
-  std::string span() const;
-  /// How they are stated: "3 ms a step", or "3 ms in all".
-  llvm::StringRef each() const { return hasSteps ? "a step" : "in all"; }
-
   /// Adds a finding and returns it.
-  profile::Finding &add(llvm::StringRef id);
+  profile::Finding &add(profile::Evidence evidence);
+  /// The place of one of the kernels.
+  uint32_t placeOf(const profile::Activity &kernel) const {
+    return &kernel - profile.kernels.data();
+  }
 
   /// Longest first.
   std::vector<WorkGroup> groupKernels() const;
 };
 
-/// "543.2 µs".
-std::string formatTime(int64_t nanoseconds);
-/// "61.2 %".
-std::string formatPercent(double part, double whole);
-double percentValue(double part, double whole);
-/// "launch" or "launches".
-std::string formatCount(uint64_t number, llvm::StringRef singular,
-                        llvm::StringRef plural);
-/// `text`, cut after `length` bytes at most.
-std::string shorten(llvm::StringRef text, size_t length);
-/// A kernel by its node and line of the user's code, or else by its name.
-std::string describe(const profile::Profile &profile,
-                     const profile::Activity &kernel);
-std::string describe(const profile::Profile &profile,
-                     const profile::LaunchRecord &launch);
-std::string describe(const profile::Profile &profile, const WorkGroup &group);
-/// A group for a finding's evidence: its launch or node, kernel and time.
-llvm::json::Object toEvidence(const Context &context, const WorkGroup &group);
-/// Adds nodes of the group to a finding.
-void addNodes(profile::Finding &finding, const profile::Profile &profile,
-              const WorkGroup &group);
+/// Steady runs of a launch whose steady kernels take `timeNs`: at least one.
+/// Launches with several kernels have them in every run. Absent where the
+/// profile has no runs of it.
+std::optional<double> countRuns(const profile::LaunchRecord &launch,
+                                int64_t timeNs);
+
+/// Adds those of `nodes` that the finding does not have.
+void addNodes(profile::Finding &finding, llvm::ArrayRef<uint32_t> nodes);
 
 void addTimelineFindings(Context &context);
 void addRooflineFindings(Context &context);

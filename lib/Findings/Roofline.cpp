@@ -12,7 +12,7 @@
 #include "opprof/Analysis/Cost/DeviceCeilings.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/FormatVariadic.h"
+#include "llvm/ADT/StringSwitch.h"
 
 #include <cmath>
 
@@ -33,23 +33,42 @@ struct LaunchRuns {
   std::vector<const Activity *> list;
 };
 
+/// A launch against the ceilings; times are of one run.
 struct Placed {
   LaunchRuns runs;
   double runTime = 0;
   double intensity = 0;
   double computeTime = 0;
   double memoryTime = 0;
-  StringRef ceiling;
+  Precision ceiling = Precision::FP32;
   Bound bound = Bound::Latency;
   /// The class is from counters, and else from the model.
   bool byCounters = false;
-  bool tensorCoresIdle = false;
+  /// What tensor cores could do it in, where they are idle; whether a counter
+  /// shows that, and the time that they would allow.
+  std::optional<Precision> idleTensorCores;
   bool idleByCounters = false;
   double tensorTime = 0;
 
   double roof() const { return std::max(computeTime, memoryTime); }
+  /// A time of one run over all runs.
+  double inAllRuns(double time) const {
+    return runTime > 0 ? time * (double(runs.time) / runTime) : 0;
+  }
+  double above() const { return inAllRuns(std::max(0.0, runTime - roof())); }
 };
+
+/// The types that products have ceilings for.
+enum class ProductType : uint8_t { Other, Half, BFloat16, Single };
 } // namespace
+
+static bool hasModel(const LaunchRecord &launch) {
+  return launch.flops && launch.bytesRead && launch.bytesWritten;
+}
+
+static double bytesOf(const LaunchRecord &launch) {
+  return double(*launch.bytesRead) + double(*launch.bytesWritten);
+}
 
 /// The operator that a launch calls, as the model of costs knows it.
 static WorkKind getKind(const LaunchRecord &launch) {
@@ -71,8 +90,13 @@ static bool usesTF32(StringRef kernel) {
          kernel.contains("xmma_gemm_f32f32_tf32");
 }
 
-static bool isFloat16(StringRef type) {
-  return type == "c10::Half" || type == "float16";
+/// Of a type as profilers or torch name it.
+static ProductType parseProductType(StringRef type) {
+  return StringSwitch<ProductType>(type)
+      .Cases({"c10::Half", "float16"}, ProductType::Half)
+      .Cases({"c10::BFloat16", "bfloat16"}, ProductType::BFloat16)
+      .Cases({"float", "float32"}, ProductType::Single)
+      .Default(ProductType::Other);
 }
 
 /// Whether a library says in a kernel's name that it multiplies fp32.
@@ -102,307 +126,257 @@ static std::vector<LaunchRuns> collectRuns(const Context &context) {
   return all;
 }
 
-/// Steady runs of a launch that ran `record.runs` times in the whole trace.
+/// Steady runs of a launch; without a count of them, each kernel is one.
 static double countRuns(const Context &context, const LaunchRuns &runs) {
-  const LaunchRecord &record = context.profile.launches[runs.launch];
-  if (!record.runs || record.kernelTimeNs <= 0)
-    return double(runs.kernels);
-  // Launches with several kernels have them in every run.
-  return std::max(1.0, std::round(double(record.runs) * double(runs.time) /
-                                  double(record.kernelTimeNs)));
+  return findings::countRuns(context.profile.launches[runs.launch], runs.time)
+      .value_or(double(runs.kernels));
 }
 
-static void addWithoutCeilings(Context &context, StringRef reason) {
-  std::vector<LaunchRuns> all = collectRuns(context);
+//===----------------------------------------------------------------------===//
+// The class of a launch
+//===----------------------------------------------------------------------===//
+
+static const Ceiling &getCeiling(const DeviceCeilings &ceilings,
+                                 Precision precision) {
+  switch (precision) {
+  case Precision::FP32:
+    return ceilings.fp32;
+  case Precision::TF32:
+    return ceilings.tf32;
+  case Precision::BF16:
+    return ceilings.bf16;
+  case Precision::FP16:
+    return ceilings.fp16;
+  }
+  llvm_unreachable("unhandled precision");
+}
+
+/// The type that a launch of products multiplies, as the profiler saw it, or
+/// else as the code that launches it says, or else as its kernel's name does.
+/// Absent where that is not known.
+static std::optional<ProductType> getProductType(const LaunchRecord &launch,
+                                                 const Activity &kernel) {
+  StringRef type = kernel.inputType;
+  if (type.empty())
+    type = launch.dtype;
+  if (!type.empty())
+    return parseProductType(type);
+  if (isSingleByName(kernel.name))
+    return ProductType::Single;
+  return std::nullopt;
+}
+
+/// Holds a launch of products against the ceiling of its type, and says whether
+/// tensor cores, which could do them, are idle.
+static void placeProduct(Placed &place, ProductType type,
+                         const Counted &counted,
+                         const DeviceCeilings &ceilings) {
+  bool isHalf = type == ProductType::Half || type == ProductType::BFloat16;
+  bool isSingle = type == ProductType::Single;
+  std::optional<double> tensorPipe = counted.rate("tensor_pipe_pct");
+  // Under one percent is what an epilogue may leave.
+  bool onTensorCores =
+      tensorPipe ? *tensorPipe >= 1 : usesTF32(place.runs.longest->name);
+  Precision ofTensorCores = type == ProductType::Half ? Precision::FP16
+                            : isHalf                  ? Precision::BF16
+                                                      : Precision::TF32;
+  if (getCeiling(ceilings, ofTensorCores).rate <= 0)
+    return;
+  if (isHalf || (isSingle && onTensorCores))
+    place.ceiling = ofTensorCores;
+  // By counters it shows for any type; a name tells it of fp32 only.
+  if (!onTensorCores && (isSingle || (isHalf && tensorPipe))) {
+    place.idleTensorCores = ofTensorCores;
+    place.idleByCounters = tensorPipe.has_value();
+  }
+}
+
+/// What bounds a launch, by its counters where it has them.
+static void classify(Placed &place, const Counted &counted, double runs) {
+  if (std::optional<Bound> bound = boundByCounters(counted)) {
+    place.bound = *bound;
+    place.byCounters = true;
+  } else if (place.roof() < place.runTime / 2) {
+    place.bound = Bound::Latency;
+  } else {
+    place.bound =
+        place.computeTime > place.memoryTime ? Bound::Compute : Bound::Memory;
+  }
+  double launchCall =
+      place.runs.withLaunchCall ? double(place.runs.launchCalls) / runs : 0;
+  if (place.bound == Bound::Latency && place.runTime < launchCall)
+    place.bound = Bound::Launch;
+}
+
+/// Absent where the launch's work, or the type of its products, is not known.
+static std::optional<Placed> place(const Context &context,
+                                   const LaunchRuns &runs,
+                                   const DeviceCeilings &ceilings) {
+  const LaunchRecord &launch = context.profile.launches[runs.launch];
+  if (!hasModel(launch))
+    return std::nullopt;
+  Placed place;
+  place.runs = runs;
+  double times = countRuns(context, runs);
+  place.runTime = double(runs.time) / times;
+  double flops = double(*launch.flops), bytes = bytesOf(launch);
+  place.intensity = bytes > 0 ? flops / bytes : 0;
+  place.memoryTime = bytes / ceilings.memory.rate * 1e9;
+
+  Counted counted(context.profile, runs.list);
+  if (getKind(launch) == WorkKind::Matrix) {
+    std::optional<ProductType> type = getProductType(launch, *runs.longest);
+    if (!type)
+      return std::nullopt;
+    placeProduct(place, *type, counted, ceilings);
+    if (place.idleTensorCores)
+      place.tensorTime = std::max(
+          flops / getCeiling(ceilings, *place.idleTensorCores).rate * 1e9,
+          place.memoryTime);
+  }
+  place.computeTime = flops / getCeiling(ceilings, place.ceiling).rate * 1e9;
+  classify(place, counted, times);
+  return place;
+}
+
+//===----------------------------------------------------------------------===//
+// Findings
+//===----------------------------------------------------------------------===//
+
+/// What is known without ceilings: the rates that were reached.
+static void addWithoutRoof(Context &context, NoRoof reason) {
   double flops = 0, bytes = 0;
   int64_t time = 0;
-  for (const LaunchRuns &runs : all) {
+  for (const LaunchRuns &runs : collectRuns(context)) {
     const LaunchRecord &launch = context.profile.launches[runs.launch];
-    if (!launch.flops || !launch.bytesRead || !launch.bytesWritten)
+    if (!hasModel(launch))
       continue;
     double times = countRuns(context, runs);
     flops += times * double(*launch.flops);
-    bytes += times * (double(*launch.bytesRead) + double(*launch.bytesWritten));
+    bytes += times * bytesOf(launch);
     time += runs.time;
   }
-  Finding &finding = context.add("roofline");
-  finding.evidence =
-      json::Object{{"ceilings", nullptr}, {"reason", reason.str()}};
-  std::string text = "No roofline class: " + reason.str();
-  if (time > 0 && flops > 0) {
-    finding.evidence["flops_per_step"] = flops / double(context.steps);
-    finding.evidence["bytes_per_step"] = bytes / double(context.steps);
-    finding.evidence["flops_per_s"] = flops * 1e9 / double(time);
-    finding.evidence["bytes_per_s"] = bytes * 1e9 / double(time);
-    double perStep = flops / double(context.steps);
-    bool isSmall = perStep < 1e7;
-    text += formatv("; the {0} known work did {1:f2} {5} {4} at {2:f1} "
-                    "GFLOP/s and {3:f1} GB/s",
-                    context.isCPU ? "operators of" : "kernels of",
-                    perStep / (isSmall ? 1e6 : 1e9), flops / double(time),
-                    bytes / double(time), context.each(),
-                    isSmall ? "MFLOP" : "GFLOP");
-  }
-  finding.text = text + ".";
+  evidence::Roofline roofline;
+  roofline.without = reason;
+  if (reason == NoRoof::Device)
+    roofline.ceilings.device = context.device->name;
+  if (time > 0 && flops > 0)
+    roofline.rates = {flops / double(context.steps),
+                      bytes / double(context.steps), flops * 1e9 / double(time),
+                      bytes * 1e9 / double(time)};
+  context.add(std::move(roofline));
 }
 
-void findings::addRooflineFindings(Context &context) {
-  Profile &profile = context.profile;
-  bool anyModel =
-      llvm::any_of(profile.launches, [](const LaunchRecord &launch) {
-        return launch.flops && launch.bytesRead && launch.bytesWritten;
-      });
-  if (!anyModel) {
-    addWithoutCeilings(context,
-                       profile.launches.empty()
-                           ? "there is no launch map, so no kernel's FLOPs and "
-                             "bytes are known"
-                           : "no launch's FLOPs and bytes are known (shapes "
-                             "that are not fixed have none)");
-    return;
-  }
-  const DeviceCeilings *ceilings =
-      context.isCPU ? nullptr : findDeviceCeilings(context.device->name);
-  if (!ceilings) {
-    addWithoutCeilings(context, context.isCPU
-                                    ? "the ceilings of this CPU are not known"
-                                    : "the ceilings of the device '" +
-                                          context.device->name +
-                                          "' are not in the table");
-    return;
-  }
-
-  std::vector<Placed> placed;
-  int64_t unknownTime = 0;
-  for (const LaunchRuns &runs : collectRuns(context)) {
-    const LaunchRecord &launch = profile.launches[runs.launch];
-    if (!launch.flops || !launch.bytesRead || !launch.bytesWritten) {
-      unknownTime += runs.time;
-      continue;
-    }
-    Placed place;
-    place.runs = runs;
-    double times = countRuns(context, runs);
-    place.runTime = double(runs.time) / times;
-    double flops = double(*launch.flops);
-    double bytes = double(*launch.bytesRead) + double(*launch.bytesWritten);
-    place.intensity = bytes > 0 ? flops / bytes : 0;
-
-    bool matrix = getKind(launch) == WorkKind::Matrix;
-    // As the profiler saw it, or else as the code that launches it says.
-    StringRef type = runs.longest->inputType;
-    if (type.empty())
-      type = launch.dtype;
-    bool half = type == "c10::BFloat16" || type == "c10::Half" ||
-                type == "bfloat16" || type == "float16";
-    bool single = type == "float" || type == "float32";
-    // A kernel may come without an operator and its types.
-    if (matrix && type.empty()) {
-      single = isSingleByName(runs.longest->name);
-      if (!single) {
-        unknownTime += runs.time;
-        continue;
-      }
-    }
-    Counted counted(profile, runs.list);
-    std::optional<double> tensorPipe = counted.rate("tensor_pipe_pct");
-    // Under one percent is what an epilogue may leave.
-    bool onTensorCores =
-        tensorPipe ? *tensorPipe >= 1 : usesTF32(runs.longest->name);
-    const Ceiling *compute = &ceilings->fp32;
-    const Ceiling *ofHalf = isFloat16(type) ? &ceilings->fp16 : &ceilings->bf16;
-    place.ceiling = "fp32";
-    if (matrix && half && ofHalf->rate > 0) {
-      compute = ofHalf;
-      place.ceiling = ofHalf == &ceilings->fp16 ? "fp16" : "bf16";
-    } else if (matrix && single && onTensorCores && ceilings->tf32.rate > 0) {
-      compute = &ceilings->tf32;
-      place.ceiling = "tf32";
-    }
-    // By counters it shows for any type; a name tells it of fp32 only.
-    const Ceiling *ofTensorCores = half ? ofHalf : &ceilings->tf32;
-    if (matrix && (half || single) && ofTensorCores->rate > 0 &&
-        !onTensorCores && (single || tensorPipe)) {
-      place.tensorCoresIdle = true;
-      place.idleByCounters = tensorPipe.has_value();
-    }
-    place.computeTime = flops / compute->rate * 1e9;
-    place.memoryTime = bytes / ceilings->memory.rate * 1e9;
-    if (ofTensorCores->rate > 0)
-      place.tensorTime =
-          std::max(flops / ofTensorCores->rate * 1e9, place.memoryTime);
-
-    double launchCall =
-        runs.withLaunchCall ? double(runs.launchCalls) / times : 0;
-    if (std::optional<Bound> bound = boundByCounters(counted)) {
-      place.bound = *bound;
-      place.byCounters = true;
-    } else if (place.roof() < place.runTime / 2) {
-      place.bound = Bound::Latency;
-    } else {
-      place.bound =
-          place.computeTime > place.memoryTime ? Bound::Compute : Bound::Memory;
-    }
-    if (place.bound == Bound::Latency && place.runTime < launchCall)
-      place.bound = Bound::Launch;
-    placed.push_back(place);
-  }
-  if (placed.empty()) {
-    addWithoutCeilings(context, "no launch that ran has known FLOPs and bytes");
-    return;
-  }
-
-  auto above = [&](const Placed &place) {
-    return std::max(0.0, place.runTime - place.roof()) *
-           (double(place.runs.time) / place.runTime);
+static evidence::Ceilings describeCeilings(const DeviceCeilings &ceilings) {
+  auto rate = [](const Ceiling &from) {
+    return evidence::Rate{from.rate, from.origin.str()};
   };
-  llvm::stable_sort(placed, [&](const Placed &a, const Placed &b) {
-    return above(a) > above(b);
-  });
-  std::array<int64_t, numBounds> timeOf{}, launchesOf{};
-  double aboveRoof = 0, roofTime = 0;
-  int64_t modelTime = 0, countedTime = 0, countedLaunches = 0;
+  evidence::Ceilings described;
+  described.device = ceilings.name;
+  described.memory = rate(ceilings.memory);
+  for (size_t index = 0; index < numPrecisions; ++index)
+    described.compute[index] =
+        rate(getCeiling(ceilings, static_cast<Precision>(index)));
+  return described;
+}
+
+/// A node that several launches compute has no intensity of its own.
+static void setMetrics(Profile &profile, const Placed &place) {
+  const LaunchRecord &launch = profile.launches[place.runs.launch];
+  if (launch.nodes.size() != 1)
+    return;
+  Node &node = profile.nodes[launch.nodes.front()];
+  node.metrics["arithmetic_intensity"] = place.intensity;
+  node.metrics["roof_pct"] = percentOf(place.roof(), place.runTime);
+}
+
+/// Sums up `placed`, which comes furthest above the roof first.
+static evidence::Roofline sumClasses(ArrayRef<Placed> placed) {
+  evidence::Roofline roofline;
   for (const Placed &place : placed) {
-    timeOf[size_t(place.bound)] += place.runs.time;
-    ++launchesOf[size_t(place.bound)];
-    aboveRoof += above(place);
-    roofTime += place.roof() * (double(place.runs.time) / place.runTime);
-    modelTime += place.runs.time;
-    countedTime += place.byCounters ? place.runs.time : 0;
-    countedLaunches += place.byCounters;
-    // A node that several launches compute has no intensity of its own.
-    const LaunchRecord &launch = profile.launches[place.runs.launch];
-    if (launch.nodes.size() == 1) {
-      Node &node = profile.nodes[launch.nodes.front()];
-      node.metrics["arithmetic_intensity"] = place.intensity;
-      node.metrics["roof_pct"] = percentValue(place.roof(), place.runTime);
+    evidence::ClassTime &sum =
+        roofline.classes[static_cast<size_t>(place.bound)];
+    ++sum.launches;
+    sum.timeNs += place.runs.time;
+    if (place.byCounters) {
+      ++roofline.byCounters.launches;
+      roofline.byCounters.timeNs += place.runs.time;
     }
+    roofline.aboveRoofNs += place.above();
+    roofline.roofNs += place.inAllRuns(place.roof());
   }
+  for (const Placed &place : placed.take_front(10))
+    roofline.mostAboveRoof.push_back(
+        {place.runs.launch, place.bound, place.byCounters, place.ceiling,
+         place.runTime, place.roof(), percentOf(place.roof(), place.runTime),
+         place.intensity});
+  return roofline;
+}
 
-  Finding &finding = context.add("roofline");
-  finding.severityNsPerStep = context.perStep(aboveRoof);
-  json::Object classes;
-  for (size_t index = 0; index < numBounds; ++index)
-    classes[stringify(Bound(index))] =
-        json::Object{{"launches", launchesOf[index]},
-                     {"ns_per_step", context.perStep(timeOf[index])}};
-  json::Array slowest;
-  for (const Placed &place : ArrayRef(placed).take_front(10)) {
-    const LaunchRecord &launch = profile.launches[place.runs.launch];
-    slowest.push_back(json::Object{
-        {"compiled_graph", launch.compiledGraph},
-        {"launch", launch.index},
-        {"kernel", launch.kernel},
-        {"class", stringify(place.bound)},
-        {"class_from", place.byCounters ? "counters" : "model"},
-        {"ceiling", place.ceiling},
-        {"ns", std::round(place.runTime)},
-        {"roof_ns", std::round(place.roof())},
-        {"roof_pct", percentValue(place.roof(), place.runTime)},
-        {"arithmetic_intensity", place.intensity},
-    });
-  }
-  auto ceiling = [](const Ceiling &from) {
-    return json::Object{{"rate_per_s", from.rate}, {"origin", from.origin}};
-  };
-  finding.evidence = json::Object{
-      {"ceilings", json::Object{{"device", ceilings->name},
-                                {"memory_bytes", ceiling(ceilings->memory)},
-                                {"fp32_flops", ceiling(ceilings->fp32)},
-                                {"tf32_flops", ceiling(ceilings->tf32)},
-                                {"bf16_flops", ceiling(ceilings->bf16)},
-                                {"fp16_flops", ceiling(ceilings->fp16)}}},
-      {"ridge_fp32_flops_per_byte",
-       ceilings->fp32.rate / ceilings->memory.rate},
-      {"ridge_bf16_flops_per_byte",
-       ceilings->bf16.rate / ceilings->memory.rate},
-      {"classes", std::move(classes)},
-      {"classes_from_counters_launches", countedLaunches},
-      {"classes_from_counters_ns_per_step", context.perStep(countedTime)},
-      {"roof_ns_per_step", context.perStep(roofTime)},
-      {"above_roof_ns_per_step", context.perStep(aboveRoof)},
-      {"without_model_ns_per_step", context.perStep(unknownTime)},
-      {"most_above_roof", std::move(slowest)},
-  };
-  for (const Placed &place : ArrayRef(placed).take_front(5))
-    for (uint32_t node : profile.launches[place.runs.launch].nodes)
-      if (!llvm::is_contained(finding.nodes, node))
-        finding.nodes.push_back(node);
-  std::string parts;
-  for (size_t index = 0; index < numBounds; ++index)
-    if (launchesOf[index])
-      parts += formatv("{0}{1} {2}-bound", parts.empty() ? "" : ", ",
-                       formatPercent(timeOf[index], modelTime),
-                       stringify(Bound(index)));
-  parts += countedTime == modelTime ? " by counters"
-           : countedTime ? formatv(" ({0} by counters, the rest by the model)",
-                                   formatPercent(countedTime, modelTime))
-                               .str()
-                         : std::string(" by the model");
-  const Placed &worst = placed.front();
-  const LaunchRecord &worstLaunch = profile.launches[worst.runs.launch];
-  const Ceiling &compute = worst.ceiling == "bf16"   ? ceilings->bf16
-                           : worst.ceiling == "fp16" ? ceilings->fp16
-                           : worst.ceiling == "tf32" ? ceilings->tf32
-                                                     : ceilings->fp32;
-  finding.text = formatv(
-      "Of {0} of kernels with known work, {1}; the roof allows {2}. Furthest "
-      "off: {3}, {4} where {5} would do ({6:f1} FLOP/byte; {7}: {8:f1} TB/s "
-      "{9}, {10} {11:f0} TFLOP/s {12}).",
-      formatTime(context.perStep(modelTime)), parts,
-      formatTime(context.perStep(roofTime)), describe(profile, worstLaunch),
-      formatTime(int64_t(worst.runTime)), formatTime(int64_t(worst.roof())),
-      worst.intensity, ceilings->name, ceilings->memory.rate / 1e12,
-      ceilings->memory.origin, worst.ceiling, compute.rate / 1e12,
-      compute.origin);
-
-  double gain = 0;
-  int64_t idleTime = 0;
+static void addTensorCoresIdle(Context &context, ArrayRef<Placed> placed) {
   std::vector<const Placed *> idle;
-  int64_t idleByCounters = 0;
-  bool onlySingle = true;
+  evidence::TensorCoresIdle found;
+  found.isAllFP32 = true;
+  double gain = 0;
   for (const Placed &place : placed)
-    if (place.tensorCoresIdle) {
+    if (place.idleTensorCores) {
       idle.push_back(&place);
-      idleByCounters += place.idleByCounters;
-      onlySingle &= place.ceiling == "fp32";
-      idleTime += place.runs.time;
-      gain += std::max(0.0, place.runTime - place.tensorTime) *
-              (double(place.runs.time) / place.runTime);
+      found.launchesByCounters += place.idleByCounters;
+      found.isAllFP32 &= place.ceiling == Precision::FP32;
+      found.timeNs += place.runs.time;
+      gain += place.inAllRuns(std::max(0.0, place.runTime - place.tensorTime));
     }
   if (idle.empty())
     return;
   llvm::stable_sort(idle, [](const Placed *a, const Placed *b) {
     return a->runs.time > b->runs.time;
   });
-  Finding &cores = context.add("tensor-cores-idle");
-  cores.severityNsPerStep = context.perStep(gain);
+  const LaunchRuns &longest = idle.front()->runs;
+  found.launches = idle.size();
+  found.sharePct = percentOf(found.timeNs, context.kernelTimeNs);
+  found.leastNs = double(found.timeNs) - gain;
+  found.kernel = longest.longest->name;
+  found.longest = longest.launch;
+  Finding &finding = context.add(std::move(found));
+  finding.severityNsPerStep = context.perStep(gain);
   for (const Placed *place : ArrayRef(idle).take_front(5))
-    for (uint32_t node : profile.launches[place->runs.launch].nodes)
-      if (!llvm::is_contained(cores.nodes, node))
-        cores.nodes.push_back(node);
-  cores.evidence = json::Object{
-      {"launches", int64_t(idle.size())},
-      {"ns_per_step", context.perStep(idleTime)},
-      {"share_of_kernel_time_pct",
-       percentValue(idleTime, context.kernelTimeNs)},
-      {"least_ns_per_step_with_tensor_cores",
-       context.perStep(double(idleTime) - gain)},
-      {"launches_by_counters", idleByCounters},
-      {"kernel", idle.front()->runs.longest->name},
-  };
-  cores.text = formatv(
-      "{0} {6}without tensor cores{7}: {1} {9}, {2} of kernel time, where "
-      "{8} ceiling allows {3}; longest is {4}, kernel {5}.",
-      idle.size() == 1 ? "1 matrix product runs"
-                       : std::to_string(idle.size()) + " matrix products run",
-      formatTime(context.perStep(idleTime)),
-      formatPercent(idleTime, context.kernelTimeNs),
-      formatTime(context.perStep(double(idleTime) - gain)),
-      describe(profile, profile.launches[idle.front()->runs.launch]),
-      shorten(idle.front()->runs.longest->name, 48),
-      onlySingle ? "in fp32 " : "",
-      idleByCounters == int64_t(idle.size()) ? " (their counter shows none)"
-                                             : "",
-      onlySingle ? "tf32's" : "their", context.each());
+    addNodes(finding, context.profile.launches[place->runs.launch].nodes);
+}
+
+void findings::addRooflineFindings(Context &context) {
+  Profile &profile = context.profile;
+  if (llvm::none_of(profile.launches, hasModel))
+    return addWithoutRoof(context, profile.launches.empty() ? NoRoof::LaunchMap
+                                                            : NoRoof::Costs);
+  if (context.isCPU)
+    return addWithoutRoof(context, NoRoof::CPU);
+  const DeviceCeilings *ceilings = findDeviceCeilings(context.device->name);
+  if (!ceilings)
+    return addWithoutRoof(context, NoRoof::Device);
+
+  std::vector<Placed> placed;
+  int64_t withoutModel = 0;
+  for (const LaunchRuns &runs : collectRuns(context)) {
+    if (std::optional<Placed> found = place(context, runs, *ceilings))
+      placed.push_back(std::move(*found));
+    else
+      withoutModel += runs.time;
+  }
+  if (placed.empty())
+    return addWithoutRoof(context, NoRoof::Run);
+
+  llvm::stable_sort(placed, [](const Placed &a, const Placed &b) {
+    return a.above() > b.above();
+  });
+  for (const Placed &place : placed)
+    setMetrics(profile, place);
+  evidence::Roofline roofline = sumClasses(placed);
+  roofline.ceilings = describeCeilings(*ceilings);
+  roofline.withoutModelNs = withoutModel;
+  int64_t cost = context.perStep(roofline.aboveRoofNs);
+  Finding &finding = context.add(std::move(roofline));
+  finding.severityNsPerStep = cost;
+  for (const Placed &place : ArrayRef(placed).take_front(5))
+    addNodes(finding, profile.launches[place.runs.launch].nodes);
+  addTensorCoresIdle(context, placed);
 }

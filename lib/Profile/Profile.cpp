@@ -107,6 +107,21 @@ opprof::profile::timeBetweenSteps(const Profile &profile) {
   return between;
 }
 
+int64_t opprof::profile::countSteadySteps(const Profile &profile) {
+  return llvm::count_if(profile.steps, [](const Step &step) {
+    return step.phase == Phase::Steady;
+  });
+}
+
+const Device *opprof::profile::findBusiestDevice(const Profile &profile) {
+  const Device *busiest = nullptr;
+  for (const Device &device : profile.devices)
+    if (device.busyNs &&
+        (!busiest || *device.busyNs > busiest->busyNs.value_or(0)))
+      busiest = &device;
+  return busiest;
+}
+
 /// `name` without balanced pairs of parentheses and what is between them.
 static std::string dropParentheses(StringRef name) {
   std::string kept;
@@ -218,7 +233,7 @@ void opprof::profile::summarize(Profile &profile) {
              std::clamp(kernel.endNs(), window->first, window->second)});
     if (intervals.empty())
       continue;
-    device.busyNs = unionLength(intervals);
+    device.busyNs = unionLength(std::move(intervals));
     // With several devices the summary speaks of the busiest one: adding them
     // up would pass the wall time.
     summary.busyNs = std::max(summary.busyNs.value_or(0), *device.busyNs);

@@ -355,10 +355,10 @@ void Writer::write() {
     json.attributeArray("findings", [&] {
       for (const Finding &finding : profile.findings)
         json.object([&] {
-          json.attribute("id", finding.id);
+          json.attribute("id", finding.id());
           optional("severity_ns_per_step", finding.severityNsPerStep);
           nodeRefs(finding.nodes);
-          json.attribute("evidence", json::Object(finding.evidence));
+          json.attribute("evidence", toJSON(finding.evidence, profile));
           json.attribute("text", finding.text);
         });
     });
@@ -802,21 +802,23 @@ Error Reader::readMemory(object from) {
 
 Error Reader::readFinding(object from) {
   Finding &finding = profile.findings.emplace_back();
-  if (Error error = getString(from, "id", finding.id, true))
+  std::string id;
+  if (Error error = getString(from, "id", id, true))
     return error;
   if (Error error =
           getInteger(from, "severity_ns_per_step", finding.severityNsPerStep))
     return error;
   if (Error error = getNodes(from, finding.nodes))
     return error;
-  element evidence;
-  if (find(from, "evidence", evidence)) {
-    json::Value converted = toValue(evidence);
-    if (json::Object *object = converted.getAsObject())
-      finding.evidence = std::move(*object);
-    else
+  json::Object evidence;
+  if (element given; find(from, "evidence", given)) {
+    json::Value converted = toValue(given);
+    json::Object *object = converted.getAsObject();
+    if (!object)
       return fail("\"evidence\" must be an object");
+    evidence = std::move(*object);
   }
+  finding.evidence = readEvidence(id, std::move(evidence), profile);
   return getString(from, "text", finding.text, true);
 }
 

@@ -3,6 +3,7 @@
 
 #include "opprof/Report/Report.h"
 #include "opprof/Report/ReportModel.h"
+#include "opprof/Support/Units.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -72,10 +73,6 @@ static std::string escape(StringRef text) {
     }
   }
   return escaped;
-}
-
-static std::string percent(double value) {
-  return formatv("{0:f1} %", value).str();
 }
 
 static StringRef getColor(StringRef category) {
@@ -168,7 +165,8 @@ private:
       tile(model.unit == "step" ? "one step" : model.unit,
            time(*summary.wallNs));
     if (summary.wallNs && summary.busyNs && *summary.wallNs > 0) {
-      tile("device busy", percent(100.0 * *summary.busyNs / *summary.wallNs));
+      tile("device busy",
+           formatPercent(100.0 * *summary.busyNs / *summary.wallNs));
       tile("idle",
            time(std::max<int64_t>(*summary.wallNs - *summary.busyNs, 0)));
     }
@@ -208,7 +206,7 @@ private:
     for (size_t i = 0; i < numConfidences; ++i)
       os << "<span class=\"key\" style=\"background:" << getColor(Confidence(i))
          << "\"></span>" << stringify(Confidence(i)) << ' '
-         << percent(100.0 * profile.summary.attributedNs[i] / total);
+         << formatPercent(100.0 * profile.summary.attributedNs[i] / total);
     os << "</div>\n";
   }
 
@@ -254,8 +252,8 @@ private:
       if (finding->severityNsPerStep)
         os << "<b class=\"cost\">" << formatTime(*finding->severityNsPerStep)
            << (model.unit == "step" ? " a step" : "") << "</b>";
-      os << "<b>" << escape(finding->id) << "</b><div>" << escape(finding->text)
-         << "</div>";
+      os << "<b>" << escape(finding->id()) << "</b><div>"
+         << escape(finding->text) << "</div>";
       if (!finding->nodes.empty()) {
         constexpr size_t kShown = 12;
         os << "<div class=\"dim\">nodes:";
@@ -266,11 +264,10 @@ private:
           os << " and " << finding->nodes.size() - kShown << " more";
         os << "</div>";
       }
-      if (!finding->evidence.empty())
+      json::Object evidence = toJSON(finding->evidence, profile);
+      if (!evidence.empty())
         os << "<details><summary class=\"dim\">evidence</summary><pre><code>"
-           << escape(
-                  formatv("{0:2}", json::Value(json::Object(finding->evidence)))
-                      .str())
+           << escape(formatv("{0:2}", json::Value(std::move(evidence))).str())
            << "</code></pre></details>";
       os << "</div>\n";
     }
@@ -399,7 +396,8 @@ private:
         os << " <span class=\"dim\">" << escape(row.detail) << "</span>";
       os << "</td><td>";
       bar(model.share(row.kernelTimeNs));
-      os << "</td><td class=\"num\">" << percent(model.share(row.kernelTimeNs))
+      os << "</td><td class=\"num\">"
+         << formatPercent(model.share(row.kernelTimeNs))
          << "</td><td class=\"num\">" << time(row.kernelTimeNs)
          << "</td><td class=\"num\">"
          << (counted == "partitions" ? std::to_string(row.count)
@@ -438,7 +436,7 @@ private:
   void nodeCells(int64_t total, StringRef name, const Twine &module,
                  const NodeRow &row, Confidence confidence) {
     os << "<tr><td class=\"num\">" << time(total) << "</td><td class=\"num\">"
-       << percent(model.share(total)) << "</td>";
+       << formatPercent(model.share(total)) << "</td>";
     counterCells(row.node->metrics, row.node->inferredFrom.value_or(""));
     os << "<td><b>" << escape(name) << "</b></td><td>" << escape(module.str())
        << "</td><td>" << escape(row.node->source.value_or(""))

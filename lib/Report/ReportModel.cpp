@@ -2,6 +2,7 @@
 
 #include "opprof/Report/ReportModel.h"
 #include "opprof/Support/Intervals.h"
+#include "opprof/Support/Units.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/IntEqClasses.h"
@@ -37,42 +38,6 @@ std::string report::getModuleGroup(StringRef module) {
     if (!part.empty() && all_of(part, isDigit))
       part = "*";
   return join(parts, ".");
-}
-
-std::string report::formatTime(int64_t nanoseconds) {
-  double value = std::abs(double(nanoseconds));
-  const char *sign = nanoseconds < 0 ? "-" : "";
-  auto print = [&](double scaled, const char *unit) {
-    int decimals = scaled < 9.995 ? 2 : scaled < 99.95 ? 1 : 0;
-    std::string digits = decimals == 2   ? formatv("{0:f2}", scaled).str()
-                         : decimals == 1 ? formatv("{0:f1}", scaled).str()
-                                         : formatv("{0:f0}", scaled).str();
-    return sign + digits + " " + unit;
-  };
-  // A value that would be printed as 1000 goes to the next unit.
-  if (value < 1e3)
-    return sign + formatv("{0}", int64_t(value)).str() + " ns";
-  if (value < 999.5e3)
-    return print(value / 1e3, "µs");
-  if (value < 999.5e6)
-    return print(value / 1e6, "ms");
-  return print(value / 1e9, "s");
-}
-
-std::string report::formatBytes(uint64_t bytes) {
-  static constexpr const char *units[] = {"bytes", "kB", "MB", "GB", "TB"};
-  double value = double(bytes);
-  size_t unit = 0;
-  while (value >= 999.5 && unit + 1 < std::size(units)) {
-    value /= 1000;
-    ++unit;
-  }
-  if (!unit)
-    return formatv("{0} bytes", bytes);
-  return formatv(value < 9.995   ? "{0:f2} {1}"
-                 : value < 99.95 ? "{0:f1} {1}"
-                                 : "{0:f0} {1}",
-                 value, units[unit]);
 }
 
 ArrayRef<CounterColumn> report::getCounterColumns() {
@@ -245,9 +210,7 @@ static bool isCounted(const Profile &profile, bool anySteady,
 /// Fills in the sums of a program whose kernels are known by name alone.
 static void sumWithoutGraph(ReportModel &model) {
   const Profile &profile = *model.profile;
-  uint64_t steady = llvm::count_if(profile.steps, [](const Step &step) {
-    return step.phase == Phase::Steady;
-  });
+  uint64_t steady = countSteadySteps(profile);
   if (steady)
     model.steps = steady;
   // Names are many times fewer than kernels.
@@ -383,21 +346,6 @@ static std::optional<CounterShare> shareCounters(const Profile &profile) {
   return CounterShare{100 * counted / total, 100 * inferred / counted};
 }
 
-/// "1.53 G": an amount without a unit of its own.
-static std::string formatAmount(double value) {
-  static constexpr const char *prefixes[] = {"", " k", " M", " G", " T"};
-  size_t prefix = 0;
-  while (std::abs(value) >= 999.5 && prefix + 1 < std::size(prefixes)) {
-    value /= 1000;
-    ++prefix;
-  }
-  return formatv(value == std::round(value) && !prefix ? "{0:f0}{1}"
-                 : std::abs(value) < 9.995             ? "{0:f2}{1}"
-                 : std::abs(value) < 99.95             ? "{0:f1}{1}"
-                                                       : "{0:f0}{1}",
-                 value, prefixes[prefix]);
-}
-
 /// Counters are doubles in files, which anyone can have written.
 static uint64_t toWhole(double value) {
   return value > 0 ? uint64_t(std::min(value, double(maxTotalNs))) : 0;
@@ -411,7 +359,7 @@ static std::vector<StepValue> listStepValues(const Profile &profile) {
   const std::map<std::string, double> &values = step.row.values;
   auto format = [](StringRef metric, double value) -> std::string {
     if (metric.ends_with("_pct"))
-      return formatv("{0:f1} %", value);
+      return formatPercent(value);
     if (metric.ends_with("_bytes"))
       return formatBytes(toWhole(value));
     if (metric == "time_ns")
@@ -584,7 +532,7 @@ static std::vector<std::string> collectFacts(const ReportModel &model) {
   std::vector<std::pair<int64_t, int64_t>> spans;
   for (const ProfilerOverhead &overhead : profile.overheads)
     spans.push_back({overhead.startNs, overhead.startNs + overhead.durationNs});
-  if (int64_t time = unionLength(spans))
+  if (int64_t time = unionLength(std::move(spans)))
     facts.push_back(formatTime(time) +
                     " of the host's time was the profiler's own");
   return facts;

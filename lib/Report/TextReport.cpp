@@ -2,6 +2,7 @@
 
 #include "opprof/Report/Report.h"
 #include "opprof/Report/ReportModel.h"
+#include "opprof/Support/Units.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ConvertUTF.h"
@@ -164,10 +165,6 @@ private:
 
 } // namespace
 
-static std::string percent(double value) {
-  return formatv("{0:f1} %", value).str();
-}
-
 static void printSummary(Page &page, const ReportModel &model) {
   const Profile &profile = *model.profile;
   const Summary &summary = profile.summary;
@@ -195,7 +192,7 @@ static void printSummary(Page &page, const ReportModel &model) {
   if (summary.wallNs)
     add(model.unit + " " + formatTime(model.perStep(*summary.wallNs)));
   if (summary.wallNs && summary.busyNs && *summary.wallNs > 0)
-    add("busy " + percent(100.0 * *summary.busyNs / *summary.wallNs));
+    add("busy " + formatPercent(100.0 * *summary.busyNs / *summary.wallNs));
   add(model.work + "s " + Twine(model.counted.kernels / model.steps) + " in " +
       formatTime(model.perStep(model.counted.kernelTimeNs)));
   if (summary.wallNs && summary.busyNs)
@@ -212,10 +209,10 @@ static void printSummary(Page &page, const ReportModel &model) {
     for (int64_t time : summary.attributedNs)
       total += time;
     for (size_t i = 0; i < numConfidences; ++i)
-      line +=
-          formatv("{0} {1} {2}", i ? "," : "", stringify(Confidence(i)),
-                  percent(total ? 100.0 * summary.attributedNs[i] / total : 0))
-              .str();
+      line += formatv("{0} {1} {2}", i ? "," : "", stringify(Confidence(i)),
+                      formatPercent(
+                          total ? 100.0 * summary.attributedNs[i] / total : 0))
+                  .str();
     page.paragraph(line, 0, 2);
   }
   for (const std::string &fact : model.facts)
@@ -272,7 +269,7 @@ static void printTimeRows(Page &page, const ReportModel &model,
       name = Page::fit(name, nameWidth, 3);
     page.text("  ").left(name, nameWidth);
     page.text(" ").bar(model.share(row.kernelTimeNs), barWidth);
-    page.right(percent(model.share(row.kernelTimeNs)), kShare);
+    page.right(formatPercent(model.share(row.kernelTimeNs)), kShare);
     page.right(formatTime(model.perStep(row.kernelTimeNs)), kTime);
     std::string count =
         isStatic ? std::to_string(row.count) : model.countPerStep(row.count);
@@ -340,7 +337,7 @@ static void printNodes(Page &page, const ReportModel &model, size_t limit) {
   for (const NodeGroup &group : ArrayRef(model.nodeGroups).take_front(limit)) {
     const Node &node = *group.slowest.node;
     page.text("  ").right(formatTime(model.perStep(group.kernelTimeNs)), 9);
-    page.right(percent(model.share(group.kernelTimeNs)), 8);
+    page.right(formatPercent(model.share(group.kernelTimeNs)), 8);
     for (const CounterColumn &column : columns)
       page.right(formatCounter(column, node.metrics), kCounter);
     if (!columns.empty())
@@ -429,8 +426,8 @@ void report::printText(const Profile &profile, raw_ostream &os,
                               ? formatTime(*finding->severityNsPerStep)
                               : "",
                           9, Style::Warn);
-    page.text(" ").text(finding->id, Style::Bold).text(": ");
-    page.paragraph(finding->text, 14 + Page::columns(finding->id), 2);
+    page.text(" ").text(finding->id(), Style::Bold).text(": ");
+    page.paragraph(finding->text, 14 + Page::columns(finding->id()), 2);
   }
   if (model.findings.size() > findings) {
     page.text(formatv("  and {0} more", model.findings.size() - findings).str(),

@@ -1,20 +1,78 @@
-// Sums over intervals of time.
+// Sets of instants, as sorted, disjoint, half-open intervals.
 
 #include "opprof/Support/Intervals.h"
 
-#include <algorithm>
-#include <limits>
+#include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
+
+using namespace llvm;
 using namespace opprof;
 
-int64_t
-opprof::unionLength(std::vector<std::pair<int64_t, int64_t>> &intervals) {
-  std::sort(intervals.begin(), intervals.end());
-  int64_t length = 0;
-  int64_t end = std::numeric_limits<int64_t>::min();
-  for (auto [from, to] : intervals) {
-    length += std::max<int64_t>(0, to - std::max(from, end));
-    end = std::max(end, to);
+std::vector<Interval> opprof::unite(std::vector<Interval> intervals) {
+  llvm::sort(intervals);
+  std::vector<Interval> result;
+  for (Interval interval : intervals) {
+    if (interval.second <= interval.first)
+      continue;
+    if (result.empty() || interval.first > result.back().second)
+      result.push_back(interval);
+    else
+      result.back().second = std::max(result.back().second, interval.second);
   }
-  return length;
+  return result;
+}
+
+std::vector<Interval> opprof::gapsIn(Interval window,
+                                     ArrayRef<Interval> covered) {
+  std::vector<Interval> result;
+  int64_t at = window.first;
+  for (Interval interval : covered) {
+    if (interval.first > at)
+      result.push_back({at, std::min(interval.first, window.second)});
+    at = std::max(at, interval.second);
+    if (at >= window.second)
+      return result;
+  }
+  if (at < window.second)
+    result.push_back({at, window.second});
+  return result;
+}
+
+std::vector<Interval> opprof::subtract(ArrayRef<Interval> intervals,
+                                       ArrayRef<Interval> covered) {
+  std::vector<Interval> result;
+  for (Interval interval : intervals) {
+    while (!covered.empty() && covered.front().second <= interval.first)
+      covered = covered.drop_front();
+    llvm::append_range(result, gapsIn(interval, covered));
+  }
+  return result;
+}
+
+std::vector<Interval> opprof::intersect(ArrayRef<Interval> a,
+                                        ArrayRef<Interval> b) {
+  std::vector<Interval> result;
+  while (!a.empty() && !b.empty()) {
+    int64_t from = std::max(a.front().first, b.front().first);
+    int64_t to = std::min(a.front().second, b.front().second);
+    if (from < to)
+      result.push_back({from, to});
+    if (a.front().second < b.front().second)
+      a = a.drop_front();
+    else
+      b = b.drop_front();
+  }
+  return result;
+}
+
+int64_t opprof::sumLengths(ArrayRef<Interval> intervals) {
+  int64_t total = 0;
+  for (Interval interval : intervals)
+    total += interval.second - interval.first;
+  return total;
+}
+
+int64_t opprof::unionLength(std::vector<Interval> intervals) {
+  return sumLengths(unite(std::move(intervals)));
 }

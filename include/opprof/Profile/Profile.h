@@ -9,6 +9,7 @@
 #ifndef OPPROF_PROFILE_PROFILE_H
 #define OPPROF_PROFILE_PROFILE_H
 
+#include "opprof/Profile/Finding.h"
 #include "opprof/Support/Confidence.h"
 #include "opprof/Support/Recording.h"
 
@@ -188,15 +189,6 @@ struct Step {
   Phase phase = Phase::Steady;
 };
 
-struct Finding {
-  std::string id;
-  /// What it costs a step; absent where that is not a cost.
-  std::optional<int64_t> severityNsPerStep;
-  std::vector<uint32_t> nodes;
-  llvm::json::Object evidence;
-  std::string text;
-};
-
 /// How the program was run, beside the recording.
 struct RunFacts {
   /// The command line of a program that `opprof run` recorded, and the status
@@ -304,6 +296,12 @@ std::optional<std::pair<int64_t, int64_t>> wallWindow(const Profile &profile);
 /// things), so it is no step's idle time. Sorted and disjoint.
 std::vector<std::pair<int64_t, int64_t>>
 timeBetweenSteps(const Profile &profile);
+
+/// Steady steps; 0 where the profile has none.
+int64_t countSteadySteps(const Profile &profile);
+
+/// The device with most busy time; null when nothing ran.
+const Device *findBusiestDevice(const Profile &profile);
 
 /// A kernel's name without what all overloads and instances share: parameters,
 /// the lambdas round a functor, PyTorch's own namespaces.

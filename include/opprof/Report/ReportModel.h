@@ -146,12 +146,6 @@ ReportModel makeReportModel(const profile::Profile &profile);
 /// between dots are left open.
 std::string getModuleGroup(llvm::StringRef module);
 
-/// "1.50 GB".
-std::string formatBytes(uint64_t bytes);
-
-/// "543.2 µs": three or four digits with the unit that fits.
-std::string formatTime(int64_t nanoseconds);
-
 /// What a kernel is counted under: its launch's category, or what it is.
 llvm::StringRef getCategory(const profile::Profile &profile,
                             const profile::Activity &kernel);

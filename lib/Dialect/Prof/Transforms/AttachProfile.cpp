@@ -406,10 +406,10 @@ void Attacher::attachFindings() {
     for (uint32_t node : finding.nodes)
       nodes.push_back(getRef(node));
     NamedAttrList evidence;
-    for (const auto &entry : finding.evidence)
+    for (const auto &entry : toJSON(finding.evidence, profile))
       evidence.set(StringRef(entry.first), toAttribute(entry.second, builder));
     FindingOp::create(
-        builder, builder.getUnknownLoc(), builder.getStringAttr(finding.id),
+        builder, builder.getUnknownLoc(), builder.getStringAttr(finding.id()),
         finding.severityNsPerStep
             ? builder.getI64IntegerAttr(*finding.severityNsPerStep)
             : IntegerAttr(),

@@ -1,0 +1,448 @@
+//===- Finding.h - What a profile says of a program, with proof -*- C++ -*-===//
+//
+// A finding is a kind with the numbers that prove it, and no prose: rules
+// compute it, the profile's file keeps it, reports put it into words.
+//
+// Times (ns) and amounts are sums over the steady steps, or over the whole
+// recording where there are none; files and reports state them a step.
+// Launches, nodes, kernels and copies are named by their place in the profile.
+// What only a report needs to name, such as the worst kernel, is not in files.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPPROF_PROFILE_FINDING_H
+#define OPPROF_PROFILE_FINDING_H
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/JSON.h"
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace opprof::profile {
+
+struct Profile;
+
+/// What holds a launch back.
+enum class Bound : uint8_t { Compute, Memory, Latency, Launch };
+constexpr size_t numBounds = 4;
+
+/// What a launch's arithmetic is held against.
+enum class Precision : uint8_t { FP32, TF32, BF16, FP16 };
+constexpr size_t numPrecisions = 4;
+
+/// Why there is no roofline class.
+enum class NoRoof : uint8_t {
+  LaunchMap, ///< there is no launch map
+  Costs,     ///< no launch has known FLOPs and bytes
+  CPU,       ///< ceilings of CPUs are not known
+  Device,    ///< the device is not in the table of ceilings
+  Run,       ///< no launch with known FLOPs and bytes ran
+};
+
+/// What keeps warps off a multiprocessor.
+enum class OccupancyLimiter : uint8_t {
+  BlockSize,
+  Blocks,
+  Grid,
+  LastWave,
+  Registers,
+  SharedMemory,
+  UnevenWork,
+  Unknown,
+};
+constexpr size_t numOccupancyLimiters = 8;
+
+/// What a warp waits for.
+enum class StallReason : uint8_t {
+  LongScoreboard,
+  ShortScoreboard,
+  MathPipeThrottle,
+  Barrier,
+  LGThrottle,
+  MIOThrottle,
+  Wait,
+  NotSelected,
+};
+constexpr size_t numStallReasons = 8;
+
+/// What executes instructions.
+enum class Pipe : uint8_t { Tensor, FMA, ALU, XU, LSU, FP64 };
+constexpr size_t numPipes = 6;
+
+/// As files have them, and counters' names.
+llvm::StringRef stringify(Bound bound);
+llvm::StringRef stringify(Precision precision);
+llvm::StringRef stringify(OccupancyLimiter limiter);
+llvm::StringRef stringify(StallReason reason);
+llvm::StringRef stringify(Pipe pipe);
+std::optional<OccupancyLimiter> parseOccupancyLimiter(llvm::StringRef text);
+/// A clause: files have it as the reason for the lack of classes on `device`.
+std::string stringify(NoRoof reason, llvm::StringRef device);
+/// Sets `device` where the clause names one.
+std::optional<NoRoof> parseNoRoof(llvm::StringRef text, std::string &device);
+
+namespace evidence {
+
+struct WallTime {
+  int64_t wallNs = 0;
+  /// The union of kernels over all streams, and of copies what is beside it.
+  int64_t kernelsNs = 0;
+  int64_t copiesOnlyNs = 0;
+  int64_t idleNs = 0;
+  /// Parts of it, by what the host did.
+  int64_t idleInCompiledCallsNs = 0;
+  int64_t idleHostWaitingNs = 0;
+  int64_t idleOutsideNs = 0;
+  int64_t idleProfilerNs = 0;
+  int64_t kernels = 0;
+  int64_t steps = 1;
+};
+
+/// A time in which the device ran nothing.
+struct Gap {
+  int64_t lengthNs = 0;
+  /// The kernel that ends it, where one does.
+  std::optional<uint32_t> kernel;
+  /// What of it had passed when that kernel's launch call ended.
+  std::optional<int64_t> hostLateNs;
+};
+
+struct DeviceBusy {
+  double busyPct = 0;
+  int64_t busyNs = 0;
+  /// Sum of the kernels, and what of it overlaps.
+  int64_t kernelTimeNs = 0;
+  int64_t overlappedNs = 0;
+  int64_t idleNs = 0;
+  int64_t idleProfilerNs = 0;
+  uint64_t gaps = 0;
+  /// Idle time before kernels whose launch call is known, until the end of that
+  /// call and after it.
+  std::optional<int64_t> idleHostLateNs;
+  std::optional<int64_t> idleAfterLaunchNs;
+  /// From the recorder's estimates.
+  std::optional<double> smEfficiencyPct;
+  std::optional<double> occupancyPct;
+  /// From the end of a launch call to the start of its kernel.
+  std::optional<int64_t> launchToStartMedianNs;
+  std::optional<int64_t> launchToStartShortestNs;
+  std::vector<Gap> largestGaps;
+  /// Not in files: the largest gap that a kernel ends, and whether the host
+  /// being late decides.
+  std::optional<Gap> largestBeforeKernel;
+  bool isLaunchBound = false;
+};
+
+struct SmallKernels {
+  int64_t thresholdNs = 0;
+  uint64_t small = 0;
+  uint64_t kernels = 0;
+  int64_t smallNs = 0;
+  double sharePct = 0;
+  int64_t idleBeforeNs = 0;
+  /// Where launch calls are known.
+  std::optional<uint64_t> shorterThanLaunch;
+  std::optional<int64_t> launchCallsNs;
+  /// Not in files: the kernel after the largest gap.
+  std::optional<uint32_t> mostIdleBefore;
+};
+
+struct LaunchTime {
+  uint32_t launch = 0;
+  int64_t timeNs = 0;
+};
+
+struct NoArithmetic {
+  uint64_t launches = 0;
+  uint64_t kernels = 0;
+  int64_t timeNs = 0;
+  double sharePct = 0;
+  /// Of one run of each launch.
+  uint64_t bytes = 0;
+  std::vector<LaunchTime> largest;
+};
+
+struct Synchronizations {
+  /// By name, how often each was called.
+  std::map<std::string, uint64_t> calls;
+  int64_t hostWaitsNs = 0;
+  int64_t deviceIdleNs = 0;
+};
+
+struct HostCopies {
+  uint64_t copies = 0;
+  uint64_t bytes = 0;
+  int64_t timeNs = 0;
+  bool isPageable = false;
+  /// Not in files.
+  std::optional<uint32_t> longest;
+};
+
+struct Communication {
+  uint64_t collectives = 0;
+  int64_t timeNs = 0;
+  /// What of it no other kernel covers.
+  int64_t exposedNs = 0;
+  int64_t longestNs = 0;
+  std::string longestName;
+  std::optional<int64_t> rank;
+  /// Not in files.
+  std::optional<uint32_t> longest;
+};
+
+struct ColdStart {
+  int64_t warmUpSteps = 0;
+  /// Means.
+  int64_t warmUpStepNs = 0;
+  int64_t steadyStepNs = 0;
+};
+
+struct SpreadOfLaunch {
+  uint32_t launch = 0;
+  int64_t medianNs = 0;
+  int64_t longestNs = 0;
+  uint64_t runs = 0;
+};
+
+struct Variation {
+  uint64_t launches = 0;
+  int64_t excessNs = 0;
+  SpreadOfLaunch worst;
+};
+
+struct Rate {
+  double perSecond = 0;
+  /// "measured", "datasheet" or how it follows from another number.
+  std::string origin;
+};
+
+struct Ceilings {
+  /// As the table of ceilings calls it, or as it calls itself where it is not
+  /// there.
+  std::string device;
+  Rate memory;
+  /// By Precision.
+  std::array<Rate, numPrecisions> compute;
+
+  const Rate &of(Precision precision) const {
+    return compute[static_cast<size_t>(precision)];
+  }
+};
+
+/// FLOPs and bytes that kernels with known work reached.
+struct WorkRates {
+  double flopsPerStep = 0;
+  double bytesPerStep = 0;
+  double flopsPerSecond = 0;
+  double bytesPerSecond = 0;
+};
+
+struct ClassTime {
+  uint64_t launches = 0;
+  int64_t timeNs = 0;
+};
+
+/// A launch against its roof; times are of one run.
+struct PlacedLaunch {
+  uint32_t launch = 0;
+  Bound bound = Bound::Latency;
+  /// The class is from counters, and else from the model.
+  bool isByCounters = false;
+  Precision ceiling = Precision::FP32;
+  double runNs = 0;
+  double roofNs = 0;
+  double roofPct = 0;
+  /// FLOPs a byte.
+  double intensity = 0;
+};
+
+struct Roofline {
+  /// Why there are no classes; all but `rates` and the device says nothing
+  /// then.
+  std::optional<NoRoof> without;
+  std::optional<WorkRates> rates;
+
+  Ceilings ceilings;
+  /// By Bound.
+  std::array<ClassTime, numBounds> classes;
+  ClassTime byCounters;
+  double roofNs = 0;
+  double aboveRoofNs = 0;
+  int64_t withoutModelNs = 0;
+  std::vector<PlacedLaunch> mostAboveRoof;
+};
+
+struct TensorCoresIdle {
+  uint64_t launches = 0;
+  int64_t timeNs = 0;
+  double sharePct = 0;
+  /// What tensor cores would allow.
+  double leastNs = 0;
+  uint64_t launchesByCounters = 0;
+  /// Name of the longest kernel of the launch that takes longest.
+  std::string kernel;
+  /// Not in files: that launch, and whether all are in fp32.
+  std::optional<uint32_t> longest;
+  bool isAllFP32 = false;
+};
+
+/// Steady kernels of one launch, or of one node outside of launch maps, or of
+/// one name.
+struct Work {
+  /// Name of the longest of them.
+  std::string kernel;
+  int64_t timeNs = 0;
+  std::optional<uint32_t> launch;
+  std::optional<uint32_t> node;
+  /// Not in files: the longest of them.
+  std::optional<uint32_t> longest;
+};
+
+/// What findings about such work have: its number, time and share of kernel
+/// time, how much of that has another launch's counters, and the costliest of
+/// them.
+template <typename Entry> struct WorkList {
+  uint64_t launches = 0;
+  int64_t timeNs = 0;
+  double sharePct = 0;
+  int64_t inferredNs = 0;
+  std::vector<Entry> largest;
+};
+
+struct PeakShares : Work {
+  double smThroughputPct = 0;
+  double memoryThroughputPct = 0;
+  std::optional<double> dramThroughputPct, tensorPipePct, achievedOccupancyPct,
+      l1HitPct, l2HitPct, issueActivePct;
+};
+struct SpeedOfLight : WorkList<PeakShares> {
+  int64_t countedNs = 0;
+  double nearComputePeakPct = 0;
+  double nearMemoryPeakPct = 0;
+  double farFromBothPct = 0;
+  double meanSMThroughputPct = 0;
+  double meanMemoryThroughputPct = 0;
+  /// Not in files: of kernel time; absent where all of it is counted.
+  std::optional<double> countedPct;
+};
+
+struct Traffic : Work {
+  /// Of one run.
+  double dramBytes = 0;
+  double fewestBytes = 0;
+  double times = 0;
+};
+struct MemoryTraffic : WorkList<Traffic> {};
+
+struct OccupancyOfWork : Work {
+  double achievedPct = 0;
+  std::optional<double> possiblePct;
+  /// How often the grid fills the device.
+  std::optional<double> waves;
+  OccupancyLimiter limiter = OccupancyLimiter::Unknown;
+};
+struct LowOccupancy : WorkList<OccupancyOfWork> {
+  std::map<OccupancyLimiter, int64_t> timeNsOf;
+};
+
+struct LocalMemoryOfWork : Work {
+  double wavefronts = 0;
+  std::optional<uint64_t> bytesPerThread;
+  std::optional<uint64_t> registers;
+};
+struct LocalMemory : WorkList<LocalMemoryOfWork> {};
+
+struct ConflictsOfWork : Work {
+  double conflicts = 0;
+  double ofActiveCyclesPct = 0;
+};
+struct BankConflicts : WorkList<ConflictsOfWork> {};
+
+struct ScatterOfWork : Work {
+  double sectorsPerRequest = 0;
+};
+struct ScatteredAccess : WorkList<ScatterOfWork> {};
+
+struct StallsOfWork : Work {
+  StallReason reason = StallReason::LongScoreboard;
+  double cyclesPerIssue = 0;
+  double sharePct = 0;
+};
+struct Stalls : WorkList<StallsOfWork> {
+  std::map<StallReason, int64_t> timeNsOf;
+};
+
+struct PipesOfWork : Work {
+  Pipe pipe = Pipe::Tensor;
+  std::map<Pipe, double> sharePct;
+};
+struct Pipes : WorkList<PipesOfWork> {
+  std::map<Pipe, int64_t> timeNsOf;
+};
+
+struct DivergenceOfWork : Work {
+  double threadsPerWarp = 0;
+};
+struct Divergence : WorkList<DivergenceOfWork> {};
+
+/// What a file has that this version does not know: a kind of its own, or other
+/// numbers for a known one. It is kept as it is.
+struct Unread {
+  std::string id;
+  llvm::json::Object object;
+};
+
+} // namespace evidence
+
+enum class FindingKind : uint8_t {
+#define OPPROF_FINDING(Name, Id) Name,
+#include "opprof/Profile/FindingKinds.def"
+};
+
+/// In the order of FindingKind, after what is not known.
+using Evidence = std::variant<evidence::Unread
+#define OPPROF_FINDING(Name, Id) , evidence::Name
+#include "opprof/Profile/FindingKinds.def"
+                              >;
+constexpr size_t numFindingKinds = std::variant_size_v<Evidence> - 1;
+
+/// "tensor-cores-idle", ….
+llvm::StringRef stringify(FindingKind kind);
+std::optional<FindingKind> parseFindingKind(llvm::StringRef text);
+
+/// `evidence` as the profile's file has it.
+llvm::json::Object toJSON(const Evidence &evidence, const Profile &profile);
+
+/// The other way round. What writing it would not give back as it is, is
+/// `Unread`.
+Evidence readEvidence(llvm::StringRef id, llvm::json::Object object,
+                      const Profile &profile);
+
+struct Finding {
+  /// What it costs a step; absent where that is not a cost.
+  std::optional<int64_t> severityNsPerStep;
+  /// Places in Profile::nodes.
+  std::vector<uint32_t> nodes;
+  Evidence evidence;
+  /// For a person. The file that the finding was read from has it, or
+  /// report::describeFindings writes it; rules leave it empty.
+  std::string text;
+
+  /// Absent where the evidence is `Unread`.
+  std::optional<FindingKind> kind() const {
+    if (!evidence.index())
+      return std::nullopt;
+    return static_cast<FindingKind>(evidence.index() - 1);
+  }
+  llvm::StringRef id() const;
+};
+
+} // namespace opprof::profile
+
+#endif // OPPROF_PROFILE_FINDING_H

@@ -1,0 +1,117 @@
+//===- Finding.cpp - What findings and their parts are called -------------===//
+
+#include "opprof/Profile/Finding.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::profile;
+
+static constexpr StringLiteral kinds[] = {
+#define OPPROF_FINDING(Name, Id) Id,
+#include "opprof/Profile/FindingKinds.def"
+};
+static_assert(std::size(kinds) == numFindingKinds);
+
+static constexpr StringLiteral bounds[] = {"compute", "memory", "latency",
+                                           "launch"};
+static_assert(std::size(bounds) == numBounds);
+
+static constexpr StringLiteral precisions[] = {"fp32", "tf32", "bf16", "fp16"};
+static_assert(std::size(precisions) == numPrecisions);
+
+static constexpr StringLiteral limiters[] = {
+    "block size", "blocks",        "grid",        "last wave",
+    "registers",  "shared memory", "uneven work", "unknown"};
+static_assert(std::size(limiters) == numOccupancyLimiters);
+
+static constexpr StringLiteral stallReasons[] = {
+    "long_scoreboard",
+    "short_scoreboard",
+    "math_pipe_throttle",
+    "barrier",
+    "lg_throttle",
+    "mio_throttle",
+    "wait",
+    "not_selected",
+};
+static_assert(std::size(stallReasons) == numStallReasons);
+
+static constexpr StringLiteral pipes[] = {"tensor", "fma", "alu",
+                                          "xu",     "lsu", "fp64"};
+static_assert(std::size(pipes) == numPipes);
+
+template <typename Enum, size_t N>
+static std::optional<Enum> parse(const StringLiteral (&names)[N],
+                                 StringRef text) {
+  const StringLiteral *found = llvm::find(names, text);
+  if (found == std::end(names))
+    return std::nullopt;
+  return static_cast<Enum>(found - names);
+}
+
+StringRef opprof::profile::stringify(FindingKind kind) {
+  return kinds[static_cast<size_t>(kind)];
+}
+StringRef opprof::profile::stringify(Bound bound) {
+  return bounds[static_cast<size_t>(bound)];
+}
+StringRef opprof::profile::stringify(Precision precision) {
+  return precisions[static_cast<size_t>(precision)];
+}
+StringRef opprof::profile::stringify(OccupancyLimiter limiter) {
+  return limiters[static_cast<size_t>(limiter)];
+}
+StringRef opprof::profile::stringify(StallReason reason) {
+  return stallReasons[static_cast<size_t>(reason)];
+}
+StringRef opprof::profile::stringify(Pipe pipe) {
+  return pipes[static_cast<size_t>(pipe)];
+}
+
+std::optional<FindingKind> opprof::profile::parseFindingKind(StringRef text) {
+  return parse<FindingKind>(kinds, text);
+}
+std::optional<OccupancyLimiter>
+opprof::profile::parseOccupancyLimiter(StringRef text) {
+  return parse<OccupancyLimiter>(limiters, text);
+}
+
+static constexpr StringLiteral beforeDevice = "the ceilings of the device '";
+static constexpr StringLiteral afterDevice = "' are not in the table";
+
+std::string opprof::profile::stringify(NoRoof reason, StringRef device) {
+  switch (reason) {
+  case NoRoof::LaunchMap:
+    return "there is no launch map, so no kernel's FLOPs and bytes are known";
+  case NoRoof::Costs:
+    return "no launch's FLOPs and bytes are known (shapes that are not fixed "
+           "have none)";
+  case NoRoof::CPU:
+    return "the ceilings of this CPU are not known";
+  case NoRoof::Device:
+    return (beforeDevice + device + afterDevice).str();
+  case NoRoof::Run:
+    return "no launch that ran has known FLOPs and bytes";
+  }
+  llvm_unreachable("unhandled reason");
+}
+
+std::optional<NoRoof> opprof::profile::parseNoRoof(StringRef text,
+                                                   std::string &device) {
+  for (NoRoof reason :
+       {NoRoof::LaunchMap, NoRoof::Costs, NoRoof::CPU, NoRoof::Run})
+    if (stringify(reason, "") == text)
+      return reason;
+  if (!text.consume_front(beforeDevice) || !text.consume_back(afterDevice))
+    return std::nullopt;
+  device = text.str();
+  return NoRoof::Device;
+}
+
+StringRef Finding::id() const {
+  if (std::optional<FindingKind> known = kind())
+    return stringify(*known);
+  return std::get<evidence::Unread>(evidence).id;
+}

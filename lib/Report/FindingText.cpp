@@ -1,0 +1,536 @@
+//===- FindingText.cpp - Findings in words --------------------------------===//
+
+#include "opprof/Report/FindingText.h"
+#include "opprof/Support/Units.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::profile;
+using namespace opprof::report;
+
+/// `text`, cut after `length` bytes at most.
+static std::string shorten(StringRef text, size_t length) {
+  if (text.size() <= length)
+    return text.str();
+  // No character is cut in two.
+  while (length && (static_cast<uint8_t>(text[length]) & 0xc0) == 0x80)
+    --length;
+  return text.take_front(length).str() + "…";
+}
+
+/// What of the time of `timeNsOf` is longest; of equals the last.
+template <typename Enum>
+static std::pair<Enum, int64_t>
+findMost(const std::map<Enum, int64_t> &timeNsOf) {
+  std::pair<Enum, int64_t> most{Enum{}, -1};
+  for (auto [name, time] : timeNsOf)
+    if (time >= most.second)
+      most = {name, time};
+  return most;
+}
+
+namespace {
+/// A sentence for each kind of evidence, as an overload of `say`.
+class Prose {
+public:
+  explicit Prose(const Profile &profile)
+      : profile(profile), hasSteps(countSteadySteps(profile) > 0),
+        steps(std::max<int64_t>(countSteadySteps(profile), 1)) {
+    const Device *device = findBusiestDevice(profile);
+    isCPU = device && device->kind == "cpu";
+  }
+
+  std::string say(const evidence::Unread &) { return ""; }
+  std::string say(const evidence::WallTime &time);
+  std::string say(const evidence::DeviceBusy &busy);
+  std::string say(const evidence::SmallKernels &small);
+  std::string say(const evidence::NoArithmetic &moves);
+  std::string say(const evidence::Synchronizations &waits);
+  std::string say(const evidence::HostCopies &copies);
+  std::string say(const evidence::Communication &talk);
+  std::string say(const evidence::ColdStart &cold);
+  std::string say(const evidence::Variation &variation);
+  std::string say(const evidence::Roofline &roofline);
+  std::string say(const evidence::TensorCoresIdle &idle);
+  std::string say(const evidence::SpeedOfLight &speed);
+  std::string say(const evidence::MemoryTraffic &traffic);
+  std::string say(const evidence::LowOccupancy &occupancy);
+  std::string say(const evidence::LocalMemory &memory);
+  std::string say(const evidence::BankConflicts &conflicts);
+  std::string say(const evidence::ScatteredAccess &scatter);
+  std::string say(const evidence::Stalls &stalls);
+  std::string say(const evidence::Pipes &pipes);
+  std::string say(const evidence::Divergence &divergence);
+
+private:
+  /// What figures a step are of: "a step", or "the capture" where the profile
+  /// has no steps.
+  std::string span() const {
+    return hasSteps ? "a step" : ("the " + recordingNoun(profile)).str();
+  }
+  /// How they are stated: "3 ms a step", or "3 ms in all".
+  StringRef each() const { return hasSteps ? "a step" : "in all"; }
+
+  static std::string time(int64_t ns) {
+    return formatTime(ns, TimeDigits::Fixed);
+  }
+  /// Of a sum, which is stated a step.
+  std::string timePerStep(int64_t total) const { return time(total / steps); }
+  std::string timePerStep(double total) const {
+    return time(static_cast<int64_t>(total / static_cast<double>(steps)));
+  }
+  static std::string share(double part, double whole) {
+    return formatPercent(percentOf(part, whole));
+  }
+
+  std::string name(ArrayRef<uint32_t> nodes, StringRef kernel) const;
+  /// A kernel by its node and line of the user's code, or else by its name.
+  std::string name(const Activity &kernel) const {
+    return name(kernel.nodes, kernel.name);
+  }
+  std::string nameLaunch(uint32_t launch) const {
+    return name(profile.launches[launch].nodes,
+                profile.launches[launch].kernel);
+  }
+  std::string name(const evidence::Work &work) const {
+    return name(profile.kernels[*work.longest]);
+  }
+
+  std::string splitIdle(const evidence::WallTime &time) const;
+  std::string splitClasses(const evidence::Roofline &roofline) const;
+  std::string sayWithoutRoof(const evidence::Roofline &roofline) const;
+
+  const Profile &profile;
+  bool hasSteps;
+  int64_t steps;
+  bool isCPU = false;
+};
+} // namespace
+
+std::string Prose::name(ArrayRef<uint32_t> nodes, StringRef kernel) const {
+  if (nodes.empty())
+    return shorten(shortKernelName(kernel), 60);
+  const Node &first = profile.nodes[nodes.front()];
+  std::string text = first.name;
+  if (nodes.size() > 1)
+    text += formatv(" and {0} more", nodes.size() - 1);
+  SmallVector<std::string> details;
+  if (first.module && !first.module->empty())
+    details.push_back(*first.module);
+  for (uint32_t node : nodes)
+    if (const auto &source = profile.nodes[node].source) {
+      details.push_back(sys::path::filename(*source).str());
+      break;
+    }
+  if (!details.empty())
+    text += formatv(" ({0})", llvm::join(details, ", "));
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// From the timeline
+//===----------------------------------------------------------------------===//
+
+std::string Prose::splitIdle(const evidence::WallTime &time) const {
+  bool isCompiled = !profile.calls.empty();
+  if (isCPU && !isCompiled)
+    return formatv("the other {0} ({1}) lie outside of operators.",
+                   timePerStep(time.idleOutsideNs),
+                   share(time.idleOutsideNs, time.wallNs));
+  if (isCPU) {
+    int64_t outside = time.idleOutsideNs + time.idleHostWaitingNs;
+    return formatv("{0} ({1}) are the generated program's own and {2} ({3}) "
+                   "lie outside it.",
+                   timePerStep(time.idleInCompiledCallsNs),
+                   share(time.idleInCompiledCallsNs, time.wallNs),
+                   timePerStep(outside), share(outside, time.wallNs));
+  }
+  return formatv("the device idles {0}{1} while {2} for the device, and {3} "
+                 "while it does something else.",
+                 isCompiled ? timePerStep(time.idleInCompiledCallsNs) +
+                                  " while the host runs compiled code, "
+                            : std::string(),
+                 timePerStep(time.idleHostWaitingNs),
+                 isCompiled ? "it waits" : "the host waits",
+                 timePerStep(time.idleOutsideNs));
+}
+
+std::string Prose::say(const evidence::WallTime &time) {
+  std::string text = formatv(
+      "Of {0} {1}, {2} {3} {4} ({5}); ", timePerStep(time.wallNs),
+      hasSteps ? "that a step takes"
+               : "of " + span() +
+                     (isCPU ? ", from its first operator to its last"
+                            : ", from the device's first event to its last"),
+      formatCount(time.kernels / steps, isCPU ? "operator" : "kernel",
+                  isCPU ? "operators" : "kernels"),
+      isCPU ? "compute for" : "keep the device busy for",
+      timePerStep(time.kernelsNs), share(time.kernelsNs, time.wallNs));
+  if (time.copiesOnlyNs)
+    text += formatv("copies add {0}; ", timePerStep(time.copiesOnlyNs));
+  text += splitIdle(time);
+  if (time.idleProfilerNs)
+    text += formatv(" Another {0} idle was the profiler's own.",
+                    timePerStep(time.idleProfilerNs));
+  return text;
+}
+
+std::string Prose::say(const evidence::DeviceBusy &busy) {
+  std::string text =
+      formatv("{0} {1} busy {2} of the time", isCPU ? "Operators keep" : "The",
+              isCPU ? "the CPU" : "device is", formatPercent(busy.busyPct));
+  if (busy.idleHostLateNs)
+    text += formatv(
+        "; the host was late for {0} of {1} idle before kernels",
+        timePerStep(*busy.idleHostLateNs),
+        timePerStep(*busy.idleHostLateNs + busy.idleAfterLaunchNs.value_or(0)));
+  if (busy.isLaunchBound)
+    text += ": the program is launch-bound";
+  // Under a microsecond a gap is the device's own.
+  if (const auto &gap = busy.largestBeforeKernel; gap && gap->lengthNs >= 1000)
+    text += formatv("; the largest gap, {0}, is before {1}",
+                    time(gap->lengthNs), name(profile.kernels[*gap->kernel]));
+  if (busy.overlappedNs > 0)
+    text += formatv("; {0} of kernel time overlaps and counts once",
+                    timePerStep(busy.overlappedNs));
+  return text + ".";
+}
+
+std::string Prose::say(const evidence::SmallKernels &small) {
+  std::string text = formatv(
+      "{0} of {1} {2} are small (under {3}{4}): {5} of work, {6} of {7} time",
+      small.small / steps, small.kernels / steps,
+      isCPU ? "operators" : "kernels", time(small.thresholdNs),
+      small.launchCallsNs ? " or shorter than their own launch" : "",
+      timePerStep(small.smallNs), formatPercent(small.sharePct),
+      isCPU ? "operator" : "kernel");
+  if (small.launchCallsNs)
+    text += formatv("; launching them takes the host {0}",
+                    timePerStep(*small.launchCallsNs));
+  text += formatv(", and {0} idle {1} before them",
+                  isCPU ? "the CPU spends" : "the device is",
+                  timePerStep(small.idleBeforeNs));
+  if (small.mostIdleBefore)
+    text += formatv("; most before {0}",
+                    name(profile.kernels[*small.mostIdleBefore]));
+  return text + ".";
+}
+
+std::string Prose::say(const evidence::NoArithmetic &moves) {
+  return formatv(
+      "{0} no arithmetic (copies, casts, layout changes, gathers): {1} {4}, "
+      "{2} of kernel time; the longest is {3}.",
+      formatCount(moves.launches, "launch does", "launches do"),
+      timePerStep(moves.timeNs), formatPercent(moves.sharePct),
+      nameLaunch(moves.largest.front().launch), each());
+}
+
+std::string Prose::say(const evidence::Synchronizations &waits) {
+  uint64_t number = 0;
+  for (const auto &[name, times] : waits.calls)
+    number += times;
+  return formatv(
+      "The host waits for the device {0} ({1} in {2}, {3} {5}); the device "
+      "is idle for {4} of {6} meanwhile.",
+      formatCount(number, "time", "times"), waits.calls.begin()->first,
+      hasSteps ? formatCount(steps, "step", "steps") : span(),
+      timePerStep(waits.hostWaitsNs), timePerStep(waits.deviceIdleNs), each(),
+      span());
+}
+
+std::string Prose::say(const evidence::HostCopies &copies) {
+  const Activity &longest = profile.copies[*copies.longest];
+  return formatv(
+      "{0} between host and device {5}: {1} and {2} bytes {6}{3}; the longest "
+      "is {4}.",
+      formatCount(copies.copies, "copy", "copies"), timePerStep(copies.timeNs),
+      static_cast<int64_t>(copies.bytes) / steps,
+      copies.isPageable ? ", from or to pageable memory, which blocks the host"
+                        : "",
+      longest.hostOp.empty() ? longest.name.str()
+                             : "started by " + longest.hostOp.str(),
+      hasSteps ? "inside the steps" : "in " + span(), each());
+}
+
+std::string Prose::say(const evidence::Communication &talk) {
+  return formatv(
+      "{0}{7}{1} take {2}, of which no other kernel covers {3} ({4}); the "
+      "longest, {5}, takes {6}.",
+      formatCount(talk.collectives / steps, "collective", "collectives"),
+      talk.rank ? formatv(" of rank {0}", *talk.rank).str() : std::string(),
+      timePerStep(talk.timeNs), timePerStep(talk.exposedNs),
+      share(talk.exposedNs, talk.timeNs), name(profile.kernels[*talk.longest]),
+      time(talk.longestNs), hasSteps ? " a step" : "");
+}
+
+std::string Prose::say(const evidence::ColdStart &cold) {
+  bool isOne = cold.warmUpSteps == 1;
+  return formatv(
+      "{0} of the trace {1} warm-up: {2} a step against {3} in steady state; "
+      "no other figure counts {4}.",
+      formatCount(cold.warmUpSteps, "step", "steps"), isOne ? "is" : "are",
+      time(cold.warmUpStepNs), time(cold.steadyStepNs), isOne ? "it" : "them");
+}
+
+std::string Prose::say(const evidence::Variation &variation) {
+  const evidence::SpreadOfLaunch &worst = variation.worst;
+  return formatv(
+      "{0} half as long again as usual in some runs, {1} {6}; the worst, {2}, "
+      "takes {3} in the median of {4} runs and {5} in the longest.",
+      formatCount(variation.launches, "launch takes", "launches take"),
+      timePerStep(variation.excessNs), nameLaunch(worst.launch),
+      time(worst.medianNs), worst.runs, time(worst.longestNs), each());
+}
+
+//===----------------------------------------------------------------------===//
+// From the model of FLOPs and bytes
+//===----------------------------------------------------------------------===//
+
+std::string Prose::sayWithoutRoof(const evidence::Roofline &roofline) const {
+  std::string text = "No roofline class: " +
+                     stringify(*roofline.without, roofline.ceilings.device);
+  if (const std::optional<evidence::WorkRates> &rates = roofline.rates) {
+    bool isSmall = rates->flopsPerStep < 1e7;
+    text += formatv("; the {0} known work did {1:f2} {5} {4} at {2:f1} "
+                    "GFLOP/s and {3:f1} GB/s",
+                    isCPU ? "operators of" : "kernels of",
+                    rates->flopsPerStep / (isSmall ? 1e6 : 1e9),
+                    rates->flopsPerSecond / 1e9, rates->bytesPerSecond / 1e9,
+                    each(), isSmall ? "MFLOP" : "GFLOP");
+  }
+  return text + ".";
+}
+
+/// "61.2 % memory-bound, 38.8 % latency-bound by counters".
+std::string Prose::splitClasses(const evidence::Roofline &roofline) const {
+  int64_t total = 0, byCounters = roofline.byCounters.timeNs;
+  for (const evidence::ClassTime &sum : roofline.classes)
+    total += sum.timeNs;
+  std::string parts;
+  for (auto [index, sum] : llvm::enumerate(roofline.classes))
+    if (sum.launches)
+      parts += formatv("{0}{1} {2}-bound", parts.empty() ? "" : ", ",
+                       share(sum.timeNs, total),
+                       stringify(static_cast<Bound>(index)));
+  if (byCounters == total)
+    return parts + " by counters";
+  if (!byCounters)
+    return parts + " by the model";
+  return parts + formatv(" ({0} by counters, the rest by the model)",
+                         share(byCounters, total))
+                     .str();
+}
+
+std::string Prose::say(const evidence::Roofline &roofline) {
+  if (roofline.without)
+    return sayWithoutRoof(roofline);
+  int64_t total = 0;
+  for (const evidence::ClassTime &sum : roofline.classes)
+    total += sum.timeNs;
+  const evidence::PlacedLaunch &worst = roofline.mostAboveRoof.front();
+  const evidence::Ceilings &ceilings = roofline.ceilings;
+  const evidence::Rate &compute = ceilings.of(worst.ceiling);
+  return formatv(
+      "Of {0} of kernels with known work, {1}; the roof allows {2}. Furthest "
+      "off: {3}, {4} where {5} would do ({6:f1} FLOP/byte; {7}: {8:f1} TB/s "
+      "{9}, {10} {11:f0} TFLOP/s {12}).",
+      timePerStep(total), splitClasses(roofline), timePerStep(roofline.roofNs),
+      nameLaunch(worst.launch), time(static_cast<int64_t>(worst.runNs)),
+      time(static_cast<int64_t>(worst.roofNs)), worst.intensity,
+      ceilings.device, ceilings.memory.perSecond / 1e12, ceilings.memory.origin,
+      stringify(worst.ceiling), compute.perSecond / 1e12, compute.origin);
+}
+
+std::string Prose::say(const evidence::TensorCoresIdle &idle) {
+  return formatv(
+      "{0} {6}without tensor cores{7}: {1} {9}, {2} of kernel time, where "
+      "{8} ceiling allows {3}; longest is {4}, kernel {5}.",
+      formatCount(idle.launches, "matrix product runs", "matrix products run"),
+      timePerStep(idle.timeNs), formatPercent(idle.sharePct),
+      timePerStep(idle.leastNs), nameLaunch(*idle.longest),
+      shorten(idle.kernel, 48), idle.isAllFP32 ? "in fp32 " : "",
+      idle.launchesByCounters == idle.launches ? " (their counter shows none)"
+                                               : "",
+      idle.isAllFP32 ? "tf32's" : "their", each());
+}
+
+//===----------------------------------------------------------------------===//
+// From hardware counters
+//===----------------------------------------------------------------------===//
+
+std::string Prose::say(const evidence::SpeedOfLight &speed) {
+  return formatv(
+      "By counters, {0} of the time of {1} runs at over 80 % of the peak of "
+      "compute, {2} of memory, and {3} at under half of both, where latency "
+      "decides; means are {4:f1} % and {5:f1} %{6}.",
+      formatPercent(speed.nearComputePeakPct),
+      speed.countedPct ? formatPercent(*speed.countedPct) + " of kernel time"
+                       : std::string("all kernels"),
+      formatPercent(speed.nearMemoryPeakPct),
+      formatPercent(speed.farFromBothPct), speed.meanSMThroughputPct,
+      speed.meanMemoryThroughputPct,
+      speed.inferredNs / steps
+          ? "; some are those of launches that do the same work"
+          : "");
+}
+
+std::string Prose::say(const evidence::MemoryTraffic &traffic) {
+  const evidence::Traffic &worst = traffic.largest.front();
+  return formatv(
+      "{0} ({1} a step) through DRAM over one and a half times the bytes that "
+      "{2} inputs and outputs have; the worst, {3}, {4:f1} MB where {5:f1} MB "
+      "would do.",
+      formatCount(traffic.launches, "launch moves", "launches move"),
+      timePerStep(traffic.timeNs), traffic.launches == 1 ? "its" : "their",
+      name(worst), worst.dramBytes / 1e6, worst.fewestBytes / 1e6);
+}
+
+static StringRef explain(OccupancyLimiter limiter) {
+  switch (limiter) {
+  case OccupancyLimiter::BlockSize:
+    return "the size of their blocks leaves warps out";
+  case OccupancyLimiter::Blocks:
+    return "no more blocks go on a multiprocessor";
+  case OccupancyLimiter::Grid:
+    return "their grids do not fill the device once";
+  case OccupancyLimiter::LastWave:
+    return "a last, part-filled wave takes long";
+  case OccupancyLimiter::Registers:
+    return "registers leave no room for more blocks";
+  case OccupancyLimiter::SharedMemory:
+    return "shared memory leaves no room for more blocks";
+  case OccupancyLimiter::UnevenWork:
+    return "their warps end at different times";
+  case OccupancyLimiter::Unknown:
+    return "why is not known";
+  }
+  llvm_unreachable("unhandled limiter");
+}
+
+std::string Prose::say(const evidence::LowOccupancy &occupancy) {
+  return formatv(
+      "{0} ({1} a step) {2} latency-bound with under half of the warps that "
+      "the device holds, mostly as {3}; the longest is {4}, {5:f0} %.",
+      formatCount(occupancy.launches, "launch", "launches"),
+      timePerStep(occupancy.timeNs), occupancy.launches == 1 ? "is" : "are",
+      explain(findMost(occupancy.timeNsOf).first),
+      name(occupancy.largest.front()), occupancy.largest.front().achievedPct);
+}
+
+std::string Prose::say(const evidence::LocalMemory &memory) {
+  return formatv(
+      "{0} ({1} a step) {2} values in local memory, spilled registers or "
+      "arrays; the longest is {3}.",
+      formatCount(memory.launches, "launch", "launches"),
+      timePerStep(memory.timeNs), memory.launches == 1 ? "keeps" : "keep",
+      name(memory.largest.front()));
+}
+
+std::string Prose::say(const evidence::BankConflicts &conflicts) {
+  return formatv(
+      "Bank conflicts of shared memory take {0} % of the cycles of {1}, and "
+      "over 10 % of those of {2} in all.",
+      conflicts.largest.front().ofActiveCyclesPct,
+      name(conflicts.largest.front()),
+      formatCount(conflicts.launches, "launch", "launches"));
+}
+
+std::string Prose::say(const evidence::ScatteredAccess &scatter) {
+  return formatv(
+      "{0} ({1} a step) {2} global memory scattered: {3} touches {4} sectors a "
+      "request, where neighbouring addresses need 16 at most.",
+      formatCount(scatter.launches, "launch", "launches"),
+      timePerStep(scatter.timeNs), scatter.launches == 1 ? "reaches" : "reach",
+      name(scatter.largest.front()), scatter.largest.front().sectorsPerRequest);
+}
+
+namespace {
+struct StallWords {
+  StringLiteral waitsFor, remedy;
+};
+} // namespace
+
+static StallWords explain(StallReason reason) {
+  switch (reason) {
+  case StallReason::LongScoreboard:
+    return {"loads from L2 or memory",
+            "more warps or loads in flight, or fewer bytes"};
+  case StallReason::ShortScoreboard:
+    return {"shared memory or special functions",
+            "fewer of them, or more work between"};
+  case StallReason::MathPipeThrottle:
+    return {"a busy arithmetic pipe", "other instructions, or tensor cores"};
+  case StallReason::Barrier:
+    return {"other warps at a barrier", "smaller blocks, or fewer barriers"};
+  case StallReason::LGThrottle:
+    return {"the queue of global and local accesses", "wider accesses"};
+  case StallReason::MIOThrottle:
+    return {"the queue of shared memory", "wider accesses of shared memory"};
+  case StallReason::Wait:
+    return {"fixed latency of instructions", "more warps"};
+  case StallReason::NotSelected:
+    return {"other warps that were ready", "nothing: warps abound"};
+  }
+  llvm_unreachable("unhandled reason");
+}
+
+std::string Prose::say(const evidence::Stalls &stalls) {
+  auto [reason, most] = findMost(stalls.timeNsOf);
+  StallWords words = explain(reason);
+  return formatv("Warps wait most for {0} ({1}) in launches of {2} a step ({3} "
+                 "of what was counted); it asks for {4}.",
+                 words.waitsFor, stringify(reason), timePerStep(most),
+                 share(most, stalls.timeNs), words.remedy);
+}
+
+static StringRef explain(Pipe pipe) {
+  switch (pipe) {
+  case Pipe::Tensor:
+    return "tensor cores";
+  case Pipe::FMA:
+    return "multiply-adds";
+  case Pipe::ALU:
+    return "integers and comparisons";
+  case Pipe::XU:
+    return "special functions";
+  case Pipe::LSU:
+    return "loads and stores";
+  case Pipe::FP64:
+    return "double precision";
+  }
+  llvm_unreachable("unhandled pipe");
+}
+
+std::string Prose::say(const evidence::Pipes &pipes) {
+  auto [pipe, most] = findMost(pipes.timeNsOf);
+  return formatv(
+      "Most instructions are {0} ({1}) in launches of {2} a step ({3} of what "
+      "was counted); in the longest launch, {4}, they are {5}.",
+      explain(pipe), stringify(pipe), timePerStep(most),
+      share(most, pipes.timeNs), name(pipes.largest.front()),
+      stringify(pipes.largest.front().pipe));
+}
+
+std::string Prose::say(const evidence::Divergence &divergence) {
+  return formatv("{0} ({1} a step) {2} with under 24 of a warp's 32 threads "
+                 "active; {3} with {4:f1}.",
+                 formatCount(divergence.launches, "launch", "launches"),
+                 timePerStep(divergence.timeNs),
+                 divergence.launches == 1 ? "runs" : "run",
+                 name(divergence.largest.front()),
+                 divergence.largest.front().threadsPerWarp);
+}
+
+void report::describeFindings(Profile &profile) {
+  Prose prose(profile);
+  for (Finding &finding : profile.findings)
+    if (finding.text.empty())
+      finding.text =
+          std::visit([&](const auto &evidence) { return prose.say(evidence); },
+                     finding.evidence);
+}
