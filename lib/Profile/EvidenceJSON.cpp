@@ -31,7 +31,7 @@ public:
 
   template <typename T> void value(StringRef key, T &value) {
     if (!isReading)
-      object[key] = value;
+      object[key.str()] = value;
     else if (std::optional<T> read = get<T>(key))
       value = *read;
     else
@@ -149,7 +149,7 @@ public:
     visit(child);
     isValid &= child.isValid;
     if (!isReading)
-      object[key] = std::move(inner);
+      object[key.str()] = std::move(inner);
   }
 
   /// An array of objects.
@@ -162,7 +162,7 @@ public:
         fields(child, value);
         array.push_back(std::move(item));
       }
-      object[key] = std::move(array);
+      object[key.str()] = std::move(array);
       return;
     }
     const json::Array *array = object.getArray(key);
@@ -236,7 +236,7 @@ public:
   /// What follows from other fields.
   void derived(StringRef key, const json::Value &value) {
     if (!isReading)
-      object[key] = value;
+      object[key.str()] = value;
   }
 
   bool has(StringRef key) const { return object.get(key); }

@@ -64,19 +64,32 @@ protected:
     computeFindings(profile);
   }
 
-  const Finding *find(llvm::StringRef id) {
+  const Finding *find(FindingKind kind) {
     for (const Finding &finding : profile.findings)
-      if (finding.id == id)
+      if (finding.kind() == kind)
         return &finding;
     return nullptr;
   }
-  int64_t number(llvm::StringRef id, llvm::StringRef key) {
-    const Finding *finding = find(id);
-    EXPECT_TRUE(finding) << id.str();
-    std::optional<int64_t> value =
-        finding ? finding->evidence.getInteger(key) : std::nullopt;
-    EXPECT_TRUE(value) << id.str() << " " << key.str();
-    return value.value_or(-1);
+  std::optional<int64_t> cost(FindingKind kind) {
+    const Finding *finding = find(kind);
+    return finding ? finding->severityNsPerStep : std::nullopt;
+  }
+  /// Evidence of the finding of that type, which has to be there.
+  template <typename T> const T &get() {
+    for (const Finding &finding : profile.findings)
+      if (const T *evidence = std::get_if<T>(&finding.evidence))
+        return *evidence;
+    ADD_FAILURE() << "no such finding";
+    static const T none;
+    return none;
+  }
+  /// Of what a finding about work lists, the costliest.
+  template <typename T> auto largest() {
+    const T &evidence = get<T>();
+    EXPECT_FALSE(evidence.largest.empty());
+    return evidence.largest.empty()
+               ? typename decltype(evidence.largest)::value_type()
+               : evidence.largest.front();
   }
 
   Profile profile;
@@ -95,17 +108,26 @@ TEST_F(FindingsTest, SplitsWallTimeByWhatTheHostDoes) {
   profile.synchronizations.push_back({"cudaDeviceSynchronize", 55'000, 15'000});
   compute();
   // 200 µs in two steps, 80 µs busy with the overlap counted once.
-  EXPECT_EQ(number("wall-time", "wall_ns_per_step"), 100'000);
-  EXPECT_EQ(number("wall-time", "kernels_ns_per_step"), 40'000);
-  EXPECT_EQ(number("wall-time", "idle_ns_per_step"), 60'000);
-  EXPECT_EQ(number("wall-time", "idle_in_compiled_calls_ns_per_step"), 10'000);
-  EXPECT_EQ(number("wall-time", "idle_host_waiting_ns_per_step"), 5'000);
-  EXPECT_EQ(number("wall-time", "idle_outside_ns_per_step"), 45'000);
-  EXPECT_EQ(number("device-busy", "overlapped_ns_per_step"), 5'000);
-  EXPECT_EQ(find("device-busy")->evidence.getNumber("busy_pct"), 40.0);
-  EXPECT_EQ(find("device-busy")->severityNsPerStep, 60'000);
-  EXPECT_EQ(number("synchronization", "host_waits_ns_per_step"), 7'500);
-  EXPECT_EQ(number("synchronization", "device_idle_ns_per_step"), 5'000);
+  const auto &wall = get<evidence::WallTime>();
+  EXPECT_EQ(wall.steps, 2);
+  EXPECT_EQ(wall.kernels, 3);
+  EXPECT_EQ(wall.wallNs, 200'000);
+  EXPECT_EQ(wall.kernelsNs, 80'000);
+  EXPECT_EQ(wall.copiesOnlyNs, 0);
+  EXPECT_EQ(wall.idleNs, 120'000);
+  EXPECT_EQ(wall.idleInCompiledCallsNs, 20'000);
+  EXPECT_EQ(wall.idleHostWaitingNs, 10'000);
+  EXPECT_EQ(wall.idleOutsideNs, 90'000);
+  const auto &busy = get<evidence::DeviceBusy>();
+  EXPECT_EQ(busy.busyNs, 80'000);
+  EXPECT_EQ(busy.overlappedNs, 10'000);
+  EXPECT_EQ(busy.busyPct, 40.0);
+  EXPECT_EQ(cost(FindingKind::DeviceBusy), 60'000);
+  const auto &waits = get<evidence::Synchronizations>();
+  EXPECT_EQ(waits.calls.at("cudaDeviceSynchronize"), 1u);
+  EXPECT_EQ(waits.hostWaitsNs, 15'000);
+  EXPECT_EQ(waits.deviceIdleNs, 10'000);
+  EXPECT_EQ(cost(FindingKind::Synchronizations), 5'000);
 }
 
 TEST_F(FindingsTest, TellsALateHostFromAQueuedLaunch) {
@@ -116,11 +138,33 @@ TEST_F(FindingsTest, TellsALateHostFromAQueuedLaunch) {
   queued.launchStartNs = 60'000;
   queued.launchDurationNs = 5'000;
   compute();
-  EXPECT_EQ(number("device-busy", "launch_to_start_shortest_ns"), 10'000);
-  EXPECT_EQ(number("device-busy", "launch_to_start_median_ns"), 45'000);
+  const auto &busy = get<evidence::DeviceBusy>();
+  EXPECT_EQ(busy.launchToStartShortestNs, 10'000);
+  EXPECT_EQ(busy.launchToStartMedianNs, 45'000);
   // Idle until 50: launched at 40. Idle 100 to 110: launched long before.
-  EXPECT_EQ(number("device-busy", "idle_host_late_ns_per_step"), 20'000);
-  EXPECT_EQ(number("device-busy", "idle_after_launch_ns_per_step"), 10'000);
+  EXPECT_EQ(busy.idleHostLateNs, 40'000);
+  EXPECT_EQ(busy.idleAfterLaunchNs, 20'000);
+  EXPECT_TRUE(busy.isLaunchBound == (140'000 < 200'000 * 3 / 4));
+  EXPECT_EQ(busy.gaps, 2u);
+  ASSERT_EQ(busy.largestGaps.size(), 2u);
+  EXPECT_EQ(busy.largestGaps[0].lengthNs, 50'000);
+  EXPECT_EQ(busy.largestGaps[0].kernel, 0u);
+  EXPECT_EQ(busy.largestGaps[0].hostLateNs, 40'000);
+  EXPECT_EQ(busy.largestGaps[1].hostLateNs, 0);
+  EXPECT_EQ(busy.largestBeforeKernel->kernel, 0u);
+}
+
+TEST_F(FindingsTest, RecordersEstimatesAreMeansOverTime) {
+  Activity &small = addKernel(0, 30'000);
+  small.blocksPerSM = 0.5;
+  small.occupancyPct = 20;
+  Activity &large = addKernel(30'000, 10'000);
+  large.blocksPerSM = 8;
+  large.occupancyPct = 60;
+  compute();
+  // (15 + 10) of 200 µs.
+  EXPECT_EQ(get<evidence::DeviceBusy>().smEfficiencyPct, 12.5);
+  EXPECT_EQ(get<evidence::DeviceBusy>().occupancyPct, 30);
 }
 
 TEST_F(FindingsTest, CountsKernelsShorterThanTheirLaunch) {
@@ -130,19 +174,16 @@ TEST_F(FindingsTest, CountsKernelsShorterThanTheirLaunch) {
   slowLaunch.launchDurationNs = 20'000;
   addKernel(60'000, 30'000);
   compute();
-  EXPECT_EQ(number("small-kernels", "small_ns_per_step"), 8'000);
-  EXPECT_EQ(find("small-kernels")->evidence.getNumber("small_per_step"), 1.0);
-  EXPECT_EQ(number("small-kernels", "idle_before_small_ns_per_step"),
-            (10'000 + 16'000) / 2);
-}
-
-TEST_F(FindingsTest, NamesNodesAndLines) {
-  addKernel(10'000, 4'000);
-  launchAll("extern_kernels.mm", 1000, 1000, 1000);
-  compute();
-  EXPECT_NE(find("device-busy")->text.find("linear (h.0.mlp, model.py:42)"),
-            std::string::npos)
-      << find("device-busy")->text;
+  const auto &small = get<evidence::SmallKernels>();
+  EXPECT_EQ(small.small, 2u);
+  EXPECT_EQ(small.kernels, 3u);
+  EXPECT_EQ(small.smallNs, 16'000);
+  EXPECT_EQ(small.sharePct, 34.8);
+  EXPECT_EQ(small.shorterThanLaunch, 1u);
+  EXPECT_EQ(small.launchCallsNs, 20'000);
+  EXPECT_EQ(small.idleBeforeNs, 10'000 + 16'000);
+  EXPECT_EQ(small.mostIdleBefore, 1u);
+  EXPECT_EQ(cost(FindingKind::SmallKernels), 13'000);
 }
 
 TEST_F(FindingsTest, ClassesByTheRoof) {
@@ -153,19 +194,101 @@ TEST_F(FindingsTest, ClassesByTheRoof) {
   kernel.inputType = "float";
   launchAll("extern_kernels.mm", 67'000'000'000, 1'000'000, 0);
   compute();
-  const llvm::json::Object *compute =
-      find("roofline")->evidence.getObject("classes")->getObject("compute");
-  EXPECT_EQ(compute->getInteger("launches"), 1);
-  EXPECT_EQ(number("roofline", "roof_ns_per_step"), 1'000'000);
-  EXPECT_EQ(find("roofline")->severityNsPerStep, 250'000);
+  const auto &roofline = get<evidence::Roofline>();
+  EXPECT_FALSE(roofline.without);
+  EXPECT_EQ(roofline.classes[size_t(Bound::Compute)].launches, 1u);
+  EXPECT_EQ(roofline.classes[size_t(Bound::Compute)].timeNs, 1'250'000);
+  EXPECT_EQ(roofline.roofNs, 1'000'000);
+  EXPECT_EQ(roofline.aboveRoofNs, 250'000);
+  EXPECT_EQ(roofline.ceilings.device, "H200");
+  EXPECT_EQ(roofline.ceilings.memory.origin, "measured");
+  ASSERT_EQ(roofline.mostAboveRoof.size(), 1u);
+  const evidence::PlacedLaunch &placed = roofline.mostAboveRoof[0];
+  EXPECT_EQ(placed.bound, Bound::Compute);
+  EXPECT_FALSE(placed.isByCounters);
+  EXPECT_EQ(placed.ceiling, Precision::FP32);
+  EXPECT_EQ(placed.roofPct, 80);
+  EXPECT_EQ(cost(FindingKind::Roofline), 250'000);
   EXPECT_EQ(profile.nodes[0].metrics["roof_pct"], 80);
   EXPECT_EQ(profile.nodes[0].metrics["arithmetic_intensity"], 67'000);
   // tf32 does 394 TFLOP/s: 170 µs.
-  ASSERT_TRUE(find("tensor-cores-idle"));
-  EXPECT_EQ(number("tensor-cores-idle", "least_ns_per_step_with_tensor_cores"),
-            170'050);
-  EXPECT_NE(find("roofline")->text.find("4.3 TB/s measured"),
-            std::string::npos);
+  const auto &idle = get<evidence::TensorCoresIdle>();
+  EXPECT_EQ(int64_t(idle.leastNs), 170'050);
+  EXPECT_EQ(idle.launches, 1u);
+  EXPECT_EQ(idle.launchesByCounters, 0u);
+  EXPECT_EQ(idle.sharePct, 100);
+  EXPECT_EQ(idle.kernel, "sgemm_128x64");
+  EXPECT_TRUE(idle.isAllFP32);
+}
+
+TEST_F(FindingsTest, BytesReadAndWrittenAreBothHeldAgainstTheMemory) {
+  // 4.3 MB at 4.3 TB/s is 1 µs each way.
+  addKernel(0, 3'000);
+  LaunchRecord &launch =
+      launchAll("triton_poi_fused_0", 1'000, 4'300'000, 4'300'000);
+  launch.category = "pointwise";
+  compute();
+  EXPECT_NEAR(get<evidence::Roofline>().roofNs, 2'000, 1);
+  EXPECT_EQ(get<evidence::Roofline>().mostAboveRoof[0].bound, Bound::Memory);
+  EXPECT_NEAR(get<evidence::Roofline>().mostAboveRoof[0].intensity,
+              1'000 / 8'600'000.0, 1e-9);
+  profile.launches[0].bytesWritten = 8'600'000;
+  compute();
+  EXPECT_NEAR(get<evidence::Roofline>().roofNs, 3'000, 1);
+  profile.launches[0].bytesWritten = 0;
+  compute();
+  EXPECT_NEAR(get<evidence::Roofline>().roofNs, 1'000, 1);
+  // Without a ceiling the rate reached has both too.
+  profile.devices[0].name = "Radeon";
+  profile.launches[0].bytesWritten = 8'600'000;
+  compute();
+  EXPECT_NEAR(get<evidence::Roofline>().rates->bytesPerSecond, 4.3e12, 1e6);
+}
+
+TEST_F(FindingsTest, LaunchesShorterThanTheirCallAreLaunchBound) {
+  Activity &kernel = addKernel(0, 3'000);
+  kernel.launchStartNs = 0;
+  kernel.launchDurationNs = 5'000;
+  launchAll("triton_poi_fused_0", 1'000, 64, 64).category = "pointwise";
+  compute();
+  EXPECT_EQ(get<evidence::Roofline>().mostAboveRoof[0].bound, Bound::Launch);
+  profile.kernels[0].launchDurationNs = 2'000;
+  compute();
+  EXPECT_EQ(get<evidence::Roofline>().mostAboveRoof[0].bound, Bound::Latency);
+}
+
+TEST_F(FindingsTest, LaunchesOfNoTimeHaveNoShareOfTheRoof) {
+  addKernel(0, 0);
+  addKernel(10, 1'000).name = "other";
+  launchAll("triton_poi_fused_0", 1'000, 64, 64).category = "pointwise";
+  profile.kernels[1].launch.reset();
+  compute();
+  EXPECT_EQ(get<evidence::Roofline>().aboveRoofNs, 0);
+  EXPECT_EQ(cost(FindingKind::Roofline), 0);
+}
+
+TEST_F(FindingsTest, ProductsAreHeldAgainstTheCeilingOfTheirType) {
+  Activity &kernel = addKernel(0, 50'000);
+  kernel.name = "nvjet_tst";
+  launchAll("extern_kernels.mm", 1'000'000'000, 1'000'000, 0);
+  for (auto [type, ceiling] : {std::pair("float", Precision::TF32),
+                               {"c10::Half", Precision::FP16},
+                               {"c10::BFloat16", Precision::BF16},
+                               {"double", Precision::FP32}}) {
+    profile.kernels[0].inputType = type;
+    compute();
+    EXPECT_EQ(get<evidence::Roofline>().mostAboveRoof[0].ceiling, ceiling)
+        << type;
+  }
+  // As the code says it, and not at all.
+  profile.kernels[0].inputType = "";
+  profile.launches[0].dtype = "float16";
+  compute();
+  EXPECT_EQ(get<evidence::Roofline>().mostAboveRoof[0].ceiling,
+            Precision::FP16);
+  profile.launches[0].dtype = "";
+  compute();
+  EXPECT_EQ(get<evidence::Roofline>().without, NoRoof::Run);
 }
 
 TEST_F(FindingsTest, TensorCoreKernelsAreNotIdle) {
@@ -174,7 +297,7 @@ TEST_F(FindingsTest, TensorCoreKernelsAreNotIdle) {
   kernel.inputType = "float";
   launchAll("extern_kernels.mm", 1'000'000'000, 1'000'000, 0);
   compute();
-  EXPECT_FALSE(find("tensor-cores-idle"));
+  EXPECT_FALSE(find(FindingKind::TensorCoresIdle));
 }
 
 TEST_F(FindingsTest, LeavesTheClassOutWhereCeilingsAreUnknown) {
@@ -182,10 +305,11 @@ TEST_F(FindingsTest, LeavesTheClassOutWhereCeilingsAreUnknown) {
   addKernel(0, 50'000);
   launchAll("extern_kernels.mm", 1'000'000'000, 1'000'000, 0);
   compute();
-  EXPECT_EQ(find("roofline")->evidence.getString("reason"),
-            "the ceilings of the device 'Radeon' are not in the table");
-  EXPECT_FALSE(find("roofline")->severityNsPerStep);
-  EXPECT_FALSE(find("tensor-cores-idle"));
+  EXPECT_EQ(get<evidence::Roofline>().without, NoRoof::Device);
+  EXPECT_EQ(get<evidence::Roofline>().ceilings.device, "Radeon");
+  EXPECT_EQ(get<evidence::Roofline>().rates->flopsPerSecond, 2e13);
+  EXPECT_FALSE(cost(FindingKind::Roofline));
+  EXPECT_FALSE(find(FindingKind::TensorCoresIdle));
 }
 
 TEST_F(FindingsTest, LaunchesWithoutArithmetic) {
@@ -195,11 +319,18 @@ TEST_F(FindingsTest, LaunchesWithoutArithmetic) {
   launch.kind = "triton";
   launch.category = "pointwise";
   compute();
-  EXPECT_EQ(number("no-arithmetic", "ns_per_step"), 5'000);
-  EXPECT_EQ(find("no-arithmetic")->severityNsPerStep, 5'000);
+  const auto &moves = get<evidence::NoArithmetic>();
+  EXPECT_EQ(moves.timeNs, 10'000);
+  EXPECT_EQ(moves.launches, 1u);
+  EXPECT_EQ(moves.kernels, 2u);
+  EXPECT_EQ(moves.bytes, 128u);
+  EXPECT_EQ(moves.sharePct, 100);
+  ASSERT_EQ(moves.largest.size(), 1u);
+  EXPECT_EQ(moves.largest[0].timeNs, 10'000);
+  EXPECT_EQ(cost(FindingKind::NoArithmetic), 5'000);
   profile.launches[0].category = "reduction";
   compute();
-  EXPECT_FALSE(find("no-arithmetic"));
+  EXPECT_FALSE(find(FindingKind::NoArithmetic));
 }
 
 TEST_F(FindingsTest, CountsOnlySteadyKernels) {
@@ -207,9 +338,11 @@ TEST_F(FindingsTest, CountsOnlySteadyKernels) {
   addKernel(10'000, 50'000).phase = Phase::WarmUp;
   addKernel(120'000, 20'000, 1);
   compute();
-  EXPECT_EQ(number("wall-time", "wall_ns_per_step"), 100'000);
-  EXPECT_EQ(number("wall-time", "kernels_ns_per_step"), 20'000);
-  EXPECT_EQ(number("cold-start", "warm_up_ns_per_step"), 100'000);
+  EXPECT_EQ(get<evidence::WallTime>().wallNs, 100'000);
+  EXPECT_EQ(get<evidence::WallTime>().kernelsNs, 20'000);
+  EXPECT_EQ(get<evidence::ColdStart>().warmUpSteps, 1);
+  EXPECT_EQ(get<evidence::ColdStart>().warmUpStepNs, 100'000);
+  EXPECT_EQ(get<evidence::ColdStart>().steadyStepNs, 100'000);
 }
 
 TEST_F(FindingsTest, CopiesFromTheHost) {
@@ -221,10 +354,14 @@ TEST_F(FindingsTest, CopiesFromTheHost) {
   copy.durationNs = 8'000;
   copy.bytes = 4096;
   compute();
-  EXPECT_EQ(number("host-copies", "ns_per_step"), 4'000);
-  EXPECT_EQ(number("host-copies", "bytes_per_step"), 2'048);
-  EXPECT_EQ(find("host-copies")->evidence.getBoolean("pageable"), true);
-  EXPECT_EQ(number("wall-time", "copies_only_ns_per_step"), 4'000);
+  const auto &copies = get<evidence::HostCopies>();
+  EXPECT_EQ(copies.copies, 1u);
+  EXPECT_EQ(copies.timeNs, 8'000);
+  EXPECT_EQ(copies.bytes, 4'096u);
+  EXPECT_TRUE(copies.isPageable);
+  EXPECT_EQ(copies.longest, 0u);
+  EXPECT_EQ(cost(FindingKind::HostCopies), 4'000);
+  EXPECT_EQ(get<evidence::WallTime>().copiesOnlyNs, 8'000);
 }
 
 TEST_F(FindingsTest, VariationOfOneLaunch) {
@@ -232,8 +369,14 @@ TEST_F(FindingsTest, VariationOfOneLaunch) {
     addKernel(run * 10'000, run == 3 ? 9'000 : 3'000);
   launchAll("extern_kernels.mm", 1000, 1000, 1000);
   compute();
-  EXPECT_EQ(number("variation", "excess_ns_per_step"), 3'000);
-  EXPECT_EQ(find("variation")->nodes, (std::vector<uint32_t>{0}));
+  const auto &variation = get<evidence::Variation>();
+  EXPECT_EQ(variation.launches, 1u);
+  EXPECT_EQ(variation.excessNs, 6'000);
+  EXPECT_EQ(variation.worst.medianNs, 3'000);
+  EXPECT_EQ(variation.worst.longestNs, 9'000);
+  EXPECT_EQ(variation.worst.runs, 6u);
+  EXPECT_EQ(cost(FindingKind::Variation), 3'000);
+  EXPECT_EQ(find(FindingKind::Variation)->nodes, (std::vector<uint32_t>{0}));
 }
 
 TEST_F(FindingsTest, KernelsOfNoTimeHaveNoVariation) {
@@ -241,7 +384,7 @@ TEST_F(FindingsTest, KernelsOfNoTimeHaveNoVariation) {
     addKernel(run * 10'000, 10);
   launchAll("extern_kernels.mm", 1000, 1000, 1000);
   compute();
-  EXPECT_FALSE(find("variation"));
+  EXPECT_FALSE(find(FindingKind::Variation));
 }
 
 TEST_F(FindingsTest, IdleTimeOfTheProfilerIsNotTheUsers) {
@@ -250,13 +393,10 @@ TEST_F(FindingsTest, IdleTimeOfTheProfilerIsNotTheUsers) {
   profile.overheads.push_back({"buffer request", 45'000, 10'000});
   profile.calls.push_back({"c", 30'000, 25'000, std::nullopt, 0, 0});
   compute();
-  EXPECT_EQ(number("wall-time", "idle_profiler_ns_per_step"), 5'000);
-  EXPECT_EQ(number("wall-time", "idle_in_compiled_calls_ns_per_step"), 2'500);
-  EXPECT_EQ(find("device-busy")->severityNsPerStep,
-            number("device-busy", "idle_ns_per_step") - 5'000);
-  EXPECT_NE(find("wall-time")->text.find("5.0 µs idle was the profiler's own"),
-            std::string::npos)
-      << find("wall-time")->text;
+  EXPECT_EQ(get<evidence::WallTime>().idleProfilerNs, 10'000);
+  EXPECT_EQ(get<evidence::WallTime>().idleInCompiledCallsNs, 5'000);
+  EXPECT_EQ(cost(FindingKind::DeviceBusy),
+            get<evidence::DeviceBusy>().idleNs / 2 - 5'000);
 }
 
 TEST_F(FindingsTest, TimeBetweenStepsOfACaptureIsNoStepsTime) {
@@ -268,13 +408,13 @@ TEST_F(FindingsTest, TimeBetweenStepsOfACaptureIsNoStepsTime) {
   addKernel(520'000, 60'000, 1);
   compute();
   EXPECT_EQ(profile.summary.wallNs, 240'000);
-  EXPECT_EQ(number("wall-time", "wall_ns_per_step"), 120'000);
-  EXPECT_EQ(number("wall-time", "idle_ns_per_step"), 45'000);
-  EXPECT_EQ(find("device-busy")->evidence.getNumber("busy_pct"), 62.5);
+  EXPECT_EQ(get<evidence::WallTime>().wallNs, 240'000);
+  EXPECT_EQ(get<evidence::WallTime>().idleNs, 90'000);
+  EXPECT_EQ(get<evidence::DeviceBusy>().busyPct, 62.5);
   // Steps of torch.profiler follow one another.
   profile.summary.stepsFrom = "profiler_step";
   compute();
-  EXPECT_EQ(number("wall-time", "wall_ns_per_step"), 300'000);
+  EXPECT_EQ(get<evidence::WallTime>().wallNs, 600'000);
 }
 
 TEST_F(FindingsTest, WithoutStepsAndGraphTheyAreOfTheCapture) {
@@ -292,21 +432,15 @@ TEST_F(FindingsTest, WithoutStepsAndGraphTheyAreOfTheCapture) {
   copy.durationNs = 5'000;
   profile.synchronizations.push_back({"cudaDeviceSynchronize", 55'000, 15'000});
   compute();
-  std::string ids;
-  for (const Finding &finding : profile.findings) {
-    ids += finding.id + " ";
-    EXPECT_EQ(finding.text.find("step"), std::string::npos) << finding.text;
-  }
-  EXPECT_EQ(ids, "wall-time device-busy synchronization host-copies "
-                 "communication ");
-  EXPECT_EQ(
-      find("wall-time")
-          ->text.find(
-              "Of 85.0 µs of the capture, from the device's first event to "
-              "its last, 2 kernels keep the device busy for 70.0 µs"),
-      0u)
-      << find("wall-time")->text;
-  EXPECT_EQ(number("wall-time", "idle_ns_per_step"), 10'000);
+  std::vector<FindingKind> kinds;
+  for (const Finding &finding : profile.findings)
+    kinds.push_back(*finding.kind());
+  EXPECT_EQ(kinds,
+            (std::vector{FindingKind::WallTime, FindingKind::DeviceBusy,
+                         FindingKind::Synchronizations, FindingKind::HostCopies,
+                         FindingKind::Communication}));
+  EXPECT_EQ(get<evidence::WallTime>().idleNs, 10'000);
+  EXPECT_EQ(get<evidence::WallTime>().steps, 1);
 }
 
 TEST_F(FindingsTest, CommunicationThatNothingCovers) {
@@ -315,13 +449,17 @@ TEST_F(FindingsTest, CommunicationThatNothingCovers) {
   profile.sources.push_back({});
   profile.sources.back().rank = 1;
   compute();
-  EXPECT_EQ(number("communication", "ns_per_step"), 15'000);
-  EXPECT_EQ(number("communication", "exposed_ns_per_step"), 10'000);
-  EXPECT_EQ(number("communication", "rank"), 1);
-  EXPECT_EQ(find("communication")->severityNsPerStep, 10'000);
+  const auto &talk = get<evidence::Communication>();
+  EXPECT_EQ(talk.collectives, 1u);
+  EXPECT_EQ(talk.timeNs, 30'000);
+  EXPECT_EQ(talk.exposedNs, 20'000);
+  EXPECT_EQ(talk.longestNs, 30'000);
+  EXPECT_EQ(talk.longestName, "ncclDevKernel_AllReduce_Sum_f32");
+  EXPECT_EQ(talk.rank, 1);
+  EXPECT_EQ(cost(FindingKind::Communication), 10'000);
   profile.kernels[1].name = "other";
   compute();
-  EXPECT_FALSE(find("communication"));
+  EXPECT_FALSE(find(FindingKind::Communication));
 }
 
 //===----------------------------------------------------------------------===//
@@ -349,12 +487,6 @@ protected:
     kernel.counters = profile.counters.size() - 1;
     return kernel;
   }
-  const llvm::json::Object *largest(llvm::StringRef id) {
-    const Finding *finding = find(id);
-    const llvm::json::Array *all =
-        finding ? finding->evidence.getArray("largest") : nullptr;
-    return all && !all->empty() ? (*all)[0].getAsObject() : nullptr;
-  }
 };
 
 TEST_F(CounterFindingsTest, ClassesAreByCountersWhereThereAreSome) {
@@ -364,22 +496,18 @@ TEST_F(CounterFindingsTest, ClassesAreByCountersWhereThereAreSome) {
   launchAll("extern_kernels.mm", 2'000'000'000, 1000, 1000);
   profile.kernels[0].inputType = "float";
   compute();
-  const Finding *roofline = find("roofline");
-  ASSERT_TRUE(roofline);
-  const llvm::json::Object *worst =
-      (*roofline->evidence.getArray("most_above_roof"))[0].getAsObject();
-  EXPECT_EQ(worst->getString("class"), "memory");
-  EXPECT_EQ(worst->getString("class_from"), "counters");
-  EXPECT_NE(roofline->text.find("memory-bound by counters"), std::string::npos)
-      << roofline->text;
+  evidence::PlacedLaunch worst = get<evidence::Roofline>().mostAboveRoof[0];
+  EXPECT_EQ(worst.bound, Bound::Memory);
+  EXPECT_TRUE(worst.isByCounters);
+  EXPECT_EQ(get<evidence::Roofline>().byCounters.launches, 1u);
+  EXPECT_EQ(get<evidence::Roofline>().byCounters.timeNs, 40'000);
 
   profile.kernels[0].counters.reset();
   compute();
-  roofline = find("roofline");
-  worst = (*roofline->evidence.getArray("most_above_roof"))[0].getAsObject();
-  EXPECT_EQ(worst->getString("class"), "compute");
-  EXPECT_EQ(worst->getString("class_from"), "model");
-  EXPECT_FALSE(find("speed-of-light"));
+  worst = get<evidence::Roofline>().mostAboveRoof[0];
+  EXPECT_EQ(worst.bound, Bound::Compute);
+  EXPECT_FALSE(worst.isByCounters);
+  EXPECT_FALSE(find(FindingKind::SpeedOfLight));
 }
 
 TEST_F(CounterFindingsTest, TensorCoresByTheirOwnCounter) {
@@ -388,12 +516,11 @@ TEST_F(CounterFindingsTest, TensorCoresByTheirOwnCounter) {
   launchAll("extern_kernels.mm", 2'000'000'000, 1000, 1000).dtype = "bfloat16";
   profile.kernels[0].name = "nvjet_tst";
   compute();
-  EXPECT_EQ(number("tensor-cores-idle", "launches_by_counters"), 1);
-  EXPECT_NE(find("tensor-cores-idle")->text.find("counter shows none"),
-            std::string::npos);
+  EXPECT_EQ(get<evidence::TensorCoresIdle>().launchesByCounters, 1u);
+  EXPECT_FALSE(get<evidence::TensorCoresIdle>().isAllFP32);
   profile.counters[0].values["tensor_pipe_pct"] = 60;
   compute();
-  EXPECT_FALSE(find("tensor-cores-idle"));
+  EXPECT_FALSE(find(FindingKind::TensorCoresIdle));
 }
 
 TEST_F(CounterFindingsTest, SpeedOfLight) {
@@ -406,28 +533,32 @@ TEST_F(CounterFindingsTest, SpeedOfLight) {
   profile.kernels[1].name = "b";
   profile.kernels[2].name = "c";
   compute();
-  const Finding *finding = find("speed-of-light");
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->evidence.getNumber("near_compute_peak_pct"), 75);
-  EXPECT_EQ(finding->evidence.getNumber("far_from_both_pct"), 25);
-  EXPECT_EQ(finding->evidence.getNumber("mean_sm_throughput_pct"), 66.3);
-  EXPECT_EQ(number("speed-of-light", "counted_ns_per_step"), 40'000);
-  EXPECT_EQ(number("speed-of-light", "inferred_ns_per_step"), 10'000);
-  EXPECT_NE(finding->text.find("80.0 % of kernel time"), std::string::npos)
-      << finding->text;
+  const auto &speed = get<evidence::SpeedOfLight>();
+  EXPECT_EQ(speed.nearComputePeakPct, 75);
+  EXPECT_EQ(speed.farFromBothPct, 25);
+  EXPECT_EQ(speed.meanSMThroughputPct, 66.25);
+  EXPECT_EQ(speed.countedNs, 80'000);
+  EXPECT_EQ(speed.countedPct, 80);
+  EXPECT_EQ(speed.inferredNs, 20'000);
+  ASSERT_EQ(speed.largest.size(), 2u);
+  EXPECT_EQ(speed.largest[0].kernel, "k");
+  EXPECT_EQ(speed.largest[0].timeNs, 60'000);
+  EXPECT_EQ(speed.largest[0].smThroughputPct, 85);
+  EXPECT_FALSE(speed.largest[0].l2HitPct);
 }
 
 TEST_F(CounterFindingsTest, BytesMovedAgainstTheFewest) {
   addCounted(0, 50'000, {{"dram_read_bytes", 8e6}, {"dram_write_bytes", 2e6}});
   launchAll("triton_poi", 0, 2'000'000, 2'000'000);
   compute();
-  ASSERT_TRUE(largest("memory-traffic"));
-  EXPECT_EQ(largest("memory-traffic")->getNumber("times"), 2.5);
+  EXPECT_EQ(largest<evidence::MemoryTraffic>().times, 2.5);
+  EXPECT_EQ(largest<evidence::MemoryTraffic>().dramBytes, 10e6);
+  EXPECT_EQ(largest<evidence::MemoryTraffic>().fewestBytes, 4e6);
   // 6 MB too many at 4.3 TB/s, over two steps.
-  EXPECT_EQ(find("memory-traffic")->severityNsPerStep, 697);
+  EXPECT_EQ(cost(FindingKind::MemoryTraffic), 697);
   profile.counters[0].values["dram_read_bytes"] = 2e6;
   compute();
-  EXPECT_FALSE(find("memory-traffic"));
+  EXPECT_FALSE(find(FindingKind::MemoryTraffic));
 }
 
 TEST_F(CounterFindingsTest, WhatHoldsOccupancyDown) {
@@ -440,16 +571,19 @@ TEST_F(CounterFindingsTest, WhatHoldsOccupancyDown) {
   kernel.registers = 200;
   kernel.sharedMemory = 0;
   compute();
-  ASSERT_TRUE(largest("occupancy"));
-  EXPECT_EQ(largest("occupancy")->getString("limiter"), "registers");
+  EXPECT_EQ(largest<evidence::LowOccupancy>().limiter,
+            OccupancyLimiter::Registers);
   // 65536 registers hold one block of 8 warps of 32 * 200, and 64 warps fit.
-  EXPECT_EQ(largest("occupancy")->getNumber("possible_occupancy_pct"), 12.5);
+  EXPECT_EQ(largest<evidence::LowOccupancy>().possiblePct, 12.5);
+  EXPECT_EQ(
+      get<evidence::LowOccupancy>().timeNsOf.at(OccupancyLimiter::Registers),
+      50'000);
   profile.kernels[0].grid = {10, 1, 1};
   compute();
-  EXPECT_EQ(largest("occupancy")->getString("limiter"), "grid");
+  EXPECT_EQ(largest<evidence::LowOccupancy>().limiter, OccupancyLimiter::Grid);
   profile.counters[0].values["memory_throughput_pct"] = 70;
   compute();
-  EXPECT_FALSE(find("occupancy"));
+  EXPECT_FALSE(find(FindingKind::LowOccupancy));
 }
 
 TEST_F(CounterFindingsTest, SpillsConflictsScatterStallsDivergence) {
@@ -469,29 +603,27 @@ TEST_F(CounterFindingsTest, SpillsConflictsScatterStallsDivergence) {
        {"threads_per_warp", 8}})
       .localMemory = 64;
   compute();
-  ASSERT_TRUE(largest("local-memory"));
-  EXPECT_EQ(largest("local-memory")->getInteger("bytes_per_thread"), 64);
-  ASSERT_TRUE(largest("bank-conflicts"));
-  EXPECT_EQ(largest("bank-conflicts")->getNumber("of_active_cycles_pct"), 25);
-  EXPECT_EQ(find("bank-conflicts")->severityNsPerStep, 6'250);
-  ASSERT_TRUE(largest("scattered-access"));
-  EXPECT_EQ(largest("scattered-access")->getNumber("sectors_per_request"), 32);
-  ASSERT_TRUE(largest("stalls"));
-  EXPECT_EQ(largest("stalls")->getString("reason"), "barrier");
-  EXPECT_EQ(largest("stalls")->getNumber("share_pct"), 75);
-  ASSERT_TRUE(largest("pipes"));
-  EXPECT_EQ(largest("pipes")->getString("pipe"), "fma");
-  EXPECT_EQ(largest("pipes")->getObject("share_pct")->getNumber("xu"), 25);
-  ASSERT_TRUE(largest("divergence"));
-  EXPECT_EQ(find("divergence")->severityNsPerStep, 18'750);
+  EXPECT_EQ(largest<evidence::LocalMemory>().wavefronts, 1000);
+  EXPECT_EQ(largest<evidence::LocalMemory>().bytesPerThread, 64u);
+  EXPECT_EQ(largest<evidence::BankConflicts>().ofActiveCyclesPct, 25);
+  EXPECT_EQ(cost(FindingKind::BankConflicts), 6'250);
+  EXPECT_EQ(largest<evidence::ScatteredAccess>().sectorsPerRequest, 32);
+  EXPECT_EQ(largest<evidence::Stalls>().reason, StallReason::Barrier);
+  EXPECT_EQ(largest<evidence::Stalls>().sharePct, 75);
+  EXPECT_EQ(get<evidence::Stalls>().timeNsOf.at(StallReason::Barrier), 50'000);
+  EXPECT_EQ(largest<evidence::Pipes>().pipe, Pipe::FMA);
+  EXPECT_EQ(largest<evidence::Pipes>().sharePct.at(Pipe::XU), 25);
+  EXPECT_EQ(largest<evidence::Divergence>().threadsPerWarp, 8);
+  EXPECT_EQ(cost(FindingKind::Divergence), 18'750);
 
   profile.counters[0].values = {{"local_memory_wavefronts", 0},
                                 {"active_cycles", 1000},
                                 {"threads_per_warp", 31}};
   compute();
-  for (const char *id : {"local-memory", "bank-conflicts", "scattered-access",
-                         "stalls", "pipes", "divergence"})
-    EXPECT_FALSE(find(id)) << id;
+  for (FindingKind kind : {FindingKind::LocalMemory, FindingKind::BankConflicts,
+                           FindingKind::ScatteredAccess, FindingKind::Stalls,
+                           FindingKind::Pipes, FindingKind::Divergence})
+    EXPECT_FALSE(find(kind)) << stringify(kind).str();
 }
 
 TEST(DeviceCeilings, FindsTheVariantOfADevice) {

@@ -105,11 +105,12 @@ std::unique_ptr<Profile> fullProfile() {
   profile->calls.push_back({"c", 800, 700, 0, 5, 4});
   profile->synchronizations.push_back({"cudaDeviceSynchronize", 1500, 100});
   Finding &finding = profile->findings.emplace_back();
-  finding.id = "wall-time";
   finding.severityNsPerStep = 12;
   finding.nodes = {1};
-  finding.evidence = llvm::json::Object{
-      {"a", 1}, {"b", 2.5}, {"c", llvm::json::Array{"x", nullptr, true}}};
+  finding.evidence = evidence::Unread{
+      "wall-time",
+      llvm::json::Object{
+          {"a", 1}, {"b", 2.5}, {"c", llvm::json::Array{"x", nullptr, true}}}};
   finding.text = "text";
   summarize(*profile);
   return profile;
@@ -123,6 +124,45 @@ TEST(ProfileJSON, KeepsEverything) {
   EXPECT_EQ((*read)->kernels[0].nodes, (std::vector<uint32_t>{0, 1}));
   EXPECT_EQ((*read)->nodes[0].kernelTimeNs, 167);
   EXPECT_EQ((*read)->nodes[1].kernelTimeNs, 166);
+}
+
+TEST(ProfileJSON, ReadsEvidenceOfItsOwnVersionOnly) {
+  auto profile = fullProfile();
+  evidence::ColdStart cold;
+  cold.warmUpSteps = 2;
+  cold.warmUpStepNs = 900;
+  cold.steadyStepNs = 300;
+  Finding &finding = profile->findings.front();
+  finding.evidence = cold;
+  std::string text = write(*profile);
+  auto again = readProfile(text, "p.json");
+  ASSERT_TRUE(bool(again)) << llvm::toString(again.takeError());
+  EXPECT_EQ((*again)->findings[0].kind(), FindingKind::ColdStart);
+  EXPECT_EQ(std::get<evidence::ColdStart>((*again)->findings[0].evidence)
+                .warmUpStepNs,
+            900);
+
+  // A number more, one less, another type, an unknown kind: kept as they are.
+  for (auto [from, to] :
+       {std::pair<std::string, std::string>{"\"warm_up_steps\": 2",
+                                            "\"warm_up_steps\": 2, \"new\": 1"},
+        {"\"steady_ns_per_step\": 300,", ""},
+        {"\"warm_up_steps\": 2", "\"warm_up_steps\": \"two\""},
+        {"\"cold-start\"", "\"of-a-later-version\""}}) {
+    std::string other = text;
+    ASSERT_NE(other.find(from), std::string::npos) << from;
+    other.replace(other.find(from), from.size(), to);
+    auto kept = readProfile(other, "p.json");
+    ASSERT_TRUE(bool(kept)) << llvm::toString(kept.takeError());
+    EXPECT_FALSE((*kept)->findings[0].kind());
+    EXPECT_EQ((*kept)->findings[0].text, "text");
+    auto twice = readProfile(write(**kept), "p.json");
+    ASSERT_TRUE(bool(twice)) << llvm::toString(twice.takeError());
+    EXPECT_EQ(write(**twice), write(**kept));
+    EXPECT_EQ((*kept)->findings[0].id(), to == "\"of-a-later-version\""
+                                             ? "of-a-later-version"
+                                             : "cold-start");
+  }
 }
 
 std::string errorOf(llvm::StringRef text) {
