@@ -258,7 +258,7 @@ TEST_F(FindingsTest, LaunchesShorterThanTheirCallAreLaunchBound) {
 }
 
 TEST_F(FindingsTest, LaunchesOfNoTimeHaveNoShareOfTheRoof) {
-  addKernel(0, 0);
+  addKernel(5, 0);
   addKernel(10, 1'000).name = "other";
   launchAll("triton_poi_fused_0", 1'000, 64, 64).category = "pointwise";
   profile.kernels[1].launch.reset();

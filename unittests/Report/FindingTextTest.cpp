@@ -1,0 +1,114 @@
+// Tests of findings in words: a sentence of every kind.
+
+#include "../Profile/EvidenceSamples.h"
+
+#include "opprof/Report/FindingText.h"
+
+#include "gtest/gtest.h"
+
+using namespace opprof;
+using namespace opprof::profile;
+
+static std::string describe(Profile &profile, Evidence evidence) {
+  profile.findings.clear();
+  profile.findings.emplace_back().evidence = std::move(evidence);
+  report::describeFindings(profile);
+  return profile.findings.front().text;
+}
+
+static std::string describe(FindingKind kind) {
+  return describe(*sampleProfile(), sampleEvidence()[size_t(kind)]);
+}
+
+TEST(FindingText, OfEveryKind) {
+  auto profile = sampleProfile();
+  for (Evidence &sample : sampleEvidence()) {
+    std::string text = describe(*profile, sample);
+    EXPECT_TRUE(llvm::StringRef(text).ends_with(".")) << text;
+  }
+}
+
+TEST(FindingText, OfTheTimeline) {
+  EXPECT_EQ(describe(FindingKind::WallTime),
+            "Of 10.0 µs that a step takes, 3 kernels keep the device busy for "
+            "4.0 µs (40.0 %); copies add 200 ns; the device idles 500 ns while "
+            "the host waits for the device, and 4.0 µs while it does something "
+            "else. Another 300 ns idle was the profiler's own.");
+  EXPECT_EQ(describe(FindingKind::DeviceBusy),
+            "The device is busy 40.0 % of the time; the host was late for 1.5 "
+            "µs of 4.0 µs idle before kernels: the program is launch-bound; "
+            "the largest gap, 4.0 µs, is before linear (h.0, model.py:42); 500 "
+            "ns of kernel time overlaps and counts once.");
+  EXPECT_EQ(describe(FindingKind::SmallKernels),
+            "2 of 3 kernels are small (under 10.0 µs or shorter than their own "
+            "launch): 1.5 µs of work, 33.3 % of kernel time; launching them "
+            "takes the host 2.5 µs, and the device is idle 1.0 µs before them; "
+            "most before linear (h.0, model.py:42).");
+  EXPECT_EQ(describe(FindingKind::HostCopies),
+            "2 copies between host and device inside the steps: 1.5 µs and "
+            "2048 bytes a step, from or to pageable memory, which blocks the "
+            "host; the longest is Memcpy HtoD.");
+}
+
+TEST(FindingText, OfTheModel) {
+  EXPECT_EQ(describe(FindingKind::Roofline),
+            "Of 8.0 µs of kernels with known work, 25.0 % compute-bound, 75.0 "
+            "% memory-bound (25.0 % by counters, the rest by the model); the "
+            "roof allows 5.0 µs. Furthest off: linear (h.0, model.py:42), 3.0 "
+            "µs where 2.0 µs would do (12.5 FLOP/byte; H200: 4.3 TB/s "
+            "measured, tf32 394 TFLOP/s half).");
+  EXPECT_EQ(describe(FindingKind::TensorCoresIdle),
+            "2 matrix products run in fp32 without tensor cores (their counter "
+            "shows none): 3.0 µs a step, 75.0 % of kernel time, where tf32's "
+            "ceiling allows 500 ns; longest is linear (h.0, model.py:42), "
+            "kernel gemm.");
+  evidence::Roofline roofline;
+  roofline.without = NoRoof::Device;
+  roofline.ceilings.device = "Radeon";
+  EXPECT_EQ(describe(*sampleProfile(), roofline),
+            "No roofline class: the ceilings of the device 'Radeon' are not in "
+            "the table.");
+}
+
+TEST(FindingText, OfCounters) {
+  EXPECT_EQ(describe(FindingKind::SpeedOfLight),
+            "By counters, 75.0 % of the time of all kernels runs at over 80 % "
+            "of the peak of compute, 0.0 % of memory, and 25.0 % at under half "
+            "of both, where latency decides; means are 66.5 % and 20.0 %; some "
+            "are those of launches that do the same work.");
+  EXPECT_EQ(describe(FindingKind::LowOccupancy),
+            "2 launches (3.0 µs a step) are latency-bound with under half of "
+            "the warps that the device holds, mostly as registers leave no "
+            "room for more blocks; the longest is linear (h.0, model.py:42), "
+            "11 %.");
+  EXPECT_EQ(describe(FindingKind::Stalls),
+            "Warps wait most for other warps at a barrier (barrier) in "
+            "launches of 3.0 µs a step (100.0 % of what was counted); it asks "
+            "for smaller blocks, or fewer barriers.");
+}
+
+TEST(FindingText, WithoutStepsIsOfTheCapture) {
+  auto profile = sampleProfile();
+  profile->steps.clear();
+  profile->sources.emplace_back().kind = "opprof capture";
+  for (FindingKind kind :
+       {FindingKind::WallTime, FindingKind::DeviceBusy,
+        FindingKind::Synchronizations, FindingKind::HostCopies,
+        FindingKind::Communication}) {
+    std::string text = describe(*profile, sampleEvidence()[size_t(kind)]);
+    EXPECT_EQ(text.find("step"), std::string::npos) << text;
+  }
+  EXPECT_EQ(describe(*profile, sampleEvidence()[size_t(FindingKind::WallTime)])
+                .find("Of 20.0 µs of the capture, from the device's first "
+                      "event to its last, 6 kernels keep"),
+            0u);
+}
+
+TEST(FindingText, OfAFileStays) {
+  auto profile = sampleProfile();
+  Finding &finding = profile->findings.emplace_back();
+  finding.evidence = evidence::Unread{"of-a-later-version", {}};
+  finding.text = "what the file says";
+  report::describeFindings(*profile);
+  EXPECT_EQ(finding.text, "what the file says");
+}
