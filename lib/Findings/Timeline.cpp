@@ -1,8 +1,8 @@
 //===- Timeline.cpp - Findings from when things ran -----------------------===//
 //
 // Where wall time goes, how busy the device is, small kernels, launches that
-// only move data, synchronization, copies from and to the host, first steps
-// that are slow, and launches whose time varies.
+// only move data, synchronization, copies from and to the host and of biases,
+// first steps that are slow, and launches whose time varies.
 //
 //===----------------------------------------------------------------------===//
 
@@ -341,6 +341,50 @@ static void addHostCopies(Context &context) {
   addNodes(finding, longest->nodes);
 }
 
+/// Whether a kernel multiplies matrices and adds to what is there already.
+static bool addsToBias(const Context &context, const Activity &kernel) {
+  StringRef callee = kernel.hostOp;
+  if (kernel.launch)
+    callee = context.profile.launches[*kernel.launch].kernel;
+  return callee.ends_with("addmm") || callee.ends_with("baddbmm");
+}
+
+/// Copies on the device that a product with a bias follows at once on their
+/// stream: the library has no epilogue for that bias.
+static void addBiasCopies(Context &context) {
+  std::vector<const Activity *> copies;
+  for (const Activity *copy : context.copies)
+    if (copy->kind == ActivityKind::Memcpy && copy->name.contains("DtoD"))
+      copies.push_back(copy);
+  // From the last to the first, so that what follows on each stream is known.
+  llvm::stable_sort(copies, [](const Activity *a, const Activity *b) {
+    return a->endNs() > b->endNs();
+  });
+  std::map<std::optional<int64_t>, const Activity *> following;
+  size_t left = context.kernels.size();
+  evidence::BiasCopies found;
+  const Activity *longest = nullptr;
+  for (const Activity *copy : copies) {
+    for (; left && context.kernels[left - 1]->startNs >= copy->endNs(); --left)
+      following[context.kernels[left - 1]->stream] = context.kernels[left - 1];
+    auto next = following.find(copy->stream);
+    if (next == following.end() || !addsToBias(context, *next->second))
+      continue;
+    ++found.copies;
+    found.bytes += copy->bytes.value_or(0);
+    found.timeNs += copy->durationNs;
+    if (!longest || copy->durationNs > longest->durationNs) {
+      longest = copy;
+      found.product = context.placeOf(*next->second);
+    }
+  }
+  if (!longest)
+    return;
+  Finding &finding = context.add(found);
+  finding.severityNsPerStep = context.perStep(found.timeNs);
+  addNodes(finding, context.profile.kernels[*found.product].nodes);
+}
+
 /// Time in collectives, and how much of it nothing else covered.
 static void addCommunication(Context &context) {
   std::vector<Interval> talk, work;
@@ -429,6 +473,7 @@ void findings::addTimelineFindings(Context &context) {
   addNoArithmetic(context);
   addSynchronization(context);
   addHostCopies(context);
+  addBiasCopies(context);
   addCommunication(context);
   addColdStart(context);
   addVariation(context);

@@ -364,6 +364,12 @@ void fields(Fields &io, evidence::HostCopies &copies) {
   io.value("pageable", copies.isPageable);
 }
 
+void fields(Fields &io, evidence::BiasCopies &copies) {
+  io.countPerStep("copies_per_step", copies.copies);
+  io.perStep("bytes_per_step", copies.bytes);
+  io.perStep("ns_per_step", copies.timeNs);
+}
+
 void fields(Fields &io, evidence::Communication &talk) {
   io.countPerStep("collectives_per_step", talk.collectives);
   io.perStep("ns_per_step", talk.timeNs);

@@ -52,6 +52,7 @@ public:
   std::string say(const evidence::NoArithmetic &moves);
   std::string say(const evidence::Synchronizations &waits);
   std::string say(const evidence::HostCopies &copies);
+  std::string say(const evidence::BiasCopies &copies);
   std::string say(const evidence::Communication &talk);
   std::string say(const evidence::ColdStart &cold);
   std::string say(const evidence::Variation &variation);
@@ -255,6 +256,15 @@ std::string Prose::say(const evidence::HostCopies &copies) {
       longest.hostOp.empty() ? longest.name.str()
                              : "started by " + longest.hostOp.str(),
       hasSteps ? "inside the steps" : "in " + span(), each());
+}
+
+std::string Prose::say(const evidence::BiasCopies &copies) {
+  return formatv(
+      "{0} on the device put a bias where a product adds to it: {1} and {2} "
+      "bytes {3}; the product after the longest is {4}.",
+      formatCount(copies.copies, "copy", "copies"), timePerStep(copies.timeNs),
+      static_cast<int64_t>(copies.bytes) / steps, each(),
+      name(profile.kernels[*copies.product]));
 }
 
 std::string Prose::say(const evidence::Communication &talk) {

@@ -364,6 +364,44 @@ TEST_F(FindingsTest, CopiesFromTheHost) {
   EXPECT_EQ(get<evidence::WallTime>().copiesOnlyNs, 8'000);
 }
 
+TEST_F(FindingsTest, CopiesOfABiasAreThoseRightBeforeItsProduct) {
+  addKernel(0, 5'000).stream = 7;
+  addKernel(20'000, 5'000).stream = 8;
+  addKernel(30'000, 5'000).stream = 7;
+  launchAll("extern_kernels.addmm", 1'000, 64, 64);
+  for (Activity &kernel : profile.kernels)
+    kernel.launch.reset();
+  profile.kernels[2].launch = 0;
+  Activity &copy = profile.copies.emplace_back();
+  copy.kind = ActivityKind::Memcpy;
+  copy.name = "Memcpy DtoD (Device -> Device)";
+  copy.stream = 7;
+  copy.startNs = 10'000;
+  copy.durationNs = 2'000;
+  copy.bytes = 512;
+  compute();
+  EXPECT_EQ(get<evidence::BiasCopies>().copies, 1u);
+  EXPECT_EQ(get<evidence::BiasCopies>().timeNs, 2'000);
+  EXPECT_EQ(get<evidence::BiasCopies>().bytes, 512u);
+  EXPECT_EQ(get<evidence::BiasCopies>().product, 2u);
+  EXPECT_EQ(cost(FindingKind::BiasCopies), 1'000);
+  EXPECT_EQ(find(FindingKind::BiasCopies)->nodes, (std::vector<uint32_t>{0}));
+  // Without a launch map the host's operator tells, and other products have no
+  // bias to begin with.
+  profile.kernels[2].launch.reset();
+  profile.kernels[2].hostOp = "aten::baddbmm";
+  compute();
+  EXPECT_EQ(get<evidence::BiasCopies>().copies, 1u);
+  profile.kernels[2].hostOp = "aten::mm";
+  compute();
+  EXPECT_FALSE(find(FindingKind::BiasCopies));
+  // On another stream the product does not wait for it.
+  profile.kernels[2].hostOp = "aten::addmm";
+  profile.copies[0].stream = 8;
+  compute();
+  EXPECT_FALSE(find(FindingKind::BiasCopies));
+}
+
 TEST_F(FindingsTest, VariationOfOneLaunch) {
   for (int run = 0; run < 6; ++run)
     addKernel(run * 10'000, run == 3 ? 9'000 : 3'000);

@@ -145,6 +145,7 @@ inline std::vector<Evidence> sampleEvidence() {
       NoArithmetic{1, 4, 3'000, 33.3, 128, {{0, 3'000}}},
       Synchronizations{{{"cudaDeviceSynchronize", 2}}, 5'000, 3'000},
       HostCopies{2, 4'096, 3'000, true, 0},
+      BiasCopies{2, 4'096, 3'000, 0},
       Communication{4, 8'000, 2'000, 3'000, "nccl", 1, 0},
       ColdStart{1, 90'000, 100},
       Variation{1, 6'000, {0, 3'000, 9'000, 6}},

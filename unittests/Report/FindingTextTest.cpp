@@ -50,6 +50,13 @@ TEST(FindingText, OfTheTimeline) {
             "host; the longest is Memcpy HtoD.");
 }
 
+TEST(FindingText, OfBiasCopies) {
+  EXPECT_EQ(describe(FindingKind::BiasCopies),
+            "2 copies on the device put a bias where a product adds to it: 1.5 "
+            "µs and 2048 bytes a step; the product after the longest is linear "
+            "(h.0, model.py:42).");
+}
+
 TEST(FindingText, OfTheModel) {
   EXPECT_EQ(describe(FindingKind::Roofline),
             "Of 8.0 µs of kernels with known work, 25.0 % compute-bound, 75.0 "

@@ -184,6 +184,15 @@ struct HostCopies {
   std::optional<uint32_t> longest;
 };
 
+/// Copies on the device that put a bias where a product adds to it.
+struct BiasCopies {
+  uint64_t copies = 0;
+  uint64_t bytes = 0;
+  int64_t timeNs = 0;
+  /// Not in files: the product after the longest.
+  std::optional<uint32_t> product;
+};
+
 struct Communication {
   uint64_t collectives = 0;
   int64_t timeNs = 0;
