@@ -2,11 +2,11 @@
 
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
+#include "opprof/Support/ToolOptions.h"
 #include "opprof/Target/TransformScript/Passes.h"
 #include "opprof/Target/TransformScript/TransformScript.h"
 
-#include "mlir/Pass/PassManager.h"
-#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Pass/Pass.h"
 
 namespace opprof::fx {
 #define GEN_PASS_DEF_APPLYREWRITESPASS
@@ -46,19 +46,5 @@ struct ApplyRewritesPass
 } // namespace
 
 void opprof::fx::registerApplyRewrites() {
-  // Registered as a pipeline, because that one sees the text after '=' as it
-  // is, and a path should not need a key.
-  registerPassPipeline(
-      "apply-rewrites",
-      "Apply the rewrite scripts of a file or a folder, by rank: "
-      "--apply-rewrites=PATH",
-      [](OpPassManager &manager, StringRef options,
-         llvm::function_ref<LogicalResult(const Twine &)>) {
-        options.consume_front("path=");
-        ApplyRewritesPassOptions parsed;
-        parsed.path = options.str();
-        manager.addPass(createApplyRewritesPass(parsed));
-        return success();
-      },
-      [](llvm::function_ref<void(const mlir::detail::PassOptions &)>) {});
+  registerPassWithValue([] { return createApplyRewritesPass(); }, "path");
 }

@@ -1,0 +1,42 @@
+// The annotated program: the graphs of every stage, what each compiled graph
+// launches, classes of repeats, times and counters, in one module.
+
+#ifndef OPPROF_DRIVER_ANNOTATEDPROGRAM_H
+#define OPPROF_DRIVER_ANNOTATEDPROGRAM_H
+
+#include "opprof/Launch/LaunchMap.h"
+#include "opprof/Profile/Profile.h"
+#include "opprof/Support/PartitionMap.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace opprof {
+
+/// One compiled graph: what it launches and, where it is known, the graph that
+/// it was compiled from with the bodies of its higher-order operators.
+struct CompiledGraph {
+  launch::LaunchMap map;
+  mlir::OwningOpRef<mlir::ModuleOp> postGrad;
+};
+
+/// Reads a post-grad graph: post_grad.json (graph JSON) or
+/// fx_graph_transformed.py, by the file's suffix. Null where it can't be read,
+/// with a diagnostic.
+mlir::OwningOpRef<mlir::ModuleOp> readPostGradGraph(llvm::StringRef text,
+                                                    llvm::StringRef name,
+                                                    mlir::MLIRContext *context);
+
+/// Makes the annotated program of `module`, which holds the exported graph:
+/// takes the post-grad graphs out of `compiled` and adds them as private
+/// graphs, each with the program that launches its nodes. `partitions` and
+/// `profile` may be null. --strip-profile gives back what `module` was.
+/// Warnings say what the module does not have; fails where the profile is of
+/// another graph.
+mlir::LogicalResult buildAnnotatedProgram(
+    mlir::ModuleOp module, llvm::MutableArrayRef<CompiledGraph> compiled,
+    const PartitionMap *partitions, const profile::Profile *profile);
+
+} // namespace opprof
+
+#endif // OPPROF_DRIVER_ANNOTATEDPROGRAM_H

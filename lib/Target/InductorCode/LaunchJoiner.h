@@ -1,0 +1,217 @@
+// The join of a wrapper's launches to nodes, kept between launches:
+// Launches.cpp walks them, LaunchNodes.cpp finds which nodes records mean,
+// LaunchWork.cpp decides which of those a launch computes, LaunchBuffers.cpp
+// follows the values through buffers, LaunchCosts.cpp counts.
+
+#ifndef OPPROF_LIB_TARGET_INDUCTORCODE_LAUNCHJOINER_H
+#define OPPROF_LIB_TARGET_INDUCTORCODE_LAUNCHJOINER_H
+
+#include "opprof/Analysis/Cost/CostModel.h"
+#include "opprof/Target/InductorCode/Launches.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallSet.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace opprof::inductor {
+
+inline constexpr uint32_t noNode = ~0u;
+
+/// A graph with what the join asks of it again and again.
+struct IndexedGraph {
+  const GraphView *graph;
+  std::vector<std::vector<uint32_t>> users;
+  /// The node whose value a chain of views and getitems shows.
+  std::vector<uint32_t> root;
+  std::vector<bool> isOutput;
+  llvm::StringMap<std::vector<uint32_t>> byFamily;
+
+  explicit IndexedGraph(const GraphView &view) : graph(&view) {
+    users = view.users();
+    root.resize(view.nodes.size());
+    isOutput.resize(view.nodes.size());
+    for (uint32_t i = 0; i < view.nodes.size(); ++i) {
+      const GraphNode &node = view.nodes[i];
+      root[i] = i;
+      if (node.op == GraphNode::Call) {
+        bool passes =
+            isViewTarget(node.target) || node.target == "operator.getitem";
+        if (passes && !node.operands.empty())
+          root[i] = root[node.operands.front()];
+        byFamily[opFamily(node.target)].push_back(i);
+      }
+    }
+    for (uint32_t output : view.outputs)
+      isOutput[root[output]] = true;
+  }
+
+  const GraphNode &operator[](uint32_t i) const { return graph->nodes[i]; }
+  bool isView(uint32_t i) const {
+    return root[i] != i || (graph->nodes[i].op == GraphNode::Call &&
+                            (isViewTarget(graph->nodes[i].target)));
+  }
+};
+
+/// A node that records name for a launch, and which.
+struct FoundNode {
+  uint32_t node;
+  std::vector<std::string> evidence;
+};
+
+/// What goes into a launch.
+struct LaunchInputs {
+  /// By operand: the node whose value it holds, where it is read and known.
+  std::vector<uint32_t> nodes;
+  /// The nodes whose values go in.
+  llvm::DenseSet<uint32_t> available;
+  /// Those of which a part goes in: the launch is a second stage.
+  llvm::SmallSet<uint32_t, 4> continued;
+  /// Whether the value of every buffer that is read is known.
+  bool known = true;
+};
+
+/// What decides which of the nodes that records name a launch computes.
+struct LaunchWork {
+  const WrapperLaunch &from;
+  uint32_t index;
+  IndexedGraph &graph;
+  /// A kernel that Inductor generated.
+  bool isGenerated = false;
+  /// A library call or a user's kernel of which the node is among those named.
+  bool hasCalled = false;
+  LaunchInputs inputs;
+  /// What can be computed from what goes in.
+  llvm::DenseSet<uint32_t> computable;
+  /// By operand: the node that a written one holds afterwards.
+  std::vector<uint32_t> outputs;
+  /// What is stored, and what that is computed from.
+  llvm::DenseSet<uint32_t> needed;
+  /// Whether `needed` says what becomes of every buffer that is written.
+  bool allStored = false;
+};
+
+class Joiner {
+public:
+  explicit Joiner(const LaunchSources &sources)
+      : sources(sources), program(sources.program) {}
+
+  launch::LaunchMap run();
+
+private:
+  IndexedGraph &graphOf(const WrapperLaunch &launch);
+  // Which nodes records mean.
+  std::vector<FoundNode> findNodes(const WrapperLaunch &launch, uint32_t index,
+                                   IndexedGraph &graph);
+  std::vector<uint32_t> findProvenance(const WrapperLaunch &launch,
+                                       uint32_t index,
+                                       const IndexedGraph &graph);
+  llvm::DenseSet<uint32_t> findSourceNodes(const WrapperLaunch &launch,
+                                           const IndexedGraph &graph);
+  std::vector<uint32_t> findCopy(const WrapperLaunch &launch,
+                                 const IndexedGraph &graph);
+  bool isStale(llvm::ArrayRef<uint32_t> nodes, const IndexedGraph &graph) const;
+  std::vector<LaunchOperand>
+  withWholeOutputs(const WrapperLaunch &launch) const;
+  std::vector<uint32_t> findCone(const WrapperLaunch &given,
+                                 IndexedGraph &graph);
+  std::vector<uint32_t> namesToNodes(llvm::ArrayRef<std::string> names,
+                                     const IndexedGraph &graph);
+  std::vector<uint32_t> findExtern(const WrapperLaunch &launch,
+                                   IndexedGraph &graph);
+  std::vector<uint32_t> repeatFirstUse(const WrapperLaunch &launch,
+                                       IndexedGraph &graph);
+  // Which of them the launch computes.
+  void fillLaunch(const WrapperLaunch &from, uint32_t index,
+                  launch::Launch &to);
+  void setIdentity(const WrapperLaunch &from, uint32_t index,
+                   launch::Launch &to) const;
+  std::vector<uint32_t> findCandidates(llvm::ArrayRef<uint32_t> nodes,
+                                       LaunchWork &work) const;
+  void findNeeded(llvm::ArrayRef<uint32_t> candidates, LaunchWork &work);
+  std::vector<uint32_t> addNodes(llvm::ArrayRef<FoundNode> found,
+                                 const LaunchWork &work, launch::Launch &to);
+  void addContinued(const LaunchWork &work, std::vector<uint32_t> &computed,
+                    launch::Launch &to) const;
+  /// The name of a graph that is not the map's own.
+  std::string nameOf(const IndexedGraph &graph) const;
+
+  // What buffers hold.
+  void bindInputs(const WrapperLaunch &from, IndexedGraph &graph);
+  LaunchInputs readInputs(const WrapperLaunch &from, const IndexedGraph &graph);
+  std::vector<uint32_t> matchOutputs(const WrapperLaunch &given, uint32_t index,
+                                     llvm::ArrayRef<uint32_t> nodes,
+                                     const IndexedGraph &graph);
+  void setBuffers(const WrapperLaunch &launch, llvm::ArrayRef<uint32_t> nodes,
+                  llvm::ArrayRef<uint32_t> outputs, IndexedGraph &graph,
+                  launch::Launch &to);
+  void addFlops(const WrapperLaunch &launch, const IndexedGraph &graph,
+                llvm::ArrayRef<uint32_t> nodes, launch::Launch &to) const;
+  void addBytes(const WrapperLaunch &launch, const IndexedGraph &graph,
+                llvm::ArrayRef<uint32_t> nodes,
+                llvm::ArrayRef<uint32_t> inputNodes, launch::Launch &to) const;
+  /// What a library's results take, which have the types of their nodes.
+  void addResultBytes(const IndexedGraph &graph, llvm::ArrayRef<uint32_t> nodes,
+                      launch::Launch &to) const;
+  void addOperands(const WrapperLaunch &launch, launch::Launch &to) const;
+  void addNotLaunched(launch::LaunchMap &map);
+  llvm::StringRef reasonFor(uint32_t node, const IndexedGraph &graph);
+  void assignMissingHandles();
+  uint32_t inputNode(const LaunchOperand &operand,
+                     const IndexedGraph &graph) const;
+  /// What the launch takes from this buffer: scratch memory that it only
+  /// passes to be written counts as nothing.
+  bool isRead(const LaunchOperand &operand) const;
+  TensorInfo infoOf(const LaunchOperand &operand) const;
+  /// Whether what launch `index` writes there is used afterwards.
+  bool isLive(const LaunchOperand &operand, uint32_t index) const {
+    return operand.storage < 0 || lastUse[operand.storage] > index;
+  }
+
+  const LaunchSources &sources;
+  const WrapperProgram &program;
+  GraphView fragments;
+  llvm::StringMap<std::unique_ptr<IndexedGraph>> graphs;
+  /// The node whose value a storage holds, by storage; and the graph of it.
+  std::vector<uint32_t> holds;
+  std::vector<const IndexedGraph *> holdsIn;
+  /// The last launch that takes a storage; beyond all where it is returned, or
+  /// the caller's.
+  std::vector<uint32_t> lastUse;
+  /// What the nodes say of a storage where the wrapper does not.
+  std::vector<TensorInfo> storageInfo;
+  /// Launches that computed a node: (graph, node) -> first launch.
+  llvm::DenseMap<std::pair<const IndexedGraph *, uint32_t>, uint32_t>
+      computedBy;
+  /// The storages that a launch wrote.
+  llvm::DenseMap<int32_t, uint32_t> writtenBy;
+  /// Nodes whose value a storage holds in part: the first stage of a reduction.
+  llvm::DenseMap<int32_t, std::vector<uint32_t>> partial;
+  /// First use of a definition: its nodes and the node each parameter held.
+  struct FirstUse {
+    std::vector<uint32_t> nodes;
+    std::vector<uint32_t> operandNodes;
+  };
+  llvm::DenseMap<int32_t, FirstUse> firstUses;
+  std::vector<std::optional<int64_t>> handles;
+  /// Operands of the launch at hand that are passed to be written only.
+  llvm::DenseSet<const LaunchOperand *> scratch;
+};
+
+/// Whether a call of `kernel` computes an operator of this family.
+bool isExternFamily(llvm::StringRef kernel, llvm::StringRef family);
+
+/// Products, convolutions and attention: library calls or templates.
+bool isLibraryWork(const GraphNode &node);
+
+/// Nodes whose value is used outside of `nodes`, through views.
+std::vector<uint32_t> findLeaving(llvm::ArrayRef<uint32_t> nodes,
+                                  const IndexedGraph &graph);
+
+/// Whether the operand can hold a result of the node.
+bool fits(const LaunchOperand &operand, const GraphNode &node);
+
+} // namespace opprof::inductor
+
+#endif // OPPROF_LIB_TARGET_INDUCTORCODE_LAUNCHJOINER_H

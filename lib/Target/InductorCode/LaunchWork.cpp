@@ -1,0 +1,256 @@
+// Which of the nodes that records name a launch computes, and which it only
+// reads or stands for.
+
+#include "LaunchJoiner.h"
+
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Path.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::inductor;
+using namespace opprof::launch;
+
+void Joiner::setIdentity(const WrapperLaunch &from, uint32_t index,
+                         Launch &to) const {
+  to.index = index;
+  to.file = sys::path::filename(program.fileName).str();
+  to.line = from.line;
+  to.function = from.function;
+  to.callLines = from.callLines;
+  to.kernel = from.kernel;
+  to.kind = from.kind;
+  to.category = from.category;
+  to.debugHandle = handles[index];
+  to.conditional = from.conditional;
+  to.inLoop = from.inLoop;
+  if (from.definition >= 0)
+    to.kernelHash = program.kernels[from.definition].hash;
+}
+
+std::string Joiner::nameOf(const IndexedGraph &graph) const {
+  bool isMain = graph.graph == sources.postGrad || graph.graph == &fragments;
+  return isMain ? std::string() : graph.graph->name;
+}
+
+/// Which of the nodes the launch can compute from what goes in.
+static DenseSet<uint32_t> findComputable(ArrayRef<uint32_t> nodes,
+                                         const DenseSet<uint32_t> &available,
+                                         const IndexedGraph &graph) {
+  DenseSet<uint32_t> computable;
+  for (uint32_t node : nodes) {
+    bool can = true;
+    for (uint32_t operand : graph[node].operands) {
+      uint32_t root = graph.root[operand];
+      const GraphNode &source = graph[root];
+      can &= available.contains(root) || computable.contains(root) ||
+             (source.op == GraphNode::Call && source.operands.empty()) ||
+             !source.symbol.empty();
+    }
+    if (can) {
+      computable.insert(graph.root[node]);
+      computable.insert(node);
+    }
+  }
+  return computable;
+}
+
+static bool wrapsUserKernel(const GraphNode &node) {
+  return StringRef(node.target).contains("triton_kernel_wrapper");
+}
+
+/// A library call is one operator, a user's kernel the node that wraps it.
+static bool isCalled(const WrapperLaunch &from, const GraphNode &node) {
+  if (from.kind == LaunchKind::User)
+    return wrapsUserKernel(node);
+  return isExternFamily(from.kernel, opFamily(node.target));
+}
+
+/// Library work that a generated kernel can't do: it only prepares it.
+static bool isOnlyPrepared(const LaunchWork &work, uint32_t node) {
+  return work.isGenerated && work.from.category != LaunchCategory::Template &&
+         isLibraryWork(work.graph[node]);
+}
+
+/// What the launch may store.
+std::vector<uint32_t> Joiner::findCandidates(ArrayRef<uint32_t> nodes,
+                                             LaunchWork &work) const {
+  const IndexedGraph &graph = work.graph;
+  auto isCall = [&](uint32_t node) { return isCalled(work.from, graph[node]); };
+  bool isSingle =
+      work.from.kind == LaunchKind::User || work.from.definition < 0;
+  work.hasCalled = isSingle && any_of(nodes, isCall);
+  std::vector<uint32_t> candidates;
+  for (uint32_t node : nodes) {
+    if (work.hasCalled) {
+      if (isCall(node))
+        candidates.push_back(node);
+      continue;
+    }
+    bool isWork = graph.root[node] == node && !isOnlyPrepared(work, node);
+    if (isWork && (work.computable.contains(node) || !work.inputs.known) &&
+        !work.inputs.available.contains(node))
+      candidates.push_back(node);
+  }
+  return candidates;
+}
+
+/// What the launch stores, and so what it must compute.
+void Joiner::findNeeded(ArrayRef<uint32_t> candidates, LaunchWork &work) {
+  const IndexedGraph &graph = work.graph;
+  work.outputs = matchOutputs(work.from, work.index, candidates, graph);
+  work.allStored = work.isGenerated && work.inputs.known;
+  for (auto [operand, node] : zip(work.from.operands, work.outputs))
+    if (operand.role & KernelParameter::Output && isLive(operand, work.index)) {
+      if (node == noNode)
+        work.allStored = false;
+      else
+        work.needed.insert(node);
+    }
+  for (uint32_t node : reverse(candidates))
+    if (work.needed.contains(node))
+      for (uint32_t operand : graph[node].operands)
+        work.needed.insert(graph.root[operand]);
+}
+
+namespace {
+/// How a launch stands to a node that records name for it.
+struct Relation {
+  /// It only moves data for the node.
+  bool prepares = false;
+  /// It computes the node, which an earlier launch did too.
+  bool again = false;
+  /// It finishes what an earlier launch began.
+  bool continues = false;
+  /// It does not compute the node.
+  bool listed = false;
+};
+} // namespace
+
+/// `computedBefore`: an earlier launch of another line computed the node.
+static Relation relate(const LaunchWork &work, uint32_t node,
+                       bool computedBefore) {
+  const IndexedGraph &graph = work.graph;
+  const DenseSet<uint32_t> &available = work.inputs.available;
+  bool isView = graph.root[node] != node;
+  bool can = work.computable.contains(node);
+  Relation relation;
+  relation.again = computedBefore && !isView;
+  relation.prepares = !isView && isOnlyPrepared(work, node);
+  relation.continues =
+      relation.again && !can && work.inputs.continued.contains(node);
+  if (relation.prepares)
+    // Where the kernel computes other things, the product is what it reads.
+    relation.listed = !available.empty() && available.contains(node);
+  else if (work.hasCalled)
+    relation.listed = !isCalled(work.from, graph[node]);
+  else if (wrapsUserKernel(graph[node]) && work.isGenerated)
+    relation.listed = true;
+  else if (relation.continues)
+    relation.listed = false;
+  else if (isView)
+    relation.listed =
+        work.isGenerated && work.inputs.known &&
+        (!can || (work.allStored && !work.needed.contains(graph.root[node]) &&
+                  !available.contains(graph.root[node])));
+  else if (relation.again)
+    relation.listed = available.contains(node) || (!can && work.inputs.known) ||
+                      (work.allStored && !work.needed.contains(node));
+  else
+    relation.listed = work.allStored && can && !work.needed.contains(node);
+  return relation;
+}
+
+/// Adds what the launch computes, prepares or only lists; returns what it
+/// computes.
+std::vector<uint32_t> Joiner::addNodes(ArrayRef<FoundNode> found,
+                                       const LaunchWork &work, Launch &to) {
+  std::vector<uint32_t> computed;
+  for (const FoundNode &item : found) {
+    auto key = std::make_pair<const IndexedGraph *, uint32_t>(
+        &work.graph, uint32_t(item.node));
+    auto earlier = computedBy.find(key);
+    // The same line again is another instance of the same function: another
+    // call, other values.
+    bool computedBefore =
+        earlier != computedBy.end() &&
+        program.launches[earlier->second].line != work.from.line;
+    Relation relation = relate(work, item.node, computedBefore);
+    const std::string &name = work.graph[item.node].name;
+    if (relation.listed) {
+      to.listedOnly.push_back(name);
+      continue;
+    }
+    LaunchNode &node = to.nodes.emplace_back();
+    node.name = name;
+    node.graph = nameOf(work.graph);
+    node.evidence = item.evidence;
+    node.prepares = relation.prepares;
+    if (relation.prepares)
+      continue;
+    if ((work.computable.contains(item.node) || relation.continues) &&
+        !is_contained(node.evidence, "dataflow"))
+      node.evidence.push_back("dataflow");
+    node.continued = relation.continues;
+    node.recomputed = relation.again && !relation.continues;
+    computed.push_back(item.node);
+    computedBy.try_emplace(key, work.index);
+  }
+  return computed;
+}
+
+/// A second stage that no record names.
+void Joiner::addContinued(const LaunchWork &work,
+                          std::vector<uint32_t> &computed, Launch &to) const {
+  if (!work.isGenerated || !computed.empty())
+    return;
+  for (uint32_t at : work.inputs.continued) {
+    LaunchNode &node = to.nodes.emplace_back();
+    node.name = work.graph[at].name;
+    node.graph = nameOf(work.graph);
+    node.evidence = {"dataflow"};
+    node.continued = true;
+    computed.push_back(at);
+  }
+}
+
+void Joiner::fillLaunch(const WrapperLaunch &from, uint32_t index, Launch &to) {
+  setIdentity(from, index, to);
+  IndexedGraph &graph = graphOf(from);
+  bindInputs(from, graph);
+  std::vector<FoundNode> found = findNodes(from, index, graph);
+  std::vector<uint32_t> nodes;
+  for (const FoundNode &item : found)
+    nodes.push_back(item.node);
+
+  LaunchWork work{from, index, graph};
+  work.isGenerated = from.definition >= 0 && from.kind != LaunchKind::User;
+  work.inputs = readInputs(from, graph);
+  const DenseSet<uint32_t> &available = work.inputs.available;
+  work.computable = findComputable(nodes, available, graph);
+  findNeeded(findCandidates(nodes, work), work);
+  std::vector<uint32_t> computed = addNodes(found, work, to);
+  addContinued(work, computed, to);
+
+  // What is stored now, with the second stages among it.
+  if (any_of(to.nodes, [](const LaunchNode &node) { return node.continued; }))
+    work.outputs = matchOutputs(from, index, computed, graph);
+  // A kernel that only moves data for a library call gives its input's value.
+  if (work.isGenerated && computed.empty() && available.size() == 1)
+    for (auto [operand, node] : zip(from.operands, work.outputs))
+      if (operand.role & KernelParameter::Output &&
+          fits(operand, graph[*available.begin()]))
+        node = *available.begin();
+  if (from.definition >= 0 && from.firstUse) {
+    FirstUse &first = firstUses[from.definition];
+    first.nodes = computed;
+    first.operandNodes = work.inputs.nodes;
+  }
+
+  setBuffers(from, computed, work.outputs, graph, to);
+  addOperands(from, to);
+  addFlops(from, graph, computed, to);
+  addBytes(from, graph, computed, work.inputs.nodes, to);
+  if (!to.bytesWritten && !computed.empty() && from.definition < 0)
+    addResultBytes(graph, computed, to);
+}
