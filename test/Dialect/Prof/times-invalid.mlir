@@ -67,7 +67,8 @@ fx.graph @g(%x: tensor<4xf32>) {
 // -----
 
 fx.graph @g(%x: tensor<4xf32>) {
-  // expected-error @+1 {{expected high, medium or low}}
+  // expected-error @+2 {{expected high, medium or low}}
+  // expected-error @+1 {{failed to parse Prof_TimeAttr parameter 'confidence'}}
   %r = fx.node "aten.relu.default"(%x) {prof.time = #prof.time<ns = 1, kernels = 2, steps = 1, share = whole, confidence = sure>} : (tensor<4xf32>) -> tensor<4xf32>
   fx.output() : ()
 }
@@ -124,7 +125,7 @@ prof.finding "memory-bound" on [@net::@relu] evidence {}
 
 prof.class "c0" {
   // expected-error @+1 {{'builtin.module' op does not belong in a prof.class}}
-  module {
+  builtin.module {
   }
 }
 

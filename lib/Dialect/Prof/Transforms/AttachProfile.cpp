@@ -115,6 +115,12 @@ private:
     return fx::NodeSymbols::getRef(
         symbols.getOrAddGraph({id.graph, id.stage, ""}), id.name);
   }
+  /// Where what is said of all graphs is shown.
+  Location getPlace() {
+    return symbols.getGraphs().empty()
+               ? module.getLoc()
+               : fx::GraphOp(symbols.getGraphs().front()).getLoc();
+  }
   static NodeId getId(const profile::Node &node) {
     return {node.graph, node.stage, node.name};
   }
@@ -272,9 +278,9 @@ LogicalResult Attacher::attachNodes() {
     return success();
   }
   if (found) {
-    module.emitWarning() << "the profile names " << count(missing, "node")
-                         << " that the module does not have; the first is "
-                         << toString(getId(*firstMissing));
+    emitWarning(getPlace()) << "the profile names " << count(missing, "node")
+                            << " that the module does not have; the first is "
+                            << toString(getId(*firstMissing));
     attachInstances();
     return success();
   }
@@ -283,7 +289,7 @@ LogicalResult Attacher::attachNodes() {
     NodeId id = fx::getGraphId(graph);
     held += (held.empty() ? "" : ", ") + id.graph + "@" + id.stage;
   }
-  return module.emitError()
+  return emitError(getPlace())
          << "the profile is of another graph: of its " << count(missing, "node")
          << " (" << toString(getId(*firstMissing))
          << (missing == 1 ? "" : ", …") << ") the module has none; it holds "
@@ -392,11 +398,11 @@ LogicalResult Attacher::attachLaunches() {
     }
   }
   if (missing)
-    module.emitWarning() << "the profile names " << count(missing, "launch")
-                         << " that the module's programs do not have; the "
-                            "first is "
-                         << firstMissing->index << " of "
-                         << firstMissing->compiledGraph;
+    emitWarning(getPlace())
+        << "the profile names " << count(missing, "launch")
+        << " that the module's programs do not have; the "
+           "first is "
+        << firstMissing->index << " of " << firstMissing->compiledGraph;
   return success();
 }
 
@@ -552,20 +558,20 @@ struct AttachProfilePass
 
   void runOnOperation() override {
     if (path.empty()) {
-      getOperation().emitError("no profile is given: write "
-                               "--attach-profile=FILE");
+      emitError(getOperation().getLoc())
+          << "no profile is given: write --attach-profile=FILE";
       return signalPassFailure();
     }
     std::string message;
     std::unique_ptr<llvm::MemoryBuffer> text = openInputFile(path, &message);
     if (!text) {
-      getOperation().emitError(message);
+      emitError(getOperation().getLoc()) << message;
       return signalPassFailure();
     }
     llvm::Expected<std::unique_ptr<Profile>> profile =
         profile::readProfile(text->getBuffer(), path);
     if (!profile) {
-      getOperation().emitError(llvm::toString(profile.takeError()));
+      emitError(getOperation().getLoc()) << llvm::toString(profile.takeError());
       return signalPassFailure();
     }
     if (failed(attachProfile(getOperation(), **profile)))

@@ -102,7 +102,8 @@ void PrintSlowestPass::runOnOperation() {
       if (std::optional<double> ns = getTime(launch))
         launches.push_back(getLaunchRow(program, launch, *ns, symbols));
   if (nodes.empty() && launches.empty()) {
-    getOperation().emitError("holds no times: run --attach-profile=FILE first");
+    emitError(getOperation().getLoc())
+        << "the module holds no times: run --attach-profile=FILE first";
     return signalPassFailure();
   }
   print("node", std::move(nodes), llvm::errs());
