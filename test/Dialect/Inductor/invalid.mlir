@@ -26,6 +26,14 @@ inductor.program of @g statements 3 of 2 {
 
 // -----
 
+fx.external @g stage "post_grad"
+// expected-error @+1 {{'inductor.program' op says only half of how many statements of how many were understood}}
+"inductor.program"() <{graph = @g, total = 2}> ({
+^bb0:
+}) : () -> ()
+
+// -----
+
 // expected-error @+1 {{'inductor.program' op names the graph @g, which is neither an fx.graph nor an fx.external of the module}}
 inductor.program of @g statements 1 of 1 {
 }

@@ -21,6 +21,9 @@ inductor.program of @model statements 4 of 5 aligned <"structure", @net, 1 of 2>
   // CHECK-NEXT: inductor.not_launched @true_graph_0::@view because "view"
   inductor.not_launched @true_graph_0::@view because "view"
 }
+// CHECK: inductor.program of @net {
+inductor.program of @net {
+}
 
 // JSON: "graph": "model"
 // JSON: "kept_as_text": 1

@@ -76,9 +76,13 @@ AlignmentInfoAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 }
 
 LogicalResult ProgramOp::verify() {
-  if (getUnderstood() > getTotal() || static_cast<int64_t>(getUnderstood()) < 0)
-    return emitOpError() << "understands " << getUnderstood() << " of "
-                         << getTotal() << " statements";
+  if (getUnderstood().has_value() != getTotal().has_value())
+    return emitOpError() << "says only half of how many statements of how many "
+                            "were understood";
+  if (getTotal() && (*getUnderstood() > *getTotal() ||
+                     static_cast<int64_t>(*getUnderstood()) < 0))
+    return emitOpError() << "understands " << *getUnderstood() << " of "
+                         << *getTotal() << " statements";
   return success();
 }
 

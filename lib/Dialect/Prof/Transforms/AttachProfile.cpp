@@ -299,12 +299,18 @@ LogicalResult Attacher::attachNodes() {
 
 inductor::ProgramOp Attacher::createProgram(StringRef compiledGraph,
                                             ArrayRef<uint32_t> launches) {
-  Operation *graph =
-      symbols.getOrAddGraph({compiledGraph.str(), "post_grad", ""});
+  // A graph that ran node by node launches its own operators.
+  bool isEager = compiledGraph == profile.graph &&
+                 llvm::all_of(launches, [&](uint32_t place) {
+                   return profile.launches[place].kind ==
+                          launch::stringify(launch::LaunchKind::Fallback);
+                 });
+  Operation *graph = symbols.getOrAddGraph(
+      {compiledGraph.str(), isEager ? profile.stage : "post_grad", ""});
   auto program = inductor::ProgramOp::create(
       builder, builder.getUnknownLoc(),
       FlatSymbolRefAttr::get(SymbolTable::getSymbolName(graph)),
-      builder.getI64IntegerAttr(0), builder.getI64IntegerAttr(0),
+      /*understood=*/IntegerAttr(), /*total=*/IntegerAttr(),
       inductor::AlignmentInfoAttr());
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&program.getBody());
@@ -503,7 +509,7 @@ LogicalResult opprof::prof::attachProfile(ModuleOp module,
   for (Operation &op : llvm::make_early_inc_range(module.getOps())) {
     auto program = dyn_cast<inductor::ProgramOp>(op);
     if (op.hasAttr(ProfDialect::kAttachedAttr) &&
-        (isa<FindingOp>(op) || (program && program.getTotal() == 0)))
+        (isa<FindingOp>(op) || (program && !program.getTotal())))
       op.erase();
   }
   stripAttributes(module);

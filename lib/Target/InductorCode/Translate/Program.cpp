@@ -253,9 +253,9 @@ LaunchMap opprof::inductor::toLaunchMap(ProgramOp program) {
   NodeId graph = symbols.getId(program.getGraphAttr());
   map.graph = graph.graph;
   map.stage = graph.stage;
-  map.statements.total = program.getTotal();
-  map.statements.understood = program.getUnderstood();
-  map.statements.keptAsText = program.getTotal() - program.getUnderstood();
+  map.statements.total = program.getTotal().value_or(0);
+  map.statements.understood = program.getUnderstood().value_or(0);
+  map.statements.keptAsText = map.statements.total - map.statements.understood;
   if (AlignmentInfoAttr alignment = program.getAlignmentAttr()) {
     NodeId exported = symbols.getId(alignment.getGraph());
     map.alignment = {alignment.getMethod().str(), exported.graph,

@@ -109,7 +109,8 @@ def Inductor_ProgramOp : Inductor_Op<"program", [
     Holds the launches of one wrapper. `of` names the graph that it was compiled
     from, whose nodes they compute: an `fx.graph` of the module, or an
     `fx.external`. `statements` says how many of the wrapper's statements the
-    reader understood; the others were kept as text.
+    reader understood; the others were kept as text. It is left out where nobody
+    read the wrapper: a profile lists launches too.
 
     ```mlir
     fx.external @"model__0_inference_0.0" stage "post_grad"
@@ -119,11 +120,11 @@ def Inductor_ProgramOp : Inductor_Op<"program", [
   }];
   let arguments = (ins
     FlatSymbolRefAttr:$graph,
-    I64Attr:$understood, I64Attr:$total,
+    OptionalAttr<I64Attr>:$understood, OptionalAttr<I64Attr>:$total,
     OptionalAttr<Inductor_AlignmentAttr>:$alignment);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    `of` $graph `statements` $understood `of` $total
+    `of` $graph (`statements` $understood^ `of` $total)?
     (`aligned` $alignment^)? attr-dict-with-keyword $body
   }];
   let hasVerifier = 1;
