@@ -10,7 +10,6 @@
 using namespace llvm;
 using namespace opprof;
 using namespace opprof::inductor;
-using namespace opprof::launch;
 
 namespace {
 

@@ -5,6 +5,8 @@
 
 #include "opprof/Analysis/Cost/CostModel.h"
 
+#include "mlir/IR/Types.h"
+
 namespace opprof::fx {
 class NodeOp;
 } // namespace opprof::fx

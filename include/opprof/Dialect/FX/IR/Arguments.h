@@ -8,6 +8,7 @@
 
 namespace opprof::fx {
 
+class NodeOp;
 struct SchemaArgument;
 
 /// What `argument` is where a call leaves it out, or null where it may not.
