@@ -9,8 +9,7 @@
 #include "opprof/Report/FindingText.h"
 #include "opprof/Report/Report.h"
 #include "opprof/Support/PartitionMap.h"
-#include "opprof/Trace/CaptureTrace.h"
-#include "opprof/Trace/Kineto.h"
+#include "opprof/Trace/Reader.h"
 
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-translate/Translation.h"
@@ -23,7 +22,9 @@
 
 using namespace llvm;
 using namespace opprof;
+using namespace opprof::join;
 using namespace opprof::profile;
+using namespace opprof::trace;
 
 namespace {
 struct Options {
@@ -123,14 +124,14 @@ static Error translate(const MemoryBuffer &buffer, raw_ostream &os) {
       maps.push_back(std::move(map));
     }
   }
-  std::optional<PartitionMap> partitions;
+  std::vector<PartitionMap> partitions;
   if (!options().partitions.empty()) {
     std::unique_ptr<MemoryBuffer> text =
         mlir::openInputFile(options().partitions, &message);
     if (!text)
       return createStringError(message);
-    Expected<PartitionMap> read =
-        readPartitionMap(text->getBuffer(), options().partitions);
+    Expected<std::vector<PartitionMap>> read =
+        readPartitionMaps(text->getBuffer(), options().partitions);
     if (!read)
       return read.takeError();
     partitions = std::move(*read);
@@ -161,15 +162,12 @@ static Error translate(const MemoryBuffer &buffer, raw_ostream &os) {
   }
 
   Expected<std::unique_ptr<Trace>> trace =
-      isCapture(buffer.getBuffer())
-          ? readCaptureTrace(buffer.getBuffer(), buffer.getBufferIdentifier(),
-                             options().lastKernels)
-          : readKinetoTrace(buffer.getBuffer(), buffer.getBufferIdentifier());
+      readTrace(buffer, {.lastKernels = options().lastKernels});
   if (!trace)
     return trace.takeError();
   AttributionInputs inputs;
   inputs.maps = maps;
-  inputs.partitions = partitions ? &*partitions : nullptr;
+  inputs.partitions = partitions;
   inputs.wrappers = &wrappers;
   std::unique_ptr<Profile> profile = attribute(**trace, inputs);
   profile->run = run;

@@ -18,6 +18,7 @@
 using namespace llvm;
 using namespace opprof;
 using namespace opprof::findings;
+using namespace opprof::metrics;
 using namespace opprof::profile;
 
 //===----------------------------------------------------------------------===//

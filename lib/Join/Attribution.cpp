@@ -29,7 +29,9 @@
 
 using namespace llvm;
 using namespace opprof;
+using namespace opprof::join;
 using namespace opprof::profile;
+using namespace opprof::trace;
 
 namespace {
 
@@ -118,7 +120,7 @@ beginProfile(const Trace &trace, const HostTimeline &host,
 Attributor::Attributor(const Trace &trace, const AttributionInputs &inputs)
     : trace(trace), inputs(inputs),
       onHost(trace.activities.empty() && trace.kind == "kineto"),
-      anyGraph(!inputs.maps.empty() || inputs.partitions ||
+      anyGraph(!inputs.maps.empty() || !inputs.partitions.empty() ||
                !trace.identities.empty()),
       host(trace), runtime(trace), index(inputs.maps),
       calls(trace, host, index, onHost),
@@ -233,7 +235,8 @@ static void estimateFill(const Trace &trace, Activity &kernel) {
   double warpSize = double(device->warpSize.value_or(32));
   kernel.blocksPerSM = blocks / sms;
   kernel.warpsPerSM = blocks * std::ceil(threads / warpSize) / sms;
-  if (std::optional<Occupancy> bound = estimateOccupancy(kernel, *device))
+  if (std::optional<metrics::Occupancy> bound =
+          metrics::estimateOccupancy(kernel, *device))
     kernel.occupancyPct =
         std::min(bound->pct, 100 * *kernel.warpsPerSM * warpSize /
                                  double(*device->maxThreadsPerSM));
@@ -244,24 +247,10 @@ Activity &Attributor::addActivity(const TraceActivity &event) {
   bool isKernel = event.kind == ActivityKind::Kernel;
   std::vector<Activity> &list = isKernel ? profile->kernels : profile->copies;
   Activity &activity = list.emplace_back();
+  static_cast<DeviceActivity &>(activity) = event;
   activity.id = list.size() - 1;
-  activity.kind = event.kind;
   activity.name = profile->intern(event.name);
-  activity.device = event.device;
-  activity.stream = event.stream;
   activity.rank = trace.rank;
-  activity.startNs = event.startNs;
-  activity.durationNs = event.durationNs;
-  activity.grid = event.grid;
-  activity.block = event.block;
-  activity.registers = event.registers;
-  activity.sharedMemory = event.sharedMemory;
-  activity.blocksPerSM = event.blocksPerSM;
-  activity.warpsPerSM = event.warpsPerSM;
-  activity.occupancyPct = event.occupancyPct;
-  activity.bytes = event.bytes;
-  activity.localMemory = event.localMemory;
-  activity.graphNode = event.graphNode;
   activity.cudaGraph = event.graphNode.has_value();
   if (isKernel && !activity.blocksPerSM)
     estimateFill(trace, activity);
@@ -551,13 +540,11 @@ std::unique_ptr<Profile> Attributor::run() {
   addDevices();
   addNotes();
   summarize(*profile);
-  if (inputs.partitions)
-    addPartitions(*inputs.partitions, *profile);
+  addPartitions(inputs.partitions, *profile);
   return std::move(profile);
 }
 
 std::unique_ptr<Profile>
-opprof::profile::attribute(const Trace &trace,
-                           const AttributionInputs &inputs) {
+opprof::join::attribute(const Trace &trace, const AttributionInputs &inputs) {
   return Attributor(trace, inputs).run();
 }

@@ -8,13 +8,15 @@
 
 using namespace llvm;
 using namespace opprof;
+using namespace opprof::join;
 using namespace opprof::profile;
+using namespace opprof::trace;
 using launch::LaunchKind;
 using launch::LaunchMap;
 
 static constexpr uint32_t none = HostTimeline::none;
 
-bool opprof::profile::computesNothing(StringRef name) {
+bool opprof::join::computesNothing(StringRef name) {
   static const StringSet<> names = {"aten::alias",
                                     "aten::as_strided",
                                     "aten::detach",

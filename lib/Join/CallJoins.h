@@ -12,7 +12,7 @@
 #include "LaunchIndex.h"
 #include "opprof/Join/SequenceAlignment.h"
 
-namespace opprof::profile {
+namespace opprof::join {
 
 /// Operators that only make views or allocate: they are no kernels of a CPU.
 bool computesNothing(llvm::StringRef name);
@@ -20,8 +20,8 @@ bool computesNothing(llvm::StringRef name);
 class CallJoins {
 public:
   /// With `onHost` the operators themselves are the kernels.
-  CallJoins(const Trace &trace, const HostTimeline &host, LaunchIndex &index,
-            bool onHost);
+  CallJoins(const trace::Trace &trace, const HostTimeline &host,
+            LaunchIndex &index, bool onHost);
 
   /// Of an operator of the host.
   const Join &of(uint32_t op) const { return joins[op]; }
@@ -56,6 +56,6 @@ private:
   std::vector<uint32_t> mapOfCall;
 };
 
-} // namespace opprof::profile
+} // namespace opprof::join
 
 #endif // OPPROF_JOIN_CALLJOINS_H

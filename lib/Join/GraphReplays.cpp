@@ -8,7 +8,9 @@
 
 using namespace llvm;
 using namespace opprof;
+using namespace opprof::join;
 using namespace opprof::profile;
+using namespace opprof::trace;
 using launch::LaunchKind;
 
 static constexpr uint32_t none = HostTimeline::none;

@@ -11,16 +11,17 @@
 
 #include "CallJoins.h"
 
-namespace opprof::profile {
+namespace opprof::join {
 
 class GraphReplays {
 public:
   /// A kernel of the profile that `replay`, inside a call of the host, ran.
-  void add(uint32_t call, uint64_t correlation, const RuntimeCall &replay,
-           uint32_t kernel);
+  void add(uint32_t call, uint64_t correlation,
+           const trace::RuntimeCall &replay, uint32_t kernel);
 
   /// Joins the kernels, and tells `calls` which map each call is of.
-  void join(const LaunchIndex &index, CallJoins &calls, Profile &profile) const;
+  void join(const LaunchIndex &index, CallJoins &calls,
+            profile::Profile &profile) const;
 
 private:
   struct Replay {
@@ -31,6 +32,6 @@ private:
   std::map<uint32_t, std::map<uint64_t, Replay>> replays;
 };
 
-} // namespace opprof::profile
+} // namespace opprof::join
 
 #endif // OPPROF_JOIN_GRAPHREPLAYS_H

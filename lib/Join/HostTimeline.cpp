@@ -8,9 +8,10 @@
 
 using namespace llvm;
 using namespace opprof;
-using namespace opprof::profile;
+using namespace opprof::join;
+using namespace opprof::trace;
 
-bool opprof::profile::isOperator(const HostOp &op) {
+bool opprof::join::isOperator(const HostOp &op) {
   if (op.annotation)
     return false;
   if (!op.kernelHash.empty() || op.generated || op.name.contains("cpp_fused"))

@@ -7,20 +7,20 @@
 
 #include "llvm/ADT/ArrayRef.h"
 
-namespace opprof::profile {
+namespace opprof::join {
 
 /// Operators and marked ranges of a trace, nested by thread and time.
 class HostTimeline {
 public:
   static constexpr uint32_t none = ~uint32_t(0);
 
-  explicit HostTimeline(const Trace &trace);
+  explicit HostTimeline(const trace::Trace &trace);
 
-  const HostOp &op(uint32_t index) const { return trace.hostOps[index]; }
+  const trace::HostOp &op(uint32_t index) const { return trace.hostOps[index]; }
   /// The range directly round `op`, or none.
   uint32_t parent(uint32_t op) const { return parents[op]; }
   /// The innermost range of `thread` that contains `time`, or none.
-  uint32_t enclosing(ThreadId thread, int64_t time) const;
+  uint32_t enclosing(trace::ThreadId thread, int64_t time) const;
   /// The operator that record function `externalId` is, or none.
   uint32_t byExternalId(uint64_t externalId) const;
 
@@ -39,7 +39,7 @@ public:
   llvm::ArrayRef<uint32_t> topsOutside() const { return outsideTops; }
 
 private:
-  const Trace &trace;
+  const trace::Trace &trace;
   std::vector<uint32_t> parents;
   std::vector<uint32_t> callOfOp;
   std::vector<uint32_t> tops;
@@ -53,8 +53,8 @@ private:
 
 /// True for an operator or a generated kernel; false for the ranges that
 /// PyTorch puts round them (compiled regions, autograd's bookkeeping).
-bool isOperator(const HostOp &op);
+bool isOperator(const trace::HostOp &op);
 
-} // namespace opprof::profile
+} // namespace opprof::join
 
 #endif // OPPROF_JOIN_HOSTTIMELINE_H

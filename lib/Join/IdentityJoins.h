@@ -12,18 +12,18 @@
 #include "IdentityPlaces.h"
 #include "LaunchIndex.h"
 
-namespace opprof::profile {
+namespace opprof::join {
 
 /// The calls of the runtime, by the correlation that activities carry.
 class RuntimeCalls {
 public:
-  explicit RuntimeCalls(const Trace &trace);
+  explicit RuntimeCalls(const trace::Trace &trace);
 
   /// The call that started an activity, or null.
-  const RuntimeCall *of(const TraceActivity &event) const;
+  const trace::RuntimeCall *of(const trace::TraceActivity &event) const;
 
 private:
-  const Trace &trace;
+  const trace::Trace &trace;
   llvm::DenseMap<uint64_t, uint32_t> byCorrelation;
 };
 
@@ -31,9 +31,9 @@ class IdentityJoins {
 public:
   /// Adds the calls of compiled graphs to the profile, and counts the runs of
   /// launches. The profile knows its steps.
-  IdentityJoins(const Trace &trace, const AttributionInputs &inputs,
+  IdentityJoins(const trace::Trace &trace, const AttributionInputs &inputs,
                 const LaunchIndex &index, const RuntimeCalls &runtime,
-                Profile &profile);
+                profile::Profile &profile);
 
   /// By place in Trace::identities.
   const IdentityPlace &placeOf(uint32_t identity) const {
@@ -46,20 +46,20 @@ private:
   /// An activity that launches of a map started.
   struct Launched {
     uint32_t activity;
-    const RuntimeCall *runtime;
+    const trace::RuntimeCall *runtime;
     int64_t when;
     bool replayed;
   };
   std::vector<Launched> inOrderOfLaunch(const RuntimeCalls &runtime) const;
   void joinInOrder(llvm::ArrayRef<Launched> order, const LaunchIndex &index,
-                   Profile &profile);
+                   profile::Profile &profile);
   void setJoin(uint32_t activity, uint32_t launch, const LaunchIndex &index);
 
-  const Trace &trace;
+  const trace::Trace &trace;
   std::vector<IdentityPlace> places;
   std::vector<Join> joins;
 };
 
-} // namespace opprof::profile
+} // namespace opprof::join
 
 #endif // OPPROF_JOIN_IDENTITYJOINS_H

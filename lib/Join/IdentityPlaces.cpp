@@ -6,7 +6,9 @@
 
 using namespace llvm;
 using namespace opprof;
+using namespace opprof::join;
 using namespace opprof::profile;
+using namespace opprof::trace;
 using launch::LaunchKind;
 
 IdentityPlaces::IdentityPlaces(const AttributionInputs &inputs)
@@ -17,9 +19,8 @@ IdentityPlaces::IdentityPlaces(const AttributionInputs &inputs)
     for (auto [index, launch] : llvm::enumerate(map.launches)) {
       if (launch.line && launch.kind != LaunchKind::Subgraph)
         lines[launch.line].push_back(index);
-      if (launch.nodes.size() == 1 && launch.nodes[0].from.empty() &&
-          launch.nodes[0].graph.empty())
-        nodes[launch.nodes[0].name].push_back(index);
+      if (launch.nodes.size() == 1 && launch.nodes[0].from.empty())
+        nodes[map.idOf(launch.nodes[0])].push_back(index);
     }
   }
 }
@@ -30,7 +31,7 @@ IdentityPlace IdentityPlaces::findNode(const Identity &identity) const {
     if ((!identity.graph.empty() && identity.graph != map.graph) ||
         (!identity.stage.empty() && identity.stage != map.stage))
       continue;
-    auto it = byNode[index].find(identity.node);
+    auto it = byNode[index].find({map.graph, map.stage, identity.node});
     if (it == byNode[index].end())
       continue;
     place.map = index;
@@ -38,16 +39,16 @@ IdentityPlace IdentityPlaces::findNode(const Identity &identity) const {
     return place;
   }
   place.isNode = true;
-  place.graph = identity.graph;
-  place.stage = identity.stage;
-  if (const PartitionMap *partitions = inputs.partitions) {
-    if (place.graph.empty())
-      place.graph = partitions->graph;
-    if (place.stage.empty() && place.graph == partitions->graph)
-      place.stage = partitions->stage;
-  }
-  if (place.stage.empty())
-    place.stage = "export";
+  NodeId &node = place.node;
+  node = {identity.graph, identity.stage, identity.node};
+  // What the recording leaves out is the exported graph's, where there is one.
+  if (node.graph.empty() && inputs.partitions.size() == 1)
+    node.graph = inputs.partitions.front().graph;
+  for (const PartitionMap &map : inputs.partitions)
+    if (node.stage.empty() && node.graph == map.graph)
+      node.stage = map.stage;
+  if (node.stage.empty())
+    node.stage = "export";
   return place;
 }
 

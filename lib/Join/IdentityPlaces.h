@@ -5,7 +5,7 @@
 
 #include "opprof/Join/Attribution.h"
 
-namespace opprof::profile {
+namespace opprof::join {
 
 /// What an identity that was recorded with a launch stands for.
 struct IdentityPlace {
@@ -15,9 +15,9 @@ struct IdentityPlace {
   uint32_t map = none;
   /// The launches of its line, or of its node, in call order.
   llvm::SmallVector<uint32_t, 1> launches;
-  /// A node that is in no launch map; its graph and stage.
+  /// A node that is in no launch map.
   bool isNode = false;
-  std::string graph, stage;
+  NodeId node;
   /// Why it is neither: one of few texts, to be counted by, and the details.
   llvm::StringRef reason;
   std::string details;
@@ -29,18 +29,18 @@ class IdentityPlaces {
 public:
   explicit IdentityPlaces(const AttributionInputs &inputs);
 
-  IdentityPlace find(const Identity &identity) const;
+  IdentityPlace find(const trace::Identity &identity) const;
 
 private:
-  IdentityPlace findNode(const Identity &identity) const;
+  IdentityPlace findNode(const trace::Identity &identity) const;
 
   const AttributionInputs &inputs;
   using Launches = llvm::SmallVector<uint32_t, 1>;
-  /// By map: launches by their line, and those of one node by its name.
+  /// By map: launches by their line, and those of one node.
   std::vector<std::map<uint32_t, Launches>> byLine;
-  std::vector<llvm::StringMap<Launches>> byNode;
+  std::vector<NodeIdMap<Launches>> byNode;
 };
 
-} // namespace opprof::profile
+} // namespace opprof::join
 
 #endif // OPPROF_JOIN_IDENTITYPLACES_H

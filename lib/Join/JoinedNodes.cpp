@@ -9,26 +9,21 @@
 
 using namespace llvm;
 using namespace opprof;
+using namespace opprof::join;
 using namespace opprof::profile;
+using namespace opprof::trace;
 
-void opprof::profile::addNodes(const Trace &trace,
-                               const AttributionInputs &inputs,
-                               const LaunchIndex &launches,
-                               const IdentityJoins &identities,
-                               const NodeActivities &ofNodes,
-                               Profile &profile) {
+void opprof::join::addNodes(const Trace &trace, const AttributionInputs &inputs,
+                            const LaunchIndex &launches,
+                            const IdentityJoins &identities,
+                            const NodeActivities &ofNodes, Profile &profile) {
   std::map<std::pair<std::string, std::string>, uint64_t> weight;
-  std::map<std::tuple<std::string, std::string, std::string>, uint32_t> ids;
-  auto nodeId = [&](StringRef graph, StringRef stage, StringRef name,
-                    const launch::LaunchNode *from) {
-    auto [it, inserted] = ids.try_emplace(
-        {graph.str(), stage.str(), name.str()}, profile.nodes.size());
+  NodeIdMap<uint32_t> places;
+  auto placeOf = [&](const NodeId &id, const launch::LaunchNode *from) {
+    auto [it, inserted] = places.try_emplace(id, profile.nodes.size());
     if (inserted) {
-      Node &node = profile.nodes.emplace_back();
-      node.graph = graph.str();
-      node.stage = stage.str();
-      node.name = name.str();
-      ++weight[{node.graph, node.stage}];
+      profile.nodes.emplace_back().id = id;
+      ++weight[{id.graph, id.stage}];
     }
     Node &node = profile.nodes[it->second];
     if (from && !node.module)
@@ -44,10 +39,9 @@ void opprof::profile::addNodes(const Trace &trace,
       for (const launch::LaunchNode &node : launch.nodes) {
         SmallVector<uint32_t> found;
         if (node.from.empty())
-          found.push_back(
-              nodeId(launchMap.graph, launchMap.stage, node.name, &node));
-        for (const NodeId &ref : node.from)
-          found.push_back(nodeId(ref.graph, ref.stage, ref.name, &node));
+          found.push_back(placeOf(launchMap.idOf(node), &node));
+        for (const NodeId &origin : node.from)
+          found.push_back(placeOf(origin, &node));
         for (uint32_t id : found)
           if (!llvm::is_contained(record.nodes, id))
             record.nodes.push_back(id);
@@ -72,8 +66,7 @@ void opprof::profile::addNodes(const Trace &trace,
       const Identity &identity = trace.identities[number];
       Activity &activity = (*list)[id];
       const IdentityPlace &place = identities.placeOf(number);
-      activity.nodes = {
-          nodeId(place.graph, place.stage, identity.node, nullptr)};
+      activity.nodes = {placeOf(place.node, nullptr)};
       activity.method = "identity";
       activity.confidence = Confidence::High;
       activity.explanation = profile.intern(
@@ -89,38 +82,48 @@ void opprof::profile::addNodes(const Trace &trace,
       most = count;
       std::tie(profile.graph, profile.stage) = identity;
     }
-  if (inputs.partitions && !inputs.partitions->graph.empty() &&
-      weight.contains({inputs.partitions->graph, inputs.partitions->stage})) {
-    profile.graph = inputs.partitions->graph;
-    profile.stage = inputs.partitions->stage;
-  }
+  // A partition map's graph is what the user asks about.
+  for (const PartitionMap &map : inputs.partitions)
+    if (!map.graph.empty() && weight.contains({map.graph, map.stage})) {
+      profile.graph = map.graph;
+      profile.stage = map.stage;
+      break;
+    }
 }
 
-void opprof::profile::addPartitions(const PartitionMap &map, Profile &profile) {
-  StringMap<uint32_t> nodes;
-  for (auto [index, node] : llvm::enumerate(profile.nodes))
-    if (node.graph == map.graph && node.stage == map.stage)
-      nodes[node.name] = index;
+/// Adds the partitions of one graph; `nodes` are the places of the profile's.
+static void addPartitions(const PartitionMap &map,
+                          const NodeIdMap<uint32_t> &nodes, Profile &profile) {
   uint64_t met = 0;
-  for (const Partition &partition : map.partitions) {
-    PartitionTime &time = profile.partitions.emplace_back();
-    time.classId = partition.classId;
-    time.label = partition.label;
-    time.role = partition.role;
-    time.nodeCount = partition.nodes.size();
-    for (const std::string &name : partition.nodes) {
-      auto it = nodes.find(name);
-      if (it == nodes.end())
-        continue;
-      ++met;
-      Node &node = profile.nodes[it->second];
-      time.kernelTimeNs += node.kernelTimeNs;
-      if (partition.parent.empty())
-        node.partition = partition.label;
+  for (const MappedClass &mapped : map.classes)
+    for (const MappedPartition &partition : mapped.partitions) {
+      PartitionTime &time = profile.partitions.emplace_back();
+      time.classId = mapped.id;
+      time.label = partition.label;
+      time.role = partition.role();
+      time.nodeCount = partition.nodes.size();
+      for (const NodeId &id : partition.nodes) {
+        auto it = nodes.find(id);
+        if (it == nodes.end())
+          continue;
+        ++met;
+        Node &node = profile.nodes[it->second];
+        time.kernelTimeNs += node.kernelTimeNs;
+        if (mapped.parent.empty())
+          node.partition = partition.label;
+      }
     }
-  }
-  if (!met && !map.partitions.empty())
+  if (!met && !map.classes.empty())
     profile.notes.push_back("the partition map speaks of graph '" + map.graph +
                             "', stage '" + map.stage +
                             "', and no kernel was joined to a node of it");
+}
+
+void opprof::join::addPartitions(ArrayRef<PartitionMap> maps,
+                                 Profile &profile) {
+  NodeIdMap<uint32_t> nodes;
+  for (auto [index, node] : llvm::enumerate(profile.nodes))
+    nodes.try_emplace(node.id, index);
+  for (const PartitionMap &map : maps)
+    ::addPartitions(map, nodes, profile);
 }

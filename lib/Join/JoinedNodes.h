@@ -5,7 +5,7 @@
 
 #include "IdentityJoins.h"
 
-namespace opprof::profile {
+namespace opprof::join {
 
 /// Kernels and copies that were launched for a node outside of launch maps:
 /// the id of each, and its identity.
@@ -14,13 +14,14 @@ struct NodeActivities {
 };
 
 /// Fills in the profile's nodes, and gives its launches and activities theirs.
-void addNodes(const Trace &trace, const AttributionInputs &inputs,
+void addNodes(const trace::Trace &trace, const AttributionInputs &inputs,
               const LaunchIndex &index, const IdentityJoins &identities,
-              const NodeActivities &ofNodes, Profile &profile);
+              const NodeActivities &ofNodes, profile::Profile &profile);
 
 /// Fills in the profile's partitions; its nodes know their times.
-void addPartitions(const PartitionMap &map, Profile &profile);
+void addPartitions(llvm::ArrayRef<PartitionMap> maps,
+                   profile::Profile &profile);
 
-} // namespace opprof::profile
+} // namespace opprof::join
 
 #endif // OPPROF_JOIN_JOINEDNODES_H

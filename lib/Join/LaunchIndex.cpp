@@ -7,7 +7,9 @@
 
 using namespace llvm;
 using namespace opprof;
+using namespace opprof::join;
 using namespace opprof::profile;
+using namespace opprof::trace;
 
 /// The name under which the profiler shows what the wrapper calls `kernel`:
 /// "extern_kernels.mm" and "torch.ops.aten.mm.out" are "aten::mm",

@@ -12,7 +12,7 @@
 #include "opprof/Launch/LaunchMap.h"
 #include "opprof/Profile/Profile.h"
 
-namespace opprof::profile {
+namespace opprof::join {
 
 /// A launch of one of the maps.
 struct LaunchId {
@@ -26,7 +26,7 @@ struct LaunchId {
 struct Join {
   LaunchId launch;
   llvm::StringRef method = "none";
-  Confidence confidence = Confidence::Unattributed;
+  profile::Confidence confidence = profile::Confidence::Unattributed;
   std::string explanation;
 };
 
@@ -60,23 +60,24 @@ public:
 
   /// Of each launch of a map.
   llvm::ArrayRef<LaunchKey> keysOf(uint32_t map) const { return keys[map]; }
-  LaunchKey keyOf(const HostOp &op);
+  LaunchKey keyOf(const trace::HostOp &op);
   /// The number of a kernel's name as the device has it, 0 if no launch has it.
   uint32_t nameOf(llvm::StringRef kernel) const { return names.lookup(kernel); }
   /// The launches of a kernel hash.
   llvm::ArrayRef<LaunchId> ofHash(uint32_t hash) const;
 
   /// Profile::launches has a record of each launch, map by map.
-  std::vector<LaunchRecord> makeRecords() const;
+  std::vector<profile::LaunchRecord> makeRecords() const;
   uint32_t recordOf(LaunchId id) const {
     return firstRecord[id.map] + id.launch;
   }
   /// Counts a run of the launch.
-  void countRun(Profile &profile, LaunchId id) const {
+  void countRun(profile::Profile &profile, LaunchId id) const {
     ++profile.launches[recordOf(id)].runs;
   }
   /// Writes a join into an activity.
-  void apply(Profile &profile, Activity &activity, const Join &join) const;
+  void apply(profile::Profile &profile, profile::Activity &activity,
+             const Join &join) const;
 
 private:
   uint32_t intern(llvm::StringRef text);
@@ -88,6 +89,6 @@ private:
   std::vector<uint32_t> firstRecord;
 };
 
-} // namespace opprof::profile
+} // namespace opprof::join
 
 #endif // OPPROF_JOIN_LAUNCHINDEX_H

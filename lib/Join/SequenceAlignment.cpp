@@ -11,7 +11,7 @@
 #include <algorithm>
 
 using namespace opprof;
-using namespace opprof::profile;
+using namespace opprof::join;
 
 /// Takes for each element the next one that fits.
 static SequenceAlignment
@@ -33,9 +33,10 @@ alignGreedily(uint32_t first, uint32_t second,
   return result;
 }
 
-SequenceAlignment opprof::profile::alignSequences(
-    uint32_t first, uint32_t second,
-    llvm::function_ref<bool(uint32_t, uint32_t)> equal, uint64_t maxCells) {
+SequenceAlignment
+opprof::join::alignSequences(uint32_t first, uint32_t second,
+                             llvm::function_ref<bool(uint32_t, uint32_t)> equal,
+                             uint64_t maxCells) {
   SequenceAlignment result;
   result.elements.resize(first);
 

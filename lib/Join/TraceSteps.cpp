@@ -6,14 +6,15 @@
 
 using namespace llvm;
 using namespace opprof;
+using namespace opprof::join;
 using namespace opprof::profile;
+using namespace opprof::trace;
 
 static constexpr uint32_t none = HostTimeline::none;
 
-void opprof::profile::findSteps(const Trace &trace, const HostTimeline &host,
-                                const CallJoins &calls,
-                                const LaunchIndex &index, bool anyGraph,
-                                Profile &profile) {
+void opprof::join::findSteps(const Trace &trace, const HostTimeline &host,
+                             const CallJoins &calls, const LaunchIndex &index,
+                             bool anyGraph, Profile &profile) {
   for (const TraceStep &step : trace.steps)
     profile.steps.push_back({0, step.startNs, step.endNs});
   bool marked = !profile.steps.empty();
@@ -68,8 +69,8 @@ void opprof::profile::findSteps(const Trace &trace, const HostTimeline &host,
   }
 }
 
-std::optional<uint32_t> opprof::profile::stepAt(ArrayRef<Step> steps,
-                                                int64_t time) {
+std::optional<uint32_t> opprof::join::stepAt(ArrayRef<Step> steps,
+                                             int64_t time) {
   const Step *it =
       llvm::upper_bound(steps, time, [](int64_t at, const Step &step) {
         return at < step.startNs;
@@ -84,7 +85,7 @@ std::optional<uint32_t> opprof::profile::stepAt(ArrayRef<Step> steps,
   return step.index;
 }
 
-Phase opprof::profile::phaseOf(const HostTimeline &host, uint32_t op) {
+Phase opprof::join::phaseOf(const HostTimeline &host, uint32_t op) {
   Phase phase = Phase::Steady;
   for (; op != none; op = host.parent(op)) {
     StringRef name = host.op(op).name;

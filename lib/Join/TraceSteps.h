@@ -5,21 +5,22 @@
 
 #include "CallJoins.h"
 
-namespace opprof::profile {
+namespace opprof::join {
 
 /// Fills in the steps of the profile: those that the program or the profiler
 /// marked, else, with `anyGraph`, one from each call of the first compiled
 /// graph to the next.
-void findSteps(const Trace &trace, const HostTimeline &host,
+void findSteps(const trace::Trace &trace, const HostTimeline &host,
                const CallJoins &calls, const LaunchIndex &index, bool anyGraph,
-               Profile &profile);
+               profile::Profile &profile);
 
 /// The step that `time` lies in.
-std::optional<uint32_t> stepAt(llvm::ArrayRef<Step> steps, int64_t time);
+std::optional<uint32_t> stepAt(llvm::ArrayRef<profile::Step> steps,
+                               int64_t time);
 
 /// What the program was doing when it ran `op`, or none.
-Phase phaseOf(const HostTimeline &host, uint32_t op);
+profile::Phase phaseOf(const HostTimeline &host, uint32_t op);
 
-} // namespace opprof::profile
+} // namespace opprof::join
 
 #endif // OPPROF_JOIN_TRACESTEPS_H

@@ -10,9 +10,9 @@
 
 using namespace llvm;
 using namespace opprof;
-using namespace opprof::profile;
+using namespace opprof::join;
 
-std::string opprof::profile::inductorCacheName(StringRef text) {
+std::string opprof::join::inductorCacheName(StringRef text) {
   // Space round the text does not count, so that it can be printed anyhow.
   StringRef code = text.trim(" \t\n\r\f\v");
   std::array<uint8_t, 32> hash = SHA256::hash(

@@ -8,6 +8,7 @@
 #include "opprof/Launch/LaunchMap.h"
 
 #include "opprof/Support/JSONReading.h"
+#include "opprof/Support/JSONWriting.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/Twine.h"
@@ -23,14 +24,6 @@ using namespace opprof::launch;
 // Writer
 //===----------------------------------------------------------------------===//
 
-static void writeStrings(json::OStream &json, StringRef key,
-                         ArrayRef<std::string> values) {
-  json.attributeArray(key, [&] {
-    for (const std::string &value : values)
-      json.value(value);
-  });
-}
-
 static void writeNode(json::OStream &json, const LaunchNode &node) {
   json.object([&] {
     json.attribute("name", node.name);
@@ -43,12 +36,8 @@ static void writeNode(json::OStream &json, const LaunchNode &node) {
       json.attribute("prepares", true);
     writeStrings(json, "evidence", node.evidence);
     json.attributeArray("from", [&] {
-      for (const NodeId &ref : node.from)
-        json.object([&] {
-          json.attribute("graph", ref.graph);
-          json.attribute("stage", ref.stage);
-          json.attribute("name", ref.name);
-        });
+      for (const NodeId &origin : node.from)
+        json.object([&] { writeNodeKeys(json, origin); });
     });
     if (node.module)
       json.attribute("module", *node.module);
@@ -144,7 +133,6 @@ void opprof::launch::writeLaunchMap(const LaunchMap &map, raw_ostream &os) {
 // Reader
 //===----------------------------------------------------------------------===//
 
-using simdjson::dom::array;
 using simdjson::dom::element;
 using simdjson::dom::object;
 
@@ -156,7 +144,7 @@ public:
   Error readMaps(element root, std::vector<LaunchMap> &maps);
 
 private:
-  Error readMap(element value, LaunchMap &map);
+  Error readMap(object from, LaunchMap &map);
   Error readLaunch(object from, Launch &launch);
   Error readNode(object from, LaunchNode &node);
 };
@@ -179,13 +167,9 @@ Error Reader::readNode(object from, LaunchNode &node) {
     return error;
   if (Error error = getString(from, "source", node.source, false))
     return error;
-  return getObjects(from, "from", false, [&](object ref) -> Error {
-    NodeId &out = node.from.emplace_back();
-    if (Error error = getString(ref, "graph", out.graph, true))
-      return error;
-    if (Error error = getString(ref, "stage", out.stage, true))
-      return error;
-    return getString(ref, "name", out.name, true);
+  // Nodes of another graph are never plain names.
+  return getObjects(from, "from", false, [&](object origin) {
+    return getNodeKeys(origin, "", "", node.from.emplace_back());
   });
 }
 
@@ -244,10 +228,7 @@ Error Reader::readLaunch(object from, Launch &launch) {
   });
 }
 
-Error Reader::readMap(element value, LaunchMap &map) {
-  object from;
-  if (Error error = getObject(value, from))
-    return error;
+Error Reader::readMap(object from, LaunchMap &map) {
   if (Error error = checkVersion(from, LaunchMap::version, "a launch map",
                                  "`opprof launches`"))
     return error;
@@ -295,15 +276,8 @@ Error Reader::readMap(element value, LaunchMap &map) {
 
 /// One compiled graph, or an array of several.
 Error Reader::readMaps(element root, std::vector<LaunchMap> &maps) {
-  array items;
-  if (root.get(items))
-    return readMap(root, maps.emplace_back());
-  size_t index = 0;
-  for (element item : items)
-    if (Error error = in("[" + Twine(index++) + "]",
-                         [&] { return readMap(item, maps.emplace_back()); }))
-      return error;
-  return Error::success();
+  return forOneOrMany(
+      root, [&](object from) { return readMap(from, maps.emplace_back()); });
 }
 
 Expected<std::vector<LaunchMap>>

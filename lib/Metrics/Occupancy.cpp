@@ -6,7 +6,7 @@
 
 using namespace llvm;
 using namespace opprof;
-using namespace opprof::profile;
+using namespace opprof::metrics;
 
 /// Blocks that a multiprocessor holds whatever they need, from the table of
 /// compute capabilities in the CUDA programming guide.
@@ -22,7 +22,7 @@ static uint64_t maxBlocks(const std::array<uint64_t, 2> &capability) {
 }
 
 std::optional<Occupancy>
-opprof::profile::estimateOccupancy(const Activity &kernel,
+opprof::metrics::estimateOccupancy(const DeviceActivity &kernel,
                                    const Device &device) {
   if (!kernel.grid || !kernel.block || !kernel.registers ||
       !kernel.sharedMemory || !device.smCount || !device.maxThreadsPerSM ||

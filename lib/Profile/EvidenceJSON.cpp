@@ -211,11 +211,11 @@ public:
   /// A node by its bare name, where one node has it.
   void node(StringRef key, std::optional<uint32_t> &place) {
     present(key, place, [&](uint32_t &known) {
-      std::string name = isReading ? "" : profile.nodes[known].name;
+      std::string name = isReading ? "" : profile.nodes[known].id.name;
       value(key, name);
       if (!isReading)
         return;
-      auto isNamed = [&](const Node &node) { return node.name == name; };
+      auto isNamed = [&](const Node &node) { return node.id.name == name; };
       auto found = llvm::find_if(profile.nodes, isNamed);
       known = found - profile.nodes.begin();
       isValid &= found != profile.nodes.end() &&

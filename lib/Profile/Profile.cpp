@@ -171,6 +171,22 @@ std::string opprof::profile::shortKernelName(StringRef kernel) {
                                         : StringRef(name).trim().str();
 }
 
+std::string opprof::profile::nameIn(const Profile &profile,
+                                    const NodeId &node) {
+  return node.graph == profile.graph && node.stage == profile.stage
+             ? node.name
+             : toString(node);
+}
+
+std::string opprof::profile::metricsOriginIn(const Profile &profile,
+                                             const Node &node) {
+  if (!node.inferredFrom)
+    return "";
+  return node.inferredFrom->launch.empty()
+             ? nameIn(profile, node.inferredFrom->node)
+             : node.inferredFrom->launch;
+}
+
 bool opprof::profile::hasGraph(const Profile &profile) {
   return !profile.graph.empty() || !profile.launches.empty() ||
          !profile.nodes.empty();

@@ -3,6 +3,7 @@
 #include "opprof/Profile/ProfileJSON.h"
 #include "RunFactsReading.h"
 #include "opprof/Support/JSONReading.h"
+#include "opprof/Support/JSONWriting.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -44,14 +45,7 @@ private:
   }
   /// A node of the profile's own graph is its name; another one is in full.
   void nodeRef(uint32_t index) {
-    const Node &node = profile.nodes[index];
-    if (node.graph == profile.graph && node.stage == profile.stage)
-      return json.value(node.name);
-    json.object([&] {
-      json.attribute("graph", node.graph);
-      json.attribute("stage", node.stage);
-      json.attribute("name", node.name);
-    });
+    writeNode(json, profile.nodes[index].id, profile.graph, profile.stage);
   }
   void nodeRefs(ArrayRef<uint32_t> nodes) {
     json.attributeArray("nodes", [&] {
@@ -214,11 +208,10 @@ void Writer::nodes() {
   json.attributeArray("nodes", [&] {
     for (const Node &node : profile.nodes)
       json.object([&] {
-        if (node.graph != profile.graph || node.stage != profile.stage) {
-          json.attribute("graph", node.graph);
-          json.attribute("stage", node.stage);
-        }
-        json.attribute("name", node.name);
+        if (node.id.graph != profile.graph || node.id.stage != profile.stage)
+          writeNodeKeys(json, node.id);
+        else
+          json.attribute("name", node.id.name);
         optional("module", node.module);
         optional("source", node.source);
         optional("partition", node.partition);
@@ -229,10 +222,16 @@ void Writer::nodes() {
         });
         metrics(node.metrics);
         absentMetrics(node.metricsAbsent);
-        if (node.inferredFrom)
-          json.attribute("inferred_from", *node.inferredFrom);
+        json.attributeBegin("inferred_from");
+        if (!node.inferredFrom)
+          json.value(nullptr);
+        else if (node.inferredFrom->launch.empty())
+          writeNode(json, node.inferredFrom->node, profile.graph,
+                    profile.stage);
         else
-          json.attribute("inferred_from", nullptr);
+          json.object(
+              [&] { json.attribute("launch", node.inferredFrom->launch); });
+        json.attributeEnd();
       });
   });
 }
@@ -446,6 +445,7 @@ private:
   Error getNodes(object from, std::vector<uint32_t> &out);
   Error readSource(object from);
   Error readStep(object from);
+  Error readInferredFrom(object from, Node &node);
   Error readNode(object from);
   Error readLaunch(object from);
   Error readActivity(object from, std::vector<Activity> &list);
@@ -465,14 +465,9 @@ private:
   /// Later than any clock's time in nanoseconds since 1970 for decades, and
   /// small enough for the end of an event, and the span between two, to fit.
   static constexpr int64_t maxTime = int64_t(1) << 61;
-  using NodeKey = std::string;
-  static NodeKey keyOf(StringRef graph, StringRef stage, StringRef name) {
-    return (graph + "\n" + stage + "\n" + name).str();
-  }
-
   Profile &profile;
   int64_t totalDuration = 0;
-  StringMap<uint32_t> nodeIds;
+  NodeIdMap<uint32_t> nodeIds;
   std::map<std::pair<std::string, uint64_t>, uint32_t> launchIds;
 };
 
@@ -513,35 +508,34 @@ json::Value toValue(element value) {
 
 Error Reader::getNodes(object from, std::vector<uint32_t> &out) {
   return getArray(from, "nodes", false, [&](element item) -> Error {
-    std::string graph = profile.graph, stage = profile.stage, name;
-    object keys;
-    if (!item.get(keys)) {
-      if (Error error = getString(keys, "graph", graph, true))
-        return error;
-      if (Error error = getString(keys, "stage", stage, true))
-        return error;
-      if (Error error = getString(keys, "name", name, true))
-        return error;
-    } else if (Error error = getText(item, name)) {
+    NodeId node;
+    if (Error error = getNode(item, profile.graph, profile.stage, node))
       return error;
-    }
-    auto it = nodeIds.find(keyOf(graph, stage, name));
+    auto it = nodeIds.find(node);
     if (it == nodeIds.end())
-      return fail("node '" + name + "' is not in \"nodes\"");
+      return fail("node '" + node.name + "' is not in \"nodes\"");
     out.push_back(it->second);
     return Error::success();
   });
 }
 
+Error Reader::readInferredFrom(object from, Node &node) {
+  element value;
+  if (!find(from, "inferred_from", value))
+    return Error::success();
+  MetricsOrigin &origin = node.inferredFrom.emplace();
+  object keys;
+  element launch;
+  if (!value.get(keys) && find(keys, "launch", launch))
+    return getText(launch, origin.launch);
+  return in("inferred_from", [&] {
+    return getNode(value, profile.graph, profile.stage, origin.node);
+  });
+}
+
 Error Reader::readNode(object from) {
   Node &node = profile.nodes.emplace_back();
-  node.graph = profile.graph;
-  node.stage = profile.stage;
-  if (Error error = getString(from, "graph", node.graph, false))
-    return error;
-  if (Error error = getString(from, "stage", node.stage, false))
-    return error;
-  if (Error error = getString(from, "name", node.name, true))
+  if (Error error = getNodeKeys(from, profile.graph, profile.stage, node.id))
     return error;
   if (Error error = getString(from, "module", node.module))
     return error;
@@ -549,17 +543,14 @@ Error Reader::readNode(object from) {
     return error;
   if (Error error = getString(from, "partition", node.partition))
     return error;
-  if (Error error = getString(from, "inferred_from", node.inferredFrom))
+  if (Error error = readInferredFrom(from, node))
     return error;
   if (Error error = getNumbers(from, "metrics", node.metrics))
     return error;
   if (Error error = getTexts(from, "metrics_absent", node.metricsAbsent))
     return error;
-  if (!nodeIds
-           .try_emplace(keyOf(node.graph, node.stage, node.name),
-                        profile.nodes.size() - 1)
-           .second)
-    return fail("node '" + node.name + "' is there twice");
+  if (!nodeIds.try_emplace(node.id, profile.nodes.size() - 1).second)
+    return fail("node '" + node.id.name + "' is there twice");
   return Error::success();
 }
 

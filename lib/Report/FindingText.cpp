@@ -117,7 +117,7 @@ std::string Prose::name(ArrayRef<uint32_t> nodes, StringRef kernel) const {
   if (nodes.empty())
     return shorten(shortKernelName(kernel), 60);
   const Node &first = profile.nodes[nodes.front()];
-  std::string text = first.name;
+  std::string text = first.id.name;
   if (nodes.size() > 1)
     text += formatv(" and {0} more", nodes.size() - 1);
   SmallVector<std::string> details;

@@ -259,7 +259,7 @@ private:
         os << "<div class=\"dim\">nodes:";
         for (uint32_t index : ArrayRef(finding->nodes).take_front(kShown))
           if (index < profile.nodes.size())
-            os << " <code>" << escape(profile.nodes[index].name) << "</code>";
+            os << " <code>" << escape(profile.nodes[index].id.name) << "</code>";
         if (finding->nodes.size() > kShown)
           os << " and " << finding->nodes.size() - kShown << " more";
         os << "</div>";
@@ -369,7 +369,7 @@ private:
     std::string names;
     for (uint32_t index : ArrayRef(activity.nodes).take_front(8))
       if (index < profile.nodes.size())
-        names += (names.empty() ? "" : ", ") + profile.nodes[index].name;
+        names += (names.empty() ? "" : ", ") + profile.nodes[index].id.name;
     if (activity.nodes.size() > 8)
       names += " …";
     return names;
@@ -437,7 +437,7 @@ private:
                  const NodeRow &row, Confidence confidence) {
     os << "<tr><td class=\"num\">" << time(total) << "</td><td class=\"num\">"
        << formatPercent(model.share(total)) << "</td>";
-    counterCells(row.node->metrics, row.node->inferredFrom.value_or(""));
+    counterCells(row.node->metrics, metricsOriginIn(profile, *row.node));
     os << "<td><b>" << escape(name) << "</b></td><td>" << escape(module.str())
        << "</td><td>" << escape(row.node->source.value_or(""))
        << "</td><td><code>" << escape(row.kernel) << "</code></td><td>"
@@ -466,7 +466,7 @@ private:
        << ")</summary>";
     head();
     for (const NodeRow &row : ArrayRef(model.nodes).take_front(kNodes))
-      nodeCells(row.node->kernelTimeNs, row.node->name,
+      nodeCells(row.node->kernelTimeNs, row.node->id.name,
                 row.node->module.value_or(""), row, row.confidence);
     os << "</table>";
     if (model.nodes.size() > kNodes)

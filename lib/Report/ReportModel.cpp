@@ -95,7 +95,7 @@ static std::map<StringRef, std::string> nameModules(const Profile &profile) {
   for (const Node &node : profile.nodes)
     if (node.module && !node.kernels.empty())
       groups[getModuleGroup(*node.module)][*node.module].insert(
-          getBaseName(node.name));
+          getBaseName(node.id.name));
   std::map<StringRef, std::string> names;
   for (const auto &[group, modules] : groups) {
     IntEqClasses repeats(modules.size());
@@ -294,8 +294,8 @@ static std::vector<NodeRow> rankNodes(const Profile &profile) {
 
 std::string NodeGroup::getName() const {
   if (count == 1)
-    return slowest.node->name;
-  return formatv("{0}_* ×{1}", getBaseName(slowest.node->name), count).str();
+    return slowest.node->id.name;
+  return formatv("{0}_* ×{1}", getBaseName(slowest.node->id.name), count).str();
 }
 
 std::string NodeGroup::getModule() const {
@@ -309,7 +309,7 @@ static std::vector<NodeGroup> groupNodes(ArrayRef<NodeRow> rows) {
   for (const NodeRow &row : rows) {
     const Node &node = *row.node;
     auto [place, isNew] = groups.try_emplace(
-        {getBaseName(node.name).str(), node.source.value_or(""),
+        {getBaseName(node.id.name).str(), node.source.value_or(""),
          getModuleGroup(node.module.value_or(""))});
     NodeGroup &group = place->second;
     if (isNew)

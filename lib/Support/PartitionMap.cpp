@@ -1,64 +1,206 @@
-//===- PartitionMap.cpp - Reading partitions.json -------------------------===//
+// Reading and writing partition maps.
 
 #include "opprof/Support/PartitionMap.h"
 #include "opprof/Support/JSONReading.h"
+#include "opprof/Support/JSONWriting.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/JSON.h"
 
 using namespace llvm;
 using namespace opprof;
 using simdjson::dom::element;
 using simdjson::dom::object;
 
+//===----------------------------------------------------------------------===//
+// Reader
+//===----------------------------------------------------------------------===//
+
 namespace {
 class Reader : public JSONReading {
 public:
   using JSONReading::JSONReading;
 
-  Error readPartition(object keys, Partition &partition) {
-    if (Error error = getString(keys, "label", partition.label, true))
-      return error;
-    if (Error error = getString(keys, "role", partition.role, true))
-      return error;
-    if (partition.role != "unique" && partition.role != "duplicate")
-      return fail("\"role\" must be \"unique\" or \"duplicate\"");
-    return getStrings(keys, "nodes", true, partition.nodes);
-  }
+  Error readMap(object keys, PartitionMap &map);
 
-  Error readMap(element root, PartitionMap &map) {
-    object keys;
-    if (Error error = getObject(root, keys))
-      return error;
-    if (Error error =
-            checkVersion(keys, PartitionMap::version, "a partition map",
-                         "`opprof-opt --dedup-partitions "
-                         "--partition-map=FILE`"))
-      return error;
-    if (Error error = getString(keys, "graph", map.graph, true))
-      return error;
-    if (Error error = getString(keys, "stage", map.stage, true))
-      return error;
-    return getObjects(keys, "classes", true, [&](object classKeys) -> Error {
-      std::string id, parent;
-      if (Error error = getString(classKeys, "id", id, true))
-        return error;
-      if (Error error = getString(classKeys, "parent", parent, false))
-        return error;
-      return getObjects(classKeys, "partitions", true, [&](object entry) {
-        Partition &partition = map.partitions.emplace_back();
-        partition.classId = id;
-        partition.parent = parent;
-        return readPartition(entry, partition);
-      });
-    });
-  }
+private:
+  Error readClass(object keys, const PartitionMap &map, MappedClass &mapped);
+  Error readPartition(object keys, const PartitionMap &map,
+                      MappedPartition &partition);
 };
 } // namespace
 
-Expected<PartitionMap> opprof::readPartitionMap(StringRef text,
-                                                StringRef name) {
-  PartitionMap map;
-  Reader reader(name);
-  if (Error error = reader.parse(
-          text, [&](element root) { return reader.readMap(root, map); }))
+Error Reader::readPartition(object keys, const PartitionMap &map,
+                            MappedPartition &partition) {
+  if (Error error = getString(keys, "label", partition.label, true))
     return error;
-  return map;
+  std::string role;
+  if (Error error = getString(keys, "role", role, true))
+    return error;
+  if (role != "unique" && role != "duplicate")
+    return fail("\"role\" must be \"unique\" or \"duplicate\"");
+  partition.isUnique = role == "unique";
+  if (Error error = getStrings(keys, "modules", false, partition.modules))
+    return error;
+  return getArray(keys, "nodes", true, [&](element node) {
+    return getNode(node, map.graph, map.stage, partition.nodes.emplace_back());
+  });
+}
+
+Error Reader::readClass(object keys, const PartitionMap &map,
+                        MappedClass &mapped) {
+  if (Error error = getString(keys, "id", mapped.id, true))
+    return error;
+  if (Error error = getString(keys, "hash", mapped.hash, false))
+    return error;
+  if (Error error = getString(keys, "parent", mapped.parent, false))
+    return error;
+  if (Error error = getObjects(keys, "partitions", true, [&](object entry) {
+        return readPartition(entry, map, mapped.partitions.emplace_back());
+      }))
+    return error;
+  std::optional<uint64_t> count;
+  if (Error error = getInteger(keys, "node_count", count))
+    return error;
+  mapped.nodeCount = count.value_or(
+      mapped.partitions.empty() ? 0 : mapped.partitions.front().nodes.size());
+  return Error::success();
+}
+
+Error Reader::readMap(object keys, PartitionMap &map) {
+  if (Error error = checkVersion(keys, PartitionMap::version, "a partition map",
+                                 "`opprof-opt --dedup-partitions "
+                                 "--partition-map=FILE`"))
+    return error;
+  if (Error error = getString(keys, "graph", map.graph, true))
+    return error;
+  if (Error error = getString(keys, "stage", map.stage, false))
+    return error;
+  std::optional<uint64_t> count;
+  if (Error error = getInteger(keys, "node_count", count))
+    return error;
+  map.nodeCount = count.value_or(0);
+  if (Error error = getObjects(keys, "classes", true, [&](object entry) {
+        return readClass(entry, map, map.classes.emplace_back());
+      }))
+    return error;
+  return getObjects(keys, "weak_classes", false, [&](object entry) -> Error {
+    MappedWeakClass &weak = map.weakClasses.emplace_back();
+    if (Error error = getString(entry, "id", weak.id, true))
+      return error;
+    if (Error error = getStrings(entry, "differ_in", false, weak.differIn))
+      return error;
+    return getStrings(entry, "partitions", false, weak.partitions);
+  });
+}
+
+Expected<std::vector<PartitionMap>> opprof::readPartitionMaps(StringRef text,
+                                                              StringRef name) {
+  std::vector<PartitionMap> maps;
+  Reader reader(name);
+  if (Error error = reader.parse(text, [&](element root) {
+        return reader.forOneOrMany(root, [&](object keys) {
+          return reader.readMap(keys, maps.emplace_back());
+        });
+      }))
+    return error;
+  return maps;
+}
+
+//===----------------------------------------------------------------------===//
+// Writer
+//===----------------------------------------------------------------------===//
+
+static void writePartition(json::OStream &json,
+                           const MappedPartition &partition,
+                           const PartitionMap &map) {
+  json.object([&] {
+    json.attribute("label", toJSONText(partition.label));
+    json.attribute("role", partition.role());
+    writeStrings(json, "modules", partition.modules);
+    json.attributeArray("nodes", [&] {
+      for (const NodeId &node : partition.nodes)
+        writeNode(json, node, map.graph, map.stage);
+    });
+  });
+}
+
+static void writeMap(json::OStream &json, const PartitionMap &map) {
+  json.object([&] {
+    json.attribute("version", PartitionMap::version);
+    json.attribute("graph", toJSONText(map.graph));
+    if (!map.stage.empty())
+      json.attribute("stage", toJSONText(map.stage));
+    json.attribute("node_count", map.nodeCount);
+    json.attributeArray("classes", [&] {
+      for (const MappedClass &mapped : map.classes)
+        json.object([&] {
+          json.attribute("id", mapped.id);
+          json.attribute("hash", mapped.hash);
+          json.attribute("parent", mapped.parent.empty()
+                                       ? json::Value(nullptr)
+                                       : json::Value(mapped.parent));
+          json.attribute("node_count", mapped.nodeCount);
+          json.attributeArray("partitions", [&] {
+            for (const MappedPartition &partition : mapped.partitions)
+              writePartition(json, partition, map);
+          });
+        });
+    });
+    json.attributeArray("weak_classes", [&] {
+      for (const MappedWeakClass &weak : map.weakClasses)
+        json.object([&] {
+          json.attribute("id", weak.id);
+          writeStrings(json, "differ_in", weak.differIn);
+          writeStrings(json, "partitions", weak.partitions);
+        });
+    });
+  });
+}
+
+void opprof::writePartitionMaps(ArrayRef<PartitionMap> maps, raw_ostream &os) {
+  json::OStream json(os, /*IndentSize=*/1);
+  if (maps.size() == 1)
+    writeMap(json, maps.front());
+  else
+    json.array([&] {
+      for (const PartitionMap &map : maps)
+        writeMap(json, map);
+    });
+  json.flush();
+  os << '\n';
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+UniquePlaces::UniquePlaces(ArrayRef<PartitionMap> maps) {
+  for (const PartitionMap &map : maps)
+    for (const MappedClass &mapped : map.classes) {
+      auto unique = llvm::find_if(
+          mapped.partitions,
+          [](const MappedPartition &partition) { return partition.isUnique; });
+      if (unique == mapped.partitions.end())
+        continue;
+      // The lists of a file that was edited may differ in length.
+      for (const MappedPartition &partition : mapped.partitions)
+        if (!partition.isUnique)
+          for (auto [mine, its] : llvm::zip(partition.nodes, unique->nodes))
+            places[mine] = its;
+    }
+}
+
+NodeId UniquePlaces::representative(const NodeId &node) const {
+  // A class may be nested in another: follow until nothing stands for it. A
+  // file could name a cycle.
+  constexpr int maxLevels = 16;
+  const NodeId *found = &node;
+  for (int level = 0; level < maxLevels; ++level) {
+    auto it = places.find(*found);
+    if (it == places.end() || it->second == *found)
+      break;
+    found = &it->second;
+  }
+  return *found;
 }

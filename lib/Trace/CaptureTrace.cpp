@@ -8,11 +8,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "opprof/Trace/CaptureTrace.h"
+#include "Readers.h"
 
 #include "opprof/Capture/CaptureJoins.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
@@ -24,7 +25,7 @@
 
 using namespace llvm;
 using namespace opprof;
-using namespace opprof::profile;
+using namespace opprof::trace;
 using namespace opprof::capture;
 
 namespace {
@@ -596,13 +597,14 @@ void Builder::finish(const CaptureSummary &summary) {
 // Entry points
 //===----------------------------------------------------------------------===//
 
-bool opprof::profile::isCapture(StringRef data) {
+bool opprof::trace::isCapture(StringRef data) {
   return data.starts_with(StringRef(kFileMagic, sizeof(kFileMagic)));
 }
 
 Expected<std::unique_ptr<Trace>>
-opprof::profile::readCaptureTrace(StringRef data, StringRef name,
-                                  uint64_t lastKernels) {
+opprof::trace::readCapture(MemoryBufferRef buffer, const ReadOptions &options) {
+  StringRef data = buffer.getBuffer(), name = buffer.getBufferIdentifier();
+  uint64_t lastKernels = options.lastKernels;
   auto trace = std::make_unique<Trace>();
   trace->kind = "opprof capture";
   trace->file = name.str();

@@ -15,9 +15,9 @@
 
 using namespace llvm;
 using namespace opprof;
-using namespace opprof::profile;
+using namespace opprof::trace;
 
-bool opprof::profile::isGzip(StringRef data) {
+bool opprof::trace::isGzip(StringRef data) {
   return data.starts_with("\x1f\x8b");
 }
 
@@ -37,9 +37,9 @@ static bool reserve(PaddedText &text, size_t capacity) {
   return true;
 }
 
-Expected<PaddedText> opprof::profile::readMaybeGzip(StringRef data,
-                                                    StringRef name,
-                                                    const GzipLimits &limits) {
+Expected<PaddedText> opprof::trace::readMaybeGzip(StringRef data,
+                                                  StringRef name,
+                                                  const GzipLimits &limits) {
   PaddedText text;
   if (data.empty())
     return fail(name, "the file is empty");

@@ -6,9 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "opprof/Trace/Kineto.h"
+#include "Readers.h"
+#include "opprof/Trace/Microseconds.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/Twine.h"
 
 #include <simdjson.h>
@@ -18,15 +20,15 @@
 
 using namespace llvm;
 using namespace opprof;
-using namespace opprof::profile;
+using namespace opprof::trace;
 using namespace simdjson;
 
 //===----------------------------------------------------------------------===//
 // Decimal microseconds
 //===----------------------------------------------------------------------===//
 
-std::optional<int64_t> opprof::profile::parseMicroseconds(StringRef text,
-                                                          bool &rounded) {
+std::optional<int64_t> opprof::trace::parseMicroseconds(StringRef text,
+                                                        bool &rounded) {
   text = text.trim();
   bool negative = text.consume_front("-");
   StringRef whole = text.take_while(isDigit);
@@ -138,7 +140,7 @@ struct RawEvent {
 
 class Reader {
 public:
-  Reader(Trace &trace, const KinetoOptions &options)
+  Reader(Trace &trace, const ReadOptions &options)
       : trace(trace), options(options) {}
 
   Error read(PaddedText &text);
@@ -209,7 +211,7 @@ private:
                           std::optional<std::array<uint64_t, 3>> &out);
 
   Trace &trace;
-  const KinetoOptions &options;
+  const ReadOptions &options;
   ondemand::document *document = nullptr;
   const char *base = nullptr;
   size_t size = 0;
@@ -655,9 +657,10 @@ Error Reader::read(PaddedText &text) {
 }
 
 Expected<std::unique_ptr<Trace>>
-opprof::profile::readKinetoTrace(StringRef data, StringRef name,
-                                 const KinetoOptions &options) {
-  Expected<PaddedText> text = readMaybeGzip(data, name, options.limits);
+opprof::trace::readKineto(MemoryBufferRef buffer, const ReadOptions &options) {
+  StringRef name = buffer.getBufferIdentifier();
+  Expected<PaddedText> text =
+      readMaybeGzip(buffer.getBuffer(), name, options.limits);
   if (!text)
     return text.takeError();
   auto trace = std::make_unique<Trace>();

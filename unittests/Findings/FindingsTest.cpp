@@ -22,9 +22,7 @@ protected:
     profile.steps = {{0, 0, 100'000, Phase::Steady},
                      {1, 100'000, 200'000, Phase::Steady}};
     Node &node = profile.nodes.emplace_back();
-    node.graph = "g";
-    node.stage = "export";
-    node.name = "linear";
+    node.id = {"g", "export", "linear"};
     node.module = "h.0.mlp";
     node.source = "/home/user/model.py:42";
   }

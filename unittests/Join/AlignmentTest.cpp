@@ -9,7 +9,9 @@
 #include <random>
 
 using namespace opprof;
+using namespace opprof::join;
 using namespace opprof::profile;
+using namespace opprof::trace;
 
 namespace {
 

@@ -1,13 +1,16 @@
 // Tests of the joins from kernels to launches, on traces written by hand.
 
 #include "opprof/Join/Attribution.h"
-#include "opprof/Trace/Kineto.h"
+#include "opprof/Trace/Microseconds.h"
+#include "opprof/Trace/Reader.h"
 
 #include "llvm/Support/Error.h"
 #include "gtest/gtest.h"
 
 using namespace opprof;
+using namespace opprof::join;
 using namespace opprof::profile;
+using namespace opprof::trace;
 
 namespace {
 
@@ -68,7 +71,7 @@ protected:
   }
   std::unique_ptr<Profile> attributed(llvm::ArrayRef<launch::LaunchMap> maps) {
     llvm::Expected<std::unique_ptr<Trace>> trace =
-        readKinetoTrace("{\"traceEvents\": [" + events + "]}", "t.json");
+        readTrace({"{\"traceEvents\": [" + events + "]}", "t.json"});
     if (!trace) {
       ADD_FAILURE() << llvm::toString(trace.takeError());
       return std::make_unique<Profile>();

@@ -8,7 +8,9 @@
 #include "gtest/gtest.h"
 
 using namespace opprof;
+using namespace opprof::join;
 using namespace opprof::profile;
+using namespace opprof::trace;
 
 namespace {
 
@@ -31,21 +33,26 @@ protected:
       record.compiledGraph = "g";
       record.index = launch.index;
       Node &exported = profile.nodes.emplace_back();
-      exported.graph = "net";
-      exported.stage = "export";
-      exported.name = name;
+      exported.id = {"net", "export", name};
       record.nodes = {uint32_t(profile.nodes.size() - 1)};
     }
-    profile.graph = partitions.graph = "net";
-    profile.stage = partitions.stage = "export";
-    partitions.partitions = {{"c0", "", "first", "unique", {"a0"}},
-                             {"c0", "", "second", "duplicate", {"a1"}}};
+    profile.graph = "net";
+    profile.stage = "export";
+    PartitionMap &partitionMap = partitions.emplace_back();
+    partitionMap.graph = "net";
+    partitionMap.stage = "export";
+    MappedClass &only = partitionMap.classes.emplace_back();
+    only.id = "c0";
+    only.partitions = {
+        {"first", true, {}, {{"net", "export", "a0"}}},
+        {"second", false, {}, {{"net", "export", "a1"}}},
+    };
     wrappers.add(0, "/cache/cabc.py", "code");
     for (uint32_t step = 0; step < 2; ++step)
       for (uint32_t launch : {0, 1, 1, 2, 2})
         addKernel(launch, step);
     inputs.maps = maps;
-    inputs.partitions = &partitions;
+    inputs.partitions = partitions;
     inputs.wrappers = &wrappers;
   }
 
@@ -117,7 +124,7 @@ protected:
 
   Profile profile;
   std::vector<launch::LaunchMap> maps;
-  PartitionMap partitions;
+  std::vector<PartitionMap> partitions;
   WrapperFiles wrappers;
   AttributionInputs inputs;
 };
@@ -150,8 +157,23 @@ TEST_F(CountersTest, DuplicatesTakeTheirRepresentativesAndSaySo) {
             (std::vector<double>{100, 101, 102, 101, 102}));
   EXPECT_EQ(profile.kernels[3].countersFrom, "launch 1 of g");
   EXPECT_EQ(profile.nodes[2].metrics.at("ipc"), 2.5);
-  EXPECT_EQ(profile.nodes[2].inferredFrom, "a0");
+  EXPECT_EQ(metricsOriginIn(profile, profile.nodes[2]), "a0");
   EXPECT_FALSE(profile.nodes[1].inferredFrom);
+}
+
+TEST_F(CountersTest, NodesOfOneNameInTwoGraphsAreTwo) {
+  // Another graph has a1 too, where it is the unique partition's own.
+  PartitionMap &other = partitions.emplace_back(partitions.front());
+  other.graph = "other";
+  other.classes.front().partitions = {
+      {"first", true, {}, {{"other", "export", "a1"}}},
+      {"second", false, {}, {{"other", "export", "a0"}}},
+  };
+  inputs.partitions = partitions;
+  attach(json(
+      {{0, ""}, {1, ", \"stands_for\": [3]"}, {2, ", \"stands_for\": [4]"}}));
+  EXPECT_EQ(metricsOriginIn(profile, profile.nodes[2]), "a0");
+  EXPECT_EQ(profile.nodes[2].inferredFrom->node.graph, "net");
 }
 
 TEST_F(CountersTest, OfAnotherKernelAreNot) {
@@ -179,7 +201,7 @@ TEST_F(CountersTest, KernelsOfCudaGraphsAreMarked) {
   attach(json({{0, ", \"inferred\": \"outside of the CUDA graph\""}}));
   EXPECT_EQ(profile.kernels[0].countersFrom,
             "the same kernel outside of the CUDA graph");
-  EXPECT_EQ(profile.nodes[0].inferredFrom, "embed");
+  EXPECT_EQ(metricsOriginIn(profile, profile.nodes[0]), "embed");
 }
 
 TEST_F(CountersTest, WithoutAGraphTheirOrderInTheStepCounts) {

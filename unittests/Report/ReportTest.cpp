@@ -34,7 +34,7 @@ static void fill(Profile &profile,
     start += duration + 100;
     profile.kernels.push_back(kernel);
     Node node;
-    node.name = "node_" + std::to_string(id);
+    node.id.name = "node_" + std::to_string(id);
     node.module = "h." + std::to_string(id) + ".mlp";
     node.source = "model.py:" + std::to_string(10 + id);
     node.kernelTimeNs = duration;
@@ -95,7 +95,7 @@ TEST(Report, SumsAndRanks) {
   EXPECT_EQ(model.perStep(8000), 4000);
   EXPECT_DOUBLE_EQ(model.share(2000), 25.0);
   ASSERT_EQ(model.nodes.size(), 3u);
-  EXPECT_EQ(model.nodes[0].node->name, "node_1");
+  EXPECT_EQ(model.nodes[0].node->id.name, "node_1");
   EXPECT_EQ(model.nodes[0].kernel, "large");
   EXPECT_EQ(model.nodes[0].confidence, Confidence::Low);
   ASSERT_EQ(model.findings.size(), 3u);
@@ -125,10 +125,10 @@ TEST(Report, GroupsNodesAtTheSamePlaceOfRepeatedModules) {
   Profile profile;
   fill(profile, {{"a", 1000}, {"b", 5000}, {"c", 2000}, {"d", 100}});
   for (unsigned i : {0u, 1u, 2u}) {
-    profile.nodes[i].name = i ? "linear_" + std::to_string(i) : "linear";
+    profile.nodes[i].id.name = i ? "linear_" + std::to_string(i) : "linear";
     profile.nodes[i].source = "model.py:1";
   }
-  profile.nodes[3].name = "conv2d"; // The 2 is no number of a repetition.
+  profile.nodes[3].id.name = "conv2d"; // The 2 is no number of a repetition.
   ReportModel model = makeReportModel(profile);
   ASSERT_EQ(model.nodeGroups.size(), 2u);
   EXPECT_EQ(model.nodeGroups[0].getName(), "linear_* ×3");
@@ -236,7 +236,7 @@ TEST(Report, LayersOfASequentialAreToldApartByTheirKinds) {
   const char *names[] = {"conv2d", "relu", "conv2d_1", "relu_1", "softmax"};
   for (auto [index, node] : llvm::enumerate(profile.nodes)) {
     node.module = modules[index];
-    node.name = names[index];
+    node.id.name = names[index];
   }
   ReportModel model = makeReportModel(profile);
   ASSERT_EQ(model.modules.size(), 3u);
@@ -247,7 +247,7 @@ TEST(Report, LayersOfASequentialAreToldApartByTheirKinds) {
   // One kind of node in common makes them repeats.
   profile.nodes[1].module = "net.0";
   profile.nodes[4].module = "net.2";
-  profile.nodes[4].name = "relu_2";
+  profile.nodes[4].id.name = "relu_2";
   model = makeReportModel(profile);
   EXPECT_EQ(model.modules[0].name, "net.*");
   EXPECT_EQ(model.modules[0].detail, "3 modules");
@@ -371,7 +371,7 @@ TEST(Report, HTMLShowsNamesAsText) {
   Profile profile;
   fill(profile, {{"<script>alert('k')</script>", 1000}});
   profile.graph = "</title><script>alert(1)</script>";
-  profile.nodes[0].name = "<img src=x onerror=alert(2)>";
+  profile.nodes[0].id.name = "<img src=x onerror=alert(2)>";
   profile.nodes[0].module = "\"><b>";
   Finding finding = makeFinding("<i>", "</div><script>");
   std::get<evidence::Unread>(finding.evidence).object["<key>"] =
@@ -397,7 +397,7 @@ static void addCounters(Profile &profile) {
     profile.nodes[i].metrics = row.values;
   }
   profile.kernels[1].countersFrom = "launch 3 of <graph>";
-  profile.nodes[1].inferredFrom = "node_0";
+  profile.nodes[1].inferredFrom = {.node = profile.nodes[0].id, .launch = ""};
 }
 
 TEST(Report, ShowsCountersAndWhoseTheyAre) {

@@ -1,9 +1,9 @@
 // Tests of captures as traces: small files written by hand, read and joined.
 
-#include "opprof/Trace/CaptureTrace.h"
 #include "../Capture/CaptureFileBuilder.h"
 #include "opprof/Join/Attribution.h"
 #include "opprof/Profile/ProfileJSON.h"
+#include "opprof/Trace/Reader.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/Error.h"
@@ -14,7 +14,9 @@
 #include <random>
 
 using namespace opprof;
+using namespace opprof::join;
 using namespace opprof::profile;
+using namespace opprof::trace;
 using namespace opprof::capture;
 
 namespace {
@@ -111,16 +113,15 @@ protected:
 
   std::unique_ptr<Trace> read() {
     llvm::Expected<std::unique_ptr<Trace>> trace =
-        readCaptureTrace(file.bytes, "t.opcap");
+        readTrace({file.bytes, "t.opcap"});
     if (!trace) {
       ADD_FAILURE() << llvm::toString(trace.takeError());
       return std::make_unique<Trace>();
     }
     return std::move(*trace);
   }
-  std::unique_ptr<Profile>
-  attributed(llvm::ArrayRef<launch::LaunchMap> maps,
-             const PartitionMap *partitions = nullptr) {
+  std::unique_ptr<Profile> attributed(llvm::ArrayRef<launch::LaunchMap> maps,
+                                      ArrayRef<PartitionMap> partitions = {}) {
     WrapperFiles wrappers;
     for (size_t index = 0; index < maps.size(); ++index)
       wrappers.add(index, "/cache/cabc.py", "code " + std::to_string(index));
@@ -227,7 +228,7 @@ TEST_F(CaptureTraceTest, OfManyKernelsTheLastAreKept) {
   }
   file.end();
   llvm::Expected<std::unique_ptr<Trace>> last =
-      readCaptureTrace(file.bytes, "t.opcap", 5);
+      readTrace({file.bytes, "t.opcap"}, {.lastKernels = 5});
   ASSERT_TRUE(bool(last)) << llvm::toString(last.takeError());
   ASSERT_EQ((*last)->activities.size(), 5u);
   EXPECT_EQ((*last)->activities.front().name, "k35");
@@ -245,7 +246,7 @@ TEST_F(CaptureTraceTest, OfManyKernelsTheLastAreKept) {
 
   for (uint64_t limit : {uint64_t(40), uint64_t(0), uint64_t(1) << 40}) {
     llvm::Expected<std::unique_ptr<Trace>> all =
-        readCaptureTrace(file.bytes, "t.opcap", limit);
+        readTrace({file.bytes, "t.opcap"}, {.lastKernels = limit});
     ASSERT_TRUE(bool(all)) << llvm::toString(all.takeError());
     EXPECT_EQ((*all)->activities.size(), 40u);
     EXPECT_FALSE(hasNote((*all)->notes, "this is about"));
@@ -409,17 +410,18 @@ TEST_F(CaptureTraceTest, NodesOfAnEagerRun) {
   PartitionMap partitions;
   partitions.graph = "net";
   partitions.stage = "export";
-  Partition &first = partitions.partitions.emplace_back();
-  first.classId = "c0";
+  MappedClass &only = partitions.classes.emplace_back();
+  only.id = "c0";
+  MappedPartition &first = only.partitions.emplace_back();
   first.label = "fc";
-  first.role = "unique";
-  first.nodes = {"addmm_3"};
-  auto profile = attributed({}, &partitions);
+  first.isUnique = true;
+  first.nodes = {{"net", "export", "addmm_3"}};
+  auto profile = attributed({}, partitions);
   EXPECT_EQ(show(*profile), "-:high -:high ");
   EXPECT_EQ(profile->graph, "net");
   EXPECT_EQ(profile->stage, "export");
   ASSERT_EQ(profile->nodes.size(), 2u);
-  EXPECT_EQ(profile->nodes[0].name, "addmm_3");
+  EXPECT_EQ(profile->nodes[0].id.name, "addmm_3");
   EXPECT_EQ(profile->nodes[0].partition, "fc");
   EXPECT_EQ(profile->kernels[1].name,
             "void mine::relu<mine::Add<float> >(float*)");
@@ -636,7 +638,7 @@ TEST_F(CaptureTraceTest, RefusesTimesThatNoClockShows) {
   kernel.end = ~uint64_t(0);
   file.add(ChunkType::Kernels, kernel);
   file.end();
-  auto trace = readCaptureTrace(file.bytes, "t.opcap");
+  auto trace = readTrace({file.bytes, "t.opcap"});
   ASSERT_FALSE(bool(trace));
   std::string message = llvm::toString(trace.takeError());
   EXPECT_NE(message.find("t.opcap: a kernel is at 18446744073709551615 ns"),
@@ -685,7 +687,7 @@ TEST_F(CaptureTraceTest, EveryCutAndFlipEndsInAProfileOrAnError) {
   AttributionInputs inputs;
   inputs.maps = maps;
   auto tryIt = [&](const std::string &bytes) {
-    auto trace = readCaptureTrace(bytes, "t.opcap");
+    auto trace = readTrace({bytes, "t.opcap"});
     if (!trace) {
       EXPECT_NE(llvm::toString(trace.takeError()).find("t.opcap"),
                 std::string::npos);

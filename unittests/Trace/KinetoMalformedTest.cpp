@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "opprof/Join/Attribution.h"
-#include "opprof/Trace/Kineto.h"
+#include "opprof/Trace/Microseconds.h"
+#include "opprof/Trace/Reader.h"
 
 #include "llvm/ADT/Twine.h"
 #include "gtest/gtest.h"
@@ -15,7 +16,9 @@
 
 using namespace llvm;
 using namespace opprof;
+using namespace opprof::join;
 using namespace opprof::profile;
+using namespace opprof::trace;
 
 namespace {
 
@@ -45,16 +48,15 @@ std::string wholeTrace() {
   return trace(event("\"name\": \"k\", \"ts\": 1.5, \"dur\": 2.25"));
 }
 
-std::string errorOf(StringRef text, const KinetoOptions &options = {}) {
-  Expected<std::unique_ptr<Trace>> read =
-      readKinetoTrace(text, "t.json", options);
+std::string errorOf(StringRef text, const ReadOptions &options = {}) {
+  Expected<std::unique_ptr<Trace>> read = readTrace({text, "t.json"}, options);
   if (read)
     return "";
   return toString(read.takeError());
 }
 
 std::unique_ptr<Trace> readWhole(StringRef text) {
-  Expected<std::unique_ptr<Trace>> read = readKinetoTrace(text, "t.json");
+  Expected<std::unique_ptr<Trace>> read = readTrace({text, "t.json"});
   if (!read) {
     ADD_FAILURE() << toString(read.takeError());
     return std::make_unique<Trace>();
@@ -110,7 +112,7 @@ TEST(KinetoMalformed, MembersOfGzipAreJoined) {
 TEST(KinetoMalformed, BombIsRefused) {
   std::string bomb = gzip(std::string(8u << 20, ' '));
   ASSERT_LT(bomb.size(), 20000u);
-  KinetoOptions options;
+  ReadOptions options;
   options.limits.ratioFrom = 1u << 20;
   EXPECT_NE(errorOf(bomb, options).find("grows past"), std::string::npos);
   options.limits = {/*maxBytes=*/1u << 20, /*maxRatio=*/100000,
@@ -119,7 +121,7 @@ TEST(KinetoMalformed, BombIsRefused) {
 }
 
 TEST(KinetoMalformed, TooLargeAFileIsRefused) {
-  KinetoOptions options;
+  ReadOptions options;
   options.limits.maxBytes = 16;
   EXPECT_NE(errorOf(wholeTrace(), options).find("more than the 16"),
             std::string::npos);

@@ -7,13 +7,15 @@
 
 #include "ProfileChecks.h"
 #include "opprof/Capture/CaptureReader.h"
-#include "opprof/Trace/CaptureTrace.h"
+#include "opprof/Trace/Reader.h"
 
 #include <cstring>
 
 using namespace opprof;
 using namespace opprof::capture;
+using namespace opprof::join;
 using namespace opprof::profile;
+using namespace opprof::trace;
 
 /// The launches of the seeds: two lines, and a node of an eager run.
 static std::vector<launch::LaunchMap> makeMaps() {
@@ -43,7 +45,7 @@ static void readAsProfile(const std::string &file) {
     files.add(0, "/cache/cabc.py", "code");
     return files;
   }();
-  llvm::Expected<std::unique_ptr<Trace>> trace = readCaptureTrace(file, "fuzz");
+  llvm::Expected<std::unique_ptr<Trace>> trace = readTrace({file, "fuzz"});
   if (!trace) {
     llvm::consumeError(trace.takeError());
     return;

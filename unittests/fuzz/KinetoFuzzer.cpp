@@ -6,11 +6,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "ProfileChecks.h"
-#include "opprof/Trace/Kineto.h"
+#include "opprof/Trace/Reader.h"
 
 using namespace llvm;
 using namespace opprof;
+using namespace opprof::join;
 using namespace opprof::profile;
+using namespace opprof::trace;
 
 /// The launches of the seed traces, so that mutated ones still join.
 static std::vector<launch::LaunchMap> makeMaps() {
@@ -37,11 +39,11 @@ static std::vector<launch::LaunchMap> makeMaps() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const std::vector<launch::LaunchMap> maps = makeMaps();
-  KinetoOptions options;
+  ReadOptions options;
   options.limits.maxBytes = uint64_t(4) << 20;
   options.limits.ratioFrom = uint64_t(1) << 20;
   Expected<std::unique_ptr<Trace>> trace =
-      readKinetoTrace(toText(data, size), "fuzz", options);
+      readTrace({toText(data, size), "fuzz"}, options);
   if (!trace) {
     consumeError(trace.takeError());
     return 0;

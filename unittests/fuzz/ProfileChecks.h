@@ -35,9 +35,9 @@ inline void checkRoundTrip(Profile &profile) {
           profile.stepCounters.has_value());
 }
 
-inline std::unique_ptr<Profile> checkProfile(const Trace &trace,
-                                             const AttributionInputs &inputs) {
-  std::unique_ptr<Profile> profile = attribute(trace, inputs);
+inline std::unique_ptr<Profile>
+checkProfile(const trace::Trace &trace, const join::AttributionInputs &inputs) {
+  std::unique_ptr<Profile> profile = join::attribute(trace, inputs);
   if (!trace.activities.empty())
     require(profile->kernels.size() + profile->copies.size() ==
             trace.activities.size());

@@ -18,22 +18,22 @@
 
 #include "llvm/ADT/ArrayRef.h"
 
-namespace opprof::profile {
+namespace opprof::join {
 
 struct AttributionInputs {
   /// One for each compiled graph.
   llvm::ArrayRef<launch::LaunchMap> maps;
-  /// Null where there is none.
-  const PartitionMap *partitions = nullptr;
+  /// One for each exported graph that one was made of.
+  llvm::ArrayRef<PartitionMap> partitions;
   /// The code of the launch maps, for lines that were recorded with launches.
   const WrapperFiles *wrappers = nullptr;
 };
 
 /// Makes a profile of a trace. On a trace without a GPU the operators and
 /// generated kernels that the host ran are the kernels of the device "cpu".
-std::unique_ptr<Profile> attribute(const Trace &trace,
-                                   const AttributionInputs &inputs);
+std::unique_ptr<profile::Profile> attribute(const trace::Trace &trace,
+                                            const AttributionInputs &inputs);
 
-} // namespace opprof::profile
+} // namespace opprof::join
 
 #endif // OPPROF_JOIN_ATTRIBUTION_H

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-namespace opprof::profile {
+namespace opprof::join {
 
 /// Where one element of the first sequence went.
 struct AlignedElement {
@@ -38,6 +38,6 @@ alignSequences(uint32_t first, uint32_t second,
                llvm::function_ref<bool(uint32_t, uint32_t)> equal,
                uint64_t maxCells = maxAlignmentCells);
 
-} // namespace opprof::profile
+} // namespace opprof::join
 
 #endif // OPPROF_JOIN_SEQUENCEALIGNMENT_H

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace opprof::profile {
+namespace opprof::join {
 
 class WrapperFiles {
 public:
@@ -49,6 +49,6 @@ private:
 /// characters of SHA-256 in base 32.
 std::string inductorCacheName(llvm::StringRef text);
 
-} // namespace opprof::profile
+} // namespace opprof::join
 
 #endif // OPPROF_JOIN_WRAPPERFILES_H

@@ -43,7 +43,8 @@ inline std::optional<LaunchCategory> parseLaunchCategory(llvm::StringRef text) {
 struct LaunchNode {
   std::string name;
   /// The graph it lies in where that is not the map's own: the body of a
-  /// higher-order operator ("true_graph_0").
+  /// higher-order operator ("true_graph_0"), a name that other compiled graphs
+  /// have too. LaunchMap::idOf gives the full identity.
   std::string graph;
   /// An earlier launch computed it already, and this one does so again.
   bool recomputed = false;
@@ -142,6 +143,12 @@ struct LaunchMap {
   std::optional<Alignment> alignment;
   std::vector<Launch> launches;
   std::vector<NotLaunched> notLaunched;
+
+  /// The post-grad node, by its full identity.
+  NodeId idOf(const LaunchNode &node) const {
+    return {node.graph.empty() ? graph : graph + "." + node.graph, stage,
+            node.name};
+  }
 };
 
 /// Writes `map` as launches.json (docs/formats/launches.md).

@@ -8,9 +8,9 @@
 #ifndef OPPROF_METRICS_OCCUPANCY_H
 #define OPPROF_METRICS_OCCUPANCY_H
 
-#include "opprof/Profile/Profile.h"
+#include "opprof/Support/Recording.h"
 
-namespace opprof::profile {
+namespace opprof::metrics {
 
 struct Occupancy {
   /// Blocks that a multiprocessor holds at once.
@@ -25,9 +25,9 @@ struct Occupancy {
 };
 
 /// Absent where the launch or the device is not known well enough.
-std::optional<Occupancy> estimateOccupancy(const Activity &kernel,
+std::optional<Occupancy> estimateOccupancy(const DeviceActivity &kernel,
                                            const Device &device);
 
-} // namespace opprof::profile
+} // namespace opprof::metrics
 
 #endif // OPPROF_METRICS_OCCUPANCY_H

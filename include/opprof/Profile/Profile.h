@@ -11,6 +11,7 @@
 
 #include "opprof/Profile/Finding.h"
 #include "opprof/Support/Confidence.h"
+#include "opprof/Support/NodeId.h"
 #include "opprof/Support/Recording.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -53,16 +54,10 @@ struct Source {
 };
 
 /// A kernel, copy or memset that a device ran. Strings live in the profile.
-struct Activity {
+struct Activity : DeviceActivity {
   uint32_t id = 0;
-  ActivityKind kind = ActivityKind::Kernel;
-  llvm::StringRef name;
-  int64_t device = 0;
-  std::optional<int64_t> stream;
   std::optional<int64_t> rank;
   std::optional<uint32_t> step;
-  int64_t startNs = 0;
-  int64_t durationNs = 0;
   Phase phase = Phase::Steady;
 
   /// Place in Profile::launches.
@@ -85,30 +80,14 @@ struct Activity {
   std::optional<int64_t> launchDurationNs;
   /// One replay of a CUDA graph starts many kernels with one call.
   bool cudaGraph = false;
-  /// The graph's node that this is.
-  std::optional<uint64_t> graphNode;
   /// The innermost range (NVTX, record_function) that the host had marked round
   /// the launch.
   llvm::StringRef range;
-
-  std::optional<std::array<uint64_t, 3>> grid;
-  std::optional<std::array<uint64_t, 3>> block;
-  std::optional<uint64_t> registers;
-  std::optional<uint64_t> sharedMemory;
-  /// Bytes a thread.
-  std::optional<uint64_t> localMemory;
-  std::optional<double> blocksPerSM;
-  std::optional<double> warpsPerSM;
-  std::optional<double> occupancyPct;
-  /// Of a copy or memset.
-  std::optional<uint64_t> bytes;
   /// Place in Profile::counters.
   std::optional<uint32_t> counters;
   /// Which other launch the counters are of, that does the same work; empty
   /// where they are its own.
   llvm::StringRef countersFrom;
-
-  int64_t endNs() const { return startNs + durationNs; }
 };
 
 /// A launch of a compiled graph, as launches.json has it, with what it cost.
@@ -132,11 +111,18 @@ struct LaunchRecord {
   std::vector<uint32_t> nodes;
 };
 
+/// What the metrics of a node were copied from.
+struct MetricsOrigin {
+  /// The node in whose place of the unique partition it stands, or itself in
+  /// other circumstances.
+  NodeId node;
+  /// Where that launch computes no node that is known: the launch, in words.
+  std::string launch;
+};
+
 /// A node and its share of the kernels that compute it.
 struct Node {
-  std::string graph;
-  std::string stage;
-  std::string name;
+  NodeId id;
   /// Path of the innermost module; the root's is empty.
   std::optional<std::string> module;
   std::optional<std::string> source;
@@ -146,8 +132,8 @@ struct Node {
   std::map<std::string, double> metrics;
   /// Why metrics that its kernels have are not the node's, by name.
   std::map<std::string, std::string> metricsAbsent;
-  /// The representative that `metrics` were copied from.
-  std::optional<std::string> inferredFrom;
+  /// Absent where `metrics` are its own.
+  std::optional<MetricsOrigin> inferredFrom;
   /// Label and role of the partition that it is in.
   std::optional<std::string> partition;
 };
@@ -306,6 +292,14 @@ const Device *findBusiestDevice(const Profile &profile);
 /// A kernel's name without what all overloads and instances share: parameters,
 /// the lambdas round a functor, PyTorch's own namespaces.
 std::string shortKernelName(llvm::StringRef kernel);
+
+/// The node for a person: its plain name where it is of the profile's own graph
+/// and stage, else all of its identity.
+std::string nameIn(const Profile &profile, const NodeId &node);
+
+/// What the metrics of a node were copied from, for a person; empty where they
+/// are its own.
+std::string metricsOriginIn(const Profile &profile, const Node &node);
 
 /// Whether kernels could be joined to anything: launches or nodes of a graph.
 /// A program that was recorded unmodified has none.

@@ -1,12 +1,12 @@
-//===- JSONReading.h - Reading JSON with places in errors -------*- C++ -*-===//
-//
 // What the readers of opprof's own JSON files share: every error names the
-// file and the place in it ("kernels[3].nodes[0]").
-//
-//===----------------------------------------------------------------------===//
+// file and the place in it ("kernels[3].nodes[0]"), and what is read is
+// bounded: a file by JSONReading::maxBytes, its nesting by maxDepth, a number
+// by the type that it is read as.
 
 #ifndef OPPROF_SUPPORT_JSONREADING_H
 #define OPPROF_SUPPORT_JSONREADING_H
+
+#include "opprof/Support/NodeId.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/ADT/Twine.h"
@@ -14,6 +14,7 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <optional>
@@ -27,6 +28,11 @@ public:
   using element = simdjson::dom::element;
   using object = simdjson::dom::object;
   using array = simdjson::dom::array;
+
+  /// simdjson reads documents below 4 GiB.
+  static constexpr size_t maxBytes = simdjson::SIMDJSON_MAXSIZE_BYTES;
+  /// Arrays and objects in one another. The formats nest to about ten.
+  static constexpr size_t maxDepth = 128;
 
   explicit JSONReading(llvm::StringRef name) : fileName(name) {}
 
@@ -44,7 +50,13 @@ public:
     {
       // The document holds all that is read of it: of a large file the copy and
       // the parser's index would be in the way of what is made of it.
+      if (text.size() >= maxBytes)
+        return fail("more than " + llvm::Twine(maxBytes) + " bytes");
       simdjson::dom::parser parser;
+      constexpr size_t minCapacity = 64;
+      if (simdjson::error_code code =
+              parser.allocate(std::max(text.size(), minCapacity), maxDepth))
+        return fail(simdjson::error_message(code));
       simdjson::padded_string padded(text.data(), text.size());
       if (simdjson::error_code code =
               parser.parse_into_document(document, padded).get(root))
@@ -84,6 +96,17 @@ public:
     if (value.get(out))
       return fail("expected an object");
     return llvm::Error::success();
+  }
+
+  /// Calls `each` for an object, or for every object of an array.
+  template <typename Each> llvm::Error forOneOrMany(element root, Each each) {
+    auto read = [&](element value) -> llvm::Error {
+      object keys;
+      if (llvm::Error error = getObject(value, keys))
+        return error;
+      return each(keys);
+    };
+    return root.is_array() ? forEach(root, "", read) : read(root);
   }
 
   llvm::Error getText(element value, std::string &out) const {
@@ -204,6 +227,32 @@ public:
         return error;
       return each(entry);
     });
+  }
+
+  /// Reads the keys of a node; those of its graph and stage may be absent.
+  llvm::Error getNodeKeys(object from, llvm::StringRef graph,
+                          llvm::StringRef stage, NodeId &out) const {
+    out.graph = graph;
+    out.stage = stage;
+    if (llvm::Error error = getString(from, "graph", out.graph, false))
+      return error;
+    if (llvm::Error error = getString(from, "stage", out.stage, false))
+      return error;
+    return getString(from, "name", out.name, true);
+  }
+
+  /// Reads a node: a plain name is one of `graph` and `stage`, others are
+  /// objects.
+  llvm::Error getNode(element value, llvm::StringRef graph,
+                      llvm::StringRef stage, NodeId &out) const {
+    object keys;
+    if (!value.get(keys))
+      return getNodeKeys(keys, graph, stage, out);
+    out.graph = graph;
+    out.stage = stage;
+    if (!value.is_string())
+      return fail("a node must be a name or an object with the key \"name\"");
+    return getText(value, out.name);
   }
 
   /// Runs `body` on the object under `key`, if there is one.

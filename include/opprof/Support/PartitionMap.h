@@ -1,42 +1,91 @@
-//===- PartitionMap.h - Reading partitions.json -----------------*- C++ -*-===//
-//
-// The equivalence map of a graph's repeated subgraphs, as `--partition-map`
-// writes it: read here to state times by partition.
-//
-//===----------------------------------------------------------------------===//
+// The equivalence map of a graph's repeated subgraphs: what --dedup-partitions
+// writes, and the join and the selection of counted kernels read.
 
 #ifndef OPPROF_SUPPORT_PARTITIONMAP_H
 #define OPPROF_SUPPORT_PARTITIONMAP_H
 
+#include "opprof/Support/NodeId.h"
+
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <string>
 #include <vector>
 
 namespace opprof {
 
-struct Partition {
-  std::string classId;
-  /// Class that this one's class lies in; empty for the outermost level.
-  std::string parent;
+/// One place of a class.
+struct MappedPartition {
   std::string label;
-  /// "unique" or "duplicate".
-  std::string role;
-  std::vector<std::string> nodes;
+  /// The one that stands for its class; the others are duplicates.
+  bool isUnique = false;
+  /// The outermost modules that hold the nodes.
+  std::vector<std::string> modules;
+  /// Position i is the same place of the class in every partition.
+  std::vector<NodeId> nodes;
+
+  /// As the file has it: "unique" or "duplicate".
+  llvm::StringRef role() const { return isUnique ? "unique" : "duplicate"; }
 };
 
+/// Subgraphs that are the same.
+struct MappedClass {
+  std::string id;
+  std::string hash;
+  /// The id of the class that this one lies in; empty for the outermost level.
+  std::string parent;
+  /// Of each of its partitions.
+  uint64_t nodeCount = 0;
+  std::vector<MappedPartition> partitions;
+};
+
+/// Subgraphs that are the same but for some things, and so were not merged.
+struct MappedWeakClass {
+  std::string id;
+  std::vector<std::string> differIn;
+  /// Their labels.
+  std::vector<std::string> partitions;
+};
+
+/// The repeats of one graph.
 struct PartitionMap {
   static constexpr int64_t version = 1;
 
+  /// The graph and stage that plain node names of the file belong to; the stage
+  /// is empty where the graph says none.
   std::string graph;
   std::string stage;
-  std::vector<Partition> partitions;
+  uint64_t nodeCount = 0;
+  std::vector<MappedClass> classes;
+  std::vector<MappedWeakClass> weakClasses;
 };
 
-/// Reads partitions.json. `name` stands in errors.
-llvm::Expected<PartitionMap> readPartitionMap(llvm::StringRef text,
-                                              llvm::StringRef name);
+/// Reads a partition map (docs/formats/partition-map.md): one graph's, or a
+/// list of several graphs'. `name` stands in errors. Unknown keys are ignored.
+llvm::Expected<std::vector<PartitionMap>>
+readPartitionMaps(llvm::StringRef text, llvm::StringRef name);
+
+/// Writes the map of one graph as an object, and those of none or several as a
+/// list, as text that ends in a newline.
+void writePartitionMaps(llvm::ArrayRef<PartitionMap> maps,
+                        llvm::raw_ostream &os);
+
+/// Which node stands for which: what is known of a unique partition's node
+/// holds for the nodes in its place of the duplicates.
+class UniquePlaces {
+public:
+  UniquePlaces() = default;
+  explicit UniquePlaces(llvm::ArrayRef<PartitionMap> maps);
+
+  /// The node in the place of the unique partition, through all levels of
+  /// nesting; `node` itself where nothing stands for it.
+  NodeId representative(const NodeId &node) const;
+
+private:
+  NodeIdMap<NodeId> places;
+};
 
 } // namespace opprof
 

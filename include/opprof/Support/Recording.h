@@ -39,6 +39,32 @@ struct Device {
   std::optional<int64_t> busyNs;
 };
 
+/// What a recording says of a kernel, copy or memset that a device ran.
+struct DeviceActivity {
+  ActivityKind kind = ActivityKind::Kernel;
+  /// Lives in the trace or profile that the activity is of.
+  llvm::StringRef name;
+  int64_t device = 0;
+  std::optional<int64_t> stream;
+  int64_t startNs = 0;
+  int64_t durationNs = 0;
+  /// The node of the CUDA graph that this is a replay of.
+  std::optional<uint64_t> graphNode;
+  std::optional<std::array<uint64_t, 3>> grid;
+  std::optional<std::array<uint64_t, 3>> block;
+  std::optional<uint64_t> registers;
+  std::optional<uint64_t> sharedMemory;
+  /// Bytes a thread, of registers that were spilled and arrays.
+  std::optional<uint64_t> localMemory;
+  std::optional<double> blocksPerSM;
+  std::optional<double> warpsPerSM;
+  std::optional<double> occupancyPct;
+  /// Of a copy or memset.
+  std::optional<uint64_t> bytes;
+
+  int64_t endNs() const { return startNs + durationNs; }
+};
+
 /// What hardware counters said of one launch.
 struct CounterRow {
   /// By name; docs/capture.md has their formulas.

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace opprof::profile {
+namespace opprof::trace {
 
 /// Text that simdjson can read in place: `size` bytes, then padding.
 struct PaddedText {
@@ -39,6 +39,6 @@ llvm::Expected<PaddedText> readMaybeGzip(llvm::StringRef data,
                                          llvm::StringRef name,
                                          const GzipLimits &limits = {});
 
-} // namespace opprof::profile
+} // namespace opprof::trace
 
 #endif // OPPROF_TRACE_GZIP_H

@@ -9,39 +9,30 @@
 #ifndef OPPROF_TRACE_TRACE_H
 #define OPPROF_TRACE_TRACE_H
 
-#include "opprof/Profile/Profile.h"
+#include "opprof/Support/Recording.h"
 
-namespace opprof::profile {
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Allocator.h"
+#include "llvm/Support/StringSaver.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace opprof::trace {
 
 /// A process and thread of the host, as a place in Trace::threads.
 using ThreadId = uint32_t;
 
 /// A kernel, copy or memset.
-struct TraceActivity {
-  ActivityKind kind = ActivityKind::Kernel;
-  llvm::StringRef name;
-  int64_t startNs = 0;
-  int64_t durationNs = 0;
-  int64_t device = 0;
-  std::optional<int64_t> stream;
+struct TraceActivity : DeviceActivity {
   std::optional<uint64_t> correlation;
   std::optional<uint64_t> externalId;
   /// Place in Trace::identities: what launched it, as it was recorded.
   std::optional<uint32_t> identity;
   /// Why there is no identity, where that is known.
   llvm::StringRef noIdentity;
-  /// The node of the CUDA graph that this is a replay of.
-  std::optional<uint64_t> graphNode;
-  std::optional<std::array<uint64_t, 3>> grid;
-  std::optional<std::array<uint64_t, 3>> block;
-  std::optional<uint64_t> registers;
-  std::optional<uint64_t> sharedMemory;
-  /// Bytes a thread, of registers that were spilled and arrays.
-  std::optional<uint64_t> localMemory;
-  std::optional<double> blocksPerSM;
-  std::optional<double> warpsPerSM;
-  std::optional<double> occupancyPct;
-  std::optional<uint64_t> bytes;
 };
 
 /// A call of the CUDA runtime or driver.
@@ -112,7 +103,7 @@ struct Trace {
   Trace(const Trace &) = delete;
   Trace &operator=(const Trace &) = delete;
 
-  /// As Source has it.
+  /// Who made it: "kineto" or "opprof capture".
   std::string kind;
   std::string file;
   std::optional<int64_t> baseTimeNs;
@@ -146,6 +137,6 @@ private:
   llvm::UniqueStringSaver strings;
 };
 
-} // namespace opprof::profile
+} // namespace opprof::trace
 
 #endif // OPPROF_TRACE_TRACE_H

@@ -1,13 +1,13 @@
 // --dedup-partitions: each repeated subgraph once.
 
 #include "Outlining.h"
-#include "PartitionMap.h"
 
 #include "opprof/Analysis/Structure/RepeatedSubgraphs.h"
 #include "opprof/Analysis/Structure/StructuralHash.h"
 #include "opprof/Dialect/FX/IR/Names.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Dialect/FX/Transforms/Passes.h"
+#include "opprof/Support/PartitionMap.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -47,138 +47,189 @@ struct Summary {
   Location place;
 };
 
+/// What the pass was asked for.
+struct Request {
+  unsigned levels, minNodes, minRepeats;
+  bool anyOrder, writesMap;
+};
+
+/// How many classes the graphs of the module have had so far: ids go on from
+/// graph to graph.
+struct Numbers {
+  unsigned classes = 0, weakClasses = 0;
+};
+
+/// Dedups one graph.
+class Deduplicator {
+public:
+  Deduplicator(GraphOp graph, const Request &request, SymbolTable &symbols,
+               Numbers &numbers);
+
+  void run();
+  /// Says what is equal but for shapes.
+  void reportWeakClasses();
+  /// Says what was found.
+  void report();
+
+  PartitionMap map;
+  unsigned nodesSaved = 0, partitionsFound = 0;
+
+private:
+  /// Outlines the repeats of `from`; `parent` is the class that it was made
+  /// of, or null.
+  std::vector<Outlined> dedup(GraphOp from, const Outlined *parent,
+                              unsigned &numNodes);
+  /// Adds an instance to `result` for each place of the class, and names them.
+  void addInstances(const PartitionClass &repeated, const Outlined *parent,
+                    const llvm::DenseMap<Operation *, unsigned> &placeInParent,
+                    Outlined &result, MappedClass &mapped, ClassNames &given);
+  std::string claimLabel(StringRef wanted);
+  RepeatOptions options() const;
+
+  GraphOp graph;
+  const Request &request;
+  SymbolTable &symbols;
+  Numbers &numbers;
+  /// Names of the graph, where a map is written.
+  std::optional<GraphNames> names;
+  unsigned numNodes = 0;
+  std::vector<Summary> summaries;
+  llvm::StringMap<unsigned> labelCounts;
+};
+
 struct DedupPartitionsPass
     : public opprof::fx::impl::DedupPartitionsPassBase<DedupPartitionsPass> {
   using Base::Base;
 
   void runOnOperation() override;
-
-private:
-  /// Outlines the repeats of `graph`; `parent` is the class that it was made
-  /// of, or null.
-  std::vector<Outlined> dedupGraph(GraphOp graph, const Outlined *parent,
-                                   SymbolTable &symbols, unsigned &numNodes);
-  void reportWeakClasses(GraphOp graph, PartitionMap &map);
-  void report(GraphOp graph, unsigned numNodes,
-              ArrayRef<Summary> summaries) const;
-  std::string claimLabel(StringRef wanted);
-
-  PartitionMap map;
-  bool writesMap = false;
-  /// Names of the graph at hand, where a map is written.
-  std::shared_ptr<GraphNames> names;
-  std::string graphName;
-  std::vector<Summary> summaries;
-  llvm::StringMap<unsigned> labelCounts;
-  unsigned numClasses = 0;
-  unsigned nodesSaved = 0, partitionsFound = 0;
 };
 
 } // namespace
 
-std::string DedupPartitionsPass::claimLabel(StringRef wanted) {
+Deduplicator::Deduplicator(GraphOp graph, const Request &request,
+                           SymbolTable &symbols, Numbers &numbers)
+    : graph(graph), request(request), symbols(symbols), numbers(numbers) {
+  map.graph = graph.getSymName();
+  map.stage = graph.getStage().value_or("").str();
+  if (request.writesMap)
+    names.emplace(graph);
+}
+
+RepeatOptions Deduplicator::options() const {
+  RepeatOptions options;
+  options.minNodes = std::max(1u, request.minNodes);
+  options.minRepeats = std::max(2u, request.minRepeats);
+  return options;
+}
+
+std::string Deduplicator::claimLabel(StringRef wanted) {
   unsigned count = ++labelCounts[wanted];
   if (count == 1)
     return wanted.str();
   return claimLabel((wanted + "#" + Twine(count)).str());
 }
 
-std::vector<Outlined> DedupPartitionsPass::dedupGraph(GraphOp graph,
-                                                      const Outlined *parent,
-                                                      SymbolTable &symbols,
-                                                      unsigned &numNodes) {
-  RepeatOptions options;
-  options.minNodes = std::max(1u, minNodes.getValue());
-  options.minRepeats = std::max(2u, minRepeats.getValue());
-  options.equivalence.ignoreOrder = anyOrder && !parent;
+void Deduplicator::addInstances(
+    const PartitionClass &repeated, const Outlined *parent,
+    const llvm::DenseMap<Operation *, unsigned> &placeInParent,
+    Outlined &result, MappedClass &mapped, ClassNames &given) {
+  bool keepsInstances = request.writesMap || request.levels > 1;
+  // A nested partition stands for one place in each instance of its parent.
+  unsigned numOuter = parent ? parent->instances.size() : 1;
+  for (unsigned outer = 0; outer != numOuter; ++outer) {
+    const Instance *outerInstance =
+        parent ? &parent->instances[outer] : nullptr;
+    for (auto [index, partition] : llvm::enumerate(repeated.partitions)) {
+      Instance instance;
+      instance.locations.reserve(partition.nodes.size());
+      for (Operation *node : partition.nodes) {
+        instance.locations.push_back(
+            outerInstance ? outerInstance->locations[placeInParent.lookup(node)]
+                          : node->getLoc());
+        if (!names)
+          continue;
+        instance.names.push_back(
+            outerInstance ? outerInstance->names[placeInParent.lookup(node)]
+                          : names->lookup(node->getResult(0)).str());
+      }
+      PartitionLabel label = getPartitionLabel(instance.locations);
+      std::string fallback = result.id + "." + std::to_string(index);
+      std::string wanted = label.path;
+      if (wanted.empty() || (outerInstance && wanted == outerInstance->label))
+        wanted =
+            outerInstance ? outerInstance->label + "." + fallback : fallback;
+      instance.label = claimLabel(wanted);
+      if (given.graph.empty())
+        given.graph = label.type;
+      if (outer == 0) {
+        // Inside its parent's range a nested one is called by what is left.
+        StringRef shown = instance.label;
+        if (outerInstance && shown.consume_front(outerInstance->label))
+          shown.consume_front(".");
+        given.labels.push_back(shown.empty() ? instance.label : shown.str());
+      }
+      if (names) {
+        MappedPartition &place = mapped.partitions.emplace_back();
+        place.label = instance.label;
+        place.isUnique = outer == 0 && index == 0;
+        place.modules = label.modules;
+        for (const std::string &name : instance.names)
+          place.nodes.push_back({map.graph, map.stage, name});
+      }
+      if (!keepsInstances)
+        instance.locations = {};
+      result.instances.push_back(std::move(instance));
+    }
+  }
+  if (given.graph.empty())
+    given.graph = "partition";
+}
+
+std::vector<Outlined> Deduplicator::dedup(GraphOp from, const Outlined *parent,
+                                          unsigned &numNodes) {
+  RepeatOptions wanted = options();
+  wanted.equivalence.ignoreOrder = request.anyOrder && !parent;
   StructuralHash hash;
   std::vector<PartitionClass> classes =
-      findRepeatedSubgraphs(graph, options, hash, &numNodes);
-  gatherPartitions(graph, classes, options.equivalence.ignoreOrder);
+      findRepeatedSubgraphs(from, wanted, hash, &numNodes);
+  gatherPartitions(from, classes, wanted.equivalence.ignoreOrder);
 
   // The place of a node in the class that its graph was made of.
   llvm::DenseMap<Operation *, unsigned> placeInParent;
   if (parent)
-    for (Operation &op : graph.getBlock().without_terminator())
+    for (Operation &op : from.getBlock().without_terminator())
       placeInParent.try_emplace(&op, placeInParent.size());
 
   std::vector<Outlined> results;
   std::vector<ClassNames> classNames;
   size_t firstSummary = summaries.size();
-  bool keepsInstances = writesMap || levels > 1;
   for (PartitionClass &repeated : classes) {
-    Outlined result;
-    result.id = "c" + std::to_string(numClasses++);
-    ClassNames &given = classNames.emplace_back();
+    Outlined &result = results.emplace_back();
+    result.id = "c" + std::to_string(numbers.classes++);
     MappedClass mapped;
     mapped.id = result.id;
     mapped.hash = StructuralHash::toText(repeated.hash);
     mapped.parent = parent ? parent->id : "";
     mapped.nodeCount = repeated.partitions.front().nodes.size();
-    std::string type;
-    // A nested partition stands for one place in each instance of its parent.
-    unsigned numOuter = parent ? parent->instances.size() : 1;
-    for (unsigned outer = 0; outer != numOuter; ++outer) {
-      const Instance *outerInstance =
-          parent ? &parent->instances[outer] : nullptr;
-      for (auto [index, partition] : llvm::enumerate(repeated.partitions)) {
-        Instance instance;
-        instance.locations.reserve(partition.nodes.size());
-        for (Operation *node : partition.nodes) {
-          instance.locations.push_back(
-              outerInstance
-                  ? outerInstance->locations[placeInParent.lookup(node)]
-                  : node->getLoc());
-          if (!writesMap)
-            continue;
-          instance.names.push_back(
-              outerInstance ? outerInstance->names[placeInParent.lookup(node)]
-                            : names->lookup(node->getResult(0)).str());
-        }
-        PartitionLabel label = getPartitionLabel(instance.locations);
-        std::string fallback = result.id + "." + std::to_string(index);
-        std::string wanted = label.path;
-        if (wanted.empty() || (outerInstance && wanted == outerInstance->label))
-          wanted =
-              outerInstance ? outerInstance->label + "." + fallback : fallback;
-        instance.label = claimLabel(wanted);
-        if (type.empty())
-          type = label.type;
-        if (outer == 0) {
-          // Inside its parent's range a nested one is called by what is left.
-          StringRef shown = instance.label;
-          if (outerInstance && shown.consume_front(outerInstance->label))
-            shown.consume_front(".");
-          given.labels.push_back(shown.empty() ? instance.label : shown.str());
-        }
-        if (writesMap)
-          mapped.partitions.push_back({instance.label, outer == 0 && index == 0,
-                                       label.modules, instance.names,
-                                       graphName});
-        result.instances.push_back(std::move(instance));
-        if (!keepsInstances)
-          result.instances.back().locations = {};
-      }
-    }
+    addInstances(repeated, parent, placeInParent, result, mapped,
+                 classNames.emplace_back());
+
     Operation *begin = repeated.partitions.front().nodes.front();
     FileLineColLoc line = getUserFrame(begin->getLoc());
     Summary summary{result.id,   "",
-                    mapped.hash, mapped.nodeCount,
-                    {},          line ? Location(line) : graph.getLoc()};
+                    mapped.hash, unsigned(mapped.nodeCount),
+                    {},          line ? Location(line) : from.getLoc()};
     for (const Instance &instance : result.instances)
       summary.labels.push_back(instance.label);
+    summaries.push_back(std::move(summary));
     if (!parent) {
       nodesSaved += (repeated.partitions.size() - 1) * mapped.nodeCount;
       partitionsFound += repeated.partitions.size();
     }
-    given.graph = type.empty() ? "partition" : type;
-    summaries.push_back(std::move(summary));
-    if (writesMap)
-      map.classes.push_back(std::move(mapped));
-    results.push_back(std::move(result));
+    map.classes.push_back(std::move(mapped));
   }
   SmallVector<GraphOp> graphs =
-      outlineClasses(graph, classes, classNames, symbols);
+      outlineClasses(from, classes, classNames, symbols);
   for (auto [index, outlined] : llvm::enumerate(graphs)) {
     results[index].graph = outlined;
     summaries[firstSummary + index].graphName = outlined.getSymName();
@@ -186,15 +237,27 @@ std::vector<Outlined> DedupPartitionsPass::dedupGraph(GraphOp graph,
   return results;
 }
 
+void Deduplicator::run() {
+  std::vector<Outlined> outer = dedup(graph, nullptr, numNodes);
+  map.nodeCount = numNodes;
+  for (unsigned level = 1; level < request.levels && !outer.empty(); ++level) {
+    std::vector<Outlined> inner;
+    for (const Outlined &outlined : outer) {
+      unsigned numInside = 0;
+      llvm::append_range(inner, dedup(outlined.graph, &outlined, numInside));
+    }
+    outer = std::move(inner);
+  }
+}
+
 /// Subgraphs equal but for shapes, of which not all are the same.
-void DedupPartitionsPass::reportWeakClasses(GraphOp graph, PartitionMap &map) {
-  RepeatOptions options;
-  options.minNodes = std::max(1u, minNodes.getValue());
-  options.minRepeats = std::max(2u, minRepeats.getValue());
-  options.equivalence.ignoreShapes = true;
-  StructuralHash hash(options.equivalence);
-  for (PartitionClass &weak : findRepeatedSubgraphs(graph, options, hash)) {
+void Deduplicator::reportWeakClasses() {
+  RepeatOptions wanted = options();
+  wanted.equivalence.ignoreShapes = true;
+  StructuralHash hash(wanted.equivalence);
+  for (PartitionClass &weak : findRepeatedSubgraphs(graph, wanted, hash)) {
     MappedWeakClass mapped;
+    std::string id = "w" + std::to_string(numbers.weakClasses);
     std::vector<Subgraph> parts;
     llvm::StringSet<> kinds;
     for (auto [index, partition] : llvm::enumerate(weak.partitions)) {
@@ -203,8 +266,7 @@ void DedupPartitionsPass::reportWeakClasses(GraphOp graph, PartitionMap &map) {
         locations.push_back(node->getLoc());
       std::string label = getPartitionLabel(locations).path;
       if (label.empty())
-        label = "w" + std::to_string(map.weakClasses.size()) + "." +
-                std::to_string(index);
+        label = id + "." + std::to_string(index);
       mapped.partitions.push_back(label);
       Subgraph part;
       part.nodes.assign(partition.nodes.begin(), partition.nodes.end());
@@ -221,7 +283,8 @@ void DedupPartitionsPass::reportWeakClasses(GraphOp graph, PartitionMap &map) {
     }
     if (mapped.differIn.empty())
       continue;
-    mapped.id = "w" + std::to_string(map.weakClasses.size());
+    mapped.id = id;
+    ++numbers.weakClasses;
     FileLineColLoc line =
         getUserFrame(weak.partitions.front().nodes.front()->getLoc());
     mlir::emitRemark(line ? Location(line) : graph.getLoc())
@@ -235,12 +298,11 @@ void DedupPartitionsPass::reportWeakClasses(GraphOp graph, PartitionMap &map) {
   }
 }
 
-void DedupPartitionsPass::report(GraphOp graph, unsigned numNodes,
-                                 ArrayRef<Summary> summaries) const {
+void Deduplicator::report() {
   if (summaries.empty()) {
     mlir::emitRemark(graph.getLoc())
         << "@" << graph.getSymName() << ", " << numNodes
-        << " nodes: no subgraph of at least " << minNodes.getValue()
+        << " nodes: no subgraph of at least " << request.minNodes
         << " nodes is repeated";
     return;
   }
@@ -251,7 +313,7 @@ void DedupPartitionsPass::report(GraphOp graph, unsigned numNodes,
       << (summaries.size() == 1 ? " class, " : " classes, ") << nodesSaved
       << " nodes saved";
   constexpr size_t kMaxShown = 20;
-  for (const Summary &summary : summaries.take_front(kMaxShown)) {
+  for (const Summary &summary : ArrayRef(summaries).take_front(kMaxShown)) {
     Diagnostic &note = remark.attachNote(summary.place);
     note << summary.id << " @" << summary.graphName << ", " << summary.numNodes
          << " nodes: " << summary.labels.front();
@@ -265,51 +327,34 @@ void DedupPartitionsPass::report(GraphOp graph, unsigned numNodes,
 }
 
 void DedupPartitionsPass::runOnOperation() {
-  StringRef file =
-      partitionMap.empty() ? getPartitionMapFile() : StringRef(partitionMap);
-  writesMap = !file.empty();
+  Request request{levels, minNodes, minRepeats, anyOrder,
+                  !partitionMap.empty()};
   SymbolTable symbols(getOperation());
-  bool isFirst = true;
+  Numbers numbers;
+  std::vector<PartitionMap> maps;
   for (GraphOp graph :
        llvm::make_early_inc_range(getOperation().getOps<GraphOp>())) {
     if (graph.isPrivate())
       continue;
-    unsigned numNodes = 0;
-    graphName = graph.getSymName();
-    if (isFirst) {
-      map.graph = graph.getSymName();
-      map.stage = graph.getStage().value_or("").str();
-    }
-    if (writesMap)
-      names = std::make_shared<GraphNames>(graph);
-    summaries.clear();
-    labelCounts.clear();
-    nodesSaved = partitionsFound = 0;
+    Deduplicator dedup(graph, request, symbols, numbers);
     if (mode == DedupMode::IgnoreShapes)
-      reportWeakClasses(graph, map);
-    std::vector<Outlined> outer = dedupGraph(graph, nullptr, symbols, numNodes);
-    if (isFirst)
-      map.nodeCount = numNodes;
-    isFirst = false;
-    for (unsigned level = 1; level < levels && !outer.empty(); ++level) {
-      std::vector<Outlined> inner;
-      for (const Outlined &outlined : outer) {
-        unsigned numInside = 0;
-        for (Outlined &nested :
-             dedupGraph(outlined.graph, &outlined, symbols, numInside))
-          inner.push_back(std::move(nested));
-      }
-      outer = std::move(inner);
-    }
-    report(graph, numNodes, summaries);
-    numPartitions += partitionsFound;
-    numNodesSaved += nodesSaved;
+      dedup.reportWeakClasses();
+    dedup.run();
+    dedup.report();
+    numPartitions += dedup.partitionsFound;
+    numNodesSaved += dedup.nodesSaved;
+    maps.push_back(std::move(dedup.map));
   }
-  if (!writesMap)
+  if (!request.writesMap)
     return;
-  if (llvm::Error error = map.write(file)) {
+  // The file is there whole or not at all.
+  if (llvm::Error error = llvm::writeToOutput(
+          partitionMap, [&](llvm::raw_ostream &os) -> llvm::Error {
+            writePartitionMaps(maps, os);
+            return llvm::Error::success();
+          })) {
     mlir::emitError(getOperation().getLoc())
-        << "the partition map cannot be written to '" << file
+        << "the partition map cannot be written to '" << partitionMap.getValue()
         << "': " << llvm::toString(std::move(error));
     signalPassFailure();
   }

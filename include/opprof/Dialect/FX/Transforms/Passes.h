@@ -17,10 +17,6 @@ enum class DedupMode { Exact, IgnoreShapes };
 #define GEN_PASS_REGISTRATION
 #include "opprof/Dialect/FX/Transforms/Passes.h.inc"
 
-/// Makes the tool take --partition-map=FILE, for a pass that is given no file
-/// of its own.
-void registerPartitionMapOption();
-
 } // namespace opprof::fx
 
 #endif // OPPROF_DIALECT_FX_TRANSFORMS_PASSES_H

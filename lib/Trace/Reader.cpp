@@ -1,0 +1,32 @@
+// Finds the reader of a recording by how the file begins.
+
+#include "Readers.h"
+
+using namespace llvm;
+using namespace opprof::trace;
+
+namespace {
+struct Format {
+  /// Whether a file that begins so is one.
+  bool (*matches)(StringRef data);
+  Expected<std::unique_ptr<Trace>> (*read)(MemoryBufferRef buffer,
+                                           const ReadOptions &options);
+};
+} // namespace
+
+static bool isAnything(StringRef data) { return true; }
+
+/// In this order. JSON, plain or in gzip, has no mark of its own: its reader
+/// takes what is left, and says what a file is that it can't read.
+static constexpr Format formats[] = {
+    {isCapture, readCapture},
+    {isAnything, readKineto},
+};
+
+Expected<std::unique_ptr<Trace>>
+opprof::trace::readTrace(MemoryBufferRef buffer, const ReadOptions &options) {
+  for (const Format &format : ArrayRef(formats).drop_back())
+    if (format.matches(buffer.getBuffer()))
+      return format.read(buffer, options);
+  return std::end(formats)[-1].read(buffer, options);
+}

@@ -1,0 +1,26 @@
+// The readers behind readTrace, one a format.
+
+#ifndef OPPROF_LIB_TRACE_READERS_H
+#define OPPROF_LIB_TRACE_READERS_H
+
+#include "opprof/Trace/Reader.h"
+
+namespace opprof::trace {
+
+/// Whether `data` begins as a capture file does.
+bool isCapture(llvm::StringRef data);
+
+/// Reads a capture of opprof itself (docs/formats/capture.md). A file whose
+/// writer was killed is read up to its last whole chunk, and a note says so.
+llvm::Expected<std::unique_ptr<Trace>> readCapture(llvm::MemoryBufferRef buffer,
+                                                   const ReadOptions &options);
+
+/// Reads the Chrome trace that torch.profiler (Kineto) exports, plain or in
+/// gzip, into events with exact integer nanoseconds. Fails with what the file
+/// is where it is another one that is known.
+llvm::Expected<std::unique_ptr<Trace>> readKineto(llvm::MemoryBufferRef buffer,
+                                                  const ReadOptions &options);
+
+} // namespace opprof::trace
+
+#endif // OPPROF_LIB_TRACE_READERS_H
