@@ -1,0 +1,130 @@
+// The catalogue of hardware counters: which raw counters each value is made of,
+// by which formula, and what it becomes over several kernels. A row of one
+// table is all that a value needs (docs/how-to/add-a-metric.md).
+
+#ifndef OPPROF_METRICS_CATALOGUE_H
+#define OPPROF_METRICS_CATALOGUE_H
+
+#include "opprof/Support/Recording.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace opprof::metrics {
+
+/// How a value of several kernels is made of theirs.
+enum class Sum : uint8_t {
+  Amount, ///< their sum
+  Limit,  ///< the largest of them
+  Rate,   ///< their mean, weighted by time
+};
+
+/// What ranges have a value.
+enum class Scope : uint8_t {
+  Launch, ///< one launch: what a kernel is launched with
+  Step,   ///< a whole step: what only a range with gaps in it has
+  Both,
+};
+
+/// Raw counters of a range, by CUPTI's names.
+using RawCounters = std::map<std::string, double>;
+
+/// What formulas need to know of the device.
+struct DeviceFacts {
+  uint64_t smCount = 0;
+  uint64_t warpsPerSM = 0;
+};
+
+/// What the timeline says of a launch.
+struct LaunchFacts {
+  std::optional<uint64_t> registers;
+  std::optional<uint64_t> dynamicShared;
+  /// Bytes a thread.
+  std::optional<uint64_t> localBytes;
+  /// The kernel's own time. A range that is pushed and popped round a launch is
+  /// some microseconds longer than its kernel, while its counts are the
+  /// kernel's: values that are taken over the range's time are put on this.
+  std::optional<int64_t> durationNs;
+};
+
+/// What the formula of a value is computed from.
+class Counts {
+public:
+  Counts(const RawCounters &raw, const DeviceFacts &device,
+         const LaunchFacts &launch);
+
+  /// A raw counter; not a number where it was not collected.
+  double operator[](llvm::StringRef name) const;
+  /// The time of the range, or of its kernel where that is less.
+  double timeNs() const { return time; }
+  /// The range's time over timeNs().
+  double stretch() const { return timeStretch; }
+  /// Cycles that a multiprocessor had in timeNs().
+  double elapsedCycles() const;
+  double smCount() const { return double(device.smCount); }
+  double warpsPerSM() const { return double(device.warpsPerSM); }
+
+  const LaunchFacts &launch;
+
+private:
+  const RawCounters &raw;
+  const DeviceFacts &device;
+  double time;
+  double timeStretch = 1;
+};
+
+/// A value that is made of raw counters.
+struct Metric {
+  llvm::StringRef name;
+  /// "ns", "bytes", "%", "cycles"; empty for a plain number.
+  llvm::StringRef unit;
+  Sum sum;
+  Scope scope;
+  llvm::ArrayRef<llvm::StringRef> needs;
+  /// Absent, or not a number, where it can't be made.
+  std::optional<double> (*formula)(const Counts &counts);
+};
+
+/// All values, in the order in which they are documented.
+llvm::ArrayRef<Metric> getMetrics();
+
+/// Null where `name` is no value of the catalogue.
+const Metric *findMetric(llvm::StringRef name);
+
+/// Of a value of the catalogue, or of a raw counter, whose name says it.
+Sum sumOf(llvm::StringRef name);
+
+/// Raw counters that are asked for together.
+struct MetricSet {
+  llvm::StringRef name;
+  std::vector<std::string> counters;
+};
+llvm::ArrayRef<MetricSet> getMetricSets();
+
+/// Collected beside the default set only when a kernel of the step has local
+/// memory: otherwise it is zero by construction.
+inline constexpr llvm::StringLiteral kLocalMemory =
+    "l1tex__t_output_wavefronts_pipe_lsu_mem_local.sum";
+
+/// The raw counters that `names` asks for: names of sets, or of CUPTI's
+/// metrics, or both, separated by commas. Each is there once, in order.
+llvm::Expected<std::vector<std::string>> resolve(llvm::StringRef names);
+
+/// The values of one launch, and the reason for each that is absent.
+CounterRow derive(const RawCounters &raw, const DeviceFacts &device,
+                  const LaunchFacts &launch);
+
+/// The same of one range over a whole step; `localBytes` is 0 where none of its
+/// kernels has local memory.
+CounterRow deriveStep(const RawCounters &raw, const DeviceFacts &device,
+                      std::optional<uint64_t> localBytes);
+
+} // namespace opprof::metrics
+
+#endif // OPPROF_METRICS_CATALOGUE_H

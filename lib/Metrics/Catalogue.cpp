@@ -1,0 +1,394 @@
+// The table of values, the sets of raw counters, and what is computed of both.
+//
+// Raw counters are few and share passes; composite metrics of CUPTI cost a pass
+// or more each, and are only collected when they are named. All but one of the
+// default set share a pass on Hopper (GH100): the L2 hit rate comes from tag
+// lookups, because the sector hits of the L2 need a pass of their own, and DRAM
+// writes from dram__bytes_write, which shares the pass of dram__bytes_read.
+
+#include "opprof/Metrics/Catalogue.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/Twine.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::metrics;
+
+static constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+/// Schedulers of a multiprocessor, each with a tensor core, on every
+/// architecture that the range profiler knows. Counters of both sum over them,
+/// whether they are the `smsp`'s or the `sm`'s.
+static constexpr double schedulersPerSM = 4;
+
+//===----------------------------------------------------------------------===//
+// Counts
+//===----------------------------------------------------------------------===//
+
+Counts::Counts(const RawCounters &raw, const DeviceFacts &device,
+               const LaunchFacts &launch)
+    : launch(launch), raw(raw), device(device),
+      time((*this)["gpu__time_duration.sum"]) {
+  double own = double(launch.durationNs.value_or(0));
+  if (own && time > own) {
+    timeStretch = time / own;
+    time = own;
+  }
+}
+
+double Counts::operator[](StringRef name) const {
+  auto it = raw.find(name.str());
+  return it == raw.end() ? nan : it->second;
+}
+
+double Counts::elapsedCycles() const {
+  return (*this)["sm__cycles_elapsed.max"] / timeStretch;
+}
+
+static std::optional<double> ratio(double numerator, double denominator) {
+  if (!denominator || std::isnan(numerator) || std::isnan(denominator))
+    return std::nullopt;
+  return numerator / denominator;
+}
+
+static std::optional<double> toNumber(std::optional<uint64_t> value) {
+  if (!value)
+    return std::nullopt;
+  return double(*value);
+}
+
+//===----------------------------------------------------------------------===//
+// The table
+//===----------------------------------------------------------------------===//
+
+namespace raw {
+static constexpr StringLiteral time = "gpu__time_duration.sum";
+static constexpr StringLiteral dramRead = "dram__bytes_read.sum";
+static constexpr StringLiteral dramWrite = "dram__bytes_write.sum";
+static constexpr StringLiteral dramPct =
+    "dram__bytes.avg.pct_of_peak_sustained_elapsed";
+static constexpr StringLiteral l2Pct =
+    "lts__t_sectors.avg.pct_of_peak_sustained_elapsed";
+static constexpr StringLiteral l1Pct =
+    "l1tex__t_sectors.avg.pct_of_peak_sustained_elapsed";
+static constexpr StringLiteral l1Sectors = "l1tex__t_sectors.sum";
+static constexpr StringLiteral l1Hits = "l1tex__t_sectors_lookup_hit.sum";
+static constexpr StringLiteral l2Tags = "lts__t_tag_requests.sum";
+static constexpr StringLiteral l2Hits = "lts__t_tag_requests_hit.sum";
+static constexpr StringLiteral issue = "smsp__issue_active.sum";
+static constexpr StringLiteral tensor = "sm__pipe_tensor_cycles_active.sum";
+static constexpr StringLiteral elapsed = "sm__cycles_elapsed.max";
+static constexpr StringLiteral active = "sm__cycles_active.sum";
+static constexpr StringLiteral warps = "sm__warps_active.sum";
+static constexpr StringLiteral instructions = "smsp__inst_executed.sum";
+static constexpr StringLiteral threads = "smsp__thread_inst_executed.sum";
+} // namespace raw
+
+/// The greater of the shares of the time in which schedulers issue and tensor
+/// cores work.
+static std::optional<double> smThroughput(const Counts &c) {
+  double slots = c.elapsedCycles() * c.smCount() * schedulersPerSM;
+  std::optional<double> issue = ratio(c[raw::issue], slots);
+  std::optional<double> tensor = ratio(c[raw::tensor], slots);
+  if (!issue || !tensor)
+    return std::nullopt;
+  return 100 * std::max(*issue, *tensor);
+}
+
+static std::optional<double> memoryThroughput(const Counts &c) {
+  double dram = c[raw::dramPct], l2 = c[raw::l2Pct], l1 = c[raw::l1Pct];
+  if (std::isnan(dram) || std::isnan(l2) || std::isnan(l1))
+    return std::nullopt;
+  return c.stretch() * std::max({dram, l2, l1});
+}
+
+/// A kernel without local memory has no wavefronts of it, whatever was
+/// collected.
+static std::optional<double> localWavefronts(const Counts &c) {
+  return c.launch.localBytes == 0u ? 0 : c[kLocalMemory];
+}
+
+ArrayRef<Metric> opprof::metrics::getMetrics() {
+  using R = std::optional<double>;
+  using enum Sum;
+  using enum Scope;
+  static constexpr StringRef time[] = {raw::time}, dramRead[] = {raw::dramRead},
+                             dramWrite[] = {raw::dramWrite},
+                             dramPct[] = {raw::dramPct},
+                             memoryPct[] = {raw::dramPct, raw::l2Pct,
+                                            raw::l1Pct},
+                             l1Pct[] = {raw::l1Pct},
+                             l1Hit[] = {raw::l1Sectors, raw::l1Hits},
+                             l2Hit[] = {raw::l2Tags, raw::l2Hits},
+                             smPct[] = {raw::issue, raw::tensor, raw::elapsed},
+                             tensorPct[] = {raw::tensor, raw::active},
+                             active[] = {raw::active},
+                             occupancy[] = {raw::warps, raw::active},
+                             perIssue[] = {raw::warps, raw::issue},
+                             issuePct[] = {raw::issue, raw::active},
+                             instructions[] = {raw::instructions},
+                             ipc[] = {raw::instructions, raw::active},
+                             threads[] = {raw::threads, raw::instructions},
+                             local[] = {kLocalMemory},
+                             activePct[] = {raw::active, raw::elapsed};
+  static const Metric table[] = {
+      {"time_ns", "ns", Amount, Both, time,
+       [](const Counts &c) -> R { return c.timeNs(); }},
+      {"dram_read_bytes", "bytes", Amount, Both, dramRead,
+       [](const Counts &c) -> R { return c[raw::dramRead]; }},
+      {"dram_write_bytes", "bytes", Amount, Both, dramWrite,
+       [](const Counts &c) -> R { return c[raw::dramWrite]; }},
+      {"dram_throughput_pct", "%", Rate, Both, dramPct,
+       [](const Counts &c) -> R { return c.stretch() * c[raw::dramPct]; }},
+      {"memory_throughput_pct", "%", Rate, Both, memoryPct, memoryThroughput},
+      {"l1_throughput_pct", "%", Rate, Both, l1Pct,
+       [](const Counts &c) -> R { return c.stretch() * c[raw::l1Pct]; }},
+      {"l1_hit_pct", "%", Rate, Both, l1Hit,
+       [](const Counts &c) {
+         return ratio(100 * c[raw::l1Hits], c[raw::l1Sectors]);
+       }},
+      {"l2_hit_pct", "%", Rate, Both, l2Hit,
+       [](const Counts &c) {
+         return ratio(100 * c[raw::l2Hits], c[raw::l2Tags]);
+       }},
+      {"sm_throughput_pct", "%", Rate, Both, smPct, smThroughput},
+      {"tensor_pipe_pct", "%", Rate, Both, tensorPct,
+       [](const Counts &c) {
+         return ratio(100 * c[raw::tensor], c[raw::active] * schedulersPerSM);
+       }},
+      {"active_cycles", "cycles", Amount, Both, active,
+       [](const Counts &c) -> R { return c[raw::active]; }},
+      {"achieved_occupancy_pct", "%", Rate, Both, occupancy,
+       [](const Counts &c) {
+         return ratio(100 * c[raw::warps], c[raw::active] * c.warpsPerSM());
+       }},
+      {"warp_cycles_per_issue", "cycles", Rate, Both, perIssue,
+       [](const Counts &c) { return ratio(c[raw::warps], c[raw::issue]); }},
+      {"issue_active_pct", "%", Rate, Both, issuePct,
+       [](const Counts &c) {
+         return ratio(100 * c[raw::issue], c[raw::active] * schedulersPerSM);
+       }},
+      {"instructions", "", Amount, Both, instructions,
+       [](const Counts &c) -> R { return c[raw::instructions]; }},
+      {"ipc", "", Rate, Both, ipc,
+       [](const Counts &c) {
+         return ratio(c[raw::instructions], c[raw::active]);
+       }},
+      {"threads_per_warp", "", Rate, Both, threads,
+       [](const Counts &c) {
+         return ratio(c[raw::threads], c[raw::instructions]);
+       }},
+      {"registers",
+       "",
+       Limit,
+       Launch,
+       {},
+       [](const Counts &c) { return toNumber(c.launch.registers); }},
+      {"local_memory_wavefronts", "", Amount, Both, local, localWavefronts},
+      {"dynamic_shared_bytes",
+       "bytes",
+       Limit,
+       Launch,
+       {},
+       [](const Counts &c) { return toNumber(c.launch.dynamicShared); }},
+      // How much of the time the multiprocessors had work at all.
+      {"sm_active_pct", "%", Rate, Step, activePct,
+       [](const Counts &c) {
+         return ratio(100 * c[raw::active], c[raw::elapsed] * c.smCount());
+       }},
+  };
+  return table;
+}
+
+const Metric *opprof::metrics::findMetric(StringRef name) {
+  for (const Metric &metric : getMetrics())
+    if (metric.name == name)
+      return &metric;
+  return nullptr;
+}
+
+Sum opprof::metrics::sumOf(StringRef name) {
+  if (const Metric *metric = findMetric(name))
+    return metric->sum;
+  if (!name.contains("__"))
+    return Sum::Rate;
+  return name.ends_with(".sum")   ? Sum::Amount
+         : name.ends_with(".max") ? Sum::Limit
+                                  : Sum::Rate;
+}
+
+//===----------------------------------------------------------------------===//
+// Sets
+//===----------------------------------------------------------------------===//
+
+/// Every raw counter that values are made of, but for local memory's.
+static std::vector<std::string> getDefaultCounters() {
+  std::vector<std::string> counters;
+  for (const Metric &metric : getMetrics())
+    for (StringRef counter : metric.needs)
+      if (counter != kLocalMemory && !is_contained(counters, counter))
+        counters.push_back(counter.str());
+  return counters;
+}
+
+ArrayRef<MetricSet> opprof::metrics::getMetricSets() {
+  static const std::vector<MetricSet> sets = [] {
+    std::vector<MetricSet> sets;
+    auto add = [&](StringRef name, std::initializer_list<StringRef> beside) {
+      MetricSet &set = sets.emplace_back();
+      set.name = name;
+      set.counters = getDefaultCounters();
+      for (StringRef counter : beside)
+        set.counters.push_back(counter.str());
+    };
+    add("default", {});
+    add("roofline", {"sm__inst_executed_pipe_tensor.sum",
+                     "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
+                     "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",
+                     "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+                     "lts__t_bytes.sum", "l1tex__t_bytes.sum"});
+    add("memory",
+        {kLocalMemory, "lts__t_sectors_op_read.sum",
+         "lts__t_sectors_op_write.sum", "lts__t_sectors_lookup_hit.sum",
+         "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+         "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+         "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+         "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+         "l1tex__data_bank_conflicts_pipe_lsu.sum"});
+    add("stalls",
+        {"smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active."
+         "ratio",
+         "smsp__average_warps_issue_stalled_short_scoreboard_per_issue_active."
+         "ratio",
+         "smsp__average_warps_issue_stalled_math_pipe_throttle_per_issue_"
+         "active.ratio",
+         "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio",
+         "smsp__average_warps_issue_stalled_lg_throttle_per_issue_active.ratio",
+         "smsp__average_warps_issue_stalled_mio_throttle_per_issue_active."
+         "ratio",
+         "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio",
+         "smsp__average_warps_issue_stalled_not_selected_per_issue_active."
+         "ratio"});
+    add("pipes",
+        {"sm__inst_executed_pipe_alu.sum", "sm__inst_executed_pipe_fma.sum",
+         "sm__inst_executed_pipe_fp64.sum", "sm__inst_executed_pipe_xu.sum",
+         "sm__inst_executed_pipe_lsu.sum",
+         "sm__inst_executed_pipe_tensor.sum"});
+    return sets;
+  }();
+  return sets;
+}
+
+/// Up to three of the known names that are near to `name`, the nearest first.
+static std::vector<StringRef> findNearNames(StringRef name) {
+  std::vector<StringRef> known;
+  for (const MetricSet &set : getMetricSets())
+    known.push_back(set.name);
+  for (const MetricSet &set : getMetricSets())
+    for (const std::string &counter : set.counters)
+      if (!is_contained(known, StringRef(counter)))
+        known.push_back(counter);
+  std::vector<std::pair<unsigned, StringRef>> near;
+  for (StringRef candidate : known) {
+    unsigned longest = std::max(name.size(), candidate.size());
+    unsigned distance = name.edit_distance(candidate);
+    if (2 * distance <= longest)
+      near.push_back({distance, candidate});
+  }
+  llvm::stable_sort(near, llvm::less_first());
+  std::vector<StringRef> result;
+  for (auto [distance, candidate] : ArrayRef(near).take_front(3))
+    result.push_back(candidate);
+  return result;
+}
+
+Expected<std::vector<std::string>> opprof::metrics::resolve(StringRef names) {
+  std::string sets =
+      "sets: " +
+      llvm::join(llvm::map_range(getMetricSets(),
+                                 [](const MetricSet &set) { return set.name; }),
+                 ", ");
+  std::vector<std::string> counters;
+  auto add = [&](StringRef counter) {
+    if (!is_contained(counters, counter))
+      counters.push_back(counter.str());
+  };
+  SmallVector<StringRef> parts;
+  names.split(parts, ',');
+  for (StringRef part : parts) {
+    part = part.trim();
+    if (part.empty())
+      continue;
+    const auto *set = llvm::find_if(getMetricSets(), [&](const MetricSet &set) {
+      return set.name == part;
+    });
+    if (set != getMetricSets().end()) {
+      for (const std::string &counter : set->counters)
+        add(counter);
+      continue;
+    }
+    if (part.contains("__")) {
+      add(part);
+      continue;
+    }
+    std::string near = llvm::join(findNearNames(part), ", ");
+    return createStringError(
+        "'" + part + "' is neither a set of metrics nor a metric of CUPTI" +
+        (near.empty() ? "" : "; near names: " + near) + "\n" + sets +
+        "; metrics have a unit before their name, as dram__bytes_read.sum");
+  }
+  if (counters.empty())
+    return createStringError("no metric is named\n" + sets);
+  return counters;
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+/// Why there is no value that is made of these counters.
+static std::string explainAbsence(const Counts &counts,
+                                  ArrayRef<StringRef> needs) {
+  SmallVector<StringRef> missing;
+  for (StringRef counter : needs)
+    if (std::isnan(counts[counter]))
+      missing.push_back(counter);
+  if (!missing.empty())
+    return llvm::join(missing, ", ") + " was not collected";
+  return needs.empty() ? "the launch is not in the timeline"
+                       : "nothing was done that it could be a share of";
+}
+
+static CounterRow deriveIn(Scope scope, const Counts &counts) {
+  CounterRow row;
+  for (const Metric &metric : getMetrics()) {
+    if (metric.scope != scope && metric.scope != Scope::Both)
+      continue;
+    std::optional<double> value = metric.formula(counts);
+    if (value && !std::isnan(*value))
+      row.values[metric.name.str()] = *value;
+    else
+      row.absent[metric.name.str()] = explainAbsence(counts, metric.needs);
+  }
+  return row;
+}
+
+CounterRow opprof::metrics::derive(const RawCounters &raw,
+                                   const DeviceFacts &device,
+                                   const LaunchFacts &launch) {
+  return deriveIn(Scope::Launch, Counts(raw, device, launch));
+}
+
+CounterRow opprof::metrics::deriveStep(const RawCounters &raw,
+                                       const DeviceFacts &device,
+                                       std::optional<uint64_t> localBytes) {
+  LaunchFacts launch;
+  launch.localBytes = localBytes;
+  return deriveIn(Scope::Step, Counts(raw, device, launch));
+}
