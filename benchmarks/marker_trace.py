@@ -29,6 +29,7 @@ from types import ModuleType
 from typing import Any
 
 from opprof.recording.library import Library, find_cupti
+from opprof.recording.partitions import read_partition_maps
 
 DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 # Calls that put work on a device; each comes in several versions and suffixes.
@@ -109,15 +110,15 @@ class Ranges:
 
 def expected_ranges(partitions: Path) -> tuple[dict[str, list[str]], int]:
     """The ranges that each node is to lie in by the partition map, the outermost first, and how many ranges there are."""
-    document = json.loads(partitions.read_text())
+    (document,) = read_partition_maps(partitions)
     ranges: dict[str, list[str]] = {}
     count = 0
-    for group in document["classes"]:
-        for partition in group["partitions"]:
+    for group in document.classes:
+        for partition in group.partitions:
             count += 1
-            for node in partition["nodes"]:
-                ranges.setdefault(node, []).append(
-                    f"layer::{partition['role']}::{partition['label']}"
+            for node in partition.nodes:
+                ranges.setdefault(node.name, []).append(
+                    f"layer::{partition.role}::{partition.label}"
                 )
     return ranges, count
 

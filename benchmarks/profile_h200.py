@@ -50,9 +50,10 @@ def attribution(profile: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_ranges(folder: Any, profile: Mapping[str, Any]) -> dict[str, Any]:
     """Whether each kernel was launched inside of exactly the ranges of its layers, by the markers of the capture."""
+    from opprof.recording.partitions import read_partition_maps
     from opprof.recording.ranges import LayerRanges
 
-    ranges = LayerRanges(json.loads(folder.partitions.read_text()), lambda name: None, lambda: None)
+    ranges = LayerRanges(read_partition_maps(folder.partitions), lambda name: None, lambda: None)
     trace = json.loads(gzip.decompress(folder.trace.read_bytes()))["traceEvents"]
     markers = [
         e for e in trace if e.get("cat") == "user_annotation" and e["name"].startswith("layer::")

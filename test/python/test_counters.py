@@ -14,6 +14,7 @@ from opprof.recording.launch_maps import (
     launch_maps,
     origins,
 )
+from opprof.recording.partitions import Node, parse_partition_maps
 from opprof.recording.selection import Filter, Layers, sequence_difference
 
 PARTITIONS = {
@@ -73,7 +74,7 @@ def test_a_launch_is_found_by_its_code_and_line(code: Path) -> None:
 
 def test_launches_of_duplicates_are_not_counted(code: Path) -> None:
     cached = str(code.parent / "cached.py")
-    layers = Layers(PARTITIONS, launch_maps([code]), "here")
+    layers = Layers(parse_partition_maps(PARTITIONS), launch_maps([code]), "here")
     launches: list[dict[str, Any]] = [
         {"kernel": "fused", "file": cached, "line": 10 + i} for i in range(5)
     ]
@@ -108,15 +109,45 @@ def test_one_launch_of_each_work_is_counted(tmp_path: Path) -> None:
     cached = str(tmp_path / "cached.py")
     maps = launch_maps([folder])
     recorded = [{"kernel": "fused", "file": cached, "line": 10 + i} for i in range(3)]
-    assert Layers(partitions, maps, "here").choose(recorded).stands_for == {1: [2]}
+    assert Layers(parse_partition_maps(partitions), maps, "here").choose(recorded).stands_for == {
+        1: [2]
+    }
 
 
 def test_nested_duplicates_lead_to_one_representative() -> None:
-    places = Places({"c": "b", "b": "a", "x": "x"})
-    assert places.representative("c") == "a"
-    assert places.representative("a") == "a"
-    assert places.representative("x") == "x"
-    assert origins(_launch(0, "p", "q")) == {"p", "q"}
+    a, b, c, x = (Node("g", "export", name) for name in "abcx")
+    places = Places({c: b, b: a, x: x})
+    assert places.representative(c) == a
+    assert places.representative(a) == a
+    assert places.representative(x) == x
+    # Another graph's node of the same name has a place of its own.
+    other = c._replace(graph="other")
+    assert places.representative(other) == other
+    assert origins(_launch(0, "p", "q")) == {Node("", "", "p"), Node("", "", "q")}
+
+
+def test_partition_maps_of_two_graphs_keep_their_nodes_apart() -> None:
+    maps = [
+        {"graph": "g", "stage": "export", **PARTITIONS},
+        {
+            "graph": "h",
+            "stage": "export",
+            "classes": [
+                {
+                    "partitions": [
+                        {"role": "unique", "nodes": ["a1"]},
+                        {"role": "duplicate", "nodes": ["a0"]},
+                    ]
+                }
+            ],
+        },
+    ]
+    layers = Layers(parse_partition_maps(maps), [], "here")
+    launches = [
+        {"kernel": "k", "node": name, "graph": graph} for graph in "gh" for name in ("a0", "a1")
+    ]
+    chosen = layers.choose(launches)
+    assert (chosen.indices, chosen.stands_for) == ([0, 3], {0: [1], 3: [2]})
 
 
 def test_a_damaged_launch_map_is_said(code: Path) -> None:
@@ -129,7 +160,7 @@ def test_a_damaged_launch_map_is_said(code: Path) -> None:
 
 
 def test_without_repeats_every_node_is_counted() -> None:
-    layers = Layers({"graph": "g", "classes": []}, [], "here")
+    layers = Layers(parse_partition_maps({"graph": "g", "classes": []}), [], "here")
     launches = [{"kernel": "k", "node": f"n{i}", "graph": "g"} for i in range(3)]
     assert layers.knows(launches)
     assert layers.choose(launches).indices == [0, 1, 2]

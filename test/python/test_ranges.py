@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from conftest import interpreters
 
+from opprof.recording.partitions import Node, parse_partition_maps
 from opprof.recording.ranges import LayerRanges
 
 ROOT = Path(__file__).parents[2]
@@ -61,9 +62,11 @@ def partition_0(args):
 
 PROGRAM = """
 import importlib.util, json, sys, threading
+from pathlib import Path
 from opprof.recording import identity
 from opprof.recording.library import Library
 from opprof.recording.launch_maps import LaunchMap
+from opprof.recording.partitions import read_partition_maps
 from opprof.recording.ranges import LayerRanges
 
 log = []
@@ -87,7 +90,7 @@ launches = LaunchMap(
     open("wrapper.py").read(),
     {line: entry(i, line, *nodes) for i, (line, nodes) in enumerate(lines.items())},
 )
-ranges = LayerRanges(json.load(open("partitions.json")), push, pop)
+ranges = LayerRanges(read_partition_maps(Path("partitions.json")), push, pop)
 library = Library(sys.argv[1]) if len(sys.argv) > 1 else None
 followed = identity.WrapperLines(library, [wrapper], maps=[launches], ranges=ranges)
 """
@@ -113,16 +116,20 @@ def run(python: str, body: str, folder: Path, *, capture: bool = False) -> Any:
 
 
 def test_a_launch_lies_in_the_ranges_of_its_nodes() -> None:
-    ranges = LayerRanges(PARTITIONS, lambda name: None, lambda: None)
-    assert ranges.path(["embed"]) == ()
-    assert ranges.path(["a0"]) == ("layer::unique::h.0",)
-    assert ranges.path(["a0", "b0"]) == ("layer::unique::h.0", "layer::unique::h.0.mlp")
-    assert ranges.path(["c0", "b1"]) == (
+    ranges = LayerRanges(parse_partition_maps(PARTITIONS), lambda name: None, lambda: None)
+
+    def path(*names: str) -> tuple[str, ...]:
+        return ranges.path(Node("", "", name) for name in names)
+
+    assert path("embed") == ()
+    assert path("a0") == ("layer::unique::h.0",)
+    assert path("a0", "b0") == ("layer::unique::h.0", "layer::unique::h.0.mlp")
+    assert path("c0", "b1") == (
         "layer::unique::h.0 + layer::duplicate::h.1",
         "layer::duplicate::h.0.out + layer::duplicate::h.1.mlp",
     )
     # The same place is the same object, whichever nodes lead to it.
-    assert ranges.path(["a1"]) is ranges.path(["a1", "head"])
+    assert path("a1") is path("a1", "head")
 
 
 @pytest.mark.parametrize("python", interpreters())

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 from opprof.errors import OpprofError
 from opprof.recording.launch_maps import LaunchMap, Locator, origins
 from opprof.recording.library import Library
+from opprof.recording.partitions import node_that_ran
 from opprof.recording.ranges import LayerRanges
 
 _CALL = re.compile(r"\(")
@@ -233,7 +234,9 @@ class WrapperLines:
             entry.ids[line] = base | line
             entry.places[line] = place
             if self._ranges is not None:
-                entry.paths[line] = self._ranges.path([node])
+                entry.paths[line] = self._ranges.path(
+                    [node_that_ran(node, graph.name, graph.stage, self._ranges.partitions)]
+                )
 
     def where(self, identifier: int) -> Mapping[str, Any]:
         """What an id stands for: `file` and `line` of a wrapper, or `node`; nothing for an id of somebody else."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from opprof.errors import OpprofError
 from opprof.files import read_json
+from opprof.recording.partitions import Node, PartitionMap
 from opprof.run_folder import LAUNCHES, OUTPUT_CODE
 
 
@@ -59,10 +60,10 @@ class Locator:
         return (found, entry) if found is not None and entry is not None else None
 
 
-def origins(launch: Mapping[str, Any]) -> frozenset[str]:
+def origins(launch: Mapping[str, Any]) -> frozenset[Node]:
     """The exported nodes that a launch computes."""
     return frozenset(
-        origin["name"]
+        Node.of(origin)
         for node in launch["nodes"]
         for origin in node.get("from", [])
         if origin.get("name")
@@ -73,19 +74,19 @@ def origins(launch: Mapping[str, Any]) -> frozenset[str]:
 class Places:
     """For each node of a duplicate partition, the node in its place of the unique one."""
 
-    of: dict[str, str] = field(default_factory=dict)
+    of: dict[Node, Node] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, partitions: Mapping[str, Any]) -> "Places":
+    def read(cls, maps: Sequence[PartitionMap]) -> "Places":
         places = cls()
-        for entry in partitions.get("classes", []):
-            unique = next((p for p in entry["partitions"] if p["role"] == "unique"), None)
-            for partition in entry["partitions"]:
-                if unique is not None and partition["role"] == "duplicate":
-                    places.of.update(zip(partition["nodes"], unique["nodes"], strict=False))
+        for entry in (entry for partitions in maps for entry in partitions.classes):
+            unique = next((p for p in entry.partitions if p.role == "unique"), None)
+            for partition in entry.partitions:
+                if unique is not None and partition.role == "duplicate":
+                    places.of.update(zip(partition.nodes, unique.nodes, strict=False))
         return places
 
-    def representative(self, node: str) -> str:
+    def representative(self, node: Node) -> Node:
         """The node whose counters stand for this one's."""
         # A class may be nested in another: follow until nothing stands for the node.
         for _ in range(16):
@@ -97,9 +98,9 @@ class Places:
 
 #: Launches that do the same work: what they compute with each node in its unique place, which of the launches of exactly
 #: these nodes it is, and its kernel.
-Work = tuple[frozenset[str], int, str]
+Work = tuple[frozenset[Node], int, str]
 #: A compiled graph and the launch's place in it, or nothing and a node.
-Place = tuple[str, int | str]
+Place = tuple[str, int | Node]
 
 
 class Standing:
@@ -108,9 +109,9 @@ class Standing:
     def __init__(self, maps: Sequence[LaunchMap], places: Places) -> None:
         self.places = places
         self.work: dict[Place, Work] = {}
-        self.nodes: dict[Place, frozenset[str]] = {}
+        self.nodes: dict[Place, frozenset[Node]] = {}
         self.counted: dict[Work, Place] = {}
-        seen: dict[frozenset[str], int] = {}
+        seen: dict[frozenset[Node], int] = {}
         for graph in maps:
             for entry in sorted(graph.by_line.values(), key=lambda e: e["index"]):
                 key = (graph.graph, entry["index"])
@@ -128,7 +129,7 @@ class Standing:
                 if before is None or (nodes == work[0] and self.nodes[before] != work[0]):
                     self.counted[work] = key
 
-    def add_node(self, node: str) -> Place:
+    def add_node(self, node: Node) -> Place:
         """A node that runs by itself is a launch of its own."""
         key = ("", node)
         if key not in self.work:

@@ -7,8 +7,10 @@ computes nodes of two partitions is in a range of both names, and the ranges of 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+from opprof.recording.partitions import Node, PartitionMap
 
 #: Between the names of the partitions that one launch straddles.
 BOTH = " + "
@@ -25,36 +27,36 @@ class LayerRanges:
 
     def __init__(
         self,
-        partitions: Mapping[str, Any],
+        partitions: Sequence[PartitionMap],
         push: Callable[[str], Any] | None = None,
         pop: Callable[[], Any] | None = None,
     ) -> None:
         # For each level of nesting, the range of each node, with its place among the ranges.
-        self._levels: list[dict[str, tuple[int, str]]] = []
+        self._levels: list[dict[Node, tuple[int, str]]] = []
         self._paths: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._here = _Thread()
         if push is None or pop is None:
             push, pop = nvtx_calls()
         self._push, self._pop = push, pop
-        classes = {entry["id"]: entry for entry in partitions.get("classes", [])}
+        self.partitions = partitions
         count = 0
-        for entry in classes.values():
-            level = 0
-            parent = entry.get("parent")
-            while parent in classes and level < len(classes):
-                level += 1
-                parent = classes[parent].get("parent")
-            while len(self._levels) <= level:
-                self._levels.append({})
-            for partition in entry["partitions"]:
-                count += 1
-                name = f"layer::{partition['role']}::{partition['label']}"
-                # A node of a further graph is an object; this graph's are plain names.
-                for node in partition["nodes"]:
-                    if isinstance(node, str):
+        for entries in partitions:
+            classes = {entry.id: entry for entry in entries.classes}
+            for entry in classes.values():
+                level = 0
+                parent = entry.parent
+                while parent in classes and level < len(classes):
+                    level += 1
+                    parent = classes[parent].parent
+                while len(self._levels) <= level:
+                    self._levels.append({})
+                for partition in entry.partitions:
+                    count += 1
+                    name = f"layer::{partition.role}::{partition.label}"
+                    for node in partition.nodes:
                         self._levels[level][node] = (count, name)
 
-    def path(self, nodes: Iterable[str]) -> tuple[str, ...]:
+    def path(self, nodes: Iterable[Node]) -> tuple[str, ...]:
         """The ranges, outermost first, that a launch of these nodes lies in."""
         nodes = list(nodes)
         names = []

@@ -10,8 +10,9 @@ from typing import Any
 
 from opprof.chain import map_launches
 from opprof.errors import OpprofError
-from opprof.files import read_json, scratch_folder
-from opprof.recording.launch_maps import LaunchMap, Locator, Places, Standing, launch_maps
+from opprof.files import scratch_folder
+from opprof.recording.launch_maps import LaunchMap, Locator, Place, Places, Standing, launch_maps
+from opprof.recording.partitions import PartitionMap, node_that_ran, read_partition_maps
 from opprof.run_folder import LAUNCHES, OUTPUT_CODE, RunFolder
 
 
@@ -103,7 +104,7 @@ class Chosen:
 class Layers:
     """What is known of a program's layers: its partitions, and the launch maps of its wrappers."""
 
-    partitions: Mapping[str, Any] = field(default_factory=dict)
+    partitions: Sequence[PartitionMap] = ()
     maps: list[LaunchMap] = field(default_factory=list)
     where: str = ""
 
@@ -113,15 +114,15 @@ class Layers:
         codes = [code for code in folder.compiled_graphs() if (code / LAUNCHES).is_file()]
         if not folder.partitions.is_file():
             return None
-        partitions = read_json(folder.partitions)
+        partitions = read_partition_maps(folder.partitions)
         return cls(partitions, launch_maps(codes), str(folder.partitions))
 
     def knows(self, launches: Sequence[Mapping[str, Any]]) -> bool:
         """Whether the launches are of this folder's program."""
         locate = Locator(self.maps)
-        graph = self.partitions.get("graph")
+        graphs = {partitions.graph for partitions in self.partitions}
         return any(
-            locate(launch) is not None or ("node" in launch and launch.get("graph") == graph)
+            locate(launch) is not None or ("node" in launch and launch.get("graph") in graphs)
             for launch in launches
         )
 
@@ -129,13 +130,16 @@ class Layers:
         """One launch of each work: the unique partition's, or what stands for it. What lies in no partition is counted."""
         standing = Standing(self.maps, Places.read(self.partitions))
         locate = Locator(self.maps)
-        kernels: dict[tuple[str, int | str], list[int]] = {}
+        kernels: dict[Place, list[int]] = {}
         for index, launch in enumerate(launches):
             found = locate(launch)
             if found is not None:
                 kernels.setdefault((found[0].graph, found[1]["index"]), []).append(index)
             elif launch.get("node") is not None:
-                key = standing.add_node(launch["node"])
+                node = node_that_ran(
+                    launch["node"], launch.get("graph"), launch.get("stage"), self.partitions
+                )
+                key = standing.add_node(node)
                 kernels.setdefault(key, []).append(index)
         stood: dict[int, int] = {}
         for key, mine in kernels.items():
