@@ -72,7 +72,7 @@ static double bytesOf(const LaunchRecord &launch) {
 
 /// The operator that a launch calls, as the model of costs knows it.
 static WorkKind getKind(const LaunchRecord &launch) {
-  if (launch.category == "template")
+  if (launch.category == launch::LaunchCategory::Template)
     return WorkKind::Matrix;
   StringRef kernel = launch.kernel;
   if (kernel.consume_front("extern_kernels."))

@@ -245,11 +245,13 @@ static void addSmallKernels(Context &context) {
 /// What the model knows of a launch that does no arithmetic. Sums can be a
 /// reduction's whole work, so reductions are left alone.
 static bool onlyMovesData(const LaunchRecord &launch) {
-  if (launch.category == "copy")
+  using launch::LaunchCategory;
+  if (launch.category == LaunchCategory::Copy)
     return true;
-  return launch.flops == 0 && launch.category != "reduction" &&
-         launch.category != "persistent_reduction" &&
-         launch.category != "split_scan" && launch.category != "collective";
+  return launch.flops == 0 && launch.category != LaunchCategory::Reduction &&
+         launch.category != LaunchCategory::PersistentReduction &&
+         launch.category != LaunchCategory::SplitScan &&
+         launch.category != LaunchCategory::Collective;
 }
 
 static void addNoArithmetic(Context &context) {

@@ -30,7 +30,7 @@ const RuntimeCall *RuntimeCalls::of(const TraceActivity &event) const {
 
 /// A kernel of such a launch is one run of it: generated code launches one.
 static bool launchesOneKernel(const launch::Launch &launch) {
-  switch (launch.kind) {
+  switch (*launch.kind) {
   case LaunchKind::Triton:
   case LaunchKind::User:
   case LaunchKind::CuteDsl:

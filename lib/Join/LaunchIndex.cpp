@@ -74,17 +74,8 @@ std::vector<LaunchRecord> LaunchIndex::makeRecords() const {
   for (const launch::LaunchMap &map : maps)
     for (const launch::Launch &launch : map.launches) {
       LaunchRecord &record = records.emplace_back();
+      static_cast<launch::LaunchInfo &>(record) = launch;
       record.compiledGraph = map.graph;
-      record.index = launch.index;
-      record.kernel = launch.kernel;
-      record.kind = stringify(launch.kind).str();
-      record.category = stringify(launch.category).str();
-      record.file = launch.file;
-      record.line = launch.line;
-      record.dtype = launch.dtype;
-      record.flops = launch.flops;
-      record.bytesRead = launch.bytesRead;
-      record.bytesWritten = launch.bytesWritten;
     }
   return records;
 }

@@ -18,8 +18,6 @@ using namespace llvm;
 using namespace opprof;
 using namespace opprof::launch;
 
-#include "opprof/Launch/LaunchKinds.cpp.inc"
-
 //===----------------------------------------------------------------------===//
 // Writer
 //===----------------------------------------------------------------------===//
@@ -61,8 +59,8 @@ static void writeLaunch(json::OStream &json, const Launch &launch) {
     json.attribute("kernel", launch.kernel);
     if (!launch.kernelHash.empty())
       json.attribute("kernel_hash", launch.kernelHash);
-    json.attribute("kind", stringify(launch.kind));
-    json.attribute("category", stringify(launch.category));
+    json.attribute("kind", stringify(*launch.kind));
+    json.attribute("category", stringify(*launch.category));
     if (launch.debugHandle)
       json.attribute("debug_handle", *launch.debugHandle);
     if (launch.conditional)
@@ -174,48 +172,19 @@ Error Reader::readNode(object from, LaunchNode &node) {
 }
 
 Error Reader::readLaunch(object from, Launch &launch) {
-  if (Error error = getRequired(from, "index", launch.index))
-    return error;
-  if (Error error = getString(from, "file", launch.file, true))
-    return error;
-  if (Error error = getRequired(from, "line", launch.line))
+  if (Error error = readLaunchInfo(*this, from, /*whole=*/true, launch))
     return error;
   if (Error error = getString(from, "function", launch.function, false))
     return error;
   if (Error error = getIntegers(from, "call_lines", launch.callLines))
     return error;
-  if (Error error = getString(from, "kernel", launch.kernel, true))
-    return error;
   if (Error error = getString(from, "kernel_hash", launch.kernelHash, false))
     return error;
-
-  std::string text;
-  if (Error error = getString(from, "kind", text, true))
-    return error;
-  std::optional<LaunchKind> kind = parseLaunchKind(text);
-  if (!kind)
-    return fail("\"" + text + "\" is no kind of launch");
-  launch.kind = *kind;
-  if (Error error = getString(from, "category", text, true))
-    return error;
-  std::optional<LaunchCategory> category = parseLaunchCategory(text);
-  if (!category)
-    return fail("\"" + text + "\" is no category of launches");
-  launch.category = *category;
-
   if (Error error = getInteger(from, "debug_handle", launch.debugHandle))
     return error;
   if (Error error = getBool(from, "conditional", launch.conditional))
     return error;
   if (Error error = getBool(from, "in_loop", launch.inLoop))
-    return error;
-  if (Error error = getInteger(from, "flops", launch.flops))
-    return error;
-  if (Error error = getString(from, "dtype", launch.dtype, false))
-    return error;
-  if (Error error = getInteger(from, "bytes_read", launch.bytesRead))
-    return error;
-  if (Error error = getInteger(from, "bytes_written", launch.bytesWritten))
     return error;
   if (Error error = getStrings(from, "listed_only", false, launch.listedOnly))
     return error;

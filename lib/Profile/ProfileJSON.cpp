@@ -188,8 +188,9 @@ void Writer::launches() {
         json.attribute("compiled_graph", launch.compiledGraph);
         json.attribute("index", launch.index);
         json.attribute("kernel", launch.kernel);
-        json.attribute("kind", launch.kind);
-        json.attribute("category", launch.category);
+        json.attribute("kind", launch.kind ? stringify(*launch.kind) : "");
+        json.attribute("category",
+                       launch.category ? stringify(*launch.category) : "");
         text("file", launch.file);
         if (launch.line)
           json.attribute("line", launch.line);
@@ -559,27 +560,8 @@ Error Reader::readLaunch(object from) {
   if (Error error =
           getString(from, "compiled_graph", launch.compiledGraph, true))
     return error;
-  if (Error error = getRequired(from, "index", launch.index))
-    return error;
-  if (Error error = getString(from, "kernel", launch.kernel, true))
-    return error;
-  if (Error error = getString(from, "kind", launch.kind, false))
-    return error;
-  if (Error error = getString(from, "category", launch.category, false))
-    return error;
-  if (Error error = getString(from, "file", launch.file, false))
-    return error;
-  std::optional<uint32_t> line;
-  if (Error error = getInteger(from, "line", line))
-    return error;
-  launch.line = line.value_or(0);
-  if (Error error = getString(from, "dtype", launch.dtype, false))
-    return error;
-  if (Error error = getInteger(from, "flops", launch.flops))
-    return error;
-  if (Error error = getInteger(from, "bytes_read", launch.bytesRead))
-    return error;
-  if (Error error = getInteger(from, "bytes_written", launch.bytesWritten))
+  if (Error error =
+          launch::readLaunchInfo(*this, from, /*whole=*/false, launch))
     return error;
   std::optional<uint64_t> runs;
   if (Error error = getInteger(from, "runs", runs))

@@ -259,7 +259,8 @@ private:
         os << "<div class=\"dim\">nodes:";
         for (uint32_t index : ArrayRef(finding->nodes).take_front(kShown))
           if (index < profile.nodes.size())
-            os << " <code>" << escape(profile.nodes[index].id.name) << "</code>";
+            os << " <code>" << escape(profile.nodes[index].id.name)
+               << "</code>";
         if (finding->nodes.size() > kShown)
           os << " and " << finding->nodes.size() - kShown << " more";
         os << "</div>";

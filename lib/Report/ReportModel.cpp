@@ -65,8 +65,8 @@ std::string report::formatCounter(const CounterColumn &column,
 
 StringRef report::getCategory(const Profile &profile, const Activity &kernel) {
   if (kernel.launch && *kernel.launch < profile.launches.size() &&
-      !profile.launches[*kernel.launch].category.empty())
-    return profile.launches[*kernel.launch].category;
+      profile.launches[*kernel.launch].category)
+    return stringify(*profile.launches[*kernel.launch].category);
   return kernel.launch ? "other" : "not from the compiled graph";
 }
 

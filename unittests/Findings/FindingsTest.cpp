@@ -43,7 +43,8 @@ protected:
     LaunchRecord &launch = profile.launches.emplace_back();
     launch.compiledGraph = "c";
     launch.kernel = kernel.str();
-    launch.kind = launch.category = "extern";
+    launch.kind = launch::LaunchKind::Extern;
+    launch.category = launch::LaunchCategory::Extern;
     launch.flops = flops;
     launch.bytesRead = read;
     launch.bytesWritten = written;
@@ -314,8 +315,8 @@ TEST_F(FindingsTest, LaunchesWithoutArithmetic) {
   addKernel(0, 5'000);
   addKernel(10'000, 5'000, 1);
   LaunchRecord &launch = launchAll("triton_poi_fused_clone_0", 0, 64, 64);
-  launch.kind = "triton";
-  launch.category = "pointwise";
+  launch.kind = launch::LaunchKind::Triton;
+  launch.category = launch::LaunchCategory::Pointwise;
   compute();
   const auto &moves = get<evidence::NoArithmetic>();
   EXPECT_EQ(moves.timeNs, 10'000);
@@ -326,7 +327,7 @@ TEST_F(FindingsTest, LaunchesWithoutArithmetic) {
   ASSERT_EQ(moves.largest.size(), 1u);
   EXPECT_EQ(moves.largest[0].timeNs, 10'000);
   EXPECT_EQ(cost(FindingKind::NoArithmetic), 5'000);
-  profile.launches[0].category = "reduction";
+  profile.launches[0].category = launch::LaunchCategory::Reduction;
   compute();
   EXPECT_FALSE(find(FindingKind::NoArithmetic));
 }

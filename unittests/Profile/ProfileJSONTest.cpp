@@ -61,8 +61,8 @@ std::unique_ptr<Profile> fullProfile() {
   launch.compiledGraph = "c";
   launch.index = 4;
   launch.kernel = "extern_kernels.addmm";
-  launch.kind = "extern";
-  launch.category = "extern";
+  launch.kind = launch::LaunchKind::Extern;
+  launch.category = launch::LaunchCategory::Extern;
   launch.file = "output_code.py";
   launch.line = 17;
   launch.flops = 1000;

@@ -144,7 +144,7 @@ TEST(Report, CountsWhatHasNoLaunchApart) {
   Profile profile;
   fill(profile, {{"a", 1000}, {"b", 3000}});
   LaunchRecord launch;
-  launch.category = "pointwise";
+  launch.category = launch::LaunchCategory::Pointwise;
   profile.launches.push_back(launch);
   profile.kernels[0].launch = 0;
   ReportModel model = makeReportModel(profile);

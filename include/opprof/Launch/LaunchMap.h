@@ -9,9 +9,9 @@
 #ifndef OPPROF_LAUNCH_LAUNCHMAP_H
 #define OPPROF_LAUNCH_LAUNCHMAP_H
 
+#include "opprof/Launch/LaunchInfo.h"
 #include "opprof/Support/NodeId.h"
 
-#include "mlir/Support/LLVM.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/JSON.h"
@@ -21,23 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "opprof/Launch/LaunchKinds.h.inc"
-
 namespace opprof::launch {
-
-/// The names that files and the inductor dialect use.
-inline llvm::StringRef stringify(LaunchKind kind) {
-  return stringifyLaunchKind(kind);
-}
-inline llvm::StringRef stringify(LaunchCategory category) {
-  return stringifyLaunchCategory(category);
-}
-inline std::optional<LaunchKind> parseLaunchKind(llvm::StringRef text) {
-  return symbolizeLaunchKind(text);
-}
-inline std::optional<LaunchCategory> parseLaunchCategory(llvm::StringRef text) {
-  return symbolizeLaunchCategory(text);
-}
 
 /// One post-grad node that a launch computes.
 struct LaunchNode {
@@ -68,36 +52,26 @@ struct LaunchNode {
 };
 
 /// One place in the wrapper where a kernel is launched.
-struct Launch {
-  /// Static place in call order. A launch in a loop has one.
-  uint64_t index = 0;
-  std::string file;
-  uint32_t line = 0;
+struct Launch : LaunchInfo {
+  Launch() {
+    kind = LaunchKind::Extern;
+    category = LaunchCategory::Extern;
+  }
+
   /// The wrapper function that the launch stands in: "call", "partition_0".
   std::string function;
   /// Lines of the calls that led there from "call", outermost first.
   std::vector<uint32_t> callLines;
-  /// Name in the wrapper: "triton_poi_fused_add_0", "extern_kernels.mm",
-  /// "torch.ops.aten.sort.default", "Tensor.copy_".
-  std::string kernel;
   /// Basename of the kernel's cached source file; empty where there is none.
   std::string kernelHash;
-  LaunchKind kind = LaunchKind::Extern;
-  LaunchCategory category = LaunchCategory::Extern;
   /// The number after the kernel's name in the provenance records.
   std::optional<int64_t> debugHandle;
   std::vector<LaunchNode> nodes;
   /// Nodes that PyTorch's records name for this launch although it only reads
   /// their value, or can't compute them from what goes in.
   std::vector<std::string> listedOnly;
-  /// Model FLOPs of `nodes`, absent when one node's cost is unknown.
-  std::optional<uint64_t> flops;
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
-  /// Type of the first tensor that goes in: "bfloat16". Empty where unknown.
-  std::string dtype;
-  std::optional<uint64_t> bytesRead;
-  std::optional<uint64_t> bytesWritten;
   /// Inside `if` or `else`: it may not run.
   bool conditional = false;
   /// Inside a loop: it may run any number of times.

@@ -9,6 +9,7 @@
 #ifndef OPPROF_PROFILE_PROFILE_H
 #define OPPROF_PROFILE_PROFILE_H
 
+#include "opprof/Launch/LaunchInfo.h"
 #include "opprof/Profile/Finding.h"
 #include "opprof/Support/Confidence.h"
 #include "opprof/Support/NodeId.h"
@@ -91,19 +92,8 @@ struct Activity : DeviceActivity {
 };
 
 /// A launch of a compiled graph, as launches.json has it, with what it cost.
-struct LaunchRecord {
+struct LaunchRecord : launch::LaunchInfo {
   std::string compiledGraph;
-  uint64_t index = 0;
-  std::string kernel;
-  std::string kind;
-  std::string category;
-  std::string file;
-  uint32_t line = 0;
-  /// Type of the first tensor that goes in, by torch's name.
-  std::string dtype;
-  std::optional<uint64_t> flops;
-  std::optional<uint64_t> bytesRead;
-  std::optional<uint64_t> bytesWritten;
   /// Times that it ran in the window.
   uint64_t runs = 0;
   int64_t kernelTimeNs = 0;

@@ -110,8 +110,8 @@ public:
 private:
   /// The node's reference; where its graph is elsewhere, an fx.external is made
   /// for it.
-  SymbolRefAttr getRef(uint32_t node) {
-    NodeId id = getId(profile.nodes[node]);
+  SymbolRefAttr getRef(uint32_t node) { return getRef(profile.nodes[node].id); }
+  SymbolRefAttr getRef(const NodeId &id) {
     return fx::NodeSymbols::getRef(
         symbols.getOrAddGraph({id.graph, id.stage, ""}), id.name);
   }
@@ -120,9 +120,6 @@ private:
     return symbols.getGraphs().empty()
                ? module.getLoc()
                : fx::GraphOp(symbols.getGraphs().front()).getLoc();
-  }
-  static NodeId getId(const profile::Node &node) {
-    return {node.graph, node.stage, node.name};
   }
 
   CountersAttr toCounters(const std::map<std::string, double> &values,
@@ -173,10 +170,9 @@ Attacher::toCounters(const std::map<std::string, double> &values,
 
 CountersAttr Attacher::getCounters(const profile::Node &node) {
   SymbolRefAttr inferredFrom;
-  if (node.inferredFrom)
-    inferredFrom = fx::NodeSymbols::getRef(
-        symbols.getOrAddGraph({node.graph, node.stage, ""}),
-        *node.inferredFrom);
+  // A launch that computes no known node has no symbol.
+  if (node.inferredFrom && node.inferredFrom->launch.empty())
+    inferredFrom = getRef(node.inferredFrom->node);
   return toCounters(node.metrics, node.metricsAbsent, inferredFrom);
 }
 
@@ -239,13 +235,13 @@ void Attacher::attachInstances() {
 void Attacher::attachClasses() {
   NodeIdMap<const profile::Node *> byId;
   for (const profile::Node &node : profile.nodes)
-    byId[getId(node)] = &node;
+    byId[node.id] = &node;
   for (auto repeated : module.getOps<ClassOp>())
     for (auto instance : repeated.getBody().getOps<InstanceOp>()) {
       TimeSum sum;
       bool isTimed = false;
       for (auto ref : instance.getNodes().getAsRange<SymbolRefAttr>()) {
-        auto node = byId.find(symbols.getId(ref));
+        auto node = byId.find(symbols.ref.id);
         if (node == byId.end() || node->second->kernels.empty())
           continue;
         sum.add(node->second->kernelTimeNs, node->second->kernels);
@@ -266,7 +262,7 @@ LogicalResult Attacher::attachNodes() {
   size_t found = 0, missing = 0;
   const profile::Node *firstMissing = nullptr;
   for (const profile::Node &node : profile.nodes) {
-    if (const fx::NodePlace *place = symbols.lookup(getId(node))) {
+    if (const fx::NodePlace *place = symbols.lookup(node.id)) {
       ++found;
       attachNode(node, *place);
     } else if (!missing++) {
@@ -280,7 +276,7 @@ LogicalResult Attacher::attachNodes() {
   if (found) {
     emitWarning(getPlace()) << "the profile names " << count(missing, "node")
                             << " that the module does not have; the first is "
-                            << toString(getId(*firstMissing));
+                            << toString(firstMissing->id);
     attachInstances();
     return success();
   }
@@ -291,8 +287,8 @@ LogicalResult Attacher::attachNodes() {
   }
   return emitError(getPlace())
          << "the profile is of another graph: of its " << count(missing, "node")
-         << " (" << toString(getId(*firstMissing))
-         << (missing == 1 ? "" : ", …") << ") the module has none; it holds "
+         << " (" << toString(firstMissing->id) << (missing == 1 ? "" : ", …")
+         << ") the module has none; it holds "
          << (held.empty() ? "no graph" : held)
          << ". Attach a profile to the graph that was profiled";
 }
@@ -332,11 +328,9 @@ inductor::ProgramOp Attacher::createProgram(StringRef compiledGraph,
         builder.getI64IntegerAttr(launch.index),
         builder.getStringAttr(launch.kernel),
         inductor::LaunchKindAttr::get(
-            context, launch::parseLaunchKind(launch.kind)
-                         .value_or(launch::LaunchKind::Extern)),
+            context, launch.kind.value_or(launch::LaunchKind::Extern)),
         inductor::LaunchCategoryAttr::get(
-            context, launch::parseLaunchCategory(launch.category)
-                         .value_or(launch::LaunchCategory::Extern)),
+            context, launch.category.value_or(launch::LaunchCategory::Extern)),
         /*hash=*/StringAttr(), /*function=*/StringAttr(),
         /*call_lines=*/DenseI64ArrayAttr(), builder.getArrayAttr({}),
         builder.getArrayAttr({}), builder.getArrayAttr(nodes),
@@ -527,28 +521,26 @@ LogicalResult opprof::prof::attachProfile(ModuleOp module,
 void opprof::prof::addClasses(ModuleOp module, const PartitionMap &map) {
   llvm::DenseSet<Operation *> before = getOperations(module);
   fx::NodeSymbols symbols(module);
-  Operation *graph = symbols.getOrAddGraph({map.graph, map.stage, ""});
   auto builder = OpBuilder::atBlockEnd(module.getBody());
-  llvm::StringMap<ClassOp> classes;
-  for (const Partition &partition : map.partitions) {
-    ClassOp &repeated = classes[partition.classId];
-    if (!repeated) {
-      repeated = ClassOp::create(builder, builder.getUnknownLoc(),
-                                 builder.getStringAttr(partition.classId),
-                                 partition.parent.empty()
-                                     ? StringAttr()
-                                     : builder.getStringAttr(partition.parent));
-      OpBuilder::InsertionGuard guard(builder);
-      builder.createBlock(&repeated.getBody());
+  for (const MappedClass &mapped : map.classes) {
+    auto repeated = ClassOp::create(
+        builder, builder.getUnknownLoc(), builder.getStringAttr(mapped.id),
+        mapped.parent.empty() ? StringAttr()
+                              : builder.getStringAttr(mapped.parent));
+    OpBuilder inside(module.getContext());
+    inside.createBlock(&repeated.getBody());
+    for (const MappedPartition &partition : mapped.partitions) {
+      SmallVector<Attribute> nodes;
+      for (const NodeId &node : partition.nodes)
+        nodes.push_back(fx::NodeSymbols::getRef(
+            symbols.getOrAddGraph({node.graph, node.stage, ""}), node.name));
+      InstanceOp::create(
+          inside, builder.getUnknownLoc(),
+          PartitionAttr::get(module.getContext(), partition.label,
+                             partition.isUnique ? Role::Unique
+                                                : Role::Duplicate),
+          builder.getArrayAttr(nodes));
     }
-    SmallVector<Attribute> nodes;
-    for (const std::string &node : partition.nodes)
-      nodes.push_back(fx::NodeSymbols::getRef(graph, node));
-    auto inside = OpBuilder::atBlockEnd(&repeated.getBody().front());
-    InstanceOp::create(inside, builder.getUnknownLoc(),
-                       PartitionAttr::get(module.getContext(), partition.label,
-                                          *symbolizeRole(partition.role)),
-                       builder.getArrayAttr(nodes));
   }
   markAttached(module, before);
 }

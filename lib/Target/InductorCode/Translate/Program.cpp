@@ -112,8 +112,8 @@ void ProgramBuilder::addLaunch(const Launch &launch) {
       builder, FileLineColLoc::get(context, launch.file, launch.line, 0),
       builder.getI64IntegerAttr(launch.index),
       builder.getStringAttr(launch.kernel),
-      LaunchKindAttr::get(context, launch.kind),
-      LaunchCategoryAttr::get(context, launch.category),
+      LaunchKindAttr::get(context, *launch.kind),
+      LaunchCategoryAttr::get(context, *launch.category),
       optional(builder, launch.kernelHash), optional(builder, launch.function),
       callLines.empty() ? DenseI64ArrayAttr()
                         : builder.getDenseI64ArrayAttr(callLines),
