@@ -50,7 +50,7 @@ def attribution(profile: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_ranges(folder: Any, profile: Mapping[str, Any]) -> dict[str, Any]:
     """Whether each kernel was launched inside of exactly the ranges of its layers, by the markers of the capture."""
-    from opprof.recording.partitions import read_partition_maps
+    from opprof.recording.partitions import Node, read_partition_maps
     from opprof.recording.ranges import LayerRanges
 
     ranges = LayerRanges(read_partition_maps(folder.partitions), lambda name: None, lambda: None)
@@ -76,7 +76,7 @@ def check_ranges(folder: Any, profile: Mapping[str, Any]) -> dict[str, Any]:
     )
     wanted = {
         (k["name"], k["start_ns"]): ranges.path(
-            [n if isinstance(n, str) else n["name"] for n in k["nodes"]]
+            [Node.of(n, profile["graph"], profile["stage"]) for n in k["nodes"]]
         )
         for k in profile["kernels"]
     }

@@ -20,7 +20,7 @@ using namespace llvm;
 using namespace opprof;
 using namespace opprof::metrics;
 
-static constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+static constexpr double notCollected = std::numeric_limits<double>::quiet_NaN();
 
 /// Schedulers of a multiprocessor, each with a tensor core, on every
 /// architecture that the range profiler knows. Counters of both sum over them,
@@ -44,7 +44,7 @@ Counts::Counts(const RawCounters &raw, const DeviceFacts &device,
 
 double Counts::operator[](StringRef name) const {
   auto it = raw.find(name.str());
-  return it == raw.end() ? nan : it->second;
+  return it == raw.end() ? notCollected : it->second;
 }
 
 double Counts::elapsedCycles() const {

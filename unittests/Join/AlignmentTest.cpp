@@ -11,7 +11,6 @@
 using namespace opprof;
 using namespace opprof::join;
 using namespace opprof::profile;
-using namespace opprof::trace;
 
 namespace {
 

@@ -120,8 +120,9 @@ protected:
     }
     return std::move(*trace);
   }
-  std::unique_ptr<Profile> attributed(llvm::ArrayRef<launch::LaunchMap> maps,
-                                      ArrayRef<PartitionMap> partitions = {}) {
+  std::unique_ptr<Profile>
+  attributed(llvm::ArrayRef<launch::LaunchMap> maps,
+             llvm::ArrayRef<PartitionMap> partitions = {}) {
     WrapperFiles wrappers;
     for (size_t index = 0; index < maps.size(); ++index)
       wrappers.add(index, "/cache/cabc.py", "code " + std::to_string(index));
