@@ -236,6 +236,11 @@ struct opprof_counters {
 
   int fail(const char *what, CUptiResult result);
   int open(const opprof_counters_options &options);
+  int chooseLaunches(const opprof_counters_options &options);
+  int initialize(const CuptiApi *api, CUdevice device, const char *&chip);
+  int readAvailability(const CuptiApi *api, CUcontext context);
+  int addMetrics(const opprof_counters_options &options, const char *chip,
+                 const uint8_t *availability);
   int enable();
   int decode();
 };
@@ -309,28 +314,8 @@ unsupportedReason(const CUpti_Profiler_DeviceSupported_Params &p) {
   return "the device lends no counters";
 }
 
-int opprof_counters::open(const opprof_counters_options &options) {
-  double begin = seconds();
-  std::string error;
-  const DriverApi *cuda = driver(&error);
-  if (!cuda)
-    return failWith(OPPROF_NO_DEVICE, error);
-  const CuptiApi *api = loadCupti(nullptr, error);
-  if (!api)
-    return failWith(OPPROF_NO_CUPTI, error);
-  if (!api->cuptiProfilerInitialize || !api->cuptiDeviceGetChipName)
-    return failWith(OPPROF_NO_CUPTI,
-                    api->path + " has no profiler; counters need CUPTI 12.6 or "
-                                "newer");
-  CUcontext context = nullptr;
-  if (cuda->cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context)
-    return failWith(OPPROF_NO_DEVICE,
-                    "this thread has no CUDA context; run the step once on the "
-                    "GPU before counters are taken");
-  CUdevice device = 0;
-  cuda->cuCtxGetDevice(&device);
-  Device = uint32_t(device);
-
+/// The launches that get a range, in the order of the step.
+int opprof_counters::chooseLaunches(const opprof_counters_options &options) {
   const std::vector<Launch> &launches = Callbacks::get().launches();
   Replay = options.replay;
   Ranges = options.ranges;
@@ -379,7 +364,12 @@ int opprof_counters::open(const opprof_counters_options &options) {
     for (uint64_t i = 0, end = UncountedRuns * Launches; i < end; ++i)
       RangeLaunch.push_back(i % Launches);
   MaxRanges = RangeLaunch.size();
+  return OPPROF_OK;
+}
 
+/// Begins with the device's profiler; `chip` becomes its name for the counters.
+int opprof_counters::initialize(const CuptiApi *api, CUdevice device,
+                                const char *&chip) {
   CUpti_Profiler_Initialize_Params init{};
   init.structSize = CUpti_Profiler_Initialize_Params_STRUCT_SIZE;
   CUptiResult result = api->cuptiProfilerInitialize(&init);
@@ -394,41 +384,46 @@ int opprof_counters::open(const opprof_counters_options &options) {
       api->cuptiProfilerDeviceSupported(&supported) == CUPTI_SUCCESS &&
       supported.isSupported == CUPTI_PROFILER_CONFIGURATION_UNSUPPORTED)
     return failWith(OPPROF_NO_DEVICE, unsupportedReason(supported));
-  CUpti_Device_GetChipName_Params chip{};
-  chip.structSize = CUpti_Device_GetChipName_Params_STRUCT_SIZE;
-  chip.deviceIndex = size_t(device);
-  result = api->cuptiDeviceGetChipName(&chip);
+  CUpti_Device_GetChipName_Params name{};
+  name.structSize = CUpti_Device_GetChipName_Params_STRUCT_SIZE;
+  name.deviceIndex = size_t(device);
+  result = api->cuptiDeviceGetChipName(&name);
   if (result != CUPTI_SUCCESS)
     return fail("chip name", result);
-  stage("initialize", begin);
+  chip = name.pChipName;
+  return OPPROF_OK;
+}
 
-  begin = seconds();
-  const uint8_t *availability = nullptr;
-  if (options.check_availability && api->cuptiProfilerGetCounterAvailability) {
-    CUpti_Profiler_GetCounterAvailability_Params p{};
-    p.structSize = CUpti_Profiler_GetCounterAvailability_Params_STRUCT_SIZE;
-    p.ctx = context;
+/// Which counters the device lends now.
+int opprof_counters::readAvailability(const CuptiApi *api, CUcontext context) {
+  double begin = seconds();
+  CUpti_Profiler_GetCounterAvailability_Params p{};
+  p.structSize = CUpti_Profiler_GetCounterAvailability_Params_STRUCT_SIZE;
+  p.ctx = context;
+  CUptiResult result = api->cuptiProfilerGetCounterAvailability(&p);
+  if (result == CUPTI_SUCCESS) {
+    Availability.resize(p.counterAvailabilityImageSize);
+    p.pCounterAvailabilityImage = Availability.data();
     result = api->cuptiProfilerGetCounterAvailability(&p);
-    if (result == CUPTI_SUCCESS) {
-      Availability.resize(p.counterAvailabilityImageSize);
-      p.pCounterAvailabilityImage = Availability.data();
-      result = api->cuptiProfilerGetCounterAvailability(&p);
-    }
-    if (result != CUPTI_SUCCESS)
-      return fail("counter availability", result);
-    availability = Availability.data();
-    stage("availability", begin);
   }
+  if (result != CUPTI_SUCCESS)
+    return fail("counter availability", result);
+  stage("availability", begin);
+  return OPPROF_OK;
+}
 
-  begin = seconds();
-  if (int status = Host.open(chip.pChipName, availability))
+/// Asks for the metrics, without those that the device does not know.
+int opprof_counters::addMetrics(const opprof_counters_options &options,
+                                const char *chip, const uint8_t *availability) {
+  double begin = seconds();
+  if (int status = Host.open(chip, availability))
     return status;
   std::vector<const char *> names(options.metrics,
                                   options.metrics + options.metric_count);
   Asked.assign(names.begin(), names.end());
   if (names.empty())
     return failWith(OPPROF_INVALID, "no metric was asked for");
-  result = Host.add(names);
+  CUptiResult result = Host.add(names);
   if (result != CUPTI_SUCCESS) {
     // One unknown name spoils the whole set: find out which, leave it out, and
     // begin again.
@@ -444,7 +439,7 @@ int opprof_counters::open(const opprof_counters_options &options) {
     if (good.empty())
       return failWith(OPPROF_UNKNOWN_METRIC, Absent.front().second);
     Host.close();
-    if (int status = Host.open(chip.pChipName, availability))
+    if (int status = Host.open(chip, availability))
       return status;
     result = Host.add(good);
     if (result != CUPTI_SUCCESS)
@@ -459,6 +454,46 @@ int opprof_counters::open(const opprof_counters_options &options) {
   if (result != CUPTI_SUCCESS)
     return fail("metrics", result);
   stage("metrics", begin);
+  return OPPROF_OK;
+}
+
+int opprof_counters::open(const opprof_counters_options &options) {
+  double begin = seconds();
+  std::string error;
+  const DriverApi *cuda = driver(&error);
+  if (!cuda)
+    return failWith(OPPROF_NO_DEVICE, error);
+  const CuptiApi *api = loadCupti(nullptr, error);
+  if (!api)
+    return failWith(OPPROF_NO_CUPTI, error);
+  if (!api->cuptiProfilerInitialize || !api->cuptiDeviceGetChipName)
+    return failWith(OPPROF_NO_CUPTI,
+                    api->path + " has no profiler; counters need CUPTI 12.6 or "
+                                "newer");
+  CUcontext context = nullptr;
+  if (cuda->cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context)
+    return failWith(OPPROF_NO_DEVICE,
+                    "this thread has no CUDA context; run the step once on the "
+                    "GPU before counters are taken");
+  CUdevice device = 0;
+  cuda->cuCtxGetDevice(&device);
+  Device = uint32_t(device);
+
+  if (int status = chooseLaunches(options))
+    return status;
+  const char *chip = nullptr;
+  if (int status = initialize(api, device, chip))
+    return status;
+  stage("initialize", begin);
+
+  const uint8_t *availability = nullptr;
+  if (options.check_availability && api->cuptiProfilerGetCounterAvailability) {
+    if (int status = readAvailability(api, context))
+      return status;
+    availability = Availability.data();
+  }
+  if (int status = addMetrics(options, chip, availability))
+    return status;
   return enable();
 }
 

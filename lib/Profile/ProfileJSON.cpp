@@ -71,7 +71,12 @@ private:
   void stepCounters(const StepCounters &step);
   void summary();
   void launches();
+  void sources();
+  void devices();
+  void steps();
   void nodes();
+  void partitions();
+  void hostEvents();
 
   const Profile &profile;
   json::OStream json;
@@ -237,45 +242,123 @@ void Writer::nodes() {
   });
 }
 
+void Writer::sources() {
+  json.attributeArray("sources", [&] {
+    for (const Source &source : profile.sources)
+      json.object([&] {
+        json.attribute("kind", source.kind);
+        json.attribute("file", source.file);
+        optional("rank", source.rank);
+        optional("world_size", source.worldSize);
+        optional("process", source.processId);
+        text("host", source.host);
+        optional("base_time_ns", source.baseTimeNs);
+      });
+  });
+}
+
+void Writer::devices() {
+  json.attributeArray("devices", [&] {
+    for (const Device &device : profile.devices)
+      json.object([&] {
+        json.attribute("id", device.id);
+        text("name", device.name);
+        text("kind", device.kind);
+        optional("sm_count", device.smCount);
+        optional("total_memory", device.totalMemory);
+        optional("max_threads_per_sm", device.maxThreadsPerSM);
+        optional("registers_per_sm", device.registersPerSM);
+        optional("shared_per_sm", device.sharedPerSM);
+        optional("warp_size", device.warpSize);
+        if (device.computeCapability)
+          json.attributeArray("compute_capability", [&] {
+            json.value((*device.computeCapability)[0]);
+            json.value((*device.computeCapability)[1]);
+          });
+        optional("busy_ns", device.busyNs);
+      });
+  });
+}
+
+void Writer::steps() {
+  json.attributeArray("steps", [&] {
+    for (const Step &step : profile.steps)
+      json.object([&] {
+        json.attribute("index", step.index);
+        json.attribute("start_ns", step.startNs);
+        json.attribute("end_ns", step.endNs);
+        json.attribute("phase", stringify(step.phase));
+      });
+  });
+}
+
+void Writer::partitions() {
+  json.attributeArray("partitions", [&] {
+    for (const PartitionTime &partition : profile.partitions)
+      json.object([&] {
+        json.attribute("class", partition.classId);
+        json.attribute("label", partition.label);
+        json.attribute("role", partition.role);
+        json.attribute("node_count", partition.nodeCount);
+        json.attribute("kernel_time_ns", partition.kernelTimeNs);
+      });
+  });
+}
+
+/// Calls of compiled graphs, waits, and what the profiler and the allocator
+/// did.
+void Writer::hostEvents() {
+  json.attributeArray("calls", [&] {
+    for (const CompiledCall &call : profile.calls)
+      json.object([&] {
+        text("compiled_graph", call.compiledGraph);
+        json.attribute("start_ns", call.startNs);
+        json.attribute("duration_ns", call.durationNs);
+        optional("step", call.step);
+        json.attribute("launches", call.launches);
+        json.attribute("matched", call.matched);
+      });
+  });
+  json.attributeArray("synchronizations", [&] {
+    for (const Synchronization &wait : profile.synchronizations)
+      json.object([&] {
+        json.attribute("name", wait.name);
+        json.attribute("start_ns", wait.startNs);
+        json.attribute("duration_ns", wait.durationNs);
+      });
+  });
+  if (!profile.overheads.empty())
+    json.attributeArray("overheads", [&] {
+      for (const ProfilerOverhead &overhead : profile.overheads)
+        json.object([&] {
+          json.attribute("kind", overhead.kind);
+          json.attribute("start_ns", overhead.startNs);
+          json.attribute("duration_ns", overhead.durationNs);
+        });
+    });
+  if (!profile.memory.empty())
+    json.attributeArray("memory", [&] {
+      for (const MemoryUse &use : profile.memory)
+        json.object([&] {
+          json.attribute("device", use.device);
+          json.attribute("allocations", use.allocations);
+          json.attribute("releases", use.releases);
+          json.attribute("allocated_bytes", use.allocatedBytes);
+          json.attribute("peak_bytes", use.peakBytes);
+          json.attribute("peak_at_ns", use.peakTimeNs);
+        });
+    });
+}
+
 void Writer::write() {
   json.object([&] {
     json.attribute("version", Profile::version);
-    json.attributeArray("sources", [&] {
-      for (const Source &source : profile.sources)
-        json.object([&] {
-          json.attribute("kind", source.kind);
-          json.attribute("file", source.file);
-          optional("rank", source.rank);
-          optional("world_size", source.worldSize);
-          optional("process", source.processId);
-          text("host", source.host);
-          optional("base_time_ns", source.baseTimeNs);
-        });
-    });
+    sources();
     if (profile.run)
       run(*profile.run);
     text("graph", profile.graph);
     text("stage", profile.stage);
-    json.attributeArray("devices", [&] {
-      for (const Device &device : profile.devices)
-        json.object([&] {
-          json.attribute("id", device.id);
-          text("name", device.name);
-          text("kind", device.kind);
-          optional("sm_count", device.smCount);
-          optional("total_memory", device.totalMemory);
-          optional("max_threads_per_sm", device.maxThreadsPerSM);
-          optional("registers_per_sm", device.registersPerSM);
-          optional("shared_per_sm", device.sharedPerSM);
-          optional("warp_size", device.warpSize);
-          if (device.computeCapability)
-            json.attributeArray("compute_capability", [&] {
-              json.value((*device.computeCapability)[0]);
-              json.value((*device.computeCapability)[1]);
-            });
-          optional("busy_ns", device.busyNs);
-        });
-    });
+    devices();
     summary();
     if (profile.stepCounters)
       stepCounters(*profile.stepCounters);
@@ -283,15 +366,7 @@ void Writer::write() {
       for (const std::string &note : profile.notes)
         json.value(note);
     });
-    json.attributeArray("steps", [&] {
-      for (const Step &step : profile.steps)
-        json.object([&] {
-          json.attribute("index", step.index);
-          json.attribute("start_ns", step.startNs);
-          json.attribute("end_ns", step.endNs);
-          json.attribute("phase", stringify(step.phase));
-        });
-    });
+    steps();
     json.attributeArray("kernels", [&] {
       for (const Activity &kernel : profile.kernels)
         activity(kernel);
@@ -302,56 +377,8 @@ void Writer::write() {
     });
     launches();
     nodes();
-    json.attributeArray("partitions", [&] {
-      for (const PartitionTime &partition : profile.partitions)
-        json.object([&] {
-          json.attribute("class", partition.classId);
-          json.attribute("label", partition.label);
-          json.attribute("role", partition.role);
-          json.attribute("node_count", partition.nodeCount);
-          json.attribute("kernel_time_ns", partition.kernelTimeNs);
-        });
-    });
-    json.attributeArray("calls", [&] {
-      for (const CompiledCall &call : profile.calls)
-        json.object([&] {
-          text("compiled_graph", call.compiledGraph);
-          json.attribute("start_ns", call.startNs);
-          json.attribute("duration_ns", call.durationNs);
-          optional("step", call.step);
-          json.attribute("launches", call.launches);
-          json.attribute("matched", call.matched);
-        });
-    });
-    json.attributeArray("synchronizations", [&] {
-      for (const Synchronization &wait : profile.synchronizations)
-        json.object([&] {
-          json.attribute("name", wait.name);
-          json.attribute("start_ns", wait.startNs);
-          json.attribute("duration_ns", wait.durationNs);
-        });
-    });
-    if (!profile.overheads.empty())
-      json.attributeArray("overheads", [&] {
-        for (const ProfilerOverhead &overhead : profile.overheads)
-          json.object([&] {
-            json.attribute("kind", overhead.kind);
-            json.attribute("start_ns", overhead.startNs);
-            json.attribute("duration_ns", overhead.durationNs);
-          });
-      });
-    if (!profile.memory.empty())
-      json.attributeArray("memory", [&] {
-        for (const MemoryUse &use : profile.memory)
-          json.object([&] {
-            json.attribute("device", use.device);
-            json.attribute("allocations", use.allocations);
-            json.attribute("releases", use.releases);
-            json.attribute("allocated_bytes", use.allocatedBytes);
-            json.attribute("peak_bytes", use.peakBytes);
-            json.attribute("peak_at_ns", use.peakTimeNs);
-          });
-      });
+    partitions();
+    hostEvents();
     json.attributeArray("findings", [&] {
       for (const Finding &finding : profile.findings)
         json.object([&] {
@@ -449,6 +476,10 @@ private:
   Error readInferredFrom(object from, Node &node);
   Error readNode(object from);
   Error readLaunch(object from);
+  Error readJoin(object from, Activity &activity);
+  Error readHost(object from, Activity &activity);
+  Error readShape(object from, Activity &activity);
+  Error readCounters(object from, Activity &activity);
   Error readActivity(object from, std::vector<Activity> &list);
   Error readKernel(object from) { return readActivity(from, profile.kernels); }
   Error readCopy(object from) { return readActivity(from, profile.copies); }
@@ -576,6 +607,92 @@ Error Reader::readLaunch(object from) {
   return getNodes(from, launch.nodes);
 }
 
+/// What the activity was joined to, and how.
+Error Reader::readJoin(object from, Activity &activity) {
+  std::optional<uint64_t> launch;
+  if (Error error = getInteger(from, "launch", launch))
+    return error;
+  if (launch) {
+    std::string graph;
+    if (Error error = getString(from, "compiled_graph", graph, false))
+      return error;
+    // Files of other tools may leave out the table of launches.
+    auto it = launchIds.find({graph, *launch});
+    if (it != launchIds.end())
+      activity.launch = it->second;
+    else if (!launchIds.empty())
+      return fail("launch " + Twine(*launch) + " of '" + graph +
+                  "' is not in \"launches\"");
+  }
+  if (Error error = getNodes(from, activity.nodes))
+    return error;
+  if (Error error = getInterned(from, "method", activity.method))
+    return error;
+  if (Error error = getEnum(from, "confidence", activity.confidence,
+                            parseConfidence, /*required=*/true))
+    return error;
+  return getInterned(from, "explanation", activity.explanation);
+}
+
+/// What the host did when it started the activity.
+Error Reader::readHost(object from, Activity &activity) {
+  if (Error error = getInterned(from, "host_op", activity.hostOp))
+    return error;
+  if (Error error = getInterned(from, "input_type", activity.inputType))
+    return error;
+  if (Error error = getInteger(from, "launched_at_ns", activity.launchStartNs))
+    return error;
+  if (Error error =
+          getInteger(from, "launch_call_ns", activity.launchDurationNs))
+    return error;
+  if (Error error = getBool(from, "cuda_graph", activity.cudaGraph))
+    return error;
+  if (Error error = getInteger(from, "graph_node", activity.graphNode))
+    return error;
+  return getInterned(from, "range", activity.range);
+}
+
+/// How the launch fills its device.
+Error Reader::readShape(object from, Activity &activity) {
+  if (Error error = getTriple(from, "grid", activity.grid))
+    return error;
+  if (Error error = getTriple(from, "block", activity.block))
+    return error;
+  if (Error error = getInteger(from, "registers", activity.registers))
+    return error;
+  if (Error error = getInteger(from, "shared_memory", activity.sharedMemory))
+    return error;
+  if (Error error = getInteger(from, "local_memory", activity.localMemory))
+    return error;
+  if (Error error = getNumber(from, "blocks_per_sm", activity.blocksPerSM))
+    return error;
+  if (Error error = getNumber(from, "warps_per_sm", activity.warpsPerSM))
+    return error;
+  if (Error error = getNumber(from, "occupancy_pct", activity.occupancyPct))
+    return error;
+  return getInteger(from, "bytes", activity.bytes);
+}
+
+Error Reader::readCounters(object from, Activity &activity) {
+  CounterRow row;
+  if (Error error = getNumbers(from, "metrics", row.values))
+    return error;
+  if (Error error = getTexts(from, "metrics_absent", row.absent))
+    return error;
+  if (!row.values.empty() || !row.absent.empty()) {
+    activity.counters = profile.counters.size();
+    profile.counters.push_back(std::move(row));
+  }
+  if (Error error = getInterned(from, "metrics_from", activity.countersFrom))
+    return error;
+  bool inferred = false;
+  if (Error error = getBool(from, "metrics_inferred", inferred))
+    return error;
+  if (inferred && activity.countersFrom.empty())
+    activity.countersFrom = profile.intern("another launch");
+  return Error::success();
+}
+
 Error Reader::readActivity(object from, std::vector<Activity> &list) {
   Activity &activity = list.emplace_back();
   if (Error error = getRequired(from, "id", activity.id))
@@ -597,85 +714,20 @@ Error Reader::readActivity(object from, std::vector<Activity> &list) {
     return error;
   if (Error error = getInteger(from, "step", activity.step))
     return error;
-  std::optional<uint64_t> launch;
-  if (Error error = getInteger(from, "launch", launch))
-    return error;
-  if (launch) {
-    std::string graph;
-    if (Error error = getString(from, "compiled_graph", graph, false))
-      return error;
-    // Files of other tools may leave out the table of launches.
-    auto it = launchIds.find({graph, *launch});
-    if (it != launchIds.end())
-      activity.launch = it->second;
-    else if (!launchIds.empty())
-      return fail("launch " + Twine(*launch) + " of '" + graph +
-                  "' is not in \"launches\"");
-  }
   if (Error error = getTime(from, "start_ns", activity.startNs))
     return error;
   if (Error error = getDuration(from, "duration_ns", activity.durationNs))
     return error;
-  if (Error error = getNodes(from, activity.nodes))
-    return error;
-  if (Error error = getInterned(from, "method", activity.method))
-    return error;
-  if (Error error = getEnum(from, "confidence", activity.confidence,
-                            parseConfidence, /*required=*/true))
-    return error;
-  if (Error error = getInterned(from, "explanation", activity.explanation))
-    return error;
   if (Error error = getEnum(from, "phase", activity.phase, parsePhase,
                             /*required=*/false))
     return error;
-  if (Error error = getInterned(from, "host_op", activity.hostOp))
+  if (Error error = readJoin(from, activity))
     return error;
-  if (Error error = getInterned(from, "input_type", activity.inputType))
+  if (Error error = readHost(from, activity))
     return error;
-  if (Error error = getInteger(from, "launched_at_ns", activity.launchStartNs))
+  if (Error error = readShape(from, activity))
     return error;
-  if (Error error =
-          getInteger(from, "launch_call_ns", activity.launchDurationNs))
-    return error;
-  if (Error error = getBool(from, "cuda_graph", activity.cudaGraph))
-    return error;
-  if (Error error = getInteger(from, "graph_node", activity.graphNode))
-    return error;
-  if (Error error = getInterned(from, "range", activity.range))
-    return error;
-  if (Error error = getTriple(from, "grid", activity.grid))
-    return error;
-  if (Error error = getTriple(from, "block", activity.block))
-    return error;
-  if (Error error = getInteger(from, "registers", activity.registers))
-    return error;
-  if (Error error = getInteger(from, "shared_memory", activity.sharedMemory))
-    return error;
-  if (Error error = getInteger(from, "local_memory", activity.localMemory))
-    return error;
-  if (Error error = getNumber(from, "blocks_per_sm", activity.blocksPerSM))
-    return error;
-  if (Error error = getNumber(from, "warps_per_sm", activity.warpsPerSM))
-    return error;
-  if (Error error = getNumber(from, "occupancy_pct", activity.occupancyPct))
-    return error;
-  CounterRow row;
-  if (Error error = getNumbers(from, "metrics", row.values))
-    return error;
-  if (Error error = getTexts(from, "metrics_absent", row.absent))
-    return error;
-  if (!row.values.empty() || !row.absent.empty()) {
-    activity.counters = profile.counters.size();
-    profile.counters.push_back(std::move(row));
-  }
-  if (Error error = getInterned(from, "metrics_from", activity.countersFrom))
-    return error;
-  bool inferred = false;
-  if (Error error = getBool(from, "metrics_inferred", inferred))
-    return error;
-  if (inferred && activity.countersFrom.empty())
-    activity.countersFrom = profile.intern("another launch");
-  return getInteger(from, "bytes", activity.bytes);
+  return readCounters(from, activity);
 }
 
 Error Reader::readDevice(object from) {

@@ -172,6 +172,9 @@ private:
   Error readEvent(ondemand::object event);
   Error readArguments(ondemand::object arguments);
   Error keepEvent();
+  Error keepActivity(StringRef name);
+  void keepRuntimeCall(StringRef name);
+  void keepHostOp(StringRef name);
   Error readDevices(ondemand::value value);
   ThreadId threadOf(std::string_view pid, std::string_view tid);
   std::optional<uint32_t> identityOf(llvm::StringRef range);
@@ -331,6 +334,73 @@ Error Reader::readArguments(ondemand::object arguments) {
   return Error::success();
 }
 
+/// Keeps the current event, which a device ran.
+Error Reader::keepActivity(StringRef name) {
+  Category category = *current.category;
+  TraceActivity activity;
+  activity.kind = category == Category::Kernel   ? ActivityKind::Kernel
+                  : category == Category::Memcpy ? ActivityKind::Memcpy
+                                                 : ActivityKind::Memset;
+  activity.name = name;
+  activity.startNs = *current.start;
+  activity.durationNs = *current.duration;
+  int64_t pid;
+  if (current.device)
+    activity.device = *current.device;
+  else if (!StringRef(current.pid).getAsInteger(10, pid))
+    activity.device = pid;
+  else
+    return failEvent("names no device");
+  activity.stream = current.stream;
+  // CUPTI uses 0 for "none".
+  if (current.correlation && *current.correlation)
+    activity.correlation = current.correlation;
+  if (current.externalId && *current.externalId)
+    activity.externalId = current.externalId;
+  activity.grid = current.grid;
+  activity.block = current.block;
+  activity.registers = current.registers;
+  activity.sharedMemory = current.sharedMemory;
+  activity.blocksPerSM = current.blocksPerSM;
+  activity.warpsPerSM = current.warpsPerSM;
+  activity.occupancyPct = current.occupancyPct;
+  activity.bytes = current.bytes;
+  trace.activities.push_back(activity);
+  return Error::success();
+}
+
+void Reader::keepRuntimeCall(StringRef name) {
+  RuntimeCall call;
+  call.name = name;
+  call.thread = threadOf(current.pid, current.tid);
+  call.startNs = *current.start;
+  call.durationNs = *current.duration;
+  if (current.correlation && *current.correlation)
+    call.correlation = current.correlation;
+  if (current.externalId && *current.externalId)
+    call.externalId = current.externalId;
+  trace.runtimeCalls.push_back(call);
+}
+
+void Reader::keepHostOp(StringRef name) {
+  HostOp op;
+  op.name = name;
+  op.thread = threadOf(current.pid, current.tid);
+  op.startNs = *current.start;
+  op.durationNs = *current.duration;
+  if (current.externalId && *current.externalId)
+    op.externalId = current.externalId;
+  if (!current.kernelHash.empty())
+    op.kernelHash = trace.intern(current.kernelHash);
+  if (!current.inputType.empty())
+    op.inputType = trace.intern(current.inputType);
+  op.generated = current.generated;
+  op.annotation = current.category == Category::Annotation;
+  if (op.annotation)
+    op.identity = identityOf(name);
+  trace.hostOps.push_back(op);
+}
+
 Error Reader::keepEvent() {
   if (!current.complete || !current.category ||
       *current.category == Category::Other)
@@ -360,71 +430,15 @@ Error Reader::keepEvent() {
   switch (category) {
   case Category::Kernel:
   case Category::Memcpy:
-  case Category::Memset: {
-    TraceActivity activity;
-    activity.kind = category == Category::Kernel   ? ActivityKind::Kernel
-                    : category == Category::Memcpy ? ActivityKind::Memcpy
-                                                   : ActivityKind::Memset;
-    activity.name = name;
-    activity.startNs = *current.start;
-    activity.durationNs = *current.duration;
-    int64_t pid;
-    if (current.device)
-      activity.device = *current.device;
-    else if (!StringRef(current.pid).getAsInteger(10, pid))
-      activity.device = pid;
-    else
-      return failEvent("names no device");
-    activity.stream = current.stream;
-    // CUPTI uses 0 for "none".
-    if (current.correlation && *current.correlation)
-      activity.correlation = current.correlation;
-    if (current.externalId && *current.externalId)
-      activity.externalId = current.externalId;
-    activity.grid = current.grid;
-    activity.block = current.block;
-    activity.registers = current.registers;
-    activity.sharedMemory = current.sharedMemory;
-    activity.blocksPerSM = current.blocksPerSM;
-    activity.warpsPerSM = current.warpsPerSM;
-    activity.occupancyPct = current.occupancyPct;
-    activity.bytes = current.bytes;
-    trace.activities.push_back(activity);
+  case Category::Memset:
+    return keepActivity(name);
+  case Category::Runtime:
+    keepRuntimeCall(name);
     break;
-  }
-  case Category::Runtime: {
-    RuntimeCall call;
-    call.name = name;
-    call.thread = threadOf(current.pid, current.tid);
-    call.startNs = *current.start;
-    call.durationNs = *current.duration;
-    if (current.correlation && *current.correlation)
-      call.correlation = current.correlation;
-    if (current.externalId && *current.externalId)
-      call.externalId = current.externalId;
-    trace.runtimeCalls.push_back(call);
-    break;
-  }
   case Category::HostOp:
-  case Category::Annotation: {
-    HostOp op;
-    op.name = name;
-    op.thread = threadOf(current.pid, current.tid);
-    op.startNs = *current.start;
-    op.durationNs = *current.duration;
-    if (current.externalId && *current.externalId)
-      op.externalId = current.externalId;
-    if (!current.kernelHash.empty())
-      op.kernelHash = trace.intern(current.kernelHash);
-    if (!current.inputType.empty())
-      op.inputType = trace.intern(current.inputType);
-    op.generated = current.generated;
-    op.annotation = category == Category::Annotation;
-    if (op.annotation)
-      op.identity = identityOf(name);
-    trace.hostOps.push_back(op);
+  case Category::Annotation:
+    keepHostOp(name);
     break;
-  }
   case Category::Python: {
     trace.moduleFrames.push_back({name, threadOf(current.pid, current.tid),
                                   *current.start, *current.duration});
