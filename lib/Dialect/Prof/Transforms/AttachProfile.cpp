@@ -537,8 +537,8 @@ void opprof::prof::addClasses(ModuleOp module, const PartitionMap &map) {
       InstanceOp::create(
           inside, builder.getUnknownLoc(),
           PartitionAttr::get(module.getContext(), partition.label,
-                             partition.isUnique ? Role::Unique
-                                                : Role::Duplicate),
+                             partition.isUnique ? Role::unique
+                                                : Role::duplicate),
           builder.getArrayAttr(nodes));
     }
   }
