@@ -5,7 +5,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "opprof/Target/InductorCode/InductorFolder.h"
+#include "opprof/Target/InductorCode/Alignment.h"
 #include "opprof/Target/InductorCode/FXReadable.h"
+#include "opprof/Target/InductorCode/Launches.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
@@ -78,4 +80,22 @@ Expected<InductorFolder> opprof::inductor::readInductorFolder(StringRef code,
     out.provenance = std::move(*provenance);
   }
   return out;
+}
+
+LaunchMap opprof::inductor::mapLaunches(const InductorFolder &folder,
+                                        const GraphView *recorded,
+                                        const GraphView *exported) {
+  const Provenance *provenance =
+      folder.provenance ? &*folder.provenance : nullptr;
+  LaunchSources sources{folder.program, nullptr, provenance, folder.name};
+  sources.postGrad = folder.postGrad ? &*folder.postGrad : recorded;
+  LaunchMap map = buildLaunchMap(sources);
+
+  AlignmentSources alignment;
+  alignment.postGrad = sources.postGrad;
+  alignment.recorded = recorded;
+  alignment.exported = exported;
+  alignment.provenance = provenance;
+  alignLaunches(map, alignment);
+  return map;
 }

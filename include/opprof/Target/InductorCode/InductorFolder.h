@@ -8,6 +8,7 @@
 #ifndef OPPROF_TARGET_INDUCTORCODE_INDUCTORFOLDER_H
 #define OPPROF_TARGET_INDUCTORCODE_INDUCTORFOLDER_H
 
+#include "opprof/Launch/LaunchMap.h"
 #include "opprof/Target/InductorCode/GraphView.h"
 #include "opprof/Target/InductorCode/Provenance.h"
 #include "opprof/Target/InductorCode/Wrapper.h"
@@ -30,6 +31,13 @@ struct InductorFolder {
 /// that is missing is not.
 llvm::Expected<InductorFolder> readInductorFolder(llvm::StringRef code,
                                                   llvm::StringRef path);
+
+/// The launches of a compiled graph. `recorded` is the post-grad graph with
+/// what PyTorch recorded of its nodes' origin, `exported` the graph whose nodes
+/// launches are followed back to; either may be null.
+launch::LaunchMap mapLaunches(const InductorFolder &folder,
+                              const GraphView *recorded,
+                              const GraphView *exported);
 
 } // namespace opprof::inductor
 

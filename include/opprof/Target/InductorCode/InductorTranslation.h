@@ -42,6 +42,11 @@ ProgramOp addProgram(const launch::LaunchMap &map, fx::NodeSymbols &symbols,
 /// What an fx.graph says of its nodes.
 GraphView toGraphView(fx::GraphOp graph);
 
+/// The same of a file's main graph, the first that says its stage; the others
+/// are its subgraphs. `name` stands in the error.
+llvm::Expected<GraphView> toGraphView(mlir::ModuleOp module,
+                                      llvm::StringRef name);
+
 /// A printed module and those in it as fx.graph ops, the outermost first. Null,
 /// with a diagnostic that names `fileName`, where they are no graphs.
 mlir::OwningOpRef<mlir::ModuleOp> toModule(const GraphView &graph,
@@ -54,9 +59,8 @@ mlir::OwningOpRef<mlir::ModuleOp> toModule(const GraphView &graph,
 /// of higher-order operators, which are symbols beside it, have none.
 std::optional<launch::LaunchMap> mapOperators(mlir::ModuleOp module);
 
-/// Reads the main graph of a file by its suffix: .json (graph JSON), .mlir and
-/// .mlirbc. Diagnostics of the readers go to the context; the error says what
-/// could not be read.
+/// Reads the main graph of a file of any form. Diagnostics of the readers go to
+/// the context; the error says what could not be read.
 llvm::Expected<GraphView> loadGraph(llvm::StringRef path,
                                     mlir::MLIRContext *context);
 

@@ -7,15 +7,10 @@
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
-#include "opprof/Target/FXJSON/FXJSON.h"
+#include "opprof/Target/GraphFile/GraphFile.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
-#include "opprof/Target/PT2/PT2.h"
 
-#include "mlir/Parser/Parser.h"
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace opprof;
@@ -143,31 +138,11 @@ GraphView opprof::inductor::toGraphView(fx::GraphOp graph) {
   return view;
 }
 
-llvm::Expected<GraphView> opprof::inductor::loadGraph(llvm::StringRef path,
-                                                      MLIRContext *context) {
-  context->loadDialect<fx::FXDialect>();
-  OwningOpRef<ModuleOp> module;
-  llvm::StringRef suffix = llvm::sys::path::extension(path);
-  if (suffix == ".json" || suffix == ".pt2") {
-    auto buffer = llvm::MemoryBuffer::getFile(path);
-    if (!buffer)
-      return llvm::createStringError(path + ": " + buffer.getError().message());
-    llvm::StringRef text = (*buffer)->getBuffer();
-    module = suffix == ".json" ? fx::importGraphJSON(text, path, context)
-                               : fx::importPT2(text, path, context);
-  } else if (suffix == ".mlir" || suffix == ".mlirbc") {
-    if (!llvm::sys::fs::exists(path))
-      return llvm::createStringError(path + ": no such file");
-    module = parseSourceFile<ModuleOp>(path, context);
-  } else {
-    return llvm::createStringError(
-        path + ": a graph is read from .pt2, .json, .mlir or .mlirbc");
-  }
-  if (!module)
-    return llvm::createStringError(path + ": could not be read as a graph");
-  auto graphs = module->getOps<fx::GraphOp>();
+llvm::Expected<GraphView> opprof::inductor::toGraphView(ModuleOp module,
+                                                        llvm::StringRef name) {
+  auto graphs = module.getOps<fx::GraphOp>();
   if (graphs.empty())
-    return llvm::createStringError(path + ": holds no fx.graph");
+    return llvm::createStringError(name + ": holds no fx.graph");
   fx::GraphOp main = *graphs.begin();
   for (fx::GraphOp graph : graphs)
     if (graph.getStage()) {
@@ -179,4 +154,14 @@ llvm::Expected<GraphView> opprof::inductor::loadGraph(llvm::StringRef path,
     if (graph != main)
       view.subgraphs.push_back(toGraphView(graph));
   return view;
+}
+
+llvm::Expected<GraphView> opprof::inductor::loadGraph(llvm::StringRef path,
+                                                      MLIRContext *context) {
+  llvm::Expected<OwningOpRef<ModuleOp>> module = readGraphFile(path, context);
+  if (!module)
+    return module.takeError();
+  if (!*module)
+    return llvm::createStringError(path + ": could not be read as a graph");
+  return toGraphView(**module, path);
 }

@@ -7,11 +7,9 @@
 
 #include "opprof/Dialect/FX/IR/FXDialect.h"
 #include "opprof/Dialect/Inductor/IR/Inductor.h"
-#include "opprof/Target/InductorCode/Alignment.h"
 #include "opprof/Target/InductorCode/FXReadable.h"
 #include "opprof/Target/InductorCode/InductorFolder.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
-#include "opprof/Target/InductorCode/Launches.h"
 
 #include "mlir/Tools/mlir-translate/Translation.h"
 #include "llvm/Support/CommandLine.h"
@@ -72,22 +70,8 @@ static FailureOr<LaunchMap> buildMap(llvm::SourceMgr &sourceMgr,
     recorded = std::move(*graph);
   }
 
-  const Provenance *provenance =
-      folder->provenance ? &*folder->provenance : nullptr;
-  LaunchSources sources{folder->program, nullptr, provenance, folder->name};
-  if (folder->postGrad)
-    sources.postGrad = &*folder->postGrad;
-  else if (recorded)
-    sources.postGrad = &*recorded;
-  LaunchMap map = buildLaunchMap(sources);
-
-  AlignmentSources alignment;
-  alignment.postGrad = sources.postGrad;
-  alignment.recorded = recorded ? &*recorded : nullptr;
-  alignment.exported = exported ? &*exported : nullptr;
-  alignment.provenance = provenance;
-  alignLaunches(map, alignment);
-  return map;
+  return mapLaunches(*folder, recorded ? &*recorded : nullptr,
+                     exported ? &*exported : nullptr);
 }
 
 void opprof::inductor::registerInductorTranslations() {

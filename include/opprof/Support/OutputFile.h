@@ -1,0 +1,31 @@
+// Files and folders for results: each file is written whole or not at all.
+
+#ifndef OPPROF_SUPPORT_OUTPUTFILE_H
+#define OPPROF_SUPPORT_OUTPUTFILE_H
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/Error.h"
+
+namespace llvm {
+class raw_ostream;
+} // namespace llvm
+
+namespace opprof {
+
+/// Refuses a folder for results that is no folder, or where nothing may be
+/// written; whether it is there already is all one.
+llvm::Error checkFolder(const llvm::Twine &path);
+
+/// Makes a folder for results, and the ones above it.
+llvm::Error makeFolder(const llvm::Twine &path);
+
+/// Prints into a file beside `path` that takes its name once all is written;
+/// where that fails, `path` is as it was. The folder is made if it is missing.
+/// What is no file, such as /dev/null and pipes, is written to itself.
+llvm::Error writeFile(const llvm::Twine &path,
+                      llvm::function_ref<void(llvm::raw_ostream &)> print);
+
+} // namespace opprof
+
+#endif // OPPROF_SUPPORT_OUTPUTFILE_H

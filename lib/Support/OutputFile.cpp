@@ -1,0 +1,98 @@
+// Files and folders for results.
+
+#include "opprof/Support/OutputFile.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <unistd.h>
+
+using namespace llvm;
+
+static Error fail(const Twine &path, const Twine &what) {
+  return createStringError(path + ": " + what);
+}
+
+/// The folder that `path` lies in, as a path that can be opened.
+static StringRef getParent(StringRef path) {
+  StringRef parent = sys::path::parent_path(path);
+  return parent.empty() ? "." : parent;
+}
+
+Error opprof::checkFolder(const Twine &path) {
+  SmallString<256> place;
+  path.toVector(place);
+  while (!sys::fs::exists(place)) {
+    SmallString<256> above = getParent(place);
+    if (above == place)
+      return Error::success();
+    place = above;
+  }
+  if (!sys::fs::is_directory(place))
+    return fail(path, "cannot be a folder of results: " + place + " is a file");
+  if (::access(place.c_str(), W_OK | X_OK) != 0)
+    return fail(path, "nothing may be written to " + place +
+                          ": permission denied");
+  return Error::success();
+}
+
+Error opprof::makeFolder(const Twine &path) {
+  if (Error error = checkFolder(path))
+    return error;
+  if (std::error_code code = sys::fs::create_directories(path))
+    return fail(path, "cannot be made a folder: " + code.message());
+  return Error::success();
+}
+
+/// Prints to the open file; what the system refused is the error.
+static std::error_code print(int descriptor, bool closes,
+                             function_ref<void(raw_ostream &)> print) {
+  raw_fd_ostream os(descriptor, closes);
+  print(os);
+  if (closes)
+    os.close();
+  else
+    os.flush();
+  std::error_code code = os.error();
+  os.clear_error();
+  return code;
+}
+
+Error opprof::writeFile(const Twine &path,
+                        function_ref<void(raw_ostream &)> printTo) {
+  SmallString<256> name;
+  path.toVector(name);
+  sys::fs::file_status status;
+  if (!sys::fs::status(name, status)) {
+    if (status.type() == sys::fs::file_type::directory_file)
+      return fail(name, "cannot be written: it is a folder");
+    // /dev/null and pipes are written to: a file that took their place would be
+    // in everybody's way.
+    if (status.type() != sys::fs::file_type::regular_file) {
+      int descriptor = -1;
+      std::error_code code = sys::fs::openFileForWrite(
+          name, descriptor, sys::fs::CD_OpenExisting);
+      if (!code)
+        code = print(descriptor, /*closes=*/true, printTo);
+      return code ? fail(name, "cannot be written: " + code.message())
+                  : Error::success();
+    }
+  }
+  if (Error error = makeFolder(getParent(name)))
+    return error;
+  SmallString<256> model(getParent(name));
+  sys::path::append(model, "." + sys::path::filename(name) + ".%%%%%%%%");
+  Expected<sys::fs::TempFile> file = sys::fs::TempFile::create(
+      model, sys::fs::all_read | sys::fs::all_write);
+  if (!file)
+    return fail(name, "cannot be written: " + toString(file.takeError()));
+  if (std::error_code code = print(file->FD, /*closes=*/false, printTo)) {
+    consumeError(file->discard());
+    return fail(name, "cannot be written: " + code.message());
+  }
+  if (Error error = file->keep(name))
+    return fail(name, "cannot be written: " + toString(std::move(error)));
+  return Error::success();
+}
