@@ -35,7 +35,7 @@ def compiled(
     kernels = []
     for graph in graphs.compiled:
         file = graph.folder / "launches.json"
-        map_launches(graph.folder, None, file)
+        map_launches(graph.folder, file)
         launches = json.loads(file.read_text())["launches"]
         kernels.append([re.sub(r"_\d+$", "", launch["kernel"]) for launch in launches])
     return kernels

@@ -1,30 +1,17 @@
-//===- Registration.cpp - --attribute-profile of opprof-translate ---------===//
+// --attribute-profile of opprof-translate.
 
 #include "opprof/Driver/ProfileTranslation.h"
-#include "opprof/Findings/Findings.h"
-#include "opprof/Join/Attribution.h"
-#include "opprof/Join/Counters.h"
+#include "opprof/Driver/Profiling.h"
 #include "opprof/Profile/ProfileJSON.h"
-#include "opprof/Profile/RunFacts.h"
-#include "opprof/Report/FindingText.h"
-#include "opprof/Report/Report.h"
-#include "opprof/Support/PartitionMap.h"
-#include "opprof/Trace/Reader.h"
 
-#include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-translate/Translation.h"
-#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/CommandLine.h"
-#include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
-#include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/WithColor.h"
 
 using namespace llvm;
 using namespace opprof;
-using namespace opprof::join;
-using namespace opprof::profile;
-using namespace opprof::trace;
+using namespace opprof::driver;
 
 namespace {
 struct Options {
@@ -70,123 +57,41 @@ static Options &options() {
   return instance;
 }
 
-/// Prints a page into `file`, which stays only when it was written whole.
-static Error writeReport(StringRef file,
-                         function_ref<void(raw_ostream &)> print) {
-  if (file.empty())
-    return Error::success();
-  std::string message;
-  std::unique_ptr<ToolOutputFile> page = mlir::openOutputFile(file, &message);
-  if (!page)
-    return createStringError(message);
-  print(page->os());
-  page->os().close();
-  if (std::error_code code = page->os().error()) {
-    page->os().clear_error();
-    return createStringError(file + ": cannot be written: " + code.message());
-  }
-  page->keep();
-  return Error::success();
+/// Does `with` with the file that an option names, if one is given.
+static Error ifGiven(StringRef file, function_ref<Error(StringRef)> with) {
+  return file.empty() ? Error::success() : with(file);
 }
 
 static Error translate(const MemoryBuffer &buffer, raw_ostream &os) {
   // Small files first: a mistake in one of them shows at once.
-  std::vector<launch::LaunchMap> maps;
-  WrapperFiles wrappers;
-  std::string message;
-  for (const std::string &file : options().launches) {
-    std::unique_ptr<MemoryBuffer> text = mlir::openInputFile(file, &message);
-    if (!text)
-      return createStringError(message);
-    Expected<std::vector<launch::LaunchMap>> read =
-        launch::readLaunchMaps(text->getBuffer(), file);
-    if (!read)
-      return read.takeError();
-    // The code lies beside its launch map in a run folder; for maps from
-    // elsewhere it may not be there.
-    for (launch::LaunchMap &map : *read) {
-      StringSet<> files;
-      for (const launch::Launch &launch : map.launches) {
-        if (!files.insert(launch.file).second || launch.file.empty() ||
-            launch.file != sys::path::filename(launch.file))
-          continue;
-        SmallString<128> path(sys::path::parent_path(file));
-        sys::path::append(path, launch.file);
-        if (ErrorOr<std::unique_ptr<MemoryBuffer>> text =
-                MemoryBuffer::getFile(path))
-          wrappers.add(maps.size(), path, (*text)->getBuffer());
-      }
-      for (const launch::LaunchMap &other : maps)
-        if (other.graph == map.graph)
-          return createStringError(file + ": compiled graph '" + map.graph +
-                                   "' was given before; give each launch map "
-                                   "once");
-      maps.push_back(std::move(map));
-    }
-  }
-  std::vector<PartitionMap> partitions;
-  if (!options().partitions.empty()) {
-    std::unique_ptr<MemoryBuffer> text =
-        mlir::openInputFile(options().partitions, &message);
-    if (!text)
-      return createStringError(message);
-    Expected<std::vector<PartitionMap>> read =
-        readPartitionMaps(text->getBuffer(), options().partitions);
-    if (!read)
-      return read.takeError();
-    partitions = std::move(*read);
-  }
-
-  std::optional<RunFacts> run;
-  if (!options().run.empty()) {
-    std::unique_ptr<MemoryBuffer> text =
-        mlir::openInputFile(options().run, &message);
-    if (!text)
-      return createStringError(message);
-    Expected<RunFacts> read = readRunFacts(text->getBuffer(), options().run);
-    if (!read)
-      return read.takeError();
-    run = std::move(*read);
-  }
-  std::optional<CountersFile> counters;
-  if (!options().counters.empty()) {
-    std::unique_ptr<MemoryBuffer> text =
-        mlir::openInputFile(options().counters, &message);
-    if (!text)
-      return createStringError(message);
-    Expected<CountersFile> read =
-        readCounters(text->getBuffer(), options().counters);
-    if (!read)
-      return read.takeError();
-    counters = std::move(*read);
-  }
-
-  Expected<std::unique_ptr<Trace>> trace =
-      readTrace(buffer, {.lastKernels = options().lastKernels});
-  if (!trace)
-    return trace.takeError();
-  AttributionInputs inputs;
-  inputs.maps = maps;
-  inputs.partitions = partitions;
-  inputs.wrappers = &wrappers;
-  std::unique_ptr<Profile> profile = attribute(**trace, inputs);
-  profile->run = run;
-  if (counters)
-    attachCounters(*profile, *counters, inputs);
-  computeFindings(*profile);
-  report::describeFindings(*profile);
-  // What was read is not needed any more, and may be most of the memory.
-  trace->reset();
-  writeProfile(*profile, os);
-  if (Error error = writeReport(options().textReport, [&](raw_ostream &page) {
-        report::printText(*profile, page, {/*width=*/120});
+  ProfileInputs inputs;
+  for (const std::string &file : options().launches)
+    if (Error error = inputs.readMaps(file))
+      return error;
+  if (Error error = ifGiven(options().partitions, [&](StringRef file) {
+        return inputs.readPartitions(file);
       }))
     return error;
-  return writeReport(options().htmlReport, [&](raw_ostream &page) {
-    report::printHTML(*profile, page);
+  if (Error error = ifGiven(
+          options().run, [&](StringRef file) { return inputs.readRun(file); }))
+    return error;
+  if (Error error = ifGiven(options().counters, [&](StringRef file) {
+        return inputs.readCounters(file);
+      }))
+    return error;
+  Expected<std::unique_ptr<profile::Profile>> profile =
+      makeProfile(buffer.getMemBufferRef(), inputs, options().lastKernels);
+  if (!profile)
+    return profile.takeError();
+  profile::writeProfile(**profile, os);
+  if (Error error = ifGiven(options().textReport, [&](StringRef file) {
+        return writeTextReport(**profile, file);
+      }))
+    return error;
+  return ifGiven(options().htmlReport, [&](StringRef file) {
+    return writeHTMLReport(**profile, file);
   });
 }
-
 void profile::registerProfileTranslations() {
   options();
   static mlir::TranslateRegistration attribution(

@@ -33,8 +33,8 @@ Error opprof::checkFolder(const Twine &path) {
   if (!sys::fs::is_directory(place))
     return fail(path, "cannot be a folder of results: " + place + " is a file");
   if (::access(place.c_str(), W_OK | X_OK) != 0)
-    return fail(path, "nothing may be written to " + place +
-                          ": permission denied");
+    return fail(path,
+                "nothing may be written to " + place + ": permission denied");
   return Error::success();
 }
 
@@ -72,8 +72,8 @@ Error opprof::writeFile(const Twine &path,
     // in everybody's way.
     if (status.type() != sys::fs::file_type::regular_file) {
       int descriptor = -1;
-      std::error_code code = sys::fs::openFileForWrite(
-          name, descriptor, sys::fs::CD_OpenExisting);
+      std::error_code code =
+          sys::fs::openFileForWrite(name, descriptor, sys::fs::CD_OpenExisting);
       if (!code)
         code = print(descriptor, /*closes=*/true, printTo);
       return code ? fail(name, "cannot be written: " + code.message())
@@ -84,8 +84,8 @@ Error opprof::writeFile(const Twine &path,
     return error;
   SmallString<256> model(getParent(name));
   sys::path::append(model, "." + sys::path::filename(name) + ".%%%%%%%%");
-  Expected<sys::fs::TempFile> file = sys::fs::TempFile::create(
-      model, sys::fs::all_read | sys::fs::all_write);
+  Expected<sys::fs::TempFile> file =
+      sys::fs::TempFile::create(model, sys::fs::all_read | sys::fs::all_write);
   if (!file)
     return fail(name, "cannot be written: " + toString(file.takeError()));
   if (std::error_code code = print(file->FD, /*closes=*/false, printTo)) {

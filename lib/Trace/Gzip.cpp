@@ -5,6 +5,7 @@
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Endian.h"
+#include "llvm/Support/ErrorHandling.h"
 
 #include <libdeflate.h>
 #include <simdjson.h>
@@ -109,4 +110,21 @@ Expected<PaddedText> opprof::trace::readMaybeGzip(StringRef data,
     return fail(name, "the compressed file holds nothing");
   std::memset(text.data.get() + text.size, 0, simdjson::SIMDJSON_PADDING);
   return text;
+}
+
+void opprof::profile::writeGzip(StringRef data, raw_ostream &os) {
+  if (isGzip(data)) {
+    os << data;
+    return;
+  }
+  constexpr int level = 6;
+  libdeflate_compressor *compressor = libdeflate_alloc_compressor(level);
+  if (!compressor)
+    report_bad_alloc_error("not enough memory to compress");
+  scope_exit freeCompressor([&] { libdeflate_free_compressor(compressor); });
+  size_t capacity = libdeflate_gzip_compress_bound(compressor, data.size());
+  auto packed = std::make_unique_for_overwrite<char[]>(capacity);
+  size_t size = libdeflate_gzip_compress(compressor, data.data(), data.size(),
+                                         packed.get(), capacity);
+  os << StringRef(packed.get(), size);
 }

@@ -3,13 +3,12 @@
 import json
 import shutil
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opprof.errors import OpprofError
-from opprof.files import check_folder, make_folder, read_json, replacing
+from opprof.files import read_json, replacing
+from opprof.tools import run_driver
 from opprof.version import __version__
 
 #: In the folder of a compiled graph: the code, the graph that it was made from, the further Dynamo graph that this is of where
@@ -18,17 +17,6 @@ OUTPUT_CODE = "output_code.py"
 POST_GRAD = "post_grad.json"
 CODE_GRAPH = "graph.json"
 LAUNCHES = "launches.json"
-
-# What a run folder keeps of Inductor's debug folder of a graph.
-CODE_FILES = (
-    OUTPUT_CODE,
-    "fx_graph_readable.py",
-    "fx_graph_transformed.py",
-    "inductor_provenance_tracking_node_mappings.json",
-)
-
-# What opprof writes beside them.
-MADE_FILES = (POST_GRAD, CODE_GRAPH, "graph.mlirbc", LAUNCHES)
 
 
 @dataclass(frozen=True)
@@ -97,58 +85,24 @@ class RunFolder:
 
     def compiled_graphs(self) -> list[Path]:
         """The folders of the compiled graphs, in the order in which they were compiled. Run folders below this one keep theirs."""
-        return _by_compilation(file.parent for file in self.path.glob(f"*/{OUTPUT_CODE}"))
-
-    def made_files(self) -> list[Path]:
-        """What tells of one run; the rest is made again or replaced."""
-        return [
-            *(self.report_text, self.report_html, self.profile, self.run, self.partitions),
-            *(self.operators, self.counters, self.counters_capture, self.capture, self.trace),
-        ]
+        folders = (file.parent for file in self.path.glob(f"*/{OUTPUT_CODE}"))
+        return sorted(folders, key=lambda folder: (_compilation(folder.name), folder.name))
 
     def check(self) -> None:
         """Refuses a folder that cannot be filled: a run's code folders are taken away by the next, so there may be no one else's."""
-        check_folder(self.path)
-        if (self.path / OUTPUT_CODE).exists():
-            raise OpprofError(
-                f"{self.path}: is a debug folder of Inductor, not a run folder",
-                remedy="give -o a folder of its own",
-            )
-        for code in self.compiled_graphs():
-            for entry in code.iterdir():
-                if entry.name not in (*CODE_FILES, *MADE_FILES):
-                    raise OpprofError(
-                        f"{code}: would be taken for code of this run, and {entry.name} in it is none of opprof's files",
-                        remedy="give -o a folder of its own",
-                    )
+        run_driver("check", self.path)
 
     def clear(self) -> None:
         """Takes away what an earlier run left: it would be put on this one's kernels, or be read as what this one gave."""
-        self.check()
-        make_folder(self.path)
-        for code in self.compiled_graphs():
-            shutil.rmtree(code)
-        for file in self.made_files():
-            file.unlink(missing_ok=True)
+        run_driver("clear", self.path)
 
     def read_run(self) -> dict[str, Any]:
         """What run.json says."""
         return read_json(self.run)
 
 
-def code_folders(directory: Path) -> list[Path]:
-    """The folders at or below `directory` that hold generated code, in the order of their compilation."""
-    if (directory / OUTPUT_CODE).is_file():
-        return [directory]
-    return _by_compilation(file.parent for file in directory.glob(f"**/{OUTPUT_CODE}"))
-
-
-def _by_compilation(folders: Iterable[Path]) -> list[Path]:
-    # Inductor ends a folder's name with the number of its compilation: model__2_backward_5.1.
-    return sorted(folders, key=lambda folder: (_compilation(folder.name), folder.name))
-
-
 def _compilation(name: str) -> int:
+    # Inductor ends a folder's name with the number of its compilation: model__2_backward_5.1.
     number = name.rpartition(".")[2]
     return int(number) if number.isdecimal() else 0
 
@@ -170,10 +124,7 @@ def write_run(folder: RunFolder, facts: dict[str, Any]) -> None:
 
 def copy_code(source: Path, target: Path) -> None:
     """Copies what a run folder keeps of a compiled graph's debug folder."""
-    target.mkdir(parents=True, exist_ok=True)
-    for name in (*CODE_FILES, POST_GRAD, CODE_GRAPH):
-        if (source / name).is_file():
-            shutil.copyfile(source / name, target / name)
+    run_driver("copy-code", source, "-o", target)
 
 
 def copy_trace(trace: Path, folder: RunFolder) -> None:

@@ -1,14 +1,18 @@
-"""Finds and runs the native tools, opprof-opt and opprof-translate, and passes on what they say."""
+"""Finds and runs the native tools, opprof-driver, opprof-opt and opprof-translate, and passes on what they say."""
 
 import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from opprof.errors import OpprofError
 from opprof.files import replacing
+from opprof.progress import began, show
 
 
 def find_tool(name: str) -> str:
@@ -55,6 +59,48 @@ def run_tool(
     return process.stdout
 
 
+#: What opprof-driver puts before what ended it; all that follows belongs to it.
+_FAILED = "opprof-driver: error: "
+
+
+def run_driver(command: str, path: Path, *options: str | os.PathLike[str]) -> bytes:
+    """Runs a command of opprof-driver on `path`, shows what it does while it does it, and returns what it printed."""
+    elapsed = f"--elapsed={time.monotonic() - began():.3f}"
+    arguments = [command, elapsed, *(os.fspath(option) for option in options), "--", str(path)]
+    said: list[str] = []
+    process = subprocess.Popen(
+        [find_tool("opprof-driver"), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None and process.stderr is not None
+    listener = threading.Thread(target=_listen, args=(process.stderr, said))
+    listener.start()
+    try:
+        printed = process.stdout.read()
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        listener.join()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+    if process.returncode:
+        raise _failure("opprof-driver", process.returncode, "\n".join(said).strip())
+    return printed
+
+
+def _listen(stream: IO[bytes], errors: list[str]) -> None:
+    """Shows what a tool says, line by line, and keeps what ended it in `errors`."""
+    for line in stream:
+        text = line.decode(errors="replace").rstrip("\n")
+        if not _is_text(text):
+            continue
+        if errors or text.startswith(_FAILED):
+            errors.append(text.removeprefix(_FAILED))
+        else:
+            show(text)
+
+
 def _check(name: str, process: subprocess.CompletedProcess[bytes], quiet: bool) -> None:
     # A diagnostic quotes the line that it is of, and a file of another kind may have anything in it.
     lines = process.stderr.decode(errors="replace").strip().splitlines()
@@ -63,12 +109,16 @@ def _check(name: str, process: subprocess.CompletedProcess[bytes], quiet: bool) 
         if diagnostics and not quiet:
             print(diagnostics, file=sys.stderr)
         return
-    if process.returncode < 0:
-        what = f"{name} was ended by signal {-process.returncode}"
-        raise OpprofError(f"{what}\n{diagnostics}" if diagnostics else what)
     # What failed is said by opprof; which of its tools met it is of no use to the reader.
     diagnostics = diagnostics.removeprefix(f"{name}: ").removeprefix("error: ")
-    raise OpprofError(diagnostics or f"{name} failed with exit status {process.returncode}")
+    raise _failure(name, process.returncode, diagnostics)
+
+
+def _failure(name: str, status: int, diagnostics: str) -> OpprofError:
+    if status < 0:
+        what = f"{name} was ended by signal {-status}"
+        return OpprofError(f"{what}\n{diagnostics}" if diagnostics else what)
+    return OpprofError(diagnostics or f"{name} failed with exit status {status}")
 
 
 def _is_text(line: str) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from opprof.chain import import_graph
 from opprof.commands.cli import main
-from opprof.commands.launches import launch_maps
+from opprof.commands.launches import launches_text
 from opprof.commands.profile import ProfileOptions, profile_script, record
 from opprof.errors import OpprofError
 from opprof.run_folder import RunFolder
@@ -241,7 +241,7 @@ def test_a_model_that_does_not_export(script: Any, capsys: pytest.CaptureFixture
     assert [entry.get("target") for entry in graphs[0]["inputs"]].count("first.weight") == 1
     assert all(origins(first, graphs[0]["name"])) and all(origins(second, graphs[1]["name"]))
     import_graph(folder.graph_json, folder.graph)
-    maps = launch_maps(folder.path, None)
+    maps = json.loads(launches_text(folder.path, None, as_json=True))
     for launch_map, graph in zip(maps, graphs, strict=True):
         found = [
             origin

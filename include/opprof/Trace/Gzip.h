@@ -5,6 +5,7 @@
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <cstdint>
 #include <memory>
@@ -38,6 +39,9 @@ bool isGzip(llvm::StringRef data);
 llvm::Expected<PaddedText> readMaybeGzip(llvm::StringRef data,
                                          llvm::StringRef name,
                                          const GzipLimits &limits = {});
+
+/// Writes `data` compressed, or as it is where it is so already.
+void writeGzip(llvm::StringRef data, llvm::raw_ostream &os);
 
 } // namespace opprof::trace
 

@@ -62,6 +62,5 @@ llvm::Error opprof::writeGraphFile(ModuleOp module, llvm::StringRef path) {
     if (!isText)
       return (void)writeBytecodeToFile(module, os);
     module.print(os, OpPrintingFlags().enableDebugInfo());
-    os << '\n';
   });
 }

@@ -4,7 +4,6 @@ Nothing is imported here that a subcommand does not need: `opprof report` starts
 """
 
 import argparse
-import json
 import os
 import signal
 import sys
@@ -70,10 +69,9 @@ def _add_export(commands: _Commands) -> None:
 
 
 def _launches(options: argparse.Namespace) -> None:
-    from opprof.commands.launches import launch_maps, launches_text
+    from opprof.commands.launches import launches_text
 
-    maps = launch_maps(options.directory, options.graph)
-    print(json.dumps(maps, indent=1) if options.json else launches_text(maps))
+    print(launches_text(options.directory, options.graph, as_json=options.json), end="")
 
 
 def _add_launches(commands: _Commands) -> None:
@@ -108,7 +106,8 @@ def _profile(options: argparse.Namespace) -> None:
             )
         from opprof.chain import profile_from_files
 
-        profile_from_files(options.graph, options.code, options.trace, options.output)
+        page = profile_from_files(options.graph, options.code, options.trace, options.output)
+        print(page, end="")
     else:
         if any(recorded):
             raise OpprofError(
@@ -132,10 +131,8 @@ def _profile(options: argparse.Namespace) -> None:
                 launch_skip=options.launch_skip,
                 launch_count=options.launch_count,
             ),
+            shows=True,
         )
-    from opprof.commands.report import report_text
-
-    print(report_text(options.output), end="")
 
 
 def _add_profile(commands: _Commands) -> None:
@@ -279,10 +276,10 @@ def _seconds(text: str) -> float:
 
 
 def _report(options: argparse.Namespace) -> None:
-    from opprof.commands.report import profile_file, report_html, report_text
+    from opprof.commands.report import report_html, report_json, report_text
 
     if options.json:
-        sys.stdout.write(profile_file(options.profile).read_text())
+        sys.stdout.write(report_json(options.profile))
     elif options.html is not None:
         report_html(options.profile, options.html)
         print(f"wrote {options.html}", file=sys.stderr)

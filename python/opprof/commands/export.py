@@ -10,7 +10,6 @@ from opprof.export.stages import capture, export_program
 from opprof.export.weights import save_weights, weights_of_module, weights_of_program
 from opprof.files import scratch_folder
 from opprof.suffixes import GRAPH_JSON, MLIR, MLIR_BYTECODE, MLIR_TEXT
-from opprof.tools import run_tool
 
 
 def export_script(
@@ -46,9 +45,6 @@ def export_script(
             with scratch_folder() as directory:
                 json_file = directory / "graph.json"
                 write_graph_json(json_file, source)
-                if file.suffix == MLIR_BYTECODE:
-                    import_graph(json_file, file)
-                else:
-                    run_tool("opprof-translate", ["--import-fx-json", json_file], output=file)
+                import_graph(json_file, file)
         written.append(file)
     return written

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from opprof.chain import attribute, find_partitions, import_graph, map_all_launches
+from opprof.chain import attribute, map_run
 from opprof.commands.program import (
     CUDA_GRAPHS,
     INDUCTOR,
@@ -130,10 +130,12 @@ def profile_script(
     output: Path,
     options: ProfileOptions,
     check: Callable[[ModelScript], None] | None = None,
+    *,
+    shows: bool = False,
 ) -> RunFolder:
     """Runs the script and leaves a run folder, also of what was recorded until the program failed or was interrupted.
 
-    `check` may refuse the script before it is run.
+    `check` may refuse the script before it is run; with `shows` the report is printed.
     """
     folder = RunFolder(output)
     ended = record(path, folder, options, check)
@@ -142,27 +144,16 @@ def profile_script(
     # The tools that follow are given the memory that the models took.
     gc.collect()
     try:
-        if (
-            not folder.graph.is_file()
-            or folder.graph.stat().st_mtime < folder.graph_json.stat().st_mtime
-        ):
-            progress("importing the graph")
-            import_graph(folder.graph_json, folder.graph)
-        attribute(folder, mapped=folder.capture.is_file())
+        page = attribute(folder, mapped=folder.capture.is_file(), shows=shows)
     except OpprofError as error:
         if ended is None:
             raise
         progress(f"no profile can be made of it: {error}")
     if ended is not None:
         raise ended
+    if shows:
+        print(page, end="")
     return folder
-
-
-def map_code(folder: RunFolder) -> None:
-    """What ranges of layers and counters of unique partitions need to know before they are taken: partitions, and launches."""
-    import_graph(folder.graph_json, folder.graph)
-    find_partitions(folder)
-    map_all_launches(folder)
 
 
 def _why_no_capture() -> str | None:
@@ -292,7 +283,7 @@ def _capture(
 ) -> None:
     """The timeline by opprof's own capture, and then the counters: what fails there takes nothing from the timeline."""
     progress("finding layers and launches")
-    map_code(folder)
+    map_run(folder)
     progress(f"capturing {options.traced} steps")
     step = program.step
     with Capture(folder.path, graphs=program.graphs) as prof:

@@ -208,7 +208,7 @@ def maps_of_files(files: Iterable[str]) -> list[LaunchMap]:
             code = scratch / f"wrapper_{number}"
             code.mkdir()
             shutil.copyfile(file, code / OUTPUT_CODE)
-            map_launches(code, None, code / LAUNCHES)
+            map_launches(code, code / LAUNCHES)
             maps.extend(launch_maps([code]))
     return maps
 

@@ -1,0 +1,61 @@
+// From a timeline and what is known of its program to a profile and its pages.
+
+#ifndef OPPROF_DRIVER_PROFILING_H
+#define OPPROF_DRIVER_PROFILING_H
+
+#include "opprof/Driver/RunFolder.h"
+#include "opprof/Join/Counters.h"
+#include "opprof/Join/WrapperFiles.h"
+#include "opprof/Launch/LaunchMap.h"
+#include "opprof/Profile/Profile.h"
+#include "opprof/Support/PartitionMap.h"
+
+#include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBufferRef.h"
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace opprof::driver {
+
+/// What a timeline is joined to. All of it may be missing: kernels are then
+/// shown by their names.
+struct ProfileInputs {
+  std::vector<launch::LaunchMap> maps;
+  profile::WrapperFiles wrappers;
+  std::optional<PartitionMap> partitions;
+  std::optional<profile::CountersFile> counters;
+  std::optional<profile::RunFacts> run;
+
+  /// Adds the launch map of a compiled graph. `file` is where it is, or is to
+  /// be, written: the code lies beside it, or is not there.
+  llvm::Error addMap(launch::LaunchMap map, llvm::StringRef file);
+
+  // Each reads one file, whose name stands in the error.
+  llvm::Error readMaps(llvm::StringRef file);
+  llvm::Error readPartitions(llvm::StringRef file);
+  llvm::Error readCounters(llvm::StringRef file);
+  llvm::Error readRun(llvm::StringRef file);
+};
+
+/// The profile of a timeline, with its findings: a capture, or a trace of
+/// torch.profiler, as the bytes say. Of a capture with more than `lastKernels`
+/// kernels only that many, the latest, are read; 0 reads all.
+llvm::Expected<std::unique_ptr<profile::Profile>>
+makeProfile(llvm::MemoryBufferRef timeline, const ProfileInputs &inputs,
+            uint64_t lastKernels = 0);
+
+/// The report as pages in files: 120 columns of text, and HTML.
+llvm::Error writeTextReport(const profile::Profile &profile,
+                            llvm::StringRef file);
+llvm::Error writeHTMLReport(const profile::Profile &profile,
+                            llvm::StringRef file);
+
+/// The profile and both pages at their places.
+llvm::Error writeResults(const profile::Profile &profile,
+                         const RunFolder &folder);
+
+} // namespace opprof::driver
+
+#endif // OPPROF_DRIVER_PROFILING_H

@@ -1,0 +1,338 @@
+// From the files of a run to its profile and reports: what one step makes is
+// handed to the next in memory, and each file is written for people and other
+// tools.
+
+#include "CompiledGraphs.h"
+
+#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/Transforms/Passes.h"
+#include "opprof/Driver/Commands.h"
+#include "opprof/Driver/Profiling.h"
+#include "opprof/Support/OutputFile.h"
+#include "opprof/Target/GraphFile/GraphFile.h"
+#include "opprof/Target/InductorCode/InductorTranslation.h"
+#include "opprof/Trace/Gzip.h"
+
+#include "mlir/Support/FileUtilities.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace opprof;
+using namespace opprof::driver;
+using inductor::GraphView;
+using launch::LaunchMap;
+using llvm::Error;
+using llvm::Expected;
+using llvm::StringRef;
+using llvm::Twine;
+
+Error driver::importGraph(Session &session, StringRef source,
+                          StringRef target) {
+  Expected<OwningOpRef<ModuleOp>> module = session.readGraph(source);
+  if (!module)
+    return module.takeError();
+  return writeGraphFile(**module, target);
+}
+
+/// Finds the repeats of the run's graph, and writes them.
+static Error findPartitions(Session &session, const RunFolder &folder,
+                            ModuleOp graph, ProfileInputs &inputs) {
+  session.progress("finding repeated subgraphs");
+  // The pass outlines what it finds; the launches are of the graph as it was.
+  OwningOpRef<ModuleOp> outlined = graph.clone();
+  fx::DedupPartitionsPassOptions options;
+  options.partitionMap = folder.partitions();
+  if (Error error = session.runPass(
+          *outlined, fx::createDedupPartitionsPass(options), /*quiet=*/true))
+    return error;
+  return inputs.readPartitions(folder.partitions());
+}
+
+static Error writeMap(const LaunchMap &map, StringRef file) {
+  return writeFile(
+      file, [&](llvm::raw_ostream &os) { launch::writeLaunchMap(map, os); });
+}
+
+/// Maps the launches of every compiled graph, and writes the maps.
+static Error mapCompiledGraphs(Session &session, const RunFolder &folder,
+                               ModuleOp graph, ProfileInputs &inputs) {
+  std::optional<GraphView> view;
+  for (const std::string &compiled : folder.compiledGraphs()) {
+    session.progress("mapping the launches of " +
+                     llvm::sys::path::filename(compiled));
+    Expected<std::optional<GraphView>> own =
+        readOwnGraph(session, compiled, /*keeps=*/true);
+    if (!own)
+      return own.takeError();
+    if (!*own && !view) {
+      Expected<GraphView> read = inductor::toGraphView(graph, folder.graph());
+      if (!read)
+        return read.takeError();
+      view = std::move(*read);
+    }
+    Expected<LaunchMap> map =
+        mapLaunches(session, compiled, *own ? &**own : &*view);
+    if (!map)
+      return map.takeError();
+    std::string file = code::file(compiled, code::kLaunches);
+    if (Error error = writeMap(*map, file))
+      return error;
+    if (Error error = inputs.addMap(std::move(*map), file))
+      return error;
+  }
+  return Error::success();
+}
+
+/// What runs node by node says of each kernel which node that is.
+static Error mapNodes(const RunFolder &folder, ModuleOp module,
+                      ProfileInputs &inputs) {
+  // The bodies of higher-order operators are symbols beside it.
+  for (auto graph : module.getOps<fx::GraphOp>()) {
+    if (!graph.getStage())
+      continue;
+    LaunchMap map = inductor::mapOperators(graph);
+    if (Error error = writeMap(map, folder.operators()))
+      return error;
+    return inputs.addMap(std::move(map), folder.operators());
+  }
+  return llvm::createStringError(folder.graph() +
+                                 ": holds no fx.graph with a stage");
+}
+
+/// The launch maps that lie in the folder; those that are missing are passed
+/// over where `some` will do.
+static Error readMaps(const RunFolder &folder, bool some,
+                      ProfileInputs &inputs) {
+  for (const std::string &compiled : folder.compiledGraphs()) {
+    std::string file = code::file(compiled, code::kLaunches);
+    if (some && !isFile(file))
+      continue;
+    if (Error error = inputs.readMaps(file))
+      return error;
+  }
+  return Error::success();
+}
+
+/// Joins the timeline to what is known of the program, and reports.
+static Error join(const RunFolder &folder, llvm::MemoryBufferRef timeline,
+                  const ProfileInputs &inputs, uint64_t lastKernels,
+                  const Page &page) {
+  Expected<std::unique_ptr<profile::Profile>> profile =
+      makeProfile(timeline, inputs, lastKernels);
+  if (!profile)
+    return profile.takeError();
+  if (Error error = writeResults(**profile, folder))
+    return error;
+  if (page)
+    report::printText(**profile, llvm::outs(), *page);
+  return Error::success();
+}
+
+/// All that follows from graph, code and timeline. `trace` is torch.profiler's,
+/// null where the folder's own timeline is to be read.
+static Error attribute(Session &session, const RunFolder &folder,
+                       ModuleOp graph, bool mapped,
+                       const llvm::MemoryBuffer *trace, const Page &page) {
+  ProfileInputs inputs;
+  if (Error error = inputs.readRun(folder.run()))
+    return error;
+  if (mapped) {
+    if (Error error = inputs.readPartitions(folder.partitions()))
+      return error;
+    if (Error error = readMaps(folder, /*some=*/false, inputs))
+      return error;
+  } else {
+    if (Error error = findPartitions(session, folder, graph, inputs))
+      return error;
+    if (Error error = mapCompiledGraphs(session, folder, graph, inputs))
+      return error;
+  }
+  bool captured = isFile(folder.capture());
+  llvm::sys::fs::remove(folder.operators());
+  if (inputs.maps.empty() && (captured || inputs.run->mode == "eager"))
+    if (Error error = mapNodes(folder, graph, inputs))
+      return error;
+  if (isFile(folder.counters()))
+    if (Error error = inputs.readCounters(folder.counters()))
+      return error;
+  session.progress("joining the timeline to the launches");
+  std::unique_ptr<llvm::MemoryBuffer> timeline;
+  if (!trace) {
+    std::string message;
+    timeline =
+        openInputFile(captured ? folder.capture() : folder.trace(), &message);
+    if (!timeline)
+      return llvm::createStringError(message);
+    trace = timeline.get();
+  }
+  return join(folder, trace->getMemBufferRef(), inputs, /*lastKernels=*/0,
+              page);
+}
+
+/// Makes graph.mlirbc of graph.json, and gives what it holds.
+static Expected<OwningOpRef<ModuleOp>> importRunGraph(Session &session,
+                                                      const RunFolder &folder) {
+  Expected<OwningOpRef<ModuleOp>> graph = session.readGraph(folder.graphJSON());
+  if (graph)
+    if (Error error = writeGraphFile(**graph, folder.graph()))
+      return error;
+  return graph;
+}
+
+Error driver::mapRun(Session &session, const RunFolder &folder) {
+  Expected<OwningOpRef<ModuleOp>> graph = importRunGraph(session, folder);
+  if (!graph)
+    return graph.takeError();
+  ProfileInputs inputs;
+  if (Error error = findPartitions(session, folder, **graph, inputs))
+    return error;
+  return mapCompiledGraphs(session, folder, **graph, inputs);
+}
+
+/// Whether graph.mlirbc is missing, or of an earlier graph.json.
+static bool needsImport(const RunFolder &folder) {
+  llvm::sys::fs::file_status source, made;
+  if (llvm::sys::fs::status(folder.graphJSON(), source))
+    return false;
+  return llvm::sys::fs::status(folder.graph(), made) ||
+         made.getLastModificationTime() < source.getLastModificationTime();
+}
+
+Error driver::profileRun(Session &session, const RunFolder &folder, bool mapped,
+                         const Page &page) {
+  bool imports = needsImport(folder);
+  if (imports)
+    session.progress("importing the graph");
+  Expected<OwningOpRef<ModuleOp>> graph =
+      imports ? importRunGraph(session, folder)
+              : session.readGraph(folder.graph());
+  if (!graph)
+    return graph.takeError();
+  return attribute(session, folder, **graph, mapped, /*trace=*/nullptr, page);
+}
+
+Error driver::profileTimeline(const RunFolder &folder, StringRef timeline,
+                              bool mapped, uint64_t lastKernels) {
+  ProfileInputs inputs;
+  if (Error error = inputs.readRun(folder.run()))
+    return error;
+  if (mapped) {
+    if (Error error = readMaps(folder, /*some=*/true, inputs))
+      return error;
+    if (isFile(folder.partitions()))
+      if (Error error = inputs.readPartitions(folder.partitions()))
+        return error;
+    if (isFile(folder.counters()))
+      if (Error error = inputs.readCounters(folder.counters()))
+        return error;
+  }
+  std::string message;
+  std::unique_ptr<llvm::MemoryBuffer> buffer =
+      openInputFile(timeline, &message);
+  if (!buffer)
+    return llvm::createStringError(message);
+  return join(folder, buffer->getMemBufferRef(), inputs, lastKernels,
+              std::nullopt);
+}
+
+/// The path without links and dots; empty where there is nothing.
+static std::string resolve(StringRef path) {
+  llvm::SmallString<256> real;
+  if (llvm::sys::fs::real_path(path.empty() ? "." : path, real))
+    return "";
+  return real.str().str();
+}
+
+/// The folders of code that a run folder is to be made of.
+static Expected<std::vector<std::string>> findCode(const RecordedFiles &files,
+                                                   const RunFolder &folder) {
+  for (const std::string &path : {files.graph, files.code, files.trace})
+    if (!llvm::sys::fs::exists(path))
+      return llvm::createStringError(path + ": no such file or folder");
+  std::string output = resolve(folder.getPath());
+  std::vector<std::string> sources = {
+      resolve(files.code), resolve(llvm::sys::path::parent_path(files.graph)),
+      resolve(llvm::sys::path::parent_path(files.trace))};
+  if (!output.empty() && llvm::is_contained(sources, output))
+    return llvm::createStringError(
+        folder.getPath() +
+        ": holds the files that are to be read, and a run folder is emptied "
+        "before it is filled\n  give -o a folder of its own");
+  std::vector<std::string> found = code::findFolders(files.code);
+  // A run folder below the folder of code is what this command left there the
+  // last time.
+  if (!output.empty())
+    llvm::erase_if(found, [&](const std::string &path) {
+      return StringRef(resolve(path)).starts_with(output + "/");
+    });
+  if (found.empty())
+    return llvm::createStringError(
+        files.code + ": holds no " + code::kOutput +
+        "\n  give the debug folder of a run with TORCH_COMPILE_DEBUG=1, or a "
+        "folder of such folders");
+  return found;
+}
+
+/// What run.json says of files that were recorded elsewhere.
+static Error writeRun(const RecordedFiles &files,
+                      llvm::ArrayRef<std::string> sources,
+                      const RunFolder &folder) {
+  return writeFile(folder.run(), [&](llvm::raw_ostream &os) {
+    llvm::json::OStream json(os, /*IndentSize=*/1);
+    json.object([&] {
+      json.attribute("version", 1);
+      json.attributeObject("recorded", [&] {
+        json.attribute("graph", files.graph);
+        json.attribute("code", files.code);
+        json.attribute("trace", files.trace);
+      });
+      json.attributeArray("compiled_graphs", [&] {
+        for (StringRef source : sources)
+          json.value(llvm::sys::path::filename(source));
+      });
+    });
+    os << '\n';
+  });
+}
+
+Error driver::profileFiles(Session &session, const RecordedFiles &files,
+                           const RunFolder &folder, const Page &page) {
+  Expected<std::vector<std::string>> sources = findCode(files, folder);
+  if (!sources)
+    return sources.takeError();
+  if (Error error = folder.check())
+    return error;
+  session.progress("reading " + Twine(files.graph));
+  Expected<OwningOpRef<ModuleOp>> graph = session.readGraph(files.graph);
+  if (!graph)
+    return graph.takeError();
+  std::string message;
+  std::unique_ptr<llvm::MemoryBuffer> recorded =
+      openInputFile(files.trace, &message);
+  if (!recorded)
+    return llvm::createStringError(message);
+  if (Error error = folder.clear())
+    return error;
+  if (Error error = writeGraphFile(**graph, folder.graph()))
+    return error;
+  for (StringRef source : *sources)
+    if (Error error =
+            code::copy(source, code::file(folder.getPath(),
+                                          llvm::sys::path::filename(source))))
+      return error;
+  // What is read is what lies in the run folder, and is called so.
+  std::unique_ptr<llvm::MemoryBuffer> trace = llvm::MemoryBuffer::getMemBuffer(
+      recorded->getBuffer(), folder.trace(), /*RequiresNullTerminator=*/false);
+  Error written = writeFile(folder.trace(), [&](llvm::raw_ostream &os) {
+    profile::writeGzip(trace->getBuffer(), os);
+  });
+  if (written)
+    return written;
+  if (Error error = writeRun(files, *sources, folder))
+    return error;
+  return attribute(session, folder, **graph, /*mapped=*/false, trace.get(),
+                   page);
+}

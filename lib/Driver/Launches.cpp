@@ -1,0 +1,131 @@
+// Shows what generated code launches.
+
+#include "CompiledGraphs.h"
+
+#include "opprof/Driver/Commands.h"
+#include "opprof/Target/InductorCode/InductorTranslation.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace opprof;
+using namespace opprof::driver;
+using inductor::GraphView;
+using launch::Launch;
+using launch::LaunchMap;
+using launch::LaunchNode;
+using llvm::Error;
+using llvm::Expected;
+using llvm::StringRef;
+
+/// Columns of a kernel's name.
+static constexpr unsigned kKernelWidth = 48;
+/// The nodes of a launch that are named.
+static constexpr unsigned kMaxNodes = 4;
+
+static bool recomputes(const Launch &launch) {
+  return llvm::any_of(launch.nodes,
+                      [](const LaunchNode &node) { return node.recomputed; });
+}
+
+/// One line: the launch, the first of its nodes, and the user's line.
+static void print(const Launch &launch, llvm::raw_ostream &os) {
+  os << llvm::format("%5u  ", unsigned(launch.index))
+     << llvm::left_justify(stringify(launch.category), 20) << ' '
+     << llvm::left_justify(StringRef(launch.kernel).take_front(kKernelWidth),
+                           kKernelWidth)
+     << ' ';
+  llvm::interleaveComma(llvm::ArrayRef(launch.nodes).take_front(kMaxNodes), os,
+                        [&](const LaunchNode &node) {
+                          os << (node.recomputed ? "~" : "") << node.name;
+                        });
+  if (launch.nodes.size() > kMaxNodes)
+    os << ", … (" << launch.nodes.size() << ")";
+  for (const LaunchNode &node : llvm::reverse(launch.nodes))
+    if (!node.source.empty()) {
+      os << "  [" << node.source << "]";
+      break;
+    }
+  os << '\n';
+}
+
+static void print(const LaunchMap &map, llvm::raw_ostream &os) {
+  os << map.graph << ": " << map.launches.size() << " launches\n";
+  for (const Launch &launch : map.launches)
+    print(launch, os);
+  if (llvm::any_of(map.launches, recomputes))
+    os << "       ~ marks a node that is computed again here\n";
+}
+
+/// The launch map of each compiled graph at or below `folder`.
+static Expected<std::vector<LaunchMap>>
+mapFolders(Session &session, StringRef folder, StringRef graphFile) {
+  std::vector<std::string> folders = code::findFolders(folder);
+  if (folders.empty())
+    return llvm::createStringError(
+        folder + ": holds no " + code::kOutput +
+        "\n  give a run folder, or the debug folder of a run with "
+        "TORCH_COMPILE_DEBUG=1");
+  std::string ofRun = RunFolder(folder).graph();
+  bool isRun = graphFile.empty() && isFile(ofRun);
+  if (isRun)
+    graphFile = ofRun;
+  std::optional<GraphView> graph;
+  if (!graphFile.empty()) {
+    Expected<OwningOpRef<ModuleOp>> module = session.readGraph(graphFile);
+    if (!module)
+      return module.takeError();
+    Expected<GraphView> view = inductor::toGraphView(**module, graphFile);
+    if (!view)
+      return view.takeError();
+    graph = std::move(*view);
+  }
+  std::vector<LaunchMap> maps;
+  for (const std::string &compiled : folders) {
+    std::optional<GraphView> own;
+    if (isRun) {
+      Expected<std::optional<GraphView>> read =
+          readOwnGraph(session, compiled, /*keeps=*/false);
+      if (!read)
+        return read.takeError();
+      own = std::move(*read);
+    }
+    Expected<LaunchMap> map = mapLaunches(session, compiled,
+                                          own     ? &*own
+                                          : graph ? &*graph
+                                                  : nullptr);
+    if (!map)
+      return map.takeError();
+    maps.push_back(std::move(*map));
+  }
+  return maps;
+}
+
+Error driver::showLaunches(Session &session, StringRef folder, StringRef graph,
+                           bool asJSON) {
+  if (!llvm::sys::fs::exists(folder))
+    return llvm::createStringError(folder + ": no such file or folder");
+  if (isFile(folder))
+    folder = llvm::sys::path::parent_path(folder);
+  if (folder.empty())
+    folder = ".";
+  Expected<std::vector<LaunchMap>> maps = mapFolders(session, folder, graph);
+  if (!maps)
+    return maps.takeError();
+  llvm::raw_ostream &os = llvm::outs();
+  if (!asJSON) {
+    for (const LaunchMap &map : *maps)
+      print(map, os);
+    return Error::success();
+  }
+  llvm::json::OStream json(os, /*IndentSize=*/1);
+  json.array([&] {
+    for (const LaunchMap &map : *maps)
+      writeLaunchMap(map, json);
+  });
+  json.flush();
+  os << '\n';
+  return Error::success();
+}

@@ -1,0 +1,133 @@
+// Reads what a timeline is joined to, joins it, and writes what comes of it.
+
+#include "opprof/Driver/Profiling.h"
+#include "opprof/Findings/Findings.h"
+#include "opprof/Join/Attribution.h"
+#include "opprof/Profile/ProfileJSON.h"
+#include "opprof/Profile/RunFacts.h"
+#include "opprof/Report/FindingText.h"
+#include "opprof/Report/Report.h"
+#include "opprof/Support/OutputFile.h"
+#include "opprof/Trace/CaptureTrace.h"
+#include "opprof/Trace/Kineto.h"
+
+#include "mlir/Support/FileUtilities.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::driver;
+using namespace opprof::profile;
+
+/// Columns of the page that is kept beside a profile.
+static constexpr unsigned kPageWidth = 120;
+
+/// Reads `file` with `read`, which is told its text and name.
+template <typename Reader>
+static auto readWith(StringRef file, Reader read)
+    -> decltype(read(StringRef(), file)) {
+  std::string message;
+  std::unique_ptr<MemoryBuffer> text = mlir::openInputFile(file, &message);
+  if (!text)
+    return createStringError(message);
+  return read(text->getBuffer(), file);
+}
+
+/// The same where one value is wanted, which goes to `to`.
+template <typename T, typename Reader>
+static Error readInto(std::optional<T> &to, StringRef file, Reader read) {
+  Expected<T> value = readWith(file, read);
+  if (!value)
+    return value.takeError();
+  to = std::move(*value);
+  return Error::success();
+}
+
+Error ProfileInputs::addMap(launch::LaunchMap map, StringRef file) {
+  for (const launch::LaunchMap &other : maps)
+    if (other.graph == map.graph)
+      return createStringError(file + ": compiled graph '" + map.graph +
+                               "' was given before; give each launch map "
+                               "once");
+  StringSet<> files;
+  for (const launch::Launch &launch : map.launches) {
+    if (!files.insert(launch.file).second || launch.file.empty() ||
+        launch.file != sys::path::filename(launch.file))
+      continue;
+    std::string path = code::file(sys::path::parent_path(file), launch.file);
+    if (ErrorOr<std::unique_ptr<MemoryBuffer>> text =
+            MemoryBuffer::getFile(path))
+      wrappers.add(maps.size(), path, (*text)->getBuffer());
+  }
+  maps.push_back(std::move(map));
+  return Error::success();
+}
+
+Error ProfileInputs::readMaps(StringRef file) {
+  Expected<std::vector<launch::LaunchMap>> read =
+      readWith(file, launch::readLaunchMaps);
+  if (!read)
+    return read.takeError();
+  for (launch::LaunchMap &map : *read)
+    if (Error error = addMap(std::move(map), file))
+      return error;
+  return Error::success();
+}
+
+Error ProfileInputs::readPartitions(StringRef file) {
+  return readInto(partitions, file, readPartitionMap);
+}
+
+Error ProfileInputs::readCounters(StringRef file) {
+  return readInto(counters, file, profile::readCounters);
+}
+
+Error ProfileInputs::readRun(StringRef file) {
+  return readInto(run, file, readRunFacts);
+}
+
+Expected<std::unique_ptr<Profile>>
+driver::makeProfile(MemoryBufferRef timeline, const ProfileInputs &inputs,
+                    uint64_t lastKernels) {
+  StringRef data = timeline.getBuffer();
+  StringRef name = timeline.getBufferIdentifier();
+  Expected<std::unique_ptr<Trace>> trace =
+      isCapture(data) ? readCaptureTrace(data, name, lastKernels)
+                      : readKinetoTrace(data, name);
+  if (!trace)
+    return trace.takeError();
+  AttributionInputs joined;
+  joined.maps = inputs.maps;
+  joined.partitions = inputs.partitions ? &*inputs.partitions : nullptr;
+  joined.wrappers = &inputs.wrappers;
+  std::unique_ptr<Profile> profile = attribute(**trace, joined);
+  profile->run = inputs.run;
+  if (inputs.counters)
+    attachCounters(*profile, *inputs.counters, joined);
+  computeFindings(*profile);
+  report::describeFindings(*profile);
+  return profile;
+}
+
+Error driver::writeTextReport(const Profile &profile, StringRef file) {
+  return writeFile(file, [&](raw_ostream &os) {
+    report::printText(profile, os, {/*width=*/kPageWidth});
+  });
+}
+
+Error driver::writeHTMLReport(const Profile &profile, StringRef file) {
+  return writeFile(file,
+                   [&](raw_ostream &os) { report::printHTML(profile, os); });
+}
+
+Error driver::writeResults(const Profile &profile, const RunFolder &folder) {
+  if (Error error = writeTextReport(profile, folder.reportText()))
+    return error;
+  if (Error error = writeHTMLReport(profile, folder.reportHTML()))
+    return error;
+  // Last: who finds a profile finds its pages.
+  return writeFile(folder.profile(),
+                   [&](raw_ostream &os) { writeProfile(profile, os); });
+}

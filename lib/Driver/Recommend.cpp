@@ -1,0 +1,113 @@
+// Asks the rules for rewrites of a run's graph, with what was measured of it.
+
+#include "opprof/Driver/Commands.h"
+#include "opprof/Rewrite/Passes.h"
+#include "opprof/Support/JSONReading.h"
+#include "opprof/Support/OutputFile.h"
+#include "opprof/Target/GraphFile/GraphFile.h"
+
+#include "mlir/Support/FileUtilities.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace mlir;
+using namespace opprof;
+using namespace opprof::driver;
+using llvm::Error;
+using llvm::Expected;
+using llvm::StringRef;
+
+namespace {
+/// What run.json says that rewrites depend on.
+struct RewriteFacts {
+  bool isTraining = false;
+  std::string deviceType, deviceName;
+  /// The model script, where the run is of one.
+  std::string script;
+};
+
+class FactsReader : public JSONReading {
+public:
+  using JSONReading::JSONReading;
+
+  Error read(simdjson::dom::element root, RewriteFacts &facts) {
+    simdjson::dom::object keys;
+    if (Error error = getObject(root, keys))
+      return error;
+    if (Error error = getBool(keys, "training", facts.isTraining))
+      return error;
+    if (Error error = getString(keys, "script", facts.script, false))
+      return error;
+    return inObject(keys, "device", [&](simdjson::dom::object device) -> Error {
+      if (Error error = getString(device, "type", facts.deviceType, false))
+        return error;
+      return getString(device, "name", facts.deviceName, false);
+    });
+  }
+};
+} // namespace
+
+/// Those of a folder without a run.json are none.
+static Expected<RewriteFacts> readFacts(const std::string &file) {
+  RewriteFacts facts;
+  if (!isFile(file))
+    return facts;
+  std::string message;
+  std::unique_ptr<llvm::MemoryBuffer> text = openInputFile(file, &message);
+  if (!text)
+    return llvm::createStringError(message);
+  FactsReader reader(file);
+  if (Error error =
+          reader.parse(text->getBuffer(), [&](simdjson::dom::element root) {
+            return reader.read(root, facts);
+          }))
+    return error;
+  return facts;
+}
+
+/// What the pass is to know of the run in `folder`.
+static Error readRun(const RunFolder &folder,
+                     rewrite::RecommendRewritesPassOptions &options) {
+  Expected<RewriteFacts> facts = readFacts(folder.run());
+  if (!facts)
+    return facts.takeError();
+  if (facts->isTraining)
+    return llvm::createStringError(
+        folder.getPath() +
+        ": is a run of a training step, which writes its weights; no backend "
+        "of opprof rewrites that\n  profile a script without make_step() whose "
+        "module is in eval mode");
+  options.device = facts->deviceType == "cpu" ? "cpu" : facts->deviceName;
+  if (isFile(folder.profile()))
+    options.profile = folder.profile();
+  return Error::success();
+}
+
+Error driver::recommendRewrites(Session &session, StringRef path,
+                                StringRef output, double errorBudget) {
+  rewrite::RecommendRewritesPassOptions options;
+  options.dir = output.str();
+  options.errorBudget = errorBudget;
+  std::string graph = path.str();
+  if (llvm::sys::fs::is_directory(path)) {
+    RunFolder folder(path);
+    graph = folder.graph();
+    if (Error error = readRun(folder, options))
+      return error;
+  }
+  if (!isFile(graph))
+    return llvm::createStringError(
+        graph + ": no such file\n  give a run folder that `opprof profile` "
+                "filled, or a graph (.mlir, .mlirbc)");
+  if (!isMLIRFile(graph))
+    return llvm::createStringError(
+        graph + ": not a graph in MLIR\n  give a run folder, or what `opprof "
+                "export model.py -o graph.mlir` writes");
+  if (Error error = makeFolder(output))
+    return error;
+  Expected<OwningOpRef<ModuleOp>> module = session.readGraph(graph);
+  if (!module)
+    return module.takeError();
+  return session.runPass(
+      **module, rewrite::createRecommendRewritesPass(std::move(options)));
+}

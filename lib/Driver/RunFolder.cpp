@@ -1,0 +1,140 @@
+// The files of a run folder: where they are, and which of them are opprof's.
+
+#include "opprof/Driver/RunFolder.h"
+#include "opprof/Support/OutputFile.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::driver;
+
+/// What opprof copies of Inductor's debug folder of a graph.
+static constexpr StringLiteral kCopied[] = {
+    code::kOutput,
+    "fx_graph_readable.py",
+    "fx_graph_transformed.py",
+    "inductor_provenance_tracking_node_mappings.json",
+    code::kPostGrad,
+    code::kGraphJSON};
+/// What it makes beside them.
+static constexpr StringLiteral kMade[] = {code::kGraph, code::kLaunches};
+
+static Error refuse(const Twine &what) {
+  return createStringError(what + "\n  give -o a folder of its own");
+}
+
+bool driver::isFile(StringRef path) { return sys::fs::is_regular_file(path); }
+
+std::string code::file(StringRef folder, StringRef name) {
+  SmallString<256> path(folder);
+  sys::path::append(path, name);
+  return path.str().str();
+}
+
+std::string RunFolder::file(const std::string &name) const {
+  return code::file(path, name);
+}
+
+/// Inductor ends a folder's name with the number of its compilation:
+/// model__2_backward_5.1.
+static uint64_t getCompilation(StringRef folder) {
+  StringRef name = sys::path::filename(folder);
+  StringRef number = name.substr(name.rfind('.') + 1);
+  uint64_t value = 0;
+  return number.getAsInteger(10, value) ? 0 : value;
+}
+
+static void sortByCompilation(std::vector<std::string> &folders) {
+  llvm::sort(folders, [](StringRef a, StringRef b) {
+    return std::tuple(getCompilation(a), sys::path::filename(a), a) <
+           std::tuple(getCompilation(b), sys::path::filename(b), b);
+  });
+}
+
+std::vector<std::string> RunFolder::compiledGraphs() const {
+  std::vector<std::string> folders;
+  std::error_code error;
+  for (sys::fs::directory_iterator it(path, error), end; it != end && !error;
+       it.increment(error))
+    if (sys::fs::exists(code::file(it->path(), code::kOutput)))
+      folders.push_back(it->path());
+  sortByCompilation(folders);
+  return folders;
+}
+
+std::vector<std::string> code::findFolders(StringRef folder) {
+  if (isFile(code::file(folder, kOutput)))
+    return {folder.str()};
+  std::vector<std::string> folders;
+  std::error_code error;
+  // A link may lead to where the search came from.
+  for (sys::fs::recursive_directory_iterator
+           it(folder, error, /*follow_symlinks=*/false),
+       end;
+       it != end && !error; it.increment(error))
+    if (sys::path::filename(it->path()) == kOutput)
+      folders.push_back(sys::path::parent_path(it->path()).str());
+  sortByCompilation(folders);
+  return folders;
+}
+
+Error code::copy(StringRef from, StringRef to) {
+  if (Error error = makeFolder(to))
+    return error;
+  for (StringRef name : kCopied) {
+    std::string source = file(from, name);
+    if (!isFile(source))
+      continue;
+    if (std::error_code error = sys::fs::copy_file(source, file(to, name)))
+      return createStringError(source + ": cannot be copied to " + to + ": " +
+                               error.message());
+  }
+  return Error::success();
+}
+
+Error RunFolder::check() const {
+  if (Error error = checkFolder(path))
+    return error;
+  if (sys::fs::exists(file(code::kOutput.str())))
+    return refuse(path + ": is a debug folder of Inductor, not a run folder");
+  for (const std::string &folder : compiledGraphs()) {
+    std::error_code error;
+    for (sys::fs::directory_iterator it(folder, error), end;
+         it != end && !error; it.increment(error)) {
+      StringRef name = sys::path::filename(it->path());
+      if (!is_contained(kCopied, name) && !is_contained(kMade, name))
+        return refuse(folder + ": would be taken for code of this run, and " +
+                      name + " in it is none of opprof's files");
+    }
+  }
+  return Error::success();
+}
+
+Error RunFolder::clear() const {
+  if (Error error = check())
+    return error;
+  if (Error error = makeFolder(path))
+    return error;
+  std::vector<std::string> old = {reportText(), reportHTML(),      profile(),
+                                  run(),        partitions(),      operators(),
+                                  counters(),   countersCapture(), capture(),
+                                  trace(),      program()};
+  for (const std::string &folder : compiledGraphs())
+    if (std::error_code error =
+            sys::fs::remove_directories(folder, /*IgnoreErrors=*/false))
+      return createStringError(folder +
+                               ": cannot be removed: " + error.message());
+  // The graph stays: it is replaced, and an unchanged one is not made again.
+  for (const std::string &file : old)
+    if (std::error_code error = sys::fs::remove(file))
+      return createStringError(file +
+                               ": cannot be removed: " + error.message());
+  return Error::success();
+}

@@ -1,0 +1,83 @@
+// Context, diagnostics and progress of a process of the driver.
+
+#include "opprof/Driver/Session.h"
+#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
+#include "opprof/Dialect/Inductor/IR/Inductor.h"
+#include "opprof/Dialect/Prof/IR/Prof.h"
+#include "opprof/Target/GraphFile/GraphFile.h"
+
+#include "mlir/Dialect/Transform/IR/TransformDialect.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/Format.h"
+
+using namespace mlir;
+using namespace opprof;
+using namespace opprof::driver;
+
+static DialectRegistry makeRegistry() {
+  DialectRegistry registry;
+  registry.insert<fx::FXDialect, inductor::InductorDialect, prof::ProfDialect,
+                  transform::TransformDialect>();
+  fx::registerTransformExtension(registry);
+  return registry;
+}
+
+Session::Diagnostics::Diagnostics(llvm::SourceMgr &sources,
+                                  MLIRContext *context,
+                                  llvm::raw_string_ostream &text)
+    : SourceMgrDiagnosticHandler(sources, context, text) {
+  setHandler([this, &text](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+      return emitDiagnostic(diagnostic);
+    if (quiet)
+      return;
+    std::string before = std::exchange(text.str(), {});
+    emitDiagnostic(diagnostic);
+    llvm::errs() << text.str();
+    text.str() = std::move(before);
+  });
+}
+
+// One thread: commands work on one graph after another, and a pool of threads
+// would cost more to begin than most graphs to read.
+Session::Session(double elapsed)
+    : context(makeRegistry(), MLIRContext::Threading::DISABLED),
+      diagnostics(sources, &context, stream),
+      start(std::chrono::steady_clock::now() -
+            std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                std::chrono::duration<double>(elapsed))) {}
+
+void Session::progress(const llvm::Twine &what) const {
+  std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - start;
+  llvm::errs() << llvm::format("[%6.1f s] ", seconds.count()) << what << '\n';
+}
+
+llvm::Error Session::takeErrors(const llvm::Twine &otherwise) {
+  std::string errors = std::exchange(text, {});
+  llvm::StringRef shown = llvm::StringRef(errors).trim('\n');
+  return llvm::createStringError(shown.empty() ? otherwise
+                                               : llvm::Twine(shown));
+}
+
+llvm::Expected<OwningOpRef<ModuleOp>> Session::readGraph(llvm::StringRef path) {
+  llvm::Expected<OwningOpRef<ModuleOp>> module = readGraphFile(path, &context);
+  if (module && !*module)
+    return takeErrors(path + ": could not be read as a graph");
+  return module;
+}
+
+llvm::Error Session::runPass(ModuleOp module, std::unique_ptr<Pass> pass,
+                             bool quiet) {
+  std::string name = pass->getArgument().str();
+  PassManager manager(&context);
+  manager.addPass(std::move(pass));
+  diagnostics.quiet = quiet;
+  LogicalResult result = manager.run(module);
+  diagnostics.quiet = false;
+  if (failed(result))
+    return takeErrors("--" + name + " failed");
+  return llvm::Error::success();
+}

@@ -1,0 +1,167 @@
+// opprof-driver: what the `opprof` command has done natively, a process a
+// command: a run folder from files to report, launches, recommended rewrites.
+
+#include "opprof/Driver/Commands.h"
+
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/InitLLVM.h"
+
+using namespace llvm;
+using namespace opprof::driver;
+
+static cl::OptionCategory category("Options");
+
+static cl::SubCommand importCommand("import",
+                                    "Write a graph of any form as MLIR");
+static cl::SubCommand
+    mapCommand("map", "Import a run folder's graph, find its repeated "
+                      "subgraphs, and map the launches of its code");
+static cl::SubCommand
+    profileCommand("profile", "Make the profile and reports of a run folder");
+static cl::SubCommand
+    filesCommand("profile-files",
+                 "Make a run folder of files that were recorded elsewhere");
+static cl::SubCommand
+    timelineCommand("profile-timeline",
+                    "Make the profile and reports of one timeline");
+static cl::SubCommand reportCommand("report", "Show a profile");
+static cl::SubCommand
+    recommendCommand("recommend",
+                     "Write the rewrites that should make a graph faster");
+static cl::SubCommand launchesCommand("launches",
+                                      "List what generated code launches");
+static cl::SubCommand checkCommand("check",
+                                   "Refuse a folder that cannot be filled");
+static cl::SubCommand
+    copyCommand("copy-code",
+                "Copy what a run folder keeps of Inductor's debug folder");
+static cl::SubCommand
+    clearCommand("clear", "Take away what an earlier run left in a folder");
+
+static cl::opt<double>
+    elapsed("elapsed", cl::sub(cl::SubCommand::getAll()), cl::cat(category),
+            cl::value_desc("seconds"), cl::init(0),
+            cl::desc("How long the command has run: progress counts on"));
+static cl::opt<std::string>
+    path(cl::Positional, cl::Required, cl::desc("PATH"), cl::cat(category),
+         cl::sub(importCommand), cl::sub(mapCommand), cl::sub(profileCommand),
+         cl::sub(filesCommand), cl::sub(timelineCommand),
+         cl::sub(reportCommand), cl::sub(recommendCommand),
+         cl::sub(launchesCommand), cl::sub(copyCommand), cl::sub(checkCommand),
+         cl::sub(clearCommand));
+static cl::opt<std::string>
+    output("o", cl::cat(category), cl::Required, cl::value_desc("path"),
+           cl::sub(importCommand), cl::sub(recommendCommand),
+           cl::sub(copyCommand), cl::desc("What to write"));
+
+static cl::opt<std::string> graph("graph", cl::cat(category),
+                                  cl::value_desc("file"), cl::sub(filesCommand),
+                                  cl::sub(launchesCommand),
+                                  cl::desc("The exported graph"));
+static cl::opt<std::string>
+    codeFolder("code", cl::cat(category), cl::value_desc("folder"),
+               cl::sub(filesCommand),
+               cl::desc("Inductor's debug folder, or a folder of them"));
+static cl::opt<std::string> trace("trace", cl::cat(category),
+                                  cl::value_desc("file"), cl::sub(filesCommand),
+                                  cl::desc("torch.profiler's trace"));
+
+static cl::opt<std::string> timeline("timeline", cl::cat(category),
+                                     cl::Required, cl::value_desc("file"),
+                                     cl::sub(timelineCommand),
+                                     cl::desc("A capture or a trace"));
+static cl::opt<std::string>
+    process("process", cl::cat(category), cl::value_desc("-rRANK-pPID"),
+            cl::sub(timelineCommand),
+            cl::desc("Ends the names of what is one process's of several"));
+static cl::opt<uint64_t>
+    lastKernels("last-kernels", cl::cat(category), cl::sub(timelineCommand),
+                cl::init(0),
+                cl::desc("Of a capture with more kernels, the number of the "
+                         "latest that are read; 0 (default) reads all"));
+static cl::opt<bool>
+    mapped("mapped", cl::cat(category), cl::sub(profileCommand),
+           cl::sub(timelineCommand),
+           cl::desc("Take the partitions and launch maps that lie in the "
+                    "folder"));
+
+static cl::opt<bool> asJSON("json", cl::cat(category), cl::sub(reportCommand),
+                            cl::sub(launchesCommand), cl::desc("Print JSON"));
+static cl::opt<std::string> html("html", cl::cat(category),
+                                 cl::value_desc("file"), cl::sub(reportCommand),
+                                 cl::desc("Write an HTML page"));
+static cl::opt<unsigned> width("width", cl::cat(category),
+                               cl::sub(reportCommand), cl::sub(profileCommand),
+                               cl::sub(filesCommand),
+                               cl::init(opprof::report::TextOptions().width),
+                               cl::desc("Columns of the page on stdout"));
+static cl::opt<bool> color("color-page", cl::cat(category),
+                           cl::sub(reportCommand), cl::sub(profileCommand),
+                           cl::sub(filesCommand),
+                           cl::desc("Color the page on stdout"));
+static cl::opt<bool> noPage("no-page", cl::cat(category),
+                            cl::sub(profileCommand), cl::sub(filesCommand),
+                            cl::desc("Print no page on stdout"));
+
+static cl::opt<double>
+    errorBudget("error-budget", cl::cat(category), cl::sub(recommendCommand),
+                cl::init(1e-3),
+                cl::desc("The relative error that a rewrite may bring"));
+
+static opprof::report::TextOptions getPageOptions() {
+  opprof::report::TextOptions options;
+  options.width = width;
+  options.color = color;
+  return options;
+}
+
+static Error run() {
+  RunFolder folder(path, process);
+  if (checkCommand)
+    return folder.check();
+  if (clearCommand)
+    return folder.clear();
+  if (copyCommand)
+    return code::copy(path, output);
+  if (timelineCommand)
+    return profileTimeline(folder, timeline, mapped, lastKernels);
+  if (reportCommand) {
+    ReportForm form = asJSON         ? ReportForm::JSON
+                      : html.empty() ? ReportForm::Text
+                                     : ReportForm::HTML;
+    return showReport(path, form, html, getPageOptions());
+  }
+  Session session(elapsed);
+  if (importCommand)
+    return importGraph(session, path, output);
+  if (mapCommand)
+    return mapRun(session, folder);
+  if (recommendCommand)
+    return recommendRewrites(session, path, output, errorBudget);
+  if (launchesCommand)
+    return showLaunches(session, path, graph, asJSON);
+  Page page;
+  if (!noPage)
+    page = getPageOptions();
+  if (profileCommand)
+    return profileRun(session, folder, mapped, page);
+  return profileFiles(session, {graph, codeFolder, trace}, folder, page);
+}
+
+int main(int argc, char **argv) {
+  InitLLVM init(argc, argv);
+  for (cl::SubCommand *command : cl::getRegisteredSubcommands())
+    cl::HideUnrelatedOptions(category, *command);
+  cl::ParseCommandLineOptions(argc, argv, "opprof's driver\n");
+  if (cl::SubCommand::getTopLevel()) {
+    errs() << "opprof-driver: error: no command is given\n"
+              "  `opprof-driver --help` lists the commands\n";
+    return 1;
+  }
+  if (Error error = run()) {
+    outs().flush();
+    errs() << "opprof-driver: error: " << toString(std::move(error)) << '\n';
+    return 1;
+  }
+  return 0;
+}
