@@ -22,8 +22,6 @@ namespace {
 struct RewriteFacts {
   bool isTraining = false;
   std::string deviceType, deviceName;
-  /// The model script, where the run is of one.
-  std::string script;
 };
 
 class FactsReader : public JSONReading {
@@ -35,8 +33,6 @@ public:
     if (Error error = getObject(root, keys))
       return error;
     if (Error error = getBool(keys, "training", facts.isTraining))
-      return error;
-    if (Error error = getString(keys, "script", facts.script, false))
       return error;
     return inObject(keys, "device", [&](simdjson::dom::object device) -> Error {
       if (Error error = getString(device, "type", facts.deviceType, false))

@@ -1,13 +1,10 @@
 // Context, diagnostics and progress of a process of the driver.
 
 #include "opprof/Driver/Session.h"
-#include "opprof/Dialect/FX/IR/FX.h"
-#include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
-#include "opprof/Dialect/Inductor/IR/Inductor.h"
-#include "opprof/Dialect/Prof/IR/Prof.h"
+#include "opprof/Dialect/Dialects.h"
 #include "opprof/Target/GraphFile/GraphFile.h"
 
-#include "mlir/Dialect/Transform/IR/TransformDialect.h"
+#include "mlir/IR/DialectRegistry.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/Format.h"
@@ -18,9 +15,7 @@ using namespace opprof::driver;
 
 static DialectRegistry makeRegistry() {
   DialectRegistry registry;
-  registry.insert<fx::FXDialect, inductor::InductorDialect, prof::ProfDialect,
-                  transform::TransformDialect>();
-  fx::registerTransformExtension(registry);
+  registerDialects(registry);
   return registry;
 }
 

@@ -112,7 +112,7 @@ Expected<PaddedText> opprof::trace::readMaybeGzip(StringRef data,
   return text;
 }
 
-void opprof::profile::writeGzip(StringRef data, raw_ostream &os) {
+void opprof::trace::writeGzip(StringRef data, raw_ostream &os) {
   if (isGzip(data)) {
     os << data;
     return;

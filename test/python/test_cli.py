@@ -342,7 +342,7 @@ def test_a_missing_tool_is_named(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     message = fails(capsys, "report", str(tmp_path))
-    assert "opprof-translate was not found" in message and "OPPROF_TOOLS_DIR" in message
+    assert "opprof-driver was not found" in message and "OPPROF_TOOLS_DIR" in message
 
 
 def test_reading_needs_no_pytorch() -> None:

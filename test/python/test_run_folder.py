@@ -1,23 +1,23 @@
 """Run folders made of files: which folders hold code, what is copied, what is refused."""
 
 import gzip
+import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
 from opprof.chain import import_graph, profile_from_files
+from opprof.commands.launches import launches_text
 from opprof.errors import OpprofError
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
 from opprof.files import replacing
-from opprof.run_folder import (
-    RunFolder,
-    code_folders,
-    copy_code,
-    copy_trace,
-)
+from opprof.run_folder import RunFolder, copy_code, copy_trace
 from opprof.tools import run_tool
+
+FIXTURES = Path(__file__).parents[1] / "Target" / "InductorCode" / "Inputs"
 
 
 def make_code(folder: Path) -> Path:
@@ -29,11 +29,21 @@ def make_code(folder: Path) -> Path:
 
 def test_code_folders_are_in_the_order_of_compilation(tmp_path: Path) -> None:
     names = ["model__0_inference_0.0", "model__1_backward_12.10", "model__1_forward_3.2"]
+    code = FIXTURES / "mlp_activations" / "output_code.py"
     for name in names:
-        make_code(tmp_path / "run" / "torchinductor" / name)
-    found = [folder.name for folder in code_folders(tmp_path)]
-    assert found == [names[0], names[2], names[1]]
-    assert code_folders(tmp_path / "run" / "torchinductor" / names[0])[0].name == names[0]
+        folder = make_code(tmp_path / "run" / "torchinductor" / name)
+        shutil.copyfile(code, folder / "output_code.py")
+
+    def found(path: Path) -> list[str]:
+        return [entry["graph"] for entry in json.loads(launches_text(path, None, as_json=True))]
+
+    assert found(tmp_path) == [names[0], names[2], names[1]]
+    assert found(tmp_path / "run" / "torchinductor" / names[0]) == names[:1]
+    # A link may lead to where the search came from.
+    (tmp_path / "run" / "again").symlink_to(tmp_path)
+    assert len(found(tmp_path)) == 3
+    in_run = RunFolder(tmp_path / "run" / "torchinductor").compiled_graphs()
+    assert [folder.name for folder in in_run] == [names[0], names[2], names[1]]
 
 
 def test_only_what_is_needed_is_copied(tmp_path: Path) -> None:
