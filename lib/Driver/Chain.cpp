@@ -2,6 +2,7 @@
 // handed to the next in memory, and each file is written for people and other
 // tools.
 
+#include "AnnotatedProgram.h"
 #include "CompiledGraphs.h"
 
 #include "opprof/Dialect/FX/IR/FX.h"
@@ -13,6 +14,7 @@
 #include "opprof/Target/InductorCode/InductorTranslation.h"
 #include "opprof/Trace/Gzip.h"
 
+#include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
@@ -45,8 +47,9 @@ static Error findPartitions(Session &session, const RunFolder &folder,
   OwningOpRef<ModuleOp> outlined = graph.clone();
   fx::DedupPartitionsPassOptions options;
   options.partitionMap = folder.partitions();
-  if (Error error = session.runPass(
-          *outlined, fx::createDedupPartitionsPass(options), /*quiet=*/true))
+  PassManager manager(&session.getContext());
+  manager.addPass(fx::createDedupPartitionsPass(options));
+  if (Error error = session.quietly([&] { return manager.run(*outlined); }))
     return error;
   return inputs.readPartitions(folder.partitions());
 }
@@ -56,27 +59,34 @@ static Error writeMap(const LaunchMap &map, StringRef file) {
       file, [&](llvm::raw_ostream &os) { launch::writeLaunchMap(map, os); });
 }
 
-/// Maps the launches of every compiled graph, and writes the maps.
+/// Maps the launches of every compiled graph, and writes the maps. The graphs
+/// that were lowered go to `graphs`.
 static Error mapCompiledGraphs(Session &session, const RunFolder &folder,
-                               ModuleOp graph, ProfileInputs &inputs) {
+                               ModuleOp graph, ProfileInputs &inputs,
+                               Modules &graphs) {
   std::optional<GraphView> view;
   for (const std::string &compiled : folder.compiledGraphs()) {
     session.progress("mapping the launches of " +
                      llvm::sys::path::filename(compiled));
-    Expected<std::optional<GraphView>> own =
+    Expected<OwningOpRef<ModuleOp>> own =
         readOwnGraph(session, compiled, /*keeps=*/true);
     if (!own)
       return own.takeError();
-    if (!*own && !view) {
-      Expected<GraphView> read = inductor::toGraphView(graph, folder.graph());
+    std::optional<GraphView> ownView;
+    if (*own || !view) {
+      Expected<GraphView> read = inductor::toGraphView(
+          *own ? **own : graph,
+          *own ? code::file(compiled, code::kGraphJSON) : folder.graph());
       if (!read)
         return read.takeError();
-      view = std::move(*read);
+      (*own ? ownView : view) = std::move(*read);
     }
     Expected<LaunchMap> map =
-        mapLaunches(session, compiled, *own ? &**own : &*view);
+        mapLaunches(session, compiled, ownView ? &*ownView : &*view,
+                    &graphs.emplace_back());
     if (!map)
       return map.takeError();
+    graphs.push_back(std::move(*own));
     std::string file = code::file(compiled, code::kLaunches);
     if (Error error = writeMap(*map, file))
       return error;
@@ -102,6 +112,24 @@ static Error mapNodes(const RunFolder &folder, ModuleOp module,
                                  ": holds no fx.graph with a stage");
 }
 
+/// The graphs that were lowered, where their launches are mapped already.
+static Error readCompiledGraphs(Session &session, const RunFolder &folder,
+                                Modules &graphs) {
+  for (const std::string &compiled : folder.compiledGraphs()) {
+    Expected<OwningOpRef<ModuleOp>> recorded =
+        readRecordedGraph(session, compiled);
+    if (!recorded)
+      return recorded.takeError();
+    graphs.push_back(std::move(*recorded));
+    Expected<OwningOpRef<ModuleOp>> own =
+        readOwnGraph(session, compiled, /*keeps=*/true);
+    if (!own)
+      return own.takeError();
+    graphs.push_back(std::move(*own));
+  }
+  return Error::success();
+}
+
 /// The launch maps that lie in the folder; those that are missing are passed
 /// over where `some` will do.
 static Error readMaps(const RunFolder &folder, bool some,
@@ -116,18 +144,13 @@ static Error readMaps(const RunFolder &folder, bool some,
   return Error::success();
 }
 
-/// Joins the timeline to what is known of the program, and reports.
-static Error join(const RunFolder &folder, llvm::MemoryBufferRef timeline,
-                  const ProfileInputs &inputs, uint64_t lastKernels,
-                  const Page &page) {
-  Expected<std::unique_ptr<profile::Profile>> profile =
-      makeProfile(timeline, inputs, lastKernels);
-  if (!profile)
-    return profile.takeError();
-  if (Error error = writeResults(**profile, folder))
+/// Writes the profile with its pages, and prints the page that is asked for.
+static Error writeReports(const profile::Profile &profile,
+                          const RunFolder &folder, const Page &page) {
+  if (Error error = writeResults(profile, folder))
     return error;
   if (page)
-    report::printText(**profile, llvm::outs(), *page);
+    report::printText(profile, llvm::outs(), *page);
   return Error::success();
 }
 
@@ -137,6 +160,7 @@ static Error attribute(Session &session, const RunFolder &folder,
                        ModuleOp graph, bool mapped,
                        const llvm::MemoryBuffer *trace, const Page &page) {
   ProfileInputs inputs;
+  Modules others;
   if (Error error = inputs.readRun(folder.run()))
     return error;
   if (mapped) {
@@ -144,10 +168,12 @@ static Error attribute(Session &session, const RunFolder &folder,
       return error;
     if (Error error = readMaps(folder, /*some=*/false, inputs))
       return error;
+    if (Error error = readCompiledGraphs(session, folder, others))
+      return error;
   } else {
     if (Error error = findPartitions(session, folder, graph, inputs))
       return error;
-    if (Error error = mapCompiledGraphs(session, folder, graph, inputs))
+    if (Error error = mapCompiledGraphs(session, folder, graph, inputs, others))
       return error;
   }
   bool captured = isFile(folder.capture());
@@ -168,8 +194,17 @@ static Error attribute(Session &session, const RunFolder &folder,
       return llvm::createStringError(message);
     trace = timeline.get();
   }
-  return join(folder, trace->getMemBufferRef(), inputs, /*lastKernels=*/0,
-              page);
+  Expected<std::unique_ptr<profile::Profile>> profile =
+      makeProfile(trace->getMemBufferRef(), inputs);
+  if (!profile)
+    return profile.takeError();
+  Expected<OwningOpRef<ModuleOp>> program =
+      annotateProgram(session, graph, others, inputs, **profile);
+  if (!program)
+    return program.takeError();
+  if (Error error = writeGraphFile(**program, folder.program()))
+    return error;
+  return writeReports(**profile, folder, page);
 }
 
 /// Makes graph.mlirbc of graph.json, and gives what it holds.
@@ -189,7 +224,8 @@ Error driver::mapRun(Session &session, const RunFolder &folder) {
   ProfileInputs inputs;
   if (Error error = findPartitions(session, folder, **graph, inputs))
     return error;
-  return mapCompiledGraphs(session, folder, **graph, inputs);
+  Modules others;
+  return mapCompiledGraphs(session, folder, **graph, inputs, others);
 }
 
 /// Whether graph.mlirbc is missing, or of an earlier graph.json.
@@ -234,8 +270,11 @@ Error driver::profileTimeline(const RunFolder &folder, StringRef timeline,
       openInputFile(timeline, &message);
   if (!buffer)
     return llvm::createStringError(message);
-  return join(folder, buffer->getMemBufferRef(), inputs, lastKernels,
-              std::nullopt);
+  Expected<std::unique_ptr<profile::Profile>> profile =
+      makeProfile(buffer->getMemBufferRef(), inputs, lastKernels);
+  if (!profile)
+    return profile.takeError();
+  return writeResults(**profile, folder);
 }
 
 /// The path without links and dots; empty where there is nothing.

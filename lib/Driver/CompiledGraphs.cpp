@@ -3,7 +3,9 @@
 #include "CompiledGraphs.h"
 
 #include "opprof/Driver/RunFolder.h"
+#include "opprof/Target/FXJSON/FXJSON.h"
 #include "opprof/Target/GraphFile/GraphFile.h"
+#include "opprof/Target/InductorCode/FXReadable.h"
 #include "opprof/Target/InductorCode/InductorFolder.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
 
@@ -17,30 +19,32 @@ using inductor::GraphView;
 using llvm::Expected;
 using llvm::StringRef;
 
-Expected<std::optional<GraphView>>
+Expected<OwningOpRef<ModuleOp>>
 driver::readOwnGraph(Session &session, StringRef folder, bool keeps) {
   std::string source = code::file(folder, code::kGraphJSON);
   if (!isFile(source))
-    return std::optional<GraphView>();
+    return OwningOpRef<ModuleOp>();
   std::string bytecode = code::file(folder, code::kGraph);
-  bool isMade = isFile(bytecode);
-  if (isMade)
-    source = bytecode;
+  if (isFile(bytecode))
+    return session.readGraph(bytecode);
   Expected<OwningOpRef<ModuleOp>> module = session.readGraph(source);
-  if (!module)
-    return module.takeError();
-  if (keeps && !isMade)
+  if (module && keeps)
     if (llvm::Error error = writeGraphFile(**module, bytecode))
       return error;
-  Expected<GraphView> view = inductor::toGraphView(**module, source);
-  if (!view)
-    return view.takeError();
-  return std::optional<GraphView>(std::move(*view));
+  return module;
 }
 
-Expected<launch::LaunchMap> driver::mapLaunches(Session &session,
-                                                StringRef folder,
-                                                const GraphView *graph) {
+Expected<OwningOpRef<ModuleOp>> driver::readRecordedGraph(Session &session,
+                                                          StringRef folder) {
+  std::string file = code::file(folder, code::kPostGrad);
+  if (!isFile(file))
+    return OwningOpRef<ModuleOp>();
+  return session.readGraph(file);
+}
+
+Expected<launch::LaunchMap>
+driver::mapLaunches(Session &session, StringRef folder, const GraphView *graph,
+                    OwningOpRef<ModuleOp> *postGrad) {
   std::string path = code::file(folder, code::kOutput);
   std::string message;
   std::unique_ptr<llvm::MemoryBuffer> text = openInputFile(path, &message);
@@ -50,14 +54,20 @@ Expected<launch::LaunchMap> driver::mapLaunches(Session &session,
       inductor::readInductorFolder(text->getBuffer(), path);
   if (!files)
     return files.takeError();
-  std::string postGrad = code::file(folder, code::kPostGrad);
-  if (!isFile(postGrad))
-    return inductor::mapLaunches(*files, nullptr, graph);
-  Expected<OwningOpRef<ModuleOp>> module = session.readGraph(postGrad);
-  if (!module)
-    return module.takeError();
-  Expected<GraphView> recorded = inductor::toGraphView(**module, postGrad);
+  Expected<OwningOpRef<ModuleOp>> recorded = readRecordedGraph(session, folder);
   if (!recorded)
     return recorded.takeError();
-  return inductor::mapLaunches(*files, &*recorded, graph);
+  if (!*recorded) {
+    if (postGrad && files->postGrad)
+      *postGrad = fx::importGraphJSON(inductor::toGraphJSON(*files->postGrad),
+                                      path, &session.getContext());
+    return inductor::mapLaunches(*files, nullptr, graph);
+  }
+  Expected<GraphView> view =
+      inductor::toGraphView(**recorded, code::file(folder, code::kPostGrad));
+  if (!view)
+    return view.takeError();
+  if (postGrad)
+    *postGrad = std::move(*recorded);
+  return inductor::mapLaunches(*files, &*view, graph);
 }

@@ -86,11 +86,17 @@ mapFolders(Session &session, StringRef folder, StringRef graphFile) {
   for (const std::string &compiled : folders) {
     std::optional<GraphView> own;
     if (isRun) {
-      Expected<std::optional<GraphView>> read =
+      Expected<OwningOpRef<ModuleOp>> module =
           readOwnGraph(session, compiled, /*keeps=*/false);
-      if (!read)
-        return read.takeError();
-      own = std::move(*read);
+      if (!module)
+        return module.takeError();
+      if (*module) {
+        Expected<GraphView> view = inductor::toGraphView(
+            **module, code::file(compiled, code::kGraphJSON));
+        if (!view)
+          return view.takeError();
+        own = std::move(*view);
+      }
     }
     Expected<LaunchMap> map = mapLaunches(session, compiled,
                                           own     ? &*own

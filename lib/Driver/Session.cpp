@@ -64,15 +64,18 @@ llvm::Expected<OwningOpRef<ModuleOp>> Session::readGraph(llvm::StringRef path) {
   return module;
 }
 
-llvm::Error Session::runPass(ModuleOp module, std::unique_ptr<Pass> pass,
-                             bool quiet) {
+llvm::Error Session::runPass(ModuleOp module, std::unique_ptr<Pass> pass) {
   std::string name = pass->getArgument().str();
   PassManager manager(&context);
   manager.addPass(std::move(pass));
-  diagnostics.quiet = quiet;
-  LogicalResult result = manager.run(module);
-  diagnostics.quiet = false;
-  if (failed(result))
+  if (failed(manager.run(module)))
     return takeErrors("--" + name + " failed");
   return llvm::Error::success();
+}
+
+llvm::Error Session::quietly(llvm::function_ref<llvm::LogicalResult()> work) {
+  diagnostics.quiet = true;
+  LogicalResult result = work();
+  diagnostics.quiet = false;
+  return failed(result) ? takeErrors("it failed") : llvm::Error::success();
 }

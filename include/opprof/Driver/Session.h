@@ -37,9 +37,12 @@ public:
   llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
   readGraph(llvm::StringRef path);
 
-  /// Runs one pass on a module; with `quiet`, what it remarks is not shown.
-  llvm::Error runPass(mlir::ModuleOp module, std::unique_ptr<mlir::Pass> pass,
-                      bool quiet = false);
+  /// Runs one pass on a module.
+  llvm::Error runPass(mlir::ModuleOp module, std::unique_ptr<mlir::Pass> pass);
+
+  /// Does what may remark and warn without showing it; what it gives as errors
+  /// is the Error.
+  llvm::Error quietly(llvm::function_ref<llvm::LogicalResult()> work);
 
 private:
   /// Shows remarks and warnings at once, and keeps errors for the Error that
