@@ -154,6 +154,23 @@ static Error writeReports(const profile::Profile &profile,
   return Error::success();
 }
 
+/// Writes the annotated program. Where the profile's nodes are of no graph that
+/// is here, as code without the graph that it was made from gives them, there
+/// is none, and the profile stands without it.
+static Error writeProgram(Session &session, const RunFolder &folder,
+                          ModuleOp graph, Modules &others,
+                          const ProfileInputs &inputs,
+                          const profile::Profile &profile) {
+  llvm::sys::fs::remove(folder.program());
+  Expected<OwningOpRef<ModuleOp>> program =
+      annotateProgram(session, graph, others, inputs, profile);
+  if (program)
+    return writeGraphFile(**program, folder.program());
+  session.progress("no annotated program: " +
+                   llvm::toString(program.takeError()));
+  return Error::success();
+}
+
 /// All that follows from graph, code and timeline. `trace` is torch.profiler's,
 /// null where the folder's own timeline is to be read.
 static Error attribute(Session &session, const RunFolder &folder,
@@ -198,11 +215,8 @@ static Error attribute(Session &session, const RunFolder &folder,
       makeProfile(trace->getMemBufferRef(), inputs);
   if (!profile)
     return profile.takeError();
-  Expected<OwningOpRef<ModuleOp>> program =
-      annotateProgram(session, graph, others, inputs, **profile);
-  if (!program)
-    return program.takeError();
-  if (Error error = writeGraphFile(**program, folder.program()))
+  if (Error error =
+          writeProgram(session, folder, graph, others, inputs, **profile))
     return error;
   return writeReports(**profile, folder, page);
 }
