@@ -58,9 +58,12 @@ driver::mapLaunches(Session &session, StringRef folder, const GraphView *graph,
   if (!recorded)
     return recorded.takeError();
   if (!*recorded) {
-    if (postGrad && files->postGrad)
+    if (postGrad && files->postGrad) {
+      // Inductor prints a module without the name of what it compiled.
+      files->postGrad->name = files->name;
       *postGrad = fx::importGraphJSON(inductor::toGraphJSON(*files->postGrad),
                                       path, &session.getContext());
+    }
     return inductor::mapLaunches(*files, nullptr, graph);
   }
   Expected<GraphView> view =
