@@ -99,17 +99,13 @@ static Error mapCompiledGraphs(Session &session, const RunFolder &folder,
 /// What runs node by node says of each kernel which node that is.
 static Error mapNodes(const RunFolder &folder, ModuleOp module,
                       ProfileInputs &inputs) {
-  // The bodies of higher-order operators are symbols beside it.
-  for (auto graph : module.getOps<fx::GraphOp>()) {
-    if (!graph.getStage())
-      continue;
-    LaunchMap map = inductor::mapOperators(graph);
-    if (Error error = writeMap(map, folder.operators()))
-      return error;
-    return inputs.addMap(std::move(map), folder.operators());
-  }
-  return llvm::createStringError(folder.graph() +
-                                 ": holds no fx.graph with a stage");
+  std::optional<LaunchMap> map = inductor::mapOperators(module);
+  if (!map)
+    return llvm::createStringError(folder.graph() +
+                                   ": holds no fx.graph with a stage");
+  if (Error error = writeMap(*map, folder.operators()))
+    return error;
+  return inputs.addMap(std::move(*map), folder.operators());
 }
 
 /// The graphs that were lowered, where their launches are mapped already.

@@ -3,9 +3,7 @@
 #include "CompiledGraphs.h"
 
 #include "opprof/Driver/RunFolder.h"
-#include "opprof/Target/FXJSON/FXJSON.h"
 #include "opprof/Target/GraphFile/GraphFile.h"
-#include "opprof/Target/InductorCode/FXReadable.h"
 #include "opprof/Target/InductorCode/InductorFolder.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
 
@@ -61,8 +59,8 @@ driver::mapLaunches(Session &session, StringRef folder, const GraphView *graph,
     if (postGrad && files->postGrad) {
       // Inductor prints a module without the name of what it compiled.
       files->postGrad->name = files->name;
-      *postGrad = fx::importGraphJSON(inductor::toGraphJSON(*files->postGrad),
-                                      path, &session.getContext());
+      *postGrad =
+          inductor::toModule(*files->postGrad, path, &session.getContext());
     }
     return inductor::mapLaunches(*files, nullptr, graph);
   }
