@@ -225,7 +225,7 @@ TEST_F(FindingsTest, BytesReadAndWrittenAreBothHeldAgainstTheMemory) {
   addKernel(0, 3'000);
   LaunchRecord &launch =
       launchAll("triton_poi_fused_0", 1'000, 4'300'000, 4'300'000);
-  launch.category = "pointwise";
+  launch.category = launch::LaunchCategory::Pointwise;
   compute();
   EXPECT_NEAR(get<evidence::Roofline>().roofNs, 2'000, 1);
   EXPECT_EQ(get<evidence::Roofline>().mostAboveRoof[0].bound, Bound::Memory);
@@ -248,7 +248,8 @@ TEST_F(FindingsTest, LaunchesShorterThanTheirCallAreLaunchBound) {
   Activity &kernel = addKernel(0, 3'000);
   kernel.launchStartNs = 0;
   kernel.launchDurationNs = 5'000;
-  launchAll("triton_poi_fused_0", 1'000, 64, 64).category = "pointwise";
+  launchAll("triton_poi_fused_0", 1'000, 64, 64).category =
+      launch::LaunchCategory::Pointwise;
   compute();
   EXPECT_EQ(get<evidence::Roofline>().mostAboveRoof[0].bound, Bound::Launch);
   profile.kernels[0].launchDurationNs = 2'000;
@@ -259,7 +260,8 @@ TEST_F(FindingsTest, LaunchesShorterThanTheirCallAreLaunchBound) {
 TEST_F(FindingsTest, LaunchesOfNoTimeHaveNoShareOfTheRoof) {
   addKernel(5, 0);
   addKernel(10, 1'000).name = "other";
-  launchAll("triton_poi_fused_0", 1'000, 64, 64).category = "pointwise";
+  launchAll("triton_poi_fused_0", 1'000, 64, 64).category =
+      launch::LaunchCategory::Pointwise;
   profile.kernels[1].launch.reset();
   compute();
   EXPECT_EQ(get<evidence::Roofline>().aboveRoofNs, 0);
