@@ -86,7 +86,9 @@ def main() -> int:
     }
     clean: dict[str, Path] = {}
     for file, entry in entries.items():
-        if files := objects.get(os.path.join(build, entry["output"])):
+        files = objects.get(os.path.join(build, entry["output"]), [])
+        # What was built before a header moved is as good as never built.
+        if files and all(map(os.path.exists, files)):
             clean[file] = kept / key(entry, files)
     unknown = [file for file in entries if file not in clean or not clean[file].exists()]
 
