@@ -37,9 +37,9 @@ static size_t characterSize(std::string_view text) {
       return 0;
     code = code << 6 | (c & 0x3f);
   }
-  static constexpr uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  static constexpr uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
   bool surrogate = code >= 0xd800 && code < 0xe000;
-  return code < smallest[size] || surrogate || code > 0x10ffff ? 0 : size;
+  return code < kSmallest[size] || surrogate || code > 0x10ffff ? 0 : size;
 }
 
 std::string opprof::capture::quoted(std::string_view text) {

@@ -99,8 +99,8 @@ public:
 
 private:
   static bool isCollective(std::string_view name) {
-    static constexpr std::string_view nccl = "nccl";
-    return std::search(name.begin(), name.end(), nccl.begin(), nccl.end(),
+    static constexpr std::string_view kNccl = "nccl";
+    return std::search(name.begin(), name.end(), kNccl.begin(), kNccl.end(),
                        [](char a, char b) { return (a | 0x20) == b; }) !=
            name.end();
   }
@@ -160,9 +160,9 @@ bool opprof::capture::mergeCaptures(const std::vector<RankCapture> &captures,
         return false;
       }
       // Times of a damaged file may be any; these add up without overflow.
-      constexpr uint64_t latest = uint64_t(1) << 61;
+      constexpr uint64_t kLatest = uint64_t(1) << 61;
       const ClockRecord &clock = measurer.Clock;
-      if (!clock.cupti || clock.cupti > latest || clock.realtime > latest) {
+      if (!clock.cupti || clock.cupti > kLatest || clock.realtime > kLatest) {
         error = capture.path +
                 ": holds no clock, so it cannot be put beside other ranks";
         return false;

@@ -82,12 +82,12 @@ std::optional<Bound> findings::boundByCounters(const Counted &counted) {
 
 std::vector<WorkGroup> Context::groupKernels() const {
   std::map<std::tuple<uint32_t, uint32_t, StringRef>, WorkGroup> groups;
-  constexpr uint32_t none = ~uint32_t(0);
+  constexpr uint32_t kNone = ~uint32_t(0);
   for (const Activity *kernel : kernels) {
     bool known = kernel->launch || !kernel->nodes.empty();
     WorkGroup &group =
-        groups[{kernel->launch.value_or(none),
-                kernel->launch || !known ? none : kernel->nodes.front(),
+        groups[{kernel->launch.value_or(kNone),
+                kernel->launch || !known ? kNone : kernel->nodes.front(),
                 known ? StringRef() : kernel->name}];
     group.launch = kernel->launch;
     group.kernels.push_back(kernel);
@@ -402,7 +402,7 @@ void CounterRules::addStalls() {
 /// Which pipe takes most instructions.
 void CounterRules::addPipes() {
   std::vector<Found<evidence::PipesOfWork>> found;
-  evidence::Pipes pipes;
+  evidence::Pipes kPipes;
   for (auto [index, group] : llvm::enumerate(groups)) {
     double all = 0, most = 0;
     evidence::PipesOfWork entry;
@@ -424,11 +424,11 @@ void CounterRules::addPipes() {
       continue;
     for (auto &[pipe, share] : entry.sharePct)
       share = percentOf(share, all);
-    pipes.timeNsOf[entry.pipe] += group.timeNs;
+    kPipes.timeNsOf[entry.pipe] += group.timeNs;
     found.push_back({&group, std::move(entry)});
   }
   if (!found.empty())
-    add(std::move(found), std::move(pipes));
+    add(std::move(found), std::move(kPipes));
 }
 
 void CounterRules::addDivergence() {

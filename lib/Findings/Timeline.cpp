@@ -18,7 +18,7 @@ using namespace opprof::findings;
 using namespace opprof::profile;
 
 /// Below this a kernel is small: launching one costs about as much.
-static constexpr int64_t smallKernelNs = 10'000;
+static constexpr int64_t kSmallKernelNs = 10'000;
 
 namespace {
 /// What the host did while the device was idle.
@@ -202,7 +202,7 @@ static int64_t gapBefore(ArrayRef<Interval> idle, const Activity &kernel) {
 
 static void addSmallKernels(Context &context) {
   evidence::SmallKernels small;
-  small.thresholdNs = smallKernelNs;
+  small.thresholdNs = kSmallKernelNs;
   small.kernels = context.kernels.size();
   uint64_t shorterThanLaunch = 0, withLaunch = 0;
   int64_t launchTime = 0;
@@ -214,7 +214,7 @@ static void addSmallKernels(Context &context) {
     withLaunch += ownLaunch;
     bool isShort = ownLaunch && kernel->durationNs < *kernel->launchDurationNs;
     shorterThanLaunch += isShort;
-    if (kernel->durationNs >= smallKernelNs && !isShort)
+    if (kernel->durationNs >= kSmallKernelNs && !isShort)
       continue;
     ++small.small;
     small.smallNs += kernel->durationNs;
@@ -435,7 +435,7 @@ static void addColdStart(Context &context) {
 
 static void addVariation(Context &context) {
   // Spread means little of a few runs, or of what takes no time.
-  constexpr size_t fewestRuns = 5;
+  constexpr size_t kFewestRuns = 5;
   std::map<uint32_t, std::map<StringRef, std::vector<int64_t>>> runs;
   for (const Activity *kernel : context.kernels)
     if (kernel->launch)
@@ -444,7 +444,7 @@ static void addVariation(Context &context) {
   int64_t most = 0;
   for (auto &[launch, byName] : runs)
     for (auto &[name, durations] : byName) {
-      if (durations.size() < fewestRuns)
+      if (durations.size() < kFewestRuns)
         continue;
       llvm::sort(durations);
       int64_t median = durations[durations.size() / 2];

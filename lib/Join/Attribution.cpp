@@ -35,7 +35,7 @@ using namespace opprof::trace;
 
 namespace {
 
-constexpr uint32_t none = HostTimeline::none;
+constexpr uint32_t kNone = HostTimeline::kNone;
 
 class Attributor {
 public:
@@ -154,7 +154,7 @@ static bool isRange(const HostOp &op) {
 
 /// What the host was doing round `op`.
 StringRef Attributor::rangeAt(uint32_t op) const {
-  for (; op != none; op = host.parent(op))
+  for (; op != kNone; op = host.parent(op))
     if (isRange(host.op(op)))
       return host.op(op).name;
   return "";
@@ -189,15 +189,15 @@ StringRef Attributor::rangeElsewhere(ThreadId thread, int64_t time) const {
 }
 
 std::string Attributor::explainUnjoined(uint32_t op) const {
-  if (op == none)
+  if (op == kNone)
     return "no operator of the trace encloses or names its launch";
-  uint32_t top = host.topOf(op) == none ? op : host.topOf(op);
+  uint32_t top = host.topOf(op) == kNone ? op : host.topOf(op);
   uint32_t call = host.callOf(op);
   std::string text = "started by ";
   text += host.op(top).name;
-  if (call == none)
+  if (call == kNone)
     text += ", outside every compiled graph";
-  else if (calls.mapOf(call) == none)
+  else if (calls.mapOf(call) == kNone)
     text += " in a call of a compiled graph that none of the launch maps fits";
   else
     text += " in a call of " + inputs.maps[calls.mapOf(call)].graph +
@@ -264,18 +264,18 @@ Activity &Attributor::addActivity(const TraceActivity &event) {
 
 /// The operator of the host that started an activity, or none.
 uint32_t Attributor::findOperator(const TraceActivity &event) const {
-  uint32_t op = none;
+  uint32_t op = kNone;
   if (event.externalId)
     op = host.byExternalId(*event.externalId);
   const RuntimeCall *launch = runtime.of(event);
   if (!launch)
     return op;
-  if (op == none && launch->externalId)
+  if (op == kNone && launch->externalId)
     op = host.byExternalId(*launch->externalId);
   // A graph's replay names the region, not the call inside it.
-  if (op == none || host.topOf(op) == none) {
+  if (op == kNone || host.topOf(op) == kNone) {
     uint32_t around = host.enclosing(launch->thread, launch->startNs);
-    if (around != none)
+    if (around != kNone)
       op = around;
   }
   return op;
@@ -311,13 +311,13 @@ void Attributor::joinActivity(Activity &activity, uint32_t place, uint32_t op) {
     return;
   }
   const RuntimeCall *launch = runtime.of(event);
-  if (activity.cudaGraph && op != none && host.callOf(op) != none) {
+  if (activity.cudaGraph && op != kNone && host.callOf(op) != kNone) {
     if (isKernel && launch)
       replays.add(host.callOf(op), *event.correlation, *launch, activity.id);
     return;
   }
-  uint32_t top = op == none ? none : host.topOf(op);
-  if (top == none || !calls.of(top).launch.valid())
+  uint32_t top = op == kNone ? kNone : host.topOf(op);
+  if (top == kNone || !calls.of(top).launch.valid())
     return;
   Join join = calls.of(top);
   join.explanation = (launch ? "correlation id → " + launch->name.str() + " → "
@@ -355,10 +355,10 @@ void Attributor::addActivities() {
     activity.range = profile->intern(range);
     (event.kind == ActivityKind::Kernel ? opOfKernel : opOfCopy).push_back(op);
     setStep(activity, op,
-            launch       ? launch->startNs
-            : op != none ? host.op(op).startNs
-                         : event.startNs);
-    if (!launch && op == none) {
+            launch        ? launch->startNs
+            : op != kNone ? host.op(op).startNs
+                          : event.startNs);
+    if (!launch && op == kNone) {
       auto it = firstLaunched.find({event.device, event.stream.value_or(-1)});
       if (it == firstLaunched.end() || event.startNs < it->second) {
         activity.phase = Phase::BeforeWindow;
@@ -367,7 +367,7 @@ void Attributor::addActivities() {
             "launched before the trace begins: its launch is not recorded");
       }
     }
-    if (uint32_t top = op == none ? none : host.topOf(op); top != none) {
+    if (uint32_t top = op == kNone ? kNone : host.topOf(op); top != kNone) {
       activity.hostOp = profile->intern(host.op(top).name);
       activity.inputType = profile->intern(host.op(op).inputType.empty()
                                                ? host.op(top).inputType
@@ -404,9 +404,9 @@ void Attributor::addHostKernels() {
     setStep(activity, place, op.startNs);
     opOfKernel.push_back(place);
     uint32_t around = place;
-    while (around != none && !host.op(around).identity)
+    while (around != kNone && !host.op(around).identity)
       around = host.parent(around);
-    if (around != none && joinNode(activity, *host.op(around).identity))
+    if (around != kNone && joinNode(activity, *host.op(around).identity))
       continue;
     if (join.launch.valid())
       index.apply(*profile, activity, join);
@@ -441,7 +441,7 @@ void Attributor::addCalls() {
     record.startNs = op.startNs;
     record.durationNs = op.durationNs;
     record.step = stepAt(profile->steps, op.startNs);
-    if (calls.mapOf(call) == none)
+    if (calls.mapOf(call) == kNone)
       continue;
     record.compiledGraph = inputs.maps[calls.mapOf(call)].graph;
     record.launches = inputs.maps[calls.mapOf(call)].launches.size();

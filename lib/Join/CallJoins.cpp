@@ -14,7 +14,7 @@ using namespace opprof::trace;
 using launch::LaunchKind;
 using launch::LaunchMap;
 
-static constexpr uint32_t none = HostTimeline::none;
+static constexpr uint32_t kNone = HostTimeline::kNone;
 
 bool opprof::join::computesNothing(StringRef name) {
   static const StringSet<> names = {"aten::alias",
@@ -59,10 +59,10 @@ CallJoins::CallJoins(const Trace &trace, const HostTimeline &host,
   for (const TraceActivity &event : trace.activities)
     if (event.externalId)
       if (uint32_t op = host.byExternalId(*event.externalId);
-          op != none && host.topOf(op) != none)
+          op != kNone && host.topOf(op) != kNone)
         ++startedBy[host.topOf(op)];
   joins.resize(trace.hostOps.size());
-  mapOfCall.assign(host.calls().size(), none);
+  mapOfCall.assign(host.calls().size(), kNone);
   for (uint32_t call = 0; call < host.calls().size(); ++call) {
     SmallVector<uint32_t> ops;
     for (uint32_t op : host.topsOfCall(call))
@@ -129,9 +129,9 @@ CallJoins::alignSequence(ArrayRef<uint32_t> ops) {
 
 void CallJoins::joinCall(uint32_t call, ArrayRef<uint32_t> ops) {
   const CallAlignment &found = alignSequence(ops);
-  if (found.map == none)
+  if (found.map == kNone)
     return;
-  if (call != none) {
+  if (call != kNone) {
     mapOfCall[call] = found.map;
   } else if (!found.alignment.complete) {
     // An eager program runs operators of the same names. Only kernels that
@@ -286,13 +286,13 @@ void CallJoins::joinOutside() {
       };
       for (uint32_t op : ops) {
         if (startsPass(op) && !pass.empty()) {
-          joinCall(none, pass);
+          joinCall(kNone, pass);
           pass.clear();
         }
         pass.push_back(op);
       }
       if (!pass.empty())
-        joinCall(none, pass);
+        joinCall(kNone, pass);
     }
     // Nothing says where a call begins and ends, so order proves less.
     for (Join &join : joins)

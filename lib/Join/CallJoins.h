@@ -26,7 +26,7 @@ public:
   /// Of an operator of the host.
   const Join &of(uint32_t op) const { return joins[op]; }
   llvm::ArrayRef<Join> all() const { return joins; }
-  /// The map that a call of the host fits, or HostTimeline::none.
+  /// The map that a call of the host fits, or HostTimeline::kNone.
   uint32_t mapOf(uint32_t call) const { return mapOfCall[call]; }
   /// A replay shows what its call is of.
   void setMap(uint32_t call, uint32_t map) { mapOfCall[call] = map; }
@@ -34,7 +34,7 @@ public:
 private:
   /// An alignment of a call's operators with one map.
   struct CallAlignment {
-    uint32_t map = HostTimeline::none;
+    uint32_t map = HostTimeline::kNone;
     SequenceAlignment alignment;
     /// Another map fits as well.
     bool ambiguous = false;

@@ -13,7 +13,7 @@ using namespace opprof::profile;
 using namespace opprof::trace;
 using launch::LaunchKind;
 
-static constexpr uint32_t none = HostTimeline::none;
+static constexpr uint32_t kNone = HostTimeline::kNone;
 
 void GraphReplays::add(uint32_t call, uint64_t correlation,
                        const RuntimeCall &start, uint32_t kernel) {
@@ -36,7 +36,7 @@ void GraphReplays::join(const LaunchIndex &index, CallJoins &calls,
     std::vector<uint32_t> kernels;
     for (const Replay *replay : ordered)
       llvm::append_range(kernels, replay->kernels);
-    uint32_t bestMap = none;
+    uint32_t bestMap = kNone;
     SequenceAlignment best;
     bool ambiguous = false;
     for (uint32_t map = 0; map < index.getMaps().size(); ++map) {
@@ -48,15 +48,15 @@ void GraphReplays::join(const LaunchIndex &index, CallJoins &calls,
           });
       if (!alignment.matched)
         continue;
-      if (bestMap != none && alignment.matched == best.matched)
+      if (bestMap != kNone && alignment.matched == best.matched)
         ambiguous = true;
-      if (bestMap == none || alignment.matched > best.matched) {
+      if (bestMap == kNone || alignment.matched > best.matched) {
         bestMap = map;
         best = std::move(alignment);
         ambiguous = false;
       }
     }
-    if (bestMap == none)
+    if (bestMap == kNone)
       continue;
     calls.setMap(call, bestMap);
     ArrayRef<launch::Launch> launches = index.launchesOf(bestMap);

@@ -27,9 +27,9 @@ static bool isCompiledCall(const HostOp &op) {
 
 HostTimeline::HostTimeline(const Trace &trace) : trace(trace) {
   size_t count = trace.hostOps.size();
-  parents.assign(count, none);
-  callOfOp.assign(count, none);
-  tops.assign(count, none);
+  parents.assign(count, kNone);
+  callOfOp.assign(count, kNone);
+  tops.assign(count, kNone);
   byThread.resize(trace.threads.size());
 
   std::vector<uint32_t> order(count);
@@ -54,21 +54,21 @@ HostTimeline::HostTimeline(const Trace &trace) : trace(trace) {
     std::vector<uint32_t> &stack = open[op.thread];
     while (!stack.empty() && trace.hostOps[stack.back()].endNs() <= op.startNs)
       stack.pop_back();
-    uint32_t outer = stack.empty() ? none : stack.back();
+    uint32_t outer = stack.empty() ? kNone : stack.back();
     parents[index] = outer;
 
     if (isCompiledCall(op)) {
       callOfOp[index] = callOps.size();
       callOps.push_back(index);
       callTops.emplace_back();
-    } else if (outer != none) {
+    } else if (outer != kNone) {
       callOfOp[index] = callOfOp[outer];
-      if (callOfOp[outer] == none || outer != callOps[callOfOp[outer]])
+      if (callOfOp[outer] == kNone || outer != callOps[callOfOp[outer]])
         tops[index] = tops[outer];
     }
-    if (tops[index] == none && isOperator(op)) {
+    if (tops[index] == kNone && isOperator(op)) {
       tops[index] = index;
-      if (callOfOp[index] == none)
+      if (callOfOp[index] == kNone)
         outsideTops.push_back(index);
       else
         callTops[callOfOp[index]].push_back(index);
@@ -79,7 +79,7 @@ HostTimeline::HostTimeline(const Trace &trace) : trace(trace) {
 
 uint32_t HostTimeline::byExternalId(uint64_t externalId) const {
   auto it = externalIds.find(externalId);
-  return it == externalIds.end() ? none : it->second;
+  return it == externalIds.end() ? kNone : it->second;
 }
 
 uint32_t HostTimeline::enclosing(ThreadId thread, int64_t time) const {
@@ -89,9 +89,9 @@ uint32_t HostTimeline::enclosing(ThreadId thread, int64_t time) const {
         return at < trace.hostOps[op].startNs;
       });
   if (it == ops.begin())
-    return none;
+    return kNone;
   uint32_t candidate = *std::prev(it);
-  while (candidate != none && trace.hostOps[candidate].endNs() <= time)
+  while (candidate != kNone && trace.hostOps[candidate].endNs() <= time)
     candidate = parents[candidate];
   return candidate;
 }

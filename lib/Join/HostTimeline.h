@@ -12,7 +12,7 @@ namespace opprof::join {
 /// Operators and marked ranges of a trace, nested by thread and time.
 class HostTimeline {
 public:
-  static constexpr uint32_t none = ~uint32_t(0);
+  static constexpr uint32_t kNone = ~uint32_t(0);
 
   explicit HostTimeline(const trace::Trace &trace);
 

@@ -13,7 +13,7 @@ using namespace opprof::profile;
 using namespace opprof::trace;
 using launch::LaunchKind;
 
-static constexpr uint32_t none = HostTimeline::none;
+static constexpr uint32_t kNone = HostTimeline::kNone;
 
 RuntimeCalls::RuntimeCalls(const Trace &trace) : trace(trace) {
   for (auto [index, call] : llvm::enumerate(trace.runtimeCalls))
@@ -82,10 +82,10 @@ IdentityJoins::inOrderOfLaunch(const RuntimeCalls &runtime) const {
 void IdentityJoins::joinInOrder(ArrayRef<Launched> order,
                                 const LaunchIndex &index, Profile &profile) {
   struct Running {
-    uint32_t map = none;
-    uint32_t call = none;
+    uint32_t map = kNone;
+    uint32_t call = kNone;
     uint32_t launch = 0;
-    uint32_t identity = none;
+    uint32_t identity = kNone;
     bool hasKernel = false;
     std::optional<uint32_t> step;
   };
@@ -101,7 +101,7 @@ void IdentityJoins::joinInOrder(ArrayRef<Launched> order,
                            launched.replayed  ? event.correlation.value_or(0)
                            : launched.runtime ? launched.runtime->thread
                                               : ~uint64_t(0)}];
-    bool sameCall = at.call != none && at.map == place.map && at.step == step;
+    bool sameCall = at.call != kNone && at.map == place.map && at.step == step;
     // The launch that follows what ran last; the same one goes on unless it
     // has had its kernel.
     std::optional<uint32_t> found;

@@ -9,10 +9,10 @@ namespace opprof::join {
 
 /// What an identity that was recorded with a launch stands for.
 struct IdentityPlace {
-  static constexpr uint32_t none = ~uint32_t(0);
+  static constexpr uint32_t kNone = ~uint32_t(0);
 
   /// Place in AttributionInputs::maps, or none.
-  uint32_t map = none;
+  uint32_t map = kNone;
   /// The launches of its line, or of its node, in call order.
   llvm::SmallVector<uint32_t, 1> launches;
   /// A node that is in no launch map.

@@ -16,10 +16,10 @@ namespace opprof::join {
 
 /// A launch of one of the maps.
 struct LaunchId {
-  uint32_t map = HostTimeline::none;
-  uint32_t launch = HostTimeline::none;
+  uint32_t map = HostTimeline::kNone;
+  uint32_t launch = HostTimeline::kNone;
 
-  bool valid() const { return map != HostTimeline::none; }
+  bool valid() const { return map != HostTimeline::kNone; }
 };
 
 /// How an operator of the host, or an activity of the device, was joined.

@@ -18,12 +18,12 @@ static SequenceAlignment
 alignGreedily(uint32_t first, uint32_t second,
               llvm::function_ref<bool(uint32_t, uint32_t)> equal) {
   // Looking further ahead than this costs a square, and finds little.
-  constexpr uint32_t window = 1024;
+  constexpr uint32_t kWindow = 1024;
   SequenceAlignment result;
   result.elements.resize(first);
   uint32_t next = 0;
   for (uint32_t i = 0; i < first && next < second; ++i)
-    for (uint32_t j = next; j < std::min(second, next + window); ++j)
+    for (uint32_t j = next; j < std::min(second, next + kWindow); ++j)
       if (equal(i, j)) {
         result.elements[i].position = j;
         ++result.matched;

@@ -10,7 +10,7 @@ using namespace opprof::join;
 using namespace opprof::profile;
 using namespace opprof::trace;
 
-static constexpr uint32_t none = HostTimeline::none;
+static constexpr uint32_t kNone = HostTimeline::kNone;
 
 void opprof::join::findSteps(const Trace &trace, const HostTimeline &host,
                              const CallJoins &calls, const LaunchIndex &index,
@@ -30,9 +30,9 @@ void opprof::join::findSteps(const Trace &trace, const HostTimeline &host,
     // A step is taken to begin wherever the first compiled graph is called
     // again. Of a program that no graph is known of, that may be anything.
     auto identity = [&](uint32_t call) -> std::pair<uint32_t, StringRef> {
-      if (calls.mapOf(call) != none)
+      if (calls.mapOf(call) != kNone)
         return {calls.mapOf(call), ""};
-      return {none, host.op(host.calls()[call]).name};
+      return {kNone, host.op(host.calls()[call]).name};
     };
     for (uint32_t call = 0; call < host.calls().size(); ++call) {
       if (identity(call) != identity(0))
@@ -47,7 +47,7 @@ void opprof::join::findSteps(const Trace &trace, const HostTimeline &host,
       last = std::max(last, op.endNs());
     profile.steps.back().endNs = last;
     profile.summary.stepsFrom = "compiled_calls";
-    std::string graph = identity(0).first == none
+    std::string graph = identity(0).first == kNone
                             ? "the first compiled graph"
                             : index.getMaps()[identity(0).first].graph;
     profile.notes.push_back("no marks of steps (ProfilerStep#n) in the trace: "
@@ -87,7 +87,7 @@ std::optional<uint32_t> opprof::join::stepAt(ArrayRef<Step> steps,
 
 Phase opprof::join::phaseOf(const HostTimeline &host, uint32_t op) {
   Phase phase = Phase::Steady;
-  for (; op != none; op = host.parent(op)) {
+  for (; op != kNone; op = host.parent(op)) {
     StringRef name = host.op(op).name;
     if (name.ends_with("(dynamo_timed)")) {
       if (name.contains_insensitive("autotun") ||

@@ -17,13 +17,13 @@ std::string opprof::join::inductorCacheName(StringRef text) {
   StringRef code = text.trim(" \t\n\r\f\v");
   std::array<uint8_t, 32> hash = SHA256::hash(
       ArrayRef(reinterpret_cast<const uint8_t *>(code.data()), code.size()));
-  static constexpr char digits[] = "abcdefghijklmnopqrstuvwxyz234567";
+  static constexpr char kDigits[] = "abcdefghijklmnopqrstuvwxyz234567";
   std::string name = "c";
   for (size_t bit = 0; name.size() < 52; bit += 5) {
     unsigned value = 0;
     for (size_t i = bit; i < bit + 5; ++i)
       value = value << 1 | (i < 256 ? hash[i / 8] >> (7 - i % 8) & 1u : 0u);
-    name += digits[value];
+    name += kDigits[value];
   }
   return name;
 }

@@ -402,7 +402,7 @@ void fields(Fields &io, evidence::Variation &found) {
 
 void fields(Fields &io, evidence::PlacedLaunch &placed) {
   io.launchAndKernel(placed.launch);
-  io.named("class", placed.bound, numBounds);
+  io.named("class", placed.bound, kNumBounds);
   std::string from = placed.isByCounters ? "counters" : "model";
   io.value("class_from", from);
   placed.isByCounters = from == "counters";
@@ -457,7 +457,7 @@ void fields(Fields &io, evidence::Roofline &roofline) {
     io.derived(("ridge_" + stringify(precision) + "_flops_per_byte").str(),
                ceilings.of(precision).perSecond / ceilings.memory.perSecond);
   io.nested("classes", [&](Fields &classes) {
-    for (size_t index = 0; index < numBounds; ++index)
+    for (size_t index = 0; index < kNumBounds; ++index)
       classes.nested(stringify(static_cast<Bound>(index)), [&](Fields &inner) {
         inner.value("launches", roofline.classes[index].launches);
         inner.perStep("ns_per_step", roofline.classes[index].timeNs);

@@ -16,7 +16,7 @@ static_assert(std::size(kinds) == numFindingKinds);
 
 static constexpr StringLiteral bounds[] = {"compute", "memory", "latency",
                                            "launch"};
-static_assert(std::size(bounds) == numBounds);
+static_assert(std::size(bounds) == kNumBounds);
 
 static constexpr StringLiteral precisions[] = {"fp32", "tf32", "bf16", "fp16"};
 static_assert(std::size(precisions) == numPrecisions);

@@ -16,8 +16,8 @@ using namespace llvm;
 using namespace opprof;
 using namespace opprof::profile;
 
-static constexpr StringLiteral phases[] = {"steady", "warm_up", "compile",
-                                           "autotune", "before_window"};
+static constexpr StringLiteral kPhases[] = {"steady", "warm_up", "compile",
+                                            "autotune", "before_window"};
 
 template <typename Enum, size_t N>
 static std::optional<Enum> parse(const StringLiteral (&names)[N],
@@ -29,10 +29,10 @@ static std::optional<Enum> parse(const StringLiteral (&names)[N],
 }
 
 StringRef opprof::profile::stringify(Phase phase) {
-  return phases[static_cast<size_t>(phase)];
+  return kPhases[static_cast<size_t>(phase)];
 }
 std::optional<Phase> opprof::profile::parsePhase(StringRef text) {
-  return parse<Phase>(phases, text);
+  return parse<Phase>(kPhases, text);
 }
 
 int64_t opprof::profile::shareTime(int64_t total, size_t count,
@@ -157,8 +157,8 @@ std::string opprof::profile::shortKernelName(StringRef kernel) {
   drop("::operator const");
   drop("at::native::");
   // How many tensors an element-wise kernel has says little of it.
-  constexpr StringLiteral pointers = ", std::array<char*, ";
-  for (size_t at; (at = name.find(pointers)) != std::string::npos;) {
+  constexpr StringLiteral kPointers = ", std::array<char*, ";
+  for (size_t at; (at = name.find(kPointers)) != std::string::npos;) {
     size_t end = name.find('>', at);
     if (end == std::string::npos)
       break;

@@ -69,7 +69,7 @@ Error Reader::read(element root, RunFacts &facts) {
     return error;
   for (const std::optional<int64_t> &time :
        {facts.stepNs, facts.loopNs, facts.eagerStepNs})
-    if (time && (*time < 0 || *time > maxTotalNs))
+    if (time && (*time < 0 || *time > kMaxTotalNs))
       return fail(Twine(*time) + " ns is no time of a step");
   if (Error error = inObject(keys, "memory", [&](object memory) {
         return readMemoryFacts(*this, memory, facts);

@@ -198,12 +198,12 @@ private:
       return;
     os << "<div class=\"stack\" role=\"img\" aria-label=\"share of kernel time "
           "by confidence\">";
-    for (size_t i = 0; i < numConfidences; ++i)
+    for (size_t i = 0; i < kNumConfidences; ++i)
       os << formatv("<span style=\"width:{0:f3}%;background:{1}\"></span>",
                     100.0 * profile.summary.attributedNs[i] / total,
                     getColor(Confidence(i)));
     os << "</div><div class=\"dim\">kernel time joined to nodes:";
-    for (size_t i = 0; i < numConfidences; ++i)
+    for (size_t i = 0; i < kNumConfidences; ++i)
       os << "<span class=\"key\" style=\"background:" << getColor(Confidence(i))
          << "\"></span>" << stringify(Confidence(i)) << ' '
          << formatPercent(100.0 * profile.summary.attributedNs[i] / total);

@@ -41,7 +41,7 @@ std::string report::getModuleGroup(StringRef module) {
 }
 
 ArrayRef<CounterColumn> report::getCounterColumns() {
-  static constexpr CounterColumn columns[] = {
+  static constexpr CounterColumn kColumns[] = {
       {"sm_throughput_pct", "SM", "SM %"},
       {"memory_throughput_pct", "mem", "memory %"},
       {"achieved_occupancy_pct", "occ", "occupancy %"},
@@ -51,7 +51,7 @@ ArrayRef<CounterColumn> report::getCounterColumns() {
       {"registers", "regs", "registers", /*isPercent=*/false},
       {"l1_hit_pct", "L1", "L1 hit %"},
   };
-  return columns;
+  return kColumns;
 }
 
 std::string report::formatCounter(const CounterColumn &column,
@@ -348,7 +348,7 @@ static std::optional<CounterShare> shareCounters(const Profile &profile) {
 
 /// Counters are doubles in files, which anyone can have written.
 static uint64_t toWhole(double value) {
-  return value > 0 ? uint64_t(std::min(value, double(maxTotalNs))) : 0;
+  return value > 0 ? uint64_t(std::min(value, double(kMaxTotalNs))) : 0;
 }
 
 static std::vector<StepValue> listStepValues(const Profile &profile) {

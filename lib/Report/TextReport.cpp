@@ -208,7 +208,7 @@ static void printSummary(Page &page, const ReportModel &model) {
     int64_t total = 0;
     for (int64_t time : summary.attributedNs)
       total += time;
-    for (size_t i = 0; i < numConfidences; ++i)
+    for (size_t i = 0; i < kNumConfidences; ++i)
       line += formatv("{0} {1} {2}", i ? "," : "", stringify(Confidence(i)),
                       formatPercent(
                           total ? 100.0 * summary.attributedNs[i] / total : 0))

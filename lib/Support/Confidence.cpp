@@ -6,17 +6,17 @@
 
 using namespace llvm;
 
-static constexpr StringLiteral confidences[] = {"high", "medium", "low",
-                                                "unattributed"};
-static_assert(std::size(confidences) == opprof::numConfidences);
+static constexpr StringLiteral kConfidences[] = {"high", "medium", "low",
+                                                 "unattributed"};
+static_assert(std::size(kConfidences) == opprof::kNumConfidences);
 
 StringRef opprof::stringify(Confidence confidence) {
-  return confidences[static_cast<size_t>(confidence)];
+  return kConfidences[static_cast<size_t>(confidence)];
 }
 
 std::optional<opprof::Confidence> opprof::parseConfidence(StringRef text) {
-  const StringLiteral *found = llvm::find(confidences, text);
-  if (found == std::end(confidences))
+  const StringLiteral *found = llvm::find(kConfidences, text);
+  if (found == std::end(kConfidences))
     return std::nullopt;
-  return static_cast<Confidence>(found - confidences);
+  return static_cast<Confidence>(found - kConfidences);
 }

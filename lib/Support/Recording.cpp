@@ -7,15 +7,16 @@
 using namespace llvm;
 using namespace opprof;
 
-static constexpr StringLiteral activityKinds[] = {"kernel", "memcpy", "memset"};
+static constexpr StringLiteral kActivityKinds[] = {"kernel", "memcpy",
+                                                   "memset"};
 
 StringRef opprof::stringify(ActivityKind kind) {
-  return activityKinds[static_cast<size_t>(kind)];
+  return kActivityKinds[static_cast<size_t>(kind)];
 }
 
 std::optional<ActivityKind> opprof::parseActivityKind(StringRef text) {
-  const StringLiteral *found = llvm::find(activityKinds, text);
-  if (found == std::end(activityKinds))
+  const StringLiteral *found = llvm::find(kActivityKinds, text);
+  if (found == std::end(kActivityKinds))
     return std::nullopt;
-  return static_cast<ActivityKind>(found - activityKinds);
+  return static_cast<ActivityKind>(found - kActivityKinds);
 }

@@ -31,11 +31,11 @@ using namespace opprof::capture;
 namespace {
 
 /// CUPTI's kind of a device's own memory.
-constexpr uint32_t deviceMemory = 3;
+constexpr uint32_t kDeviceMemory = 3;
 
 /// How far ahead of the device the host may have launched: what it did longer
 /// before the kernels that are kept is not.
-constexpr uint64_t hostLeadNs = 10'000'000'000;
+constexpr uint64_t kHostLeadNs = 10'000'000'000;
 
 /// Finds when the last `limit` kernels of a capture begin.
 class LastKernels final : public CaptureVisitor {
@@ -69,7 +69,7 @@ public:
   /// What began before `begin` is left out; 0 keeps everything.
   Builder(const CaptureReader &reader, Trace &trace, uint64_t begin = 0)
       : CaptureJoins(reader), trace(trace), begin(begin),
-        hostBegin(begin > hostLeadNs ? begin - hostLeadNs : 0) {}
+        hostBegin(begin > kHostLeadNs ? begin - kHostLeadNs : 0) {}
 
   void kernel(const KernelRecord &r) override;
   void memcpy(const MemcpyRecord &r) override;
@@ -141,7 +141,7 @@ private:
 } // namespace
 
 int64_t Builder::at(uint64_t time, const char *what) {
-  if (time > uint64_t(maxTotalNs)) {
+  if (time > uint64_t(kMaxTotalNs)) {
     if (error.empty())
       error = (Twine(what) + " is at " + Twine(time) +
                " ns, later than any clock shows; the file is damaged")
@@ -162,7 +162,7 @@ Builder::Span Builder::span(uint64_t start, uint64_t end, const char *what) {
   result.duration = at(end, what) - result.start;
   if (!error.empty())
     return {};
-  if (result.duration > maxTotalNs - totalDuration) {
+  if (result.duration > kMaxTotalNs - totalDuration) {
     error = (Twine("with ") + what +
              " the durations add up to more than lifetimes; the file is "
              "damaged")
@@ -316,7 +316,7 @@ void Builder::mark(const MarkRecord &r) {
 
 void Builder::memory(const MemoryRecord &r) {
   at(r.time, "an allocation");
-  if (r.kind == deviceMemory)
+  if (r.kind == kDeviceMemory)
     memoryRecords.push_back(r);
 }
 
@@ -372,13 +372,13 @@ void Builder::resolveIdentities() {
                            .str());
       continue;
     }
-    constexpr uint32_t bad = ~uint32_t(0);
-    auto [it, inserted] = identityOfId.try_emplace(id, bad);
+    constexpr uint32_t kBad = ~uint32_t(0);
+    auto [it, inserted] = identityOfId.try_emplace(id, kBad);
     if (inserted) {
-      it->second = parseIdentity(id, *name).value_or(bad);
-      badNames += it->second == bad;
+      it->second = parseIdentity(id, *name).value_or(kBad);
+      badNames += it->second == kBad;
     }
-    if (it->second == bad)
+    if (it->second == kBad)
       activity.noIdentity = trace.intern(
           ("it carries the id " + Twine(id) +
            ", and what the capture says of that is no line and no node")
@@ -576,8 +576,8 @@ void Builder::finish(const CaptureSummary &summary) {
   auto host = Meta.find("host");
   if (host != Meta.end())
     trace.host = host->second;
-  if (Clock.cupti && Clock.cupti <= uint64_t(maxTotalNs) &&
-      Clock.realtime <= uint64_t(maxTotalNs))
+  if (Clock.cupti && Clock.cupti <= uint64_t(kMaxTotalNs) &&
+      Clock.realtime <= uint64_t(kMaxTotalNs))
     trace.baseTimeNs = int64_t(Clock.realtime) - int64_t(Clock.cupti);
 
   resolveIdentities();

@@ -55,7 +55,7 @@ std::optional<int64_t> opprof::trace::parseMicroseconds(StringRef text,
 
   // Digits up to this position count whole nanoseconds.
   int64_t nanosecondDigits = int64_t(whole.size()) + exponent + 3;
-  constexpr int64_t limit = std::numeric_limits<int64_t>::max() / 4;
+  constexpr int64_t kLimit = std::numeric_limits<int64_t>::max() / 4;
   int64_t value = 0;
   size_t digits = whole.size() + fraction.size();
   auto digit = [&](size_t position) {
@@ -64,7 +64,7 @@ std::optional<int64_t> opprof::trace::parseMicroseconds(StringRef text,
   };
   for (int64_t position = 0; position < nanosecondDigits; ++position) {
     int next = position < int64_t(digits) ? digit(position) : 0;
-    if (value > (limit - next) / 10)
+    if (value > (kLimit - next) / 10)
       return std::nullopt;
     value = value * 10 + next;
     if (position >= int64_t(digits) && value == 0)
@@ -87,7 +87,6 @@ std::optional<int64_t> opprof::trace::parseMicroseconds(StringRef text,
 //===----------------------------------------------------------------------===//
 
 namespace {
-
 /// What the reader makes of an event's category.
 enum class Category : uint8_t {
   Kernel,
@@ -100,7 +99,9 @@ enum class Category : uint8_t {
   Other,
 };
 
-Category categoryOf(StringRef text) {
+} // namespace
+
+static Category categoryOf(StringRef text) {
   if (text == "kernel" || text == "Kernel")
     return Category::Kernel;
   if (text == "gpu_memcpy" || text == "Memcpy")
@@ -119,6 +120,7 @@ Category categoryOf(StringRef text) {
   return Category::Other;
 }
 
+namespace {
 /// The keys of one event. Strings are interned by whoever keeps them.
 struct RawEvent {
   bool complete = false;
@@ -224,7 +226,6 @@ private:
   StringMap<uint32_t> identities;
   std::string threadKey;
 };
-
 } // namespace
 
 /// The node that runs in a range which `opprof profile --mode=eager` opened
@@ -421,7 +422,7 @@ Error Reader::keepEvent() {
     return failEvent("has a negative duration (" + Twine(*current.duration) +
                      " ns); the trace is damaged: record it again");
 
-  if (*current.duration > maxTotalNs - totalDuration)
+  if (*current.duration > kMaxTotalNs - totalDuration)
     return failEvent("makes the durations of the trace add up to more than "
                      "lifetimes; the trace is damaged: record it again");
   totalDuration += *current.duration;
@@ -588,7 +589,7 @@ Error Reader::readDevices(ondemand::value value) {
 /// What a file is that does not begin as JSON does; empty where that is not
 /// known.
 static StringRef nameOtherFormat(StringRef text) {
-  static constexpr std::pair<StringRef, StringRef> formats[] = {
+  static constexpr std::pair<StringRef, StringRef> kFormats[] = {
       {"SQLite format 3", "an SQLite database, as Nsight Systems exports"},
       {"NVR", "a report of Nsight Compute"},
       {"==PROF==", "the output of Nsight Compute"},
@@ -596,7 +597,7 @@ static StringRef nameOtherFormat(StringRef text) {
       {"PK\x03\x04", "a zip archive; graphs (.pt2) are given as --graph"},
       {"ML\xEFR", "MLIR bytecode; graphs are given as --graph"},
   };
-  for (const auto &[begin, name] : formats)
+  for (const auto &[begin, name] : kFormats)
     if (text.starts_with(begin))
       return name;
   return "";

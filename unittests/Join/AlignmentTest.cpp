@@ -15,7 +15,7 @@ using namespace opprof::profile;
 namespace {
 
 SequenceAlignment align(llvm::StringRef a, llvm::StringRef b,
-                        uint64_t maxCells = maxAlignmentCells) {
+                        uint64_t maxCells = kMaxAlignmentCells) {
   return alignSequences(
       a.size(), b.size(), [&](uint32_t i, uint32_t j) { return a[i] == b[j]; },
       maxCells);

@@ -1,7 +1,7 @@
 // What the rules offer, what they predict from, and what they refuse.
 
-#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Rewrite/Recommend.h"
+#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
 #include "opprof/Target/TransformScript/ScriptBuilder.h"
@@ -16,7 +16,6 @@ using namespace opprof;
 using namespace opprof::rewrite;
 
 namespace {
-
 constexpr const char *kTypes = R"(
 !x = tensor<64x512xf32, #fx.tensor<"cuda:0">>
 !w = tensor<512x512xf32, #fx.tensor<"cuda:0">>
@@ -70,12 +69,15 @@ const std::string kTwoProducts = R"(
   fx.output(%sum) : (!x)
 )";
 
-Evidence onH200() {
+} // namespace
+
+static Evidence onH200() {
   Evidence evidence;
   evidence.device = assumeDeviceCeilings("NVIDIA H200");
   return evidence;
 }
 
+namespace {
 TEST_F(RecommendTest, DevicesAreFoundByTheirDriverNames) {
   EXPECT_EQ(assumeDeviceCeilings("NVIDIA H200").name, "H200");
   EXPECT_EQ(assumeDeviceCeilings("NVIDIA-A100-SXM4-80GB").name,
@@ -238,5 +240,4 @@ TEST_F(RecommendTest, NodesOfSeveralGraphsKeepTheirGraphs) {
   EXPECT_EQ(merge->places[0][0], (NodeId{"first", "export", "p"}));
   EXPECT_EQ(merge->places[1][1], (NodeId{"second", "export", "q"}));
 }
-
 } // namespace

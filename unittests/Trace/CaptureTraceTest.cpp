@@ -208,7 +208,7 @@ TEST_F(CaptureTraceTest, TimesAreExact) {
 }
 
 TEST_F(CaptureTraceTest, OfManyKernelsTheLastAreKept) {
-  constexpr uint64_t second = 1'000'000'000;
+  constexpr uint64_t kSecond = 1'000'000'000;
   auto marker = [&](uint32_t id, uint32_t flags, const std::string &name) {
     MarkerRecord r{};
     r.time = time;
@@ -225,7 +225,7 @@ TEST_F(CaptureTraceTest, OfManyKernelsTheLastAreKept) {
     launch("k" + std::to_string(number), 0);
     marker(10 + number, 4, "");
     step(number, false);
-    time += second;
+    time += kSecond;
   }
   file.end();
   llvm::Expected<std::unique_ptr<Trace>> last =

@@ -29,14 +29,14 @@ struct SequenceAlignment {
 
 /// Cells of the table above which alignment matches greedily, and forces
 /// nothing.
-constexpr uint64_t maxAlignmentCells = uint64_t(1) << 24;
+constexpr uint64_t kMaxAlignmentCells = uint64_t(1) << 24;
 
 /// Finds a longest matching of 0..first-1 with 0..second-1 that keeps order and
 /// pairs only what `equal` accepts.
 SequenceAlignment
 alignSequences(uint32_t first, uint32_t second,
                llvm::function_ref<bool(uint32_t, uint32_t)> equal,
-               uint64_t maxCells = maxAlignmentCells);
+               uint64_t maxCells = kMaxAlignmentCells);
 
 } // namespace opprof::join
 

@@ -109,7 +109,7 @@ struct Alignment {
 
 /// Everything that one compiled graph launches.
 struct LaunchMap {
-  static constexpr int64_t version = 1;
+  static constexpr int64_t kVersion = 1;
 
   std::string graph;
   std::string stage = "post_grad";

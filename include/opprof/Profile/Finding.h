@@ -30,7 +30,7 @@ struct Profile;
 
 /// What holds a launch back.
 enum class Bound : uint8_t { Compute, Memory, Latency, Launch };
-constexpr size_t numBounds = 4;
+constexpr size_t kNumBounds = 4;
 
 /// What a launch's arithmetic is held against.
 enum class Precision : uint8_t { FP32, TF32, BF16, FP16 };
@@ -279,7 +279,7 @@ struct Roofline {
 
   Ceilings ceilings;
   /// By Bound.
-  std::array<ClassTime, numBounds> classes;
+  std::array<ClassTime, kNumBounds> classes;
   ClassTime byCounters;
   double roofNs = 0;
   double aboveRoofNs = 0;

@@ -32,7 +32,7 @@
 namespace opprof::profile {
 
 using opprof::Confidence;
-using opprof::numConfidences;
+using opprof::kNumConfidences;
 
 /// What the program was doing when it launched a kernel.
 enum class Phase : uint8_t { Steady, WarmUp, Compile, Autotune, BeforeWindow };
@@ -209,13 +209,13 @@ struct Summary {
   /// capture), "compiled_calls" (the calls of compiled graphs repeat) or
   /// "none".
   std::string stepsFrom = "none";
-  std::array<int64_t, numConfidences> attributedNs{};
+  std::array<int64_t, kNumConfidences> attributedNs{};
 };
 
 /// A profile. Owns the strings of its activities, so it can be moved, not
 /// copied.
 struct Profile {
-  static constexpr int64_t version = 1;
+  static constexpr int64_t kVersion = 1;
 
   Profile() : strings(allocator) {}
   Profile(const Profile &) = delete;

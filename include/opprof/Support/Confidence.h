@@ -18,7 +18,7 @@ enum class Confidence : uint8_t {
   Low,          ///< names only
   Unattributed, ///< no node is known; the kernel is kept and counted
 };
-inline constexpr size_t numConfidences = 4;
+inline constexpr size_t kNumConfidences = 4;
 
 llvm::StringRef stringify(Confidence confidence);
 std::optional<Confidence> parseConfidence(llvm::StringRef text);

@@ -51,7 +51,7 @@ struct MappedWeakClass {
 
 /// The repeats of one graph.
 struct PartitionMap {
-  static constexpr int64_t version = 1;
+  static constexpr int64_t kVersion = 1;
 
   /// The graph and stage that plain node names of the file belong to; the stage
   /// is empty where the graph says none.

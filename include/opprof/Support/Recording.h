@@ -21,7 +21,7 @@ std::optional<ActivityKind> parseActivityKind(llvm::StringRef text);
 
 /// What all durations of a file may add up to, some 70 years: readers refuse
 /// more, so that no sum or share overflows.
-constexpr int64_t maxTotalNs = int64_t(1) << 61;
+constexpr int64_t kMaxTotalNs = int64_t(1) << 61;
 
 struct Device {
   int64_t id = 0;

@@ -11,7 +11,6 @@
 
 using namespace opprof::fx;
 using llvm::StringRef;
-using llvm::Twine;
 
 bool JSONLexer::expected(StringRef what) {
   char found = peek();
@@ -197,9 +196,9 @@ bool JSONLexer::readNumber(Number &number) {
                     "'");
     }
   } else {
-    constexpr unsigned safeDigits = 18;
+    constexpr unsigned kSafeDigits = 18;
     number.kind = Number::Integer;
-    if (last - whole <= safeDigits) {
+    if (last - whole <= kSafeDigits) {
       int64_t magnitude = 0;
       for (const char *digit = whole; digit != last; ++digit)
         magnitude = magnitude * 10 + (*digit - '0');

@@ -101,14 +101,14 @@ private:
   /// ASCII.
   const char *findSpecial(const char *from) const {
     // Eight bytes at a time: the lowest byte that is marked is marked rightly.
-    constexpr uint64_t ones = 0x0101010101010101, tops = 0x8080808080808080;
+    constexpr uint64_t kOnes = 0x0101010101010101, kTops = 0x8080808080808080;
     for (; end - from >= 8; from += 8) {
       uint64_t word = llvm::support::endian::read64le(from);
-      uint64_t quotes = word ^ (ones * '"'), slashes = word ^ (ones * '\\');
+      uint64_t quotes = word ^ (kOnes * '"'), slashes = word ^ (kOnes * '\\');
       uint64_t marks =
-          (((quotes - ones) & ~quotes) | ((slashes - ones) & ~slashes) |
-           ((word - ones * ' ') & ~word) | word) &
-          tops;
+          (((quotes - kOnes) & ~quotes) | ((slashes - kOnes) & ~slashes) |
+           ((word - kOnes * ' ') & ~word) | word) &
+          kTops;
       if (marks)
         return from + llvm::countr_zero(marks) / 8;
     }

@@ -23,7 +23,7 @@ using namespace opprof::inductor;
 using namespace opprof::launch;
 
 /// Cells of the alignment table; larger graphs are aligned in a band.
-static constexpr uint64_t maxCells = 64'000'000;
+static constexpr uint64_t kMaxCells = 64'000'000;
 
 //===----------------------------------------------------------------------===//
 // Which operators decompose into which
@@ -271,7 +271,7 @@ static void dropForeignEvidence(MutableArrayRef<Group> groups,
       group.elements = std::nullopt;
 }
 
-static constexpr uint32_t unmatched = ~0u;
+static constexpr uint32_t kUnmatched = ~0u;
 
 /// Which result a getitem takes.
 static std::optional<int64_t> memberOf(const GraphNode &node) {
@@ -285,11 +285,11 @@ static std::optional<int64_t> memberOf(const GraphNode &node) {
 static void followDataflow(ArrayRef<Group> groups, ArrayRef<Element> elements,
                            const GraphView &postGrad, const GraphView &exported,
                            std::vector<uint32_t> &matched) {
-  std::vector<uint32_t> groupOf(postGrad.nodes.size(), unmatched);
+  std::vector<uint32_t> groupOf(postGrad.nodes.size(), kUnmatched);
   for (auto [i, group] : enumerate(groups))
     for (uint32_t node : group.nodes)
       groupOf[node] = i;
-  std::vector<uint32_t> columnOf(exported.nodes.size(), unmatched);
+  std::vector<uint32_t> columnOf(exported.nodes.size(), kUnmatched);
   for (auto [i, element] : enumerate(elements))
     columnOf[element.node] = i;
   std::vector<std::vector<uint32_t>> users = exported.users();
@@ -299,7 +299,7 @@ static void followDataflow(ArrayRef<Group> groups, ArrayRef<Element> elements,
     for (uint32_t node : groups[row].nodes)
       for (uint32_t operand : postGrad.nodes[node].operands) {
         uint32_t from = groupOf[operand];
-        if (from == unmatched || from == row || matched[from] == unmatched)
+        if (from == kUnmatched || from == row || matched[from] == kUnmatched)
           continue;
         candidates.push_back(matched[from]);
         // Of several results, the one that is taken here.
@@ -308,7 +308,7 @@ static void followDataflow(ArrayRef<Group> groups, ArrayRef<Element> elements,
         for (size_t at = 0; at < work.size() && at < 64; ++at)
           for (uint32_t user : users[work[at]]) {
             std::optional<int64_t> taken = memberOf(exported.nodes[user]);
-            if (columnOf[user] != unmatched)
+            if (columnOf[user] != kUnmatched)
               candidates.push_back(columnOf[user]);
             else if (!member || !taken || member == taken)
               work.push_back(user);
@@ -353,8 +353,8 @@ opprof::inductor::alignByStructure(const GraphView &postGrad,
   // Needleman-Wunsch without a price for gaps, in a band round the diagonal
   // where the whole table would be too large.
   uint64_t width = columns;
-  if (rows * columns > maxCells)
-    width = std::max<uint64_t>(256, maxCells / rows);
+  if (rows * columns > kMaxCells)
+    width = std::max<uint64_t>(256, kMaxCells / rows);
   auto begin = [&](size_t row) -> size_t {
     if (width >= columns)
       return 0;
@@ -391,7 +391,7 @@ opprof::inductor::alignByStructure(const GraphView &postGrad,
       here[column + 1] = here[column];
     std::swap(above, here);
   }
-  std::vector<uint32_t> matched(rows, unmatched);
+  std::vector<uint32_t> matched(rows, kUnmatched);
   for (size_t row = rows, column = columns; row && column;) {
     size_t first = begin(row - 1);
     if (column <= first) {
@@ -416,21 +416,21 @@ opprof::inductor::alignByStructure(const GraphView &postGrad,
 
   // What the sequence left out belongs to a neighbour that it is a part of: an
   // operator that became several, or a value computed where it is first used.
-  std::vector<uint32_t> before(rows, unmatched), next(rows, unmatched);
+  std::vector<uint32_t> before(rows, kUnmatched), next(rows, kUnmatched);
   for (size_t row = 0; row < rows; ++row)
-    before[row] = matched[row] != unmatched ? matched[row]
-                  : row                     ? before[row - 1]
-                                            : unmatched;
+    before[row] = matched[row] != kUnmatched ? matched[row]
+                  : row                      ? before[row - 1]
+                                             : kUnmatched;
   for (size_t row = rows; row-- > 0;)
-    next[row] = matched[row] != unmatched ? matched[row]
-                : row + 1 < rows          ? next[row + 1]
-                                          : unmatched;
+    next[row] = matched[row] != kUnmatched ? matched[row]
+                : row + 1 < rows           ? next[row + 1]
+                                           : kUnmatched;
   for (size_t row = 0; row < rows; ++row) {
-    if (matched[row] != unmatched)
+    if (matched[row] != kUnmatched)
       continue;
     const Group &group = groups[row];
-    uint32_t low = before[row] == unmatched ? 0 : before[row];
-    uint32_t high = next[row] == unmatched ? columns - 1 : next[row];
+    uint32_t low = before[row] == kUnmatched ? 0 : before[row];
+    uint32_t high = next[row] == kUnmatched ? columns - 1 : next[row];
     int best = 0;
     for (uint32_t column = low; column <= high && column < low + 256;
          ++column) {
@@ -448,7 +448,7 @@ opprof::inductor::alignByStructure(const GraphView &postGrad,
   }
   followDataflow(groups, elements, postGrad, exported, matched);
   for (auto [group, column] : zip(groups, matched))
-    if (column != unmatched)
+    if (column != kUnmatched)
       for (uint32_t node : group.nodes)
         result[node] = {elements[column].node};
 
@@ -457,7 +457,7 @@ opprof::inductor::alignByStructure(const GraphView &postGrad,
   if (table) {
     StringMap<uint32_t> byName;
     for (auto [group, column] : zip(groups, matched))
-      if (column != unmatched)
+      if (column != kUnmatched)
         byName[group.name] = elements[column].node;
     for (uint32_t i = 0; i < postGrad.nodes.size(); ++i) {
       auto it = table->find(postGrad.nodes[i].name);

@@ -31,7 +31,7 @@ std::string Interpreter::resolve(const Expr &callee) const {
 WrapperLaunch *Interpreter::addLaunch(const Expr &call, StringRef kernel,
                                       LaunchKind kind, LaunchCategory category,
                                       Frame &frame) {
-  if (program.launches.size() >= maxLaunches) {
+  if (program.launches.size() >= kMaxLaunches) {
     exhausted = true;
     return nullptr;
   }
@@ -66,7 +66,7 @@ void Interpreter::addOperands(WrapperLaunch &launch, const Value &value,
   }
   if (value.kind != Value::Tensor)
     return;
-  if (++operandCount > maxOperands) {
+  if (++operandCount > kMaxOperands) {
     exhausted = true;
     return;
   }
@@ -144,7 +144,7 @@ Value Interpreter::launchLibrary(const Expr &call, StringRef name,
 
 Value Interpreter::callFunction(const Stmt &function, const Expr &call,
                                 Frame &frame, bool &known) {
-  if (active.size() >= maxCallDepth || is_contained(active, &function)) {
+  if (active.size() >= kMaxCallDepth || is_contained(active, &function)) {
     addLaunch(call, call.items[0]->source, LaunchKind::Subgraph,
               LaunchCategory::Extern, frame);
     known = false;

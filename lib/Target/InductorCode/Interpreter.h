@@ -19,13 +19,13 @@
 namespace opprof::inductor {
 
 /// Following calls could multiply launches without end in a hostile file.
-inline constexpr size_t maxLaunches = 4'000'000;
-inline constexpr unsigned maxCallDepth = 32;
+inline constexpr size_t kMaxLaunches = 4'000'000;
+inline constexpr unsigned kMaxCallDepth = 32;
 /// Operands of all launches together, for the same reason.
-inline constexpr size_t maxOperands = 50'000'000;
+inline constexpr size_t kMaxOperands = 50'000'000;
 /// Statements walked and values copied, and members of one list of lists.
-inline constexpr uint64_t maxWork = 400'000'000;
-inline constexpr uint32_t maxListWeight = 200'000;
+inline constexpr uint64_t kMaxWork = 400'000'000;
+inline constexpr uint32_t kMaxListWeight = 200'000;
 
 /// What a name stands for.
 struct Value {
@@ -136,7 +136,7 @@ private:
   }
   void spend(uint64_t amount) {
     work += amount;
-    exhausted |= work > maxWork;
+    exhausted |= work > kMaxWork;
   }
 
   llvm::StringRef source;

@@ -135,8 +135,8 @@ bool Lexer::lexIndentation(Token &token) {
   cursor = scan;
   atLineStart = false;
   if (column > indents.back()) {
-    if (indents.size() > maxDepth) {
-      token = fail("blocks nest deeper than " + Twine(maxDepth), line);
+    if (indents.size() > kMaxDepth) {
+      token = fail("blocks nest deeper than " + Twine(kMaxDepth), line);
       return true;
     }
     indents.push_back(column);
@@ -228,8 +228,8 @@ Token Lexer::lexBracket() {
   const char *from = cursor;
   char c = *cursor;
   if (c == '(' || c == '[' || c == '{') {
-    if (brackets.size() >= maxDepth)
-      return fail("brackets nest deeper than " + Twine(maxDepth), line);
+    if (brackets.size() >= kMaxDepth)
+      return fail("brackets nest deeper than " + Twine(kMaxDepth), line);
     brackets.push_back({c, line});
   } else {
     char opening = c == ')' ? '(' : c == ']' ? '[' : '{';
@@ -246,16 +246,16 @@ Token Lexer::lexBracket() {
 Token Lexer::lexOperator() {
   const char *from = cursor;
   StringRef rest(from, std::min<size_t>(3, end - from));
-  static constexpr StringLiteral three[] = {"**=", "//=", ">>=", "<<=", "..."};
-  static constexpr StringLiteral two[] = {
+  static constexpr StringLiteral kThree[] = {"**=", "//=", ">>=", "<<=", "..."};
+  static constexpr StringLiteral kTwo[] = {
       "**", "//", ">>", "<<", "<=", ">=", "==", "!=", "->", "+=",
       "-=", "*=", "/=", "%=", "&=", "|=", "^=", "@=", ":="};
   size_t length = 0;
-  for (StringRef op : three)
+  for (StringRef op : kThree)
     if (rest == op)
       length = 3;
   if (!length)
-    for (StringRef op : two)
+    for (StringRef op : kTwo)
       if (rest.starts_with(op))
         length = 2;
   char c = *cursor;
@@ -355,10 +355,10 @@ std::string opprof::inductor::decodeString(StringRef literal) {
       continue;
     }
     char escape = body[++i];
-    static constexpr StringLiteral plain = "abfnrtv\\'\"";
-    static constexpr char values[] = "\a\b\f\n\r\t\v\\'\"";
-    if (size_t at = plain.find(escape); at != StringRef::npos) {
-      out += values[at];
+    static constexpr StringLiteral kPlain = "abfnrtv\\'\"";
+    static constexpr char kValues[] = "\a\b\f\n\r\t\v\\'\"";
+    if (size_t at = kPlain.find(escape); at != StringRef::npos) {
+      out += kValues[at];
     } else if (escape == '\n') {
       continue;
     } else if (escape >= '0' && escape <= '7') {

@@ -165,7 +165,7 @@ const Expr *ExprParser::make(Expr::Kind kind, size_t from, StringRef text,
   Expr *expr = new (arena.Allocate<Expr>()) Expr();
   expr->line = from < tokens.size() ? tokens[from].line : 0;
   expr->source = sourceFrom(from);
-  if (below + 1 > Expr::maxDepth) {
+  if (below + 1 > Expr::kMaxDepth) {
     expr->kind = Expr::Text;
     expr->depth = 1;
     expr->text = expr->source;
@@ -242,7 +242,7 @@ const Expr *ExprParser::parseTargetList() {
 }
 
 const Expr *ExprParser::parse() {
-  if (depth > Expr::maxDepth)
+  if (depth > Expr::kMaxDepth)
     return nullptr;
   ++depth;
   scope_exit leave([&] { --depth; });
@@ -295,7 +295,7 @@ static unsigned precedenceOf(const Token &token, const Token &following) {
 }
 
 const Expr *ExprParser::parseBinary(unsigned minimum) {
-  if (depth > Expr::maxDepth)
+  if (depth > Expr::kMaxDepth)
     return nullptr;
   ++depth;
   scope_exit leave([&] { --depth; });
@@ -333,7 +333,7 @@ const Expr *ExprParser::parseUnary() {
   } else {
     value = parsePostfix();
     if (value && acceptOp("**")) {
-      if (depth > Expr::maxDepth)
+      if (depth > Expr::kMaxDepth)
         return nullptr;
       ++depth;
       const Expr *power = parseUnary();

@@ -89,7 +89,7 @@ Value Interpreter::evaluateList(const Expr &expr, Frame &frame, bool &known) {
   for (const Expr *item : expr.items) {
     value.items.push_back(evaluate(*item, frame, known));
     value.weight += value.items.back().weight;
-    if (value.weight > maxListWeight) {
+    if (value.weight > kMaxListWeight) {
       known = false;
       return {};
     }
@@ -244,7 +244,7 @@ bool Interpreter::assign(const Expr &target, Value value, Frame &frame) {
         *at < 0 || static_cast<size_t>(*at) >= it->second.items.size())
       return false;
     it->second.weight += value.weight;
-    if (it->second.weight > maxListWeight)
+    if (it->second.weight > kMaxListWeight)
       return false;
     if (value.kind == Value::Tensor && value.name.empty())
       nameTensor(value, target.source);

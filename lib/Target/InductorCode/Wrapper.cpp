@@ -347,7 +347,7 @@ Expected<WrapperProgram> Interpreter::run() {
   if (exhausted)
     return createStringError(
         fileName + ": following its calls gives more than " +
-        Twine(maxLaunches) + " launches or " + Twine(maxWork) +
+        Twine(kMaxLaunches) + " launches or " + Twine(kMaxWork) +
         " steps: the file is not one compiled graph");
   // Functions that nothing calls (another device's path) are read for the
   // count alone.

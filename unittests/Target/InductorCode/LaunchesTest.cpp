@@ -13,22 +13,20 @@ using namespace opprof;
 using namespace opprof::inductor;
 using namespace opprof::launch;
 
-namespace {
-
-GraphView graphOf(StringRef body) {
+static GraphView graphOf(StringRef body) {
   std::string text = "class M(torch.nn.Module):\n" + body.str();
   Expected<GraphView> graph = readFXReadable(text, "g.py");
   EXPECT_TRUE(bool(graph)) << toString(graph.takeError());
   return std::move(*graph);
 }
 
-WrapperProgram programOf(StringRef text) {
+static WrapperProgram programOf(StringRef text) {
   Expected<WrapperProgram> program = readWrapper(text, "output_code.py");
   EXPECT_TRUE(bool(program)) << toString(program.takeError());
   return std::move(*program);
 }
 
-std::string names(const Launch &launch) {
+static std::string names(const Launch &launch) {
   std::string out;
   for (const LaunchNode &node : launch.nodes)
     out += (out.empty() ? "" : " ") + node.name + (node.recomputed ? "*" : "") +
@@ -36,7 +34,8 @@ std::string names(const Launch &launch) {
   return out;
 }
 
-constexpr StringLiteral kernels =
+namespace {
+constexpr StringLiteral kKernels =
     "k0 = async_compile.cpp_pybinding(['const float*', 'const float*', "
     "'float*'], r'''\nextern \"C\"  void  kernel(const float* in_ptr0, const "
     "float* in_ptr1, float* out_ptr0)\n''')\n"
@@ -44,7 +43,7 @@ constexpr StringLiteral kernels =
     "in_out_ptr0)\n''')\n"
     "async_compile.wait(globals())\n";
 
-constexpr StringLiteral addReluGraph =
+constexpr StringLiteral kAddReluGraph =
     "    def forward(self, a: \"f32[4]\", b: \"f32[4]\"):\n"
     "        add: \"f32[4]\" = torch.ops.aten.add.Tensor(a, b)\n"
     "        relu: \"f32[4]\" = torch.ops.aten.relu.default(add)\n"
@@ -53,7 +52,7 @@ constexpr StringLiteral addReluGraph =
 
 TEST(Launches, DataflowAloneFindsNodes) {
   std::string code =
-      kernels.str() +
+      kKernels.str() +
       "k2 = async_compile.cpp_pybinding(['const float*', 'float*'], r'''"
       "void kernel(const float* in_ptr0, float* out_ptr0)''')\n"
       "def call(args):\n"
@@ -83,7 +82,7 @@ TEST(Launches, DataflowAloneFindsNodes) {
 }
 
 TEST(Launches, RecomputedNodesAreMarked) {
-  std::string code = kernels.str() +
+  std::string code = kKernels.str() +
                      "def call(args):\n"
                      "    a, b = args\n"
                      "    buf0 = empty_strided_cpu((4,), (1,), torch.float32)\n"
@@ -93,7 +92,7 @@ TEST(Launches, RecomputedNodesAreMarked) {
                      "    # [Provenance debug handles] k0:2\n"
                      "    k0(a, b, buf1)\n"
                      "    return (buf0, buf1)\n";
-  GraphView graph = graphOf(addReluGraph);
+  GraphView graph = graphOf(kAddReluGraph);
   Provenance provenance;
   provenance.kernelToPost["k0:1"] = {"relu", "add"};
   provenance.kernelToPost["k0:2"] = {"add", "sin"};
@@ -108,7 +107,7 @@ TEST(Launches, RecomputedNodesAreMarked) {
 }
 
 TEST(Launches, AValueThatGoesInIsOnlyListed) {
-  std::string code = kernels.str() +
+  std::string code = kKernels.str() +
                      "def call(args):\n"
                      "    a, b = args\n"
                      "    buf0 = empty_strided_cpu((4,), (1,), torch.float32)\n"
@@ -132,17 +131,17 @@ TEST(Launches, AValueThatGoesInIsOnlyListed) {
 }
 
 TEST(Launches, SubgraphsGiveTheirLaunchesAtEachCall) {
-  std::string code = kernels.str() + "def region(args):\n"
-                                     "    x, = args\n"
-                                     "    k1(x)\n"
-                                     "    return (x,)\n"
-                                     "def call(args):\n"
-                                     "    a, = args\n"
-                                     "    region_args = [a]\n"
-                                     "    (b,) = region(region_args)\n"
-                                     "    while b.item():\n"
-                                     "        (c,) = region([b])\n"
-                                     "    return (c,)\n";
+  std::string code = kKernels.str() + "def region(args):\n"
+                                      "    x, = args\n"
+                                      "    k1(x)\n"
+                                      "    return (x,)\n"
+                                      "def call(args):\n"
+                                      "    a, = args\n"
+                                      "    region_args = [a]\n"
+                                      "    (b,) = region(region_args)\n"
+                                      "    while b.item():\n"
+                                      "        (c,) = region([b])\n"
+                                      "    return (c,)\n";
   WrapperProgram program = programOf(code);
   ASSERT_EQ(program.launches.size(), 3u);
   EXPECT_EQ(program.launches[0].function, "region");
@@ -398,5 +397,4 @@ TEST(GraphView, ShortTypes) {
   EXPECT_FALSE(parseShortType("Sym(s0)"));
   EXPECT_FALSE(parseShortType("f32[4"));
 }
-
 } // namespace

@@ -11,9 +11,7 @@ using namespace llvm;
 using namespace opprof;
 using namespace opprof::inductor;
 
-namespace {
-
-std::vector<std::pair<Token::Kind, std::string>> lex(StringRef source) {
+static std::vector<std::pair<Token::Kind, std::string>> lex(StringRef source) {
   std::vector<std::pair<Token::Kind, std::string>> out;
   Lexer lexer(source);
   for (Token token = lexer.next();; token = lexer.next()) {
@@ -24,11 +22,12 @@ std::vector<std::pair<Token::Kind, std::string>> lex(StringRef source) {
   }
 }
 
-std::string lexError(StringRef source) {
+static std::string lexError(StringRef source) {
   auto tokens = lex(source);
   return tokens.back().first == Token::Error ? tokens.back().second : "";
 }
 
+namespace {
 TEST(Lexer, StringsOfEveryKind) {
   for (StringRef literal :
        {"'a'", "\"a\"", "'''a\n'b'\n'''", "\"\"\"a\"b\"\"\"", "r'\\'", "b'x'",
@@ -271,5 +270,4 @@ TEST_F(ParserTest, NoUTF8) {
   EXPECT_NE(error.find("t.py: line 2: holds bytes that are no UTF-8"),
             std::string::npos);
 }
-
 } // namespace

@@ -9,12 +9,15 @@ using opprof::fx::getSymPyText;
 namespace {
 const char kS[] = "Symbol('s0', positive=True, integer=True)";
 
-std::string with(std::string text) {
+} // namespace
+
+static std::string with(std::string text) {
   for (size_t at; (at = text.find('$')) != std::string::npos;)
     text.replace(at, 1, kS);
   return getSymPyText(text);
 }
 
+namespace {
 TEST(SymPy, NumbersAndSymbols) {
   EXPECT_EQ(with("$"), "s0");
   EXPECT_EQ(with("Integer(-3)"), "-3");

@@ -12,14 +12,14 @@
 using namespace mlir;
 using namespace opprof::fx;
 
-namespace {
-std::string expression(llvm::StringRef text) {
+static std::string expression(llvm::StringRef text) {
   auto python = getPythonExpression(text, [](llvm::StringRef symbol) {
     return symbol.starts_with("s") ? symbol.str() : std::string();
   });
   return python ? *python : "refused";
 }
 
+namespace {
 TEST(PythonEmitter, Strings) {
   EXPECT_EQ(getPythonString("a\"b\\c\n\t"), R"("a\"b\\c\n\t")");
   EXPECT_EQ(getPythonString(llvm::StringRef("\0\x7f", 2)), R"("\u0000\u007f")");

@@ -48,7 +48,7 @@ struct Token {
 class Lexer {
 public:
   /// Brackets and indentation may nest this deep; deeper is an error.
-  static constexpr unsigned maxDepth = 200;
+  static constexpr unsigned kMaxDepth = 200;
 
   explicit Lexer(llvm::StringRef source, uint32_t firstLine = 1)
       : begin(source.begin()), cursor(source.begin()), end(source.end()),
@@ -87,7 +87,6 @@ private:
   uint32_t line;
   bool atLineStart = true;
   bool failed = false;
-  bool ended = false;
   unsigned pendingDedents = 0;
   llvm::SmallVector<uint32_t, 8> indents = {0};
   llvm::SmallVector<std::pair<char, uint32_t>, 16> brackets;

@@ -42,7 +42,7 @@ struct Expr {
   };
 
   /// Deeper expressions are kept as Text, so that walks may recurse.
-  static constexpr unsigned maxDepth = 400;
+  static constexpr unsigned kMaxDepth = 400;
 
   Kind kind;
   uint16_t depth;

@@ -160,12 +160,12 @@ LogicalResult ProfDialect::verifyOperationAttribute(Operation *op,
   Attribute value = attribute.getValue();
   bool isTimed =
       isa<fx::NodeOp, fx::CallOp, inductor::LaunchOp, InstanceOp>(op);
-  constexpr StringLiteral timed =
+  constexpr StringLiteral kTimed =
       "an fx.node, fx.call, inductor.launch or prof.instance";
   if (name == kTimeAttr)
-    return expect(isa<TimeAttr>(value), "#prof.time", isTimed, timed);
+    return expect(isa<TimeAttr>(value), "#prof.time", isTimed, kTimed);
   if (name == kCountersAttr)
-    return expect(isa<CountersAttr>(value), "#prof.counters", isTimed, timed);
+    return expect(isa<CountersAttr>(value), "#prof.counters", isTimed, kTimed);
   if (name == kSummaryAttr)
     return expect(isa<SummaryAttr>(value), "#prof.summary", isa<ModuleOp>(op),
                   "a module");
