@@ -1,5 +1,6 @@
 // Linked into the programs of a portable build: what LLVM's archives take from
 // a libc newer than 2.35, so that the programs run where that is the libc.
+
 #include <cstdint>
 #include <cstdlib>
 #include <sys/random.h>

@@ -1,4 +1,4 @@
-//===- Activities.cpp - CUPTI's records as the file's own -----------------===//
+// CUPTI's records as the file's own.
 
 #include "Activities.h"
 

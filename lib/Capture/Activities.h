@@ -1,10 +1,6 @@
-//===- Activities.h - CUPTI's records as the file's own ---------*- C++ -*-===//
-//
-// One function a kind. What they read is in every version since CUDA 12.0:
-// newer CUPTIs only append to a record, so the oldest form that has a field is
-// the one that it is read through.
-//
-//===----------------------------------------------------------------------===//
+// CUPTI's records as the file's own. One function a kind. What they read is in
+// every version since CUDA 12.0: newer CUPTIs only append to a record, so the
+// oldest form that has a field is the one that it is read through.
 
 #ifndef OPPROF_LIB_CAPTURE_ACTIVITIES_H
 #define OPPROF_LIB_CAPTURE_ACTIVITIES_H

@@ -1,9 +1,6 @@
-//===- Callbacks.cpp - The one CUPTI subscriber of a process --------------===//
-//
-// Launches are seen at the driver's entry points, below which no library can
-// go: PyTorch, cuBLAS and Triton all pass there.
-//
-//===----------------------------------------------------------------------===//
+// The one CUPTI subscriber of a process. Launches are seen at the driver's
+// entry points, below which no library can go: PyTorch, cuBLAS and Triton all
+// pass there.
 
 #include "Callbacks.h"
 

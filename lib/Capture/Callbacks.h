@@ -1,9 +1,6 @@
-//===- Callbacks.h - The one CUPTI subscriber of a process ------*- C++ -*-===//
-//
-// CUPTI has a single subscriber. This object is it: it watches CUDA graphs for
-// the timeline, and calls for the timeline and for counter passes.
-//
-//===----------------------------------------------------------------------===//
+// The one CUPTI subscriber of a process. CUPTI has a single subscriber. This
+// object is it: it watches CUDA graphs for the timeline, and calls for the
+// timeline and for counter passes.
 
 #ifndef OPPROF_LIB_CAPTURE_CALLBACKS_H
 #define OPPROF_LIB_CAPTURE_CALLBACKS_H

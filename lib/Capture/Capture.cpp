@@ -1,8 +1,5 @@
-//===- Capture.cpp - The C ABI of libopprof_capture -----------------------===//
-//
-// Thin entry points over the session, the ids and the recorded launches.
-//
-//===----------------------------------------------------------------------===//
+// The C ABI of libopprof_capture. Thin entry points over the session, the ids
+// and the recorded launches.
 
 #include "opprof/Capture/Capture.h"
 

@@ -1,4 +1,4 @@
-//===- CaptureJoins.cpp - What records of a capture point at --------------===//
+// What records of a capture point at.
 
 #include "opprof/Capture/CaptureJoins.h"
 

@@ -1,8 +1,5 @@
-//===- CaptureReader.cpp - Reads capture files ----------------------------===//
-//
-// Chunks are read one at a time, so that memory does not grow with the file.
-//
-//===----------------------------------------------------------------------===//
+// Reads capture files. Chunks are read one at a time, so that memory does not
+// grow with the file.
 
 #include "opprof/Capture/CaptureReader.h"
 

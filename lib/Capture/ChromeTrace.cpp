@@ -1,9 +1,6 @@
-//===- ChromeTrace.cpp - Captures as Chrome traces ------------------------===//
-//
-// Prints a capture with the keys that Kineto uses, so that every reader of
-// torch.profiler's traces (opprof's own, Perfetto) takes captures too.
-//
-//===----------------------------------------------------------------------===//
+// Captures as Chrome traces. Prints a capture with the keys that Kineto uses,
+// so that every reader of torch.profiler's traces (opprof's own, Perfetto)
+// takes captures too.
 
 #include "ChromeTrace.h"
 

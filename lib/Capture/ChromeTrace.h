@@ -1,8 +1,5 @@
-//===- ChromeTrace.h - Events of captures as a Chrome trace has them ------===//
-//
-// What a trace of one capture and a trace of several ranks print alike.
-//
-//===----------------------------------------------------------------------===//
+// Events of captures as a Chrome trace has them. What a trace of one capture
+// and a trace of several ranks print alike.
 
 #ifndef OPPROF_LIB_CAPTURE_CHROMETRACE_H
 #define OPPROF_LIB_CAPTURE_CHROMETRACE_H

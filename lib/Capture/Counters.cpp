@@ -1,10 +1,6 @@
-//===- Counters.cpp - Hardware counters by the range profiler -------------===//
-//
-// One range a kernel, the user's step run once a pass. All metrics are added
-// by one call, so that their passes merge, and the counter image is sized to
-// the launches that were recorded.
-//
-//===----------------------------------------------------------------------===//
+// Hardware counters by the range profiler. One range a kernel, the user's step
+// run once a pass. All metrics are added by one call, so that their passes
+// merge, and the counter image is sized to the launches that were recorded.
 
 #include "Callbacks.h"
 #include "Session.h"

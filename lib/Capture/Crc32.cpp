@@ -1,8 +1,5 @@
-//===- Crc32.cpp - The checksum of capture chunks -------------------------===//
-//
-// CRC-32 as in IEEE 802.3, eight bytes at a time.
-//
-//===----------------------------------------------------------------------===//
+// The checksum of capture chunks. CRC-32 as in IEEE 802.3, eight bytes at a
+// time.
 
 #include "opprof/Capture/CaptureFile.h"
 

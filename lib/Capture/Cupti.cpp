@@ -1,9 +1,6 @@
-//===- Cupti.cpp - Finds CUPTI and the driver -----------------------------===//
-//
-// The search goes from what the user said, over what the process already uses,
-// to what the loader knows: two CUPTIs in one process would not see each other.
-//
-//===----------------------------------------------------------------------===//
+// Finds CUPTI and the driver. The search goes from what the user said, over
+// what the process already uses, to what the loader knows: two CUPTIs in one
+// process would not see each other.
 
 #include "Cupti.h"
 

@@ -1,10 +1,6 @@
-//===- Cupti.h - CUPTI and the driver, found at run time --------*- C++ -*-===//
-//
-// The entry points that the capture library uses, as function pointers. None
-// is linked: the library loads in a process without CUDA, and uses the CUPTI
-// that PyTorch brought.
-//
-//===----------------------------------------------------------------------===//
+// CUPTI and the driver, found at run time. The entry points that the capture
+// library uses, as function pointers. None is linked: the library loads in a
+// process without CUDA, and uses the CUPTI that PyTorch brought.
 
 #ifndef OPPROF_LIB_CAPTURE_CUPTI_H
 #define OPPROF_LIB_CAPTURE_CUPTI_H

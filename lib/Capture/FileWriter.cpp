@@ -1,8 +1,4 @@
-//===- FileWriter.cpp - Writes capture files ------------------------------===//
-//
-// See docs/formats/capture.md for the format.
-//
-//===----------------------------------------------------------------------===//
+// Writes capture files. See docs/formats/capture.md for the format.
 
 #include "FileWriter.h"
 

@@ -1,10 +1,6 @@
-//===- FileWriter.h - Writes capture files ----------------------*- C++ -*-===//
-//
-// Gathers records by type and writes them as checksummed chunks, each group of
-// chunks by one call to write(2): what was handed to the kernel survives the
-// death of the process.
-//
-//===----------------------------------------------------------------------===//
+// Writes capture files. Gathers records by type and writes them as checksummed
+// chunks, each group of chunks by one call to write(2): what was handed to the
+// kernel survives the death of the process.
 
 #ifndef OPPROF_LIB_CAPTURE_FILEWRITER_H
 #define OPPROF_LIB_CAPTURE_FILEWRITER_H

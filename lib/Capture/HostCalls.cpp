@@ -1,4 +1,4 @@
-//===- HostCalls.cpp - Calls that put work on a device --------------------===//
+// Calls that put work on a device.
 
 #include "HostCalls.h"
 

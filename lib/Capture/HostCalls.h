@@ -1,12 +1,9 @@
-//===- HostCalls.h - Calls that put work on a device ------------*- C++ -*-===//
-//
-// The calls a timeline is read for, with the ids of what made them, noted in
-// callbacks of the driver. Activity records would have them too, but CUPTI then
-// records every call of the program, or at least looks at it, which costs a
-// launch several times as much. Callbacks in the runtime's domain cost more
-// too: PyTorch makes many calls there of which the driver sees few.
-//
-//===----------------------------------------------------------------------===//
+// Calls that put work on a device. The calls a timeline is read for, with the
+// ids of what made them, noted in callbacks of the driver. Activity records
+// would have them too, but CUPTI then records every call of the program, or at
+// least looks at it, which costs a launch several times as much. Callbacks in
+// the runtime's domain cost more too: PyTorch makes many calls there of which
+// the driver sees few.
 
 #ifndef OPPROF_LIB_CAPTURE_HOSTCALLS_H
 #define OPPROF_LIB_CAPTURE_HOSTCALLS_H

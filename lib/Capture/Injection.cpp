@@ -1,10 +1,7 @@
-//===- Injection.cpp - Captures programs that know nothing of it ----------===//
-//
-// The CUDA driver loads the library that CUDA_INJECTION64_PATH names and calls
-// InitializeInjection when a program first uses CUDA. NVTX does the same with
-// NVTX_INJECTION64_PATH and InitializeInjectionNvtx2 at its first range.
-//
-//===----------------------------------------------------------------------===//
+// Captures programs that know nothing of it. The CUDA driver loads the library
+// that CUDA_INJECTION64_PATH names and calls InitializeInjection when a program
+// first uses CUDA. NVTX does the same with NVTX_INJECTION64_PATH and
+// InitializeInjectionNvtx2 at its first range.
 
 #include "Cupti.h"
 

@@ -1,10 +1,6 @@
-//===- Merge.cpp - Captures of several ranks on one clock -----------------===//
-//
-// Writes one Chrome trace of all ranks and, in another file, what each rank's
-// communication costs it. Captures are read one after the other, each twice;
-// what stays of one is its collectives.
-//
-//===----------------------------------------------------------------------===//
+// Captures of several ranks on one clock. Writes one Chrome trace of all ranks
+// and, in another file, what each rank's communication costs it. Captures are
+// read one after the other, each twice; what stays of one is its collectives.
 
 #include "ChromeTrace.h"
 

@@ -1,12 +1,8 @@
-//===- PythonPlaces.cpp - Ids set by the interpreter's own events ---------===//
-//
-// What sys.monitoring calls when a followed function gets to a place or leaves.
-// These are builtin functions, made here, because a Python function that calls
-// this library through ctypes costs as much as some launches. CPython's stable
-// ABI is found in the process: nothing of it is needed to build or load the
-// library.
-//
-//===----------------------------------------------------------------------===//
+// Ids set by the interpreter's own events. What sys.monitoring calls when a
+// followed function gets to a place or leaves. These are builtin functions,
+// made here, because a Python function that calls this library through ctypes
+// costs as much as some launches. CPython's stable ABI is found in the process:
+// nothing of it is needed to build or load the library.
 
 #include "opprof/Capture/Capture.h"
 

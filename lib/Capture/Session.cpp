@@ -1,9 +1,5 @@
-//===- Session.cpp - A running capture ------------------------------------===//
-//
-// CUPTI's records are turned into the file's own on the writer thread; the
-// threads of the program only exchange buffers.
-//
-//===----------------------------------------------------------------------===//
+// A running capture. CUPTI's records are turned into the file's own on the
+// writer thread; the threads of the program only exchange buffers.
 
 #include "Session.h"
 

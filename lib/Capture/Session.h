@@ -1,10 +1,6 @@
-//===- Session.h - A running capture ----------------------------*- C++ -*-===//
-//
-// One capture of this process: CUPTI's activity buffers on one side, the file
-// on the other, and a thread between them, so that the program only ever swaps
-// a full buffer for an empty one.
-//
-//===----------------------------------------------------------------------===//
+// A running capture. One capture of this process: CUPTI's activity buffers on
+// one side, the file on the other, and a thread between them, so that the
+// program only ever swaps a full buffer for an empty one.
 
 #ifndef OPPROF_LIB_CAPTURE_SESSION_H
 #define OPPROF_LIB_CAPTURE_SESSION_H

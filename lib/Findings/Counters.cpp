@@ -1,10 +1,7 @@
-//===- Counters.cpp - Findings from hardware counters ---------------------===//
-//
-// How far kernels are from the peaks of compute and memory, how many bytes they
-// move against the fewest possible, what holds their occupancy down, and what
-// costs them: spills, bank conflicts, scattered accesses, stalls, divergence.
-//
-//===----------------------------------------------------------------------===//
+// Findings from hardware counters. How far kernels are from the peaks of
+// compute and memory, how many bytes they move against the fewest possible,
+// what holds their occupancy down, and what costs them: spills, bank conflicts,
+// scattered accesses, stalls, divergence.
 
 #include "FindingBuilder.h"
 

@@ -1,7 +1,7 @@
-//===- FindingBuilder.h - What the rules for findings share -----*- C++ -*-===//
+// What the rules for findings share.
 
-#ifndef OPPROF_FINDINGS_FINDINGBUILDER_H
-#define OPPROF_FINDINGS_FINDINGBUILDER_H
+#ifndef OPPROF_LIB_FINDINGS_FINDINGBUILDER_H
+#define OPPROF_LIB_FINDINGS_FINDINGBUILDER_H
 
 #include "opprof/Profile/Profile.h"
 #include "opprof/Support/Intervals.h"
@@ -107,4 +107,4 @@ void addCounterFindings(Context &context);
 
 } // namespace opprof::findings
 
-#endif // OPPROF_FINDINGS_FINDINGBUILDER_H
+#endif // OPPROF_LIB_FINDINGS_FINDINGBUILDER_H

@@ -1,4 +1,4 @@
-//===- Findings.cpp - What a profile says of a program --------------------===//
+// What a profile says of a program.
 
 #include "opprof/Findings/Findings.h"
 

@@ -1,10 +1,7 @@
-//===- Roofline.cpp - Findings from the model of FLOPs and bytes ----------===//
-//
-// Sets the time of each launch against the least time that the device's
-// ceilings allow for its arithmetic and its bytes. What bounds a launch is read
-// from its counters where it has some.
-//
-//===----------------------------------------------------------------------===//
+// Findings from the model of FLOPs and bytes. Sets the time of each launch
+// against the least time that the device's ceilings allow for its arithmetic
+// and its bytes. What bounds a launch is read from its counters where it has
+// some.
 
 #include "FindingBuilder.h"
 

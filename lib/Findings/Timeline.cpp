@@ -1,10 +1,7 @@
-//===- Timeline.cpp - Findings from when things ran -----------------------===//
-//
-// Where wall time goes, how busy the device is, small kernels, launches that
-// only move data, synchronization, copies from and to the host and of biases,
-// first steps that are slow, and launches whose time varies.
-//
-//===----------------------------------------------------------------------===//
+// Findings from when things ran. Where wall time goes, how busy the device is,
+// small kernels, launches that only move data, synchronization, copies from and
+// to the host and of biases, first steps that are slow, and launches whose time
+// varies.
 
 #include "FindingBuilder.h"
 

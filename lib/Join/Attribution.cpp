@@ -1,14 +1,11 @@
-//===- Attribution.cpp - From kernels of a trace to nodes -----------------===//
-//
-// Makes the profile: every activity of the device, or of the host where there
-// is none, with its place in time and its join. Where launches were recorded
-// with what launched them, that is the join (IdentityJoins). Elsewhere it takes
-// three steps: the host's calls of compiled graphs are matched to launch maps
-// by what they launch (CallJoins), kernels of CUDA graphs by their sequence
-// (GraphReplays); each activity is followed back to the operator that launched
-// it; the operator's launch gives the nodes (JoinedNodes).
-//
-//===----------------------------------------------------------------------===//
+// From kernels of a trace to nodes. Makes the profile: every activity of the
+// device, or of the host where there is none, with its place in time and its
+// join. Where launches were recorded with what launched them, that is the join
+// (IdentityJoins). Elsewhere it takes three steps: the host's calls of compiled
+// graphs are matched to launch maps by what they launch (CallJoins), kernels of
+// CUDA graphs by their sequence (GraphReplays); each activity is followed back
+// to the operator that launched it; the operator's launch gives the nodes
+// (JoinedNodes).
 
 #include "opprof/Join/Attribution.h"
 

@@ -1,4 +1,4 @@
-//===- CallJoins.cpp - From the host's operators to launches -------------===//
+// From the host's operators to launches.
 
 #include "CallJoins.h"
 

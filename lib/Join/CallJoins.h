@@ -1,13 +1,10 @@
-//===- CallJoins.h - From the host's operators to launches ------*- C++ -*-===//
-//
-// The join where launches were recorded without what launched them: each call
-// of a compiled graph is matched to a launch map by the operators that it ran,
-// in order, and each of its operators to a launch.
-//
-//===----------------------------------------------------------------------===//
+// From the host's operators to launches. The join where launches were recorded
+// without what launched them: each call of a compiled graph is matched to a
+// launch map by the operators that it ran, in order, and each of its operators
+// to a launch.
 
-#ifndef OPPROF_JOIN_CALLJOINS_H
-#define OPPROF_JOIN_CALLJOINS_H
+#ifndef OPPROF_LIB_JOIN_CALLJOINS_H
+#define OPPROF_LIB_JOIN_CALLJOINS_H
 
 #include "LaunchIndex.h"
 #include "opprof/Join/SequenceAlignment.h"
@@ -58,4 +55,4 @@ private:
 
 } // namespace opprof::join
 
-#endif // OPPROF_JOIN_CALLJOINS_H
+#endif // OPPROF_LIB_JOIN_CALLJOINS_H

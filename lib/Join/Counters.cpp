@@ -1,11 +1,7 @@
-//===- Counters.cpp - Hardware counters of a run --------------------------===//
-//
-// Counters were taken in steps of their own. A kernel of the profile is the
-// counted launch of the same identity (a wrapper's line, or a node), of the
-// same turn among the kernels of that identity in its step, and of the same
-// name.
-//
-//===----------------------------------------------------------------------===//
+// Hardware counters of a run. Counters were taken in steps of their own. A
+// kernel of the profile is the counted launch of the same identity (a wrapper's
+// line, or a node), of the same turn among the kernels of that identity in its
+// step, and of the same name.
 
 #include "opprof/Join/Counters.h"
 

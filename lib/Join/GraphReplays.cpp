@@ -1,4 +1,4 @@
-//===- GraphReplays.cpp - From kernels of a CUDA graph to launches -------===//
+// From kernels of a CUDA graph to launches.
 
 #include "GraphReplays.h"
 

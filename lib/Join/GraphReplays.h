@@ -1,13 +1,9 @@
-//===- GraphReplays.h - From kernels of a CUDA graph to launches -*- C++ -*-==//
-//
-// The join of kernels that a replay of a CUDA graph started, where they carry
-// no identity: they share one correlation id, and only their order tells them
-// apart.
-//
-//===----------------------------------------------------------------------===//
+// From kernels of a CUDA graph to launches. The join of kernels that a replay
+// of a CUDA graph started, where they carry no identity: they share one
+// correlation id, and only their order tells them apart.
 
-#ifndef OPPROF_JOIN_GRAPHREPLAYS_H
-#define OPPROF_JOIN_GRAPHREPLAYS_H
+#ifndef OPPROF_LIB_JOIN_GRAPHREPLAYS_H
+#define OPPROF_LIB_JOIN_GRAPHREPLAYS_H
 
 #include "CallJoins.h"
 
@@ -34,4 +30,4 @@ private:
 
 } // namespace opprof::join
 
-#endif // OPPROF_JOIN_GRAPHREPLAYS_H
+#endif // OPPROF_LIB_JOIN_GRAPHREPLAYS_H

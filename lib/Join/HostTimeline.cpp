@@ -1,4 +1,4 @@
-//===- HostTimeline.cpp - How the host's operators nest -------------------===//
+// How the host's operators nest.
 
 #include "HostTimeline.h"
 

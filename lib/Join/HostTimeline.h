@@ -1,7 +1,7 @@
-//===- HostTimeline.h - How the host's operators nest -----------*- C++ -*-===//
+// How the host's operators nest.
 
-#ifndef OPPROF_JOIN_HOSTTIMELINE_H
-#define OPPROF_JOIN_HOSTTIMELINE_H
+#ifndef OPPROF_LIB_JOIN_HOSTTIMELINE_H
+#define OPPROF_LIB_JOIN_HOSTTIMELINE_H
 
 #include "opprof/Trace/Trace.h"
 
@@ -57,4 +57,4 @@ bool isOperator(const trace::HostOp &op);
 
 } // namespace opprof::join
 
-#endif // OPPROF_JOIN_HOSTTIMELINE_H
+#endif // OPPROF_LIB_JOIN_HOSTTIMELINE_H

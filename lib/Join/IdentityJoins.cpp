@@ -1,4 +1,4 @@
-//===- IdentityJoins.cpp - From recorded identities to launches ----------===//
+// From recorded identities to launches.
 
 #include "IdentityJoins.h"
 

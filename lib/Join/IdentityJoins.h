@@ -1,13 +1,9 @@
-//===- IdentityJoins.h - From recorded identities to launches ---*- C++ -*-===//
-//
-// The join where launches were recorded with what launched them, a line of a
-// wrapper or a node: only the turn of a line that runs several times is left
-// to find out.
-//
-//===----------------------------------------------------------------------===//
+// From recorded identities to launches. The join where launches were recorded
+// with what launched them, a line of a wrapper or a node: only the turn of a
+// line that runs several times is left to find out.
 
-#ifndef OPPROF_JOIN_IDENTITYJOINS_H
-#define OPPROF_JOIN_IDENTITYJOINS_H
+#ifndef OPPROF_LIB_JOIN_IDENTITYJOINS_H
+#define OPPROF_LIB_JOIN_IDENTITYJOINS_H
 
 #include "IdentityPlaces.h"
 #include "LaunchIndex.h"
@@ -62,4 +58,4 @@ private:
 
 } // namespace opprof::join
 
-#endif // OPPROF_JOIN_IDENTITYJOINS_H
+#endif // OPPROF_LIB_JOIN_IDENTITYJOINS_H

@@ -1,4 +1,4 @@
-//===- IdentityPlaces.cpp - What recorded identities stand for ------------===//
+// What recorded identities stand for.
 
 #include "IdentityPlaces.h"
 

@@ -1,7 +1,7 @@
-//===- IdentityPlaces.h - What recorded identities stand for ----*- C++ -*-===//
+// What recorded identities stand for.
 
-#ifndef OPPROF_JOIN_IDENTITYPLACES_H
-#define OPPROF_JOIN_IDENTITYPLACES_H
+#ifndef OPPROF_LIB_JOIN_IDENTITYPLACES_H
+#define OPPROF_LIB_JOIN_IDENTITYPLACES_H
 
 #include "opprof/Join/Attribution.h"
 
@@ -43,4 +43,4 @@ private:
 
 } // namespace opprof::join
 
-#endif // OPPROF_JOIN_IDENTITYPLACES_H
+#endif // OPPROF_LIB_JOIN_IDENTITYPLACES_H

@@ -1,4 +1,4 @@
-//===- JoinedNodes.cpp - Nodes of what was joined, and partitions --------===//
+// Nodes of what was joined, and partitions.
 
 #include "JoinedNodes.h"
 

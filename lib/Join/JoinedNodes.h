@@ -1,7 +1,7 @@
-//===- JoinedNodes.h - Nodes of what was joined, and partitions -*- C++ -*-===//
+// Nodes of what was joined, and partitions.
 
-#ifndef OPPROF_JOIN_JOINEDNODES_H
-#define OPPROF_JOIN_JOINEDNODES_H
+#ifndef OPPROF_LIB_JOIN_JOINEDNODES_H
+#define OPPROF_LIB_JOIN_JOINEDNODES_H
 
 #include "IdentityJoins.h"
 
@@ -24,4 +24,4 @@ void addPartitions(llvm::ArrayRef<PartitionMap> maps,
 
 } // namespace opprof::join
 
-#endif // OPPROF_JOIN_JOINEDNODES_H
+#endif // OPPROF_LIB_JOIN_JOINEDNODES_H

@@ -1,4 +1,4 @@
-//===- LaunchIndex.cpp - The launches of all maps ------------------------===//
+// The launches of all maps.
 
 #include "LaunchIndex.h"
 

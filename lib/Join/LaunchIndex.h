@@ -1,12 +1,8 @@
-//===- LaunchIndex.h - The launches of all maps ----------------*- C++ -*-===//
-//
-// The launches by what names them: what every way of joining kernels to
-// launches needs of the launch maps.
-//
-//===----------------------------------------------------------------------===//
+// The launches of all maps. The launches by what names them: what every way of
+// joining kernels to launches needs of the launch maps.
 
-#ifndef OPPROF_JOIN_LAUNCHINDEX_H
-#define OPPROF_JOIN_LAUNCHINDEX_H
+#ifndef OPPROF_LIB_JOIN_LAUNCHINDEX_H
+#define OPPROF_LIB_JOIN_LAUNCHINDEX_H
 
 #include "HostTimeline.h"
 #include "opprof/Launch/LaunchMap.h"
@@ -91,4 +87,4 @@ private:
 
 } // namespace opprof::join
 
-#endif // OPPROF_JOIN_LAUNCHINDEX_H
+#endif // OPPROF_LIB_JOIN_LAUNCHINDEX_H

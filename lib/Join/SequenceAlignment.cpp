@@ -1,10 +1,6 @@
-//===- SequenceAlignment.cpp - Order-preserving matching ------------------===//
-//
-// Longest common subsequence by two tables, of prefixes and of suffixes: with
-// both, one can tell the pairs that every longest matching has from those that
-// are one choice among several.
-//
-//===----------------------------------------------------------------------===//
+// Order-preserving matching. Longest common subsequence by two tables, of
+// prefixes and of suffixes: with both, one can tell the pairs that every
+// longest matching has from those that are one choice among several.
 
 #include "opprof/Join/SequenceAlignment.h"
 

@@ -1,4 +1,4 @@
-//===- TraceSteps.cpp - Steps and phases of a recording ------------------===//
+// Steps and phases of a recording.
 
 #include "TraceSteps.h"
 

@@ -1,7 +1,7 @@
-//===- TraceSteps.h - Steps and phases of a recording -----------*- C++ -*-===//
+// Steps and phases of a recording.
 
-#ifndef OPPROF_JOIN_TRACESTEPS_H
-#define OPPROF_JOIN_TRACESTEPS_H
+#ifndef OPPROF_LIB_JOIN_TRACESTEPS_H
+#define OPPROF_LIB_JOIN_TRACESTEPS_H
 
 #include "CallJoins.h"
 
@@ -23,4 +23,4 @@ profile::Phase phaseOf(const HostTimeline &host, uint32_t op);
 
 } // namespace opprof::join
 
-#endif // OPPROF_JOIN_TRACESTEPS_H
+#endif // OPPROF_LIB_JOIN_TRACESTEPS_H

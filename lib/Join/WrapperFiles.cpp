@@ -1,4 +1,4 @@
-//===- WrapperFiles.cpp - Whose code a file of a run is -------------------===//
+// Whose code a file of a run is.
 
 #include "opprof/Join/WrapperFiles.h"
 

@@ -1,9 +1,5 @@
-//===- LaunchMap.cpp - Reading and writing launches.json ------------------===//
-//
-// The writer leaves out what is unknown; the reader says where a file breaks
-// the format, and takes nothing on trust.
-//
-//===----------------------------------------------------------------------===//
+// Reading and writing launches.json. The writer leaves out what is unknown; the
+// reader says where a file breaks the format, and takes nothing on trust.
 
 #include "opprof/Launch/LaunchMap.h"
 

@@ -1,4 +1,4 @@
-//===- Occupancy.cpp - How many warps a processor can hold ----------------===//
+// How many warps a processor can hold.
 
 #include "opprof/Metrics/Occupancy.h"
 

@@ -1,9 +1,6 @@
-//===- EvidenceJSON.cpp - Findings' evidence in the profile's file --------===//
-//
-// Each struct of evidence is described once, by a function `fields` that names
-// its keys; the same function writes and reads it.
-//
-//===----------------------------------------------------------------------===//
+// Findings' evidence in the profile's file. Each struct of evidence is
+// described once, by a function `fields` that names its keys; the same function
+// writes and reads it.
 
 #include "opprof/Profile/Profile.h"
 

@@ -1,4 +1,4 @@
-//===- Finding.cpp - What findings and their parts are called -------------===//
+// What findings and their parts are called.
 
 #include "opprof/Profile/Finding.h"
 

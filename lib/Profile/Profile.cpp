@@ -1,8 +1,5 @@
-//===- Profile.cpp - The data model of profile.opprof.json ----------------===//
-//
-// Names of enumerators, and the sums that are computed from the kernels.
-//
-//===----------------------------------------------------------------------===//
+// The data model of profile.opprof.json. Names of enumerators, and the sums
+// that are computed from the kernels.
 
 #include "opprof/Profile/Profile.h"
 #include "opprof/Support/Intervals.h"

@@ -1,4 +1,4 @@
-//===- ProfileJSON.cpp - Reading and writing profile.opprof.json ----------===//
+// Reading and writing profile.opprof.json.
 
 #include "opprof/Profile/ProfileJSON.h"
 #include "RunFactsReading.h"

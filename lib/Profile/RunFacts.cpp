@@ -1,4 +1,4 @@
-//===- RunFacts.cpp - How the program of a profile was run ----------------===//
+// How the program of a profile was run.
 
 #include "opprof/Profile/RunFacts.h"
 #include "RunFactsReading.h"

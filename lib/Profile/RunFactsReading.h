@@ -1,9 +1,6 @@
-//===- RunFactsReading.h - What run.json and profiles say alike -*- C++ -*-===//
-//
-// The facts of a run that have the same names in run.json and in the `run` of
-// profile.opprof.json, where they stand in different objects.
-//
-//===----------------------------------------------------------------------===//
+// What run.json and profiles say alike. The facts of a run that have the same
+// names in run.json and in the `run` of profile.opprof.json, where they stand
+// in different objects.
 
 #ifndef OPPROF_LIB_PROFILE_RUNFACTSREADING_H
 #define OPPROF_LIB_PROFILE_RUNFACTSREADING_H

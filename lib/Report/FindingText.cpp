@@ -1,4 +1,4 @@
-//===- FindingText.cpp - Findings in words --------------------------------===//
+// Findings in words.
 
 #include "opprof/Report/FindingText.h"
 #include "opprof/Support/Units.h"

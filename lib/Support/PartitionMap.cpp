@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 // Reading and writing partition maps.
+=======
+// Reading partitions.json.
+>>>>>>> 0c3da1f (Open every file with plain lines that say what it is for, and guard headers by their path)
 
 #include "opprof/Support/PartitionMap.h"
 #include "opprof/Support/JSONReading.h"

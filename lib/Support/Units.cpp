@@ -1,4 +1,4 @@
-//===- Units.cpp - How times, bytes, shares and counts are printed --------===//
+// How times, bytes, shares and counts are printed.
 
 #include "opprof/Support/Units.h"
 

@@ -1,12 +1,8 @@
-//===- CaptureTrace.cpp - Captures of opprof itself -----------------------===//
-//
-// One pass over the chunks. What numbers stand for is known when all are read:
-// ids, their names, calls' names and the nodes of CUDA graphs may follow the
-// records that point at them. Where only the last kernels are wanted, a pass
-// before it finds the time at which they begin, so that memory grows with what
-// is kept and not with the file.
-//
-//===----------------------------------------------------------------------===//
+// Captures of opprof itself. One pass over the chunks. What numbers stand for
+// is known when all are read: ids, their names, calls' names and the nodes of
+// CUDA graphs may follow the records that point at them. Where only the last
+// kernels are wanted, a pass before it finds the time at which they begin, so
+// that memory grows with what is kept and not with the file.
 
 #include "Readers.h"
 

@@ -1,4 +1,4 @@
-//===- Gzip.cpp - Bounded decompression of gzip files ---------------------===//
+// Bounded decompression of gzip files.
 
 #include "opprof/Trace/Gzip.h"
 

@@ -1,10 +1,6 @@
-//===- Kineto.cpp - Traces of torch.profiler ------------------------------===//
-//
-// One pass over the file with simdjson's on-demand parser: an event that no
-// one asks for is skipped unparsed, and the others are turned into compact
-// records at once.
-//
-//===----------------------------------------------------------------------===//
+// Traces of torch.profiler. One pass over the file with simdjson's on-demand
+// parser: an event that no one asks for is skipped unparsed, and the others are
+// turned into compact records at once.
 
 #include "Readers.h"
 #include "opprof/Trace/Microseconds.h"

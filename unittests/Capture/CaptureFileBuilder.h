@@ -1,9 +1,5 @@
-//===- CaptureFileBuilder.h - Capture files written by hand -----*- C++ -*-===//
-//
-// Puts the bytes of a capture file together for tests of its readers, right or
-// wrong.
-//
-//===----------------------------------------------------------------------===//
+// Capture files written by hand. Puts the bytes of a capture file together for
+// tests of its readers, right or wrong.
 
 #ifndef OPPROF_UNITTESTS_CAPTURE_CAPTUREFILEBUILDER_H
 #define OPPROF_UNITTESTS_CAPTURE_CAPTUREFILEBUILDER_H

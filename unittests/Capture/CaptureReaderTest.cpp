@@ -1,9 +1,6 @@
-//===- CaptureReaderTest.cpp - Damaged and foreign capture files ----------===//
-//
-// Every file ends in records or in an error with its place; none crashes, hangs
-// or takes memory that the file does not hold.
-//
-//===----------------------------------------------------------------------===//
+// Damaged and foreign capture files. Every file ends in records or in an error
+// with its place; none crashes, hangs or takes memory that the file does not
+// hold.
 
 #include "opprof/Capture/CaptureReader.h"
 #include "CaptureFileBuilder.h"

@@ -1,9 +1,6 @@
-//===- CaptureTest.cpp - The capture library against a CUPTI without a GPU ===//
-//
-// Buffers, file, threads, fork, kill -9, identity, counters: everything on the
-// host's side, through the library's C ABI.
-//
-//===----------------------------------------------------------------------===//
+// The capture library against a CUPTI without a GPU. Buffers, file, threads,
+// fork, kill -9, identity, counters: everything on the host's side, through the
+// library's C ABI.
 
 #include "opprof/Capture/Capture.h"
 #include "opprof/Capture/CaptureReader.h"

@@ -1,12 +1,8 @@
-//===- FakeCupti.cpp - A CUPTI and a driver without a GPU -----------------===//
-//
-// A shared object with the entry points that the capture library uses. It hands
-// out activity records through the real buffer protocol, calls the subscriber
-// round launches, and plays the range profiler, so that everything on the
-// host's side is tested where there is no GPU. `fake_*` functions play the
-// program.
-//
-//===----------------------------------------------------------------------===//
+// A CUPTI and a driver without a GPU. A shared object with the entry points
+// that the capture library uses. It hands out activity records through the real
+// buffer protocol, calls the subscriber round launches, and plays the range
+// profiler, so that everything on the host's side is tested where there is no
+// GPU. `fake_*` functions play the program.
 
 #include <cuda.h>
 #include <cupti_activity.h>

@@ -1,8 +1,5 @@
-//===- EvidenceSamples.h - A finding of every kind --------------*- C++ -*-===//
-//
-// For tests of what is to hold of every kind of evidence.
-//
-//===----------------------------------------------------------------------===//
+// A finding of every kind. For tests of what is to hold of every kind of
+// evidence.
 
 #ifndef OPPROF_UNITTESTS_PROFILE_EVIDENCESAMPLES_H
 #define OPPROF_UNITTESTS_PROFILE_EVIDENCESAMPLES_H

@@ -1,9 +1,5 @@
-//===- KinetoMalformedTest.cpp - Traces that are damaged, or not traces ---===//
-//
-// Every error names the file, the event and what is wrong with it; odd but
-// lawful traces are read to the nanosecond.
-//
-//===----------------------------------------------------------------------===//
+// Traces that are damaged, or not traces. Every error names the file, the event
+// and what is wrong with it; odd but lawful traces are read to the nanosecond.
 
 #include "opprof/Join/Attribution.h"
 #include "opprof/Trace/Microseconds.h"

@@ -1,9 +1,6 @@
-//===- CaptureFuzzer.cpp ------- Feeds the capture reader random files ----===//
-//
-// As they are, and with the checksums made right, so that what lies behind them
-// is reached. What the reader takes is made into a profile.
-//
-//===----------------------------------------------------------------------===//
+// Feeds the capture reader random files. As they are, and with the checksums
+// made right, so that what lies behind them is reached. What the reader takes
+// is made into a profile.
 
 #include "ProfileChecks.h"
 #include "opprof/Capture/CaptureReader.h"

@@ -1,9 +1,5 @@
-//===- CountersFuzzer.cpp ---- Feeds the reader of counters random files --===//
-//
-// What it takes is put on a profile, whose findings have to hold whatever the
-// values are.
-//
-//===----------------------------------------------------------------------===//
+// Feeds the reader of counters random files. What it takes is put on a profile,
+// whose findings have to hold whatever the values are.
 
 #include "ProfileChecks.h"
 #include "opprof/Join/Counters.h"

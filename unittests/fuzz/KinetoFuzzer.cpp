@@ -1,9 +1,6 @@
-//===- KinetoFuzzer.cpp ----------- Feeds the trace reader random files ---===//
-//
-// What the reader accepts goes through attribution, and the profile written
-// must be one that the profile reader accepts, with every kernel kept.
-//
-//===----------------------------------------------------------------------===//
+// Feeds the trace reader random files. What the reader accepts goes through
+// attribution, and the profile written must be one that the profile reader
+// accepts, with every kernel kept.
 
 #include "ProfileChecks.h"
 #include "opprof/Trace/Reader.h"

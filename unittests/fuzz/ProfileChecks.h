@@ -1,9 +1,5 @@
-//===- ProfileChecks.h - What holds of every profile ------------*- C++ -*-===//
-//
-// Whatever a trace says, the profile made of it keeps every event, and what is
-// written of it is read back with the same sums.
-//
-//===----------------------------------------------------------------------===//
+// What holds of every profile. Whatever a trace says, the profile made of it
+// keeps every event, and what is written of it is read back with the same sums.
 
 #ifndef OPPROF_UNITTESTS_FUZZ_PROFILECHECKS_H
 #define OPPROF_UNITTESTS_FUZZ_PROFILECHECKS_H

@@ -1,15 +1,11 @@
-//===- Capture.h - The C ABI of libopprof_capture ---------------*- C++ -*-===//
-//
-// Timeline and hardware counters of a CUDA program, taken from inside its own
-// process through CUPTI. Plain C types only: Python calls it through ctypes,
-// and the CUDA driver loads the same library into programs that know nothing
-// of it (CUDA_INJECTION64_PATH).
+// The C ABI of libopprof_capture. Timeline and hardware counters of a CUDA
+// program, taken from inside its own process through CUPTI. Plain C types only:
+// Python calls it through ctypes, and the CUDA driver loads the same library
+// into programs that know nothing of it (CUDA_INJECTION64_PATH).
 //
 // Every function may be called from any thread. Functions that can fail return
 // a status; opprof_capture_last_error() then says, on the same thread, what was
 // wrong and what to do.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef OPPROF_CAPTURE_CAPTURE_H
 #define OPPROF_CAPTURE_CAPTURE_H
@@ -260,4 +256,4 @@ OPPROF_CAPTURE_API int InitializeInjectionNvtx2(void *exportTable);
 }
 #endif
 
-#endif /* OPPROF_CAPTURE_CAPTURE_H */
+#endif // OPPROF_CAPTURE_CAPTURE_H

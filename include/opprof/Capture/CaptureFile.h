@@ -1,10 +1,6 @@
-//===- CaptureFile.h - The records of a capture file ------------*- C++ -*-===//
-//
-// The on-disk structures of a capture file, as docs/formats/capture.md
-// describes them. Writer and reader share this header; it needs nothing but
-// the C++ library.
-//
-//===----------------------------------------------------------------------===//
+// The records of a capture file. The on-disk structures of a capture file, as
+// docs/formats/capture.md describes them. Writer and reader share this header;
+// it needs nothing but the C++ library.
 
 #ifndef OPPROF_CAPTURE_CAPTUREFILE_H
 #define OPPROF_CAPTURE_CAPTUREFILE_H

@@ -1,10 +1,7 @@
-//===- CaptureJoins.h - What records of a capture point at ------*- C++ -*-===//
-//
-// A kernel's record has numbers: of the call that launched it, of the id that
-// this call carried, of a CUDA graph's node. This gathers what they stand for,
-// for everyone who prints or joins records.
-//
-//===----------------------------------------------------------------------===//
+// What records of a capture point at. A kernel's record has numbers: of the
+// call that launched it, of the id that this call carried, of a CUDA graph's
+// node. This gathers what they stand for, for everyone who prints or joins
+// records.
 
 #ifndef OPPROF_CAPTURE_CAPTUREJOINS_H
 #define OPPROF_CAPTURE_CAPTUREJOINS_H

@@ -1,9 +1,6 @@
-//===- CaptureReader.h - Reads capture files --------------------*- C++ -*-===//
-//
-// A streaming reader of capture files. It checks every size and checksum
-// before it believes one, and takes a file whose writer was killed.
-//
-//===----------------------------------------------------------------------===//
+// Reads capture files. A streaming reader of capture files. It checks every
+// size and checksum before it believes one, and takes a file whose writer was
+// killed.
 
 #ifndef OPPROF_CAPTURE_CAPTUREREADER_H
 #define OPPROF_CAPTURE_CAPTUREREADER_H

@@ -1,4 +1,4 @@
-//===- ProfileTranslation.h - Profiles in opprof-translate ------*- C++ -*-===//
+// Profiles in opprof-translate.
 
 #ifndef OPPROF_DRIVER_PROFILETRANSLATION_H
 #define OPPROF_DRIVER_PROFILETRANSLATION_H

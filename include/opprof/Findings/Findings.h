@@ -1,9 +1,6 @@
-//===- Findings.h - What a profile says of a program ------------*- C++ -*-===//
-//
-// Works out from a profile where the time went and what that means. A finding
-// carries the numbers that prove it; docs/findings.md states every rule.
-//
-//===----------------------------------------------------------------------===//
+// What a profile says of a program. Works out from a profile where the time
+// went and what that means. A finding carries the numbers that prove it;
+// docs/findings.md states every rule.
 
 #ifndef OPPROF_FINDINGS_FINDINGS_H
 #define OPPROF_FINDINGS_FINDINGS_H

@@ -1,11 +1,7 @@
-//===- Attribution.h - From kernels of a trace to nodes ---------*- C++ -*-===//
-//
-// Joins every kernel of a trace to the launch of the compiled graph that
-// started it, and so to nodes, modules and source lines; each join says by
-// which method, how sure it is, and why. Nothing is dropped or merged.
-// docs/attribution.md describes the methods.
-//
-//===----------------------------------------------------------------------===//
+// From kernels of a trace to nodes. Joins every kernel of a trace to the launch
+// of the compiled graph that started it, and so to nodes, modules and source
+// lines; each join says by which method, how sure it is, and why. Nothing is
+// dropped or merged. docs/attribution.md describes the methods.
 
 #ifndef OPPROF_JOIN_ATTRIBUTION_H
 #define OPPROF_JOIN_ATTRIBUTION_H

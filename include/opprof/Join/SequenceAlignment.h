@@ -1,4 +1,4 @@
-//===- SequenceAlignment.h - Order-preserving matching ----------*- C++ -*-===//
+// Order-preserving matching.
 
 #ifndef OPPROF_JOIN_SEQUENCEALIGNMENT_H
 #define OPPROF_JOIN_SEQUENCEALIGNMENT_H

@@ -1,11 +1,7 @@
-//===- WrapperFiles.h - Whose code a file of a run is -----------*- C++ -*-===//
-//
-// A launch was recorded with the file that the program had loaded: a copy of
-// Inductor's code in its cache. A launch map speaks of output_code.py beside
-// itself. Both are the same text, and Inductor names the file in its cache
-// after a hash of that text.
-//
-//===----------------------------------------------------------------------===//
+// Whose code a file of a run is. A launch was recorded with the file that the
+// program had loaded: a copy of Inductor's code in its cache. A launch map
+// speaks of output_code.py beside itself. Both are the same text, and Inductor
+// names the file in its cache after a hash of that text.
 
 #ifndef OPPROF_JOIN_WRAPPERFILES_H
 #define OPPROF_JOIN_WRAPPERFILES_H

@@ -1,10 +1,6 @@
-//===- LaunchMap.h - What Inductor's generated wrapper launches -*- C++ -*-===//
-//
-// The data model of launches.json: every launch of one compiled graph in call
-// order, with the nodes it computes. Plain C++: readers of profiles use it
-// without an MLIR context.
-//
-//===----------------------------------------------------------------------===//
+// What Inductor's generated wrapper launches. The data model of launches.json:
+// every launch of one compiled graph in call order, with the nodes it computes.
+// Plain C++: readers of profiles use it without an MLIR context.
 
 #ifndef OPPROF_LAUNCH_LAUNCHMAP_H
 #define OPPROF_LAUNCH_LAUNCHMAP_H

@@ -1,9 +1,6 @@
-//===- Occupancy.h - How many warps a processor can hold --------*- C++ -*-===//
-//
-// What a kernel's registers, shared memory and block size leave of a
-// multiprocessor, by the device's limits. A bound, and no measurement.
-//
-//===----------------------------------------------------------------------===//
+// How many warps a processor can hold. What a kernel's registers, shared memory
+// and block size leave of a multiprocessor, by the device's limits. A bound,
+// and no measurement.
 
 #ifndef OPPROF_METRICS_OCCUPANCY_H
 #define OPPROF_METRICS_OCCUPANCY_H

@@ -1,14 +1,11 @@
-//===- Finding.h - What a profile says of a program, with proof -*- C++ -*-===//
-//
-// A finding is a kind with the numbers that prove it, and no prose: rules
-// compute it, the profile's file keeps it, reports put it into words.
+// What a profile says of a program, with proof. A finding is a kind with the
+// numbers that prove it, and no prose: rules compute it, the profile's file
+// keeps it, reports put it into words.
 //
 // Times (ns) and amounts are sums over the steady steps, or over the whole
 // recording where there are none; files and reports state them a step.
 // Launches, nodes, kernels and copies are named by their place in the profile.
 // What only a report needs to name, such as the worst kernel, is not in files.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef OPPROF_PROFILE_FINDING_H
 #define OPPROF_PROFILE_FINDING_H

@@ -1,10 +1,6 @@
-//===- Profile.h - The data model of profile.opprof.json --------*- C++ -*-===//
-//
-// What ran, when, where it came from and how sure that is. Every reader of
-// profiles fills this model in; findings and reports read nothing else. Plain
-// C++: no MLIR context is needed.
-//
-//===----------------------------------------------------------------------===//
+// The data model of profile.opprof.json. What ran, when, where it came from and
+// how sure that is. Every reader of profiles fills this model in; findings and
+// reports read nothing else. Plain C++: no MLIR context is needed.
 
 #ifndef OPPROF_PROFILE_PROFILE_H
 #define OPPROF_PROFILE_PROFILE_H

@@ -1,8 +1,5 @@
-//===- ProfileJSON.h - Reading and writing profile.opprof.json --*- C++ -*-===//
-//
-// The format is described in docs/formats/profile.md.
-//
-//===----------------------------------------------------------------------===//
+// Reading and writing profile.opprof.json. The format is described in
+// docs/formats/profile.md.
 
 #ifndef OPPROF_PROFILE_PROFILEJSON_H
 #define OPPROF_PROFILE_PROFILEJSON_H

@@ -1,8 +1,5 @@
-//===- RunFacts.h - How the program of a profile was run --------*- C++ -*-===//
-//
-// Reads what a report needs of a run folder's run.json.
-//
-//===----------------------------------------------------------------------===//
+// How the program of a profile was run. Reads what a report needs of a run
+// folder's run.json.
 
 #ifndef OPPROF_PROFILE_RUNFACTS_H
 #define OPPROF_PROFILE_RUNFACTS_H

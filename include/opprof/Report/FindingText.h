@@ -1,9 +1,5 @@
-//===- FindingText.h - Findings in words ------------------------*- C++ -*-===//
-//
-// Puts what rules found into sentences: the one place with the prose of
-// findings.
-//
-//===----------------------------------------------------------------------===//
+// Findings in words. Puts what rules found into sentences: the one place with
+// the prose of findings.
 
 #ifndef OPPROF_REPORT_FINDINGTEXT_H
 #define OPPROF_REPORT_FINDINGTEXT_H

@@ -1,9 +1,5 @@
-//===- Units.h - How times, bytes, shares and counts are printed -*- C++
-//-*-===//
-//
-// The one place that puts units to numbers that people read.
-//
-//===----------------------------------------------------------------------===//
+// How times, bytes, shares and counts are printed. The one place that puts
+// units to numbers that people read.
 
 #ifndef OPPROF_SUPPORT_UNITS_H
 #define OPPROF_SUPPORT_UNITS_H

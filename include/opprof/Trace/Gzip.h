@@ -1,4 +1,4 @@
-//===- Gzip.h - Bounded decompression of gzip files -------------*- C++ -*-===//
+// Bounded decompression of gzip files.
 
 #ifndef OPPROF_TRACE_GZIP_H
 #define OPPROF_TRACE_GZIP_H

@@ -1,10 +1,6 @@
-//===- Trace.h - What a recording of a program holds ------------*- C++ -*-===//
-//
-// The events of one recording with exact integer nanoseconds, whoever made it:
-// every reader of traces fills this in, and Attribution reads nothing else.
-// Nothing is joined here.
-//
-//===----------------------------------------------------------------------===//
+// What a recording of a program holds. The events of one recording with exact
+// integer nanoseconds, whoever made it: every reader of traces fills this in,
+// and Attribution reads nothing else. Nothing is joined here.
 
 #ifndef OPPROF_TRACE_TRACE_H
 #define OPPROF_TRACE_TRACE_H

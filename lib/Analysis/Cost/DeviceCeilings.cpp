@@ -1,4 +1,4 @@
-//===- DeviceCeilings.cpp - What devices can do at most -------------------===//
+// What devices can do at most.
 
 #include "opprof/Analysis/Cost/DeviceCeilings.h"
 

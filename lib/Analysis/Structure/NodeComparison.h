@@ -1,7 +1,7 @@
 // The comparison of two nodes that equivalence and patterns share.
 
-#ifndef OPPROF_ANALYSIS_STRUCTURE_NODECOMPARISON_H
-#define OPPROF_ANALYSIS_STRUCTURE_NODECOMPARISON_H
+#ifndef OPPROF_LIB_ANALYSIS_STRUCTURE_NODECOMPARISON_H
+#define OPPROF_LIB_ANALYSIS_STRUCTURE_NODECOMPARISON_H
 
 #include "opprof/Analysis/Structure/Equivalence.h"
 #include "opprof/Dialect/FX/IR/Schema.h"
@@ -74,4 +74,4 @@ private:
 
 } // namespace opprof::fx
 
-#endif // OPPROF_ANALYSIS_STRUCTURE_NODECOMPARISON_H
+#endif // OPPROF_LIB_ANALYSIS_STRUCTURE_NODECOMPARISON_H

@@ -1,7 +1,7 @@
 // Suffix arrays of sequences of numbers, and what they say of repeats.
 
-#ifndef OPPROF_ANALYSIS_STRUCTURE_SUFFIXARRAY_H
-#define OPPROF_ANALYSIS_STRUCTURE_SUFFIXARRAY_H
+#ifndef OPPROF_LIB_ANALYSIS_STRUCTURE_SUFFIXARRAY_H
+#define OPPROF_LIB_ANALYSIS_STRUCTURE_SUFFIXARRAY_H
 
 #include "llvm/ADT/ArrayRef.h"
 
@@ -37,4 +37,4 @@ struct EarlierMatches {
 
 } // namespace opprof
 
-#endif // OPPROF_ANALYSIS_STRUCTURE_SUFFIXARRAY_H
+#endif // OPPROF_LIB_ANALYSIS_STRUCTURE_SUFFIXARRAY_H

@@ -1,11 +1,7 @@
-//===- Alignment.cpp - From post-grad nodes to exported nodes -------------===//
-//
-// Recorded identities come first. Without them, the two graphs are aligned as
-// sequences: what stands for one node before decomposition is one element, and
-// operators, sizes and source lines say how well two elements fit. Names only
-// break ties.
-//
-//===----------------------------------------------------------------------===//
+// From post-grad nodes to exported nodes. Recorded identities come first.
+// Without them, the two graphs are aligned as sequences: what stands for one
+// node before decomposition is one element, and operators, sizes and source
+// lines say how well two elements fit. Names only break ties.
 
 #include "opprof/Target/InductorCode/Alignment.h"
 #include "opprof/Analysis/Cost/CostModel.h"

@@ -1,9 +1,5 @@
-//===- Calls.cpp - What the calls of a wrapper launch ---------------------===//
-//
-// Kernels, libraries, copies, and functions of the wrapper itself, which are
-// followed.
-//
-//===----------------------------------------------------------------------===//
+// What the calls of a wrapper launch. Kernels, libraries, copies, and functions
+// of the wrapper itself, which are followed.
 
 #include "Interpreter.h"
 #include "KernelDefinitions.h"

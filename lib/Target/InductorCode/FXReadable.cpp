@@ -1,9 +1,6 @@
-//===- FXReadable.cpp - Printed FX modules --------------------------------===//
-//
-// Turns `x: "f32[4]" = torch.ops.aten.relu.default(y);  y = None` back into
-// nodes. Nested classes are the bodies of higher-order operators.
-//
-//===----------------------------------------------------------------------===//
+// Printed FX modules. Turns `x: "f32[4]" = torch.ops.aten.relu.default(y);  y =
+// None` back into nodes. Nested classes are the bodies of higher-order
+// operators.
 
 #include "opprof/Target/InductorCode/FXReadable.h"
 #include "opprof/Target/InductorCode/PythonParser.h"

@@ -1,8 +1,5 @@
-//===- GraphView.cpp - A graph as the code reader needs it ----------------===//
-//
-// Types in FX's short form, and small queries on graphs.
-//
-//===----------------------------------------------------------------------===//
+// A graph as the code reader needs it. Types in FX's short form, and small
+// queries on graphs.
 
 #include "opprof/Target/InductorCode/GraphView.h"
 

@@ -1,8 +1,4 @@
-//===- InductorFolder.cpp - One compiled graph's files --------------------===//
-//
-// Finds and reads the siblings of output_code.py.
-//
-//===----------------------------------------------------------------------===//
+// One compiled graph's files. Finds and reads the siblings of output_code.py.
 
 #include "opprof/Target/InductorCode/InductorFolder.h"
 #include "opprof/Target/InductorCode/Alignment.h"

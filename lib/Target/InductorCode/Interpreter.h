@@ -1,10 +1,6 @@
-//===- Interpreter.h - An abstract walk over a wrapper ---------*- C++ -*-===//
-//
-// Names stand for buffers with shapes; calls of kernels and libraries become
-// launches. Statements are walked in Wrapper.cpp, expressions in Values.cpp,
-// calls in Calls.cpp.
-//
-//===----------------------------------------------------------------------===//
+// An abstract walk over a wrapper. Names stand for buffers with shapes; calls
+// of kernels and libraries become launches. Statements are walked in
+// Wrapper.cpp, expressions in Values.cpp, calls in Calls.cpp.
 
 #ifndef OPPROF_LIB_TARGET_INDUCTORCODE_INTERPRETER_H
 #define OPPROF_LIB_TARGET_INDUCTORCODE_INTERPRETER_H

@@ -1,8 +1,5 @@
-//===- KernelDefinitions.cpp - Kernels as a wrapper defines them ----------===//
-//
-// Their comments, and what their sources say of what they read and write.
-//
-//===----------------------------------------------------------------------===//
+// Kernels as a wrapper defines them. Their comments, and what their sources say
+// of what they read and write.
 
 #include "KernelDefinitions.h"
 

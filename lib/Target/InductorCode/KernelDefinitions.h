@@ -1,8 +1,5 @@
-//===- KernelDefinitions.h - Kernels as a wrapper defines them -*- C++ -*-===//
-//
-// `name = async_compile.triton(…)` with the comments above it.
-//
-//===----------------------------------------------------------------------===//
+// Kernels as a wrapper defines them. `name = async_compile.triton(…)` with the
+// comments above it.
 
 #ifndef OPPROF_LIB_TARGET_INDUCTORCODE_KERNELDEFINITIONS_H
 #define OPPROF_LIB_TARGET_INDUCTORCODE_KERNELDEFINITIONS_H

@@ -1,8 +1,5 @@
-//===- Provenance.cpp - Inductor's own record of kernels ------------------===//
-//
-// Three tables of name lists, out of one JSON object.
-//
-//===----------------------------------------------------------------------===//
+// Inductor's own record of kernels. Three tables of name lists, out of one JSON
+// object.
 
 #include "opprof/Target/InductorCode/Provenance.h"
 

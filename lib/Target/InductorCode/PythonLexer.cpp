@@ -1,8 +1,5 @@
-//===- PythonLexer.cpp - Tokens of Python source --------------------------===//
-//
-// The tokenizer behind every reader of Python text that Inductor writes.
-//
-//===----------------------------------------------------------------------===//
+// Tokens of Python source. The tokenizer behind every reader of Python text
+// that Inductor writes.
 
 #include "opprof/Target/InductorCode/PythonLexer.h"
 

@@ -1,9 +1,6 @@
-//===- PythonParser.cpp - Syntax of generated Python ----------------------===//
-//
-// Precedence climbing over one logical line at a time. A line that does not
-// parse is kept as text, and the next one starts afresh.
-//
-//===----------------------------------------------------------------------===//
+// Syntax of generated Python. Precedence climbing over one logical line at a
+// time. A line that does not parse is kept as text, and the next one starts
+// afresh.
 
 #include "opprof/Target/InductorCode/PythonParser.h"
 

@@ -1,8 +1,5 @@
-//===- Values.cpp - What the expressions of a wrapper stand for -----------===//
-//
-// Buffers with their shapes, lists of them, and scalars.
-//
-//===----------------------------------------------------------------------===//
+// What the expressions of a wrapper stand for. Buffers with their shapes, lists
+// of them, and scalars.
 
 #include "Interpreter.h"
 

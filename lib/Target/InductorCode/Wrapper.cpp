@@ -1,9 +1,5 @@
-//===- Wrapper.cpp - Inductor's generated wrapper, interpreted ------------===//
-//
-// The module, its functions and their statements. Interpreter.h says where the
-// rest of the walk is.
-//
-//===----------------------------------------------------------------------===//
+// Inductor's generated wrapper, interpreted. The module, its functions and
+// their statements. Interpreter.h says where the rest of the walk is.
 
 #include "Interpreter.h"
 #include "KernelDefinitions.h"

@@ -259,7 +259,7 @@ TEST_F(ParserTest, DepthIsBounded) {
   ASSERT_EQ(statements.size(), 2u);
   for (const Stmt *stmt : statements)
     if (stmt->value) {
-      EXPECT_LE(stmt->value->depth, Expr::maxDepth);
+      EXPECT_LE(stmt->value->depth, Expr::kMaxDepth);
     }
   (void)parse(std::string(1000, '['));
   EXPECT_NE(error.find("nest deeper than 200"), std::string::npos);

@@ -1,9 +1,6 @@
-//===- DeviceCeilings.h - What devices can do at most -----------*- C++ -*-===//
-//
-// The one table of peak rates, which roofline classes are stated against and
-// predictions are made with. Each number says where it is from.
-//
-//===----------------------------------------------------------------------===//
+// What devices can do at most. The one table of peak rates, which roofline
+// classes are stated against and predictions are made with. Each number says
+// where it is from.
 
 #ifndef OPPROF_ANALYSIS_COST_DEVICECEILINGS_H
 #define OPPROF_ANALYSIS_COST_DEVICECEILINGS_H

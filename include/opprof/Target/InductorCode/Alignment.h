@@ -1,11 +1,7 @@
-//===- Alignment.h - From post-grad nodes to exported nodes ------*- C++
-//-*-===//
-//
-// Joins the nodes of a launch map to the nodes, modules and source lines of
-// the exported graph: by the identities that PyTorch recorded, or, where two
-// captures of one model meet, by structure.
-//
-//===----------------------------------------------------------------------===//
+// From post-grad nodes to exported nodes. Joins the nodes of a launch map to
+// the nodes, modules and source lines of the exported graph: by the identities
+// that PyTorch recorded, or, where two captures of one model meet, by
+// structure.
 
 #ifndef OPPROF_TARGET_INDUCTORCODE_ALIGNMENT_H
 #define OPPROF_TARGET_INDUCTORCODE_ALIGNMENT_H

@@ -1,10 +1,6 @@
-//===- FXReadable.h - Printed FX modules -------------------------*- C++
-//-*-===//
-//
-// Reads fx_graph_readable.py and fx_graph_transformed.py, which Inductor's
-// debug folder holds: the printed module with types and source lines.
-//
-//===----------------------------------------------------------------------===//
+// Printed FX modules. Reads fx_graph_readable.py and fx_graph_transformed.py,
+// which Inductor's debug folder holds: the printed module with types and source
+// lines.
 
 #ifndef OPPROF_TARGET_INDUCTORCODE_FXREADABLE_H
 #define OPPROF_TARGET_INDUCTORCODE_FXREADABLE_H

@@ -1,11 +1,7 @@
-//===- GraphView.h - A graph as the code reader needs it ---------*- C++
-//-*-===//
-//
-// Nodes, operands and types of an FX graph in plain C++. Filled from printed
-// FX modules (FXReadable.h) or from the fx dialect; the join of launches to
-// nodes, the alignment of two captures and the cost model work on it.
-//
-//===----------------------------------------------------------------------===//
+// A graph as the code reader needs it. Nodes, operands and types of an FX graph
+// in plain C++. Filled from printed FX modules (FXReadable.h) or from the fx
+// dialect; the join of launches to nodes, the alignment of two captures and the
+// cost model work on it.
 
 #ifndef OPPROF_TARGET_INDUCTORCODE_GRAPHVIEW_H
 #define OPPROF_TARGET_INDUCTORCODE_GRAPHVIEW_H

@@ -1,9 +1,5 @@
-//===- InductorFolder.h - One compiled graph's files -------------*- C++
-//-*-===//
-//
-// output_code.py and the files that Inductor's debug folder has beside it.
-//
-//===----------------------------------------------------------------------===//
+// One compiled graph's files. output_code.py and the files that Inductor's
+// debug folder has beside it.
 
 #ifndef OPPROF_TARGET_INDUCTORCODE_INDUCTORFOLDER_H
 #define OPPROF_TARGET_INDUCTORCODE_INDUCTORFOLDER_H

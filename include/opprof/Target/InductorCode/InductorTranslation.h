@@ -1,11 +1,7 @@
-//===- InductorTranslation.h - The code reader in tools ----------*- C++
-//-*-===//
-//
-// --inductor-launches, --import-inductor-code, --export-inductor-launches,
-// --export-operator-launches and --import-fx-readable, and the way between the
-// dialects and the code reader's own data.
-//
-//===----------------------------------------------------------------------===//
+// The code reader in tools. --inductor-launches, --import-inductor-code,
+// --export-inductor-launches, --export-operator-launches and
+// --import-fx-readable, and the way between the dialects and the code reader's
+// own data.
 
 #ifndef OPPROF_TARGET_INDUCTORCODE_INDUCTORTRANSLATION_H
 #define OPPROF_TARGET_INDUCTORCODE_INDUCTORTRANSLATION_H

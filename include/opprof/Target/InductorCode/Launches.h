@@ -1,10 +1,6 @@
-//===- Launches.h - From a wrapper to its launch map -------------*- C++
-//-*-===//
-//
-// Joins every launch of a wrapper to the post-grad nodes that it computes,
-// per launch and not per kernel definition, and says on what evidence.
-//
-//===----------------------------------------------------------------------===//
+// From a wrapper to its launch map. Joins every launch of a wrapper to the
+// post-grad nodes that it computes, per launch and not per kernel definition,
+// and says on what evidence.
 
 #ifndef OPPROF_TARGET_INDUCTORCODE_LAUNCHES_H
 #define OPPROF_TARGET_INDUCTORCODE_LAUNCHES_H

@@ -1,10 +1,6 @@
-//===- Provenance.h - Inductor's own record of kernels -----------*- C++
-//-*-===//
-//
-// Reads inductor_provenance_tracking_node_mappings.json: which post-grad nodes
-// a kernel's launch computes, and which pre-grad nodes those came from.
-//
-//===----------------------------------------------------------------------===//
+// Inductor's own record of kernels. Reads
+// inductor_provenance_tracking_node_mappings.json: which post-grad nodes a
+// kernel's launch computes, and which pre-grad nodes those came from.
 
 #ifndef OPPROF_TARGET_INDUCTORCODE_PROVENANCE_H
 #define OPPROF_TARGET_INDUCTORCODE_PROVENANCE_H

@@ -1,10 +1,6 @@
-//===- PythonLexer.h - Tokens of Python source -------------------*- C++
-//-*-===//
-//
-// A tokenizer for Python as programs write it: all kinds of strings, comments
-// kept, indentation, lines continued in brackets. It never executes anything.
-//
-//===----------------------------------------------------------------------===//
+// Tokens of Python source. A tokenizer for Python as programs write it: all
+// kinds of strings, comments kept, indentation, lines continued in brackets. It
+// never executes anything.
 
 #ifndef OPPROF_TARGET_INDUCTORCODE_PYTHONLEXER_H
 #define OPPROF_TARGET_INDUCTORCODE_PYTHONLEXER_H

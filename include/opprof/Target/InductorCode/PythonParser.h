@@ -1,11 +1,6 @@
-//===- PythonParser.h - Syntax of generated Python ---------------*- C++
-//-*-===//
-//
-// Statements and expressions of the Python that Inductor writes. What the
-// parser does not know becomes a Text statement or expression: the source is
-// kept, and counted by its users.
-//
-//===----------------------------------------------------------------------===//
+// Syntax of generated Python. Statements and expressions of the Python that
+// Inductor writes. What the parser does not know becomes a Text statement or
+// expression: the source is kept, and counted by its users.
 
 #ifndef OPPROF_TARGET_INDUCTORCODE_PYTHONPARSER_H
 #define OPPROF_TARGET_INDUCTORCODE_PYTHONPARSER_H

@@ -1,11 +1,7 @@
-//===- Wrapper.h - Inductor's generated wrapper, interpreted -----*- C++
-//-*-===//
-//
-// What output_code.py says by itself: kernel definitions with their comments,
-// and every launch in call order with the buffers it takes. Functions are
-// followed where they are called; nothing is executed.
-//
-//===----------------------------------------------------------------------===//
+// Inductor's generated wrapper, interpreted. What output_code.py says by
+// itself: kernel definitions with their comments, and every launch in call
+// order with the buffers it takes. Functions are followed where they are
+// called; nothing is executed.
 
 #ifndef OPPROF_TARGET_INDUCTORCODE_WRAPPER_H
 #define OPPROF_TARGET_INDUCTORCODE_WRAPPER_H

@@ -1,8 +1,5 @@
-//===- FromFX.cpp - The code reader's graphs out of the fx dialect --------===//
-//
-// Names, operands, types and places of the nodes of an fx.graph.
-//
-//===----------------------------------------------------------------------===//
+// The code reader's graphs out of the fx dialect. Names, operands, types and
+// places of the nodes of an fx.graph.
 
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/FX.h"

@@ -1,9 +1,6 @@
-//===- OperatorLaunches.cpp - The launches of an eager run ----------------===//
-//
-// A graph that runs node by node launches each operator for itself: its launch
-// map is the graph, with what the model of costs says of each node.
-//
-//===----------------------------------------------------------------------===//
+// The launches of an eager run. A graph that runs node by node launches each
+// operator for itself: its launch map is the graph, with what the model of
+// costs says of each node.
 
 #include "opprof/Analysis/Cost/NodeCost.h"
 #include "opprof/Dialect/FX/IR/Arguments.h"

@@ -1,9 +1,6 @@
-//===- Program.cpp - Launch maps as the inductor dialect ------------------===//
-//
-// One data model, two forms: every field of a launch map has its place in an
-// inductor.program, and comes back from there.
-//
-//===----------------------------------------------------------------------===//
+// Launch maps as the inductor dialect. One data model, two forms: every field
+// of a launch map has its place in an inductor.program, and comes back from
+// there.
 
 #include "opprof/Dialect/FX/IR/NodeSymbols.h"
 #include "opprof/Dialect/Inductor/IR/Inductor.h"

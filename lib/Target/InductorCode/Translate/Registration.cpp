@@ -1,9 +1,6 @@
-//===- Registration.cpp - The code reader's translations ------------------===//
-//
-// --inductor-launches, --import-inductor-code, --export-inductor-launches,
-// --export-operator-launches and --import-fx-readable.
-//
-//===----------------------------------------------------------------------===//
+// The code reader's translations. --inductor-launches, --import-inductor-code,
+// --export-inductor-launches, --export-operator-launches and
+// --import-fx-readable.
 
 #include "opprof/Dialect/FX/IR/FXDialect.h"
 #include "opprof/Dialect/Inductor/IR/Inductor.h"

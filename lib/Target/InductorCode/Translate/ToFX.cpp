@@ -1,9 +1,5 @@
-//===- ToFX.cpp - The code reader's graphs as the fx dialect --------------===//
-//
-// What FromFX.cpp reads, the other way round: graphs that were printed by
-// PyTorch become fx.graph ops.
-//
-//===----------------------------------------------------------------------===//
+// The code reader's graphs as the fx dialect. What FromFX.cpp reads, the other
+// way round: graphs that were printed by PyTorch become fx.graph ops.
 
 #include "opprof/Dialect/FX/IR/ArgumentForms.h"
 #include "opprof/Dialect/FX/IR/GraphBuilder.h"
