@@ -12,17 +12,15 @@ using namespace opprof;
 using namespace opprof::join;
 using namespace opprof::profile;
 
-namespace {
-
-SequenceAlignment align(llvm::StringRef a, llvm::StringRef b,
-                        uint64_t maxCells = kMaxAlignmentCells) {
+static SequenceAlignment align(llvm::StringRef a, llvm::StringRef b,
+                               uint64_t maxCells = kMaxAlignmentCells) {
   return alignSequences(
       a.size(), b.size(), [&](uint32_t i, uint32_t j) { return a[i] == b[j]; },
       maxCells);
 }
 
 /// Where each element went, "-" for nowhere, "!" behind a forced choice.
-std::string show(const SequenceAlignment &alignment) {
+static std::string show(const SequenceAlignment &alignment) {
   std::string text;
   for (const AlignedElement &element : alignment.elements) {
     text += element.position ? std::to_string(*element.position) : "-";
@@ -31,6 +29,7 @@ std::string show(const SequenceAlignment &alignment) {
   return text;
 }
 
+namespace {
 TEST(SequenceAlignment, MatchesEqualSequencesOneByOne) {
   SequenceAlignment alignment = align("abab", "abab");
   EXPECT_TRUE(alignment.complete);
@@ -58,10 +57,12 @@ TEST(SequenceAlignment, ForcesNothingWhenTooLarge) {
   EXPECT_EQ(show(alignment), "0 - 1 ");
 }
 
+} // namespace
+
 /// All order-preserving matchings of the greatest length, by brute force.
-void enumerate(llvm::StringRef a, llvm::StringRef b, size_t i, size_t from,
-               std::vector<int> &current,
-               std::vector<std::vector<int>> &found) {
+static void enumerate(llvm::StringRef a, llvm::StringRef b, size_t i,
+                      size_t from, std::vector<int> &current,
+                      std::vector<std::vector<int>> &found) {
   if (i == a.size()) {
     found.push_back(current);
     return;
@@ -77,6 +78,7 @@ void enumerate(llvm::StringRef a, llvm::StringRef b, size_t i, size_t from,
     }
 }
 
+namespace {
 TEST(SequenceAlignment, AgreesWithEveryLongestMatching) {
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {
@@ -127,8 +129,10 @@ TEST(Profile, CountsOverlapOnce) {
   EXPECT_EQ(unionLength(nothing), 0);
 }
 
-Activity kernel(uint32_t id, int64_t start, int64_t duration, int64_t stream,
-                std::optional<uint32_t> step = {}) {
+} // namespace
+
+static Activity kernel(uint32_t id, int64_t start, int64_t duration,
+                       int64_t stream, std::optional<uint32_t> step = {}) {
   Activity activity;
   activity.id = id;
   activity.name = "k";
@@ -139,6 +143,7 @@ Activity kernel(uint32_t id, int64_t start, int64_t duration, int64_t stream,
   return activity;
 }
 
+namespace {
 TEST(Profile, BusyIsAUnionOverStreams) {
   Profile profile;
   Device &device = profile.devices.emplace_back();
@@ -170,5 +175,4 @@ TEST(Profile, WallIsTheSteadySteps) {
   EXPECT_EQ(profile.summary.wallNs, 450);
   EXPECT_EQ(profile.summary.busyNs, 160);
 }
-
 } // namespace
