@@ -371,7 +371,7 @@ void CounterRules::addStalls() {
   for (auto [index, group] : llvm::enumerate(groups)) {
     double all = 0, most = 0;
     evidence::StallsOfWork entry;
-    for (size_t number = 0; number < numStallReasons; ++number) {
+    for (size_t number = 0; number < kNumStallReasons; ++number) {
       auto reason = static_cast<StallReason>(number);
       std::optional<double> cycles =
           counted[index].rate(("smsp__average_warps_issue_stalled_" +
@@ -399,11 +399,11 @@ void CounterRules::addStalls() {
 /// Which pipe takes most instructions.
 void CounterRules::addPipes() {
   std::vector<Found<evidence::PipesOfWork>> found;
-  evidence::Pipes kPipes;
+  evidence::Pipes pipes;
   for (auto [index, group] : llvm::enumerate(groups)) {
     double all = 0, most = 0;
     evidence::PipesOfWork entry;
-    for (size_t number = 0; number < numPipes; ++number) {
+    for (size_t number = 0; number < kNumPipes; ++number) {
       auto pipe = static_cast<Pipe>(number);
       std::optional<double> executed = counted[index].sum(
           ("sm__inst_executed_pipe_" + stringify(pipe) + ".sum").str());
@@ -421,11 +421,11 @@ void CounterRules::addPipes() {
       continue;
     for (auto &[pipe, share] : entry.sharePct)
       share = percentOf(share, all);
-    kPipes.timeNsOf[entry.pipe] += group.timeNs;
+    pipes.timeNsOf[entry.pipe] += group.timeNs;
     found.push_back({&group, std::move(entry)});
   }
   if (!found.empty())
-    add(std::move(found), std::move(kPipes));
+    add(std::move(found), std::move(pipes));
 }
 
 void CounterRules::addDivergence() {

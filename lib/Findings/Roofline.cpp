@@ -271,7 +271,7 @@ static evidence::Ceilings describeCeilings(const DeviceCeilings &ceilings) {
   evidence::Ceilings described;
   described.device = ceilings.name;
   described.memory = rate(ceilings.memory);
-  for (size_t index = 0; index < numPrecisions; ++index)
+  for (size_t index = 0; index < kNumPrecisions; ++index)
     described.compute[index] =
         rate(getCeiling(ceilings, static_cast<Precision>(index)));
   return described;

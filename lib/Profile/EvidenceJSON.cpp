@@ -15,7 +15,7 @@ namespace opprof::profile {
 namespace {
 
 /// Sums of files beyond this are not taken apart into counts.
-constexpr double maxWhole = double(int64_t(1) << 53);
+constexpr double kMaxWhole = double(int64_t(1) << 53);
 
 /// The keys of one JSON object, written from a struct or read into one. What
 /// does not fit sets `isValid` to false; what has been read by then is of no
@@ -68,7 +68,7 @@ public:
     if (!isReading)
       return;
     double total = std::round(mean * static_cast<double>(steps));
-    if (total >= 0 && total <= maxWhole)
+    if (total >= 0 && total <= kMaxWhole)
       count = static_cast<uint64_t>(total);
     else
       isValid = false;
@@ -403,7 +403,7 @@ void fields(Fields &io, evidence::PlacedLaunch &placed) {
   std::string from = placed.isByCounters ? "counters" : "model";
   io.value("class_from", from);
   placed.isByCounters = from == "counters";
-  io.named("ceiling", placed.ceiling, numPrecisions);
+  io.named("ceiling", placed.ceiling, kNumPrecisions);
   io.rounded("ns", placed.runNs);
   io.rounded("roof_ns", placed.roofNs);
   io.value("roof_pct", placed.roofPct);
@@ -419,7 +419,7 @@ void ceilingFields(Fields &io, evidence::Ceilings &ceilings) {
     });
   };
   rate("memory_bytes", ceilings.memory);
-  for (size_t index = 0; index < numPrecisions; ++index)
+  for (size_t index = 0; index < kNumPrecisions; ++index)
     rate((stringify(static_cast<Precision>(index)) + "_flops").str(),
          ceilings.compute[index]);
 }
@@ -536,7 +536,7 @@ void fields(Fields &io, evidence::OccupancyOfWork &occupancy) {
   io.value("achieved_occupancy_pct", occupancy.achievedPct);
   io.value("possible_occupancy_pct", occupancy.possiblePct);
   io.value("waves", occupancy.waves);
-  io.named("limiter", occupancy.limiter, numOccupancyLimiters);
+  io.named("limiter", occupancy.limiter, kNumOccupancyLimiters);
 }
 
 template <typename Enum>
@@ -551,7 +551,7 @@ void timesByName(Fields &io, StringRef key, std::map<Enum, int64_t> &timeNsOf,
 void fields(Fields &io, evidence::LowOccupancy &occupancy) {
   workListFields(io, occupancy);
   timesByName(io, "ns_per_step_by_limiter", occupancy.timeNsOf,
-              numOccupancyLimiters);
+              kNumOccupancyLimiters);
 }
 
 void fields(Fields &io, evidence::LocalMemoryOfWork &memory) {
@@ -586,7 +586,7 @@ void fields(Fields &io, evidence::ScatteredAccess &scatter) {
 
 void fields(Fields &io, evidence::StallsOfWork &stalls) {
   workFields(io, stalls);
-  io.named("reason", stalls.reason, numStallReasons);
+  io.named("reason", stalls.reason, kNumStallReasons);
   io.value("cycles_per_issue", stalls.cyclesPerIssue);
   io.value("share_pct", stalls.sharePct);
 }
@@ -594,13 +594,13 @@ void fields(Fields &io, evidence::StallsOfWork &stalls) {
 void fields(Fields &io, evidence::Stalls &stalls) {
   workListFields(io, stalls);
   timesByName(io, "ns_per_step_by_leading_reason", stalls.timeNsOf,
-              numStallReasons);
+              kNumStallReasons);
 }
 
 void fields(Fields &io, evidence::PipesOfWork &pipes) {
   workFields(io, pipes);
-  io.named("pipe", pipes.pipe, numPipes);
-  io.byName<Pipe, double>("share_pct", pipes.sharePct, numPipes,
+  io.named("pipe", pipes.pipe, kNumPipes);
+  io.byName<Pipe, double>("share_pct", pipes.sharePct, kNumPipes,
                           [](Fields &inner, StringRef name, double &share) {
                             inner.value(name, share);
                           });
@@ -608,7 +608,7 @@ void fields(Fields &io, evidence::PipesOfWork &pipes) {
 
 void fields(Fields &io, evidence::Pipes &pipes) {
   workListFields(io, pipes);
-  timesByName(io, "ns_per_step_by_leading_pipe", pipes.timeNsOf, numPipes);
+  timesByName(io, "ns_per_step_by_leading_pipe", pipes.timeNsOf, kNumPipes);
 }
 
 void fields(Fields &io, evidence::DivergenceOfWork &divergence) {

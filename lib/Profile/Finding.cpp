@@ -8,25 +8,25 @@ using namespace llvm;
 using namespace opprof;
 using namespace opprof::profile;
 
-static constexpr StringLiteral kinds[] = {
+static constexpr StringLiteral kKinds[] = {
 #define OPPROF_FINDING(Name, Id) Id,
 #include "opprof/Profile/FindingKinds.def"
 };
-static_assert(std::size(kinds) == numFindingKinds);
+static_assert(std::size(kKinds) == kNumFindingKinds);
 
-static constexpr StringLiteral bounds[] = {"compute", "memory", "latency",
-                                           "launch"};
-static_assert(std::size(bounds) == kNumBounds);
+static constexpr StringLiteral kBounds[] = {"compute", "memory", "latency",
+                                            "launch"};
+static_assert(std::size(kBounds) == kNumBounds);
 
-static constexpr StringLiteral precisions[] = {"fp32", "tf32", "bf16", "fp16"};
-static_assert(std::size(precisions) == numPrecisions);
+static constexpr StringLiteral kPrecisions[] = {"fp32", "tf32", "bf16", "fp16"};
+static_assert(std::size(kPrecisions) == kNumPrecisions);
 
-static constexpr StringLiteral limiters[] = {
+static constexpr StringLiteral kLimiters[] = {
     "block size", "blocks",        "grid",        "last wave",
     "registers",  "shared memory", "uneven work", "unknown"};
-static_assert(std::size(limiters) == numOccupancyLimiters);
+static_assert(std::size(kLimiters) == kNumOccupancyLimiters);
 
-static constexpr StringLiteral stallReasons[] = {
+static constexpr StringLiteral kStallReasons[] = {
     "long_scoreboard",
     "short_scoreboard",
     "math_pipe_throttle",
@@ -36,11 +36,11 @@ static constexpr StringLiteral stallReasons[] = {
     "wait",
     "not_selected",
 };
-static_assert(std::size(stallReasons) == numStallReasons);
+static_assert(std::size(kStallReasons) == kNumStallReasons);
 
-static constexpr StringLiteral pipes[] = {"tensor", "fma", "alu",
-                                          "xu",     "lsu", "fp64"};
-static_assert(std::size(pipes) == numPipes);
+static constexpr StringLiteral kPipes[] = {"tensor", "fma", "alu",
+                                           "xu",     "lsu", "fp64"};
+static_assert(std::size(kPipes) == kNumPipes);
 
 template <typename Enum, size_t N>
 static std::optional<Enum> parse(const StringLiteral (&names)[N],
@@ -52,34 +52,34 @@ static std::optional<Enum> parse(const StringLiteral (&names)[N],
 }
 
 StringRef opprof::profile::stringify(FindingKind kind) {
-  return kinds[static_cast<size_t>(kind)];
+  return kKinds[static_cast<size_t>(kind)];
 }
 StringRef opprof::profile::stringify(Bound bound) {
-  return bounds[static_cast<size_t>(bound)];
+  return kBounds[static_cast<size_t>(bound)];
 }
 StringRef opprof::profile::stringify(Precision precision) {
-  return precisions[static_cast<size_t>(precision)];
+  return kPrecisions[static_cast<size_t>(precision)];
 }
 StringRef opprof::profile::stringify(OccupancyLimiter limiter) {
-  return limiters[static_cast<size_t>(limiter)];
+  return kLimiters[static_cast<size_t>(limiter)];
 }
 StringRef opprof::profile::stringify(StallReason reason) {
-  return stallReasons[static_cast<size_t>(reason)];
+  return kStallReasons[static_cast<size_t>(reason)];
 }
 StringRef opprof::profile::stringify(Pipe pipe) {
-  return pipes[static_cast<size_t>(pipe)];
+  return kPipes[static_cast<size_t>(pipe)];
 }
 
 std::optional<FindingKind> opprof::profile::parseFindingKind(StringRef text) {
-  return parse<FindingKind>(kinds, text);
+  return parse<FindingKind>(kKinds, text);
 }
 std::optional<OccupancyLimiter>
 opprof::profile::parseOccupancyLimiter(StringRef text) {
-  return parse<OccupancyLimiter>(limiters, text);
+  return parse<OccupancyLimiter>(kLimiters, text);
 }
 
-static constexpr StringLiteral beforeDevice = "the ceilings of the device '";
-static constexpr StringLiteral afterDevice = "' are not in the table";
+static constexpr StringLiteral kBeforeDevice = "the ceilings of the device '";
+static constexpr StringLiteral kAfterDevice = "' are not in the table";
 
 std::string opprof::profile::stringify(NoRoof reason, StringRef device) {
   switch (reason) {
@@ -91,7 +91,7 @@ std::string opprof::profile::stringify(NoRoof reason, StringRef device) {
   case NoRoof::CPU:
     return "the ceilings of this CPU are not known";
   case NoRoof::Device:
-    return (beforeDevice + device + afterDevice).str();
+    return (kBeforeDevice + device + kAfterDevice).str();
   case NoRoof::Run:
     return "no launch that ran has known FLOPs and bytes";
   }
@@ -104,7 +104,7 @@ std::optional<NoRoof> opprof::profile::parseNoRoof(StringRef text,
        {NoRoof::LaunchMap, NoRoof::Costs, NoRoof::CPU, NoRoof::Run})
     if (stringify(reason, "") == text)
       return reason;
-  if (!text.consume_front(beforeDevice) || !text.consume_back(afterDevice))
+  if (!text.consume_front(kBeforeDevice) || !text.consume_back(kAfterDevice))
     return std::nullopt;
   device = text.str();
   return NoRoof::Device;

@@ -20,7 +20,7 @@ static std::string formatThreeDigits(double value) {
 }
 
 /// A value that three digits would print as 1000 goes to the next unit.
-static constexpr double nextUnit = 999.5;
+static constexpr double kNextUnit = 999.5;
 
 static std::string formatFixedTime(int64_t nanoseconds) {
   double value = static_cast<double>(nanoseconds);
@@ -40,36 +40,36 @@ std::string opprof::formatTime(int64_t nanoseconds, TimeDigits digits) {
   double size = std::abs(value);
   if (size < 1e3)
     return formatv("{0} ns", nanoseconds);
-  if (size < nextUnit * 1e3)
+  if (size < kNextUnit * 1e3)
     return formatThreeDigits(value / 1e3) + " µs";
-  if (size < nextUnit * 1e6)
+  if (size < kNextUnit * 1e6)
     return formatThreeDigits(value / 1e6) + " ms";
   return formatThreeDigits(value / 1e9) + " s";
 }
 
 std::string opprof::formatBytes(uint64_t bytes) {
-  static constexpr StringLiteral units[] = {"bytes", "kB", "MB", "GB", "TB"};
+  static constexpr StringLiteral kUnits[] = {"bytes", "kB", "MB", "GB", "TB"};
   double value = static_cast<double>(bytes);
   size_t unit = 0;
-  while (value >= nextUnit && unit + 1 < std::size(units)) {
+  while (value >= kNextUnit && unit + 1 < std::size(kUnits)) {
     value /= 1000;
     ++unit;
   }
   if (!unit)
     return formatv("{0} bytes", bytes);
-  return formatThreeDigits(value) + " " + units[unit].str();
+  return formatThreeDigits(value) + " " + kUnits[unit].str();
 }
 
 std::string opprof::formatAmount(double value) {
-  static constexpr StringLiteral prefixes[] = {"", " k", " M", " G", " T"};
+  static constexpr StringLiteral kPrefixes[] = {"", " k", " M", " G", " T"};
   size_t prefix = 0;
-  while (std::abs(value) >= nextUnit && prefix + 1 < std::size(prefixes)) {
+  while (std::abs(value) >= kNextUnit && prefix + 1 < std::size(kPrefixes)) {
     value /= 1000;
     ++prefix;
   }
   bool isWhole = value == std::round(value) && !prefix;
   return (isWhole ? formatv("{0:f0}", value).str() : formatThreeDigits(value)) +
-         prefixes[prefix].str();
+         kPrefixes[prefix].str();
 }
 
 std::string opprof::formatPercent(double percent) {

@@ -10,8 +10,8 @@ using namespace opprof::profile;
 TEST(Evidence, OfEveryKindIsReadBack) {
   auto profile = sampleProfile();
   std::vector<Evidence> samples = sampleEvidence();
-  ASSERT_EQ(samples.size(), numFindingKinds);
-  for (size_t index = 0; index < numFindingKinds; ++index) {
+  ASSERT_EQ(samples.size(), kNumFindingKinds);
+  for (size_t index = 0; index < kNumFindingKinds; ++index) {
     Finding finding;
     finding.evidence = samples[index];
     EXPECT_EQ(finding.kind(), static_cast<FindingKind>(index));

@@ -31,7 +31,7 @@ constexpr size_t kNumBounds = 4;
 
 /// What a launch's arithmetic is held against.
 enum class Precision : uint8_t { FP32, TF32, BF16, FP16 };
-constexpr size_t numPrecisions = 4;
+constexpr size_t kNumPrecisions = 4;
 
 /// Why there is no roofline class.
 enum class NoRoof : uint8_t {
@@ -53,7 +53,7 @@ enum class OccupancyLimiter : uint8_t {
   UnevenWork,
   Unknown,
 };
-constexpr size_t numOccupancyLimiters = 8;
+constexpr size_t kNumOccupancyLimiters = 8;
 
 /// What a warp waits for.
 enum class StallReason : uint8_t {
@@ -66,11 +66,11 @@ enum class StallReason : uint8_t {
   Wait,
   NotSelected,
 };
-constexpr size_t numStallReasons = 8;
+constexpr size_t kNumStallReasons = 8;
 
 /// What executes instructions.
 enum class Pipe : uint8_t { Tensor, FMA, ALU, XU, LSU, FP64 };
-constexpr size_t numPipes = 6;
+constexpr size_t kNumPipes = 6;
 
 /// As files have them, and counters' names.
 llvm::StringRef stringify(Bound bound);
@@ -234,7 +234,7 @@ struct Ceilings {
   std::string device;
   Rate memory;
   /// By Precision.
-  std::array<Rate, numPrecisions> compute;
+  std::array<Rate, kNumPrecisions> compute;
 
   const Rate &of(Precision precision) const {
     return compute[static_cast<size_t>(precision)];
@@ -416,7 +416,7 @@ using Evidence = std::variant<evidence::Unread
 #define OPPROF_FINDING(Name, Id) , evidence::Name
 #include "opprof/Profile/FindingKinds.def"
                               >;
-constexpr size_t numFindingKinds = std::variant_size_v<Evidence> - 1;
+constexpr size_t kNumFindingKinds = std::variant_size_v<Evidence> - 1;
 
 /// "tensor-cores-idle", ….
 llvm::StringRef stringify(FindingKind kind);
