@@ -106,7 +106,6 @@ std::vector<WorkGroup> Context::groupKernels() const {
 //===----------------------------------------------------------------------===//
 
 namespace {
-
 /// A group that a rule found something in.
 template <typename Entry> struct Found {
   const WorkGroup *group;
@@ -147,9 +146,9 @@ private:
   std::vector<Counted> counted;
 };
 
-double rounded(double value) { return std::round(value * 10) / 10; }
-
 } // namespace
+
+static double rounded(double value) { return std::round(value * 10) / 10; }
 
 /// What evidence says of any group.
 static evidence::Work describe(const Context &context, const WorkGroup &group) {
