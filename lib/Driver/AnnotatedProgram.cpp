@@ -80,22 +80,42 @@ static LogicalResult addPostGradGraphs(ModuleOp module,
   return success();
 }
 
+/// Moves the graphs that Dynamo handed over into `module`, but for those that it
+/// has: compiled graphs of one of them, forward and backward, share it.
+static LogicalResult addDynamoGraphs(ModuleOp module, ModuleOp from) {
+  fx::NodeSymbols held(module);
+  for (auto graph : from.getOps<fx::GraphOp>())
+    if (graph.getStage() && held.lookupGraph(fx::getGraphId(graph)))
+      return success();
+  SymbolTable own(from), target(module);
+  for (auto graph : llvm::make_early_inc_range(from.getOps<fx::GraphOp>())) {
+    std::string name = fx::getGraphId(graph).graph;
+    if (failed(rename(graph, name, own, target)))
+      return failure();
+    graph->moveBefore(module.getBody(), module.getBody()->end());
+  }
+  return success();
+}
+
 LogicalResult opprof::buildAnnotatedProgram(
     ModuleOp module, llvm::MutableArrayRef<CompiledGraph> compiled,
-    const PartitionMap *partitions, const profile::Profile *profile) {
+    ArrayRef<PartitionMap> partitions, const profile::Profile *profile) {
   MLIRContext *context = module.getContext();
   context->loadDialect<fx::FXDialect, inductor::InductorDialect,
                        prof::ProfDialect>();
   llvm::DenseSet<Operation *> before = prof::getOperations(module);
-  for (CompiledGraph &graph : compiled)
+  for (CompiledGraph &graph : compiled) {
+    if (graph.dynamo && failed(addDynamoGraphs(module, *graph.dynamo)))
+      return failure();
     if (graph.postGrad && failed(addPostGradGraphs(module, graph)))
       return failure();
+  }
   fx::NodeSymbols symbols(module);
   auto builder = OpBuilder::atBlockEnd(module.getBody());
   for (CompiledGraph &graph : compiled)
     inductor::addProgram(graph.map, symbols, builder);
-  if (partitions)
-    prof::addClasses(module, *partitions);
+  for (const PartitionMap &map : partitions)
+    prof::addClasses(module, map);
   prof::markAttached(module, before);
   if (!profile)
     return success();

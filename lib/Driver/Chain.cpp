@@ -2,11 +2,11 @@
 // handed to the next in memory, and each file is written for people and other
 // tools.
 
-#include "AnnotatedProgram.h"
 #include "CompiledGraphs.h"
 
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/Transforms/Passes.h"
+#include "opprof/Driver/AnnotatedProgram.h"
 #include "opprof/Driver/Commands.h"
 #include "opprof/Driver/Profiling.h"
 #include "opprof/Support/OutputFile.h"
@@ -63,7 +63,7 @@ static Error writeMap(const LaunchMap &map, StringRef file) {
 /// that were lowered go to `graphs`.
 static Error mapCompiledGraphs(Session &session, const RunFolder &folder,
                                ModuleOp graph, ProfileInputs &inputs,
-                               Modules &graphs) {
+                               std::vector<CompiledGraph> &graphs) {
   std::optional<GraphView> view;
   for (const std::string &compiled : folder.compiledGraphs()) {
     session.progress("mapping the launches of " +
@@ -81,12 +81,13 @@ static Error mapCompiledGraphs(Session &session, const RunFolder &folder,
         return read.takeError();
       (*own ? ownView : view) = std::move(*read);
     }
+    CompiledGraph &lowered = graphs.emplace_back();
     Expected<LaunchMap> map =
         mapLaunches(session, compiled, ownView ? &*ownView : &*view,
-                    &graphs.emplace_back());
+                    &lowered.postGrad);
     if (!map)
       return map.takeError();
-    graphs.push_back(std::move(*own));
+    lowered.dynamo = std::move(*own);
     std::string file = code::file(compiled, code::kLaunches);
     if (Error error = writeMap(*map, file))
       return error;
@@ -110,18 +111,18 @@ static Error mapNodes(const RunFolder &folder, ModuleOp module,
 
 /// The graphs that were lowered, where their launches are mapped already.
 static Error readCompiledGraphs(Session &session, const RunFolder &folder,
-                                Modules &graphs) {
+                                std::vector<CompiledGraph> &graphs) {
   for (const std::string &compiled : folder.compiledGraphs()) {
     Expected<OwningOpRef<ModuleOp>> recorded =
         readRecordedGraph(session, compiled);
     if (!recorded)
       return recorded.takeError();
-    graphs.push_back(std::move(*recorded));
+    graphs.emplace_back().postGrad = std::move(*recorded);
     Expected<OwningOpRef<ModuleOp>> own =
         readOwnGraph(session, compiled, /*keeps=*/true);
     if (!own)
       return own.takeError();
-    graphs.push_back(std::move(*own));
+    graphs.back().dynamo = std::move(*own);
   }
   return Error::success();
 }
@@ -154,17 +155,24 @@ static Error writeReports(const profile::Profile &profile,
 /// is here, as code without the graph that it was made from gives them, there
 /// is none, and the profile stands without it.
 static Error writeProgram(Session &session, const RunFolder &folder,
-                          ModuleOp graph, Modules &others,
-                          const ProfileInputs &inputs,
+                          ModuleOp graph, std::vector<CompiledGraph> &compiled,
+                          ProfileInputs &inputs,
                           const profile::Profile &profile) {
   llvm::sys::fs::remove(folder.program());
-  Expected<OwningOpRef<ModuleOp>> program =
-      annotateProgram(session, graph, others, inputs, profile);
-  if (program)
-    return writeGraphFile(**program, folder.program());
-  session.progress("no annotated program: " +
-                   llvm::toString(program.takeError()));
-  return Error::success();
+  // Where nodes run by themselves there is a map, and no compiled graph.
+  compiled.resize(inputs.maps.size());
+  for (auto [lowered, map] : llvm::zip_equal(compiled, inputs.maps))
+    lowered.map = std::move(map);
+  OwningOpRef<ModuleOp> program = graph.clone();
+  if (Error error = session.quietly([&] {
+        return buildAnnotatedProgram(*program, compiled, inputs.partitions,
+                                     &profile);
+      })) {
+    session.progress("no annotated program: " +
+                     llvm::toString(std::move(error)));
+    return Error::success();
+  }
+  return writeGraphFile(*program, folder.program());
 }
 
 /// All that follows from graph, code and timeline. `trace` is torch.profiler's,
@@ -173,7 +181,7 @@ static Error attribute(Session &session, const RunFolder &folder,
                        ModuleOp graph, bool mapped,
                        const llvm::MemoryBuffer *trace, const Page &page) {
   ProfileInputs inputs;
-  Modules others;
+  std::vector<CompiledGraph> compiled;
   if (Error error = inputs.readRun(folder.run()))
     return error;
   if (mapped) {
@@ -181,12 +189,13 @@ static Error attribute(Session &session, const RunFolder &folder,
       return error;
     if (Error error = readMaps(folder, /*some=*/false, inputs))
       return error;
-    if (Error error = readCompiledGraphs(session, folder, others))
+    if (Error error = readCompiledGraphs(session, folder, compiled))
       return error;
   } else {
     if (Error error = findPartitions(session, folder, graph, inputs))
       return error;
-    if (Error error = mapCompiledGraphs(session, folder, graph, inputs, others))
+    if (Error error =
+            mapCompiledGraphs(session, folder, graph, inputs, compiled))
       return error;
   }
   bool captured = isFile(folder.capture());
@@ -212,7 +221,7 @@ static Error attribute(Session &session, const RunFolder &folder,
   if (!profile)
     return profile.takeError();
   if (Error error =
-          writeProgram(session, folder, graph, others, inputs, **profile))
+          writeProgram(session, folder, graph, compiled, inputs, **profile))
     return error;
   return writeReports(**profile, folder, page);
 }
@@ -234,8 +243,8 @@ Error driver::mapRun(Session &session, const RunFolder &folder) {
   ProfileInputs inputs;
   if (Error error = findPartitions(session, folder, **graph, inputs))
     return error;
-  Modules others;
-  return mapCompiledGraphs(session, folder, **graph, inputs, others);
+  std::vector<CompiledGraph> compiled;
+  return mapCompiledGraphs(session, folder, **graph, inputs, compiled);
 }
 
 /// Whether graph.mlirbc is missing, or of an earlier graph.json.

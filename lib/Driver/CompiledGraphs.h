@@ -9,9 +9,6 @@
 
 namespace opprof::driver {
 
-/// Modules, of which any may be null.
-using Modules = llvm::SmallVector<mlir::OwningOpRef<mlir::ModuleOp>>;
-
 /// The graph that a compiled graph was made from where that is not the run's,
 /// or null: graph.json beside the code, or graph.mlirbc where that was made of
 /// it. With `keeps` it is made if it is missing.

@@ -8,8 +8,7 @@
 #include "opprof/Report/FindingText.h"
 #include "opprof/Report/Report.h"
 #include "opprof/Support/OutputFile.h"
-#include "opprof/Trace/CaptureTrace.h"
-#include "opprof/Trace/Kineto.h"
+#include "opprof/Trace/Reader.h"
 
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/ADT/StringSet.h"
@@ -77,11 +76,15 @@ Error ProfileInputs::readMaps(StringRef file) {
 }
 
 Error ProfileInputs::readPartitions(StringRef file) {
-  return readInto(partitions, file, readPartitionMap);
+  Expected<std::vector<PartitionMap>> read = readWith(file, readPartitionMaps);
+  if (!read)
+    return read.takeError();
+  partitions = std::move(*read);
+  return Error::success();
 }
 
 Error ProfileInputs::readCounters(StringRef file) {
-  return readInto(counters, file, profile::readCounters);
+  return readInto(counters, file, trace::readCounters);
 }
 
 Error ProfileInputs::readRun(StringRef file) {
@@ -91,21 +94,18 @@ Error ProfileInputs::readRun(StringRef file) {
 Expected<std::unique_ptr<Profile>>
 driver::makeProfile(MemoryBufferRef timeline, const ProfileInputs &inputs,
                     uint64_t lastKernels) {
-  StringRef data = timeline.getBuffer();
-  StringRef name = timeline.getBufferIdentifier();
-  Expected<std::unique_ptr<Trace>> trace =
-      isCapture(data) ? readCaptureTrace(data, name, lastKernels)
-                      : readKinetoTrace(data, name);
+  Expected<std::unique_ptr<trace::Trace>> trace =
+      trace::readTrace(timeline, {.lastKernels = lastKernels});
   if (!trace)
     return trace.takeError();
-  AttributionInputs joined;
+  join::AttributionInputs joined;
   joined.maps = inputs.maps;
-  joined.partitions = inputs.partitions ? &*inputs.partitions : nullptr;
+  joined.partitions = inputs.partitions;
   joined.wrappers = &inputs.wrappers;
-  std::unique_ptr<Profile> profile = attribute(**trace, joined);
+  std::unique_ptr<Profile> profile = join::attribute(**trace, joined);
   profile->run = inputs.run;
   if (inputs.counters)
-    attachCounters(*profile, *inputs.counters, joined);
+    join::attachCounters(*profile, *inputs.counters, joined);
   computeFindings(*profile);
   report::describeFindings(*profile);
   return profile;

@@ -84,7 +84,7 @@ static void writeLaunch(json::OStream &json, const Launch &launch) {
 
 void opprof::launch::writeLaunchMap(const LaunchMap &map, json::OStream &json) {
   json.object([&] {
-    json.attribute("version", LaunchMap::version);
+    json.attribute("version", LaunchMap::kVersion);
     json.attribute("graph", map.graph);
     json.attribute("stage", map.stage);
     json.attributeObject("statements", [&] {
@@ -194,7 +194,7 @@ Error Reader::readLaunch(object from, Launch &launch) {
 }
 
 Error Reader::readMap(object from, LaunchMap &map) {
-  if (Error error = checkVersion(from, LaunchMap::version, "a launch map",
+  if (Error error = checkVersion(from, LaunchMap::kVersion, "a launch map",
                                  "`opprof launches`"))
     return error;
   if (Error error = getString(from, "graph", map.graph, true))

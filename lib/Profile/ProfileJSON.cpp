@@ -115,7 +115,7 @@ void Writer::summary() {
     optional("steps", summary.steps);
     json.attribute("steps_from", summary.stepsFrom);
     json.attributeObject("attributed_ns", [&] {
-      for (size_t index = 0; index < numConfidences; ++index)
+      for (size_t index = 0; index < kNumConfidences; ++index)
         json.attribute(stringify(static_cast<Confidence>(index)),
                        summary.attributedNs[index]);
     });
@@ -352,7 +352,7 @@ void Writer::hostEvents() {
 
 void Writer::write() {
   json.object([&] {
-    json.attribute("version", Profile::version);
+    json.attribute("version", Profile::kVersion);
     sources();
     if (profile.run)
       run(*profile.run);
@@ -423,7 +423,7 @@ private:
       return error;
     if (out < 0)
       return fail("\"" + key + "\" is negative");
-    if (out > maxTotalNs - totalDuration)
+    if (out > kMaxTotalNs - totalDuration)
       return fail("the durations of the profile add up to more than lifetimes");
     totalDuration += out;
     return Error::success();
@@ -918,7 +918,7 @@ Error Reader::readProfile(element root) {
   if (Error error = getObject(root, keys))
     return error;
   if (Error error =
-          checkVersion(keys, Profile::version, "a profile", "`opprof profile`"))
+          checkVersion(keys, Profile::kVersion, "a profile", "`opprof profile`"))
     return error;
   if (Error error = getString(keys, "graph", profile.graph, false))
     return error;

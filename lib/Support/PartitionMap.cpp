@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 // Reading and writing partition maps.
-=======
-// Reading partitions.json.
->>>>>>> 0c3da1f (Open every file with plain lines that say what it is for, and guard headers by their path)
 
 #include "opprof/Support/PartitionMap.h"
 #include "opprof/Support/JSONReading.h"
@@ -72,7 +68,7 @@ Error Reader::readClass(object keys, const PartitionMap &map,
 }
 
 Error Reader::readMap(object keys, PartitionMap &map) {
-  if (Error error = checkVersion(keys, PartitionMap::version, "a partition map",
+  if (Error error = checkVersion(keys, PartitionMap::kVersion, "a partition map",
                                  "`opprof-opt --dedup-partitions "
                                  "--partition-map=FILE`"))
     return error;
@@ -131,7 +127,7 @@ static void writePartition(json::OStream &json,
 
 static void writeMap(json::OStream &json, const PartitionMap &map) {
   json.object([&] {
-    json.attribute("version", PartitionMap::version);
+    json.attribute("version", PartitionMap::kVersion);
     json.attribute("graph", toJSONText(map.graph));
     if (!map.stage.empty())
       json.attribute("stage", toJSONText(map.stage));

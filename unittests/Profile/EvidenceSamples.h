@@ -19,7 +19,7 @@ inline std::unique_ptr<Profile> sampleProfile() {
   device.busyNs = 1;
   profile->steps = {{0, 0, 100, Phase::Steady}, {1, 100, 200, Phase::Steady}};
   Node &node = profile->nodes.emplace_back();
-  node.name = "linear";
+  node.id.name = "linear";
   node.module = "h.0";
   node.source = "/home/user/model.py:42";
   LaunchRecord &launch = profile->launches.emplace_back();

@@ -18,6 +18,9 @@ namespace opprof {
 struct CompiledGraph {
   launch::LaunchMap map;
   mlir::OwningOpRef<mlir::ModuleOp> postGrad;
+  /// The graph that Dynamo handed over, where that is not the run's; forward
+  /// and backward may share it.
+  mlir::OwningOpRef<mlir::ModuleOp> dynamo;
 };
 
 /// Reads a post-grad graph: post_grad.json (graph JSON) or
@@ -29,13 +32,13 @@ mlir::OwningOpRef<mlir::ModuleOp> readPostGradGraph(llvm::StringRef text,
 
 /// Makes the annotated program of `module`, which holds the exported graph:
 /// takes the post-grad graphs out of `compiled` and adds them as private
-/// graphs, each with the program that launches its nodes. `partitions` and
+/// graphs, each with the program that launches its nodes, and Dynamo's graphs.
 /// `profile` may be null. --strip-profile gives back what `module` was.
 /// Warnings say what the module does not have; fails where the profile is of
 /// another graph.
 mlir::LogicalResult buildAnnotatedProgram(
     mlir::ModuleOp module, llvm::MutableArrayRef<CompiledGraph> compiled,
-    const PartitionMap *partitions, const profile::Profile *profile);
+    llvm::ArrayRef<PartitionMap> partitions, const profile::Profile *profile);
 
 } // namespace opprof
 

@@ -23,9 +23,9 @@ namespace opprof::driver {
 /// shown by their names.
 struct ProfileInputs {
   std::vector<launch::LaunchMap> maps;
-  profile::WrapperFiles wrappers;
-  std::optional<PartitionMap> partitions;
-  std::optional<profile::CountersFile> counters;
+  join::WrapperFiles wrappers;
+  std::vector<PartitionMap> partitions;
+  std::optional<trace::CountersFile> counters;
   std::optional<profile::RunFacts> run;
 
   /// Adds the launch map of a compiled graph. `file` is where it is, or is to

@@ -1,9 +1,4 @@
-<<<<<<< HEAD
 // Puts the values of counters.json on the kernels and nodes of a profile.
-=======
-// Hardware counters of a run. Reads counters.json, which a capture leaves, and
-// puts its values on the kernels and nodes of a profile.
->>>>>>> 0c3da1f (Open every file with plain lines that say what it is for, and guard headers by their path)
 
 #ifndef OPPROF_JOIN_COUNTERS_H
 #define OPPROF_JOIN_COUNTERS_H

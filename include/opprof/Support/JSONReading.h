@@ -1,13 +1,7 @@
-<<<<<<< HEAD
 // What the readers of opprof's own JSON files share: every error names the
 // file and the place in it ("kernels[3].nodes[0]"), and what is read is
 // bounded: a file by JSONReading::maxBytes, its nesting by maxDepth, a number
 // by the type that it is read as.
-=======
-// Reading JSON with places in errors. What the readers of opprof's own JSON
-// files share: every error names the file and the place in it
-// ("kernels[3].nodes[0]").
->>>>>>> 0c3da1f (Open every file with plain lines that say what it is for, and guard headers by their path)
 
 #ifndef OPPROF_SUPPORT_JSONREADING_H
 #define OPPROF_SUPPORT_JSONREADING_H

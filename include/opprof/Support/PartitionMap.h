@@ -1,10 +1,5 @@
-<<<<<<< HEAD
 // The equivalence map of a graph's repeated subgraphs: what --dedup-partitions
 // writes, and the join and the selection of counted kernels read.
-=======
-// Reading partitions.json. The equivalence map of a graph's repeated subgraphs,
-// as `--partition-map` writes it: read here to state times by partition.
->>>>>>> 0c3da1f (Open every file with plain lines that say what it is for, and guard headers by their path)
 
 #ifndef OPPROF_SUPPORT_PARTITIONMAP_H
 #define OPPROF_SUPPORT_PARTITIONMAP_H

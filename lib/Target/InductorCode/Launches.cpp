@@ -1,13 +1,6 @@
-<<<<<<< HEAD
 // Walks a wrapper's launches in call order and keeps, for every buffer, the
 // node whose value it holds. A launch's nodes come from the best record there
 // is; the buffers that go in and out confirm or complete it.
-=======
-// From a wrapper to its launch map. Walks the launches in call order and keeps,
-// for every buffer, the node whose value it holds. A launch's nodes come from
-// the best record there is; the buffers that go in and out confirm or complete
-// it.
->>>>>>> 0c3da1f (Open every file with plain lines that say what it is for, and guard headers by their path)
 
 #include "LaunchJoiner.h"
 
