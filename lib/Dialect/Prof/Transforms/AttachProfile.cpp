@@ -296,11 +296,11 @@ LogicalResult Attacher::attachNodes() {
 inductor::ProgramOp Attacher::createProgram(StringRef compiledGraph,
                                             ArrayRef<uint32_t> launches) {
   // A graph that ran node by node launches its own operators.
-  bool isEager = compiledGraph == profile.graph &&
-                 llvm::all_of(launches, [&](uint32_t place) {
-                   return profile.launches[place].kind ==
-                          launch::stringify(launch::LaunchKind::Fallback);
-                 });
+  bool isEager =
+      compiledGraph == profile.graph &&
+      llvm::all_of(launches, [&](uint32_t place) {
+        return profile.launches[place].kind == launch::LaunchKind::Fallback;
+      });
   Operation *graph = symbols.getOrAddGraph(
       {compiledGraph.str(), isEager ? profile.stage : "post_grad", ""});
   auto program = inductor::ProgramOp::create(
