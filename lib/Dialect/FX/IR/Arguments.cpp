@@ -1,6 +1,7 @@
 // Nested arguments of fx nodes, and torch's dtypes as MLIR element types.
 
 #include "opprof/Dialect/FX/IR/Arguments.h"
+#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/Schema.h"
 #include "opprof/Support/DTypes.h"
 
