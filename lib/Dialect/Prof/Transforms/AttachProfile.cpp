@@ -241,7 +241,7 @@ void Attacher::attachClasses() {
       TimeSum sum;
       bool isTimed = false;
       for (auto ref : instance.getNodes().getAsRange<SymbolRefAttr>()) {
-        auto node = byId.find(symbols.ref.id);
+        auto node = byId.find(symbols.getId(ref));
         if (node == byId.end() || node->second->kernels.empty())
           continue;
         sum.add(node->second->kernelTimeNs, node->second->kernels);
