@@ -82,9 +82,8 @@ static Error mapCompiledGraphs(Session &session, const RunFolder &folder,
       (*own ? ownView : view) = std::move(*read);
     }
     CompiledGraph &lowered = graphs.emplace_back();
-    Expected<LaunchMap> map =
-        mapLaunches(session, compiled, ownView ? &*ownView : &*view,
-                    &lowered.postGrad);
+    Expected<LaunchMap> map = mapLaunches(
+        session, compiled, ownView ? &*ownView : &*view, &lowered.postGrad);
     if (!map)
       return map.takeError();
     lowered.dynamo = std::move(*own);
@@ -385,7 +384,7 @@ Error driver::profileFiles(Session &session, const RecordedFiles &files,
   std::unique_ptr<llvm::MemoryBuffer> trace = llvm::MemoryBuffer::getMemBuffer(
       recorded->getBuffer(), folder.trace(), /*RequiresNullTerminator=*/false);
   Error written = writeFile(folder.trace(), [&](llvm::raw_ostream &os) {
-    profile::writeGzip(trace->getBuffer(), os);
+    trace::writeGzip(trace->getBuffer(), os);
   });
   if (written)
     return written;

@@ -33,7 +33,9 @@ static bool recomputes(const Launch &launch) {
 /// One line: the launch, the first of its nodes, and the user's line.
 static void print(const Launch &launch, llvm::raw_ostream &os) {
   os << llvm::format("%5u  ", unsigned(launch.index))
-     << llvm::left_justify(stringify(launch.category), 20) << ' '
+     << llvm::left_justify(launch.category ? stringify(*launch.category) : "",
+                           20)
+     << ' '
      << llvm::left_justify(StringRef(launch.kernel).take_front(kKernelWidth),
                            kKernelWidth)
      << ' ';

@@ -3,6 +3,7 @@
 
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
+#include "opprof/Dialect/Inductor/IR/Inductor.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
 #include "opprof/Dialect/Prof/Transforms/AttachProfile.h"
 #include "opprof/Profile/ProfileJSON.h"

@@ -107,9 +107,7 @@ protected:
     profile->nodes.resize(2);
     profile->launches.resize(2);
     for (auto [i, node] : llvm::enumerate(profile->nodes)) {
-      node.graph = "net";
-      node.stage = "export";
-      node.name = i ? "relu" : "neg";
+      node.id = {"net", "export", i ? "relu" : "neg"};
       node.metrics["dram_throughput_pct"] = 50.0 + 20 * i;
       profile->launches[i].compiledGraph = compiled.str();
       profile->launches[i].index = i;
@@ -140,18 +138,21 @@ TEST_F(AnnotatedProgramTest, HoldsAllStages) {
   // Two compiled graphs whose bodies have the same name.
   std::vector<CompiledGraph> compiled;
   for (StringRef name : {"net", "other"}) {
-    compiled.push_back({makeMap(name.str()), parse(kPostGrad)});
+    compiled.push_back({makeMap(name.str()), parse(kPostGrad), {}});
     compiled.back().map.launches.front().nodes.front().from = {
         {"net", "export", "neg"}};
   }
   PartitionMap partitions;
   partitions.graph = "net";
   partitions.stage = "export";
-  partitions.partitions = {{"c0", "", "h.0", "unique", {"neg"}},
-                           {"c0", "", "h.1", "duplicate", {"relu"}}};
+  MappedClass &repeated = partitions.classes.emplace_back();
+  repeated.id = "c0";
+  repeated.partitions = {
+      {"h.0", /*isUnique=*/true, {}, {{"net", "export", "neg"}}},
+      {"h.1", /*isUnique=*/false, {}, {{"net", "export", "relu"}}}};
   std::unique_ptr<profile::Profile> profile = makeProfile("other");
   ASSERT_TRUE(succeeded(
-      buildAnnotatedProgram(*module, compiled, &partitions, profile.get())));
+      buildAnnotatedProgram(*module, compiled, partitions, profile.get())));
   ASSERT_TRUE(succeeded(verify(*module)));
 
   fx::NodeSymbols symbols(*module);
@@ -209,10 +210,10 @@ TEST_F(AnnotatedProgramTest, HoldsAllStages) {
 TEST_F(AnnotatedProgramTest, StaysValidUnderPasses) {
   OwningOpRef<ModuleOp> module = parse(kExported);
   std::vector<CompiledGraph> compiled;
-  compiled.push_back({makeMap("net"), parse(kPostGrad)});
+  compiled.push_back({makeMap("net"), parse(kPostGrad), {}});
   std::unique_ptr<profile::Profile> profile = makeProfile("net");
   ASSERT_TRUE(succeeded(
-      buildAnnotatedProgram(*module, compiled, nullptr, profile.get())));
+      buildAnnotatedProgram(*module, compiled, {}, profile.get())));
   // Names live in locations, and nodes may go: neither makes the module
   // invalid, and post-grad graphs that a program is of are not dead.
   PassManager manager(&context);
@@ -227,9 +228,9 @@ TEST_F(AnnotatedProgramTest, StaysValidUnderPasses) {
 TEST_F(AnnotatedProgramTest, LaunchesWithoutTheirGraph) {
   OwningOpRef<ModuleOp> module = parse(kExported);
   std::vector<CompiledGraph> compiled;
-  compiled.push_back({makeMap("net"), {}});
+  compiled.push_back({makeMap("net"), {}, {}});
   ASSERT_TRUE(
-      succeeded(buildAnnotatedProgram(*module, compiled, nullptr, nullptr)));
+      succeeded(buildAnnotatedProgram(*module, compiled, {}, nullptr)));
   ASSERT_TRUE(succeeded(verify(*module)));
   launch::LaunchMap map =
       inductor::toLaunchMap(*module->getOps<inductor::ProgramOp>().begin());

@@ -74,6 +74,6 @@ TEST(Evidence, OfANodeWhoseNameTwoHaveIsKeptAsItIs) {
   llvm::json::Object written =
       toJSON(sampleEvidence()[size_t(FindingKind::Divergence)], *profile);
   profile->nodes.push_back(profile->nodes.front());
-  profile->nodes.back().stage = "other";
+  profile->nodes.back().id.stage = "other";
   EXPECT_EQ(readEvidence("divergence", written, *profile).index(), 0u);
 }

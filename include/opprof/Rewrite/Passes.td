@@ -31,7 +31,9 @@ def RecommendRewritesPass : Pass<"recommend-rewrites", "::mlir::ModuleOp"> {
     Option<"errorBudget", "error-budget", "double", /*default=*/"1e-3",
            "The relative error against float32 that a rewrite may bring">,
   ];
-  let dependentDialects = ["::opprof::fx::FXDialect", "::opprof::prof::ProfDialect",
+  let dependentDialects = ["::opprof::fx::FXDialect",
+                           "::opprof::inductor::InductorDialect",
+                           "::opprof::prof::ProfDialect",
                            "::mlir::transform::TransformDialect"];
 }
 
