@@ -26,6 +26,13 @@ KNOWN = {
 }
 
 
+def _is_of_kind(value: Any, kind: str) -> bool:
+    # Python counts True as a number.
+    return isinstance(value, TYPES[kind]) and not (
+        kind in ("integer", "number") and isinstance(value, bool)
+    )
+
+
 class Checker:
     """Checks values against one schema document."""
 
@@ -42,12 +49,10 @@ class Checker:
             for part in schema["$ref"].removeprefix("#/").split("/"):
                 target = target[part]
             self.check(value, target, place)
-        kind = schema.get("type")
-        if kind and (
-            not isinstance(value, TYPES[kind])
-            or (kind in ("integer", "number") and isinstance(value, bool))
-        ):
-            self.errors.append(f"{place}: expected {kind}, found {value!r:.60}")
+        kinds = schema.get("type", [])
+        kinds = [kinds] if isinstance(kinds, str) else kinds
+        if kinds and not any(_is_of_kind(value, kind) for kind in kinds):
+            self.errors.append(f"{place}: expected {' or '.join(kinds)}, found {value!r:.60}")
             return
         if "const" in schema and value != schema["const"]:
             self.errors.append(f"{place}: expected {schema['const']!r}, found {value!r:.60}")

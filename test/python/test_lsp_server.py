@@ -153,7 +153,7 @@ def test_scripts_as_recommend_writes_them_are_clean(editor: Editor, tmp_path: Pa
     subprocess.run(
         [
             find_tool("opprof-opt"),
-            f"--recommend-rewrites=dir={tmp_path},device=H200",
+            f"--recommend-rewrites=dir={tmp_path} device=H200",
             graph,
             "-o",
             "/dev/null",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from opprof.commands.merge import Collective, Merged, Rank, pair
+from opprof.tools import find_tool
 
 ROOT = Path(__file__).parents[2]
 BUILD = Path(os.environ.get("OPPROF_BUILD_DIR", ROOT / "build"))
@@ -177,8 +178,13 @@ def test_a_report_that_fails_costs_neither_the_status_nor_the_capture(
 ) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
-    broken = tools / "opprof-translate"
-    broken.write_text("#!/bin/sh\necho 'no luck today' >&2\nexit 1\n")
+    broken = tools / "opprof-driver"
+    # What comes before the program works; the profile that follows it does not.
+    broken.write_text(
+        "#!/bin/sh\n"
+        "[ $1 = profile-timeline ] && echo 'no luck today' >&2 && exit 1\n"
+        f'exec "{find_tool("opprof-driver")}" "$@"\n'
+    )
     broken.chmod(0o755)
     done = opprof(
         "run", "-o", tmp_path / "run", program, "gemm", "fails", OPPROF_TOOLS_DIR=str(tools)

@@ -132,13 +132,14 @@ void opprof::fx::printRewriteScript(ModuleOp script, llvm::raw_ostream &os) {
     bare->print(stream, flags);
   }
   StringRef rest = text;
+  bool hasAliases = rest.starts_with("!");
   while (!rest.empty()) {
     auto [line, tail] = rest.split('\n');
     rest = tail;
     // MLIR leaves a blank after an operation without operands.
     line = line.rtrim();
     if (line.starts_with("module attributes {")) {
-      os << "\n";
+      os << (hasAliases ? "\n" : "");
       printModuleLine(script, os);
       continue;
     }

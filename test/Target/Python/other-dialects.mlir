@@ -13,9 +13,9 @@ module attributes {transform.with_named_sequence} {
     fx.output(%relu) : (!x)
   }
 
-  inductor.program @model_0 stage "post_grad" statements 1 of 1 {
-    inductor.kernel @cpp_fused_relu_0 cpp pointwise hash "cabc"
-    inductor.launch 0 @cpp_fused_relu_0 reads ["x"] writes ["buf0"] computes [#inductor.node<"relu", evidence = ["fragment"]>]
+  fx.external @model_0 stage "post_grad"
+  inductor.program of @model_0 statements 1 of 1 {
+    inductor.launch 0 "cpp_fused_relu_0" cpp pointwise hash "cabc" reads ["x"] writes ["buf0"] computes [#inductor.node<@model_0::@relu, evidence = ["fragment"]>]
   }
 
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
