@@ -236,7 +236,7 @@ void CounterJoin::inferFrom(Node &node, uint32_t launch) const {
     return;
   }
   NodeId place = unique.representative(node.id);
-  auto standing = llvm::find_if(candidates, [&](uint32_t candidate) {
+  const auto *standing = llvm::find_if(candidates, [&](uint32_t candidate) {
     return unique.representative(profile.nodes[candidate].id) == place;
   });
   uint32_t found =

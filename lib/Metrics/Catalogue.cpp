@@ -20,12 +20,13 @@ using namespace llvm;
 using namespace opprof;
 using namespace opprof::metrics;
 
-static constexpr double notCollected = std::numeric_limits<double>::quiet_NaN();
+static constexpr double kNotCollected =
+    std::numeric_limits<double>::quiet_NaN();
 
 /// Schedulers of a multiprocessor, each with a tensor core, on every
 /// architecture that the range profiler knows. Counters of both sum over them,
 /// whether they are the `smsp`'s or the `sm`'s.
-static constexpr double schedulersPerSM = 4;
+static constexpr double kSchedulersPerSm = 4;
 
 //===----------------------------------------------------------------------===//
 // Counts
@@ -44,7 +45,7 @@ Counts::Counts(const RawCounters &raw, const DeviceFacts &device,
 
 double Counts::operator[](StringRef name) const {
   auto it = raw.find(name.str());
-  return it == raw.end() ? notCollected : it->second;
+  return it == raw.end() ? kNotCollected : it->second;
 }
 
 double Counts::elapsedCycles() const {
@@ -68,41 +69,41 @@ static std::optional<double> toNumber(std::optional<uint64_t> value) {
 //===----------------------------------------------------------------------===//
 
 namespace raw {
-static constexpr StringLiteral time = "gpu__time_duration.sum";
-static constexpr StringLiteral dramRead = "dram__bytes_read.sum";
-static constexpr StringLiteral dramWrite = "dram__bytes_write.sum";
-static constexpr StringLiteral dramPct =
+static constexpr StringLiteral kTime = "gpu__time_duration.sum";
+static constexpr StringLiteral kDramRead = "dram__bytes_read.sum";
+static constexpr StringLiteral kDramWrite = "dram__bytes_write.sum";
+static constexpr StringLiteral kDramPct =
     "dram__bytes.avg.pct_of_peak_sustained_elapsed";
-static constexpr StringLiteral l2Pct =
+static constexpr StringLiteral kL2Pct =
     "lts__t_sectors.avg.pct_of_peak_sustained_elapsed";
-static constexpr StringLiteral l1Pct =
+static constexpr StringLiteral kL1Pct =
     "l1tex__t_sectors.avg.pct_of_peak_sustained_elapsed";
-static constexpr StringLiteral l1Sectors = "l1tex__t_sectors.sum";
-static constexpr StringLiteral l1Hits = "l1tex__t_sectors_lookup_hit.sum";
-static constexpr StringLiteral l2Tags = "lts__t_tag_requests.sum";
-static constexpr StringLiteral l2Hits = "lts__t_tag_requests_hit.sum";
-static constexpr StringLiteral issue = "smsp__issue_active.sum";
-static constexpr StringLiteral tensor = "sm__pipe_tensor_cycles_active.sum";
-static constexpr StringLiteral elapsed = "sm__cycles_elapsed.max";
-static constexpr StringLiteral active = "sm__cycles_active.sum";
-static constexpr StringLiteral warps = "sm__warps_active.sum";
-static constexpr StringLiteral instructions = "smsp__inst_executed.sum";
-static constexpr StringLiteral threads = "smsp__thread_inst_executed.sum";
+static constexpr StringLiteral kL1Sectors = "l1tex__t_sectors.sum";
+static constexpr StringLiteral kL1Hits = "l1tex__t_sectors_lookup_hit.sum";
+static constexpr StringLiteral kL2Tags = "lts__t_tag_requests.sum";
+static constexpr StringLiteral kL2Hits = "lts__t_tag_requests_hit.sum";
+static constexpr StringLiteral kIssue = "smsp__issue_active.sum";
+static constexpr StringLiteral kTensor = "sm__pipe_tensor_cycles_active.sum";
+static constexpr StringLiteral kElapsed = "sm__cycles_elapsed.max";
+static constexpr StringLiteral kActive = "sm__cycles_active.sum";
+static constexpr StringLiteral kWarps = "sm__warps_active.sum";
+static constexpr StringLiteral kInstructions = "smsp__inst_executed.sum";
+static constexpr StringLiteral kThreads = "smsp__thread_inst_executed.sum";
 } // namespace raw
 
 /// The greater of the shares of the time in which schedulers issue and tensor
 /// cores work.
 static std::optional<double> smThroughput(const Counts &c) {
-  double slots = c.elapsedCycles() * c.smCount() * schedulersPerSM;
-  std::optional<double> issue = ratio(c[raw::issue], slots);
-  std::optional<double> tensor = ratio(c[raw::tensor], slots);
+  double slots = c.elapsedCycles() * c.smCount() * kSchedulersPerSm;
+  std::optional<double> issue = ratio(c[raw::kIssue], slots);
+  std::optional<double> tensor = ratio(c[raw::kTensor], slots);
   if (!issue || !tensor)
     return std::nullopt;
   return 100 * std::max(*issue, *tensor);
 }
 
 static std::optional<double> memoryThroughput(const Counts &c) {
-  double dram = c[raw::dramPct], l2 = c[raw::l2Pct], l1 = c[raw::l1Pct];
+  double dram = c[raw::kDramPct], l2 = c[raw::kL2Pct], l1 = c[raw::kL1Pct];
   if (std::isnan(dram) || std::isnan(l2) || std::isnan(l1))
     return std::nullopt;
   return c.stretch() * std::max({dram, l2, l1});
@@ -118,71 +119,74 @@ ArrayRef<Metric> opprof::metrics::getMetrics() {
   using R = std::optional<double>;
   using enum Sum;
   using enum Scope;
-  static constexpr StringRef time[] = {raw::time}, dramRead[] = {raw::dramRead},
-                             dramWrite[] = {raw::dramWrite},
-                             dramPct[] = {raw::dramPct},
-                             memoryPct[] = {raw::dramPct, raw::l2Pct,
-                                            raw::l1Pct},
-                             l1Pct[] = {raw::l1Pct},
-                             l1Hit[] = {raw::l1Sectors, raw::l1Hits},
-                             l2Hit[] = {raw::l2Tags, raw::l2Hits},
-                             smPct[] = {raw::issue, raw::tensor, raw::elapsed},
-                             tensorPct[] = {raw::tensor, raw::active},
-                             active[] = {raw::active},
-                             occupancy[] = {raw::warps, raw::active},
-                             perIssue[] = {raw::warps, raw::issue},
-                             issuePct[] = {raw::issue, raw::active},
-                             instructions[] = {raw::instructions},
-                             ipc[] = {raw::instructions, raw::active},
-                             threads[] = {raw::threads, raw::instructions},
-                             local[] = {kLocalMemory},
-                             activePct[] = {raw::active, raw::elapsed};
+  static constexpr StringRef kTime[] = {raw::kTime},
+                             kDramRead[] = {raw::kDramRead},
+                             kDramWrite[] = {raw::kDramWrite},
+                             kDramPct[] = {raw::kDramPct},
+                             kMemoryPct[] = {raw::kDramPct, raw::kL2Pct,
+                                             raw::kL1Pct},
+                             kL1Pct[] = {raw::kL1Pct},
+                             kL1Hit[] = {raw::kL1Sectors, raw::kL1Hits},
+                             kL2Hit[] = {raw::kL2Tags, raw::kL2Hits},
+                             kSmPct[] = {raw::kIssue, raw::kTensor,
+                                         raw::kElapsed},
+                             kTensorPct[] = {raw::kTensor, raw::kActive},
+                             kActive[] = {raw::kActive},
+                             kOccupancy[] = {raw::kWarps, raw::kActive},
+                             kPerIssue[] = {raw::kWarps, raw::kIssue},
+                             kIssuePct[] = {raw::kIssue, raw::kActive},
+                             kInstructions[] = {raw::kInstructions},
+                             kIpc[] = {raw::kInstructions, raw::kActive},
+                             kThreads[] = {raw::kThreads, raw::kInstructions},
+                             kLocal[] = {kLocalMemory},
+                             kActivePct[] = {raw::kActive, raw::kElapsed};
   static const Metric table[] = {
-      {"time_ns", "ns", Amount, Both, time,
+      {"time_ns", "ns", Amount, Both, kTime,
        [](const Counts &c) -> R { return c.timeNs(); }},
-      {"dram_read_bytes", "bytes", Amount, Both, dramRead,
-       [](const Counts &c) -> R { return c[raw::dramRead]; }},
-      {"dram_write_bytes", "bytes", Amount, Both, dramWrite,
-       [](const Counts &c) -> R { return c[raw::dramWrite]; }},
-      {"dram_throughput_pct", "%", Rate, Both, dramPct,
-       [](const Counts &c) -> R { return c.stretch() * c[raw::dramPct]; }},
-      {"memory_throughput_pct", "%", Rate, Both, memoryPct, memoryThroughput},
-      {"l1_throughput_pct", "%", Rate, Both, l1Pct,
-       [](const Counts &c) -> R { return c.stretch() * c[raw::l1Pct]; }},
-      {"l1_hit_pct", "%", Rate, Both, l1Hit,
+      {"dram_read_bytes", "bytes", Amount, Both, kDramRead,
+       [](const Counts &c) -> R { return c[raw::kDramRead]; }},
+      {"dram_write_bytes", "bytes", Amount, Both, kDramWrite,
+       [](const Counts &c) -> R { return c[raw::kDramWrite]; }},
+      {"dram_throughput_pct", "%", Rate, Both, kDramPct,
+       [](const Counts &c) -> R { return c.stretch() * c[raw::kDramPct]; }},
+      {"memory_throughput_pct", "%", Rate, Both, kMemoryPct, memoryThroughput},
+      {"l1_throughput_pct", "%", Rate, Both, kL1Pct,
+       [](const Counts &c) -> R { return c.stretch() * c[raw::kL1Pct]; }},
+      {"l1_hit_pct", "%", Rate, Both, kL1Hit,
        [](const Counts &c) {
-         return ratio(100 * c[raw::l1Hits], c[raw::l1Sectors]);
+         return ratio(100 * c[raw::kL1Hits], c[raw::kL1Sectors]);
        }},
-      {"l2_hit_pct", "%", Rate, Both, l2Hit,
+      {"l2_hit_pct", "%", Rate, Both, kL2Hit,
        [](const Counts &c) {
-         return ratio(100 * c[raw::l2Hits], c[raw::l2Tags]);
+         return ratio(100 * c[raw::kL2Hits], c[raw::kL2Tags]);
        }},
-      {"sm_throughput_pct", "%", Rate, Both, smPct, smThroughput},
-      {"tensor_pipe_pct", "%", Rate, Both, tensorPct,
+      {"sm_throughput_pct", "%", Rate, Both, kSmPct, smThroughput},
+      {"tensor_pipe_pct", "%", Rate, Both, kTensorPct,
        [](const Counts &c) {
-         return ratio(100 * c[raw::tensor], c[raw::active] * schedulersPerSM);
+         return ratio(100 * c[raw::kTensor],
+                      c[raw::kActive] * kSchedulersPerSm);
        }},
-      {"active_cycles", "cycles", Amount, Both, active,
-       [](const Counts &c) -> R { return c[raw::active]; }},
-      {"achieved_occupancy_pct", "%", Rate, Both, occupancy,
+      {"active_cycles", "cycles", Amount, Both, kActive,
+       [](const Counts &c) -> R { return c[raw::kActive]; }},
+      {"achieved_occupancy_pct", "%", Rate, Both, kOccupancy,
        [](const Counts &c) {
-         return ratio(100 * c[raw::warps], c[raw::active] * c.warpsPerSM());
+         return ratio(100 * c[raw::kWarps], c[raw::kActive] * c.warpsPerSM());
        }},
-      {"warp_cycles_per_issue", "cycles", Rate, Both, perIssue,
-       [](const Counts &c) { return ratio(c[raw::warps], c[raw::issue]); }},
-      {"issue_active_pct", "%", Rate, Both, issuePct,
+      {"warp_cycles_per_issue", "cycles", Rate, Both, kPerIssue,
+       [](const Counts &c) { return ratio(c[raw::kWarps], c[raw::kIssue]); }},
+      {"issue_active_pct", "%", Rate, Both, kIssuePct,
        [](const Counts &c) {
-         return ratio(100 * c[raw::issue], c[raw::active] * schedulersPerSM);
+         return ratio(100 * c[raw::kIssue], c[raw::kActive] * kSchedulersPerSm);
        }},
-      {"instructions", "", Amount, Both, instructions,
-       [](const Counts &c) -> R { return c[raw::instructions]; }},
-      {"ipc", "", Rate, Both, ipc,
+      {"instructions", "", Amount, Both, kInstructions,
+       [](const Counts &c) -> R { return c[raw::kInstructions]; }},
+      {"ipc", "", Rate, Both, kIpc,
        [](const Counts &c) {
-         return ratio(c[raw::instructions], c[raw::active]);
+         return ratio(c[raw::kInstructions], c[raw::kActive]);
        }},
-      {"threads_per_warp", "", Rate, Both, threads,
+      {"threads_per_warp", "", Rate, Both, kThreads,
        [](const Counts &c) {
-         return ratio(c[raw::threads], c[raw::instructions]);
+         return ratio(c[raw::kThreads], c[raw::kInstructions]);
        }},
       {"registers",
        "",
@@ -190,7 +194,7 @@ ArrayRef<Metric> opprof::metrics::getMetrics() {
        Launch,
        {},
        [](const Counts &c) { return toNumber(c.launch.registers); }},
-      {"local_memory_wavefronts", "", Amount, Both, local, localWavefronts},
+      {"local_memory_wavefronts", "", Amount, Both, kLocal, localWavefronts},
       {"dynamic_shared_bytes",
        "bytes",
        Limit,
@@ -198,9 +202,9 @@ ArrayRef<Metric> opprof::metrics::getMetrics() {
        {},
        [](const Counts &c) { return toNumber(c.launch.dynamicShared); }},
       // How much of the time the multiprocessors had work at all.
-      {"sm_active_pct", "%", Rate, Step, activePct,
+      {"sm_active_pct", "%", Rate, Step, kActivePct,
        [](const Counts &c) {
-         return ratio(100 * c[raw::active], c[raw::elapsed] * c.smCount());
+         return ratio(100 * c[raw::kActive], c[raw::kElapsed] * c.smCount());
        }},
   };
   return table;

@@ -12,6 +12,8 @@
 using namespace llvm;
 
 namespace opprof::profile {
+// NOLINTBEGIN(llvm-prefer-static-over-anonymous-namespace): the templates of
+// Fields find the functions `fields` by their argument's namespace.
 namespace {
 
 /// Sums of files beyond this are not taken apart into counts.
@@ -632,6 +634,7 @@ Evidence makeEvidence(FindingKind kind) {
 }
 
 } // namespace
+// NOLINTEND(llvm-prefer-static-over-anonymous-namespace)
 
 json::Object toJSON(const Evidence &evidence, const Profile &profile) {
   if (const auto *unread = std::get_if<evidence::Unread>(&evidence))

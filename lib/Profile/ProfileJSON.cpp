@@ -414,7 +414,7 @@ private:
   Error getTime(object from, StringRef key, int64_t &out) {
     if (Error error = getRequired(from, key, out))
       return error;
-    if (out < -maxTime || out > maxTime)
+    if (out < -kMaxTime || out > kMaxTime)
       return fail("\"" + key + "\" is no time in nanoseconds");
     return Error::success();
   }
@@ -496,15 +496,17 @@ private:
 
   /// Later than any clock's time in nanoseconds since 1970 for decades, and
   /// small enough for the end of an event, and the span between two, to fit.
-  static constexpr int64_t maxTime = int64_t(1) << 61;
+  static constexpr int64_t kMaxTime = int64_t(1) << 61;
   Profile &profile;
   int64_t totalDuration = 0;
   NodeIdMap<uint32_t> nodeIds;
   std::map<std::pair<std::string, uint64_t>, uint32_t> launchIds;
 };
 
+} // namespace
+
 /// JSON of findings' evidence; nesting is bounded by the parser.
-json::Value toValue(element value) {
+static json::Value toValue(element value) {
   using simdjson::dom::element_type;
   switch (value.type()) {
   case element_type::ARRAY: {
@@ -536,7 +538,6 @@ json::Value toValue(element value) {
   }
   return nullptr;
 }
-} // namespace
 
 Error Reader::getNodes(object from, std::vector<uint32_t> &out) {
   return getArray(from, "nodes", false, [&](element item) -> Error {
@@ -917,8 +918,8 @@ Error Reader::readProfile(element root) {
   object keys;
   if (Error error = getObject(root, keys))
     return error;
-  if (Error error =
-          checkVersion(keys, Profile::kVersion, "a profile", "`opprof profile`"))
+  if (Error error = checkVersion(keys, Profile::kVersion, "a profile",
+                                 "`opprof profile`"))
     return error;
   if (Error error = getString(keys, "graph", profile.graph, false))
     return error;

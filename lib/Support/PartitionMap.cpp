@@ -68,9 +68,10 @@ Error Reader::readClass(object keys, const PartitionMap &map,
 }
 
 Error Reader::readMap(object keys, PartitionMap &map) {
-  if (Error error = checkVersion(keys, PartitionMap::kVersion, "a partition map",
-                                 "`opprof-opt --dedup-partitions "
-                                 "--partition-map=FILE`"))
+  if (Error error =
+          checkVersion(keys, PartitionMap::kVersion, "a partition map",
+                       "`opprof-opt --dedup-partitions "
+                       "--partition-map=FILE`"))
     return error;
   if (Error error = getString(keys, "graph", map.graph, true))
     return error;
@@ -194,9 +195,9 @@ UniquePlaces::UniquePlaces(ArrayRef<PartitionMap> maps) {
 NodeId UniquePlaces::representative(const NodeId &node) const {
   // A class may be nested in another: follow until nothing stands for it. A
   // file could name a cycle.
-  constexpr int maxLevels = 16;
+  constexpr int kMaxLevels = 16;
   const NodeId *found = &node;
-  for (int level = 0; level < maxLevels; ++level) {
+  for (int level = 0; level < kMaxLevels; ++level) {
     auto it = places.find(*found);
     if (it == places.end() || it->second == *found)
       break;

@@ -11,7 +11,7 @@ using namespace opprof::metrics;
 
 namespace {
 
-const DeviceFacts device = {.smCount = 2, .warpsPerSM = 64};
+const DeviceFacts kDevice = {.smCount = 2, .warpsPerSM = 64};
 
 /// Counters of a launch: all but those of DRAM's bytes.
 RawCounters someCounters() {
@@ -85,7 +85,7 @@ TEST(Catalogue, ValuesOfALaunch) {
   LaunchFacts launch;
   launch.registers = 32;
   launch.localBytes = 0;
-  CounterRow row = derive(someCounters(), device, launch);
+  CounterRow row = derive(someCounters(), kDevice, launch);
   EXPECT_DOUBLE_EQ(row.values.at("achieved_occupancy_pct"), 50);
   EXPECT_DOUBLE_EQ(row.values.at("ipc"), 2);
   EXPECT_DOUBLE_EQ(row.values.at("issue_active_pct"), 50);
@@ -113,25 +113,25 @@ TEST(Catalogue, ValuesOfALaunch) {
 TEST(Catalogue, ARangeLongerThanItsKernelIsPutOnTheKernelsTime) {
   LaunchFacts launch;
   launch.durationNs = 500;
-  CounterRow row = derive(someCounters(), device, launch);
+  CounterRow row = derive(someCounters(), kDevice, launch);
   EXPECT_DOUBLE_EQ(row.values.at("time_ns"), 500);
   EXPECT_DOUBLE_EQ(row.values.at("dram_throughput_pct"), 20);
   EXPECT_DOUBLE_EQ(row.values.at("sm_throughput_pct"), 80);
   EXPECT_DOUBLE_EQ(row.values.at("ipc"), 2);
   // A range is never shorter than what ran in it.
   launch.durationNs = 2000;
-  EXPECT_DOUBLE_EQ(derive(someCounters(), device, launch).values.at("time_ns"),
+  EXPECT_DOUBLE_EQ(derive(someCounters(), kDevice, launch).values.at("time_ns"),
                    1000);
 }
 
 TEST(Catalogue, ValuesOfAStep) {
-  CounterRow row = deriveStep(someCounters(), device, std::nullopt);
+  CounterRow row = deriveStep(someCounters(), kDevice, std::nullopt);
   EXPECT_DOUBLE_EQ(row.values.at("sm_active_pct"), 80);
   EXPECT_FALSE(row.values.count("registers") || row.absent.count("registers"));
   EXPECT_EQ(row.absent.at("local_memory_wavefronts"),
             kLocalMemory.str() + " was not collected");
   RawCounters none;
-  EXPECT_EQ(deriveStep(none, device, 0).absent.at("sm_active_pct"),
+  EXPECT_EQ(deriveStep(none, kDevice, 0).absent.at("sm_active_pct"),
             "sm__cycles_active.sum, sm__cycles_elapsed.max was not collected");
 }
 

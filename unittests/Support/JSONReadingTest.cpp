@@ -15,8 +15,8 @@ static std::string readNested(size_t depth) {
 }
 
 TEST(JSONReading, NestingIsBounded) {
-  EXPECT_EQ(readNested(JSONReading::maxDepth - 1), "");
-  EXPECT_NE(readNested(JSONReading::maxDepth + 1).find("file.json: not valid"),
+  EXPECT_EQ(readNested(JSONReading::kMaxDepth - 1), "");
+  EXPECT_NE(readNested(JSONReading::kMaxDepth + 1).find("file.json: not valid"),
             std::string::npos);
   // Deep enough to overflow the stack of a reader without a bound.
   EXPECT_NE(readNested(1 << 20).find("file.json: not valid"),

@@ -16,6 +16,7 @@
 using namespace llvm;
 using namespace opprof;
 using namespace opprof::inductor;
+using namespace opprof::launch;
 
 static std::string write(const LaunchMap &map) {
   std::string text;

@@ -68,13 +68,13 @@ SelectedLaunches selectSameKernels(llvm::ArrayRef<StepLaunch> launches,
 struct LaunchFilter {
   /// Launches whose kernel has a wanted name, as places in the step; absent
   /// where every name is wanted.
-  std::optional<std::vector<uint32_t>> named;
+  std::optional<std::vector<uint32_t>> named = {};
   /// The kernels, by name, with the longest total time. All launches of a
   /// kernel make up its time, also those that another one stands for.
-  std::optional<uint32_t> top;
+  std::optional<uint32_t> top = {};
   /// How many of what is left are passed over, and how many are counted.
   uint32_t skip = 0;
-  std::optional<uint32_t> count;
+  std::optional<uint32_t> count = {};
 };
 
 /// The selection with only those of its launches counted that are wanted.

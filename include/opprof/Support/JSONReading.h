@@ -30,9 +30,9 @@ public:
   using array = simdjson::dom::array;
 
   /// simdjson reads documents below 4 GiB.
-  static constexpr size_t maxBytes = simdjson::SIMDJSON_MAXSIZE_BYTES;
+  static constexpr size_t kMaxBytes = simdjson::SIMDJSON_MAXSIZE_BYTES;
   /// Arrays and objects in one another. The formats nest to about ten.
-  static constexpr size_t maxDepth = 128;
+  static constexpr size_t kMaxDepth = 128;
 
   explicit JSONReading(llvm::StringRef name) : fileName(name) {}
 
@@ -50,12 +50,12 @@ public:
     {
       // The document holds all that is read of it: of a large file the copy and
       // the parser's index would be in the way of what is made of it.
-      if (text.size() >= maxBytes)
-        return fail("more than " + llvm::Twine(maxBytes) + " bytes");
+      if (text.size() >= kMaxBytes)
+        return fail("more than " + llvm::Twine(kMaxBytes) + " bytes");
       simdjson::dom::parser parser;
-      constexpr size_t minCapacity = 64;
+      constexpr size_t kMinCapacity = 64;
       if (simdjson::error_code code =
-              parser.allocate(std::max(text.size(), minCapacity), maxDepth))
+              parser.allocate(std::max(text.size(), kMinCapacity), kMaxDepth))
         return fail(simdjson::error_message(code));
       simdjson::padded_string padded(text.data(), text.size());
       if (simdjson::error_code code =

@@ -19,7 +19,7 @@ struct ReadOptions {
   /// kept, with what the host did meanwhile; 0 keeps all. Captures only.
   uint64_t lastKernels = 0;
   /// Of traces in gzip.
-  GzipLimits limits;
+  GzipLimits limits = {};
   /// Whether frames of modules are kept. Kineto only.
   bool moduleFrames = true;
 };

@@ -33,7 +33,6 @@ private:
   /// When the last use of a node got its place, counted backwards; how light
   /// the node is; which operand of the use it is.
   using Priority = std::tuple<int, int64_t, int>;
-  static constexpr int64_t kUserInputWeight = int64_t(1) << 32;
 
   std::vector<int> collectRoots(ArrayRef<Operation *> roots);
   void sortUnused(std::vector<int> &unused);
@@ -92,14 +91,6 @@ DataflowSorter::DataflowSorter(ArrayRef<Operation *> nodes)
     lastEffect = number;
   }
   operandStart.push_back(operands.size());
-}
-
-/// True for what the user gives, as against weights.
-static bool isUserInput(Value value) {
-  auto input = dyn_cast<BlockArgument>(value);
-  auto graph =
-      input ? dyn_cast<GraphOp>(input.getOwner()->getParentOp()) : GraphOp();
-  return graph && graph.getInputKind(input.getArgNumber()) == "user_input";
 }
 
 /// Orders nodes that nothing uses by what they compute.

@@ -88,7 +88,7 @@ Attribute opprof::fx::rename(Attribute attribute, const Renaming &renaming) {
       return SymAttr::get(symbol.getContext(),
                           renameSymbols(symbol.getValue(), renaming.symbols));
     if (auto name = dyn_cast<FlatSymbolRefAttr>(leaf)) {
-      auto found = renaming.graphs.find(name.getAttr());
+      const auto *found = renaming.graphs.find(name.getAttr());
       if (found != renaming.graphs.end())
         return FlatSymbolRefAttr::get(found->second);
     }

@@ -3,6 +3,7 @@
 // by dataflow. docs/dedup.md says why.
 
 #include "opprof/Analysis/Structure/RepeatedSubgraphs.h"
+#include "llvm/ADT/STLExtras.h"
 
 #include "SuffixArray.h"
 
@@ -541,8 +542,7 @@ void RepeatFinder::splitCandidate(const Candidate &candidate,
         cut = std::min(cut, i);
   }
   // What one of the two gives to the outside ends the part before.
-  auto differs = std::mismatch(first.outputs.begin(), first.outputs.end(),
-                               second.outputs.begin(), second.outputs.end());
+  auto differs = llvm::mismatch(first.outputs, second.outputs);
   for (auto [output, outputs] :
        {std::pair(differs.first, &first), std::pair(differs.second, &second)})
     if (output != outputs->outputs.end())

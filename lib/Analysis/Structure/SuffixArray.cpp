@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "llvm/ADT/STLExtras.h"
+
 using namespace opprof;
 
 /// Sorts the suffixes of `text`, whose numbers are below `alphabet`.
@@ -39,18 +41,18 @@ static std::vector<int> sortSuffixes(llvm::ArrayRef<int> text, int alphabet) {
   }
   std::vector<int> next(alphabet + 1);
   auto induce = [&](const std::vector<int> &leftmost) {
-    std::fill(suffixes.begin(), suffixes.end(), -1);
-    std::copy(smaller.begin(), smaller.end(), next.begin());
+    llvm::fill(suffixes, -1);
+    llvm::copy(smaller, next.begin());
     for (int place : leftmost)
       suffixes[next[text[place]]++] = place;
-    std::copy(larger.begin(), larger.end(), next.begin());
+    llvm::copy(larger, next.begin());
     suffixes[next[text[size - 1]]++] = size - 1;
     for (int i = 0; i < size; ++i) {
       int place = suffixes[i];
       if (place >= 1 && !isSmaller[place - 1])
         suffixes[next[text[place - 1]]++] = place - 1;
     }
-    std::copy(larger.begin(), larger.end(), next.begin());
+    llvm::copy(larger, next.begin());
     for (int i = size - 1; i >= 0; --i) {
       int place = suffixes[i];
       if (place >= 1 && isSmaller[place - 1])

@@ -63,7 +63,7 @@ static bool isUnknownType(Type type) {
 }
 
 unsigned Exporter::addType(Type type) {
-  auto found = types.find(type);
+  auto *found = types.find(type);
   if (found != types.end())
     return found->second;
   // Parts come first, as the format wants it.

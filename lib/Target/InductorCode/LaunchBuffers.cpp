@@ -36,10 +36,10 @@ TensorInfo Joiner::infoOf(const LaunchOperand &operand) const {
 uint32_t Joiner::inputNode(const LaunchOperand &operand,
                            const IndexedGraph &graph) const {
   if (operand.storage < 0)
-    return noNode;
+    return kNoNode;
   if (holdsIn[operand.storage] == &graph)
     return holds[operand.storage];
-  return noNode;
+  return kNoNode;
 }
 
 std::vector<uint32_t> opprof::inductor::findLeaving(ArrayRef<uint32_t> nodes,
@@ -124,14 +124,14 @@ LaunchInputs Joiner::readInputs(const WrapperLaunch &from,
   LaunchInputs inputs;
   for (const LaunchOperand &operand : from.operands) {
     bool reads = isRead(operand);
-    uint32_t node = reads ? inputNode(operand, graph) : noNode;
+    uint32_t node = reads ? inputNode(operand, graph) : kNoNode;
     inputs.nodes.push_back(node);
     if (!reads) {
       if (operand.role & KernelParameter::Input)
         scratch.insert(&operand);
       continue;
     }
-    if (node == noNode) {
+    if (node == kNoNode) {
       auto parts = partial.find(operand.storage);
       if (parts == partial.end())
         inputs.known = false;
@@ -144,7 +144,7 @@ LaunchInputs Joiner::readInputs(const WrapperLaunch &from,
   return inputs;
 }
 
-/// Which node each written operand of the launch holds afterwards; noNode
+/// Which node each written operand of the launch holds afterwards; kNoNode
 /// where that is not known.
 std::vector<uint32_t> Joiner::matchOutputs(const WrapperLaunch &given,
                                            uint32_t index,
@@ -152,16 +152,16 @@ std::vector<uint32_t> Joiner::matchOutputs(const WrapperLaunch &given,
                                            const IndexedGraph &graph) {
   WrapperLaunch launch = given;
   launch.operands = withWholeOutputs(given);
-  std::vector<uint32_t> out(launch.operands.size(), noNode);
+  std::vector<uint32_t> out(launch.operands.size(), kNoNode);
   std::vector<uint32_t> leaving = findLeaving(nodes, graph);
   // A library call has one node; all it writes are members of that.
   if (launch.definition < 0) {
-    uint32_t node = noNode;
+    uint32_t node = kNoNode;
     if (leaving.size() == 1)
       node = leaving.front();
     else if (nodes.size() == 1)
       node =
-          graph.root[nodes.front()] == nodes.front() ? nodes.front() : noNode;
+          graph.root[nodes.front()] == nodes.front() ? nodes.front() : kNoNode;
     for (auto [i, operand] : enumerate(launch.operands))
       if (operand.role & KernelParameter::Output)
         out[i] = node;
@@ -261,7 +261,7 @@ void Joiner::setBuffers(const WrapperLaunch &launch, ArrayRef<uint32_t> nodes,
     holdsIn[operand.storage] = &graph;
     writtenBy[operand.storage] = to.index;
     partial.erase(operand.storage);
-    if (node == noNode) {
+    if (node == kNoNode) {
       // A reduction in two stages stores a part of its value.
       if (nextPartial < unstored.size())
         partial[operand.storage] = {unstored[nextPartial++]};

@@ -140,10 +140,10 @@ void Joiner::addBytes(const WrapperLaunch &launch, const IndexedGraph &graph,
     bool isOutput = operand.role & KernelParameter::Output;
     // Scratch memory is not read: isRead was asked before it was written.
     bool isInput = operand.role & KernelParameter::Input &&
-                   !(isOutput && node == noNode && scratch.contains(&operand));
+                   !(isOutput && node == kNoNode && scratch.contains(&operand));
     if (isInput) {
       std::optional<uint64_t> bytes = size;
-      if (node != noNode && !readWhole.contains(node))
+      if (node != kNoNode && !readWhole.contains(node))
         if (auto it = gathered.find(node); it != gathered.end())
           bytes = size ? std::min(*size, it->second) : it->second;
       bool isNew = !size || operand.storage < 0 ||

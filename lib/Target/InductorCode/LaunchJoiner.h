@@ -17,7 +17,7 @@
 
 namespace opprof::inductor {
 
-inline constexpr uint32_t noNode = ~0u;
+inline constexpr uint32_t kNoNode = ~0u;
 
 /// A graph with what the join asks of it again and again.
 struct IndexedGraph {
@@ -81,13 +81,13 @@ struct LaunchWork {
   bool isGenerated = false;
   /// A library call or a user's kernel of which the node is among those named.
   bool hasCalled = false;
-  LaunchInputs inputs;
+  LaunchInputs inputs = {};
   /// What can be computed from what goes in.
-  llvm::DenseSet<uint32_t> computable;
+  llvm::DenseSet<uint32_t> computable = {};
   /// By operand: the node that a written one holds afterwards.
-  std::vector<uint32_t> outputs;
+  std::vector<uint32_t> outputs = {};
   /// What is stored, and what that is computed from.
-  llvm::DenseSet<uint32_t> needed;
+  llvm::DenseSet<uint32_t> needed = {};
   /// Whether `needed` says what becomes of every buffer that is written.
   bool allStored = false;
 };

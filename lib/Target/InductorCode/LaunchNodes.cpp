@@ -68,7 +68,7 @@ std::vector<uint32_t> Joiner::findExtern(const WrapperLaunch &launch,
   }
   llvm::sort(candidates);
 
-  uint32_t best = noNode;
+  uint32_t best = kNoNode;
   size_t bestScore = 0;
   for (uint32_t candidate : candidates) {
     const GraphNode &node = graph[candidate];
@@ -80,7 +80,7 @@ std::vector<uint32_t> Joiner::findExtern(const WrapperLaunch &launch,
     size_t score = 1;
     bool conflicts = false;
     for (uint32_t input : inputs) {
-      if (input == noNode)
+      if (input == kNoNode)
         continue;
       bool isOperand = any_of(node.operands, [&](uint32_t operand) {
         return graph.root[operand] == graph.root[input];
@@ -93,7 +93,7 @@ std::vector<uint32_t> Joiner::findExtern(const WrapperLaunch &launch,
       bestScore = score;
     }
   }
-  return best == noNode ? std::vector<uint32_t>() : std::vector{best};
+  return best == kNoNode ? std::vector<uint32_t>() : std::vector{best};
 }
 
 static bool sameConstants(const GraphNode &a, const GraphNode &b) {
@@ -119,7 +119,7 @@ std::vector<uint32_t> Joiner::repeatFirstUse(const WrapperLaunch &launch,
     if (i >= first.operandNodes.size())
       break;
     uint32_t now = inputNode(operand, graph);
-    if (first.operandNodes[i] != noNode && now != noNode)
+    if (first.operandNodes[i] != kNoNode && now != kNoNode)
       mapped[graph.root[first.operandNodes[i]]] = graph.root[now];
   }
   std::vector<uint32_t> out;
@@ -131,18 +131,18 @@ std::vector<uint32_t> Joiner::repeatFirstUse(const WrapperLaunch &launch,
       out.push_back(node);
       continue;
     }
-    uint32_t anchor = noNode;
+    uint32_t anchor = kNoNode;
     for (uint32_t operand : model.operands)
       if (auto known = mapped.find(graph.root[operand]); known != mapped.end())
-        if (anchor == noNode ||
+        if (anchor == kNoNode ||
             graph.users[known->second].size() < graph.users[anchor].size())
           anchor = known->second;
-    if (anchor == noNode)
+    if (anchor == kNoNode)
       return {};
     // Users through views.
     SmallVector<uint32_t> work(graph.users[anchor].begin(),
                                graph.users[anchor].end());
-    uint32_t match = noNode;
+    uint32_t match = kNoNode;
     for (size_t at = 0; at < work.size() && at < 4096; ++at) {
       uint32_t user = work[at];
       if (graph.root[user] != user)
@@ -159,12 +159,12 @@ std::vector<uint32_t> Joiner::repeatFirstUse(const WrapperLaunch &launch,
       if (!agrees)
         continue;
       bool isNew = !computedBy.contains({&graph, user});
-      if (match == noNode || (isNew && computedBy.contains({&graph, match})))
+      if (match == kNoNode || (isNew && computedBy.contains({&graph, match})))
         match = user;
       if (isNew)
         break;
     }
-    if (match == noNode)
+    if (match == kNoNode)
       return {};
     chosen.insert(match);
     mapped[graph.root[node]] = graph.root[match];
@@ -202,7 +202,7 @@ std::vector<uint32_t> Joiner::findCone(const WrapperLaunch &given,
   for (const LaunchOperand &operand : launch.operands)
     if (isRead(operand)) {
       uint32_t node = inputNode(operand, graph);
-      if (node == noNode)
+      if (node == kNoNode)
         return {};
       known.insert(graph.root[node]);
     }
@@ -328,7 +328,7 @@ std::vector<uint32_t> Joiner::findCopy(const WrapperLaunch &launch,
   if (launch.operands.empty())
     return {};
   uint32_t input = inputNode(launch.operands[0], graph);
-  if (input == noNode)
+  if (input == kNoNode)
     return {};
   for (StringRef family : {"device_put", "_to_copy", "copy_", "clone"}) {
     auto it = graph.byFamily.find(family);

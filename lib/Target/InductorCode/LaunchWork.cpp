@@ -102,7 +102,7 @@ void Joiner::findNeeded(ArrayRef<uint32_t> candidates, LaunchWork &work) {
   work.allStored = work.isGenerated && work.inputs.known;
   for (auto [operand, node] : zip(work.from.operands, work.outputs))
     if (operand.role & KernelParameter::Output && isLive(operand, work.index)) {
-      if (node == noNode)
+      if (node == kNoNode)
         work.allStored = false;
       else
         work.needed.insert(node);

@@ -154,7 +154,7 @@ LaunchMap Joiner::run() {
   map.statements = program.statements;
   if (!sources.postGrad)
     fragments = graphFromFragments(program);
-  holds.assign(program.storages.size(), noNode);
+  holds.assign(program.storages.size(), kNoNode);
   holdsIn.assign(program.storages.size(), nullptr);
   storageInfo.resize(program.storages.size());
   lastUse.assign(program.storages.size(), 0);
@@ -163,10 +163,10 @@ LaunchMap Joiner::run() {
       if (operand.storage >= 0)
         lastUse[operand.storage] = i;
   for (int32_t storage : program.returned)
-    lastUse[storage] = noNode;
+    lastUse[storage] = kNoNode;
   for (auto [storage, last] : zip(program.storages, lastUse))
     if (storage.isInput && storage.isMutated)
-      last = noNode;
+      last = kNoNode;
   assignMissingHandles();
   map.launches.resize(program.launches.size());
   for (auto [i, launch] : enumerate(program.launches))

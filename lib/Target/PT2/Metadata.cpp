@@ -12,7 +12,7 @@ using namespace opprof::fx;
 using namespace opprof::fx::pt2;
 
 /// A module's qualified name from what export records of it.
-std::string getModuleName(StringRef path) {
+static std::string getModuleName(StringRef path) {
   path.consume_front("L['self']");
   path.consume_front("L__self__");
   std::string result;
@@ -32,7 +32,7 @@ std::string getModuleName(StringRef path) {
 }
 
 /// Installed packages are named from `site-packages` on, wherever that is.
-StringRef getShortFile(StringRef file) {
+static StringRef getShortFile(StringRef file) {
   size_t found = file.rfind("/site-packages/");
   return found == StringRef::npos ? file : file.substr(found + 1);
 }

@@ -10,7 +10,6 @@
 using namespace mlir;
 using namespace opprof::fx;
 using namespace opprof::fx::pt2;
-using llvm::Twine;
 
 //===----------------------------------------------------------------------===//
 // Types

@@ -86,10 +86,14 @@ private:
 /// What an expression is in a larger one, from loosest to tightest.
 enum Tightness { Relation, Sum, Product, Power, Atom };
 
+} // namespace
+
 /// `left`, `text` and `right` in a row.
-std::string enclose(StringRef left, StringRef text, StringRef right) {
+static std::string enclose(StringRef left, StringRef text, StringRef right) {
   return (left + text + right).str();
 }
+
+namespace {
 
 struct Printed {
   std::string text;

@@ -31,9 +31,11 @@ struct Stream {
   uint64_t position = 0;
 };
 
-voidpf openStream(voidpf opaque, const void *, int) { return opaque; }
+} // namespace
 
-uLong readStream(voidpf, voidpf file, void *buffer, uLong size) {
+static voidpf openStream(voidpf opaque, const void *, int) { return opaque; }
+
+static uLong readStream(voidpf, voidpf file, void *buffer, uLong size) {
   auto *stream = static_cast<Stream *>(file);
   uint64_t left = stream->bytes.size() - stream->position;
   uLong count = std::min<uint64_t>(size, left);
@@ -43,13 +45,13 @@ uLong readStream(voidpf, voidpf file, void *buffer, uLong size) {
   return count;
 }
 
-uLong writeStream(voidpf, voidpf, const void *, uLong) { return 0; }
+static uLong writeStream(voidpf, voidpf, const void *, uLong) { return 0; }
 
-ZPOS64_T tellStream(voidpf, voidpf file) {
+static ZPOS64_T tellStream(voidpf, voidpf file) {
   return static_cast<Stream *>(file)->position;
 }
 
-long seekStream(voidpf, voidpf file, ZPOS64_T offset, int origin) {
+static long seekStream(voidpf, voidpf file, ZPOS64_T offset, int origin) {
   auto *stream = static_cast<Stream *>(file);
   uint64_t base = origin == ZLIB_FILEFUNC_SEEK_SET   ? 0
                   : origin == ZLIB_FILEFUNC_SEEK_CUR ? stream->position
@@ -61,23 +63,23 @@ long seekStream(voidpf, voidpf file, ZPOS64_T offset, int origin) {
   return 0;
 }
 
-int closeStream(voidpf, voidpf) { return 0; }
-int errorStream(voidpf, voidpf) { return 0; }
+static int closeStream(voidpf, voidpf) { return 0; }
+static int errorStream(voidpf, voidpf) { return 0; }
 
-unzFile openZip(Stream &stream) {
+static unzFile openZip(Stream &stream) {
   zlib_filefunc64_def functions = {openStream,  readStream, writeStream,
                                    tellStream,  seekStream, closeStream,
                                    errorStream, &stream};
   return unzOpen2_64("archive", &functions);
 }
 
-Error makeError(const Twine &message) {
+static Error makeError(const Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
 /// True for a name that would lie outside the folder that an archive is
 /// unpacked to. Nothing is unpacked here, but such an archive is no model.
-bool isEscaping(StringRef name) {
+static bool isEscaping(StringRef name) {
   if (name.empty() || name.starts_with("/") || name.contains('\\') ||
       name.contains('\0') || (name.size() > 1 && name[1] == ':'))
     return true;
@@ -87,13 +89,12 @@ bool isEscaping(StringRef name) {
 }
 
 /// A name from the file, fit for a message.
-std::string quote(StringRef name) {
+static std::string quote(StringRef name) {
   std::string result;
   for (char c : name.take_front(200))
     result += llvm::isPrint(c) ? c : '?';
   return ("'" + Twine(result) + "'").str();
 }
-} // namespace
 
 Expected<ZipArchive> ZipArchive::open(StringRef bytes) {
   ZipArchive archive;

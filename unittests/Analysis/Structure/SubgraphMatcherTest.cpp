@@ -109,7 +109,7 @@ TEST(SubgraphMatcher, LearnsConstantsAndSizes) {
   })");
   ASSERT_EQ(search.matches.size(), 1u);
   const SubgraphMatch &match = search.matches[0];
-  auto dim = match.constants.find(StringAttr::get(&search.context, "dim"));
+  const auto *dim = match.constants.find(StringAttr::get(&search.context, "dim"));
   ASSERT_NE(dim, match.constants.end());
   EXPECT_EQ(cast<IntegerAttr>(dim->second).getInt(), 1);
   EXPECT_EQ(cast<IntegerAttr>(match.symbols.lookup("n")).getInt(), 8);

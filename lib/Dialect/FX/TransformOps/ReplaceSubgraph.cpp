@@ -29,7 +29,7 @@ public:
       return found == match.symbols.end() ? leaf : found->second;
     }
     if (auto open = dyn_cast<AnyAttr>(leaf)) {
-      auto found = match.constants.find(
+      const auto *found = match.constants.find(
           StringAttr::get(leaf.getContext(), open.getName()));
       return found == match.constants.end() ? leaf : found->second;
     }

@@ -66,7 +66,7 @@ private:
   std::optional<Subgraph> find(StringRef name) {
     ModuleOp module = getOperation();
     if (name.starts_with("@")) {
-      if (auto graph = SymbolTable::lookupSymbolIn(module, name.drop_front()))
+      if (auto *graph = SymbolTable::lookupSymbolIn(module, name.drop_front()))
         if (auto found = dyn_cast<GraphOp>(graph))
           return Subgraph::get(found);
       mlir::emitError(module.getLoc()) << "there is no graph " << name;
