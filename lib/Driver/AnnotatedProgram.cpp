@@ -5,28 +5,12 @@
 #include "opprof/Dialect/Inductor/IR/Inductor.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
 #include "opprof/Dialect/Prof/Transforms/AttachProfile.h"
-#include "opprof/Target/FXJSON/FXJSON.h"
-#include "opprof/Target/InductorCode/FXReadable.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
 
 #include "mlir/IR/SymbolTable.h"
 
 using namespace mlir;
 using namespace opprof;
-
-OwningOpRef<ModuleOp> opprof::readPostGradGraph(llvm::StringRef text,
-                                                llvm::StringRef name,
-                                                MLIRContext *context) {
-  if (name.ends_with(".json"))
-    return fx::importGraphJSON(text, name, context);
-  llvm::Expected<inductor::GraphView> graph =
-      inductor::readFXReadable(text, name);
-  if (!graph) {
-    emitError(UnknownLoc::get(context)) << llvm::toString(graph.takeError());
-    return {};
-  }
-  return inductor::toModule(*graph, name, context);
-}
 
 /// Gives `graph` a symbol that neither its own module nor `target` has, and the
 /// name `name`.

@@ -14,6 +14,7 @@
 #include "opprof/Target/InductorCode/InductorTranslation.h"
 #include "opprof/Trace/Gzip.h"
 
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/FileSystem.h"
@@ -159,13 +160,20 @@ static Error writeProgram(Session &session, const RunFolder &folder,
                           const profile::Profile &profile) {
   llvm::sys::fs::remove(folder.program());
   // Where nodes run by themselves there is a map, and no compiled graph.
+  if (!compiled.empty() && compiled.size() != inputs.maps.size())
+    return llvm::createStringError(
+        folder.getPath() + ": " + Twine(inputs.maps.size()) +
+        " launch maps for " + Twine(compiled.size()) +
+        " compiled graphs; each folder of code has one in launches.json");
   compiled.resize(inputs.maps.size());
   for (auto [lowered, map] : llvm::zip_equal(compiled, inputs.maps))
     lowered.map = std::move(map);
   OwningOpRef<ModuleOp> program = graph.clone();
   if (Error error = session.quietly([&] {
-        return buildAnnotatedProgram(*program, compiled, inputs.partitions,
-                                     &profile);
+        // Maps come from files, which may say what no program can.
+        return success(succeeded(buildAnnotatedProgram(
+                           *program, compiled, inputs.partitions, &profile)) &&
+                       succeeded(verify(*program)));
       })) {
     session.progress("no annotated program: " +
                      llvm::toString(std::move(error)));

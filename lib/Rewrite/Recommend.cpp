@@ -2,6 +2,7 @@
 // for.
 
 #include "opprof/Rewrite/Recommend.h"
+#include "opprof/Dialect/FX/IR/NodeSymbols.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
 #include "opprof/Target/TransformScript/TransformScript.h"
@@ -57,8 +58,9 @@ opprof::rewrite::recommend(ArrayRef<fx::GraphOp> graphs,
 }
 
 NodeId opprof::rewrite::getNodeId(fx::GraphOp graph, Operation *node) {
-  return {graph.getSymName().str(), graph.getStage().value_or("").str(),
-          fx::getNodeName(node).str()};
+  NodeId id = fx::getGraphId(graph);
+  id.name = fx::getNodeName(node).str();
+  return id;
 }
 
 /// The plain name of a node of `main`, or all that identifies another one.

@@ -69,6 +69,8 @@ private:
   LogicalResult run() {
     if (dir.empty())
       return fail("no folder is given: write --recommend-rewrites=dir=FOLDER");
+    if (!(errorBudget >= 0 && errorBudget < 1))
+      return fail("error-budget is a number from 0 up to 1");
     ModuleOp module = getOperation();
     SmallVector<fx::GraphOp> graphs = getRewritableGraphs(module);
     if (graphs.empty())

@@ -1,6 +1,8 @@
 // A folder of rewrite scripts with its index, rewrites.json.
 
 #include "opprof/Rewrite/RewriteFolder.h"
+#include "opprof/Support/JSONReading.h"
+#include "opprof/Support/OutputFile.h"
 #include "opprof/Target/TransformScript/ScriptBuilder.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -17,18 +19,8 @@ using namespace opprof::rewrite;
 
 static constexpr llvm::StringLiteral kIndexName = "rewrites.json";
 
-static llvm::Error fail(const Twine &file, const Twine &what) {
-  return llvm::createStringError(file + ": " + what);
-}
-
-/// Writes `text` to `path`, whole or not at all.
-static llvm::Error writeFile(StringRef path, StringRef text) {
-  if (llvm::Error error = llvm::writeToOutput(path, [&](llvm::raw_ostream &os) {
-        os << text;
-        return llvm::Error::success();
-      }))
-    return fail(path, llvm::toString(std::move(error)));
-  return llvm::Error::success();
+static llvm::Error write(const std::string &path, StringRef text) {
+  return writeFile(path, [&](llvm::raw_ostream &os) { os << text; });
 }
 
 static std::string join(StringRef folder, StringRef name) {
@@ -44,22 +36,27 @@ static llvm::Error removeOldScripts(StringRef folder) {
   auto file = llvm::MemoryBuffer::getFile(index, /*IsText=*/true);
   if (!file)
     return llvm::Error::success();
-  auto old = llvm::json::parse((*file)->getBuffer());
-  if (!old)
-    return fail(index, llvm::toString(old.takeError()));
-  const llvm::json::Object *root = old->getAsObject();
-  const llvm::json::Array *scripts =
-      root ? root->getArray("rewrites") : nullptr;
-  if (!scripts)
-    return llvm::Error::success();
-  for (const llvm::json::Value &entry : *scripts) {
-    const llvm::json::Object *script = entry.getAsObject();
-    auto name = script ? script->getString("file") : std::nullopt;
-    // Only names that this function gives: never a path to elsewhere.
-    if (name && !name->contains('/') && name->ends_with(".mlir"))
-      llvm::sys::fs::remove(join(folder, *name));
-  }
-  return llvm::Error::success();
+  JSONReading reading(index);
+  return reading.parse((*file)->getBuffer(),
+                       [&](JSONReading::element root) -> llvm::Error {
+                         JSONReading::object keys;
+                         if (llvm::Error error = reading.getObject(root, keys))
+                           return error;
+                         return reading.getObjects(
+                             keys, "rewrites", false,
+                             [&](JSONReading::object entry) -> llvm::Error {
+                               std::string name;
+                               if (llvm::Error error = reading.getString(
+                                       entry, "file", name, /*required=*/false))
+                                 return error;
+                               // Only names that this function gives: never a
+                               // path to elsewhere.
+                               if (StringRef(name).ends_with(".mlir") &&
+                                   !StringRef(name).contains('/'))
+                                 llvm::sys::fs::remove(join(folder, name));
+                               return llvm::Error::success();
+                             });
+                       });
 }
 
 /// The shortest text that is read back as `value`.
@@ -110,8 +107,8 @@ llvm::Error opprof::rewrite::writeRewriteFolder(
     StringRef folder, fx::GraphOp main,
     llvm::ArrayRef<Recommendation> recommendations, const Evidence &evidence,
     StringRef script) {
-  if (std::error_code error = llvm::sys::fs::create_directories(folder))
-    return fail(folder, error.message());
+  if (llvm::Error error = makeFolder(folder))
+    return error;
   if (llvm::Error error = removeOldScripts(folder))
     return error;
   NodeId place = getNodeId(main, main.getOutput());
@@ -137,7 +134,7 @@ llvm::Error opprof::rewrite::writeRewriteFolder(
     std::string text;
     llvm::raw_string_ostream stream(text);
     fx::printRewriteScript(*current.script, stream);
-    if (llvm::Error error = writeFile(join(folder, file), text))
+    if (llvm::Error error = write(join(folder, file), text))
       return error;
     writeEntry(current, file, i + 1, place, json);
   }
@@ -147,5 +144,5 @@ llvm::Error opprof::rewrite::writeRewriteFolder(
     json.attribute("script", script);
   json.objectEnd();
   os << "\n";
-  return writeFile(join(folder, kIndexName), index);
+  return write(join(folder, kIndexName), index);
 }

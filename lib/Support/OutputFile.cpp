@@ -41,7 +41,8 @@ Error opprof::checkFolder(const Twine &path) {
 Error opprof::makeFolder(const Twine &path) {
   if (Error error = checkFolder(path))
     return error;
-  if (std::error_code code = sys::fs::create_directories(path))
+  if (std::error_code code = sys::fs::create_directories(
+          path, /*IgnoreExisting=*/true, sys::fs::all_all))
     return fail(path, "cannot be made a folder: " + code.message());
   return Error::success();
 }

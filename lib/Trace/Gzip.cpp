@@ -117,8 +117,8 @@ void opprof::trace::writeGzip(StringRef data, raw_ostream &os) {
     os << data;
     return;
   }
-  constexpr int level = 6;
-  libdeflate_compressor *compressor = libdeflate_alloc_compressor(level);
+  constexpr int kLevel = 6;
+  libdeflate_compressor *compressor = libdeflate_alloc_compressor(kLevel);
   if (!compressor)
     report_bad_alloc_error("not enough memory to compress");
   scope_exit freeCompressor([&] { libdeflate_free_compressor(compressor); });

@@ -18,15 +18,15 @@ static bool isAnything(StringRef data) { return true; }
 
 /// In this order. JSON, plain or in gzip, has no mark of its own: its reader
 /// takes what is left, and says what a file is that it can't read.
-static constexpr Format formats[] = {
+static constexpr Format kFormats[] = {
     {isCapture, readCapture},
     {isAnything, readKineto},
 };
 
 Expected<std::unique_ptr<Trace>>
 opprof::trace::readTrace(MemoryBufferRef buffer, const ReadOptions &options) {
-  for (const Format &format : ArrayRef(formats).drop_back())
+  for (const Format &format : ArrayRef(kFormats).drop_back())
     if (format.matches(buffer.getBuffer()))
       return format.read(buffer, options);
-  return std::end(formats)[-1].read(buffer, options);
+  return std::end(kFormats)[-1].read(buffer, options);
 }

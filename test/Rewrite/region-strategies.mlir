@@ -6,6 +6,9 @@
 // RUN: echo '"nodes": []}' >> %t/profile.json
 // RUN: opprof-opt --recommend-rewrites="dir=%t/c device=H200 profile=%t/profile.json" %s -o /dev/null && FileCheck %s --check-prefix=PROFILE < %t/c/rewrites.json
 // RUN: not opprof-opt --recommend-rewrites="dir=%t/d profile=%t/a/rewrites.json" %s -o /dev/null 2>&1 | FileCheck %s --check-prefix=WRONG
+// RUN: not opprof-opt --recommend-rewrites="dir=%t/d error-budget=nan" %s -o /dev/null 2>&1 | FileCheck %s --check-prefix=BUDGET
+// RUN: rm -rf %t/deep && mkdir %t/deep && %python -c "print('[' * 2000000)" > %t/deep/rewrites.json
+// RUN: not opprof-opt --recommend-rewrites=dir=%t/deep %s -o /dev/null 2>&1 | FileCheck %s --check-prefix=DEEP
 // RUN: not opprof-opt --recommend-rewrites=folder=%t %s 2>&1 | FileCheck %s --check-prefix=OPTION
 
 // Verify that precisions are offered within the error budget only, and that the host's share of a profile decides on the CUDA graph.
@@ -25,6 +28,8 @@
 // PROFILE: "saves_ns": 1500000
 
 // WRONG: rewrites.json: the key "summary" is missing: this is not a profile; give a profile.opprof.json
+// BUDGET: error-budget is a number from 0 up to 1
+// DEEP: rewrites.json: not valid JSON
 // OPTION: no such option folder
 
 !x = tensor<2x8xf32, #fx.tensor<"cuda:0">>

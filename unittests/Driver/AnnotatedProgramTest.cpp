@@ -212,8 +212,8 @@ TEST_F(AnnotatedProgramTest, StaysValidUnderPasses) {
   std::vector<CompiledGraph> compiled;
   compiled.push_back({makeMap("net"), parse(kPostGrad), {}});
   std::unique_ptr<profile::Profile> profile = makeProfile("net");
-  ASSERT_TRUE(succeeded(
-      buildAnnotatedProgram(*module, compiled, {}, profile.get())));
+  ASSERT_TRUE(
+      succeeded(buildAnnotatedProgram(*module, compiled, {}, profile.get())));
   // Names live in locations, and nodes may go: neither makes the module
   // invalid, and post-grad graphs that a program is of are not dead.
   PassManager manager(&context);
@@ -229,8 +229,7 @@ TEST_F(AnnotatedProgramTest, LaunchesWithoutTheirGraph) {
   OwningOpRef<ModuleOp> module = parse(kExported);
   std::vector<CompiledGraph> compiled;
   compiled.push_back({makeMap("net"), {}, {}});
-  ASSERT_TRUE(
-      succeeded(buildAnnotatedProgram(*module, compiled, {}, nullptr)));
+  ASSERT_TRUE(succeeded(buildAnnotatedProgram(*module, compiled, {}, nullptr)));
   ASSERT_TRUE(succeeded(verify(*module)));
   launch::LaunchMap map =
       inductor::toLaunchMap(*module->getOps<inductor::ProgramOp>().begin());

@@ -23,13 +23,6 @@ struct CompiledGraph {
   mlir::OwningOpRef<mlir::ModuleOp> dynamo;
 };
 
-/// Reads a post-grad graph: post_grad.json (graph JSON) or
-/// fx_graph_transformed.py, by the file's suffix. Null where it can't be read,
-/// with a diagnostic.
-mlir::OwningOpRef<mlir::ModuleOp> readPostGradGraph(llvm::StringRef text,
-                                                    llvm::StringRef name,
-                                                    mlir::MLIRContext *context);
-
 /// Makes the annotated program of `module`, which holds the exported graph:
 /// takes the post-grad graphs out of `compiled` and adds them as private
 /// graphs, each with the program that launches its nodes, and Dynamo's graphs.

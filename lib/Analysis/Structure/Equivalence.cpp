@@ -513,6 +513,17 @@ bool NodeComparison::compareNodes(NodeOp first, NodeOp second) {
                       second.getResult().getType());
 }
 
+/// Whether the schema knows all arguments of `node`.
+static bool isOfSchema(NodeOp node, const OperatorSchema &schema) {
+  if (node.getNumPositional() > schema.arguments.size())
+    return false;
+  ArrayAttr names = node.getKwargNamesAttr();
+  return !names ||
+         llvm::all_of(names.getAsRange<StringAttr>(), [&](StringAttr name) {
+           return schema.getArgumentIndex(name) >= 0;
+         });
+}
+
 bool NodeComparison::comparePatternArguments(NodeOp pattern, NodeOp node) {
   const OperatorSchema *schema = lookupSchema(pattern.getTarget());
   pairedOperands.clear();
@@ -530,7 +541,9 @@ bool NodeComparison::comparePatternArguments(NodeOp pattern, NodeOp node) {
       pairedOperands.emplace_back(value, otherValue);
     return true;
   };
-  if (!schema) {
+  // What the schema does not know, as of a newer PyTorch, is compared as it is
+  // written.
+  if (!schema || !isOfSchema(pattern, *schema) || !isOfSchema(node, *schema)) {
     if (pattern.getKwargNamesAttr() != node.getKwargNamesAttr() ||
         pattern.getArgs().size() != node.getArgs().size())
       return differ(DifferenceKind::Arguments, toText(pattern.getArgs()),

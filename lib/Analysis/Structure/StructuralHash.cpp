@@ -21,6 +21,7 @@ static uint64_t hashWords(ArrayRef<uint64_t> words) {
 
 static uint64_t hashText(StringRef text) { return llvm::xxh3_64bits(text); }
 
+namespace {
 /// Tells values of one kind from equal values of another. The numbers are part
 /// of every hash that was ever written to a file, so they stay as they are.
 enum Tag : uint64_t {
@@ -53,6 +54,7 @@ enum Tag : uint64_t {
   kUnknownSize,
   kAbsent
 };
+} // namespace
 
 std::string StructuralHash::toText(uint64_t hash) {
   return llvm::utohexstr(hash, /*LowerCase=*/true, /*Width=*/16);

@@ -467,11 +467,3 @@ std::optional<NearestPlace> SubgraphMatcher::findNearest(GraphOp graph) const {
     MatchSearch(*this, nullptr, &nearest).run(node);
   return nearest;
 }
-
-SmallVector<SubgraphMatch, 0> opprof::fx::matchSubgraph(GraphOp pattern,
-                                                        GraphOp graph) {
-  FailureOr<SubgraphMatcher> matcher = SubgraphMatcher::get(pattern);
-  if (failed(matcher))
-    return {};
-  return matcher->matchAll(graph);
-}

@@ -459,7 +459,7 @@ FailureOr<std::string> FunctionPrinter::getSymbolic(Operation *op,
                                                     StringRef expression) {
   std::optional<std::string> python =
       getPythonExpression(expression, [&](StringRef symbol) {
-        auto found = symbols.find(symbol);
+        auto *found = symbols.find(symbol);
         return found == symbols.end() ? std::string() : found->second;
       });
   if (!python)

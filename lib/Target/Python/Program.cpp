@@ -170,7 +170,7 @@ private:
   std::set<std::string> attributes;
   llvm::StringMap<std::string> attributePrefixes;
   llvm::DenseSet<Operation *> partitions;
-  bool usesMarkers = false, usesMath = false;
+  bool usesMarkers = false;
 };
 } // namespace
 

@@ -377,7 +377,8 @@ def _normalized(node: fx.Node) -> list[Any]:
     """The arguments in the order of the operator's schema, with defaults explicit, whole numbers for floats as floats, and
     tuples for lists as lists."""
     schema = getattr(node.target, "_schema", None)
-    if schema is None:
+    names = {argument.name for argument in schema.arguments} if schema is not None else set()
+    if schema is None or len(node.args) > len(names) or not names.issuperset(node.kwargs):
         return [tuple(node.args), dict(node.kwargs)]
     arguments = []
     for position, argument in enumerate(schema.arguments):

@@ -143,14 +143,14 @@ TEST(CostModel, ViewsAreOneFact) {
        {"aten.transpose.int", "aten.transpose", "transpose",
         "torch.ops.aten.view.default", "aten.split.Tensor", "aten.t.default",
         "prims.broadcast_in_dim.default", "aten._unsafe_view.default",
-        "aten.reshape.default", "aten.conj_physical.default",
-        "aten.mm.default", "aten.contiguous.default", "aten.to.dtype",
-        "aten.relu_.default", "operator.getitem"}) {
-    bool isView = !llvm::is_contained(
-        {"aten.conj_physical.default", "aten.mm.default",
-         "aten.contiguous.default", "aten.to.dtype", "aten.relu_.default",
-         "operator.getitem"},
-        llvm::StringRef(target));
+        "aten.reshape.default", "aten.conj_physical.default", "aten.mm.default",
+        "aten.contiguous.default", "aten.to.dtype", "aten.relu_.default",
+        "operator.getitem"}) {
+    bool isView =
+        !llvm::is_contained({"aten.conj_physical.default", "aten.mm.default",
+                             "aten.contiguous.default", "aten.to.dtype",
+                             "aten.relu_.default", "operator.getitem"},
+                            llvm::StringRef(target));
     EXPECT_EQ(opprof::fx::isViewOperator(target), isView) << target;
     if (isView) {
       EXPECT_EQ(getWorkKind(target), WorkKind::View) << target;

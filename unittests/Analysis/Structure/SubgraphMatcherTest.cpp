@@ -109,7 +109,8 @@ TEST(SubgraphMatcher, LearnsConstantsAndSizes) {
   })");
   ASSERT_EQ(search.matches.size(), 1u);
   const SubgraphMatch &match = search.matches[0];
-  const auto *dim = match.constants.find(StringAttr::get(&search.context, "dim"));
+  const auto *dim =
+      match.constants.find(StringAttr::get(&search.context, "dim"));
   ASSERT_NE(dim, match.constants.end());
   EXPECT_EQ(cast<IntegerAttr>(dim->second).getInt(), 1);
   EXPECT_EQ(cast<IntegerAttr>(match.symbols.lookup("n")).getInt(), 8);
@@ -283,4 +284,25 @@ TEST(SubgraphMatcher, RefusesPatternsThatWrite) {
   })");
   EXPECT_TRUE(search.module);
   EXPECT_FALSE(search.isValid);
+}
+
+TEST(SubgraphMatcher, ComparesArgumentsThatTheSchemaDoesNotKnow) {
+  for (StringRef extra : {", bogus = 1", ", 1, 3"}) {
+    std::string text =
+        (R"(
+  fx.graph @pattern(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = fx.node "aten.add.Tensor"(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    fx.output(%0) : (tensor<4xf32>)
+  }
+  fx.graph @graph(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+    %p = fx.node "aten.add.Tensor"(%x, %y)" +
+         extra + R"() : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %relu = fx.node "aten.relu.default"(%p) : (tensor<4xf32>) -> tensor<4xf32>
+    fx.output(%relu) : (tensor<4xf32>)
+  })")
+            .str();
+    Search search(text);
+    EXPECT_TRUE(search.isValid);
+    EXPECT_TRUE(search.matches.empty()) << extra.str();
+  }
 }

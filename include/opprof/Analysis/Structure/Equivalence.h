@@ -225,11 +225,6 @@ private:
   friend class MatchSearch;
 };
 
-/// The matches of `pattern` in `graph`; empty, with a diagnostic, where the
-/// pattern is malformed.
-llvm::SmallVector<SubgraphMatch, 0> matchSubgraph(GraphOp pattern,
-                                                  GraphOp graph);
-
 } // namespace opprof::fx
 
 #endif // OPPROF_ANALYSIS_STRUCTURE_EQUIVALENCE_H

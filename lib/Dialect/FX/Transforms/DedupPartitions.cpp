@@ -5,8 +5,10 @@
 #include "opprof/Analysis/Structure/RepeatedSubgraphs.h"
 #include "opprof/Analysis/Structure/StructuralHash.h"
 #include "opprof/Dialect/FX/IR/Names.h"
+#include "opprof/Dialect/FX/IR/NodeSymbols.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Dialect/FX/Transforms/Passes.h"
+#include "opprof/Support/OutputFile.h"
 #include "opprof/Support/PartitionMap.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -109,8 +111,9 @@ struct DedupPartitionsPass
 Deduplicator::Deduplicator(GraphOp graph, const Request &request,
                            SymbolTable &symbols, Numbers &numbers)
     : graph(graph), request(request), symbols(symbols), numbers(numbers) {
-  map.graph = graph.getSymName();
-  map.stage = graph.getStage().value_or("").str();
+  NodeId id = getGraphId(graph);
+  map.graph = std::move(id.graph);
+  map.stage = std::move(id.stage);
   if (request.writesMap)
     names.emplace(graph);
 }
@@ -347,15 +350,12 @@ void DedupPartitionsPass::runOnOperation() {
   }
   if (!request.writesMap)
     return;
-  // The file is there whole or not at all.
-  if (llvm::Error error = llvm::writeToOutput(
-          partitionMap, [&](llvm::raw_ostream &os) -> llvm::Error {
+  if (llvm::Error error =
+          writeFile(partitionMap.getValue(), [&](llvm::raw_ostream &os) {
             writePartitionMaps(maps, os);
-            return llvm::Error::success();
           })) {
     mlir::emitError(getOperation().getLoc())
-        << "the partition map cannot be written to '" << partitionMap.getValue()
-        << "': " << llvm::toString(std::move(error));
+        << "the partition map: " << llvm::toString(std::move(error));
     signalPassFailure();
   }
 }

@@ -6,6 +6,7 @@
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/Names.h"
+#include "opprof/Dialect/FX/IR/NodeSymbols.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
 
@@ -48,8 +49,9 @@ static llvm::StringRef whyNotLaunched(fx::NodeOp node) {
 
 static LaunchMap mapOperators(fx::GraphOp graph) {
   LaunchMap map;
-  map.graph = graph.getSymName().str();
-  map.stage = graph.getStage().value_or("").str();
+  NodeId id = fx::getGraphId(graph);
+  map.graph = std::move(id.graph);
+  map.stage = std::move(id.stage);
   for (auto node : graph.getBlock().getOps<fx::NodeOp>()) {
     std::string name = fx::getNodeName(node).str();
     ++map.statements.total;
