@@ -297,9 +297,10 @@ def test_a_map_that_cannot_be_written(tmp_path: Path) -> None:
     from opprof.errors import OpprofError
 
     (tmp_path / "g.mlir").write_text("fx.graph @g() {\n  fx.output() : ()\n}\n")
-    missing = tmp_path / "missing" / "p.json"
-    with pytest.raises(OpprofError, match="partition map cannot be written"):
+    (tmp_path / "file").write_text("not a folder")
+    below = tmp_path / "file" / "p.json"
+    with pytest.raises(OpprofError, match=r"partition map: .*cannot be a folder of results"):
         run_tool(
-            "opprof-opt", [tmp_path / "g.mlir", "--dedup-partitions", f"--partition-map={missing}"]
+            "opprof-opt", [tmp_path / "g.mlir", "--dedup-partitions", f"--partition-map={below}"]
         )
-    assert not missing.exists()
+    assert (tmp_path / "file").read_text() == "not a folder"
