@@ -3,6 +3,7 @@
 #include "opprof/Rewrite/RewriteFolder.h"
 #include "opprof/Support/JSONReading.h"
 #include "opprof/Support/OutputFile.h"
+#include "opprof/Support/Units.h"
 #include "opprof/Target/TransformScript/ScriptBuilder.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -10,8 +11,6 @@
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-
-#include <charconv>
 
 using namespace mlir;
 using namespace opprof;
@@ -59,12 +58,6 @@ static llvm::Error removeOldScripts(StringRef folder) {
                        });
 }
 
-/// The shortest text that is read back as `value`.
-static std::string formatNumber(double value) {
-  char digits[32];
-  return {digits, std::to_chars(digits, std::end(digits), value).ptr};
-}
-
 static void writeNode(const NodeId &node, const NodeId &main,
                       llvm::json::OStream &json) {
   if (node.graph == main.graph && node.stage == main.stage) {
@@ -91,7 +84,7 @@ static void writeEntry(const Recommendation &current, StringRef file,
     json.attribute("explanation", current.explanation);
     json.attribute("saves_ns", static_cast<int64_t>(current.savesNs));
     json.attributeBegin("expected_error");
-    json.rawValue(formatNumber(current.error));
+    json.rawValue(formatShortest(current.error));
     json.attributeEnd();
     json.attributeArray("nodes", [&] {
       for (const std::vector<NodeId> &place : current.places)
@@ -122,7 +115,7 @@ llvm::Error opprof::rewrite::writeRewriteFolder(
     json.attribute("stage", place.stage);
   json.attribute("device", evidence.device.name);
   json.attributeBegin("error_budget");
-  json.rawValue(formatNumber(evidence.errorBudget));
+  json.rawValue(formatShortest(evidence.errorBudget));
   json.attributeEnd();
   json.attribute("times", evidence.wallNs ? "profile" : "model");
   json.attributeBegin("rewrites");

@@ -4,6 +4,7 @@
 
 #include "llvm/Support/FormatVariadic.h"
 
+#include <charconv>
 #include <cmath>
 #include <iterator>
 
@@ -83,4 +84,9 @@ double opprof::percentOf(double part, double whole) {
 std::string opprof::formatCount(uint64_t number, StringRef singular,
                                 StringRef plural) {
   return formatv("{0} {1}", number, number == 1 ? singular : plural);
+}
+
+std::string opprof::formatShortest(double value) {
+  char digits[32];
+  return {digits, std::to_chars(digits, std::end(digits), value).ptr};
 }

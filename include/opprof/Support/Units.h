@@ -38,6 +38,10 @@ double percentOf(double part, double whole);
 std::string formatCount(uint64_t number, llvm::StringRef singular,
                         llvm::StringRef plural);
 
+/// The shortest decimal number that is read back as `value`, for files:
+/// "0.001", "1e-06".
+std::string formatShortest(double value);
+
 } // namespace opprof
 
 #endif // OPPROF_SUPPORT_UNITS_H

@@ -3,13 +3,12 @@
 
 #include "opprof/Dialect/FX/IR/TypeAliases.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
+#include "opprof/Support/Units.h"
 #include "opprof/Target/TransformScript/ScriptBuilder.h"
 #include "opprof/Target/TransformScript/TransformScript.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
-
-#include <charconv>
 
 using namespace mlir;
 using namespace opprof::fx;
@@ -32,10 +31,8 @@ static void printComment(StringRef text, llvm::raw_ostream &os) {
 /// The shortest text that is read back as `value`, with the point that MLIR
 /// asks for.
 static std::string formatNumber(double value) {
-  char digits[32];
-  StringRef text(digits,
-                 std::to_chars(digits, std::end(digits), value).ptr - digits);
-  auto [mantissa, exponent] = text.split('e');
+  std::string text = opprof::formatShortest(value);
+  auto [mantissa, exponent] = StringRef(text).split('e');
   std::string result = mantissa.str();
   if (!mantissa.contains('.'))
     result += ".0";

@@ -144,8 +144,6 @@ public:
   llvm::SmallVectorImpl<mlir::Value> &getOutputOperands() {
     return outputOperands;
   }
-  size_t getNumInputs() const { return inputAttrs.size(); }
-  size_t getNumOutputs() const { return outputs.size(); }
 
   /// Says `key` of the graph: one of the names in GraphAttributes.h.
   void setAttribute(llvm::StringRef key, mlir::Attribute value);
