@@ -154,7 +154,11 @@ def targets_of(test: str, file: str) -> list[str]:
     if file.endswith(".py"):
         return []
     # Python's tests may load the capture library too.
-    return ["opprof-package"] if kind == "pytest" else ["opprof-opt", "opprof-translate"]
+    return (
+        ["opprof-package"]
+        if kind == "pytest"
+        else ["opprof-opt", "opprof-translate", "opprof-driver"]
+    )
 
 
 def run_test(test: str, file: str) -> bool:

@@ -10,23 +10,6 @@ using namespace opprof::launch;
 
 #include "opprof/Launch/LaunchKinds.cpp.inc"
 
-/// Reads a text under `key` that is one of the values that `parse` knows.
-template <typename T>
-static Error readEnum(const JSONReading &reading, JSONReading::object from,
-                      StringRef key, StringRef what, bool required,
-                      std::optional<T> (*parse)(StringRef),
-                      std::optional<T> &out) {
-  std::string text;
-  if (Error error = reading.getString(from, key, text, required))
-    return error;
-  if (text.empty() && !required)
-    return Error::success();
-  out = parse(text);
-  if (!out)
-    return reading.fail("\"" + text + "\" is no " + what);
-  return Error::success();
-}
-
 Error opprof::launch::readLaunchInfo(JSONReading &reading,
                                      JSONReading::object from, bool whole,
                                      LaunchInfo &info) {
@@ -42,11 +25,11 @@ Error opprof::launch::readLaunchInfo(JSONReading &reading,
     info.line = *line;
   if (Error error = reading.getString(from, "kernel", info.kernel, true))
     return error;
-  if (Error error = readEnum(reading, from, "kind", "kind of launch", whole,
-                             parseLaunchKind, info.kind))
+  if (Error error =
+          reading.getEnum(from, "kind", info.kind, parseLaunchKind, whole))
     return error;
-  if (Error error = readEnum(reading, from, "category", "category of launches",
-                             whole, parseLaunchCategory, info.category))
+  if (Error error = reading.getEnum(from, "category", info.category,
+                                    parseLaunchCategory, whole))
     return error;
   if (Error error = reading.getString(from, "dtype", info.dtype, false))
     return error;

@@ -29,10 +29,14 @@ static void writeNode(json::OStream &json, const LaunchNode &node) {
     if (node.prepares)
       json.attribute("prepares", true);
     writeStrings(json, "evidence", node.evidence);
+    if (node.confidence)
+      json.attribute("confidence", stringify(*node.confidence));
     json.attributeArray("from", [&] {
       for (const NodeId &origin : node.from)
         json.object([&] { writeNodeKeys(json, origin); });
     });
+    if (node.fromConfidence)
+      json.attribute("from_confidence", stringify(*node.fromConfidence));
     if (node.module)
       json.attribute("module", *node.module);
     if (!node.source.empty())
@@ -157,6 +161,12 @@ Error Reader::readNode(object from, LaunchNode &node) {
     return error;
   if (Error error = getStrings(from, "evidence", false, node.evidence))
     return error;
+  for (auto [key, confidence] :
+       {std::pair("confidence", &node.confidence),
+        std::pair("from_confidence", &node.fromConfidence)})
+    if (Error error = getEnum(from, key, *confidence, parseConfidence,
+                              /*required=*/false))
+      return error;
   if (Error error = getString(from, "module", node.module))
     return error;
   if (Error error = getString(from, "source", node.source, false))

@@ -443,20 +443,6 @@ private:
     out = profile.intern(text);
     return Error::success();
   }
-  template <typename Enum>
-  Error getEnum(object from, StringRef key, Enum &out,
-                std::optional<Enum> (*parse)(StringRef), bool required) {
-    std::string text;
-    if (Error error = getString(from, key, text, required))
-      return error;
-    if (text.empty() && !required)
-      return Error::success();
-    std::optional<Enum> value = parse(text);
-    if (!value)
-      return fail("\"" + text + "\" is no known \"" + key + "\"");
-    out = *value;
-    return Error::success();
-  }
   Error getTriple(object from, StringRef key,
                   std::optional<std::array<uint64_t, 3>> &out) {
     std::vector<uint64_t> numbers;

@@ -6,6 +6,7 @@
 #define OPPROF_LAUNCH_LAUNCHMAP_H
 
 #include "opprof/Launch/LaunchInfo.h"
+#include "opprof/Support/Confidence.h"
 #include "opprof/Support/NodeId.h"
 
 #include "llvm/ADT/StringRef.h"
@@ -39,8 +40,13 @@ struct LaunchNode {
   /// definition), "source_nodes" (the comment at the call), "dataflow" (what
   /// lies between the launch's inputs and outputs), "target" (the operator).
   std::vector<std::string> evidence;
+  /// How sure it is that this launch computes the node. Absent in maps that do
+  /// not say it.
+  std::optional<Confidence> confidence;
   /// The exported nodes that it was made from.
   std::vector<NodeId> from;
+  /// How sure `from` is; absent where it is empty or a map does not say it.
+  std::optional<Confidence> fromConfidence;
   /// Path of the innermost module; the root's is empty.
   std::optional<std::string> module;
   /// "file:line" of the user's code; empty where unknown.

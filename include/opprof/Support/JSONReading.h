@@ -142,6 +142,23 @@ public:
       return llvm::Error::success();
     return getString(from, key, out.emplace(), true);
   }
+  /// An enumerator by its name; `out` stays as it is where the key may be and
+  /// is absent.
+  template <typename Enum, typename Out>
+  llvm::Error getEnum(object from, llvm::StringRef key, Out &out,
+                      std::optional<Enum> (*parse)(llvm::StringRef),
+                      bool required) const {
+    std::string text;
+    if (llvm::Error error = getString(from, key, text, required))
+      return error;
+    if (text.empty() && !required)
+      return llvm::Error::success();
+    std::optional<Enum> value = parse(text);
+    if (!value)
+      return fail("\"" + text + "\" is no known \"" + key + "\"");
+    out = *value;
+    return llvm::Error::success();
+  }
 
   template <typename T>
   llvm::Error getInteger(object from, llvm::StringRef key,

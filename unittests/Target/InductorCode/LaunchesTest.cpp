@@ -311,7 +311,7 @@ TEST(Launches, JSONErrorsNameThePlace) {
                   "\"launches\": [{\"index\": 0, \"file\": \"f\", \"line\": 1, "
                   "\"kernel\": \"k\", \"kind\": \"magic\", \"category\": "
                   "\"extern\", \"nodes\": []}]}"),
-            "l.json: launches[0]: \"magic\" is no kind of launch");
+            "l.json: launches[0]: \"magic\" is no known \"kind\"");
   EXPECT_NE(error("{\"version\": 1, \"graph\": \"g\", \"stage\": \"s\", "
                   "\"launches\": [{\"index\": -1}]}")
                 .find("launches[0]: \"index\" must be a whole number"),
