@@ -258,6 +258,24 @@ TEST(KinetoMalformed, ZeroIsNoCorrelation) {
   EXPECT_FALSE(read->activities.front().externalId);
 }
 
+TEST(KinetoMalformed, WhatADeviceRanIsKeptUnderAnyName) {
+  auto ran = [](const std::string &category) {
+    return "{\"ph\": \"X\", \"cat\": \"" + category +
+           "\", \"name\": \"x\", \"ts\": 1, \"dur\": 1, \"pid\": 0, "
+           "\"tid\": 7},";
+  };
+  std::unique_ptr<Trace> read =
+      readWhole(trace(ran("kernel") + ran("gpu_memcpy") + ran("gpu_memset") +
+                      ran("Kernel") + ran("Memcpy") + ran("Memset") +
+                      event("\"name\": \"k\", \"ts\": 1, \"dur\": 1")));
+  std::array<unsigned, 3> kinds{};
+  for (const TraceActivity &activity : read->activities)
+    ++kinds[size_t(activity.kind)];
+  EXPECT_EQ(kinds[size_t(ActivityKind::Kernel)], 3u);
+  EXPECT_EQ(kinds[size_t(ActivityKind::Memcpy)], 2u);
+  EXPECT_EQ(kinds[size_t(ActivityKind::Memset)], 2u);
+}
+
 //===----------------------------------------------------------------------===//
 // Nanoseconds
 //===----------------------------------------------------------------------===//

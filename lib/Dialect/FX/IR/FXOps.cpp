@@ -570,7 +570,8 @@ static bool isPureFunction(StringRef target) {
   return llvm::any_of(
              kPureModules,
              [&](StringRef prefix) { return target.starts_with(prefix); }) &&
-         !target.starts_with("operator.i") && target != "operator.setitem";
+         !target.starts_with("operator.i") && target != "operator.setitem" &&
+         target != "operator.delitem";
 }
 
 /// True for a higher-order operator that does what its subgraphs do and no

@@ -31,6 +31,17 @@ fx.graph @dead(%x: tensor<4xf32>) {
   fx.output() : ()
 }
 
+// What Python writes to stays, though its result is not used.
+// CHECK-LABEL: @setitem
+fx.graph @setitem(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK-NEXT: fx.node "operator.setitem"
+  // CHECK-NEXT: fx.node "operator.delitem"
+  // CHECK-NEXT: fx.output
+  %0 = fx.node "operator.setitem"(%x, 0, 1.0) : (tensor<4xf32>) -> !fx.none
+  %1 = fx.node "operator.delitem"(%x, 0) : (tensor<4xf32>) -> !fx.none
+  fx.output(%x) : (tensor<4xf32>)
+}
+
 // Random draws stay, used or not, one after the other.
 // CHECK-LABEL: @random
 fx.graph @random(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
