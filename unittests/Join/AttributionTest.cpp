@@ -245,6 +245,24 @@ TEST_F(AttributionTest, StepsByTheProfilersMarks) {
   EXPECT_EQ(profile->launches[0].runs, 2u);
 }
 
+TEST_F(AttributionTest, AStepThatCompilesIsNotSteady) {
+  for (int step = 0; step < 2; ++step) {
+    double start = step * 1000;
+    event(span("user_annotation", "ProfilerStep#" + std::to_string(step), start,
+               900, ""));
+    if (step == 0)
+      event(span("user_annotation", "compile_fx (dynamo_timed)", start + 100,
+                 500, ""));
+    call(start + 1, 50);
+    op("triton_a", start + 2, 1, "ha");
+  }
+  auto profile = attributed(map({{"triton_a", "ha"}}));
+  EXPECT_EQ(profile->steps[0].phase, Phase::WarmUp);
+  EXPECT_EQ(profile->steps[1].phase, Phase::Steady);
+  EXPECT_EQ(profile->kernels[0].phase, Phase::WarmUp);
+  EXPECT_EQ(profile->kernels[1].phase, Phase::Steady);
+}
+
 TEST(ParseMicroseconds, IsExact) {
   auto parse = [](llvm::StringRef text) {
     bool rounded = false;

@@ -137,6 +137,29 @@ TEST_F(RecommendTest, AWeightComputedInEveryCallIsNotMerged) {
   EXPECT_FALSE(find(all, "merge-gemms"));
 }
 
+TEST_F(RecommendTest, ProductsWithAWriteBetweenThemAreNotMerged) {
+  auto all = ask(R"(
+    %p = fx.node "aten.linear.default"(%x, %a) : (!x, !w) -> !x
+    %s = fx.node "aten.mul_.Tensor"(%x, 2) : (!x) -> !x
+    %q = fx.node "aten.linear.default"(%x, %b) : (!x, !w) -> !x
+    %sum = fx.node "aten.add.Tensor"(%p, %q) : (!x, !x) -> !x
+    fx.output(%sum) : (!x)
+  )",
+                 onH200());
+  EXPECT_FALSE(find(all, "merge-gemms"));
+}
+
+TEST_F(RecommendTest, NoPrecisionBeyondTheErrorBudget) {
+  Evidence evidence = onH200();
+  evidence.errorBudget = 1e-3;
+  auto all = ask(kTwoProducts, evidence);
+  EXPECT_TRUE(find(all, "float16"));
+  EXPECT_FALSE(find(all, "bfloat16"));
+  evidence.errorBudget = 1e-2;
+  all = ask(kTwoProducts, evidence);
+  EXPECT_TRUE(find(all, "bfloat16"));
+}
+
 TEST_F(RecommendTest, AddmmWithFactorsIsNotMerged) {
   auto all = ask(R"(
     %p = fx.node "aten.addmm.default"(%x, %x, %a, beta = 2) : (!x, !x, !w) -> !x

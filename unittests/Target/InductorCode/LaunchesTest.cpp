@@ -279,7 +279,11 @@ TEST(Launches, JSONIsReadAsItWasWritten) {
   LaunchNode &node = launch.nodes.emplace_back();
   node.name = "n\"\n";
   node.graph = "body";
+  node.recomputed = true;
   node.continued = true;
+  node.prepares = true;
+  node.confidence = Confidence::Medium;
+  node.fromConfidence = Confidence::Low;
   node.from = {{"net", "export", "linear"}};
   map.notLaunched.push_back({"v", "", "view"});
   std::string text;
