@@ -47,6 +47,54 @@ fx.graph @loads_files() {
 
 // -----
 
+fx.graph @torch_save(%x: tensor<4xf32>) {
+  // expected-error@below {{calls 'torch.save'}}
+  %0 = fx.node "torch.save"(%x, "file") : (tensor<4xf32>) -> !fx.none
+  fx.output() : ()
+}
+
+// -----
+
+fx.graph @torch_compile(%x: tensor<4xf32>) {
+  // expected-error@below {{calls 'torch.compile'}}
+  %0 = fx.node "torch.compile"(%x, "file") : (tensor<4xf32>) -> !fx.none
+  fx.output() : ()
+}
+
+// -----
+
+fx.graph @torch_hub_load(%x: tensor<4xf32>) {
+  // expected-error@below {{calls 'torch.hub.load'}}
+  %0 = fx.node "torch.hub.load"(%x, "file") : (tensor<4xf32>) -> !fx.none
+  fx.output() : ()
+}
+
+// -----
+
+fx.graph @torch_classes_load_library(%x: tensor<4xf32>) {
+  // expected-error@below {{calls 'torch.classes.load_library'}}
+  %0 = fx.node "torch.classes.load_library"(%x, "file") : (tensor<4xf32>) -> !fx.none
+  fx.output() : ()
+}
+
+// -----
+
+fx.graph @torch_ops_load_library(%x: tensor<4xf32>) {
+  // expected-error@below {{calls 'torch.ops.load_library'}}
+  %0 = fx.node "torch.ops.load_library"(%x, "file") : (tensor<4xf32>) -> !fx.none
+  fx.output() : ()
+}
+
+// -----
+
+fx.graph @torch_package_PackageImporter(%x: tensor<4xf32>) {
+  // expected-error@below {{calls 'torch.package.PackageImporter'}}
+  %0 = fx.node "torch.package.PackageImporter"(%x, "file") : (tensor<4xf32>) -> !fx.none
+  fx.output() : ()
+}
+
+// -----
+
 fx.graph @builtin() {
   // expected-error@below {{calls 'builtins.exec'}}
   fx.node "builtins.exec"("print(1)") : () -> !fx.none
