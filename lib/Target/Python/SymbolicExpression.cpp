@@ -20,7 +20,7 @@ public:
       : rest(text), nameSymbol(nameSymbol) {}
 
   std::optional<std::string> run() {
-    std::string result = parse(0);
+    std::string result = parse();
     skipSpace();
     if (isBad || !rest.empty())
       return std::nullopt;
@@ -29,12 +29,6 @@ public:
   }
 
 private:
-  struct BinaryOperator {
-    StringRef text;
-    int precedence;
-    bool isRightAssociative = false;
-  };
-
   void skipSpace() { rest = rest.ltrim(); }
 
   std::string bad() {
@@ -42,48 +36,53 @@ private:
     return "";
   }
 
-  const BinaryOperator *peekOperator() {
+  /// The operator that comes next, in Python; empty where there is none.
+  StringRef readOperator() {
     // Longer operators stand before those that they begin with.
-    static const BinaryOperator kOperators[] = {
-        {"**", 50, true}, {"//", 40}, {"<=", 20}, {">=", 20}, {"==", 20},
-        {"!=", 20},       {"*", 40},  {"/", 40},  {"%", 40},  {"+", 30},
-        {"-", 30},        {"<", 20},  {">", 20},  {"&", 10},  {"|", 5}};
+    static const std::pair<StringRef, StringRef> kOperators[] = {
+        {"**", "**"}, {"//", "//"}, {"<=", "<="}, {">=", ">="}, {"==", "=="},
+        {"!=", "!="}, {"*", "*"},   {"/", "/"},   {"%", "%"},   {"+", "+"},
+        {"-", "-"},   {"<", "<"},   {">", ">"},   {"&", "and"}, {"|", "or"}};
     skipSpace();
-    for (const BinaryOperator &candidate : kOperators)
-      if (rest.starts_with(candidate.text))
-        return &candidate;
-    return nullptr;
+    for (auto [text, python] : kOperators)
+      if (rest.consume_front(text))
+        return python;
+    return "";
   }
 
-  std::string parse(int precedence) {
+  /// Operators bind in Python as they do in SymPy's text, which has parentheses
+  /// round what is compared or negated: nothing has to be grouped here.
+  std::string parse() {
     if (++depth > kMaxDepth)
       return bad();
-    std::string left = parsePrefix();
+    std::string text = parsePrefix();
     while (!isBad) {
-      const BinaryOperator *op = peekOperator();
-      if (!op || op->precedence < precedence)
+      StringRef op = readOperator();
+      if (op.empty())
         break;
-      rest = rest.drop_front(op->text.size());
-      hasQuotient |= op->text == "/";
-      std::string right =
-          parse(op->precedence + (op->isRightAssociative ? 0 : 1));
-      StringRef text = op->text == "&"   ? "and"
-                       : op->text == "|" ? "or"
-                                         : op->text;
-      left += (" " + text + " ").str() + right;
+      hasQuotient |= op == "/";
+      text += (" " + op + " ").str() + parsePrefix();
     }
     --depth;
-    return left;
+    return text;
+  }
+
+  std::string nested(StringRef prefix) {
+    if (++depth > kMaxDepth)
+      return bad();
+    std::string text = (prefix + parsePrefix()).str();
+    --depth;
+    return text;
   }
 
   std::string parsePrefix() {
     skipSpace();
     if (rest.consume_front("-"))
-      return std::string("-").append(parse(45));
+      return nested("-");
     if (rest.consume_front("~"))
-      return std::string("not ").append(parse(45));
+      return nested("not ");
     if (rest.consume_front("(")) {
-      std::string inner = parse(0);
+      std::string inner = parse();
       skipSpace();
       return rest.consume_front(")") ? "(" + inner + ")" : bad();
     }
@@ -112,7 +111,7 @@ private:
     skipSpace();
     if (!rest.consume_front(")")) {
       do {
-        arguments.push_back(parse(0));
+        arguments.push_back(parse());
         skipSpace();
       } while (!isBad && rest.consume_front(","));
       if (!rest.consume_front(")"))

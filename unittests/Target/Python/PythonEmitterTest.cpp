@@ -39,6 +39,9 @@ TEST(PythonEmitter, Identifiers) {
 TEST(PythonEmitter, Expressions) {
   EXPECT_EQ(expression("2*s0 + 1"), "2 * s0 + 1");
   EXPECT_EQ(expression("(s0//2)"), "(s0 // 2)");
+  EXPECT_EQ(expression("s0 - s1 - 2**s2**2"), "s0 - s1 - 2 ** s2 ** 2");
+  EXPECT_EQ(expression("(s0 > 2) & (s1 <= 3)"), "(s0 > 2) and (s1 <= 3)");
+  EXPECT_EQ(expression("(s0 > 2) | ~(s1 != 3)"), "(s0 > 2) or not (s1 != 3)");
   EXPECT_EQ(expression("-s0**2"), "-s0 ** 2");
   EXPECT_EQ(expression("Max(1, s0 - s1)"), "max(1, s0 - s1)");
   EXPECT_EQ(expression("Mod(s0 + 1, 2)"), "((s0 + 1) % (2))");
