@@ -40,6 +40,10 @@ Evidence opprof::rewrite::readEvidence(ModuleOp module) {
   return evidence;
 }
 
+/// What only changes the order of roundings may give equal bits: whether it
+/// does is for a run to show, however small the budget.
+static constexpr double kRoundingOrder = 1e-6;
+
 std::vector<Recommendation>
 opprof::rewrite::recommend(ArrayRef<fx::GraphOp> graphs,
                            const Evidence &evidence) {
@@ -47,8 +51,7 @@ opprof::rewrite::recommend(ArrayRef<fx::GraphOp> graphs,
   for (Rule rule : kRules)
     rule(graphs, evidence, results);
   llvm::erase_if(results, [&](const Recommendation &result) {
-    // A budget of 0 asks for equal bits, which only a run can show.
-    return result.error > evidence.errorBudget && evidence.errorBudget > 0;
+    return result.error > std::max(evidence.errorBudget, kRoundingOrder);
   });
   llvm::stable_sort(results,
                     [](const Recommendation &a, const Recommendation &b) {

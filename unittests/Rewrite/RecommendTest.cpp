@@ -155,6 +155,10 @@ TEST_F(RecommendTest, NoPrecisionBeyondTheErrorBudget) {
   auto all = ask(kTwoProducts, evidence);
   EXPECT_TRUE(find(all, "float16"));
   EXPECT_FALSE(find(all, "bfloat16"));
+  evidence.errorBudget = 0;
+  all = ask(kTwoProducts, evidence);
+  EXPECT_FALSE(find(all, "float16"));
+  EXPECT_TRUE(find(all, "merge-gemms"));
   evidence.errorBudget = 1e-2;
   all = ask(kTwoProducts, evidence);
   EXPECT_TRUE(find(all, "bfloat16"));

@@ -254,7 +254,7 @@ void Strategies::recommendFreezing() {
 
 void Strategies::recommendPrecision(StringRef dtype, double rate,
                                     double error) {
-  if (!rate || error > evidence.errorBudget)
+  if (!rate)
     return;
   std::optional<GraphFacts> graphs = select([](const GraphFacts &graph) {
     return graph.hasFloat32Weights && !graph.hasOtherFloats &&
