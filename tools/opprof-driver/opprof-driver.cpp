@@ -105,7 +105,6 @@ static cl::opt<bool> noPage("no-page", cl::cat(category),
 
 static cl::opt<double>
     errorBudget("error-budget", cl::cat(category), cl::sub(recommendCommand),
-                cl::init(1e-3),
                 cl::desc("The relative error that a rewrite may bring"));
 
 static opprof::report::TextOptions getPageOptions() {
@@ -136,8 +135,12 @@ static Error run() {
     return importGraph(session, path, output);
   if (mapCommand)
     return mapRun(session, folder);
-  if (recommendCommand)
-    return recommendRewrites(session, path, output, errorBudget);
+  if (recommendCommand) {
+    std::optional<double> budget;
+    if (errorBudget.getNumOccurrences())
+      budget = errorBudget;
+    return recommendRewrites(session, path, output, budget);
+  }
   if (launchesCommand)
     return showLaunches(session, path, graph, asJSON);
   Page page;

@@ -57,7 +57,9 @@ llvm::Error showReport(llvm::StringRef path, ReportForm form,
 
 /// Writes the rules' scripts for a run folder, or a graph in MLIR, to `output`.
 llvm::Error recommendRewrites(Session &session, llvm::StringRef path,
-                              llvm::StringRef output, double errorBudget);
+/// The error budget is that of --recommend-rewrites where none is given.
+                              llvm::StringRef output,
+                              std::optional<double> errorBudget);
 
 /// Prints what the generated code at or below `folder` launches: a line a
 /// launch, or the launch maps as JSON. Nodes are followed back to those of the
