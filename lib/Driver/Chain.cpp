@@ -230,6 +230,8 @@ static Error attribute(Session &session, const RunFolder &folder,
   if (Error error =
           writeProgram(session, folder, graph, compiled, inputs, **profile))
     return error;
+  if (Error error = folder.takeCode())
+    return error;
   return writeReports(**profile, folder, page);
 }
 
@@ -251,6 +253,8 @@ Error driver::mapRun(Session &session, const RunFolder &folder) {
   if (Error error = findPartitions(session, folder, **graph, inputs))
     return error;
   std::vector<CompiledGraph> compiled;
+  if (Error error = folder.takeCode())
+    return error;
   return mapCompiledGraphs(session, folder, **graph, inputs, compiled);
 }
 

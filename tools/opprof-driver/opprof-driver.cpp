@@ -33,9 +33,6 @@ static cl::SubCommand launchesCommand("launches",
 static cl::SubCommand checkCommand("check",
                                    "Refuse a folder that cannot be filled");
 static cl::SubCommand
-    copyCommand("copy-code",
-                "Copy what a run folder keeps of Inductor's debug folder");
-static cl::SubCommand
     clearCommand("clear", "Take away what an earlier run left in a folder");
 
 static cl::opt<double>
@@ -47,12 +44,12 @@ static cl::opt<std::string>
          cl::sub(importCommand), cl::sub(mapCommand), cl::sub(profileCommand),
          cl::sub(filesCommand), cl::sub(timelineCommand),
          cl::sub(reportCommand), cl::sub(recommendCommand),
-         cl::sub(launchesCommand), cl::sub(copyCommand), cl::sub(checkCommand),
-         cl::sub(clearCommand));
-static cl::opt<std::string>
-    output("o", cl::cat(category), cl::Required, cl::value_desc("path"),
-           cl::sub(importCommand), cl::sub(recommendCommand),
-           cl::sub(copyCommand), cl::desc("What to write"));
+         cl::sub(launchesCommand), cl::sub(checkCommand), cl::sub(clearCommand));
+static cl::opt<std::string> output("o", cl::cat(category), cl::Required,
+                                   cl::value_desc("path"),
+                                   cl::sub(importCommand),
+                                   cl::sub(recommendCommand),
+                                   cl::desc("What to write"));
 
 static cl::opt<std::string> graph("graph", cl::cat(category),
                                   cl::value_desc("file"), cl::sub(filesCommand),
@@ -120,8 +117,6 @@ static Error run() {
     return folder.check();
   if (clearCommand)
     return folder.clear();
-  if (copyCommand)
-    return code::copy(path, output);
   if (timelineCommand)
     return profileTimeline(folder, timeline, mapped, lastKernels);
   if (reportCommand) {

@@ -21,13 +21,14 @@ llvm::Error importGraph(Session &session, llvm::StringRef source,
                         llvm::StringRef target);
 
 /// What ranges of layers and counters of unique partitions need to know before
-/// they are taken: graph.mlirbc of graph.json, partitions and launch maps.
+/// they are taken: the code that Inductor left, graph.mlirbc of graph.json,
+/// partitions and launch maps.
 llvm::Error mapRun(Session &session, const RunFolder &folder);
 
 /// Everything that follows from the graph, the code and the timeline of a run
-/// folder: partitions, launches, profile, reports. graph.mlirbc is made of
-/// graph.json where that is newer. `mapped` says that partitions and launch
-/// maps are there already.
+/// folder, with the code that Inductor left: partitions, launches, profile,
+/// reports. graph.mlirbc is made of graph.json where that is newer. `mapped`
+/// says that partitions and launch maps are there already.
 llvm::Error profileRun(Session &session, const RunFolder &folder, bool mapped,
                        const Page &page);
 

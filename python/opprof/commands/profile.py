@@ -199,7 +199,21 @@ def record(
         timing = run_user(script, "fails", lambda: time_steps(eager_step, options))
         facts["eager_step"] = timing.as_json()
     folder.clear()
+    try:
+        return _record(script, folder, options, facts, no_capture)
+    except BaseException:
+        folder.drop_scratch()
+        raise
 
+
+def _record(
+    script: ModelScript,
+    folder: RunFolder,
+    options: ProfileOptions,
+    facts: dict[str, Any],
+    no_capture: str | None,
+) -> BaseException | None:
+    """The same in a folder that is ready. The code stays in its scratch until the driver takes it from there."""
     # Graphs are named by their addresses: the exported program has to live as long as the names are used.
     exported = _export(script, folder)
     differs = difference(script.module, exported is not None, options.mode)
