@@ -35,6 +35,17 @@ static cl::SubCommand checkCommand("check",
 static cl::SubCommand
     clearCommand("clear", "Take away what an earlier run left in a folder");
 
+static cl::SubCommand
+    metricsCommand("metrics",
+                   "Print the raw counters that names of sets and metrics ask "
+                   "for, as JSON");
+static cl::SubCommand
+    selectCommand("select", "Print which launches of a step are counted for a "
+                            "run folder, as JSON");
+static cl::SubCommand
+    deriveCommand("derive",
+                  "Print the values of counted ranges, which PATH has as JSON");
+
 static cl::opt<double>
     elapsed("elapsed", cl::sub(cl::SubCommand::getAll()), cl::cat(category),
             cl::value_desc("seconds"), cl::init(0),
@@ -44,7 +55,16 @@ static cl::opt<std::string>
          cl::sub(importCommand), cl::sub(mapCommand), cl::sub(profileCommand),
          cl::sub(filesCommand), cl::sub(timelineCommand),
          cl::sub(reportCommand), cl::sub(recommendCommand),
-         cl::sub(launchesCommand), cl::sub(checkCommand), cl::sub(clearCommand));
+         cl::sub(launchesCommand), cl::sub(checkCommand), cl::sub(clearCommand),
+         cl::sub(selectCommand), cl::sub(deriveCommand));
+static cl::opt<std::string> names(cl::Positional, cl::Required,
+                                  cl::desc("NAMES"), cl::cat(category),
+                                  cl::sub(metricsCommand));
+static cl::opt<std::string>
+    step("step", cl::cat(category), cl::value_desc("file"), cl::init("-"),
+         cl::sub(selectCommand),
+         cl::desc("The step's launches, and which are asked for, as JSON; - "
+                  "(default) is stdin"));
 static cl::opt<std::string> output("o", cl::cat(category), cl::Required,
                                    cl::value_desc("path"),
                                    cl::sub(importCommand),
@@ -117,6 +137,12 @@ static Error run() {
     return folder.check();
   if (clearCommand)
     return folder.clear();
+  if (metricsCommand)
+    return showMetrics(names);
+  if (selectCommand)
+    return selectLaunches(folder, step);
+  if (deriveCommand)
+    return deriveMetrics(path);
   if (timelineCommand)
     return profileTimeline(folder, timeline, mapped, lastKernels);
   if (reportCommand) {

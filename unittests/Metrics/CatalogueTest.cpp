@@ -70,6 +70,25 @@ TEST(Catalogue, SetsAndNamesAreResolvedInOrderAndOnce) {
     EXPECT_TRUE(once.insert(counter).second) << counter;
 }
 
+TEST(Catalogue, LocalMemoryIsCountedBesideTheDefaultSetAlone) {
+  EXPECT_EQ(getLocalMemoryCounters(resolved("default")),
+            std::vector<std::string>{kLocalMemory.str()});
+  EXPECT_TRUE(getLocalMemoryCounters(resolved("roofline")).empty());
+  EXPECT_TRUE(getLocalMemoryCounters(resolved("dram__bytes.sum")).empty());
+}
+
+TEST(Catalogue, TheClockIsOfTheRange) {
+  EXPECT_EQ(getSmClockMHz(someCounters()), 500.0);
+  RawCounters counters = someCounters();
+  counters["sm__cycles_elapsed.max"] = 0;
+  EXPECT_FALSE(getSmClockMHz(counters));
+  counters["sm__cycles_elapsed.max"] = 500;
+  counters["gpu__time_duration.sum"] = 0;
+  EXPECT_FALSE(getSmClockMHz(counters));
+  counters.erase("gpu__time_duration.sum");
+  EXPECT_FALSE(getSmClockMHz(counters));
+}
+
 TEST(Catalogue, UnknownNamesSayWhatIsNear) {
   std::string error = errorOf("rooflin");
   EXPECT_NE(error.find("'rooflin' is neither a set of metrics nor a metric of "

@@ -57,8 +57,8 @@ llvm::Error showReport(llvm::StringRef path, ReportForm form,
                        llvm::StringRef file, const report::TextOptions &page);
 
 /// Writes the rules' scripts for a run folder, or a graph in MLIR, to `output`.
-llvm::Error recommendRewrites(Session &session, llvm::StringRef path,
 /// The error budget is that of --recommend-rewrites where none is given.
+llvm::Error recommendRewrites(Session &session, llvm::StringRef path,
                               llvm::StringRef output,
                               std::optional<double> errorBudget);
 
@@ -67,6 +67,27 @@ llvm::Error recommendRewrites(Session &session, llvm::StringRef path,
 /// graph in a file, where one is given, or else of the run folder.
 llvm::Error showLaunches(Session &session, llvm::StringRef folder,
                          llvm::StringRef graph, bool asJSON);
+
+// What the process that records asks while it counts. What it asks is the JSON
+// of a file, "-" for stdin, whose further keys are ignored; the answer goes to
+// stdout, as JSON.
+
+/// Prints the raw counters that `names` asks for (metrics::resolve), those that
+/// are collected beside them where a kernel has local memory, and what each
+/// value of the catalogue is made of.
+llvm::Error showMetrics(llvm::StringRef names);
+
+/// Prints which launches of a step are counted, and which others each stands
+/// for. `request` has "launches" as counters.json has them, and says which are
+/// asked for: "all" of them, those that were "chosen", or one launch of each
+/// work, by what lies in `folder`. "named", "top", "skip" and "count" narrow
+/// that as join::LaunchFilter says, with kernels called as in "names".
+llvm::Error selectLaunches(const RunFolder &folder, llvm::StringRef request);
+
+/// Prints the values of counted ranges: of "launches", each with its "raw"
+/// counters and what the timeline knows of it, and of a "step", on a "device"
+/// of "sm_count" multiprocessors that hold "warps_per_sm".
+llvm::Error deriveMetrics(llvm::StringRef request);
 
 } // namespace opprof::driver
 
