@@ -381,8 +381,9 @@ static std::string printReal(double value) {
 
 /// What a kernel is launched with is whole.
 static std::string print(const metrics::Metric &metric, double value) {
-  return metric.scope == metrics::Scope::Launch ? llvm::utostr(uint64_t(value))
-                                                : printReal(value);
+  return metric.scope == metrics::Scope::Launch
+             ? std::to_string(uint64_t(value))
+             : printReal(value);
 }
 
 static void writeRow(const CounterRow &row, const metrics::RawCounters &raw,

@@ -125,7 +125,7 @@ ArrayRef<Metric> opprof::metrics::getMetrics() {
                              kDramPct[] = {raw::kDramPct},
                              kMemoryPct[] = {raw::kDramPct, raw::kL2Pct,
                                              raw::kL1Pct},
-                             kL1Pct[] = {raw::kL1Pct},
+                             kL1Pct[] = {raw::kL1Pct}, kL2Pct[] = {raw::kL2Pct},
                              kL1Hit[] = {raw::kL1Sectors, raw::kL1Hits},
                              kL2Hit[] = {raw::kL2Tags, raw::kL2Hits},
                              kSmPct[] = {raw::kIssue, raw::kTensor,
@@ -152,6 +152,8 @@ ArrayRef<Metric> opprof::metrics::getMetrics() {
       {"memory_throughput_pct", "%", Rate, Both, kMemoryPct, memoryThroughput},
       {"l1_throughput_pct", "%", Rate, Both, kL1Pct,
        [](const Counts &c) -> R { return c.stretch() * c[raw::kL1Pct]; }},
+      {"l2_throughput_pct", "%", Rate, Both, kL2Pct,
+       [](const Counts &c) -> R { return c.stretch() * c[raw::kL2Pct]; }},
       {"l1_hit_pct", "%", Rate, Both, kL1Hit,
        [](const Counts &c) {
          return ratio(100 * c[raw::kL1Hits], c[raw::kL1Sectors]);

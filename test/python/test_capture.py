@@ -1,5 +1,6 @@
 """Captures from Python, against a CUPTI and a driver that need no GPU (unittests/Capture/FakeCupti.cpp)."""
 
+import gzip
 import json
 import math
 import os
@@ -643,6 +644,22 @@ def test_counter_sets_resolve_and_derive() -> None:
     assert step["metrics"]["local_memory_wavefronts"] == 0.0
     assert set(step["metrics"]) | set(step["absent"]) == set(asked.made_of)
     assert metrics.derive(device, []) == []
+
+
+def test_recorded_counters_say_which_memory_is_busy() -> None:
+    """Every kernel of seven programs on an H200, as counter_agreement.py kept them."""
+    file = ROOT / "benchmarks" / "results" / "counters-ncu.rows.json.gz"
+    programs = json.loads(gzip.decompress(file.read_bytes()))
+    raw = [row["values"] for ways in programs.values() for run in ways["step"] for row in run]
+    rows = metrics.derive(metrics.Device(132, 64), [(values, {}) for values in raw])
+    assert len(rows) == 552
+    for values in (row["metrics"] for row in rows):
+        parts = [values[f"{memory}_throughput_pct"] for memory in ("dram", "l1", "l2")]
+        assert values["memory_throughput_pct"] == max(parts)
+    # GPT-2's embedding and first layer norm, and its first product.
+    assert [row["metrics"]["l2_throughput_pct"] for row in rows[:2]] == pytest.approx(
+        [10.197, 9.958], abs=1e-3
+    )
 
 
 def test_ranges_of_launches() -> None:

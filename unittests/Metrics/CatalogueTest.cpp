@@ -112,6 +112,7 @@ TEST(Catalogue, ValuesOfALaunch) {
   EXPECT_DOUBLE_EQ(row.values.at("tensor_pipe_pct"), 50);
   EXPECT_DOUBLE_EQ(row.values.at("sm_throughput_pct"), 40);
   EXPECT_DOUBLE_EQ(row.values.at("memory_throughput_pct"), 20);
+  EXPECT_DOUBLE_EQ(row.values.at("l2_throughput_pct"), 20);
   EXPECT_DOUBLE_EQ(row.values.at("l1_hit_pct"), 40);
   EXPECT_DOUBLE_EQ(row.values.at("registers"), 32);
   EXPECT_DOUBLE_EQ(row.values.at("local_memory_wavefronts"), 0);
@@ -135,6 +136,7 @@ TEST(Catalogue, ARangeLongerThanItsKernelIsPutOnTheKernelsTime) {
   CounterRow row = derive(someCounters(), kDevice, launch);
   EXPECT_DOUBLE_EQ(row.values.at("time_ns"), 500);
   EXPECT_DOUBLE_EQ(row.values.at("dram_throughput_pct"), 20);
+  EXPECT_DOUBLE_EQ(row.values.at("l2_throughput_pct"), 40);
   EXPECT_DOUBLE_EQ(row.values.at("sm_throughput_pct"), 80);
   EXPECT_DOUBLE_EQ(row.values.at("ipc"), 2);
   // A range is never shorter than what ran in it.
