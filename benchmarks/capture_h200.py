@@ -153,9 +153,10 @@ def part_counters() -> None:
     """Counters of one compiled GPT-2 iteration, by mode, with the seconds of each stage."""
     import torch
 
-    from opprof.recording import metrics
+    from opprof.recording.metrics import resolve
 
     step = compiled("gpt2")
+    default = resolve("default")
 
     once = functools.partial(counted, step)
     base: list[Any] = []
@@ -194,7 +195,7 @@ def part_counters() -> None:
                 "default and local memory, 2 passes",
                 2,
                 counters="all",
-                metrics=[*metrics.DEFAULT, metrics.LOCAL_MEMORY],
+                metrics=[*default.counters, *default.with_local_memory],
             )
             and None
         ),
@@ -214,7 +215,7 @@ def part_counters() -> None:
                 "unknown metric",
                 1,
                 counters="all",
-                metrics=[*metrics.DEFAULT, "dram__bytes_writen.sum"],
+                metrics="default,dram__bytes_writen.sum",
             )
             and None
         ),

@@ -370,9 +370,9 @@ def main() -> None:
     if options.table:
         print("\n\n".join(tables(file) for file in options.table))
         return
-    from opprof.recording import metrics
+    from opprof.recording.metrics import resolve
 
-    counters = options.counters.split(",") if options.counters else list(metrics.DEFAULT)
+    counters = options.counters.split(",") if options.counters else resolve("default").counters
     options.output.mkdir(parents=True, exist_ok=True)
     os.environ["OPPROF_BENCH_OUT"] = str(options.output)
     if options.child:

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from opprof.chain import map_launches
+from opprof.commands.launches import launches_text
 from opprof.commands.program import CompiledGraphs, module_of
 from opprof.errors import OpprofError
 from opprof.export.inductor import watching_inductor
@@ -34,9 +34,8 @@ def compiled(
         script.step_of(torch.compile(module))()
     kernels = []
     for graph in graphs.compiled:
-        file = graph.folder / "launches.json"
-        map_launches(graph.folder, file)
-        launches = json.loads(file.read_text())["launches"]
+        (launch_map,) = json.loads(launches_text(graph.folder, None, as_json=True))
+        launches = launch_map["launches"]
         kernels.append([re.sub(r"_\d+$", "", launch["kernel"]) for launch in launches])
     return kernels
 

@@ -127,20 +127,6 @@ static Error readCompiledGraphs(Session &session, const RunFolder &folder,
   return Error::success();
 }
 
-/// The launch maps that lie in the folder; those that are missing are passed
-/// over where `some` will do.
-static Error readMaps(const RunFolder &folder, bool some,
-                      ProfileInputs &inputs) {
-  for (const std::string &compiled : folder.compiledGraphs()) {
-    std::string file = code::file(compiled, code::kLaunches);
-    if (some && !isFile(file))
-      continue;
-    if (Error error = inputs.readMaps(file))
-      return error;
-  }
-  return Error::success();
-}
-
 /// Writes the profile with its pages, and prints the page that is asked for.
 static Error writeReports(const profile::Profile &profile,
                           const RunFolder &folder, const Page &page) {
@@ -194,7 +180,7 @@ static Error attribute(Session &session, const RunFolder &folder,
   if (mapped) {
     if (Error error = inputs.readPartitions(folder.partitions()))
       return error;
-    if (Error error = readMaps(folder, /*some=*/false, inputs))
+    if (Error error = inputs.readMaps(folder, /*some=*/false))
       return error;
     if (Error error = readCompiledGraphs(session, folder, compiled))
       return error;
@@ -244,6 +230,8 @@ static Expected<OwningOpRef<ModuleOp>> importRunGraph(Session &session,
 }
 
 Error driver::mapRun(Session &session, const RunFolder &folder) {
+  if (Error error = folder.takeCode())
+    return error;
   Expected<OwningOpRef<ModuleOp>> graph = importRunGraph(session, folder);
   if (!graph)
     return graph.takeError();
@@ -265,6 +253,8 @@ static bool needsImport(const RunFolder &folder) {
 
 Error driver::profileRun(Session &session, const RunFolder &folder, bool mapped,
                          const Page &page) {
+  if (Error error = folder.takeCode())
+    return error;
   bool imports = needsImport(folder);
   if (imports)
     session.progress("importing the graph");
@@ -282,7 +272,7 @@ Error driver::profileTimeline(const RunFolder &folder, StringRef timeline,
   if (Error error = inputs.readRun(folder.run()))
     return error;
   if (mapped) {
-    if (Error error = readMaps(folder, /*some=*/true, inputs))
+    if (Error error = inputs.readMaps(folder, /*some=*/true))
       return error;
     if (isFile(folder.partitions()))
       if (Error error = inputs.readPartitions(folder.partitions()))

@@ -75,6 +75,17 @@ Error ProfileInputs::readMaps(StringRef file) {
   return Error::success();
 }
 
+Error ProfileInputs::readMaps(const RunFolder &folder, bool some) {
+  for (const std::string &compiled : folder.compiledGraphs()) {
+    std::string file = code::file(compiled, code::kLaunches);
+    if (some && !isFile(file))
+      continue;
+    if (Error error = readMaps(file))
+      return error;
+  }
+  return Error::success();
+}
+
 Error ProfileInputs::readPartitions(StringRef file) {
   Expected<std::vector<PartitionMap>> read = readWith(file, readPartitionMaps);
   if (!read)

@@ -21,7 +21,7 @@ namespace {
 /// What run.json says that rewrites depend on.
 struct RewriteFacts {
   bool isTraining = false;
-  std::string deviceType, deviceName;
+  std::string deviceType, deviceName, script;
 };
 
 class FactsReader : public JSONReading {
@@ -33,6 +33,8 @@ public:
     if (Error error = getObject(root, keys))
       return error;
     if (Error error = getBool(keys, "training", facts.isTraining))
+      return error;
+    if (Error error = getString(keys, "script", facts.script, false))
       return error;
     return inObject(keys, "device", [&](simdjson::dom::object device) -> Error {
       if (Error error = getString(device, "type", facts.deviceType, false))
@@ -74,16 +76,19 @@ static Error readRun(const RunFolder &folder,
         "of opprof rewrites that\n  profile a script without make_step() whose "
         "module is in eval mode");
   options.device = facts->deviceType == "cpu" ? "cpu" : facts->deviceName;
+  options.script = facts->script;
   if (isFile(folder.profile()))
     options.profile = folder.profile();
   return Error::success();
 }
 
 Error driver::recommendRewrites(Session &session, StringRef path,
-                                StringRef output, double errorBudget) {
+                                StringRef output,
+                                std::optional<double> errorBudget) {
   rewrite::RecommendRewritesPassOptions options;
   options.dir = output.str();
-  options.errorBudget = errorBudget;
+  if (errorBudget)
+    options.errorBudget = *errorBudget;
   std::string graph = path.str();
   if (llvm::sys::fs::is_directory(path)) {
     RunFolder folder(path);

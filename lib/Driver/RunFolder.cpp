@@ -138,3 +138,17 @@ Error RunFolder::clear() const {
                                ": cannot be removed: " + error.message());
   return Error::success();
 }
+
+Error RunFolder::takeCode() const {
+  if (!sys::fs::is_directory(scratch()))
+    return Error::success();
+  for (const std::string &folder : code::findFolders(scratch()))
+    if (Error error =
+            code::copy(folder, file(sys::path::filename(folder).str())))
+      return error;
+  if (std::error_code error =
+          sys::fs::remove_directories(scratch(), /*IgnoreErrors=*/false))
+    return createStringError(scratch() +
+                             ": cannot be removed: " + error.message());
+  return Error::success();
+}

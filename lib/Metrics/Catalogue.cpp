@@ -125,7 +125,7 @@ ArrayRef<Metric> opprof::metrics::getMetrics() {
                              kDramPct[] = {raw::kDramPct},
                              kMemoryPct[] = {raw::kDramPct, raw::kL2Pct,
                                              raw::kL1Pct},
-                             kL1Pct[] = {raw::kL1Pct},
+                             kL1Pct[] = {raw::kL1Pct}, kL2Pct[] = {raw::kL2Pct},
                              kL1Hit[] = {raw::kL1Sectors, raw::kL1Hits},
                              kL2Hit[] = {raw::kL2Tags, raw::kL2Hits},
                              kSmPct[] = {raw::kIssue, raw::kTensor,
@@ -152,6 +152,8 @@ ArrayRef<Metric> opprof::metrics::getMetrics() {
       {"memory_throughput_pct", "%", Rate, Both, kMemoryPct, memoryThroughput},
       {"l1_throughput_pct", "%", Rate, Both, kL1Pct,
        [](const Counts &c) -> R { return c.stretch() * c[raw::kL1Pct]; }},
+      {"l2_throughput_pct", "%", Rate, Both, kL2Pct,
+       [](const Counts &c) -> R { return c.stretch() * c[raw::kL2Pct]; }},
       {"l1_hit_pct", "%", Rate, Both, kL1Hit,
        [](const Counts &c) {
          return ratio(100 * c[raw::kL1Hits], c[raw::kL1Sectors]);
@@ -194,13 +196,13 @@ ArrayRef<Metric> opprof::metrics::getMetrics() {
        Launch,
        {},
        [](const Counts &c) { return toNumber(c.launch.registers); }},
-      {"local_memory_wavefronts", "", Amount, Both, kLocal, localWavefronts},
       {"dynamic_shared_bytes",
        "bytes",
        Limit,
        Launch,
        {},
        [](const Counts &c) { return toNumber(c.launch.dynamicShared); }},
+      {"local_memory_wavefronts", "", Amount, Both, kLocal, localWavefronts},
       // How much of the time the multiprocessors had work at all.
       {"sm_active_pct", "%", Rate, Step, kActivePct,
        [](const Counts &c) {
@@ -344,12 +346,19 @@ Expected<std::vector<std::string>> opprof::metrics::resolve(StringRef names) {
     std::string near = llvm::join(findNearNames(part), ", ");
     return createStringError(
         "'" + part + "' is neither a set of metrics nor a metric of CUPTI" +
-        (near.empty() ? "" : "; near names: " + near) + "\n" + sets +
+        (near.empty() ? "" : "; near names: " + near) + "\n  " + sets +
         "; metrics have a unit before their name, as dram__bytes_read.sum");
   }
   if (counters.empty())
-    return createStringError("no metric is named\n" + sets);
+    return createStringError("no metric is named\n  " + sets);
   return counters;
+}
+
+std::vector<std::string>
+opprof::metrics::getLocalMemoryCounters(ArrayRef<std::string> counters) {
+  if (counters != ArrayRef<std::string>(getDefaultCounters()))
+    return {};
+  return {kLocalMemory.str()};
 }
 
 //===----------------------------------------------------------------------===//
@@ -395,4 +404,16 @@ CounterRow opprof::metrics::deriveStep(const RawCounters &raw,
   LaunchFacts launch;
   launch.localBytes = localBytes;
   return deriveIn(Scope::Step, Counts(raw, device, launch));
+}
+
+std::optional<double>
+opprof::metrics::getSmClockMHz(const RawCounters &counters) {
+  auto find = [&](StringRef name) {
+    auto it = counters.find(name.str());
+    return it == counters.end() ? kNotCollected : it->second;
+  };
+  // Both cover the range, whatever the kernel's own time.
+  std::optional<double> clock =
+      ratio(1e3 * find(raw::kElapsed), find(raw::kTime));
+  return clock == 0.0 ? std::nullopt : clock;
 }

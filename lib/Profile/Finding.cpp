@@ -1,8 +1,7 @@
 // What findings and their parts are called.
 
 #include "opprof/Profile/Finding.h"
-
-#include "llvm/ADT/STLExtras.h"
+#include "opprof/Support/EnumNames.h"
 
 using namespace llvm;
 using namespace opprof;
@@ -42,15 +41,6 @@ static constexpr StringLiteral kPipes[] = {"tensor", "fma", "alu",
                                            "xu",     "lsu", "fp64"};
 static_assert(std::size(kPipes) == kNumPipes);
 
-template <typename Enum, size_t N>
-static std::optional<Enum> parse(const StringLiteral (&names)[N],
-                                 StringRef text) {
-  const StringLiteral *found = llvm::find(names, text);
-  if (found == std::end(names))
-    return std::nullopt;
-  return static_cast<Enum>(found - names);
-}
-
 StringRef opprof::profile::stringify(FindingKind kind) {
   return kKinds[static_cast<size_t>(kind)];
 }
@@ -71,11 +61,11 @@ StringRef opprof::profile::stringify(Pipe pipe) {
 }
 
 std::optional<FindingKind> opprof::profile::parseFindingKind(StringRef text) {
-  return parse<FindingKind>(kKinds, text);
+  return parseEnumerator<FindingKind>(kKinds, text);
 }
 std::optional<OccupancyLimiter>
 opprof::profile::parseOccupancyLimiter(StringRef text) {
-  return parse<OccupancyLimiter>(kLimiters, text);
+  return parseEnumerator<OccupancyLimiter>(kLimiters, text);
 }
 
 static constexpr StringLiteral kBeforeDevice = "the ceilings of the device '";

@@ -2,6 +2,7 @@
 // that are computed from the kernels.
 
 #include "opprof/Profile/Profile.h"
+#include "opprof/Support/EnumNames.h"
 #include "opprof/Support/Intervals.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -16,20 +17,11 @@ using namespace opprof::profile;
 static constexpr StringLiteral kPhases[] = {"steady", "warm_up", "compile",
                                             "autotune", "before_window"};
 
-template <typename Enum, size_t N>
-static std::optional<Enum> parse(const StringLiteral (&names)[N],
-                                 StringRef text) {
-  const StringLiteral *found = llvm::find(names, text);
-  if (found == std::end(names))
-    return std::nullopt;
-  return static_cast<Enum>(found - names);
-}
-
 StringRef opprof::profile::stringify(Phase phase) {
   return kPhases[static_cast<size_t>(phase)];
 }
 std::optional<Phase> opprof::profile::parsePhase(StringRef text) {
-  return parse<Phase>(kPhases, text);
+  return parseEnumerator<Phase>(kPhases, text);
 }
 
 int64_t opprof::profile::shareTime(int64_t total, size_t count,

@@ -90,7 +90,7 @@ private:
     else if (evidence.device.name.empty())
       evidence.device = assumeDeviceCeilings(findDevice(graphs[0]));
     if (llvm::Error error = writeRewriteFolder(
-            dir, graphs[0], recommend(graphs, evidence), evidence))
+            dir, graphs[0], recommend(graphs, evidence), evidence, script))
       return fail(llvm::toString(std::move(error)));
     return success();
   }

@@ -1,8 +1,7 @@
 // Names of confidences.
 
 #include "opprof/Support/Confidence.h"
-
-#include "llvm/ADT/STLExtras.h"
+#include "opprof/Support/EnumNames.h"
 
 using namespace llvm;
 
@@ -15,8 +14,5 @@ StringRef opprof::stringify(Confidence confidence) {
 }
 
 std::optional<opprof::Confidence> opprof::parseConfidence(StringRef text) {
-  const StringLiteral *found = llvm::find(kConfidences, text);
-  if (found == std::end(kConfidences))
-    return std::nullopt;
-  return static_cast<Confidence>(found - kConfidences);
+  return parseEnumerator<Confidence>(kConfidences, text);
 }

@@ -1,8 +1,7 @@
 // Names of what a recording holds.
 
 #include "opprof/Support/Recording.h"
-
-#include "llvm/ADT/STLExtras.h"
+#include "opprof/Support/EnumNames.h"
 
 using namespace llvm;
 using namespace opprof;
@@ -15,8 +14,5 @@ StringRef opprof::stringify(ActivityKind kind) {
 }
 
 std::optional<ActivityKind> opprof::parseActivityKind(StringRef text) {
-  const StringLiteral *found = llvm::find(kActivityKinds, text);
-  if (found == std::end(kActivityKinds))
-    return std::nullopt;
-  return static_cast<ActivityKind>(found - kActivityKinds);
+  return parseEnumerator<ActivityKind>(kActivityKinds, text);
 }

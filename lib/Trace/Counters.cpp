@@ -3,7 +3,6 @@
 #include "opprof/Trace/Counters.h"
 
 #include "opprof/Capture/CaptureReader.h"
-#include "opprof/Support/JSONReading.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -13,6 +12,26 @@ using namespace opprof;
 using namespace opprof::trace;
 using simdjson::dom::element;
 using simdjson::dom::object;
+
+Error opprof::trace::readIdentity(const JSONReading &reading, object from,
+                                  Identity &identity) {
+  if (Error error = reading.getString(from, "file", identity.file, false))
+    return error;
+  if (Error error = reading.getString(from, "node", identity.node, false))
+    return error;
+  if (Error error = reading.getString(from, "stage", identity.stage, false))
+    return error;
+  // Beside a launch, "graph" may also say that it is a CUDA graph's.
+  element graph;
+  if (JSONReading::find(from, "graph", graph) && !graph.is_bool())
+    if (Error error = reading.getString(from, "graph", identity.graph, true))
+      return error;
+  std::optional<uint32_t> line;
+  if (Error error = reading.getInteger(from, "line", line))
+    return error;
+  identity.line = line.value_or(0);
+  return Error::success();
+}
 
 namespace {
 class Reader : public JSONReading {
@@ -58,23 +77,7 @@ Error Reader::readLaunch(object from) {
   if (Error error = getString(from, "kernel", launch.kernel, true))
     return error;
   launch.kernel = capture::demangled(launch.kernel);
-  Identity &identity = launch.identity;
-  if (Error error = getString(from, "file", identity.file, false))
-    return error;
-  if (Error error = getString(from, "node", identity.node, false))
-    return error;
-  if (Error error = getString(from, "stage", identity.stage, false))
-    return error;
-  // Beside a launch, "graph" may also say that it is a CUDA graph's.
-  element graph;
-  if (find(from, "graph", graph) && !graph.is_bool())
-    if (Error error = getString(from, "graph", identity.graph, true))
-      return error;
-  std::optional<uint32_t> line;
-  if (Error error = getInteger(from, "line", line))
-    return error;
-  identity.line = line.value_or(0);
-  return Error::success();
+  return readIdentity(*this, from, launch.identity);
 }
 
 /// What there is of a range, be it round a launch or the whole step.

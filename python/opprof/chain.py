@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from opprof.progress import progress
-from opprof.run_folder import OUTPUT_CODE, RunFolder, write_run
-from opprof.tools import run_driver, run_tool
+from opprof.run_folder import RunFolder, write_run
+from opprof.tools import run_driver
 
 
 def page_options(width: int | None = None, color: bool | None = None) -> list[str]:
@@ -28,11 +28,6 @@ def import_graph(source: Path, target: Path) -> None:
 def map_run(folder: RunFolder) -> None:
     """What ranges of layers and counters of unique partitions need to know before they are taken: partitions, and launches."""
     run_driver("map", folder.path)
-
-
-def map_launches(code: Path, target: Path) -> None:
-    """Writes the launch map of one wrapper, which knows no graph but the wrapper's own."""
-    run_tool("opprof-translate", ["--inductor-launches", code / OUTPUT_CODE], output=target)
 
 
 def attribute(folder: RunFolder, *, mapped: bool = False, shows: bool = False) -> str:

@@ -62,11 +62,6 @@ class RunFolder:
         return self.path / "counters.opcap"
 
     @property
-    def operators(self) -> Path:
-        """The launch map of the graph where it ran node by node."""
-        return self.path / "operators.json"
-
-    @property
     def profile(self) -> Path:
         return self.path / f"profile{self.process}.opprof.json"
 
@@ -80,7 +75,7 @@ class RunFolder:
 
     @property
     def scratch(self) -> Path:
-        """Where Inductor leaves its debug folders while it compiles."""
+        """Where Inductor leaves its debug folders while it compiles; opprof-driver takes the code from there."""
         return self.path / ".inductor"
 
     def compiled_graphs(self) -> list[Path]:
@@ -95,6 +90,10 @@ class RunFolder:
     def clear(self) -> None:
         """Takes away what an earlier run left: it would be put on this one's kernels, or be read as what this one gave."""
         run_driver("clear", self.path)
+
+    def drop_scratch(self) -> None:
+        """Takes away what Inductor left and the driver has not taken."""
+        shutil.rmtree(self.scratch, ignore_errors=True)
 
     def read_run(self) -> dict[str, Any]:
         """What run.json says."""
@@ -120,11 +119,6 @@ def write_run(folder: RunFolder, facts: dict[str, Any]) -> None:
     with replacing(folder.run) as file:
         json.dump({"version": 1, **facts}, file, indent=1)
         file.write("\n")
-
-
-def copy_code(source: Path, target: Path) -> None:
-    """Copies what a run folder keeps of a compiled graph's debug folder."""
-    run_driver("copy-code", source, "-o", target)
 
 
 def copy_trace(trace: Path, folder: RunFolder) -> None:

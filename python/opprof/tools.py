@@ -1,14 +1,16 @@
 """Finds and runs the native tools, opprof-driver, opprof-opt and opprof-translate, and passes on what they say."""
 
+import contextlib
+import json
 import os
 import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from opprof.errors import OpprofError
 from opprof.files import replacing
@@ -63,18 +65,39 @@ def run_tool(
 _FAILED = "opprof-driver: error: "
 
 
-def run_driver(command: str, path: Path, *options: str | os.PathLike[str]) -> bytes:
-    """Runs a command of opprof-driver on `path`, shows what it does while it does it, and returns what it printed."""
+def run_driver(
+    command: str,
+    subject: str | os.PathLike[str],
+    *options: str | os.PathLike[str],
+    input: Mapping[str, Any] | None = None,
+) -> bytes:
+    """Runs a command of opprof-driver on a path or names, shows what it does while it does it, and returns what it printed.
+
+    `input` is what it reads from stdin, as JSON.
+    """
     elapsed = f"--elapsed={time.monotonic() - began():.3f}"
-    arguments = [command, elapsed, *(os.fspath(option) for option in options), "--", str(path)]
+    arguments = [
+        command,
+        elapsed,
+        *(os.fspath(option) for option in options),
+        "--",
+        os.fspath(subject),
+    ]
     said: list[str] = []
     process = subprocess.Popen(
-        [find_tool("opprof-driver"), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [find_tool("opprof-driver"), *arguments],
+        stdin=None if input is None else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     assert process.stdout is not None and process.stderr is not None
     listener = threading.Thread(target=_listen, args=(process.stderr, said))
     listener.start()
     try:
+        if process.stdin is not None:
+            # One that fails before it has read all says why.
+            with contextlib.suppress(BrokenPipeError), process.stdin as stream:
+                stream.write(json.dumps(input).encode())
         printed = process.stdout.read()
     except BaseException:
         process.kill()

@@ -1,6 +1,8 @@
 """Captures from Python, against a CUPTI and a driver that need no GPU (unittests/Capture/FakeCupti.cpp)."""
 
+import gzip
 import json
+import math
 import os
 import pickle
 import subprocess
@@ -34,7 +36,7 @@ fake = ctypes.CDLL(os.environ["OPPROF_CUPTI_LIBRARY"])
 def launch(name, grid=4, block=128):
     fake.fake_launch(ctypes.c_char_p(NAMES[name]), ctypes.c_uint32(grid), ctypes.c_uint32(block))
 NAMES = {n: n.encode() for n in ("gemm", "relu", "spill", "more")}
-capture._device = lambda torch: metrics.Device("fake", 132, 64)
+capture._device = lambda torch: metrics.Device(132, 64)
 """
 
 
@@ -594,51 +596,70 @@ def test_permission_and_holder_are_said(tmp_path: Path) -> None:
 
 
 def test_counter_sets_resolve_and_derive() -> None:
-    names = metrics.resolve("roofline,dram__cycles_active.sum")
-    assert names[: len(metrics.DEFAULT)] == list(metrics.DEFAULT)
-    assert names[-1] == "dram__cycles_active.sum"
-    assert len(names) == len(set(names))
+    asked = metrics.resolve("roofline,dram__cycles_active.sum")
+    default = metrics.resolve("default")
+    assert asked.counters[: len(default.counters)] == default.counters
+    assert asked.counters[-1] == "dram__cycles_active.sum"
+    assert metrics.resolve(["roofline", "dram__cycles_active.sum"]) == asked
+    assert not asked.with_local_memory and default.with_local_memory == [
+        "l1tex__t_output_wavefronts_pipe_lsu_mem_local.sum"
+    ]
+    assert asked.made_of == default.made_of
+    assert asked.made_of["sm_active_pct"] == ["sm__cycles_active.sum", "sm__cycles_elapsed.max"]
+    assert "registers" not in asked.made_of
+    assert {name for names in asked.made_of.values() for name in names} == {
+        *default.counters,
+        *default.with_local_memory,
+    }
+    with pytest.raises(OpprofError, match="no metric is named\n  sets: default, roofline"):
+        metrics.resolve("")
 
-    device = metrics.Device("test", sm_count=2, warps_per_sm=64)
+    device = metrics.Device(sm_count=2, warps_per_sm=64)
     raw = {
         "gpu__time_duration.sum": 1000.0,
         "sm__cycles_elapsed.max": 500.0,
         "sm__cycles_active.sum": 800.0,
-        "sm__warps_active.sum": 25600.0,
-        "smsp__issue_active.sum": 1600.0,
         "smsp__inst_executed.sum": 1600.0,
-        "smsp__thread_inst_executed.sum": 51200.0,
-        "sm__pipe_tensor_cycles_active.sum": 1600.0,
-        "l1tex__t_sectors.sum": 10.0,
-        "l1tex__t_sectors_lookup_hit.sum": 4.0,
-        "lts__t_tag_requests.sum": 0.0,
-        "lts__t_tag_requests_hit.sum": 0.0,
-        "dram__bytes.avg.pct_of_peak_sustained_elapsed": 10.0,
-        "lts__t_sectors.avg.pct_of_peak_sustained_elapsed": 20.0,
-        "l1tex__t_sectors.avg.pct_of_peak_sustained_elapsed": 5.0,
+        "smsp__thread_inst_executed.sum": math.nan,
     }
-    values, absent = metrics.derive(raw, device, registers=32, local_bytes=0)
-    assert values["achieved_occupancy_pct"] == pytest.approx(50.0)
-    assert values["ipc"] == pytest.approx(2.0)
-    assert values["issue_active_pct"] == pytest.approx(50.0)
-    assert values["threads_per_warp"] == pytest.approx(32.0)
-    assert values["tensor_pipe_pct"] == pytest.approx(50.0)
-    assert values["sm_throughput_pct"] == pytest.approx(40.0)
-    assert values["memory_throughput_pct"] == 20.0
-    assert values["l1_hit_pct"] == pytest.approx(40.0)
-    assert values["local_memory_wavefronts"] == 0.0
-    assert "nothing" in absent["l2_hit_pct"]
-    assert absent["dram_read_bytes"] == "dram__bytes_read.sum was not collected"
-    assert "timeline" in absent["dynamic_shared_bytes"]
-    assert set(values) | set(absent) == set(metrics.NEEDS)
-    assert len(metrics.NEEDS) == 20
+    known = {"registers": 32, "local_bytes": 0, "dynamic_shared": None}
+    row, short = metrics.derive(device, [(raw, known), (raw, {"duration_ns": 500})])
+    assert row["raw"] == {name: value for name, value in raw.items() if not math.isnan(value)}
+    assert row["metrics"]["ipc"] == 2.0
+    # What a kernel is launched with is whole, and what is counted is not.
+    assert json.dumps(row["metrics"]["registers"]) == "32"
+    assert json.dumps(row["metrics"]["time_ns"]) == "1000.0"
+    assert row["sm_clock_mhz"] == 500.0
+    assert row["absent"]["threads_per_warp"] == "smsp__thread_inst_executed.sum was not collected"
+    assert row["absent"]["dynamic_shared_bytes"] == "the launch is not in the timeline"
+    assert set(row["metrics"]) | set(row["absent"]) == {
+        *asked.made_of.keys() - {"sm_active_pct"},
+        *("registers", "dynamic_shared_bytes"),
+    }
+    # A range twice as long as its kernel.
+    assert short["metrics"]["time_ns"] == 500.0 and short["sm_clock_mhz"] == 500.0
 
-    # A range twice as long as its kernel: counts stay, shares of time double.
-    values, _ = metrics.derive(raw, device, duration_ns=500)
-    assert values["time_ns"] == 500.0
-    assert values["dram_throughput_pct"] == 20.0
-    assert values["sm_throughput_pct"] == pytest.approx(80.0)
-    assert values["ipc"] == pytest.approx(2.0)
+    step = metrics.derive_step(device, raw, local_bytes=0)
+    assert step["metrics"]["sm_active_pct"] == 80.0
+    assert step["metrics"]["local_memory_wavefronts"] == 0.0
+    assert set(step["metrics"]) | set(step["absent"]) == set(asked.made_of)
+    assert metrics.derive(device, []) == []
+
+
+def test_recorded_counters_say_which_memory_is_busy() -> None:
+    """Every kernel of seven programs on an H200, as counter_agreement.py kept them."""
+    file = ROOT / "benchmarks" / "results" / "counters-ncu.rows.json.gz"
+    programs = json.loads(gzip.decompress(file.read_bytes()))
+    raw = [row["values"] for ways in programs.values() for run in ways["step"] for row in run]
+    rows = metrics.derive(metrics.Device(132, 64), [(values, {}) for values in raw])
+    assert len(rows) == 552
+    for values in (row["metrics"] for row in rows):
+        parts = [values[f"{memory}_throughput_pct"] for memory in ("dram", "l1", "l2")]
+        assert values["memory_throughput_pct"] == max(parts)
+    # GPT-2's embedding and first layer norm, and its first product.
+    assert [row["metrics"]["l2_throughput_pct"] for row in rows[:2]] == pytest.approx(
+        [10.197, 9.958], abs=1e-3
+    )
 
 
 def test_ranges_of_launches() -> None:

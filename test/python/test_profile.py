@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from opprof.chain import import_graph
+from opprof.chain import attribute, import_graph
 from opprof.commands.cli import main
 from opprof.commands.launches import launches_text
 from opprof.commands.profile import ProfileOptions, profile_script, record
@@ -35,9 +35,10 @@ TWO_LAYERS = """
 
 
 def recorded(path: Path) -> RunFolder:
-    """A run folder beside the script."""
+    """A run folder beside the script, with what the driver makes of it."""
     folder = RunFolder(path.parent / "run")
     record(str(path), folder, OPTIONS)
+    attribute(folder)
     return folder
 
 

@@ -14,9 +14,12 @@ from torch import Tensor, nn
 
 from opprof.backend import template
 from opprof.backend.emit import emit
+from opprof.chain import import_graph
+from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.commands.recommend import read_rewrites, recommend
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
-from opprof.tools import run_tool
+from opprof.run_folder import RunFolder, write_run
+from opprof.tools import run_driver, run_tool
 
 
 class Projections(nn.Module):
@@ -205,6 +208,20 @@ def test_every_place_is_rewritten(tmp_path: Path) -> None:
     with torch.no_grad():
         actual = torch.compile(model, backend=backend.BACKEND_NAME)(x)
         assert torch.allclose(actual, model(x), rtol=1e-4, atol=1e-6)
+
+
+def test_the_index_says_of_which_script_and_within_what_error(tmp_path: Path) -> None:
+    export(Layers(), torch.randn(6, 16), tmp_path)
+    run = RunFolder(tmp_path / "run")
+    import_graph(tmp_path / "graph.json", run.graph)
+    write_run(run, {"script": "examples/layers.py"})
+    recommend(run.path, tmp_path / "rewrites")
+    index = json.loads((tmp_path / "rewrites" / "rewrites.json").read_text())
+    assert index["script"] == "examples/layers.py"
+    # What the command line allows unless told is what the pass allows, and the driver has no say.
+    run_driver("recommend", run.path, "-o", tmp_path / "native")
+    assert index["error_budget"] == DEFAULT_ERROR_BUDGET
+    assert json.loads((tmp_path / "native" / "rewrites.json").read_text()) == index
 
 
 @pytest.mark.parametrize("model", [Returned(), DifferentInputs(), Written()])

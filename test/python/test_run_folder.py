@@ -3,21 +3,24 @@
 import gzip
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
-from opprof.chain import import_graph, profile_from_files
+from opprof import run_folder
+from opprof.chain import import_graph, map_run, profile_from_files
 from opprof.commands.launches import launches_text
 from opprof.errors import OpprofError
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
 from opprof.files import replacing
-from opprof.run_folder import RunFolder, copy_code, copy_trace
+from opprof.run_folder import RunFolder, copy_trace
 from opprof.tools import run_tool
 
-FIXTURES = Path(__file__).parents[1] / "Target" / "InductorCode" / "Inputs"
+ROOT = Path(__file__).parents[2]
+FIXTURES = ROOT / "test" / "Target" / "InductorCode" / "Inputs"
 
 
 def make_code(folder: Path) -> Path:
@@ -46,13 +49,48 @@ def test_code_folders_are_in_the_order_of_compilation(tmp_path: Path) -> None:
     assert [folder.name for folder in in_run] == [names[0], names[2], names[1]]
 
 
-def test_only_what_is_needed_is_copied(tmp_path: Path) -> None:
-    source = make_code(tmp_path / "model__0_inference_0.0")
+def test_the_driver_calls_files_as_python_does() -> None:
+    """The names stand in C++ and in Python, which writes some of the files before any native process runs."""
+    header = (ROOT / "include" / "opprof" / "Driver" / "RunFolder.h").read_text()
+    native: dict[str, str] = {}
+    for name, made in re.findall(
+        r"std::string (\w+)\(\) const \{\s*return file\((.*?)\);\s*\}", header, re.DOTALL
+    ):
+        parts = re.findall(r'"([^"]*)"|(process)', made)
+        snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+        native[snake] = "".join("-r0-p7" if process else text for text, process in parts)
+    folder = RunFolder(Path("run"), "-r0-p7")
+    known = [name for name, member in vars(RunFolder).items() if isinstance(member, property)]
+    assert len(known) > 10
+    assert {name: getattr(folder, name).name for name in known} == {
+        name: native[name] for name in known
+    }
+    constants = dict(re.findall(r'StringLiteral (k\w+) = "(.*?)"', header))
+    in_python = {
+        "kOutput": run_folder.OUTPUT_CODE,
+        "kPostGrad": run_folder.POST_GRAD,
+        "kGraphJSON": run_folder.CODE_GRAPH,
+        "kLaunches": run_folder.LAUNCHES,
+    }
+    assert in_python.items() <= constants.items()
+
+
+def test_only_what_is_needed_is_taken_of_what_inductor_left(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    name = "model__0_inference_0.0"
+    source = folder.scratch / "torchinductor" / name
+    shutil.copytree(FIXTURES / "mlp_activations", source)
+    (source / "export.json").rename(folder.graph_json)
     (source / "ir_post_fusion.txt").write_text("op0: SchedulerNode")
-    (source / "fx_graph_transformed.py").write_text("class GraphModule: pass")
-    copy_code(source, tmp_path / "run" / source.name)
-    copied = {path.name for path in (tmp_path / "run" / source.name).iterdir()}
-    assert copied == {"output_code.py", "fx_graph_transformed.py"}
+    map_run(folder)
+    assert {path.name for path in (folder.path / name).iterdir()} == {
+        *("output_code.py", "fx_graph_transformed.py", "launches.json"),
+        "inductor_provenance_tracking_node_mappings.json",
+    }
+    assert not folder.scratch.exists()
+    # A second time there is nothing to take.
+    map_run(folder)
+    assert folder.compiled_graphs() == [folder.path / name]
 
 
 def test_an_earlier_run_is_taken_away_and_nothing_else(tmp_path: Path) -> None:

@@ -33,10 +33,18 @@ static cl::SubCommand launchesCommand("launches",
 static cl::SubCommand checkCommand("check",
                                    "Refuse a folder that cannot be filled");
 static cl::SubCommand
-    copyCommand("copy-code",
-                "Copy what a run folder keeps of Inductor's debug folder");
-static cl::SubCommand
     clearCommand("clear", "Take away what an earlier run left in a folder");
+
+static cl::SubCommand
+    metricsCommand("metrics",
+                   "Print the raw counters that names of sets and metrics ask "
+                   "for, as JSON");
+static cl::SubCommand
+    selectCommand("select", "Print which launches of a step are counted for a "
+                            "run folder, as JSON");
+static cl::SubCommand
+    deriveCommand("derive",
+                  "Print the values of counted ranges, which PATH has as JSON");
 
 static cl::opt<double>
     elapsed("elapsed", cl::sub(cl::SubCommand::getAll()), cl::cat(category),
@@ -47,12 +55,21 @@ static cl::opt<std::string>
          cl::sub(importCommand), cl::sub(mapCommand), cl::sub(profileCommand),
          cl::sub(filesCommand), cl::sub(timelineCommand),
          cl::sub(reportCommand), cl::sub(recommendCommand),
-         cl::sub(launchesCommand), cl::sub(copyCommand), cl::sub(checkCommand),
-         cl::sub(clearCommand));
+         cl::sub(launchesCommand), cl::sub(checkCommand), cl::sub(clearCommand),
+         cl::sub(selectCommand), cl::sub(deriveCommand));
+static cl::opt<std::string> names(cl::Positional, cl::Required,
+                                  cl::desc("NAMES"), cl::cat(category),
+                                  cl::sub(metricsCommand));
 static cl::opt<std::string>
-    output("o", cl::cat(category), cl::Required, cl::value_desc("path"),
-           cl::sub(importCommand), cl::sub(recommendCommand),
-           cl::sub(copyCommand), cl::desc("What to write"));
+    step("step", cl::cat(category), cl::value_desc("file"), cl::init("-"),
+         cl::sub(selectCommand),
+         cl::desc("The step's launches, and which are asked for, as JSON; - "
+                  "(default) is stdin"));
+static cl::opt<std::string> output("o", cl::cat(category), cl::Required,
+                                   cl::value_desc("path"),
+                                   cl::sub(importCommand),
+                                   cl::sub(recommendCommand),
+                                   cl::desc("What to write"));
 
 static cl::opt<std::string> graph("graph", cl::cat(category),
                                   cl::value_desc("file"), cl::sub(filesCommand),
@@ -105,7 +122,6 @@ static cl::opt<bool> noPage("no-page", cl::cat(category),
 
 static cl::opt<double>
     errorBudget("error-budget", cl::cat(category), cl::sub(recommendCommand),
-                cl::init(1e-3),
                 cl::desc("The relative error that a rewrite may bring"));
 
 static opprof::report::TextOptions getPageOptions() {
@@ -121,8 +137,12 @@ static Error run() {
     return folder.check();
   if (clearCommand)
     return folder.clear();
-  if (copyCommand)
-    return code::copy(path, output);
+  if (metricsCommand)
+    return showMetrics(names);
+  if (selectCommand)
+    return selectLaunches(folder, step);
+  if (deriveCommand)
+    return deriveMetrics(path);
   if (timelineCommand)
     return profileTimeline(folder, timeline, mapped, lastKernels);
   if (reportCommand) {
@@ -136,8 +156,12 @@ static Error run() {
     return importGraph(session, path, output);
   if (mapCommand)
     return mapRun(session, folder);
-  if (recommendCommand)
-    return recommendRewrites(session, path, output, errorBudget);
+  if (recommendCommand) {
+    std::optional<double> budget;
+    if (errorBudget.getNumOccurrences())
+      budget = errorBudget;
+    return recommendRewrites(session, path, output, budget);
+  }
   if (launchesCommand)
     return showLaunches(session, path, graph, asJSON);
   Page page;

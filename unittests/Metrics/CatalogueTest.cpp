@@ -70,6 +70,25 @@ TEST(Catalogue, SetsAndNamesAreResolvedInOrderAndOnce) {
     EXPECT_TRUE(once.insert(counter).second) << counter;
 }
 
+TEST(Catalogue, LocalMemoryIsCountedBesideTheDefaultSetAlone) {
+  EXPECT_EQ(getLocalMemoryCounters(resolved("default")),
+            std::vector<std::string>{kLocalMemory.str()});
+  EXPECT_TRUE(getLocalMemoryCounters(resolved("roofline")).empty());
+  EXPECT_TRUE(getLocalMemoryCounters(resolved("dram__bytes.sum")).empty());
+}
+
+TEST(Catalogue, TheClockIsOfTheRange) {
+  EXPECT_EQ(getSmClockMHz(someCounters()), 500.0);
+  RawCounters counters = someCounters();
+  counters["sm__cycles_elapsed.max"] = 0;
+  EXPECT_FALSE(getSmClockMHz(counters));
+  counters["sm__cycles_elapsed.max"] = 500;
+  counters["gpu__time_duration.sum"] = 0;
+  EXPECT_FALSE(getSmClockMHz(counters));
+  counters.erase("gpu__time_duration.sum");
+  EXPECT_FALSE(getSmClockMHz(counters));
+}
+
 TEST(Catalogue, UnknownNamesSayWhatIsNear) {
   std::string error = errorOf("rooflin");
   EXPECT_NE(error.find("'rooflin' is neither a set of metrics nor a metric of "
@@ -93,6 +112,7 @@ TEST(Catalogue, ValuesOfALaunch) {
   EXPECT_DOUBLE_EQ(row.values.at("tensor_pipe_pct"), 50);
   EXPECT_DOUBLE_EQ(row.values.at("sm_throughput_pct"), 40);
   EXPECT_DOUBLE_EQ(row.values.at("memory_throughput_pct"), 20);
+  EXPECT_DOUBLE_EQ(row.values.at("l2_throughput_pct"), 20);
   EXPECT_DOUBLE_EQ(row.values.at("l1_hit_pct"), 40);
   EXPECT_DOUBLE_EQ(row.values.at("registers"), 32);
   EXPECT_DOUBLE_EQ(row.values.at("local_memory_wavefronts"), 0);
@@ -116,6 +136,7 @@ TEST(Catalogue, ARangeLongerThanItsKernelIsPutOnTheKernelsTime) {
   CounterRow row = derive(someCounters(), kDevice, launch);
   EXPECT_DOUBLE_EQ(row.values.at("time_ns"), 500);
   EXPECT_DOUBLE_EQ(row.values.at("dram_throughput_pct"), 20);
+  EXPECT_DOUBLE_EQ(row.values.at("l2_throughput_pct"), 40);
   EXPECT_DOUBLE_EQ(row.values.at("sm_throughput_pct"), 80);
   EXPECT_DOUBLE_EQ(row.values.at("ipc"), 2);
   // A range is never shorter than what ran in it.

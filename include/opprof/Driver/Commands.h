@@ -21,13 +21,14 @@ llvm::Error importGraph(Session &session, llvm::StringRef source,
                         llvm::StringRef target);
 
 /// What ranges of layers and counters of unique partitions need to know before
-/// they are taken: graph.mlirbc of graph.json, partitions and launch maps.
+/// they are taken: the code that Inductor left, graph.mlirbc of graph.json,
+/// partitions and launch maps.
 llvm::Error mapRun(Session &session, const RunFolder &folder);
 
 /// Everything that follows from the graph, the code and the timeline of a run
-/// folder: partitions, launches, profile, reports. graph.mlirbc is made of
-/// graph.json where that is newer. `mapped` says that partitions and launch
-/// maps are there already.
+/// folder, with the code that Inductor left: partitions, launches, profile,
+/// reports. graph.mlirbc is made of graph.json where that is newer. `mapped`
+/// says that partitions and launch maps are there already.
 llvm::Error profileRun(Session &session, const RunFolder &folder, bool mapped,
                        const Page &page);
 
@@ -56,14 +57,37 @@ llvm::Error showReport(llvm::StringRef path, ReportForm form,
                        llvm::StringRef file, const report::TextOptions &page);
 
 /// Writes the rules' scripts for a run folder, or a graph in MLIR, to `output`.
+/// The error budget is that of --recommend-rewrites where none is given.
 llvm::Error recommendRewrites(Session &session, llvm::StringRef path,
-                              llvm::StringRef output, double errorBudget);
+                              llvm::StringRef output,
+                              std::optional<double> errorBudget);
 
 /// Prints what the generated code at or below `folder` launches: a line a
 /// launch, or the launch maps as JSON. Nodes are followed back to those of the
 /// graph in a file, where one is given, or else of the run folder.
 llvm::Error showLaunches(Session &session, llvm::StringRef folder,
                          llvm::StringRef graph, bool asJSON);
+
+// What the process that records asks while it counts. What it asks is the JSON
+// of a file, "-" for stdin, whose further keys are ignored; the answer goes to
+// stdout, as JSON.
+
+/// Prints the raw counters that `names` asks for (metrics::resolve), those that
+/// are collected beside them where a kernel has local memory, and what each
+/// value of the catalogue is made of.
+llvm::Error showMetrics(llvm::StringRef names);
+
+/// Prints which launches of a step are counted, and which others each stands
+/// for. `request` has "launches" as counters.json has them, and says which are
+/// asked for: "all" of them, those that were "chosen", or one launch of each
+/// work, by what lies in `folder`. "named", "top", "skip" and "count" narrow
+/// that as join::LaunchFilter says, with kernels called as in "names".
+llvm::Error selectLaunches(const RunFolder &folder, llvm::StringRef request);
+
+/// Prints the values of counted ranges: of "launches", each with its "raw"
+/// counters and what the timeline knows of it, and of a "step", on a "device"
+/// of "sm_count" multiprocessors that hold "warps_per_sm".
+llvm::Error deriveMetrics(llvm::StringRef request);
 
 } // namespace opprof::driver
 

@@ -37,6 +37,10 @@ struct ProfileInputs {
   llvm::Error readPartitions(llvm::StringRef file);
   llvm::Error readCounters(llvm::StringRef file);
   llvm::Error readRun(llvm::StringRef file);
+
+  /// Reads the launch maps that lie in the folder; those that are missing are
+  /// passed over where `some` will do.
+  llvm::Error readMaps(const RunFolder &folder, bool some);
 };
 
 /// The profile of a timeline, with its findings: a capture, or a trace of

@@ -39,6 +39,9 @@ public:
   std::string reportText() const { return file("report" + process + ".txt"); }
   std::string reportHTML() const { return file("report" + process + ".html"); }
 
+  /// Where Inductor leaves its debug folders while it compiles.
+  std::string scratch() const { return file(".inductor"); }
+
   /// The folders of the compiled graphs, in the order in which they were
   /// compiled. Run folders below this one keep theirs.
   std::vector<std::string> compiledGraphs() const;
@@ -50,6 +53,11 @@ public:
   /// Checks, makes the folder, and takes away what an earlier run left: it
   /// would be put on this one's kernels, or be read as what this one gave.
   llvm::Error clear() const;
+
+  /// Copies what a run folder keeps of the debug folders in scratch(), each to
+  /// a folder of its name, and takes scratch() away. Where there is none,
+  /// nothing is done.
+  llvm::Error takeCode() const;
 
 private:
   std::string file(const std::string &name) const;

@@ -116,6 +116,11 @@ inline constexpr llvm::StringLiteral kLocalMemory =
 /// metrics, or both, separated by commas. Each is there once, in order.
 llvm::Expected<std::vector<std::string>> resolve(llvm::StringRef names);
 
+/// Those that are collected beside `counters` where a kernel of the step has
+/// local memory: kLocalMemory beside the default set alone.
+std::vector<std::string>
+getLocalMemoryCounters(llvm::ArrayRef<std::string> counters);
+
 /// The values of one launch, and the reason for each that is absent.
 CounterRow derive(const RawCounters &raw, const DeviceFacts &device,
                   const LaunchFacts &launch);
@@ -124,6 +129,10 @@ CounterRow derive(const RawCounters &raw, const DeviceFacts &device,
 /// kernels has local memory.
 CounterRow deriveStep(const RawCounters &raw, const DeviceFacts &device,
                       std::optional<uint64_t> localBytes);
+
+/// The clock of the multiprocessors over a range, whatever ran in it; absent
+/// where it was not counted.
+std::optional<double> getSmClockMHz(const RawCounters &counters);
 
 } // namespace opprof::metrics
 

@@ -30,6 +30,8 @@ def RecommendRewritesPass : Pass<"recommend-rewrites", "::mlir::ModuleOp"> {
            "graph's tensors, where it is not given">,
     Option<"errorBudget", "error-budget", "double", /*default=*/"1e-3",
            "The relative error against float32 that a rewrite may bring">,
+    Option<"script", "script", "std::string", /*default=*/"\"\"",
+           "The model script that the graph is of, for the index">,
   ];
   let dependentDialects = ["::opprof::fx::FXDialect",
                            "::opprof::inductor::InductorDialect",

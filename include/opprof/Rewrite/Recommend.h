@@ -24,7 +24,9 @@ struct Evidence {
   std::optional<double> wallNs;
   std::optional<double> busyNs;
   std::optional<double> kernelNs;
-  double errorBudget = 1e-3;
+  /// The relative error that a rewrite may bring; 0 allows those that keep the
+  /// bits of what is exact.
+  double errorBudget = 0;
 };
 
 /// One rewrite on offer.
@@ -69,7 +71,7 @@ void recommendRegionStrategies(llvm::ArrayRef<fx::GraphOp> graphs,
 llvm::SmallVector<fx::GraphOp> getRewritableGraphs(mlir::ModuleOp module);
 
 /// What the profile that is attached to `module` says of its run; nothing of
-/// the device where none is.
+/// the device where none is. The error budget is for the caller to say.
 Evidence readEvidence(mlir::ModuleOp module);
 
 /// What all rules offer, by what each should save. `graphs` are of one module.

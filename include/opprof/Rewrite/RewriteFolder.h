@@ -12,11 +12,11 @@ namespace opprof::rewrite {
 /// Writes the scripts by rank and rewrites.json to `folder`, which is made if
 /// it is missing. Scripts that an earlier index names go, others stay. Plain
 /// node names in the index are those of `main`; `script` is the model script
-/// that the graphs were exported from, or empty.
+/// that the graphs are of, or empty where it is not known.
 llvm::Error writeRewriteFolder(llvm::StringRef folder, fx::GraphOp main,
                                llvm::ArrayRef<Recommendation> recommendations,
                                const Evidence &evidence,
-                               llvm::StringRef script = {});
+                               llvm::StringRef script);
 
 } // namespace opprof::rewrite
 

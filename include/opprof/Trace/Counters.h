@@ -4,6 +4,7 @@
 #ifndef OPPROF_TRACE_COUNTERS_H
 #define OPPROF_TRACE_COUNTERS_H
 
+#include "opprof/Support/JSONReading.h"
 #include "opprof/Trace/Trace.h"
 
 #include "llvm/Support/Error.h"
@@ -38,6 +39,11 @@ struct CountersFile {
 /// Reads the last step of counters.json. `name` stands in errors.
 llvm::Expected<CountersFile> readCounters(llvm::StringRef text,
                                           llvm::StringRef name);
+
+/// Reads the identity of a launch as counters.json has it; what is not recorded
+/// of it stays empty.
+llvm::Error readIdentity(const JSONReading &reading, JSONReading::object from,
+                         Identity &identity);
 
 } // namespace opprof::trace
 

@@ -40,7 +40,7 @@ from opprof.export.model_script import load_model_script
 from opprof.files import replacing, scratch_folder
 from opprof.progress import began, began_at, progress
 from opprof.recording.torch_profiler import trace_steps
-from opprof.run_folder import POST_GRAD, RunFolder, copy_code, write_run
+from opprof.run_folder import POST_GRAD, RunFolder, write_run
 from opprof.tools import run_tool
 from opprof.units import milliseconds
 
@@ -252,30 +252,25 @@ def _profile_after(
             torch._dynamo.reset()
             program = subject.compiled(target.stem)
             program(*subject.script.args, **subject.script.kwargs)
-        for graph in compiled:
-            copy_code(graph.folder, after.path / graph.name)
+        trace_steps(
+            lambda: program(*subject.script.args, **subject.script.kwargs),
+            options.profile.traced,
+            after.trace,
+        )
+        write_run(
+            after,
+            {
+                **{k: v for k, v in before.read_run().items() if k in ("device", "versions")},
+                "script": str(subject.script.path),
+                "backend": target.name,
+                "compiled_graphs": [graph.name for graph in compiled],
+                "iterations": options.profile.traced,
+                "step": {"median_ns": outcome.times.get("optimized")},
+            },
+        )
+        attribute(after)
     finally:
-        shutil.rmtree(after.scratch, ignore_errors=True)
-    trace_steps(
-        lambda: program(*subject.script.args, **subject.script.kwargs),
-        options.profile.traced,
-        after.trace,
-    )
-    facts = {
-        key: value for key, value in before.read_run().items() if key in ("device", "versions")
-    }
-    write_run(
-        after,
-        {
-            **facts,
-            "script": str(subject.script.path),
-            "backend": target.name,
-            "compiled_graphs": [graph.name for graph in compiled],
-            "iterations": options.profile.traced,
-            "step": {"median_ns": outcome.times.get("optimized")},
-        },
-    )
-    attribute(after)
+        after.drop_scratch()
 
 
 def report(outcome: Outcome, options: OptimizeOptions, *, device: str) -> str:

@@ -33,11 +33,11 @@ from opprof.export.graph_json import source_of_exported_program, write_graph_jso
 from opprof.export.model_script import ModelScript, load_model_script
 from opprof.export.stages import ExportFailure, export_program, user_error
 from opprof.progress import progress
-from opprof.recording import metrics
 from opprof.recording.capture import Capture
 from opprof.recording.counters import count
 from opprof.recording.identity import NodeRanges
 from opprof.recording.library import CaptureError, Library
+from opprof.recording.metrics import resolve
 from opprof.recording.selection import Filter
 from opprof.recording.torch_profiler import trace_steps
 from opprof.run_folder import RunFolder, versions, write_run
@@ -178,7 +178,8 @@ def record(
     Returns what ended the program while it was recorded, where something had been recorded until then.
     """
     find_backend(options.mode)
-    metrics.resolve(options.metrics)
+    if options.metrics != "default":
+        resolve(options.metrics)
     if options.asks_for_counters and options.counters == "none":
         raise OpprofError(
             "--counters=none takes no counters, and another option says which or how",
@@ -199,7 +200,21 @@ def record(
         timing = run_user(script, "fails", lambda: time_steps(eager_step, options))
         facts["eager_step"] = timing.as_json()
     folder.clear()
+    try:
+        return _record(script, folder, options, facts, no_capture)
+    except BaseException:
+        folder.drop_scratch()
+        raise
 
+
+def _record(
+    script: ModelScript,
+    folder: RunFolder,
+    options: ProfileOptions,
+    facts: dict[str, Any],
+    no_capture: str | None,
+) -> BaseException | None:
+    """The same in a folder that is ready. The code stays in its scratch until the driver takes it from there."""
     # Graphs are named by their addresses: the exported program has to live as long as the names are used.
     exported = _export(script, folder)
     differs = difference(script.module, exported is not None, options.mode)

@@ -28,7 +28,7 @@ from opprof.export.model_script import ModelScript
 from opprof.export.stages import dynamo_inputs, user_error
 from opprof.progress import progress
 from opprof.recording.identity import NodeGraph
-from opprof.run_folder import CODE_GRAPH, POST_GRAD, RunFolder, copy_code
+from opprof.run_folder import CODE_GRAPH, POST_GRAD, RunFolder
 
 Result = TypeVar("Result")
 
@@ -184,7 +184,7 @@ def make_program(
     folder: RunFolder,
     mode: str,
 ) -> Program:
-    """Makes the program of a mode and runs its first step. What was compiled is copied into the run folder."""
+    """Makes the program of a mode and runs its first step. What was compiled lies in the run folder's scratch."""
     graphs = CompiledGraphs(folder)
     module = script.module
     if exported is not None:
@@ -195,28 +195,21 @@ def make_program(
             _first_step(script, program, "fails when it runs node by node")
             return program
     compiler = EAGER if mode == EAGER else find_backend(mode)
-    shutil.rmtree(folder.scratch, ignore_errors=True)
+    folder.drop_scratch()
     if mode != EAGER:
         progress(f"compiling with {'Inductor' if compiler == INDUCTOR else compiler}")
-    try:
-        with watching_inductor(folder.scratch, graphs.keep):
-            torch._dynamo.reset()
-            backend = functools.partial(graphs.backend, compiler, script.name)
-            program = Program(script.step_of(torch.compile(module, backend=backend)))
-            remedy = None if mode == EAGER else f"--mode={EAGER} profiles it uncompiled"
-            _first_step(script, program, "does not run compiled", remedy)
-        if compiler == INDUCTOR and not graphs.compiled:
-            raise OpprofError(f"{script.path}: Inductor compiled nothing of this model")
-        if exported is None and not graphs.dynamo_graphs:
-            raise OpprofError(f"{script.path}: Dynamo found no graph in this model")
-        if compiler not in (EAGER, INDUCTOR) and not graphs.compiled:
-            progress(
-                f"{compiler} compiles nothing by Inductor: its kernels cannot be joined to nodes"
-            )
-        for graph in graphs.compiled:
-            copy_code(graph.folder, folder.path / graph.name)
-    finally:
-        shutil.rmtree(folder.scratch, ignore_errors=True)
+    with watching_inductor(folder.scratch, graphs.keep):
+        torch._dynamo.reset()
+        backend = functools.partial(graphs.backend, compiler, script.name)
+        program = Program(script.step_of(torch.compile(module, backend=backend)))
+        remedy = None if mode == EAGER else f"--mode={EAGER} profiles it uncompiled"
+        _first_step(script, program, "does not run compiled", remedy)
+    if compiler == INDUCTOR and not graphs.compiled:
+        raise OpprofError(f"{script.path}: Inductor compiled nothing of this model")
+    if exported is None and not graphs.dynamo_graphs:
+        raise OpprofError(f"{script.path}: Dynamo found no graph in this model")
+    if compiler not in (EAGER, INDUCTOR) and not graphs.compiled:
+        progress(f"{compiler} compiles nothing by Inductor: its kernels cannot be joined to nodes")
     program.graphs = graphs.run_by_node
     program.compiled = [graph.name for graph in graphs.compiled]
     return program

@@ -1,12 +1,9 @@
 """From a run folder to ranked rewrite scripts: asks the native rules, with what the profile measured. Needs no PyTorch."""
 
-import json
 from pathlib import Path
 
-from opprof.backend.rewrites import INDEX, Script, read_rewrites
+from opprof.backend.rewrites import Script, read_rewrites
 from opprof.choices import DEFAULT_ERROR_BUDGET
-from opprof.files import read_json, replacing
-from opprof.run_folder import RunFolder
 from opprof.tools import run_driver
 from opprof.units import microseconds
 
@@ -16,19 +13,7 @@ def recommend(
 ) -> list[Script]:
     """Writes scripts for the graph of a run folder (or of a graph file) to `output` and returns them, ranked."""
     run_driver("recommend", run, "-o", output, f"--error-budget={error_budget}")
-    _add_script(output, RunFolder(run))
     return read_rewrites(output).scripts
-
-
-def _add_script(directory: Path, run: RunFolder) -> None:
-    """Says in the index which model script the rewrites are for, where the run is of one."""
-    file = directory / INDEX
-    index = read_json(file)
-    if run.run.is_file() and (script := run.read_run().get("script")):
-        index["script"] = script
-    with replacing(file) as stream:
-        json.dump(index, stream, indent=1)
-        stream.write("\n")
 
 
 def rewrites_text(scripts: list[Script]) -> str:

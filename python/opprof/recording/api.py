@@ -10,8 +10,8 @@ from opprof.recording import library
 from opprof.recording.capture import Capture
 from opprof.recording.cpu_capture import CpuCapture
 from opprof.recording.identity import WrapperLines
+from opprof.recording.launch_maps import Layers
 from opprof.recording.ranges import LayerRanges
-from opprof.recording.selection import Layers
 from opprof.run_folder import RunFolder
 
 

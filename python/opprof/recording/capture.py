@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import sys
 import time
@@ -23,18 +22,16 @@ from opprof.devices import synchronize
 from opprof.errors import OpprofError
 from opprof.files import make_folder, replacing, scratch_folder
 from opprof.progress import progress
-from opprof.recording import metrics
 from opprof.recording.identity import NodeGraph, WrapperLines
-from opprof.recording.launch_maps import LaunchMap
+from opprof.recording.launch_maps import Layers
 from opprof.recording.library import DEFAULT_KINDS, CaptureError, Counters, Library
+from opprof.recording.metrics import Device, derive, derive_step, resolve
 from opprof.recording.ranges import LayerRanges
 from opprof.recording.selection import (
-    Chosen,
     Filter,
-    Layers,
-    choose_same_kernels,
+    Selection,
     graph_kernels,
-    maps_of_files,
+    select,
     sequence_difference,
 )
 from opprof.run_folder import RunFolder, copy_trace, versions
@@ -102,7 +99,8 @@ class Capture:
                 remedy="leave out replay=, or the step",
             )
         self.replay = replay
-        self.metrics = _metric_names(metrics)
+        # Without counters only names that were given are looked at: a timeline alone needs no tools.
+        self._metrics = resolve(metrics) if counters != "none" or metrics != "default" else None
         self.steps: list[Step] = []
         self._select = select if self._kernels == "unique" else None
         self._filter = Filter(kernels, top, launch_skip, launch_count)
@@ -139,7 +137,7 @@ class Capture:
             # The program's own error is the one to show.
             if error is None:
                 raise
-        if self.steps:
+        if self.steps and self.mode != "none":
             self._write_counters()
         if self.steps and self._reports:
             self._report(error)
@@ -314,31 +312,19 @@ class Capture:
                     raise
         return result
 
-    def _choose(self, launches: list[dict[str, Any]]) -> Chosen:
+    def _choose(self, launches: list[dict[str, Any]]) -> Selection:
         """The launches that are counted."""
-        everything = range(len(launches))
-        if self._kernels == "all":
-            chosen = Chosen(list(everything))
-        elif self._select is not None:
-            chosen = Chosen([i for i in everything if self._select(launches[i])], by="select=")
-        elif self._layers is not None and self._layers.knows(launches):
-            chosen = self._layers.choose(launches)
-        else:
-            maps: list[LaunchMap] = []
-            if self.lines is not None and any("file" in launch for launch in launches):
-                try:
-                    maps = maps_of_files(
-                        {launch["file"] for launch in launches if "file" in launch}
-                    )
-                except OpprofError as error:
-                    print(f"opprof: no launch maps: {error}", file=sys.stderr)
-            chosen = choose_same_kernels(launches, maps)
-        if not self._filter.narrows:
-            return chosen
-        names = {launch["kernel"] for launch in launches}
-        shown = {name: self.library.demangle(name) for name in names}
-        readable = [{**launch, "kernel": shown[launch["kernel"]]} for launch in launches]
-        return chosen.of(self._filter.apply(readable, chosen.indices))
+        chosen = None
+        if self._select is not None:
+            chosen = [i for i, launch in enumerate(launches) if self._select(launch)]
+        return select(
+            RunFolder(self.path),
+            launches,
+            every=self._kernels == "all",
+            chosen=chosen,
+            filter=self._filter,
+            demangle=self.library.demangle,
+        )
 
     def _count_outside(
         self, step: Step, outside: Callable[[], Any], keeper: StepState | None
@@ -401,41 +387,39 @@ class Capture:
         # Of a kernel that the timeline lost it is not known whether it has local memory.
         local = [kernel.get("local_bytes") for kernel in kernels]
         local_bytes = None if None in local else sum(filter(None, local))
-        values, absent = metrics.derive_step(raw, _device(torch), local_bytes=local_bytes)
         report["time"] = "of the range, from the first launch to the end of the last kernel"
-        step.whole = {**_row(raw, values, absent), "report": report}
+        step.whole = {**derive_step(_device(torch), raw, local_bytes), "report": report}
 
     def _take_counters(self, step: Step, fn: Callable[[], Any], keeper: StepState | None) -> None:
         import torch
 
         begin = time.perf_counter()
         chosen = self._choose(step.launches)
-        if not chosen.indices:
+        stands_for = chosen.stands_for
+        if not stands_for:
             step.report = {"skipped": "no launch of the step is selected"}
             return
-        everything = len(chosen.indices) == len(step.launches)
-        selected = None if self._kernels == "all" and everything else _ranges(chosen.indices)
+        everything = len(stands_for) == len(step.launches)
+        selected = None if self._kernels == "all" and everything else _ranges(stands_for)
         rows, step.report = self._run_passes(
             step,
             fn,
             keeper,
-            [step.launches[i] for i in chosen.indices],
+            [step.launches[i] for i in stands_for],
             {"selected": selected, "replay": self.replay},
         )
-        device = _device(torch)
-        for index, raw in rows:
-            launch = step.launches[index]
-            values, absent = metrics.derive(
-                raw,
-                device,
-                registers=launch.get("registers"),
-                dynamic_shared=launch.get("dynamic_shared"),
-                local_bytes=launch.get("local_bytes"),
-                duration_ns=launch.get("duration_ns") if selected is not None else None,
-            )
-            entry = {"launch": index, "kernel": launch["kernel"], **_row(raw, values, absent)}
-            if index in chosen.stands_for:
-                entry["stands_for"] = chosen.stands_for[index]
+        # The time of a range that is the kernel's own stays as it was counted.
+        facts = ("registers", "dynamic_shared", "local_bytes") + (
+            () if selected is None else ("duration_ns",)
+        )
+        counted_launches = [
+            (raw, {fact: step.launches[index].get(fact) for fact in facts}) for index, raw in rows
+        ]
+        derived = derive(_device(torch), counted_launches)
+        for (index, _), row in zip(rows, derived, strict=True):
+            entry = {"launch": index, "kernel": step.launches[index]["kernel"], **row}
+            if stands_for[index]:
+                entry["stands_for"] = stands_for[index]
             step.counters.append(entry)
         step.report["total_seconds"] = time.perf_counter() - begin
         step.report["replay"] = self.replay
@@ -443,7 +427,7 @@ class Capture:
             "of the range" if selected is None else "of the kernel, by the timeline"
         )
         if self._kernels == "unique":
-            step.report["unique"] = chosen.report(step.launches)
+            step.report["unique"] = chosen.report
 
     def _run_passes(
         self,
@@ -459,9 +443,10 @@ class Capture:
         """
         begin = time.perf_counter()
         seconds: dict[str, float] = {}
-        names = list(self.metrics)
-        if self.metrics == list(metrics.DEFAULT) and any(k.get("local_bytes") for k in kernels):
-            names.append(metrics.LOCAL_MEMORY)
+        assert self._metrics is not None
+        names = list(self._metrics.counters)
+        if any(k.get("local_bytes") for k in kernels):
+            names += self._metrics.with_local_memory
         if keeper is not None:
             keeper.save(everything=self._restore == "all")
             seconds["save"] = time.perf_counter() - begin
@@ -519,10 +504,10 @@ class Capture:
         return rows, report
 
     def _write_counters(self) -> None:
-        made_of = {**metrics.NEEDS, **metrics.STEP_NEEDS}
+        assert self._metrics is not None
         data = {
             "version": 1,
-            "made_of": {name: needed for name, needed in made_of.items() if needed},
+            "made_of": self._metrics.made_of,
             "steps": [
                 {
                     "step": step.number,
@@ -576,26 +561,6 @@ def check_step(fn: object) -> None:
         )
 
 
-def _metric_names(wanted: str | Sequence[str]) -> list[str]:
-    return metrics.resolve(wanted)
-
-
-def _row(
-    raw: Mapping[str, float], values: dict[str, float], absent: dict[str, str]
-) -> dict[str, Any]:
-    """What counters.json says of one range."""
-    row: dict[str, Any] = {
-        "raw": {k: v for k, v in raw.items() if not math.isnan(v)},
-        "metrics": values,
-        "absent": absent,
-    }
-    # Both cover the range, whatever the kernel's own time.
-    elapsed, cycles = raw.get("gpu__time_duration.sum"), raw.get("sm__cycles_elapsed.max")
-    if elapsed and cycles and not math.isnan(elapsed) and not math.isnan(cycles):
-        row["sm_clock_mhz"] = 1e3 * cycles / elapsed
-    return row
-
-
 def _ranges(indices: Iterable[int]) -> list[tuple[int, int]]:
     ranges: list[list[int]] = []
     for index in indices:
@@ -612,10 +577,9 @@ def _wrappers_loaded() -> int:
     return len(codecache.PyCodeCache.modules) if codecache is not None else 0
 
 
-def _device(torch: Any) -> metrics.Device:
+def _device(torch: Any) -> Device:
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    return metrics.Device(
-        properties.name,
+    return Device(
         properties.multi_processor_count,
         properties.max_threads_per_multi_processor // 32,
     )
