@@ -10,6 +10,7 @@
 #include "opprof/Join/Attribution.h"
 
 #include "CallJoins.h"
+#include "EagerJoins.h"
 #include "GraphReplays.h"
 #include "IdentityJoins.h"
 #include "JoinedNodes.h"
@@ -78,6 +79,7 @@ private:
   RuntimeCalls runtime;
   LaunchIndex index;
   CallJoins calls;
+  EagerJoins eager;
   std::unique_ptr<Profile> profile;
   IdentityJoins identities;
   GraphReplays replays;
@@ -94,7 +96,8 @@ private:
 /// the runs that calls show, and its steps.
 static std::unique_ptr<Profile>
 beginProfile(const Trace &trace, const HostTimeline &host,
-             const LaunchIndex &index, const CallJoins &calls, bool anyGraph) {
+             const LaunchIndex &index, const CallJoins &calls,
+             const EagerJoins &eager, bool anyGraph) {
   auto profile = std::make_unique<Profile>();
   Source source;
   source.kind = trace.kind;
@@ -110,6 +113,10 @@ beginProfile(const Trace &trace, const HostTimeline &host,
   for (const Join &join : calls.all())
     if (join.launch.valid())
       index.countRun(*profile, join.launch);
+  for (const Join &join : eager.all())
+    if (join.launch.valid() && join.method == EagerJoins::kForward)
+      index.countRun(*profile, join.launch);
+  llvm::append_range(profile->notes, eager.notes());
   findSteps(trace, host, calls, index, anyGraph, *profile);
   return profile;
 }
@@ -120,8 +127,8 @@ Attributor::Attributor(const Trace &trace, const AttributionInputs &inputs)
       anyGraph(!inputs.maps.empty() || !inputs.partitions.empty() ||
                !trace.identities.empty()),
       host(trace), runtime(trace), index(inputs.maps),
-      calls(trace, host, index, onHost),
-      profile(beginProfile(trace, host, index, calls, anyGraph)),
+      calls(trace, host, index, onHost), eager(trace, host, index),
+      profile(beginProfile(trace, host, index, calls, eager, anyGraph)),
       identities(trace, inputs, index, runtime, *profile) {}
 
 /// Says why an activity of a capture has no node, and counts it.
@@ -192,7 +199,12 @@ std::string Attributor::explainUnjoined(uint32_t op) const {
   uint32_t call = host.callOf(op);
   std::string text = "started by ";
   text += host.op(top).name;
-  if (call == kNone)
+  if (call == kNone && eager.any())
+    text += eager.isOutside(op)
+                ? ", in a function of autograd's that no node of the graph "
+                  "recorded, or in an optimizer's step"
+                : ", which is no node of the graph by name, sizes and order";
+  else if (call == kNone)
     text += ", outside every compiled graph";
   else if (calls.mapOf(call) == kNone)
     text += " in a call of a compiled graph that none of the launch maps fits";
@@ -314,12 +326,21 @@ void Attributor::joinActivity(Activity &activity, uint32_t place, uint32_t op) {
     return;
   }
   uint32_t top = op == kNone ? kNone : host.topOf(op);
-  if (top == kNone || !calls.of(top).launch.valid())
+  Join join = top == kNone ? Join() : calls.of(top);
+  if (!join.launch.valid()) {
+    join = eager.of(op);
+    top = eager.joinedOp(op);
+  }
+  if (!join.launch.valid())
     return;
-  Join join = calls.of(top);
-  join.explanation = (launch ? "correlation id → " + launch->name.str() + " → "
-                             : std::string("External id → ")) +
-                     host.op(top).name.str() + "; " + join.explanation;
+  bool byOrder = !event.correlation && runtime.areByOrder();
+  join.explanation =
+      (byOrder  ? "order of launches → " + launch->name.str() + " → "
+       : launch ? "correlation id → " + launch->name.str() + " → "
+                : std::string("External id → ")) +
+      host.op(top).name.str() + "; " + join.explanation;
+  if (byOrder)
+    join.confidence = std::max(join.confidence, Confidence::Medium);
   index.apply(*profile, activity, join);
 }
 
@@ -407,6 +428,8 @@ void Attributor::addHostKernels() {
       continue;
     if (join.launch.valid())
       index.apply(*profile, activity, join);
+    else if (const Join &own = eager.within(place); own.launch.valid())
+      index.apply(*profile, activity, own);
   }
 }
 
@@ -501,6 +524,10 @@ void Attributor::addNotes() {
         std::to_string(before) +
         (before == 1 ? " kernel was" : " kernels were") +
         " launched before the trace begins: kept, and counted as unattributed");
+  if (runtime.areByOrder())
+    profile->notes.push_back(
+        "the trace has no correlation ids: kernels were given to the calls "
+        "that launched them by order, which is never sure");
   if (!inputs.maps.empty() && !profile->kernels.empty() &&
       llvm::none_of(profile->kernels, [](const Activity &kernel) {
         return kernel.launch.has_value() || !kernel.nodes.empty();

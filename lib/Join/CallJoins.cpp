@@ -88,6 +88,9 @@ CallJoins::alignSequence(ArrayRef<uint32_t> ops) {
     return best;
   double bestScore = 0;
   for (auto [map, launchMap] : llvm::enumerate(index.getMaps())) {
+    // What runs operator by operator is no compiled graph.
+    if (launchMap.isByOperator())
+      continue;
     ArrayRef<LaunchKey> launches = index.keysOf(map);
     SequenceAlignment alignment = alignSequences(
         opKeys.size(), launches.size(), [&](uint32_t op, uint32_t launch) {

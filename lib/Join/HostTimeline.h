@@ -26,6 +26,11 @@ public:
 
   /// Calls of compiled graphs, in order of time.
   llvm::ArrayRef<uint32_t> calls() const { return callOps; }
+  /// Operators and ranges of a thread, outer ones first, in order of time.
+  llvm::ArrayRef<uint32_t> opsOf(trace::ThreadId thread) const {
+    return byThread[thread];
+  }
+
   /// The call (a position in calls()) that `op` runs in, or none.
   uint32_t callOf(uint32_t op) const { return callOfOp[op]; }
   /// The outermost operator at or round `op`, within its call if it is in one.

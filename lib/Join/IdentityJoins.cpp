@@ -6,6 +6,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <set>
+
 using namespace llvm;
 using namespace opprof;
 using namespace opprof::join;
@@ -19,11 +21,76 @@ RuntimeCalls::RuntimeCalls(const Trace &trace) : trace(trace) {
   for (auto [index, call] : llvm::enumerate(trace.runtimeCalls))
     if (call.correlation)
       byCorrelation.try_emplace(*call.correlation, index);
+  if (llvm::none_of(trace.activities, [](const TraceActivity &event) {
+        return event.correlation || event.externalId || event.identity;
+      }))
+    pairByOrder();
+}
+
+/// What the device can have been given by a call, by its name.
+static std::optional<ActivityKind> startedKind(StringRef call) {
+  if (call.contains("Memcpy"))
+    return ActivityKind::Memcpy;
+  if (call.contains("Memset"))
+    return ActivityKind::Memset;
+  if (call.contains("Launch") && !call.contains("Graph") &&
+      !call.contains("HostFunc"))
+    return ActivityKind::Kernel;
+  return std::nullopt;
+}
+
+/// One stream runs what it is given in the order of the calls. Where a trace
+/// holds more of one than of the other, it began or ended in between; where
+/// that leaves something running before its call, nothing is known.
+void RuntimeCalls::pairByOrder() {
+  std::vector<uint32_t> result(trace.activities.size(), kNone);
+  bool any = false;
+  for (ActivityKind kind :
+       {ActivityKind::Kernel, ActivityKind::Memcpy, ActivityKind::Memset}) {
+    std::vector<uint32_t> activities, calls;
+    std::set<std::pair<int64_t, int64_t>> streams;
+    for (auto [index, event] : llvm::enumerate(trace.activities))
+      if (event.kind == kind) {
+        activities.push_back(index);
+        streams.insert({event.device, event.stream.value_or(-1)});
+      }
+    for (auto [index, call] : llvm::enumerate(trace.runtimeCalls))
+      if (startedKind(call.name) == kind)
+        calls.push_back(index);
+    if (streams.size() > 1 && activities.size() != calls.size())
+      continue;
+    auto byStart = [](const auto &list) {
+      return [&list](uint32_t a, uint32_t b) {
+        return list[a].startNs < list[b].startNs;
+      };
+    };
+    llvm::stable_sort(activities, byStart(trace.activities));
+    llvm::stable_sort(calls, byStart(trace.runtimeCalls));
+    ArrayRef<uint32_t> ran = activities, made = calls;
+    if (ran.size() > made.size())
+      ran = ran.take_back(made.size());
+    else
+      made = made.take_front(ran.size());
+    if (llvm::any_of(llvm::zip(ran, made), [&](auto pair) {
+          return trace.activities[std::get<0>(pair)].startNs <
+                 trace.runtimeCalls[std::get<1>(pair)].startNs;
+        }))
+      continue;
+    for (auto [activity, call] : llvm::zip(ran, made)) {
+      result[activity] = call;
+      any = true;
+    }
+  }
+  if (any)
+    byOrder = std::move(result);
 }
 
 const RuntimeCall *RuntimeCalls::of(const TraceActivity &event) const {
-  if (!event.correlation)
-    return nullptr;
+  if (!event.correlation) {
+    size_t place = &event - trace.activities.data();
+    uint32_t call = place < byOrder.size() ? byOrder[place] : kNone;
+    return call == kNone ? nullptr : &trace.runtimeCalls[call];
+  }
   auto it = byCorrelation.find(*event.correlation);
   return it == byCorrelation.end() ? nullptr : &trace.runtimeCalls[it->second];
 }

@@ -17,10 +17,17 @@ public:
 
   /// The call that started an activity, or null.
   const trace::RuntimeCall *of(const trace::TraceActivity &event) const;
+  /// The trace carries no correlation: activities were given to calls by order.
+  bool areByOrder() const { return !byOrder.empty(); }
 
 private:
+  void pairByOrder();
+
   const trace::Trace &trace;
+
   llvm::DenseMap<uint64_t, uint32_t> byCorrelation;
+  /// By place in Trace::activities, where there is no correlation.
+  std::vector<uint32_t> byOrder;
 };
 
 class IdentityJoins {

@@ -44,6 +44,24 @@ static void writeNode(json::OStream &json, const LaunchNode &node) {
   });
 }
 
+static void writeSizes(json::OStream &json,
+                       ArrayRef<std::optional<Sizes>> arguments) {
+  if (arguments.empty())
+    return;
+  json.attributeArray("argument_sizes", [&] {
+    for (const std::optional<Sizes> &sizes : arguments) {
+      if (!sizes) {
+        json.value(nullptr);
+        continue;
+      }
+      json.array([&] {
+        for (int64_t size : *sizes)
+          size == kUnknownSize ? json.value(nullptr) : json.value(size);
+      });
+    }
+  });
+}
+
 static void writeLaunch(json::OStream &json, const Launch &launch) {
   json.object([&] {
     json.attribute("index", launch.index);
@@ -77,6 +95,7 @@ static void writeLaunch(json::OStream &json, const Launch &launch) {
       json.attribute("flops", *launch.flops);
     writeStrings(json, "inputs", launch.inputs);
     writeStrings(json, "outputs", launch.outputs);
+    writeSizes(json, launch.argumentSizes);
     if (!launch.dtype.empty())
       json.attribute("dtype", launch.dtype);
     if (launch.bytesRead)
@@ -144,6 +163,7 @@ public:
 private:
   Error readMap(object from, LaunchMap &map);
   Error readLaunch(object from, Launch &launch);
+  Error readSizes(object from, Launch &launch);
   Error readNode(object from, LaunchNode &node);
 };
 } // namespace
@@ -177,6 +197,25 @@ Error Reader::readNode(object from, LaunchNode &node) {
   });
 }
 
+Error Reader::readSizes(object from, Launch &launch) {
+  return getArray(from, "argument_sizes", false, [&](element item) -> Error {
+    std::optional<Sizes> &sizes = launch.argumentSizes.emplace_back();
+    if (item.is_null())
+      return Error::success();
+    simdjson::dom::array array;
+    if (item.get(array))
+      return fail("expected the sizes of a tensor, or null");
+    sizes.emplace();
+    for (element size : array) {
+      int64_t number = kUnknownSize;
+      if (!size.is_null() && (size.get(number) || number < 0))
+        return fail("expected a size, or null");
+      sizes->push_back(number);
+    }
+    return Error::success();
+  });
+}
+
 Error Reader::readLaunch(object from, Launch &launch) {
   if (Error error = readLaunchInfo(*this, from, /*whole=*/true, launch))
     return error;
@@ -197,6 +236,8 @@ Error Reader::readLaunch(object from, Launch &launch) {
   if (Error error = getStrings(from, "inputs", false, launch.inputs))
     return error;
   if (Error error = getStrings(from, "outputs", false, launch.outputs))
+    return error;
+  if (Error error = readSizes(from, launch))
     return error;
   return getObjects(from, "nodes", true, [&](object item) {
     return readNode(item, launch.nodes.emplace_back());

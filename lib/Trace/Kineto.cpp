@@ -132,7 +132,8 @@ struct RawEvent {
   std::optional<int64_t> device, stream;
   std::optional<std::array<uint64_t, 3>> grid, block;
   std::optional<double> blocksPerSM, warpsPerSM, occupancyPct;
-  std::string_view kernelHash, inputType;
+  std::string_view kernelHash, inputType, inputDims;
+  std::optional<int64_t> sequenceNumber, forwardThread;
   bool generated = false;
 };
 
@@ -326,7 +327,15 @@ Error Reader::readArguments(ondemand::object arguments) {
             text != "Scalar" && text != "ScalarList")
           current.inputType = text;
       }
-    }
+    } else if (key == "Input Dims") {
+      ondemand::array sizes;
+      std::string_view text;
+      if (!value.get_array().get(sizes) && !sizes.raw_json().get(text))
+        current.inputDims = text;
+    } else if (key == "Sequence number")
+      readInteger(value, current.sequenceNumber);
+    else if (key == "Fwd thread id")
+      readInteger(value, current.forwardThread);
   }
   return Error::success();
 }
@@ -391,6 +400,10 @@ void Reader::keepHostOp(StringRef name) {
     op.kernelHash = trace.intern(current.kernelHash);
   if (!current.inputType.empty())
     op.inputType = trace.intern(current.inputType);
+  if (!current.inputDims.empty())
+    op.inputDims = trace.intern(current.inputDims);
+  op.sequenceNumber = current.sequenceNumber;
+  op.backward = current.forwardThread.value_or(0) > 0;
   op.generated = current.generated;
   op.annotation = current.category == Category::Annotation;
   if (op.annotation)

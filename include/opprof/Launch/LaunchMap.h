@@ -53,6 +53,10 @@ struct LaunchNode {
   std::string source;
 };
 
+/// Sizes of a tensor; kUnknownSize for one that is no number.
+using Sizes = std::vector<int64_t>;
+inline constexpr int64_t kUnknownSize = -1;
+
 /// One place in the wrapper where a kernel is launched.
 struct Launch : LaunchInfo {
   Launch() {
@@ -74,6 +78,9 @@ struct Launch : LaunchInfo {
   std::vector<std::string> listedOnly;
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
+  /// Of an operator that runs by itself: its tensors by position of its
+  /// arguments, nothing for an argument that is no tensor.
+  std::vector<std::optional<Sizes>> argumentSizes;
   /// Inside `if` or `else`: it may not run.
   bool conditional = false;
   /// Inside a loop: it may run any number of times.
@@ -119,6 +126,12 @@ struct LaunchMap {
   std::optional<Alignment> alignment;
   std::vector<Launch> launches;
   std::vector<NotLaunched> notLaunched;
+
+  /// The launches are those of a graph that runs operator by operator, not of
+  /// a wrapper.
+  bool isByOperator() const {
+    return !launches.empty() && launches.front().file.empty();
+  }
 
   /// The post-grad node, by its full identity.
   NodeId idOf(const LaunchNode &node) const {

@@ -53,6 +53,15 @@ struct HostOp {
   /// Basename of the generated source file of a Triton kernel.
   llvm::StringRef kernelHash;
   llvm::StringRef inputType;
+  /// Sizes of the inputs as the profiler writes them, by position of the
+  /// schema: "[[8, 16], [16], []]", where [] is a scalar too. Empty where
+  /// shapes were not recorded.
+  llvm::StringRef inputDims;
+  /// Autograd's number: of a forward operator that of the next function it
+  /// records, of a backward one that of its own.
+  std::optional<int64_t> sequenceNumber;
+  /// Runs a function that a forward operator recorded.
+  bool backward = false;
   /// A kernel that Triton compiled, with or without a hash.
   bool generated = false;
   /// Marked by user_annotation rather than cpu_op.

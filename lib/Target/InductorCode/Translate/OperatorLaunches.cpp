@@ -47,6 +47,24 @@ static llvm::StringRef whyNotLaunched(fx::NodeOp node) {
   return "";
 }
 
+/// The sizes of the tensors that are arguments by themselves.
+static std::vector<std::optional<Sizes>> getArgumentSizes(fx::NodeOp node) {
+  std::vector<std::optional<Sizes>> sizes;
+  unsigned operand = 0;
+  for (Attribute argument : node.getArgs()) {
+    std::optional<Sizes> &own = sizes.emplace_back();
+    if (isa<fx::ValueAttr>(argument))
+      if (auto tensor = dyn_cast<RankedTensorType>(
+              node.getOperands()[operand].getType())) {
+        own.emplace();
+        for (int64_t size : tensor.getShape())
+          own->push_back(ShapedType::isDynamic(size) ? kUnknownSize : size);
+      }
+    operand += fx::countValues(argument);
+  }
+  return sizes;
+}
+
 static LaunchMap mapOperators(fx::GraphOp graph) {
   LaunchMap map;
   NodeId id = fx::getGraphId(graph);
@@ -67,6 +85,7 @@ static LaunchMap mapOperators(fx::GraphOp graph) {
     LaunchNode &computed = launch.nodes.emplace_back();
     computed.name = name;
     computed.evidence = {"target"};
+    computed.confidence = Confidence::High;
     Location location = node.getLoc();
     if (DictionaryAttr metadata = fx::getMetadata(location);
         metadata && metadata.contains(fx::kModulesKey))
@@ -86,6 +105,7 @@ static LaunchMap mapOperators(fx::GraphOp graph) {
         launch.dtype = fx::getDTypeName(tensor.getElementType()).str();
     }
     launch.outputs = {name};
+    launch.argumentSizes = getArgumentSizes(node);
     OperatorCost cost = getNodeCost(node);
     launch.category = categoryOf(cost.kind);
     launch.flops = cost.flops;

@@ -1,0 +1,502 @@
+// From an eager program's operators to nodes.
+
+#include "EagerJoins.h"
+
+#include "opprof/Join/SequenceAlignment.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/Twine.h"
+
+#include <map>
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::join;
+using namespace opprof::profile;
+using namespace opprof::trace;
+using launch::LaunchMap;
+using launch::Sizes;
+
+static constexpr uint32_t kNone = HostTimeline::kNone;
+
+/// Of the launches of a graph, how many a pass has to show to be one, and how
+/// many to be sure that it is. An eager program runs operators of the same
+/// names beside the graph.
+static constexpr double kEnough = 0.5, kNearlyAll = 0.9;
+
+/// Operators that come between two of a pass and are not the graph's.
+static constexpr uint32_t kMostBetween = 32;
+
+//===----------------------------------------------------------------------===//
+// Operators under one name for all their forms
+//===----------------------------------------------------------------------===//
+
+/// "aten::relu_" and "aten::relu" are one: an export may have either. So are
+/// the forms of operators that are chosen by device and mode.
+static std::string operatorFamily(StringRef name) {
+  auto [space, op] = name.split("::");
+  if (space != "aten")
+    return name.str();
+  if (!op.ends_with("__"))
+    op.consume_back("_");
+  if (op.starts_with("_scaled_dot_product"))
+    op = "scaled_dot_product_attention";
+  op = StringSwitch<StringRef>(op)
+           .Cases({"_batch_norm_impl_index", "native_batch_norm",
+                   "cudnn_batch_norm", "_native_batch_norm_legit",
+                   "_native_batch_norm_legit_no_training",
+                   "_batch_norm_with_update", "_batch_norm_no_update"},
+                  "batch_norm")
+           .Case("lift_fresh_copy", "lift_fresh")
+           .Default(op);
+  return ("aten::" + op).str();
+}
+
+/// "aten.add.Tensor" is "aten::add".
+static std::string familyOfTarget(StringRef target) {
+  auto [space, rest] = target.split('.');
+  return operatorFamily((space + "::" + rest.split('.').first).str());
+}
+
+//===----------------------------------------------------------------------===//
+// Sizes of inputs
+//===----------------------------------------------------------------------===//
+
+/// Reads "[[8, 16], [16], []]". Nothing stands for a list of tensors, and for
+/// all that follows what can't be read.
+static std::vector<std::optional<Sizes>> parseDims(StringRef text) {
+  std::vector<std::optional<Sizes>> inputs;
+  unsigned depth = 0;
+  bool isList = false;
+  std::optional<int64_t> number;
+  for (char c : text) {
+    if (c == '[') {
+      ++depth;
+      if (depth == 2) {
+        inputs.emplace_back(Sizes());
+        isList = false;
+      }
+      isList |= depth > 2;
+    } else if (c >= '0' && c <= '9') {
+      if (number.value_or(0) > int64_t(1) << 50)
+        return inputs;
+      number = number.value_or(0) * 10 + (c - '0');
+    } else if (c == ']' || c == ',') {
+      if (number && depth == 2)
+        inputs.back()->push_back(*number);
+      number.reset();
+      if (c == ',')
+        continue;
+      if (depth == 2 && isList)
+        inputs.back().reset();
+      if (depth-- <= 1)
+        return inputs;
+    }
+  }
+  return inputs;
+}
+
+/// Whether an operator with inputs of these sizes can be that launch. A number
+/// that is wrapped in a tensor and an argument that is no tensor look alike.
+static bool fits(ArrayRef<std::optional<Sizes>> wanted,
+                 ArrayRef<std::optional<Sizes>> shown) {
+  for (auto [graph, trace] : llvm::zip(wanted, shown)) {
+    if (!trace)
+      continue;
+    if (!graph) {
+      if (!trace->empty())
+        return false;
+      continue;
+    }
+    if (graph->size() != trace->size())
+      return false;
+    for (auto [a, b] : llvm::zip(*graph, *trace))
+      if (a != launch::kUnknownSize && a != b)
+        return false;
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// One map
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// An operator of the host that may be one of the graph's.
+struct Candidate {
+  uint32_t op;
+  uint32_t family;
+  /// Place in the texts of sizes.
+  uint32_t dims;
+};
+
+/// Aligns operators with the launches of one map.
+class MapAligner {
+public:
+  MapAligner(const LaunchMap &map, const HostTimeline &host);
+
+  /// Candidates of a thread, in order.
+  std::vector<Candidate> collect(ArrayRef<uint32_t> ops,
+                                 function_ref<bool(uint32_t)> isExcluded);
+  /// Cuts candidates into passes through the graph.
+  std::vector<ArrayRef<Candidate>> cut(ArrayRef<Candidate> candidates) const;
+  const SequenceAlignment &align(ArrayRef<Candidate> pass);
+
+  bool matches(const Candidate &candidate, uint32_t launch) const {
+    return families[launch] == candidate.family &&
+           (!bySizes ||
+            fits(map.launches[launch].argumentSizes, shown[candidate.dims]));
+  }
+  /// Whether sizes have to agree.
+  bool bySizes = true;
+
+private:
+  void fillGaps(ArrayRef<Candidate> pass, SequenceAlignment &alignment) const;
+  std::optional<uint32_t> findAnchor(ArrayRef<Candidate> candidates) const;
+
+  const LaunchMap &map;
+  const HostTimeline &host;
+  StringMap<uint32_t> familyIds, dimIds;
+  /// By launch.
+  std::vector<uint32_t> families;
+  std::vector<std::vector<std::optional<Sizes>>> shown;
+  std::map<std::vector<uint64_t>, SequenceAlignment> alignments;
+};
+} // namespace
+
+MapAligner::MapAligner(const LaunchMap &map, const HostTimeline &host)
+    : map(map), host(host) {
+  for (const launch::Launch &launch : map.launches)
+    families.push_back(
+        familyIds.try_emplace(familyOfTarget(launch.kernel), familyIds.size())
+            .first->second);
+}
+
+std::vector<Candidate>
+MapAligner::collect(ArrayRef<uint32_t> ops,
+                    function_ref<bool(uint32_t)> isExcluded) {
+  std::vector<Candidate> candidates;
+  // What an operator of the graph calls is a part of it.
+  DenseSet<uint32_t> inside;
+  for (uint32_t op : ops) {
+    const HostOp &hostOp = host.op(op);
+    uint32_t parent = host.parent(op);
+    if (parent != kNone && inside.contains(parent)) {
+      inside.insert(op);
+      continue;
+    }
+    if (hostOp.annotation || host.callOf(op) != kNone || isExcluded(op))
+      continue;
+    auto it = familyIds.find(operatorFamily(hostOp.name));
+    if (it == familyIds.end())
+      continue;
+    inside.insert(op);
+    auto [dims, inserted] = dimIds.try_emplace(hostOp.inputDims, shown.size());
+    if (inserted)
+      shown.push_back(parseDims(hostOp.inputDims));
+    candidates.push_back({op, it->second, dims->second});
+  }
+  return candidates;
+}
+
+/// The first launch that is unlike every other, and that comes as often as most
+/// of its kind do: each time it is another pass.
+std::optional<uint32_t>
+MapAligner::findAnchor(ArrayRef<Candidate> candidates) const {
+  std::map<std::pair<uint32_t, std::vector<std::optional<Sizes>>>, uint32_t>
+      alike;
+  auto keyOf = [&](uint32_t launch) {
+    return std::pair(families[launch],
+                     bySizes ? map.launches[launch].argumentSizes
+                             : std::vector<std::optional<Sizes>>());
+  };
+  for (uint32_t launch = 0; launch < families.size(); ++launch)
+    ++alike[keyOf(launch)];
+  std::vector<std::pair<uint32_t, uint32_t>> seen;
+  std::map<uint32_t, uint32_t> weight;
+  for (uint32_t launch = 0; launch < families.size(); ++launch) {
+    if (alike[keyOf(launch)] != 1)
+      continue;
+    uint32_t count = llvm::count_if(
+        candidates, [&](const Candidate &at) { return matches(at, launch); });
+    if (!count)
+      continue;
+    seen.push_back({launch, count});
+    ++weight[count];
+  }
+  if (seen.empty())
+    return std::nullopt;
+  uint32_t usual = llvm::max_element(weight, [](const auto &a, const auto &b) {
+                     return a.second < b.second;
+                   })->first;
+  for (auto [launch, count] : seen)
+    if (count == usual)
+      return launch;
+  return std::nullopt;
+}
+
+std::vector<ArrayRef<Candidate>>
+MapAligner::cut(ArrayRef<Candidate> candidates) const {
+  std::optional<uint32_t> anchor = findAnchor(candidates);
+  if (!anchor)
+    return {candidates};
+  std::vector<size_t> starts;
+  for (size_t at = 0; at < candidates.size(); ++at) {
+    if (!matches(candidates[at], *anchor))
+      continue;
+    // The pass begins with what leads up to the anchor.
+    size_t start = at;
+    uint32_t launch = *anchor;
+    for (size_t back = at; back-- > 0 && launch && start - back < kMostBetween;)
+      for (uint32_t before = launch; before-- > 0;)
+        if (matches(candidates[back], before)) {
+          launch = before;
+          start = back;
+          break;
+        }
+    starts.push_back(starts.empty() ? start : std::max(start, starts.back()));
+  }
+  std::vector<ArrayRef<Candidate>> passes;
+  for (auto [number, start] : llvm::enumerate(starts)) {
+    size_t end =
+        number + 1 < starts.size() ? starts[number + 1] : candidates.size();
+    if (start < end)
+      passes.push_back(candidates.slice(start, end - start));
+  }
+  return passes;
+}
+
+const SequenceAlignment &MapAligner::align(ArrayRef<Candidate> pass) {
+  std::vector<uint64_t> sequence = {bySizes};
+  for (const Candidate &candidate : pass)
+    sequence.push_back(uint64_t(candidate.family) << 32 | candidate.dims);
+  auto [it, inserted] = alignments.try_emplace(std::move(sequence));
+  if (inserted) {
+    it->second = alignSequences(pass.size(), families.size(),
+                                [&](uint32_t candidate, uint32_t launch) {
+                                  return matches(pass[candidate], launch);
+                                });
+    if (bySizes && it->second.matched >= kEnough * families.size())
+      fillGaps(pass, it->second);
+  }
+  return it->second;
+}
+
+/// An export may call an operator with other arguments than the program: a mask
+/// where attention was causal by itself. Between two that match, name and order
+/// have to do, and are never sure.
+void MapAligner::fillGaps(ArrayRef<Candidate> pass,
+                          SequenceAlignment &alignment) const {
+  uint32_t nextLaunch = 0;
+  for (uint32_t at = 0; at < pass.size();) {
+    if (const std::optional<uint32_t> &known =
+            alignment.elements[at].position) {
+      nextLaunch = *known + 1;
+      ++at;
+      continue;
+    }
+    uint32_t end = at;
+    while (end < pass.size() && !alignment.elements[end].position)
+      ++end;
+    uint32_t lastLaunch = end < pass.size() ? *alignment.elements[end].position
+                                            : uint32_t(families.size());
+    SequenceAlignment between = alignSequences(
+        end - at, lastLaunch - nextLaunch, [&](uint32_t a, uint32_t b) {
+          return pass[at + a].family == families[nextLaunch + b];
+        });
+    for (auto [offset, element] : llvm::enumerate(between.elements))
+      if (element.position && element.forced)
+        alignment.elements[at + offset].position =
+            nextLaunch + *element.position;
+    alignment.matched += between.matched;
+    at = end;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// EagerJoins
+//===----------------------------------------------------------------------===//
+
+EagerJoins::EagerJoins(const Trace &trace, const HostTimeline &host,
+                       LaunchIndex &index)
+    : host(host) {
+  // What was recorded need not be matched.
+  if (!trace.identities.empty())
+    return;
+  for (uint32_t map = 0; map < index.getMaps().size(); ++map)
+    if (index.getMaps()[map].isByOperator()) {
+      joins.resize(trace.hostOps.size());
+      for (ThreadId thread = 0; thread < trace.threads.size(); ++thread)
+        alignThread(map, thread, index);
+    }
+  if (!anyJoined)
+    return;
+  joinBackward(trace);
+  joinedBy.assign(trace.hostOps.size(), kNone);
+  for (ThreadId thread = 0; thread < trace.threads.size(); ++thread)
+    for (uint32_t op : host.opsOf(thread)) {
+      uint32_t parent = host.parent(op);
+      joinedBy[op] = joins[op].launch.valid() ? op
+                     : parent == kNone        ? kNone
+                                              : joinedBy[parent];
+    }
+  joinedInside.assign(trace.hostOps.size(), kNone);
+  std::vector<bool> differ(trace.hostOps.size());
+  for (uint32_t op = 0; op < joins.size(); ++op) {
+    uint32_t top = host.topOf(op);
+    if (!joins[op].launch.valid() || top == kNone || differ[top])
+      continue;
+    uint32_t &inside = joinedInside[top];
+    differ[top] = inside != kNone &&
+                  joins[inside].launch.launch != joins[op].launch.launch;
+    inside = differ[top] ? kNone : op;
+  }
+}
+
+/// Functions of autograd and optimizers run operators that are no nodes of a
+/// forward graph.
+bool EagerJoins::isOutside(uint32_t op) const {
+  for (; op != kNone; op = host.parent(op)) {
+    const HostOp &hostOp = host.op(op);
+    if (hostOp.backward || hostOp.name.starts_with("Optimizer.") ||
+        hostOp.name.starts_with("autograd::engine::evaluate_function"))
+      return true;
+  }
+  return false;
+}
+
+void EagerJoins::alignThread(uint32_t map, ThreadId thread,
+                             LaunchIndex &index) {
+  const LaunchMap &launches = index.getMaps()[map];
+  MapAligner aligner(launches, host);
+  std::vector<Candidate> candidates =
+      aligner.collect(host.opsOf(thread), [&](uint32_t op) {
+        return isOutside(op) || joins[op].launch.valid();
+      });
+  if (candidates.empty())
+    return;
+  double of = launches.launches.size();
+  bool shapesSeen = llvm::any_of(candidates, [&](const Candidate &candidate) {
+    return !host.op(candidate.op).inputDims.empty();
+  });
+  // The graph may have been exported with another batch: then names and order
+  // are all there is.
+  for (bool bySizes : {true, false}) {
+    if (bySizes && !shapesSeen)
+      continue;
+    aligner.bySizes = bySizes;
+    uint64_t passes = 0, matched = 0;
+    for (ArrayRef<Candidate> pass : aligner.cut(candidates)) {
+      const SequenceAlignment &alignment = aligner.align(pass);
+      if (alignment.matched < kEnough * of)
+        continue;
+      ++passes;
+      matched += alignment.matched;
+      bool sure = bySizes && alignment.matched >= kNearlyAll * of;
+      for (auto [candidate, element] : llvm::zip(pass, alignment.elements))
+        if (element.position)
+          setJoin(candidate.op, {map, *element.position}, index,
+                  sure && element.forced, bySizes);
+    }
+    if (!passes)
+      continue;
+    anyJoined = true;
+    remarks.push_back(
+        ("the program ran uncompiled: " + Twine(matched) + " of its " +
+         Twine(candidates.size()) + " operators were matched with " +
+         launches.graph + "'s " + Twine(launches.launches.size()) +
+         " by name, " + (bySizes ? "sizes " : "") + "and order, in " +
+         Twine(passes) + (passes == 1 ? " pass" : " passes") +
+         (bySizes ? ""
+          : shapesSeen
+              ? "; their sizes differ from the graph's, so that none of this "
+                "is sure: export the graph with the inputs that it runs with"
+              : "; the trace has no sizes: record it with record_shapes=True"))
+            .str());
+    return;
+  }
+}
+
+void EagerJoins::setJoin(uint32_t op, LaunchId launch, const LaunchIndex &index,
+                         bool sure, bool bySizes) {
+  Join &join = joins[op];
+  join.launch = launch;
+  join.method = kForward;
+  join.confidence = sure ? Confidence::High : Confidence::Medium;
+  const launch::Launch &at = index.at(launch);
+  join.explanation =
+      ("host operator " + host.op(op).name + " is node " +
+       (at.nodes.empty() ? at.kernel : at.nodes.front().name) + " of " +
+       index.getMaps()[launch.map].graph + ": operator" +
+       (bySizes ? ", sizes and order fit" : " and order fit") +
+       (sure      ? ", and leave no choice"
+        : bySizes ? "; another reading would fit as well, or sizes differ"
+                  : "; sizes were not compared"))
+          .str();
+}
+
+/// A function of autograd's has the number that the forward operator drew which
+/// recorded it. Operators that record nothing show the number that the next one
+/// draws: the last that shows it has drawn it.
+void EagerJoins::joinBackward(const Trace &trace) {
+  std::map<int64_t, std::vector<uint32_t>> drawn;
+  for (ThreadId thread = 0; thread < trace.threads.size(); ++thread)
+    for (uint32_t op : host.opsOf(thread))
+      if (const HostOp &hostOp = host.op(op);
+          hostOp.sequenceNumber && !hostOp.backward && !hostOp.annotation)
+        drawn[*hostOp.sequenceNumber].push_back(op);
+  std::vector<Join> found(joins.size());
+  for (ThreadId thread = 0; thread < trace.threads.size(); ++thread)
+    for (uint32_t op : host.opsOf(thread)) {
+      const HostOp &hostOp = host.op(op);
+      if (!hostOp.backward || !hostOp.sequenceNumber)
+        continue;
+      auto it = drawn.find(*hostOp.sequenceNumber);
+      if (it == drawn.end())
+        continue;
+      uint32_t last = kNone;
+      bool severalThreads = false;
+      for (uint32_t forward : it->second) {
+        if (host.op(forward).startNs >= hostOp.startNs)
+          continue;
+        severalThreads |=
+            last != kNone && host.op(forward).thread != host.op(last).thread;
+        if (last == kNone || host.op(forward).startNs >= host.op(last).startNs)
+          last = forward;
+      }
+      uint32_t forward = last;
+      while (forward != kNone && !joins[forward].launch.valid())
+        forward = host.parent(forward);
+      // Each thread counts for itself.
+      if (forward == kNone || severalThreads)
+        continue;
+      found[op] = joins[forward];
+      found[op].method = "sequence_number";
+      found[op].explanation =
+          ("backward of " + host.op(forward).name + ", by autograd's number " +
+           Twine(*hostOp.sequenceNumber) + "; " + joins[forward].explanation)
+              .str();
+    }
+  for (auto [join, backward] : llvm::zip_equal(joins, found))
+    if (backward.launch.valid())
+      join = std::move(backward);
+}
+
+const Join &EagerJoins::of(uint32_t op) const {
+  static const Join none;
+  if (!anyJoined || op == kNone || joinedBy[op] == kNone)
+    return none;
+  return joins[joinedBy[op]];
+}
+
+const Join &EagerJoins::within(uint32_t op) const {
+  const Join &own = of(op);
+  if (own.launch.valid() || !anyJoined || joinedInside[op] == kNone)
+    return own;
+  return joins[joinedInside[op]];
+}
+
+uint32_t EagerJoins::joinedOp(uint32_t op) const {
+  return anyJoined && op != kNone ? joinedBy[op] : kNone;
+}
