@@ -306,10 +306,11 @@ void MapAligner::fillGaps(ArrayRef<Candidate> pass,
           return pass[at + a].family == families[nextLaunch + b];
         });
     for (auto [offset, element] : llvm::enumerate(between.elements))
-      if (element.position && element.forced)
+      if (element.position && element.forced) {
         alignment.elements[at + offset].position =
             nextLaunch + *element.position;
-    alignment.matched += between.matched;
+        ++alignment.matched;
+      }
     at = end;
   }
 }
