@@ -199,7 +199,11 @@ std::string Attributor::explainUnjoined(uint32_t op) const {
   uint32_t call = host.callOf(op);
   std::string text = "started by ";
   text += host.op(top).name;
-  if (call == kNone && eager.any())
+  StringRef recorder = eager.recorderOf(op);
+  if (call == kNone && !recorder.empty())
+    text += ", in the backward of " + recorder.str() +
+            ", which launched nothing that is a node of the graph";
+  else if (call == kNone && eager.any())
     text += eager.isOutside(op)
                 ? ", in a function of autograd's that no node of the graph "
                   "recorded, or in an optimizer's step"

@@ -467,6 +467,8 @@ void EagerJoins::joinBackward(const Trace &trace) {
           last = forward;
       }
       uint32_t forward = last;
+      if (last != kNone && !severalThreads)
+        recordedBy[op] = last;
       while (forward != kNone && !joins[forward].launch.valid())
         forward = host.parent(forward);
       // Each thread counts for itself.
@@ -496,6 +498,13 @@ const Join &EagerJoins::within(uint32_t op) const {
   if (own.launch.valid() || !anyJoined || joinedInside[op] == kNone)
     return own;
   return joins[joinedInside[op]];
+}
+
+StringRef EagerJoins::recorderOf(uint32_t op) const {
+  for (; op != kNone; op = host.parent(op))
+    if (auto it = recordedBy.find(op); it != recordedBy.end())
+      return host.op(it->second).name;
+  return "";
 }
 
 uint32_t EagerJoins::joinedOp(uint32_t op) const {

@@ -26,6 +26,8 @@ public:
   const Join &within(uint32_t op) const;
   /// That operator, or none.
   uint32_t joinedOp(uint32_t op) const;
+  /// The forward operator whose backward `op` runs; empty where none is known.
+  llvm::StringRef recorderOf(uint32_t op) const;
   /// Whether `op` runs a function of autograd's, or a step of an optimizer.
   bool isOutside(uint32_t op) const;
 
@@ -54,6 +56,8 @@ private:
   /// By outermost operator: one of those inside it that are joined, where all
   /// are joined alike.
   std::vector<uint32_t> joinedInside;
+  /// By function of autograd's: the forward operator that recorded it.
+  llvm::DenseMap<uint32_t, uint32_t> recordedBy;
   std::vector<std::string> remarks;
   bool anyJoined = false;
 };

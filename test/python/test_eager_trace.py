@@ -1,0 +1,221 @@
+"""Kernels of an eager program on nodes of its exported graph. The oracle is the program itself: every module marks a range while it
+runs, and while its backward runs, which the match does not look at."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.autograd.profiler import record_function
+
+from opprof.export.graph_json import source_of_exported_program, write_graph_json
+from opprof.tools import run_tool
+
+
+class Attention(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.out = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scores = self.q(x) @ self.k(x).transpose(-1, -2) / x.shape[-1] ** 0.5
+        return self.out(scores.softmax(-1) @ self.v(x))
+
+
+class Block(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.attention = Attention(width)
+        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.dropout = nn.Dropout(0.0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.dropout(self.attention(self.first(x)))
+        return x + self.dropout(self.down(nn.functional.gelu(self.up(self.second(x)))))
+
+
+def transformer() -> tuple[nn.Module, tuple[Any, ...]]:
+    return nn.Sequential(*(Block(32) for _ in range(3)), nn.Linear(32, 8)), (torch.randn(4, 6, 32),)
+
+
+def convolutions() -> tuple[nn.Module, tuple[Any, ...]]:
+    """In-place activations, a residual, batch norm in training."""
+
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = (nn.Conv2d(8, 8, 3, padding=1) for _ in range(2))
+            self.norm, self.relu = nn.BatchNorm2d(8), nn.ReLU(inplace=True)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.relu(self.norm(self.one(x)))
+            y = self.two(y)
+            y += x
+            return self.relu(y)
+
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3), Residual(), Residual(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    ), (torch.randn(2, 3, 12, 12),)
+
+
+def experts() -> tuple[nn.Module, tuple[Any, ...]]:
+    """A mixture of experts, each of which every token passes through."""
+
+    class Experts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gate = nn.Linear(16, 4)
+            self.experts = nn.ModuleList(
+                nn.Sequential(nn.Linear(16, 32), nn.SiLU(), nn.Linear(32, 16)) for _ in range(4)
+            )
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            weights, _ = self.gate(x).softmax(-1).topk(2, dim=-1)
+            mixed = torch.stack([expert(x) for expert in self.experts], -1)
+            return (mixed[..., :2] * weights.unsqueeze(-2)).sum(-1)
+
+    return nn.Sequential(Experts(), nn.LayerNorm(16), Experts()), (torch.randn(5, 16),)
+
+
+def mark_modules(model: nn.Module, backward: bool) -> None:
+    """Every module's forward in a range of its path, and the backward of those without children in one too."""
+
+    # PyTorch forbids hooks of backward where something is written in place.
+    inplace = any(getattr(module, "inplace", False) for module in model.modules())
+
+    def hook(path: str, module: nn.Module) -> None:
+        open_ranges: list[Any] = []
+
+        def enter(*_: Any) -> None:
+            open_ranges.append(record_function(f"module:{path}"))
+            open_ranges[-1].__enter__()
+
+        def leave(*_: Any) -> None:
+            open_ranges.pop().__exit__(None, None, None)
+
+        module.register_forward_pre_hook(enter)
+        module.register_forward_hook(leave)
+        if backward and not list(module.children()) and not inplace:
+            module.register_full_backward_pre_hook(enter)
+            module.register_full_backward_hook(leave)
+
+    for path, module in model.named_modules():
+        hook(path, module)
+
+
+def profiled(
+    model: nn.Module,
+    inputs: tuple[Any, ...],
+    folder: Path,
+    *,
+    train: bool,
+    change: Callable[[Any], None],
+) -> dict[str, Any]:
+    """The profile of a trace of three steps of the uncompiled model, joined to its exported graph."""
+    exported = torch.export.export(model, inputs)
+    write_graph_json(folder / "graph.json", source_of_exported_program(exported, "model"))
+    run_tool(
+        "opprof-translate", ["--import-fx-json", folder / "graph.json"], output=folder / "g.mlir"
+    )
+    operators = folder / "operators.json"
+    run_tool(
+        "opprof-translate", ["--export-operator-launches", folder / "g.mlir"], output=operators
+    )
+    mark_modules(model, backward=train)
+    with torch.profiler.profile(record_shapes=True) as recorded:
+        for _ in range(3):
+            result = model(*inputs)
+            if train:
+                result.sum().backward()
+    recorded.export_chrome_trace(str(folder / "trace.json"))
+    trace = json.loads((folder / "trace.json").read_text())
+    change(trace)
+    (folder / "trace.json").write_text(json.dumps(trace))
+    out = run_tool(
+        "opprof-translate",
+        ["--attribute-profile", f"--launches={operators}", folder / "trace.json"],
+    )
+    return json.loads(out)
+
+
+#: What a graph calls the operators whose gradients have another name.
+WRITTEN = {"convolution": "conv2d", "threshold": "relu", "value_selecting_reduction": "topk"}
+
+MODELS = [transformer, convolutions, experts]
+
+
+def check_modules(profile: dict[str, Any], least: float) -> None:
+    """Every kernel that has a node ran in the range of the node's module, and those that ran in a range have one."""
+    modules = {node["name"]: node["module"] for node in profile["nodes"]}
+    wrong, count = [], Counter[str]()
+    for kernel in profile["kernels"]:
+        marked = kernel.get("range", "")
+        # The hooks of backward call view_as.
+        if not marked.startswith("module:") or kernel["host_op"] == "aten::view_as":
+            continue
+        # Adding to a parameter's gradient is the work of no node. A view launches nothing, but its backward does.
+        if not kernel["nodes"] and re.search(
+            "that no node of the graph recorded|in the backward of aten::slice",
+            kernel["explanation"],
+        ):
+            count[f"accumulated by {kernel['host_op']}"] += 1
+            continue
+        count["all"] += 1
+        for node in kernel["nodes"]:
+            # The hooks of modules without a range in backward leave the one around them.
+            if modules[node] != marked.removeprefix("module:"):
+                wrong.append((kernel["name"], marked, node, kernel["confidence"]))
+            else:
+                count["right"] += 1
+    assert not wrong
+    assert count["right"] >= least * count["all"], count
+
+
+@pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
+def test_forward(make: Callable[[], Any], tmp_path: Path) -> None:
+    model, inputs = make()
+    profile = profiled(model.eval(), inputs, tmp_path, train=False, change=lambda _: None)
+    check_modules(profile, least=0.99)
+    assert {kernel["confidence"] for kernel in profile["kernels"] if kernel["nodes"]} == {"high"}
+
+
+@pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
+def test_backward(make: Callable[[], Any], tmp_path: Path) -> None:
+    model, inputs = make()
+    profile = profiled(model.train(), inputs, tmp_path, train=True, change=lambda _: None)
+    check_modules(profile, least=0.95)
+    methods = Counter(kernel["method"] for kernel in profile["kernels"])
+    assert methods["operator"] and methods["sequence_number"]
+    # An operator that computes a gradient says whose in its name.
+    for kernel in profile["kernels"]:
+        if match := re.fullmatch(r"aten::_?(?:native_)?(\w+?)_backward(_data)?", kernel["host_op"]):
+            if match[1] == "slice":
+                assert not kernel["nodes"]
+                continue
+            (node,) = kernel["nodes"]
+            assert re.sub(r"_\d+$", "", node).startswith(WRITTEN.get(match[1], match[1])), kernel
+
+
+def test_operators_that_the_graph_lacks(tmp_path: Path) -> None:
+    """What is taken out of the trace moves no other kernel to another node."""
+    model, inputs = transformer()
+
+    def drop(trace: Any) -> None:
+        seen = 0
+        kept = []
+        for event in trace["traceEvents"]:
+            seen += event.get("name") == "aten::layer_norm"
+            # The second block's first norm, with what it calls.
+            if seen % 6 == 3 and re.fullmatch("aten::(native_)?layer_norm", str(event.get("name"))):
+                continue
+            kept.append(event)
+        trace["traceEvents"] = kept
+
+    profile = profiled(model.eval(), inputs, tmp_path, train=False, change=drop)
+    check_modules(profile, least=0.9)
