@@ -319,6 +319,12 @@ void MapAligner::fillGaps(ArrayRef<Candidate> pass,
 // EagerJoins
 //===----------------------------------------------------------------------===//
 
+/// A function that autograd's engine runs. One that runs inside another is not
+/// a part of it.
+static bool isFunction(const HostOp &op) {
+  return op.name.starts_with("autograd::engine::evaluate_function");
+}
+
 EagerJoins::EagerJoins(const Trace &trace, const HostTimeline &host,
                        LaunchIndex &index)
     : host(host) {
@@ -339,8 +345,9 @@ EagerJoins::EagerJoins(const Trace &trace, const HostTimeline &host,
     for (uint32_t op : host.opsOf(thread)) {
       uint32_t parent = host.parent(op);
       joinedBy[op] = joins[op].launch.valid() ? op
-                     : parent == kNone        ? kNone
-                                              : joinedBy[parent];
+                     : parent == kNone || isFunction(host.op(op))
+                         ? kNone
+                         : joinedBy[parent];
     }
   joinedInside.assign(trace.hostOps.size(), kNone);
   std::vector<bool> differ(trace.hostOps.size());
@@ -361,7 +368,7 @@ bool EagerJoins::isOutside(uint32_t op) const {
   for (; op != kNone; op = host.parent(op)) {
     const HostOp &hostOp = host.op(op);
     if (hostOp.backward || hostOp.name.starts_with("Optimizer.") ||
-        hostOp.name.starts_with("autograd::engine::evaluate_function"))
+        isFunction(hostOp))
       return true;
   }
   return false;
@@ -501,9 +508,12 @@ const Join &EagerJoins::within(uint32_t op) const {
 }
 
 StringRef EagerJoins::recorderOf(uint32_t op) const {
-  for (; op != kNone; op = host.parent(op))
+  for (; op != kNone; op = host.parent(op)) {
     if (auto it = recordedBy.find(op); it != recordedBy.end())
       return host.op(it->second).name;
+    if (isFunction(host.op(op)))
+      break;
+  }
   return "";
 }
 
