@@ -2,7 +2,8 @@
 
     python benchmarks/attribution.py FOLDER [--tools build/bin]
 
-FOLDER has a folder for each program: `*.trace.json.gz` of torch.profiler, and Inductor's debug folders anywhere below.
+FOLDER has a folder for each program: `*.trace.json.gz` of torch.profiler, and Inductor's debug folders anywhere below; eager traces are joined to
+the exported graph where there is one, `*.pt2`.
 """
 
 import argparse
@@ -49,6 +50,14 @@ def main() -> None:
             for number, code in enumerate(sorted(program.glob("**/output_code.py"))):
                 target = Path(scratch) / f"{program.name}.{number}.json"
                 run([translate, "--inductor-launches", code, "-o", target])
+                maps.append(f"--launches={target}")
+            for number, graph in enumerate(sorted(program.glob("*.pt2"))):
+                module, target = (
+                    Path(scratch) / "graph.mlir",
+                    Path(scratch) / f"graph.{number}.json",
+                )
+                run([translate, "--import-pt2", graph, "-o", module])
+                run([translate, "--export-operator-launches", module, "-o", target])
                 maps.append(f"--launches={target}")
             for trace in sorted(program.glob("*.trace.json.gz")):
                 target = Path(scratch) / "profile.json"

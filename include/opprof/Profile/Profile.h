@@ -61,8 +61,8 @@ struct Activity : DeviceActivity {
   std::optional<uint32_t> launch;
   /// Places in Profile::nodes.
   std::vector<uint32_t> nodes;
-  /// "identity", "kernel_hash", "correlation", "enclosure", "sequence" or
-  /// "none".
+  /// "identity", "kernel_hash", "correlation", "enclosure", "sequence",
+  /// "operator", "sequence_number" or "none".
   llvm::StringRef method = "none";
   Confidence confidence = Confidence::Unattributed;
   /// Why the join holds, or why there is none, for a person.
