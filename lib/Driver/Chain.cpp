@@ -193,7 +193,7 @@ static Error attribute(Session &session, const RunFolder &folder,
   }
   bool captured = isFile(folder.capture());
   llvm::sys::fs::remove(folder.operators());
-  if (inputs.maps.empty() && (captured || inputs.run->mode == "eager"))
+  if (inputs.maps.empty() && (trace || captured || inputs.run->mode == "eager"))
     if (Error error = mapNodes(folder, graph, inputs))
       return error;
   if (isFile(folder.counters()))
@@ -304,18 +304,26 @@ static std::string resolve(StringRef path) {
 /// The folders of code that a run folder is to be made of.
 static Expected<std::vector<std::string>> findCode(const RecordedFiles &files,
                                                    const RunFolder &folder) {
-  for (const std::string &path : {files.graph, files.code, files.trace})
+  // An uncompiled program has no code.
+  std::vector<std::string> given = {files.graph, files.trace};
+  if (!files.code.empty())
+    given.push_back(files.code);
+  for (const std::string &path : given)
     if (!llvm::sys::fs::exists(path))
       return llvm::createStringError(path + ": no such file or folder");
   std::string output = resolve(folder.getPath());
   std::vector<std::string> sources = {
-      resolve(files.code), resolve(llvm::sys::path::parent_path(files.graph)),
+      resolve(llvm::sys::path::parent_path(files.graph)),
       resolve(llvm::sys::path::parent_path(files.trace))};
+  if (!files.code.empty())
+    sources.push_back(resolve(files.code));
   if (!output.empty() && llvm::is_contained(sources, output))
     return llvm::createStringError(
         folder.getPath() +
         ": holds the files that are to be read, and a run folder is emptied "
         "before it is filled\n  give -o a folder of its own");
+  if (files.code.empty())
+    return std::vector<std::string>();
   std::vector<std::string> found = code::findFolders(files.code);
   // A run folder below the folder of code is what this command left there the
   // last time.
@@ -341,7 +349,8 @@ static Error writeRun(const RecordedFiles &files,
       json.attribute("version", 1);
       json.attributeObject("recorded", [&] {
         json.attribute("graph", files.graph);
-        json.attribute("code", files.code);
+        if (!files.code.empty())
+          json.attribute("code", files.code);
         json.attribute("trace", files.trace);
       });
       json.attributeArray("compiled_graphs", [&] {

@@ -117,7 +117,7 @@ beginProfile(const Trace &trace, const HostTimeline &host,
     if (join.launch.valid() && join.method == EagerJoins::kForward)
       index.countRun(*profile, join.launch);
   llvm::append_range(profile->notes, eager.notes());
-  findSteps(trace, host, calls, index, anyGraph, *profile);
+  findSteps(trace, host, calls, eager.passStarts(), index, anyGraph, *profile);
   return profile;
 }
 

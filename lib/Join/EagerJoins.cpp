@@ -339,6 +339,7 @@ EagerJoins::EagerJoins(const Trace &trace, const HostTimeline &host,
     }
   if (!anyJoined)
     return;
+  llvm::sort(starts);
   joinBackward(trace);
   joinedBy.assign(trace.hostOps.size(), kNone);
   for (ThreadId thread = 0; thread < trace.threads.size(); ++thread)
@@ -400,6 +401,7 @@ void EagerJoins::alignThread(uint32_t map, ThreadId thread,
       if (alignment.matched < kEnough * of)
         continue;
       ++passes;
+      starts.push_back(host.op(pass.front().op).startNs);
       matched += alignment.matched;
       bool sure = bySizes && alignment.matched >= kNearlyAll * of;
       for (auto [candidate, element] : llvm::zip(pass, alignment.elements))

@@ -33,6 +33,8 @@ public:
 
   /// What a person should know of each alignment.
   llvm::ArrayRef<std::string> notes() const { return remarks; }
+  /// Where passes through a graph begin, in order of time.
+  llvm::ArrayRef<int64_t> passStarts() const { return starts; }
   /// By operator of the trace; empty where nothing was joined.
   llvm::ArrayRef<Join> all() const {
     return anyJoined ? llvm::ArrayRef(joins) : llvm::ArrayRef<Join>();
@@ -59,6 +61,7 @@ private:
   /// By function of autograd's: the forward operator that recorded it.
   llvm::DenseMap<uint32_t, uint32_t> recordedBy;
   std::vector<std::string> remarks;
+  std::vector<int64_t> starts;
   bool anyJoined = false;
 };
 

@@ -12,9 +12,26 @@ using namespace opprof::trace;
 
 static constexpr uint32_t kNone = HostTimeline::kNone;
 
+/// Each step lasts until the next begins, and the last until the host's last
+/// operator ends.
+static void beginStepsAt(ArrayRef<int64_t> starts, const Trace &trace,
+                         Profile &profile) {
+  for (int64_t start : starts) {
+    if (!profile.steps.empty())
+      profile.steps.back().endNs = start;
+    profile.steps.push_back({0, start, start});
+  }
+  int64_t last = profile.steps.back().startNs;
+  for (const HostOp &op : trace.hostOps)
+    last = std::max(last, op.endNs());
+  profile.steps.back().endNs = last;
+}
+
 void opprof::join::findSteps(const Trace &trace, const HostTimeline &host,
-                             const CallJoins &calls, const LaunchIndex &index,
-                             bool anyGraph, Profile &profile) {
+                             const CallJoins &calls,
+                             ArrayRef<int64_t> passStarts,
+                             const LaunchIndex &index, bool anyGraph,
+                             Profile &profile) {
   for (const TraceStep &step : trace.steps)
     profile.steps.push_back({0, step.startNs, step.endNs});
   bool marked = !profile.steps.empty();
@@ -34,18 +51,11 @@ void opprof::join::findSteps(const Trace &trace, const HostTimeline &host,
         return {calls.mapOf(call), ""};
       return {kNone, host.op(host.calls()[call]).name};
     };
-    for (uint32_t call = 0; call < host.calls().size(); ++call) {
-      if (identity(call) != identity(0))
-        continue;
-      int64_t start = host.op(host.calls()[call]).startNs;
-      if (!profile.steps.empty())
-        profile.steps.back().endNs = start;
-      profile.steps.push_back({0, start, start});
-    }
-    int64_t last = profile.steps.back().startNs;
-    for (const HostOp &op : trace.hostOps)
-      last = std::max(last, op.endNs());
-    profile.steps.back().endNs = last;
+    std::vector<int64_t> starts;
+    for (uint32_t call = 0; call < host.calls().size(); ++call)
+      if (identity(call) == identity(0))
+        starts.push_back(host.op(host.calls()[call]).startNs);
+    beginStepsAt(starts, trace, profile);
     profile.summary.stepsFrom = "compiled_calls";
     std::string graph = identity(0).first == kNone
                             ? "the first compiled graph"
@@ -53,6 +63,13 @@ void opprof::join::findSteps(const Trace &trace, const HostTimeline &host,
     profile.notes.push_back("no marks of steps (ProfilerStep#n) in the trace: "
                             "a step is taken to begin at each call of " +
                             graph);
+  } else if (passStarts.size() > 1) {
+    beginStepsAt(passStarts, trace, profile);
+    profile.summary.stepsFrom = "graph_passes";
+    profile.notes.push_back(
+        "no marks of steps (ProfilerStep#n) in the trace: a "
+        "step is taken to begin at each pass through the "
+        "graph");
   }
   for (auto [number, step] : llvm::enumerate(profile.steps))
     step.index = number;

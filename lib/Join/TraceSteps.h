@@ -9,9 +9,11 @@ namespace opprof::join {
 
 /// Fills in the steps of the profile: those that the program or the profiler
 /// marked, else, with `anyGraph`, one from each call of the first compiled
-/// graph to the next.
+/// graph to the next, or from where a pass through a graph that ran uncompiled
+/// begins.
 void findSteps(const trace::Trace &trace, const HostTimeline &host,
-               const CallJoins &calls, const LaunchIndex &index, bool anyGraph,
+               const CallJoins &calls, llvm::ArrayRef<int64_t> passStarts,
+               const LaunchIndex &index, bool anyGraph,
                profile::Profile &profile);
 
 /// The step that `time` lies in.

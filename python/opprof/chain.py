@@ -41,9 +41,9 @@ def attribute(folder: RunFolder, *, mapped: bool = False, shows: bool = False) -
     return run_driver("profile", folder.path, *options).decode()
 
 
-def profile_from_files(graph: Path, code: Path, trace: Path, output: Path) -> str:
+def profile_from_files(graph: Path, code: Path | None, trace: Path, output: Path) -> str:
     """Makes a run folder out of files that were recorded elsewhere, and returns the report as a page."""
-    files = [f"--graph={graph}", f"--code={code}", f"--trace={trace}"]
+    files = [f"--graph={graph}", f"--trace={trace}", *([f"--code={code}"] if code else [])]
     return run_driver("profile-files", output, *files, *page_options()).decode()
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.autograd.profiler import record_function
 
+from opprof.chain import profile_from_files
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
 from opprof.tools import run_tool
 
@@ -220,3 +221,18 @@ def test_operators_that_the_graph_lacks(tmp_path: Path) -> None:
 
     profile = profiled(model.eval(), inputs, tmp_path, train=False, change=drop)
     check_modules(profile, least=0.9)
+
+
+def test_a_run_folder_of_an_eager_trace(tmp_path: Path) -> None:
+    """`opprof profile --graph --trace` without code: steps, findings on nodes, and the annotated program."""
+    model, inputs = convolutions()
+    profiled(model.eval(), inputs, tmp_path, train=False, change=lambda _: None)
+    page = profile_from_files(
+        tmp_path / "graph.json", None, tmp_path / "trace.json", tmp_path / "run"
+    )
+    profile = json.loads((tmp_path / "run" / "profile.opprof.json").read_text())
+    assert profile["summary"]["steps_from"] == "graph_passes"
+    assert profile["summary"]["steps"] == 3
+    assert "ran uncompiled" in page
+    slowest = run_tool("opprof-opt", ["--print-slowest=3", tmp_path / "run" / "program.mlirbc"])
+    assert b"conv2d" in slowest

@@ -75,10 +75,10 @@ static cl::opt<std::string> graph("graph", cl::cat(category),
                                   cl::value_desc("file"), cl::sub(filesCommand),
                                   cl::sub(launchesCommand),
                                   cl::desc("The exported graph"));
-static cl::opt<std::string>
-    codeFolder("code", cl::cat(category), cl::value_desc("folder"),
-               cl::sub(filesCommand),
-               cl::desc("Inductor's debug folder, or a folder of them"));
+static cl::opt<std::string> codeFolder(
+    "code", cl::cat(category), cl::value_desc("folder"), cl::sub(filesCommand),
+    cl::desc("Inductor's debug folder, or a folder of them; left out "
+             "where the program ran uncompiled"));
 static cl::opt<std::string> trace("trace", cl::cat(category),
                                   cl::value_desc("file"), cl::sub(filesCommand),
                                   cl::desc("torch.profiler's trace"));

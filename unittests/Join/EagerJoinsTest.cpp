@@ -111,7 +111,11 @@ TEST_F(EagerJoinsTest, EachPassIsMatched) {
   pass("aten::relu_");
   EXPECT_EQ(joined(), "linear:h relu:h linear_1:h add:h "
                       "linear:h relu:h linear_1:h add:h");
-  EXPECT_EQ(profile->notes.size(), 1u);
+  EXPECT_EQ(profile->notes.size(), 2u);
+  EXPECT_EQ(profile->summary.stepsFrom, "graph_passes");
+  EXPECT_EQ(profile->summary.steps, 2u);
+  EXPECT_EQ(profile->kernels[3].step, 0u);
+  EXPECT_EQ(profile->kernels[4].step, 1u);
 }
 
 TEST_F(EagerJoinsTest, WhatIsNotInTheGraphHasNoNode) {

@@ -35,7 +35,8 @@ llvm::Error profileRun(Session &session, const RunFolder &folder, bool mapped,
 /// Files that were recorded elsewhere.
 struct RecordedFiles {
   std::string graph;
-  /// Inductor's debug folder of a graph, or a folder of such folders.
+  /// Inductor's debug folder of a graph, or a folder of such folders; empty for
+  /// a program that ran uncompiled.
   std::string code;
   std::string trace;
 };

@@ -202,8 +202,8 @@ struct Summary {
   int64_t copyTimeNs = 0;
   std::optional<uint64_t> steps;
   /// "profiler_step" (marks of the profiler), "capture_marks" (marks of the
-  /// capture), "compiled_calls" (the calls of compiled graphs repeat) or
-  /// "none".
+  /// capture), "compiled_calls" (the calls of compiled graphs repeat),
+  /// "graph_passes" (the operators of a graph repeat) or "none".
   std::string stepsFrom = "none";
   std::array<int64_t, kNumConfidences> attributedNs{};
 };

@@ -99,10 +99,10 @@ def _add_launches(commands: _Commands) -> None:
 def _profile(options: argparse.Namespace) -> None:
     recorded = (options.graph, options.code, options.trace)
     if options.script is None:
-        if None in recorded:
+        if options.graph is None or options.trace is None:
             raise OpprofError(
                 "nothing to profile",
-                remedy="give a model script, or all of --graph, --code and --trace for files recorded elsewhere",
+                remedy="give a model script, or --graph and --trace, and --code of a compiled program, for files recorded elsewhere",
             )
         from opprof.chain import profile_from_files
 
@@ -185,7 +185,10 @@ def _add_profile(commands: _Commands) -> None:
         help=f"the exported graph ({', '.join(GRAPHS)})",
     )
     recorded.add_argument(
-        "--code", type=Path, metavar="DIR", help="Inductor's debug folder, or a folder of them"
+        "--code",
+        type=Path,
+        metavar="DIR",
+        help="Inductor's debug folder, or a folder of them; left out where the program ran uncompiled",
     )
     recorded.add_argument(
         "--trace", type=Path, metavar="FILE", help="torch.profiler's trace (.json, .json.gz)"
