@@ -21,7 +21,8 @@ RuntimeCalls::RuntimeCalls(const Trace &trace) : trace(trace) {
   for (auto [index, call] : llvm::enumerate(trace.runtimeCalls))
     if (call.correlation)
       byCorrelation.try_emplace(*call.correlation, index);
-  if (llvm::none_of(trace.activities, [](const TraceActivity &event) {
+  if (byCorrelation.empty() &&
+      llvm::none_of(trace.activities, [](const TraceActivity &event) {
         return event.correlation || event.externalId || event.identity;
       }))
     pairByOrder();
