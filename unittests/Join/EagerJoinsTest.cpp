@@ -190,6 +190,16 @@ TEST_F(EagerJoinsTest, BackwardFollowsAutogradsNumbers) {
   EXPECT_EQ(profile->kernels[6].method, "sequence_number");
 }
 
+TEST_F(EagerJoinsTest, TheLastThatShowsANumberHasDrawnIt) {
+  op("aten::linear", "aten::addmm", "[[4, 8], [8, 8], [8]]", 3);
+  // Nothing is recorded of an operator on what needs no gradient.
+  op("aten::relu", "aten::clamp_min", "[[4, 8]]", 4);
+  op("aten::linear", "aten::addmm", "[[4, 8], [8, 8], [8]]", 4);
+  op("aten::add", "aten::add", "[[4, 8], [4, 8], []]", 5);
+  op("AddmmBackward0", "aten::mm", "[[4, 8]]", 4, true);
+  EXPECT_EQ(joined(), "linear:h relu:h linear_1:h add:h linear_1:h");
+}
+
 TEST_F(EagerJoinsTest, WithoutIdsOrderIsNeverSure) {
   withIds = false;
   pass();
