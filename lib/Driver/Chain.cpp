@@ -4,7 +4,6 @@
 
 #include "CompiledGraphs.h"
 
-#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/Transforms/Passes.h"
 #include "opprof/Driver/AnnotatedProgram.h"
 #include "opprof/Driver/Commands.h"
@@ -15,8 +14,8 @@
 #include "opprof/Trace/Gzip.h"
 
 #include "mlir/IR/Verifier.h"
-#include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -34,6 +33,11 @@ using llvm::Twine;
 
 Error driver::importGraph(Session &session, StringRef source,
                           StringRef target) {
+  // What has no suffix, such as /dev/null, gets bytecode.
+  if (llvm::sys::path::has_extension(target) && !isMLIRFile(target))
+    return llvm::createStringError(
+        target + ": a graph is written as MLIR\n  give -o a file that ends "
+                 "with .mlir (text) or .mlirbc (bytecode)");
   Expected<OwningOpRef<ModuleOp>> module = session.readGraph(source);
   if (!module)
     return module.takeError();
@@ -44,15 +48,19 @@ Error driver::importGraph(Session &session, StringRef source,
 static Error findPartitions(Session &session, const RunFolder &folder,
                             ModuleOp graph, ProfileInputs &inputs) {
   session.progress("finding repeated subgraphs");
-  // The pass outlines what it finds; the launches are of the graph as it was.
+  // What is found is outlined; the launches are of the graph as it was.
   OwningOpRef<ModuleOp> outlined = graph.clone();
   fx::DedupPartitionsPassOptions options;
   options.partitionMap = folder.partitions();
-  PassManager manager(&session.getContext());
-  manager.addPass(fx::createDedupPartitionsPass(options));
-  if (Error error = session.quietly([&] { return manager.run(*outlined); }))
+  session.getContext().loadDialect<prof::ProfDialect>();
+  if (Error error = session.quietly([&] {
+        inputs.partitions = fx::dedupPartitions(*outlined, options);
+        return success();
+      }))
     return error;
-  return inputs.readPartitions(folder.partitions());
+  return writeFile(folder.partitions(), [&](llvm::raw_ostream &os) {
+    writePartitionMaps(inputs.partitions, os);
+  });
 }
 
 static Error writeMap(const LaunchMap &map, StringRef file) {
@@ -305,6 +313,11 @@ static std::string resolve(StringRef path) {
 static Expected<std::vector<std::string>> findCode(const RecordedFiles &files,
                                                    const RunFolder &folder) {
   // An uncompiled program has no code.
+  if (files.graph.empty() || files.trace.empty())
+    return llvm::createStringError(
+        Twine(files.graph.empty() ? "--graph" : "--trace") +
+        " is missing\n  give the recorded files: --graph, --trace, and --code "
+        "where the program was compiled");
   std::vector<std::string> given = {files.graph, files.trace};
   if (!files.code.empty())
     given.push_back(files.code);
@@ -336,6 +349,18 @@ static Expected<std::vector<std::string>> findCode(const RecordedFiles &files,
         files.code + ": holds no " + code::kOutput +
         "\n  give the debug folder of a run with TORCH_COMPILE_DEBUG=1, or a "
         "folder of such folders");
+  // Inductor numbers the graphs of a process: two of one name are of two runs,
+  // and the trace is of one.
+  llvm::StringMap<StringRef> names;
+  for (StringRef path : found) {
+    auto [other, isNew] =
+        names.try_emplace(llvm::sys::path::filename(path), path);
+    if (!isNew)
+      return llvm::createStringError(
+          path + ": " + other->second +
+          " has the same name, so they are of two runs\n  give --code the "
+          "folder of the run that the trace is of");
+  }
   return found;
 }
 

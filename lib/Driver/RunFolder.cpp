@@ -86,6 +86,8 @@ std::vector<std::string> code::findFolders(StringRef folder) {
 }
 
 Error code::copy(StringRef from, StringRef to) {
+  if (!sys::fs::is_directory(from))
+    return createStringError(from + ": no such folder");
   if (Error error = makeFolder(to))
     return error;
   for (StringRef name : kCopied) {

@@ -146,6 +146,9 @@ static Error run() {
   if (timelineCommand)
     return profileTimeline(folder, timeline, mapped, lastKernels);
   if (reportCommand) {
+    if (asJSON && !html.empty())
+      return createStringError(
+          "--json and --html are two forms: give one of them");
     ReportForm form = asJSON         ? ReportForm::JSON
                       : html.empty() ? ReportForm::Text
                                      : ReportForm::HTML;

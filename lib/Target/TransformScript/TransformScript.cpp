@@ -55,8 +55,24 @@ static FailureOr<SmallVector<std::string>> listFiles(StringRef path,
       files.push_back(it->path());
   if (error)
     return fail(error.message());
+  if (files.empty())
+    return fail("holds no rewrite script (.mlir)");
   llvm::sort(files);
   return files;
+}
+
+/// The sequence that a script is applied by; null where it has none. MLIR's own
+/// search prints the whole module then.
+static transform::NamedSequenceOp findSequence(ModuleOp script) {
+  transform::NamedSequenceOp found;
+  script.walk<WalkOrder::PreOrder>([&](transform::NamedSequenceOp sequence) {
+    if (sequence.getSymName() !=
+        transform::TransformDialect::kTransformEntryPointSymbolName)
+      return WalkResult::advance();
+    found = sequence;
+    return WalkResult::interrupt();
+  });
+  return found;
 }
 
 FailureOr<SmallVector<RewriteScript>>
@@ -71,8 +87,11 @@ opprof::fx::loadRewriteScripts(StringRef path, MLIRContext *context) {
     script.path = std::move(file);
     if (!script.module)
       return failure();
-    if (!transform::detail::findTransformEntryPoint(*script.module, ModuleOp()))
-      return failure();
+    if (!findSequence(*script.module))
+      return emitError(script.module->getLoc())
+             << "holds no transform.named_sequence @"
+             << transform::TransformDialect::kTransformEntryPointSymbolName
+             << ": give a rewrite script, such as `opprof recommend` writes";
     scripts.push_back(std::move(script));
   }
   llvm::stable_sort(scripts,
@@ -84,11 +103,7 @@ opprof::fx::loadRewriteScripts(StringRef path, MLIRContext *context) {
 
 LogicalResult opprof::fx::applyRewriteScript(const RewriteScript &script,
                                              ModuleOp payload) {
-  transform::TransformOpInterface entry =
-      transform::detail::findTransformEntryPoint(script.module.get(),
-                                                 ModuleOp());
-  if (!entry)
-    return failure();
+  transform::NamedSequenceOp entry = findSequence(script.module.get());
   return transform::applyTransforms(
       payload, entry, {}, transform::TransformOptions(),
       /*enforceToplevelTransformOp=*/false,

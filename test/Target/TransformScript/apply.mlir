@@ -9,6 +9,12 @@
 
 // MISSING: nowhere: no such file or folder; give a rewrite script
 
+// What is no script is named, and not printed.
+// RUN: mkdir %t/empty && not opprof-opt --apply-rewrites=%t/empty %t/graph.mlir 2>&1 | FileCheck %s --check-prefix=EMPTY
+// RUN: not opprof-opt --apply-rewrites=%t/graph.mlir %t/graph.mlir 2>&1 | FileCheck %s --check-prefix=SEQUENCE --implicit-check-not=fx.graph
+// EMPTY: empty: holds no rewrite script (.mlir)
+// SEQUENCE: graph.mlir:{{.*}}: error: holds no transform.named_sequence @__transform_main: give a rewrite script, such as `opprof recommend` writes
+
 //--- merge.mlir
 !x = tensor<2x8xf32, #fx.tensor<"cpu">>
 !w = tensor<4x8xf32, #fx.tensor<"cpu">>

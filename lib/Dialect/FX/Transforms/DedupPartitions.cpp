@@ -49,12 +49,6 @@ struct Summary {
   Location place;
 };
 
-/// What the pass was asked for.
-struct Request {
-  unsigned levels, minNodes, minRepeats;
-  bool anyOrder, writesMap;
-};
-
 /// How many classes the graphs of the module have had so far: ids go on from
 /// graph to graph.
 struct Numbers {
@@ -64,8 +58,8 @@ struct Numbers {
 /// Dedups one graph.
 class Deduplicator {
 public:
-  Deduplicator(GraphOp graph, const Request &request, SymbolTable &symbols,
-               Numbers &numbers);
+  Deduplicator(GraphOp graph, const DedupPartitionsPassOptions &request,
+               SymbolTable &symbols, Numbers &numbers);
 
   void run();
   /// Says what is equal but for shapes.
@@ -74,7 +68,6 @@ public:
   void report();
 
   PartitionMap map;
-  unsigned nodesSaved = 0, partitionsFound = 0;
 
 private:
   /// Outlines the repeats of `from`; `parent` is the class that it was made
@@ -89,12 +82,12 @@ private:
   RepeatOptions options() const;
 
   GraphOp graph;
-  const Request &request;
+  const DedupPartitionsPassOptions &request;
   SymbolTable &symbols;
   Numbers &numbers;
   /// Names of the graph, where a map is written.
   std::optional<GraphNames> names;
-  unsigned numNodes = 0;
+  unsigned numNodes = 0, numNodesSaved = 0, numPartitions = 0;
   std::vector<Summary> summaries;
   llvm::StringMap<unsigned> labelCounts;
 };
@@ -104,17 +97,22 @@ struct DedupPartitionsPass
   using Base::Base;
 
   void runOnOperation() override;
+
+private:
+  /// Refuses a map that cannot be written, and warns of graphs that are missed.
+  LogicalResult check();
 };
 
 } // namespace
 
-Deduplicator::Deduplicator(GraphOp graph, const Request &request,
+Deduplicator::Deduplicator(GraphOp graph,
+                           const DedupPartitionsPassOptions &request,
                            SymbolTable &symbols, Numbers &numbers)
     : graph(graph), request(request), symbols(symbols), numbers(numbers) {
   NodeId id = getGraphId(graph);
   map.graph = std::move(id.graph);
   map.stage = std::move(id.stage);
-  if (request.writesMap)
+  if (!request.partitionMap.empty())
     names.emplace(graph);
 }
 
@@ -136,7 +134,7 @@ void Deduplicator::addInstances(
     const PartitionClass &repeated, const Outlined *parent,
     const llvm::DenseMap<Operation *, unsigned> &placeInParent,
     Outlined &result, MappedClass &mapped, ClassNames &given) {
-  bool keepsInstances = request.writesMap || request.levels > 1;
+  bool keepsInstances = names || request.levels > 1;
   // A nested partition stands for one place in each instance of its parent.
   unsigned numOuter = parent ? parent->instances.size() : 1;
   for (unsigned outer = 0; outer != numOuter; ++outer) {
@@ -226,8 +224,8 @@ std::vector<Outlined> Deduplicator::dedup(GraphOp from, const Outlined *parent,
       summary.labels.push_back(instance.label);
     summaries.push_back(std::move(summary));
     if (!parent) {
-      nodesSaved += (repeated.partitions.size() - 1) * mapped.nodeCount;
-      partitionsFound += repeated.partitions.size();
+      numNodesSaved += (repeated.partitions.size() - 1) * mapped.nodeCount;
+      numPartitions += repeated.partitions.size();
     }
     map.classes.push_back(std::move(mapped));
   }
@@ -312,8 +310,8 @@ void Deduplicator::report() {
   InFlightDiagnostic remark =
       mlir::emitRemark(graph.getLoc())
       << "@" << graph.getSymName() << ", " << numNodes
-      << " nodes: " << partitionsFound << " partitions in " << summaries.size()
-      << (summaries.size() == 1 ? " class, " : " classes, ") << nodesSaved
+      << " nodes: " << numPartitions << " partitions in " << summaries.size()
+      << (summaries.size() == 1 ? " class, " : " classes, ") << numNodesSaved
       << " nodes saved";
   constexpr size_t kMaxShown = 20;
   for (const Summary &summary : ArrayRef(summaries).take_front(kMaxShown)) {
@@ -329,26 +327,53 @@ void Deduplicator::report() {
                         << " more classes";
 }
 
-void DedupPartitionsPass::runOnOperation() {
-  Request request{levels, minNodes, minRepeats, anyOrder,
-                  !partitionMap.empty()};
-  SymbolTable symbols(getOperation());
+std::vector<PartitionMap>
+opprof::fx::dedupPartitions(ModuleOp module,
+                            const DedupPartitionsPassOptions &options) {
+  SymbolTable symbols(module);
   Numbers numbers;
   std::vector<PartitionMap> maps;
-  for (GraphOp graph :
-       llvm::make_early_inc_range(getOperation().getOps<GraphOp>())) {
+  for (GraphOp graph : llvm::make_early_inc_range(module.getOps<GraphOp>())) {
     if (graph.isPrivate())
       continue;
-    Deduplicator dedup(graph, request, symbols, numbers);
-    if (mode == DedupMode::IgnoreShapes)
+    Deduplicator dedup(graph, options, symbols, numbers);
+    if (options.mode == DedupMode::IgnoreShapes)
       dedup.reportWeakClasses();
     dedup.run();
     dedup.report();
-    numPartitions += dedup.partitionsFound;
-    numNodesSaved += dedup.nodesSaved;
     maps.push_back(std::move(dedup.map));
   }
-  if (!request.writesMap)
+  return maps;
+}
+
+LogicalResult DedupPartitionsPass::check() {
+  ModuleOp module = getOperation();
+  // Modules side by side are worked on at the same time.
+  if (!partitionMap.empty() && module->getParentOp())
+    return mlir::emitError(module.getLoc())
+           << "a partition map is of the outermost module: those of modules in "
+              "it would overwrite one another";
+  bool holdsModules = !module.getOps<ModuleOp>().empty();
+  if (holdsModules && module.getOps<GraphOp>().empty())
+    mlir::emitWarning(module.getLoc())
+        << "no fx.graph is here, only modules that may hold some: run "
+           "--pass-pipeline='builtin.module(builtin.module(dedup-partitions))'";
+  return success();
+}
+
+void DedupPartitionsPass::runOnOperation() {
+  if (failed(check()))
+    return signalPassFailure();
+  std::vector<PartitionMap> maps =
+      dedupPartitions(getOperation(), {levels, minNodes, minRepeats, anyOrder,
+                                       mode, partitionMap});
+  for (const PartitionMap &map : maps)
+    for (const MappedClass &mapped : map.classes)
+      if (mapped.parent.empty()) {
+        numPartitions += mapped.partitions.size();
+        numNodesSaved += (mapped.partitions.size() - 1) * mapped.nodeCount;
+      }
+  if (partitionMap.empty())
     return;
   if (llvm::Error error =
           writeFile(partitionMap.getValue(), [&](llvm::raw_ostream &os) {

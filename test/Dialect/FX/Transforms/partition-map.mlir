@@ -11,6 +11,14 @@
 // RUN: rm -f %t.json && opprof-opt %s --pass-pipeline='builtin.module(dedup-partitions{min-nodes=2 partition-map=%t.json})' -o /dev/null
 // RUN: FileCheck %s --check-prefix=MAP --input-file=%t.json
 
+// Verify that maps of modules side by side do not overwrite one another, and that modules in a module are not passed over in
+// silence.
+// RUN: rm -f %t.json && not opprof-opt %s --pass-pipeline='builtin.module(builtin.module(dedup-partitions{partition-map=%t.json}))' 2>&1 | FileCheck %s --check-prefix=NESTED
+// RUN: not ls %t.json
+// NESTED: error: a partition map is of the outermost module: those of modules in it would overwrite one another
+// RUN: echo 'module { module { fx.graph @g(%x: tensor<4xf32>) -> tensor<4xf32> { fx.output(%x) : (tensor<4xf32>) } } }' | opprof-opt --dedup-partitions 2>&1 | FileCheck %s --check-prefix=MODULES
+// MODULES: warning: no fx.graph is here, only modules that may hold some: run --pass-pipeline='builtin.module(builtin.module(dedup-partitions))'
+
 // CHECK-LABEL: module @a
 // CHECK: #prof.partition<"c0.0", unique>
 // CHECK-LABEL: module @b
