@@ -1,6 +1,7 @@
 // One module of everything that is known of a program and its run.
 
 #include "opprof/Driver/AnnotatedProgram.h"
+#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/NodeSymbols.h"
 #include "opprof/Dialect/Inductor/IR/Inductor.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"

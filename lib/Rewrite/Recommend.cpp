@@ -2,6 +2,7 @@
 // for.
 
 #include "opprof/Rewrite/Recommend.h"
+#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/NodeSymbols.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
@@ -16,7 +17,7 @@ using namespace opprof::rewrite;
 static const Rule kRules[] = {recommendSharedInputGemms,
                               recommendRegionStrategies};
 
-SmallVector<fx::GraphOp> opprof::rewrite::getRewritableGraphs(ModuleOp module) {
+static SmallVector<fx::GraphOp> getRewritableGraphs(ModuleOp module) {
   SmallVector<fx::GraphOp> graphs;
   for (fx::GraphOp graph : module.getOps<fx::GraphOp>())
     if (graph.isPublic() && graph.getStage() != "post_grad")
@@ -24,9 +25,31 @@ SmallVector<fx::GraphOp> opprof::rewrite::getRewritableGraphs(ModuleOp module) {
   return graphs;
 }
 
+std::optional<NodeId> opprof::rewrite::getMainGraph(ModuleOp module) {
+  SmallVector<fx::GraphOp> graphs = getRewritableGraphs(module);
+  if (graphs.empty())
+    return std::nullopt;
+  return fx::getGraphId(graphs.front());
+}
+
+/// The device of the main graph's first tensor.
+static std::string findDevice(ModuleOp module) {
+  SmallVector<fx::GraphOp> graphs = getRewritableGraphs(module);
+  if (!graphs.empty())
+    for (Type type : graphs.front().getArgumentTypes())
+      if (auto tensor = dyn_cast<RankedTensorType>(type))
+        if (auto info =
+                dyn_cast_or_null<fx::TensorInfoAttr>(tensor.getEncoding()))
+          return info.getDevice().str();
+  return "cpu";
+}
+
 Evidence opprof::rewrite::readEvidence(ModuleOp module) {
   Evidence evidence;
   prof::SummaryAttr summary = prof::getSummary(module);
+  StringAttr device = summary ? summary.getDevice() : StringAttr();
+  evidence.device =
+      assumeDeviceCeilings(device ? device.str() : findDevice(module));
   if (!summary)
     return evidence;
   auto perStep = [&](std::optional<int64_t> total) {
@@ -35,8 +58,6 @@ Evidence opprof::rewrite::readEvidence(ModuleOp module) {
   evidence.wallNs = perStep(summary.getWallNs());
   evidence.busyNs = perStep(summary.getBusyNs());
   evidence.kernelNs = perStep(summary.getKernelNs());
-  if (StringAttr device = summary.getDevice())
-    evidence.device = assumeDeviceCeilings(device);
   return evidence;
 }
 
@@ -45,8 +66,8 @@ Evidence opprof::rewrite::readEvidence(ModuleOp module) {
 static constexpr double kRoundingOrder = 1e-6;
 
 std::vector<Recommendation>
-opprof::rewrite::recommend(ArrayRef<fx::GraphOp> graphs,
-                           const Evidence &evidence) {
+opprof::rewrite::recommend(ModuleOp module, const Evidence &evidence) {
+  SmallVector<fx::GraphOp> graphs = getRewritableGraphs(module);
   std::vector<Recommendation> results;
   for (Rule rule : kRules)
     rule(graphs, evidence, results);

@@ -1,7 +1,7 @@
 // --recommend-rewrites: writes the recommendations for a module's graph to a
 // folder.
 
-#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/FXDialect.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
 #include "opprof/Dialect/Inductor/IR/Inductor.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
@@ -21,16 +21,6 @@ namespace opprof::rewrite {
 using namespace mlir;
 using namespace opprof;
 using namespace opprof::rewrite;
-
-/// The device of the graph's first tensor.
-static std::string findDevice(fx::GraphOp graph) {
-  for (Type type : graph.getArgumentTypes())
-    if (auto tensor = dyn_cast<RankedTensorType>(type))
-      if (auto info =
-              dyn_cast_or_null<fx::TensorInfoAttr>(tensor.getEncoding()))
-        return info.getDevice().str();
-  return "cpu";
-}
 
 namespace {
 struct RecommendRewritesPass
@@ -66,14 +56,29 @@ private:
     return prof::attachProfile(module, **read);
   }
 
+  /// A comma before another option's name makes that a part of the value.
+  LogicalResult checkCommas() {
+    for (const std::string &value : {dir.getValue(), profile.getValue(),
+                                     device.getValue(), script.getValue()})
+      for (StringRef name : {dir.ArgStr, profile.ArgStr, device.ArgStr,
+                             script.ArgStr, errorBudget.ArgStr})
+        if (StringRef(value).contains(("," + name + "=").str()))
+          return fail(value, "options are separated by blanks, not by commas: "
+                             "write --recommend-rewrites=\"dir=FOLDER " +
+                                 name + "=…\"");
+    return success();
+  }
+
   LogicalResult run() {
+    if (failed(checkCommas()))
+      return failure();
     if (dir.empty())
       return fail("no folder is given: write --recommend-rewrites=dir=FOLDER");
     if (!(errorBudget >= 0 && errorBudget < 1))
       return fail("error-budget is a number from 0 up to 1");
     ModuleOp module = getOperation();
-    SmallVector<fx::GraphOp> graphs = getRewritableGraphs(module);
-    if (graphs.empty())
+    std::optional<NodeId> main = getMainGraph(module);
+    if (!main)
       return fail("the module holds no public fx.graph to look at");
     OwningOpRef<ModuleOp> annotated;
     if (!profile.empty()) {
@@ -81,16 +86,14 @@ private:
       annotated = module.clone();
       if (failed(attach(*annotated)))
         return failure();
-      graphs = getRewritableGraphs(*annotated);
+      module = *annotated;
     }
-    Evidence evidence = readEvidence(annotated ? *annotated : module);
+    Evidence evidence = readEvidence(module);
     evidence.errorBudget = errorBudget;
     if (!device.empty())
       evidence.device = assumeDeviceCeilings(device);
-    else if (evidence.device.name.empty())
-      evidence.device = assumeDeviceCeilings(findDevice(graphs[0]));
     if (llvm::Error error = writeRewriteFolder(
-            dir, graphs[0], recommend(graphs, evidence), evidence, script))
+            dir, *main, recommend(module, evidence), evidence, script))
       return fail(llvm::toString(std::move(error)));
     return success();
   }

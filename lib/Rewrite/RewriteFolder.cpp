@@ -97,22 +97,21 @@ static void writeEntry(const Recommendation &current, StringRef file,
 }
 
 llvm::Error opprof::rewrite::writeRewriteFolder(
-    StringRef folder, fx::GraphOp main,
+    StringRef folder, const NodeId &main,
     llvm::ArrayRef<Recommendation> recommendations, const Evidence &evidence,
     StringRef script) {
   if (llvm::Error error = makeFolder(folder))
     return error;
   if (llvm::Error error = removeOldScripts(folder))
     return error;
-  NodeId place = getNodeId(main, main.getOutput());
   std::string index;
   llvm::raw_string_ostream os(index);
   llvm::json::OStream json(os, 1);
   json.objectBegin();
   json.attribute("version", 1);
-  json.attribute("graph", place.graph);
-  if (!place.stage.empty())
-    json.attribute("stage", place.stage);
+  json.attribute("graph", main.graph);
+  if (!main.stage.empty())
+    json.attribute("stage", main.stage);
   json.attribute("device", evidence.device.name);
   json.attributeBegin("error_budget");
   json.rawValue(formatShortest(evidence.errorBudget));
@@ -123,13 +122,13 @@ llvm::Error opprof::rewrite::writeRewriteFolder(
   for (auto [i, current] : llvm::enumerate(recommendations)) {
     std::string file =
         llvm::formatv("{0,0+2}-{1}.mlir", i + 1, current.name).str();
-    setScriptHead(current, i + 1, place);
+    setScriptHead(current, i + 1, main);
     std::string text;
     llvm::raw_string_ostream stream(text);
     fx::printRewriteScript(*current.script, stream);
     if (llvm::Error error = write(join(folder, file), text))
       return error;
-    writeEntry(current, file, i + 1, place, json);
+    writeEntry(current, file, i + 1, main, json);
   }
   json.arrayEnd();
   json.attributeEnd();

@@ -32,7 +32,13 @@ void opprof::registerPassWithValue(const mlir::PassAllocatorFunction &create,
         bool isBare = !text.empty() && !text.starts_with(prefix);
         std::string options =
             isBare ? prefix + "{" + text.str() + "}" : text.str();
-        if (mlir::failed(pass->initializeOptions(options, fail)))
+        auto refuse = [&](const llvm::Twine &why) {
+          // A value of the wrong type is told on stderr, by itself.
+          return fail("--" + pass->getArgument() + "=" + text +
+                      ": cannot be read" +
+                      (why.isTriviallyEmpty() ? "" : ": ") + why);
+        };
+        if (mlir::failed(pass->initializeOptions(options, refuse)))
           return mlir::failure();
         manager.addPass(std::move(pass));
         return mlir::success();

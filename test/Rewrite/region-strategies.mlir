@@ -10,6 +10,8 @@
 // RUN: rm -rf %t/deep && mkdir %t/deep && %python -c "print('[' * 2000000)" > %t/deep/rewrites.json
 // RUN: not opprof-opt --recommend-rewrites=dir=%t/deep %s -o /dev/null 2>&1 | FileCheck %s --check-prefix=DEEP
 // RUN: not opprof-opt --recommend-rewrites=folder=%t %s 2>&1 | FileCheck %s --check-prefix=OPTION
+// RUN: not opprof-opt --recommend-rewrites=dir=%t/e,device=H200 %s 2>&1 | FileCheck %s --check-prefix=COMMA
+// RUN: not ls %t/e,device=H200
 
 // Verify that precisions are offered within the error budget only, and that the host's share of a profile decides on the CUDA graph.
 // CHECK: "error_budget": 0.001
@@ -31,6 +33,7 @@
 // BUDGET: error-budget is a number from 0 up to 1
 // DEEP: rewrites.json: not valid JSON
 // OPTION: no such option folder
+// COMMA: error: {{.*}}/e,device=H200: options are separated by blanks, not by commas: write --recommend-rewrites="dir=FOLDER device=…"
 
 !x = tensor<2x8xf32, #fx.tensor<"cuda:0">>
 !w = tensor<8x8xf32, #fx.tensor<"cuda:0">>

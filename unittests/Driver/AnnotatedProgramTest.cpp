@@ -1,6 +1,7 @@
 // The annotated program: made of its parts, read by a pass, stripped again.
 
 #include "opprof/Driver/AnnotatedProgram.h"
+#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/NodeSymbols.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Dialect/Inductor/IR/Inductor.h"
@@ -171,7 +172,7 @@ TEST_F(AnnotatedProgramTest, HoldsAllStages) {
       module->getOps<inductor::ProgramOp>().begin(),
       module->getOps<inductor::ProgramOp>().end());
   ASSERT_EQ(programs.size(), 2u);
-  SmallVector<fx::NodeOp> bodies;
+  SmallVector<Operation *> bodies;
   for (inductor::ProgramOp program : programs)
     for (auto launch : program.getBody().getOps<inductor::LaunchOp>())
       if (launch.getIndex() == 1)

@@ -1,7 +1,7 @@
 // What the rules offer, what they predict from, and what they refuse.
 
 #include "opprof/Rewrite/Recommend.h"
-#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/FXDialect.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
 #include "opprof/Target/TransformScript/ScriptBuilder.h"
@@ -47,7 +47,7 @@ protected:
     EXPECT_TRUE(module) << text;
     if (!module)
       return {};
-    return rewrite::recommend(getRewritableGraphs(*module), evidence);
+    return rewrite::recommend(*module, evidence);
   }
 
   static const Recommendation *find(const std::vector<Recommendation> &all,
@@ -260,7 +260,7 @@ TEST_F(RecommendTest, NodesOfSeveralGraphsKeepTheirGraphs) {
                                            kTwoProducts + "}",
                                        &context);
   ASSERT_TRUE(module);
-  auto all = rewrite::recommend(getRewritableGraphs(*module), onH200());
+  auto all = rewrite::recommend(*module, onH200());
   const Recommendation *merge = find(all, "merge-gemms");
   ASSERT_TRUE(merge);
   EXPECT_EQ(merge->title, "2 GEMMs of one input become one, at 2 places");

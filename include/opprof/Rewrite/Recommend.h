@@ -6,14 +6,18 @@
 #define OPPROF_REWRITE_RECOMMEND_H
 
 #include "opprof/Analysis/Cost/DeviceCeilings.h"
-#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Support/NodeId.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <optional>
 #include <string>
 #include <vector>
+
+namespace opprof::fx {
+class GraphOp;
+} // namespace opprof::fx
 
 namespace opprof::rewrite {
 
@@ -65,17 +69,20 @@ void recommendRegionStrategies(llvm::ArrayRef<fx::GraphOp> graphs,
                                const Evidence &evidence,
                                std::vector<Recommendation> &results);
 
-/// The graphs of `module` that rewrites are for: the public ones, but for those
-/// that Inductor has lowered already (stage post_grad), which no backend is
-/// handed.
-llvm::SmallVector<fx::GraphOp> getRewritableGraphs(mlir::ModuleOp module);
+// Rewrites are for the public graphs of a module, but for those that Inductor
+// has lowered already (stage post_grad), which no backend is handed.
 
-/// What the profile that is attached to `module` says of its run; nothing of
-/// the device where none is. The error budget is for the caller to say.
+/// The first graph that rewrites are for, with an empty node's name; none where
+/// there is none.
+std::optional<NodeId> getMainGraph(mlir::ModuleOp module);
+
+/// What the profile that is attached to `module` says of its run. The device is
+/// that of the main graph's first tensor where no profile names one. The error
+/// budget is for the caller to say.
 Evidence readEvidence(mlir::ModuleOp module);
 
-/// What all rules offer, by what each should save. `graphs` are of one module.
-std::vector<Recommendation> recommend(llvm::ArrayRef<fx::GraphOp> graphs,
+/// What all rules offer for `module`, by what each should save.
+std::vector<Recommendation> recommend(mlir::ModuleOp module,
                                       const Evidence &evidence);
 
 /// Puts the head (fx.rewrite) on the recommendation's script. Plain node names

@@ -11,9 +11,9 @@ namespace opprof::rewrite {
 
 /// Writes the scripts by rank and rewrites.json to `folder`, which is made if
 /// it is missing. Scripts that an earlier index names go, others stay. Plain
-/// node names in the index are those of `main`; `script` is the model script
-/// that the graphs are of, or empty where it is not known.
-llvm::Error writeRewriteFolder(llvm::StringRef folder, fx::GraphOp main,
+/// node names in the index are those of the graph `main`; `script` is the model
+/// script that the graphs are of, or empty where it is not known.
+llvm::Error writeRewriteFolder(llvm::StringRef folder, const NodeId &main,
                                llvm::ArrayRef<Recommendation> recommendations,
                                const Evidence &evidence,
                                llvm::StringRef script);

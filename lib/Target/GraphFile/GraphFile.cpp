@@ -1,7 +1,7 @@
 // Which reader a graph's file is for, by its suffix.
 
 #include "opprof/Target/GraphFile/GraphFile.h"
-#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/FXDialect.h"
 #include "opprof/Support/OutputFile.h"
 #include "opprof/Target/FXJSON/FXJSON.h"
 #include "opprof/Target/PT2/PT2.h"

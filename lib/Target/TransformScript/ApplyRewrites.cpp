@@ -1,6 +1,7 @@
 // --apply-rewrites: applies rewrite scripts to the graphs of a module.
 
-#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/FXDialect.h"
+#include "opprof/Dialect/FX/IR/NodeSymbols.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
 #include "opprof/Support/ToolOptions.h"
 #include "opprof/Target/TransformScript/Passes.h"
@@ -27,9 +28,11 @@ struct ApplyRewritesPass
                                "--apply-rewrites=FILE or FOLDER");
       return signalPassFailure();
     }
-    WalkResult calls = getOperation().walk([](CallOp call) {
-      call.emitOpError("stands in the way of rewrites, which may cross its "
-                       "border: run --inline-partitions first");
+    WalkResult calls = getOperation().walk([](Operation *op) {
+      if (!isCall(op))
+        return WalkResult::advance();
+      op->emitOpError("stands in the way of rewrites, which may cross its "
+                      "border: run --inline-partitions first");
       return WalkResult::interrupt();
     });
     if (calls.wasInterrupted())

@@ -1,6 +1,7 @@
 // Building rewrite scripts from graphs, without text in between.
 
 #include "opprof/Target/TransformScript/ScriptBuilder.h"
+#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
 
 #include "mlir/Dialect/Transform/IR/TransformDialect.h"
@@ -73,9 +74,8 @@ OwningOpRef<ModuleOp> ScriptBuilder::finish() {
           transform::ReplaceSubgraphOp::create(
               body, place, TypeRange(), ValueRange{root},
               ArrayRef<NamedAttribute>{
-                  {"pattern", FlatSymbolRefAttr::get(pattern.getSymNameAttr())},
-                  {"replacement",
-                   FlatSymbolRefAttr::get(replacement.getSymNameAttr())}});
+                  {"pattern", FlatSymbolRefAttr::get(pattern)},
+                  {"replacement", FlatSymbolRefAttr::get(replacement)}});
         if (!strategies.empty())
           transform::RegionStrategyOp::create(body, place, TypeRange(),
                                               ValueRange{root}, strategies);

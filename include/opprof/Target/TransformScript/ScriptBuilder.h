@@ -3,13 +3,15 @@
 #ifndef OPPROF_TARGET_TRANSFORMSCRIPT_SCRIPTBUILDER_H
 #define OPPROF_TARGET_TRANSFORMSCRIPT_SCRIPTBUILDER_H
 
-#include "opprof/Dialect/FX/IR/FX.h"
-
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <vector>
+
 namespace opprof::fx {
+
+class GraphOp;
 
 /// Makes a transform script: graphs that stand for patterns and replacements,
 /// and a sequence of what is done with them.
@@ -44,7 +46,7 @@ private:
   mlir::OpBuilder builder;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   /// What the sequence does, in order.
-  llvm::SmallVector<std::pair<GraphOp, GraphOp>> replacements;
+  std::vector<std::pair<mlir::Operation *, mlir::Operation *>> replacements;
   llvm::SmallVector<mlir::NamedAttribute> strategies;
 };
 

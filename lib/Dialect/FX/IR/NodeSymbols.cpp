@@ -1,6 +1,7 @@
 // Nodes by symbol, and where they are once graphs are outlined.
 
 #include "opprof/Dialect/FX/IR/NodeSymbols.h"
+#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/Names.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 
@@ -10,6 +11,16 @@
 using namespace mlir;
 using namespace opprof;
 using namespace opprof::fx;
+
+bool opprof::fx::isNode(Operation *op) { return isa_and_nonnull<NodeOp>(op); }
+
+bool opprof::fx::isCall(Operation *op) { return isa_and_nonnull<CallOp>(op); }
+
+bool opprof::fx::isGraph(Operation *op) { return isa_and_nonnull<GraphOp>(op); }
+
+bool opprof::fx::isGraphOrExternal(Operation *op) {
+  return isa_and_nonnull<GraphOp, ExternalOp>(op);
+}
 
 NodeId opprof::fx::getGraphId(Operation *graph) {
   NodeId id;
@@ -50,7 +61,7 @@ static Places flatten(CallOp call, SymbolTableCollection &symbols,
   if (DictionaryAttr metadata = getMetadata(call.getLoc()))
     instance = metadata.getAs<ArrayAttr>(kInstanceKey);
   size_t numNodes = llvm::count_if(
-      places, [](const auto &place) { return bool(place.second.node); });
+      places, [](const auto &place) { return place.second.node; });
   // A callee that has been rewritten since has nodes of its own.
   bool named = instance && instance.size() == numNodes;
   unsigned index = 0;
@@ -78,7 +89,8 @@ static Places flatten(GraphOp graph, SymbolTableCollection &symbols,
       }
     }
     NodePlace place;
-    place.node = dyn_cast<NodeOp>(op);
+    if (isa<NodeOp>(op))
+      place.node = &op;
     place.location = op.getLoc();
     places.emplace_back(&op, place);
   }
@@ -94,8 +106,8 @@ static Places flatten(GraphOp graph, SymbolTableCollection &symbols,
   return ordered;
 }
 
-std::vector<NodePlace>
-opprof::fx::getNodePlaces(GraphOp graph, SymbolTableCollection &symbols) {
+static std::vector<NodePlace> getNodePlaces(GraphOp graph,
+                                            SymbolTableCollection &symbols) {
   llvm::DenseSet<Operation *> open{graph};
   std::vector<NodePlace> nodes;
   for (auto &[op, place] : flatten(graph, symbols, open))
@@ -136,7 +148,7 @@ NodeSymbols::NodeSymbols(ModuleOp module) : module(module) {
           named && staged.insert(named))
         ids[named].stage = stage;
   }
-  for (GraphOp graph : graphs)
+  for (Operation *graph : graphs)
     byId[ids[graph]].push_back(graph);
   for (auto external : module.getOps<ExternalOp>())
     addGraph(external, getGraphId(external));
@@ -169,17 +181,17 @@ Operation *NodeSymbols::getOrAddGraph(const NodeId &id) {
   return external;
 }
 
-NodeSymbols::Index &NodeSymbols::getIndex(GraphOp graph) {
+NodeSymbols::Index &NodeSymbols::getIndex(Operation *graph) {
   std::unique_ptr<Index> &index = indices[graph];
   if (index)
     return *index;
   index = std::make_unique<Index>();
-  index->places = getNodePlaces(graph, symbols);
-  GraphNames names(graph);
+  index->places = getNodePlaces(cast<GraphOp>(graph), symbols);
+  GraphNames names(cast<GraphOp>(graph));
   for (auto [number, place] : llvm::enumerate(index->places)) {
     StringRef name;
     if (place.calls.empty())
-      name = names.lookup(place.node.getResult());
+      name = names.lookup(place.node->getResult(0));
     else if (place.location)
       name = getNodeName(Location(place.location));
     if (!name.empty())
@@ -188,7 +200,7 @@ NodeSymbols::Index &NodeSymbols::getIndex(GraphOp graph) {
   return *index;
 }
 
-llvm::ArrayRef<NodePlace> NodeSymbols::getPlaces(GraphOp graph) {
+llvm::ArrayRef<NodePlace> NodeSymbols::getPlaces(Operation *graph) {
   return getIndex(graph).places;
 }
 
@@ -238,7 +250,7 @@ LogicalResult opprof::fx::verifyNodeRefs(Operation *op, ArrayAttr nodes,
              << "names a node as " << node << "; expected @graph::@node";
     Operation *graph =
         symbols.lookupNearestSymbolFrom(op, node.getRootReference());
-    if (!isa_and_nonnull<GraphOp, ExternalOp>(graph))
+    if (!isGraphOrExternal(graph))
       return op->emitOpError()
              << "names " << node << ", but there is no graph @"
              << node.getRootReference().getValue()

@@ -91,7 +91,7 @@ LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   if (getAlignmentAttr())
     graphs.push_back(getAlignmentAttr().getGraph());
   for (FlatSymbolRefAttr graph : graphs)
-    if (!isa_and_nonnull<fx::GraphOp, fx::ExternalOp>(
+    if (!fx::isGraphOrExternal(
             symbolTable.lookupNearestSymbolFrom(*this, graph)))
       return emitOpError() << "names the graph " << graph
                            << ", which is neither an fx.graph nor an "

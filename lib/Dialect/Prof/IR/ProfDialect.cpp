@@ -3,7 +3,6 @@
 
 #include "opprof/Dialect/Prof/IR/Prof.h"
 
-#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/NodeSymbols.h"
 #include "opprof/Dialect/Inductor/IR/Inductor.h"
 
@@ -158,8 +157,8 @@ LogicalResult ProfDialect::verifyOperationAttribute(Operation *op,
     return success();
   };
   Attribute value = attribute.getValue();
-  bool isTimed =
-      isa<fx::NodeOp, fx::CallOp, inductor::LaunchOp, InstanceOp>(op);
+  bool isTimed = isa<inductor::LaunchOp, InstanceOp>(op) || fx::isNode(op) ||
+                 fx::isCall(op);
   constexpr StringLiteral kTimed =
       "an fx.node, fx.call, inductor.launch or prof.instance";
   if (name == kTimeAttr)
@@ -170,8 +169,8 @@ LogicalResult ProfDialect::verifyOperationAttribute(Operation *op,
     return expect(isa<SummaryAttr>(value), "#prof.summary", isa<ModuleOp>(op),
                   "a module");
   if (name == kPartitionAttr)
-    return expect(isa<PartitionAttr>(value), "#prof.partition",
-                  isa<fx::CallOp>(op), "an fx.call");
+    return expect(isa<PartitionAttr>(value), "#prof.partition", fx::isCall(op),
+                  "an fx.call");
   if (name == kAttachedAttr)
     return expect(isa<UnitAttr>(value), "no value", true, "");
   return op->emitOpError() << "has '" << name

@@ -117,9 +117,8 @@ private:
   }
   /// Where what is said of all graphs is shown.
   Location getPlace() {
-    return symbols.getGraphs().empty()
-               ? module.getLoc()
-               : fx::GraphOp(symbols.getGraphs().front()).getLoc();
+    return symbols.getGraphs().empty() ? module.getLoc()
+                                       : symbols.getGraphs().front()->getLoc();
   }
 
   CountersAttr toCounters(const std::map<std::string, double> &values,
@@ -148,7 +147,7 @@ private:
   /// What calls and the nodes of outlined graphs add up to.
   llvm::MapVector<Operation *, TimeSum> sums;
   /// For each outermost call, what its nodes have for themselves.
-  llvm::MapVector<fx::CallOp, std::map<unsigned, NamedAttrList>> instances;
+  llvm::MapVector<Operation *, std::map<unsigned, NamedAttrList>> instances;
 };
 } // namespace
 
@@ -188,20 +187,18 @@ void Attacher::attachNode(const profile::Node &node,
     attributes.set(ProfDialect::kCountersAttr, counters);
   if (place.calls.empty()) {
     for (NamedAttribute attribute : attributes)
-      fx::NodeOp(place.node)
-          ->setDiscardableAttr(attribute.getName(), attribute.getValue());
+      place.node->setDiscardableAttr(attribute.getName(), attribute.getValue());
     return;
   }
   if (!node.kernels.empty()) {
     sums[place.node].add(node.kernelTimeNs, node.kernels);
-    for (fx::CallOp call : place.calls)
+    for (Operation *call : place.calls)
       sums[call].add(node.kernelTimeNs, node.kernels);
   }
   // The class has the counters of the node that was counted.
   if (Attribute counters = attributes.get(ProfDialect::kCountersAttr))
     if (!node.inferredFrom)
-      fx::NodeOp(place.node)
-          ->setDiscardableAttr(ProfDialect::kCountersAttr, counters);
+      place.node->setDiscardableAttr(ProfDialect::kCountersAttr, counters);
   instances[place.calls.back()][place.index] = std::move(attributes);
 }
 
@@ -209,10 +206,9 @@ void Attacher::attachInstances() {
   // What each node of an instance has for itself comes back with it when the
   // call is inlined.
   for (auto &[call, attributes] : instances) {
-    auto graph = call->getParentOfType<fx::GraphOp>();
     auto existing = call->getAttrOfType<ArrayAttr>(fx::kInstanceAttributesAttr);
     SmallVector<Attribute> all;
-    for (const fx::NodePlace &place : symbols.getPlaces(graph)) {
+    for (const fx::NodePlace &place : symbols.getPlaces(call->getParentOp())) {
       if (place.calls.empty() || place.calls.back() != call)
         continue;
       NamedAttrList own;
@@ -281,7 +277,7 @@ LogicalResult Attacher::attachNodes() {
     return success();
   }
   std::string held;
-  for (fx::GraphOp graph : symbols.getGraphs()) {
+  for (Operation *graph : symbols.getGraphs()) {
     NodeId id = fx::getGraphId(graph);
     held += (held.empty() ? "" : ", ") + id.graph + "@" + id.stage;
   }

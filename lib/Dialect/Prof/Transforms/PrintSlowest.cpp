@@ -35,9 +35,10 @@ private:
 };
 } // namespace
 
-static Row getNodeRow(fx::GraphOp graph, Operation *op, double ns) {
+static Row getNodeRow(Operation *op, double ns) {
   StringRef name = fx::getNodeName(op);
-  std::string shown = ("@" + graph.getSymName() + "::@" + name).str();
+  StringRef graph = SymbolTable::getSymbolName(op->getParentOp()).getValue();
+  std::string shown = ("@" + graph + "::@" + name).str();
   return {ns, std::move(shown), fx::getModulePath(op->getLoc()).str(),
           fx::getSourceText(op->getLoc())};
 }
@@ -91,12 +92,18 @@ void PrintSlowestPass::print(StringRef title, std::vector<Row> rows,
 }
 
 void PrintSlowestPass::runOnOperation() {
+  if (count < 1) {
+    emitError(getOperation().getLoc())
+        << "--print-slowest=" << count.getValue()
+        << ": give the number of rows, at least 1";
+    return signalPassFailure();
+  }
   fx::NodeSymbols symbols(getOperation());
   std::vector<Row> nodes, launches;
-  for (fx::GraphOp graph : symbols.getGraphs())
-    for (Operation &op : graph.getBlock())
+  for (Operation *graph : symbols.getGraphs())
+    for (Operation &op : graph->getRegion(0).front())
       if (std::optional<double> ns = getTime(&op))
-        nodes.push_back(getNodeRow(graph, &op, *ns));
+        nodes.push_back(getNodeRow(&op, *ns));
   for (auto program : getOperation().getOps<inductor::ProgramOp>())
     for (auto launch : program.getBody().getOps<inductor::LaunchOp>())
       if (std::optional<double> ns = getTime(launch))

@@ -2,6 +2,7 @@
 // of a launch map has its place in an inductor.program, and comes back from
 // there.
 
+#include "opprof/Dialect/FX/IR/FXDialect.h"
 #include "opprof/Dialect/FX/IR/NodeSymbols.h"
 #include "opprof/Dialect/Inductor/IR/Inductor.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
@@ -61,12 +62,12 @@ private:
 
 void ProgramBuilder::addSubgraphs(Operation *user) {
   auto uses = SymbolTable::getSymbolUses(user);
-  if (!uses || !isa<fx::GraphOp>(user))
+  if (!uses || !fx::isGraph(user))
     return;
   for (SymbolTable::SymbolUse use : *uses) {
-    auto named = SymbolTable::lookupNearestSymbolFrom<fx::GraphOp>(
+    Operation *named = SymbolTable::lookupNearestSymbolFrom(
         user->getParentOp(), use.getSymbolRef().getRootReference());
-    if (named &&
+    if (fx::isGraph(named) &&
         subgraphs.try_emplace(fx::getGraphId(named).graph, named).second)
       addSubgraphs(named);
   }

@@ -6,13 +6,19 @@
 // the graph is renamed, and finds no node any more where a pass took the node
 // or its location away. Verifiers therefore hold references to their graph
 // only.
+//
+// Operations are not named by their classes here: who only looks nodes up is
+// not built again when an op changes.
 
 #ifndef OPPROF_DIALECT_FX_IR_NODESYMBOLS_H
 #define OPPROF_DIALECT_FX_IR_NODESYMBOLS_H
 
-#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Support/NodeId.h"
 
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Operation.h"
+#include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -30,6 +36,13 @@ inline constexpr llvm::StringLiteral kRecordedOrderAttr = "fx.recorded_order";
 inline constexpr llvm::StringLiteral kInstanceAttributesAttr =
     "fx.instance_attributes";
 
+// Null is none of these.
+bool isNode(mlir::Operation *op);
+bool isCall(mlir::Operation *op);
+bool isGraph(mlir::Operation *op);
+/// An fx.external stands for a graph of another module.
+bool isGraphOrExternal(mlir::Operation *op);
+
 /// Graph and stage of an fx.graph or fx.external: `fx.name` where its symbol is
 /// another one, and `stage`. What stands in a NodeId; its name is empty.
 NodeId getGraphId(mlir::Operation *graph);
@@ -37,21 +50,16 @@ NodeId getGraphId(mlir::Operation *graph);
 /// Where a node is.
 struct NodePlace {
   /// The fx.node; of an outlined one that of the graph that its class shares.
-  NodeOp node;
-  /// The calls that lead to it, the innermost first; none for a node that
+  mlir::Operation *node = nullptr;
+  /// The fx.calls that lead to it, the innermost first; none for a node that
   /// stands in the graph's own block.
-  llvm::SmallVector<CallOp, 2> calls;
+  llvm::SmallVector<mlir::Operation *, 2> calls;
   /// Its place among the nodes that the outermost call stands for.
   unsigned index = 0;
   /// Its own location, also where others share the node; null where nothing
   /// keeps it.
   mlir::LocationAttr location;
 };
-
-/// The nodes of a graph in order, with those that its calls of outlined graphs
-/// stand for, as --inline-partitions would place them.
-std::vector<NodePlace> getNodePlaces(GraphOp graph,
-                                     mlir::SymbolTableCollection &symbols);
 
 /// All graphs and nodes of a module by identity and by symbol. Holds for as
 /// long as nothing adds, removes or renames them, but for graphs that
@@ -79,22 +87,23 @@ public:
   /// What a reference means; the graph must be in the module.
   NodeId getId(mlir::SymbolRefAttr node) const;
 
-  /// The nodes of a graph as getNodePlaces gives them.
-  llvm::ArrayRef<NodePlace> getPlaces(GraphOp graph);
-  /// The graphs that have an identity: all but those that outlining made.
-  llvm::ArrayRef<GraphOp> getGraphs() const { return graphs; }
+  /// The nodes of an fx.graph in order, with those that its calls of outlined
+  /// graphs stand for, as --inline-partitions would place them.
+  llvm::ArrayRef<NodePlace> getPlaces(mlir::Operation *graph);
+  /// The fx.graphs that have an identity: all but those that outlining made.
+  llvm::ArrayRef<mlir::Operation *> getGraphs() const { return graphs; }
 
 private:
   struct Index {
     std::vector<NodePlace> places;
     llvm::StringMap<unsigned> byName;
   };
-  Index &getIndex(GraphOp graph);
+  Index &getIndex(mlir::Operation *graph);
   void addGraph(mlir::Operation *graph, NodeId id);
 
   mlir::ModuleOp module;
   mlir::SymbolTableCollection symbols;
-  llvm::SmallVector<GraphOp> graphs;
+  llvm::SmallVector<mlir::Operation *> graphs;
   /// More than one where two graphs have the same identity.
   std::map<NodeId, llvm::SmallVector<mlir::Operation *, 1>> byId;
   llvm::DenseMap<mlir::Operation *, NodeId> ids;

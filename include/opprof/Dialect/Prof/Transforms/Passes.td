@@ -111,7 +111,7 @@ def PrintSlowestPass : Pass<"print-slowest", "::mlir::ModuleOp"> {
 
     A call of an outlined graph stands for its nodes.
   }];
-  let options = [Option<"count", "count", "unsigned", /*default=*/"20",
+  let options = [Option<"count", "count", "int64_t", /*default=*/"20",
                         "How many nodes, and how many launches">];
 }
 
