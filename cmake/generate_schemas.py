@@ -111,8 +111,7 @@ def main() -> None:
         )
     text = "".join(
         [
-            "// Generated from PyTorch by cmake/generate_schemas.py.\n",
-            f'static constexpr llvm::StringLiteral kTorchVersion = "{torch.__version__}";\n',
+            f"// Generated from PyTorch {torch.__version__} by cmake/generate_schemas.py.\n",
             "static constexpr SchemaArgument kArguments[] = {\n",
             ",\n".join(arguments),
             "};\n",

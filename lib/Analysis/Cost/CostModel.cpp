@@ -181,24 +181,6 @@ WorkKind opprof::getWorkKind(StringRef target) {
   return WorkKind::Unknown;
 }
 
-StringRef opprof::stringifyWorkKind(WorkKind kind) {
-  switch (kind) {
-  case WorkKind::View:
-    return "view";
-  case WorkKind::Movement:
-    return "movement";
-  case WorkKind::Pointwise:
-    return "pointwise";
-  case WorkKind::Reduction:
-    return "reduction";
-  case WorkKind::Matrix:
-    return "matrix";
-  case WorkKind::Unknown:
-    return "unknown";
-  }
-  llvm_unreachable("unhandled kind of work");
-}
-
 //===----------------------------------------------------------------------===//
 // Formulas
 //===----------------------------------------------------------------------===//

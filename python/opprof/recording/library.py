@@ -366,19 +366,6 @@ class Library:
         """What a capture file holds, a line each."""
         return self._text(self.native.opprof_capture_summarize, os.fsencode(capture))
 
-    def metric_passes(self, chip: str, metrics: Sequence[str]) -> int:
-        """How many passes metrics take on a chip; needs no device."""
-        names = (ctypes.c_char_p * len(metrics))(*[m.encode() for m in metrics])
-        passes = ctypes.c_size_t()
-        self.call(
-            "metrics_passes",
-            chip.encode(),
-            names,
-            ctypes.c_size_t(len(metrics)),
-            ctypes.byref(passes),
-        )
-        return passes.value
-
 
 class Counters:
     """Counter passes over the launches recorded last. Close it, or use it in a with statement."""

@@ -51,9 +51,6 @@ enum class WorkKind {
   Unknown,   ///< no formula: only bytes are known
 };
 
-/// "matrix", "movement", … as files write it.
-llvm::StringRef stringifyWorkKind(WorkKind kind);
-
 struct OperatorCost {
   WorkKind kind = WorkKind::Unknown;
   /// Absent where there is no formula or a size is unknown.

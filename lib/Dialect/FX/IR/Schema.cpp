@@ -92,5 +92,3 @@ bool opprof::fx::isViewOperator(llvm::StringRef target) {
                         return schema.isView() && !schema.isMutating();
                       });
 }
-
-llvm::StringRef opprof::fx::getSchemaTorchVersion() { return kTorchVersion; }

@@ -23,7 +23,6 @@ struct SchemaArgument {
   llvm::StringLiteral defaultText;
 
   bool hasDefault() const { return !defaultText.empty(); }
-  bool holdsTensors() const { return type.contains("Tensor"); }
 };
 
 struct OperatorSchema {
@@ -62,9 +61,6 @@ bool isViewOperator(llvm::StringRef target);
 /// "mm" of "aten.mm.default" or "torch.ops.aten.mm.default", "getitem" of
 /// "operator.getitem".
 llvm::StringRef getOperatorName(llvm::StringRef target);
-
-/// The version of PyTorch that the schemas came from.
-llvm::StringRef getSchemaTorchVersion();
 
 } // namespace opprof::fx
 
