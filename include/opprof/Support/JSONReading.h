@@ -1,7 +1,7 @@
-// What the readers of opprof's own JSON files share: every error names the
-// file and the place in it ("kernels[3].nodes[0]"), and what is read is
-// bounded: a file by JSONReading::maxBytes, its nesting by maxDepth, a number
-// by the type that it is read as.
+// What the readers of JSON files share: every error names the file and the
+// place in it ("kernels[3].nodes[0]"), and what is read is bounded: a file by
+// JSONReading::kMaxBytes, its nesting by kMaxDepth, a number by the type that
+// it is read as.
 
 #ifndef OPPROF_SUPPORT_JSONREADING_H
 #define OPPROF_SUPPORT_JSONREADING_H
@@ -44,7 +44,9 @@ public:
   }
 
   /// Parses `text` and calls `body(root)`.
-  template <typename Body> llvm::Error parse(llvm::StringRef text, Body body) {
+  template <typename Body>
+  llvm::Error parse(llvm::StringRef text, Body body,
+                    size_t maxDepth = kMaxDepth) {
     simdjson::dom::document document;
     element root;
     {
@@ -55,7 +57,7 @@ public:
       simdjson::dom::parser parser;
       constexpr size_t kMinCapacity = 64;
       if (simdjson::error_code code =
-              parser.allocate(std::max(text.size(), kMinCapacity), kMaxDepth))
+              parser.allocate(std::max(text.size(), kMinCapacity), maxDepth))
         return fail(simdjson::error_message(code));
       simdjson::padded_string padded(text.data(), text.size());
       if (simdjson::error_code code =

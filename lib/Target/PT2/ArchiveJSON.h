@@ -1,70 +1,94 @@
-// Access to the JSON of archives, which may be anything.
+// Access to the JSON of archives, which may be anything. What is not as it
+// should be counts as absent here; who needs it says so.
 
 #ifndef OPPROF_LIB_TARGET_PT2_ARCHIVEJSON_H
 #define OPPROF_LIB_TARGET_PT2_ARCHIVEJSON_H
 
-#include "llvm/ADT/StringRef.h"
+#include "opprof/Support/JSONReading.h"
 
-#include <nlohmann/json.hpp>
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
 
 #include <optional>
 
 namespace opprof::fx::pt2 {
 
-using nlohmann::json;
+/// A handle: it holds for as long as its document.
+using json = JSONReading::element;
 
-/// A member of an object, or null where there is none or `value` is no object.
-inline const json *getMember(const json &value, const char *key) {
-  if (!value.is_object())
-    return nullptr;
-  auto found = value.find(key);
-  return found == value.end() || found->is_null() ? nullptr : &*found;
+/// The number of graphs whose nodes may hold one another.
+inline constexpr unsigned kMaxGraphNesting = 32;
+/// Arrays and objects in one another. A graph in an argument of a node lies
+/// eight deeper than the node's own.
+inline constexpr size_t kMaxDepth = 10 * kMaxGraphNesting;
+
+/// A member of an object; none where it is null, or `value` is no object.
+inline std::optional<json> getMember(const json &value, llvm::StringRef key) {
+  JSONReading::object object;
+  json member;
+  if (value.get(object) || !JSONReading::find(object, key, member))
+    return std::nullopt;
+  return member;
+}
+
+inline std::optional<llvm::StringRef> getString(const json &value) {
+  std::string_view text;
+  if (value.get(text))
+    return std::nullopt;
+  return llvm::StringRef(text);
 }
 
 /// A member that is a string, or empty.
-inline llvm::StringRef getString(const json &value, const char *key) {
-  const json *member = getMember(value, key);
-  return member && member->is_string()
-             ? llvm::StringRef(member->get_ref<const std::string &>())
-             : llvm::StringRef();
+inline llvm::StringRef getString(const json &value, llvm::StringRef key) {
+  std::optional<json> member = getMember(value, key);
+  return member ? getString(*member).value_or("") : llvm::StringRef();
 }
 
 /// Whether a member is true; `otherwise` where it is no truth value.
-inline bool getFlag(const json &value, const char *key,
+inline bool getFlag(const json &value, llvm::StringRef key,
                     bool otherwise = false) {
-  const json *member = getMember(value, key);
-  return member && member->is_boolean() ? member->get<bool>() : otherwise;
+  std::optional<json> member = getMember(value, key);
+  bool flag;
+  return member && !member->get(flag) ? flag : otherwise;
 }
 
 /// The elements of an array, or none where `value` is no array.
-inline const std::vector<json> &getElements(const json *value) {
-  static const std::vector<json> kNone;
-  return value && value->is_array() ? value->get_ref<const json::array_t &>()
-                                    : kNone;
+inline llvm::SmallVector<json, 4> getElements(std::optional<json> value) {
+  JSONReading::array array;
+  if (!value || value->get(array))
+    return {};
+  return {array.begin(), array.end()};
 }
 
-inline std::optional<int64_t> getInteger(const json *value) {
-  if (!value || !value->is_number_integer() ||
-      (value->is_number_unsigned() &&
-       value->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)))
+/// A whole number of 64 bits with a sign.
+inline std::optional<int64_t> getInteger(std::optional<json> value) {
+  int64_t number;
+  if (!value || value->get(number))
     return std::nullopt;
-  return value->get<int64_t>();
+  return number;
 }
 
 /// The name and value of a union: an object with one member.
-inline std::pair<llvm::StringRef, const json *> getUnion(const json &value) {
-  if (!value.is_object() || value.size() != 1)
-    return {"", nullptr};
-  auto member = value.begin();
-  return {member.key(), &member.value()};
+inline std::pair<llvm::StringRef, std::optional<json>>
+getUnion(const json &value) {
+  JSONReading::object object;
+  if (value.get(object) || object.size() != 1)
+    return {"", std::nullopt};
+  auto member = *object.begin();
+  return {member.key, member.value};
 }
 
 /// JSON as text, bounded, for values that are only kept.
 inline std::string getText(const json &value) {
-  std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
-  if (text.size() > 1000)
-    text = text.substr(0, 1000) + "…";
-  return text;
+  constexpr size_t kMaxBytes = 1000;
+  std::string text = simdjson::minify(value);
+  if (text.size() <= kMaxBytes)
+    return text;
+  size_t end = kMaxBytes;
+  // Never inside of a character.
+  while ((text[end] & 0xC0) == 0x80)
+    --end;
+  return text.substr(0, end) + "…";
 }
 
 /// "cuda:0" from {"type": "cuda", "index": 0}.

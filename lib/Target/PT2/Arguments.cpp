@@ -1,6 +1,5 @@
 // Arguments of nodes: unions, whose one key says what the value is.
 
-#include "ArchiveJSON.h"
 #include "Enums.h"
 #include "Importer.h"
 
@@ -77,7 +76,7 @@ private:
   }
   Attribute takeValue(StringRef name);
   static StringRef getName(const json &code, StringRef (*lookUp)(int64_t)) {
-    std::optional<int64_t> number = getInteger(&code);
+    std::optional<int64_t> number = getInteger(code);
     return number ? lookUp(*number) : StringRef();
   }
 
@@ -131,7 +130,7 @@ ArrayRef<ArgumentReader::Form> ArgumentReader::getForms() {
 }
 
 Attribute ArgumentReader::read(const json &argument) {
-  const json *value;
+  std::optional<json> value;
   std::tie(kind, value) = getUnion(argument);
   if (!value)
     return wrong("holds an argument that is no object with one key: " +
@@ -160,7 +159,7 @@ Attribute ArgumentReader::readNested(const json &value, const Form &form) {
 /// The elements of an array; what is no array has none.
 Attribute ArgumentReader::readList(const json &value, const Form &form) {
   SmallVector<Attribute> elements;
-  for (const json &element : getElements(&value)) {
+  for (const json &element : getElements(value)) {
     elements.push_back((this->*form.read)(element));
     if (!elements.back())
       return {};
@@ -172,7 +171,7 @@ Attribute ArgumentReader::readLists(const json &value, const Form &form) {
   if (!value.is_array())
     return wrong("'" + kind + "' is no array");
   SmallVector<Attribute> lists;
-  for (const json &inner : getElements(&value)) {
+  for (const json &inner : getElements(value)) {
     Attribute list = readList(inner, form);
     if (!list)
       return {};
@@ -202,19 +201,17 @@ Attribute ArgumentReader::readOptionalTensor(const json &value) {
 }
 
 Attribute ArgumentReader::readInt(const json &value) {
-  if (auto small = getInteger(&value))
+  if (auto small = getInteger(value))
     return builder.getI64IntegerAttr(*small);
-  if (value.is_number_unsigned())
-    return BigIntAttr::get(context, std::to_string(value.get<uint64_t>()));
+  if (uint64_t large; !value.get(large))
+    return BigIntAttr::get(context, std::to_string(large));
   return wrongContent("whole number of 64 bits", value);
 }
 
 static FloatAttr getFloat(Builder &builder, const json &value) {
-  if (value.is_number())
-    return builder.getF64FloatAttr(value.get<double>());
-  if (!value.is_string())
-    return {};
-  StringRef text = value.get_ref<const std::string &>();
+  if (double number; !value.get(number))
+    return builder.getF64FloatAttr(number);
+  StringRef text = getString(value).value_or("");
   double infinity = std::numeric_limits<double>::infinity();
   if (text == "Infinity")
     return builder.getF64FloatAttr(infinity);
@@ -232,20 +229,21 @@ Attribute ArgumentReader::readFloat(const json &value) {
 }
 
 Attribute ArgumentReader::readBool(const json &value) {
-  if (!value.is_boolean())
+  bool flag;
+  if (value.get(flag))
     return wrongContent("truth value", value);
-  return builder.getBoolAttr(value.get<bool>());
+  return builder.getBoolAttr(flag);
 }
 
 Attribute ArgumentReader::readString(const json &value) {
-  if (!value.is_string())
-    return wrongContent("string", value);
-  return builder.getStringAttr(value.get_ref<const std::string &>());
+  if (std::optional<StringRef> text = getString(value))
+    return builder.getStringAttr(*text);
+  return wrongContent("string", value);
 }
 
 Attribute ArgumentReader::readComplex(const json &value) {
-  const json *real = getMember(value, "real");
-  const json *imaginary = getMember(value, "imag");
+  std::optional<json> real = getMember(value, "real");
+  std::optional<json> imaginary = getMember(value, "imag");
   FloatAttr realAttr = real ? getFloat(builder, *real) : FloatAttr();
   FloatAttr imaginaryAttr =
       imaginary ? getFloat(builder, *imaginary) : FloatAttr();
@@ -257,8 +255,9 @@ Attribute ArgumentReader::readComplex(const json &value) {
 /// A value by name, or a constant.
 Attribute ArgumentReader::readSymbolic(const json &value) {
   auto [which, content] = getUnion(value);
-  if (which == "as_name" && content->is_string())
-    return takeValue(content->get_ref<const std::string &>());
+  if (which == "as_name")
+    if (std::optional<StringRef> name = getString(*content))
+      return takeValue(*name);
   if (which == "as_int" || which == "as_float" || which == "as_bool")
     return ArgumentReader(importer, graph, operands, depth).read(value);
   return wrong(
@@ -282,10 +281,9 @@ Attribute ArgumentReader::readLayout(const json &value) {
 }
 
 Attribute ArgumentReader::readOperator(const json &value) {
-  if (!value.is_string())
-    return keep(value);
-  return OpRefAttr::get(context,
-                        getTarget(value.get_ref<const std::string &>()));
+  if (std::optional<StringRef> name = getString(value))
+    return OpRefAttr::get(context, getTarget(*name));
+  return keep(value);
 }
 
 Attribute ArgumentReader::readCustomObject(const json &value) {
@@ -296,13 +294,18 @@ Attribute ArgumentReader::readCustomObject(const json &value) {
 }
 
 Attribute ArgumentReader::readDict(const json &value) {
-  if (!value.is_object())
+  opprof::JSONReading::object object;
+  if (value.get(object))
     return keep(value);
   if (depth >= kMaxArgumentNesting)
     return wrong("arguments are nested deeper than " +
                  Twine(kMaxArgumentNesting));
   SmallVector<Attribute> keys, members;
-  for (const auto &[key, member] : value.items()) {
+  std::vector<std::pair<std::string_view, json>> items;
+  for (auto [key, member] : object)
+    items.emplace_back(key, member);
+  llvm::stable_sort(items, llvm::less_first());
+  for (const auto &[key, member] : items) {
     keys.push_back(builder.getStringAttr(key));
     members.push_back(
         ArgumentReader(importer, graph, operands, depth + 1).read(member));

@@ -2,7 +2,6 @@
 // into the fx dialect, as torch.export.load reads it into an ExportedProgram:
 // the archive, its documents, and their graphs.
 
-#include "ArchiveJSON.h"
 #include "Importer.h"
 #include "ZipArchive.h"
 
@@ -17,8 +16,6 @@ using namespace mlir;
 using namespace opprof::fx;
 using namespace opprof::fx::pt2;
 using llvm::Twine;
-
-static constexpr unsigned kMaxGraphNesting = 32;
 
 LogicalResult Importer::fail(const Twine &what) {
   InFlightDiagnostic diagnostic = emitError(UnknownLoc::get(context));
@@ -63,7 +60,7 @@ static StringRef getFirstString(const json &value,
 
 /// An input, with its entry in the signature or null where there is none.
 LogicalResult Importer::readInput(Graph &graph, size_t index, const json &input,
-                                  const json *spec) {
+                                  std::optional<json> spec) {
   InputDescription description;
   std::string name = getOutputName(input).str();
   StringRef kind = kUserInputKind;
@@ -82,7 +79,7 @@ LogicalResult Importer::readInput(Graph &graph, size_t index, const json &input,
       description.persistent = builder.getBoolAttr(false);
     if (name.empty())
       name = getString(*content, "name").str();
-    if (const json *argument = getMember(*content, "arg");
+    if (std::optional<json> argument = getMember(*content, "arg");
         argument && name.empty())
       name = getString(*argument, "name").str();
   }
@@ -95,16 +92,18 @@ LogicalResult Importer::readInput(Graph &graph, size_t index, const json &input,
   return success();
 }
 
-LogicalResult Importer::readInputs(Graph &graph, const json *signature) {
-  const auto &inputs = getElements(getMember(graph.source, "inputs"));
-  const auto &specs =
-      getElements(signature ? getMember(*signature, "input_specs") : nullptr);
+LogicalResult Importer::readInputs(Graph &graph,
+                                   std::optional<json> signature) {
+  SmallVector<json> inputs = getElements(getMember(graph.source, "inputs"));
+  SmallVector<json> specs = getElements(
+      signature ? getMember(*signature, "input_specs") : std::nullopt);
   if (signature && specs.size() != inputs.size())
     return fail("the graph has " + Twine(inputs.size()) +
                 " inputs, but its signature speaks of " + Twine(specs.size()));
   for (auto [index, input] : llvm::enumerate(inputs))
-    if (failed(readInput(graph, index, input,
-                         signature ? &specs[index] : nullptr)))
+    if (failed(
+            readInput(graph, index, input,
+                      signature ? std::optional(specs[index]) : std::nullopt)))
       return failure();
   return success();
 }
@@ -126,7 +125,8 @@ LogicalResult Importer::readOutputSpec(Graph &graph, Attribute value,
   return success();
 }
 
-LogicalResult Importer::readOutputs(Graph &graph, const json *signature) {
+LogicalResult Importer::readOutputs(Graph &graph,
+                                    std::optional<json> signature) {
   graph.node.clear();
   SmallVector<Attribute> values;
   for (const json &output : getElements(getMember(graph.source, "outputs"))) {
@@ -140,7 +140,7 @@ LogicalResult Importer::readOutputs(Graph &graph, const json *signature) {
       graph.builder.addOutput(value);
     return success();
   }
-  const auto &specs = getElements(getMember(*signature, "output_specs"));
+  SmallVector<json> specs = getElements(getMember(*signature, "output_specs"));
   if (specs.size() != values.size())
     return fail("the graph has " + Twine(values.size()) +
                 " outputs, but its signature speaks of " + Twine(specs.size()));
@@ -150,13 +150,19 @@ LogicalResult Importer::readOutputs(Graph &graph, const json *signature) {
   return success();
 }
 
-LogicalResult Importer::readGraph(Graph &graph, const json *signature) {
+LogicalResult Importer::readGraph(Graph &graph, std::optional<json> signature) {
   current = &graph;
   for (const char *key : {"inputs", "outputs", "nodes"})
-    if (const json *list = getMember(graph.source, key);
+    if (std::optional<json> list = getMember(graph.source, key);
         !list || !list->is_array())
       return fail("the required key '" + Twine(key) +
                   "' is missing or no array");
+  for (StringRef table : kValueTables)
+    if (std::optional<json> values = getMember(graph.source, table))
+      if (opprof::JSONReading::object entries; !values->get(entries))
+        for (auto [name, value] : entries)
+          if (!value.is_null())
+            graph.values[table].try_emplace(name, value);
   graph.builder.setStage("export");
   if (failed(readInputs(graph, signature)))
     return failure();
@@ -173,9 +179,14 @@ LogicalResult Importer::readGraph(Graph &graph, const json *signature) {
   return success();
 }
 
+/// Texts of one writer, which gives the keys of equal objects in one order.
+static bool areEqual(const json &first, const json &second) {
+  return simdjson::minify(first) == simdjson::minify(second);
+}
+
 Attribute Importer::readSubgraph(Graph &graph, const json &argument) {
   StringRef name = getString(argument, "name");
-  const json *source = getMember(argument, "graph");
+  std::optional<json> source = getMember(argument, "graph");
   if (name.empty() || !source) {
     (void)fail("holds a subgraph without a name or a graph");
     return {};
@@ -186,14 +197,14 @@ Attribute Importer::readSubgraph(Graph &graph, const json &argument) {
   }
   // One subgraph that several nodes call is written at each of them.
   auto found = graph.subgraphs.find(name);
-  if (found != graph.subgraphs.end() && *found->second.first == *source)
+  if (found != graph.subgraphs.end() && areEqual(found->second.first, *source))
     return found->second.second;
 
   std::string path = graph.depth ? graph.name + "." + name.str() : name.str();
   Graph child(program, *source, program.claimUniqueName(path), graph.depth + 1);
   auto symbol = FlatSymbolRefAttr::get(context, child.name);
-  graph.subgraphs[name] = {source, symbol};
-  LogicalResult result = readGraph(child, /*signature=*/nullptr);
+  graph.subgraphs.insert_or_assign(name, std::pair(*source, symbol));
+  LogicalResult result = readGraph(child, /*signature=*/std::nullopt);
   current = &graph;
   return succeeded(result) ? Attribute(symbol) : Attribute();
 }
@@ -202,20 +213,14 @@ Attribute Importer::readSubgraph(Graph &graph, const json &argument) {
 // Documents
 //===----------------------------------------------------------------------===//
 
-/// Why a text is no JSON, for the message.
-static std::string describeBadJSON(StringRef text) {
-  if (text.trim().empty())
-    return "it is empty";
-  return "it is no valid JSON, or breaks off";
-}
-
 /// What the document says of the graph and of the module as a whole.
 void Importer::readModelAttributes(const json &document, GraphBuilder &graph) {
   NamedAttrList ranges;
-  if (const json *constraints = getMember(document, "range_constraints");
-      constraints && constraints->is_object()) {
-    for (const auto &[symbol, range] : constraints->items()) {
-      auto bound = [&](const char *key) -> Attribute {
+  std::optional<json> constraints = getMember(document, "range_constraints");
+  opprof::JSONReading::object entries;
+  if (constraints && !constraints->get(entries)) {
+    for (auto [symbol, range] : entries) {
+      auto bound = [&, &range = range](StringRef key) -> Attribute {
         if (auto number = getInteger(getMember(range, key)))
           return builder.getI64IntegerAttr(*number);
         return opprof::fx::NoneAttr::get(context);
@@ -228,13 +233,12 @@ void Importer::readModelAttributes(const json &document, GraphBuilder &graph) {
   if (!ranges.empty())
     graph.setAttribute(kRangeConstraintsAttr, ranges.getDictionary(context));
   // The call of the whole module says how arguments and results nest.
-  const json *graphModule = getMember(document, "graph_module");
+  std::optional<json> graphModule = getMember(document, "graph_module");
   for (const json &call :
        getElements(getMember(*graphModule, "module_call_graph"))) {
-    const json *signature = getMember(call, "signature");
-    const json *path = getMember(call, "fqn");
-    if (!signature || !path || !path->is_string() ||
-        !path->get_ref<const std::string &>().empty())
+    std::optional<json> signature = getMember(call, "signature");
+    std::optional<json> path = getMember(call, "fqn");
+    if (!signature || !path || getString(*path) != StringRef(""))
       continue;
     for (auto [key, attribute] : {std::pair("in_spec", kInSpecAttr),
                                   std::pair("out_spec", kOutSpecAttr)})
@@ -252,11 +256,24 @@ LogicalResult Importer::readModel(StringRef entry, StringRef text,
                                   StringRef name) {
   entryName = entry.str();
   current = nullptr;
-  json document = json::parse(text.begin(), text.end(), nullptr,
-                              /*allow_exceptions=*/false);
-  if (document.is_discarded())
-    return fail(describeBadJSON(text));
-  const json *version = getMember(document, "schema_version");
+  if (text.trim().empty())
+    return fail("it is empty");
+  LogicalResult result = failure();
+  opprof::JSONReading reading((fileName + ": " + entry).str());
+  if (llvm::Error error = reading.parse(
+          text,
+          [&](json document) {
+            result = readDocument(document, name);
+            return llvm::Error::success();
+          },
+          kMaxDepth))
+    return emitError(UnknownLoc::get(context))
+           << llvm::toString(std::move(error));
+  return result;
+}
+
+LogicalResult Importer::readDocument(const json &document, StringRef name) {
+  std::optional<json> version = getMember(document, "schema_version");
   auto major =
       version ? getInteger(getMember(*version, "major")) : std::nullopt;
   if (!major)
@@ -265,10 +282,11 @@ LogicalResult Importer::readModel(StringRef entry, StringRef text,
     return fail("its schema is version " + Twine(*major) +
                 "; opprof reads version 8, of PyTorch 2.6 to 2.13: save the "
                 "model again with one of these");
-  const json *graphModule = getMember(document, "graph_module");
-  const json *source = graphModule ? getMember(*graphModule, "graph") : nullptr;
-  const json *signature =
-      graphModule ? getMember(*graphModule, "signature") : nullptr;
+  std::optional<json> graphModule = getMember(document, "graph_module");
+  std::optional<json> source =
+      graphModule ? getMember(*graphModule, "graph") : std::nullopt;
+  std::optional<json> signature =
+      graphModule ? getMember(*graphModule, "signature") : std::nullopt;
   if (!source || !signature)
     return fail("the required key 'graph_module', its 'graph' or its "
                 "'signature' is missing");

@@ -12,11 +12,7 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/Twine.h"
 
-#include <nlohmann/json_fwd.hpp>
-
 namespace opprof::fx::pt2 {
-
-using nlohmann::json;
 
 /// What is known of the graph being read.
 struct Graph {
@@ -24,12 +20,15 @@ struct Graph {
         unsigned depth)
       : source(source), name(std::move(name)), depth(depth), builder(program) {}
 
-  const json &source;
+  json source;
   std::string name;
   /// The number of graphs whose nodes hold this one.
   unsigned depth;
   GraphBuilder builder;
-  llvm::StringMap<std::pair<const json *, mlir::FlatSymbolRefAttr>> subgraphs;
+  llvm::StringMap<std::pair<json, mlir::FlatSymbolRefAttr>> subgraphs;
+  /// What the graph says of each of its values, by the table that says it: a
+  /// search of the document would take long.
+  llvm::StringMap<llvm::StringMap<json>> values;
   /// The node being read, for messages.
   std::string node;
 };
@@ -55,12 +54,13 @@ public:
 private:
   mlir::LogicalResult readModel(llvm::StringRef entry, llvm::StringRef text,
                                 llvm::StringRef name);
+  mlir::LogicalResult readDocument(const json &document, llvm::StringRef name);
   void readModelAttributes(const json &document, GraphBuilder &graph);
-  mlir::LogicalResult readGraph(Graph &graph, const json *signature);
-  mlir::LogicalResult readInputs(Graph &graph, const json *signature);
+  mlir::LogicalResult readGraph(Graph &graph, std::optional<json> signature);
+  mlir::LogicalResult readInputs(Graph &graph, std::optional<json> signature);
   mlir::LogicalResult readInput(Graph &graph, size_t index, const json &input,
-                                const json *spec);
-  mlir::LogicalResult readOutputs(Graph &graph, const json *signature);
+                                std::optional<json> spec);
+  mlir::LogicalResult readOutputs(Graph &graph, std::optional<json> signature);
   mlir::LogicalResult readOutputSpec(Graph &graph, mlir::Attribute value,
                                      const json &spec);
 
@@ -74,8 +74,7 @@ private:
                               size_t index, llvm::StringRef name,
                               mlir::Type type);
   mlir::LogicalResult addItems(Graph &graph, const NodeDescription &of,
-                               mlir::Value base,
-                               llvm::ArrayRef<const json *> outputs);
+                               mlir::Value base, llvm::ArrayRef<json> outputs);
   mlir::LogicalResult addItemsOfList(Graph &graph, const NodeDescription &of,
                                      mlir::Value base, size_t index,
                                      const json &output);
@@ -94,6 +93,15 @@ private:
   /// For messages.
   Graph *current = nullptr;
 };
+
+/// The objects of a graph that say what its values are.
+inline constexpr llvm::StringLiteral kTensors = "tensor_values";
+inline constexpr llvm::StringLiteral kSymInts = "sym_int_values";
+inline constexpr llvm::StringLiteral kSymFloats = "sym_float_values";
+inline constexpr llvm::StringLiteral kSymBools = "sym_bool_values";
+inline constexpr llvm::StringLiteral kCustomObjects = "custom_obj_values";
+inline constexpr llvm::StringLiteral kValueTables[] = {
+    kTensors, kSymInts, kSymFloats, kSymBools, kCustomObjects};
 
 /// The target as graph JSON names it: aten.add.Tensor, operator.mul.
 std::string getTarget(llvm::StringRef target);

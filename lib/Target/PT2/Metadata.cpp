@@ -2,7 +2,6 @@
 // graphs.
 
 #include "Metadata.h"
-#include "ArchiveJSON.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"
@@ -95,20 +94,19 @@ static ArrayAttr parseModuleStack(Builder &builder, StringRef text) {
 /// One record of a node's origin, or null where it names no node.
 DictionaryAttr MetadataReader::readStep(const json &step) {
   StringRef name = getString(step, "name");
-  const json *graphId = getMember(step, "graph_id");
+  std::optional<json> graphId = getMember(step, "graph_id");
   if (name.empty() || !graphId)
     return {};
   std::string &graph = sourceGraphs[getText(*graphId)];
   if (graph.empty())
     graph = "#" + std::to_string(sourceGraphs.size());
   std::string action;
-  const json *actions = getMember(step, "action");
-  if (actions && actions->is_string())
-    action = StringRef(actions->get_ref<const std::string &>()).lower();
+  std::optional<json> actions = getMember(step, "action");
+  if (actions)
+    action = getString(*actions).value_or("").lower();
   for (const json &each : getElements(actions))
-    if (each.is_string())
-      action += (action.empty() ? "" : "+") +
-                StringRef(each.get_ref<const std::string &>()).lower();
+    if (std::optional<StringRef> text = getString(each))
+      action += (action.empty() ? "" : "+") + text->lower();
   return builder.getDictionaryAttr(
       {builder.getNamedAttr("name", builder.getStringAttr(name)),
        builder.getNamedAttr("graph", builder.getStringAttr(graph)),
@@ -120,29 +118,37 @@ DictionaryAttr MetadataReader::readStep(const json &step) {
 /// The nested records of a node's origin as one chain, newest first, each step
 /// once.
 ArrayAttr MetadataReader::readFromNode(StringRef text) {
-  json chain = json::parse(text.begin(), text.end(), nullptr,
-                           /*allow_exceptions=*/false);
-  SmallVector<const json *> pending;
-  auto push = [&](const json &list) {
-    for (const json &element : llvm::reverse(getElements(&list)))
-      pending.push_back(&element);
-  };
-  push(chain);
   SmallVector<Attribute> steps;
   llvm::SmallDenseSet<Attribute> seen;
-  while (!pending.empty()) {
-    const json *source = pending.pop_back_val();
-    if (const json *inner = getMember(*source, "from_node"))
-      push(*inner);
-    if (Attribute step = readStep(*source); step && seen.insert(step).second)
-      steps.push_back(step);
-  }
+  // What cannot be read is left out.
+  llvm::consumeError(opprof::JSONReading("from_node")
+                         .parse(
+                             text,
+                             [&](json chain) {
+                               SmallVector<json> pending;
+                               auto push = [&](const json &list) {
+                                 llvm::append_range(
+                                     pending, llvm::reverse(getElements(list)));
+                               };
+                               push(chain);
+                               while (!pending.empty()) {
+                                 json source = pending.pop_back_val();
+                                 if (std::optional<json> inner =
+                                         getMember(source, "from_node"))
+                                   push(*inner);
+                                 Attribute step = readStep(source);
+                                 if (step && seen.insert(step).second)
+                                   steps.push_back(step);
+                               }
+                               return llvm::Error::success();
+                             },
+                             kMaxDepth));
   return steps.empty() ? ArrayAttr() : builder.getArrayAttr(steps);
 }
 
 NodeOrigin MetadataReader::read(const json &node) {
   NodeOrigin origin;
-  const json *source = getMember(node, "metadata");
+  std::optional<json> source = getMember(node, "metadata");
   if (!source)
     return origin;
   if (StringRef text = getString(*source, "stack_trace"); !text.empty()) {

@@ -3,12 +3,12 @@
 #ifndef OPPROF_LIB_TARGET_PT2_METADATA_H
 #define OPPROF_LIB_TARGET_PT2_METADATA_H
 
+#include "ArchiveJSON.h"
+
 #include "opprof/Dialect/FX/IR/Provenance.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringMap.h"
-
-#include <nlohmann/json_fwd.hpp>
 
 namespace opprof::fx::pt2 {
 
@@ -18,11 +18,11 @@ public:
 
   /// What the metadata of a node says of its origin; what is not as it should
   /// be is left out.
-  NodeOrigin read(const nlohmann::json &node);
+  NodeOrigin read(const json &node);
 
 private:
   mlir::ArrayAttr readFromNode(llvm::StringRef text);
-  mlir::DictionaryAttr readStep(const nlohmann::json &step);
+  mlir::DictionaryAttr readStep(const json &step);
 
   mlir::Builder builder;
   /// What graphs are called that nodes came from, by PyTorch's number.

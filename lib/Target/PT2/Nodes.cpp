@@ -1,6 +1,5 @@
 // Nodes, and the types of what they give.
 
-#include "ArchiveJSON.h"
 #include "Enums.h"
 #include "Importer.h"
 #include "SymPy.h"
@@ -31,8 +30,8 @@ Attribute Importer::getExtent(const json &size) {
 
 Type Importer::getTensorType(const json &meta) {
   auto dtype = getInteger(getMember(meta, "dtype"));
-  const json *device = getMember(meta, "device");
-  const json *sizes = getMember(meta, "sizes");
+  std::optional<json> device = getMember(meta, "device");
+  std::optional<json> sizes = getMember(meta, "sizes");
   if (!dtype || !device || !sizes || !sizes->is_array())
     return {};
   TensorDescription tensor;
@@ -51,7 +50,7 @@ Type Importer::getTensorType(const json &meta) {
   }
   if (strides.size() == tensor.sizes.size())
     tensor.strides = builder.getArrayAttr(strides);
-  if (const json *offset = getMember(meta, "storage_offset"))
+  if (std::optional<json> offset = getMember(meta, "storage_offset"))
     tensor.offset = getExtent(*offset);
   if (auto code = getInteger(getMember(meta, "layout"));
       code && getLayoutName(*code) != "strided") {
@@ -70,12 +69,14 @@ Type Importer::getTensorType(const json &meta) {
 
 /// The type of the value `name`, or null where the graph says nothing of it.
 Type Importer::getType(Graph &graph, StringRef name) {
-  std::string key = name.str();
-  auto find = [&](const char *table) -> const json * {
-    const json *values = getMember(graph.source, table);
-    return values ? getMember(*values, key.c_str()) : nullptr;
+  auto find = [&](StringRef table) -> std::optional<json> {
+    const llvm::StringMap<json> &values = graph.values[table];
+    auto found = values.find(name);
+    if (found == values.end())
+      return std::nullopt;
+    return found->second;
   };
-  if (const json *meta = find("tensor_values"))
+  if (std::optional<json> meta = find(kTensors))
     return getTensorType(*meta);
   auto getExpression = [&](const json &value) -> std::optional<std::string> {
     auto [kind, content] = getUnion(value);
@@ -83,22 +84,22 @@ Type Importer::getType(Graph &graph, StringRef name) {
       return getSymPyText(getString(*content, "expr_str"));
     return std::nullopt;
   };
-  if (const json *value = find("sym_int_values")) {
+  if (std::optional<json> value = find(kSymInts)) {
     if (auto expression = getExpression(*value))
       return SymIntType::get(context, *expression);
     return ScalarType::get(context, "int");
   }
-  if (const json *value = find("sym_float_values")) {
+  if (std::optional<json> value = find(kSymFloats)) {
     if (auto expression = getExpression(*value))
       return SymFloatType::get(context, *expression);
     return ScalarType::get(context, "float");
   }
-  if (const json *value = find("sym_bool_values")) {
+  if (std::optional<json> value = find(kSymBools)) {
     if (auto expression = getExpression(*value))
       return SymBoolType::get(context, *expression);
     return ScalarType::get(context, "bool");
   }
-  if (const json *value = find("custom_obj_values"))
+  if (std::optional<json> value = find(kCustomObjects))
     return ObjectType::get(context, getString(*value, "class_fqn"));
   return {};
 }
@@ -185,9 +186,9 @@ LogicalResult Importer::readInputsOfNode(Graph &graph, const json &inputs,
   StringRef target = node.target;
   const OperatorSchema *schema = lookupSchema(target);
   SmallVector<Attribute> positional;
-  for (const json &input : getElements(&inputs)) {
+  for (const json &input : getElements(inputs)) {
     StringRef name = getString(input, "name");
-    const json *argument = getMember(input, "arg");
+    std::optional<json> argument = getMember(input, "arg");
     if (!argument)
       return fail("an input has no 'arg'");
     bool byName = isKeyword(input, name, target, schema);
@@ -235,19 +236,19 @@ struct Importer::Results {
   /// What the archive calls the one value; empty where it is taken apart.
   StringRef valueName;
   /// The elements of a value that is taken apart, in order.
-  SmallVector<const json *> elements;
+  SmallVector<json> elements;
 };
 
 Importer::Results Importer::getResults(Graph &graph, const json &node,
                                        bool isHigherOrder) {
   Results results;
-  const std::vector<json> &outputs = getElements(getMember(node, "outputs"));
+  SmallVector<json> outputs = getElements(getMember(node, "outputs"));
   if (outputs.empty()) {
     results.type = opprof::fx::NoneType::get(context);
     return results;
   }
   StringRef firstKind;
-  const json *firstValue;
+  std::optional<json> firstValue;
   std::tie(firstKind, firstValue) = getUnion(outputs.front());
   bool isList = outputs.size() == 1 && firstKind == "as_tensors";
   // Such a node says whether it gives its one tensor, or a tuple of it.
@@ -259,7 +260,7 @@ Importer::Results Importer::getResults(Graph &graph, const json &node,
     SmallVector<Type> types;
     for (const json &output : outputs) {
       types.push_back(getOutputType(graph, output));
-      results.elements.push_back(&output);
+      results.elements.push_back(output);
     }
     results.type = TupleType::get(context, types);
     return results;
@@ -272,7 +273,7 @@ Importer::Results Importer::getResults(Graph &graph, const json &node,
   if (isHigherOrder)
     results.type = cast<ListType>(results.type).getElements();
   for (const json &element : getElements(firstValue))
-    results.elements.push_back(&element);
+    results.elements.push_back(element);
   return results;
 }
 
@@ -301,7 +302,7 @@ LogicalResult Importer::addItemsOfList(Graph &graph, const NodeDescription &of,
                                        Value base, size_t index,
                                        const json &output) {
   StringRef nodeName = of.name;
-  const std::vector<json> &elements = getElements(getUnion(output).second);
+  SmallVector<json> elements = getElements(getUnion(output).second);
   bool isUsed = llvm::any_of(elements, [&](const json &element) {
     StringRef name = getElementName(element);
     return !name.empty() && !name.starts_with((nodeName + "_unused_").str());
@@ -323,23 +324,23 @@ LogicalResult Importer::addItemsOfList(Graph &graph, const NodeDescription &of,
 }
 
 LogicalResult Importer::addItems(Graph &graph, const NodeDescription &of,
-                                 Value base, ArrayRef<const json *> outputs) {
+                                 Value base, ArrayRef<json> outputs) {
   for (auto [index, output] : llvm::enumerate(outputs)) {
     // An element of a list of tensors is {"name": …} itself.
-    StringRef name = getString(*output, "name");
+    StringRef name = getString(output, "name");
     Type type = name.empty() ? Type() : getType(graph, name);
     if (name.empty()) {
-      name = getOutputName(*output);
+      name = getOutputName(output);
       if (!name.empty())
-        type = getOutputType(graph, *output);
+        type = getOutputType(graph, output);
     }
-    StringRef kind = getUnion(*output).first;
+    StringRef kind = getUnion(output).first;
     if (!name.empty()) {
       if (failed(addItem(graph, of, base, of.name, index, name, type)))
         return failure();
     } else if (kind == "as_tensors" || kind == "as_sym_ints" ||
                kind == "as_sym_floats" || kind == "as_sym_bools") {
-      if (failed(addItemsOfList(graph, of, base, index, *output)))
+      if (failed(addItemsOfList(graph, of, base, index, output)))
         return failure();
     }
   }
@@ -358,8 +359,8 @@ LogicalResult Importer::readNode(Graph &graph, const json &source) {
     return fail("the required key 'target' is missing or no string");
   if (graph.node.empty())
     graph.node = target;
-  const json *inputs = getMember(source, "inputs");
-  const json *outputs = getMember(source, "outputs");
+  std::optional<json> inputs = getMember(source, "inputs");
+  std::optional<json> outputs = getMember(source, "outputs");
   if (!inputs || !inputs->is_array() || !outputs || !outputs->is_array())
     return fail("the required key 'inputs' or 'outputs' is missing or no "
                 "array");
