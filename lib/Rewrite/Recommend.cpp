@@ -15,7 +15,7 @@ using namespace opprof;
 using namespace opprof::rewrite;
 
 static const Rule kRules[] = {recommendSharedInputGemms,
-                              recommendRegionStrategies};
+                              recommendRegionStrategies, recommendTF32Products};
 
 static SmallVector<fx::GraphOp> getRewritableGraphs(ModuleOp module) {
   SmallVector<fx::GraphOp> graphs;

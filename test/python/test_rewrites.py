@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -298,6 +299,53 @@ def test_lower_precision_comes_back_as_float32(tmp_path: Path) -> None:
         assert actual.dtype is torch.float32
         error = float((actual - expected).norm() / expected.norm())
         assert 1e-5 < error < 2e-2
+
+
+def test_tf32_is_asked_for_while_the_program_compiles_and_runs_and_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rewrites").mkdir()
+    (tmp_path / "rewrites" / "tf32.mlir").write_text(
+        "module attributes {transform.with_named_sequence} {\n"
+        "  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {\n"
+        "    transform.fx.region_strategy %root {tf32} : !transform.any_op\n"
+        "    transform.yield\n  }\n}\n"
+    )
+    backend = emit_to(tmp_path, "tf32")
+    assert backend.Strategy(tf32=True) == backend.STRATEGY
+    products = torch.backends.cuda.matmul
+    seen: list[tuple[str, str]] = []
+
+    def compile_recorded(graph: Any, inputs: Any, **options: Any) -> Any:
+        seen.append(("compiles", products.fp32_precision))
+
+        def run(*values: Any) -> Any:
+            seen.append(("runs", products.fp32_precision))
+            assert torch.get_float32_matmul_precision() == "high"
+            return graph(*values)
+
+        return run
+
+    monkeypatch.setattr(backend, "compile_fx", compile_recorded)
+    model, x = Projections((8, 8), bias=True), torch.randn(6, 16)
+    before = products.fp32_precision, torch.get_float32_matmul_precision()
+    with torch.no_grad():
+        compiled = torch.compile(model, backend=backend.BACKEND_NAME)
+        for _ in range(2):
+            assert torch.allclose(compiled(x), model(x))
+            assert (products.fp32_precision, torch.get_float32_matmul_precision()) == before
+    assert seen == [("compiles", "tf32"), ("runs", "tf32"), ("runs", "tf32")]
+
+
+def test_tf32_gives_the_setting_back_after_an_error() -> None:
+    before = torch.backends.cuda.matmul.fp32_precision
+
+    def fails() -> None:
+        raise ValueError("a kernel")
+
+    with pytest.raises(ValueError, match="a kernel"):
+        template._with_tf32(fails)()
+    assert torch.backends.cuda.matmul.fp32_precision == before
 
 
 def test_the_emitted_test_passes(tmp_path: Path) -> None:

@@ -216,6 +216,64 @@ TEST_F(RecommendTest, TheHostsShareRanksTheCudaGraph) {
   EXPECT_DOUBLE_EQ(all.front().savesNs, 800000);
 }
 
+TEST_F(RecommendTest, TF32UnitsAreWorthTheTimeOfProductsThatWaitForThem) {
+  auto all = ask(kTwoProducts, onH200());
+  const Recommendation *found = find(all, "tf32");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->title, "2 float32 products on TF32 units");
+  // Two products of 34 MFLOP in 0.50 us each, and their 1.3 MB in 0.31 us.
+  EXPECT_NEAR(found->savesNs, 2 * (501 - 305), 2);
+
+  // A measured time scales it.
+  auto timed = ask(R"(
+    %p = fx.node "aten.linear.default"(%x, %a) {prof.time = #prof.time<ns = 10000, kernels = 1, share = whole, confidence = high>} : (!x, !w) -> !x
+    fx.output(%p) : (!x)
+  )",
+                   onH200());
+  EXPECT_NEAR(find(timed, "tf32")->savesNs, 10000 * (501 - 305) / 501., 20);
+}
+
+TEST_F(RecommendTest, TF32UnitsAreForFloat32ProductsOnDevicesThatHaveThem) {
+  auto offers =
+      [&](StringRef types, StringRef target, const Evidence &evidence) {
+        std::string text = (types + R"(
+      fx.graph @model(%x: !x, %a: !w) -> !x {
+        %p = fx.node ")" + target +
+                            R"("(%x, %a) : (!x, !w) -> !x
+        fx.output(%p) : (!x)
+      })")
+                               .str();
+        module = parseSourceString<ModuleOp>(text, &context);
+        EXPECT_TRUE(module) << text;
+        return module && find(rewrite::recommend(*module, evidence), "tf32");
+      };
+  auto types = [](StringRef element, StringRef device, StringRef rows) {
+    return ("!x = tensor<" + rows + "x512x" + element + ", #fx.tensor<\"" +
+            device + "\">>\n!w = tensor<512x512x" + element +
+            ", #fx.tensor<\"" + device + "\">>\n")
+        .str();
+  };
+  std::string plain = types("f32", "cuda:0", "64");
+  EXPECT_TRUE(offers(plain, "aten.linear.default", onH200()));
+  EXPECT_TRUE(offers(plain, "aten.mm.default", onH200()));
+  // Near misses: another type, another device, a product that waits for memory
+  // alone, what is no product of cuBLAS, and a device without the units.
+  EXPECT_FALSE(
+      offers(types("f16", "cuda:0", "64"), "aten.linear.default", onH200()));
+  EXPECT_FALSE(
+      offers(types("f32", "cpu", "64"), "aten.linear.default", onH200()));
+  EXPECT_FALSE(
+      offers(types("f32", "cuda:0", "1"), "aten.linear.default", onH200()));
+  EXPECT_FALSE(offers(plain, "aten.mul.Tensor", onH200()));
+  Evidence old;
+  old.device = onH200().device;
+  old.device.tf32 = {};
+  EXPECT_FALSE(offers(plain, "aten.linear.default", old));
+  Evidence strict = onH200();
+  strict.errorBudget = 5e-4;
+  EXPECT_FALSE(offers(plain, "aten.linear.default", strict));
+}
+
 TEST_F(RecommendTest, ScriptsAreReadBackAsTheyWerePrinted) {
   auto all = ask(kTwoProducts, onH200());
   ASSERT_FALSE(all.empty());

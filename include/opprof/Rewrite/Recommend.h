@@ -69,6 +69,11 @@ void recommendRegionStrategies(llvm::ArrayRef<fx::GraphOp> graphs,
                                const Evidence &evidence,
                                std::vector<Recommendation> &results);
 
+/// Float32 products use the device's TF32 units.
+void recommendTF32Products(llvm::ArrayRef<fx::GraphOp> graphs,
+                           const Evidence &evidence,
+                           std::vector<Recommendation> &results);
+
 // Rewrites are for the public graphs of a module, but for those that Inductor
 // has lowered already (stage post_grad), which no backend is handed.
 

@@ -62,6 +62,8 @@ class Strategy:
     freeze: bool = False
     # Weights are cast once, inputs and outputs in every call.
     precision: torch.dtype | None = None
+    # Float32 products run on TF32 units.
+    tf32: bool = False
     # Inductor times its choices for each GEMM and convolution.
     autotune: bool = False
     # The compiled program is captured once into a CUDA graph and replayed.
@@ -712,7 +714,7 @@ class Program:
         strategy = self.strategy
         if self.refreshes > self.most_refreshes:
             log.warning("%s: the weights keep changing, so they are taken as inputs", BACKEND_NAME)
-            strategy, self.weights = Strategy(), []
+            strategy, self.weights = Strategy(tf32=strategy.tf32), []
         # A captured graph reads weights where they lie, and would otherwise copy them in every call.
         if not (strategy.prologue or strategy.freeze or strategy.cuda_graph):
             self.weights = []
@@ -723,13 +725,16 @@ class Program:
         self.data = [i for i in range(self.count) if i not in set(weights)]
         data = [inputs[i] for i in self.data]
         options = {"max_autotune": True} if strategy.autotune else {}
+        compile_graph = _with_tf32(compile_fx) if strategy.tf32 else compile_fx
         if strategy.freeze:
             frozen = _with_constants(main, held)
-            compiled = compile_fx(frozen, data, config_patches={**options, "freezing": True})
+            compiled = compile_graph(frozen, data, config_patches={**options, "freezing": True})
             self.run = compiled
         else:
-            compiled = compile_fx(main, [*held, *data], config_patches=options)
+            compiled = compile_graph(main, [*held, *data], config_patches=options)
             self.run = lambda *values: compiled(*held, *values)
+        if strategy.tf32:
+            self.run = _with_tf32(self.run)
         if strategy.cuda_graph:
             if self._can_be_captured(inputs):
                 self.run = CapturedGraph(self.run, data)
@@ -768,6 +773,25 @@ class CapturedGraph:
         return [
             value.clone() if isinstance(value, torch.Tensor) else value for value in self.outputs
         ]
+
+
+def _with_tf32(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, with products on TF32 units while it runs: Inductor asks when it compiles, cuBLAS when it is called."""
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        products = torch.backends.cuda.matmul
+        before = products.fp32_precision
+        if before == "tf32":
+            return function(*args, **kwargs)
+        # This sets what the older and the newer interface of PyTorch read, which refuses to go on where they differ.
+        products.allow_tf32 = True
+        try:
+            return function(*args, **kwargs)
+        finally:
+            products.allow_tf32 = False
+            products.fp32_precision = before
+
+    return wrapped
 
 
 def _version(tensor: torch.Tensor) -> int:

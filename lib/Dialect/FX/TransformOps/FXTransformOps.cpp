@@ -167,7 +167,7 @@ DictionaryAttr transform::RegionStrategyOp::getStrategies() {
   NamedAttrList strategies;
   for (StringAttr name :
        {getPrologueAttrName(), getFreezeAttrName(), getPrecisionAttrName(),
-        getAutotuneAttrName(), getCudaGraphAttrName()})
+        getTf32AttrName(), getAutotuneAttrName(), getCudaGraphAttrName()})
     if (Attribute value = getOperation()->getAttr(name))
       strategies.set(name, value);
   return strategies.getDictionary(getContext());
@@ -176,7 +176,7 @@ DictionaryAttr transform::RegionStrategyOp::getStrategies() {
 LogicalResult transform::RegionStrategyOp::verify() {
   if (getStrategies().empty())
     return emitOpError() << "names no strategy: give prologue, freeze, "
-                            "precision, autotune or cuda_graph";
+                            "precision, tf32, autotune or cuda_graph";
   if (std::optional<StringRef> precision = getPrecision())
     if (*precision != "float16" && *precision != "bfloat16")
       return emitOpError() << "has precision \"" << *precision

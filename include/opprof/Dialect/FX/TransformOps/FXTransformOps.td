@@ -79,6 +79,8 @@ def RegionStrategyOp : Op<Transform_Dialect, "fx.region_strategy", [
       kernels; a prologue is part of it.
     - `precision`: weights are cast once, inputs and outputs in every call, and
       everything between runs at that precision ("float16" or "bfloat16").
+    - `tf32`: float32 products run on TF32 units, which round what they multiply
+      to eleven bits; all values stay float32.
     - `autotune`: Inductor times its choices for each GEMM and convolution.
     - `cuda_graph`: the compiled program is captured once and replayed.
 
@@ -95,6 +97,7 @@ def RegionStrategyOp : Op<Transform_Dialect, "fx.region_strategy", [
                        UnitAttr:$prologue,
                        UnitAttr:$freeze,
                        OptionalAttr<StrAttr>:$precision,
+                       UnitAttr:$tf32,
                        UnitAttr:$autotune,
                        UnitAttr:$cuda_graph);
   let assemblyFormat = "$target attr-dict `:` type($target)";
