@@ -277,9 +277,13 @@ BROKEN = {
         with_value({"as_int": 1, "as_none": True}, *NODES, 0, "inputs", 0, "arg"),
         "holds an argument that is no object with one key",
     ),
+    "fraction": (
+        with_value(1.5, *NODES, 1, "inputs", 1, "arg", "as_int"),
+        "node 'topk': 'as_int' holds no whole number of 64 bits",
+    ),
     "huge": (
         with_value(2**70, *NODES, 1, "inputs", 1, "arg", "as_int"),
-        "holds no whole number of 64 bits",
+        "not valid JSON: Problem while parsing a number",
     ),
     "signature": (
         without("graph_module", "signature", "input_specs", 0),
