@@ -20,10 +20,15 @@ using launch::Sizes;
 
 static constexpr uint32_t kNone = HostTimeline::kNone;
 
-/// Of the launches of a graph, how many a pass has to show to be one, and how
-/// many to be sure that it is. An eager program runs operators of the same
-/// names beside the graph.
+/// Of the launches of a graph, how many a pass has to show to be one: an eager
+/// program runs operators of the same names beside the graph. And how many of
+/// the graph's or of the pass's have to match to be sure: an export makes masks
+/// that the program does without.
 static constexpr double kEnough = 0.5, kNearlyAll = 0.9;
+
+/// Functions of autograd's between one and the addition to a gradient that it
+/// made.
+static constexpr size_t kMostRecent = 8;
 
 /// Operators that come between two of a pass and are not the graph's.
 static constexpr uint32_t kMostBetween = 32;
@@ -340,7 +345,7 @@ EagerJoins::EagerJoins(const Trace &trace, const HostTimeline &host,
   if (!anyJoined)
     return;
   llvm::sort(starts);
-  joinBackward(trace);
+  joinBackward(trace, index);
   joinedBy.assign(trace.hostOps.size(), kNone);
   for (ThreadId thread = 0; thread < trace.threads.size(); ++thread)
     for (uint32_t op : host.opsOf(thread)) {
@@ -369,7 +374,7 @@ bool EagerJoins::isOutside(uint32_t op) const {
   for (; op != kNone; op = host.parent(op)) {
     const HostOp &hostOp = host.op(op);
     if (hostOp.backward || hostOp.name.starts_with("Optimizer.") ||
-        isFunction(hostOp))
+        hostOp.name.starts_with("torch::autograd::") || isFunction(hostOp))
       return true;
   }
   return false;
@@ -403,7 +408,8 @@ void EagerJoins::alignThread(uint32_t map, ThreadId thread,
       ++passes;
       starts.push_back(host.op(pass.front().op).startNs);
       matched += alignment.matched;
-      bool sure = bySizes && alignment.matched >= kNearlyAll * of;
+      bool sure = bySizes && alignment.matched >=
+                                 kNearlyAll * std::min(of, double(pass.size()));
       for (auto [candidate, element] : llvm::zip(pass, alignment.elements))
         if (element.position)
           setJoin(candidate.op, {map, *element.position}, index,
@@ -446,10 +452,31 @@ void EagerJoins::setJoin(uint32_t op, LaunchId launch, const LaunchIndex &index,
           .str();
 }
 
+/// What adds to the gradient of a parameter follows the function that made the
+/// gradient: of those that ran last, the newest whose node takes a tensor of
+/// these sizes.
+static Join joinAccumulation(const HostOp &hostOp, ArrayRef<uint32_t> recent,
+                             ArrayRef<Join> found, const LaunchIndex &index) {
+  std::vector<std::optional<Sizes>> gradient = parseDims(hostOp.inputDims);
+  if (gradient.size() != 1 || !gradient.front())
+    return Join();
+  for (uint32_t function : llvm::reverse(recent)) {
+    const launch::Launch &launch = index.at(found[function].launch);
+    if (!llvm::is_contained(launch.argumentSizes, gradient.front()))
+      continue;
+    Join join = found[function];
+    join.confidence = std::max(join.confidence, Confidence::Medium);
+    join.explanation = "adds to the gradient of an argument of these sizes: " +
+                       join.explanation;
+    return join;
+  }
+  return Join();
+}
+
 /// A function of autograd's has the number that the forward operator drew which
 /// recorded it. Operators that record nothing show the number that the next one
 /// draws: the last that shows it has drawn it.
-void EagerJoins::joinBackward(const Trace &trace) {
+void EagerJoins::joinBackward(const Trace &trace, const LaunchIndex &index) {
   std::map<int64_t, std::vector<uint32_t>> drawn;
   for (ThreadId thread = 0; thread < trace.threads.size(); ++thread)
     for (uint32_t op : host.opsOf(thread))
@@ -457,9 +484,13 @@ void EagerJoins::joinBackward(const Trace &trace) {
           hostOp.sequenceNumber && !hostOp.backward && !hostOp.annotation)
         drawn[*hostOp.sequenceNumber].push_back(op);
   std::vector<Join> found(joins.size());
-  for (ThreadId thread = 0; thread < trace.threads.size(); ++thread)
+  for (ThreadId thread = 0; thread < trace.threads.size(); ++thread) {
+    // The functions that ran last, the newest at the end.
+    SmallVector<uint32_t> recent;
     for (uint32_t op : host.opsOf(thread)) {
       const HostOp &hostOp = host.op(op);
+      if (hostOp.name == "torch::autograd::AccumulateGrad")
+        found[op] = joinAccumulation(hostOp, recent, found, index);
       if (!hostOp.backward || !hostOp.sequenceNumber)
         continue;
       auto it = drawn.find(*hostOp.sequenceNumber);
@@ -489,7 +520,11 @@ void EagerJoins::joinBackward(const Trace &trace) {
           ("backward of " + host.op(forward).name + ", by autograd's number " +
            Twine(*hostOp.sequenceNumber) + "; " + joins[forward].explanation)
               .str();
+      if (recent.size() == kMostRecent)
+        recent.erase(recent.begin());
+      recent.push_back(op);
     }
+  }
   for (auto [join, backward] : llvm::zip_equal(joins, found))
     if (backward.launch.valid())
       join = std::move(backward);

@@ -48,7 +48,7 @@ private:
   void alignThread(uint32_t map, trace::ThreadId thread, LaunchIndex &index);
   void setJoin(uint32_t op, LaunchId launch, const LaunchIndex &index,
                bool sure, bool bySizes);
-  void joinBackward(const trace::Trace &trace);
+  void joinBackward(const trace::Trace &trace, const LaunchIndex &index);
 
   const HostTimeline &host;
   /// By operator: its own join, and the nearest operator at or round it that

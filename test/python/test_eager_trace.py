@@ -160,7 +160,7 @@ def check_modules(profile: dict[str, Any], least: float) -> None:
         # The hooks of backward call view_as.
         if not marked.startswith("module:") or kernel["host_op"] == "aten::view_as":
             continue
-        # Adding to a parameter's gradient is the work of no node. A view launches nothing, but its backward does; the hooks add
+        # A view launches nothing, but its backward does; the hooks add
         # gradients too.
         if not kernel["nodes"] and re.search(
             "that no node of the graph recorded|in the backward of (aten::slice|BackwardHookFunction)",

@@ -200,6 +200,20 @@ TEST_F(EagerJoinsTest, TheLastThatShowsANumberHasDrawnIt) {
   EXPECT_EQ(joined(), "linear:h relu:h linear_1:h add:h linear_1:h");
 }
 
+TEST_F(EagerJoinsTest, AGradientIsAddedToTheNodeThatTakesTheParameter) {
+  op("aten::linear", "aten::addmm", "[[4, 8], [8, 8], [8]]", 3);
+  op("aten::relu", "aten::clamp_min", "[[4, 8]]", 4);
+  op("aten::linear", "aten::addmm", "[[4, 8], [8, 8], [8]]", 5);
+  op("aten::add", "aten::add", "[[4, 8], [4, 8], []]", 6);
+  op("AddmmBackward0", "aten::mm", "[[4, 8]]", 5, true);
+  op("torch::autograd::AccumulateGrad", "aten::add_", "[[8, 8]]");
+  op("ReluBackward0", "aten::threshold_backward", "[[4, 8]]", 4, true);
+  op("torch::autograd::AccumulateGrad", "aten::add_", "[[8]]");
+  op("torch::autograd::AccumulateGrad", "aten::add_", "[[3]]");
+  EXPECT_EQ(joined(), "linear:h relu:h linear_1:h add:h "
+                      "linear_1:h linear_1:m relu:h linear_1:m -");
+}
+
 TEST_F(EagerJoinsTest, WithoutIdsOrderIsNeverSure) {
   withIds = false;
   pass();
