@@ -9,6 +9,7 @@ the exported graph where there is one, `*.pt2`.
 import argparse
 import gzip
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -48,7 +49,11 @@ def main() -> None:
         for program in sorted(path for path in arguments.folder.iterdir() if path.is_dir()):
             maps: list[str] = []
             for number, code in enumerate(sorted(program.glob("**/output_code.py"))):
-                target = Path(scratch) / f"{program.name}.{number}.json"
+                # With the code beside it, as in a run folder.
+                folder = Path(scratch) / f"{program.name}.{number}"
+                folder.mkdir()
+                shutil.copyfile(code, folder / code.name)
+                target = folder / "launches.json"
                 run([translate, "--inductor-launches", code, "-o", target])
                 maps.append(f"--launches={target}")
             for number, graph in enumerate(sorted(program.glob("*.pt2"))):

@@ -15,7 +15,6 @@
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Support/FileUtilities.h"
-#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -68,12 +67,33 @@ static Error writeMap(const LaunchMap &map, StringRef file) {
       file, [&](llvm::raw_ostream &os) { launch::writeLaunchMap(map, os); });
 }
 
+/// Refuses code of which nothing was compiled from the graph, and notes what of
+/// it may not have been.
+static Error
+checkBelonging(ArrayRef<std::pair<std::string, Belonging>> belongings,
+               ProfileInputs &inputs) {
+  if (!belongings.empty() && llvm::all_of(belongings, [](const auto &entry) {
+        return entry.second.isRefuted();
+      })) {
+    const auto &[name, belonging] = belongings.front();
+    return llvm::createStringError(
+        name + ": was not compiled from this graph: " + belonging.describe() +
+        "\n  give the graph, the code and the trace of one program");
+  }
+  for (const auto &[name, belonging] : belongings)
+    if (belonging.isDoubtful())
+      inputs.notes.push_back(name + " may not be compiled from this graph: " +
+                             belonging.describe());
+  return Error::success();
+}
+
 /// Maps the launches of every compiled graph, and writes the maps. The graphs
 /// that were lowered go to `graphs`.
 static Error mapCompiledGraphs(Session &session, const RunFolder &folder,
                                ModuleOp graph, ProfileInputs &inputs,
                                std::vector<CompiledGraph> &graphs) {
   std::optional<GraphView> view;
+  std::vector<std::pair<std::string, Belonging>> belongings;
   for (const std::string &compiled : folder.compiledGraphs()) {
     session.progress("mapping the launches of " +
                      llvm::sys::path::filename(compiled));
@@ -91,10 +111,14 @@ static Error mapCompiledGraphs(Session &session, const RunFolder &folder,
       (*own ? ownView : view) = std::move(*read);
     }
     CompiledGraph &lowered = graphs.emplace_back();
-    Expected<LaunchMap> map = mapLaunches(
-        session, compiled, ownView ? &*ownView : &*view, &lowered.postGrad);
+    Belonging belonging;
+    Expected<LaunchMap> map =
+        mapLaunches(session, compiled, ownView ? &*ownView : &*view,
+                    &lowered.postGrad, &belonging);
     if (!map)
       return map.takeError();
+    if (!ownView)
+      belongings.push_back({map->graph, belonging});
     lowered.dynamo = std::move(*own);
     std::string file = code::file(compiled, code::kLaunches);
     if (Error error = writeMap(*map, file))
@@ -102,7 +126,7 @@ static Error mapCompiledGraphs(Session &session, const RunFolder &folder,
     if (Error error = inputs.addMap(std::move(*map), file))
       return error;
   }
-  return Error::success();
+  return checkBelonging(belongings, inputs);
 }
 
 /// What runs node by node says of each kernel which node that is.
@@ -349,24 +373,12 @@ static Expected<std::vector<std::string>> findCode(const RecordedFiles &files,
         files.code + ": holds no " + code::kOutput +
         "\n  give the debug folder of a run with TORCH_COMPILE_DEBUG=1, or a "
         "folder of such folders");
-  // Inductor numbers the graphs of a process: two of one name are of two runs,
-  // and the trace is of one.
-  llvm::StringMap<StringRef> names;
-  for (StringRef path : found) {
-    auto [other, isNew] =
-        names.try_emplace(llvm::sys::path::filename(path), path);
-    if (!isNew)
-      return llvm::createStringError(
-          path + ": " + other->second +
-          " has the same name, so they are of two runs\n  give --code the "
-          "folder of the run that the trace is of");
-  }
   return found;
 }
 
 /// What run.json says of files that were recorded elsewhere.
 static Error writeRun(const RecordedFiles &files,
-                      llvm::ArrayRef<std::string> sources,
+                      llvm::ArrayRef<std::string> names,
                       const RunFolder &folder) {
   return writeFile(folder.run(), [&](llvm::raw_ostream &os) {
     llvm::json::OStream json(os, /*IndentSize=*/1);
@@ -379,8 +391,8 @@ static Error writeRun(const RecordedFiles &files,
         json.attribute("trace", files.trace);
       });
       json.attributeArray("compiled_graphs", [&] {
-        for (StringRef source : sources)
-          json.value(llvm::sys::path::filename(source));
+        for (StringRef name : names)
+          json.value(name);
       });
     });
     os << '\n';
@@ -407,10 +419,9 @@ Error driver::profileFiles(Session &session, const RecordedFiles &files,
     return error;
   if (Error error = writeGraphFile(**graph, folder.graph()))
     return error;
-  for (StringRef source : *sources)
-    if (Error error =
-            code::copy(source, code::file(folder.getPath(),
-                                          llvm::sys::path::filename(source))))
+  std::vector<std::string> names = code::nameFolders(*sources);
+  for (auto [source, name] : llvm::zip_equal(*sources, names))
+    if (Error error = code::copy(source, code::file(folder.getPath(), name)))
       return error;
   // What is read is what lies in the run folder, and is called so.
   std::unique_ptr<llvm::MemoryBuffer> trace = llvm::MemoryBuffer::getMemBuffer(
@@ -420,7 +431,7 @@ Error driver::profileFiles(Session &session, const RecordedFiles &files,
   });
   if (written)
     return written;
-  if (Error error = writeRun(files, *sources, folder))
+  if (Error error = writeRun(files, names, folder))
     return error;
   return attribute(session, folder, **graph, /*mapped=*/false, trace.get(),
                    page);

@@ -14,6 +14,7 @@ using namespace mlir;
 using namespace opprof;
 using namespace opprof::driver;
 using inductor::GraphView;
+using launch::LaunchMap;
 using llvm::Expected;
 using llvm::StringRef;
 
@@ -42,7 +43,7 @@ Expected<OwningOpRef<ModuleOp>> driver::readRecordedGraph(Session &session,
 
 Expected<launch::LaunchMap>
 driver::mapLaunches(Session &session, StringRef folder, const GraphView *graph,
-                    OwningOpRef<ModuleOp> *postGrad) {
+                    OwningOpRef<ModuleOp> *postGrad, Belonging *belonging) {
   std::string path = code::file(folder, code::kOutput);
   std::string message;
   std::unique_ptr<llvm::MemoryBuffer> text = openInputFile(path, &message);
@@ -62,7 +63,10 @@ driver::mapLaunches(Session &session, StringRef folder, const GraphView *graph,
       *postGrad =
           inductor::toModule(*files->postGrad, path, &session.getContext());
     }
-    return inductor::mapLaunches(*files, nullptr, graph);
+    LaunchMap map = inductor::mapLaunches(*files, nullptr, graph);
+    if (belonging && graph && files->postGrad)
+      *belonging = findBelonging(*files->postGrad, map, *graph);
+    return map;
   }
   Expected<GraphView> view =
       inductor::toGraphView(**recorded, code::file(folder, code::kPostGrad));
@@ -70,5 +74,8 @@ driver::mapLaunches(Session &session, StringRef folder, const GraphView *graph,
     return view.takeError();
   if (postGrad)
     *postGrad = std::move(*recorded);
-  return inductor::mapLaunches(*files, &*view, graph);
+  LaunchMap map = inductor::mapLaunches(*files, &*view, graph);
+  if (belonging && graph)
+    *belonging = findBelonging(*view, map, *graph);
+  return map;
 }

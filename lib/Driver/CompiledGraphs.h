@@ -3,6 +3,7 @@
 #ifndef OPPROF_LIB_DRIVER_COMPILEDGRAPHS_H
 #define OPPROF_LIB_DRIVER_COMPILEDGRAPHS_H
 
+#include "Belonging.h"
 #include "opprof/Driver/Session.h"
 #include "opprof/Launch/LaunchMap.h"
 #include "opprof/Target/InductorCode/GraphView.h"
@@ -23,11 +24,13 @@ readRecordedGraph(Session &session, llvm::StringRef folder);
 /// Maps the launches of the code in `folder`, with nodes followed back to those
 /// of `graph`, which may be null. `postGrad`, where it is not null, is given
 /// the graph whose nodes are launched: the recorded one, or the one that
-/// Inductor printed beside its code.
+/// Inductor printed beside its code; `belonging`, how far that is found in
+/// `graph`.
 llvm::Expected<launch::LaunchMap>
 mapLaunches(Session &session, llvm::StringRef folder,
             const inductor::GraphView *graph,
-            mlir::OwningOpRef<mlir::ModuleOp> *postGrad = nullptr);
+            mlir::OwningOpRef<mlir::ModuleOp> *postGrad = nullptr,
+            Belonging *belonging = nullptr);
 
 } // namespace opprof::driver
 

@@ -115,6 +115,7 @@ driver::makeProfile(MemoryBufferRef timeline, const ProfileInputs &inputs,
   joined.wrappers = &inputs.wrappers;
   std::unique_ptr<Profile> profile = join::attribute(**trace, joined);
   profile->run = inputs.run;
+  llvm::append_range(profile->notes, inputs.notes);
   if (inputs.counters)
     join::attachCounters(*profile, *inputs.counters, joined);
   computeFindings(*profile);

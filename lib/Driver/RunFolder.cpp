@@ -6,6 +6,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -43,12 +44,15 @@ std::string RunFolder::file(const std::string &name) const {
 }
 
 /// Inductor ends a folder's name with the number of its compilation:
-/// model__2_backward_5.1.
-static uint64_t getCompilation(StringRef folder) {
-  StringRef name = sys::path::filename(folder);
-  StringRef number = name.substr(name.rfind('.') + 1);
-  uint64_t value = 0;
-  return number.getAsInteger(10, value) ? 0 : value;
+/// model__2_backward_5.1. What has the name already, compiled again, follows:
+/// model__2_backward_5.1@1.
+static std::pair<uint64_t, uint64_t> getCompilation(StringRef folder) {
+  auto toNumber = [](StringRef text) {
+    uint64_t value = 0;
+    return text.getAsInteger(10, value) ? uint64_t(0) : value;
+  };
+  auto [first, again] = sys::path::filename(folder).split('@');
+  return {toNumber(first.substr(first.rfind('.') + 1)), toNumber(again)};
 }
 
 static void sortByCompilation(std::vector<std::string> &folders) {
@@ -83,6 +87,22 @@ std::vector<std::string> code::findFolders(StringRef folder) {
       folders.push_back(sys::path::parent_path(it->path()).str());
   sortByCompilation(folders);
   return folders;
+}
+
+std::vector<std::string> code::nameFolders(ArrayRef<std::string> folders) {
+  std::vector<std::string> names;
+  StringSet<> taken;
+  for (StringRef folder : folders) {
+    // "." and what ends in a slash are called by the folder that they are.
+    SmallString<256> path(folder);
+    sys::fs::make_absolute(path);
+    sys::path::remove_dots(path, /*remove_dot_dot=*/true);
+    std::string first = sys::path::filename(path).str(), name = first;
+    for (unsigned again = 1; !taken.insert(name).second; ++again)
+      name = first + "@" + std::to_string(again);
+    names.push_back(name);
+  }
+  return names;
 }
 
 Error code::copy(StringRef from, StringRef to) {

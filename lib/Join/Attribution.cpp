@@ -64,6 +64,7 @@ private:
   void addCalls();
   void addHostEvents();
   void addDevices();
+  void addUnseenCode();
   void addNotes();
 
   const Trace &trace;
@@ -127,7 +128,7 @@ Attributor::Attributor(const Trace &trace, const AttributionInputs &inputs)
       anyGraph(!inputs.maps.empty() || !inputs.partitions.empty() ||
                !trace.identities.empty()),
       host(trace), runtime(trace), index(inputs.maps),
-      calls(trace, host, index, onHost), eager(trace, host, index),
+      calls(trace, host, index, inputs.wrappers, onHost), eager(trace, host, index),
       profile(beginProfile(trace, host, index, calls, eager, anyGraph)),
       identities(trace, inputs, index, runtime, *profile) {}
 
@@ -514,6 +515,33 @@ void Attributor::addDevices() {
   }
 }
 
+/// Says of code which ran and which no map is of what to do about it.
+void Attributor::addUnseenCode() {
+  if (inputs.maps.empty())
+    return;
+  uint64_t unseen =
+      llvm::count_if(profile->calls, [](const CompiledCall &call) {
+        return call.compiledGraph.empty();
+      });
+  std::string what;
+  // Where it is all of them, the files are of different programs.
+  if (unseen && unseen != profile->calls.size())
+    what = (Twine(unseen) + " of " + Twine(profile->calls.size()) +
+            " calls of compiled graphs ran code that none of the launch maps "
+            "is of, and their kernels have no node: it")
+               .str();
+  else if (unattributed.count(kUnknownCode.str()))
+    what = "the code that none of the launch maps is of";
+  else
+    return;
+  profile->notes.push_back(
+      what + " was compiled again from the same function, or by another "
+             "process, or came out of a cache; `opprof profile model.py` sees "
+             "every compilation, and for files TORCH_COMPILE_DEBUG=1 with "
+             "TORCHINDUCTOR_FORCE_DISABLE_CACHES=1 leaves a debug folder of "
+             "each, all of which are to be given");
+}
+
 void Attributor::addNotes() {
   if (trace.rounded)
     profile->notes.push_back(std::to_string(trace.rounded) +
@@ -539,6 +567,7 @@ void Attributor::addNotes() {
     profile->notes.push_back(
         "no kernel was joined to a launch: the trace and the launch maps seem "
         "to be of different programs, or the trace is of an eager run");
+  addUnseenCode();
   if (!anyGraph && !profile->kernels.empty())
     profile->notes.push_back(
         "no graph: kernels are not joined to nodes, and findings that need a "
@@ -562,7 +591,10 @@ std::unique_ptr<Profile> Attributor::run() {
   }
   replays.join(index, calls, *profile);
   describeUnjoined();
-  addNodes(trace, inputs, index, identities, ofNodes, *profile);
+  addNodes(trace, inputs, index, identities, ofNodes,
+           findInputCopies(host, index, calls, replays, {opOfKernel, opOfCopy},
+                           inputs.wrappers, *profile),
+           *profile);
   addCalls();
   addHostEvents();
   addDevices();

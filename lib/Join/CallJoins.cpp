@@ -53,7 +53,8 @@ bool opprof::join::computesNothing(StringRef name) {
 }
 
 CallJoins::CallJoins(const Trace &trace, const HostTimeline &host,
-                     LaunchIndex &index, bool onHost)
+                     LaunchIndex &index, const WrapperFiles *wrappers,
+                     bool onHost)
     : host(host), index(index), onHost(onHost) {
   startedBy.assign(trace.hostOps.size(), 0);
   for (const TraceActivity &event : trace.activities)
@@ -63,89 +64,38 @@ CallJoins::CallJoins(const Trace &trace, const HostTimeline &host,
         ++startedBy[host.topOf(op)];
   joins.resize(trace.hostOps.size());
   mapOfCall.assign(host.calls().size(), kNone);
-  for (uint32_t call = 0; call < host.calls().size(); ++call) {
-    SmallVector<uint32_t> ops;
+  std::vector<CallFits::Operators> calls(host.calls().size());
+  for (uint32_t call = 0; call < host.calls().size(); ++call)
     for (uint32_t op : host.topsOfCall(call))
       if (onHost || startedBy[op] || !computesNothing(host.op(op).name))
-        ops.push_back(op);
-    joinCall(call, ops);
+        calls[call].push_back(op);
+  CallFits fits(host, index, wrappers, std::move(calls));
+  for (uint32_t call = 0; call < host.calls().size(); ++call) {
+    const CallChoice &choice = fits.choiceOf(call);
+    namedMaps.push_back(choice.named);
+    mapOfCall[call] = choice.named.value_or(kNone);
+    if (!choice.fit)
+      continue;
+    mapOfCall[call] = choice.fit->map;
+    joinCall(choice, fits.operatorsOf(call));
   }
-  joinOutside();
+  joinOutside(fits);
 }
 
-const CallJoins::CallAlignment &
-CallJoins::alignSequence(ArrayRef<uint32_t> ops) {
-  std::vector<uint64_t> sequence;
-  std::vector<LaunchKey> opKeys;
-  for (uint32_t op : ops) {
-    LaunchKey key = index.keyOf(host.op(op));
-    opKeys.push_back(key);
-    sequence.push_back(uint64_t(key.hash) << 32 | key.name);
-  }
-  auto [it, inserted] = alignments.try_emplace(sequence);
-  CallAlignment &best = it->second;
-  if (!inserted)
-    return best;
-  double bestScore = 0;
-  for (auto [map, launchMap] : llvm::enumerate(index.getMaps())) {
-    // What runs operator by operator is no compiled graph.
-    if (launchMap.isByOperator())
-      continue;
-    ArrayRef<LaunchKey> launches = index.keysOf(map);
-    SequenceAlignment alignment = alignSequences(
-        opKeys.size(), launches.size(), [&](uint32_t op, uint32_t launch) {
-          return opKeys[op].matches(launches[launch]);
-        });
-    // Library calls look alike in every model: a map whose generated kernels
-    // are not those of the call is another model's. So is one that explains
-    // less than half of it, unless a hash says otherwise: what runs in a loop
-    // stands in the map once.
-    bool anyGenerated = false, generatedMatched = false, hashMatched = false;
-    for (auto [position, element] : llvm::enumerate(alignment.elements)) {
-      const HostOp &op = host.op(ops[position]);
-      if (op.kernelHash.empty() && !op.generated &&
-          !op.name.contains("cpp_fused"))
-        continue;
-      anyGenerated = true;
-      if (!element.position)
-        continue;
-      generatedMatched = true;
-      hashMatched |= opKeys[position].hash && launches[*element.position].hash;
-    }
-    if (!alignment.matched || (anyGenerated && !generatedMatched) ||
-        (!hashMatched &&
-         2 * uint64_t(alignment.matched) < uint64_t(opKeys.size())))
-      continue;
-    double score = double(alignment.matched) /
-                   double(std::max(opKeys.size(), launches.size()));
-    if (score == bestScore)
-      best.ambiguous = true;
-    if (score > bestScore) {
-      bestScore = score;
-      best.map = map;
-      best.alignment = std::move(alignment);
-      best.ambiguous = false;
-    }
-  }
-  return best;
+/// An eager program runs operators of the same names as a compiled graph. Only
+/// kernels that were generated for the graph prove that it ran.
+bool CallJoins::provesGraph(const CallFit &fit, ArrayRef<uint32_t> ops) const {
+  if (fit.alignment.complete)
+    return true;
+  for (auto [position, element] : llvm::enumerate(fit.alignment.elements))
+    if (element.position && index.keyOf(host.op(ops[position])).hash &&
+        index.keysOf(fit.map)[*element.position].hash)
+      return true;
+  return false;
 }
 
-void CallJoins::joinCall(uint32_t call, ArrayRef<uint32_t> ops) {
-  const CallAlignment &found = alignSequence(ops);
-  if (found.map == kNone)
-    return;
-  if (call != kNone) {
-    mapOfCall[call] = found.map;
-  } else if (!found.alignment.complete) {
-    // An eager program runs operators of the same names. Only kernels that
-    // were generated for this graph prove that it is the compiled one.
-    bool anyHash = false;
-    for (auto [position, element] : llvm::enumerate(found.alignment.elements))
-      anyHash |= element.position && index.keyOf(host.op(ops[position])).hash &&
-                 index.keysOf(found.map)[*element.position].hash;
-    if (!anyHash)
-      return;
-  }
+void CallJoins::joinCall(const CallChoice &choice, ArrayRef<uint32_t> ops) {
+  const CallFit &found = *choice.fit;
   const LaunchMap &map = index.getMaps()[found.map];
   const SequenceAlignment &alignment = found.alignment;
   std::string extent =
@@ -186,7 +136,7 @@ void CallJoins::joinCall(uint32_t call, ArrayRef<uint32_t> ops) {
       continue;
     }
     join.launch = {found.map, *element.position};
-    bool sure = element.forced && !found.ambiguous;
+    bool sure = element.forced && choice.doubt.empty();
     bool byHashToo =
         key.hash && index.keysOf(found.map)[*element.position].hash;
     join.method = byHashToo ? "kernel_hash" : "correlation";
@@ -202,23 +152,25 @@ void CallJoins::joinCall(uint32_t call, ArrayRef<uint32_t> ops) {
               index.at(join.launch).kernel + "; ")
                  .str();
     join.explanation = what + extent;
+    if (choice.named)
+      join.explanation += ", whose code the call names";
     if (!element.forced) {
       join.method = "sequence";
       join.explanation += "; another launch of the same kernel would fit too";
     }
-    if (found.ambiguous) {
+    if (!choice.doubt.empty()) {
       join.method = "sequence";
-      join.explanation += "; another compiled graph launches the same kernels";
+      join.explanation += "; ";
+      join.explanation += choice.doubt;
     }
   }
-  fillGaps(ops);
+  fillGaps(found, ops);
 }
 
 /// Operators between two matched ones belong to the launches between: where
 /// there is one launch it may run several operators, and where there are as
 /// many launches as operators each has its own.
-void CallJoins::fillGaps(ArrayRef<uint32_t> ops) {
-  const CallAlignment &found = alignSequence(ops);
+void CallJoins::fillGaps(const CallFit &found, ArrayRef<uint32_t> ops) {
   ArrayRef<launch::Launch> launches = index.launchesOf(found.map);
   uint32_t nextLaunch = 0;
   size_t position = 0;
@@ -268,7 +220,7 @@ void CallJoins::fillGaps(ArrayRef<uint32_t> ops) {
 }
 
 /// Generated kernels that ran outside every known call.
-void CallJoins::joinOutside() {
+void CallJoins::joinOutside(CallFits &fits) {
   // With no calls in the trace the threads' own order is all there is.
   if (host.calls().empty() && !index.getMaps().empty()) {
     std::map<ThreadId, std::vector<uint32_t>> threads;
@@ -278,6 +230,12 @@ void CallJoins::joinOutside() {
       // One pass through the map at a time: the sequence is cut where a map's
       // first launch comes again.
       std::vector<uint32_t> pass;
+      auto joinPass = [&] {
+        CallChoice choice = fits.choose(pass);
+        if (choice.fit && provesGraph(*choice.fit, pass))
+          joinCall(choice, pass);
+        pass.clear();
+      };
       auto startsPass = [&](uint32_t op) {
         LaunchKey key = index.keyOf(host.op(op));
         if (key.hash)
@@ -288,14 +246,12 @@ void CallJoins::joinOutside() {
         return false;
       };
       for (uint32_t op : ops) {
-        if (startsPass(op) && !pass.empty()) {
-          joinCall(kNone, pass);
-          pass.clear();
-        }
+        if (startsPass(op) && !pass.empty())
+          joinPass();
         pass.push_back(op);
       }
       if (!pass.empty())
-        joinCall(kNone, pass);
+        joinPass();
     }
     // Nothing says where a call begins and ends, so order proves less.
     for (Join &join : joins)

@@ -6,8 +6,7 @@
 #ifndef OPPROF_LIB_JOIN_CALLJOINS_H
 #define OPPROF_LIB_JOIN_CALLJOINS_H
 
-#include "LaunchIndex.h"
-#include "opprof/Join/SequenceAlignment.h"
+#include "CallFits.h"
 
 namespace opprof::join {
 
@@ -16,41 +15,38 @@ bool computesNothing(llvm::StringRef name);
 
 class CallJoins {
 public:
-  /// With `onHost` the operators themselves are the kernels.
+  /// With `onHost` the operators themselves are the kernels. `wrappers` may be
+  /// null.
   CallJoins(const trace::Trace &trace, const HostTimeline &host,
-            LaunchIndex &index, bool onHost);
+            LaunchIndex &index, const WrapperFiles *wrappers, bool onHost);
 
   /// Of an operator of the host.
   const Join &of(uint32_t op) const { return joins[op]; }
   llvm::ArrayRef<Join> all() const { return joins; }
   /// The map that a call of the host fits, or HostTimeline::kNone.
   uint32_t mapOf(uint32_t call) const { return mapOfCall[call]; }
+  /// The map whose code a call names, HostTimeline::kNone where it names code
+  /// of none; absent where it names nothing.
+  std::optional<uint32_t> namedMapOf(uint32_t call) const {
+    return namedMaps[call];
+  }
   /// A replay shows what its call is of.
   void setMap(uint32_t call, uint32_t map) { mapOfCall[call] = map; }
 
 private:
-  /// An alignment of a call's operators with one map.
-  struct CallAlignment {
-    uint32_t map = HostTimeline::kNone;
-    SequenceAlignment alignment;
-    /// Another map fits as well.
-    bool ambiguous = false;
-  };
-
-  const CallAlignment &alignSequence(llvm::ArrayRef<uint32_t> ops);
-  void joinCall(uint32_t call, llvm::ArrayRef<uint32_t> ops);
-  void fillGaps(llvm::ArrayRef<uint32_t> ops);
-  void joinOutside();
+  bool provesGraph(const CallFit &fit, llvm::ArrayRef<uint32_t> ops) const;
+  void joinCall(const CallChoice &choice, llvm::ArrayRef<uint32_t> ops);
+  void fillGaps(const CallFit &fit, llvm::ArrayRef<uint32_t> ops);
+  void joinOutside(CallFits &fits);
 
   const HostTimeline &host;
   LaunchIndex &index;
   bool onHost;
   /// How many activities each outermost operator started.
   std::vector<uint32_t> startedBy;
-  /// By the keys of the operators: calls of one graph are alike.
-  std::map<std::vector<uint64_t>, CallAlignment> alignments;
   std::vector<Join> joins;
   std::vector<uint32_t> mapOfCall;
+  std::vector<std::optional<uint32_t>> namedMaps;
 };
 
 } // namespace opprof::join

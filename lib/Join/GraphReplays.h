@@ -19,6 +19,9 @@ public:
   void join(const LaunchIndex &index, CallJoins &calls,
             profile::Profile &profile) const;
 
+  /// When the first replay of a call began; absent where it has none.
+  std::optional<int64_t> firstOf(uint32_t call) const;
+
 private:
   struct Replay {
     int64_t startNs = 0;

@@ -72,7 +72,7 @@ IdentityPlace IdentityPlaces::find(const Identity &identity) const {
     place.reason = inputs.maps.empty()
                        ? "launched by generated code, and there is no launch "
                          "map"
-                       : "launched by code that none of the launch maps is of";
+                       : StringRef(kUnknownCode);
     return place;
   }
   auto it = byLine[*map].find(identity.line);

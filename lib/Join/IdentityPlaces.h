@@ -7,6 +7,10 @@
 
 namespace opprof::join {
 
+/// Why a line of a file that is no map's has no launch.
+inline constexpr llvm::StringLiteral kUnknownCode =
+    "launched by code that none of the launch maps is of";
+
 /// What an identity that was recorded with a launch stands for.
 struct IdentityPlace {
   static constexpr uint32_t kNone = ~uint32_t(0);

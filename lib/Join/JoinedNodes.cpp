@@ -16,7 +16,8 @@ using namespace opprof::trace;
 void opprof::join::addNodes(const Trace &trace, const AttributionInputs &inputs,
                             const LaunchIndex &launches,
                             const IdentityJoins &identities,
-                            const NodeActivities &ofNodes, Profile &profile) {
+                            const NodeActivities &ofNodes,
+                            ArrayRef<InputCopy> copies, Profile &profile) {
   std::map<std::pair<std::string, std::string>, uint64_t> weight;
   NodeIdMap<uint32_t> places;
   auto placeOf = [&](const NodeId &id, const launch::LaunchNode *from) {
@@ -75,6 +76,18 @@ void opprof::join::addNodes(const Trace &trace, const AttributionInputs &inputs,
                               : "launched under the id of node ") +
           identity.node);
     }
+
+  for (const InputCopy &copy : copies) {
+    Activity &activity =
+        (copy.isKernel ? profile.kernels : profile.copies)[copy.id];
+    activity.explanation = profile.intern(copy.explanation);
+    if (copy.inputs.empty())
+      continue;
+    for (const NodeId &input : copy.inputs)
+      activity.nodes.push_back(placeOf(input, nullptr));
+    activity.method = "enclosure";
+    activity.confidence = Confidence::Medium;
+  }
 
   uint64_t most = 0;
   for (const auto &[identity, count] : weight)

@@ -4,6 +4,7 @@
 #define OPPROF_LIB_JOIN_JOINEDNODES_H
 
 #include "IdentityJoins.h"
+#include "InputCopies.h"
 
 namespace opprof::join {
 
@@ -16,7 +17,8 @@ struct NodeActivities {
 /// Fills in the profile's nodes, and gives its launches and activities theirs.
 void addNodes(const trace::Trace &trace, const AttributionInputs &inputs,
               const LaunchIndex &index, const IdentityJoins &identities,
-              const NodeActivities &ofNodes, profile::Profile &profile);
+              const NodeActivities &ofNodes, llvm::ArrayRef<InputCopy> copies,
+              profile::Profile &profile);
 
 /// Fills in the profile's partitions; its nodes know their times.
 void addPartitions(llvm::ArrayRef<PartitionMap> maps,

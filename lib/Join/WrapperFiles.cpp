@@ -3,6 +3,7 @@
 #include "opprof/Join/WrapperFiles.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -26,6 +27,13 @@ std::string opprof::join::inductorCacheName(StringRef text) {
     name += kDigits[value];
   }
   return name;
+}
+
+bool opprof::join::isCodeName(StringRef name) {
+  return name.size() == 52 && name.consume_front("c") &&
+         llvm::all_of(name, [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= '2' && c <= '7');
+         });
 }
 
 void WrapperFiles::add(uint32_t map, StringRef path, StringRef text) {
@@ -64,13 +72,73 @@ std::optional<uint32_t> WrapperFiles::find(StringRef file) const {
   return std::nullopt;
 }
 
+std::optional<uint32_t> WrapperFiles::findName(StringRef name) const {
+  for (const Code &code : codes)
+    if (name == code.name)
+      return code.map;
+  return std::nullopt;
+}
+
+bool WrapperFiles::haveCodeOfAll(uint32_t count) const {
+  return llvm::all_of(llvm::seq(count), [&](uint32_t map) {
+    return llvm::any_of(codes,
+                        [&](const Code &code) { return code.map == map; });
+  });
+}
+
+/// Whether a line of the code names a symbolic size: "s77 = arg0_1".
+static bool namesSymbol(StringRef text) {
+  while (!text.empty()) {
+    auto [line, rest] = text.split('\n');
+    text = rest;
+    StringRef name = line.ltrim();
+    if (!name.consume_front("s") && !name.consume_front("u"))
+      continue;
+    uint64_t number = 0;
+    if (!name.consumeInteger(10, number) && name.starts_with(" = "))
+      return true;
+  }
+  return false;
+}
+
+bool WrapperFiles::isStatic(uint32_t map) const {
+  for (const Code &code : codes)
+    if (code.map == map)
+      return !namesSymbol(code.text);
+  return false;
+}
+
+std::vector<std::pair<std::string, std::string>>
+WrapperFiles::inputsOf(uint32_t map) const {
+  std::vector<std::pair<std::string, std::string>> inputs;
+  for (const Code &code : codes) {
+    if (code.map != map)
+      continue;
+    // "assert_size_stride(arg2_1, (256, 512), (512, 1))"
+    for (StringRef rest = code.text; !rest.empty();) {
+      auto [line, after] = rest.split('\n');
+      rest = after;
+      line = line.ltrim();
+      if (!line.consume_front("assert_size_stride("))
+        continue;
+      auto [name, sizes] = line.split(", (");
+      if (!name.starts_with("arg") && !name.starts_with("primals_"))
+        continue;
+      std::string shape;
+      for (char c : sizes.split(')').first)
+        if (c != ' ')
+          shape += c;
+      if (StringRef(shape).ends_with(","))
+        shape.pop_back();
+      inputs.push_back({name.str(), shape});
+    }
+  }
+  return inputs;
+}
+
 bool WrapperFiles::isOtherCode(StringRef file, uint32_t map) const {
   StringRef name = sys::path::stem(file);
-  bool isHash = name.size() == 52 && name.consume_front("c") &&
-                llvm::all_of(name, [](char c) {
-                  return (c >= 'a' && c <= 'z') || (c >= '2' && c <= '7');
-                });
-  return isHash && llvm::any_of(codes, [&](const Code &code) {
-           return code.map == map && StringRef(code.name).drop_front() != name;
+  return isCodeName(name) && llvm::any_of(codes, [&](const Code &code) {
+           return code.map == map && code.name != name;
          });
 }

@@ -67,6 +67,7 @@ private:
       });
   }
   void activity(const Activity &activity);
+  void compilations(const RunFacts &facts);
   void run(const RunFacts &facts);
   void stepCounters(const StepCounters &step);
   void summary();
@@ -83,6 +84,35 @@ private:
 };
 } // namespace
 
+void Writer::compilations(const RunFacts &facts) {
+  if (!facts.compilations.empty())
+    json.attributeArray("compilations", [&] {
+      for (const Compilation &compilation : facts.compilations)
+        json.object([&] {
+          json.attribute("id", compilation.id);
+          text("function", compilation.function);
+          text("source", compilation.source);
+          text("reason", compilation.reason);
+          text("failed", compilation.failed);
+          optional("compile_ns", compilation.compileNs);
+          json.attributeArray("compiled_graphs", [&] {
+            for (const std::string &graph : compilation.compiledGraphs)
+              json.value(graph);
+          });
+        });
+    });
+  if (!facts.graphBreaks.empty())
+    json.attributeArray("graph_breaks", [&] {
+      for (const GraphBreak &graphBreak : facts.graphBreaks)
+        json.object([&] {
+          json.attribute("reason", graphBreak.reason);
+          text("hint", graphBreak.hint);
+          text("source", graphBreak.source);
+          json.attribute("compilations", graphBreak.compilations);
+        });
+    });
+}
+
 void Writer::run(const RunFacts &facts) {
   json.attributeObject("run", [&] {
     text("program", facts.program);
@@ -90,6 +120,7 @@ void Writer::run(const RunFacts &facts) {
     optional("exit_status", facts.exitStatus);
     text("mode", facts.mode);
     text("differs", facts.differs);
+    compilations(facts);
     optional("step_ns", facts.stepNs);
     optional("loop_ns", facts.loopNs);
     optional("eager_step_ns", facts.eagerStepNs);
@@ -757,6 +788,8 @@ Error Reader::readSummary(object keys) {
 Error Reader::readRun(object keys) {
   RunFacts &facts = profile.run.emplace();
   if (Error error = readProgramFacts(*this, keys, facts))
+    return error;
+  if (Error error = readCompilations(*this, keys, facts))
     return error;
   if (Error error = getInteger(keys, "step_ns", facts.stepNs))
     return error;

@@ -23,6 +23,53 @@ Error opprof::profile::readProgramFacts(JSONReading &reader, object from,
   return reader.getString(from, "differs", facts.differs, false);
 }
 
+static Error readCompilation(JSONReading &reader, object from,
+                             Compilation &compilation) {
+  for (auto [key, text] : {std::pair("id", &compilation.id),
+                           std::pair("function", &compilation.function),
+                           std::pair("source", &compilation.source),
+                           std::pair("reason", &compilation.reason),
+                           std::pair("failed", &compilation.failed)})
+    if (Error error = reader.getString(from, key, *text, false))
+      return error;
+  if (Error error =
+          reader.getInteger(from, "compile_ns", compilation.compileNs))
+    return error;
+  int64_t time = compilation.compileNs.value_or(0);
+  if (time < 0 || time > kMaxTotalNs)
+    return reader.fail(Twine(time) + " ns is no time of a compilation");
+  return reader.getArray(from, "compiled_graphs", false, [&](element name) {
+    return reader.getText(name, compilation.compiledGraphs.emplace_back());
+  });
+}
+
+static Error readGraphBreak(JSONReading &reader, object from,
+                            GraphBreak &graphBreak) {
+  for (auto [key, text] : {std::pair("reason", &graphBreak.reason),
+                           std::pair("hint", &graphBreak.hint),
+                           std::pair("source", &graphBreak.source)})
+    if (Error error = reader.getString(from, key, *text, false))
+      return error;
+  std::optional<uint64_t> count;
+  if (Error error = reader.getInteger(from, "compilations", count))
+    return error;
+  graphBreak.compilations = count.value_or(1);
+  return Error::success();
+}
+
+Error opprof::profile::readCompilations(JSONReading &reader, object from,
+                                        RunFacts &facts) {
+  if (Error error =
+          reader.getObjects(from, "compilations", false, [&](object entry) {
+            return readCompilation(reader, entry,
+                                   facts.compilations.emplace_back());
+          }))
+    return error;
+  return reader.getObjects(from, "graph_breaks", false, [&](object entry) {
+    return readGraphBreak(reader, entry, facts.graphBreaks.emplace_back());
+  });
+}
+
 Error opprof::profile::readCounterFacts(JSONReading &reader, object from,
                                         RunFacts &facts) {
   if (Error error = reader.getString(from, "metrics", facts.metrics, false))
@@ -56,6 +103,8 @@ Error Reader::read(element root, RunFacts &facts) {
   if (Error error = checkVersion(keys, 1, "a run.json", "`opprof profile`"))
     return error;
   if (Error error = readProgramFacts(*this, keys, facts))
+    return error;
+  if (Error error = readCompilations(*this, keys, facts))
     return error;
   if (Error error = inObject(keys, "step", [&](object step) -> Error {
         if (Error error = getInteger(step, "loop_ns", facts.loopNs))

@@ -13,6 +13,9 @@ namespace opprof::profile {
 /// What ran, how, and how it ended.
 llvm::Error readProgramFacts(JSONReading &reader, simdjson::dom::object from,
                              RunFacts &facts);
+/// What was compiled.
+llvm::Error readCompilations(JSONReading &reader, simdjson::dom::object from,
+                             RunFacts &facts);
 /// How counters were taken, but for which were asked for.
 llvm::Error readCounterFacts(JSONReading &reader, simdjson::dom::object from,
                              RunFacts &facts);

@@ -1,6 +1,7 @@
 // Sums a profile up for the reports.
 
 #include "opprof/Report/ReportModel.h"
+#include "opprof/Report/CompilationText.h"
 #include "opprof/Support/Intervals.h"
 #include "opprof/Support/Units.h"
 
@@ -462,6 +463,8 @@ static std::vector<std::string> collectFacts(const ReportModel &model) {
   std::vector<std::string> facts;
   if (profile.run && !profile.run->differs.empty())
     facts.push_back(profile.run->differs);
+  if (profile.run)
+    llvm::append_range(facts, describeCompilations(*profile.run));
   if (profile.run && !profile.run->ended.empty())
     facts.push_back("the program ended while it was recorded: " +
                     profile.run->ended);

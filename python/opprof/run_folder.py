@@ -81,7 +81,7 @@ class RunFolder:
     def compiled_graphs(self) -> list[Path]:
         """The folders of the compiled graphs, in the order in which they were compiled. Run folders below this one keep theirs."""
         folders = (file.parent for file in self.path.glob(f"*/{OUTPUT_CODE}"))
-        return sorted(folders, key=lambda folder: (_compilation(folder.name), folder.name))
+        return sorted(folders, key=lambda folder: (*_compilation(folder.name), folder.name))
 
     def check(self) -> None:
         """Refuses a folder that cannot be filled: a run's code folders are taken away by the next, so there may be no one else's."""
@@ -100,10 +100,15 @@ class RunFolder:
         return read_json(self.run)
 
 
-def _compilation(name: str) -> int:
-    # Inductor ends a folder's name with the number of its compilation: model__2_backward_5.1.
-    number = name.rpartition(".")[2]
-    return int(number) if number.isdecimal() else 0
+def _compilation(name: str) -> tuple[int, int]:
+    # Inductor ends a folder's name with the number of its compilation: model__2_backward_5.1. What is compiled again from the
+    # same function follows the first of it: model__2_backward_5.1@1.
+    first, _, again = name.partition("@")
+    number = first.rpartition(".")[2]
+    return (
+        int(number) if number.isdecimal() else 0,
+        int(again) if again.isdecimal() else 0,
+    )
 
 
 def versions() -> dict[str, str]:

@@ -4,6 +4,7 @@
 #include "opprof/Trace/Microseconds.h"
 #include "opprof/Trace/Reader.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Error.h"
 #include "gtest/gtest.h"
 
@@ -30,13 +31,15 @@ protected:
   }
   /// An operator that launches `kernels` kernels from `start` on.
   void op(llvm::StringRef name, double start, unsigned kernels = 1,
-          llvm::StringRef hash = "") {
+          llvm::StringRef hash = "", llvm::StringRef dims = "") {
     ++external;
     std::string id = "\"External id\": " + std::to_string(external);
-    event(span("cpu_op", name, start, 8,
-               id + (hash.empty()
-                         ? std::string()
-                         : ", \"kernel_hash\": \"" + hash.str() + "\"")));
+    std::string args = id;
+    if (!hash.empty())
+      args += ", \"kernel_hash\": \"" + hash.str() + "\"";
+    if (!dims.empty())
+      args += ", \"Input Dims\": " + dims.str();
+    event(span("cpu_op", name, start, 8, args));
     for (unsigned k = 0; k < kernels; ++k) {
       ++correlation;
       std::string ids =
@@ -46,9 +49,18 @@ protected:
                  ids + ", \"device\": 0, \"stream\": 7"));
     }
   }
-  void call(double start, double duration) {
-    event(
-        span("cpu_op", "## Call CompiledFxGraph fabc ##", start, duration, ""));
+  void call(double start, double duration, llvm::StringRef key = "fabc") {
+    event(span("cpu_op", ("## Call CompiledFxGraph " + key + " ##").str(),
+               start, duration, ""));
+  }
+  /// A replay of a CUDA graph of these kernels.
+  void replay(double start, llvm::ArrayRef<llvm::StringRef> kernels) {
+    ++correlation;
+    std::string id = "\"correlation\": " + std::to_string(correlation);
+    event(span("cuda_runtime", "cudaGraphLaunch", start, 0.5, id));
+    for (auto [place, name] : llvm::enumerate(kernels))
+      event(span("kernel", name, start + 100 + double(place), 0.75,
+                 id + ", \"device\": 0, \"stream\": 7"));
   }
   static launch::LaunchMap
   map(llvm::ArrayRef<std::pair<llvm::StringRef, llvm::StringRef>> launches,
@@ -78,6 +90,7 @@ protected:
     }
     AttributionInputs inputs;
     inputs.maps = maps;
+    inputs.wrappers = &wrappers;
     return attribute(**trace, inputs);
   }
   /// "2:high 0:medium -:unattributed": launch and confidence of each kernel.
@@ -92,6 +105,7 @@ protected:
   }
 
   std::string events;
+  WrapperFiles wrappers;
   int external = 0;
   int correlation = 0;
 };
@@ -198,6 +212,157 @@ TEST_F(AttributionTest, TwoGraphsThatLaunchTheSameAreNoIdentity) {
                                          map({{"triton_a", "ha"}}, "second")};
   auto profile = attributed(maps);
   EXPECT_EQ(show(*profile), "0:medium ");
+}
+
+// A function that is compiled again runs operators that the first compilation's
+// map has as well.
+
+TEST_F(AttributionTest, AnotherCompilationIsNotTheOneThatFitsBetter) {
+  call(0, 50, "fone");
+  op("aten::mm", 1);
+  op("triton_a", 10, 1, "ha");
+  call(100, 50, "ftwo");
+  op("aten::mm", 101);
+  op("triton_a", 110, 1, "ha");
+  op("aten::mm", 120);
+  auto profile =
+      attributed(map({{"extern_kernels.mm", ""}, {"triton_a", "ha"}}));
+  EXPECT_EQ(show(*profile), "0:high 1:high -:unattributed -:unattributed "
+                            "-:unattributed ");
+  EXPECT_TRUE(llvm::any_of(profile->notes, [](llvm::StringRef note) {
+    return note.starts_with("1 of 2 calls of compiled graphs ran code that "
+                            "none of the launch maps is of");
+  }));
+}
+
+TEST_F(AttributionTest, CompilationsThatRunTheSameAreInDoubtWithOneMap) {
+  for (llvm::StringRef key : {"fone", "ftwo"}) {
+    double start = key == "fone" ? 0 : 100;
+    call(start, 50, key);
+    op("aten::mm", start + 1);
+  }
+  auto profile = attributed(map({{"extern_kernels.mm", ""}}));
+  EXPECT_EQ(show(*profile), "0:medium 0:medium ");
+  EXPECT_NE(profile->kernels[0].explanation.find("only one of them"),
+            llvm::StringRef::npos);
+}
+
+TEST_F(AttributionTest, EachCompilationGoesToItsOwnMap) {
+  call(0, 50, "fone");
+  op("aten::mm", 1);
+  op("triton_a", 10, 1, "ha");
+  call(100, 50, "ftwo");
+  op("aten::mm", 101);
+  op("triton_b", 110, 1, "hb");
+  op("aten::mm", 120);
+  std::vector<launch::LaunchMap> maps = {
+      map({{"extern_kernels.mm", ""}, {"triton_a", "ha"}}, "net"),
+      map({{"extern_kernels.mm", ""},
+           {"triton_b", "hb"},
+           {"extern_kernels.mm", ""}},
+          "net@1")};
+  auto profile = attributed(maps);
+  EXPECT_EQ(show(*profile), "0:high 1:high 0:high 1:high 2:high ");
+  EXPECT_EQ(profile->calls[0].compiledGraph, "net");
+  EXPECT_EQ(profile->calls[1].compiledGraph, "net@1");
+}
+
+TEST_F(AttributionTest, ACallThatNamesItsCodeIsOfThatMap) {
+  std::vector<launch::LaunchMap> maps = {
+      map({{"extern_kernels.mm", ""}}, "net"),
+      map({{"extern_kernels.mm", ""}}, "net@1")};
+  wrappers.add(0, "a/output_code.py", "a = 8");
+  wrappers.add(1, "b/output_code.py", "a = 9");
+  call(0, 50, inductorCacheName("a = 9"));
+  op("aten::mm", 1);
+  call(100, 50, inductorCacheName("a = 8"));
+  op("aten::mm", 101);
+  call(200, 50, inductorCacheName("a = 10"));
+  op("aten::mm", 201);
+  auto profile = attributed(maps);
+  EXPECT_EQ(show(*profile), "0:high 0:high -:unattributed ");
+  EXPECT_EQ(profile->calls[0].compiledGraph, "net@1");
+  EXPECT_EQ(profile->calls[1].compiledGraph, "net");
+  EXPECT_EQ(profile->calls[2].compiledGraph, "");
+}
+
+TEST_F(AttributionTest, CodeOfFixedSizesRunsOnOneShape) {
+  launch::LaunchMap launches = map({{"extern_kernels.mm", ""}});
+  launches.launches[0].flops = 2 * 4 * 8 * 16;
+  wrappers.add(0, "a/output_code.py", "    buf0 = empty_strided_cpu((4, 16))");
+  call(0, 50, "None");
+  op("aten::mm", 1, 1, "", "[[5, 8], [8, 16]]");
+  call(100, 50, "None");
+  op("aten::mm", 101, 1, "", "[[4, 8], [8, 16]]");
+  EXPECT_EQ(show(*attributed(launches)), "-:unattributed 0:high ");
+
+  // Without their work nothing says which one it is.
+  launches.launches[0].flops.reset();
+  EXPECT_EQ(show(*attributed(launches)), "0:medium 0:medium ");
+
+  // Symbolic sizes take any shape.
+  wrappers = WrapperFiles();
+  wrappers.add(0, "a/output_code.py", "    s77 = arg0_1\n");
+  EXPECT_EQ(show(*attributed(launches)), "0:high 0:high ");
+}
+
+TEST_F(AttributionTest, AReplayWhoseOrderLeavesNoChoiceIsSure) {
+  launch::LaunchMap launches = map({{"extern_kernels.mm", ""},
+                                    {"triton_a", "ha"},
+                                    {"extern_kernels.mm", ""},
+                                    {"extern_kernels.mm", ""},
+                                    {"triton_a", "ha"}});
+  for (launch::Launch &launch : launches.launches)
+    launch.flops = 8;
+  call(0, 50);
+  replay(1, {"gemm", "triton_a", "gemm", "gemm", "triton_a"});
+  EXPECT_EQ(show(*attributed(launches)), "0:high 1:high 2:high 3:high 4:high ");
+
+  // A kernel more, and which of two products has it can't be told.
+  events.clear();
+  call(0, 50);
+  replay(1, {"gemm", "triton_a", "gemm", "splitKreduce", "gemm", "triton_a"});
+  EXPECT_EQ(show(*attributed(launches)),
+            "0:high 1:high 2:medium 2:medium 3:medium 4:high ");
+
+  // A generated kernel less: anything may be missing.
+  events.clear();
+  call(0, 50);
+  replay(1, {"gemm", "triton_a", "gemm", "gemm"});
+  EXPECT_EQ(show(*attributed(launches)).find("high"), std::string::npos);
+
+  // What may not run leaves a choice.
+  launches.launches[2].conditional = true;
+  events.clear();
+  call(0, 50);
+  replay(1, {"gemm", "triton_a", "gemm", "gemm", "triton_a"});
+  EXPECT_EQ(show(*attributed(launches)).find("high"), std::string::npos);
+}
+
+TEST_F(AttributionTest, CopiesBeforeAReplayAreOfTheInputs) {
+  launch::LaunchMap launches = map({{"triton_a", "ha"}});
+  wrappers.add(0, "a/output_code.py",
+               "    assert_size_stride(arg0_1, (8, ), (1, ))\n"
+               "    assert_size_stride(arg1_1, (4, 8), (8, 1))\n");
+  auto copy = [&](llvm::StringRef dims) {
+    events.clear();
+    call(0, 50);
+    op("aten::_foreach_copy_", 1, 1, "", dims);
+    replay(20, {"triton_a"});
+    return attributed(launches);
+  };
+  auto profile = copy("[[[4, 8]], [[4, 8]], []]");
+  EXPECT_EQ(show(*profile), "-:medium 0:high ");
+  ASSERT_EQ(profile->kernels[0].nodes.size(), 1u);
+  EXPECT_EQ(profile->nodes[profile->kernels[0].nodes[0]].id,
+            NodeId({"model", "post_grad", "arg1_1"}));
+
+  // Two of one shape, or none: the graph is known, the input is not.
+  profile = copy("[[[4, 8], [4, 8]], [[4, 8], [4, 8]], []]");
+  EXPECT_EQ(show(*profile), "-:unattributed 0:high ");
+  EXPECT_NE(profile->kernels[0].explanation.find(
+                "copies inputs of model to where its CUDA graph reads them"),
+            llvm::StringRef::npos);
 }
 
 TEST_F(AttributionTest, EagerOperatorsAreNotTheGraphs) {

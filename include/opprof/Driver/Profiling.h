@@ -27,6 +27,8 @@ struct ProfileInputs {
   std::vector<PartitionMap> partitions;
   std::optional<trace::CountersFile> counters;
   std::optional<profile::RunFacts> run;
+  /// What the report has to say of them, for a person.
+  std::vector<std::string> notes;
 
   /// Adds the launch map of a compiled graph. `file` is where it is, or is to
   /// be, written: the code lies beside it, or is not there.

@@ -3,6 +3,7 @@
 #ifndef OPPROF_DRIVER_RUNFOLDER_H
 #define OPPROF_DRIVER_RUNFOLDER_H
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
@@ -82,6 +83,11 @@ std::string file(llvm::StringRef folder, llvm::StringRef name);
 /// The folders at or below `folder` that hold generated code, in the order of
 /// their compilation.
 std::vector<std::string> findFolders(llvm::StringRef folder);
+
+/// What a run folder calls the compiled graphs of these folders: by the
+/// folder's name, NAME, and where several have it (debug folders of several
+/// processes) NAME@1, NAME@2, …
+std::vector<std::string> nameFolders(llvm::ArrayRef<std::string> folders);
 
 /// Copies what a run folder keeps of a compiled graph's debug folder.
 llvm::Error copy(llvm::StringRef from, llvm::StringRef to);

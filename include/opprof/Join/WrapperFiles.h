@@ -25,6 +25,20 @@ public:
   /// name, or else because it can be read and says the same.
   std::optional<uint32_t> find(llvm::StringRef file) const;
 
+  /// The launch map whose code Inductor's cache calls `name`.
+  std::optional<uint32_t> findName(llvm::StringRef name) const;
+
+  /// Whether the code of each of `count` launch maps is here.
+  bool haveCodeOfAll(uint32_t count) const;
+
+  /// Whether the code of launch map `map` is here, and has no symbolic sizes:
+  /// each time that it runs, shapes are the same.
+  bool isStatic(uint32_t map) const;
+
+  /// The tensors that the code of launch map `map` is given, by name, with
+  /// their shapes as "256,512"; none where the code is not here.
+  std::vector<std::pair<std::string, std::string>> inputsOf(uint32_t map) const;
+
   /// Whether `file` is known not to be the code of launch map `map`: both are
   /// known by their hash, and differ.
   bool isOtherCode(llvm::StringRef file, uint32_t map) const;
@@ -40,6 +54,9 @@ private:
   std::vector<Code> codes;
   mutable llvm::StringMap<std::optional<uint32_t>> found;
 };
+
+/// Whether this is such a name as Inductor's cache gives code.
+bool isCodeName(llvm::StringRef name);
 
 /// The name that Inductor's cache gives a file of this text: "c" and 51
 /// characters of SHA-256 in base 32.

@@ -161,6 +161,32 @@ struct Step {
   Phase phase = Phase::Steady;
 };
 
+/// A compilation of a function of the program.
+struct Compilation {
+  /// Dynamo's: "3/1" is the second one of the fourth function.
+  std::string id;
+  std::string function;
+  /// "file:line" of the function; empty where it is not the user's.
+  std::string source;
+  /// The guard that failed, where the function had been compiled before.
+  std::string reason;
+  /// Why nothing came of it, so that the function runs uncompiled.
+  std::string failed;
+  std::vector<std::string> compiledGraphs;
+  std::optional<int64_t> compileNs;
+};
+
+/// A place where Dynamo ends one graph and begins another.
+struct GraphBreak {
+  std::string reason;
+  /// What PyTorch says would help.
+  std::string hint;
+  /// "file:line" of the user's code.
+  std::string source;
+  /// In how many compilations it broke.
+  uint64_t compilations = 1;
+};
+
 /// How the program was run, beside the recording.
 struct RunFacts {
   /// The command line of a program that `opprof run` recorded, and the status
@@ -174,6 +200,10 @@ struct RunFacts {
   std::string mode;
   /// How the program differs from what `torch.compile(model)` runs.
   std::string differs;
+  /// In the order in which they were made; those of the program's functions
+  /// that gave compiled graphs, or failed.
+  std::vector<Compilation> compilations;
+  std::vector<GraphBreak> graphBreaks;
   /// Median wall time of a step without a profiler: from an idle device to an
   /// idle device, of one among others that follow one another, and of the
   /// program as it is, uncompiled.

@@ -4,6 +4,7 @@ On a GPU the timeline is opprof's own capture, whose launches know the line or n
 torch.profiler's trace.
 """
 
+import contextlib
 import gc
 import platform
 import statistics
@@ -144,7 +145,7 @@ def profile_script(
     # The tools that follow are given the memory that the models took.
     gc.collect()
     try:
-        page = attribute(folder, mapped=folder.capture.is_file(), shows=shows)
+        page = attribute(folder, mapped=_is_mapped(folder), shows=shows)
     except OpprofError as error:
         if ended is None:
             raise
@@ -154,6 +155,11 @@ def profile_script(
     if shows:
         print(page, end="")
     return folder
+
+
+def _is_mapped(folder: RunFolder) -> bool:
+    """Whether the launch maps were made for the capture, and nothing was compiled after that."""
+    return folder.capture.is_file() and not folder.scratch.is_dir()
 
 
 def _why_no_capture() -> str | None:
@@ -217,24 +223,59 @@ def _record(
     """The same in a folder that is ready. The code stays in its scratch until the driver takes it from there."""
     # Graphs are named by their addresses: the exported program has to live as long as the names are used.
     exported = _export(script, folder)
-    differs = difference(script.module, exported is not None, options.mode)
+    with contextlib.ExitStack() as stack:
+        program, exported = _compile(script, exported, folder, options.mode, stack)
+        return _record_program(script, program, exported is not None, folder, options, facts)
+
+
+def _compile(
+    script: ModelScript,
+    exported: torch.export.ExportedProgram | None,
+    folder: RunFolder,
+    mode: str,
+    stack: contextlib.ExitStack,
+) -> tuple[Program, torch.export.ExportedProgram | None]:
+    """The program of a mode; of the exported one unless the script's step calls the model in ways that this is not of."""
+    try:
+        return stack.enter_context(make_program(script, exported, folder, mode)), exported
+    except ProgramError as error:
+        # With the same input each time, what was exported is what is called.
+        if exported is None or script.make_step is None:
+            raise
+        progress(f"the step calls the model otherwise than it was exported: {error}")
+        progress("going on with the model as torch.compile sees it")
+    return stack.enter_context(make_program(script, None, folder, mode)), None
+
+
+def _record_program(
+    script: ModelScript,
+    program: Program,
+    exported: bool,
+    folder: RunFolder,
+    options: ProfileOptions,
+    facts: dict[str, Any],
+) -> BaseException | None:
+    """Times and records a program that has run; returns what ended it while it was recorded."""
+    no_capture = _why_no_capture()
+    differs = difference(script.module, exported, options.mode)
     if differs is not None:
         progress(differs)
         facts["differs"] = differs
-    program = make_program(script, exported, folder, options.mode)
     facts["compile_ns"] = program.compile_ns
     progress(f"timing the program ({options.mode})")
     timing = _time(script, program, options)
+    program.name_compiled()
     facts.update(
         {
             "graph": script.name,
-            "stage": "export" if exported is not None else "dynamo",
-            "compiled_graphs": program.compiled,
+            "stage": "export" if exported else "dynamo",
+            "compiled_graphs": [],
             "warm_up": options.warm_up,
             "iterations": options.traced,
             "step": timing.as_json(),
         }
     )
+    ended: BaseException | None = None
     try:
         if no_capture is None:
             try:
@@ -250,10 +291,11 @@ def _record(
         if not folder.capture.is_file() and not folder.trace.is_file():
             raise
         facts["ended"] = str(error) or type(error).__name__
-        write_run(folder, facts)
-        return error
+        ended = error
+    program.name_compiled()
+    facts.update(program.facts())
     write_run(folder, facts)
-    return None
+    return ended
 
 
 def _trace(

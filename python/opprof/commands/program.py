@@ -5,14 +5,16 @@ compiles, the exported node that it came from, and no graph has to be aligned wi
 module. Where the model does not export, the user's module runs, and the graph of the run is the one that Dynamo saw.
 """
 
+import contextlib
 import difflib
 import functools
 import inspect
 import re
 import shutil
+import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +24,7 @@ from torch import fx
 from torch.fx.traceback import NodeSource
 
 from opprof.errors import OpprofError
+from opprof.export.compilations import CompilationLog, Names
 from opprof.export.graph_json import GraphSource, write_graph_json
 from opprof.export.inductor import CompiledGraph, watching_inductor
 from opprof.export.model_script import ModelScript
@@ -42,10 +45,19 @@ class Program:
     step: Callable[[], Any]
     #: Graphs that run node by node.
     graphs: list[NodeGraph] = field(default_factory=list)
-    #: The names of the compiled graphs, in the order of their compilation.
-    compiled: list[str] = field(default_factory=list)
+    #: What was compiled, and is while it is run on.
+    compiled: "CompiledGraphs | None" = None
     #: The first step, compilation included.
     compile_ns: int = 0
+
+    def name_compiled(self) -> None:
+        """Gives the code that was compiled since the last time the names of the run, before the driver takes it."""
+        if self.compiled is not None:
+            self.compiled.name_folders()
+
+    def facts(self) -> dict[str, Any]:
+        """What run.json says of the compilations so far."""
+        return {"compiled_graphs": []} if self.compiled is None else self.compiled.facts()
 
 
 def find_backend(mode: str) -> str:
@@ -89,6 +101,13 @@ class CompiledGraphs:
         self.folder = folder
         self.graph_names: dict[int, str] = {}
         self.compiled: list[CompiledGraph] = []
+        # What the run calls them, in the same order, and of how many of them the folders are called so.
+        self.names: list[str] = []
+        self._named = 0
+        self._compiled_names, self._dynamo_names = Names(), Names()
+        self._log = CompilationLog()
+        # Not in the scratch, which the driver takes away: a backward graph may be compiled after that.
+        self._graphs = tempfile.TemporaryDirectory(prefix="opprof-")
         # The Dynamo graphs where the model does not export, and which of them each compiled graph was made from.
         self.dynamo_graphs: list[Path] = []
         self.made_from: dict[str, Path] = {}
@@ -111,11 +130,11 @@ class CompiledGraphs:
 
     def _write_down(self, name: str, module: fx.GraphModule) -> str:
         count = len(self.dynamo_graphs)
-        graph_name = f"{name}.{count}" if count else name
+        graph_name = self._dynamo_names.name("dynamo", f"{name}.{count}" if count else name)
         if count or not self.graph_names:
             source = GraphSource(module, graph_name, "dynamo", dynamo_inputs(module))
             target = (
-                self.folder.scratch / f"graph.{count}.json" if count else self.folder.graph_json
+                Path(self._graphs.name) / f"graph.{count}.json" if count else self.folder.graph_json
             )
             # Inductor's passes change the graph in place, so it is written down before they do.
             write_graph_json(target, source)
@@ -126,6 +145,9 @@ class CompiledGraphs:
     def keep(self, graph: CompiledGraph) -> None:
         """Writes the graph beside its code. A backward node names the forward nodes that it differentiates."""
         self.compiled.append(graph)
+        name = self._compiled_names.name(_kind(graph.name), graph.name)
+        self.names.append(name)
+        self._log.add_graph(name)
         if self.dynamo_graphs:
             # A backward graph may be compiled when other graphs have been since its forward graph.
             origin = self.made_from.setdefault(_model(graph.name), self.dynamo_graphs[-1])
@@ -138,8 +160,28 @@ class CompiledGraphs:
                     records = node.meta.get("from_node") or []
                     if "seq_nr" in node.meta and self._lead_to_a_named_graph(records):
                         differentiated.setdefault(node.meta["seq_nr"], records)
-        source = GraphSource(graph.module, graph.name, "post_grad", differentiated=differentiated)
+        source = GraphSource(graph.module, name, "post_grad", differentiated=differentiated)
         write_graph_json(graph.folder / POST_GRAD, source, self.graph_names)
+
+    def name_folders(self) -> None:
+        """Gives the folders of the graphs compiled since the last time the names of the run: Inductor is done with them."""
+        for graph, name in zip(
+            self.compiled[self._named :], self.names[self._named :], strict=True
+        ):
+            if graph.folder.name != name and graph.folder.is_dir():
+                graph.folder = graph.folder.rename(graph.folder.with_name(name))
+        self._named = len(self.compiled)
+
+    def facts(self) -> dict[str, Any]:
+        """What run.json says of them."""
+        facts: dict[str, Any] = {"compiled_graphs": list(self.names)}
+        for key, found in (
+            ("compilations", self._log.compilations()),
+            ("graph_breaks", self._log.graph_breaks()),
+        ):
+            if found:
+                facts[key] = found
+        return facts
 
     def _lead_to_a_named_graph(self, records: list[NodeSource]) -> bool:
         """A pass that replaces nodes may record no more than its own pattern."""
@@ -169,6 +211,12 @@ def _model(name: str) -> str:
     return re.sub(r"_(forward|backward|inference)_.*$", "", name)
 
 
+def _kind(name: str) -> str:
+    """Which graph of a function one is: model__2_forward_5.1 → forward."""
+    found = re.search(r"_(forward|backward|inference)_", name)
+    return found[1] if found else ""
+
+
 def module_of(program: torch.export.ExportedProgram) -> torch.nn.Module:
     """The program as a module. Its check of the input's shapes is left out: the input is the one that was exported with."""
     with warnings.catch_warnings():
@@ -178,41 +226,47 @@ def module_of(program: torch.export.ExportedProgram) -> torch.nn.Module:
         return program.module()
 
 
+@contextlib.contextmanager
 def make_program(
     script: ModelScript,
     exported: torch.export.ExportedProgram | None,
     folder: RunFolder,
     mode: str,
-) -> Program:
-    """Makes the program of a mode and runs its first step. What was compiled lies in the run folder's scratch."""
-    graphs = CompiledGraphs(folder)
-    module = script.module
-    if exported is not None:
-        module = module_of(exported)
-        graphs.graph_names[id(exported.graph)] = script.name
-        if mode == EAGER:
-            program = Program(script.step_of(module), [NodeGraph(module, script.name, "export")])
-            _first_step(script, program, "fails when it runs node by node")
-            return program
+) -> Iterator[Program]:
+    """Makes the program of a mode and runs its first step. What is compiled until the with statement ends, then or when it runs
+    on, lies in the run folder's scratch.
+    """
+    module = script.module if exported is None else module_of(exported)
+    if exported is not None and mode == EAGER:
+        program = Program(script.step_of(module), [NodeGraph(module, script.name, "export")])
+        _first_step(script, program, "fails when it runs node by node")
+        yield program
+        return
     compiler = EAGER if mode == EAGER else find_backend(mode)
     folder.drop_scratch()
     if mode != EAGER:
         progress(f"compiling with {'Inductor' if compiler == INDUCTOR else compiler}")
+    torch._dynamo.reset()
+    graphs = CompiledGraphs(folder)
+    if exported is not None:
+        graphs.graph_names[id(exported.graph)] = script.name
     with watching_inductor(folder.scratch, graphs.keep):
-        torch._dynamo.reset()
         backend = functools.partial(graphs.backend, compiler, script.name)
-        program = Program(script.step_of(torch.compile(module, backend=backend)))
+        program = Program(
+            script.step_of(torch.compile(module, backend=backend)), graphs.run_by_node, graphs
+        )
         remedy = None if mode == EAGER else f"--mode={EAGER} profiles it uncompiled"
         _first_step(script, program, "does not run compiled", remedy)
-    if compiler == INDUCTOR and not graphs.compiled:
-        raise OpprofError(f"{script.path}: Inductor compiled nothing of this model")
-    if exported is None and not graphs.dynamo_graphs:
-        raise OpprofError(f"{script.path}: Dynamo found no graph in this model")
-    if compiler not in (EAGER, INDUCTOR) and not graphs.compiled:
-        progress(f"{compiler} compiles nothing by Inductor: its kernels cannot be joined to nodes")
-    program.graphs = graphs.run_by_node
-    program.compiled = [graph.name for graph in graphs.compiled]
-    return program
+        if compiler == INDUCTOR and not graphs.compiled:
+            raise OpprofError(f"{script.path}: Inductor compiled nothing of this model")
+        if exported is None and not graphs.dynamo_graphs:
+            raise OpprofError(f"{script.path}: Dynamo found no graph in this model")
+        if compiler not in (EAGER, INDUCTOR) and not graphs.compiled:
+            progress(
+                f"{compiler} compiles nothing by Inductor: its kernels cannot be joined to nodes"
+            )
+        program.name_compiled()
+        yield program
 
 
 def _first_step(

@@ -1,6 +1,7 @@
 """Watches Inductor compile: its debug folder of each compiled graph, and the graph that the folder's code was made from. Needs PyTorch."""
 
 import contextlib
+import functools
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import torch._functorch.config
 import torch._inductor.config
 import torch._inductor.debug
 from torch import fx
+from torch._inductor.output_code import CompiledFxGraph
 
 from opprof.run_folder import OUTPUT_CODE
 
@@ -31,7 +33,8 @@ def watching_inductor(directory: Path, on_graph: Callable[[CompiledGraph], None]
 
     The caches of compiled graphs are off meanwhile, because a graph that comes out of one is not compiled and leaves nothing to
     see; those of compiled kernels stay on. The program that is compiled is the same as without this, but for an event round each
-    CPU kernel, which the profile of a CPU program needs.
+    CPU kernel, which the profile of a CPU program needs, and for the range that PyTorch marks round a call while a profiler runs:
+    it bears the name of the code's file.
     """
     formatter = torch._inductor.debug.DebugFormatter
     original = formatter.fx_graph_transformed
@@ -40,6 +43,16 @@ def watching_inductor(directory: Path, on_graph: Callable[[CompiledGraph], None]
         folder = Path(self.filename(OUTPUT_CODE)).parent
         on_graph(CompiledGraph(folder.name, folder, module))
         return original(self, module, inputs)
+
+    compiled: Any = CompiledFxGraph
+    post_compile = compiled.post_compile
+
+    @functools.wraps(post_compile)
+    def named_by_code(self: Any, *arguments: Any, **options: Any) -> Any:
+        # Without a cache there is no key of one, and all calls would look alike.
+        if self._fx_graph_cache_key is None:
+            self._fx_graph_cache_key = self.cache_key
+        return post_compile(self, *arguments, **options)
 
     patches: dict[str, Any] = {
         "trace.enabled": True,
@@ -57,6 +70,8 @@ def watching_inductor(directory: Path, on_graph: Callable[[CompiledGraph], None]
         stack.enter_context(_quiet("torch._inductor.debug"))
         formatter.fx_graph_transformed = fx_graph_transformed
         stack.callback(setattr, formatter, "fx_graph_transformed", original)
+        compiled.post_compile = named_by_code
+        stack.callback(setattr, compiled, "post_compile", post_compile)
         yield
 
 
