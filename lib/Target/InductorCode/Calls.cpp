@@ -2,6 +2,7 @@
 // of the wrapper itself, which are followed.
 
 #include "Interpreter.h"
+#include "KernelBody.h"
 #include "KernelDefinitions.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -69,13 +70,28 @@ void Interpreter::addOperands(WrapperLaunch &launch, const Value &value,
   LaunchOperand &operand = launch.operands.emplace_back();
   operand.name = value.name;
   operand.storage = value.storage;
+  operand.offset = value.offset;
   operand.info = value.info;
   operand.role = role;
+}
+
+/// Sources are read when they are launched: a file can hold many that are not.
+void Interpreter::readBody(KernelDefinition &kernel) {
+  if (kernel.source.empty() || kernel.body)
+    return;
+  if (kernel.kind == LaunchKind::Triton || kernel.kind == LaunchKind::Cpp ||
+      kernel.kind == LaunchKind::MultiKernel)
+    kernel.body = KernelBody::parse(kernel.source,
+                                    kernel.kind == LaunchKind::Cpp
+                                        ? KernelBody::Cpp
+                                        : KernelBody::Triton);
+  kernel.source = {};
 }
 
 Value Interpreter::launchKernel(const Expr &call, size_t index, Frame &frame) {
   // Taken by value: evaluating arguments may add kernels' storages, and the
   // list of launches may move.
+  readBody(program.kernels[index]);
   const KernelDefinition &kernel = program.kernels[index];
   SmallVector<const Expr *> args = call.positional();
   std::vector<Value> values;
@@ -93,8 +109,14 @@ Value Interpreter::launchKernel(const Expr &call, size_t index, Frame &frame) {
     if (kernel.hasSignature)
       role = i < kernel.parameters.size() ? kernel.parameters[i].role
                                           : KernelParameter::Scalar;
-    if (role != KernelParameter::Scalar)
+    if (role != KernelParameter::Scalar) {
+      size_t before = launch->operands.size();
       addOperands(*launch, value, role);
+      for (size_t at = before; at < launch->operands.size(); ++at)
+        launch->operands[at].parameter = i;
+    } else {
+      launch->scalars.push_back({i, args[i]->source.str()});
+    }
   }
   return {};
 }
@@ -278,6 +300,10 @@ std::optional<Value> Interpreter::callAllocator(const Expr &expr,
     value.info.shape = dims(args[1], frame);
     value.info.stride = dims(args[2], frame);
     value.info.shapeKnown = true;
+    std::optional<int64_t> moved =
+        args.size() > 3 ? args[3]->intValue() : std::optional<int64_t>(0);
+    value.offset = value.offset && moved ? std::optional(*value.offset + *moved)
+                                         : std::nullopt;
     if (value.kind == Value::Unknown)
       value.kind = Value::Tensor;
     value.items.clear();
@@ -295,6 +321,7 @@ std::optional<Value> Interpreter::callAllocator(const Expr &expr,
 
 /// The value with a layout that is not known.
 static Value forgetLayout(Value value) {
+  value.offset.reset();
   value.info.shapeKnown = false;
   value.info.shape.clear();
   value.info.stride.clear();

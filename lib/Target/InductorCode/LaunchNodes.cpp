@@ -180,8 +180,7 @@ bool opprof::inductor::isLibraryWork(const GraphNode &node) {
   return getWorkKind(node.target) == WorkKind::Matrix;
 }
 
-/// Work that Inductor fuses into kernels of its own.
-static bool isFusible(const GraphNode &node) {
+bool opprof::inductor::isFusible(const GraphNode &node) {
   if (node.op != GraphNode::Call ||
       StringRef(node.target).starts_with("higher_order."))
     return false;
