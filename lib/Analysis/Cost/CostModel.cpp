@@ -335,9 +335,9 @@ static Count getAttentionCallFlops(StringRef name, const OperatorCall &call) {
 static Count getConvolutionBackwardFlops(const OperatorCall &call) {
   if (call.inputs.size() < 3)
     return std::nullopt;
-  Count one = getConvolutionFlops(
-      call.isTransposed ? call.inputs[1] : call.inputs[0], call.inputs[2],
-      call.isTransposed, call.groups);
+  Count one =
+      getConvolutionFlops(call.isTransposed ? call.inputs[1] : call.inputs[0],
+                          call.inputs[2], call.isTransposed, call.groups);
   if (call.gradients)
     return multiply(one, *call.gradients);
   uint64_t gradients = 0;
@@ -357,9 +357,8 @@ static Count getGroupedProductFlops(const TensorShape &first,
   Count groups = first.sizes.size() == 3 && second.sizes.size() == 3
                      ? getSize(first, 0)
                      : Count(1);
-  return multiply(
-      2, multiply(multiply(groups, rows),
-                  multiply(inner, getSize(second, -1))));
+  return multiply(2, multiply(multiply(groups, rows),
+                              multiply(inner, getSize(second, -1))));
 }
 
 static Count getMatrixFlops(StringRef name, const OperatorCall &call) {
@@ -371,8 +370,7 @@ static Count getMatrixFlops(StringRef name, const OperatorCall &call) {
   if (name == "convolution_backward")
     return getConvolutionBackwardFlops(call);
   if (name.contains("grouped_mm"))
-    return has(2) ? getGroupedProductFlops(inputs[0], inputs[1])
-                  : std::nullopt;
+    return has(2) ? getGroupedProductFlops(inputs[0], inputs[1]) : std::nullopt;
   // Weights that are packed do not show their width; the result does.
   if (name.starts_with("_weight_int") || name.starts_with("_dyn_quant") ||
       name == "qlinear_pointwise")

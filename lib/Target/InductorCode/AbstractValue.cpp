@@ -84,8 +84,7 @@ static std::optional<double> applyUnary(StringRef name, double x) {
           .Case("erf", [](double x) { return std::erf(x); })
           .Case("sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); })
           .Case("relu", [](double x) { return softMaximum(x, 0); })
-          .Cases({"logical_not", "bitwise_not"},
-                 [](double x) { return 1 - x; })
+          .Cases({"logical_not", "bitwise_not"}, [](double x) { return 1 - x; })
           .Case("sign", [](double x) { return std::atan(3 * x) / 1.6; })
           .Case("isnan", [](double x) { return 0.01 * std::sin(x); })
           .Case("isinf", [](double x) { return 0.01 * std::cos(x); })
@@ -136,22 +135,25 @@ static std::optional<double> applyBinary(StringRef name, double a, double b) {
                  })
           .Cases({"logical_and", "bitwise_and"},
                  [](double a, double b) { return std::optional(a * b); })
-          .Cases({"logical_or", "bitwise_or"},
-                 [](double a, double b) { return std::optional(a + b - a * b); })
+          .Cases(
+              {"logical_or", "bitwise_or"},
+              [](double a, double b) { return std::optional(a + b - a * b); })
           .Cases({"logical_xor", "bitwise_xor"},
                  [](double a, double b) {
                    return std::optional(a + b - 2 * a * b);
                  })
           .Case("atan2",
-                [](double a, double b) { return std::optional(std::atan2(a, b)); })
+                [](double a, double b) {
+                  return std::optional(std::atan2(a, b));
+                })
           .Case("hypot",
-                [](double a, double b) { return std::optional(std::hypot(a, b)); })
+                [](double a, double b) {
+                  return std::optional(std::hypot(a, b));
+                })
           .Case("floor_divide",
                 [](double a, double b) { return std::optional(a / b - 0.31); })
           .Cases({"remainder", "fmod"},
-                 [](double a, double b) {
-                   return std::optional(a - 0.7 * b);
-                 })
+                 [](double a, double b) { return std::optional(a - 0.7 * b); })
           .Default(nullptr);
   if (!function)
     return std::nullopt;
@@ -215,9 +217,8 @@ static AbstractValue applyWhere(ArrayRef<AbstractValue> args) {
                              (1 - test.number) * withoutInfinity(no.number));
 }
 
-AbstractValue
-opprof::inductor::applyOperator(StringRef name,
-                                ArrayRef<AbstractValue> args) {
+AbstractValue opprof::inductor::applyOperator(StringRef name,
+                                              ArrayRef<AbstractValue> args) {
   if (args.empty())
     return AbstractValue::unknown();
   if (name == "where")
@@ -280,6 +281,5 @@ std::pair<AbstractValue, AbstractValue>
 opprof::inductor::applySoftmax(AbstractValue element, double count) {
   AbstractValue maximum = applyReduction("amax", element, count);
   AbstractValue below = applyOperator("sub", {element, maximum});
-  return {maximum,
-          applyReduction("sum", applyOperator("exp", {below}), count)};
+  return {maximum, applyReduction("sum", applyOperator("exp", {below}), count)};
 }

@@ -2,8 +2,8 @@
 // of the wrapper itself, which are followed.
 
 #include "Interpreter.h"
-#include "KernelBody.h"
 #include "KernelDefinitions.h"
+#include "KernelRun.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -75,17 +75,52 @@ void Interpreter::addOperands(WrapperLaunch &launch, const Value &value,
   operand.role = role;
 }
 
+/// A parameter's name says how it may be used, the body how it is: memory that
+/// is only written before it is read is no input.
+static void setRoles(const KernelBody &body, KernelDefinition &kernel) {
+  std::vector<KernelArgument> arguments(body.parameters.size());
+  if (kernel.parameters.size() > arguments.size())
+    return;
+  for (auto [i, parameter] : enumerate(kernel.parameters)) {
+    if (parameter.name != body.parameters[i])
+      return;
+    if (parameter.role != KernelParameter::Scalar)
+      arguments[i].storage = i;
+    else
+      arguments[i].number = 16;
+  }
+  KernelResult result =
+      runKernel(body, arguments, [](unsigned parameter, double offset) {
+        return makeInput(parameter, offset);
+      });
+  SmallBitVector written(arguments.size());
+  for (const KernelStore &item : result.stores)
+    written.set(item.parameter);
+  // What is not reached says nothing.
+  if (written.none())
+    return;
+  for (auto [i, parameter] : enumerate(kernel.parameters)) {
+    if (parameter.role == KernelParameter::Scalar ||
+        (!written[i] && !result.read[i]))
+      continue;
+    parameter.role = !written[i]       ? KernelParameter::Input
+                     : !result.read[i] ? KernelParameter::Output
+                                       : KernelParameter::InOut;
+  }
+}
+
 /// Sources are read when they are launched: a file can hold many that are not.
 void Interpreter::readBody(KernelDefinition &kernel) {
   if (kernel.source.empty() || kernel.body)
     return;
   if (kernel.kind == LaunchKind::Triton || kernel.kind == LaunchKind::Cpp ||
       kernel.kind == LaunchKind::MultiKernel)
-    kernel.body = KernelBody::parse(kernel.source,
-                                    kernel.kind == LaunchKind::Cpp
-                                        ? KernelBody::Cpp
-                                        : KernelBody::Triton);
+    kernel.body = KernelBody::parse(
+        kernel.source,
+        kernel.kind == LaunchKind::Cpp ? KernelBody::Cpp : KernelBody::Triton);
   kernel.source = {};
+  if (kernel.body && kernel.category != LaunchCategory::Template)
+    setRoles(*kernel.body, kernel);
 }
 
 Value Interpreter::launchKernel(const Expr &call, size_t index, Frame &frame) {

@@ -52,8 +52,8 @@ std::optional<double> GraphRunner::numberOf(const json::Value *value) const {
     return std::nullopt;
   }
   if (const json::Object *object = value->getAsObject())
-    for (StringRef key : {StringRef(kRealNumberKey), StringRef("float"),
-                          StringRef("int")})
+    for (StringRef key :
+         {StringRef(kRealNumberKey), StringRef("float"), StringRef("int")})
       if (std::optional<StringRef> text = object->getString(key)) {
         if (*text == "inf")
           return INFINITY;
@@ -74,8 +74,8 @@ static const json::Array *listOf(const json::Value *value) {
   return value->getAsArray();
 }
 
-std::optional<SmallVector<size_t>>
-GraphRunner::dimsOf(const json::Value *value, size_t rank) const {
+std::optional<SmallVector<size_t>> GraphRunner::dimsOf(const json::Value *value,
+                                                       size_t rank) const {
   SmallVector<size_t> out;
   auto add = [&](const json::Value &item) {
     std::optional<int64_t> dim = item.getAsInteger();
@@ -432,8 +432,7 @@ GraphRunner::evaluateReduction(uint32_t at, const Place &place) {
                          .Cases({"any", "all", "var", "std"}, true)
                          .Default(false);
   // max(x) reduces; max(x, dim) gives indices too, max(x, y) is pointwise.
-  isReduction |=
-      (family == "max" || family == "min") && node.args.size() == 1;
+  isReduction |= (family == "max" || family == "min") && node.args.size() == 1;
   std::optional<uint32_t> operand = nodeOf(get(node, 0, "self"));
   if ((!isReduction && !isScan) || !operand)
     return std::nullopt;
@@ -466,9 +465,9 @@ GraphRunner::evaluateReduction(uint32_t at, const Place &place) {
   AbstractValue element = evaluate(*operand, inner);
   if (family == "var" || family == "std") {
     double correction = numberOf(get(node, 2, "correction")).value_or(1);
-    AbstractValue variance = applyOperator(
-        "div", {applyWelford(element, count).second,
-                AbstractValue::constant(count - correction)});
+    AbstractValue variance =
+        applyOperator("div", {applyWelford(element, count).second,
+                              AbstractValue::constant(count - correction)});
     return family == "var" ? variance : applyOperator("sqrt", variance);
   }
   if (family == "mean") {
@@ -567,8 +566,8 @@ std::optional<AbstractValue> GraphRunner::evaluateIndexed(uint32_t at,
   if (family == "gather" || family == "index_select") {
     std::optional<Place> shape = shapeOf(*table);
     std::optional<uint32_t> index = nodeOf(get(node, 2, "index"));
-    auto dims = shape ? dimsOf(get(node, 1, "dim"), shape->size())
-                      : std::nullopt;
+    auto dims =
+        shape ? dimsOf(get(node, 1, "dim"), shape->size()) : std::nullopt;
     if (!index || !dims || dims->size() != 1 || place.size() != shape->size())
       return AbstractValue::unknown();
     size_t along = dims->front();
@@ -639,9 +638,10 @@ AbstractValue GraphRunner::evaluateForeach(uint32_t at, uint32_t member,
     }
   }
   if ((name == "addcmul" || name == "addcdiv") && args.size() >= 3) {
-    AbstractValue product = applyOperator(name == "addcmul" ? "mul" : "div",
-                                          {args[1], args[2]});
-    AbstractValue scale = args.size() > 3 ? args[3] : AbstractValue::constant(1);
+    AbstractValue product =
+        applyOperator(name == "addcmul" ? "mul" : "div", {args[1], args[2]});
+    AbstractValue scale =
+        args.size() > 3 ? args[3] : AbstractValue::constant(1);
     for (const auto &[key, value] : node.kwargs)
       if (key == "value")
         scale = argument(value, place);

@@ -75,8 +75,8 @@ static std::vector<BodyToken> tokenize(StringRef text, bool lines) {
     size_t size = 1;
     if (isAlpha(c) || c == '_') {
       token.kind = BodyToken::Name;
-      size = text.take_while([](char d) { return isAlnum(d) || d == '_'; })
-                 .size();
+      size =
+          text.take_while([](char d) { return isAlnum(d) || d == '_'; }).size();
     } else if (isDigit(c) ||
                (c == '.' && text.size() > 1 && isDigit(text[1]))) {
       token.kind = BodyToken::Number;
@@ -86,7 +86,8 @@ static std::vector<BodyToken> tokenize(StringRef text, bool lines) {
                                  (before == 'e' || before == 'E');
                    before = d;
                    return isAlnum(d) || d == '.' || isSign;
-                 }).size();
+                 })
+                 .size();
       token.number = readNumber(text.take_front(size));
     } else if (c == '"' || c == '\'') {
       token.kind = BodyToken::Text;
@@ -201,8 +202,9 @@ size_t BodyParser::templateEnd(size_t from) const {
       if (--angles == 0)
         return i + 1;
     } else if (token.is("(")) {
-      // decltype(x) alone.
-      if (!tokens[i - 1].isName("decltype") && !parens)
+      // decltype(x) and static_cast<int64_t>(8) alone.
+      if (!tokens[i - 1].isName("decltype") && !tokens[i - 1].is(">") &&
+          !parens)
         return 0;
       ++parens;
     } else if (token.is(")")) {
@@ -415,8 +417,8 @@ BodyExpr *BodyParser::parseAtom() {
 }
 
 const BodyExpr *BodyParser::parsePostfix() {
-  if (isCpp && peek().is("[") && (peek(1).is("&") || peek(1).is("=") ||
-                                  peek(1).is("]"))) {
+  if (isCpp && peek().is("[") &&
+      (peek(1).is("&") || peek(1).is("=") || peek(1).is("]"))) {
     const BodyExpr *lambda = parseLambda();
     if (!peek().is("("))
       return lambda;
@@ -448,6 +450,8 @@ const BodyExpr *BodyParser::parsePostfix() {
     } else if ((peek().is(".") || peek().is("->")) &&
                peek(1).kind == BodyToken::Name) {
       take();
+      if (isCpp && peek().isName("template"))
+        take();
       StringRef name = take().text;
       skipTemplate();
       BodyExpr *method = make(BodyExpr::Method, name);
@@ -541,7 +545,8 @@ const BodyStmt *BodyParser::parsePlain(StringRef end) {
       first = tuple;
     }
     stmt->value = first;
-  } else if (isCpp && stop > at + 1 && tokens[stop - 1].kind == BodyToken::Name &&
+  } else if (isCpp && stop > at + 1 &&
+             tokens[stop - 1].kind == BodyToken::Name &&
              tokens[stop - 2].kind != BodyToken::Op) {
     // `float tmp;`
     stmt->kind = BodyStmt::Assign;

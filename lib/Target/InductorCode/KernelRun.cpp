@@ -35,7 +35,7 @@ public:
                KernelLoader load)
       : body(body), arguments(arguments), load(load) {}
 
-  std::vector<KernelStore> run();
+  KernelResult run();
 
 private:
   struct Loop {
@@ -88,14 +88,14 @@ private:
   StringMap<Variable> variables;
   SmallVector<Loop> loops;
   std::vector<KernelStore> stores;
+  SmallBitVector read;
   std::optional<BodyValue> returned;
   unsigned calls = 0;
   size_t steps = 0;
 };
 } // namespace
 
-BodyValue KernelRunner::combine(AbstractValue value,
-                                ArrayRef<BodyValue> from) {
+BodyValue KernelRunner::combine(AbstractValue value, ArrayRef<BodyValue> from) {
   BodyValue out;
   out.value = value;
   for (const BodyValue &other : from) {
@@ -138,6 +138,8 @@ BodyValue KernelRunner::loadFrom(const BodyValue &pointer) {
   BodyValue out = combine(AbstractValue::unknown(), pointer);
   out.loaded.resize(std::max<unsigned>(out.loaded.size(), arguments.size()));
   out.loaded.set(pointer.parameter);
+  if (!isWritten)
+    read.set(pointer.parameter);
   if (pointer.value.known && !isWritten)
     out.value = load(pointer.parameter, pointer.value.number);
   return out;
@@ -152,9 +154,16 @@ BodyValue KernelRunner::readPlain(BodyValue value) {
 void KernelRunner::store(const BodyValue &pointer, BodyValue value) {
   KernelStore item{pointer.parameter, pointer.value.number, value.value,
                    value.loaded};
-  if (!pointer.value.known) {
+  // Where data says where to: it may be anywhere.
+  if (!pointer.value.known || pointer.value.isData) {
     item.value = AbstractValue::unknown();
     item.offset = -1;
+    for (KernelStore &other : stores)
+      if (arguments[other.parameter].storage ==
+          arguments[item.parameter].storage) {
+        other.value = AbstractValue::unknown();
+        other.loaded |= item.loaded;
+      }
   }
   for (KernelStore &other : stores)
     if (other.parameter == item.parameter && other.offset == item.offset) {
@@ -233,8 +242,8 @@ BodyValue KernelRunner::evaluateUnary(const BodyExpr &expr) {
     BodyValue base = evaluate(*inner.items[0]);
     if (base.kind == BodyValue::Pointer && inner.items.size() > 1) {
       BodyValue index = evaluate(*inner.items[1]);
-      BodyValue out = combine(
-          applyOperator("add", {base.value, index.value}), {base, index});
+      BodyValue out = combine(applyOperator("add", {base.value, index.value}),
+                              {base, index});
       out.kind = BodyValue::Pointer;
       out.parameter = base.parameter;
       return out;
@@ -400,6 +409,8 @@ std::optional<BodyValue> KernelRunner::callMemory(StringRef name,
     BodyValue pointer = evaluate(*items[0]);
     BodyValue value = evaluate(*items[1]);
     if (isAtomic) {
+      if (pointer.kind == BodyValue::Pointer)
+        read.set(pointer.parameter);
       value = combine(AbstractValue::unknown(), {pointer, value});
       pointer.value = AbstractValue::unknown();
     }
@@ -421,8 +432,8 @@ std::optional<BodyValue> KernelRunner::callMemory(StringRef name,
 }
 
 /// Reductions, where the language has functions for them.
-std::optional<BodyValue>
-KernelRunner::callReduction(StringRef name, ArrayRef<BodyValue> args) {
+std::optional<BodyValue> KernelRunner::callReduction(StringRef name,
+                                                     ArrayRef<BodyValue> args) {
   auto makeParts = [&](ArrayRef<AbstractValue> values) {
     BodyValue out;
     out.kind = BodyValue::Parts;
@@ -468,12 +479,13 @@ KernelRunner::callReduction(StringRef name, ArrayRef<BodyValue> args) {
   return std::nullopt;
 }
 
-BodyValue KernelRunner::callFunction(StringRef name,
-                                     ArrayRef<BodyValue> args) {
+BodyValue KernelRunner::callFunction(StringRef name, ArrayRef<BodyValue> args) {
   auto value = [&](size_t i) { return args[i].value; };
   name = canonicalName(name);
   if (name == "zeros")
     return constant(0);
+  if (name == "infinity")
+    return constant(INFINITY);
   if (name == "program_id")
     return constant(0);
   if (args.empty())
@@ -603,8 +615,9 @@ static StringRef reductionOf(const BodyExpr &step) {
 /// `acc` was made adds to it.
 bool KernelRunner::accumulate(const BodyStmt &stmt, StringRef name) {
   const BodyExpr &step = *stmt.value;
-  bool isStep = (step.kind == BodyExpr::Binary || step.kind == BodyExpr::Call) &&
-                step.items.size() >= 2 && baseName(*step.items[0]) == name;
+  bool isStep =
+      (step.kind == BodyExpr::Binary || step.kind == BodyExpr::Call) &&
+      step.items.size() >= 2 && baseName(*step.items[0]) == name;
   auto it = variables.find(name);
   StringRef reduction = isStep ? reductionOf(step) : StringRef();
   if (reduction.empty() || it == variables.end() ||
@@ -633,8 +646,8 @@ bool KernelRunner::accumulate(const BodyStmt &stmt, StringRef name) {
       result = before.kind == BodyValue::Parts ? before : value;
     }
   } else {
-    result = combine(applyReduction(reduction, value.value, count),
-                     {before, value});
+    result =
+        combine(applyReduction(reduction, value.value, count), {before, value});
     if (!isFirst) {
       bool isValue = value.value.known && value.value.isData;
       // A second accumulator that nothing was added to.
@@ -727,7 +740,8 @@ void KernelRunner::runAll(ArrayRef<const BodyStmt *> statements) {
   }
 }
 
-std::vector<KernelStore> KernelRunner::run() {
+KernelResult KernelRunner::run() {
+  read.resize(arguments.size());
   for (auto [i, name] : enumerate(body.parameters)) {
     if (i >= arguments.size())
       break;
@@ -738,19 +752,21 @@ std::vector<KernelStore> KernelRunner::run() {
       value.value = AbstractValue::constant(0);
     } else if (arguments[i].number) {
       value.value = AbstractValue::constant(*arguments[i].number);
+    } else {
+      // Sizes of blocks have numbers of their own.
+      continue;
     }
     variables[name].value = value;
   }
   runAll(body.statements);
   // A kernel that is only read in part proves nothing.
   if (steps > kMaxSteps)
-    stores.clear();
-  return std::move(stores);
+    return {};
+  return {std::move(stores), std::move(read)};
 }
 
-std::vector<KernelStore>
-opprof::inductor::runKernel(const KernelBody &body,
-                            ArrayRef<KernelArgument> arguments,
-                            KernelLoader load) {
+KernelResult opprof::inductor::runKernel(const KernelBody &body,
+                                         ArrayRef<KernelArgument> arguments,
+                                         KernelLoader load) {
   return KernelRunner(body, arguments, load).run();
 }

@@ -36,10 +36,16 @@ struct KernelStore {
 /// of that parameter points.
 using KernelLoader = llvm::function_ref<AbstractValue(unsigned, double)>;
 
-/// The last value stored to each place, in the order of first stores.
-std::vector<KernelStore> runKernel(const KernelBody &body,
-                                   llvm::ArrayRef<KernelArgument> arguments,
-                                   KernelLoader load);
+struct KernelResult {
+  /// The last value stored to each place, in the order of first stores.
+  std::vector<KernelStore> stores;
+  /// Parameters through which it takes what was in memory before.
+  llvm::SmallBitVector read;
+};
+
+KernelResult runKernel(const KernelBody &body,
+                       llvm::ArrayRef<KernelArgument> arguments,
+                       KernelLoader load);
 
 } // namespace opprof::inductor
 

@@ -135,9 +135,8 @@ bool Joiner::fits(const LaunchOperand &operand,
 bool Joiner::fits(const LaunchOperand &operand, const GraphNode &node) const {
   if (node.results.empty())
     return true;
-  return any_of(node.results, [&](const TensorInfo &info) {
-    return fits(operand, info);
-  });
+  return any_of(node.results,
+                [&](const TensorInfo &info) { return fits(operand, info); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -306,9 +305,8 @@ const HeldRegion *Joiner::findRegion(const LaunchOperand &operand,
 /// What was there before is gone.
 void Joiner::writeRegion(const LaunchOperand &operand, HeldRegion region) {
   std::vector<HeldRegion> &held = regions[operand.storage];
-  llvm::erase_if(held, [&](const HeldRegion &other) {
-    return overlaps(other, operand);
-  });
+  llvm::erase_if(
+      held, [&](const HeldRegion &other) { return overlaps(other, operand); });
   held.push_back(std::move(region));
 }
 
@@ -334,8 +332,7 @@ uint32_t Joiner::joinRegions(int32_t storage, const IndexedGraph &graph) {
     const GraphNode &node = graph[user];
     if (graph.root[user] != user)
       open.append(graph.users[user].begin(), graph.users[user].end());
-    if (opFamily(node.target) != "cat" ||
-        node.operands.size() != parts.size())
+    if (opFamily(node.target) != "cat" || node.operands.size() != parts.size())
       continue;
     bool isSame = true;
     for (auto [operand, part] : zip(node.operands, parts))
@@ -377,12 +374,12 @@ void Joiner::findLiveOutputs() {
         dead.insert({uint32_t(i), operand.storage});
     }
     for (const LaunchOperand &operand : launch.operands) {
-      bool isWhole =
-          operand.storage >= 0 && operand.role == KernelParameter::Output &&
-          !launch.conditional && !launch.inLoop && operand.offset == 0 &&
-          operand.info.elements() &&
-          operand.info.elements() ==
-              program.storages[operand.storage].info.elements();
+      bool isWhole = operand.storage >= 0 &&
+                     operand.role == KernelParameter::Output &&
+                     !launch.conditional && !launch.inLoop &&
+                     operand.offset == 0 && operand.info.elements() &&
+                     operand.info.elements() ==
+                         program.storages[operand.storage].info.elements();
       if (isWhole)
         live[operand.storage] = false;
     }
@@ -437,13 +434,38 @@ Joiner::withWholeOutputs(const WrapperLaunch &launch) const {
   return operands;
 }
 
+/// What a subgraph left is a result of the operator that it is the body of: the
+/// first one of that type that nothing holds yet.
+void Joiner::bindResult(const LaunchOperand &operand, IndexedGraph &graph) {
+  if (regions[operand.storage].empty() ||
+      !(operand.role & KernelParameter::Input))
+    return;
+  for (uint32_t at = 0; at < graph.graph->nodes.size(); ++at) {
+    const GraphNode &node = graph[at];
+    bool isResult = node.target == "operator.getitem" &&
+                    !node.operands.empty() &&
+                    StringRef(graph[node.operands.front()].target)
+                        .starts_with("higher_order.");
+    if (!isResult || node.results.size() != 1 ||
+        !fits(operand, node.results.front()) ||
+        !boundResults.insert({&graph, at}).second)
+      continue;
+    HeldRegion region;
+    region.info = operand.info;
+    region.graph = &graph;
+    region.node = at;
+    regions[operand.storage].assign(1, std::move(region));
+    return;
+  }
+}
+
 /// Graph inputs hold their own nodes.
 void Joiner::bindInputs(const WrapperLaunch &from, IndexedGraph &graph) {
   for (const LaunchOperand &operand : from.operands) {
     if (operand.storage < 0 ||
-        any_of(regions[operand.storage], [&](const HeldRegion &region) {
-          return region.graph == &graph;
-        }))
+        any_of(
+            regions[operand.storage],
+            [&](const HeldRegion &region) { return region.graph == &graph; }))
       continue;
     // In a subgraph, the name of the parameter without the function's prefix.
     const Storage &storage = program.storages[operand.storage];
@@ -452,19 +474,23 @@ void Joiner::bindInputs(const WrapperLaunch &from, IndexedGraph &graph) {
                          : operand.name;
     if (name.consume_front(from.function))
       name.consume_front("_");
-    if (std::optional<uint32_t> node = graph.graph->find(name))
-      if (graph[*node].op == GraphNode::Placeholder) {
-        HeldRegion region;
-        region.info = storage.info;
-        region.graph = &graph;
-        region.node = *node;
-        if (!graph[*node].results.empty()) {
-          storageInfo[operand.storage] = graph[*node].results.front();
-          if (!region.info.shapeKnown)
-            region.info = graph[*node].results.front();
-        }
-        regions[operand.storage].assign(1, std::move(region));
-      }
+    std::optional<uint32_t> node = graph.graph->find(name);
+    bool isInput = node && graph[*node].op == GraphNode::Placeholder;
+    if (!isInput) {
+      if (graph.graph == sources.postGrad)
+        bindResult(operand, graph);
+      continue;
+    }
+    HeldRegion region;
+    region.info = storage.info;
+    region.graph = &graph;
+    region.node = *node;
+    if (!graph[*node].results.empty()) {
+      storageInfo[operand.storage] = graph[*node].results.front();
+      if (!region.info.shapeKnown)
+        region.info = graph[*node].results.front();
+    }
+    regions[operand.storage].assign(1, std::move(region));
   }
 }
 
@@ -616,6 +642,8 @@ void Joiner::setBuffers(const LaunchWork &work, ArrayRef<uint32_t> nodes,
     region.graph = &graph;
     region.node = node;
     region.writer = to.index;
+    region.sure = i < proof.outputs.size() && proof.outputs[i] == node &&
+                  proof.unique && proof.sure;
     writtenBy[operand.storage] = to.index;
     partial.erase(operand.storage);
     if (node == kNoNode) {

@@ -136,8 +136,9 @@ void Joiner::addBytes(const WrapperLaunch &launch, const IndexedGraph &graph,
   bool isKernel = launch.definition >= 0;
   if (isKernel && !program.kernels[launch.definition].rolesCertain)
     return;
-  auto [gathered, readWhole] = findGathered(
-      nodes, graph, [&](TensorInfo info) { return withSizes(std::move(info)); });
+  auto [gathered, readWhole] = findGathered(nodes, graph, [&](TensorInfo info) {
+    return withSizes(std::move(info));
+  });
   std::optional<uint64_t> read = 0, write = 0;
   SmallSet<std::pair<int32_t, uint64_t>, 8> seenReads;
   for (auto [operand, node] : zip(launch.operands, inputNodes)) {

@@ -1,8 +1,8 @@
-// The join of a wrapper's launches to nodes, kept between launches. Launches.cpp
-// walks them. LaunchNodes.cpp proposes the nodes that records mean,
-// LaunchProof.cpp proves what a kernel's body computes and a call's arguments
-// mean, LaunchWork.cpp decides. LaunchBuffers.cpp follows the values through
-// regions of memory, LaunchCosts.cpp counts.
+// The join of a wrapper's launches to nodes, kept between launches.
+// Launches.cpp walks them. LaunchNodes.cpp proposes the nodes that records
+// mean, LaunchProof.cpp proves what a kernel's body computes and a call's
+// arguments mean, LaunchWork.cpp decides. LaunchBuffers.cpp follows the values
+// through regions of memory, LaunchCosts.cpp counts.
 
 #ifndef OPPROF_LIB_TARGET_INDUCTORCODE_LAUNCHJOINER_H
 #define OPPROF_LIB_TARGET_INDUCTORCODE_LAUNCHJOINER_H
@@ -79,6 +79,8 @@ struct HeldRegion {
   const IndexedGraph *graph = nullptr;
   /// kNoNode where the value is no node's, or not known.
   uint32_t node = kNoNode;
+  /// It is proven that it holds the node's value.
+  bool sure = true;
   /// The launch that wrote it, or kNoNode.
   uint32_t writer = kNoNode;
   /// Without a node: what stands for its first element, and the nodes that it
@@ -125,6 +127,8 @@ struct LaunchWork {
   bool allStored = false;
 };
 
+class KernelProver;
+
 class Joiner {
 public:
   explicit Joiner(const LaunchSources &sources)
@@ -133,6 +137,8 @@ public:
   launch::LaunchMap run();
 
 private:
+  friend class KernelProver;
+
   IndexedGraph &graphOf(const WrapperLaunch &launch);
   // Which nodes records mean.
   std::vector<FoundNode> findNodes(const WrapperLaunch &launch, uint32_t index,
@@ -163,8 +169,7 @@ private:
                                      const LaunchProof &proof,
                                      launch::Launch &to);
   std::vector<uint32_t> decideListed(llvm::ArrayRef<FoundNode> found,
-                                     LaunchWork &work,
-                                     const LaunchProof &proof,
+                                     LaunchWork &work, const LaunchProof &proof,
                                      launch::Launch &to);
   bool isComputedBefore(const LaunchWork &work, uint32_t node) const;
   void setIdentity(const WrapperLaunch &from, uint32_t index,
@@ -201,10 +206,11 @@ private:
 
   // What kernels and calls prove.
   LaunchProof prove(const LaunchWork &work, llvm::ArrayRef<FoundNode> found);
-  LaunchProof proveKernel(const LaunchWork &work, const KernelBody &body,
-                          llvm::ArrayRef<FoundNode> found);
   LaunchProof proveCall(const LaunchWork &work,
                         llvm::ArrayRef<FoundNode> found);
+  LaunchProof proveCopy(const LaunchWork &work,
+                        llvm::ArrayRef<FoundNode> found);
+  void bindResult(const LaunchOperand &operand, IndexedGraph &graph);
   std::vector<uint32_t> findReachable(const LaunchWork &work,
                                       const llvm::DenseSet<uint32_t> &held,
                                       llvm::ArrayRef<FoundNode> found) const;
@@ -255,6 +261,8 @@ private:
       computedBy;
   /// The storages that a launch wrote.
   llvm::DenseMap<int32_t, uint32_t> writtenBy;
+  /// Results of operators with bodies that a buffer was found for.
+  llvm::DenseSet<std::pair<const IndexedGraph *, uint32_t>> boundResults;
   /// Nodes whose value a storage holds in part: the first stage of a reduction.
   llvm::DenseMap<int32_t, std::vector<uint32_t>> partial;
   /// First use of a definition: its nodes and the node each parameter held.

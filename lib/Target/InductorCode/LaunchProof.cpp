@@ -25,6 +25,7 @@ bool Joiner::collectCone(uint32_t start, const IndexedGraph &graph,
   while (!work.empty()) {
     uint32_t at = work.pop_back_val();
     if (proof.held.contains(at)) {
+      proof.leaves.insert(at);
       if (!withoutBias.contains(at))
         continue;
       // Its bias is added here.
@@ -52,9 +53,9 @@ bool Joiner::collectCone(uint32_t start, const IndexedGraph &graph,
 
 /// What records name, and what can be computed from what is read, in the order
 /// of the graph.
-std::vector<uint32_t>
-Joiner::findReachable(const LaunchWork &work, const DenseSet<uint32_t> &held,
-                      ArrayRef<FoundNode> found) const {
+std::vector<uint32_t> Joiner::findReachable(const LaunchWork &work,
+                                            const DenseSet<uint32_t> &held,
+                                            ArrayRef<FoundNode> found) const {
   const IndexedGraph &graph = work.graph;
   std::set<uint32_t> reached;
   std::set<uint32_t> open;
@@ -84,8 +85,8 @@ Joiner::findReachable(const LaunchWork &work, const DenseSet<uint32_t> &held,
   }
   std::vector<uint32_t> out;
   for (uint32_t at : reached) {
-    bool isPart = graph[at].target == "operator.getitem" &&
-                  graph.value[at] == at;
+    bool isPart =
+        graph[at].target == "operator.getitem" && graph.value[at] == at;
     if (isPart || graph.root[at] == at)
       out.push_back(at);
   }
@@ -96,7 +97,9 @@ namespace {
 /// A node that has the value of a store, and how well it fits otherwise.
 struct Match {
   uint32_t node = kNoNode;
-  int score = -1;
+  int score = -1000;
+  /// Another node has the value too, and nothing tells them apart.
+  bool isTie = false;
   LaunchProof cone;
 };
 } // namespace
@@ -112,10 +115,10 @@ static int scoreMatch(const GraphNode &node, const LaunchOperand &operand,
   if (!node.results.empty()) {
     const TensorInfo &result = node.results.front();
     score += sameDims(result.shape, operand.info.shape) ? 8 : 0;
-    score += !result.stride.empty() &&
-                     sameDims(result.stride, operand.info.stride)
-                 ? 2
-                 : 0;
+    score +=
+        !result.stride.empty() && sameDims(result.stride, operand.info.stride)
+            ? 2
+            : 0;
   }
   score += isProposed ? 4 : 0;
   score += isNew ? 16 : 0;
@@ -123,19 +126,54 @@ static int scoreMatch(const GraphNode &node, const LaunchOperand &operand,
   return score;
 }
 
-LaunchProof Joiner::proveKernel(const LaunchWork &work, const KernelBody &body,
-                                ArrayRef<FoundNode> found) {
-  const IndexedGraph &graph = work.graph;
-  ArrayRef<LaunchOperand> operands = work.from.operands;
-  LaunchProof proof;
-  proof.outputs.assign(operands.size(), kNoNode);
-  proof.firsts.assign(operands.size(), AbstractValue::unknown());
+/// Runs one kernel, and finds the nodes of what it stores.
+class opprof::inductor::KernelProver {
+public:
+  KernelProver(Joiner &joiner, const LaunchWork &work, const KernelBody &body,
+               ArrayRef<FoundNode> found)
+      : joiner(joiner), work(work), graph(work.graph), body(body),
+        found(found) {
+    for (const FoundNode &item : found)
+      proposed.insert(item.node);
+    size_t count = work.from.operands.size();
+    proof.outputs.assign(count, kNoNode);
+    proof.firsts.assign(count, AbstractValue::unknown());
+  }
 
-  std::vector<KernelArgument> arguments(body.parameters.size());
-  std::vector<const LaunchOperand *> byParameter(arguments.size());
-  for (const LaunchOperand &operand : operands) {
+  LaunchProof run();
+
+private:
+  bool setArguments();
+  AbstractValue load(unsigned parameter, double offset);
+  Match findMatch(const LaunchOperand &operand, const KernelStore &store,
+                  GraphRunner &runner);
+  bool mayBe(const KernelStore &store, const Match &match) const;
+  uint32_t findMoved(const LaunchOperand &operand,
+                     const AbstractValue &value) const;
+  void dropBegun();
+
+  Joiner &joiner;
+  const LaunchWork &work;
+  const IndexedGraph &graph;
+  const KernelBody &body;
+  ArrayRef<FoundNode> found;
+  std::vector<KernelArgument> arguments;
+  std::vector<const LaunchOperand *> byParameter;
+  DenseSet<uint32_t> proposed, taken;
+  /// By parameter: the nodes whose values were read through it.
+  DenseMap<unsigned, std::set<uint32_t>> readBy;
+  /// Launches that stored a part of a value that is read.
+  DenseSet<uint32_t> begunBy;
+  std::vector<uint32_t> candidates;
+  LaunchProof proof;
+};
+
+bool KernelProver::setArguments() {
+  arguments.resize(body.parameters.size());
+  byParameter.resize(arguments.size());
+  for (const LaunchOperand &operand : work.from.operands) {
     if (operand.parameter >= arguments.size())
-      return proof;
+      return false;
     KernelArgument &argument = arguments[operand.parameter];
     argument.storage = operand.storage;
     argument.offset = operand.offset ? double(*operand.offset) : NAN;
@@ -143,119 +181,159 @@ LaunchProof Joiner::proveKernel(const LaunchWork &work, const KernelBody &body,
   }
   for (const auto &[position, text] : work.from.scalars)
     if (position < arguments.size())
-      if (std::optional<int64_t> value = sizeOf(Dim{std::nullopt, text}))
+      if (auto value = joiner.sizeOf(Dim{std::nullopt, text}))
         arguments[position].number = *value;
+  return true;
+}
 
-  DenseSet<uint32_t> partialWriters;
-  auto load = [&](unsigned parameter, double offset) -> AbstractValue {
-    const LaunchOperand *operand = byParameter[parameter];
-    if (!operand || operand->storage < 0 || !operand->offset)
-      return AbstractValue::unknown();
-    const HeldRegion *region = findRegionAt(*operand, offset, graph);
-    if (!region)
-      return AbstractValue::unknown();
-    std::optional<double> inside =
-        offsetIn(*region, double(*operand->offset) + offset);
-    if (!inside)
-      return AbstractValue::unknown();
-    if (region->node == kNoNode) {
-      if (*inside != 0 || !region->first.known)
-        return AbstractValue::unknown();
-      proof.held.insert(region->madeFrom.begin(), region->madeFrom.end());
-      if (region->writer != kNoNode)
-        partialWriters.insert(region->writer);
-      return region->first;
-    }
+/// What memory holds before the launch.
+AbstractValue KernelProver::load(unsigned parameter, double offset) {
+  const LaunchOperand *operand = byParameter[parameter];
+  if (!operand || operand->storage < 0 || !operand->offset)
+    return AbstractValue::unknown();
+  const HeldRegion *region = joiner.findRegionAt(*operand, offset, graph);
+  std::optional<double> inside =
+      region ? joiner.offsetIn(*region, double(*operand->offset) + offset)
+             : std::nullopt;
+  if (!inside)
+    return AbstractValue::unknown();
+  proof.sure &= region->sure;
+  if (region->node != kNoNode) {
     proof.held.insert(region->node);
+    readBy[parameter].insert(region->node);
     return GraphRunner::given(region->node, *inside);
-  };
-  std::vector<KernelStore> stores = runKernel(body, arguments, load);
+  }
+  if (*inside != 0 || !region->first.known)
+    return AbstractValue::unknown();
+  proof.held.insert(region->madeFrom.begin(), region->madeFrom.end());
+  readBy[parameter].insert(region->madeFrom.begin(), region->madeFrom.end());
+  if (region->writer != kNoNode)
+    begunBy.insert(region->writer);
+  return region->first;
+}
 
-  auto sizes = [&](const Dim &dim) { return sizeOf(dim); };
+/// For values that are not modelled: whether the node comes from all that the
+/// stored value was loaded from, and from nothing else.
+bool KernelProver::mayBe(const KernelStore &store, const Match &match) const {
+  DenseSet<uint32_t> from;
+  for (unsigned parameter : store.loaded.set_bits()) {
+    auto it = readBy.find(parameter);
+    if (it == readBy.end())
+      return false;
+    from.insert(it->second.begin(), it->second.end());
+  }
+  return from.size() == match.cone.leaves.size() &&
+         all_of(from, [&](uint32_t node) {
+           return match.cone.leaves.contains(node);
+         });
+}
+
+/// The node that has the value, fits the buffer, and can be computed from what
+/// is read. Of a chain of copies the last one is stored, of twins the first.
+Match KernelProver::findMatch(const LaunchOperand &operand,
+                              const KernelStore &store, GraphRunner &runner) {
+  Match best;
+  for (uint32_t candidate : candidates) {
+    const GraphNode &node = graph[candidate];
+    if (node.results.size() != 1 || !joiner.fits(operand, node.results.front()))
+      continue;
+    AbstractValue value = runner.evaluateFirst(candidate);
+    if (!store.value.agrees(value) && (store.value.known || value.known))
+      continue;
+    Match match;
+    match.node = candidate;
+    match.cone.held = proof.held;
+    if (!joiner.collectCone(candidate, graph, match.cone) ||
+        match.cone.nodes.empty() ||
+        (!store.value.known && !mayBe(store, match)))
+      continue;
+    bool isNew = any_of(match.cone.nodes, [&](uint32_t at) {
+      return !joiner.computedBy.contains({&work.graph, at});
+    });
+    match.score = scoreMatch(node, operand, proposed.contains(candidate), isNew,
+                             taken.contains(candidate));
+    bool isChain =
+        best.node != kNoNode && match.cone.passed.contains(best.node);
+    if (match.score > best.score || (match.score == best.score && isChain))
+      best = std::move(match);
+    else if (match.score == best.score)
+      best.isTie = true;
+  }
+  return best;
+}
+
+/// The value of something that was read: another layout of it.
+uint32_t KernelProver::findMoved(const LaunchOperand &operand,
+                                 const AbstractValue &value) const {
+  for (uint32_t node : proof.held) {
+    const GraphNode &source = graph[node];
+    if (source.results.size() == 1 &&
+        joiner.fits(operand, source.results.front()) &&
+        value.agrees(GraphRunner::given(node, 0)))
+      return node;
+  }
+  return kNoNode;
+}
+
+/// Of what an earlier launch began, only the last step is done here.
+void KernelProver::dropBegun() {
+  for (auto it = proof.nodes.begin(); it != proof.nodes.end();) {
+    auto earlier = joiner.computedBy.find({&work.graph, *it});
+    bool isBegun =
+        earlier != joiner.computedBy.end() && begunBy.contains(earlier->second);
+    if (isBegun && getWorkKind(graph[*it].target) != WorkKind::Reduction) {
+      it = proof.nodes.erase(it);
+      continue;
+    }
+    if (isBegun)
+      proof.continued.insert(*it);
+    ++it;
+  }
+}
+
+LaunchProof KernelProver::run() {
+  if (!setArguments())
+    return std::move(proof);
+  std::vector<KernelStore> stores =
+      runKernel(body, arguments, [&](unsigned parameter, double offset) {
+        return load(parameter, offset);
+      }).stores;
+  auto sizes = [&](const Dim &dim) { return joiner.sizeOf(dim); };
   GraphRunner runner(graph, proof.held, sizes);
-  runner.withoutBias = &withoutBias;
-  DenseSet<uint32_t> proposed, taken;
-  for (const FoundNode &item : found)
-    proposed.insert(item.node);
-  std::vector<uint32_t> candidates = findReachable(work, proof.held, found);
+  runner.withoutBias = &joiner.withoutBias;
+  candidates = joiner.findReachable(work, proof.held, found);
   bool complete = true, hasStore = false;
-  for (auto [i, operand] : enumerate(operands)) {
+  for (auto [i, operand] : enumerate(work.from.operands)) {
     auto store = find_if(stores, [&](const KernelStore &item) {
       return item.parameter == operand.parameter && item.offset == 0;
     });
-    bool isWritten = operand.role & KernelParameter::Output;
+    bool isLive = joiner.isLive(operand, work.index);
     if (store == stores.end()) {
-      complete &= !isWritten || !isLive(operand, work.index);
+      complete &= !(operand.role & KernelParameter::Output) || !isLive;
       continue;
     }
     proof.firsts[i] = store->value;
-    if (!isLive(operand, work.index))
+    if (!isLive)
       continue;
     hasStore = true;
-    Match best;
-    bool isTie = false;
-    for (uint32_t candidate : candidates) {
-      const GraphNode &node = graph[candidate];
-      if (node.results.size() != 1 || !fits(operand, node.results.front()))
-        continue;
-      AbstractValue value = runner.evaluateFirst(candidate);
-      if (!store->value.agrees(value))
-        continue;
-      Match match;
-      match.node = candidate;
-      match.cone.held = proof.held;
-      if (!collectCone(candidate, graph, match.cone) ||
-          match.cone.nodes.empty())
-        continue;
-      bool isNew = any_of(match.cone.nodes, [&](uint32_t at) {
-        return !computedBy.contains({&work.graph, at});
-      });
-      match.score = scoreMatch(node, operand, proposed.contains(candidate),
-                               isNew, taken.contains(candidate));
-      bool isChain = best.node != kNoNode && match.cone.passed.contains(best.node);
-      // Of a chain of copies the last one is stored, of twins the first.
-      if (match.score > best.score || (match.score == best.score && isChain)) {
-        isTie = false;
-        best = std::move(match);
-      } else if (match.score == best.score) {
-        isTie = true;
-      }
-    }
-    if (best.node != kNoNode) {
-      proof.outputs[i] = best.node;
-      taken.insert(best.node);
-      proof.unique &= !isTie;
-      proof.nodes.insert(best.cone.nodes.begin(), best.cone.nodes.end());
-      proof.passed.insert(best.cone.passed.begin(), best.cone.passed.end());
-      proof.continued.insert(best.cone.continued.begin(),
-                             best.cone.continued.end());
+    Match best = findMatch(operand, *store, runner);
+    if (best.node == kNoNode) {
+      proof.outputs[i] = findMoved(operand, store->value);
+      complete &= proof.outputs[i] != kNoNode;
       continue;
     }
-    // The value of something that was read: another layout of it.
-    for (uint32_t node : proof.held) {
-      const GraphNode &source = graph[node];
-      if (source.results.size() == 1 && fits(operand, source.results.front()) &&
-          store->value.agrees(GraphRunner::given(node, 0)))
-        proof.outputs[i] = node;
-    }
-    complete &= proof.outputs[i] != kNoNode;
+    proof.outputs[i] = best.node;
+    taken.insert(best.node);
+    proof.unique &= !best.isTie;
+    proof.nodes.insert(best.cone.nodes.begin(), best.cone.nodes.end());
+    proof.passed.insert(best.cone.passed.begin(), best.cone.passed.end());
+    proof.continued.insert(best.cone.continued.begin(),
+                           best.cone.continued.end());
   }
   proof.complete = complete && hasStore;
-  // What an earlier launch began: only its last step is done here.
-  if (!partialWriters.empty())
-    for (auto it = proof.nodes.begin(); it != proof.nodes.end();) {
-      auto earlier = computedBy.find({&work.graph, *it});
-      if (earlier == computedBy.end() ||
-          !partialWriters.contains(earlier->second)) {
-        ++it;
-      } else if (getWorkKind(graph[*it].target) == WorkKind::Reduction) {
-        proof.continued.insert(*it);
-        ++it;
-      } else {
-        it = proof.nodes.erase(it);
-      }
-    }
-  return proof;
+  if (!begunBy.empty())
+    dropBegun();
+  return std::move(proof);
 }
 
 /// A library call's nodes are those of its operator whose arguments are the
@@ -276,6 +354,8 @@ LaunchProof Joiner::proveCall(const LaunchWork &work,
     std::optional<AbstractValue> value;
     const HeldRegion *region =
         operand.offset ? findRegion(operand, graph) : nullptr;
+    if (region)
+      proof.sure &= region->sure;
     if (region && region->node != kNoNode)
       if (auto inside = offsetIn(*region, *operand.offset)) {
         proof.held.insert(region->node);
@@ -283,9 +363,6 @@ LaunchProof Joiner::proveCall(const LaunchWork &work,
       }
     inputs.push_back(value);
   }
-  if (inputs.empty())
-    return proof;
-
   std::set<uint32_t> candidates;
   for (const FoundNode &item : found)
     candidates.insert(item.node);
@@ -323,9 +400,8 @@ LaunchProof Joiner::proveCall(const LaunchWork &work,
         conflicts = true;
       same += value.known;
     }
-    bool outputFits =
-        outputs.size() != 1 || node.results.size() != 1 ||
-        fits(*outputs.front(), node.results.front());
+    bool outputFits = outputs.size() != 1 || node.results.size() != 1 ||
+                      fits(*outputs.front(), node.results.front());
     if (conflicts || !outputFits)
       continue;
     int score = 2 * same + !computedBy.contains({&work.graph, candidate});
@@ -364,7 +440,43 @@ LaunchProof Joiner::proveCall(const LaunchWork &work,
   return proof;
 }
 
+/// A copy has the value of what it copies; where the graph has a node for that,
+/// it is the node's.
+LaunchProof Joiner::proveCopy(const LaunchWork &work,
+                              ArrayRef<FoundNode> found) {
+  const IndexedGraph &graph = work.graph;
+  ArrayRef<LaunchOperand> operands = work.from.operands;
+  LaunchProof proof;
+  proof.outputs.assign(operands.size(), kNoNode);
+  proof.firsts.assign(operands.size(), AbstractValue::unknown());
+  uint32_t source =
+      operands.empty() ? kNoNode : inputNode(operands.front(), graph);
+  if (source == kNoNode)
+    return proof;
+  proof.held.insert(source);
+  proof.complete = true;
+  uint32_t result = source;
+  for (const FoundNode &item : found) {
+    const GraphNode &node = graph[item.node];
+    if (any_of(node.operands,
+               [&](uint32_t operand) {
+                 return graph.value[operand] == graph.value[source];
+               }) &&
+        graph.root[item.node] == item.node) {
+      proof.nodes.insert(item.node);
+      proof.passed.insert(item.node);
+      result = item.node;
+    }
+  }
+  for (auto [operand, output] : zip(operands, proof.outputs))
+    if (operand.role & KernelParameter::Output)
+      output = result;
+  return proof;
+}
+
 LaunchProof Joiner::prove(const LaunchWork &work, ArrayRef<FoundNode> found) {
+  if (work.from.kind == LaunchKind::Copy)
+    return proveCopy(work, found);
   if (work.from.definition < 0) {
     bool isCall = work.from.kind == LaunchKind::Extern ||
                   work.from.kind == LaunchKind::Fallback ||
@@ -374,5 +486,5 @@ LaunchProof Joiner::prove(const LaunchWork &work, ArrayRef<FoundNode> found) {
   const KernelDefinition &kernel = program.kernels[work.from.definition];
   if (!kernel.body || work.from.category == LaunchCategory::Template)
     return LaunchProof();
-  return proveKernel(work, *kernel.body, found);
+  return KernelProver(*this, work, *kernel.body, found).run();
 }

@@ -28,6 +28,10 @@ struct LaunchProof {
   llvm::DenseSet<uint32_t> continued;
   /// Everything between what is read and what is stored, views included.
   llvm::DenseSet<uint32_t> passed;
+  /// The values that lead there.
+  llvm::DenseSet<uint32_t> leaves;
+  /// What was read is sure to be the value that it is taken for.
+  bool sure = true;
   /// The values that were read.
   llvm::DenseSet<uint32_t> held;
 };

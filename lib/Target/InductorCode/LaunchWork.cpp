@@ -235,10 +235,15 @@ std::vector<uint32_t> Joiner::decideProven(ArrayRef<FoundNode> found,
   for (auto [at, record] : listed) {
     bool isWork = proof.nodes.count(at);
     bool isView = graph.root[at] != at && !isCall;
-    bool isPrepared = !isWork && !isView && isOnlyPrepared(work, at) &&
-                      proof.nodes.empty();
-    bool isKept =
-        isWork || isPrepared || (isView && proof.passed.contains(at));
+    bool isPrepared =
+        !isWork && !isView && isOnlyPrepared(work, at) && proof.nodes.empty();
+    // What is written into an input is stored here.
+    bool isMutation =
+        record && opFamily(graph[at].target) == "copy_" &&
+        !graph[at].operands.empty() &&
+        is_contained(proof.outputs, graph.value[graph[at].operands.back()]);
+    bool isKept = isWork || isPrepared || isMutation ||
+                  (isView && proof.passed.contains(at));
     const std::string &name = graph[at].name;
     if (!isKept) {
       to.listedOnly.push_back(name);
@@ -250,7 +255,9 @@ std::vector<uint32_t> Joiner::decideProven(ArrayRef<FoundNode> found,
     if (record)
       node.evidence = record->evidence;
     node.prepares = isPrepared;
-    node.confidence = proof.unique ? Confidence::High : Confidence::Medium;
+    // What rests on a reading that is not sure needs a record beside it.
+    bool isSure = proof.unique && (proof.sure || record);
+    node.confidence = isSure ? Confidence::High : Confidence::Medium;
     if (isPrepared)
       continue;
     if (isCall && !is_contained(node.evidence, "target"))
@@ -258,8 +265,7 @@ std::vector<uint32_t> Joiner::decideProven(ArrayRef<FoundNode> found,
     if (!is_contained(node.evidence, "dataflow"))
       node.evidence.push_back("dataflow");
     node.continued = proof.continued.contains(at);
-    node.recomputed =
-        !isView && !node.continued && isComputedBefore(work, at);
+    node.recomputed = !isView && !node.continued && isComputedBefore(work, at);
     computed.push_back(at);
     computedBy.try_emplace({&work.graph, at}, work.index);
   }
