@@ -238,20 +238,22 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
     if (node.results.size() != 1 || !joiner.fits(operand, node.results.front()))
       continue;
     AbstractValue value = runner.evaluateFirst(candidate);
-    if (!store.value.agrees(value) && (store.value.known || value.known))
+    bool agrees = store.value.agrees(value);
+    if (!agrees && store.value.known && value.known)
       continue;
     Match match;
     match.node = candidate;
     match.cone.held = proof.held;
     if (!joiner.collectCone(candidate, graph, match.cone) ||
-        match.cone.nodes.empty() ||
-        (!store.value.known && !mayBe(store, match)))
+        match.cone.nodes.empty() || (!agrees && !mayBe(store, match)))
       continue;
     bool isNew = any_of(match.cone.nodes, [&](uint32_t at) {
       return !joiner.computedBy.contains({&work.graph, at});
     });
     match.score = scoreMatch(node, operand, proposed.contains(candidate), isNew,
                              taken.contains(candidate));
+    match.score += agrees ? 32 : 0;
+    match.isTie = !agrees && !proposed.contains(candidate);
     bool isChain =
         best.node != kNoNode && match.cone.passed.contains(best.node);
     if (match.score > best.score || (match.score == best.score && isChain))
@@ -336,106 +338,124 @@ LaunchProof KernelProver::run() {
   return std::move(proof);
 }
 
-/// A library call's nodes are those of its operator whose arguments are the
-/// values that go in.
+namespace {
+/// A library call's arguments, and how well a node's fit them.
+struct CallArguments {
+  /// The values that go in, where they are known.
+  std::vector<std::optional<AbstractValue>> inputs;
+  std::vector<const LaunchOperand *> outputs;
+};
+
+struct CallMatch {
+  uint32_t node = kNoNode;
+  /// Arguments that are the node's operands.
+  size_t same = 0;
+  bool lacksBias = false;
+};
+} // namespace
+
+/// The arguments that agree; none where one is another value. Unknown ones
+/// speak neither for nor against.
+static std::optional<CallMatch> matchCall(const CallArguments &arguments,
+                                          uint32_t candidate,
+                                          const IndexedGraph &graph,
+                                          GraphRunner &runner) {
+  const GraphNode &node = graph[candidate];
+  SmallVector<uint32_t> operands;
+  for (uint32_t operand : node.operands)
+    if (graph[operand].symbol.empty())
+      operands.push_back(operand);
+  CallMatch match;
+  match.node = candidate;
+  match.lacksBias = opFamily(node.target) == "convolution" &&
+                    operands.size() == 3 && arguments.inputs.size() == 2;
+  if (match.lacksBias)
+    operands.pop_back();
+  if (operands.size() != arguments.inputs.size())
+    return std::nullopt;
+  for (auto [operand, input] : zip(operands, arguments.inputs)) {
+    if (!input)
+      continue;
+    AbstractValue value = runner.evaluateFirst(operand);
+    if (value.known && !input->agrees(value))
+      return std::nullopt;
+    match.same += value.known;
+  }
+  return match;
+}
+
+/// A library call's node is that of its operator whose operands are the values
+/// that go in.
 LaunchProof Joiner::proveCall(const LaunchWork &work,
                               ArrayRef<FoundNode> found) {
   const IndexedGraph &graph = work.graph;
   LaunchProof proof;
   proof.outputs.assign(work.from.operands.size(), kNoNode);
   proof.firsts.assign(work.from.operands.size(), AbstractValue::unknown());
-  std::vector<std::optional<AbstractValue>> inputs;
-  std::vector<const LaunchOperand *> outputs;
+  CallArguments arguments;
   for (const LaunchOperand &operand : work.from.operands) {
     if (operand.role == KernelParameter::Output) {
-      outputs.push_back(&operand);
+      arguments.outputs.push_back(&operand);
       continue;
     }
     std::optional<AbstractValue> value;
     const HeldRegion *region =
         operand.offset ? findRegion(operand, graph) : nullptr;
-    if (region)
-      proof.sure &= region->sure;
+    proof.sure &= !region || region->sure;
     if (region && region->node != kNoNode)
       if (auto inside = offsetIn(*region, *operand.offset)) {
         proof.held.insert(region->node);
         value = GraphRunner::given(region->node, *inside);
       }
-    inputs.push_back(value);
+    arguments.inputs.push_back(value);
   }
+
   std::set<uint32_t> candidates;
   for (const FoundNode &item : found)
-    candidates.insert(item.node);
+    if (graph[item.node].op == GraphNode::Call &&
+        isExternFamily(work.from.kernel, opFamily(graph[item.node].target)))
+      candidates.insert(item.node);
   for (const auto &[family, nodes] : graph.byFamily)
     if (isExternFamily(work.from.kernel, family))
       candidates.insert(nodes.begin(), nodes.end());
   auto sizes = [&](const Dim &dim) { return sizeOf(dim); };
   GraphRunner runner(graph, proof.held, sizes);
-  uint32_t best = kNoNode;
+  CallMatch best;
   int bestScore = -1;
-  bool isTie = false, lacksBias = false;
   for (uint32_t candidate : candidates) {
-    const GraphNode &node = graph[candidate];
-    if (node.op != GraphNode::Call ||
-        !isExternFamily(work.from.kernel, opFamily(node.target)))
+    std::optional<CallMatch> match =
+        matchCall(arguments, candidate, graph, runner);
+    const std::vector<TensorInfo> &results = graph[candidate].results;
+    bool isOne = arguments.outputs.size() == 1 && results.size() == 1;
+    if (!match || (isOne && !fits(*arguments.outputs.front(), results.front())))
       continue;
-    SmallVector<uint32_t> operands;
-    for (uint32_t operand : node.operands)
-      if (graph[operand].symbol.empty())
-        operands.push_back(operand);
-    bool dropsBias = opFamily(node.target) == "convolution" &&
-                     operands.size() == 3 && inputs.size() == 2;
-    if (dropsBias)
-      operands.pop_back();
-    if (operands.size() != inputs.size())
-      continue;
-    // Unknown arguments speak neither for nor against.
-    size_t same = 0;
-    bool conflicts = false;
-    for (auto [operand, input] : zip(operands, inputs)) {
-      if (!input)
-        continue;
-      AbstractValue value = runner.evaluateFirst(operand);
-      if (value.known && !input->agrees(value))
-        conflicts = true;
-      same += value.known;
-    }
-    bool outputFits = outputs.size() != 1 || node.results.size() != 1 ||
-                      fits(*outputs.front(), node.results.front());
-    if (conflicts || !outputFits)
-      continue;
-    int score = 2 * same + !computedBy.contains({&work.graph, candidate});
-    isTie = score == bestScore || (isTie && score < bestScore);
+    int score =
+        2 * match->same + !computedBy.contains({&work.graph, candidate});
+    proof.unique &= score != bestScore;
     if (score <= bestScore)
       continue;
-    isTie = false;
-    best = candidate;
+    proof.unique = true;
+    best = *match;
     bestScore = score;
-    lacksBias = dropsBias;
-    proof.complete = same == inputs.size();
   }
-  proof.unique = !isTie;
-  if (best == kNoNode) {
-    proof.complete = false;
+  if (best.node == kNoNode)
     return proof;
-  }
   // One that is not sure is still the best reading.
-  proof.unique &= proof.complete;
+  proof.unique &= best.same == arguments.inputs.size();
   proof.complete = true;
-  proof.nodes = {best};
-  proof.passed = {best};
-  if (lacksBias)
-    withoutBias.insert(best);
-  for (auto [i, operand] : enumerate(work.from.operands)) {
+  proof.nodes = {best.node};
+  proof.passed = {best.node};
+  if (best.lacksBias)
+    withoutBias.insert(best.node);
+  for (auto [operand, output] : zip(work.from.operands, proof.outputs)) {
     if (!(operand.role & KernelParameter::Output))
       continue;
-    proof.outputs[i] = best;
-    if (operand.member)
-      for (uint32_t user : graph.users[best])
-        if (graph[user].target == "operator.getitem" &&
-            graph[user].args.size() == 2 &&
-            graph[user].args[1].getAsInteger() == *operand.member)
-          proof.outputs[i] = user;
+    output = best.node;
+    for (uint32_t user : graph.users[best.node])
+      if (operand.member && graph[user].target == "operator.getitem" &&
+          graph[user].args.size() == 2 &&
+          graph[user].args[1].getAsInteger() == *operand.member)
+        output = user;
   }
   return proof;
 }
