@@ -378,8 +378,8 @@ void Joiner::findLiveOutputs() {
                      operand.role == KernelParameter::Output &&
                      !launch.conditional && !launch.inLoop &&
                      operand.offset == 0 && operand.info.elements() &&
-                     operand.info.elements() ==
-                         program.storages[operand.storage].info.elements();
+                     elementsOf(operand.info) ==
+                         elementsOf(program.storages[operand.storage].info);
       if (isWhole)
         live[operand.storage] = false;
     }

@@ -231,12 +231,15 @@ std::vector<uint32_t> Joiner::decideProven(ArrayRef<FoundNode> found,
   for (uint32_t node : proof.nodes)
     listed.try_emplace(node, nullptr);
   bool isCall = work.from.definition < 0;
+  bool movesData = any_of(proof.outputs, [&](uint32_t node) {
+    return node != kNoNode && proof.held.contains(node);
+  });
   std::vector<uint32_t> computed;
   for (auto [at, record] : listed) {
     bool isWork = proof.nodes.count(at);
     bool isView = graph.root[at] != at && !isCall;
-    bool isPrepared =
-        !isWork && !isView && isOnlyPrepared(work, at) && proof.nodes.empty();
+    bool isPrepared = !isWork && !isView && movesData &&
+                      isOnlyPrepared(work, at) && !proof.held.contains(at);
     // What is written into an input is stored here.
     bool isMutation =
         record && opFamily(graph[at].target) == "copy_" &&
