@@ -377,7 +377,7 @@ void Joiner::findLiveOutputs() {
       bool isWhole = operand.storage >= 0 &&
                      operand.role == KernelParameter::Output &&
                      !launch.conditional && !launch.inLoop &&
-                     operand.offset == 0 && operand.info.elements() &&
+                     operand.offset == 0 && elementsOf(operand.info) &&
                      elementsOf(operand.info) ==
                          elementsOf(program.storages[operand.storage].info);
       if (isWhole)
