@@ -156,8 +156,11 @@ static WorkKind getListedKind(StringRef name) {
       .Cases({"arange", "iota", "fill", "repeat", "roll", "flip",
               "convert_element_type", "lift_fresh_copy", "scalar_tensor"},
              WorkKind::Movement)
-      .Cases({"tril", "triu", "where", "masked_fill", "one_hot"},
+      .Cases({"tril", "triu", "where", "masked_fill", "one_hot", "fma",
+              "_low_memory_max_pool_offsets_to_indices"},
              WorkKind::Pointwise)
+      .Cases({"_unsafe_masked_index", "_unsafe_masked_index_put_accumulate"},
+             WorkKind::Movement)
       // No views, but no work either: memory that nothing is written to, and
       // what is taken away before the program runs.
       .Cases({"empty", "empty_strided", "empty_like", "new_empty", "view_copy",
@@ -280,7 +283,7 @@ static uint64_t getPointwiseOperations(StringRef name) {
       .Case("gelu", 8)
       .Cases({"silu", "sigmoid", "mish", "softplus"}, 4)
       .Cases({"addcmul", "addcdiv", "lerp", "hardswish"}, 3)
-      .Cases({"hardtanh", "clamp", "relu6"}, 2)
+      .Cases({"hardtanh", "clamp", "relu6", "fma"}, 2)
       .Cases({"gelu_backward"}, 14)
       .Cases({"silu_backward"}, 7)
       .Default(1);

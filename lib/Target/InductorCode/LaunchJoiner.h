@@ -213,7 +213,8 @@ private:
   void bindResult(const LaunchOperand &operand, IndexedGraph &graph);
   std::vector<uint32_t> findReachable(const LaunchWork &work,
                                       const llvm::DenseSet<uint32_t> &held,
-                                      llvm::ArrayRef<FoundNode> found) const;
+                                      llvm::ArrayRef<FoundNode> found,
+                                      std::vector<uint32_t> &views) const;
   bool collectCone(uint32_t node, const IndexedGraph &graph,
                    LaunchProof &proof) const;
   std::vector<uint32_t> matchOutputs(const WrapperLaunch &given, uint32_t index,

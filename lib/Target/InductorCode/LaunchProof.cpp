@@ -53,9 +53,10 @@ bool Joiner::collectCone(uint32_t start, const IndexedGraph &graph,
 
 /// What records name, and what can be computed from what is read, in the order
 /// of the graph.
-std::vector<uint32_t> Joiner::findReachable(const LaunchWork &work,
-                                            const DenseSet<uint32_t> &held,
-                                            ArrayRef<FoundNode> found) const {
+std::vector<uint32_t>
+Joiner::findReachable(const LaunchWork &work, const DenseSet<uint32_t> &held,
+                      ArrayRef<FoundNode> found,
+                      std::vector<uint32_t> &views) const {
   const IndexedGraph &graph = work.graph;
   std::set<uint32_t> reached;
   std::set<uint32_t> open;
@@ -89,6 +90,8 @@ std::vector<uint32_t> Joiner::findReachable(const LaunchWork &work,
         graph[at].target == "operator.getitem" && graph.value[at] == at;
     if (isPart || graph.root[at] == at)
       out.push_back(at);
+    else
+      views.push_back(at);
   }
   return out;
 }
@@ -148,8 +151,8 @@ private:
   Match findMatch(const LaunchOperand &operand, const KernelStore &store,
                   GraphRunner &runner);
   bool mayBe(const KernelStore &store, const Match &match) const;
-  uint32_t findMoved(const LaunchOperand &operand,
-                     const AbstractValue &value) const;
+  uint32_t findMoved(const LaunchOperand &operand, const KernelStore &store,
+                     GraphRunner &runner) const;
   void dropBegun();
 
   Joiner &joiner;
@@ -164,7 +167,8 @@ private:
   DenseMap<unsigned, std::set<uint32_t>> readBy;
   /// Launches that stored a part of a value that is read.
   DenseSet<uint32_t> begunBy;
-  std::vector<uint32_t> candidates;
+  /// What may be stored, and the views of that.
+  std::vector<uint32_t> candidates, views;
   LaunchProof proof;
 };
 
@@ -245,15 +249,19 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
     match.node = candidate;
     match.cone.held = proof.held;
     if (!joiner.collectCone(candidate, graph, match.cone) ||
-        match.cone.nodes.empty() || (!agrees && !mayBe(store, match)))
+        match.cone.nodes.empty())
+      continue;
+    // One element may be that of a part: all that it is loaded from tells.
+    bool isWhole = mayBe(store, match);
+    if (!agrees && !isWhole)
       continue;
     bool isNew = any_of(match.cone.nodes, [&](uint32_t at) {
       return !joiner.computedBy.contains({&work.graph, at});
     });
     match.score = scoreMatch(node, operand, proposed.contains(candidate), isNew,
                              taken.contains(candidate));
-    match.score += agrees ? 32 : 0;
-    match.isTie = !agrees && !proposed.contains(candidate);
+    match.score += (agrees ? 32 : 0) + (isWhole ? 40 : 0);
+    match.isTie = !isWhole || (!agrees && !proposed.contains(candidate));
     bool isChain =
         best.node != kNoNode && match.cone.passed.contains(best.node);
     if (match.score > best.score || (match.score == best.score && isChain))
@@ -264,17 +272,38 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
   return best;
 }
 
-/// The value of something that was read: another layout of it.
+/// The value of something that was read: another layout of it, or a view that
+/// is part of a concatenation.
 uint32_t KernelProver::findMoved(const LaunchOperand &operand,
-                                 const AbstractValue &value) const {
+                                 const KernelStore &store,
+                                 GraphRunner &runner) const {
+  const AbstractValue &value = store.value;
+  // What comes from several values is more than one of them.
+  std::set<uint32_t> from;
+  for (unsigned parameter : store.loaded.set_bits())
+    if (auto it = readBy.find(parameter); it != readBy.end())
+      from.insert(it->second.begin(), it->second.end());
+  if (from.size() != 1)
+    return kNoNode;
+  uint32_t moved = kNoNode;
   for (uint32_t node : proof.held) {
-    const GraphNode &source = graph[node];
-    if (source.results.size() == 1 &&
-        joiner.fits(operand, source.results.front()) &&
-        value.agrees(GraphRunner::given(node, 0)))
+    const std::vector<TensorInfo> &results = graph[node].results;
+    if (results.size() != 1 || !joiner.fits(operand, results.front()) ||
+        !value.agrees(GraphRunner::given(node, 0)))
+      continue;
+    moved = node;
+    if (sameDims(results.front().shape, operand.info.shape))
       return node;
   }
-  return kNoNode;
+  for (uint32_t node : views) {
+    const std::vector<TensorInfo> &results = graph[node].results;
+    if (results.size() == 1 && proof.held.contains(graph.value[node]) &&
+        joiner.fits(operand, results.front()) &&
+        sameDims(results.front().shape, operand.info.shape) &&
+        value.agrees(runner.evaluateFirst(node)))
+      return node;
+  }
+  return moved;
 }
 
 /// Of what an earlier launch began, only the last step is done here.
@@ -303,7 +332,7 @@ LaunchProof KernelProver::run() {
   auto sizes = [&](const Dim &dim) { return joiner.sizeOf(dim); };
   GraphRunner runner(graph, proof.held, sizes);
   runner.withoutBias = &joiner.withoutBias;
-  candidates = joiner.findReachable(work, proof.held, found);
+  candidates = joiner.findReachable(work, proof.held, found, views);
   bool complete = true, hasStore = false;
   for (auto [i, operand] : enumerate(work.from.operands)) {
     auto store = find_if(stores, [&](const KernelStore &item) {
@@ -320,7 +349,7 @@ LaunchProof KernelProver::run() {
     hasStore = true;
     Match best = findMatch(operand, *store, runner);
     if (best.node == kNoNode) {
-      proof.outputs[i] = findMoved(operand, store->value);
+      proof.outputs[i] = findMoved(operand, *store, runner);
       complete &= proof.outputs[i] != kNoNode;
       continue;
     }

@@ -231,14 +231,20 @@ std::vector<uint32_t> Joiner::decideProven(ArrayRef<FoundNode> found,
   for (uint32_t node : proof.nodes)
     listed.try_emplace(node, nullptr);
   bool isCall = work.from.definition < 0;
-  bool movesData = any_of(proof.outputs, [&](uint32_t node) {
-    return node != kNoNode && proof.held.contains(node);
-  });
+  // Library work that takes what this launch only moves.
+  auto takesMoved = [&](uint32_t at) {
+    return any_of(graph[at].operands, [&](uint32_t operand) {
+      return any_of(proof.outputs, [&](uint32_t node) {
+        return node != kNoNode && graph.value[node] == graph.value[operand] &&
+               proof.held.contains(graph.value[node]);
+      });
+    });
+  };
   std::vector<uint32_t> computed;
   for (auto [at, record] : listed) {
     bool isWork = proof.nodes.count(at);
     bool isView = graph.root[at] != at && !isCall;
-    bool isPrepared = !isWork && !isView && movesData &&
+    bool isPrepared = !isWork && !isView && takesMoved(at) &&
                       isOnlyPrepared(work, at) && !proof.held.contains(at);
     // What is written into an input is stored here.
     bool isMutation =
