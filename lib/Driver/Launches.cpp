@@ -3,10 +3,13 @@
 #include "CompiledGraphs.h"
 
 #include "opprof/Driver/Commands.h"
+#include "opprof/Target/InductorCode/InductorFolder.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
 
+#include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
@@ -61,6 +64,41 @@ static void print(const LaunchMap &map, llvm::raw_ostream &os) {
     os << "       ~ marks a node that is computed again here\n";
 }
 
+/// The graph of a file, where one is named.
+static Expected<std::optional<GraphView>> readGraphView(Session &session,
+                                                        StringRef graphFile) {
+  if (graphFile.empty())
+    return std::nullopt;
+  Expected<OwningOpRef<ModuleOp>> module = session.readGraph(graphFile);
+  if (!module)
+    return module.takeError();
+  Expected<GraphView> view = inductor::toGraphView(**module, graphFile);
+  if (!view)
+    return view.takeError();
+  return std::optional(std::move(*view));
+}
+
+/// The launch map of one wrapper under a name of its own, as in Inductor's
+/// cache: nothing lies beside it.
+static Expected<std::vector<LaunchMap>>
+mapFile(Session &session, StringRef file, StringRef graphFile) {
+  std::string message;
+  std::unique_ptr<llvm::MemoryBuffer> text = openInputFile(file, &message);
+  if (!text)
+    return llvm::createStringError(message);
+  Expected<inductor::InductorFolder> code =
+      inductor::readInductorFolder(text->getBuffer(), file);
+  if (!code)
+    return code.takeError();
+  Expected<std::optional<GraphView>> graph = readGraphView(session, graphFile);
+  if (!graph)
+    return graph.takeError();
+  std::vector<LaunchMap> maps;
+  maps.push_back(
+      inductor::mapLaunches(*code, nullptr, *graph ? &**graph : nullptr));
+  return maps;
+}
+
 /// The launch map of each compiled graph at or below `folder`.
 static Expected<std::vector<LaunchMap>>
 mapFolders(Session &session, StringRef folder, StringRef graphFile) {
@@ -74,16 +112,9 @@ mapFolders(Session &session, StringRef folder, StringRef graphFile) {
   bool isRun = graphFile.empty() && isFile(ofRun);
   if (isRun)
     graphFile = ofRun;
-  std::optional<GraphView> graph;
-  if (!graphFile.empty()) {
-    Expected<OwningOpRef<ModuleOp>> module = session.readGraph(graphFile);
-    if (!module)
-      return module.takeError();
-    Expected<GraphView> view = inductor::toGraphView(**module, graphFile);
-    if (!view)
-      return view.takeError();
-    graph = std::move(*view);
-  }
+  Expected<std::optional<GraphView>> graph = readGraphView(session, graphFile);
+  if (!graph)
+    return graph.takeError();
   std::vector<LaunchMap> maps;
   for (const std::string &compiled : folders) {
     std::optional<GraphView> own;
@@ -101,9 +132,9 @@ mapFolders(Session &session, StringRef folder, StringRef graphFile) {
       }
     }
     Expected<LaunchMap> map = mapLaunches(session, compiled,
-                                          own     ? &*own
-                                          : graph ? &*graph
-                                                  : nullptr);
+                                          own      ? &*own
+                                          : *graph ? &**graph
+                                                   : nullptr);
     if (!map)
       return map.takeError();
     maps.push_back(std::move(*map));
@@ -115,11 +146,15 @@ Error driver::showLaunches(Session &session, StringRef folder, StringRef graph,
                            bool asJSON) {
   if (!llvm::sys::fs::exists(folder))
     return llvm::createStringError(folder + ": no such file or folder");
-  if (isFile(folder))
+  bool isModule =
+      isFile(folder) && llvm::sys::path::filename(folder) != code::kOutput;
+  if (isFile(folder) && !isModule)
     folder = llvm::sys::path::parent_path(folder);
   if (folder.empty())
     folder = ".";
-  Expected<std::vector<LaunchMap>> maps = mapFolders(session, folder, graph);
+  Expected<std::vector<LaunchMap>> maps =
+      isModule ? mapFile(session, folder, graph)
+               : mapFolders(session, folder, graph);
   if (!maps)
     return maps.takeError();
   llvm::raw_ostream &os = llvm::outs();

@@ -81,6 +81,11 @@ static WorkKind getListedKind(StringRef name) {
       .Cases({"_scaled_mm", "_int_mm", "addmv", "addbmm", "_addmm_activation",
               "vdot", "mkldnn_linear", "_linear_pointwise"},
              WorkKind::Matrix)
+      .Cases({"_grouped_mm", "_scaled_grouped_mm", "_scaled_mm_v2",
+              "_scaled_grouped_mm_v2", "_weight_int8pack_mm",
+              "_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu",
+              "_dyn_quant_matmul_4bit", "qlinear_pointwise"},
+             WorkKind::Matrix)
       .Cases({"convolution", "_convolution", "conv1d", "conv2d", "conv3d",
               "convolution_backward", "conv_transpose1d", "conv_transpose2d",
               "conv_transpose3d"},
@@ -95,12 +100,17 @@ static WorkKind getListedKind(StringRef name) {
               "_scaled_dot_product_cudnn_attention",
               "_scaled_dot_product_flash_attention_for_cpu",
               "_scaled_dot_product_attention_math",
-              "_scaled_dot_product_attention_math_for_mps"},
+              "_scaled_dot_product_attention_math_for_mps",
+              "_scaled_dot_product_fused_attention_overrideable"},
+             WorkKind::Matrix)
+      .Cases({"_flash_attention_forward", "_flash_attention_backward",
+              "_efficient_attention_forward", "_efficient_attention_backward"},
              WorkKind::Matrix)
       .Cases({"_scaled_dot_product_flash_attention_backward",
               "_scaled_dot_product_efficient_attention_backward",
               "_scaled_dot_product_cudnn_attention_backward",
-              "_scaled_dot_product_flash_attention_for_cpu_backward"},
+              "_scaled_dot_product_flash_attention_for_cpu_backward",
+              "_scaled_dot_product_fused_attention_overrideable_backward"},
              WorkKind::Matrix)
       .Cases({"native_layer_norm", "layer_norm", "rms_norm", "_fused_rms_norm",
               "native_batch_norm", "batch_norm", "native_group_norm",
@@ -146,8 +156,11 @@ static WorkKind getListedKind(StringRef name) {
       .Cases({"arange", "iota", "fill", "repeat", "roll", "flip",
               "convert_element_type", "lift_fresh_copy", "scalar_tensor"},
              WorkKind::Movement)
-      .Cases({"tril", "triu", "where", "masked_fill", "one_hot"},
+      .Cases({"tril", "triu", "where", "masked_fill", "one_hot", "fma",
+              "_low_memory_max_pool_offsets_to_indices"},
              WorkKind::Pointwise)
+      .Cases({"_unsafe_masked_index", "_unsafe_masked_index_put_accumulate"},
+             WorkKind::Movement)
       // No views, but no work either: memory that nothing is written to, and
       // what is taken away before the program runs.
       .Cases({"empty", "empty_strided", "empty_like", "new_empty", "view_copy",
@@ -252,7 +265,7 @@ static uint64_t getPointwiseOperations(StringRef name) {
       .Case("gelu", 8)
       .Cases({"silu", "sigmoid", "mish", "softplus"}, 4)
       .Cases({"addcmul", "addcdiv", "lerp", "hardswish"}, 3)
-      .Cases({"hardtanh", "clamp", "relu6"}, 2)
+      .Cases({"hardtanh", "clamp", "relu6", "fma"}, 2)
       .Cases({"gelu_backward"}, 14)
       .Cases({"silu_backward"}, 7)
       .Default(1);
@@ -283,31 +296,73 @@ static uint64_t getReductionOperations(StringRef name) {
       .Default(1);
 }
 
+/// Attention of any backend; a backward takes the gradient of the output first.
+static Count getAttentionCallFlops(StringRef name, const OperatorCall &call) {
+  bool isBackward = name.ends_with("_backward");
+  size_t first = isBackward ? 1 : 0;
+  if (call.inputs.size() < first + 3)
+    return std::nullopt;
+  SmallVector<TensorShape, 3> tensors(call.inputs.begin() + first,
+                                      call.inputs.begin() + first + 3);
+  // Kernels called below scaled_dot_product have heads behind positions.
+  if (!name.contains("scaled_dot_product"))
+    for (TensorShape &tensor : tensors) {
+      if (tensor.sizes.size() != 4)
+        return std::nullopt;
+      std::swap(tensor.sizes[1], tensor.sizes[2]);
+    }
+  return getAttentionFlops(tensors[0], tensors[1], tensors[2], call.isCausal,
+                           isBackward);
+}
+
+/// The gradients of input and weight cost one forward each; that of the bias is
+/// a sum, which is left out.
+static Count getConvolutionBackwardFlops(const OperatorCall &call) {
+  if (call.inputs.size() < 3)
+    return std::nullopt;
+  Count one =
+      getConvolutionFlops(call.isTransposed ? call.inputs[1] : call.inputs[0],
+                          call.inputs[2], call.isTransposed, call.groups);
+  if (call.gradients)
+    return multiply(one, *call.gradients);
+  uint64_t gradients = 0;
+  for (const TensorShape &output : call.outputs) {
+    if (is_contained(output.sizes, -1))
+      return std::nullopt;
+    gradients += output.sizes.size() > 1;
+  }
+  return multiply(one, gradients);
+}
+
+/// Products of groups of rows (or columns) with a matrix each: together as
+/// much as one product, but where both operands have all groups.
+static Count getGroupedProductFlops(const TensorShape &first,
+                                    const TensorShape &second) {
+  Count rows = getSize(first, -2), inner = getSize(first, -1);
+  Count groups = first.sizes.size() == 3 && second.sizes.size() == 3
+                     ? getSize(first, 0)
+                     : Count(1);
+  return multiply(2, multiply(multiply(groups, rows),
+                              multiply(inner, getSize(second, -1))));
+}
+
 static Count getMatrixFlops(StringRef name, const OperatorCall &call) {
   ArrayRef<TensorShape> inputs = call.inputs;
   auto has = [&](size_t count) { return inputs.size() >= count; };
 
-  if (name.contains("scaled_dot_product")) {
-    bool isBackward = name.ends_with("_backward");
-    // A backward takes the gradient of the output first.
-    size_t first = isBackward ? 1 : 0;
-    if (!has(first + 3))
-      return std::nullopt;
-    return getAttentionFlops(inputs[first], inputs[first + 1],
-                             inputs[first + 2], call.isCausal, isBackward);
-  }
-  if (name == "convolution_backward") {
-    if (!has(3))
-      return std::nullopt;
-    // The gradients of input and weight cost one forward each; that of the
-    // bias is a sum, which is left out.
-    Count one = getConvolutionFlops(call.isTransposed ? inputs[1] : inputs[0],
-                                    inputs[2], call.isTransposed, call.groups);
-    uint64_t gradients = 0;
-    for (const TensorShape &output : call.outputs)
-      gradients += output.sizes.size() > 1;
-    return multiply(one, gradients);
-  }
+  if (name.contains("attention"))
+    return getAttentionCallFlops(name, call);
+  if (name == "convolution_backward")
+    return getConvolutionBackwardFlops(call);
+  if (name.contains("grouped_mm"))
+    return has(2) ? getGroupedProductFlops(inputs[0], inputs[1]) : std::nullopt;
+  // Weights that are packed do not show their width; the result does.
+  if (name.starts_with("_weight_int") || name.starts_with("_dyn_quant") ||
+      name == "qlinear_pointwise")
+    return has(1) && call.outputs.size() == 1
+               ? multiply(2, multiply(call.outputs[0].getNumElements(),
+                                      getSize(inputs[0], -1)))
+               : Count();
   if (name.contains("conv")) {
     if (!has(2) || call.outputs.empty())
       return std::nullopt;

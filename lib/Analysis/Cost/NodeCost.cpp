@@ -35,5 +35,13 @@ OperatorCost opprof::getNodeCost(NodeOp node) {
     call.groups = groups.getInt();
   call.isTransposed = getFlag(node, "transposed");
   call.isCausal = getFlag(node, "is_causal");
+  // Which of the gradients of input and weight are asked for.
+  if (auto mask =
+          dyn_cast_or_null<ArrayAttr>(node.getArgument("output_mask"))) {
+    call.gradients = 0;
+    for (Attribute asked : mask.getValue().take_front(2))
+      if (auto flag = dyn_cast<BoolAttr>(asked))
+        *call.gradients += flag.getValue();
+  }
   return estimateCost(call);
 }

@@ -3,6 +3,7 @@
 
 #include "Interpreter.h"
 #include "KernelDefinitions.h"
+#include "KernelRun.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -69,13 +70,63 @@ void Interpreter::addOperands(WrapperLaunch &launch, const Value &value,
   LaunchOperand &operand = launch.operands.emplace_back();
   operand.name = value.name;
   operand.storage = value.storage;
+  operand.offset = value.offset;
   operand.info = value.info;
   operand.role = role;
+}
+
+/// A parameter's name says how it may be used, the body how it is: memory that
+/// is only written before it is read is no input.
+static void setRoles(const KernelBody &body, KernelDefinition &kernel) {
+  std::vector<KernelArgument> arguments(body.parameters.size());
+  if (kernel.parameters.size() > arguments.size())
+    return;
+  for (auto [i, parameter] : enumerate(kernel.parameters)) {
+    if (parameter.name != body.parameters[i])
+      return;
+    if (parameter.role != KernelParameter::Scalar)
+      arguments[i].storage = i;
+    else
+      arguments[i].number = 16;
+  }
+  KernelResult result =
+      runKernel(body, arguments, [](unsigned parameter, double offset) {
+        return makeInput(parameter, offset);
+      });
+  SmallBitVector written(arguments.size());
+  for (const KernelStore &item : result.stores)
+    written.set(item.parameter);
+  // What is not reached says nothing.
+  if (written.none())
+    return;
+  for (auto [i, parameter] : enumerate(kernel.parameters)) {
+    if (parameter.role == KernelParameter::Scalar ||
+        (!written[i] && !result.read[i]))
+      continue;
+    parameter.role = !written[i]       ? KernelParameter::Input
+                     : !result.read[i] ? KernelParameter::Output
+                                       : KernelParameter::InOut;
+  }
+}
+
+/// Sources are read when they are launched: a file can hold many that are not.
+void Interpreter::readBody(KernelDefinition &kernel) {
+  if (kernel.source.empty() || kernel.body)
+    return;
+  if (kernel.kind == LaunchKind::Triton || kernel.kind == LaunchKind::Cpp ||
+      kernel.kind == LaunchKind::MultiKernel)
+    kernel.body = KernelBody::parse(
+        kernel.source,
+        kernel.kind == LaunchKind::Cpp ? KernelBody::Cpp : KernelBody::Triton);
+  kernel.source = {};
+  if (kernel.body && kernel.category != LaunchCategory::Template)
+    setRoles(*kernel.body, kernel);
 }
 
 Value Interpreter::launchKernel(const Expr &call, size_t index, Frame &frame) {
   // Taken by value: evaluating arguments may add kernels' storages, and the
   // list of launches may move.
+  readBody(program.kernels[index]);
   const KernelDefinition &kernel = program.kernels[index];
   SmallVector<const Expr *> args = call.positional();
   std::vector<Value> values;
@@ -93,8 +144,14 @@ Value Interpreter::launchKernel(const Expr &call, size_t index, Frame &frame) {
     if (kernel.hasSignature)
       role = i < kernel.parameters.size() ? kernel.parameters[i].role
                                           : KernelParameter::Scalar;
-    if (role != KernelParameter::Scalar)
+    if (role != KernelParameter::Scalar) {
+      size_t before = launch->operands.size();
       addOperands(*launch, value, role);
+      for (size_t at = before; at < launch->operands.size(); ++at)
+        launch->operands[at].parameter = i;
+    } else {
+      launch->scalars.push_back({i, args[i]->source.str()});
+    }
   }
   return {};
 }
@@ -278,6 +335,10 @@ std::optional<Value> Interpreter::callAllocator(const Expr &expr,
     value.info.shape = dims(args[1], frame);
     value.info.stride = dims(args[2], frame);
     value.info.shapeKnown = true;
+    std::optional<int64_t> moved =
+        args.size() > 3 ? args[3]->intValue() : std::optional<int64_t>(0);
+    value.offset = value.offset && moved ? std::optional(*value.offset + *moved)
+                                         : std::nullopt;
     if (value.kind == Value::Unknown)
       value.kind = Value::Tensor;
     value.items.clear();
@@ -295,6 +356,7 @@ std::optional<Value> Interpreter::callAllocator(const Expr &expr,
 
 /// The value with a layout that is not known.
 static Value forgetLayout(Value value) {
+  value.offset.reset();
   value.info.shapeKnown = false;
   value.info.shape.clear();
   value.info.stride.clear();

@@ -29,6 +29,8 @@ struct Value {
   Kind kind = Unknown;
   std::string name;
   int32_t storage = -1;
+  /// Elements from the start of the storage.
+  std::optional<int64_t> offset = 0;
   TensorInfo info;
   std::vector<Value> items;
   /// A list whose members become known by indexing: a library's results.
@@ -117,6 +119,7 @@ private:
   void addOperands(WrapperLaunch &launch, const Value &value,
                    KernelParameter::Role role);
   Value launchKernel(const Expr &call, size_t kernel, Frame &frame);
+  void readBody(KernelDefinition &kernel);
   Value launchLibrary(const Expr &call, llvm::StringRef name,
                       launch::LaunchKind kind, launch::LaunchCategory category,
                       Frame &frame);
@@ -143,6 +146,8 @@ private:
   llvm::StringMap<const Stmt *> functions;
   llvm::StringMap<std::string> aliases;
   llvm::StringMap<TensorInfo> inputInfo;
+  /// Inputs that are sizes.
+  llvm::StringMap<int64_t> harnessSizes;
   std::vector<std::string> partitions;
   llvm::StringSet<> used;
   const Stmt *entry = nullptr;

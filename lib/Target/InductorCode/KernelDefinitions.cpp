@@ -337,6 +337,7 @@ static void readMultiKernel(ArrayRef<const Expr *> args, KernelLookup known,
     kernel.parameters = first->parameters;
     kernel.hasSignature = first->hasSignature;
     kernel.category = first->category;
+    kernel.source = first->source;
     if (kernel.fragment.empty()) {
       kernel.fragment = first->fragment;
       kernel.fragmentReturns = first->fragmentReturns;
@@ -368,6 +369,7 @@ opprof::inductor::readKernelDefinition(const Stmt &stmt, KernelLookup known) {
     if (arg->kind == Expr::String && stringBody(arg->text).size() > body.size())
       body = stringBody(arg->text);
 
+  kernel.source = body;
   if (callee == "triton") {
     readTritonSource(body, kernel);
   } else if (callee.starts_with("cpp")) {

@@ -2,7 +2,12 @@
 
 #include "LaunchJoiner.h"
 
+#include "opprof/Target/InductorCode/PythonParser.h"
+
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
 
 using namespace llvm;
 using namespace opprof;
@@ -33,14 +38,360 @@ TensorInfo Joiner::infoOf(const LaunchOperand &operand) const {
   return info;
 }
 
-uint32_t Joiner::inputNode(const LaunchOperand &operand,
-                           const IndexedGraph &graph) const {
+//===----------------------------------------------------------------------===//
+// Sizes
+//===----------------------------------------------------------------------===//
+
+/// The value of "2*s77 + 1" with the sizes of `hints`.
+static std::optional<int64_t>
+evaluateSize(const Expr &expr, const std::map<std::string, int64_t> &hints) {
+  if (std::optional<int64_t> value = expr.intValue())
+    return value;
+  if (expr.kind == Expr::Name) {
+    auto it = hints.find(expr.text.str());
+    return it == hints.end() ? std::nullopt : std::optional(it->second);
+  }
+  if (expr.kind == Expr::Tuple && expr.items.size() == 1)
+    return evaluateSize(*expr.items[0], hints);
+  bool isPair = expr.kind == Expr::Binary && expr.items.size() == 2;
+  bool isCall = expr.kind == Expr::Call && expr.items.size() == 3;
+  if (!isPair && !isCall)
+    return std::nullopt;
+  size_t first = isCall ? 1 : 0;
+  auto a = evaluateSize(*expr.items[first], hints);
+  auto b = evaluateSize(*expr.items[first + 1], hints);
+  int64_t out = 0;
+  if (!a || !b)
+    return std::nullopt;
+  StringRef name = isCall ? expr.items[0]->source : expr.text;
+  if (name == "+" && !AddOverflow(*a, *b, out))
+    return out;
+  if (name == "-" && !SubOverflow(*a, *b, out))
+    return out;
+  if (name == "*" && !MulOverflow(*a, *b, out))
+    return out;
+  if ((name == "//" || name == "FloorDiv") && *a >= 0 && *b > 0)
+    return *a / *b;
+  if (name == "Max")
+    return std::max(*a, *b);
+  if (name == "Min")
+    return std::min(*a, *b);
+  return std::nullopt;
+}
+
+std::optional<int64_t> Joiner::sizeOf(const Dim &dim) const {
+  if (dim.value)
+    return dim.value;
+  auto [it, isNew] = sizes.try_emplace(dim.symbol, std::nullopt);
+  if (isNew) {
+    int64_t number;
+    BumpPtrAllocator arena;
+    if (!StringRef(dim.symbol).getAsInteger(10, number))
+      it->second = number;
+    else if (!program.sizeHints.empty() && dim.symbol.size() < 4096)
+      if (const Expr *expr = parseExpression(dim.symbol, arena))
+        it->second = evaluateSize(*expr, program.sizeHints);
+  }
+  return it->second;
+}
+
+TensorInfo Joiner::withSizes(TensorInfo info) const {
+  for (std::vector<Dim> *dims : {&info.shape, &info.stride})
+    for (Dim &dim : *dims)
+      if (std::optional<int64_t> size = sizeOf(dim))
+        dim = Dim{size, ""};
+  return info;
+}
+
+std::optional<uint64_t> Joiner::elementsOf(const TensorInfo &info) const {
+  if (!info.shapeKnown)
+    return std::nullopt;
+  uint64_t count = 1;
+  for (const Dim &dim : info.shape) {
+    std::optional<int64_t> size = sizeOf(dim);
+    bool overflow = false;
+    if (!size || *size < 0)
+      return std::nullopt;
+    count = SaturatingMultiply<uint64_t>(count, *size, &overflow);
+    if (overflow)
+      return std::nullopt;
+  }
+  return count;
+}
+
+/// Whether the operand can hold such a value.
+bool Joiner::fits(const LaunchOperand &operand,
+                  const TensorInfo &result) const {
+  if (!operand.info.shapeKnown)
+    return true;
+  std::optional<uint64_t> has = elementsOf(operand.info);
+  std::optional<uint64_t> asks = elementsOf(result);
+  if (has && asks && *has != *asks)
+    return false;
+  return operand.info.dtype.empty() || result.dtype.empty() ||
+         operand.info.dtype == result.dtype;
+}
+
+bool Joiner::fits(const LaunchOperand &operand, const GraphNode &node) const {
+  if (node.results.empty())
+    return true;
+  return any_of(node.results,
+                [&](const TensorInfo &info) { return fits(operand, info); });
+}
+
+//===----------------------------------------------------------------------===//
+// Regions
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Sizes and steps of a region, as numbers.
+struct Layout {
+  SmallVector<int64_t, 4> sizes, strides;
+};
+} // namespace
+
+static std::optional<Layout>
+layoutOf(const TensorInfo &info,
+         function_ref<std::optional<int64_t>(const Dim &)> sizeOf) {
+  if (!info.shapeKnown)
+    return std::nullopt;
+  Layout out;
+  for (const Dim &dim : info.shape) {
+    std::optional<int64_t> size = sizeOf(dim);
+    if (!size)
+      return std::nullopt;
+    out.sizes.push_back(*size);
+  }
+  if (info.stride.size() == info.shape.size()) {
+    for (const Dim &dim : info.stride) {
+      std::optional<int64_t> stride = sizeOf(dim);
+      if (!stride)
+        return std::nullopt;
+      out.strides.push_back(*stride);
+    }
+  } else {
+    out.strides.assign(out.sizes.size(), 1);
+    for (size_t i = out.sizes.size(); i-- > 1;)
+      out.strides[i - 1] = out.strides[i] * std::max<int64_t>(1, out.sizes[i]);
+  }
+  return out;
+}
+
+/// Where element `place` of the storage stands in a region of that layout that
+/// starts at 0; none where it stands between its elements or outside.
+static std::optional<SmallVector<double, 4>> placeIn(const Layout &layout,
+                                                     double place) {
+  SmallVector<size_t, 4> order;
+  for (size_t i = 0; i < layout.sizes.size(); ++i)
+    if (layout.sizes[i] != 1 && layout.strides[i] > 0)
+      order.push_back(i);
+  llvm::stable_sort(order, [&](size_t a, size_t b) {
+    return layout.strides[a] > layout.strides[b];
+  });
+  SmallVector<double, 4> out(layout.sizes.size(), 0.0);
+  for (auto [i, dim] : enumerate(order)) {
+    double stride = layout.strides[dim];
+    bool isLast = i + 1 == order.size();
+    double at = isLast ? place / stride : std::floor(place / stride);
+    if (at < 0 || at >= layout.sizes[dim])
+      return std::nullopt;
+    out[dim] = at;
+    place -= at * stride;
+  }
+  if (std::fabs(place) > 1e-6)
+    return std::nullopt;
+  return out;
+}
+
+/// The number of an element in row-major order, given its place in storage.
+std::optional<double> Joiner::offsetIn(const HeldRegion &region,
+                                       double place) const {
+  if (!region.offset)
+    return std::nullopt;
+  double inside = place - *region.offset;
+  if (inside == 0)
+    return 0;
+  auto sizes = [&](const Dim &dim) { return sizeOf(dim); };
+  std::optional<Layout> layout = layoutOf(region.info, sizes);
+  if (!layout)
+    return std::nullopt;
+  int64_t step = 1;
+  bool isContiguous = true;
+  for (size_t i = layout->sizes.size(); i-- > 0;) {
+    isContiguous &= layout->sizes[i] == 1 || layout->strides[i] == step;
+    step *= layout->sizes[i];
+  }
+  // What is gathered by data is at no whole number, and in no place.
+  if (isContiguous)
+    return inside;
+  auto at = placeIn(*layout, inside);
+  if (!at)
+    return std::nullopt;
+  double offset = 0;
+  for (auto [coordinate, size] : zip(*at, layout->sizes))
+    offset = offset * size + coordinate;
+  return offset;
+}
+
+bool Joiner::overlaps(const HeldRegion &region,
+                      const LaunchOperand &operand) const {
+  auto sizes = [&](const Dim &dim) { return sizeOf(dim); };
+  std::optional<Layout> a = layoutOf(region.info, sizes);
+  std::optional<Layout> b = layoutOf(operand.info, sizes);
+  if (!a || !b || !region.offset || !operand.offset)
+    return true;
+  auto extent = [](const Layout &layout) {
+    int64_t last = 0;
+    for (auto [size, stride] : zip(layout.sizes, layout.strides))
+      last += std::max<int64_t>(0, size - 1) * stride;
+    return last;
+  };
+  if (*region.offset + extent(*a) < *operand.offset ||
+      *operand.offset + extent(*b) < *region.offset)
+    return false;
+  // Columns of one matrix: ranges that cross, elements that do not.
+  if (a->strides != b->strides)
+    return true;
+  const Layout &first = *region.offset <= *operand.offset ? *a : *b;
+  double apart = std::abs(*operand.offset - *region.offset);
+  Layout wide = first;
+  for (int64_t &size : wide.sizes)
+    size = std::max<int64_t>(size, 2);
+  // Outside of the first's sizes in a dimension that both step alike.
+  SmallVector<size_t, 4> order;
+  for (size_t i = 0; i < first.strides.size(); ++i)
+    if (first.strides[i] > 0)
+      order.push_back(i);
+  llvm::stable_sort(order, [&](size_t x, size_t y) {
+    return first.strides[x] > first.strides[y];
+  });
+  for (size_t dim : order) {
+    double at = std::floor(apart / first.strides[dim]);
+    if (at >= first.sizes[dim])
+      return false;
+    apart -= at * first.strides[dim];
+  }
+  return true;
+}
+
+const HeldRegion *Joiner::findRegionAt(const LaunchOperand &operand,
+                                       double offset,
+                                       const IndexedGraph &graph) const {
   if (operand.storage < 0)
+    return nullptr;
+  const std::vector<HeldRegion> &held = regions[operand.storage];
+  const HeldRegion *only = nullptr;
+  for (const HeldRegion &region : held) {
+    if (region.graph != &graph)
+      continue;
+    if (held.size() == 1)
+      return &region;
+    if (!operand.offset || !region.offset)
+      continue;
+    double inside = *operand.offset + offset - *region.offset;
+    auto sizes = [&](const Dim &dim) { return sizeOf(dim); };
+    std::optional<Layout> layout = layoutOf(region.info, sizes);
+    if (inside == 0 || (layout && inside > 0 && placeIn(*layout, inside)))
+      only = &region;
+  }
+  return only;
+}
+
+const HeldRegion *Joiner::findRegion(const LaunchOperand &operand,
+                                     const IndexedGraph &graph) const {
+  return findRegionAt(operand, 0, graph);
+}
+
+/// What was there before is gone.
+void Joiner::writeRegion(const LaunchOperand &operand, HeldRegion region) {
+  std::vector<HeldRegion> &held = regions[operand.storage];
+  llvm::erase_if(
+      held, [&](const HeldRegion &other) { return overlaps(other, operand); });
+  held.push_back(std::move(region));
+}
+
+/// The node whose operands the parts of a storage hold, in order: a
+/// concatenation that was written part by part. Its value replaces them.
+uint32_t Joiner::joinRegions(int32_t storage, const IndexedGraph &graph) {
+  std::vector<HeldRegion> &held = regions[storage];
+  if (held.size() < 2)
     return kNoNode;
-  if (holdsIn[operand.storage] == &graph)
-    return holds[operand.storage];
+  std::vector<const HeldRegion *> parts;
+  for (const HeldRegion &region : held) {
+    if (region.graph != &graph || region.node == kNoNode || !region.offset)
+      return kNoNode;
+    parts.push_back(&region);
+  }
+  llvm::sort(parts, [](const HeldRegion *a, const HeldRegion *b) {
+    return *a->offset < *b->offset;
+  });
+  SmallVector<uint32_t> open(graph.users[parts.front()->node].begin(),
+                             graph.users[parts.front()->node].end());
+  for (size_t at = 0; at < open.size() && at < 256; ++at) {
+    uint32_t user = open[at];
+    const GraphNode &node = graph[user];
+    if (graph.root[user] != user)
+      open.append(graph.users[user].begin(), graph.users[user].end());
+    if (opFamily(node.target) != "cat" || node.operands.size() != parts.size())
+      continue;
+    bool isSame = true;
+    for (auto [operand, part] : zip(node.operands, parts))
+      isSame &= graph.value[operand] == graph.value[part->node];
+    if (!isSame)
+      continue;
+    HeldRegion whole;
+    whole.info = program.storages[storage].info;
+    whole.graph = &graph;
+    whole.node = user;
+    whole.writer = parts.back()->writer;
+    held.assign(1, std::move(whole));
+    return user;
+  }
   return kNoNode;
 }
+
+uint32_t Joiner::inputNode(const LaunchOperand &operand,
+                           const IndexedGraph &graph) const {
+  const HeldRegion *region = findRegion(operand, graph);
+  return region ? region->node : kNoNode;
+}
+
+/// Finds what is written and never read before it is written again.
+void Joiner::findLiveOutputs() {
+  std::vector<bool> live(program.storages.size());
+  for (int32_t storage : program.returned)
+    live[storage] = true;
+  for (auto [i, storage] : enumerate(program.storages))
+    if (storage.isInput && storage.isMutated)
+      live[i] = true;
+  for (size_t i = program.launches.size(); i-- > 0;) {
+    const WrapperLaunch &launch = program.launches[i];
+    for (const LaunchOperand &operand : launch.operands) {
+      if (operand.storage < 0 || !(operand.role & KernelParameter::Output))
+        continue;
+      // What a loop's next turn reads is not followed.
+      if (!live[operand.storage] && !launch.inLoop)
+        dead.insert({uint32_t(i), operand.storage});
+    }
+    for (const LaunchOperand &operand : launch.operands) {
+      bool isWhole = operand.storage >= 0 &&
+                     operand.role == KernelParameter::Output &&
+                     !launch.conditional && !launch.inLoop &&
+                     operand.offset == 0 && elementsOf(operand.info) &&
+                     elementsOf(operand.info) ==
+                         elementsOf(program.storages[operand.storage].info);
+      if (isWhole)
+        live[operand.storage] = false;
+    }
+    for (const LaunchOperand &operand : launch.operands)
+      if (operand.storage >= 0 && operand.role & KernelParameter::Input)
+        live[operand.storage] = true;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// What a launch stores, where its kernel does not say it
+//===----------------------------------------------------------------------===//
 
 std::vector<uint32_t> opprof::inductor::findLeaving(ArrayRef<uint32_t> nodes,
                                                     const IndexedGraph &graph) {
@@ -67,18 +418,6 @@ std::vector<uint32_t> opprof::inductor::findLeaving(ArrayRef<uint32_t> nodes,
   return leaving;
 }
 
-bool opprof::inductor::fits(const LaunchOperand &operand,
-                            const GraphNode &node) {
-  if (node.results.empty() || !operand.info.shapeKnown)
-    return true;
-  return any_of(node.results, [&](const TensorInfo &info) {
-    bool sameSize = !info.elements() || !operand.info.elements() ||
-                    info.elements() == operand.info.elements();
-    return sameSize && (operand.info.dtype.empty() || info.dtype.empty() ||
-                        operand.info.dtype == info.dtype);
-  });
-}
-
 /// The operands; where several write parts of one buffer (a concatenation done
 /// in place), each has the layout of the whole.
 std::vector<LaunchOperand>
@@ -95,10 +434,38 @@ Joiner::withWholeOutputs(const WrapperLaunch &launch) const {
   return operands;
 }
 
+/// What a subgraph left is a result of the operator that it is the body of: the
+/// first one of that type that nothing holds yet.
+void Joiner::bindResult(const LaunchOperand &operand, IndexedGraph &graph) {
+  if (regions[operand.storage].empty() ||
+      !(operand.role & KernelParameter::Input))
+    return;
+  for (uint32_t at = 0; at < graph.graph->nodes.size(); ++at) {
+    const GraphNode &node = graph[at];
+    bool isResult = node.target == "operator.getitem" &&
+                    !node.operands.empty() &&
+                    StringRef(graph[node.operands.front()].target)
+                        .starts_with("higher_order.");
+    if (!isResult || node.results.size() != 1 ||
+        !fits(operand, node.results.front()) ||
+        !boundResults.insert({&graph, at}).second)
+      continue;
+    HeldRegion region;
+    region.info = operand.info;
+    region.graph = &graph;
+    region.node = at;
+    regions[operand.storage].assign(1, std::move(region));
+    return;
+  }
+}
+
 /// Graph inputs hold their own nodes.
 void Joiner::bindInputs(const WrapperLaunch &from, IndexedGraph &graph) {
   for (const LaunchOperand &operand : from.operands) {
-    if (operand.storage < 0 || holdsIn[operand.storage] == &graph)
+    if (operand.storage < 0 ||
+        any_of(
+            regions[operand.storage],
+            [&](const HeldRegion &region) { return region.graph == &graph; }))
       continue;
     // In a subgraph, the name of the parameter without the function's prefix.
     const Storage &storage = program.storages[operand.storage];
@@ -107,13 +474,23 @@ void Joiner::bindInputs(const WrapperLaunch &from, IndexedGraph &graph) {
                          : operand.name;
     if (name.consume_front(from.function))
       name.consume_front("_");
-    if (std::optional<uint32_t> node = graph.graph->find(name))
-      if (graph[*node].op == GraphNode::Placeholder) {
-        holds[operand.storage] = *node;
-        holdsIn[operand.storage] = &graph;
-        if (!graph[*node].results.empty())
-          storageInfo[operand.storage] = graph[*node].results.front();
-      }
+    std::optional<uint32_t> node = graph.graph->find(name);
+    bool isInput = node && graph[*node].op == GraphNode::Placeholder;
+    if (!isInput) {
+      if (graph.graph == sources.postGrad)
+        bindResult(operand, graph);
+      continue;
+    }
+    HeldRegion region;
+    region.info = storage.info;
+    region.graph = &graph;
+    region.node = *node;
+    if (!graph[*node].results.empty()) {
+      storageInfo[operand.storage] = graph[*node].results.front();
+      if (!region.info.shapeKnown)
+        region.info = graph[*node].results.front();
+    }
+    regions[operand.storage].assign(1, std::move(region));
   }
 }
 
@@ -245,32 +622,55 @@ std::vector<uint32_t> Joiner::matchOutputs(const WrapperLaunch &given,
 }
 
 /// Decides which node each written buffer holds from here on.
-void Joiner::setBuffers(const WrapperLaunch &launch, ArrayRef<uint32_t> nodes,
-                        ArrayRef<uint32_t> outputs, IndexedGraph &graph,
-                        Launch &to) {
+void Joiner::setBuffers(const LaunchWork &work, ArrayRef<uint32_t> nodes,
+                        const LaunchProof &proof, Launch &to) {
+  IndexedGraph &graph = work.graph;
+  const WrapperLaunch &launch = work.from;
   std::vector<uint32_t> unstored = findLeaving(nodes, graph);
   llvm::erase_if(unstored, [&](uint32_t node) {
-    return is_contained(outputs, node) ||
+    return is_contained(work.outputs, node) ||
            getWorkKind(graph[node].target) != WorkKind::Reduction;
   });
   size_t nextPartial = 0;
-  for (auto [operand, node] : zip(launch.operands, outputs)) {
+  for (auto [i, operand] : enumerate(launch.operands)) {
     if (!(operand.role & KernelParameter::Output) || operand.storage < 0)
       continue;
-    holds[operand.storage] = node;
-    holdsIn[operand.storage] = &graph;
+    uint32_t node = work.outputs[i];
+    HeldRegion region;
+    region.offset = operand.offset;
+    region.info = operand.info;
+    region.graph = &graph;
+    region.node = node;
+    region.writer = to.index;
+    region.sure = i < proof.outputs.size() && proof.outputs[i] == node &&
+                  proof.unique && proof.sure;
     writtenBy[operand.storage] = to.index;
     partial.erase(operand.storage);
     if (node == kNoNode) {
+      if (i < proof.firsts.size())
+        region.first = proof.firsts[i];
+      region.madeFrom.assign(proof.held.begin(), proof.held.end());
       // A reduction in two stages stores a part of its value.
       if (nextPartial < unstored.size())
         partial[operand.storage] = {unstored[nextPartial++]};
-      continue;
+    } else if (launch.definition < 0) {
+      const std::vector<TensorInfo> &results = graph[node].results;
+      size_t member = operand.member.value_or(0);
+      if (member < results.size())
+        storageInfo[operand.storage] = results[member];
+      if (!region.info.shapeKnown && results.size() == 1)
+        region.info = results.front();
     }
-    const std::vector<TensorInfo> &results = graph[node].results;
-    size_t member = operand.member.value_or(0);
-    if (member < results.size() && launch.definition < 0)
-      storageInfo[operand.storage] = results[member];
+    writeRegion(operand, std::move(region));
+    uint32_t joined = joinRegions(operand.storage, graph);
+    if (joined != kNoNode &&
+        computedBy.try_emplace({&work.graph, joined}, to.index).second) {
+      LaunchNode &whole = to.nodes.emplace_back();
+      whole.name = graph[joined].name;
+      whole.graph = nameOf(graph);
+      whole.evidence = {"dataflow"};
+      whole.confidence = Confidence::High;
+    }
   }
 }
 

@@ -3,7 +3,6 @@
 #include "LaunchJoiner.h"
 
 #include "llvm/ADT/StringSet.h"
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace llvm;
 using namespace opprof;
@@ -30,29 +29,31 @@ static TensorShape toShape(const TensorInfo &info) {
   return out;
 }
 
+/// The argument of that name, where the node gives it.
+static const json::Value *getArgument(const GraphNode &node, StringRef name) {
+  for (const auto &[key, value] : node.kwargs)
+    if (key == name)
+      return &value;
+  const fx::OperatorSchema *schema = fx::lookupSchema(node.target);
+  int position = schema ? schema->getArgumentIndex(name) : -1;
+  return position >= 0 && size_t(position) < node.args.size()
+             ? &node.args[position]
+             : nullptr;
+}
+
 /// Arguments that the model asks for beside shapes.
 static void setArguments(const GraphNode &node, OperatorCall &call) {
-  for (const auto &[key, value] : node.kwargs)
-    if (key == "is_causal")
-      call.isCausal |= value.getAsBoolean().value_or(false);
-  // is_causal by position: (q, k, v, dropout_p, is_causal), or after a bias
-  // and compute_log_sumexp.
-  StringRef family = opFamily(node.target);
-  std::optional<size_t> position =
-      StringSwitch<std::optional<size_t>>(family)
-          .Case("_scaled_dot_product_flash_attention", 4)
-          .Case("_scaled_dot_product_flash_attention_for_cpu", 4)
-          .Case("_scaled_dot_product_efficient_attention", 6)
-          .Case("_scaled_dot_product_cudnn_attention", 6)
-          .Case("scaled_dot_product_attention", 5)
-          .Case("_scaled_dot_product_efficient_attention_backward", 10)
-          .Case("_scaled_dot_product_flash_attention_backward", 11)
-          .Default(std::nullopt);
-  if (position && *position < node.args.size())
-    call.isCausal |= node.args[*position].getAsBoolean().value_or(false);
-  if (family == "convolution" && node.args.size() > 8) {
-    call.isTransposed = node.args[6].getAsBoolean().value_or(false);
-    call.groups = node.args[8].getAsInteger().value_or(1);
+  if (const json::Value *causal = getArgument(node, "is_causal"))
+    call.isCausal |= causal->getAsBoolean().value_or(false);
+  if (const json::Value *transposed = getArgument(node, "transposed"))
+    call.isTransposed = transposed->getAsBoolean().value_or(false);
+  if (const json::Value *groups = getArgument(node, "groups"))
+    call.groups = groups->getAsInteger().value_or(1);
+  const json::Value *mask = getArgument(node, "output_mask");
+  if (const json::Array *asked = mask ? mask->getAsArray() : nullptr) {
+    call.gradients = 0;
+    for (size_t i = 0; i < 2 && i < asked->size(); ++i)
+      *call.gradients += (*asked)[i].getAsBoolean().value_or(false);
   }
 }
 
@@ -78,10 +79,10 @@ void Joiner::addFlops(const WrapperLaunch &launch, const IndexedGraph &graph,
       if (from.symbol.empty())
         inputs.push_back(toShape(from.results.empty() || from.resultIsTuple
                                      ? TensorInfo()
-                                     : from.results[0]));
+                                     : withSizes(from.results[0])));
     }
     for (const TensorInfo &result : node.results)
-      outputs.push_back(toShape(result));
+      outputs.push_back(toShape(withSizes(result)));
     if (node.results.empty() && node.symbol.empty())
       outputs.push_back(toShape(TensorInfo()));
     OperatorCall call;
@@ -105,7 +106,8 @@ void Joiner::addFlops(const WrapperLaunch &launch, const IndexedGraph &graph,
 /// Tables that are only gathered from, with as many bytes as are returned; and
 /// what is read whole.
 static std::pair<DenseMap<uint32_t, uint64_t>, DenseSet<uint32_t>>
-findGathered(ArrayRef<uint32_t> nodes, const IndexedGraph &graph) {
+findGathered(ArrayRef<uint32_t> nodes, const IndexedGraph &graph,
+             function_ref<TensorInfo(TensorInfo)> withSizes) {
   DenseMap<uint32_t, uint64_t> gathered;
   DenseSet<uint32_t> readWhole;
   for (uint32_t at : nodes) {
@@ -116,9 +118,11 @@ findGathered(ArrayRef<uint32_t> nodes, const IndexedGraph &graph) {
                    family == "_unsafe_index";
     for (auto [i, operand] : enumerate(node.operands)) {
       uint32_t root = graph.root[operand];
-      if (gathers && i == 0 && node.results.size() == 1 &&
-          node.results[0].bytes())
-        gathered[root] += *node.results[0].bytes();
+      std::optional<uint64_t> bytes;
+      if (gathers && i == 0 && node.results.size() == 1)
+        bytes = withSizes(node.results[0]).bytes();
+      if (bytes)
+        gathered[root] += *bytes;
       else if (graph.root[at] == at)
         readWhole.insert(root);
     }
@@ -132,11 +136,13 @@ void Joiner::addBytes(const WrapperLaunch &launch, const IndexedGraph &graph,
   bool isKernel = launch.definition >= 0;
   if (isKernel && !program.kernels[launch.definition].rolesCertain)
     return;
-  auto [gathered, readWhole] = findGathered(nodes, graph);
+  auto [gathered, readWhole] = findGathered(nodes, graph, [&](TensorInfo info) {
+    return withSizes(std::move(info));
+  });
   std::optional<uint64_t> read = 0, write = 0;
   SmallSet<std::pair<int32_t, uint64_t>, 8> seenReads;
   for (auto [operand, node] : zip(launch.operands, inputNodes)) {
-    std::optional<uint64_t> size = touchedBytes(infoOf(operand));
+    std::optional<uint64_t> size = touchedBytes(withSizes(infoOf(operand)));
     bool isOutput = operand.role & KernelParameter::Output;
     // Scratch memory is not read: isRead was asked before it was written.
     bool isInput = operand.role & KernelParameter::Input &&
@@ -166,7 +172,7 @@ void Joiner::addResultBytes(const IndexedGraph &graph, ArrayRef<uint32_t> nodes,
   for (uint32_t node : nodes)
     if (graph.root[node] == node)
       for (const TensorInfo &info : graph[node].results)
-        if (std::optional<uint64_t> size = info.bytes())
+        if (std::optional<uint64_t> size = withSizes(info).bytes())
           total = total.value_or(0) + *size;
   to.bytesWritten = total;
 }

@@ -1,10 +1,13 @@
-// The join of a wrapper's launches to nodes, kept between launches:
-// Launches.cpp walks them, LaunchNodes.cpp finds which nodes records mean,
-// LaunchWork.cpp decides which of those a launch computes, LaunchBuffers.cpp
-// follows the values through buffers, LaunchCosts.cpp counts.
+// The join of a wrapper's launches to nodes, kept between launches.
+// Launches.cpp walks them. LaunchNodes.cpp proposes the nodes that records
+// mean, LaunchProof.cpp proves what a kernel's body computes and a call's
+// arguments mean, LaunchWork.cpp decides. LaunchBuffers.cpp follows the values
+// through regions of memory, LaunchCosts.cpp counts.
 
 #ifndef OPPROF_LIB_TARGET_INDUCTORCODE_LAUNCHJOINER_H
 #define OPPROF_LIB_TARGET_INDUCTORCODE_LAUNCHJOINER_H
+
+#include "LaunchProof.h"
 
 #include "opprof/Analysis/Cost/CostModel.h"
 #include "opprof/Target/InductorCode/Launches.h"
@@ -25,21 +28,35 @@ struct IndexedGraph {
   std::vector<std::vector<uint32_t>> users;
   /// The node whose value a chain of views and getitems shows.
   std::vector<uint32_t> root;
+  /// As `root`, but results of an operator with several are values of their
+  /// own.
+  std::vector<uint32_t> value;
   std::vector<bool> isOutput;
   llvm::StringMap<std::vector<uint32_t>> byFamily;
+  /// Calls that read no node.
+  std::vector<uint32_t> sources;
 
   explicit IndexedGraph(const GraphView &view) : graph(&view) {
     users = view.users();
     root.resize(view.nodes.size());
+    value.resize(view.nodes.size());
     isOutput.resize(view.nodes.size());
     for (uint32_t i = 0; i < view.nodes.size(); ++i) {
       const GraphNode &node = view.nodes[i];
-      root[i] = i;
+      root[i] = value[i] = i;
       if (node.op == GraphNode::Call) {
-        bool passes =
-            isViewTarget(node.target) || node.target == "operator.getitem";
-        if (passes && !node.operands.empty())
-          root[i] = root[node.operands.front()];
+        bool isView = isViewTarget(node.target);
+        bool isPart = node.target == "operator.getitem";
+        if (node.operands.empty()) {
+          sources.push_back(i);
+        } else if (isView || isPart) {
+          uint32_t from = node.operands.front();
+          root[i] = root[from];
+          // A part of a split is a view, one of several results is not.
+          bool isOwn = isPart && view.nodes[from].op == GraphNode::Call &&
+                       !isViewTarget(view.nodes[from].target);
+          value[i] = isOwn ? i : value[from];
+        }
         byFamily[opFamily(node.target)].push_back(i);
       }
     }
@@ -52,6 +69,24 @@ struct IndexedGraph {
     return root[i] != i || (graph->nodes[i].op == GraphNode::Call &&
                             (isViewTarget(graph->nodes[i].target)));
   }
+};
+
+/// A part of a storage and the value that it holds.
+struct HeldRegion {
+  /// Elements from the start of the storage; absent where it is no number.
+  std::optional<int64_t> offset = 0;
+  TensorInfo info;
+  const IndexedGraph *graph = nullptr;
+  /// kNoNode where the value is no node's, or not known.
+  uint32_t node = kNoNode;
+  /// It is proven that it holds the node's value.
+  bool sure = true;
+  /// The launch that wrote it, or kNoNode.
+  uint32_t writer = kNoNode;
+  /// Without a node: what stands for its first element, and the nodes that it
+  /// was computed from.
+  AbstractValue first = AbstractValue::unknown();
+  std::vector<uint32_t> madeFrom = {};
 };
 
 /// A node that records name for a launch, and which.
@@ -92,6 +127,8 @@ struct LaunchWork {
   bool allStored = false;
 };
 
+class KernelProver;
+
 class Joiner {
 public:
   explicit Joiner(const LaunchSources &sources)
@@ -100,6 +137,8 @@ public:
   launch::LaunchMap run();
 
 private:
+  friend class KernelProver;
+
   IndexedGraph &graphOf(const WrapperLaunch &launch);
   // Which nodes records mean.
   std::vector<FoundNode> findNodes(const WrapperLaunch &launch, uint32_t index,
@@ -125,11 +164,20 @@ private:
   // Which of them the launch computes.
   void fillLaunch(const WrapperLaunch &from, uint32_t index,
                   launch::Launch &to);
+  std::vector<uint32_t> decideProven(llvm::ArrayRef<FoundNode> found,
+                                     const LaunchWork &work,
+                                     const LaunchProof &proof,
+                                     launch::Launch &to);
+  std::vector<uint32_t> decideListed(llvm::ArrayRef<FoundNode> found,
+                                     LaunchWork &work, const LaunchProof &proof,
+                                     launch::Launch &to);
+  bool isComputedBefore(const LaunchWork &work, uint32_t node) const;
   void setIdentity(const WrapperLaunch &from, uint32_t index,
                    launch::Launch &to) const;
   std::vector<uint32_t> findCandidates(llvm::ArrayRef<uint32_t> nodes,
                                        LaunchWork &work) const;
-  void findNeeded(llvm::ArrayRef<uint32_t> candidates, LaunchWork &work);
+  void findNeeded(llvm::ArrayRef<uint32_t> candidates, LaunchWork &work,
+                  const LaunchProof &proof);
   std::vector<uint32_t> addNodes(llvm::ArrayRef<FoundNode> found,
                                  const LaunchWork &work, launch::Launch &to);
   void addContinued(const LaunchWork &work, std::vector<uint32_t> &computed,
@@ -140,12 +188,40 @@ private:
   // What buffers hold.
   void bindInputs(const WrapperLaunch &from, IndexedGraph &graph);
   LaunchInputs readInputs(const WrapperLaunch &from, const IndexedGraph &graph);
+  void findLiveOutputs();
+  /// The number of a size: of a symbol, what the harness says it was.
+  std::optional<int64_t> sizeOf(const Dim &dim) const;
+  TensorInfo withSizes(TensorInfo info) const;
+  std::optional<uint64_t> elementsOf(const TensorInfo &info) const;
+  bool fits(const LaunchOperand &operand, const TensorInfo &result) const;
+  bool fits(const LaunchOperand &operand, const GraphNode &node) const;
+  const HeldRegion *findRegion(const LaunchOperand &operand,
+                               const IndexedGraph &graph) const;
+  const HeldRegion *findRegionAt(const LaunchOperand &operand, double offset,
+                                 const IndexedGraph &graph) const;
+  std::optional<double> offsetIn(const HeldRegion &region, double place) const;
+  bool overlaps(const HeldRegion &region, const LaunchOperand &operand) const;
+  void writeRegion(const LaunchOperand &operand, HeldRegion region);
+  uint32_t joinRegions(int32_t storage, const IndexedGraph &graph);
+
+  // What kernels and calls prove.
+  LaunchProof prove(const LaunchWork &work, llvm::ArrayRef<FoundNode> found);
+  LaunchProof proveCall(const LaunchWork &work,
+                        llvm::ArrayRef<FoundNode> found);
+  LaunchProof proveCopy(const LaunchWork &work,
+                        llvm::ArrayRef<FoundNode> found);
+  void bindResult(const LaunchOperand &operand, IndexedGraph &graph);
+  std::vector<uint32_t> findReachable(const LaunchWork &work,
+                                      const llvm::DenseSet<uint32_t> &held,
+                                      llvm::ArrayRef<FoundNode> found,
+                                      std::vector<uint32_t> &views) const;
+  bool collectCone(uint32_t node, const IndexedGraph &graph,
+                   LaunchProof &proof) const;
   std::vector<uint32_t> matchOutputs(const WrapperLaunch &given, uint32_t index,
                                      llvm::ArrayRef<uint32_t> nodes,
                                      const IndexedGraph &graph);
-  void setBuffers(const WrapperLaunch &launch, llvm::ArrayRef<uint32_t> nodes,
-                  llvm::ArrayRef<uint32_t> outputs, IndexedGraph &graph,
-                  launch::Launch &to);
+  void setBuffers(const LaunchWork &work, llvm::ArrayRef<uint32_t> nodes,
+                  const LaunchProof &proof, launch::Launch &to);
   void addFlops(const WrapperLaunch &launch, const IndexedGraph &graph,
                 llvm::ArrayRef<uint32_t> nodes, launch::Launch &to) const;
   void addBytes(const WrapperLaunch &launch, const IndexedGraph &graph,
@@ -166,19 +242,19 @@ private:
   TensorInfo infoOf(const LaunchOperand &operand) const;
   /// Whether what launch `index` writes there is used afterwards.
   bool isLive(const LaunchOperand &operand, uint32_t index) const {
-    return operand.storage < 0 || lastUse[operand.storage] > index;
+    return operand.storage < 0 || !dead.contains({index, operand.storage});
   }
 
   const LaunchSources &sources;
   const WrapperProgram &program;
   GraphView fragments;
   llvm::StringMap<std::unique_ptr<IndexedGraph>> graphs;
-  /// The node whose value a storage holds, by storage; and the graph of it.
-  std::vector<uint32_t> holds;
-  std::vector<const IndexedGraph *> holdsIn;
-  /// The last launch that takes a storage; beyond all where it is returned, or
-  /// the caller's.
-  std::vector<uint32_t> lastUse;
+  /// The values that a storage holds, by storage.
+  std::vector<std::vector<HeldRegion>> regions;
+  /// (launch, storage) of what nobody reads afterwards.
+  llvm::DenseSet<std::pair<uint32_t, int32_t>> dead;
+  /// Convolutions whose result lacks the bias, which a later launch adds.
+  llvm::DenseSet<uint32_t> withoutBias;
   /// What the nodes say of a storage where the wrapper does not.
   std::vector<TensorInfo> storageInfo;
   /// Launches that computed a node: (graph, node) -> first launch.
@@ -186,6 +262,8 @@ private:
       computedBy;
   /// The storages that a launch wrote.
   llvm::DenseMap<int32_t, uint32_t> writtenBy;
+  /// Results of operators with bodies that a buffer was found for.
+  llvm::DenseSet<std::pair<const IndexedGraph *, uint32_t>> boundResults;
   /// Nodes whose value a storage holds in part: the first stage of a reduction.
   llvm::DenseMap<int32_t, std::vector<uint32_t>> partial;
   /// First use of a definition: its nodes and the node each parameter held.
@@ -195,6 +273,8 @@ private:
   };
   llvm::DenseMap<int32_t, FirstUse> firstUses;
   std::vector<std::optional<int64_t>> handles;
+  /// Sizes by how they are written, those that are symbols by the harness.
+  mutable llvm::StringMap<std::optional<int64_t>> sizes;
   /// Operands of the launch at hand that are passed to be written only.
   llvm::DenseSet<const LaunchOperand *> scratch;
 };
@@ -209,8 +289,8 @@ bool isLibraryWork(const GraphNode &node);
 std::vector<uint32_t> findLeaving(llvm::ArrayRef<uint32_t> nodes,
                                   const IndexedGraph &graph);
 
-/// Whether the operand can hold a result of the node.
-bool fits(const LaunchOperand &operand, const GraphNode &node);
+/// Work that Inductor fuses into kernels of its own.
+bool isFusible(const GraphNode &node);
 
 } // namespace opprof::inductor
 

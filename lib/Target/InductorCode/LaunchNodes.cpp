@@ -36,6 +36,10 @@ bool opprof::inductor::isExternFamily(StringRef kernel, StringRef family) {
       .Case("addmm", family == "_addmm_activation" || family == "linear")
       .Case("bias_addmm", family == "addmm")
       .Case("_mkl_linear", family == "mkl_linear")
+      .Case("randint", family == "inductor_seeds")
+      .Case("scatter_reduce_",
+            family == "scatter_add" || family == "scatter_reduce")
+      .Cases({"index_put_", "scatter_"}, name.drop_back() == family)
       .Default(false);
 }
 
@@ -180,8 +184,7 @@ bool opprof::inductor::isLibraryWork(const GraphNode &node) {
   return getWorkKind(node.target) == WorkKind::Matrix;
 }
 
-/// Work that Inductor fuses into kernels of its own.
-static bool isFusible(const GraphNode &node) {
+bool opprof::inductor::isFusible(const GraphNode &node) {
   if (node.op != GraphNode::Call ||
       StringRef(node.target).starts_with("higher_order."))
     return false;

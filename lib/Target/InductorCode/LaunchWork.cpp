@@ -96,9 +96,13 @@ std::vector<uint32_t> Joiner::findCandidates(ArrayRef<uint32_t> nodes,
 }
 
 /// What the launch stores, and so what it must compute.
-void Joiner::findNeeded(ArrayRef<uint32_t> candidates, LaunchWork &work) {
+void Joiner::findNeeded(ArrayRef<uint32_t> candidates, LaunchWork &work,
+                        const LaunchProof &proof) {
   const IndexedGraph &graph = work.graph;
   work.outputs = matchOutputs(work.from, work.index, candidates, graph);
+  for (auto [i, node] : enumerate(proof.outputs))
+    if (node != kNoNode)
+      work.outputs[i] = node;
   work.allStored = work.isGenerated && work.inputs.known;
   for (auto [operand, node] : zip(work.from.operands, work.outputs))
     if (operand.role & KernelParameter::Output && isLive(operand, work.index)) {
@@ -167,15 +171,8 @@ std::vector<uint32_t> Joiner::addNodes(ArrayRef<FoundNode> found,
                                        const LaunchWork &work, Launch &to) {
   std::vector<uint32_t> computed;
   for (const FoundNode &item : found) {
-    auto key = std::make_pair<const IndexedGraph *, uint32_t>(
-        &work.graph, uint32_t(item.node));
-    auto earlier = computedBy.find(key);
-    // The same line again is another instance of the same function: another
-    // call, other values.
-    bool computedBefore =
-        earlier != computedBy.end() &&
-        program.launches[earlier->second].line != work.from.line;
-    Relation relation = relate(work, item.node, computedBefore);
+    Relation relation =
+        relate(work, item.node, isComputedBefore(work, item.node));
     const std::string &name = work.graph[item.node].name;
     if (relation.listed) {
       to.listedOnly.push_back(name);
@@ -194,7 +191,7 @@ std::vector<uint32_t> Joiner::addNodes(ArrayRef<FoundNode> found,
     node.continued = relation.continues;
     node.recomputed = relation.again && !relation.continues;
     computed.push_back(item.node);
-    computedBy.try_emplace(key, work.index);
+    computedBy.try_emplace({&work.graph, item.node}, work.index);
   }
   return computed;
 }
@@ -214,40 +211,130 @@ void Joiner::addContinued(const LaunchWork &work,
   }
 }
 
-void Joiner::fillLaunch(const WrapperLaunch &from, uint32_t index, Launch &to) {
-  setIdentity(from, index, to);
-  IndexedGraph &graph = graphOf(from);
-  bindInputs(from, graph);
-  std::vector<FoundNode> found = findNodes(from, index, graph);
+bool Joiner::isComputedBefore(const LaunchWork &work, uint32_t node) const {
+  auto earlier = computedBy.find({&work.graph, node});
+  // The same line again is another instance of the same function: another
+  // call, other values.
+  return earlier != computedBy.end() &&
+         program.launches[earlier->second].line != work.from.line;
+}
+
+/// A launch whose stores, or whose arguments, say which nodes it computes.
+std::vector<uint32_t> Joiner::decideProven(ArrayRef<FoundNode> found,
+                                           const LaunchWork &work,
+                                           const LaunchProof &proof,
+                                           Launch &to) {
+  const IndexedGraph &graph = work.graph;
+  std::map<uint32_t, const FoundNode *> listed;
+  for (const FoundNode &item : found)
+    listed[item.node] = &item;
+  for (uint32_t node : proof.nodes)
+    listed.try_emplace(node, nullptr);
+  bool isCall = work.from.definition < 0;
+  // Library work that takes what this launch only moves.
+  auto takesMoved = [&](uint32_t at) {
+    return any_of(graph[at].operands, [&](uint32_t operand) {
+      return any_of(proof.outputs, [&](uint32_t node) {
+        return node != kNoNode && graph.value[node] == graph.value[operand] &&
+               proof.held.contains(graph.value[node]);
+      });
+    });
+  };
+  std::vector<uint32_t> computed;
+  for (auto [at, record] : listed) {
+    bool isWork = proof.nodes.count(at);
+    bool isView = graph.root[at] != at && !isCall;
+    bool isPrepared = !isWork && !isView && takesMoved(at) &&
+                      isOnlyPrepared(work, at) && !proof.held.contains(at);
+    // What is written into an input is stored here.
+    bool isMutation =
+        record && opFamily(graph[at].target) == "copy_" &&
+        !graph[at].operands.empty() &&
+        is_contained(proof.outputs, graph.value[graph[at].operands.back()]);
+    bool isKept = isWork || isPrepared || isMutation ||
+                  (isView && proof.passed.contains(at));
+    const std::string &name = graph[at].name;
+    if (!isKept) {
+      to.listedOnly.push_back(name);
+      continue;
+    }
+    LaunchNode &node = to.nodes.emplace_back();
+    node.name = name;
+    node.graph = nameOf(graph);
+    if (record)
+      node.evidence = record->evidence;
+    node.prepares = isPrepared;
+    // What rests on a reading that is not sure needs a record beside it.
+    bool isSure = proof.unique && (proof.sure || record);
+    node.confidence = isSure ? Confidence::High : Confidence::Medium;
+    if (isPrepared)
+      continue;
+    if (isCall && !is_contained(node.evidence, "target"))
+      node.evidence.push_back("target");
+    if (!is_contained(node.evidence, "dataflow"))
+      node.evidence.push_back("dataflow");
+    node.continued = proof.continued.contains(at);
+    node.recomputed = !isView && !node.continued && isComputedBefore(work, at);
+    computed.push_back(at);
+    computedBy.try_emplace({&work.graph, at}, work.index);
+  }
+  return computed;
+}
+
+/// A launch that proves too little: records, and what dataflow says of them.
+std::vector<uint32_t> Joiner::decideListed(ArrayRef<FoundNode> found,
+                                           LaunchWork &work,
+                                           const LaunchProof &proof,
+                                           Launch &to) {
+  const WrapperLaunch &from = work.from;
+  IndexedGraph &graph = work.graph;
   std::vector<uint32_t> nodes;
   for (const FoundNode &item : found)
     nodes.push_back(item.node);
-
-  LaunchWork work{from, index, graph};
-  work.isGenerated = from.definition >= 0 && from.kind != LaunchKind::User;
-  work.inputs = readInputs(from, graph);
-  const DenseSet<uint32_t> &available = work.inputs.available;
-  work.computable = findComputable(nodes, available, graph);
-  findNeeded(findCandidates(nodes, work), work);
+  work.computable = findComputable(nodes, work.inputs.available, graph);
+  findNeeded(findCandidates(nodes, work), work, proof);
   std::vector<uint32_t> computed = addNodes(found, work, to);
   addContinued(work, computed, to);
-
   // What is stored now, with the second stages among it.
   if (any_of(to.nodes, [](const LaunchNode &node) { return node.continued; }))
-    work.outputs = matchOutputs(from, index, computed, graph);
+    work.outputs = matchOutputs(from, work.index, computed, graph);
   // A kernel that only moves data for a library call gives its input's value.
+  const DenseSet<uint32_t> &available = work.inputs.available;
   if (work.isGenerated && computed.empty() && available.size() == 1)
     for (auto [operand, node] : zip(from.operands, work.outputs))
       if (operand.role & KernelParameter::Output &&
           fits(operand, graph[*available.begin()]))
         node = *available.begin();
+  for (LaunchNode &node : to.nodes) {
+    bool isNamed = node.evidence == std::vector<std::string>{"source_nodes"};
+    node.confidence = isNamed ? Confidence::Low : Confidence::Medium;
+  }
+  return computed;
+}
+
+void Joiner::fillLaunch(const WrapperLaunch &from, uint32_t index, Launch &to) {
+  setIdentity(from, index, to);
+  IndexedGraph &graph = graphOf(from);
+  bindInputs(from, graph);
+  std::vector<FoundNode> found = findNodes(from, index, graph);
+  LaunchWork work{from, index, graph};
+  work.isGenerated = from.definition >= 0 && from.kind != LaunchKind::User;
+  work.inputs = readInputs(from, graph);
+
+  LaunchProof proof = prove(work, found);
+  std::vector<uint32_t> computed;
+  if (proof.complete) {
+    work.outputs = proof.outputs;
+    computed = decideProven(found, work, proof, to);
+  } else {
+    computed = decideListed(found, work, proof, to);
+  }
   if (from.definition >= 0 && from.firstUse) {
     FirstUse &first = firstUses[from.definition];
     first.nodes = computed;
     first.operandNodes = work.inputs.nodes;
   }
-
-  setBuffers(from, computed, work.outputs, graph, to);
+  setBuffers(work, computed, proof, to);
   addOperands(from, to);
   addFlops(from, graph, computed, to);
   addBytes(from, graph, computed, work.inputs.nodes, to);

@@ -154,19 +154,9 @@ LaunchMap Joiner::run() {
   map.statements = program.statements;
   if (!sources.postGrad)
     fragments = graphFromFragments(program);
-  holds.assign(program.storages.size(), kNoNode);
-  holdsIn.assign(program.storages.size(), nullptr);
+  regions.resize(program.storages.size());
   storageInfo.resize(program.storages.size());
-  lastUse.assign(program.storages.size(), 0);
-  for (auto [i, launch] : enumerate(program.launches))
-    for (const LaunchOperand &operand : launch.operands)
-      if (operand.storage >= 0)
-        lastUse[operand.storage] = i;
-  for (int32_t storage : program.returned)
-    lastUse[storage] = kNoNode;
-  for (auto [storage, last] : zip(program.storages, lastUse))
-    if (storage.isInput && storage.isMutated)
-      last = kNoNode;
+  findLiveOutputs();
   assignMissingHandles();
   map.launches.resize(program.launches.size());
   for (auto [i, launch] : enumerate(program.launches))

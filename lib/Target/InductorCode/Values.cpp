@@ -195,6 +195,7 @@ void Interpreter::nameTensor(Value &value, StringRef name) {
         program.launches[value.producer].operands.emplace_back();
     operand.name = value.name;
     operand.storage = value.storage;
+    operand.offset = value.offset;
     operand.info = value.info;
     operand.role = KernelParameter::Output;
     operand.member = value.member;

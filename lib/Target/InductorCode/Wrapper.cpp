@@ -64,13 +64,17 @@ static std::optional<TensorInfo> readRandStrided(const Expr &expr) {
 void Interpreter::readHarnessInputs(const Stmt &function) {
   for (const Stmt *stmt : function.body)
     if (stmt->kind == Stmt::Assign && stmt->targets.size() == 1 &&
-        stmt->targets[0]->kind == Expr::Name && stmt->value)
+        stmt->targets[0]->kind == Expr::Name && stmt->value) {
+      // arg0_1 = 8: a size that is an input, by the name it has in `call`.
+      if (std::optional<int64_t> size = stmt->value->intValue())
+        harnessSizes[stmt->targets[0]->text] = *size;
       if (std::optional<TensorInfo> info = readRandStrided(*stmt->value)) {
         info->shape.clear();
         info->stride.clear();
         info->shapeKnown = false;
         inputInfo[stmt->targets[0]->text] = *info;
       }
+    }
 }
 
 void Interpreter::readModuleStatement(const Stmt &stmt) {
@@ -202,6 +206,11 @@ bool Interpreter::runAssign(const Stmt &stmt, Frame &frame) {
     unpackArguments(stmt, frame);
     return true;
   }
+  // s77 = arg1_1
+  if (stmt.value->kind == Expr::Name && stmt.targets.size() == 1 &&
+      stmt.targets[0]->kind == Expr::Name)
+    if (auto it = harnessSizes.find(stmt.value->text); it != harnessSizes.end())
+      program.sizeHints[stmt.targets[0]->text.str()] = it->second;
   bool known = true;
   Value value = evaluate(*stmt.value, frame, known);
   for (const Expr *target : stmt.targets)
@@ -350,6 +359,8 @@ Expected<WrapperProgram> Interpreter::run() {
   for (const auto &function : functions)
     countBoilerplate(function.second->body);
 
+  for (KernelDefinition &kernel : program.kernels)
+    kernel.source = {};
   for (const auto &[stmt, known] : understood) {
     ++program.statements.total;
     ++(known ? program.statements.understood : program.statements.keptAsText);

@@ -116,6 +116,73 @@ TEST(CostModel, Attention) {
       2u * 16 * 128 * 128 * (5 * 64));
 }
 
+// Counts of torch.utils.flop_counter where it has a formula.
+TEST(CostModel, GroupedAndScaledProducts) {
+  auto flops = [](llvm::StringRef target, std::vector<TensorShape> inputs,
+                  std::vector<TensorShape> outputs) {
+    return estimate(target, std::move(inputs), std::move(outputs)).flops;
+  };
+  // Rows of eight experts, each with a matrix of its own.
+  EXPECT_EQ(flops("aten._grouped_mm.default",
+                  {tensor({512, 64}, 2), tensor({8, 64, 128}, 2), tensor({8})},
+                  {tensor({512, 128}, 2)}),
+            2u * 512 * 64 * 128);
+  EXPECT_EQ(flops("aten._grouped_mm.default",
+                  {tensor({8, 512, 64}, 2), tensor({8, 64, 128}, 2)},
+                  {tensor({8, 512, 128}, 2)}),
+            2u * 8 * 512 * 64 * 128);
+  EXPECT_EQ(flops("aten._grouped_mm.default",
+                  {tensor({64, 512}, 2), tensor({512, 128}, 2), tensor({8})},
+                  {tensor({8, 64, 128}, 2)}),
+            2u * 64 * 512 * 128);
+  OperatorCost scaled = estimate(
+      "aten._scaled_mm.default",
+      {tensor({16, 32}, 1), tensor({32, 64}, 1), tensor({}), tensor({})},
+      {tensor({16, 64}, 2)});
+  EXPECT_EQ(scaled.flops, 2u * 16 * 32 * 64);
+  EXPECT_EQ(scaled.bytesRead, 16u * 32 + 32 * 64 + 4 + 4);
+  EXPECT_EQ(scaled.bytesWritten, 2u * 16 * 64);
+  EXPECT_EQ(flops("aten._weight_int8pack_mm.default",
+                  {tensor({16, 32}, 2), tensor({64, 32}, 1), tensor({64}, 2)},
+                  {tensor({16, 64}, 2)}),
+            2u * 16 * 32 * 64);
+  EXPECT_EQ(getWorkKind("aten._grouped_mm.default"), WorkKind::Matrix);
+}
+
+TEST(CostModel, BackwardOfConvolutionsAndAttention) {
+  std::vector<TensorShape> inputs = {tensor({2, 16, 30, 30}),
+                                     tensor({2, 3, 32, 32}),
+                                     tensor({16, 3, 3, 3})};
+  OperatorCall call;
+  call.target = "aten.convolution_backward.default";
+  call.inputs = inputs;
+  uint64_t forward = 2ull * 2 * 16 * 30 * 30 * 3 * 3 * 3;
+  // The tuple's type is not known: the mask says what is asked for.
+  TensorShape unknown = tensor({-1}, 0);
+  call.outputs = unknown;
+  EXPECT_FALSE(estimateCost(call).flops);
+  call.gradients = 1;
+  EXPECT_EQ(estimateCost(call).flops, forward);
+  call.gradients = 2;
+  EXPECT_EQ(estimateCost(call).flops, 2 * forward);
+
+  uint64_t backward = 2ull * 5 * 2 * 4 * 128 * 128 * 64;
+  EXPECT_EQ(
+      estimate("aten._scaled_dot_product_cudnn_attention_backward.default",
+               {tensor({2, 4, 128, 64}), tensor({2, 4, 128, 64}),
+                tensor({2, 4, 128, 64}), tensor({2, 4, 128, 64})},
+               {tensor({2, 4, 128, 64})})
+          .flops,
+      backward);
+  // Positions before heads.
+  EXPECT_EQ(estimate("aten._flash_attention_backward.default",
+                     {tensor({2, 128, 4, 64}), tensor({2, 128, 4, 64}),
+                      tensor({2, 128, 4, 64}), tensor({2, 128, 4, 64})},
+                     {tensor({2, 128, 4, 64})})
+                .flops,
+            backward);
+}
+
 TEST(CostModel, ElementsAndReductions) {
   OperatorCost gelu =
       estimate("aten.gelu.default", {tensor({10, 10})}, {tensor({10, 10})});

@@ -38,6 +38,9 @@ struct OperatorCall {
   /// Convolutions: the number of groups, and whether it is transposed.
   int64_t groups = 1;
   bool isTransposed = false;
+  /// Backward of a convolution: how many of the gradients of input and weight
+  /// are asked for, where that is known; else the outputs tell.
+  std::optional<unsigned> gradients;
   /// Attention: only pairs on or below the diagonal are computed.
   bool isCausal = false;
 };

@@ -11,10 +11,14 @@
 
 #include "llvm/Support/Error.h"
 
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace opprof::inductor {
+
+class KernelBody;
 
 /// A line of a "Graph fragment" comment.
 struct FragmentNode {
@@ -54,6 +58,10 @@ struct KernelDefinition {
   std::vector<std::string> fragmentReturns;
   /// Of a multi_kernel: the kernels that it chooses from.
   std::vector<std::string> alternatives;
+  /// Its source, while the file is read.
+  llvm::StringRef source;
+  /// What it does; null where it is never launched or can't be read.
+  std::shared_ptr<const KernelBody> body;
 };
 
 /// A tensor's memory. Aliases and reinterpreted buffers share one.
@@ -70,8 +78,12 @@ struct Storage {
 struct LaunchOperand {
   std::string name;
   int32_t storage = -1;
+  /// Elements from the start of the storage; absent where that is no number.
+  std::optional<int64_t> offset = 0;
   TensorInfo info;
   KernelParameter::Role role = KernelParameter::Input;
+  /// Position among the call's arguments.
+  uint32_t parameter = 0;
   /// Of a library call with several results: which of them.
   std::optional<uint32_t> member;
   /// It was returned by the call, not passed to it.
@@ -98,6 +110,8 @@ struct WrapperLaunch {
   std::vector<std::string> sourceNodes;
   std::vector<std::string> originalAten;
   std::vector<LaunchOperand> operands;
+  /// Numbers among a kernel's arguments, by position, as they are written.
+  std::vector<std::pair<uint32_t, std::string>> scalars;
   /// A keyword argument is_causal that is true.
   bool isCausal = false;
 };
@@ -112,6 +126,9 @@ struct WrapperProgram {
   std::vector<std::string> inputs;
   /// Storages of what functions return and conditions ask for.
   std::vector<int32_t> returned;
+  /// What sizes that are symbols were when the program was compiled, as its
+  /// harness says: "s77" -> 8.
+  std::map<std::string, int64_t> sizeHints;
   launch::StatementCounts statements;
   /// "line: source" of the statements kept as text, the first few.
   std::vector<std::string> keptText;

@@ -1,0 +1,64 @@
+// One element of a tensor, as a number that stands for it. Kernels and graphs
+// are evaluated at the same element, from the same made-up inputs: two values
+// that differ are different functions of the inputs, two that agree are taken
+// for the same.
+
+#ifndef OPPROF_LIB_TARGET_INDUCTORCODE_ABSTRACTVALUE_H
+#define OPPROF_LIB_TARGET_INDUCTORCODE_ABSTRACTVALUE_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+
+namespace opprof::inductor {
+
+struct AbstractValue {
+  double number = 0;
+  /// Every step that led to it is modelled.
+  bool known = false;
+  /// Inputs have part in it: it is no constant and no index.
+  bool isData = false;
+  /// It tests whether this number is below zero (an index that wraps round).
+  std::optional<double> belowZero;
+
+  static AbstractValue constant(double number) {
+    return {number, !std::isnan(number), false, {}};
+  }
+  static AbstractValue data(double number) {
+    return {number, std::isfinite(number), true, {}};
+  }
+  static AbstractValue unknown(bool isData = true) {
+    return {0, false, isData, {}};
+  }
+
+  bool agrees(const AbstractValue &other) const;
+};
+
+/// The element at `offset` of the input that `seed` stands for. Offsets that
+/// depend on data are no whole numbers.
+AbstractValue makeInput(uint64_t seed, double offset);
+
+/// The result of an operator by ATen's name ("add", "where", "relu") on
+/// elements; unknown for one that is not modelled.
+AbstractValue applyOperator(llvm::StringRef name,
+                            llvm::ArrayRef<AbstractValue> args);
+
+/// The result of reducing `count` elements of which `element` is the first.
+/// Reducing in several stages gives the same.
+AbstractValue applyReduction(llvm::StringRef name, AbstractValue element,
+                             double count);
+
+/// Mean, and the sum of squared distances from it.
+std::pair<AbstractValue, AbstractValue> applyWelford(AbstractValue element,
+                                                     double count);
+
+/// The maximum, and the sum of exponentials below it.
+std::pair<AbstractValue, AbstractValue> applySoftmax(AbstractValue element,
+                                                     double count);
+
+} // namespace opprof::inductor
+
+#endif // OPPROF_LIB_TARGET_INDUCTORCODE_ABSTRACTVALUE_H

@@ -1,0 +1,716 @@
+// One element of a node's value: views move the place, arithmetic is done on
+// the operands' elements there, reductions take the first of what they reduce.
+
+#include "GraphRun.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::inductor;
+
+/// Deeper chains of fused nodes are left undecided.
+static constexpr unsigned kMaxDepth = 600;
+static constexpr size_t kMaxKnown = 60'000;
+
+using Place = GraphRunner::Place;
+
+//===----------------------------------------------------------------------===//
+// Arguments
+//===----------------------------------------------------------------------===//
+
+const json::Value *GraphRunner::get(const GraphNode &node, size_t position,
+                                    StringRef keyword) const {
+  for (const auto &[key, value] : node.kwargs)
+    if (key == keyword)
+      return &value;
+  return position < node.args.size() ? &node.args[position] : nullptr;
+}
+
+std::optional<uint32_t> GraphRunner::nodeOf(const json::Value *value) const {
+  if (!value)
+    return std::nullopt;
+  if (const json::Object *object = value->getAsObject())
+    if (std::optional<StringRef> name = object->getString("node"))
+      return graph.graph->find(*name);
+  return std::nullopt;
+}
+
+std::optional<double> GraphRunner::numberOf(const json::Value *value) const {
+  if (!value)
+    return std::nullopt;
+  if (std::optional<double> number = value->getAsNumber())
+    return number;
+  if (std::optional<bool> flag = value->getAsBoolean())
+    return *flag;
+  if (std::optional<uint32_t> node = nodeOf(value)) {
+    const std::string &symbol = graph[*node].symbol;
+    if (symbol.empty())
+      return std::nullopt;
+    if (std::optional<int64_t> size = sizeOf(Dim{std::nullopt, symbol}))
+      return *size;
+    return std::nullopt;
+  }
+  if (const json::Object *object = value->getAsObject())
+    for (StringRef key :
+         {StringRef(kRealNumberKey), StringRef("float"), StringRef("int")})
+      if (std::optional<StringRef> text = object->getString(key)) {
+        if (*text == "inf")
+          return INFINITY;
+        if (*text == "-inf")
+          return -INFINITY;
+        double number;
+        if (!text->getAsDouble(number))
+          return number;
+      }
+  return std::nullopt;
+}
+
+static const json::Array *listOf(const json::Value *value) {
+  if (!value)
+    return nullptr;
+  if (const json::Object *object = value->getAsObject())
+    return object->getArray("tuple");
+  return value->getAsArray();
+}
+
+std::optional<SmallVector<size_t>> GraphRunner::dimsOf(const json::Value *value,
+                                                       size_t rank) const {
+  SmallVector<size_t> out;
+  auto add = [&](const json::Value &item) {
+    std::optional<int64_t> dim = item.getAsInteger();
+    if (!dim)
+      return false;
+    int64_t at = *dim < 0 ? *dim + int64_t(rank) : *dim;
+    if (at < 0 || at >= int64_t(rank))
+      return false;
+    out.push_back(at);
+    return true;
+  };
+  const json::Array *list = listOf(value);
+  // No dimensions are all of them.
+  if (!value || value->getAsNull() || (list && list->empty())) {
+    for (size_t i = 0; i < rank; ++i)
+      out.push_back(i);
+    return out;
+  }
+  if (!list)
+    return add(*value) ? std::optional(out) : std::nullopt;
+  for (const json::Value &item : *list)
+    if (!add(item))
+      return std::nullopt;
+  return out;
+}
+
+std::optional<Place> GraphRunner::shapeOf(uint32_t node) const {
+  const std::vector<TensorInfo> &results = graph[node].results;
+  if (results.size() != 1 || !results[0].shapeKnown)
+    return std::nullopt;
+  Place out;
+  for (const Dim &dim : results[0].shape) {
+    std::optional<int64_t> size = sizeOf(dim);
+    if (!size)
+      return std::nullopt;
+    out.push_back(*size);
+  }
+  return out;
+}
+
+Place GraphRunner::stepsOf(ArrayRef<double> shape) {
+  Place steps(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;)
+    steps[i - 1] = steps[i] * shape[i];
+  return steps;
+}
+
+static double offsetAt(ArrayRef<double> place, ArrayRef<double> shape) {
+  Place steps = GraphRunner::stepsOf(shape);
+  double offset = 0;
+  for (auto [at, step] : zip(place, steps))
+    offset += at * step;
+  return offset;
+}
+
+static Place placeAt(double offset, ArrayRef<double> shape) {
+  Place steps = GraphRunner::stepsOf(shape), out;
+  for (auto [i, step] : enumerate(steps)) {
+    double at = i + 1 == steps.size() ? offset : std::floor(offset / step);
+    out.push_back(at);
+    offset -= at * step;
+  }
+  return out;
+}
+
+//===----------------------------------------------------------------------===//
+// Nodes
+//===----------------------------------------------------------------------===//
+
+AbstractValue GraphRunner::evaluateFirst(uint32_t node) {
+  const std::vector<TensorInfo> &results = graph[node].results;
+  if (results.size() != 1 || !results[0].shapeKnown)
+    return AbstractValue::unknown();
+  return evaluate(node, Place(results[0].shape.size(), 0.0));
+}
+
+AbstractValue GraphRunner::evaluate(uint32_t node, const Place &place) {
+  if (held.contains(node)) {
+    std::optional<Place> shape = shapeOf(node);
+    bool isFirst = all_of(place, [](double at) { return at == 0; });
+    if (!isFirst && (!shape || shape->size() != place.size()))
+      return AbstractValue::unknown();
+    AbstractValue value = given(node, isFirst ? 0 : offsetAt(place, *shape));
+    if (!withoutBias || !withoutBias->contains(node))
+      return value;
+    // (input, weight, bias, …): a number for each channel.
+    std::optional<uint32_t> bias = nodeOf(get(graph[node], 2, "bias"));
+    if (!bias || place.size() < 2)
+      return AbstractValue::unknown();
+    return applyOperator("add", {value, evaluate(*bias, Place(1, place[1]))});
+  }
+  if (graph[node].op != GraphNode::Call || depth > kMaxDepth)
+    return AbstractValue::unknown();
+  std::pair<uint32_t, std::vector<double>> key{
+      node, std::vector<double>(place.begin(), place.end())};
+  if (auto it = known.find(key); it != known.end())
+    return it->second;
+  if (known.size() > kMaxKnown)
+    return AbstractValue::unknown();
+  ++depth;
+  AbstractValue value = evaluateCall(node, place);
+  --depth;
+  known.try_emplace(std::move(key), value);
+  return value;
+}
+
+AbstractValue GraphRunner::evaluateCall(uint32_t node, const Place &place) {
+  if (graph[node].args.empty() && !graph[node].operands.empty())
+    return AbstractValue::unknown();
+  for (auto method :
+       {&GraphRunner::evaluatePart, &GraphRunner::evaluateView,
+        &GraphRunner::evaluateSource, &GraphRunner::evaluateReduction,
+        &GraphRunner::evaluateMovement, &GraphRunner::evaluateIndexed})
+    if (std::optional<AbstractValue> value = (this->*method)(node, place))
+      return *value;
+  return evaluatePointwise(node, place);
+}
+
+AbstractValue GraphRunner::evaluateBroadcast(uint32_t operand,
+                                             const Place &place) {
+  std::optional<Place> shape = shapeOf(operand);
+  if (!shape || shape->size() > place.size()) {
+    if (all_of(place, [](double at) { return at == 0; }))
+      return evaluateFirst(operand);
+    return AbstractValue::unknown();
+  }
+  Place at(place.end() - shape->size(), place.end());
+  for (auto [coordinate, size] : zip(at, *shape))
+    if (size == 1)
+      coordinate = 0;
+  return evaluate(operand, at);
+}
+
+AbstractValue GraphRunner::argument(const json::Value &value,
+                                    const Place &place) {
+  if (std::optional<double> number = numberOf(&value))
+    return AbstractValue::constant(*number);
+  if (std::optional<uint32_t> node = nodeOf(&value))
+    return evaluateBroadcast(*node, place);
+  return AbstractValue::unknown(false);
+}
+
+/// Members of what gives several results.
+std::optional<AbstractValue> GraphRunner::evaluatePart(uint32_t at,
+                                                       const Place &place) {
+  const GraphNode &node = graph[at];
+  if (node.target != "operator.getitem")
+    return std::nullopt;
+  std::optional<uint32_t> from = nodeOf(get(node, 0, ""));
+  std::optional<double> member = numberOf(get(node, 1, ""));
+  if (!from || !member || graph[*from].op != GraphNode::Call)
+    return AbstractValue::unknown();
+  const GraphNode &source = graph[*from];
+  StringRef family = opFamily(source.target);
+  if (family.starts_with("_foreach_"))
+    return evaluateForeach(*from, *member, place);
+  std::optional<uint32_t> operand = nodeOf(get(source, 0, "self"));
+  std::optional<Place> shape = operand ? shapeOf(*operand) : std::nullopt;
+  if (!shape)
+    return AbstractValue::unknown();
+  bool isStatistics = family == "var_mean";
+  bool isSoftmax = family == "prepare_softmax_online";
+  if (isStatistics || isSoftmax) {
+    auto dims = dimsOf(get(source, 1, "dim"), shape->size());
+    if (!dims)
+      return AbstractValue::unknown();
+    double count = 1;
+    for (size_t dim : *dims)
+      count *= (*shape)[dim];
+    Place inner = place;
+    if (inner.size() != shape->size()) {
+      for (size_t dim : *dims)
+        inner.insert(inner.begin() + std::min(dim, inner.size()), 0.0);
+    }
+    if (inner.size() != shape->size())
+      return AbstractValue::unknown();
+    for (size_t dim : *dims)
+      inner[dim] = 0;
+    AbstractValue element = evaluate(*operand, inner);
+    if (isSoftmax) {
+      auto [maximum, sum] = applySoftmax(element, count);
+      return *member == 0 ? maximum : sum;
+    }
+    auto [mean, squares] = applyWelford(element, count);
+    double correction = numberOf(get(source, 2, "correction")).value_or(1);
+    if (*member == 1)
+      return mean;
+    return applyOperator(
+        "div", {squares, AbstractValue::constant(count - correction)});
+  }
+  auto moved = [&](size_t dim, double by) {
+    Place inner = place;
+    inner[dim] += by;
+    return evaluate(*operand, inner);
+  };
+  if (family == "unbind") {
+    auto dim = dimsOf(get(source, 1, "dim"), shape->size());
+    size_t at = get(source, 1, "dim") && dim ? dim->front() : 0;
+    Place inner = place;
+    inner.insert(inner.begin() + std::min(at, inner.size()), *member);
+    return evaluate(*operand, inner);
+  }
+  if (family == "split" || family == "split_with_sizes") {
+    auto dim = dimsOf(get(source, 2, "dim"), shape->size());
+    size_t along = get(source, 2, "dim") && dim ? dim->front() : 0;
+    double start = 0;
+    if (const json::Array *sizes = listOf(get(source, 1, "split_sizes"))) {
+      for (size_t i = 0; i < *member && i < sizes->size(); ++i)
+        start += numberOf(&(*sizes)[i]).value_or(NAN);
+    } else {
+      start = *member * numberOf(get(source, 1, "split_size")).value_or(NAN);
+    }
+    if (along < place.size() && !std::isnan(start))
+      return moved(along, start);
+  }
+  return AbstractValue::unknown();
+}
+
+std::optional<AbstractValue> GraphRunner::evaluateView(uint32_t at,
+                                                       const Place &place) {
+  const GraphNode &node = graph[at];
+  StringRef family = opFamily(node.target);
+  std::optional<uint32_t> operand = nodeOf(get(node, 0, "self"));
+  bool isSame = StringSwitch<bool>(family)
+                    .Cases({"clone", "alias", "detach", "contiguous"}, true)
+                    .Cases({"_to_copy", "convert_element_type", "to"}, true)
+                    .Cases({"device_put", "lift_fresh_copy", "view_as"}, true)
+                    .Case("lift_fresh", true)
+                    .Default(false);
+  if (!operand)
+    return std::nullopt;
+  if (isSame)
+    return evaluate(*operand, place);
+  if (!isViewTarget(node.target))
+    return std::nullopt;
+  bool isFirst = all_of(place, [](double at) { return at == 0; });
+  bool isReshape = StringSwitch<bool>(family)
+                       .Cases({"view", "reshape", "_unsafe_view"}, true)
+                       .Cases({"inductor_view", "flatten", "unflatten"}, true)
+                       .Cases({"squeeze", "unsqueeze", "_reshape_alias"}, true)
+                       .Default(false);
+  // The first element stays the first, whatever the sizes.
+  if (isFirst && (isReshape || family == "permute" || family == "transpose" ||
+                  family == "t" || family == "expand"))
+    return evaluateFirst(*operand);
+  std::optional<Place> from = shapeOf(*operand), to = shapeOf(at);
+  if (!from)
+    return AbstractValue::unknown();
+  size_t rank = from->size();
+  if (isReshape) {
+    if (!to || to->size() != place.size())
+      return AbstractValue::unknown();
+    return evaluate(*operand, placeAt(offsetAt(place, *to), *from));
+  }
+  Place inner(rank, 0.0);
+  if (family == "expand")
+    return evaluateBroadcast(*operand, place);
+  if (family == "permute") {
+    auto dims = dimsOf(get(node, 1, "dims"), rank);
+    if (!dims || dims->size() != place.size())
+      return AbstractValue::unknown();
+    for (auto [i, dim] : enumerate(*dims))
+      inner[dim] = place[i];
+    return evaluate(*operand, inner);
+  }
+  if (family == "transpose" || family == "t") {
+    if (place.size() != rank)
+      return AbstractValue::unknown();
+    inner = place;
+    if (family == "t") {
+      if (rank == 2)
+        std::swap(inner[0], inner[1]);
+    } else {
+      auto first = dimsOf(get(node, 1, "dim0"), rank);
+      auto second = dimsOf(get(node, 2, "dim1"), rank);
+      if (!first || !second)
+        return AbstractValue::unknown();
+      std::swap(inner[first->front()], inner[second->front()]);
+    }
+    return evaluate(*operand, inner);
+  }
+  const json::Value *dimArgument = get(node, 1, "dim");
+  auto dim = dimsOf(dimArgument, rank);
+  size_t along = dimArgument && dim && !dim->empty() ? dim->front() : 0;
+  if (along >= rank)
+    return AbstractValue::unknown();
+  if (family == "select") {
+    double index = numberOf(get(node, 2, "index")).value_or(NAN);
+    inner = place;
+    inner.insert(inner.begin() + std::min(along, inner.size()),
+                 index < 0 ? index + (*from)[along] : index);
+    if (inner.size() != rank || std::isnan(index))
+      return AbstractValue::unknown();
+    return evaluate(*operand, inner);
+  }
+  if (family == "slice" && place.size() == rank) {
+    double start = numberOf(get(node, 2, "start")).value_or(0);
+    if (start < 0)
+      start = std::max(0.0, start + (*from)[along]);
+    inner = place;
+    inner[along] =
+        start + place[along] * numberOf(get(node, 4, "step")).value_or(1);
+    return evaluate(*operand, inner);
+  }
+  return AbstractValue::unknown();
+}
+
+/// What is made from nothing.
+std::optional<AbstractValue> GraphRunner::evaluateSource(uint32_t at,
+                                                         const Place &place) {
+  const GraphNode &node = graph[at];
+  StringRef family = opFamily(node.target);
+  auto number = [&](size_t position, StringRef keyword, double otherwise) {
+    return numberOf(get(node, position, keyword)).value_or(otherwise);
+  };
+  if (family == "full" || family == "full_like" || family == "new_full") {
+    size_t position = family == "new_full" ? 2 : 1;
+    return AbstractValue::constant(number(position, "fill_value", NAN));
+  }
+  if (family == "scalar_tensor")
+    return AbstractValue::constant(number(0, "s", NAN));
+  if (family == "zeros" || family == "zeros_like" || family == "new_zeros")
+    return AbstractValue::constant(0);
+  if (family == "ones" || family == "ones_like" || family == "new_ones")
+    return AbstractValue::constant(1);
+  if (family == "iota" && place.size() == 1)
+    return AbstractValue::constant(number(9, "start", 0) +
+                                   place[0] * number(9, "step", 1));
+  if (family == "arange" && place.size() == 1) {
+    bool hasStart = node.args.size() > 1;
+    return AbstractValue::constant(
+        (hasStart ? number(0, "start", NAN) : 0) +
+        place[0] * (node.args.size() > 2 ? number(2, "step", NAN) : 1));
+  }
+  if (family == "inductor_lookup_seed")
+    if (std::optional<uint32_t> seeds = nodeOf(get(node, 0, "seeds")))
+      return evaluate(*seeds, Place(1, number(1, "index", NAN)));
+  if (family == "inductor_random")
+    if (std::optional<uint32_t> seed = nodeOf(get(node, 1, "seed"))) {
+      const json::Value *mode = get(node, 2, "mode");
+      bool isUniform = mode && mode->getAsString() == "rand";
+      return applyOperator(isUniform ? "rand" : "randn", evaluateFirst(*seed));
+    }
+  return std::nullopt;
+}
+
+std::optional<AbstractValue>
+GraphRunner::evaluateReduction(uint32_t at, const Place &place) {
+  const GraphNode &node = graph[at];
+  StringRef family = opFamily(node.target);
+  bool isScan = family == "cumsum" || family == "cumprod";
+  bool isReduction = StringSwitch<bool>(family)
+                         .Cases({"sum", "mean", "amax", "amin", "prod"}, true)
+                         .Cases({"any", "all", "var", "std"}, true)
+                         .Default(false);
+  // max(x) reduces; max(x, dim) gives indices too, max(x, y) is pointwise.
+  isReduction |= (family == "max" || family == "min") && node.args.size() == 1;
+  std::optional<uint32_t> operand = nodeOf(get(node, 0, "self"));
+  if ((!isReduction && !isScan) || !operand)
+    return std::nullopt;
+  std::optional<Place> shape = shapeOf(*operand);
+  if (!shape)
+    return AbstractValue::unknown();
+  auto dims = dimsOf(get(node, 1, "dim"), shape->size());
+  if (!dims)
+    return AbstractValue::unknown();
+  if (isScan) {
+    // The first element of a scan is the first of what it scans.
+    if (dims->size() == 1 && place.size() == shape->size() &&
+        place[dims->front()] == 0)
+      return evaluate(*operand, place);
+    return AbstractValue::unknown();
+  }
+  double count = 1;
+  Place inner = place;
+  llvm::sort(*dims);
+  bool keeps = place.size() == shape->size();
+  for (size_t dim : *dims) {
+    count *= (*shape)[dim];
+    if (keeps)
+      inner[dim] = 0;
+    else
+      inner.insert(inner.begin() + std::min(dim, inner.size()), 0.0);
+  }
+  if (inner.size() != shape->size())
+    return AbstractValue::unknown();
+  AbstractValue element = evaluate(*operand, inner);
+  if (family == "var" || family == "std") {
+    double correction = numberOf(get(node, 2, "correction")).value_or(1);
+    AbstractValue variance =
+        applyOperator("div", {applyWelford(element, count).second,
+                              AbstractValue::constant(count - correction)});
+    return family == "var" ? variance : applyOperator("sqrt", variance);
+  }
+  if (family == "mean") {
+    AbstractValue sum = applyReduction("sum", element, count);
+    return applyOperator("div", {sum, AbstractValue::constant(count)});
+  }
+  return applyReduction(family, element, count);
+}
+
+/// Concatenations, paddings and scatters of slices: whose element stands there.
+std::optional<AbstractValue> GraphRunner::evaluateMovement(uint32_t at,
+                                                           const Place &place) {
+  const GraphNode &node = graph[at];
+  StringRef family = opFamily(node.target);
+  if (family == "copy")
+    if (std::optional<uint32_t> source = nodeOf(get(node, 1, "src")))
+      return evaluateBroadcast(*source, place);
+  if (family == "cat") {
+    const json::Array *list = listOf(get(node, 0, "tensors"));
+    const json::Value *dimArgument = get(node, 1, "dim");
+    auto dims = dimsOf(dimArgument, place.size());
+    size_t along = dimArgument && dims ? dims->front() : 0;
+    if (!list || along >= place.size())
+      return AbstractValue::unknown();
+    Place inner = place;
+    for (const json::Value &item : *list) {
+      std::optional<uint32_t> part = nodeOf(&item);
+      std::optional<Place> shape = part ? shapeOf(*part) : std::nullopt;
+      if (!shape || shape->size() != place.size())
+        return AbstractValue::unknown();
+      if (inner[along] < (*shape)[along])
+        return evaluate(*part, inner);
+      inner[along] -= (*shape)[along];
+    }
+    return AbstractValue::unknown();
+  }
+  std::optional<uint32_t> operand = nodeOf(get(node, 0, "self"));
+  std::optional<Place> shape = operand ? shapeOf(*operand) : std::nullopt;
+  if (family == "constant_pad_nd" && shape) {
+    const json::Array *pads = listOf(get(node, 1, "pad"));
+    if (!pads || shape->size() != place.size())
+      return AbstractValue::unknown();
+    Place inner = place;
+    for (size_t i = 0; 2 * i + 1 < pads->size() && i < inner.size(); ++i) {
+      size_t dim = inner.size() - 1 - i;
+      inner[dim] -= numberOf(&(*pads)[2 * i]).value_or(NAN);
+      if (!(inner[dim] >= 0 && inner[dim] < (*shape)[dim]))
+        return AbstractValue::constant(
+            numberOf(get(node, 2, "value")).value_or(0));
+    }
+    return evaluate(*operand, inner);
+  }
+  if ((family == "slice_scatter" || family == "select_scatter") && shape) {
+    std::optional<uint32_t> source = nodeOf(get(node, 1, "src"));
+    auto dims = dimsOf(get(node, 2, "dim"), place.size());
+    size_t along = get(node, 2, "dim") && dims ? dims->front() : 0;
+    if (!source || along >= place.size())
+      return AbstractValue::unknown();
+    Place inner = place;
+    if (family == "select_scatter") {
+      if (place[along] != numberOf(get(node, 3, "index")).value_or(NAN))
+        return evaluate(*operand, place);
+      inner.erase(inner.begin() + along);
+      return evaluate(*source, inner);
+    }
+    double start = numberOf(get(node, 3, "start")).value_or(0);
+    double end = numberOf(get(node, 4, "end")).value_or(INFINITY);
+    double step = numberOf(get(node, 5, "step")).value_or(1);
+    double from = place[along] - start;
+    if (place[along] >= end || from < 0 || std::fmod(from, step) != 0)
+      return evaluate(*operand, place);
+    inner[along] = from / step;
+    return evaluate(*source, inner);
+  }
+  return std::nullopt;
+}
+
+/// Gathers: the index is a number like others.
+std::optional<AbstractValue> GraphRunner::evaluateIndexed(uint32_t at,
+                                                          const Place &place) {
+  const GraphNode &node = graph[at];
+  StringRef family = opFamily(node.target);
+  std::optional<uint32_t> table = nodeOf(get(node, 0, "self"));
+  if (!table)
+    return std::nullopt;
+  auto read = [&](const Place &inner) { return evaluate(*table, inner); };
+  if (family == "embedding") {
+    std::optional<uint32_t> rows = nodeOf(get(node, 1, "indices"));
+    if (!rows || place.empty())
+      return AbstractValue::unknown();
+    AbstractValue row = evaluate(*rows, Place(place.begin(), place.end() - 1));
+    if (!row.known)
+      return row;
+    return read({row.number, place.back()});
+  }
+  if (family == "gather" || family == "index_select") {
+    std::optional<Place> shape = shapeOf(*table);
+    std::optional<uint32_t> index = nodeOf(get(node, 2, "index"));
+    auto dims =
+        shape ? dimsOf(get(node, 1, "dim"), shape->size()) : std::nullopt;
+    if (!index || !dims || dims->size() != 1 || place.size() != shape->size())
+      return AbstractValue::unknown();
+    size_t along = dims->front();
+    AbstractValue row =
+        evaluate(*index, family == "gather" ? place : Place(1, place[along]));
+    if (!row.known)
+      return row;
+    Place inner = place;
+    inner[along] = row.number;
+    return read(inner);
+  }
+  if (family != "index" && family != "_unsafe_index")
+    return std::nullopt;
+  const json::Array *list = listOf(get(node, 1, "indices"));
+  std::optional<Place> shape = shapeOf(*table);
+  if (!list || !shape)
+    return AbstractValue::unknown();
+  // Indices that stand together are replaced by their common shape there,
+  // others by one at the front.
+  SmallVector<std::optional<uint32_t>> indices(shape->size());
+  size_t rank = 0, first = shape->size(), last = 0, count = 0;
+  for (auto [i, item] : enumerate(*list)) {
+    std::optional<uint32_t> index = nodeOf(&item);
+    std::optional<Place> size = index ? shapeOf(*index) : std::nullopt;
+    if (!index)
+      continue;
+    if (!size || i >= indices.size() ||
+        graph[*index].results[0].dtype == "bool")
+      return AbstractValue::unknown();
+    indices[i] = index;
+    rank = std::max(rank, size->size());
+    first = std::min<size_t>(first, i);
+    last = i;
+    ++count;
+  }
+  if (!count || place.size() + count != shape->size() + rank)
+    return AbstractValue::unknown();
+  size_t start = last - first + 1 == count ? first : 0;
+  Place common(place.begin() + start, place.begin() + start + rank), inner;
+  size_t next = 0;
+  for (auto [i, index] : enumerate(indices)) {
+    if (!index) {
+      if (next == start)
+        next += rank;
+      inner.push_back(next < place.size() ? place[next++] : 0);
+      continue;
+    }
+    AbstractValue row = evaluateBroadcast(*index, common);
+    if (!row.known)
+      return row;
+    inner.push_back(row.number);
+  }
+  return read(inner);
+}
+
+AbstractValue GraphRunner::evaluateForeach(uint32_t at, uint32_t member,
+                                           const Place &place) {
+  const GraphNode &node = graph[at];
+  StringRef name = opFamily(node.target).drop_front(9);
+  SmallVector<AbstractValue> args;
+  for (const json::Value &value : node.args) {
+    if (const json::Array *list = listOf(&value)) {
+      if (member >= list->size())
+        return AbstractValue::unknown();
+      args.push_back(argument((*list)[member], place));
+    } else {
+      args.push_back(argument(value, place));
+    }
+  }
+  if ((name == "addcmul" || name == "addcdiv") && args.size() >= 3) {
+    AbstractValue product =
+        applyOperator(name == "addcmul" ? "mul" : "div", {args[1], args[2]});
+    AbstractValue scale =
+        args.size() > 3 ? args[3] : AbstractValue::constant(1);
+    for (const auto &[key, value] : node.kwargs)
+      if (key == "value")
+        scale = argument(value, place);
+    return applyOperator("add",
+                         {args[0], applyOperator("mul", {product, scale})});
+  }
+  for (const auto &[key, value] : node.kwargs)
+    if (key == "alpha" && args.size() == 2)
+      args[1] = applyOperator("mul", {args[1], argument(value, place)});
+  return applyOperator(name, args);
+}
+
+AbstractValue GraphRunner::evaluatePointwise(uint32_t at, const Place &place) {
+  const GraphNode &node = graph[at];
+  StringRef family = opFamily(node.target);
+  SmallVector<AbstractValue> args;
+  for (const json::Value &value : node.args) {
+    if (value.getAsNull()) {
+      args.push_back(AbstractValue::unknown(false));
+      continue;
+    }
+    args.push_back(argument(value, place));
+  }
+  auto keyword = [&](StringRef name) -> const json::Value * {
+    for (const auto &[key, value] : node.kwargs)
+      if (key == name)
+        return &value;
+    return nullptr;
+  };
+  auto apply = [](StringRef name, ArrayRef<AbstractValue> values) {
+    return applyOperator(name, values);
+  };
+  if ((family == "add" || family == "sub") && args.size() >= 2) {
+    AbstractValue other = args[1];
+    if (const json::Value *alpha = keyword("alpha"))
+      other = apply("mul", {other, argument(*alpha, place)});
+    return apply(family, {args[0], other});
+  }
+  if (family == "rsub" && args.size() >= 2)
+    return apply("sub", {args[1], args[0]});
+  if (family == "div" && args.size() == 2) {
+    AbstractValue quotient = apply("div", args);
+    if (const json::Value *mode = keyword("rounding_mode"))
+      if (std::optional<StringRef> text = mode->getAsString())
+        return *text == "floor" ? apply("floor_divide", args)
+                                : apply("trunc", quotient);
+    return quotient;
+  }
+  if (family == "clamp" || family == "hardtanh") {
+    AbstractValue value = args.empty() ? AbstractValue::unknown() : args[0];
+    const json::Value *low = get(node, 1, "min"), *high = get(node, 2, "max");
+    if (low && !low->getAsNull())
+      value = apply("maximum", {value, argument(*low, place)});
+    if (high && !high->getAsNull())
+      value = apply("minimum", {value, argument(*high, place)});
+    return value;
+  }
+  if (family == "masked_fill" && args.size() == 3)
+    return apply("where", {args[1], args[2], args[0]});
+  if (family == "fma" && args.size() == 3)
+    return apply("add", {apply("mul", {args[0], args[1]}), args[2]});
+  if ((family == "addcmul" || family == "addcdiv") && args.size() >= 3) {
+    AbstractValue product =
+        apply(family == "addcmul" ? "mul" : "div", {args[1], args[2]});
+    if (const json::Value *value = keyword("value"))
+      product = apply("mul", {product, argument(*value, place)});
+    return apply("add", {args[0], product});
+  }
+  if (StringRef(family).ends_with("_") || (family == "max" || family == "min"))
+    return AbstractValue::unknown();
+  return applyOperator(family, args);
+}

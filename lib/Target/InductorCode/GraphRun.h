@@ -1,0 +1,78 @@
+// Evaluates nodes of a graph for one element, as KernelRun.h does kernels: from
+// the values that a launch reads to those that it may store.
+
+#ifndef OPPROF_LIB_TARGET_INDUCTORCODE_GRAPHRUN_H
+#define OPPROF_LIB_TARGET_INDUCTORCODE_GRAPHRUN_H
+
+#include "AbstractValue.h"
+#include "LaunchJoiner.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <map>
+
+namespace opprof::inductor {
+
+class GraphRunner {
+public:
+  using Place = llvm::SmallVector<double, 4>;
+  using Sizes = llvm::function_ref<std::optional<int64_t>(const Dim &)>;
+
+  /// `held`: values that are given; the graph is evaluated from those on.
+  GraphRunner(const IndexedGraph &graph, const llvm::DenseSet<uint32_t> &held,
+              Sizes sizeOf)
+      : graph(graph), held(held), sizeOf(sizeOf) {}
+
+  /// Convolutions among the given values that lack their bias; may be null.
+  const llvm::DenseSet<uint32_t> *withoutBias = nullptr;
+
+  /// The node's value at a place of its shape.
+  AbstractValue evaluate(uint32_t node, const Place &place);
+  /// At its first element.
+  AbstractValue evaluateFirst(uint32_t node);
+  /// What stands for element `offset` of a given value, in row-major order.
+  static AbstractValue given(uint32_t node, double offset) {
+    return makeInput(node, offset);
+  }
+  /// The number of a result's dimension, row-major steps between its elements.
+  std::optional<Place> shapeOf(uint32_t node) const;
+  static Place stepsOf(llvm::ArrayRef<double> shape);
+
+private:
+  AbstractValue evaluateCall(uint32_t node, const Place &place);
+  std::optional<AbstractValue> evaluateView(uint32_t node, const Place &place);
+  std::optional<AbstractValue> evaluatePart(uint32_t node, const Place &place);
+  std::optional<AbstractValue> evaluateReduction(uint32_t node,
+                                                 const Place &place);
+  std::optional<AbstractValue> evaluateMovement(uint32_t node,
+                                                const Place &place);
+  std::optional<AbstractValue> evaluateIndexed(uint32_t node,
+                                               const Place &place);
+  std::optional<AbstractValue> evaluateSource(uint32_t node,
+                                              const Place &place);
+  AbstractValue evaluatePointwise(uint32_t node, const Place &place);
+  AbstractValue evaluateForeach(uint32_t node, uint32_t member,
+                                const Place &place);
+  /// The element of `operand` that one at `place` of a larger shape is
+  /// computed from.
+  AbstractValue evaluateBroadcast(uint32_t operand, const Place &place);
+  AbstractValue argument(const llvm::json::Value &value, const Place &place);
+  const llvm::json::Value *get(const GraphNode &node, size_t position,
+                               llvm::StringRef keyword) const;
+  std::optional<uint32_t> nodeOf(const llvm::json::Value *value) const;
+  std::optional<double> numberOf(const llvm::json::Value *value) const;
+  /// Dimensions that an argument names, counted from the front.
+  std::optional<llvm::SmallVector<size_t>>
+  dimsOf(const llvm::json::Value *value, size_t rank) const;
+
+  const IndexedGraph &graph;
+  const llvm::DenseSet<uint32_t> &held;
+  Sizes sizeOf;
+  std::map<std::pair<uint32_t, std::vector<double>>, AbstractValue> known;
+  unsigned depth = 0;
+};
+
+} // namespace opprof::inductor
+
+#endif // OPPROF_LIB_TARGET_INDUCTORCODE_GRAPHRUN_H

@@ -1,0 +1,772 @@
+// One pass over a kernel's statements: loops run once, at their first index,
+// and what they accumulate is scaled by how often they would run.
+
+#include "KernelRun.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::inductor;
+
+/// Statements and calls of one run; a kernel of many thousand statements is
+/// not worth more.
+static constexpr size_t kMaxSteps = 400'000;
+static constexpr unsigned kMaxCalls = 64;
+
+namespace {
+struct BodyValue {
+  enum Kind : uint8_t { Plain, Pointer, Function, Parts };
+  Kind kind = Plain;
+  AbstractValue value = AbstractValue::unknown();
+  /// Parameters that it was loaded through.
+  SmallBitVector loaded;
+  /// Of a pointer: `value` is the offset.
+  unsigned parameter = 0;
+  const BodyExpr *lambda = nullptr;
+  std::vector<BodyValue> parts;
+};
+
+class KernelRunner {
+public:
+  KernelRunner(const KernelBody &body, ArrayRef<KernelArgument> arguments,
+               KernelLoader load)
+      : body(body), arguments(arguments), load(load) {}
+
+  KernelResult run();
+
+private:
+  struct Loop {
+    StringRef variable;
+    double trips;
+  };
+  struct Variable {
+    BodyValue value;
+    /// Loops that were open where it was made.
+    size_t depth = 0;
+  };
+
+  void runAll(ArrayRef<const BodyStmt *> statements);
+  void runStatement(const BodyStmt &stmt);
+  void runAssign(const BodyStmt &stmt);
+  void runFor(const BodyStmt &stmt);
+  void runIf(const BodyStmt &stmt);
+  bool accumulate(const BodyStmt &stmt, StringRef name);
+  void assign(const BodyExpr &target, BodyValue value, bool declares);
+  void store(const BodyValue &pointer, BodyValue value);
+
+  BodyValue evaluate(const BodyExpr &expr);
+  BodyValue evaluateName(const BodyExpr &expr);
+  BodyValue evaluateBinary(const BodyExpr &expr);
+  BodyValue evaluateUnary(const BodyExpr &expr);
+  BodyValue evaluateSubscript(const BodyExpr &expr);
+  BodyValue evaluateCall(const BodyExpr &expr);
+  BodyValue evaluateMethod(const BodyExpr &expr);
+  std::optional<BodyValue> callMemory(StringRef name, const BodyExpr &expr);
+  std::optional<BodyValue> callReduction(StringRef name,
+                                         ArrayRef<BodyValue> args);
+  BodyValue callFunction(StringRef name, ArrayRef<BodyValue> args);
+  BodyValue callLambda(const BodyExpr &lambda);
+  BodyValue loadFrom(const BodyValue &pointer);
+  BodyValue readPlain(BodyValue value);
+  BodyValue combine(AbstractValue value, ArrayRef<BodyValue> from);
+  BodyValue select(const BodyValue &test, const BodyValue &yes,
+                   const BodyValue &no);
+  BodyValue constant(double number) {
+    BodyValue out;
+    out.value = AbstractValue::constant(number);
+    return out;
+  }
+  double reducedCount() const;
+  StringRef baseName(const BodyExpr &expr) const;
+
+  const KernelBody &body;
+  ArrayRef<KernelArgument> arguments;
+  KernelLoader load;
+  StringMap<Variable> variables;
+  SmallVector<Loop> loops;
+  std::vector<KernelStore> stores;
+  SmallBitVector read;
+  std::optional<BodyValue> returned;
+  unsigned calls = 0;
+  size_t steps = 0;
+};
+} // namespace
+
+BodyValue KernelRunner::combine(AbstractValue value, ArrayRef<BodyValue> from) {
+  BodyValue out;
+  out.value = value;
+  for (const BodyValue &other : from) {
+    if (other.loaded.size() > out.loaded.size())
+      out.loaded.resize(other.loaded.size());
+    out.loaded |= other.loaded;
+    for (const BodyValue &part : other.parts) {
+      if (part.loaded.size() > out.loaded.size())
+        out.loaded.resize(part.loaded.size());
+      out.loaded |= part.loaded;
+    }
+  }
+  return out;
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+BodyValue KernelRunner::loadFrom(const BodyValue &pointer) {
+  const KernelArgument &from = arguments[pointer.parameter];
+  double place = from.offset + pointer.value.number;
+  // What the kernel stored there before, under any name.
+  bool isWritten = false;
+  if (pointer.value.known)
+    for (const KernelStore &item : reverse(stores)) {
+      const KernelArgument &to = arguments[item.parameter];
+      bool sameMemory = item.parameter == pointer.parameter ||
+                        (to.storage >= 0 && to.storage == from.storage);
+      if (!sameMemory)
+        continue;
+      isWritten = true;
+      if (to.offset + item.offset != place)
+        continue;
+      BodyValue out;
+      out.value = item.value;
+      out.loaded = item.loaded;
+      return out;
+    }
+  BodyValue out = combine(AbstractValue::unknown(), pointer);
+  out.loaded.resize(std::max<unsigned>(out.loaded.size(), arguments.size()));
+  out.loaded.set(pointer.parameter);
+  if (!isWritten)
+    read.set(pointer.parameter);
+  if (pointer.value.known && !isWritten)
+    out.value = load(pointer.parameter, pointer.value.number);
+  return out;
+}
+
+BodyValue KernelRunner::readPlain(BodyValue value) {
+  if (value.kind == BodyValue::Pointer)
+    return loadFrom(value);
+  return value;
+}
+
+void KernelRunner::store(const BodyValue &pointer, BodyValue value) {
+  KernelStore item{pointer.parameter, pointer.value.number, value.value,
+                   value.loaded};
+  // Where data says where to: it may be anywhere.
+  if (!pointer.value.known || pointer.value.isData) {
+    item.value = AbstractValue::unknown();
+    item.offset = -1;
+    for (KernelStore &other : stores)
+      if (arguments[other.parameter].storage ==
+          arguments[item.parameter].storage) {
+        other.value = AbstractValue::unknown();
+        other.loaded |= item.loaded;
+      }
+  }
+  for (KernelStore &other : stores)
+    if (other.parameter == item.parameter && other.offset == item.offset) {
+      other = std::move(item);
+      return;
+    }
+  stores.push_back(std::move(item));
+}
+
+/// The name that an address starts with.
+StringRef KernelRunner::baseName(const BodyExpr &expr) const {
+  const BodyExpr *at = &expr;
+  while (at->kind != BodyExpr::Name && !at->items.empty() &&
+         at->kind != BodyExpr::Call)
+    at = at->items.front();
+  return at->kind == BodyExpr::Name ? at->text : StringRef();
+}
+
+//===----------------------------------------------------------------------===//
+// Expressions
+//===----------------------------------------------------------------------===//
+
+BodyValue KernelRunner::evaluateName(const BodyExpr &expr) {
+  if (auto it = variables.find(expr.text); it != variables.end())
+    return it->second.value;
+  std::optional<double> number =
+      StringSwitch<std::optional<double>>(expr.text)
+          .Cases({"True", "true"}, 1)
+          .Cases({"False", "false"}, 0)
+          .Cases({"\"inf\"", "'inf'"}, INFINITY)
+          .Cases({"\"-inf\"", "'-inf'"}, -INFINITY)
+          .Case("None", 1)
+          .Case("INFINITY", INFINITY)
+          // Blocks of threads: the first of them.
+          .Cases({"XBLOCK", "YBLOCK", "ZBLOCK", "RBLOCK"}, 1)
+          .Cases({"R0_BLOCK", "R1_BLOCK"}, 1)
+          .Default(std::nullopt);
+  return number ? constant(*number) : BodyValue();
+}
+
+BodyValue KernelRunner::evaluateBinary(const BodyExpr &expr) {
+  BodyValue left = evaluate(*expr.items[0]), right = evaluate(*expr.items[1]);
+  StringRef name = StringSwitch<StringRef>(expr.text)
+                       .Case("+", "add")
+                       .Case("-", "sub")
+                       .Case("*", "mul")
+                       .Case("/", "div")
+                       .Case("//", "floor_divide")
+                       .Case("%", "remainder")
+                       .Case("<", "lt")
+                       .Case("<=", "le")
+                       .Case(">", "gt")
+                       .Case(">=", "ge")
+                       .Case("==", "eq")
+                       .Case("!=", "ne")
+                       .Cases({"&", "&&", "and"}, "logical_and")
+                       .Cases({"|", "||", "or"}, "logical_or")
+                       .Case("^", "logical_xor")
+                       .Default("");
+  BodyValue out =
+      combine(applyOperator(name, {left.value, right.value}), {left, right});
+  const BodyValue *pointer = left.kind == BodyValue::Pointer    ? &left
+                             : right.kind == BodyValue::Pointer ? &right
+                                                                : nullptr;
+  if (pointer && name == "add") {
+    out.kind = BodyValue::Pointer;
+    out.parameter = pointer->parameter;
+  }
+  return out;
+}
+
+BodyValue KernelRunner::evaluateUnary(const BodyExpr &expr) {
+  const BodyExpr &inner = *expr.items[0];
+  // &out_ptr0[i]
+  if (expr.text == "&" && inner.kind == BodyExpr::Subscript) {
+    BodyValue base = evaluate(*inner.items[0]);
+    if (base.kind == BodyValue::Pointer && inner.items.size() > 1) {
+      BodyValue index = evaluate(*inner.items[1]);
+      BodyValue out = combine(applyOperator("add", {base.value, index.value}),
+                              {base, index});
+      out.kind = BodyValue::Pointer;
+      out.parameter = base.parameter;
+      return out;
+    }
+    return base;
+  }
+  BodyValue value = evaluate(inner);
+  StringRef name = StringSwitch<StringRef>(expr.text)
+                       .Case("-", "neg")
+                       .Cases({"~", "!", "not"}, "logical_not")
+                       .Default("");
+  if (name.empty())
+    return expr.text == "*" ? readPlain(value) : value;
+  return combine(applyOperator(name, value.value), value);
+}
+
+BodyValue KernelRunner::evaluateSubscript(const BodyExpr &expr) {
+  BodyValue base = evaluate(*expr.items[0]);
+  if (base.kind != BodyValue::Pointer)
+    return base;
+  if (expr.items.size() < 2)
+    return {};
+  BodyValue index = evaluate(*expr.items[1]);
+  BodyValue pointer =
+      combine(applyOperator("add", {base.value, index.value}), {base, index});
+  pointer.kind = BodyValue::Pointer;
+  pointer.parameter = base.parameter;
+  return loadFrom(pointer);
+}
+
+BodyValue KernelRunner::select(const BodyValue &test, const BodyValue &yes,
+                               const BodyValue &no) {
+  return combine(applyOperator("where", {test.value, yes.value, no.value}),
+                 {test, yes, no});
+}
+
+BodyValue KernelRunner::evaluate(const BodyExpr &expr) {
+  if (++steps > kMaxSteps)
+    return {};
+  switch (expr.kind) {
+  case BodyExpr::Unknown:
+    return {};
+  case BodyExpr::Name:
+    return evaluateName(expr);
+  case BodyExpr::Number:
+    return constant(expr.number);
+  case BodyExpr::Call:
+    return evaluateCall(expr);
+  case BodyExpr::Method:
+    return evaluateMethod(expr);
+  case BodyExpr::Subscript:
+    return evaluateSubscript(expr);
+  case BodyExpr::Unary:
+    return evaluateUnary(expr);
+  case BodyExpr::Binary:
+    return evaluateBinary(expr);
+  case BodyExpr::Select: {
+    BodyValue test = evaluate(*expr.items[1]);
+    BodyValue yes = evaluate(*expr.items[0]);
+    return select(test, yes, evaluate(*expr.items[2]));
+  }
+  case BodyExpr::Tuple: {
+    if (expr.items.size() == 1)
+      return evaluate(*expr.items[0]);
+    BodyValue out;
+    out.kind = BodyValue::Parts;
+    for (const BodyExpr *item : expr.items)
+      out.parts.push_back(evaluate(*item));
+    return out;
+  }
+  case BodyExpr::Lambda: {
+    BodyValue out;
+    out.kind = BodyValue::Function;
+    out.lambda = &expr;
+    return out;
+  }
+  }
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+/// ATen's name of a function of Triton's or C++'s libraries.
+static StringRef canonicalName(StringRef name) {
+  return StringSwitch<StringRef>(name)
+      .Cases({"sqrt_rn", "sqrtf"}, "sqrt")
+      .Cases({"exp_u20", "fexp_u20", "fast_expf"}, "exp")
+      .Cases({"fabs", "absf"}, "abs")
+      .Cases({"rint", "nearbyint", "llrint"}, "round")
+      .Cases({"max", "max_propagate_nan", "fmax"}, "maximum")
+      .Cases({"min", "min_propagate_nan", "fmin"}, "minimum")
+      .Cases({"div_rn", "fdividef"}, "div")
+      .Case("div_floor_integer", "floor_divide")
+      .Cases({"remainder_integer", "mod"}, "remainder")
+      .Cases({"rand", "normalized_rand_cpu"}, "rand")
+      .Cases({"randn", "randn_cpu"}, "randn")
+      .Case("rsqrtf", "rsqrt")
+      .Default(name);
+}
+
+/// Functions that give their first argument for the first element.
+static bool isIdentity(StringRef name) {
+  return StringSwitch<bool>(name)
+      .Cases({"broadcast_to", "reshape", "promote_to_tensor", "expand_dims"},
+             true)
+      .Cases({"static_cast", "Vectorized", "VectorizedN", "convert"}, true)
+      .Cases({"float", "double", "int64_t", "int32_t", "int", "bool"}, true)
+      .Cases({"int8_t", "uint8_t", "int16_t", "half", "bfloat16"}, true)
+      .Cases({"BFloat16", "Half", "decltype", "long", "VecMask"}, true)
+      .Cases({"from", "cast", "to", "arange", "loadu", "data"}, true)
+      .Cases({"C10_LIKELY", "C10_UNLIKELY", "welford_vec_reduce_all"}, true)
+      .Cases({"to_float_mask", "trans", "sort", "expand"}, true)
+      .Default(false);
+}
+
+double KernelRunner::reducedCount() const {
+  double count = 1;
+  for (StringRef name : {"r0_numel", "r1_numel"})
+    if (auto it = variables.find(name); it != variables.end())
+      count *= it->second.value.value.number;
+  return count;
+}
+
+BodyValue KernelRunner::callLambda(const BodyExpr &lambda) {
+  if (calls >= kMaxCalls)
+    return {};
+  ++calls;
+  std::optional<BodyValue> outer = std::exchange(returned, std::nullopt);
+  runAll(lambda.body);
+  BodyValue out = returned ? *returned : BodyValue();
+  returned = std::move(outer);
+  --calls;
+  return out;
+}
+
+/// Loads and stores of both languages.
+std::optional<BodyValue> KernelRunner::callMemory(StringRef name,
+                                                  const BodyExpr &expr) {
+  ArrayRef<const BodyExpr *> items = expr.items;
+  if (name == "load" && !items.empty()) {
+    BodyValue pointer = evaluate(*items[0]);
+    if (pointer.kind != BodyValue::Pointer)
+      return pointer;
+    // What the mask leaves out is `other`.
+    if (items.size() > 1 && expr.keywords.size() + 2 <= items.size()) {
+      BodyValue mask = evaluate(*items[1]);
+      if (mask.value.known && !mask.value.isData && mask.value.number == 0) {
+        BodyValue other = loadFrom(pointer);
+        other.value = AbstractValue::constant(0);
+        for (auto [key, item] :
+             zip(expr.keywords, items.take_back(expr.keywords.size())))
+          if (key == "other")
+            other.value = evaluate(*item).value;
+        return other;
+      }
+    }
+    return loadFrom(pointer);
+  }
+  bool isAtomic = name.starts_with("atomic_");
+  if ((name == "store" || isAtomic) && items.size() >= 2) {
+    BodyValue pointer = evaluate(*items[0]);
+    BodyValue value = evaluate(*items[1]);
+    if (isAtomic) {
+      if (pointer.kind == BodyValue::Pointer)
+        read.set(pointer.parameter);
+      value = combine(AbstractValue::unknown(), {pointer, value});
+      pointer.value = AbstractValue::unknown();
+    }
+    if (pointer.kind == BodyValue::Pointer)
+      store(pointer, value);
+    return BodyValue();
+  }
+  // transpose_mxn(from, step, to, step)
+  if (name == "transpose_mxn" && items.size() >= 3) {
+    BodyValue value = readPlain(evaluate(*items[0]));
+    BodyValue pointer = evaluate(*items[2]);
+    if (pointer.kind == BodyValue::Pointer)
+      store(pointer, value);
+    else if (StringRef local = baseName(*items[2]); !local.empty())
+      variables[local].value = value;
+    return BodyValue();
+  }
+  return std::nullopt;
+}
+
+/// Reductions, where the language has functions for them.
+std::optional<BodyValue> KernelRunner::callReduction(StringRef name,
+                                                     ArrayRef<BodyValue> args) {
+  auto makeParts = [&](ArrayRef<AbstractValue> values) {
+    BodyValue out;
+    out.kind = BodyValue::Parts;
+    for (AbstractValue value : values)
+      out.parts.push_back(combine(value, args));
+    return out;
+  };
+  if (args.empty())
+    return std::nullopt;
+  StringRef reduction = StringSwitch<StringRef>(name)
+                            .Case("sum", "sum")
+                            .Case("max2", "amax")
+                            .Case("min2", "amin")
+                            .Case("prod", "prod")
+                            .Case("any", "any")
+                            .Default("");
+  if (!reduction.empty() && body.language == KernelBody::Triton)
+    return combine(applyReduction(reduction, args[0].value, reducedCount()),
+                   args);
+  // The loop's step keeps the element; the call behind it reduces.
+  if (name == "welford_reduce")
+    return makeParts({args[0].value, args[0].value, args[0].value});
+  if (name == "welford") {
+    auto [mean, squares] = applyWelford(args[0].value, reducedCount());
+    return makeParts({mean, squares, AbstractValue::constant(reducedCount())});
+  }
+  if (name == "online_softmax_combine" && args.size() >= 3)
+    return makeParts({args[2].value, args[2].value});
+  if (name == "online_softmax_reduce") {
+    auto [maximum, sum] = applySoftmax(args[0].value, reducedCount());
+    return makeParts({maximum, sum});
+  }
+  if (name == "associative_scan") {
+    BodyValue out = args[0];
+    if (out.kind != BodyValue::Parts) {
+      BodyValue list;
+      list.kind = BodyValue::Parts;
+      list.parts.push_back(std::move(out));
+      return list;
+    }
+    return out;
+  }
+  return std::nullopt;
+}
+
+BodyValue KernelRunner::callFunction(StringRef name, ArrayRef<BodyValue> args) {
+  auto value = [&](size_t i) { return args[i].value; };
+  name = canonicalName(name);
+  if (name == "zeros")
+    return constant(0);
+  if (name == "infinity")
+    return constant(INFINITY);
+  if (name == "program_id")
+    return constant(0);
+  if (args.empty())
+    return name == "Vectorized" ? constant(0) : BodyValue();
+  if (name == "full" || name == "set" || name == "vec_reduce_all")
+    return args.size() > 1 ? args[1] : BodyValue();
+  if (name == "arange" && body.language == KernelBody::Triton)
+    return constant(0);
+  if (isIdentity(name))
+    return readPlain(args[0]);
+  if (name == "blendv" && args.size() == 3)
+    return select(args[2], args[1], args[0]);
+  if (name == "where" && args.size() == 3)
+    return select(args[0], args[1], args[2]);
+  if ((name == "fmadd" || name == "fma") && args.size() == 3) {
+    AbstractValue product = applyOperator("mul", {value(0), value(1)});
+    return combine(applyOperator("add", {product, value(2)}), args);
+  }
+  if (name == "rand" || name == "randn")
+    return combine(applyOperator(name, value(0)), args);
+  if (name == "clamp" && args.size() == 3) {
+    AbstractValue low = applyOperator("maximum", {value(0), value(1)});
+    return combine(applyOperator("minimum", {low, value(2)}), args);
+  }
+  SmallVector<AbstractValue> values;
+  for (const BodyValue &arg : args)
+    values.push_back(arg.value);
+  return combine(applyOperator(name, values), args);
+}
+
+BodyValue KernelRunner::evaluateCall(const BodyExpr &expr) {
+  StringRef name = expr.text;
+  if (name == "()" && !expr.items.empty())
+    return callLambda(*expr.items[0]);
+  if (auto it = variables.find(name);
+      it != variables.end() && it->second.value.lambda)
+    return callLambda(*it->second.value.lambda);
+  if (std::optional<BodyValue> done = callMemory(name, expr))
+    return *done;
+  SmallVector<BodyValue> args;
+  for (const BodyExpr *item : expr.items)
+    args.push_back(item->kind == BodyExpr::Lambda ? BodyValue()
+                                                  : evaluate(*item));
+  if (std::optional<BodyValue> done = callReduction(name, args))
+    return *done;
+  return callFunction(name, args);
+}
+
+BodyValue KernelRunner::evaluateMethod(const BodyExpr &expr) {
+  StringRef name = expr.text;
+  BodyValue base = evaluate(*expr.items[0]);
+  if (name == "store" && expr.items.size() >= 2) {
+    BodyValue pointer = evaluate(*expr.items[1]);
+    if (pointer.kind == BodyValue::Pointer)
+      store(pointer, base);
+    else if (StringRef local = baseName(*expr.items[1]); !local.empty())
+      variables[local].value = base;
+    return {};
+  }
+  if (base.kind == BodyValue::Parts) {
+    size_t part = StringSwitch<size_t>(name)
+                      .Case("mean", 0)
+                      .Case("m2", 1)
+                      .Case("weight", 2)
+                      .Default(base.parts.size());
+    return part < base.parts.size() ? base.parts[part] : BodyValue();
+  }
+  SmallVector<BodyValue> args = {base};
+  for (const BodyExpr *item : ArrayRef(expr.items).drop_front())
+    args.push_back(evaluate(*item));
+  return callFunction(name, args);
+}
+
+//===----------------------------------------------------------------------===//
+// Statements
+//===----------------------------------------------------------------------===//
+
+void KernelRunner::assign(const BodyExpr &target, BodyValue value,
+                          bool declares) {
+  if (target.kind == BodyExpr::Name) {
+    Variable &variable = variables[target.text];
+    variable.value = std::move(value);
+    if (declares)
+      variable.depth = loops.size();
+    return;
+  }
+  if (target.kind != BodyExpr::Subscript)
+    return;
+  BodyValue base = evaluate(*target.items[0]);
+  if (base.kind == BodyValue::Pointer && target.items.size() > 1) {
+    BodyValue index = evaluate(*target.items[1]);
+    base.value = applyOperator("add", {base.value, index.value});
+    store(base, std::move(value));
+    return;
+  }
+  // An array of the kernel's own is one value.
+  if (StringRef local = baseName(target); !local.empty()) {
+    Variable &variable = variables[local];
+    variable.value = std::move(value);
+    if (declares)
+      variable.depth = loops.size();
+  }
+}
+
+/// The reduction that a step `acc = f(acc, value)` does.
+static StringRef reductionOf(const BodyExpr &step) {
+  if (step.kind == BodyExpr::Binary)
+    return StringSwitch<StringRef>(step.text)
+        .Case("+", "sum")
+        .Case("*", "prod")
+        .Cases({"|", "||"}, "any")
+        .Cases({"&", "&&"}, "all")
+        .Default("");
+  return StringSwitch<StringRef>(step.text)
+      .Cases({"sum_masked_reduce", "cascade_sum_combine"}, "sum")
+      .Cases({"max_masked_reduce", "max_propagate_nan", "maximum", "max"},
+             "amax")
+      .Cases({"min_masked_reduce", "min_propagate_nan", "minimum", "min"},
+             "amin")
+      .Case("prod_masked_reduce", "prod")
+      .Case("any_masked_reduce", "any")
+      .Case("welford_combine", "welford")
+      .Default("");
+}
+
+/// `acc = f(acc, value)` in C++: every turn of the loops that were opened since
+/// `acc` was made adds to it.
+bool KernelRunner::accumulate(const BodyStmt &stmt, StringRef name) {
+  const BodyExpr &step = *stmt.value;
+  bool isStep =
+      (step.kind == BodyExpr::Binary || step.kind == BodyExpr::Call) &&
+      step.items.size() >= 2 && baseName(*step.items[0]) == name;
+  auto it = variables.find(name);
+  StringRef reduction = isStep ? reductionOf(step) : StringRef();
+  if (reduction.empty() || it == variables.end() ||
+      body.language != KernelBody::Cpp)
+    return false;
+  double count = 1;
+  for (const Loop &loop :
+       ArrayRef(loops).drop_front(std::min(it->second.depth, loops.size())))
+    count *= loop.trips;
+  BodyValue before = it->second.value;
+  BodyValue value = evaluate(*step.items[1]);
+  bool isFirst = !before.value.isData && before.kind == BodyValue::Plain;
+  isFirst |= !before.value.known && before.loaded.none() &&
+             before.kind == BodyValue::Plain;
+  BodyValue result;
+  if (reduction == "welford") {
+    bool isElement = value.kind == BodyValue::Plain &&
+                     (value.value.known || value.loaded.any());
+    if (isElement) {
+      auto [mean, squares] = applyWelford(value.value, count);
+      result.kind = BodyValue::Parts;
+      result.parts = {combine(mean, value), combine(squares, value),
+                      constant(count)};
+    } else {
+      // Another accumulator, of which one is empty.
+      result = before.kind == BodyValue::Parts ? before : value;
+    }
+  } else {
+    result =
+        combine(applyReduction(reduction, value.value, count), {before, value});
+    if (!isFirst) {
+      bool isValue = value.value.known && value.value.isData;
+      // A second accumulator that nothing was added to.
+      if (!isValue && value.loaded.none())
+        result = before;
+      else
+        result.value = AbstractValue::unknown();
+    }
+  }
+  assign(*stmt.targets[0], std::move(result), false);
+  return true;
+}
+
+void KernelRunner::runAssign(const BodyStmt &stmt) {
+  if (stmt.targets.empty())
+    return;
+  if (stmt.targets.size() == 1 && stmt.op.empty() && !stmt.declares)
+    if (StringRef name = baseName(*stmt.targets[0]); !name.empty())
+      if (accumulate(stmt, name))
+        return;
+  BodyValue value = evaluate(*stmt.value);
+  if (!stmt.op.empty()) {
+    BodyValue before = evaluate(*stmt.targets[0]);
+    value = combine(AbstractValue::unknown(), {before, value});
+  }
+  if (stmt.targets.size() == 1) {
+    if (value.kind == BodyValue::Parts && value.parts.size() == 1)
+      value = BodyValue(value.parts.front());
+    assign(*stmt.targets[0], std::move(value), stmt.declares);
+    return;
+  }
+  for (auto [i, target] : enumerate(stmt.targets))
+    assign(*target,
+           i < value.parts.size() ? value.parts[i]
+                                  : combine(AbstractValue::unknown(), value),
+           stmt.declares);
+}
+
+void KernelRunner::runFor(const BodyStmt &stmt) {
+  StringRef name = stmt.targets[0]->text;
+  BodyValue start = evaluate(*stmt.value), bound = evaluate(*stmt.bound);
+  double trips = NAN;
+  if (start.value.known && bound.value.known)
+    trips = bound.value.number - start.value.number;
+  if (body.language == KernelBody::Cpp && trips <= 0)
+    return;
+  // Threads share the elements that the loop round them counts.
+  if (name == "tid" || body.language == KernelBody::Triton)
+    trips = 1;
+  variables[name].value = start;
+  loops.push_back({name, trips});
+  runAll(stmt.body);
+  loops.pop_back();
+}
+
+void KernelRunner::runIf(const BodyStmt &stmt) {
+  BodyValue test = evaluate(*stmt.value);
+  bool isKnown = test.value.known && !test.value.isData;
+  if (!isKnown || test.value.number != 0)
+    runAll(stmt.body);
+  if (!isKnown || test.value.number == 0)
+    runAll(stmt.orelse);
+}
+
+void KernelRunner::runStatement(const BodyStmt &stmt) {
+  switch (stmt.kind) {
+  case BodyStmt::Assign:
+    return runAssign(stmt);
+  case BodyStmt::Eval:
+    if (stmt.value)
+      evaluate(*stmt.value);
+    return;
+  case BodyStmt::For:
+    return runFor(stmt);
+  case BodyStmt::If:
+    return runIf(stmt);
+  case BodyStmt::Block:
+    return runAll(stmt.body);
+  case BodyStmt::Return:
+    returned = evaluate(*stmt.value);
+    return;
+  }
+}
+
+void KernelRunner::runAll(ArrayRef<const BodyStmt *> statements) {
+  for (const BodyStmt *stmt : statements) {
+    if (++steps > kMaxSteps || returned)
+      return;
+    runStatement(*stmt);
+  }
+}
+
+KernelResult KernelRunner::run() {
+  read.resize(arguments.size());
+  for (auto [i, name] : enumerate(body.parameters)) {
+    if (i >= arguments.size())
+      break;
+    BodyValue value;
+    if (arguments[i].storage >= 0) {
+      value.kind = BodyValue::Pointer;
+      value.parameter = i;
+      value.value = AbstractValue::constant(0);
+    } else if (arguments[i].number) {
+      value.value = AbstractValue::constant(*arguments[i].number);
+    } else {
+      // Sizes of blocks have numbers of their own.
+      continue;
+    }
+    variables[name].value = value;
+  }
+  runAll(body.statements);
+  // A kernel that is only read in part proves nothing.
+  if (steps > kMaxSteps)
+    return {};
+  return {std::move(stores), std::move(read)};
+}
+
+KernelResult opprof::inductor::runKernel(const KernelBody &body,
+                                         ArrayRef<KernelArgument> arguments,
+                                         KernelLoader load) {
+  return KernelRunner(body, arguments, load).run();
+}

@@ -1,0 +1,539 @@
+// Proves which nodes a launch computes: runs the kernel's body and the graph on
+// the same made-up values, and compares a call's arguments with a node's.
+
+#include "GraphRun.h"
+#include "KernelRun.h"
+#include "LaunchJoiner.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::inductor;
+using namespace opprof::launch;
+
+/// So many nodes after what a launch reads are tried.
+static constexpr size_t kMaxReachable = 1200;
+static constexpr size_t kMaxCone = 20'000;
+
+/// The node, and everything that it is computed from, back to what is read.
+/// False where it needs a value that is not.
+bool Joiner::collectCone(uint32_t start, const IndexedGraph &graph,
+                         LaunchProof &proof) const {
+  SmallVector<uint32_t> work = {start};
+  DenseSet<uint32_t> seen = {start};
+  while (!work.empty()) {
+    uint32_t at = work.pop_back_val();
+    if (proof.held.contains(at)) {
+      proof.leaves.insert(at);
+      if (!withoutBias.contains(at))
+        continue;
+      // Its bias is added here.
+      proof.nodes.insert(at);
+      proof.continued.insert(at);
+      proof.passed.insert(at);
+      continue;
+    }
+    const GraphNode &node = graph[at];
+    bool isView = node.target == "operator.getitem" || graph.isView(at);
+    if (!node.symbol.empty())
+      continue;
+    if (node.op != GraphNode::Call || (!isView && !isFusible(node)) ||
+        seen.size() > kMaxCone)
+      return false;
+    proof.passed.insert(at);
+    if (!isView)
+      proof.nodes.insert(at);
+    for (uint32_t operand : node.operands)
+      if (seen.insert(operand).second)
+        work.push_back(operand);
+  }
+  return true;
+}
+
+/// What records name, and what can be computed from what is read, in the order
+/// of the graph.
+std::vector<uint32_t>
+Joiner::findReachable(const LaunchWork &work, const DenseSet<uint32_t> &held,
+                      ArrayRef<FoundNode> found,
+                      std::vector<uint32_t> &views) const {
+  const IndexedGraph &graph = work.graph;
+  std::set<uint32_t> reached;
+  std::set<uint32_t> open;
+  for (const FoundNode &item : found)
+    reached.insert(item.node);
+  for (uint32_t node : held) {
+    open.insert(graph.users[node].begin(), graph.users[node].end());
+    if (withoutBias.contains(node))
+      reached.insert(node);
+  }
+  // What reads nothing makes constants.
+  if (held.empty())
+    for (uint32_t node : graph.sources)
+      if (!computedBy.contains({&work.graph, node}))
+        open.insert(node);
+  size_t budget = kMaxReachable;
+  while (!open.empty() && budget--) {
+    uint32_t at = *open.begin();
+    open.erase(open.begin());
+    const GraphNode &node = graph[at];
+    bool isView = graph.isView(at) || node.target == "operator.getitem";
+    if (node.op != GraphNode::Call || (!isView && !isFusible(node)) ||
+        held.contains(at))
+      continue;
+    reached.insert(at);
+    open.insert(graph.users[at].begin(), graph.users[at].end());
+  }
+  std::vector<uint32_t> out;
+  for (uint32_t at : reached) {
+    bool isPart =
+        graph[at].target == "operator.getitem" && graph.value[at] == at;
+    if (isPart || graph.root[at] == at)
+      out.push_back(at);
+    else
+      views.push_back(at);
+  }
+  return out;
+}
+
+namespace {
+/// A node that has the value of a store, and how well it fits otherwise.
+struct Match {
+  uint32_t node = kNoNode;
+  int score = -1000;
+  /// Another node has the value too, and nothing tells them apart.
+  bool isTie = false;
+  LaunchProof cone;
+};
+} // namespace
+
+static bool sameDims(ArrayRef<Dim> a, ArrayRef<Dim> b) {
+  return a.size() == b.size() && a == b;
+}
+
+/// What speaks for this of several nodes that have the value.
+static int scoreMatch(const GraphNode &node, const LaunchOperand &operand,
+                      bool isProposed, bool isNew, bool isTaken) {
+  int score = 0;
+  if (!node.results.empty()) {
+    const TensorInfo &result = node.results.front();
+    score += sameDims(result.shape, operand.info.shape) ? 8 : 0;
+    score +=
+        !result.stride.empty() && sameDims(result.stride, operand.info.stride)
+            ? 2
+            : 0;
+  }
+  score += isProposed ? 4 : 0;
+  score += isNew ? 16 : 0;
+  score -= isTaken ? 64 : 0;
+  return score;
+}
+
+/// Runs one kernel, and finds the nodes of what it stores.
+class opprof::inductor::KernelProver {
+public:
+  KernelProver(Joiner &joiner, const LaunchWork &work, const KernelBody &body,
+               ArrayRef<FoundNode> found)
+      : joiner(joiner), work(work), graph(work.graph), body(body),
+        found(found) {
+    for (const FoundNode &item : found)
+      proposed.insert(item.node);
+    size_t count = work.from.operands.size();
+    proof.outputs.assign(count, kNoNode);
+    proof.firsts.assign(count, AbstractValue::unknown());
+  }
+
+  LaunchProof run();
+
+private:
+  bool setArguments();
+  AbstractValue load(unsigned parameter, double offset);
+  Match findMatch(const LaunchOperand &operand, const KernelStore &store,
+                  GraphRunner &runner);
+  bool mayBe(const KernelStore &store, const Match &match) const;
+  uint32_t findMoved(const LaunchOperand &operand, const KernelStore &store,
+                     GraphRunner &runner) const;
+  void dropBegun();
+
+  Joiner &joiner;
+  const LaunchWork &work;
+  const IndexedGraph &graph;
+  const KernelBody &body;
+  ArrayRef<FoundNode> found;
+  std::vector<KernelArgument> arguments;
+  std::vector<const LaunchOperand *> byParameter;
+  DenseSet<uint32_t> proposed, taken;
+  /// By parameter: the nodes whose values were read through it.
+  DenseMap<unsigned, std::set<uint32_t>> readBy;
+  /// Launches that stored a part of a value that is read.
+  DenseSet<uint32_t> begunBy;
+  /// What may be stored, and the views of that.
+  std::vector<uint32_t> candidates, views;
+  LaunchProof proof;
+};
+
+bool KernelProver::setArguments() {
+  arguments.resize(body.parameters.size());
+  byParameter.resize(arguments.size());
+  for (const LaunchOperand &operand : work.from.operands) {
+    if (operand.parameter >= arguments.size())
+      return false;
+    KernelArgument &argument = arguments[operand.parameter];
+    argument.storage = operand.storage;
+    argument.offset = operand.offset ? double(*operand.offset) : NAN;
+    byParameter[operand.parameter] = &operand;
+  }
+  for (const auto &[position, text] : work.from.scalars)
+    if (position < arguments.size())
+      if (auto value = joiner.sizeOf(Dim{std::nullopt, text}))
+        arguments[position].number = *value;
+  return true;
+}
+
+/// What memory holds before the launch.
+AbstractValue KernelProver::load(unsigned parameter, double offset) {
+  const LaunchOperand *operand = byParameter[parameter];
+  if (!operand || operand->storage < 0 || !operand->offset)
+    return AbstractValue::unknown();
+  const HeldRegion *region = joiner.findRegionAt(*operand, offset, graph);
+  std::optional<double> inside =
+      region ? joiner.offsetIn(*region, double(*operand->offset) + offset)
+             : std::nullopt;
+  if (!inside)
+    return AbstractValue::unknown();
+  proof.sure &= region->sure;
+  if (region->node != kNoNode) {
+    proof.held.insert(region->node);
+    readBy[parameter].insert(region->node);
+    return GraphRunner::given(region->node, *inside);
+  }
+  if (*inside != 0 || !region->first.known)
+    return AbstractValue::unknown();
+  proof.held.insert(region->madeFrom.begin(), region->madeFrom.end());
+  readBy[parameter].insert(region->madeFrom.begin(), region->madeFrom.end());
+  if (region->writer != kNoNode)
+    begunBy.insert(region->writer);
+  return region->first;
+}
+
+/// For values that are not modelled: whether the node comes from all that the
+/// stored value was loaded from, and from nothing else.
+bool KernelProver::mayBe(const KernelStore &store, const Match &match) const {
+  DenseSet<uint32_t> from;
+  for (unsigned parameter : store.loaded.set_bits()) {
+    auto it = readBy.find(parameter);
+    if (it == readBy.end())
+      return false;
+    from.insert(it->second.begin(), it->second.end());
+  }
+  return from.size() == match.cone.leaves.size() &&
+         all_of(from, [&](uint32_t node) {
+           return match.cone.leaves.contains(node);
+         });
+}
+
+/// The node that has the value, fits the buffer, and can be computed from what
+/// is read. Of a chain of copies the last one is stored, of twins the first.
+Match KernelProver::findMatch(const LaunchOperand &operand,
+                              const KernelStore &store, GraphRunner &runner) {
+  Match best;
+  for (uint32_t candidate : candidates) {
+    const GraphNode &node = graph[candidate];
+    if (node.results.size() != 1 || !joiner.fits(operand, node.results.front()))
+      continue;
+    AbstractValue value = runner.evaluateFirst(candidate);
+    bool agrees = store.value.agrees(value);
+    if (!agrees && store.value.known && value.known)
+      continue;
+    Match match;
+    match.node = candidate;
+    match.cone.held = proof.held;
+    if (!joiner.collectCone(candidate, graph, match.cone) ||
+        match.cone.nodes.empty())
+      continue;
+    // One element may be that of a part: all that it is loaded from tells.
+    bool isWhole = mayBe(store, match);
+    if (!agrees && !isWhole)
+      continue;
+    bool isNew = any_of(match.cone.nodes, [&](uint32_t at) {
+      return !joiner.computedBy.contains({&work.graph, at});
+    });
+    match.score = scoreMatch(node, operand, proposed.contains(candidate), isNew,
+                             taken.contains(candidate));
+    match.score += (agrees ? 32 : 0) + (isWhole ? 40 : 0);
+    match.isTie = !isWhole || (!agrees && !proposed.contains(candidate));
+    bool isChain =
+        best.node != kNoNode && match.cone.passed.contains(best.node);
+    if (match.score > best.score || (match.score == best.score && isChain))
+      best = std::move(match);
+    else if (match.score == best.score)
+      best.isTie = true;
+  }
+  return best;
+}
+
+/// The value of something that was read: another layout of it, or a view that
+/// is part of a concatenation.
+uint32_t KernelProver::findMoved(const LaunchOperand &operand,
+                                 const KernelStore &store,
+                                 GraphRunner &runner) const {
+  const AbstractValue &value = store.value;
+  // What comes from several values is more than one of them.
+  std::set<uint32_t> from;
+  for (unsigned parameter : store.loaded.set_bits())
+    if (auto it = readBy.find(parameter); it != readBy.end())
+      from.insert(it->second.begin(), it->second.end());
+  if (from.size() != 1)
+    return kNoNode;
+  uint32_t moved = kNoNode;
+  for (uint32_t node : proof.held) {
+    const std::vector<TensorInfo> &results = graph[node].results;
+    if (results.size() != 1 || !joiner.fits(operand, results.front()) ||
+        !value.agrees(GraphRunner::given(node, 0)))
+      continue;
+    moved = node;
+    if (sameDims(results.front().shape, operand.info.shape))
+      return node;
+  }
+  for (uint32_t node : views) {
+    const std::vector<TensorInfo> &results = graph[node].results;
+    if (results.size() == 1 && proof.held.contains(graph.value[node]) &&
+        joiner.fits(operand, results.front()) &&
+        sameDims(results.front().shape, operand.info.shape) &&
+        value.agrees(runner.evaluateFirst(node)))
+      return node;
+  }
+  return moved;
+}
+
+/// Of what an earlier launch began, only the last step is done here.
+void KernelProver::dropBegun() {
+  for (auto it = proof.nodes.begin(); it != proof.nodes.end();) {
+    auto earlier = joiner.computedBy.find({&work.graph, *it});
+    bool isBegun =
+        earlier != joiner.computedBy.end() && begunBy.contains(earlier->second);
+    if (isBegun && getWorkKind(graph[*it].target) != WorkKind::Reduction) {
+      it = proof.nodes.erase(it);
+      continue;
+    }
+    if (isBegun)
+      proof.continued.insert(*it);
+    ++it;
+  }
+}
+
+LaunchProof KernelProver::run() {
+  if (!setArguments())
+    return std::move(proof);
+  std::vector<KernelStore> stores =
+      runKernel(body, arguments, [&](unsigned parameter, double offset) {
+        return load(parameter, offset);
+      }).stores;
+  auto sizes = [&](const Dim &dim) { return joiner.sizeOf(dim); };
+  GraphRunner runner(graph, proof.held, sizes);
+  runner.withoutBias = &joiner.withoutBias;
+  candidates = joiner.findReachable(work, proof.held, found, views);
+  bool complete = true, hasStore = false;
+  for (auto [i, operand] : enumerate(work.from.operands)) {
+    auto store = find_if(stores, [&](const KernelStore &item) {
+      return item.parameter == operand.parameter && item.offset == 0;
+    });
+    bool isLive = joiner.isLive(operand, work.index);
+    if (store == stores.end()) {
+      complete &= !(operand.role & KernelParameter::Output) || !isLive;
+      continue;
+    }
+    proof.firsts[i] = store->value;
+    if (!isLive)
+      continue;
+    hasStore = true;
+    Match best = findMatch(operand, *store, runner);
+    if (best.node == kNoNode) {
+      proof.outputs[i] = findMoved(operand, *store, runner);
+      complete &= proof.outputs[i] != kNoNode;
+      continue;
+    }
+    proof.outputs[i] = best.node;
+    taken.insert(best.node);
+    proof.unique &= !best.isTie;
+    proof.nodes.insert(best.cone.nodes.begin(), best.cone.nodes.end());
+    proof.passed.insert(best.cone.passed.begin(), best.cone.passed.end());
+    proof.continued.insert(best.cone.continued.begin(),
+                           best.cone.continued.end());
+  }
+  proof.complete = complete && hasStore;
+  if (!begunBy.empty())
+    dropBegun();
+  return std::move(proof);
+}
+
+namespace {
+/// A library call's arguments, and how well a node's fit them.
+struct CallArguments {
+  /// The values that go in, where they are known.
+  std::vector<std::optional<AbstractValue>> inputs;
+  std::vector<const LaunchOperand *> outputs;
+};
+
+struct CallMatch {
+  uint32_t node = kNoNode;
+  /// Arguments that are the node's operands.
+  size_t same = 0;
+  bool lacksBias = false;
+};
+} // namespace
+
+/// The arguments that agree; none where one is another value. Unknown ones
+/// speak neither for nor against.
+static std::optional<CallMatch> matchCall(const CallArguments &arguments,
+                                          uint32_t candidate,
+                                          const IndexedGraph &graph,
+                                          GraphRunner &runner) {
+  const GraphNode &node = graph[candidate];
+  SmallVector<uint32_t> operands;
+  for (uint32_t operand : node.operands)
+    if (graph[operand].symbol.empty())
+      operands.push_back(operand);
+  CallMatch match;
+  match.node = candidate;
+  match.lacksBias = opFamily(node.target) == "convolution" &&
+                    operands.size() == 3 && arguments.inputs.size() == 2;
+  if (match.lacksBias)
+    operands.pop_back();
+  if (operands.size() != arguments.inputs.size())
+    return std::nullopt;
+  for (auto [operand, input] : zip(operands, arguments.inputs)) {
+    if (!input)
+      continue;
+    AbstractValue value = runner.evaluateFirst(operand);
+    if (value.known && !input->agrees(value))
+      return std::nullopt;
+    match.same += value.known;
+  }
+  return match;
+}
+
+/// A library call's node is that of its operator whose operands are the values
+/// that go in.
+LaunchProof Joiner::proveCall(const LaunchWork &work,
+                              ArrayRef<FoundNode> found) {
+  const IndexedGraph &graph = work.graph;
+  LaunchProof proof;
+  proof.outputs.assign(work.from.operands.size(), kNoNode);
+  proof.firsts.assign(work.from.operands.size(), AbstractValue::unknown());
+  CallArguments arguments;
+  for (const LaunchOperand &operand : work.from.operands) {
+    if (operand.role == KernelParameter::Output) {
+      arguments.outputs.push_back(&operand);
+      continue;
+    }
+    std::optional<AbstractValue> value;
+    const HeldRegion *region =
+        operand.offset ? findRegion(operand, graph) : nullptr;
+    proof.sure &= !region || region->sure;
+    if (region && region->node != kNoNode)
+      if (auto inside = offsetIn(*region, *operand.offset)) {
+        proof.held.insert(region->node);
+        value = GraphRunner::given(region->node, *inside);
+      }
+    arguments.inputs.push_back(value);
+  }
+
+  std::set<uint32_t> candidates;
+  for (const FoundNode &item : found)
+    if (graph[item.node].op == GraphNode::Call &&
+        isExternFamily(work.from.kernel, opFamily(graph[item.node].target)))
+      candidates.insert(item.node);
+  for (const auto &[family, nodes] : graph.byFamily)
+    if (isExternFamily(work.from.kernel, family))
+      candidates.insert(nodes.begin(), nodes.end());
+  auto sizes = [&](const Dim &dim) { return sizeOf(dim); };
+  GraphRunner runner(graph, proof.held, sizes);
+  CallMatch best;
+  int bestScore = -1;
+  for (uint32_t candidate : candidates) {
+    std::optional<CallMatch> match =
+        matchCall(arguments, candidate, graph, runner);
+    const std::vector<TensorInfo> &results = graph[candidate].results;
+    bool isOne = arguments.outputs.size() == 1 && results.size() == 1;
+    if (!match || (isOne && !fits(*arguments.outputs.front(), results.front())))
+      continue;
+    int score =
+        2 * match->same + !computedBy.contains({&work.graph, candidate});
+    proof.unique &= score != bestScore;
+    if (score <= bestScore)
+      continue;
+    proof.unique = true;
+    best = *match;
+    bestScore = score;
+  }
+  if (best.node == kNoNode)
+    return proof;
+  // One that is not sure is still the best reading.
+  proof.unique &= best.same == arguments.inputs.size();
+  proof.complete = true;
+  proof.nodes = {best.node};
+  proof.passed = {best.node};
+  if (best.lacksBias)
+    withoutBias.insert(best.node);
+  for (auto [operand, output] : zip(work.from.operands, proof.outputs)) {
+    if (!(operand.role & KernelParameter::Output))
+      continue;
+    output = best.node;
+    for (uint32_t user : graph.users[best.node])
+      if (operand.member && graph[user].target == "operator.getitem" &&
+          graph[user].args.size() == 2 &&
+          graph[user].args[1].getAsInteger() == *operand.member)
+        output = user;
+  }
+  return proof;
+}
+
+/// A copy has the value of what it copies; where the graph has a node for that,
+/// it is the node's.
+LaunchProof Joiner::proveCopy(const LaunchWork &work,
+                              ArrayRef<FoundNode> found) {
+  const IndexedGraph &graph = work.graph;
+  ArrayRef<LaunchOperand> operands = work.from.operands;
+  LaunchProof proof;
+  proof.outputs.assign(operands.size(), kNoNode);
+  proof.firsts.assign(operands.size(), AbstractValue::unknown());
+  uint32_t source =
+      operands.empty() ? kNoNode : inputNode(operands.front(), graph);
+  if (source == kNoNode)
+    return proof;
+  proof.held.insert(source);
+  proof.complete = true;
+  uint32_t result = source;
+  for (const FoundNode &item : found) {
+    const GraphNode &node = graph[item.node];
+    if (any_of(node.operands,
+               [&](uint32_t operand) {
+                 return graph.value[operand] == graph.value[source];
+               }) &&
+        graph.root[item.node] == item.node) {
+      proof.nodes.insert(item.node);
+      proof.passed.insert(item.node);
+      result = item.node;
+    }
+  }
+  for (auto [operand, output] : zip(operands, proof.outputs))
+    if (operand.role & KernelParameter::Output)
+      output = result;
+  return proof;
+}
+
+LaunchProof Joiner::prove(const LaunchWork &work, ArrayRef<FoundNode> found) {
+  if (work.from.kind == LaunchKind::Copy)
+    return proveCopy(work, found);
+  if (work.from.definition < 0) {
+    bool isCall = work.from.kind == LaunchKind::Extern ||
+                  work.from.kind == LaunchKind::Fallback ||
+                  work.from.kind == LaunchKind::Collective;
+    return isCall ? proveCall(work, found) : LaunchProof();
+  }
+  const KernelDefinition &kernel = program.kernels[work.from.definition];
+  if (!kernel.body || work.from.category == LaunchCategory::Template)
+    return LaunchProof();
+  return KernelProver(*this, work, *kernel.body, found).run();
+}

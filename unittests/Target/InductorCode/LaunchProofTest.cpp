@@ -1,0 +1,324 @@
+// What kernels' bodies and calls' arguments prove of launches, on programs
+// where sizes, dtypes and PyTorch's records leave it open or are wrong.
+
+#include "opprof/Target/InductorCode/FXReadable.h"
+#include "opprof/Target/InductorCode/Launches.h"
+
+#include "gtest/gtest.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::inductor;
+using namespace opprof::launch;
+
+namespace {
+struct Program {
+  Program(const std::string &code, const std::string &body,
+          Provenance provenance = {}) {
+    Expected<GraphView> read =
+        readFXReadable("class M(torch.nn.Module):\n" + body, "g.py");
+    EXPECT_TRUE(bool(read)) << toString(read.takeError());
+    Expected<WrapperProgram> wrapper = readWrapper(code, "output_code.py");
+    EXPECT_TRUE(bool(wrapper)) << toString(wrapper.takeError());
+    map = buildLaunchMap({*wrapper, &*read, &provenance, "g"});
+  }
+
+  std::string nodes(size_t launch) const {
+    std::string out;
+    for (const LaunchNode &node : map.launches[launch].nodes)
+      out += (out.empty() ? "" : " ") + node.name + (node.continued ? "~" : "");
+    return out;
+  }
+  bool isHigh(size_t launch) const {
+    for (const LaunchNode &node : map.launches[launch].nodes)
+      if (node.confidence != Confidence::High)
+        return false;
+    return !map.launches[launch].nodes.empty();
+  }
+
+  LaunchMap map;
+};
+
+std::string tritonKernel(const std::string &name, const std::string &parameters,
+                         const std::string &signature,
+                         const std::string &body) {
+  return name + " = async_compile.triton('" + name +
+         "', '''\n@triton_heuristics.pointwise(triton_meta={'signature': {" +
+         signature +
+         ", 'xnumel': 'i32', 'XBLOCK': 'constexpr'}})\n"
+         "@triton.jit\ndef " +
+         name + "(" + parameters +
+         ", xnumel, XBLOCK : tl.constexpr):\n"
+         "    xoffset = tl.program_id(0) * XBLOCK\n"
+         "    xindex = xoffset + tl.arange(0, XBLOCK)[:]\n"
+         "    xmask = xindex < xnumel\n"
+         "    x0 = xindex\n" +
+         body + "''', device_str='cuda')\n";
+}
+
+std::string call(const std::string &body) {
+  return "async_compile.wait(globals())\ndef call(args):\n" + body;
+}
+
+constexpr StringLiteral kPointers =
+    "'in_ptr0': '*fp32', 'in_ptr1': '*fp32', 'out_ptr0': '*fp32', "
+    "'out_ptr1': '*fp32'";
+
+// Both results have one size and dtype: only the stores tell them apart.
+TEST(LaunchProof, StoresSayWhichBufferHoldsWhichNode) {
+  std::string kernel = tritonKernel(
+      "triton_poi_0", "in_ptr0, in_ptr1, out_ptr0, out_ptr1", kPointers.str(),
+      "    tmp0 = tl.load(in_ptr0 + (x0), xmask)\n"
+      "    tmp1 = tl.load(in_ptr1 + (x0), xmask)\n"
+      "    tmp2 = tmp0 + tmp1\n"
+      "    tmp3 = tmp0 * tmp1\n"
+      "    tl.store(out_ptr0 + (x0), tmp3, xmask)\n"
+      "    tl.store(out_ptr1 + (x0), tmp2, xmask)\n");
+  std::string later =
+      tritonKernel("triton_poi_1", "in_ptr0, out_ptr0",
+                   "'in_ptr0': '*fp32', 'out_ptr0': '*fp32'",
+                   "    tmp0 = tl.load(in_ptr0 + (x0), xmask)\n"
+                   "    tmp1 = libdevice.tanh(tmp0)\n"
+                   "    tl.store(out_ptr0 + (x0), tmp1, xmask)\n");
+  Program program(
+      kernel + later +
+          call("    a, b = args\n"
+               "    buf0 = empty_strided_cuda((4, ), (1, ), torch.float32)\n"
+               "    buf1 = empty_strided_cuda((4, ), (1, ), torch.float32)\n"
+               "    triton_poi_0.run(a, b, buf0, buf1, 4, stream=stream0)\n"
+               "    buf2 = empty_strided_cuda((4, ), (1, ), torch.float32)\n"
+               "    triton_poi_1.run(buf0, buf2, 4, stream=stream0)\n"
+               "    return (buf1, buf2)\n"),
+      "    def forward(self, a: \"f32[4]\", b: \"f32[4]\"):\n"
+      "        add: \"f32[4]\" = torch.ops.aten.add.Tensor(a, b)\n"
+      "        mul: \"f32[4]\" = torch.ops.aten.mul.Tensor(a, b)\n"
+      "        tanh: \"f32[4]\" = torch.ops.aten.tanh.default(add)\n"
+      "        tanh_1: \"f32[4]\" = torch.ops.aten.tanh.default(mul)\n"
+      "        return (add, tanh_1, tanh)\n");
+  EXPECT_EQ(program.nodes(0), "add mul");
+  EXPECT_EQ(program.nodes(1), "tanh_1");
+  EXPECT_TRUE(program.isHigh(0) && program.isHigh(1));
+}
+
+// Two halves of one input: what is read is a matter of offsets.
+TEST(LaunchProof, OffsetsSayWhichPartIsRead) {
+  std::string kernel =
+      tritonKernel("triton_poi_0", "in_ptr0, out_ptr0",
+                   "'in_ptr0': '*fp32', 'out_ptr0': '*fp32'",
+                   "    tmp0 = tl.load(in_ptr0 + (4 + x0), xmask)\n"
+                   "    tmp1 = tl.sigmoid(tmp0)\n"
+                   "    tl.store(out_ptr0 + (x0), tmp1, xmask)\n");
+  std::string graph =
+      "    def forward(self, a: \"f32[8]\"):\n"
+      "        slice_1: \"f32[4]\" = torch.ops.aten.slice.Tensor(a, 0, 0, 4)\n"
+      "        slice_2: \"f32[4]\" = torch.ops.aten.slice.Tensor(a, 0, 4, 8)\n"
+      "        sigmoid: \"f32[4]\" = torch.ops.aten.sigmoid.default(slice_1)\n"
+      "        sigmoid_1: \"f32[4]\" = "
+      "torch.ops.aten.sigmoid.default(slice_2)\n"
+      "        return (sigmoid, sigmoid_1)\n";
+  std::string before =
+      "    a, = args\n"
+      "    buf0 = empty_strided_cuda((4, ), (1, ), torch.float32)\n";
+  Program program(kernel + call(before + "    triton_poi_0.run(a, buf0, 4, "
+                                         "stream=stream0)\n"
+                                         "    return (buf0, )\n"),
+                  graph);
+  EXPECT_EQ(program.nodes(0), "sigmoid_1");
+  // Records that dataflow refutes are dropped.
+  Provenance wrong;
+  wrong.kernelToPost["triton_poi_0:1"] = {"sigmoid", "sigmoid_1"};
+  Program recorded(
+      kernel + call(before + "    # [Provenance debug handles] triton_poi_0:1\n"
+                             "    triton_poi_0.run(a, buf0, 4, "
+                             "stream=stream0)\n"
+                             "    return (buf0, )\n"),
+      graph, std::move(wrong));
+  EXPECT_EQ(recorded.nodes(0), "sigmoid_1");
+  EXPECT_EQ(recorded.map.launches[0].listedOnly,
+            std::vector<std::string>{"sigmoid"});
+}
+
+constexpr StringLiteral kConvolutions =
+    "    def forward(self, x: \"f32[1, 2, 4, 4]\", w: \"f32[2, 2, 1, 1]\", "
+    "b: \"f32[2]\"):\n"
+    "        convolution: \"f32[1, 2, 4, 4]\" = "
+    "torch.ops.aten.convolution.default(x, w, b, [1, 1], [0, 0], [1, 1], "
+    "False, [0, 0], 1)\n"
+    "        convolution_1: \"f32[1, 2, 4, 4]\" = "
+    "torch.ops.aten.convolution.default(convolution, w, None, [1, 1], [0, 0], "
+    "[1, 1], False, [0, 0], 1)\n"
+    "        relu: \"f32[1, 2, 4, 4]\" = "
+    "torch.ops.aten.relu.default(convolution)\n"
+    "        return (convolution_1, relu)\n";
+
+// PyTorch's record names the call before too, whose result goes in.
+TEST(LaunchProof, ACallListsItsOwnOperatorOnly) {
+  Provenance provenance;
+  provenance.kernelToPost["extern_kernels.convolution:1"] = {"convolution"};
+  provenance.kernelToPost["extern_kernels.convolution:2"] = {"convolution",
+                                                             "convolution_1"};
+  std::string code =
+      call("    x, w, b = args\n"
+           "    # [Provenance debug handles] extern_kernels.convolution:1\n"
+           "    buf0 = extern_kernels.convolution(x, w, b, stride=(1, 1))\n"
+           "    assert_size_stride(buf0, (1, 2, 4, 4), (32, 16, 4, 1))\n"
+           "    # [Provenance debug handles] extern_kernels.convolution:2\n"
+           "    buf1 = extern_kernels.convolution(buf0, w, stride=(1, 1), "
+           "bias=None)\n"
+           "    assert_size_stride(buf1, (1, 2, 4, 4), (32, 16, 4, 1))\n"
+           "    return (buf1, buf0)\n");
+  Program program(code, kConvolutions.str(), std::move(provenance));
+  EXPECT_EQ(program.nodes(0), "convolution");
+  EXPECT_EQ(program.nodes(1), "convolution_1");
+  EXPECT_EQ(program.map.launches[1].flops, 2u * 32 * 2);
+  EXPECT_EQ(program.map.launches[1].bytesRead, 4u * (32 + 4));
+  EXPECT_TRUE(program.isHigh(0) && program.isHigh(1));
+}
+
+// The call leaves the bias to the kernel behind it.
+TEST(LaunchProof, AKernelFinishesAConvolutionWithoutBias) {
+  std::string kernel = tritonKernel(
+      "triton_poi_0", "in_ptr0, in_ptr1, out_ptr0, out_ptr1", kPointers.str(),
+      "    x1 = ((xindex // 16) % 2)\n"
+      "    tmp0 = tl.load(in_ptr0 + (x0), xmask)\n"
+      "    tmp1 = tl.load(in_ptr1 + (x1), xmask)\n"
+      "    tmp2 = tmp0 + tmp1\n"
+      "    tmp3 = tl.full([1], 0, tl.int32)\n"
+      "    tmp4 = triton_helpers.maximum(tmp3, tmp2)\n"
+      "    tl.store(out_ptr0 + (x0), tmp2, xmask)\n"
+      "    tl.store(out_ptr1 + (x0), tmp4, xmask)\n");
+  std::string tensor = "empty_strided_cuda((1, 2, 4, 4), (32, 16, 4, 1), "
+                       "torch.float32)\n";
+  Program program(
+      kernel +
+          call("    x, w, b = args\n"
+               "    buf0 = extern_kernels.convolution(x, w, stride=(1, 1), "
+               "bias=None)\n"
+               "    assert_size_stride(buf0, (1, 2, 4, 4), (32, 16, 4, 1))\n"
+               "    buf1 = " +
+               tensor + "    buf2 = " + tensor +
+               "    triton_poi_0.run(buf0, b, buf1, buf2, 32, "
+               "stream=stream0)\n"
+               "    buf3 = extern_kernels.convolution(buf1, w, "
+               "stride=(1, 1), bias=None)\n"
+               "    assert_size_stride(buf3, (1, 2, 4, 4), (32, 16, 4, 1))\n"
+               "    return (buf3, buf2)\n"),
+      kConvolutions.str());
+  EXPECT_EQ(program.nodes(0), "convolution");
+  EXPECT_EQ(program.nodes(1), "convolution~ relu");
+  EXPECT_EQ(program.nodes(2), "convolution_1");
+  EXPECT_EQ(program.map.launches[1].flops, 32u);
+}
+
+// C++: vectors and their tail, an accumulator over two loops, memory of its
+// own that it writes before it reads.
+TEST(LaunchProof, CppLoopsAreRead) {
+  std::string kernel =
+      "k = async_compile.cpp_pybinding(['float*', 'const float*', 'float*'], "
+      "r'''\nextern \"C\"  void  kernel(float* in_out_ptr0, const float* "
+      "in_ptr0, float* out_ptr0)\n{\n"
+      "  for(int64_t x0=static_cast<int64_t>(0L); "
+      "x0<static_cast<int64_t>(3L); x0+=static_cast<int64_t>(1L))\n  {\n"
+      "    float tmp_acc0 = 0;\n"
+      "    at::vec::Vectorized<float> tmp_acc0_vec = "
+      "at::vec::Vectorized<float>(0);\n"
+      "    for(int64_t x1=static_cast<int64_t>(0L); "
+      "x1<static_cast<int64_t>(20L); x1+=static_cast<int64_t>(16L))\n    {\n"
+      "      if(C10_LIKELY(x1 >= static_cast<int64_t>(0) && x1 < "
+      "static_cast<int64_t>(16L)))\n      {\n"
+      "        auto tmp0 = at::vec::Vectorized<float>::loadu(in_ptr0 + "
+      "static_cast<int64_t>(x1 + 20L*x0), static_cast<int64_t>(16));\n"
+      "        tmp_acc0_vec = tmp_acc0_vec + tmp0;\n      }\n"
+      "      if(C10_UNLIKELY(x1 >= static_cast<int64_t>(16L) && x1 < "
+      "static_cast<int64_t>(20L)))\n      {\n"
+      "        auto tmp0 = in_ptr0[static_cast<int64_t>(x1 + 20L*x0)];\n"
+      "        tmp_acc0 = tmp_acc0 + tmp0;\n      }\n    }\n"
+      "    tmp_acc0 = tmp_acc0 + at::vec::vec_reduce_all<float, "
+      "1>([](at::vec::Vectorized<float>& x, at::vec::Vectorized<float>& y) { "
+      "return x + y; }, tmp_acc0_vec);\n"
+      "    in_out_ptr0[static_cast<int64_t>(x0)] = "
+      "static_cast<float>(tmp_acc0);\n  }\n"
+      "  for(int64_t x0=static_cast<int64_t>(0L); "
+      "x0<static_cast<int64_t>(3L); x0+=static_cast<int64_t>(1L))\n  {\n"
+      "    auto tmp0 = in_out_ptr0[static_cast<int64_t>(x0)];\n"
+      "    auto tmp1 = static_cast<float>(20.0);\n"
+      "    auto tmp2 = float(tmp0 / tmp1);\n"
+      "    auto tmp3 = tmp2 < static_cast<float>(0) ? tmp2 : std::exp(tmp2);\n"
+      "    out_ptr0[static_cast<int64_t>(x0)] = tmp2;\n  }\n}\n''')\n";
+  Program program(
+      kernel + call("    a, = args\n"
+                    "    buf0 = empty_strided_cpu((3, ), (1, ), "
+                    "torch.float32)\n"
+                    "    buf1 = empty_strided_cpu((3, ), (1, ), "
+                    "torch.float32)\n"
+                    "    k(buf0, a, buf1)\n"
+                    "    return (buf1, )\n"),
+      "    def forward(self, a: \"f32[3, 20]\"):\n"
+      "        mean: \"f32[3]\" = torch.ops.aten.mean.dim(a, [1])\n"
+      "        sum_1: \"f32[3]\" = torch.ops.aten.sum.dim_IntList(a, [1])\n"
+      "        return (mean, sum_1)\n");
+  EXPECT_EQ(program.nodes(0), "mean");
+  EXPECT_TRUE(program.isHigh(0));
+  // What it writes before it reads is no input.
+  EXPECT_EQ(program.map.launches[0].inputs, std::vector<std::string>{"a"});
+  EXPECT_EQ(program.map.launches[0].bytesRead, 240u);
+}
+
+// Where data says where to store, the first element is not what was there
+// before.
+TEST(LaunchProof, ScatteredStoresAreNotTheirStart) {
+  std::string kernel =
+      "k = async_compile.cpp_pybinding(['const int64_t*', 'const float*', "
+      "'float*'], r'''\nextern \"C\"  void  kernel(const int64_t* in_ptr0, "
+      "const float* in_ptr1, float* out_ptr0)\n{\n"
+      "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
+      "    out_ptr0[static_cast<int64_t>(x0)] = static_cast<float>(0.0);\n  }\n"
+      "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
+      "    auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+      "    auto tmp1 = in_ptr1[static_cast<int64_t>(x0)];\n"
+      "    atomic_add(&out_ptr0[static_cast<int64_t>(tmp0)], tmp1);\n  }\n}\n"
+      "''')\n";
+  Provenance provenance;
+  provenance.kernelToPost["k:1"] = {"full", "index_put"};
+  Program program(
+      kernel + call("    i, a = args\n"
+                    "    buf0 = empty_strided_cpu((4, ), (1, ), "
+                    "torch.float32)\n"
+                    "    # [Provenance debug handles] k:1\n"
+                    "    k(i, a, buf0)\n"
+                    "    return (buf0, )\n"),
+      "    def forward(self, i: \"i64[4]\", a: \"f32[4]\"):\n"
+      "        full: \"f32[4]\" = torch.ops.aten.full.default([4], 0)\n"
+      "        index_put: \"f32[4]\" = "
+      "torch.ops.aten.index_put.default(full, [i], a, True)\n"
+      "        return (index_put,)\n",
+      std::move(provenance));
+  EXPECT_EQ(program.nodes(0), "full index_put");
+}
+
+// Sizes that are symbols have the values that the harness was made for.
+TEST(LaunchProof, SymbolsHaveTheSizesOfTheHarness) {
+  Program program(
+      call("    arg0_1, arg1_1, arg2_1 = args\n"
+           "    s77 = arg0_1\n"
+           "    buf0 = empty_strided_cuda((s77, 8), (8, 1), torch.float32)\n"
+           "    extern_kernels.mm(arg1_1, arg2_1, out=buf0)\n"
+           "    return (buf0, )\n") +
+          "def get_args():\n"
+          "    arg0_1 = 6\n"
+          "    arg1_1 = rand_strided((6, 4), (4, 1), device='cuda:0', "
+          "dtype=torch.float32)\n"
+          "    arg2_1 = rand_strided((4, 8), (8, 1), device='cuda:0', "
+          "dtype=torch.float32)\n"
+          "    return [arg0_1, arg1_1, arg2_1]\n",
+      "    def forward(self, arg0_1: \"Sym(s77)\", arg1_1: \"f32[s77, 4]\", "
+      "arg2_1: \"f32[4, 8]\"):\n"
+      "        mm: \"f32[s77, 8]\" = torch.ops.aten.mm.default(arg1_1, "
+      "arg2_1)\n"
+      "        return (mm,)\n");
+  EXPECT_EQ(program.nodes(0), "mm");
+  EXPECT_EQ(program.map.launches[0].flops, 2u * 6 * 4 * 8);
+  EXPECT_EQ(program.map.launches[0].bytesRead, 4u * (24 + 32));
+  EXPECT_EQ(program.map.launches[0].bytesWritten, 4u * 48);
+}
+} // namespace
