@@ -14,19 +14,20 @@ using namespace opprof::profile;
 using namespace opprof::trace;
 
 /// How sure it is that a launch computes a node. Maps that do not say it show
-/// which records do: dataflow that agrees with one of PyTorch's is certain.
+/// which records do: dataflow that agrees with one of PyTorch's is certain. A
+/// map without records, as of operators that run one by one, states its nodes.
 static Confidence confidenceOf(const launch::LaunchNode &node) {
   if (node.confidence)
     return *node.confidence;
+  if (node.evidence.empty())
+    return Confidence::High;
   auto has = [&](StringRef record) {
     return llvm::is_contained(node.evidence, record);
   };
-  bool recorded = has("provenance") || has("fragment") || has("target");
-  if (recorded && (has("dataflow") || node.prepares))
+  bool isRecorded = has("provenance") || has("fragment") || has("target");
+  if (isRecorded && (has("dataflow") || node.prepares))
     return Confidence::High;
-  return recorded || has("dataflow") || node.evidence.empty()
-             ? Confidence::Medium
-             : Confidence::Low;
+  return isRecorded || has("dataflow") ? Confidence::Medium : Confidence::Low;
 }
 
 namespace {
