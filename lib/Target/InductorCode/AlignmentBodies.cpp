@@ -11,8 +11,10 @@ using namespace llvm;
 using namespace opprof;
 using namespace opprof::inductor;
 
-/// Bodies may nest; what nests deeper is left as a call.
+/// Bodies may nest, and be called often; what nests deeper, or is called after
+/// that, is left as a call.
 static constexpr unsigned kMaxDepth = 32;
+static constexpr unsigned kMaxCalls = 10'000;
 
 /// Operators that run their one body once, whatever their operands are.
 static bool runsItsBody(StringRef target) {
@@ -50,6 +52,7 @@ public:
 private:
   const GraphView &exported;
   InlinedGraph &out;
+  unsigned calls = 0;
 };
 } // namespace
 
@@ -72,7 +75,7 @@ SmallVector<uint32_t> Inliner::append(const GraphView &view,
       operands.push_back(places[operand]);
     const GraphView *body =
         depth < kMaxDepth ? findBody(exported, node) : nullptr;
-    if (body) {
+    if (body && ++calls <= kMaxCalls) {
       SmallVector<uint32_t> values = append(*body, operands, depth + 1);
       if (!values.empty()) {
         places[i] = values.front();

@@ -126,30 +126,48 @@ void Values::addMember(uint32_t node) {
   role[node] = Role::Pick;
   op[node] = "part";
   operands[node] = {valueOf(from)};
-  // The parts before it: those of a list of types, where all are known.
-  const std::vector<TensorInfo> &parts = graph.nodes[from].results;
-  if (opFamily(graph.nodes[from].target) == "unbind") {
+  const GraphNode &split = graph.nodes[from];
+  StringRef family = opFamily(split.target);
+  if (family == "unbind") {
     part[node] = Part{*member, 1};
     return;
   }
-  part[node] = Part{*member, 0};
-  const json::Value *sizes =
-      graph.nodes[from].args.size() > 1 ? &graph.nodes[from].args[1] : nullptr;
-  std::optional<uint64_t> own = elements(node);
-  if (!sizes || !own)
+  auto integer = [&](size_t i) {
+    return i < split.args.size() ? split.args[i].getAsInteger() : std::nullopt;
+  };
+  // How long the part is along the dimension, and how long the whole.
+  auto extent = [&](const GraphNode &tensor) -> std::optional<int64_t> {
+    if (tensor.results.empty() || tensor.resultIsTuple)
+      return std::nullopt;
+    const std::vector<Dim> &shape = tensor.results.front().shape;
+    int64_t dim = integer(2).value_or(0);
+    dim += dim < 0 ? static_cast<int64_t>(shape.size()) : 0;
+    if (dim < 0 || dim >= static_cast<int64_t>(shape.size()))
+      return std::nullopt;
+    return shape[dim].value;
+  };
+  std::optional<int64_t> length = extent(of), whole;
+  if (!split.operands.empty())
+    whole = extent(graph.nodes[split.operands.front()]);
+  // No tensor has as many parts; products of these stay in range.
+  constexpr int64_t kMost = int64_t(1) << 31;
+  if (!length || *member < 0 || *member > kMost || whole.value_or(0) > kMost ||
+      std::abs(integer(1).value_or(0)) > kMost)
     return;
-  if (const json::Array *list = sizes->getAsArray()) {
+  const json::Array *list =
+      split.args.size() > 1 ? split.args[1].getAsArray() : nullptr;
+  if (list && *member < static_cast<int64_t>(list->size())) {
     int64_t start = 0;
-    for (int64_t i = 0; i < *member && i < static_cast<int64_t>(list->size());
-         ++i)
-      start += (*list)[i].getAsInteger().value_or(0);
-    if (*member < static_cast<int64_t>(list->size()))
-      part[node] = Part{start, (*list)[*member].getAsInteger().value_or(0)};
-  } else if (std::optional<int64_t> size = sizes->getAsInteger();
-             size && opFamily(graph.nodes[from].target) == "split") {
-    part[node] = Part{*size * *member, *size};
+    for (int64_t i = 0; i < *member; ++i)
+      start +=
+          std::clamp<int64_t>((*list)[i].getAsInteger().value_or(0), 0, kMost);
+    part[node] = Part{start, *length};
+  } else if (family == "split" && integer(1)) {
+    part[node] = Part{*integer(1) * *member, *length};
+  } else if (family == "chunk" && integer(1).value_or(0) > 0 && whole) {
+    int64_t size = (*whole + *integer(1) - 1) / *integer(1);
+    part[node] = Part{size * *member, *length};
   }
-  (void)parts;
 }
 
 void Values::addCall(uint32_t node) {
