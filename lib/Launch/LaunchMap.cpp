@@ -7,6 +7,7 @@
 #include "opprof/Support/JSONWriting.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -32,15 +33,23 @@ static void writeNode(json::OStream &json, const LaunchNode &node) {
     if (node.confidence)
       json.attribute("confidence", stringify(*node.confidence));
     json.attributeArray("from", [&] {
-      for (const NodeId &origin : node.from)
-        json.object([&] { writeNodeKeys(json, origin); });
+      for (auto [i, origin] : llvm::enumerate(node.from))
+        json.object([&, &origin = origin, i = i] {
+          writeNodeKeys(json, origin);
+          if (is_contained(node.idleFrom, i))
+            json.attribute("computes", false);
+        });
     });
     if (node.fromConfidence)
       json.attribute("from_confidence", stringify(*node.fromConfidence));
+    if (node.work)
+      json.attribute("work", *node.work);
     if (node.module)
       json.attribute("module", *node.module);
     if (!node.source.empty())
       json.attribute("source", node.source);
+    if (node.stack)
+      json.attribute("stack", *node.stack);
   });
 }
 
@@ -120,8 +129,18 @@ void opprof::launch::writeLaunchMap(const LaunchMap &map, json::OStream &json) {
         json.attribute("method", map.alignment->method);
         json.attribute("graph", map.alignment->graph);
         json.attribute("stage", map.alignment->stage);
+        if (map.alignment->proven)
+          json.attribute("proven", *map.alignment->proven);
         json.attribute("aligned", map.alignment->aligned);
         json.attribute("of", map.alignment->of);
+      });
+    if (!map.stacks.empty())
+      json.attributeArray("stacks", [&] {
+        for (const std::vector<std::string> &stack : map.stacks)
+          json.array([&] {
+            for (const std::string &frame : stack)
+              json.value(frame);
+          });
       });
     json.attributeArray("launches", [&] {
       for (const Launch &launch : map.launches)
@@ -165,6 +184,7 @@ private:
   Error readLaunch(object from, Launch &launch);
   Error readSizes(object from, Launch &launch);
   Error readNode(object from, LaunchNode &node);
+  Error readStacks(object from, LaunchMap &map);
 };
 } // namespace
 
@@ -187,12 +207,21 @@ Error Reader::readNode(object from, LaunchNode &node) {
     if (Error error = getEnum(from, key, *confidence, parseConfidence,
                               /*required=*/false))
       return error;
+  if (Error error = getInteger(from, "work", node.work))
+    return error;
+  if (Error error = getInteger(from, "stack", node.stack))
+    return error;
   if (Error error = getString(from, "module", node.module))
     return error;
   if (Error error = getString(from, "source", node.source, false))
     return error;
   // Nodes of another graph are never plain names.
   return getObjects(from, "from", false, [&](object origin) {
+    bool computes = true;
+    if (Error error = getBool(origin, "computes", computes))
+      return error;
+    if (!computes)
+      node.idleFrom.push_back(node.from.size());
     return getNodeKeys(origin, "", "", node.from.emplace_back());
   });
 }
@@ -244,6 +273,19 @@ Error Reader::readLaunch(object from, Launch &launch) {
   });
 }
 
+Error Reader::readStacks(object from, LaunchMap &map) {
+  return getArray(from, "stacks", false, [&](element stack) -> Error {
+    std::vector<std::string> &frames = map.stacks.emplace_back();
+    simdjson::dom::array list;
+    if (stack.get(list))
+      return fail("expected a list of frames");
+    for (element frame : list)
+      if (Error error = getText(frame, frames.emplace_back()))
+        return error;
+    return Error::success();
+  });
+}
+
 Error Reader::readMap(object from, LaunchMap &map) {
   if (Error error = checkVersion(from, LaunchMap::kVersion, "a launch map",
                                  "`opprof launches`"))
@@ -270,12 +312,16 @@ Error Reader::readMap(object from, LaunchMap &map) {
           return error;
         if (Error error = getString(keys, "stage", out.stage, false))
           return error;
+        if (Error error = getInteger(keys, "proven", out.proven))
+          return error;
         if (Error error = getRequired(keys, "aligned", out.aligned))
           return error;
         return getRequired(keys, "of", out.of);
       }))
     return error;
 
+  if (Error error = readStacks(from, map))
+    return error;
   if (Error error = getObjects(from, "launches", true, [&](object item) {
         return readLaunch(item, map.launches.emplace_back());
       }))

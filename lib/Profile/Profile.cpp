@@ -24,10 +24,36 @@ std::optional<Phase> opprof::profile::parsePhase(StringRef text) {
   return parseEnumerator<Phase>(kPhases, text);
 }
 
-int64_t opprof::profile::shareTime(int64_t total, size_t count,
-                                   size_t position) {
-  int64_t parts = static_cast<int64_t>(count);
-  return total / parts + (static_cast<int64_t>(position) < total % parts);
+static constexpr StringLiteral kShares[] = {"none", "whole", "modelled",
+                                            "even"};
+
+StringRef opprof::profile::stringify(Share share) {
+  return kShares[static_cast<size_t>(share)];
+}
+std::optional<Share> opprof::profile::parseShare(StringRef text) {
+  return parse<Share>(kShares, text);
+}
+
+std::vector<int64_t> opprof::profile::shareTime(int64_t total, size_t count,
+                                                ArrayRef<uint32_t> parts) {
+  std::vector<int64_t> shares(count, 0);
+  int64_t whole = 0;
+  if (parts.size() == count)
+    for (uint32_t part : parts)
+      whole += part;
+  bool isEven = whole == 0;
+  if (isEven)
+    whole = static_cast<int64_t>(count);
+  // Up to the end of each part, rounded up: no nanosecond is lost or made.
+  int64_t upTo = 0, given = 0;
+  for (size_t i = 0; i < count; ++i) {
+    upTo += isEven ? 1 : parts[i];
+    int64_t end =
+        total / whole * upTo + (total % whole * upTo + whole - 1) / whole;
+    shares[i] = end - given;
+    given = end;
+  }
+  return shares;
 }
 
 std::optional<std::pair<int64_t, int64_t>>
@@ -190,11 +216,34 @@ StringRef opprof::profile::recordingNoun(const Profile &profile) {
              : "trace";
 }
 
+/// Divides a kernel's time among its nodes.
+static void addShares(const Activity &kernel, Profile &profile) {
+  const LaunchRecord *launch =
+      kernel.launch ? &profile.launches[*kernel.launch] : nullptr;
+  bool isDivided = launch && launch->nodes == kernel.nodes &&
+                   launch->parts.size() == kernel.nodes.size();
+  ArrayRef<uint32_t> parts =
+      isDivided ? ArrayRef(launch->parts) : ArrayRef<uint32_t>();
+  std::vector<int64_t> shares =
+      shareTime(kernel.durationNs, kernel.nodes.size(), parts);
+  for (auto [position, place] : llvm::enumerate(kernel.nodes)) {
+    Node &node = profile.nodes[place];
+    node.kernelTimeNs += shares[position];
+    node.kernels.push_back(kernel.id);
+    Share share = kernel.nodes.size() == 1        ? Share::Whole
+                  : isDivided && !parts[position] ? Share::None
+                  : isDivided                     ? launch->share
+                                                  : Share::Even;
+    node.share = std::max(node.share.value_or(share), share);
+  }
+}
+
 void opprof::profile::summarize(Profile &profile) {
   Summary &summary = profile.summary;
   summary.kernels = profile.kernels.size();
   summary.kernelTimeNs = 0;
   summary.attributedNs.fill(0);
+  summary.linksNs = {};
   summary.copies = profile.copies.size();
   summary.copyTimeNs = 0;
   summary.wallNs.reset();
@@ -202,6 +251,7 @@ void opprof::profile::summarize(Profile &profile) {
   for (Node &node : profile.nodes) {
     node.kernelTimeNs = 0;
     node.kernels.clear();
+    node.share.reset();
   }
   for (LaunchRecord &launch : profile.launches)
     launch.kernelTimeNs = 0;
@@ -210,11 +260,11 @@ void opprof::profile::summarize(Profile &profile) {
     summary.kernelTimeNs += kernel.durationNs;
     summary.attributedNs[static_cast<size_t>(kernel.confidence)] +=
         kernel.durationNs;
-    for (auto [position, node] : llvm::enumerate(kernel.nodes)) {
-      profile.nodes[node].kernelTimeNs +=
-          shareTime(kernel.durationNs, kernel.nodes.size(), position);
-      profile.nodes[node].kernels.push_back(kernel.id);
-    }
+    for (auto [link, confidence] : llvm::enumerate(toArray(kernel.links)))
+      if (confidence)
+        summary.linksNs[link][static_cast<size_t>(*confidence)] +=
+            kernel.durationNs;
+    addShares(kernel, profile);
     if (kernel.launch)
       profile.launches[*kernel.launch].kernelTimeNs += kernel.durationNs;
   }

@@ -150,6 +150,15 @@ void Writer::summary() {
         json.attribute(stringify(static_cast<Confidence>(index)),
                        summary.attributedNs[index]);
     });
+    if (hasGraph(profile))
+      json.attributeObject("links_ns", [&] {
+        for (auto [link, times] : llvm::enumerate(summary.linksNs))
+          json.attributeObject(kLinkNames[link], [&, &times = times] {
+            for (size_t index = 0; index < kNumConfidences; ++index)
+              json.attribute(stringify(static_cast<Confidence>(index)),
+                             times[index]);
+          });
+      });
   });
 }
 
@@ -186,6 +195,12 @@ void Writer::activity(const Activity &activity) {
     nodeRefs(activity.nodes);
     json.attribute("method", activity.method);
     json.attribute("confidence", stringify(activity.confidence));
+    if (activity.links.launch || activity.links.nodes)
+      json.attributeObject("links", [&] {
+        for (auto [link, confidence] : llvm::enumerate(toArray(activity.links)))
+          if (confidence)
+            json.attribute(kLinkNames[link], stringify(*confidence));
+      });
     text("explanation", activity.explanation);
     json.attribute("phase", stringify(activity.phase));
     text("host_op", activity.hostOp);
@@ -237,6 +252,13 @@ void Writer::launches() {
         json.attribute("runs", launch.runs);
         json.attribute("kernel_time_ns", launch.kernelTimeNs);
         nodeRefs(launch.nodes);
+        if (!launch.parts.empty()) {
+          json.attribute("share", stringify(launch.share));
+          json.attributeArray("parts", [&] {
+            for (uint32_t part : launch.parts)
+              json.value(part);
+          });
+        }
       });
   });
 }
@@ -251,8 +273,12 @@ void Writer::nodes() {
           json.attribute("name", node.id.name);
         optional("module", node.module);
         optional("source", node.source);
+        if (!node.stack.empty())
+          writeStrings(json, "stack", node.stack);
         optional("partition", node.partition);
         json.attribute("kernel_time_ns", node.kernelTimeNs);
+        if (node.share)
+          json.attribute("share", stringify(*node.share));
         json.attributeArray("kernels", [&] {
           for (uint32_t kernel : node.kernels)
             json.value(kernel);
@@ -591,6 +617,8 @@ Error Reader::readNode(object from) {
     return error;
   if (Error error = getString(from, "source", node.source))
     return error;
+  if (Error error = getStrings(from, "stack", false, node.stack))
+    return error;
   if (Error error = getString(from, "partition", node.partition))
     return error;
   if (Error error = readInferredFrom(from, node))
@@ -622,7 +650,17 @@ Error Reader::readLaunch(object from) {
            .second)
     return fail("launch " + Twine(launch.index) + " of " +
                 launch.compiledGraph + " is there twice");
-  return getNodes(from, launch.nodes);
+  if (Error error = getNodes(from, launch.nodes))
+    return error;
+  if (Error error = getIntegers(from, "parts", launch.parts))
+    return error;
+  if (!launch.parts.empty() && launch.parts.size() != launch.nodes.size())
+    return fail("\"parts\" must have a number for each of \"nodes\"");
+  for (uint32_t part : launch.parts)
+    if (part > 1'000'000)
+      return fail("\"parts\" are of a million: " + Twine(part) +
+                  " is too many");
+  return getEnum(from, "share", launch.share, parseShare, /*required=*/false);
 }
 
 /// What the activity was joined to, and how.
@@ -648,6 +686,17 @@ Error Reader::readJoin(object from, Activity &activity) {
     return error;
   if (Error error = getEnum(from, "confidence", activity.confidence,
                             parseConfidence, /*required=*/true))
+    return error;
+  if (Error error = inObject(from, "links", [&](object links) -> Error {
+        for (auto [key, confidence] :
+             {std::pair("launch", &activity.links.launch),
+              std::pair("nodes", &activity.links.nodes),
+              std::pair("exported", &activity.links.exported)})
+          if (Error error = getEnum(links, key, *confidence, parseConfidence,
+                                    /*required=*/false))
+            return error;
+        return Error::success();
+      }))
     return error;
   return getInterned(from, "explanation", activity.explanation);
 }

@@ -207,6 +207,8 @@ private:
       os << "<span class=\"key\" style=\"background:" << getColor(Confidence(i))
          << "\"></span>" << stringify(Confidence(i)) << ' '
          << formatPercent(100.0 * profile.summary.attributedNs[i] / total);
+    if (std::string links = describeLinks(profile.summary); !links.empty())
+      os << "<br>" << escape(links);
     os << "</div>\n";
   }
 
@@ -434,14 +436,28 @@ private:
     }
   }
 
+  /// The line that a person looks for, and the whole stack where it is known.
+  void printSource(const Node &node) {
+    std::string source = escape(node.source.value_or(""));
+    if (node.stack.size() < 2) {
+      os << source;
+      return;
+    }
+    os << "<details><summary>" << source << "</summary>";
+    for (const std::string &frame : node.stack)
+      os << "<div class=\"dim\">" << escape(frame) << "</div>";
+    os << "</details>";
+  }
+
   void nodeCells(int64_t total, StringRef name, const Twine &module,
                  const NodeRow &row, Confidence confidence) {
     os << "<tr><td class=\"num\">" << time(total) << "</td><td class=\"num\">"
        << formatPercent(model.share(total)) << "</td>";
     counterCells(row.node->metrics, metricsOriginIn(profile, *row.node));
     os << "<td><b>" << escape(name) << "</b></td><td>" << escape(module.str())
-       << "</td><td>" << escape(row.node->source.value_or(""))
-       << "</td><td><code>" << escape(row.kernel) << "</code></td><td>"
+       << "</td><td>";
+    printSource(*row.node);
+    os << "</td><td><code>" << escape(row.kernel) << "</code></td><td>"
        << stringify(confidence) << "</td></tr>";
   }
 

@@ -32,6 +32,26 @@ double ReportModel::share(int64_t totalNs) const {
   return all > 0 ? 100.0 * totalNs / all : 0;
 }
 
+std::string report::describeLinks(const Summary &summary) {
+  std::string text;
+  for (auto [link, times] : enumerate(summary.linksNs)) {
+    int64_t total = 0;
+    for (int64_t time : times)
+      total += time;
+    if (!total)
+      continue;
+    text += (text.empty() ? "by link: " : "; ") + kLinkNames[link].str();
+    bool isFirst = true;
+    for (size_t i = 0; i < kNumConfidences; ++i)
+      if (times[i]) {
+        text += (isFirst ? " " : ", ") + stringify(Confidence(i)).str() + " " +
+                formatPercent(100.0 * times[i] / total);
+        isFirst = false;
+      }
+  }
+  return text;
+}
+
 std::string report::getModuleGroup(StringRef module) {
   SmallVector<StringRef> parts;
   module.split(parts, '.');

@@ -214,6 +214,9 @@ static void printSummary(Page &page, const ReportModel &model) {
                           total ? 100.0 * summary.attributedNs[i] / total : 0))
                   .str();
     page.paragraph(line, 0, 2);
+    line = describeLinks(summary);
+    if (!line.empty())
+      page.paragraph(line, 2, 2);
   }
   for (const std::string &fact : model.facts)
     page.paragraph(fact, 2, 2);

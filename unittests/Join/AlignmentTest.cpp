@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 
+#include <numeric>
 #include <random>
 
 using namespace opprof;
@@ -112,13 +113,24 @@ TEST(SequenceAlignment, AgreesWithEveryLongestMatching) {
 }
 
 TEST(Profile, SharesSumToTheTime) {
-  for (int64_t total : {0, 1, 7, 1000003})
-    for (size_t count : {1, 2, 3, 7}) {
-      int64_t sum = 0;
-      for (size_t position = 0; position < count; ++position)
-        sum += shareTime(total, count, position);
-      EXPECT_EQ(sum, total);
-    }
+  auto sum = [](llvm::ArrayRef<int64_t> shares) {
+    return std::accumulate(shares.begin(), shares.end(), int64_t(0));
+  };
+  for (int64_t total : {0, 1, 7, 1000003}) {
+    for (size_t count : {1, 2, 3, 7})
+      EXPECT_EQ(sum(shareTime(total, count)), total);
+    for (const std::vector<uint32_t> &parts :
+         {std::vector<uint32_t>{333333, 0, 666666},
+          std::vector<uint32_t>{1, 0, 999999}, std::vector<uint32_t>{0, 0, 0}})
+      EXPECT_EQ(sum(shareTime(total, 3, parts)), total);
+  }
+}
+
+TEST(Profile, WhatComputesNothingGetsNoTime) {
+  EXPECT_EQ(shareTime(1000, 3, {250000, 0, 750000}),
+            (std::vector<int64_t>{250, 0, 750}));
+  EXPECT_EQ(shareTime(10, 3, {0, 1000000, 0}),
+            (std::vector<int64_t>{0, 10, 0}));
 }
 
 TEST(Profile, CountsOverlapOnce) {

@@ -45,12 +45,21 @@ struct LaunchNode {
   std::optional<Confidence> confidence;
   /// The exported nodes that it was made from.
   std::vector<NodeId> from;
+  /// Places in `from` of nodes that compute nothing (views, dropout that is
+  /// switched off), where others do.
+  std::vector<uint32_t> idleFrom;
+  /// What the cost model estimates that the node does, in bytes, 16 FLOPs
+  /// counted as one of them; 0 for what computes nothing, absent where there is
+  /// no model.
+  std::optional<uint64_t> work;
   /// How sure `from` is; absent where it is empty or a map does not say it.
   std::optional<Confidence> fromConfidence;
   /// Path of the innermost module; the root's is empty.
   std::optional<std::string> module;
   /// "file:line" of the user's code; empty where unknown.
   std::string source;
+  /// Place in LaunchMap::stacks.
+  std::optional<uint32_t> stack;
 };
 
 /// Sizes of a tensor; kUnknownSize for one that is no number.
@@ -111,6 +120,9 @@ struct Alignment {
   std::string method;
   std::string graph;
   std::string stage;
+  /// Launched post-grad nodes whose exported nodes are certain: recorded, or
+  /// proven by dataflow. Absent where a map does not say it.
+  std::optional<uint64_t> proven;
   /// Launched post-grad nodes with at least one exported node, of how many.
   uint64_t aligned = 0;
   uint64_t of = 0;
@@ -124,6 +136,9 @@ struct LaunchMap {
   std::string stage = "post_grad";
   StatementCounts statements;
   std::optional<Alignment> alignment;
+  /// Whole stacks of the user's program, outermost frame first, each frame as
+  /// "file:line in function".
+  std::vector<std::vector<std::string>> stacks;
   std::vector<Launch> launches;
   std::vector<NotLaunched> notLaunched;
 

@@ -50,6 +50,34 @@ struct Source {
   std::optional<int64_t> baseTimeNs;
 };
 
+/// How sure each link of an activity is, to its launch, on to nodes of the
+/// compiled graph and on to those of the exported one. Absent: there is none.
+struct Links {
+  std::optional<Confidence> launch;
+  std::optional<Confidence> nodes;
+  std::optional<Confidence> exported;
+};
+inline constexpr size_t kNumLinks = 3;
+/// Names of the links as files have them, in the order of the members.
+inline constexpr llvm::StringLiteral kLinkNames[kNumLinks] = {"launch", "nodes",
+                                                              "exported"};
+
+inline std::array<std::optional<Confidence>, kNumLinks>
+toArray(const Links &links) {
+  return {links.launch, links.nodes, links.exported};
+}
+
+/// How a node's part of a kernel's time was divided, from the surest on.
+enum class Share : uint8_t {
+  None,     ///< it computes nothing, and others in the kernel do
+  Whole,    ///< it alone computes
+  Modelled, ///< by the bytes and FLOPs that the cost model gives its nodes
+  Even,     ///< there is no model of one of them: evenly
+};
+
+llvm::StringRef stringify(Share share);
+std::optional<Share> parseShare(llvm::StringRef text);
+
 /// A kernel, copy or memset that a device ran. Strings live in the profile.
 struct Activity : DeviceActivity {
   uint32_t id = 0;
@@ -64,7 +92,9 @@ struct Activity : DeviceActivity {
   /// "identity", "kernel_hash", "correlation", "enclosure", "sequence",
   /// "operator", "sequence_number" or "none".
   llvm::StringRef method = "none";
+  /// The least of its links.
   Confidence confidence = Confidence::Unattributed;
+  Links links;
   /// Why the join holds, or why there is none, for a person.
   llvm::StringRef explanation;
 
@@ -95,6 +125,10 @@ struct LaunchRecord : launch::LaunchInfo {
   int64_t kernelTimeNs = 0;
   /// Places in Profile::nodes.
   std::vector<uint32_t> nodes;
+  /// Each node's part of a kernel's time, of a million; empty where there is
+  /// none to divide. `share` says where they come from.
+  std::vector<uint32_t> parts;
+  Share share = Share::Whole;
 };
 
 /// What the metrics of a node were copied from.
@@ -111,8 +145,13 @@ struct Node {
   NodeId id;
   /// Path of the innermost module; the root's is empty.
   std::optional<std::string> module;
+  /// The deepest line outside of PyTorch, and all frames, outermost first.
   std::optional<std::string> source;
+  std::vector<std::string> stack;
   int64_t kernelTimeNs = 0;
+  /// The least sure of how its kernels' times were divided; absent without
+  /// kernels.
+  std::optional<Share> share;
   /// Ids of kernels, in order.
   std::vector<uint32_t> kernels;
   std::map<std::string, double> metrics;
@@ -236,6 +275,8 @@ struct Summary {
   /// "graph_passes" (the operators of a graph repeat) or "none".
   std::string stepsFrom = "none";
   std::array<int64_t, kNumConfidences> attributedNs{};
+  /// Kernel time by the confidence of each link, for kernels that have it.
+  std::array<std::array<int64_t, kNumConfidences>, kNumLinks> linksNs{};
 };
 
 /// A profile. Owns the strings of its activities, so it can be moved, not
@@ -283,10 +324,11 @@ private:
 /// of `shareTime`.
 void summarize(Profile &profile);
 
-/// The rule for a kernel of several nodes: `total` is split evenly, and the
-/// nanoseconds that are left go to the first ones, so that shares always sum
-/// to the kernel's time.
-int64_t shareTime(int64_t total, size_t count, size_t position);
+/// The rule for a kernel of several nodes: each has its part, in whole
+/// nanoseconds that always sum to the kernel's time. Without parts all are
+/// equal.
+std::vector<int64_t> shareTime(int64_t total, size_t count,
+                               llvm::ArrayRef<uint32_t> parts = {});
 
 /// The span that shares of time are stated of: the steady steps, or without
 /// step marks the first to the last event on the device. Absent when nothing

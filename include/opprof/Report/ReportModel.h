@@ -142,6 +142,10 @@ struct ReportModel {
 /// `profile` must outlive the model.
 ReportModel makeReportModel(const profile::Profile &profile);
 
+/// How sure kernels' links are, as shares of their time: "by link: launch high
+/// 100.0 %; nodes high 98.0 %, medium 2.0 %". Empty where there are none.
+std::string describeLinks(const profile::Summary &summary);
+
 /// "h.3.mlp" as the group it repeats in, "h.*.mlp": numbers that stand alone
 /// between dots are left open.
 std::string getModuleGroup(llvm::StringRef module);

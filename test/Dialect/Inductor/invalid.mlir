@@ -103,6 +103,22 @@ inductor.program of @g statements 1 of 1 aligned <"recorded", @net, 3 of 2> {
 
 // -----
 
+fx.external @net stage "export"
+fx.external @g stage "post_grad"
+// expected-error @+1 {{more nodes are certain (2) than are aligned (1)}}
+inductor.program of @g statements 1 of 1 aligned <"recorded", @net, 1 of 2, 2> {
+}
+
+// -----
+
+fx.external @g stage "post_grad"
+inductor.program of @g statements 1 of 1 {
+  // expected-error @+1 {{"sure" is no confidence of node @g::@relu; expected "high", "medium", "low" or "unattributed"}}
+  inductor.launch 0 "k" cpp pointwise reads [] writes [] computes [#inductor.node<@g::@relu, confidence = "sure">]
+}
+
+// -----
+
 fx.external @g stage "post_grad"
 // expected-error @+1 {{'guess' is no method of alignment; expected 'recorded' or 'structure'}}
 inductor.program of @g statements 1 of 1 aligned <"guess", @g, 1 of 2> {

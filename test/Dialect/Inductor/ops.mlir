@@ -10,14 +10,14 @@ fx.external @model stage "post_grad"
 fx.external @true_graph_0 stage "post_grad"
 // CHECK-NEXT: fx.external @net stage "export"
 fx.external @net stage "export"
-// CHECK-NEXT: inductor.program of @model statements 4 of 5 aligned <"structure", @net, 1 of 2> {
-inductor.program of @model statements 4 of 5 aligned <"structure", @net, 1 of 2> {
+// CHECK-NEXT: inductor.program of @model statements 4 of 5 aligned <"structure", @net, 1 of 2, 1> {
+inductor.program of @model statements 4 of 5 aligned <"structure", @net, 1 of 2, 1> {
   // CHECK-NEXT: inductor.launch 0 "extern_kernels.mm" extern extern in "partition_0" at [12, 40] reads ["a", "b"] writes ["buf0"] computes [#inductor.node<@model::@mm, evidence = ["target"]>] listed [@model::@relu] handle 7 flops 16 read 8 written 4 {conditional, in_loop}
   inductor.launch 0 "extern_kernels.mm" extern extern in "partition_0" at [12, 40] reads ["a", "b"] writes ["buf0"] computes [#inductor.node<@model::@mm, evidence = ["target"]>] listed [@model::@relu] handle 7 flops 16 read 8 written 4 {conditional, in_loop} loc("output_code.py":21:0)
   // CHECK-NEXT: inductor.launch 1 "triton_poi_fused_relu_0" triton pointwise hash "cabc" reads ["buf0"] writes ["buf0"] computes [#inductor.node<@true_graph_0::@relu, evidence = ["fragment", "dataflow"], recomputed = true, from = [@net::@relu], module = "h.0", source = "model.py:3">]
   inductor.launch 1 "triton_poi_fused_relu_0" triton pointwise hash "cabc" reads ["buf0"] writes ["buf0"] computes [#inductor.node<@true_graph_0::@relu, evidence = ["fragment", "dataflow"], recomputed = true, from = [@net::@relu], module = "h.0", source = "model.py:3">] loc("output_code.py":22:0)
-  // CHECK-NEXT: inductor.launch 2 "triton_poi_fused_relu_1" triton pointwise reads [] writes [] computes [#inductor.node<@model::@relu_1>]
-  inductor.launch 2 "triton_poi_fused_relu_1" triton pointwise reads [] writes [] computes [#inductor.node<@model::@relu_1>] loc("output_code.py":23:0)
+  // CHECK-NEXT: inductor.launch 2 "triton_poi_fused_relu_1" triton pointwise reads [] writes [] computes [#inductor.node<@model::@relu_1, confidence = "high", from = [@net::@relu], from_confidence = "medium", work = 64 : i64>]
+  inductor.launch 2 "triton_poi_fused_relu_1" triton pointwise reads [] writes [] computes [#inductor.node<@model::@relu_1, confidence = "high", from = [@net::@relu], from_confidence = "medium", work = 64 : i64>] loc("output_code.py":23:0)
   // CHECK-NEXT: inductor.not_launched @true_graph_0::@view because "view"
   inductor.not_launched @true_graph_0::@view because "view"
 }
@@ -27,7 +27,8 @@ inductor.program of @net {
 
 // JSON: "graph": "model"
 // JSON: "kept_as_text": 1
-// JSON: "aligned": 1,
+// JSON: "proven": 1,
+// JSON-NEXT: "aligned": 1,
 // JSON-NEXT: "of": 2
 // JSON: "line": 21,
 // JSON-NEXT: "function": "partition_0",

@@ -264,7 +264,7 @@ TEST(Launches, JSONIsReadAsItWasWritten) {
   LaunchMap map;
   map.graph = "g";
   map.statements = {3, 2, 1};
-  map.alignment = Alignment{"structure", "net", "export", 1, 2};
+  map.alignment = Alignment{"structure", "net", "export", 1, 1, 2};
   Launch &launch = map.launches.emplace_back();
   launch.file = "output_code.py";
   launch.line = 7;
@@ -321,68 +321,6 @@ TEST(Launches, JSONErrorsNameThePlace) {
                 .find("launches[0]: \"index\" must be a whole number"),
             std::string::npos);
   EXPECT_NE(error("{").find("not valid JSON"), std::string::npos);
-}
-
-TEST(Alignment, DecomposedOperatorsFindTheirOrigin) {
-  GraphView exported = graphOf(
-      "    def forward(self, x: \"f32[2, 4]\", w: \"f32[8, 4]\", b: "
-      "\"f32[8]\"):\n"
-      "        linear: \"f32[2, 8]\" = torch.ops.aten.linear.default(x, w, b)\n"
-      "        gelu: \"f32[2, 8]\" = torch.ops.aten.gelu.default(linear)\n"
-      "        linear_1: \"f32[2, 4]\" = torch.ops.aten.linear.default(gelu, "
-      "w)\n"
-      "        return (linear_1,)\n");
-  GraphView post = graphOf(
-      "    def forward(self, a0: \"f32[2, 4]\", a1: \"f32[8, 4]\", a2: "
-      "\"f32[8]\"):\n"
-      "        permute: \"f32[4, 8]\" = torch.ops.aten.permute.default(a1, [1, "
-      "0])\n"
-      "        addmm: \"f32[2, 8]\" = torch.ops.aten.addmm.default(a2, a0, "
-      "permute)\n"
-      "        mul: \"f32[2, 8]\" = torch.ops.aten.mul.Tensor(addmm, 0.5)\n"
-      "        erf: \"f32[2, 8]\" = torch.ops.aten.erf.default(addmm)\n"
-      "        add: \"f32[2, 8]\" = torch.ops.aten.add.Tensor(erf, 1)\n"
-      "        mul_1: \"f32[2, 8]\" = torch.ops.aten.mul.Tensor(mul, add)\n"
-      "        mm: \"f32[2, 4]\" = torch.ops.aten.mm.default(mul_1, a1)\n"
-      "        return (mm,)\n");
-  auto names = alignByStructure(post, exported, nullptr);
-  auto origin = [&](StringRef node) -> std::string {
-    const std::vector<uint32_t> &all = names[*post.find(node)];
-    return all.empty() ? "" : exported.nodes[all.front()].name;
-  };
-  EXPECT_EQ(origin("addmm"), "linear");
-  EXPECT_EQ(origin("mul"), "gelu");
-  EXPECT_EQ(origin("erf"), "gelu");
-  EXPECT_EQ(origin("mul_1"), "gelu");
-  EXPECT_EQ(origin("mm"), "linear_1");
-}
-
-/// Three equal parts that the two graphs take in different orders.
-TEST(Alignment, DataflowTellsEqualNodesApart) {
-  GraphView exported = graphOf(
-      "    def forward(self, x: \"f32[4, 6]\"):\n"
-      "        split = torch.ops.aten.split.Tensor(x, 2, 1)\n"
-      "        getitem: \"f32[4, 2]\" = split[1]\n"
-      "        getitem_1: \"f32[4, 2]\" = split[0]\n"
-      "        sin: \"f32[4, 2]\" = torch.ops.aten.sin.default(getitem)\n"
-      "        sin_1: \"f32[4, 2]\" = "
-      "torch.ops.aten.sin.default(getitem_1)\n"
-      "        return (sin, sin_1)\n");
-  GraphView post =
-      graphOf("    def forward(self, a: \"f32[4, 6]\"):\n"
-              "        split_0 = torch.ops.aten.split.Tensor(a, 2, 1)\n"
-              "        q: \"f32[4, 2]\" = split_0[0]\n"
-              "        k: \"f32[4, 2]\" = split_0[1]\n"
-              "        first: \"f32[4, 2]\" = torch.ops.aten.sin.default(q)\n"
-              "        second: \"f32[4, 2]\" = torch.ops.aten.sin.default(k)\n"
-              "        return (first, second)\n");
-  auto found = alignByStructure(post, exported, nullptr);
-  auto origin = [&](StringRef node) -> std::string {
-    const std::vector<uint32_t> &all = found[*post.find(node)];
-    return all.empty() ? "" : exported.nodes[all.front()].name;
-  };
-  EXPECT_EQ(origin("first"), "sin_1");
-  EXPECT_EQ(origin("second"), "sin");
 }
 
 TEST(GraphView, ShortTypes) {

@@ -28,12 +28,27 @@ struct AlignmentSources {
 /// `map.alignment` where there is an exported graph.
 void alignLaunches(launch::LaunchMap &map, const AlignmentSources &sources);
 
-/// For each node of `postGrad`, the nodes of `exported` that it was made from,
-/// found by operators, order, shapes, source lines and dataflow. `groups`
-/// gives the pre-grad nodes that a post-grad node came from; it may be null.
-std::vector<std::vector<uint32_t>>
-alignByStructure(const GraphView &postGrad, const GraphView &exported,
-                 const Provenance::Table *groups);
+/// The exported nodes that a post-grad node was made from.
+struct Tie {
+  /// Places in the exported graph; empty where none is known.
+  std::vector<uint32_t> origins;
+  /// High: dataflow proves it, and no other reading of the two graphs ties it
+  /// otherwise. Medium: it agrees with dataflow, or with the sequence of both
+  /// graphs, but so does another. Low: the operator's name is all there is.
+  Confidence confidence = Confidence::Unattributed;
+};
+
+/// Ties each node of `postGrad` to `exported` by operators, operands, parts of
+/// tensors, sizes and constants. `groups` gives the pre-grad nodes that a
+/// post-grad node came from; it may be null.
+std::vector<Tie> alignByStructure(const GraphView &postGrad,
+                                  const GraphView &exported,
+                                  const Provenance::Table *groups);
+
+/// What the cost model estimates that `node` does, as LaunchNode::work has it.
+/// `onlyPrepares`: no more than its data is moved.
+std::optional<uint64_t> estimateWork(const GraphView &graph, uint32_t node,
+                                     bool onlyPrepares);
 
 } // namespace opprof::inductor
 

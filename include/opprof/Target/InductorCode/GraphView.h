@@ -86,6 +86,9 @@ struct GraphNode {
   std::string module;
   bool hasModule = false;
   SourcePlace source;
+  /// The whole stack, outermost frame first; empty where only `source` is
+  /// known.
+  std::vector<std::string> stack;
   /// Recorded ancestors, newest first: (graph, name).
   std::vector<std::pair<std::string, std::string>> from;
   /// Line in the file that was read.

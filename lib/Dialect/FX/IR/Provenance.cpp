@@ -8,9 +8,11 @@ using namespace mlir;
 using namespace opprof::fx;
 
 bool opprof::fx::isLibraryFrame(StringRef file) {
-  return file.contains("site-packages/") || file.contains("dist-packages/") ||
-         file.contains("/torch/") || file.starts_with("torch/") ||
-         file.starts_with("<");
+  if (file.contains("/torch/") || file.starts_with("torch/") ||
+      file.starts_with("<"))
+    return true;
+  // Python's own library comes between where PyTorch decorates with it.
+  return file.contains("/lib/python3") && !file.contains("-packages/");
 }
 
 static Location getFrameLocation(MLIRContext *context,

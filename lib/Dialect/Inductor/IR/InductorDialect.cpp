@@ -3,6 +3,7 @@
 #include "opprof/Dialect/Inductor/IR/Inductor.h"
 
 #include "opprof/Dialect/FX/IR/NodeSymbols.h"
+#include "opprof/Support/Confidence.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -37,9 +38,11 @@ void InductorDialect::initialize() {
 }
 
 LogicalResult NodeAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                               SymbolRefAttr node, ArrayAttr evidence, bool,
-                               bool, bool, ArrayAttr from, StringAttr,
-                               StringAttr) {
+                               SymbolRefAttr node, ArrayAttr evidence,
+                               StringAttr confidence, bool, bool, bool,
+                               ArrayAttr from, DenseI64ArrayAttr idle,
+                               StringAttr fromConfidence, IntegerAttr,
+                               StringAttr, StringAttr) {
   if (node.getNestedReferences().size() != 1)
     return emitError() << "a node is named as @graph::@node, not as " << node;
   if (evidence)
@@ -53,6 +56,16 @@ LogicalResult NodeAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                            << record
                            << ", which is no record that the reader knows";
     }
+  for (StringAttr word : {confidence, fromConfidence})
+    if (word && !parseConfidence(word.getValue()))
+      return emitError() << word << " is no confidence of node " << node
+                         << "; expected \"high\", \"medium\", \"low\" or "
+                            "\"unattributed\"";
+  if (idle && llvm::any_of(idle.asArrayRef(), [&](int64_t place) {
+        return !from || place < 0 || place >= static_cast<int64_t>(from.size());
+      }))
+    return emitError() << "node " << node
+                       << " names an idle origin that it does not have";
   if (from)
     for (Attribute origin : from)
       if (!isa<SymbolRefAttr>(origin))
@@ -64,7 +77,7 @@ LogicalResult NodeAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 LogicalResult
 AlignmentInfoAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                           StringRef method, FlatSymbolRefAttr, uint64_t aligned,
-                          uint64_t total) {
+                          uint64_t total, std::optional<uint64_t> proven) {
   if (method != "recorded" && method != "structure")
     return emitError() << "'" << method
                        << "' is no method of alignment; expected 'recorded' "
@@ -72,6 +85,9 @@ AlignmentInfoAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (aligned > total)
     return emitError() << "more nodes are aligned (" << aligned
                        << ") than there are (" << total << ")";
+  if (proven && *proven > aligned)
+    return emitError() << "more nodes are certain (" << *proven
+                       << ") than are aligned (" << aligned << ")";
   return success();
 }
 

@@ -317,7 +317,8 @@ inductor::ProgramOp Attacher::createProgram(StringRef compiledGraph,
     SmallVector<Attribute> nodes;
     for (uint32_t node : launch.nodes)
       nodes.push_back(inductor::NodeAttr::get(
-          context, getRef(node), ArrayAttr(), false, false, false, ArrayAttr(),
+          context, getRef(node), ArrayAttr(), StringAttr(), false, false, false,
+          ArrayAttr(), DenseI64ArrayAttr(), StringAttr(), IntegerAttr(),
           StringAttr(), StringAttr()));
     inductor::LaunchOp::create(
         builder, FileLineColLoc::get(context, launch.file, launch.line, 0),

@@ -8,6 +8,7 @@
 #include "opprof/Target/InductorCode/InductorTranslation.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace opprof;
@@ -63,6 +64,32 @@ static void setType(GraphNode &node, Type type) {
   }
 }
 
+/// An argument as printed FX modules give it (GraphNode::args); what alignment
+/// and costs have no use for is null. Values are {"node": …}.
+static llvm::json::Value toJSON(Attribute argument) {
+  if (isa<fx::ValueAttr>(argument))
+    return llvm::json::Object{{"node", ""}};
+  if (auto boolean = dyn_cast<BoolAttr>(argument))
+    return boolean.getValue();
+  if (auto integer = dyn_cast<IntegerAttr>(argument))
+    return integer.getInt();
+  if (auto real = dyn_cast<FloatAttr>(argument))
+    return llvm::json::Object{
+        {inductor::kRealNumberKey,
+         llvm::formatv("{0:E16}", real.getValueAsDouble()).str()}};
+  if (auto text = dyn_cast<StringAttr>(argument))
+    return text.getValue();
+  if (auto symbol = dyn_cast<FlatSymbolRefAttr>(argument))
+    return llvm::json::Object{{"graph", symbol.getValue()}};
+  if (auto list = dyn_cast<ArrayAttr>(argument)) {
+    llvm::json::Array out;
+    for (Attribute element : list)
+      out.push_back(toJSON(element));
+    return out;
+  }
+  return nullptr;
+}
+
 static void setPlace(GraphNode &node, Location location) {
   node.hasModule = false;
   if (DictionaryAttr metadata = fx::getMetadata(location)) {
@@ -82,6 +109,11 @@ static void setPlace(GraphNode &node, Location location) {
       }
   }
   node.module = fx::getModulePath(location).str();
+  for (const fx::StackFrame &frame : fx::getStackFrames(location))
+    node.stack.push_back(
+        (frame.file + ":" + llvm::Twine(frame.line) +
+         (frame.function.empty() ? "" : " in " + frame.function.str()))
+            .str());
   if (FileLineColLoc frame = fx::getUserFrame(location)) {
     node.source.file = frame.getFilename().getValue().str();
     node.source.line = frame.getLine();
@@ -121,11 +153,14 @@ GraphView opprof::inductor::toGraphView(fx::GraphOp graph) {
     for (Value operand : op.getOperands())
       if (auto it = index.find(operand); it != index.end())
         node.operands.push_back(it->second);
-    if (node.target == "operator.getitem" && fxNode.getArgs().size() == 2)
-      if (auto member = dyn_cast<IntegerAttr>(fxNode.getArgs()[1])) {
-        node.args.push_back(nullptr);
-        node.args.push_back(member.getInt());
-      }
+    auto args = fxNode.getArgs().getValue();
+    for (Attribute argument : args.take_front(fxNode.getNumPositional()))
+      node.args.push_back(toJSON(argument));
+    if (std::optional<ArrayAttr> names = fxNode.getKwargNames())
+      for (auto [name, argument] :
+           llvm::zip(*names, args.drop_front(fxNode.getNumPositional())))
+        node.kwargs.emplace_back(cast<StringAttr>(name).getValue().str(),
+                                 toJSON(argument));
     setType(node, fxNode.getResult().getType());
     setPlace(node, op.getLoc());
     index[fxNode.getResult()] = view.nodes.size();

@@ -87,12 +87,20 @@ NodeAttr ProgramBuilder::toNode(const LaunchNode &node) {
   for (const NodeId &id : node.from)
     from.push_back(fx::NodeSymbols::getRef(
         symbols.getOrAddGraph({id.graph, id.stage, ""}), id.name));
+  SmallVector<int64_t> idle(node.idleFrom.begin(), node.idleFrom.end());
+  auto word = [&](std::optional<Confidence> confidence) {
+    return confidence ? builder.getStringAttr(stringify(*confidence))
+                      : StringAttr();
+  };
   return NodeAttr::get(
       builder.getContext(),
       fx::NodeSymbols::getRef(getGraph(node.graph), node.name),
       node.evidence.empty() ? ArrayAttr() : toStrings(builder, node.evidence),
-      node.recomputed, node.continued, node.prepares,
+      word(node.confidence), node.recomputed, node.continued, node.prepares,
       from.empty() ? ArrayAttr() : builder.getArrayAttr(from),
+      idle.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(idle),
+      word(node.fromConfidence),
+      node.work ? builder.getI64IntegerAttr(*node.work) : IntegerAttr(),
       node.module ? builder.getStringAttr(*node.module) : StringAttr(),
       optional(builder, node.source));
 }
@@ -140,7 +148,7 @@ ProgramOp ProgramBuilder::build() {
         builder.getContext(), map.alignment->method,
         FlatSymbolRefAttr::get(SymbolTable::getSymbolName(symbols.getOrAddGraph(
             {map.alignment->graph, map.alignment->stage, ""}))),
-        map.alignment->aligned, map.alignment->of);
+        map.alignment->aligned, map.alignment->of, map.alignment->proven);
   auto program = ProgramOp::create(
       builder, whole, FlatSymbolRefAttr::get(SymbolTable::getSymbolName(graph)),
       builder.getI64IntegerAttr(map.statements.understood),
@@ -203,6 +211,15 @@ static LaunchNode toLaunchNode(NodeAttr from, const LaunchMap &map,
   node.continued = from.getContinued();
   node.prepares = from.getPrepares();
   node.evidence = toVector(from.getEvidence());
+  if (from.getConfidence())
+    node.confidence = parseConfidence(from.getConfidence().getValue());
+  if (from.getFromConfidence())
+    node.fromConfidence = parseConfidence(from.getFromConfidence().getValue());
+  if (from.getWork())
+    node.work = from.getWork().getInt();
+  if (from.getIdle())
+    node.idleFrom.assign(from.getIdle().asArrayRef().begin(),
+                         from.getIdle().asArrayRef().end());
   if (from.getModule())
     node.module = toText(from.getModule());
   node.source = toText(from.getSource());
@@ -256,8 +273,11 @@ LaunchMap opprof::inductor::toLaunchMap(ProgramOp program) {
   map.statements.keptAsText = map.statements.total - map.statements.understood;
   if (AlignmentInfoAttr alignment = program.getAlignmentAttr()) {
     NodeId exported = symbols.getId(alignment.getGraph());
-    map.alignment = {alignment.getMethod().str(), exported.graph,
-                     exported.stage, alignment.getAligned(),
+    map.alignment = {alignment.getMethod().str(),
+                     exported.graph,
+                     exported.stage,
+                     alignment.getProven(),
+                     alignment.getAligned(),
                      alignment.getTotal()};
   }
   for (LaunchOp op : program.getBody().getOps<LaunchOp>())

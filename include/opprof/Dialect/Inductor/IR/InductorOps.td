@@ -58,7 +58,9 @@ def Inductor_NodeAttr : Inductor_Attr<"Node", "node"> {
   let description = [{
     `evidence` names the records that say so: provenance, fragment,
     source_nodes, target, dataflow. `from` are the exported nodes it was made
-    from. A node that an earlier launch computed already is `recomputed`; one that
+    from, those at the places `idle` computing nothing. `confidence` says how sure
+    it is that the launch computes the node, `from_confidence` how sure `from` is,
+    `work` what the cost model estimates of it. A node that an earlier launch computed already is `recomputed`; one that
     this launch finishes `continued`; one that it only moves data for `prepares`.
 
     ```mlir
@@ -74,14 +76,18 @@ def Inductor_NodeAttr : Inductor_Attr<"Node", "node"> {
   let parameters = (ins
     "::mlir::SymbolRefAttr":$node,
     OptionalParameter<"::mlir::ArrayAttr">:$evidence,
+    OptionalParameter<"::mlir::StringAttr">:$confidence,
     DefaultValuedParameter<"bool", "false">:$recomputed,
     DefaultValuedParameter<"bool", "false">:$continued,
     DefaultValuedParameter<"bool", "false">:$prepares,
     OptionalParameter<"::mlir::ArrayAttr">:$from,
+    OptionalParameter<"::mlir::DenseI64ArrayAttr">:$idle,
+    OptionalParameter<"::mlir::StringAttr">:$from_confidence,
+    OptionalParameter<"::mlir::IntegerAttr">:$work,
     OptionalParameter<"::mlir::StringAttr">:$module,
     OptionalParameter<"::mlir::StringAttr">:$source);
   let assemblyFormat = [{
-    `<` $node (`,` struct($evidence, $recomputed, $continued, $prepares, $from, $module, $source)^)? `>`
+    `<` $node (`,` struct($evidence, $confidence, $recomputed, $continued, $prepares, $from, $idle, $from_confidence, $work, $module, $source)^)? `>`
   }];
   let genVerifyDecl = 1;
 }
@@ -89,15 +95,19 @@ def Inductor_NodeAttr : Inductor_Attr<"Node", "node"> {
 def Inductor_AlignmentAttr : Inductor_Attr<"AlignmentInfo", "alignment"> {
   let summary = "how post-grad nodes were joined to an exported graph";
   let description = [{
-    `#inductor.alignment<"structure", @gpt2, 586 of 613>`: by recorded
+    `#inductor.alignment<"structure", @gpt2, 586 of 613, 580>`: by recorded
     identities (`recorded`) or as two captures of one model (`structure`); how
-    many of the launched nodes found exported ones.
+    many of the launched nodes found exported ones, and of how many that is
+    certain.
   }];
   let parameters = (ins
     StringRefParameter<"recorded or structure">:$method,
     "::mlir::FlatSymbolRefAttr":$graph,
-    "uint64_t":$aligned, "uint64_t":$total);
-  let assemblyFormat = "`<` $method `,` $graph `,` $aligned `of` $total `>`";
+    "uint64_t":$aligned, "uint64_t":$total,
+    OptionalParameter<"std::optional<uint64_t>">:$proven);
+  let assemblyFormat = [{
+    `<` $method `,` $graph `,` $aligned `of` $total (`,` $proven^)? `>`
+  }];
   let genVerifyDecl = 1;
 }
 

@@ -1,0 +1,116 @@
+// Bodies of higher-order operators in place of their calls. A region of
+// autocast or a checkpoint computes nothing by itself, and compiling leaves
+// only its body's nodes: those are what post-grad nodes came from.
+
+#include "AlignmentBodies.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::inductor;
+
+/// Bodies may nest, and be called often; what nests deeper, or is called after
+/// that, is left as a call.
+static constexpr unsigned kMaxDepth = 32;
+static constexpr unsigned kMaxCalls = 10'000;
+
+/// Operators that run their one body once, whatever their operands are.
+static bool runsItsBody(StringRef target) {
+  if (!target.consume_front("higher_order."))
+    return false;
+  return StringSwitch<bool>(target)
+      .Cases({"wrap_with_autocast", "wrap_with_set_grad_enabled"}, true)
+      .Cases({"wrap", "wrap_activation_checkpoint"}, true)
+      .Cases({"tag_activation_checkpoint", "invoke_subgraph"}, true)
+      .Cases({"hints_wrapper", "strict_mode"}, true)
+      .Default(false);
+}
+
+const GraphView *opprof::inductor::findBody(const GraphView &exported,
+                                            const GraphNode &node) {
+  if (!runsItsBody(node.target))
+    return nullptr;
+  for (const json::Value &argument : node.args)
+    if (const json::Object *object = argument.getAsObject())
+      if (std::optional<StringRef> name = object->getString("graph"))
+        return exported.subgraph(*name);
+  return nullptr;
+}
+
+namespace {
+class Inliner {
+public:
+  Inliner(const GraphView &exported, InlinedGraph &out)
+      : exported(exported), out(out) {}
+
+  /// Appends the nodes of `view`; gives the new places of its outputs.
+  SmallVector<uint32_t> append(const GraphView &view,
+                               ArrayRef<uint32_t> arguments, unsigned depth);
+
+private:
+  const GraphView &exported;
+  InlinedGraph &out;
+  unsigned calls = 0;
+};
+} // namespace
+
+SmallVector<uint32_t> Inliner::append(const GraphView &view,
+                                      ArrayRef<uint32_t> arguments,
+                                      unsigned depth) {
+  std::vector<uint32_t> places(view.nodes.size());
+  // What the calls that are left out give.
+  DenseMap<uint32_t, SmallVector<uint32_t>> results;
+  size_t inputs = 0;
+  for (uint32_t i = 0; i < view.nodes.size(); ++i) {
+    const GraphNode &node = view.nodes[i];
+    if (depth && node.op == GraphNode::Placeholder &&
+        inputs < arguments.size()) {
+      places[i] = arguments[inputs++];
+      continue;
+    }
+    SmallVector<uint32_t> operands;
+    for (uint32_t operand : node.operands)
+      operands.push_back(places[operand]);
+    const GraphView *body =
+        depth < kMaxDepth ? findBody(exported, node) : nullptr;
+    if (body && ++calls <= kMaxCalls) {
+      SmallVector<uint32_t> values = append(*body, operands, depth + 1);
+      if (!values.empty()) {
+        places[i] = values.front();
+        results[i] = std::move(values);
+        continue;
+      }
+    }
+    if (node.target == "operator.getitem" && !node.operands.empty() &&
+        node.args.size() == 2)
+      if (auto it = results.find(node.operands.front()); it != results.end()) {
+        std::optional<int64_t> member = node.args[1].getAsInteger();
+        if (member && *member >= 0 &&
+            *member < static_cast<int64_t>(it->second.size())) {
+          places[i] = it->second[*member];
+          continue;
+        }
+      }
+    places[i] = out.graph.nodes.size();
+    out.graph.nodes.push_back(node);
+    out.graph.nodes.back().operands.assign(operands.begin(), operands.end());
+    out.origins.push_back({&view, i});
+  }
+  SmallVector<uint32_t> outputs;
+  for (uint32_t output : view.outputs)
+    outputs.push_back(places[output]);
+  return outputs;
+}
+
+InlinedGraph opprof::inductor::inlineBodies(const GraphView &exported) {
+  InlinedGraph out;
+  out.graph.name = exported.name;
+  out.graph.stage = exported.stage;
+  SmallVector<uint32_t> outputs =
+      Inliner(exported, out).append(exported, {}, 0);
+  out.graph.outputs.assign(outputs.begin(), outputs.end());
+  out.graph.reindex();
+  return out;
+}

@@ -1,0 +1,227 @@
+// Post-grad nodes and the exported nodes that they came from: which are tied,
+// and how sure that is.
+
+#include "opprof/Target/InductorCode/Alignment.h"
+#include "opprof/Target/InductorCode/FXReadable.h"
+
+#include "gtest/gtest.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::inductor;
+
+static GraphView graphOf(StringRef body) {
+  std::string text = "class M(torch.nn.Module):\n" + body.str();
+  Expected<GraphView> graph = readFXReadable(text, "g.py");
+  EXPECT_TRUE(bool(graph)) << toString(graph.takeError());
+  return std::move(*graph);
+}
+
+namespace {
+struct Ties {
+  Ties(const GraphView &post, const GraphView &exported)
+      : post(post), exported(exported),
+        ties(alignByStructure(post, exported, /*groups=*/nullptr)) {}
+
+  std::string origin(StringRef node) const {
+    const std::vector<uint32_t> &all = ties[*post.find(node)].origins;
+    return all.empty() ? "" : exported.nodes[all.front()].name;
+  }
+  Confidence confidence(StringRef node) const {
+    return ties[*post.find(node)].confidence;
+  }
+
+  const GraphView &post, &exported;
+  std::vector<Tie> ties;
+};
+} // namespace
+
+TEST(Alignment, DecomposedOperatorsFindTheirOrigin) {
+  GraphView exported = graphOf(
+      "    def forward(self, x: \"f32[2, 4]\", w: \"f32[8, 4]\", b: "
+      "\"f32[8]\"):\n"
+      "        linear: \"f32[2, 8]\" = torch.ops.aten.linear.default(x, w, b)\n"
+      "        gelu: \"f32[2, 8]\" = torch.ops.aten.gelu.default(linear)\n"
+      "        linear_1: \"f32[2, 4]\" = torch.ops.aten.linear.default(gelu, "
+      "w)\n"
+      "        return (linear_1,)\n");
+  GraphView post = graphOf(
+      "    def forward(self, a0: \"f32[2, 4]\", a1: \"f32[8, 4]\", a2: "
+      "\"f32[8]\"):\n"
+      "        permute: \"f32[4, 8]\" = torch.ops.aten.permute.default(a1, [1, "
+      "0])\n"
+      "        addmm: \"f32[2, 8]\" = torch.ops.aten.addmm.default(a2, a0, "
+      "permute)\n"
+      "        mul: \"f32[2, 8]\" = torch.ops.aten.mul.Tensor(addmm, 0.5)\n"
+      "        erf: \"f32[2, 8]\" = torch.ops.aten.erf.default(addmm)\n"
+      "        add: \"f32[2, 8]\" = torch.ops.aten.add.Tensor(erf, 1)\n"
+      "        mul_1: \"f32[2, 8]\" = torch.ops.aten.mul.Tensor(mul, add)\n"
+      "        mm: \"f32[2, 4]\" = torch.ops.aten.mm.default(mul_1, a1)\n"
+      "        return (mm,)\n");
+  Ties tie(post, exported);
+  EXPECT_EQ(tie.origin("addmm"), "linear");
+  EXPECT_EQ(tie.origin("mul"), "gelu");
+  EXPECT_EQ(tie.origin("erf"), "gelu");
+  EXPECT_EQ(tie.origin("mul_1"), "gelu");
+  EXPECT_EQ(tie.origin("mm"), "linear_1");
+}
+
+/// Three equal parts that the two graphs take in different orders.
+TEST(Alignment, DataflowTellsEqualNodesApart) {
+  GraphView exported = graphOf(
+      "    def forward(self, x: \"f32[4, 6]\"):\n"
+      "        split = torch.ops.aten.split.Tensor(x, 2, 1)\n"
+      "        getitem: \"f32[4, 2]\" = split[1]\n"
+      "        getitem_1: \"f32[4, 2]\" = split[0]\n"
+      "        sin: \"f32[4, 2]\" = torch.ops.aten.sin.default(getitem)\n"
+      "        sin_1: \"f32[4, 2]\" = "
+      "torch.ops.aten.sin.default(getitem_1)\n"
+      "        return (sin, sin_1)\n");
+  GraphView post =
+      graphOf("    def forward(self, a: \"f32[4, 6]\"):\n"
+              "        split_0 = torch.ops.aten.split.Tensor(a, 2, 1)\n"
+              "        q: \"f32[4, 2]\" = split_0[0]\n"
+              "        k: \"f32[4, 2]\" = split_0[1]\n"
+              "        first: \"f32[4, 2]\" = torch.ops.aten.sin.default(q)\n"
+              "        second: \"f32[4, 2]\" = torch.ops.aten.sin.default(k)\n"
+              "        return (first, second)\n");
+  Ties tie(post, exported);
+  EXPECT_EQ(tie.origin("first"), "sin_1");
+  EXPECT_EQ(tie.origin("second"), "sin");
+}
+
+/// Dropout that is switched off and copies that need not be made stand between.
+TEST(Alignment, ResidualAdditionsFollowTheirOperands) {
+  GraphView exported = graphOf(
+      "    def forward(self, x: \"f32[4, 8]\", w: \"f32[8, 8]\", v: \"f32[8, "
+      "8]\"):\n"
+      "        linear: \"f32[4, 8]\" = torch.ops.aten.linear.default(x, w)\n"
+      "        dropout: \"f32[4, 8]\" = torch.ops.aten.dropout.default(linear, "
+      "0.1, False)\n"
+      "        add: \"f32[4, 8]\" = torch.ops.aten.add.Tensor(x, dropout)\n"
+      "        linear_1: \"f32[4, 8]\" = torch.ops.aten.linear.default(add, "
+      "v)\n"
+      "        contiguous: \"f32[4, 8]\" = "
+      "torch.ops.aten.contiguous.default(linear_1)\n"
+      "        add_1: \"f32[4, 8]\" = torch.ops.aten.add.Tensor(contiguous, "
+      "add)\n"
+      "        relu: \"f32[4, 8]\" = torch.ops.aten.relu.default(add_1)\n"
+      "        return (relu,)\n");
+  GraphView post = graphOf(
+      "    def forward(self, a0: \"f32[4, 8]\", a1: \"f32[8, 8]\", a2: "
+      "\"f32[8, 8]\"):\n"
+      "        permute: \"f32[8, 8]\" = torch.ops.aten.permute.default(a1, [1, "
+      "0])\n"
+      "        mm: \"f32[4, 8]\" = torch.ops.aten.mm.default(a0, permute)\n"
+      "        sum_a: \"f32[4, 8]\" = torch.ops.aten.add.Tensor(a0, mm)\n"
+      "        permute_1: \"f32[8, 8]\" = torch.ops.aten.permute.default(a2, "
+      "[1, 0])\n"
+      "        mm_1: \"f32[4, 8]\" = torch.ops.aten.mm.default(sum_a, "
+      "permute_1)\n"
+      "        sum_b: \"f32[4, 8]\" = torch.ops.aten.add.Tensor(mm_1, sum_a)\n"
+      "        out: \"f32[4, 8]\" = torch.ops.aten.relu.default(sum_b)\n"
+      "        return (out,)\n");
+  Ties tie(post, exported);
+  EXPECT_EQ(tie.origin("mm"), "linear");
+  EXPECT_EQ(tie.origin("sum_a"), "add");
+  EXPECT_EQ(tie.origin("mm_1"), "linear_1");
+  EXPECT_EQ(tie.origin("sum_b"), "add_1");
+  EXPECT_EQ(tie.origin("out"), "relu");
+  for (StringRef node : {"mm", "sum_a", "mm_1", "sum_b", "out"})
+    EXPECT_EQ(tie.confidence(node), Confidence::High) << node.str();
+}
+
+TEST(Alignment, AnotherReadingOfEqualBranchesIsRefutedWhereTheyMeet) {
+  GraphView exported =
+      graphOf("    def forward(self, x: \"f32[4, 8]\", w: \"f32[8, 8]\", v: "
+              "\"f32[8, 8]\"):\n"
+              "        q: \"f32[4, 8]\" = torch.ops.aten.linear.default(x, w)\n"
+              "        k: \"f32[4, 8]\" = torch.ops.aten.linear.default(x, v)\n"
+              "        r: \"f32[4, 8]\" = torch.ops.aten.sub.Tensor(q, k)\n"
+              "        return (r,)\n");
+  Ties tie(exported, exported);
+  EXPECT_EQ(tie.origin("q"), "q");
+  EXPECT_EQ(tie.origin("k"), "k");
+  EXPECT_EQ(tie.confidence("q"), Confidence::High);
+  EXPECT_EQ(tie.confidence("r"), Confidence::High);
+}
+
+/// Nothing tells the branches of a sum apart: either may be either.
+TEST(Alignment, WhatAnotherReadingTiesOtherwiseIsNotCertain) {
+  GraphView exported =
+      graphOf("    def forward(self, x: \"f32[4, 8]\", w: \"f32[8, 8]\", v: "
+              "\"f32[8, 8]\"):\n"
+              "        q: \"f32[4, 8]\" = torch.ops.aten.linear.default(x, w)\n"
+              "        k: \"f32[4, 8]\" = torch.ops.aten.linear.default(x, v)\n"
+              "        r: \"f32[4, 8]\" = torch.ops.aten.add.Tensor(q, k)\n"
+              "        return (r,)\n");
+  Ties tie(exported, exported);
+  EXPECT_EQ(tie.confidence("q"), Confidence::Medium);
+  EXPECT_EQ(tie.confidence("k"), Confidence::Medium);
+  EXPECT_EQ(tie.origin("r"), "r");
+}
+
+TEST(Alignment, PartsOfAnOperatorEndWhereTheNextOneBegins) {
+  GraphView exported = graphOf(
+      "    def forward(self, x: \"f32[4, 8]\", w: \"f32[8, 8]\"):\n"
+      "        linear: \"f32[4, 8]\" = torch.ops.aten.linear.default(x, w)\n"
+      "        gelu: \"f32[4, 8]\" = torch.ops.aten.gelu.default(linear)\n"
+      "        mul: \"f32[4, 8]\" = torch.ops.aten.mul.Tensor(gelu, 3.0)\n"
+      "        return (mul,)\n");
+  GraphView post = graphOf(
+      "    def forward(self, a: \"f32[4, 8]\", b: \"f32[8, 8]\"):\n"
+      "        permute: \"f32[8, 8]\" = torch.ops.aten.permute.default(b, [1, "
+      "0])\n"
+      "        mm: \"f32[4, 8]\" = torch.ops.aten.mm.default(a, permute)\n"
+      "        half: \"f32[4, 8]\" = torch.ops.aten.mul.Tensor(mm, 0.5)\n"
+      "        scaled: \"f32[4, 8]\" = torch.ops.aten.mul.Tensor(mm, "
+      "0.7071067811865476)\n"
+      "        erf: \"f32[4, 8]\" = torch.ops.aten.erf.default(scaled)\n"
+      "        plus: \"f32[4, 8]\" = torch.ops.aten.add.Tensor(erf, 1)\n"
+      "        product: \"f32[4, 8]\" = torch.ops.aten.mul.Tensor(half, plus)\n"
+      "        tripled: \"f32[4, 8]\" = torch.ops.aten.mul.Tensor(product, "
+      "3.0)\n"
+      "        return (tripled,)\n");
+  Ties tie(post, exported);
+  for (StringRef node : {"half", "scaled", "erf", "plus", "product"})
+    EXPECT_EQ(tie.origin(node), "gelu") << node.str();
+  EXPECT_EQ(tie.origin("tripled"), "mul");
+  EXPECT_EQ(tie.confidence("tripled"), Confidence::High);
+}
+
+/// After an operator in place, its operand holds the new value.
+TEST(Alignment, OperatorsInPlaceChangeWhatFollows) {
+  GraphView exported = graphOf(
+      "    def forward(self, x: \"f32[4, 8]\"):\n"
+      "        sin: \"f32[4, 8]\" = torch.ops.aten.sin.default(x)\n"
+      "        relu_: \"f32[4, 8]\" = torch.ops.aten.relu_.default(sin)\n"
+      "        exp: \"f32[4, 8]\" = torch.ops.aten.exp.default(sin)\n"
+      "        return (exp,)\n");
+  GraphView post =
+      graphOf("    def forward(self, a: \"f32[4, 8]\"):\n"
+              "        sin: \"f32[4, 8]\" = torch.ops.aten.sin.default(a)\n"
+              "        relu: \"f32[4, 8]\" = torch.ops.aten.relu.default(sin)\n"
+              "        exp: \"f32[4, 8]\" = torch.ops.aten.exp.default(relu)\n"
+              "        return (exp,)\n");
+  Ties tie(post, exported);
+  EXPECT_EQ(tie.origin("relu"), "relu_");
+  EXPECT_EQ(tie.origin("exp"), "exp");
+  EXPECT_EQ(tie.confidence("exp"), Confidence::High);
+}
+
+TEST(Alignment, WhatFitsNothingIsNotProven) {
+  GraphView exported =
+      graphOf("    def forward(self, x: \"f32[4, 8]\"):\n"
+              "        sin: \"f32[4, 8]\" = torch.ops.aten.sin.default(x)\n"
+              "        cos: \"f32[4, 8]\" = torch.ops.aten.cos.default(sin)\n"
+              "        return (cos,)\n");
+  GraphView post =
+      graphOf("    def forward(self, a: \"f32[4, 8]\"):\n"
+              "        tan: \"f32[4, 8]\" = torch.ops.aten.tan.default(a)\n"
+              "        cos: \"f32[4, 8]\" = torch.ops.aten.cos.default(tan)\n"
+              "        return (cos,)\n");
+  Ties tie(post, exported);
+  EXPECT_EQ(tie.origin("tan"), "");
+  EXPECT_EQ(tie.origin("cos"), "cos");
+  EXPECT_NE(tie.confidence("cos"), Confidence::High);
+}
