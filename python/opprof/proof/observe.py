@@ -1,0 +1,276 @@
+"""Runs a compiled graph's code beside the graph that it was made from, and says which nodes' values each call was given and left. Needs PyTorch."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from opprof.errors import OpprofError
+from opprof.progress import progress
+from opprof.proof.inputs import fill, harness_inputs
+from opprof.proof.recorder import Execution, Recorder, Tensor, load
+from opprof.proof.trace import GraphRunner, Step, Trace
+from opprof.proof.values import ValueIndex
+
+
+@dataclass
+class Written:
+    """One place that a call wrote: the steps whose value it may hold, and what it completes."""
+
+    name: str
+    steps: frozenset[int]
+
+
+@dataclass
+class Observation:
+    """One call of the wrapper, as it ran: by steps of the trace."""
+
+    line: int
+    call_lines: tuple[int, ...]
+    text: str
+    #: Steps whose value went in.
+    held: set[int] = field(default_factory=set)
+    written: list[Written] = field(default_factory=list)
+    #: Earlier observations that left a value of no node, which this one was given.
+    unknown_from: set[int] = field(default_factory=set)
+
+
+@dataclass
+class Observed:
+    """Everything that one run of a compiled graph showed."""
+
+    trace: Trace
+    calls: list[Observation]
+    #: The steps that hold the value of an exported node, and those that hold its operands', by the node's name.
+    exported: dict[str, tuple[frozenset[int], frozenset[int]]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """What the run showed, without the values themselves: enough to judge any map of the code."""
+        return {
+            "steps": [
+                [*(getattr(step, key) for key in _STEP_KEYS), list(step.operands)]
+                for step in self.trace.steps
+            ],
+            "calls": [
+                {
+                    "line": call.line,
+                    "call_lines": list(call.call_lines),
+                    "text": call.text,
+                    "held": sorted(call.held),
+                    "written": [[w.name, sorted(w.steps)] for w in call.written],
+                    "unknown_from": sorted(call.unknown_from),
+                }
+                for call in self.calls
+            ],
+            "exported": {
+                name: [sorted(value), sorted(operands)]
+                for name, (value, operands) in self.exported.items()
+            },
+        }
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> "Observed":
+        trace = Trace()
+        for *values, operands in document["steps"]:
+            known = dict(zip(_STEP_KEYS, values, strict=True))
+            trace.add(Step(operands=tuple(operands), value=None, **known), keep_kind=True)
+        calls = [
+            Observation(
+                call["line"],
+                tuple(call["call_lines"]),
+                call["text"],
+                set(call["held"]),
+                [Written(name, frozenset(steps)) for name, steps in call["written"]],
+                set(call["unknown_from"]),
+            )
+            for call in document["calls"]
+        ]
+        exported = {
+            name: (frozenset(value), frozenset(operands))
+            for name, (value, operands) in document["exported"].items()
+        }
+        return Observed(trace, calls, exported)
+
+
+_STEP_KEYS = ("graph", "name", "target", "free", "same", "constant", "is_tensor")
+
+
+class _Observer:
+    def __init__(self, trace: Trace):
+        self.trace = trace
+        self.index = ValueIndex(trace)
+        self.calls: list[Observation] = []
+        #: By storage: what was written to it since, latest last.
+        self.history: dict[int, list[tuple[Tensor, frozenset[int], int]]] = {}
+        self.last_line = 0
+
+    def see(self, execution: Execution) -> None:
+        number = len(self.calls)
+        call = Observation(execution.line, execution.call_lines, execution.text)
+        self.calls.append(call)
+        for read in execution.reads:
+            steps = self.index.find(read.value)
+            call.held |= steps
+            if steps:
+                continue
+            # Not one node's value: pieces of several, or something between nodes.
+            for _, earlier, writer in self.history.get(read.storage, []):
+                call.held |= earlier
+                if not earlier:
+                    call.unknown_from.add(writer)
+        completed: dict[int, frozenset[int]] = {}
+        for whole in execution.holds:
+            completed[whole.storage] = completed.get(whole.storage, frozenset()) | self.index.find(
+                whole.value
+            )
+        known_storages = set()
+        for write in execution.writes:
+            steps = self.index.find(write.value, ordered=not write.part)
+            steps |= completed.get(write.storage, frozenset())
+            if steps or write.storage not in known_storages:
+                call.written.append(Written(write.name, steps))
+            if steps:
+                known_storages.add(write.storage)
+            kept = self.history.setdefault(write.storage, [])
+            if not write.part:
+                kept[:] = [entry for entry in kept if not _covers(write, entry[0])]
+            kept.append((write, steps, number))
+        call.written = [w for w in call.written if w.steps] + [
+            Written(w.name, frozenset())
+            for w in execution.writes
+            if w.storage not in known_storages
+        ]
+
+
+def _covers(new: Tensor, old: Tensor) -> bool:
+    """Whether everything that `old` wrote is written again."""
+    if old.part:
+        return False
+    return _reach(new.value)[0] <= _reach(old.value)[0] and _reach(old.value)[1] <= _reach(
+        new.value
+    )[1]
+
+
+def _reach(tensor: torch.Tensor) -> tuple[int, int]:
+    size = tensor.element_size()
+    last = sum((e - 1) * s for e, s in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.storage_offset() * size, (tensor.storage_offset() + last + 1) * size
+
+
+class Program:
+    """A compiled graph that can be run: its code, with the recorder in it, and the graph that it was made from."""
+
+    def __init__(self, code: Path, graph: Path):
+        self.code, self.graph = code, graph
+        self.document = json.loads(graph.read_text())
+        self.recorder = Recorder()
+        self.module = load(code, self.recorder)
+
+    def harness_inputs(self, seed: int, *, indices: int) -> list[Any]:
+        """Inputs of the sizes that the code's harness states."""
+        return fill(harness_inputs(self.module, self.code), seed, indices=indices)
+
+    def observe(
+        self,
+        inputs: Sequence[Any],
+        *,
+        seed: int = 0,
+        indices: int = 2,
+        branch: bool | None = None,
+        exported: Mapping[str, tuple[Any, list[Any]]] | None = None,
+    ) -> Observed:
+        """Runs the code and its graph on the same inputs. `branch` is what conditionals are told instead of what they compute;
+        `exported` holds the values of exported nodes and of their operands, where they are known."""
+        constants = _constants(self.document, self.module, seed, indices)
+        entries = self.document["graphs"][0]["inputs"]
+        if len(entries) != len(inputs):
+            raise OpprofError(
+                f"{self.code} takes {len(inputs)} inputs, and the graph {self.graph} has {len(entries)}",
+                remedy="give the code and the graph of one compilation",
+            )
+
+        def choose(value: Any) -> bool:
+            return bool(value) if branch is None else branch
+
+        def constant(name: str, entry: dict[str, Any]) -> Any:
+            return constants.get(name, _Absent())
+
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            copies = [_copy(value) for value in inputs]
+            trace = GraphRunner(self.document, constant, choose).run(copies)
+        observer = _Observer(trace)
+        given = [_copy(value) for value in inputs]
+        self.recorder.begin(observer.see, choose, [*given, *constants.values()])
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            self.module["call"](given)
+        found = {}
+        for name, (value, operands) in (exported or {}).items():
+            holders: set[int] = set()
+            for operand in operands:
+                holders |= observer.index.find(operand)
+            found[name] = observer.index.find(value), frozenset(holders)
+        return Observed(trace, observer.calls, found)
+
+
+class _Absent:
+    """A constant that neither the code nor the graph holds."""
+
+
+def _constants(
+    document: dict[str, Any], module: dict[str, Any], seed: int, indices: int
+) -> dict[str, Any]:
+    """The tensors that the graph holds itself, as the code has them; where it has none, of the type that the graph states."""
+    found: dict[str, Any] = {}
+    for graph in document["graphs"]:
+        for entry in graph["nodes"]:
+            if entry["op"] != "get_attr" or entry["name"] in found:
+                continue
+            value = module.get(entry["target"])
+            kind = document["types"][entry["type"]] if "type" in entry else {}
+            if value is None and isinstance(kind, dict) and "tensor" in kind:
+                described = kind["tensor"]
+                empty = torch.empty_strided(
+                    described["shape"],
+                    described["stride"],
+                    dtype=getattr(torch, described["dtype"]),
+                    device=described["device"],
+                )
+                (value,) = fill([empty], seed + len(found) + 1, indices=indices)
+                module[entry["target"]] = value
+            found[entry["target"]] = value
+    return found
+
+
+def _copy(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    copy = torch.empty(0, dtype=value.dtype, device=value.device)
+    whole = torch.empty(0, dtype=torch.uint8, device=value.device).set_(value.untyped_storage())
+    return copy.set_(
+        whole.clone().untyped_storage(), value.storage_offset(), value.size(), value.stride()
+    )
+
+
+def observe_all(
+    code: Path,
+    graph: Path,
+    inputs: Sequence[Any] | None = None,
+    exported: Mapping[str, tuple[Any, list[Any]]] | None = None,
+) -> list[Observed]:
+    """One run, and where the graph has conditionals one for each branch."""
+    program = Program(code, graph)
+    given = inputs if inputs is not None else program.harness_inputs(0, indices=2)
+    branches: list[bool | None] = [None]
+    if '"higher_order.cond"' in graph.read_text():
+        branches = [True, False]
+    runs = []
+    for branch in branches:
+        if branch is not None:
+            progress(f"running the branches of conditionals that are taken when {branch}")
+        runs.append(program.observe(given, branch=branch, exported=exported))
+    return runs
