@@ -79,7 +79,7 @@ class _Claim:
                 self.lenient.add(key)
 
 
-class _Derivation:
+class Derivation:
     """What has to be computed to get from the values that went in to one that came out."""
 
     def __init__(self, trace: Trace, held: set[int], allowed: set[int]):
@@ -220,7 +220,7 @@ def _judge_launch(
     together = [m.launch["index"] for m, _ in members if m is not claim]
     note = f"together with launch {', '.join(map(str, together))}" if together else ""
     unknown = [w.name for _, m in members for w in m.written if not w.steps and len(members) == 1]
-    derivation = _Derivation(trace, held, allowed)
+    derivation = Derivation(trace, held, allowed)
     missing: set[int] = set()
     used: set[int] = set()
     blind = False
@@ -260,7 +260,7 @@ def _judge_launch(
 
 
 def _least(
-    derivation: _Derivation, roots: Iterable[int], trace: Trace, allowed: set[int]
+    derivation: Derivation, roots: Iterable[int], trace: Trace, allowed: set[int]
 ) -> tuple[set[int], bool]:
     """The fewest steps that have to be added to compute one of `roots`, and whether they would be enough."""
     best: tuple[int, set[int], bool] | None = None
@@ -312,7 +312,7 @@ def _reaches(number: int, goal: set[int], trace: Trace) -> bool:
         number = step.operands[0]
 
 
-def _computable(key: tuple[str, str], derivation: _Derivation, trace: Trace) -> bool:
+def _computable(key: tuple[str, str], derivation: Derivation, trace: Trace) -> bool:
     return any(derivation.possible(number) for number in trace.of.get(key, []))
 
 

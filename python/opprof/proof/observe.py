@@ -44,8 +44,8 @@ class Observed:
 
     trace: Trace
     calls: list[Observation]
-    #: The steps that hold the value of an exported node, and those that hold its operands', by the node's name.
-    exported: dict[str, tuple[frozenset[int], frozenset[int]]] = field(default_factory=dict)
+    #: By name of an exported node: the steps that hold its value, those that hold its operands', and whether all operands are held.
+    exported: dict[str, tuple[frozenset[int], frozenset[int], bool]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """What the run showed, without the values themselves: enough to judge any map of the code."""
@@ -66,8 +66,8 @@ class Observed:
                 for call in self.calls
             ],
             "exported": {
-                name: [sorted(value), sorted(operands)]
-                for name, (value, operands) in self.exported.items()
+                name: [sorted(value), sorted(operands), whole]
+                for name, (value, operands, whole) in self.exported.items()
             },
         }
 
@@ -89,8 +89,8 @@ class Observed:
             for call in document["calls"]
         ]
         exported = {
-            name: (frozenset(value), frozenset(operands))
-            for name, (value, operands) in document["exported"].items()
+            name: (frozenset(value), frozenset(operands), whole)
+            for name, (value, operands, whole) in document["exported"].items()
         }
         return Observed(trace, calls, exported)
 
@@ -210,10 +210,8 @@ class Program:
             self.module["call"](given)
         found = {}
         for name, (value, operands) in (exported or {}).items():
-            holders: set[int] = set()
-            for operand in operands:
-                holders |= observer.index.find(operand)
-            found[name] = observer.index.find(value), frozenset(holders)
+            holders = [observer.index.find(operand) for operand in operands]
+            found[name] = observer.index.find(value), frozenset().union(*holders), all(holders)
         return Observed(trace, observer.calls, found)
 
 

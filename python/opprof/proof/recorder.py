@@ -168,19 +168,19 @@ class Recorder:
         for storage, tensors in by_storage.items():
             now = _bytes(tensors[0][1])
             changed = now != before[storage]
-            if not bool(changed.any()):
-                if storage not in self.written:
-                    unread.add(storage)
-                continue
             mask = _by_element(changed, tensors[0][1].element_size())
-            if storage in self.written or not bool(mask.all()):
+            known = storage in self.written
+            if known and not bool(mask.any()):
+                continue
+            read = False
+            # Some of what was written may be what was there before.
+            if known or not bool(mask.all()):
                 read, more = self._again(statement, state, names, storage)
                 mask = mask | more
-                if not read:
-                    unread.add(storage)
-            elif storage not in self.written:
+            if not known or not read:
                 unread.add(storage)
-            written[storage] = mask
+            if bool(mask.any()):
+                written[storage] = mask
         for name, tensor in named:
             storage = _storage(tensor)
             if storage not in unread:
