@@ -55,6 +55,9 @@ def record_one(name: str, folder: Path, device: str) -> str:
         # Weights of ones and biases of zeros would make different nodes give equal values.
         if parameter.is_floating_point() and parameter.dtype.itemsize > 1:
             parameter.data += 0.1 * torch.randn_like(parameter)
+    for name, buffer in model.module.named_buffers():
+        if name.endswith(("running_mean", "running_var")):
+            buffer += 0.1 * torch.rand_like(buffer)
     module = model.module.to(device).train(model.train)
     args = torch.utils._pytree.tree_map_only(torch.Tensor, lambda t: t.to(device), model.args)
     script = ModelScript(Path(f"{name}.py"), name, module, tuple(args))
@@ -107,9 +110,9 @@ def record_one(name: str, folder: Path, device: str) -> str:
             code = kept / "output_code.py"
             began = time.perf_counter()
             try:
-                runs = observe_all(
-                    code, kept / "post_grad.json", inputs.of(code.read_text()), values or None
-                )
+                given = inputs.of(code.read_text())
+                torch.save(given, kept / "inputs.pt")
+                runs = observe_all(code, kept / "post_grad.json", given, values or None)
                 (kept / "observed.json").write_text(json.dumps([r.to_json() for r in runs]))
                 seen.append(f"{graph.name} {time.perf_counter() - began:.1f} s")
             except Exception as error:
@@ -130,8 +133,9 @@ class _Inputs:
         return self.seen.get(code.strip())
 
     def __enter__(self) -> None:
-        import torch
         from torch._inductor.output_code import CompiledFxGraph
+
+        from opprof.proof.observe import copy_of
 
         self.original = original = CompiledFxGraph.__call__
 
@@ -139,10 +143,7 @@ class _Inputs:
             source = str(getattr(graph, "source_code", "")).strip()
             if source not in self.seen:
                 self.seen[source] = [
-                    torch.empty_strided(t.size(), t.stride(), dtype=t.dtype, device=t.device).copy_(t)
-                    if isinstance(t, torch.Tensor)
-                    else t
-                    for t in inputs
+                    copy_of(t) for t in inputs
                 ]
             return original(graph, inputs)
 
@@ -174,16 +175,24 @@ def record(folder: Path, only: Iterable[str], device: str, jobs: int, limit: int
                 env=environment,
             )
             running[name] = process, time.monotonic()
-        name = next(iter(running))
+        name = _next_that_ended(running, limit)
         process, began = running.pop(name)
-        try:
-            out, err = process.communicate(timeout=max(1.0, limit - (time.monotonic() - began)))
-        except subprocess.TimeoutExpired:
+        ended = process.poll() is not None
+        if not ended:
             process.kill()
-            out, err = process.communicate()
+        out, err = process.communicate()
+        if not ended:
             err += f"\nstopped after {limit} s"
         said = out.strip() or "left out: " + (err.strip().splitlines() or ["it ended"])[-1]
         print(f"{name}: {said} ({time.monotonic() - began:.0f} s)", flush=True)
+
+
+def _next_that_ended(running: dict[str, tuple[subprocess.Popen[str], float]], limit: int) -> str:
+    while True:
+        for name, (process, began) in running.items():
+            if process.poll() is not None or time.monotonic() - began > limit:
+                return name
+        time.sleep(0.2)
 
 
 def map_of(compiled: Path, run: Path) -> dict[str, Any]:

@@ -443,8 +443,10 @@ def long_reductions() -> OracleModel:
 def scatter_gather() -> OracleModel:
     def forward(m: Any, x: Tensor, index: Tensor) -> Tensor:
         edges = F.relu(m.edge(torch.cat([x[index[0]], x[index[1]]], -1)))
-        gathered = torch.zeros(x.shape[0], 8).index_add(0, index[1], edges)
-        degree = torch.zeros(x.shape[0]).scatter_add(0, index[1], torch.ones(index.shape[1]))
+        gathered = torch.zeros(x.shape[0], 8, device=x.device).index_add(0, index[1], edges)
+        degree = torch.zeros(x.shape[0], device=x.device).scatter_add(
+            0, index[1], torch.ones(index.shape[1], device=x.device)
+        )
         return m.node(torch.cat([x, gathered / degree.clamp(min=1)[:, None]], -1))
 
     parts = {"edge": nn.Linear(12, 8), "node": nn.Linear(14, 6)}
@@ -602,10 +604,10 @@ if importlib.util.find_spec("torchvision"):
     _torchvision("mobilenet_v3_small", 32)
     _torchvision("shufflenet_v2_x0_5", 32)
     _torchvision("squeezenet1_1", 32)
-    _torchvision("densenet121", 32, block_config=(2, 2))
+    _torchvision("mnasnet0_5", 32)
 if importlib.util.find_spec("timm"):
     _timm("vit_tiny_patch16_224", 32, img_size=32, depth=2, embed_dim=48)
-    _timm("convnext_atto", 32, depths=(1, 1), dims=(16, 32))
-    _timm("mixer_s32_224", 64, img_size=64, num_blocks=2, embed_dim=32)
+    _timm("convnext_atto", 32, depths=(1, 1, 1, 1), dims=(8, 16, 16, 32))
+    _timm("resnetv2_18", 32)
     _timm("efficientvit_b0", 32, depths=(1, 1, 1), widths=(8, 8, 16, 16), head_widths=(32, 32))
     _timm("swin_tiny_patch4_window7_224", 32, img_size=32, window_size=4, depths=(2, 2), num_heads=(2, 4), embed_dim=16)

@@ -102,7 +102,8 @@ def _is_tied(key: tuple[str, str], origin: str, run: Observed) -> bool | None:
     if mine & value:
         return True
     needed, enough = Derivation(run.trace, set(operands - value), set()).needs(value)
-    # Where an operand was folded away, nothing says where the exported node begins.
-    if not whole or not enough:
+    # Where an operand was folded away, nothing says where the exported node begins; and where the node has an operand's value
+    # itself, it computes nothing that values could show.
+    if not whole or not enough or mine & operands or all(run.trace.steps[n].free for n in mine):
         return None
     return bool(mine & needed)

@@ -160,6 +160,9 @@ def _judge_run(maps: Mapping[str, Any], run: Observed) -> list[LaunchVerdict]:
     groups = _groups(run.calls, calls, of_call)
     verdicts = []
     for position, claim in enumerate(claims):
+        if not calls[position] and claim.launch["kernel"] == "Tensor.item" and not claim.keys:
+            verdicts.append(_verdict(claim, Verdict.EXACT, note="it takes a number to the host"))
+            continue
         if not calls[position]:
             verdicts.append(_verdict(claim, Verdict.UNPROVEN, note=_NOT_RUN))
             continue
@@ -232,7 +235,8 @@ def _judge_launch(
             best, enough = _least(derivation, place.steps, trace, allowed)
             missing |= best
             blind = blind or not enough
-    extra = [key for key in claim.keys if not _is_used(key, claim, used, held, trace)]
+    reads = [steps for _, member in members for steps in member.reads]
+    extra = [key for key in claim.keys if not _is_used(key, claim, used, reads, trace)]
     # What a value of no node is made of can't be told: only that the nodes can be computed from what went in.
     if unknown and extra:
         sure = [key for key in extra if not _computable(key, derivation, trace)]
@@ -281,15 +285,24 @@ def _least(
 
 
 def _is_used(
-    key: tuple[str, str], claim: _Claim, used: set[int], held: set[int], trace: Trace
+    key: tuple[str, str],
+    claim: _Claim,
+    used: set[int],
+    reads: Sequence[frozenset[int]],
+    trace: Trace,
 ) -> bool:
-    numbers = trace.of.get(key, [])
-    for number in numbers:
+    """Whether one of the steps of a node has a part in what was written, or computes nothing that values could show."""
+    held = set().union(*reads)
+    for number in trace.of.get(key, []):
         step = trace.steps[number]
         if number in used or step.free:
             return True
-        # It moves the value, or takes part in a value that several launches write.
-        if step.same and (number in held or any(o in used | held for o in step.operands)):
+        if step.constant and any(number in trace.steps[n].operands for n in claim.steps):
+            return True
+        # Its value is its operand's, in the same place: adding nothing, multiplying by one, widening.
+        if any(number in steps and steps.intersection(step.operands) for steps in reads):
+            return True
+        if step.same and any(o in used | held for o in step.operands):
             return True
         if key in claim.lenient and any(_reaches(o, used | held, trace) for o in step.operands):
             return True

@@ -1,7 +1,8 @@
 """Runs a compiled graph's code beside the graph that it was made from, and says which nodes' values each call was given and left. Needs PyTorch."""
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,11 +32,16 @@ class Observation:
     line: int
     call_lines: tuple[int, ...]
     text: str
-    #: Steps whose value went in.
-    held: set[int] = field(default_factory=set)
+    #: For each tensor that went in: the steps whose value it holds.
+    reads: list[frozenset[int]] = field(default_factory=list)
     written: list[Written] = field(default_factory=list)
     #: Earlier observations that left a value of no node, which this one was given.
     unknown_from: set[int] = field(default_factory=set)
+
+    @property
+    def held(self) -> set[int]:
+        """Steps whose value went in."""
+        return set().union(*self.reads)
 
 
 @dataclass
@@ -59,7 +65,7 @@ class Observed:
                     "line": call.line,
                     "call_lines": list(call.call_lines),
                     "text": call.text,
-                    "held": sorted(call.held),
+                    "reads": [sorted(steps) for steps in call.reads],
                     "written": [[w.name, sorted(w.steps)] for w in call.written],
                     "unknown_from": sorted(call.unknown_from),
                 }
@@ -82,7 +88,7 @@ class Observed:
                 call["line"],
                 tuple(call["call_lines"]),
                 call["text"],
-                set(call["held"]),
+                [frozenset(steps) for steps in call["reads"]],
                 [Written(name, frozenset(steps)) for name, steps in call["written"]],
                 set(call["unknown_from"]),
             )
@@ -113,13 +119,14 @@ class _Observer:
         self.calls.append(call)
         for read in execution.reads:
             steps = self.index.find(read.value)
-            call.held |= steps
             if steps:
+                call.reads.append(steps)
                 continue
             # Not one node's value: pieces of several, or something between nodes.
             for _, earlier, writer in self.history.get(read.storage, []):
-                call.held |= earlier
-                if not earlier:
+                if earlier:
+                    call.reads.append(earlier)
+                else:
                     call.unknown_from.add(writer)
         completed: dict[int, frozenset[int]] = {}
         for whole in execution.holds:
@@ -199,20 +206,31 @@ class Program:
             return constants.get(name, _Absent())
 
         torch.manual_seed(seed)
-        with torch.no_grad():
-            copies = [_copy(value) for value in inputs]
+        with torch.no_grad(), _full_precision():
+            copies = [copy_of(value) for value in inputs]
             trace = GraphRunner(self.document, constant, choose).run(copies)
         observer = _Observer(trace)
-        given = [_copy(value) for value in inputs]
+        given = [copy_of(value) for value in inputs]
         self.recorder.begin(observer.see, choose, [*given, *constants.values()])
         torch.manual_seed(seed)
-        with torch.no_grad():
+        with torch.no_grad(), _full_precision():
             self.module["call"](given)
         found = {}
         for name, (value, operands) in (exported or {}).items():
             holders = [observer.index.find(operand) for operand in operands]
             found[name] = observer.index.find(value), frozenset().union(*holders), all(holders)
         return Observed(trace, observer.calls, found)
+
+
+@contextlib.contextmanager
+def _full_precision() -> Iterator[None]:
+    """Libraries keep float32's digits: which of them round to fewer depends on sizes and layouts."""
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
 
 
 class _Absent:
@@ -244,7 +262,8 @@ def _constants(
     return found
 
 
-def _copy(value: Any) -> Any:
+def copy_of(value: Any) -> Any:
+    """A tensor on a copy of its storage: the same layout, elements that share a place included."""
     if not isinstance(value, torch.Tensor):
         return value
     copy = torch.empty(0, dtype=value.dtype, device=value.device)

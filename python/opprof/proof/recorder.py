@@ -94,6 +94,7 @@ class Recorder:
         self.written: set[int] = set()
         #: What was allocated stays, so that no storage takes the place of another.
         self.kept: list[torch.Tensor] = []
+        self.known: set[int] = set()
 
     def begin(
         self,
@@ -103,17 +104,19 @@ class Recorder:
     ) -> None:
         """A run begins: `on_execution` is told of every call, `branch` decides conditionals."""
         self.on_execution, self.branch = on_execution, branch
-        self.pending, self.written, self.kept = [], set(), []
-        self.own(inputs)
-
-    def own(self, tensors: Sequence[Any]) -> None:
-        for _, tensor in _flatten("", list(tensors)):
+        self.pending, self.written, self.kept, self.known = [], set(), [], set()
+        for _, tensor in _flatten("", list(inputs)):
             self.written.add(_storage(tensor))
-            self.kept.append(tensor)
+            self._keep(tensor)
+
+    def _keep(self, tensor: torch.Tensor) -> None:
+        self.kept.append(tensor)
+        self.known.add(_storage(tensor))
 
     def fresh(self, value: Any) -> None:
+        """Memory was allocated: it is filled with what nothing computes."""
         for _, tensor in _flatten("", value):
-            self.kept.append(tensor)
+            self._keep(tensor)
             whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(
                 tensor.untyped_storage()
             )
@@ -181,6 +184,12 @@ class Recorder:
                 unread.add(storage)
             if bool(mask.any()):
                 written[storage] = mask
+        if not written and not statement.targets:
+            # What it wrote is what was there: only other numbers show where.
+            for storage in by_storage:
+                _, mask = self._again(statement, state, names, storage)
+                if bool(mask.any()):
+                    written[storage] = mask
         for name, tensor in named:
             storage = _storage(tensor)
             if storage not in unread:
@@ -191,8 +200,8 @@ class Recorder:
             self.written.add(storage)
         for name, value in statement.results(names):
             storage = _storage(value)
-            if storage not in before:
-                self.kept.append(value)
+            if storage not in before and storage not in self.known:
+                self._keep(value)
                 self.written.add(storage)
                 kept = _on(_bytes(value).clone(), value)
                 execution.writes.append(Tensor(name, kept, storage))

@@ -160,6 +160,10 @@ class GraphRunner:
             step.operands = tuple(bound[name].step for name in _names(entry["args"][1]))
         elif step.operator == "prims.inductor_random":
             step.value = inductor_random(*args)
+        elif step.operator == "prims.inductor_seeds":
+            # As the wrapper fills them: PyTorch's own definition takes other bounds.
+            low, high = torch.iinfo(torch.int64).min, torch.iinfo(torch.int64).max
+            step.value = torch.randint(low, high, [args[0]], device=args[1])
         else:
             self._call(step, entry, args, kwargs, bound)
         self._classify(step)

@@ -11,7 +11,7 @@ import torch
 from opprof.proof.trace import Trace
 
 #: Relative distances: what rounding makes of float32, and of narrower numbers that kernels keep wider between two nodes.
-_NEAR, _NEAR_NARROW = 2e-4, 4e-2
+_NEAR, _NEAR_NARROW, _NEAR_AS_SETS = 2e-4, 4e-2, 1e-5
 #: Of several nodes that are near, the nearest count: those within this factor of the best, or at rounding's distance.
 _AS_NEAR, _ROUNDING = 4.0, 2e-6
 _MAX_PERMUTED_DIMENSIONS = 5
@@ -53,26 +53,40 @@ class ValueIndex:
             & (np.abs(table[:, 1] - magnitude) <= tolerance)
             & (np.abs(table[:, 2] - square) <= 2 * self.near * square + 1e-30)
         )
-        distances = {}
+        near: dict[int, torch.Tensor] = {}
         for place in np.flatnonzero(alike):
             number, value = entries[int(place)]
-            if tensor.dtype.is_floating_point != value.dtype.is_floating_point and not (
-                tensor.dtype.itemsize == value.dtype.itemsize == 1
-            ):
-                continue
-            distance = _distance(tensor, value, self.near, ordered=ordered)
-            if distance <= self.near:
-                distances[number] = distance
-        if not distances:
+            if _alike(tensor.dtype, value.dtype):
+                near[number] = value
+        numbers = _numbers(tensor)
+        distances = {
+            number: _distance(tensor, numbers, value, self.near) if ordered else math.inf
+            for number, value in near.items()
+        }
+        if not any(distance <= self.near for distance in distances.values()):
+            distances = {n: _distance_of_sets(numbers, value) for n, value in near.items()}
+        least = min(distances.values(), default=math.inf)
+        if least > self.near:
             return frozenset()
-        limit = max(_AS_NEAR * min(distances.values()), _ROUNDING)
+        limit = min(max(_AS_NEAR * least, _ROUNDING), self.near)
         return frozenset(number for number, distance in distances.items() if distance <= limit)
 
 
+#: What is larger is a mask's stand-in for infinity.
+_HUGE = 1e30
+
+
 def _numbers(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements as float64. What is no number, or infinite, takes the size of the others, so that these still count."""
     if tensor.dtype.is_complex:
-        tensor = torch.view_as_real(tensor.resolve_conj()).reshape(*tensor.shape, 2).sum(-1)
-    return tensor.detach().to("cpu", torch.float64).nan_to_num(nan=-1.2345, posinf=1e6, neginf=-1e6)
+        tensor = torch.view_as_real(tensor.resolve_conj()).sum(-1)
+    numbers = tensor.detach().to("cpu", torch.float64)
+    finite = numbers.isfinite() & (numbers.abs() < _HUGE)
+    if bool(finite.all()):
+        return numbers
+    size = float(numbers[finite].abs().mean()) if bool(finite.any()) else 1.0
+    stand_in = torch.where(numbers > 0, 3 * size, torch.where(numbers < 0, -3 * size, 2 * size))
+    return torch.where(finite, numbers, stand_in + 1e-3)
 
 
 def _summary(tensor: torch.Tensor) -> tuple[float, float, float]:
@@ -84,23 +98,31 @@ def _summary(tensor: torch.Tensor) -> tuple[float, float, float]:
     )
 
 
-def _distance(a: torch.Tensor, b: torch.Tensor, near: float, *, ordered: bool) -> float:
+def _alike(a: torch.dtype, b: torch.dtype) -> bool:
+    """Whether one may stand for the other: a kernel keeps numbers wider or narrower than the graph says, but of the same kind."""
+    if a.itemsize == b.itemsize == 1:
+        return True
+    kinds = [(t.is_floating_point, t.is_complex, t == torch.bool) for t in (a, b)]
+    return kinds[0] == kinds[1]
+
+
+def _distance(a: torch.Tensor, x: torch.Tensor, b: torch.Tensor, near: float) -> float:
     """The relative distance of two tensors of as many elements, in the order of theirs that brings them closest."""
-    ordinary = _numbers(b)
-    scale = float(ordinary.norm()) + 1e-30
+    y = _numbers(b)
+    scale = float(y.norm()) + 1e-30
     best = math.inf
-    if ordered:
-        for x, y in _orders(_numbers(a), ordinary, a, b):
-            best = min(best, float((x - y).norm()) / scale)
-            if best <= near / 100:
-                return best
-        if best <= near:
-            return best
-    # As sets of numbers: like distributions are near one another, so only rounding is allowed for.
-    x, _ = _numbers(a).reshape(-1).sort()
-    y, _ = ordinary.reshape(-1).sort()
-    distance = float((x - y).norm()) / scale
-    return distance if distance <= min(near, 1e-5) or (not ordered and distance <= near / 4) else best
+    for first, second in _orders(x, y, a, b):
+        best = min(best, float((first - second).norm()) / scale)
+        if best <= near / 100:
+            break
+    return best
+
+
+def _distance_of_sets(numbers: torch.Tensor, b: torch.Tensor) -> float:
+    """The same without regard to order. Like distributions are near one another, so no more than rounding is allowed for."""
+    y = _numbers(b).reshape(-1).sort().values
+    distance = float((numbers.reshape(-1).sort().values - y).norm()) / (float(y.norm()) + 1e-30)
+    return distance if distance <= _NEAR_AS_SETS else math.inf
 
 
 def _orders(
@@ -112,11 +134,16 @@ def _orders(
     yield x_stored, y.reshape(-1)
     yield x.reshape(-1), y_stored
     x, y = x.squeeze(), y.squeeze()
-    if sorted(x.shape) == sorted(y.shape) and x.dim() <= _MAX_PERMUTED_DIMENSIONS:
+    if x.dim() <= _MAX_PERMUTED_DIMENSIONS:
         for order in itertools.permutations(range(x.dim())):
             permuted = x.permute(order)
             if permuted.shape == y.shape:
                 yield permuted, y
+            elif x.dim() < _MAX_PERMUTED_DIMENSIONS:
+                yield permuted.reshape(-1), y.reshape(-1)
+    if x.dim() != y.dim() <= _MAX_PERMUTED_DIMENSIONS:
+        for order in itertools.permutations(range(y.dim())):
+            yield x.reshape(-1), y.permute(order).reshape(-1)
 
 
 def _stored(numbers: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
