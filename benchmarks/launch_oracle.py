@@ -99,7 +99,9 @@ def record_one(name: str, folder: Path, device: str) -> str:
                 for t in torch.utils._pytree.tree_leaves(result)
                 if isinstance(t, torch.Tensor) and t.requires_grad
             ]
-            torch.autograd.backward([(t.float() * torch.randn_like(t.float())).sum() for t in tensors])
+            torch.autograd.backward(
+                [(t.float() * torch.randn_like(t.float())).sum() for t in tensors]
+            )
         seen = []
         for graph in graphs.compiled:
             kept = folder / graph.name
@@ -142,9 +144,7 @@ class _Inputs:
         def call(graph: Any, inputs: Any) -> Any:
             source = str(getattr(graph, "source_code", "")).strip()
             if source not in self.seen:
-                self.seen[source] = [
-                    copy_of(t) for t in inputs
-                ]
+                self.seen[source] = [copy_of(t) for t in inputs]
             return original(graph, inputs)
 
         CompiledFxGraph.__call__ = call
@@ -240,7 +240,9 @@ def judge_all(folder: Path, everything: bool, json_file: Path | None) -> int:
         rows.append((compiled.parent.name, compiled.name, counts))
         total.update(counts)
     print()
-    print("| model | compiled graph | launches | exact | missing | extra | other | not provable | exported nodes judged | right |")
+    print(
+        "| model | compiled graph | launches | exact | missing | extra | other | not provable | exported nodes judged | right |"
+    )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for model, name, counts in [*rows, ("all", str(len(rows)), total)]:
         short = re.sub(r"^model_*", "", name)
@@ -256,7 +258,8 @@ def judge_all(folder: Path, everything: bool, json_file: Path | None) -> int:
         print(f"| {name} | {numbers['judged']} | {numbers['right']} | {share:.2f} % |")
     if json_file:
         json_file.write_text(
-            json.dumps({"total": total, "links": {k: dict(v) for k, v in links.items()}}, indent=1) + "\n"
+            json.dumps({"total": total, "links": {k: dict(v) for k, v in links.items()}}, indent=1)
+            + "\n"
         )
     return total["missing node"] + total["extra node"] + total["other nodes"]
 
@@ -276,7 +279,11 @@ def main() -> int:
     one.add_argument("--device", default="cpu")
     judging = commands.add_parser("judge")
     judging.add_argument("folder", type=Path)
-    judging.add_argument("--all", action="store_true", help="also name what is not provable, and wrong exported nodes")
+    judging.add_argument(
+        "--all",
+        action="store_true",
+        help="also name what is not provable, and wrong exported nodes",
+    )
     judging.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     if arguments.command == "record":

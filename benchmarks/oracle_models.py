@@ -146,7 +146,10 @@ def transposed_conv_train() -> OracleModel:
 
 @model
 def gru() -> OracleModel:
-    return OracleModel(Lambda(lambda m, x: m.gru(x)[0], gru=nn.GRU(8, 12, batch_first=True)), (torch.randn(2, 3, 8),))
+    return OracleModel(
+        Lambda(lambda m, x: m.gru(x)[0], gru=nn.GRU(8, 12, batch_first=True)),
+        (torch.randn(2, 3, 8),),
+    )
 
 
 @model
@@ -169,7 +172,9 @@ def recurrent_by_hand() -> OracleModel:
             outputs.append(h)
         return torch.stack(outputs, 1)
 
-    return OracleModel(Lambda(forward, z=nn.Linear(14, 8), h=nn.Linear(14, 8)), (torch.randn(3, 4, 6),))
+    return OracleModel(
+        Lambda(forward, z=nn.Linear(14, 8), h=nn.Linear(14, 8)), (torch.randn(3, 4, 6),)
+    )
 
 
 # Attention.
@@ -187,7 +192,9 @@ class HandAttention(nn.Module):
         q, k, v = self.qkv(x).view(b, s, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         if self.rotary:
             half = q.shape[-1] // 2
-            angle = torch.arange(s, device=x.device)[:, None] / 100 ** (torch.arange(half, device=x.device) / half)
+            angle = torch.arange(s, device=x.device)[:, None] / 100 ** (
+                torch.arange(half, device=x.device) / half
+            )
             cos, sin = torch.cat([angle.cos()] * 2, -1), torch.cat([angle.sin()] * 2, -1)
 
             def turn(t: Tensor) -> Tensor:
@@ -238,7 +245,9 @@ def attention_bf16() -> OracleModel:
 def sdpa_train() -> OracleModel:
     def forward(m: Any, x: Tensor) -> Tensor:
         q, k, v = m.qkv(x).view(2, 8, 3, 2, 8).permute(2, 0, 3, 1, 4)
-        return m.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+        return m.out(
+            F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+        )
 
     parts = {"qkv": nn.Linear(16, 48), "out": nn.Linear(16, 16)}
     return OracleModel(Lambda(forward, **parts), (torch.randn(2, 8, 16),), train=True)
@@ -263,7 +272,9 @@ def windowed_vit() -> OracleModel:
     def forward(m: Any, x: Tensor) -> Tensor:
         x = m.patch(x).permute(0, 2, 3, 1)
         x = m.block(x)
-        merged = torch.cat([x[:, 0::2, 0::2], x[:, 1::2, 0::2], x[:, 0::2, 1::2], x[:, 1::2, 1::2]], -1)
+        merged = torch.cat(
+            [x[:, 0::2, 0::2], x[:, 1::2, 0::2], x[:, 0::2, 1::2], x[:, 1::2, 1::2]], -1
+        )
         return m.head(m.merge(merged).mean((1, 2)))
 
     parts = {
@@ -356,7 +367,9 @@ def experts_gathered() -> OracleModel:
 
 @model
 def dynamic_attention() -> OracleModel:
-    return OracleModel(Block(16, HandAttention(16, 2, causal=True)), (torch.randn(3, 7, 16),), dynamic=True)
+    return OracleModel(
+        Block(16, HandAttention(16, 2, causal=True)), (torch.randn(3, 7, 16),), dynamic=True
+    )
 
 
 @model
@@ -382,10 +395,15 @@ def while_loop() -> OracleModel:
         def body(i: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
             return i + 1, torch.tanh(y @ m.w) + y * 0.5
 
-        _, y = torch._higher_order_ops.while_loop(lambda i, y: i < n, body, (torch.zeros((), dtype=torch.int64), x.cos()))
+        _, y = torch._higher_order_ops.while_loop(
+            lambda i, y: i < n, body, (torch.zeros((), dtype=torch.int64), x.cos())
+        )
         return y.exp()
 
-    return OracleModel(Lambda(forward, w=nn.Parameter(torch.randn(6, 6) * 0.3)), (torch.tensor(3), torch.randn(4, 6)))
+    return OracleModel(
+        Lambda(forward, w=nn.Parameter(torch.randn(6, 6) * 0.3)),
+        (torch.tensor(3), torch.randn(4, 6)),
+    )
 
 
 @model
@@ -436,7 +454,9 @@ def long_reductions() -> OracleModel:
         z = (y - mean) / (deviation + 1e-6)
         return z, z.cumsum(-1), z.logsumexp(-1), z.argmax(-1), z.sort(-1).values[:, :3]
 
-    return OracleModel(Lambda(forward, scale=nn.Parameter(torch.randn(300))), (torch.randn(40, 300),))
+    return OracleModel(
+        Lambda(forward, scale=nn.Parameter(torch.randn(300))), (torch.randn(40, 300),)
+    )
 
 
 @model
@@ -458,7 +478,11 @@ def two_heads_padded() -> OracleModel:
     def forward(m: Any, x: Tensor) -> Any:
         a, b = m.both(x).split([5, 11], -1)
         padded = F.pad(a, (1, 2), value=0.5)
-        return torch.where(padded > 0, padded, padded.expm1()), b.unfold(-1, 3, 2).amax(-1), F.normalize(b, dim=-1)
+        return (
+            torch.where(padded > 0, padded, padded.expm1()),
+            b.unfold(-1, 3, 2).amax(-1),
+            F.normalize(b, dim=-1),
+        )
 
     return OracleModel(Lambda(forward, both=nn.Linear(8, 16)), (torch.randn(4, 8),))
 
@@ -505,7 +529,9 @@ def fp8_round_trip() -> OracleModel:
         weight = m.weight.to(torch.float8_e4m3fn)
         return F.gelu((small.float() * scale) @ weight.float().t())
 
-    return OracleModel(Lambda(forward, weight=nn.Parameter(torch.randn(12, 16))), (torch.randn(8, 16),))
+    return OracleModel(
+        Lambda(forward, weight=nn.Parameter(torch.randn(12, 16))), (torch.randn(8, 16),)
+    )
 
 
 @model
@@ -536,13 +562,21 @@ def mlp_swiglu_train() -> OracleModel:
 @model
 def mlp_max_autotune() -> OracleModel:
     net = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 32), nn.GELU())
-    return OracleModel(net, (torch.randn(32, 64),), config={"max_autotune": True, "freezing": False})
+    return OracleModel(
+        net, (torch.randn(32, 64),), config={"max_autotune": True, "freezing": False}
+    )
 
 
 # Models of libraries.
 
 
-def _transformers(name: str, config: str, inputs: Callable[[Any], tuple[Any, ...]], train: bool = False, **sizes: Any) -> None:
+def _transformers(
+    name: str,
+    config: str,
+    inputs: Callable[[Any], tuple[Any, ...]],
+    train: bool = False,
+    **sizes: Any,
+) -> None:
     def make() -> OracleModel:
         import transformers
 
@@ -550,7 +584,9 @@ def _transformers(name: str, config: str, inputs: Callable[[Any], tuple[Any, ...
         settings.use_cache = False
         settings.return_dict = False
         net = getattr(transformers, name)(settings)
-        return OracleModel(Lambda(lambda m, *a: m.net(*a)[0], net=net), inputs(settings), train=train)
+        return OracleModel(
+            Lambda(lambda m, *a: m.net(*a)[0], net=net), inputs(settings), train=train
+        )
 
     MODELS["transformers_" + name + ("_train" if train else "")] = make
 
@@ -579,17 +615,50 @@ def _tokens(config: Any) -> tuple[Any, ...]:
     return (torch.randint(0, config.vocab_size, (2, 8)),)
 
 
-_SMALL: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "vocab_size": 64}
+_SMALL: dict[str, Any] = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "vocab_size": 64,
+}
 
 if importlib.util.find_spec("transformers"):
     _transformers("BertModel", "BertConfig", _tokens, **_SMALL)
     _transformers("BertModel", "BertConfig", _tokens, train=True, **_SMALL)
     _transformers("LlamaModel", "LlamaConfig", _tokens, num_key_value_heads=2, **_SMALL)
-    _transformers("MistralModel", "MistralConfig", _tokens, num_key_value_heads=2, train=True, **_SMALL)
+    _transformers(
+        "MistralModel", "MistralConfig", _tokens, num_key_value_heads=2, train=True, **_SMALL
+    )
     _transformers("Qwen2Model", "Qwen2Config", _tokens, num_key_value_heads=2, **_SMALL)
-    _transformers("MixtralModel", "MixtralConfig", _tokens, num_key_value_heads=2, num_local_experts=4, **_SMALL)
-    _transformers("T5EncoderModel", "T5Config", _tokens, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, vocab_size=64)
-    _transformers("MambaModel", "MambaConfig", _tokens, hidden_size=16, num_hidden_layers=1, vocab_size=64, state_size=4)
+    _transformers(
+        "MixtralModel",
+        "MixtralConfig",
+        _tokens,
+        num_key_value_heads=2,
+        num_local_experts=4,
+        **_SMALL,
+    )
+    _transformers(
+        "T5EncoderModel",
+        "T5Config",
+        _tokens,
+        d_model=32,
+        d_kv=8,
+        d_ff=48,
+        num_layers=2,
+        num_heads=4,
+        vocab_size=64,
+    )
+    _transformers(
+        "MambaModel",
+        "MambaConfig",
+        _tokens,
+        hidden_size=16,
+        num_hidden_layers=1,
+        vocab_size=64,
+        state_size=4,
+    )
     _transformers(
         "ViTModel", "ViTConfig", lambda c: (torch.randn(2, 3, 16, 16),), image_size=16, patch_size=4,
         hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
@@ -610,4 +679,12 @@ if importlib.util.find_spec("timm"):
     _timm("convnext_atto", 32, depths=(1, 1, 1, 1), dims=(8, 16, 16, 32))
     _timm("resnetv2_18", 32)
     _timm("efficientvit_b0", 32, depths=(1, 1, 1), widths=(8, 8, 16, 16), head_widths=(32, 32))
-    _timm("swin_tiny_patch4_window7_224", 32, img_size=32, window_size=4, depths=(2, 2), num_heads=(2, 4), embed_dim=16)
+    _timm(
+        "swin_tiny_patch4_window7_224",
+        32,
+        img_size=32,
+        window_size=4,
+        depths=(2, 2),
+        num_heads=(2, 4),
+        embed_dim=16,
+    )

@@ -13,8 +13,10 @@ def main() -> int:
     code, graph, launches = map(Path, sys.argv[1:4])
     try:
         runs = observe_all(code, graph)
-    except OpprofError as error:
-        print(json.dumps({"error": str(error)}))
+    except Exception as error:
+        # A kernel that fails, a graph that can't be run: nothing is proven, and that is the answer.
+        what = str(error) if isinstance(error, OpprofError) else f"{type(error).__name__}: {error}"
+        print(json.dumps({"error": what.splitlines()[0] if what else type(error).__name__}))
         return 0
     verdicts = judge(json.loads(launches.read_text()), runs)
     print(

@@ -18,7 +18,7 @@ def exported_values(
     module = program.graph_module
     values: dict[fx.Node, Any] = {}
 
-    class Keeping(fx.Interpreter):
+    class Keeping(fx.Interpreter):  # type: ignore[misc]
         def run_node(self, n: fx.Node) -> Any:
             value = super().run_node(n)
             # What an operator changes in place later is kept as it was here.

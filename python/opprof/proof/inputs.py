@@ -20,7 +20,7 @@ def harness_inputs(module: dict[str, Any], path: Path) -> list[Any]:
     tree = ast.parse(path.read_text())
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == "benchmark_compiled_module":
-            made = [s for s in node.body if isinstance(s, (ast.Assign, ast.Global))]
+            made: list[ast.stmt] = [s for s in node.body if isinstance(s, (ast.Assign, ast.Global))]
             local: dict[str, Any] = {"rand_strided": rand_strided}
             exec(compile(ast.Module(made, []), str(path), "exec"), module, local)
             for call in ast.walk(node):
@@ -55,6 +55,8 @@ def _filled(value: Any, generator: torch.Generator, indices: int) -> Any:
     else:
         numbers = torch.randint(0, max(indices, 1), (size,), generator=generator)
     room = torch.empty(size, dtype=kind, device=value.device)
-    room.copy_(numbers.to(torch.float32) if kind.itemsize == 1 and kind.is_floating_point else numbers)
+    room.copy_(
+        numbers.to(torch.float32) if kind.itemsize == 1 and kind.is_floating_point else numbers
+    )
     filled = torch.empty(0, dtype=kind, device=value.device)
     return filled.set_(room.untyped_storage(), value.storage_offset(), value.size(), value.stride())

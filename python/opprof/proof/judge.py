@@ -1,4 +1,4 @@
-"""Holds a launch map against what a run of the code showed: whether each launch computes exactly the nodes that the map lists."""
+"""Holds a launch map against what a run of the code showed: whether each launch computes exactly the nodes that the map lists. Needs PyTorch."""
 
 import enum
 from collections import Counter
@@ -70,11 +70,13 @@ class _Claim:
         self.keys: list[tuple[str, str]] = []
         self.steps: set[int] = set()
         self.lenient: set[tuple[str, str]] = set()
+        self.of: dict[tuple[str, str], list[int]] = {}
         for node in launch["nodes"]:
             key = _key(node)
             self.keys.append(key)
             found = trace.of.get(key, [])
             self.steps.update(found)
+            self.of[key] = found
             if node.get("continued") or node.get("prepares"):
                 self.lenient.add(key)
 
@@ -99,9 +101,7 @@ class Derivation:
             step = self.steps[number]
             if self._is_given(number, step):
                 self.known[number] = True
-            elif not (step.free or step.same or step.constant or number in self.allowed):
-                self.known[number] = False
-            elif step.target == "placeholder" and not step.operands:
+            elif step.is_input or not (step.computes_nothing or number in self.allowed):
                 self.known[number] = False
             else:
                 open_operands = [o for o in step.operands if o not in self.known]
@@ -126,7 +126,7 @@ class Derivation:
             if number in seen or self._is_given(number, step):
                 continue
             seen.add(number)
-            if step.target in ("placeholder", "get_attr") and not step.operands:
+            if step.is_input:
                 enough = False
             pending.extend(step.operands)
         return seen, enough
@@ -134,11 +134,11 @@ class Derivation:
 
 def judge(maps: Mapping[str, Any], runs: Sequence[Observed]) -> list[LaunchVerdict]:
     """A verdict for each launch of the map; of several runs, the first in which it ran decides."""
-    verdicts = {}
+    verdicts: dict[int, LaunchVerdict] = {}
     for run in runs:
         for verdict in _judge_run(maps, run):
             earlier = verdicts.get(verdict.index)
-            if earlier is None or _NOT_RUN == earlier.note:
+            if earlier is None or earlier.note == _NOT_RUN:
                 verdicts[verdict.index] = verdict
     return [verdicts[index] for index in sorted(verdicts)]
 
@@ -212,7 +212,8 @@ def _judge_launch(
     members: Sequence[tuple[_Claim, Observation]],
     trace: Trace,
 ) -> LaunchVerdict:
-    held = set().union(*(member.held for _, member in members))
+    reads = _reads(members)
+    held = set().union(*reads)
     allowed = set().union(*(member.steps for member, _ in members))
     written = [w for _, member in members for w in member.written if w.steps]
     if not written:
@@ -235,15 +236,12 @@ def _judge_launch(
             best, enough = _least(derivation, place.steps, trace, allowed)
             missing |= best
             blind = blind or not enough
-    reads = [steps for _, member in members for steps in member.reads]
-    extra = [key for key in claim.keys if not _is_used(key, claim, used, reads, trace)]
+    extra = _unused(claim, used, reads, derivation)
     # What a value of no node is made of can't be told: only that the nodes can be computed from what went in.
     if unknown and extra:
         sure = [key for key in extra if not _computable(key, derivation, trace)]
         if not sure and not missing:
-            return _verdict(
-                claim, Verdict.UNPROVEN, note=f"{', '.join(unknown)}: no node's value"
-            )
+            return _verdict(claim, Verdict.UNPROVEN, note=f"{', '.join(unknown)}: no node's value")
         extra = sure
     names = sorted({_label((trace.steps[n].graph, trace.steps[n].name)) for n in missing})
     if blind:
@@ -271,11 +269,7 @@ def _least(
     for root in sorted(roots):
         needed, enough = derivation.needs([root])
         lacking = {
-            number
-            for number in needed - allowed
-            if not (
-                trace.steps[number].free or trace.steps[number].same or trace.steps[number].constant
-            )
+            number for number in needed - allowed if not trace.steps[number].computes_nothing
         }
         rank = len(lacking) + (0 if enough else 1_000_000)
         if best is None or rank < best[0]:
@@ -284,29 +278,60 @@ def _least(
     return best[1], best[2]
 
 
-def _is_used(
-    key: tuple[str, str],
-    claim: _Claim,
-    used: set[int],
-    reads: Sequence[frozenset[int]],
-    trace: Trace,
-) -> bool:
-    """Whether one of the steps of a node has a part in what was written, or computes nothing that values could show."""
+def _reads(members: Sequence[tuple[_Claim, Observation]]) -> list[frozenset[int]]:
+    """What went into launches that are judged together, less what they hand to one another."""
+    reads: list[frozenset[int]] = []
+    made: list[frozenset[int]] = []
+    for _, call in members:
+        reads += [steps for steps in call.reads if not any(steps <= own for own in made)]
+        made += [place.steps for place in call.written if place.steps]
+    return reads
+
+
+def _unused(
+    claim: _Claim, used: set[int], reads: Sequence[frozenset[int]], derivation: Derivation
+) -> list[tuple[str, str]]:
+    """The nodes of a claim that have no part in what was written; what values could not show is no fault."""
+    steps = derivation.steps
+    used = set(used)
+    keys = list(reversed(claim.keys))
+    while True:
+        ambiguous = [
+            number
+            for key in keys
+            for number in claim.of[key]
+            if _is_ambiguous(number, reads, steps) and number not in used
+        ]
+        if not ambiguous:
+            break
+        used.update(ambiguous)
+        # What such a node is made of is as good as it is.
+        for number in ambiguous:
+            used |= derivation.needs(steps[number].operands)[0]
     held = set().union(*reads)
-    for number in trace.of.get(key, []):
-        step = trace.steps[number]
+    return [key for key in claim.keys if not _is_used(key, claim, used, held, steps)]
+
+
+def _is_ambiguous(number: int, reads: Sequence[frozenset[int]], steps: Sequence[Step]) -> bool:
+    """Whether a value that went in is that of this step and of another: nothing was added, or multiplied by one, or widened."""
+    base = _base(number, steps)
+    return any(number in held and any(_base(o, steps) != base for o in held) for held in reads)
+
+
+def _is_used(
+    key: tuple[str, str], claim: _Claim, used: set[int], held: set[int], steps: Sequence[Step]
+) -> bool:
+    for number in claim.of[key]:
+        step = steps[number]
         if number in used or step.free:
             return True
-        if step.constant and any(number in trace.steps[n].operands for n in claim.steps):
-            return True
-        # Its value is its operand's, in the same place: adding nothing, multiplying by one, widening.
-        if any(number in steps and steps.intersection(step.operands) for steps in reads):
+        if step.constant and any(number in steps[n].operands for n in claim.steps):
             return True
         if step.same and any(o in used | held for o in step.operands):
             return True
-        if key in claim.lenient and any(_reaches(o, used | held, trace) for o in step.operands):
+        if key in claim.lenient and any(_reaches(o, used | held, steps) for o in step.operands):
             return True
-        if step.operator in _ASSEMBLES and any(_reaches(o, used, trace) for o in step.operands):
+        if step.operator in _ASSEMBLES and any(_reaches(o, used, steps) for o in step.operands):
             return True
     return False
 
@@ -315,14 +340,20 @@ def _is_used(
 _ASSEMBLES = {"aten.cat", "aten.stack", "aten.constant_pad_nd", "aten.slice_scatter"}
 
 
-def _reaches(number: int, goal: set[int], trace: Trace) -> bool:
-    while True:
-        if number in goal:
-            return True
-        step = trace.steps[number]
+def _base(number: int, steps: Sequence[Step]) -> int:
+    """The step that made the value of which this one is a view or a copy."""
+    while (steps[number].free or steps[number].same) and steps[number].operands:
+        number = steps[number].operands[0]
+    return number
+
+
+def _reaches(number: int, goal: set[int], steps: Sequence[Step]) -> bool:
+    while number not in goal:
+        step = steps[number]
         if not (step.free or step.same) or not step.operands:
             return False
         number = step.operands[0]
+    return True
 
 
 def _computable(key: tuple[str, str], derivation: Derivation, trace: Trace) -> bool:

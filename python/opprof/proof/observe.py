@@ -111,7 +111,6 @@ class _Observer:
         self.calls: list[Observation] = []
         #: By storage: what was written to it since, latest last.
         self.history: dict[int, list[tuple[Tensor, frozenset[int], int]]] = {}
-        self.last_line = 0
 
     def see(self, execution: Execution) -> None:
         number = len(self.calls)
@@ -128,37 +127,33 @@ class _Observer:
                     call.reads.append(earlier)
                 else:
                     call.unknown_from.add(writer)
-        completed: dict[int, frozenset[int]] = {}
-        for whole in execution.holds:
-            completed[whole.storage] = completed.get(whole.storage, frozenset()) | self.index.find(
-                whole.value
-            )
-        known_storages = set()
         for write in execution.writes:
             steps = self.index.find(write.value, ordered=not write.part)
-            steps |= completed.get(write.storage, frozenset())
-            if steps or write.storage not in known_storages:
-                call.written.append(Written(write.name, steps))
-            if steps:
-                known_storages.add(write.storage)
+            if not steps:
+                # A part of what it completes: of a tensor whose other parts were written before.
+                wholes = [
+                    whole
+                    for whole in execution.holds
+                    if whole.storage == write.storage
+                    and whole.value.numel() > write.value.numel()
+                    and (write.part or _covers(whole, write))
+                ]
+                steps = frozenset().union(*(self.index.find(whole.value) for whole in wholes))
+            call.written.append(Written(write.name, steps))
             kept = self.history.setdefault(write.storage, [])
             if not write.part:
                 kept[:] = [entry for entry in kept if not _covers(write, entry[0])]
             kept.append((write, steps, number))
-        call.written = [w for w in call.written if w.steps] + [
-            Written(w.name, frozenset())
-            for w in execution.writes
-            if w.storage not in known_storages
-        ]
 
 
 def _covers(new: Tensor, old: Tensor) -> bool:
     """Whether everything that `old` wrote is written again."""
     if old.part:
         return False
-    return _reach(new.value)[0] <= _reach(old.value)[0] and _reach(old.value)[1] <= _reach(
-        new.value
-    )[1]
+    return (
+        _reach(new.value)[0] <= _reach(old.value)[0]
+        and _reach(old.value)[1] <= _reach(new.value)[1]
+    )
 
 
 def _reach(tensor: torch.Tensor) -> tuple[int, int]:

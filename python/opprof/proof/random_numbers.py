@@ -35,7 +35,7 @@ def _on_cpu(seed: int, offsets: np.ndarray, normal: bool) -> np.ndarray:
     first, second = ((w & np.uint32(0x7FFFFFFF)).astype(np.float32) * _SCALE for w in words)
     if not normal:
         return first
-    return np.sqrt(-2.0 * np.log(1 - first)) * np.cos(2 * np.pi * (1 - second))
+    return np.asarray(np.sqrt(-2.0 * np.log(1 - first)) * np.cos(2 * np.pi * (1 - second)))
 
 
 def _on_gpu(seed: int, offsets: np.ndarray, normal: bool) -> np.ndarray:
@@ -45,7 +45,7 @@ def _on_gpu(seed: int, offsets: np.ndarray, normal: bool) -> np.ndarray:
     if not normal:
         return first
     radius = np.sqrt(-2.0 * np.log(np.maximum(first, np.float32(1e-7))))
-    return radius * np.cos(np.float32(2 * math.pi) * second)
+    return np.asarray(radius * np.cos(np.float32(2 * math.pi) * second))
 
 
 def inductor_random(

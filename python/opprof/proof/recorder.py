@@ -15,7 +15,15 @@ from opprof.errors import OpprofError
 #: Calls that only make room, or another view of it.
 _ALLOCATES = ("empty_strided", "alloc_from_pool", "torch.empty", "rand_strided")
 _QUIET = (
-    *("assert_", "reinterpret_tensor", "as_strided", "print", "torch.cuda.", "get_raw_stream", "len"),
+    *(
+        "assert_",
+        "reinterpret_tensor",
+        "as_strided",
+        "print",
+        "torch.cuda.",
+        "get_raw_stream",
+        "len",
+    ),
     *("args.clear", "run_intermediate_hooks", "workspace_", "device_interface"),
 )
 #: What fresh memory holds until it is written: numbers that nothing computes.
@@ -49,7 +57,7 @@ class Execution:
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
+    return int(tensor.untyped_storage().data_ptr())
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
@@ -361,8 +369,7 @@ class _Instrument(ast.NodeTransformer):
 
     def _names_subgraph(self, node: ast.If) -> bool:
         return bool(node.orelse) and any(
-            isinstance(inner, ast.Name) and inner.id in self.functions
-            for inner in ast.walk(node)
+            isinstance(inner, ast.Name) and inner.id in self.functions for inner in ast.walk(node)
         )
 
     def _statement(self, node: ast.Assign | ast.Expr | ast.AugAssign) -> Any:
@@ -411,10 +418,7 @@ def load(path: Path, recorder: Recorder) -> dict[str, Any]:
         targets: list[str] = []
         if isinstance(node, ast.Assign):
             targets = [
-                n.id
-                for target in node.targets
-                for n in ast.walk(target)
-                if isinstance(n, ast.Name)
+                n.id for target in node.targets for n in ast.walk(target) if isinstance(n, ast.Name)
             ]
         recorder.statements.append(
             _Statement(

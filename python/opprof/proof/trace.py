@@ -24,7 +24,14 @@ Branch: TypeAlias = Callable[[Any], bool]
 _MAX_ITERATIONS = 1000
 #: Operators that give the value which they were given: a launch that has the one has the other.
 _SAME_VALUE = {
-    *("aten.clone", "aten.contiguous", "aten.copy_", "aten.copy", "aten.lift_fresh_copy", "aten.alias"),
+    *(
+        "aten.clone",
+        "aten.contiguous",
+        "aten.copy_",
+        "aten.copy",
+        "aten.lift_fresh_copy",
+        "aten.alias",
+    ),
     *("aten._to_copy", "prims.convert_element_type", "prims.inductor_force_stride_order"),
     *("prims.device_put", "inductor.accumulate_grad_"),
 }
@@ -50,6 +57,16 @@ class Step:
     constant: bool = False
     #: Whether there is a tensor in its value.
     is_tensor: bool = True
+
+    @property
+    def is_input(self) -> bool:
+        """Comes from outside: nothing leads to it."""
+        return self.target in ("placeholder", "get_attr") and not self.operands
+
+    @property
+    def computes_nothing(self) -> bool:
+        """Costs a launch nothing to have, with or without being named."""
+        return self.free or self.same or self.constant
 
     @property
     def operator(self) -> str:
@@ -282,6 +299,10 @@ class GraphRunner:
         return decode(content)
 
 
+def _resolve(name: str) -> Any:
+    return resolve(name)
+
+
 _DECODERS: dict[str, Callable[[Any], Any]] = {
     "int": int,
     "float": float,
@@ -294,7 +315,7 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "device": torch.device,
     "layout": lambda name: getattr(torch, name),
     "memory_format": lambda name: getattr(torch, name),
-    "op": lambda name: resolve(name),
+    "op": _resolve,
 }
 
 

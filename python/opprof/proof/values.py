@@ -11,7 +11,7 @@ import torch
 from opprof.proof.trace import Trace
 
 #: Relative distances: what rounding makes of float32, and of narrower numbers that kernels keep wider between two nodes.
-_NEAR, _NEAR_NARROW, _NEAR_AS_SETS = 2e-4, 4e-2, 1e-5
+_NEAR, _NEAR_NARROW, _NEAR_AS_SETS = 1e-3, 4e-2, 1e-5
 #: Of several nodes that are near, the nearest count: those within this factor of the best, or at rounding's distance.
 _AS_NEAR, _ROUNDING = 4.0, 2e-6
 _MAX_PERMUTED_DIMENSIONS = 5
