@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,21 @@ from opprof.tools import run_driver
 
 
 def launches_text(
-    directory: Path, graph: Path | None, *, as_json: bool = False, filters: tuple[str, ...] = ()
+    directory: Path,
+    graph: Path | None,
+    *,
+    as_json: bool = False,
+    filters: Mapping[str, str | None] | None = None,
 ) -> str:
-    """The launch maps of the compiled graphs at or below `directory`: as JSON, or a line a launch, with the first of its nodes."""
+    """The launch maps of the compiled graphs at or below `directory`: as JSON, or a line a launch, with the first of its nodes.
+
+    `filters` leaves out what does not fit a `line`, `module`, `node` or `kernel`.
+    """
     options = [f"--graph={graph}"] if graph is not None else []
     if as_json:
         options.append("--json")
-    return run_driver("launches", directory, *options, *filters).decode()
+    options += [f"--{key}={value}" for key, value in (filters or {}).items() if value]
+    return run_driver("launches", directory, *options).decode()
 
 
 #: The verdicts of opprof.proof in the order of the table.
