@@ -3,10 +3,13 @@
 #include "CompiledGraphs.h"
 
 #include "opprof/Driver/Commands.h"
+#include "opprof/Profile/ProfileJSON.h"
+#include "opprof/Support/Units.h"
 #include "opprof/Target/InductorCode/InductorFolder.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
 
-#include "mlir/Support/FileUtilities.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -23,80 +26,158 @@ using llvm::Error;
 using llvm::Expected;
 using llvm::StringRef;
 
-/// Columns of a kernel's name.
-static constexpr unsigned kKernelWidth = 48;
+/// Columns of a kernel's name, of a line of source, and of a module.
+static constexpr unsigned kKernelWidth = 40, kPlaceWidth = 24;
 /// The nodes of a launch that are named.
 static constexpr unsigned kMaxNodes = 4;
+
+/// Kernel time of launches in a profile, by compiled graph and index.
+using LaunchTimes = llvm::StringMap<llvm::DenseMap<uint64_t, int64_t>>;
 
 static bool recomputes(const Launch &launch) {
   return llvm::any_of(launch.nodes,
                       [](const LaunchNode &node) { return node.recomputed; });
 }
 
-/// One line: the launch, the first of its nodes, and the user's line.
-static void print(const Launch &launch, llvm::raw_ostream &os) {
+/// Whether `line` ("file:7") is the place that was asked for: its end, at the
+/// border of a name.
+static bool isAt(StringRef line, StringRef asked) {
+  if (!line.consume_back(asked))
+    return false;
+  return line.empty() || line.ends_with("/") || line.ends_with(":") ||
+         asked.starts_with("/");
+}
+
+static bool isInside(const std::optional<std::string> &module,
+                     StringRef asked) {
+  StringRef rest = module ? StringRef(*module) : StringRef();
+  return module && rest.consume_front(asked) &&
+         (rest.empty() || rest.starts_with("."));
+}
+
+static bool fits(const LaunchNode &node, const LaunchFilter &filter) {
+  if (!filter.line.empty() && !isAt(node.source, filter.line))
+    return false;
+  if (!filter.module.empty() && !isInside(node.module, filter.module))
+    return false;
+  return filter.node.empty() || node.name == filter.node ||
+         llvm::any_of(node.from,
+                      [&](const NodeId &id) { return id.name == filter.node; });
+}
+
+static bool fits(const Launch &launch, const LaunchFilter &filter) {
+  if (!StringRef(launch.kernel).contains(filter.kernel))
+    return false;
+  if (filter.line.empty() && filter.module.empty() && filter.node.empty())
+    return true;
+  return llvm::any_of(
+      launch.nodes, [&](const LaunchNode &node) { return fits(node, filter); });
+}
+
+/// The least sure of its nodes says how sure the launch is; "-" where the map
+/// does not.
+static StringRef confidenceOf(const Launch &launch) {
+  std::optional<Confidence> least;
+  for (const LaunchNode &node : launch.nodes)
+    for (const std::optional<Confidence> &link :
+         {node.confidence, node.fromConfidence})
+      if (link && (!least || *link > *least))
+        least = link;
+  return least ? stringify(*least) : "-";
+}
+
+static std::string bytesOf(const Launch &launch) {
+  if (!launch.bytesRead && !launch.bytesWritten)
+    return "-";
+  return formatBytes(launch.bytesRead.value_or(0) +
+                     launch.bytesWritten.value_or(0));
+}
+
+/// One line: the launch, what it costs, the first of its nodes, and the user's
+/// line and module.
+static void print(const Launch &launch, std::optional<int64_t> time,
+                  llvm::raw_ostream &os) {
+  StringRef branch = launch.conditional ? "if" : "";
+  StringRef loop = launch.inLoop ? "loop" : "";
   os << llvm::format("%5u  ", unsigned(launch.index))
      << llvm::left_justify(launch.category ? stringify(*launch.category) : "",
                            20)
      << ' '
      << llvm::left_justify(StringRef(launch.kernel).take_front(kKernelWidth),
                            kKernelWidth)
-     << ' ';
+     << llvm::right_justify(time ? formatTime(*time) : "-", 10)
+     << llvm::right_justify(bytesOf(launch), 10)
+     << llvm::right_justify(
+            launch.flops ? formatAmount(double(*launch.flops)) : "-", 9)
+     << llvm::right_justify(confidenceOf(launch), 8)
+     << llvm::right_justify(branch, 4) << llvm::right_justify(loop, 5) << "  ";
+  std::string place, module;
+  for (const LaunchNode &node : llvm::reverse(launch.nodes)) {
+    if (place.empty())
+      place = node.source;
+    if (module.empty() && node.module)
+      module = *node.module;
+  }
+  os << llvm::left_justify(place.empty() ? "-" : place, kPlaceWidth) << ' '
+     << llvm::left_justify(module.empty() ? "-" : module, kPlaceWidth) << ' ';
   llvm::interleaveComma(llvm::ArrayRef(launch.nodes).take_front(kMaxNodes), os,
                         [&](const LaunchNode &node) {
                           os << (node.recomputed ? "~" : "") << node.name;
                         });
   if (launch.nodes.size() > kMaxNodes)
     os << ", … (" << launch.nodes.size() << ")";
-  for (const LaunchNode &node : llvm::reverse(launch.nodes))
-    if (!node.source.empty()) {
-      os << "  [" << node.source << "]";
-      break;
-    }
   os << '\n';
 }
 
-static void print(const LaunchMap &map, llvm::raw_ostream &os) {
-  os << map.graph << ": " << map.launches.size() << " launches\n";
-  for (const Launch &launch : map.launches)
-    print(launch, os);
+static void printHead(llvm::raw_ostream &os) {
+  os << "    #  " << llvm::left_justify("category", 20) << ' '
+     << llvm::left_justify("kernel", kKernelWidth)
+     << llvm::right_justify("time", 10) << llvm::right_justify("bytes", 10)
+     << llvm::right_justify("FLOPs", 9) << llvm::right_justify("sure", 8)
+     << llvm::right_justify("", 9) << "  "
+     << llvm::left_justify("line", kPlaceWidth) << ' '
+     << llvm::left_justify("module", kPlaceWidth) << " nodes\n";
+}
+
+static void print(const LaunchMap &map, uint64_t all, const LaunchTimes &times,
+                  llvm::raw_ostream &os) {
+  os << map.graph << ": " << map.launches.size();
+  if (map.launches.size() != all)
+    os << " of " << all;
+  os << " launches\n";
+  if (!map.launches.empty())
+    printHead(os);
+  auto own = times.find(map.graph);
+  for (const Launch &launch : map.launches) {
+    std::optional<int64_t> time;
+    if (own != times.end())
+      if (auto found = own->second.find(launch.index);
+          found != own->second.end())
+        time = found->second;
+    print(launch, time, os);
+  }
   if (llvm::any_of(map.launches, recomputes))
     os << "       ~ marks a node that is computed again here\n";
 }
 
-/// The graph of a file, where one is named.
-static Expected<std::optional<GraphView>> readGraphView(Session &session,
-                                                        StringRef graphFile) {
-  if (graphFile.empty())
-    return std::nullopt;
-  Expected<OwningOpRef<ModuleOp>> module = session.readGraph(graphFile);
-  if (!module)
-    return module.takeError();
-  Expected<GraphView> view = inductor::toGraphView(**module, graphFile);
-  if (!view)
-    return view.takeError();
-  return std::optional(std::move(*view));
-}
-
-/// The launch map of one wrapper under a name of its own, as in Inductor's
-/// cache: nothing lies beside it.
-static Expected<std::vector<LaunchMap>>
-mapFile(Session &session, StringRef file, StringRef graphFile) {
-  std::string message;
-  std::unique_ptr<llvm::MemoryBuffer> text = openInputFile(file, &message);
+/// What the profile of a run folder says of launches; none where it has none.
+static Expected<LaunchTimes> readTimes(StringRef folder) {
+  LaunchTimes times;
+  std::string file = RunFolder(folder).profile();
+  if (!isFile(file))
+    return times;
+  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> text =
+      llvm::MemoryBuffer::getFile(file);
   if (!text)
-    return llvm::createStringError(message);
-  Expected<inductor::InductorFolder> code =
-      inductor::readInductorFolder(text->getBuffer(), file);
-  if (!code)
-    return code.takeError();
-  Expected<std::optional<GraphView>> graph = readGraphView(session, graphFile);
-  if (!graph)
-    return graph.takeError();
-  std::vector<LaunchMap> maps;
-  maps.push_back(
-      inductor::mapLaunches(*code, nullptr, *graph ? &**graph : nullptr));
-  return maps;
+    return llvm::createStringError(file + ": " + text.getError().message());
+  Expected<std::unique_ptr<profile::Profile>> profile =
+      profile::readProfile((*text)->getBuffer(), file);
+  if (!profile)
+    return profile.takeError();
+  for (const profile::LaunchRecord &record : (*profile)->launches)
+    if (record.runs)
+      times[record.compiledGraph][record.index] = record.kernelTimeNs;
+  return times;
 }
 
 /// The launch map of each compiled graph at or below `folder`.
@@ -112,9 +193,16 @@ mapFolders(Session &session, StringRef folder, StringRef graphFile) {
   bool isRun = graphFile.empty() && isFile(ofRun);
   if (isRun)
     graphFile = ofRun;
-  Expected<std::optional<GraphView>> graph = readGraphView(session, graphFile);
-  if (!graph)
-    return graph.takeError();
+  std::optional<GraphView> graph;
+  if (!graphFile.empty()) {
+    Expected<OwningOpRef<ModuleOp>> module = session.readGraph(graphFile);
+    if (!module)
+      return module.takeError();
+    Expected<GraphView> view = inductor::toGraphView(**module, graphFile);
+    if (!view)
+      return view.takeError();
+    graph = std::move(*view);
+  }
   std::vector<LaunchMap> maps;
   for (const std::string &compiled : folders) {
     std::optional<GraphView> own;
@@ -132,9 +220,9 @@ mapFolders(Session &session, StringRef folder, StringRef graphFile) {
       }
     }
     Expected<LaunchMap> map = mapLaunches(session, compiled,
-                                          own      ? &*own
-                                          : *graph ? &**graph
-                                                   : nullptr);
+                                          own     ? &*own
+                                          : graph ? &*graph
+                                                  : nullptr);
     if (!map)
       return map.takeError();
     maps.push_back(std::move(*map));
@@ -142,25 +230,63 @@ mapFolders(Session &session, StringRef folder, StringRef graphFile) {
   return maps;
 }
 
-Error driver::showLaunches(Session &session, StringRef folder, StringRef graph,
-                           bool asJSON) {
-  if (!llvm::sys::fs::exists(folder))
-    return llvm::createStringError(folder + ": no such file or folder");
-  bool isModule =
-      isFile(folder) && llvm::sys::path::filename(folder) != code::kOutput;
-  if (isFile(folder) && !isModule)
-    folder = llvm::sys::path::parent_path(folder);
+/// The map of one file of code. A module of Inductor's cache has nothing beside
+/// it but other modules.
+static Expected<std::vector<LaunchMap>>
+mapFile(Session &session, StringRef file, StringRef graphFile) {
+  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> text =
+      llvm::MemoryBuffer::getFile(file);
+  if (!text)
+    return llvm::createStringError(file + ": " + text.getError().message());
+  std::optional<GraphView> graph;
+  if (!graphFile.empty()) {
+    Expected<OwningOpRef<ModuleOp>> module = session.readGraph(graphFile);
+    if (!module)
+      return module.takeError();
+    Expected<GraphView> view = inductor::toGraphView(**module, graphFile);
+    if (!view)
+      return view.takeError();
+    graph = std::move(*view);
+  }
+  Expected<inductor::InductorFolder> files =
+      inductor::readInductorFolder((*text)->getBuffer(), file);
+  if (!files)
+    return files.takeError();
+  std::vector<LaunchMap> maps;
+  maps.push_back(
+      inductor::mapLaunches(*files, nullptr, graph ? &*graph : nullptr));
+  return maps;
+}
+
+Error driver::showLaunches(Session &session, StringRef path, StringRef graph,
+                           const LaunchFilter &filter, bool asJSON) {
+  if (!llvm::sys::fs::exists(path))
+    return llvm::createStringError(path + ": no such file or folder");
+  bool isCode = isFile(path) && path.ends_with(".py") &&
+                llvm::sys::path::filename(path) != code::kOutput;
+  StringRef folder = path;
+  if (isFile(path))
+    folder = llvm::sys::path::parent_path(path);
   if (folder.empty())
     folder = ".";
   Expected<std::vector<LaunchMap>> maps =
-      isModule ? mapFile(session, folder, graph)
-               : mapFolders(session, folder, graph);
+      isCode ? mapFile(session, path, graph)
+             : mapFolders(session, folder, graph);
   if (!maps)
     return maps.takeError();
+  std::vector<uint64_t> all;
+  for (LaunchMap &map : *maps) {
+    all.push_back(map.launches.size());
+    llvm::erase_if(map.launches,
+                   [&](const Launch &launch) { return !fits(launch, filter); });
+  }
   llvm::raw_ostream &os = llvm::outs();
   if (!asJSON) {
-    for (const LaunchMap &map : *maps)
-      print(map, os);
+    Expected<LaunchTimes> times = readTimes(folder);
+    if (!times)
+      return times.takeError();
+    for (auto [map, count] : llvm::zip(*maps, all))
+      print(map, count, *times, os);
     return Error::success();
   }
   llvm::json::OStream json(os, /*IndentSize=*/1);

@@ -124,6 +124,19 @@ static cl::opt<double>
     errorBudget("error-budget", cl::cat(category), cl::sub(recommendCommand),
                 cl::desc("The relative error that a rewrite may bring"));
 
+static cl::opt<std::string> line("line", cl::cat(category),
+                                 cl::sub(launchesCommand),
+                                 cl::desc("Only launches of this source line"));
+static cl::opt<std::string> module("module", cl::cat(category),
+                                   cl::sub(launchesCommand),
+                                   cl::desc("Only launches of this module"));
+static cl::opt<std::string> node("node", cl::cat(category),
+                                 cl::sub(launchesCommand),
+                                 cl::desc("Only launches of this node"));
+static cl::opt<std::string>
+    kernel("kernel", cl::cat(category), cl::sub(launchesCommand),
+           cl::desc("Only launches of kernels with this in their name"));
+
 static opprof::report::TextOptions getPageOptions() {
   opprof::report::TextOptions options;
   options.width = width;
@@ -166,7 +179,8 @@ static Error run() {
     return recommendRewrites(session, path, output, budget);
   }
   if (launchesCommand)
-    return showLaunches(session, path, graph, asJSON);
+    return showLaunches(session, path, graph, {line, module, node, kernel},
+                        asJSON);
   Page page;
   if (!noPage)
     page = getPageOptions();

@@ -63,11 +63,26 @@ llvm::Error recommendRewrites(Session &session, llvm::StringRef path,
                               llvm::StringRef output,
                               std::optional<double> errorBudget);
 
-/// Prints what the generated code at or below `folder` launches: a line a
-/// launch, or the launch maps as JSON. Nodes are followed back to those of the
-/// graph in a file, where one is given, or else of the run folder.
-llvm::Error showLaunches(Session &session, llvm::StringRef folder,
-                         llvm::StringRef graph, bool asJSON);
+/// Which launches are shown: those that everything given here fits. Empty is
+/// anything.
+struct LaunchFilter {
+  /// Of the user's code: "model.py:42", or the number alone.
+  std::string line;
+  /// Path of a module: launches of modules inside it are meant too.
+  std::string module;
+  /// Name of a node, compiled or exported.
+  std::string node;
+  /// A part of the kernel's name.
+  std::string kernel;
+};
+
+/// Prints what the generated code at or below `path` launches, or the code in
+/// that file: a line a launch, or the launch maps as JSON. Nodes are followed
+/// back to those of the graph in a file, where one is given, or else of the run
+/// folder, whose profile, where there is one, gives the times.
+llvm::Error showLaunches(Session &session, llvm::StringRef path,
+                         llvm::StringRef graph, const LaunchFilter &filter,
+                         bool asJSON);
 
 // What the process that records asks while it counts. What it asks is the JSON
 // of a file, "-" for stdin, whose further keys are ignored; the answer goes to

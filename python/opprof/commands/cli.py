@@ -68,23 +68,30 @@ def _add_export(commands: _Commands) -> None:
     parser.set_defaults(run=_export)
 
 
-def _launches(options: argparse.Namespace) -> None:
-    from opprof.commands.launches import launches_text
+def _launches(options: argparse.Namespace) -> int:
+    from opprof.commands.launches import launches_text, prove
 
-    print(launches_text(options.directory, options.graph, as_json=options.json), end="")
+    if options.prove:
+        proof = prove(options.directory, options.graph)
+        print(proof.to_json() if options.json else proof.to_text(), end="")
+        return 1 if proof.refuted else 0
+    filters = {key: getattr(options, key) for key in ("line", "module", "node", "kernel")}
+    text = launches_text(options.directory, options.graph, as_json=options.json, filters=filters)
+    print(text, end="")
+    return 0
 
 
 def _add_launches(commands: _Commands) -> None:
     parser = commands.add_parser(
         "launches",
         help="list what compiled code launches, and the nodes that each launch computes",
-        description="Reads Inductor's generated code, which is not run, and lists its launches in order.",
+        description="Reads Inductor's generated code, and lists its launches in order. The code is run only with --prove.",
     )
     parser.add_argument(
         "directory",
         type=Path,
         metavar="DIR",
-        help="a run folder, or a debug folder of Inductor (holding output_code.py)",
+        help="a run folder, a debug folder of Inductor (holding output_code.py), or a module of Inductor's cache (.py)",
     )
     parser.add_argument(
         "--graph",
@@ -93,6 +100,19 @@ def _add_launches(commands: _Commands) -> None:
         help=f"the exported graph to follow nodes back to ({', '.join(GRAPHS)})",
     )
     parser.add_argument("--json", action="store_true", help="print the launch maps as JSON")
+    shown = parser.add_argument_group("which launches are shown")
+    shown.add_argument(
+        "--line", metavar="FILE:LINE", help="of this line of your code, or the number alone"
+    )
+    shown.add_argument("--module", metavar="PATH", help="of this module, and those inside it")
+    shown.add_argument("--node", metavar="NAME", help="of this node, compiled or exported")
+    shown.add_argument("--kernel", metavar="TEXT", help="of kernels with this in their name")
+    parser.add_argument(
+        "--prove",
+        action="store_true",
+        help="run the generated code of a run folder beside its graph, and say of each launch whether it computes exactly its nodes; "
+        "the exit status is 1 where one does not. Only for code that you made yourself",
+    )
     parser.set_defaults(run=_launches)
 
 

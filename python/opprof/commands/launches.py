@@ -1,13 +1,151 @@
-"""`opprof launches`: what Inductor's generated code launches, in order, and which nodes each launch computes. Needs no PyTorch."""
+"""`opprof launches`: what Inductor's generated code launches, in order, and which nodes each launch computes. Needs no PyTorch, but to prove."""
 
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from opprof.errors import OpprofError
+from opprof.progress import progress
+from opprof.run_folder import OUTPUT_CODE, POST_GRAD
 from opprof.tools import run_driver
 
 
-def launches_text(directory: Path, graph: Path | None, *, as_json: bool = False) -> str:
-    """The launch maps of the compiled graphs at or below `directory`: as JSON, or a line a launch, with the first of its nodes."""
+def launches_text(
+    directory: Path,
+    graph: Path | None,
+    *,
+    as_json: bool = False,
+    filters: Mapping[str, str | None] | None = None,
+) -> str:
+    """The launch maps of the compiled graphs at or below `directory`: as JSON, or a line a launch, with the first of its nodes.
+
+    `filters` leaves out what does not fit a `line`, `module`, `node` or `kernel`.
+    """
     options = [f"--graph={graph}"] if graph is not None else []
     if as_json:
         options.append("--json")
+    options += [f"--{key}={value}" for key, value in (filters or {}).items() if value]
     return run_driver("launches", directory, *options).decode()
+
+
+#: The verdicts of opprof.proof in the order of the table.
+VERDICTS = ("exact", "missing node", "extra node", "other nodes", "not provable")
+_REFUTED = VERDICTS[1:4]
+
+
+@dataclass
+class Proof:
+    """What running the code of a folder's compiled graphs showed of their launch maps."""
+
+    #: By compiled graph: what the process that ran it printed, or {"error": …}.
+    graphs: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def count(self, verdict: str) -> int:
+        """How many launches were judged so."""
+        return sum(
+            launch["verdict"] == verdict
+            for graph in self.graphs.values()
+            for launch in graph.get("launches", ())
+        )
+
+    @property
+    def refuted(self) -> bool:
+        """Whether a launch computes other nodes than the map says."""
+        return any(self.count(verdict) for verdict in _REFUTED)
+
+    def to_json(self) -> str:
+        """All verdicts, and their totals, as a document."""
+        totals = {verdict: self.count(verdict) for verdict in VERDICTS}
+        return json.dumps({"version": 1, "totals": totals, "graphs": self.graphs}, indent=1) + "\n"
+
+    def to_text(self) -> str:
+        """A line for each compiled graph, one for each launch that is not exact, and what is right of each confidence."""
+        lines = []
+        judged: dict[str, list[int]] = {}
+        for name, graph in self.graphs.items():
+            if "error" in graph:
+                lines.append(f"{name}: not provable: {graph['error']}")
+                continue
+            launches = graph["launches"]
+            exact = sum(launch["verdict"] == "exact" for launch in launches)
+            lines.append(f"{name}: {exact} of {len(launches)} launches have exactly their nodes")
+            lines += [_line(launch) for launch in launches if launch["verdict"] != "exact"]
+            for confidence, numbers in graph["confidence"].items():
+                sums = judged.setdefault(confidence, [0, 0])
+                sums[0] += numbers["right"]
+                sums[1] += numbers["judged"]
+        totals = ", ".join(f"{self.count(v)} {v}" for v in VERDICTS if self.count(v))
+        lines.append(f"all: {totals or 'nothing was judged'}")
+        lines += [
+            f"nodes of confidence {confidence}: {right} of {of} right ({100 * right / of:.2f} %)"
+            for confidence, (right, of) in judged.items()
+            if of
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _line(launch: dict[str, Any]) -> str:
+    text = (
+        f"{launch['index']:5}  line {launch['line']}  {launch['kernel'][:48]}  {launch['verdict']}"
+    )
+    for key, word in (("missing", "lacks"), ("extra", "does not compute")):
+        if launch.get(key):
+            text += f"; {word} {_some(launch[key])}"
+    return text + (f" ({launch['note']})" if launch.get("note") else "")
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:6])
+    return f"{shown}, … ({len(names)})" if len(names) > 6 else shown
+
+
+def prove(directory: Path, graph: Path | None) -> Proof:
+    """Runs the code of each compiled graph at or below `directory`, beside the graph that it was made from, and judges the launch
+    maps by what both computed. Each runs in a process of its own: generated code that crashes takes only itself along."""
+    folders = sorted(file.parent for file in directory.rglob(OUTPUT_CODE))
+    if not folders:
+        raise OpprofError(
+            f"{directory}: holds no {OUTPUT_CODE}",
+            remedy="give a run folder of `opprof profile`, made on a machine like this one",
+        )
+    maps = {
+        document["graph"]: document
+        for document in json.loads(launches_text(directory, graph, as_json=True))
+    }
+    proof = Proof()
+    for folder in folders:
+        name = folder.name
+        if not (folder / POST_GRAD).is_file():
+            proof.graphs[name] = {
+                "error": f"{folder} holds no {POST_GRAD}: only run folders of `opprof profile` have the graph that can be run"
+            }
+            continue
+        progress(f"running {folder / OUTPUT_CODE} and its graph")
+        proof.graphs[name] = _prove_one(folder, maps[name])
+    return proof
+
+
+def _prove_one(folder: Path, launch_map: dict[str, Any]) -> dict[str, Any]:
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(launch_map, file)
+        file.flush()
+        process = subprocess.run(
+            [
+                *(sys.executable, "-m", "opprof.proof"),
+                *(str(folder / OUTPUT_CODE), str(folder / POST_GRAD), file.name),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if process.returncode == 0:
+        found: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
+        return found
+    if process.returncode < 0:
+        return {"error": f"the code was ended by signal {-process.returncode}"}
+    return {"error": (process.stderr.strip().splitlines() or ["it ended"])[-1]}

@@ -1,0 +1,288 @@
+"""Runs a compiled graph's code beside the graph that it was made from, and says which nodes' values each call was given and left. Needs PyTorch."""
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from opprof.errors import OpprofError
+from opprof.progress import progress
+from opprof.proof.inputs import fill, harness_inputs
+from opprof.proof.recorder import Execution, Recorder, Tensor, load
+from opprof.proof.trace import GraphRunner, Step, Trace
+from opprof.proof.values import ValueIndex
+
+
+@dataclass
+class Written:
+    """One place that a call wrote: the steps whose value it may hold, and what it completes."""
+
+    name: str
+    steps: frozenset[int]
+
+
+@dataclass
+class Observation:
+    """One call of the wrapper, as it ran: by steps of the trace."""
+
+    line: int
+    call_lines: tuple[int, ...]
+    text: str
+    #: For each tensor that went in: the steps whose value it holds.
+    reads: list[frozenset[int]] = field(default_factory=list)
+    written: list[Written] = field(default_factory=list)
+    #: Earlier observations that left a value of no node, which this one was given.
+    unknown_from: set[int] = field(default_factory=set)
+
+    @property
+    def held(self) -> set[int]:
+        """Steps whose value went in."""
+        return set().union(*self.reads)
+
+
+@dataclass
+class Observed:
+    """Everything that one run of a compiled graph showed."""
+
+    trace: Trace
+    calls: list[Observation]
+    #: By name of an exported node: the steps that hold its value, those that hold its operands', and whether all operands are held.
+    exported: dict[str, tuple[frozenset[int], frozenset[int], bool]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """What the run showed, without the values themselves: enough to judge any map of the code."""
+        return {
+            "steps": [
+                [*(getattr(step, key) for key in _STEP_KEYS), list(step.operands)]
+                for step in self.trace.steps
+            ],
+            "calls": [
+                {
+                    "line": call.line,
+                    "call_lines": list(call.call_lines),
+                    "text": call.text,
+                    "reads": [sorted(steps) for steps in call.reads],
+                    "written": [[w.name, sorted(w.steps)] for w in call.written],
+                    "unknown_from": sorted(call.unknown_from),
+                }
+                for call in self.calls
+            ],
+            "exported": {
+                name: [sorted(value), sorted(operands), whole]
+                for name, (value, operands, whole) in self.exported.items()
+            },
+        }
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> "Observed":
+        trace = Trace()
+        for *values, operands in document["steps"]:
+            known = dict(zip(_STEP_KEYS, values, strict=True))
+            trace.add(Step(operands=tuple(operands), value=None, **known), keep_kind=True)
+        calls = [
+            Observation(
+                call["line"],
+                tuple(call["call_lines"]),
+                call["text"],
+                [frozenset(steps) for steps in call["reads"]],
+                [Written(name, frozenset(steps)) for name, steps in call["written"]],
+                set(call["unknown_from"]),
+            )
+            for call in document["calls"]
+        ]
+        exported = {
+            name: (frozenset(value), frozenset(operands), whole)
+            for name, (value, operands, whole) in document["exported"].items()
+        }
+        return Observed(trace, calls, exported)
+
+
+_STEP_KEYS = ("graph", "name", "target", "free", "same", "constant", "is_tensor")
+
+
+class _Observer:
+    def __init__(self, trace: Trace):
+        self.trace = trace
+        self.index = ValueIndex(trace)
+        self.calls: list[Observation] = []
+        #: By storage: what was written to it since, latest last.
+        self.history: dict[int, list[tuple[Tensor, frozenset[int], int]]] = {}
+
+    def see(self, execution: Execution) -> None:
+        number = len(self.calls)
+        call = Observation(execution.line, execution.call_lines, execution.text)
+        self.calls.append(call)
+        for read in execution.reads:
+            steps = self.index.find(read.value)
+            if steps:
+                call.reads.append(steps)
+                continue
+            # Not one node's value: pieces of several, or something between nodes.
+            for _, earlier, writer in self.history.get(read.storage, []):
+                if earlier:
+                    call.reads.append(earlier)
+                else:
+                    call.unknown_from.add(writer)
+        for write in execution.writes:
+            steps = self.index.find(write.value, ordered=not write.part)
+            if not steps:
+                # A part of what it completes: of a tensor whose other parts were written before.
+                wholes = [
+                    whole
+                    for whole in execution.holds
+                    if whole.storage == write.storage
+                    and whole.value.numel() > write.value.numel()
+                    and (write.part or _covers(whole, write))
+                ]
+                steps = frozenset().union(*(self.index.find(whole.value) for whole in wholes))
+            call.written.append(Written(write.name, steps))
+            kept = self.history.setdefault(write.storage, [])
+            if not write.part:
+                kept[:] = [entry for entry in kept if not _covers(write, entry[0])]
+            kept.append((write, steps, number))
+
+
+def _covers(new: Tensor, old: Tensor) -> bool:
+    """Whether everything that `old` wrote is written again."""
+    if old.part:
+        return False
+    return (
+        _reach(new.value)[0] <= _reach(old.value)[0]
+        and _reach(old.value)[1] <= _reach(new.value)[1]
+    )
+
+
+def _reach(tensor: torch.Tensor) -> tuple[int, int]:
+    size = tensor.element_size()
+    last = sum((e - 1) * s for e, s in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.storage_offset() * size, (tensor.storage_offset() + last + 1) * size
+
+
+class Program:
+    """A compiled graph that can be run: its code, with the recorder in it, and the graph that it was made from."""
+
+    def __init__(self, code: Path, graph: Path):
+        self.code, self.graph = code, graph
+        self.document = json.loads(graph.read_text())
+        self.recorder = Recorder()
+        self.module = load(code, self.recorder)
+
+    def harness_inputs(self, seed: int, *, indices: int) -> list[Any]:
+        """Inputs of the sizes that the code's harness states."""
+        return fill(harness_inputs(self.module, self.code), seed, indices=indices)
+
+    def observe(
+        self,
+        inputs: Sequence[Any],
+        *,
+        seed: int = 0,
+        indices: int = 2,
+        branch: bool | None = None,
+        exported: Mapping[str, tuple[Any, list[Any]]] | None = None,
+    ) -> Observed:
+        """Runs the code and its graph on the same inputs. `branch` is what conditionals are told instead of what they compute;
+        `exported` holds the values of exported nodes and of their operands, where they are known."""
+        constants = _constants(self.document, self.module, seed, indices)
+        entries = self.document["graphs"][0]["inputs"]
+        if len(entries) != len(inputs):
+            raise OpprofError(
+                f"{self.code} takes {len(inputs)} inputs, and the graph {self.graph} has {len(entries)}",
+                remedy="give the code and the graph of one compilation",
+            )
+
+        def choose(value: Any) -> bool:
+            return bool(value) if branch is None else branch
+
+        def constant(name: str, entry: dict[str, Any]) -> Any:
+            return constants.get(name, _Absent())
+
+        torch.manual_seed(seed)
+        with torch.no_grad(), _full_precision():
+            copies = [copy_of(value) for value in inputs]
+            trace = GraphRunner(self.document, constant, choose).run(copies)
+        observer = _Observer(trace)
+        given = [copy_of(value) for value in inputs]
+        self.recorder.begin(observer.see, choose, [*given, *constants.values()])
+        torch.manual_seed(seed)
+        with torch.no_grad(), _full_precision():
+            self.module["call"](given)
+        found = {}
+        for name, (value, operands) in (exported or {}).items():
+            holders = [observer.index.find(operand) for operand in operands]
+            found[name] = observer.index.find(value), frozenset().union(*holders), all(holders)
+        return Observed(trace, observer.calls, found)
+
+
+@contextlib.contextmanager
+def _full_precision() -> Iterator[None]:
+    """Libraries keep float32's digits: which of them round to fewer depends on sizes and layouts."""
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+
+
+class _Absent:
+    """A constant that neither the code nor the graph holds."""
+
+
+def _constants(
+    document: dict[str, Any], module: dict[str, Any], seed: int, indices: int
+) -> dict[str, Any]:
+    """The tensors that the graph holds itself, as the code has them; where it has none, of the type that the graph states."""
+    found: dict[str, Any] = {}
+    for graph in document["graphs"]:
+        for entry in graph["nodes"]:
+            if entry["op"] != "get_attr" or entry["name"] in found:
+                continue
+            value = module.get(entry["target"])
+            kind = document["types"][entry["type"]] if "type" in entry else {}
+            if value is None and isinstance(kind, dict) and "tensor" in kind:
+                described = kind["tensor"]
+                empty = torch.empty_strided(
+                    described["shape"],
+                    described["stride"],
+                    dtype=getattr(torch, described["dtype"]),
+                    device=described["device"],
+                )
+                (value,) = fill([empty], seed + len(found) + 1, indices=indices)
+                module[entry["target"]] = value
+            found[entry["target"]] = value
+    return found
+
+
+def copy_of(value: Any) -> Any:
+    """A tensor on a copy of its storage: the same layout, elements that share a place included."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    copy = torch.empty(0, dtype=value.dtype, device=value.device)
+    whole = torch.empty(0, dtype=torch.uint8, device=value.device).set_(value.untyped_storage())
+    return copy.set_(
+        whole.clone().untyped_storage(), value.storage_offset(), value.size(), value.stride()
+    )
+
+
+def observe_all(
+    code: Path,
+    graph: Path,
+    inputs: Sequence[Any] | None = None,
+    exported: Mapping[str, tuple[Any, list[Any]]] | None = None,
+) -> list[Observed]:
+    """One run, and where the graph has conditionals one for each branch."""
+    program = Program(code, graph)
+    given = inputs if inputs is not None else program.harness_inputs(0, indices=2)
+    branches: list[bool | None] = [None]
+    if '"higher_order.cond"' in graph.read_text():
+        branches = [True, False]
+    runs = []
+    for branch in branches:
+        if branch is not None:
+            progress(f"running the branches of conditionals that are taken when {branch}")
+        runs.append(program.observe(given, branch=branch, exported=exported))
+    return runs
