@@ -50,8 +50,8 @@ public:
         groups(groups),
         proposals(proposeBySequence(postGrad, exported, groups)),
         tie(postGrad.nodes.size(), kNoValue), value(tie), inputTie(tie),
-        proven(postGrad.nodes.size(), false), dim(proven),
-        inputTaken(exported.nodes.size(), false),
+        proven(postGrad.nodes.size(), false), dim(proven), deferred(proven),
+        adopter(tie), inputTaken(exported.nodes.size(), false),
         whole(exp.root.size(), kNoValue), also(postGrad.nodes.size()) {
     for (uint32_t i = 0; i < exp.root.size(); ++i)
       if (exp.computes(i) && exp.root[i] == i && !takesValues(i))
@@ -90,6 +90,8 @@ private:
   void alignNode(uint32_t node);
   bool alignBySkipping(uint32_t node);
   bool alignAttention(uint32_t node);
+  void propose(uint32_t node);
+  void adopt(uint32_t node, uint32_t element);
   void settle(uint32_t node, uint32_t element, Fit fit);
   void tieInputs(uint32_t node, uint32_t element);
   void followReadings(uint32_t node, size_t count);
@@ -106,6 +108,9 @@ private:
   /// exported value that its own is.
   std::vector<uint32_t> tie, value, inputTie;
   std::vector<bool> proven, dim;
+  /// Made of inputs alone, and the node that such a one is made for.
+  std::vector<bool> deferred;
+  std::vector<uint32_t> adopter;
   std::vector<bool> inputTaken;
   /// The post-grad node that is all of an exported one.
   std::vector<uint32_t> whole;
@@ -295,7 +300,7 @@ Aligner::candidates(uint32_t node, const Reading *reading) const {
   };
   bool unknown = false, anchored = false;
   for (uint32_t operand : post.operands[node]) {
-    if (post.role[operand] == Role::Constant)
+    if (post.role[operand] == Role::Constant || deferred[operand])
       continue;
     uint32_t known = post.role[operand] == Role::Input
                          ? inputTie[operand]
@@ -346,7 +351,7 @@ bool Aligner::restsOnProof(uint32_t node) const {
   if (post.op[node] == "attention")
     operands = operands.take_front(3);
   return all_of(operands, [&](uint32_t operand) {
-    return !post.computes(operand) || proven[operand];
+    return !post.computes(operand) || deferred[operand] || proven[operand];
   });
 }
 
@@ -419,21 +424,46 @@ void Aligner::followReadings(uint32_t node, size_t count) {
   }
 }
 
+/// The sequence proposes, and nothing speaks for it.
+void Aligner::propose(uint32_t node) {
+  uint32_t element = proposals[node];
+  if (element == kNoValue)
+    return;
+  tie[node] = element;
+  bool free = exp.op[element] == post.op[node] && whole[element] == kNoValue &&
+              post.elements(node) == exp.elements(element);
+  if (free)
+    settle(node, element, Fit::Whole);
+  dim[node] = !free;
+}
+
+/// What was made of inputs alone belongs to the first part that takes it.
+void Aligner::adopt(uint32_t node, uint32_t element) {
+  for (uint32_t operand : post.operands[node]) {
+    if (!deferred[operand] || tie[operand] != kNoValue ||
+        !decomposesInto(exp.op[element], post.op[operand]))
+      continue;
+    tie[operand] = element;
+    adopter[operand] = node;
+    proven[operand] = all_of(post.operands[operand], [&](uint32_t input) {
+      return post.role[input] != Role::Input || inputsMatch(input, element);
+    });
+    adopt(operand, element);
+  }
+}
+
 void Aligner::alignNode(uint32_t node) {
   auto found = candidates(node, nullptr);
+  if (found.empty() && all_of(post.operands[node], [&](uint32_t operand) {
+        return !post.computes(operand) || deferred[operand];
+      })) {
+    // What is made of inputs alone is a part of what takes it.
+    deferred[node] = true;
+    return;
+  }
   if (found.empty()) {
-    if (!alignAttention(node) && !alignBySkipping(node) &&
-        proposals[node] != kNoValue) {
-      // The sequence proposes, and nothing speaks for it.
-      uint32_t element = proposals[node];
-      tie[node] = element;
-      bool free = exp.op[element] == post.op[node] &&
-                  whole[element] == kNoValue &&
-                  post.elements(node) == exp.elements(element);
-      if (free)
-        settle(node, element, Fit::Whole);
-      dim[node] = !free;
-    }
+    if (!alignAttention(node) && !alignBySkipping(node))
+      propose(node);
     return;
   }
   auto best = max_element(found, [&](const auto &a, const auto &b) {
@@ -444,7 +474,8 @@ void Aligner::alignNode(uint32_t node) {
   auto [element, how] = *best;
   bool unknown = post.op[node] != "attention" &&
                  any_of(post.operands[node], [&](uint32_t operand) {
-                   return post.computes(operand) && value[operand] == kNoValue;
+                   return post.computes(operand) &&
+                          value[operand] == kNoValue && !deferred[operand];
                  });
   size_t before = readings.size();
   settle(node, element, how);
@@ -471,6 +502,8 @@ void Aligner::alignNode(uint32_t node) {
   if (!open && !touched)
     tieInputs(node, element);
   proven[node] = !unknown && restsOnProof(node);
+  if (how == Fit::Part)
+    adopt(node, element);
   // A product that adds what a node of its own adds in the exported graph.
   if (how == Fit::Whole && post.op[node] == "matmul" &&
       post.operands[node].size() == 3 && exp.operands[element].size() == 2)
@@ -656,6 +689,9 @@ void Aligner::spreadDoubt() {
       continue;
     proven[node] = proven[node] && !open[node] && restsOnProof(node);
   }
+  for (uint32_t node = tie.size(); node-- > 0;)
+    if (adopter[node] != kNoValue)
+      proven[node] = proven[node] && proven[adopter[node]];
 }
 
 std::vector<Tie> Aligner::run() {
@@ -665,6 +701,9 @@ std::vector<Tie> Aligner::run() {
       erase_if(readings,
                [](const Reading &reading) { return reading.refuted; });
     }
+  for (uint32_t node = 0; node < tie.size(); ++node)
+    if (deferred[node] && tie[node] == kNoValue)
+      propose(node);
   doubtMissing();
   spreadDoubt();
   tieMoves();
