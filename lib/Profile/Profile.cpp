@@ -31,7 +31,7 @@ StringRef opprof::profile::stringify(Share share) {
   return kShares[static_cast<size_t>(share)];
 }
 std::optional<Share> opprof::profile::parseShare(StringRef text) {
-  return parse<Share>(kShares, text);
+  return parseEnumerator<Share>(kShares, text);
 }
 
 std::vector<int64_t> opprof::profile::shareTime(int64_t total, size_t count,

@@ -40,7 +40,7 @@ struct OperatorCall {
   bool isTransposed = false;
   /// Backward of a convolution: how many of the gradients of input and weight
   /// are asked for, where that is known; else the outputs tell.
-  std::optional<unsigned> gradients;
+  std::optional<unsigned> gradients = {};
   /// Attention: only pairs on or below the diagonal are computed.
   bool isCausal = false;
 };
