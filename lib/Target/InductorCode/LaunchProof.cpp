@@ -308,6 +308,8 @@ uint32_t KernelProver::findMoved(const LaunchOperand &operand,
 
 /// Of what an earlier launch began, only the last step is done here.
 void KernelProver::dropBegun() {
+  // The views before it were the earlier launch's.
+  proof.passed.clear();
   for (auto it = proof.nodes.begin(); it != proof.nodes.end();) {
     auto earlier = joiner.computedBy.find({&work.graph, *it});
     bool isBegun =
