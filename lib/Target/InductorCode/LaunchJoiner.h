@@ -22,6 +22,9 @@ namespace opprof::inductor {
 
 inline constexpr uint32_t kNoNode = ~0u;
 
+/// Work that Inductor fuses into kernels of its own.
+bool isFusible(const GraphNode &node);
+
 /// A graph with what the join asks of it again and again.
 struct IndexedGraph {
   const GraphView *graph;
@@ -33,6 +36,9 @@ struct IndexedGraph {
   std::vector<uint32_t> value;
   std::vector<bool> isOutput;
   llvm::StringMap<std::vector<uint32_t>> byFamily;
+  /// Whether a node is a view, and work of generated kernels: asked of each
+  /// node for every launch near it.
+  std::vector<bool> view, fusible;
   /// Calls that read no node.
   std::vector<uint32_t> sources;
 
@@ -40,6 +46,8 @@ struct IndexedGraph {
     users = view.users();
     root.resize(view.nodes.size());
     value.resize(view.nodes.size());
+    this->view.resize(view.nodes.size());
+    fusible.resize(view.nodes.size());
     isOutput.resize(view.nodes.size());
     for (uint32_t i = 0; i < view.nodes.size(); ++i) {
       const GraphNode &node = view.nodes[i];
@@ -57,6 +65,8 @@ struct IndexedGraph {
                        !isViewTarget(view.nodes[from].target);
           value[i] = isOwn ? i : value[from];
         }
+        this->view[i] = isView || root[i] != i;
+        fusible[i] = isFusible(node);
         byFamily[opFamily(node.target)].push_back(i);
       }
     }
@@ -65,10 +75,7 @@ struct IndexedGraph {
   }
 
   const GraphNode &operator[](uint32_t i) const { return graph->nodes[i]; }
-  bool isView(uint32_t i) const {
-    return root[i] != i || (graph->nodes[i].op == GraphNode::Call &&
-                            (isViewTarget(graph->nodes[i].target)));
-  }
+  bool isView(uint32_t i) const { return view[i]; }
 };
 
 /// A part of a storage and the value that it holds.
@@ -288,9 +295,6 @@ bool isLibraryWork(const GraphNode &node);
 /// Nodes whose value is used outside of `nodes`, through views.
 std::vector<uint32_t> findLeaving(llvm::ArrayRef<uint32_t> nodes,
                                   const IndexedGraph &graph);
-
-/// Work that Inductor fuses into kernels of its own.
-bool isFusible(const GraphNode &node);
 
 } // namespace opprof::inductor
 

@@ -189,7 +189,8 @@ bool opprof::inductor::isFusible(const GraphNode &node) {
       StringRef(node.target).starts_with("higher_order."))
     return false;
   StringRef family = opFamily(node.target);
-  if (family == "copy_")
+  // Another device's memory is copied to by a call.
+  if (family == "copy_" || family == "device_put")
     return false;
   WorkKind kind = getWorkKind(node.target);
   return kind != WorkKind::Matrix && kind != WorkKind::Unknown;

@@ -38,7 +38,7 @@ bool Joiner::collectCone(uint32_t start, const IndexedGraph &graph,
     bool isView = node.target == "operator.getitem" || graph.isView(at);
     if (!node.symbol.empty())
       continue;
-    if (node.op != GraphNode::Call || (!isView && !isFusible(node)) ||
+    if (node.op != GraphNode::Call || (!isView && !graph.fusible[at]) ||
         seen.size() > kMaxCone)
       return false;
     proof.passed.insert(at);
@@ -78,7 +78,7 @@ Joiner::findReachable(const LaunchWork &work, const DenseSet<uint32_t> &held,
     open.erase(open.begin());
     const GraphNode &node = graph[at];
     bool isView = graph.isView(at) || node.target == "operator.getitem";
-    if (node.op != GraphNode::Call || (!isView && !isFusible(node)) ||
+    if (node.op != GraphNode::Call || (!isView && !graph.fusible[at]) ||
         held.contains(at))
       continue;
     reached.insert(at);
@@ -308,6 +308,8 @@ uint32_t KernelProver::findMoved(const LaunchOperand &operand,
 
 /// Of what an earlier launch began, only the last step is done here.
 void KernelProver::dropBegun() {
+  // The views before it were the earlier launch's.
+  proof.passed.clear();
   for (auto it = proof.nodes.begin(); it != proof.nodes.end();) {
     auto earlier = joiner.computedBy.find({&work.graph, *it});
     bool isBegun =
