@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,7 @@ from opprof.proof.exported import exported_values, judge_exported
 from opprof.proof.judge import LaunchVerdict, Verdict, judge
 from opprof.proof.observe import Observed, observe_all
 from opprof.proof.random_numbers import inductor_random
-from opprof.run_folder import RunFolder, copy_code
+from opprof.run_folder import RunFolder
 from opprof.tools import run_tool
 
 
@@ -97,7 +98,7 @@ class Compiled:
             compiled(*script.args)
             (graph,) = graphs.compiled
             self.folder = self.run.path / graph.name
-            copy_code(graph.folder, self.folder)
+            shutil.copytree(graph.folder, self.folder)
             given = self.inputs(graph.module, module, script.args[0])
             values = exported_values(exported, script.args)
             self.runs = observe_all(
