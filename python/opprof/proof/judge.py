@@ -239,7 +239,11 @@ def _judge_launch(
     extra = _unused(claim, used, reads, derivation)
     # What a value of no node is made of can't be told: only that the nodes can be computed from what went in.
     if unknown and extra:
-        sure = [key for key in extra if not _computable(key, derivation, trace)]
+        sure = [
+            key
+            for key in extra
+            if held.intersection(claim.of[key]) or not _computable(key, derivation, trace)
+        ]
         if not sure and not missing:
             return _verdict(claim, Verdict.UNPROVEN, note=f"{', '.join(unknown)}: no node's value")
         extra = sure
