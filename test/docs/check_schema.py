@@ -22,7 +22,7 @@ TYPES = {
 }
 KNOWN = {
     *("type", "required", "properties", "additionalProperties", "items", "enum", "const"),
-    *("minimum", "$ref", "$defs", "$schema", "title", "description"),
+    *("minimum", "maximum", "$ref", "$defs", "$schema", "title", "description"),
 }
 
 
@@ -60,6 +60,8 @@ class Checker:
             self.errors.append(f"{place}: {value!r:.60} is none of {schema['enum']}")
         if "minimum" in schema and value < schema["minimum"]:
             self.errors.append(f"{place}: {value} is below {schema['minimum']}")
+        if "maximum" in schema and value > schema["maximum"]:
+            self.errors.append(f"{place}: {value} is above {schema['maximum']}")
         if isinstance(value, dict):
             self.check_object(value, schema, place)
         if isinstance(value, list) and "items" in schema:

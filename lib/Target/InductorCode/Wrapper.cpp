@@ -80,7 +80,8 @@ void Interpreter::readHarnessInputs(const Stmt &function) {
 void Interpreter::readModuleStatement(const Stmt &stmt) {
   for (const CommentLine &comment : stmt.leading)
     if (StringRef text = comment.text; text.consume_front("# AOT ID: "))
-      program.aotId = text.trim().str();
+      // A list of one: ['0_inference'].
+      program.aotId = text.trim(" []'").str();
 
   switch (stmt.kind) {
   case Stmt::Function:
