@@ -44,6 +44,9 @@ private:
   const GraphView *const base;
   /// PyTorch's own records reach the exported graph.
   bool byRecord = false;
+  /// Exported nodes that a pass of Inductor's left its nodes the record of,
+  /// though not all of these can be made of them.
+  StringSet<> misrecorded;
   InlinedGraph inlined;
   std::vector<Tie> structure;
   StringSet<> counted;
@@ -52,6 +55,16 @@ private:
   std::vector<std::string> frames;
 };
 } // namespace
+
+/// Nodes that Inductor's passes make bear the name of their operator and
+/// overload: "amax_default_1".
+static bool isMadeByPass(const GraphNode &node) {
+  auto [rest, overload] = StringRef(node.target).rsplit('.');
+  StringRef name = StringRef(node.name).rtrim("0123456789");
+  name.consume_back("_");
+  return name.equals_insensitive(
+      (opFamily(node.target) + "_" + overload).str());
+}
 
 LaunchAligner::LaunchAligner(LaunchMap &map, const AlignmentSources &sources)
     : map(map), sources(sources), exported(sources.exported),
@@ -62,7 +75,16 @@ LaunchAligner::LaunchAligner(LaunchMap &map, const AlignmentSources &sources)
   if (recorded)
     for (const GraphNode &node : recorded->nodes)
       for (const auto &[graph, name] : node.from)
-        byRecord |= graph == exported->name && exported->find(name);
+        if (graph == exported->name)
+          if (std::optional<uint32_t> origin = exported->find(name)) {
+            byRecord = true;
+            StringRef whole =
+                canonicalOperator(opFamily(exported->nodes[*origin].target));
+            if (isMadeByPass(node) &&
+                !decomposesInto(whole,
+                                canonicalOperator(opFamily(node.target))))
+              misrecorded.insert(name);
+          }
   // Records end at the call of a body; what lies in it is found by structure.
   bool hasBodies = any_of(exported->nodes, [&](const GraphNode &node) {
     return findBody(*exported, node) != nullptr;
@@ -109,17 +131,19 @@ void LaunchAligner::addTie(LaunchNode &node, const Tie &tie) {
 }
 
 void LaunchAligner::addRecorded(LaunchNode &node, const GraphNode &record) {
-  bool inBody = false;
+  bool inBody = false, isDoubtful = false;
   for (const auto &[name, origin] : record.from)
     if (name == exported->name)
       if (std::optional<uint32_t> found = exported->find(origin)) {
         inBody |= findBody(*exported, exported->nodes[*found]) != nullptr;
+        isDoubtful |= isMadeByPass(record) && misrecorded.contains(origin);
         refer(node, *exported, *found);
       }
   if (node.from.empty())
     return;
   // The call of a body stands for all that it holds.
-  node.fromConfidence = inBody ? Confidence::Medium : Confidence::High;
+  node.fromConfidence =
+      inBody || isDoubtful ? Confidence::Medium : Confidence::High;
   std::optional<uint32_t> at =
       inBody && node.graph.empty() ? base->find(node.name) : std::nullopt;
   if (!at || structure[*at].origins.empty() ||
