@@ -824,12 +824,12 @@ class Program:
         self._make(inputs)
         self.graph = graph
         data = [inputs[i] for i in self.data]
-        self.frozen = None
+        self.frozen: Any = None
+        self.compiled: Any = None
         if self.strategy.freeze and self.weights:
             held = [*self.made, *(inputs[i].detach() for i in self.constants)]
             # Constants of the program: it takes them as they were, and a refresh needs the other one.
             self.frozen = self._compile(_with_constants(main, held), data, freezing=True)
-            self.compiled = None
             self.main = _split_prologue(graph, self.weights)[1]
         else:
             self.compiled = self._compile(main, [*self._held(inputs), *data])
@@ -838,7 +838,7 @@ class Program:
     def _choose(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Strategy:
         """The strategy without the parts that would change what this graph gives."""
         strategy = STRATEGY
-        parts = []
+        parts: list[tuple[str, dict[str, Any], str | None]] = []
         if strategy.precision:
             parts.append(("precision", {"precision": None}, _why_not_cast(graph)))
         if strategy.freeze:
