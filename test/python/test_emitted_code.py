@@ -214,7 +214,9 @@ PROGRAM_TEXTS: dict[str, Callable[[str], str]] = {
     "size": lambda text: graph(
         node=f'fx.node "mylib.op.default"(#fx.sym<{quoted(text)}>) : () -> !fx.none'
     ),
-    "attribute": lambda text: graph(node=f"fx.node get_attr {quoted(text)} : () -> tensor<4xf32>"),
+    "attribute": lambda text: graph(
+        node=f"%a = fx.node get_attr {quoted(text)}() : () -> tensor<4xf32>"
+    ),
 }
 
 
@@ -269,19 +271,35 @@ def test_no_function_but_those_of_the_table_is_called(target: str, tmp_path: Pat
 
 def test_no_other_method_attribute_or_name_of_torch_is_reached(tmp_path: Path) -> None:
     value = "(tensor<4xf32>) -> !fx.none"
-    nodes = [
-        *(f'fx.node call_method {quoted(name)}(%x, "PWNED") : {value}' for name in METHODS),
-        *(f'fx.node "getattr"(%x, {quoted(name)}) : {value}' for name in ATTRIBUTES),
-        *(f'fx.node "builtins.getattr"(%x, {quoted(name)}, 1) : {value}' for name in ATTRIBUTES),
-        'fx.node "getattr"(%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> !fx.none',
-        *(
+
+    def method(name: str) -> str:
+        return f'fx.node call_method {quoted(name)}(%x, "PWNED") : {value}'
+
+    def attribute(name: str) -> str:
+        return f'fx.node "getattr"(%x, {quoted(name)}) : {value}'
+
+    def constant(kind: str) -> Callable[[str], str]:
+        return lambda name: (
             f'fx.node "mylib.op.default"(#fx.{kind}<{quoted(name)}>) : () -> !fx.none'
-            for name in CONSTANTS
-            for kind in ("dtype", "layout", "memory_format")
-        ),
+        )
+
+    forms: list[tuple[Callable[[str], str], list[str], str]] = [
+        (method, METHODS, "view"),
+        (attribute, ATTRIBUTES, "shape"),
+        (constant("dtype"), CONSTANTS, "float8_e5m2"),
+        (constant("layout"), CONSTANTS, "strided"),
+        (constant("memory_format"), CONSTANTS, "channels_last"),
     ]
-    for number, node in enumerate(nodes):
-        assert program(tmp_path / f"{number}.mlir", graph(node=node)) is None, node
+    source = tmp_path / "g.mlir"
+    for form, names, known in forms:
+        assert program(source, graph(node=form(known))) is not None, form(known)
+        for name in names:
+            assert program(source, graph(node=form(name))) is None, name
+    for node in (
+        f'fx.node "builtins.getattr"(%x, "__class__", 1) : {value}',
+        'fx.node "getattr"(%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> !fx.none',
+    ):
+        assert program(source, graph(node=node)) is None, node
 
 
 @pytest.mark.parametrize("place", ["parent", "absolute", "link", "linked_folder"])
