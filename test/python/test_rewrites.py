@@ -257,7 +257,7 @@ def test_weights_that_change_are_seen(tmp_path: Path) -> None:
     backend = emit_to(tmp_path, "changing")
     compiled = torch.compile(model, backend=backend.BACKEND_NAME)
     with torch.no_grad():
-        for _ in range(backend.Program.most_refreshes + 2):
+        for _ in range(5):
             assert torch.allclose(compiled(x), model(x), rtol=1e-5, atol=1e-6)
             model.parts[0].weight.add_(0.5)
         model.parts[1].weight = nn.Parameter(torch.randn(8, 16))

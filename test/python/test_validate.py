@@ -108,6 +108,29 @@ def test_a_broken_file_is_named(tmp_path: Path, subject: Subject, text: str, fai
     assert [check.name for check in verdict.checks if not check.passed] == [failed]
 
 
+def test_a_backend_that_never_ran_is_not_valid(tmp_path: Path, subject: Subject) -> None:
+    file, _ = emit([], tmp_path / "never_ran.py")
+    subject.script.module.forward = torch._dynamo.disable(subject.script.module.forward)
+    verdict, _ = check_backend(file, subject, error_budget=1e-3)
+    assert not verdict.passed
+    assert (verdict.checks[-1].name, verdict.checks[-1].passed) == ("ran", False)
+
+
+def test_a_backend_that_left_everything_to_inductor_is_not_valid(
+    tmp_path: Path, subject: Subject
+) -> None:
+    file, _ = emit([], tmp_path / "refuses_all.py")
+    source = file.read_text()
+    file.write_text(
+        source.replace(
+            "    graph.refusal = _reason_to_leave_alone(inputs)", '    graph.refusal = "of a test"'
+        )
+    )
+    verdict, _ = check_backend(file, subject, error_budget=1e-3)
+    assert (verdict.checks[-1].name, verdict.checks[-1].passed) == ("ran", False)
+    assert "0% of 1 calls; of a test" in verdict.checks[-1].text
+
+
 def test_errors_are_relative_and_never_hide_what_is_no_number() -> None:
     one = torch.ones(4)
     assert relative_error(one * 1.5, one) == pytest.approx(0.5)

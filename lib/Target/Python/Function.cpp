@@ -1,5 +1,6 @@
 // One fx graph as one Python function.
 
+#include "Calls.h"
 #include "SymbolicExpression.h"
 
 #include "opprof/Dialect/FX/IR/Arguments.h"
@@ -26,22 +27,6 @@ using namespace opprof::fx;
 //===----------------------------------------------------------------------===//
 // Words and strings
 //===----------------------------------------------------------------------===//
-
-static bool isKeyword(StringRef word) {
-  static const llvm::StringSet<> kKeywords = {
-      "False",  "None",   "True",    "and",      "as",       "assert", "async",
-      "await",  "break",  "class",   "continue", "def",      "del",    "elif",
-      "else",   "except", "finally", "for",      "from",     "global", "if",
-      "import", "in",     "is",      "lambda",   "nonlocal", "not",    "or",
-      "pass",   "raise",  "return",  "try",      "while",    "with",   "yield"};
-  return kKeywords.contains(word);
-}
-
-static bool isIdentifier(StringRef word) {
-  return !word.empty() && !llvm::isDigit(word.front()) &&
-         llvm::all_of(word,
-                      [](char c) { return llvm::isAlnum(c) || c == '_'; });
-}
 
 /// The next code point of `text`, or -1 for a byte that is no valid UTF-8.
 static int32_t takeCodePoint(StringRef &text) {
@@ -83,9 +68,7 @@ std::string opprof::fx::getPythonString(StringRef text) {
   return result + "\"";
 }
 
-/// `text` as the rest of a comment: nothing in it can end the line, or make it
-/// look like something else.
-static std::string getComment(StringRef text) {
+std::string opprof::fx::getPythonComment(StringRef text) {
   std::string result;
   while (!text.empty()) {
     StringRef before = text;
@@ -111,7 +94,7 @@ std::string opprof::fx::getPythonIdentifier(StringRef text) {
     result += '_';
   for (char c : text)
     result += llvm::isAlnum(c) ? c : '_';
-  if (isKeyword(result))
+  if (isPythonKeyword(result))
     result += "_";
   return result;
 }
@@ -153,63 +136,6 @@ static StringRef getInfix(StringRef target) {
       .Case("gt", ">")
       .Case("ge", ">=")
       .Default("");
-}
-
-/// `prefix` and the parts of a dotted name, as an expression. Some operators
-/// have names that are keywords in Python (aten.random.from).
-static std::string getDottedName(StringRef prefix, ArrayRef<StringRef> parts) {
-  std::string result = prefix.str();
-  for (StringRef part : parts) {
-    if (isKeyword(part))
-      result = "getattr(" + result + ", \"" + part.str() + "\")";
-    else
-      result += "." + part.str();
-  }
-  return result;
-}
-
-/// The function that a call_function target names, or empty where it is none
-/// that a program read from a file may call.
-static std::string getFunction(StringRef target) {
-  SmallVector<StringRef> parts;
-  target.split(parts, '.');
-  if (!llvm::all_of(parts, isIdentifier))
-    return "";
-  if (lookupSchema(target))
-    return getDottedName("torch.ops", parts);
-  StringRef root = parts.front();
-  ArrayRef<StringRef> tail = ArrayRef(parts).drop_front();
-  if (parts.size() == 1) {
-    static constexpr StringLiteral kBuiltins[] = {
-        "abs", "bool", "divmod", "float", "getattr", "int", "len",
-        "max", "min",  "pow",    "round", "slice",   "sum"};
-    return llvm::is_contained(kBuiltins, root) ? root.str() : "";
-  }
-  if (root == "operator" || root == "_operator" || root == "math")
-    return tail.size() == 1
-               ? getDottedName(root == "math" ? "math" : "operator", tail)
-               : "";
-  if (root == "builtins")
-    return tail.size() == 1 ? getFunction(tail.front()) : "";
-  if (root == "torch") {
-    // What loads files, code or libraries stays out.
-    static constexpr StringLiteral kModules[] = {
-        "_C",     "nn",       "amp",    "special",    "linalg",
-        "fft",    "sparse",   "signal", "nested",     "functional",
-        "Tensor", "autograd", "fx",     "_functorch", "_higher_order_ops",
-        "cuda",   "_refs",    "_prims", "backends",   "distributed"};
-    static constexpr StringLiteral kRefused[] = {
-        "load",    "save", "compile", "import_ir_module", "_load_global_deps",
-        "classes", "ops",  "hub",     "package"};
-    bool isFunction =
-        tail.size() == 1 && !llvm::is_contained(kRefused, tail[0]);
-    bool isInModule = tail.size() > 1 && llvm::is_contained(kModules, tail[0]);
-    return isFunction || isInModule ? getDottedName("torch", tail) : "";
-  }
-  if (target.starts_with("higher_order.triton_kernel_wrapper"))
-    return "";
-  // An operator that PyTorch did not have when opprof was built.
-  return parts.size() <= 3 ? getDottedName("torch.ops", parts) : "";
 }
 
 //===----------------------------------------------------------------------===//
@@ -395,7 +321,7 @@ void FunctionPrinter::printSignature() {
     if (StringRef target = graph.getInputTarget(index); !target.empty())
       about += (" " + graph.getInputKind(index) + " " + target).str();
     if (StringRef(about).trim().size())
-      os << "  # " << getComment(StringRef(about).trim());
+      os << "  # " << getPythonComment(StringRef(about).trim());
     os << '\n';
   }
   os << outer << "):\n";
@@ -452,7 +378,7 @@ void FunctionPrinter::printPlace(Operation &op) {
   if (place.empty() || place == shownPlace)
     return;
   shownPlace = place;
-  os << indent << "# " << getComment(place) << '\n';
+  os << indent << "# " << getPythonComment(place) << '\n';
 }
 
 FailureOr<std::string> FunctionPrinter::getSymbolic(Operation *op,
@@ -494,8 +420,9 @@ FailureOr<std::string> FunctionPrinter::getArgument(Operation *op,
     return (open + *inner + close).str();
   };
   auto named = [&](StringRef value) -> FailureOr<std::string> {
-    if (!isIdentifier(value))
-      return error(op) << "'" << value << "' is no name in torch";
+    if (!isTorchConstant(value))
+      return error(op) << "'" << value
+                       << "' is no dtype, layout or memory format of torch";
     return ("torch." + value).str();
   };
 
@@ -536,7 +463,7 @@ FailureOr<std::string> FunctionPrinter::getArgument(Operation *op,
   if (auto symbol = dyn_cast<SymAttr>(argument))
     return getSymbolic(op, symbol.getValue());
   if (auto reference = dyn_cast<OpRefAttr>(argument)) {
-    std::string function = getFunction(reference.getValue());
+    std::string function = getCallableFunction(reference.getValue());
     if (function.empty())
       return error(op) << "'" << reference.getValue()
                        << "' is no operator that a program may call";
@@ -640,10 +567,11 @@ FailureOr<std::string> FunctionPrinter::getExpression(NodeOp node) {
   if (isPlain && args.size() == 2 && isa<ValueAttr>(args[0]) &&
       (target == "getattr" || target == "builtins.getattr")) {
     auto attribute = dyn_cast<StringAttr>(args[1]);
-    if (attribute && isIdentifier(attribute.getValue()) &&
-        !isKeyword(attribute.getValue()))
-      return (names.lookup(node.getOperand(0)) + "." + attribute.getValue())
-          .str();
+    if (!attribute || !isReadableAttribute(attribute.getValue()))
+      return error(node) << "reads the attribute " << args[1]
+                         << ", which is none that a program may read";
+    return (names.lookup(node.getOperand(0)) + "." + attribute.getValue())
+        .str();
   }
   if (StringRef infix = getInfix(target); isPlain && !infix.empty() &&
                                           args.size() == 2 && isAtom(args[0]) &&
@@ -663,9 +591,10 @@ FailureOr<std::string> FunctionPrinter::getExpression(NodeOp node) {
                getPythonString((options.attributePrefix + target).str()) + "]";
     break;
   case NodeKind::call_method: {
-    if (!isIdentifier(target) || numPositional == 0)
+    if (!isCallableMethod(target) || numPositional == 0)
       return error(node) << "'" << target
-                         << "' is no method of its first argument";
+                         << "' is no method of its first argument that a "
+                            "program may call";
     FailureOr<std::string> object = getArgument(node, args[0], nextOperand);
     if (failed(object))
       return failure();
@@ -673,11 +602,11 @@ FailureOr<std::string> FunctionPrinter::getExpression(NodeOp node) {
       object = "(" + *object + ")";
     args = args.drop_front();
     --numPositional;
-    function = getDottedName(*object, target);
+    function = getPythonMember(*object, target);
     break;
   }
   case NodeKind::call_function:
-    function = getFunction(target);
+    function = getCallableFunction(target);
     if (target.starts_with("higher_order.triton_kernel_wrapper"))
       return error(node)
              << "runs a Triton kernel of the user's, which the graph names by "
@@ -708,7 +637,7 @@ FailureOr<std::string> FunctionPrinter::getExpression(NodeOp node) {
     if (index >= numPositional) {
       StringRef keyword =
           cast<StringAttr>((*node.getKwargNames())[index - numPositional]);
-      if (isIdentifier(keyword) && !isKeyword(keyword))
+      if (isPythonIdentifier(keyword) && !isPythonKeyword(keyword))
         result += (keyword + "=").str();
       else
         // Names like `from` and `self` that Python's syntax does not take.

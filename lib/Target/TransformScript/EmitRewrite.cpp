@@ -127,10 +127,15 @@ static LogicalResult checkArguments(GraphOp pattern) {
   return success();
 }
 
-/// The lines of `text` as Python comments.
-static void printComment(StringRef text, llvm::raw_ostream &os) {
+/// `text` as Python comments, line by line.
+static void printComment(StringRef original, llvm::raw_ostream &os) {
+  // A line break in the text is one more space between words.
+  std::string text = original.str();
+  for (char c : {'\n', '\r', '\t'})
+    std::replace(text.begin(), text.end(), c, ' ');
+  text = getPythonComment(text);
   SmallVector<StringRef> words;
-  text.split(words, ' ', -1, false);
+  StringRef(text).split(words, ' ', -1, false);
   std::string line = "#";
   for (StringRef word : words) {
     if (line.size() + 1 + word.size() > 100) {

@@ -147,7 +147,7 @@ class Subject:
                 if not torch.equal(buffer, self.state[name]):
                     buffer.copy_(self.state[name])
 
-    def compiled(self, backend: str) -> Callable[..., Any]:
+    def compiled(self, backend: str | Callable[..., Any]) -> Callable[..., Any]:
         return self._without_gradients(torch.compile(self.script.module, backend=backend))
 
     @property
@@ -349,12 +349,21 @@ def check_backend(
         "registration", registered, f'backend="{name}"' if registered else f"{name} is not known"
     ):
         return verdict, None
-    program = subject.compiled(name)
+    graphs: list[Any] = []
+    function = torch._dynamo.lookup_backend(name)
+
+    def observed(module: Any, inputs: Any) -> Any:
+        graphs.append(module)
+        return function(module, inputs)
+
+    program = subject.compiled(observed)
     try:
         subject.run(program, SEEDS[0])
     except Exception as error:
         verdict.add("run", False, f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")
         return verdict, None
+    if not _check_ran(verdict, backend, len(graphs)):
+        return verdict, program
     applied = dict(backend.applied)
     missing = [rewrite.name for rewrite in backend.REWRITES if not applied.get(rewrite.name)]
     described = ", ".join(f"{key} at {count}" for key, count in applied.items() if count)
@@ -365,6 +374,20 @@ def check_backend(
     )
     _check_equality(verdict, subject, program, error_budget)
     return verdict, program
+
+
+def _check_ran(verdict: Verdict, backend: ModuleType, graphs: int) -> bool:
+    """Whether the backend's own programs ran: where Inductor did everything, equality and speed say nothing of the backend."""
+    if graphs == 0:
+        return verdict.add("ran", False, "never: PyTorch found no graph to compile in this model")
+    status = getattr(backend, "status", None)
+    if status is None:
+        return verdict.add("ran", True, f"{graphs} graphs, as it was called for")
+    found = status()
+    reasons = sorted({graph.refusal for graph in found["graphs"] if graph.refusal})
+    left_out = sorted({text for graph in found["graphs"] for text in graph.left_out})
+    text = f"own programs in {found['own_share']:.0%} of {found['calls']} calls"
+    return verdict.add("ran", found["own_share"] > 0, "; ".join([text, *reasons, *left_out]))
 
 
 def _check_equality(

@@ -1,6 +1,7 @@
 """From rewrite scripts to a torch.compile backend: one readable file that needs PyTorch only, and its test. Needs no PyTorch itself."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,6 +26,14 @@ def test_file(output: Path) -> Path:
     return output.with_name(f"{output.stem}_test.py")
 
 
+def escaped(text: str) -> str:
+    """`text` as a part of a docstring or comment of an emitted file: one line that closes neither, and looks like what it is."""
+    line = "".join(
+        " " if c.isspace() else "?" if unicodedata.category(c).startswith("C") else c for c in text
+    )
+    return " ".join(line.split()).replace("\\", "\\\\").replace('"', "'")
+
+
 def emit(scripts: Sequence[Script], output: Path, *, model: str | None = None) -> list[Path]:
     """Writes the backend for `scripts` to `output`, and its pytest file beside it; returns both.
 
@@ -42,14 +51,14 @@ def emit(scripts: Sequence[Script], output: Path, *, model: str | None = None) -
         _head(name, output, titles)
         + "\n"
         + imports
-        + f'BACKEND_NAME = "{name}"\n'
+        + f"BACKEND_NAME = {name!r}\n"
         + f"MODEL_SCRIPT = {model!r}\n"
         + "REWRITES: tuple[Rewrite, ...] = ()\nSTRATEGY = Strategy()\n\n"
         + definitions
         + after
     )
     test = _TEST_TEMPLATE.read_text().split("\n\n", 1)[1]
-    test = test.replace("opprof_template.py", output.name)
+    test = test.replace('"opprof_template.py"', repr(output.name))
     beside = test_file(output)
     for file, content in ((output, text), (beside, _test_head(output) + "\n" + test)):
         with replacing(file) as stream:
@@ -77,10 +86,13 @@ def _definitions(scripts: Sequence[Script]) -> tuple[str, list[str]]:
 
 
 def _head(name: str, output: Path, titles: list[str]) -> str:
-    listed = "\n".join(f"  {title}" for title in titles) or "  none: this backend is plain Inductor"
+    listed = (
+        "\n".join(f"  {escaped(title)}" for title in titles)
+        or "  none: this backend is plain Inductor"
+    )
     return f'''"""A torch.compile backend made by opprof {__version__}. It needs PyTorch only.
 
-    import {output.stem}
+    import {escaped(output.stem)}
     model = torch.compile(model, backend="{name}")
 
 Rewrites:
@@ -92,4 +104,4 @@ A graph in which no pattern is found, or that needs gradients or has symbolic si
 
 
 def _test_head(output: Path) -> str:
-    return f'"""Tests of the torch.compile backend in {output.name}: run `pytest {test_file(output).name}`."""\n'
+    return f'"""Tests of the torch.compile backend in {escaped(output.name)}: run `pytest {escaped(test_file(output).name)}`."""\n'

@@ -50,10 +50,10 @@ def read_rewrites(path: Path) -> Rewrites:
             scripts = [
                 Script(
                     path / entry["file"],
-                    entry["name"],
-                    entry.get("title", ""),
-                    entry.get("finding", ""),
-                    entry.get("explanation", ""),
+                    _text(entry["name"]),
+                    _text(entry.get("title", "")),
+                    _text(entry.get("finding", "")),
+                    _text(entry.get("explanation", "")),
                     entry.get("saves_ns"),
                     len(entry.get("nodes", [])),
                 )
@@ -73,4 +73,21 @@ def read_rewrites(path: Path) -> Rewrites:
     scripts += [
         Script(file, file.stem) for file in sorted(path.glob(f"*{MLIR_TEXT}")) if file not in known
     ]
+    for script in scripts:
+        _check_inside(script.path, path)
     return Rewrites(scripts, index)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _check_inside(file: Path, folder: Path) -> None:
+    """Refuses a script that lies elsewhere: whoever gives a folder has looked at what is in it, and at nothing else."""
+    if file.parent != folder or file.resolve().parent != folder.resolve():
+        raise OpprofError(
+            f"{folder}: the script {str(file)!r} leaves the folder",
+            remedy="copy it into the folder, and name it without a path in rewrites.json",
+        )

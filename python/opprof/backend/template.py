@@ -5,6 +5,7 @@ import functools
 import logging
 import operator
 import struct
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +17,7 @@ from torch._inductor.compile_fx import compile_fx
 from torch._subclasses import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 log = logging.getLogger(__name__)
 
@@ -77,27 +79,87 @@ STRATEGY = replace(Strategy())
 # <<< rewrites
 
 
-# How often each rewrite was applied to the graph that was compiled last, and whether the strategy was used.
+# How often each rewrite was applied, in all graphs so far.
 applied: dict[str, int] = {}
+
+
+@dataclass
+class GraphStatus:
+    """What became of one graph that Dynamo found."""
+
+    # Why Inductor compiles it as it is; None where this backend's own program runs.
+    refusal: str | None = None
+    applied: dict[str, int] = field(default_factory=dict)
+    strategy: Strategy = field(default_factory=Strategy)
+    # Parts of the strategy that were left out, and why.
+    left_out: list[str] = field(default_factory=list)
+    calls: int = 0
+    refreshes: int = 0
+
+
+_graphs: list[GraphStatus] = []
+
+
+def status() -> dict[str, Any]:
+    """What this backend did so far: its graphs, all calls, and the shares of them that its own programs and each rewrite ran in."""
+    calls = sum(graph.calls for graph in _graphs)
+    own = [graph for graph in _graphs if graph.refusal is None]
+
+    def share(graphs: Sequence[GraphStatus]) -> float:
+        return sum(graph.calls for graph in graphs) / calls if calls else 0.0
+
+    return {
+        "graphs": list(_graphs),
+        "calls": calls,
+        "own_share": share(own),
+        "rewrites": {
+            rewrite.name: share([graph for graph in own if graph.applied.get(rewrite.name)])
+            for rewrite in REWRITES
+        },
+    }
 
 
 @register_backend(name=BACKEND_NAME)
 def backend(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
     """Compiles a graph that Dynamo found: rewrites it at the ATen level, then hands it to Inductor."""
-    refusal = _reason_to_leave_alone(inputs)
-    if refusal:
-        log.warning("%s: %s, so Inductor compiles this graph as it is", BACKEND_NAME, refusal)
-        return compile_fx(module, list(inputs))
+    graph = GraphStatus()
+    _graphs.append(graph)
+    graph.refusal = _reason_to_leave_alone(inputs)
+    if graph.refusal is None:
+        try:
+            program = _program(module, inputs, graph)
+        except Exception as error:
+            # Whatever it is, plain Inductor may still do it, and says it better where not.
+            graph.refusal = (
+                f"{type(error).__name__}: {(str(error) or 'no message').splitlines()[0]}"
+            )
+        else:
+            for name, count in graph.applied.items():
+                applied[name] = applied.get(name, 0) + count
+            return program
+    graph.applied, graph.strategy, graph.left_out = {}, Strategy(), []
+    log.warning("%s: %s, so Inductor compiles this graph as it is", BACKEND_NAME, graph.refusal)
+    plain = compile_fx(module, list(inputs))
+
+    def run(*values: Any) -> Any:
+        graph.calls += 1
+        return plain(*values)
+
+    return run
+
+
+def _program(module: fx.GraphModule, inputs: Sequence[Any], graph: GraphStatus) -> "Program":
     weights = _weight_positions(module, inputs)
-    graph = _to_aten(module, inputs)
-    applied.clear()
-    applied.update(apply_rewrites(graph))
-    return Program(graph, inputs, weights)
+    aten = _to_aten(module, inputs)
+    graph.applied = apply_rewrites(aten)
+    return Program(aten, inputs, weights, graph)
 
 
 def _reason_to_leave_alone(inputs: Sequence[Any]) -> str | None:
     if not all(isinstance(value, torch.Tensor) for value in inputs):
         return "sizes are symbolic"
+    if any(isinstance(value, FakeTensor) for value in inputs):
+        return "the inputs have no values yet"
     if torch.is_grad_enabled() and any(value.requires_grad for value in inputs):
         return "gradients are needed"
     return None
@@ -670,111 +732,6 @@ def _propagate_values(graph: fx.GraphModule) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-class Program:
-    """A rewritten graph, compiled on its first call and run on every one.
-
-    What was made of the weights (the prologue's results, constants, a captured graph) is made again when one of them has been
-    written to or replaced. A write through `weight.data` is not seen: call `torch.compiler.reset()` after one.
-    """
-
-    # Compiling again for new weights costs more than it brings in a program that keeps changing them.
-    most_refreshes = 3
-
-    def __init__(self, graph: fx.GraphModule, inputs: Sequence[Any], weights: list[int]) -> None:
-        self.strategy = STRATEGY
-        written = _written_inputs(graph)
-        if self.strategy.precision and not written:
-            graph = _cast(graph, inputs, self.strategy.precision)
-        self.written = bool(written)
-        self.random = any(_draws(node) for node in graph.graph.nodes)
-        self.graph = graph
-        self.weights = [position for position in weights if position not in written]
-        self.count = len(inputs)
-        self.seen: list[tuple[int, int]] | None = None
-        self.data: list[int] = []
-        self.run: Any = None
-        self.refreshes = 0
-
-    def __call__(self, *inputs: Any) -> Any:
-        # The host compares weights while the device replays; what it reads is kept alive, so an outdated replay does no harm.
-        if isinstance(self.run, CapturedGraph):
-            results = self.run(*[inputs[i] for i in self.data])
-            if self._state(inputs) == self.seen:
-                return results
-        if self._state(inputs) != self.seen:
-            self._prepare(inputs)
-            self.seen = self._state(inputs)
-        return self.run(*[inputs[i] for i in self.data])
-
-    def _state(self, inputs: Sequence[Any]) -> list[tuple[int, int]]:
-        return [(inputs[i].data_ptr(), _version(inputs[i])) for i in self.weights]
-
-    def _prepare(self, inputs: Sequence[Any]) -> None:
-        self.refreshes += 1
-        strategy = self.strategy
-        if self.refreshes > self.most_refreshes:
-            log.warning("%s: the weights keep changing, so they are taken as inputs", BACKEND_NAME)
-            strategy, self.weights = Strategy(tf32=strategy.tf32), []
-        # A captured graph reads weights where they lie, and would otherwise copy them in every call.
-        if not (strategy.prologue or strategy.freeze or strategy.cuda_graph):
-            self.weights = []
-        weights = self.weights
-        prologue, main, constants = _split_prologue(self.graph, weights)
-        made = prologue(*[inputs[i] for i in weights]) if prologue else ()
-        held = [*made, *(inputs[i].detach() for i in constants)]
-        self.data = [i for i in range(self.count) if i not in set(weights)]
-        data = [inputs[i] for i in self.data]
-        options = {"max_autotune": True} if strategy.autotune else {}
-        compile_graph = _with_tf32(compile_fx) if strategy.tf32 else compile_fx
-        if strategy.freeze:
-            frozen = _with_constants(main, held)
-            compiled = compile_graph(frozen, data, config_patches={**options, "freezing": True})
-            self.run = compiled
-        else:
-            compiled = compile_graph(main, [*held, *data], config_patches=options)
-            self.run = lambda *values: compiled(*held, *values)
-        if strategy.tf32:
-            self.run = _with_tf32(self.run)
-        if strategy.cuda_graph:
-            if self._can_be_captured(inputs):
-                self.run = CapturedGraph(self.run, data)
-            else:
-                log.warning(
-                    "%s: no CUDA graph, as the program writes its inputs, draws random numbers or is not on a GPU",
-                    BACKEND_NAME,
-                )
-
-    def _can_be_captured(self, inputs: Sequence[Any]) -> bool:
-        return not self.written and not self.random and all(value.is_cuda for value in inputs)
-
-
-class CapturedGraph:
-    """A function on CUDA tensors, captured once as a CUDA graph; a call copies its inputs in, replays, and copies out."""
-
-    def __init__(self, function: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> None:
-        self.inputs = [value.clone() for value in inputs]
-        current = torch.cuda.current_stream()
-        side = torch.cuda.Stream()
-        side.wait_stream(current)
-        # Libraries allocate workspaces and Triton loads kernels in the first calls, which a capture must not see.
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                function(*self.inputs)
-        current.wait_stream(side)
-        torch.cuda.synchronize()
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            self.outputs = function(*self.inputs)
-
-    def __call__(self, *inputs: torch.Tensor) -> Any:
-        if self.inputs:
-            torch._foreach_copy_(self.inputs, list(inputs))
-        self.graph.replay()
-        return [
-            value.clone() if isinstance(value, torch.Tensor) else value for value in self.outputs
-        ]
-
-
 def _with_tf32(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, with products on TF32 units while it runs: Inductor asks when it compiles, cuBLAS when it is called."""
 
@@ -794,8 +751,474 @@ def _with_tf32(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def _version(tensor: torch.Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor._version
+# Changes that no tensor tells of: each step of an optimizer (fused ones write weights and leave their versions), each refresh().
+_changes = 0
+
+
+def refresh() -> None:
+    """Has everything that was made of weights made again in the next call: for writes that tensors do not tell of.
+
+    These are writes through `weight.data`, through NumPy arrays and DLPack, and by code that is not PyTorch's.
+    """
+    global _changes
+    _changes += 1
+
+
+_checked_every = 0
+
+
+def check_weights_every(calls: int) -> None:
+    """Lets each program compare a checksum of its weights in every `calls`-th call, and refresh where it differs; 0 stops that.
+
+    It sees every write, at the latest that many calls after it. It reads all weights, and waits for the device.
+    """
+    global _checked_every
+    _checked_every = calls
+
+
+def _note_step(*_: Any) -> None:
+    refresh()
+
+
+register_optimizer_step_post_hook(_note_step)
+
+
+def _checksum(value: torch.Tensor) -> int:
+    """A number that differs where one element does, and almost certainly where several do."""
+    words = value.detach().contiguous().reshape(-1).view(torch.uint8).to(torch.int64)
+    places = torch.arange(words.numel(), device=words.device) * 2 + 1
+    return int((words * places).sum())
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A weight as it was when something was made of it. It is held, so nothing else can be at its address."""
+
+    value: torch.Tensor
+    # Holds the storage where another is put under `value` (`value.data = …`).
+    alias: torch.Tensor
+    address: int
+    version: int
+
+    @classmethod
+    def of(cls, value: torch.Tensor) -> "Weight":
+        return cls(value, value.detach(), value.data_ptr(), value._version)
+
+    def is_still(self, value: torch.Tensor) -> bool:
+        return (
+            value is self.value
+            and value.data_ptr() == self.address
+            and value._version == self.version
+        )
+
+
+class Program:
+    """A rewritten graph, compiled, with what its prologue made of the weights.
+
+    That is made again, and nothing is compiled again, when a weight is another tensor, has been written to, or an optimizer has
+    made a step. For what tensors do not tell, see refresh() and check_weights_every().
+    """
+
+    def __init__(
+        self, graph: fx.GraphModule, inputs: Sequence[Any], weights: list[int], state: GraphStatus
+    ) -> None:
+        self.state = state
+        self.lock = threading.RLock()
+        self.strategy = self._choose(graph, inputs)
+        state.strategy = self.strategy
+        if self.strategy.precision:
+            graph = _cast(graph, inputs, self.strategy.precision)
+        written = _written_inputs(graph)
+        # Tensors of inference mode have no versions, so nothing is made of them.
+        keeps = self.strategy.prologue or self.strategy.freeze or self.strategy.cuda_graph
+        self.weights = [
+            i for i in weights if keeps and i not in written and not inputs[i].is_inference()
+        ]
+        self.data = [i for i in range(len(inputs)) if i not in set(self.weights)]
+        self.prologue, main, self.constants = _split_prologue(graph, self.weights)
+        self.copied = _made_of_weights(graph, self.weights)
+        self.captured: CapturedGraph | None = None
+        self.sums: list[int] | None = None
+        self.calls = 0
+        self.made: tuple[torch.Tensor, ...] = ()
+        self.seen = self._look(inputs)
+        self._make(inputs)
+        self.graph = graph
+        data = [inputs[i] for i in self.data]
+        self.frozen: Any = None
+        self.compiled: Any = None
+        if self.strategy.freeze and self.weights:
+            held = [*self.made, *(inputs[i].detach() for i in self.constants)]
+            # Constants of the program: it takes them as they were, and a refresh needs the other one.
+            self.frozen = self._compile(_with_constants(main, held), data, freezing=True)
+            self.main = _split_prologue(graph, self.weights)[1]
+        else:
+            self.compiled = self._compile(main, [*self._held(inputs), *data])
+        self.first = True
+
+    def _choose(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Strategy:
+        """The strategy without the parts that would change what this graph gives."""
+        strategy = STRATEGY
+        parts: list[tuple[str, dict[str, Any], str | None]] = []
+        if strategy.precision:
+            parts.append(("precision", {"precision": None}, _why_not_cast(graph)))
+        if strategy.freeze:
+            parts.append(("freeze", {"freeze": False}, _why_not_freeze(graph)))
+        if strategy.cuda_graph:
+            parts.append(("cuda_graph", {"cuda_graph": False}, _why_not_capture(graph, inputs)))
+        for name, without, reason in parts:
+            if reason:
+                strategy = replace(strategy, **without)
+                self._leave_out(name, reason)
+        return strategy
+
+    def _leave_out(self, name: str, reason: str) -> None:
+        self.state.left_out.append(f"{name}: {reason}")
+        log.warning("%s: no %s for a graph, as %s", BACKEND_NAME, name, reason)
+
+    def _compile(self, graph: fx.GraphModule, inputs: list[Any], *, freezing: bool = False) -> Any:
+        options = {"max_autotune": True} if self.strategy.autotune else {}
+        if freezing:
+            options["freezing"] = True
+        # Compiled inside Dynamo's own compilation, whose lock is held: Inductor takes one program at a time.
+        tf32 = self.strategy.tf32
+        with torch._guards.tracing(None):
+            compile_graph = _with_tf32(compile_fx) if tf32 else compile_fx
+            compiled = compile_graph(graph, inputs, config_patches=options)
+        return _with_tf32(compiled) if tf32 else compiled
+
+    def _look(self, inputs: Sequence[Any]) -> tuple[int, list[Weight]]:
+        """What the weights are, before anything is made of them: a write from now on is one more change."""
+        return _changes, [Weight.of(inputs[i]) for i in self.weights]
+
+    def _is_current(self, inputs: Sequence[Any]) -> bool:
+        changes, seen = self.seen
+        return changes == _changes and all(
+            weight.is_still(inputs[i]) for i, weight in zip(self.weights, seen, strict=True)
+        )
+
+    def _check(self, inputs: Sequence[Any]) -> None:
+        """The comparison that check_weights_every() asks for."""
+        self.calls += 1
+        if self.sums is not None and self.calls % _checked_every:
+            return
+        sums = [_checksum(inputs[i]) for i in self.weights]
+        # What was made before the first comparison may be of older values.
+        if sums != self.sums:
+            self._refresh(inputs)
+            self.sums = sums
+
+    def _make(self, inputs: Sequence[Any]) -> None:
+        if self.prologue is None:
+            return
+        with torch.no_grad():
+            made = self.prologue(*[inputs[i].detach() for i in self.weights])
+            if self.captured is None:
+                self.made = tuple(made)
+            else:
+                # The captured graph reads these where they lie.
+                torch._foreach_copy_(list(self.made), list(made))
+
+    def _refresh(self, inputs: Sequence[Any]) -> None:
+        """Makes again what was made of the weights. Calls in other threads go on with what there was until all is done."""
+        seen = self._look(inputs)
+        pairs = zip(self.seen[1], seen[1], strict=True)
+        if any(old.address != new.address for old, new in pairs):
+            # The captured graph reads weights where they were.
+            self.captured, self.first = None, True
+        if self.captured is not None:
+            self.captured.wait()
+        self._make(inputs)
+        if self.captured is not None:
+            self.captured.mark()
+        if self.frozen is not None:
+            # Changed once, they are weights in training, or of a model that is loaded anew: no longer constants.
+            data = [inputs[i] for i in self.data]
+            with _compile_lock:
+                self.compiled = self._compile(self.main, [*self._held(inputs), *data])
+            self.frozen, self.captured, self.first = None, None, True
+        self.state.refreshes += 1
+        self.seen = seen
+
+    def _held(self, inputs: Sequence[Any]) -> list[torch.Tensor]:
+        return [*self.made, *(inputs[i].detach() for i in self.constants)]
+
+    def _run(self, inputs: Sequence[Any]) -> Any:
+        data = [inputs[i] for i in self.data]
+        frozen = self.frozen
+        return frozen(*data) if frozen is not None else self.compiled(*self._held(inputs), *data)
+
+    def __call__(self, *inputs: Any) -> Any:
+        self.state.calls += 1
+        if self.strategy.cuda_graph:
+            with self.lock:
+                self._renew(inputs)
+                return self._replay(inputs)
+        if self.weights and (_checked_every or not self._is_current(inputs)):
+            with self.lock:
+                self._renew(inputs)
+        results = self._run(inputs)
+        if not self.copied:
+            return results
+        results = list(results)
+        for position in self.copied:
+            results[position] = results[position].clone()
+        return results
+
+    def _renew(self, inputs: Sequence[Any]) -> None:
+        if not self._is_current(inputs):
+            self._refresh(inputs)
+        if _checked_every:
+            self._check(inputs)
+
+    def _replay(self, inputs: Sequence[Any]) -> Any:
+        """One call by the captured graph: calls share its buffers, so they take turns, on the host and on the device."""
+        data = [inputs[i] for i in self.data]
+        if self.first:
+            self.first = False
+            held, frozen, compiled = self._held(inputs), self.frozen, self.compiled
+
+            def function(*values: Any) -> Any:
+                return frozen(*values) if frozen is not None else compiled(*held, *values)
+
+            try:
+                self.captured = CapturedGraph(function, data)
+            except Exception as error:
+                first = (str(error) or "no message").splitlines()[0]
+                self._leave_out("cuda_graph", f"{type(error).__name__}: {first}")
+        if self.captured is not None:
+            return self.captured(*data)
+        results = list(self._run(inputs))
+        for position in self.copied:
+            results[position] = results[position].clone()
+        return results
+
+
+# Inductor compiles one program at a time, and Dynamo may be at it in another thread.
+_compile_lock: Any = getattr(torch._dynamo.convert_frame, "compile_lock", threading.RLock())
+# Captures of graphs, one at a time.
+_capture_lock = threading.RLock()
+
+
+class CapturedGraph:
+    """A function on CUDA tensors, captured once as a CUDA graph; a call copies its inputs in, replays, and copies out.
+
+    Its caller lets one call in at a time. Streams may differ from call to call.
+    """
+
+    def __init__(self, function: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> None:
+        # The graph reads what the function holds, for as long as it is replayed.
+        self.function = function
+        self.inputs = [_buffer_like(value) for value in inputs]
+        self.targets = [_once(value) for value in self.inputs]
+        self.device = torch.cuda.current_device()
+        for target, value in zip(self.targets, inputs, strict=True):
+            target.copy_(_once(value))
+        self.done = torch.cuda.Event()
+        with _capture_lock:
+            current = torch.cuda.current_stream()
+            side = torch.cuda.Stream()
+            side.wait_stream(current)
+            # Libraries allocate workspaces and Triton loads kernels in the first calls, which a capture must not see.
+            with torch.cuda.stream(side):
+                for _ in range(3):
+                    function(*self.inputs)
+            current.wait_stream(side)
+            torch.cuda.synchronize()
+            self.graph = torch.cuda.CUDAGraph()
+            # Other threads may allocate and synchronize meanwhile.
+            with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+                self.outputs = list(function(*self.inputs))
+        self.mark()
+
+    def wait(self) -> None:
+        """Has the current stream wait for the call before, whatever stream that was on."""
+        torch.cuda.current_stream(self.device).wait_event(self.done)
+
+    def mark(self) -> None:
+        self.done.record(torch.cuda.current_stream(self.device))
+
+    def __call__(self, *inputs: torch.Tensor) -> Any:
+        with torch.cuda.device(self.device):
+            self.wait()
+            if self.inputs:
+                torch._foreach_copy_(self.targets, [_once(value) for value in inputs])
+            self.graph.replay()
+            results = _copies(self.outputs)
+            self.mark()
+        return results
+
+
+def _buffer_like(value: torch.Tensor) -> torch.Tensor:
+    """An uninitialized tensor of the same sizes and strides."""
+    extent = sum(
+        (size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True)
+    )
+    storage = torch.empty(
+        extent + 1 if value.numel() else 0, dtype=value.dtype, device=value.device
+    )
+    return storage.as_strided(value.shape, value.stride())
+
+
+def _once(value: torch.Tensor) -> torch.Tensor:
+    """The tensor without the repetitions of an expanded one, so that it can be written to."""
+    if 0 not in value.stride():
+        return value.detach()
+    sizes = [
+        1 if stride == 0 else size for size, stride in zip(value.shape, value.stride(), strict=True)
+    ]
+    return value.detach().as_strided(sizes, value.stride())
+
+
+def _copies(values: Sequence[Any]) -> list[Any]:
+    """Copies with the strides of the originals; those that share storage share it again."""
+    storages: dict[int, torch.UntypedStorage] = {}
+    results: list[Any] = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            own = value.untyped_storage()
+            if own.data_ptr() not in storages:
+                storages[own.data_ptr()] = own.clone()
+            copy = torch.empty(0, dtype=value.dtype, device=value.device)
+            value = copy.set_(
+                storages[own.data_ptr()], value.storage_offset(), value.shape, value.stride()
+            )
+        results.append(value)
+    return results
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What a strategy may be used for
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _results(graph: fx.GraphModule) -> list[Any]:
+    return list(torch.utils._pytree.tree_leaves(graph.graph.output_node().args[0]))
+
+
+def _storage(node: Any) -> int | None:
+    """What stands for the storage of a node's value; None where it has none."""
+    value = node.meta.get("val") if isinstance(node, fx.Node) else None
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return None
+    return int(value.untyped_storage()._cdata)
+
+
+def _shared_results(graph: fx.GraphModule) -> str | None:
+    """Why copies of the results would be wrong: one is an input or a view of it, or two share storage."""
+    storages = [_storage(node) for node in _results(graph)]
+    known = [storage for storage in storages if storage is not None]
+    if set(known) & {_storage(node) for node in _placeholders(graph)}:
+        return "a result shares storage with an input"
+    if len(set(known)) != len(known):
+        return "results share storage with each other"
+    return None
+
+
+def _made_of_weights(graph: fx.GraphModule, weights: list[int]) -> list[int]:
+    """Positions of the results that depend on weights alone and are no views of them.
+
+    What gives them is kept from call to call, so that a caller gets a copy.
+    """
+    placeholders = _placeholders(graph)
+    constant = {placeholders[i] for i in weights}
+    for node in graph.graph.nodes:
+        if _is_constant(node, constant):
+            constant.add(node)
+    inputs = {_storage(node) for node in placeholders}
+    return [
+        position
+        for position, node in enumerate(_results(graph))
+        if isinstance(node, fx.Node) and node in constant and _storage(node) not in inputs
+    ]
+
+
+def _why_not_freeze(graph: fx.GraphModule) -> str | None:
+    if set(map(_storage, _results(graph))) & set(map(_storage, _placeholders(graph))) - {None}:
+        return "a result shares storage with an input"
+    return None
+
+
+def _why_not_capture(graph: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
+    if not inputs or not all(value.is_cuda for value in inputs):
+        return "its inputs are not on a GPU"
+    if len({value.device for value in inputs}) > 1:
+        return "its inputs are on several GPUs"
+    if inputs[0].device.index != torch.cuda.current_device():
+        return "its GPU is not the current one"
+    if any(type(value) not in (torch.Tensor, torch.nn.Parameter) for value in inputs) or any(
+        value.layout != torch.strided for value in inputs
+    ):
+        return "an input is no plain tensor"
+    if _written_inputs(graph):
+        return "the graph writes its inputs"
+    if any(_draws(node) for node in graph.graph.nodes):
+        return "the graph draws random numbers"
+    return _why_not_freeze(graph)
+
+
+def _why_not_cast(graph: fx.GraphModule) -> str | None:
+    nodes = list(graph.graph.nodes)
+    if _written_inputs(graph):
+        return "the graph writes its inputs"
+    if any(isinstance(node.target, torch._ops.HigherOrderOperator) for node in nodes):
+        return "the graph holds subgraphs"
+    for node in nodes:
+        for value in torch.utils._pytree.tree_leaves(node.meta.get("val")):
+            if isinstance(value, torch.Tensor) and value.is_complex():
+                return "the graph computes with complex numbers"
+    floats = {
+        node.meta["val"].dtype
+        for node in _placeholders(graph)
+        if isinstance(node.meta.get("val"), torch.Tensor) and node.meta["val"].is_floating_point()
+    }
+    if floats - {torch.float32}:
+        return "not all of its inputs are float32"
+    if any(map(_writes, nodes)) and _exact_nodes(graph):
+        return "the graph writes tensors, and computes with positions"
+    return _shared_results(graph)
+
+
+# Functions of a number of any size whose value is small.
+_BOUNDED = (
+    "sin",
+    "cos",
+    "tanh",
+    "sigmoid",
+    "softmax",
+    "_softmax",
+    "_safe_softmax",
+    "sign",
+    "erf",
+    "layer_norm",
+    "scaled_dot_product_attention",
+)
+
+
+def _exact_nodes(graph: fx.GraphModule) -> set[fx.Node]:
+    """The float32 values that keep their precision: those that are computed of whole numbers, up to where they are bounded.
+
+    float16 holds whole numbers up to 2048 only, and a position is more than that.
+    """
+    exact: set[fx.Node] = set()
+    for node in graph.graph.nodes:
+        value = node.meta.get("val")
+        if node.op != "call_function" or not isinstance(value, torch.Tensor):
+            continue
+        if value.dtype is not torch.float32:
+            continue
+        values = [operand.meta.get("val") for operand in node.all_input_nodes]
+        tensors = [operand for operand in values if isinstance(operand, torch.Tensor)]
+        whole = any(not t.is_floating_point() and t.dtype is not torch.bool for t in tensors)
+        floating = any(t.is_floating_point() for t in tensors)
+        pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ())
+        counts = not tensors and "arange" in str(node.target)
+        started = counts or (whole and (pointwise or not floating))
+        name = str(getattr(node.target, "_opname", ""))
+        if started or any(operand in exact for operand in node.all_input_nodes):
+            if name not in _BOUNDED or started:
+                exact.add(node)
+    return exact
 
 
 def _written_inputs(graph: fx.GraphModule) -> set[int]:
@@ -840,27 +1263,69 @@ def _may_alias(node: fx.Node) -> bool:
 
 
 def _cast(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype) -> fx.GraphModule:
-    """The graph at a lower precision: float32 inputs cast on entry, all that was float32 in between, results cast back."""
+    """The graph at a lower precision: float32 inputs cast on entry, all that was float32 in between, results cast back.
 
-    class Lower(fx.Interpreter):
-        def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-            args, kwargs = torch.utils._pytree.tree_map(
-                lambda leaf: dtype if leaf is torch.float32 else leaf, (args, kwargs)
-            )
-            return super().call_function(target, args, kwargs)
+    What is computed of whole numbers stays float32, and takes inputs as they were.
+    """
+    exact = _exact_nodes(graph)
+    takes_exact = {
+        node for node in graph.graph.nodes if exact.intersection([node, *node.all_input_nodes])
+    }
+    originals = _results(graph)
 
     def convert(value: Any, source: torch.dtype, target: torch.dtype) -> Any:
         if isinstance(value, torch.Tensor) and value.dtype is source:
             return torch.ops.aten._to_copy.default(value, dtype=target)
         return value
 
+    class Lower(fx.Interpreter):
+        def run_node(self, node: fx.Node) -> Any:
+            if node.op != "call_function":
+                return super().run_node(node)
+            args, kwargs = self.fetch_args_kwargs_from_env(node)
+            wide = node in takes_exact
+
+            def prepare(leaf: Any) -> Any:
+                if wide:
+                    return convert(leaf, dtype, torch.float32)
+                return dtype if leaf is torch.float32 else leaf
+
+            args, kwargs = torch.utils._pytree.tree_map(prepare, (args, kwargs))
+            result = self.call_function(node.target, args, kwargs)
+            if wide and node not in exact:
+                return torch.utils._pytree.tree_map(
+                    lambda leaf: convert(leaf, torch.float32, dtype), result
+                )
+            return result
+
+        def fetch_args_kwargs_from_env(self, node: fx.Node) -> Any:
+            args, kwargs = super().fetch_args_kwargs_from_env(node)
+            if node not in takes_exact:
+                return args, kwargs
+            # The inputs of the graph as they came, before they were cast.
+            return fx.node.map_arg(
+                (node.args, node.kwargs),
+                lambda operand: self.wide.get(operand, self.env[operand]),
+            )
+
     def lowered(*values: Any) -> Any:
-        results = Lower(graph).run(*[convert(value, torch.float32, dtype) for value in values])
-        return torch.utils._pytree.tree_map(
-            lambda leaf: convert(leaf, dtype, torch.float32), results
-        )
+        lower = Lower(graph)
+        lower.wide = dict(zip(_placeholders(graph), values, strict=True))
+        results = lower.run(*[convert(value, torch.float32, dtype) for value in values])
+        leaves, structure = torch.utils._pytree.tree_flatten(results)
+        restored = [
+            convert(leaf, dtype, torch.float32)
+            if isinstance(original, fx.Node) and _dtype(original) is torch.float32
+            else leaf
+            for leaf, original in zip(leaves, originals, strict=True)
+        ]
+        return torch.utils._pytree.tree_unflatten(restored, structure)
 
     return _to_aten(lowered, inputs)
+
+
+def _dtype(node: fx.Node) -> torch.dtype | None:
+    return getattr(node.meta.get("val"), "dtype", None)
 
 
 def _split_prologue(

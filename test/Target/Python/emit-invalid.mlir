@@ -112,7 +112,7 @@ fx.graph @method(%x: tensor<4xf32>) {
 // -----
 
 fx.graph @dtype() {
-  // expected-error@below {{'float32; exit' is no name in torch}}
+  // expected-error@below {{'float32; exit' is no dtype, layout or memory format of torch}}
   fx.node "aten.empty.memory_format"([4], dtype = #fx.dtype<"float32; exit">) : () -> !fx.none
   fx.output() : ()
 }

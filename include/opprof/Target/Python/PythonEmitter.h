@@ -45,6 +45,10 @@ printPythonFunction(GraphOp graph, llvm::raw_ostream &os,
 /// `text` as a Python string literal.
 std::string getPythonString(llvm::StringRef text);
 
+/// `text` as the rest of a comment: nothing in it can end the line, or make it
+/// look like something else.
+std::string getPythonComment(llvm::StringRef text);
+
 /// `text` as a Python identifier that is no keyword.
 std::string getPythonIdentifier(llvm::StringRef text);
 

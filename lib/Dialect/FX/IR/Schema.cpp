@@ -70,6 +70,13 @@ static llvm::ArrayRef<OperatorSchema> getOverloads(llvm::StringRef name) {
       });
 }
 
+bool opprof::fx::hasOperator(llvm::StringRef name, bool ofTensor) {
+  return llvm::any_of(getOverloads(name), [&](const OperatorSchema &schema) {
+    return !ofTensor || (!schema.arguments.empty() &&
+                         schema.arguments.front().type == "Tensor");
+  });
+}
+
 llvm::StringRef opprof::fx::getOperatorName(llvm::StringRef target) {
   target.consume_front("torch.ops.");
   llvm::SmallVector<llvm::StringRef, 4> parts;

@@ -49,6 +49,10 @@ struct OperatorSchema {
 /// of that name when opprof was built.
 const OperatorSchema *lookupSchema(llvm::StringRef target);
 
+/// True where PyTorch had an operator `name` ("aten.transpose"), of whatever
+/// overload; `ofTensor` asks for one whose first argument is a tensor.
+bool hasOperator(llvm::StringRef name, bool ofTensor = false);
+
 /// True where the operator only gives another view of its first operand: it
 /// launches nothing and moves no bytes. `target` is an overload
 /// ("aten.transpose.int"), an operator ("aten.transpose") or its bare name.

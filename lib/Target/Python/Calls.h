@@ -1,0 +1,38 @@
+// What a program that is written from a file may call and read.
+
+#ifndef OPPROF_LIB_TARGET_PYTHON_CALLS_H
+#define OPPROF_LIB_TARGET_PYTHON_CALLS_H
+
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+
+namespace opprof::fx {
+
+bool isPythonKeyword(llvm::StringRef word);
+
+/// True for what is a name in Python and in ASCII; keywords are too.
+bool isPythonIdentifier(llvm::StringRef word);
+
+/// `object.name`, written otherwise where the name is a keyword of Python's, as
+/// some operators' are (aten.random.from).
+std::string getPythonMember(llvm::StringRef object, llvm::StringRef name);
+
+/// The expression of the function that a call_function target names, or empty
+/// where it is none that a program may call: an operator, or a function that
+/// stands in the table by its whole name. getattr is none; see below.
+std::string getCallableFunction(llvm::StringRef target);
+
+/// True for a method of tensors that computes: it reads and writes no files and
+/// runs no code that it is handed.
+bool isCallableMethod(llvm::StringRef name);
+
+/// True for an attribute of a tensor that a program may read.
+bool isReadableAttribute(llvm::StringRef name);
+
+/// True for a dtype, layout or memory format that is a name in torch.
+bool isTorchConstant(llvm::StringRef name);
+
+} // namespace opprof::fx
+
+#endif // OPPROF_LIB_TARGET_PYTHON_CALLS_H

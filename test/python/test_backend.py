@@ -1,0 +1,295 @@
+"""An emitted backend gives what the model gives, after everything that people do to weights and from any number of threads."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from programs import import_program
+from torch import Tensor, nn
+
+from opprof.backend import template
+
+STRATEGIES = {
+    "prologue": {"prologue": True},
+    "freeze": {"prologue": True, "freeze": True},
+    "bfloat16": {"prologue": True, "precision": torch.bfloat16},
+    "frozen_bfloat16": {"prologue": True, "freeze": True, "precision": torch.bfloat16},
+}
+
+
+class Merged(nn.Module):
+    """A product with a weight that is made of two, and that weight itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Parameter(torch.randn(4, 8))
+        self.b = nn.Parameter(torch.randn(4, 8))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        weight = torch.cat([self.a, self.b])
+        return x @ weight.t(), weight * 2
+
+
+@pytest.fixture
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ModuleType]:
+    """The backend with a strategy, under a name of its own."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    name = "".join(c if c.isalnum() else "_" for c in request.node.name)
+    source = Path(template.__file__).read_text()
+    file = tmp_path / f"{name}.py"
+    file.write_text(source.replace('"opprof_template"', repr(name)))
+    module = import_program(file)
+    module.STRATEGY = module.Strategy(**STRATEGIES.get(getattr(request, "param", ""), {}))
+    yield module
+    module.check_weights_every(0)
+
+
+def every_strategy(test: Callable[..., None]) -> Callable[..., None]:
+    return pytest.mark.parametrize("backend", STRATEGIES, indirect=True)(test)
+
+
+def errors(actual: Any, expected: Any) -> list[float]:
+    pairs = zip(
+        torch.utils._pytree.tree_leaves(actual),
+        torch.utils._pytree.tree_leaves(expected),
+        strict=True,
+    )
+    result = []
+    for own, reference in pairs:
+        assert own.dtype == reference.dtype and own.shape == reference.shape
+        difference = (own.double() - reference.double()).norm()
+        result.append(float(difference / reference.double().norm().clamp_min(1e-30)))
+    return result
+
+
+def step(model: Merged, x: Tensor) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, fused=True)
+    before = model.a._version
+    sum(result.sum() for result in model(x)).backward()
+    optimizer.step()
+    assert model.a._version == before
+
+
+def replace_at_the_same_address(model: Merged) -> None:
+    """Weights that are freed, and others that the allocator puts where they were, if nobody holds them."""
+    for _ in range(20):
+        model.a = None
+        model.a = nn.Parameter(torch.randn(4, 8))
+
+
+def swap(model: Merged) -> None:
+    other = Merged()
+    other.a.data.neg_()
+    model.load_state_dict(other.state_dict(), assign=True)
+
+
+CHANGES: dict[str, Callable[[Merged, Tensor], Any]] = {
+    "written": lambda model, x: model.a.mul_(2),
+    "view_written": lambda model, x: model.a[1].zero_(),
+    "replaced": lambda model, x: replace_at_the_same_address(model),
+    "data_replaced": lambda model, x: setattr(model.a, "data", torch.randn(4, 8)),
+    "loaded": lambda model, x: model.load_state_dict(Merged().state_dict()),
+    "assigned": lambda model, x: swap(model),
+}
+
+
+@every_strategy
+def test_every_change_of_a_weight_is_seen(backend: ModuleType) -> None:
+    model, x = Merged(), torch.randn(3, 8)
+    compiled = torch.compile(model, backend=backend.BACKEND_NAME)
+    tolerance = 2e-2 if backend.STRATEGY.precision else 1e-5
+
+    def check(what: str) -> Any:
+        with torch.no_grad():
+            actual = compiled(x)
+            assert max(errors(actual, model(x))) < tolerance, what
+        return actual
+
+    results = check("first")
+    # Results made of weights alone are the caller's own.
+    results[1].zero_()
+    check("results written")
+    for name, change in CHANGES.items():
+        with torch.no_grad():
+            change(model, x)
+        check(name)
+    step(model, x)
+    check("fused step")
+    model.a.data.mul_(3)
+    model.b.detach().numpy()[:] = 7
+    backend.refresh()
+    check("refresh()")
+    backend.check_weights_every(2)
+    check("checked")
+    torch.from_dlpack(model.a.detach())[0] = 5
+    with torch.no_grad():
+        compiled(x)
+    check("checksum")
+    status = backend.status()
+    assert len(status["graphs"]) == 1 and status["graphs"][0].refusal is None
+    assert status["graphs"][0].refreshes > 3
+    assert status["own_share"] == 1.0
+
+
+@every_strategy
+def test_weights_without_versions_are_inputs(backend: ModuleType) -> None:
+    with torch.inference_mode():
+        model, x = Merged(), torch.randn(3, 8)
+        compiled = torch.compile(model, backend=backend.BACKEND_NAME)
+        tolerance = 2e-2 if backend.STRATEGY.precision else 1e-5
+        for _ in range(3):
+            assert max(errors(compiled(x), model(x))) < tolerance
+            model.a.mul_(2)
+
+
+@every_strategy
+def test_threads_get_right_answers_and_break_nothing(backend: ModuleType) -> None:
+    model, x = Merged(), torch.randn(3, 8)
+    compiled = torch.compile(model, backend=backend.BACKEND_NAME)
+    tolerance = 2e-2 if backend.STRATEGY.precision else 1e-5
+    with torch.no_grad():
+        compiled(x)
+    found: list[float] = []
+    barrier = threading.Barrier(4)
+
+    def work(seed: int) -> None:
+        own = torch.randn(3, 8, generator=torch.Generator().manual_seed(seed))
+        barrier.wait()
+        with torch.no_grad():
+            for _ in range(10):
+                found.extend(errors(compiled(own), model(own)))
+
+    for _ in range(3):
+        with torch.no_grad():
+            model.a.add_(1)
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(found) == 3 * 4 * 10 * 2 and max(found) < tolerance
+    # Every later compilation in the process works.
+    with torch.no_grad():
+        other = torch.compile(lambda value: value.sin() + 1)
+        assert torch.allclose(other(x), x.sin() + 1)
+
+
+class Scaled(nn.Module):
+    """A float attribute, which Dynamo takes as a number first and as an input when it changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = 1.0
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x) * self.scale
+
+
+@pytest.mark.parametrize("backend", ["prologue"], indirect=True)
+def test_a_float_that_changes(backend: ModuleType) -> None:
+    model, x = Scaled(), torch.randn(3, 8)
+    compiled = torch.compile(model, backend=backend.BACKEND_NAME)
+    with torch.no_grad():
+        for scale in (1.0, 2.0, 3.0):
+            model.scale = scale
+            assert max(errors(compiled(x), model(x))) < 1e-5
+
+
+class Broken(nn.Module):
+    """Two graphs, of which the first one only holds what a rewrite looks for."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.relu()
+        torch._dynamo.graph_break()
+        return y.tanh()
+
+
+def test_status_counts_all_graphs(backend: ModuleType) -> None:
+    relu, leaky = torch.ops.aten.relu.default, torch.ops.aten.clamp_min.default
+    spec = backend.TensorSpec(dtype=torch.float32)
+    backend.REWRITES = (
+        backend.Rewrite("clamped", lambda x: relu(x), lambda x: leaky(x, 0), (spec, spec), ()),
+    )
+    compiled = torch.compile(Broken(), backend=backend.BACKEND_NAME)
+    x = torch.randn(3)
+    assert backend.status()["calls"] == 0
+    with torch.no_grad():
+        assert torch.equal(compiled(x), x.relu().tanh())
+        compiled(x)
+    assert backend.applied == {"clamped": 1}
+    status = backend.status()
+    assert status["calls"] == 4 and status["own_share"] == 1.0
+    assert status["rewrites"] == {"clamped": 0.5}
+    with torch.enable_grad():
+        compiled(x.requires_grad_())
+    assert backend.status()["own_share"] == pytest.approx(4 / 6)
+    assert "gradients are needed" in {graph.refusal for graph in backend.status()["graphs"]}
+
+
+class Rotary(nn.Module):
+    """Angles of positions, beyond what float16 holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.register_buffer("frequency", 10.0 ** -torch.arange(4.0))
+
+    def forward(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        angles = positions[:, None] * self.frequency
+        turned = positions.float()[:, None] * self.frequency
+        whole = torch.cat([angles.cos(), turned.sin()], -1)
+        return self.linear(x) * whole, angles
+
+
+@pytest.mark.parametrize("backend", ["bfloat16", "frozen_bfloat16"], indirect=True)
+def test_positions_keep_their_precision(backend: ModuleType) -> None:
+    model, x = Rotary(), torch.randn(5, 8)
+    positions = torch.tensor([0, 1, 4097, 5555, 7001])
+    with torch.no_grad():
+        actual = torch.compile(model, backend=backend.BACKEND_NAME)(x, positions)
+        product, angles = errors(actual, model(x, positions))
+    assert 1e-5 < product < 1e-2 and angles < 1e-6
+
+
+class Shared(nn.Module):
+    """Results that are views of one tensor."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x.exp()
+        return y, y[1:]
+
+
+class Complex(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return (x * (1 + 2j)).abs()
+
+
+@pytest.mark.parametrize("backend", ["bfloat16", "frozen_bfloat16"], indirect=True)
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: (nn.Linear(8, 8).half(), torch.randn(3, 8).half()), "float32"),
+        (lambda: (nn.Linear(8, 8).bfloat16(), torch.randn(3, 8).bfloat16()), "float32"),
+        (lambda: (nn.Linear(8, 8).double(), torch.randn(3, 8).double()), "float32"),
+        (lambda: (Shared(), torch.randn(3, 8)), "share storage"),
+        (lambda: (Complex(), torch.randn(3, 8)), "complex"),
+        (lambda: (Complex(), torch.randn(3, 8) * 1j), "complex"),
+    ],
+)
+def test_what_cannot_be_cast_keeps_its_precision(
+    backend: ModuleType, make: Callable[[], tuple[nn.Module, Tensor]], reason: str
+) -> None:
+    model, x = make()
+    with torch.no_grad():
+        actual = torch.compile(model, backend=backend.BACKEND_NAME)(x)
+        assert max(errors(actual, model(x))) < (1e-5 if x.element_size() >= 4 else 2e-2)
+        (graph,) = backend.status()["graphs"]
+        assert graph.refusal is None and any(reason in text for text in graph.left_out)
+    if isinstance(actual, tuple):
+        assert actual[0].data_ptr() + 32 == actual[1].data_ptr()
