@@ -177,7 +177,8 @@ def test_a_node_that_is_added_is_noticed(compiled: Compiled) -> None:
     places = computing(compiled)
     for launch, place in places:
         node = compiled.map["launches"][launch]["nodes"][place]
-        if node["name"] == "cat":
+        # What lies in a branch is judged with the launches of that branch alone.
+        if node["name"] == "cat" or "graph" in node:
             continue
         for other in range(len(compiled.map["launches"])):
             wrong = copy.deepcopy(compiled.map)

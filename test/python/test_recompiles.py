@@ -121,7 +121,7 @@ def test_every_compilation_of_a_growing_cache_has_its_map(script: Any) -> None:
     assert calls == [f"{first}@1"] * 3 * OPTIONS.traced
     joined = [kernel for kernel in profile["kernels"] if kernel["nodes"]]
     assert joined and {kernel["compiled_graph"] for kernel in joined} == {f"{first}@1"}
-    assert {kernel["confidence"] for kernel in joined} == {"high"}
+    assert {kernel["links"]["launch"] for kernel in joined} == {"high"}
     report = folder.report_text.read_text()
     assert "forward (growing.py:" in report and "was compiled 2 times, in" in report
     assert "size mismatch at index 1. expected 8, actual 9" in " ".join(report.split())
@@ -137,7 +137,7 @@ def test_kernels_go_to_the_compilation_that_ran(script: Any) -> None:
     for name, operator in ((first, "relu"), (again, "sigmoid")):
         kernels = [k for k in profile["kernels"] if k.get("compiled_graph") == name]
         assert any(operator in kernel["name"] for kernel in kernels)
-        assert {kernel["confidence"] for kernel in kernels} == {"high"}
+        assert {kernel["links"]["launch"] for kernel in kernels} == {"high"}
         # The later compilation's nodes are those of a Dynamo graph of its own.
         graphs = {n["graph"] for k in kernels for n in k["nodes"] if isinstance(n, dict)}
         assert graphs == (set() if name == first else {"switched@1"})

@@ -72,6 +72,16 @@ static bool isOnlyPrepared(const LaunchWork &work, uint32_t node) {
          isLibraryWork(work.graph[node]);
 }
 
+/// Inductor knows no body of an operator that PyTorch does not have: it is
+/// called as it is.
+static bool isUsersOperator(const GraphNode &node) {
+  StringRef space = StringRef(node.target).split('.').first;
+  return node.op == GraphNode::Call && space != "aten" && space != "prims" &&
+         space != "inductor" && space != "inductor_prims" &&
+         space != "higher_order" && space != "operator" &&
+         space != "quantized_decomposed" && space != "math";
+}
+
 /// What the launch may store.
 std::vector<uint32_t> Joiner::findCandidates(ArrayRef<uint32_t> nodes,
                                              LaunchWork &work) const {
@@ -87,7 +97,8 @@ std::vector<uint32_t> Joiner::findCandidates(ArrayRef<uint32_t> nodes,
         candidates.push_back(node);
       continue;
     }
-    bool isWork = graph.root[node] == node && !isOnlyPrepared(work, node);
+    bool isWork = graph.root[node] == node && !isOnlyPrepared(work, node) &&
+                  !(work.isGenerated && isUsersOperator(graph[node]));
     if (isWork && (work.computable.contains(node) || !work.inputs.known) &&
         !work.inputs.available.contains(node))
       candidates.push_back(node);
