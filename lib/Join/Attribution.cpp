@@ -128,7 +128,8 @@ Attributor::Attributor(const Trace &trace, const AttributionInputs &inputs)
       anyGraph(!inputs.maps.empty() || !inputs.partitions.empty() ||
                !trace.identities.empty()),
       host(trace), runtime(trace), index(inputs.maps),
-      calls(trace, host, index, inputs.wrappers, onHost), eager(trace, host, index),
+      calls(trace, host, index, inputs.wrappers, onHost),
+      eager(trace, host, index),
       profile(beginProfile(trace, host, index, calls, eager, anyGraph)),
       identities(trace, inputs, index, runtime, *profile) {}
 

@@ -55,89 +55,90 @@ StringRef opprof::inductor::canonicalOperator(StringRef family) {
 
 /// The operators that `whole` decomposes into, beside what only moves values.
 static ArrayRef<StringLiteral> partsOf(StringRef whole) {
-  static constexpr StringLiteral matmul[] = {"add", "mul", "sum",
-                                             "constant_pad_nd"};
-  static constexpr StringLiteral convolution[] = {"add", "constant_pad_nd"};
-  static constexpr StringLiteral norm[] = {"var_mean", "sub",  "add", "rsqrt",
-                                           "mul",      "mean", "pow"};
-  static constexpr StringLiteral batchNorm[] = {
+  static constexpr StringLiteral kMatmul[] = {"add", "mul", "sum",
+                                              "constant_pad_nd"};
+  static constexpr StringLiteral kConvolution[] = {"add", "constant_pad_nd"};
+  static constexpr StringLiteral kNorm[] = {"var_mean", "sub",  "add", "rsqrt",
+                                            "mul",      "mean", "pow"};
+  static constexpr StringLiteral kBatchNorm[] = {
       "sub", "add", "sqrt", "rsqrt", "reciprocal", "mul", "var_mean", "div"};
-  static constexpr StringLiteral rmsNorm[] = {"pow", "mean", "add", "rsqrt",
-                                              "mul"};
-  static constexpr StringLiteral gelu[] = {"mul", "erf", "add", "tanh", "pow"};
-  static constexpr StringLiteral sigmoid[] = {
+  static constexpr StringLiteral kRmsNorm[] = {"pow", "mean", "add", "rsqrt",
+                                               "mul"};
+  static constexpr StringLiteral kGelu[] = {"mul", "erf", "add", "tanh", "pow"};
+  static constexpr StringLiteral kSigmoid[] = {
       "neg", "exp", "add", "div", "sigmoid", "mul", "reciprocal"};
-  static constexpr StringLiteral hardSigmoid[] = {
+  static constexpr StringLiteral kHardSigmoid[] = {
       "add", "clamp_min", "clamp_max", "clamp", "mul", "div"};
-  static constexpr StringLiteral mish[] = {"exp", "log1p", "where",
-                                           "gt",  "tanh",  "mul"};
-  static constexpr StringLiteral elu[] = {"gt",    "mul", "expm1",
-                                          "where", "exp", "sub"};
-  static constexpr StringLiteral softmax[] = {
+  static constexpr StringLiteral kMish[] = {"exp", "log1p", "where",
+                                            "gt",  "tanh",  "mul"};
+  static constexpr StringLiteral kElu[] = {"gt",    "mul", "expm1",
+                                           "where", "exp", "sub"};
+  static constexpr StringLiteral kSoftmax[] = {
       "amax", "sub", "exp", "sum", "div", "log", "prepare_softmax_online",
       "max"};
-  static constexpr StringLiteral attention[] = {
+  static constexpr StringLiteral kAttention[] = {
       "matmul", "softmax", "mul",           "amax",
       "sub",    "exp",     "sum",           "div",
       "where",  "full",    "scalar_tensor", "constant_pad_nd",
       "slice",  "le",      "arange",        "add",
       "eq",     "any",     "full_like",     "logical_not",
       "cat"};
-  static constexpr StringLiteral clamp[] = {"clamp_min", "clamp_max", "clamp"};
-  static constexpr StringLiteral pool[] = {"mean", "sum", "div"};
-  static constexpr StringLiteral variance[] = {
+  static constexpr StringLiteral kClamp[] = {"clamp_min", "clamp_max", "clamp"};
+  static constexpr StringLiteral kPool[] = {"mean", "sum", "div"};
+  static constexpr StringLiteral kVariance[] = {
       "var_mean", "var", "mean", "sqrt", "sub", "mul", "sum", "div"};
-  static constexpr StringLiteral dropout[] = {"mul", "gt", "inductor_random",
-                                              "inductor_lookup_seed"};
-  static constexpr StringLiteral loss[] = {"log_softmax",
-                                           "amax",
-                                           "sub",
-                                           "exp",
-                                           "sum",
-                                           "log",
-                                           "gather",
-                                           "neg",
-                                           "where",
-                                           "div",
-                                           "ne",
-                                           "full",
-                                           "prepare_softmax_online"};
-  static constexpr StringLiteral recurrent[] = {
+  static constexpr StringLiteral kDropout[] = {"mul", "gt", "inductor_random",
+                                               "inductor_lookup_seed"};
+  static constexpr StringLiteral kLoss[] = {"log_softmax",
+                                            "amax",
+                                            "sub",
+                                            "exp",
+                                            "sum",
+                                            "log",
+                                            "gather",
+                                            "neg",
+                                            "where",
+                                            "div",
+                                            "ne",
+                                            "full",
+                                            "prepare_softmax_online"};
+  static constexpr StringLiteral kRecurrent[] = {
       "matmul", "add",   "mul", "sigmoid", "tanh", "split", "cat",
       "select", "slice", "sub", "stack",   "full", "zeros"};
-  static constexpr StringLiteral power[] = {"mul", "pow", "sqrt", "reciprocal"};
-  static constexpr StringLiteral put[] = {"index_put", "scatter"};
-  static constexpr StringLiteral fill[] = {"where", "scalar_tensor", "full"};
-  static constexpr StringLiteral stack[] = {"cat"};
-  static constexpr StringLiteral difference[] = {"sub", "cat", "slice", "ne"};
-  static constexpr StringLiteral roll[] = {
+  static constexpr StringLiteral kPower[] = {"mul", "pow", "sqrt",
+                                             "reciprocal"};
+  static constexpr StringLiteral kPut[] = {"index_put", "scatter"};
+  static constexpr StringLiteral kFill[] = {"where", "scalar_tensor", "full"};
+  static constexpr StringLiteral kStack[] = {"cat"};
+  static constexpr StringLiteral kDifference[] = {"sub", "cat", "slice", "ne"};
+  static constexpr StringLiteral kRoll[] = {
       "index", "arange", "add", "fmod", "remainder", "cat", "slice"};
   return StringSwitch<ArrayRef<StringLiteral>>(whole)
-      .Case("matmul", matmul)
-      .Cases({"einsum", "bilinear"}, attention)
-      .Case("convolution", convolution)
-      .Cases({"layer_norm", "group_norm", "instance_norm"}, norm)
-      .Case("batch_norm", batchNorm)
-      .Case("rms_norm", rmsNorm)
-      .Case("gelu", gelu)
-      .Cases({"silu", "sigmoid", "log_sigmoid", "logsigmoid"}, sigmoid)
-      .Cases({"hardsigmoid", "hardswish"}, hardSigmoid)
-      .Cases({"mish", "softplus"}, mish)
-      .Cases({"elu", "selu", "celu", "leaky_relu"}, elu)
-      .Cases({"softmax", "log_softmax"}, softmax)
-      .Cases({"attention", "_native_multi_head_attention"}, attention)
-      .Cases({"hardtanh", "clamp"}, clamp)
-      .Cases({"avg_pool", "mean"}, pool)
-      .Cases({"std", "var", "std_mean"}, variance)
-      .Case("dropout", dropout)
-      .Cases({"cross_entropy_loss", "cross_entropy", "nll_loss_nd"}, loss)
-      .Cases({"lstm", "gru", "rnn_tanh", "rnn_relu"}, recurrent)
-      .Cases({"square", "rsqrt", "pow"}, power)
-      .Cases({"index_copy", "index_put", "index_add"}, put)
-      .Cases({"where", "masked_fill"}, fill)
-      .Cases({"stack", "hstack", "vstack"}, stack)
-      .Case("diff", difference)
-      .Case("roll", roll)
+      .Case("matmul", kMatmul)
+      .Cases({"einsum", "bilinear"}, kAttention)
+      .Case("convolution", kConvolution)
+      .Cases({"layer_norm", "group_norm", "instance_norm"}, kNorm)
+      .Case("batch_norm", kBatchNorm)
+      .Case("rms_norm", kRmsNorm)
+      .Case("gelu", kGelu)
+      .Cases({"silu", "sigmoid", "log_sigmoid", "logsigmoid"}, kSigmoid)
+      .Cases({"hardsigmoid", "hardswish"}, kHardSigmoid)
+      .Cases({"mish", "softplus"}, kMish)
+      .Cases({"elu", "selu", "celu", "leaky_relu"}, kElu)
+      .Cases({"softmax", "log_softmax"}, kSoftmax)
+      .Cases({"attention", "_native_multi_head_attention"}, kAttention)
+      .Cases({"hardtanh", "clamp"}, kClamp)
+      .Cases({"avg_pool", "mean"}, kPool)
+      .Cases({"std", "var", "std_mean"}, kVariance)
+      .Case("dropout", kDropout)
+      .Cases({"cross_entropy_loss", "cross_entropy", "nll_loss_nd"}, kLoss)
+      .Cases({"lstm", "gru", "rnn_tanh", "rnn_relu"}, kRecurrent)
+      .Cases({"square", "rsqrt", "pow"}, kPower)
+      .Cases({"index_copy", "index_put", "index_add"}, kPut)
+      .Cases({"where", "masked_fill"}, kFill)
+      .Cases({"stack", "hstack", "vstack"}, kStack)
+      .Case("diff", kDifference)
+      .Case("roll", kRoll)
       .Default({});
 }
 

@@ -466,7 +466,7 @@ void Aligner::alignNode(uint32_t node) {
       propose(node);
     return;
   }
-  auto best = max_element(found, [&](const auto &a, const auto &b) {
+  auto *best = max_element(found, [&](const auto &a, const auto &b) {
     int first = score(node, a.first, a.second),
         second = score(node, b.first, b.second);
     return first != second ? first < second : a.first > b.first;

@@ -132,7 +132,7 @@ static void printComment(StringRef original, llvm::raw_ostream &os) {
   // A line break in the text is one more space between words.
   std::string text = original.str();
   for (char c : {'\n', '\r', '\t'})
-    std::replace(text.begin(), text.end(), c, ' ');
+    llvm::replace(text, c, ' ');
   text = getPythonComment(text);
   SmallVector<StringRef> words;
   StringRef(text).split(words, ' ', -1, false);

@@ -150,9 +150,8 @@ TEST(CostModel, GroupedAndScaledProducts) {
 }
 
 TEST(CostModel, BackwardOfConvolutionsAndAttention) {
-  std::vector<TensorShape> inputs = {tensor({2, 16, 30, 30}),
-                                     tensor({2, 3, 32, 32}),
-                                     tensor({16, 3, 3, 3})};
+  std::vector<TensorShape> inputs = {
+      tensor({2, 16, 30, 30}), tensor({2, 3, 32, 32}), tensor({16, 3, 3, 3})};
   OperatorCall call;
   call.target = "aten.convolution_backward.default";
   call.inputs = inputs;
