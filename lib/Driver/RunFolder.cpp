@@ -153,6 +153,12 @@ Error RunFolder::clear() const {
             sys::fs::remove_directories(folder, /*IgnoreErrors=*/false))
       return createStringError(folder +
                                ": cannot be removed: " + error.message());
+  // A run that was killed left its code where the next would take it for its
+  // own.
+  if (std::error_code error =
+          sys::fs::remove_directories(scratch(), /*IgnoreErrors=*/false))
+    return createStringError(scratch() +
+                             ": cannot be removed: " + error.message());
   // The graph stays: it is replaced, and an unchanged one is not made again.
   for (const std::string &file : old)
     if (std::error_code error = sys::fs::remove(file))

@@ -327,7 +327,7 @@ void Attributor::joinActivity(Activity &activity, uint32_t place, uint32_t op) {
   }
   const RuntimeCall *launch = runtime.of(event);
   if (activity.cudaGraph && op != kNone && host.callOf(op) != kNone) {
-    if (isKernel && launch)
+    if (isKernel && launch && event.correlation)
       replays.add(host.callOf(op), *event.correlation, *launch, activity.id);
     return;
   }

@@ -44,6 +44,11 @@ static std::optional<ActivityKind> startedKind(StringRef call) {
 /// holds more of one than of the other, it began or ended in between; where
 /// that leaves something running before its call, nothing is known.
 void RuntimeCalls::pairByOrder() {
+  // One call of a CUDA graph starts many kernels, which look like any other.
+  if (llvm::any_of(trace.runtimeCalls, [](const RuntimeCall &call) {
+        return call.name.contains("GraphLaunch");
+      }))
+    return;
   std::vector<uint32_t> result(trace.activities.size(), kNone);
   bool any = false;
   for (ActivityKind kind :
@@ -58,7 +63,7 @@ void RuntimeCalls::pairByOrder() {
     for (auto [index, call] : llvm::enumerate(trace.runtimeCalls))
       if (startedKind(call.name) == kind)
         calls.push_back(index);
-    if (streams.size() > 1 && activities.size() != calls.size())
+    if (streams.size() > 1)
       continue;
     auto byStart = [](const auto &list) {
       return [&list](uint32_t a, uint32_t b) {

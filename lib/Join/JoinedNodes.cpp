@@ -74,6 +74,28 @@ static void divide(const LaunchSum &sum, LaunchRecord &record) {
   }
 }
 
+/// A kernel of a launch is as sure as the least sure link from it to its nodes.
+static void setLinks(ArrayRef<LaunchSum> sums, Profile &profile) {
+  for (std::vector<Activity> *list : {&profile.kernels, &profile.copies})
+    for (Activity &activity : *list)
+      if (activity.launch) {
+        activity.nodes = profile.launches[*activity.launch].nodes;
+        const LaunchSum &sum = sums[*activity.launch];
+        activity.links = {activity.confidence, sum.nodes, sum.exported};
+        for (std::optional<Confidence> link : {sum.nodes, sum.exported})
+          activity.confidence =
+              std::max(activity.confidence, link.value_or(activity.confidence));
+        if (activity.nodes.empty()) {
+          activity.explanation =
+              profile.intern((activity.explanation +
+                              "; the launch map names no node of this launch")
+                                 .str());
+          activity.confidence = Confidence::Unattributed;
+          activity.links = {};
+        }
+      }
+}
+
 void opprof::join::addNodes(const Trace &trace, const AttributionInputs &inputs,
                             const LaunchIndex &launches,
                             const IdentityJoins &identities,
@@ -133,25 +155,7 @@ void opprof::join::addNodes(const Trace &trace, const AttributionInputs &inputs,
       }
       divide(sum, record);
     }
-  for (std::vector<Activity> *list : {&profile.kernels, &profile.copies})
-    for (Activity &activity : *list)
-      if (activity.launch) {
-        activity.nodes = profile.launches[*activity.launch].nodes;
-        const LaunchSum &sum = sums[*activity.launch];
-        activity.links = {activity.confidence, sum.nodes, sum.exported};
-        for (std::optional<Confidence> link : {sum.nodes, sum.exported})
-          activity.confidence =
-              std::max(activity.confidence, link.value_or(activity.confidence));
-        if (activity.nodes.empty()) {
-          activity.explanation =
-              profile.intern((activity.explanation +
-                              "; the launch map names no node of this launch")
-                                 .str());
-          activity.confidence = Confidence::Unattributed;
-          activity.links = {};
-        }
-      }
-
+  setLinks(sums, profile);
   for (auto [list, pairs] : {std::pair(&profile.kernels, &ofNodes.kernels),
                              std::pair(&profile.copies, &ofNodes.copies)})
     for (auto [id, number] : *pairs) {

@@ -258,10 +258,11 @@ SelectedLaunches opprof::join::narrow(SelectedLaunches selected,
                                       ArrayRef<StepLaunch> launches,
                                       const LaunchFilter &filter) {
   std::vector<uint32_t> chosen = std::move(selected.indices);
-  if (filter.named)
-    llvm::erase_if(chosen, [&](uint32_t index) {
-      return !llvm::is_contained(*filter.named, index);
-    });
+  if (filter.named) {
+    std::set<uint32_t> named(filter.named->begin(), filter.named->end());
+    llvm::erase_if(chosen,
+                   [&](uint32_t index) { return !named.contains(index); });
+  }
   if (filter.top) {
     std::set<StringRef> longest = longestKernels(launches, chosen, *filter.top);
     llvm::erase_if(chosen, [&](uint32_t index) {

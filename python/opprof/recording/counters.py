@@ -1,6 +1,6 @@
 """Hardware counters in a run folder: they are taken of a step of their own.
 
-opprof-translate puts the values on the profile's kernels and nodes.
+opprof-driver puts the values on the profile's kernels and nodes.
 """
 
 from collections.abc import Callable, Mapping

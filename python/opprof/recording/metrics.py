@@ -62,7 +62,7 @@ def derive_step(
 
 
 def _range(raw: Mapping[str, float], known: Mapping[str, int | None]) -> dict[str, Any]:
-    return {**known, "raw": {name: value for name, value in raw.items() if not math.isnan(value)}}
+    return {**known, "raw": {name: value for name, value in raw.items() if math.isfinite(value)}}
 
 
 def _ask(ranges: Mapping[str, Any]) -> dict[str, Any]:

@@ -169,14 +169,13 @@ void Deduplicator::addInstances(
           shown.consume_front(".");
         given.labels.push_back(shown.empty() ? instance.label : shown.str());
       }
-      if (names) {
-        MappedPartition &place = mapped.partitions.emplace_back();
-        place.label = instance.label;
-        place.isUnique = outer == 0 && index == 0;
-        place.modules = label.modules;
+      MappedPartition &place = mapped.partitions.emplace_back();
+      place.label = instance.label;
+      place.isUnique = outer == 0 && index == 0;
+      place.modules = label.modules;
+      if (names)
         for (const std::string &name : instance.names)
           place.nodes.push_back({map.graph, map.stage, name});
-      }
       if (!keepsInstances)
         instance.locations = {};
       result.instances.push_back(std::move(instance));
@@ -369,7 +368,7 @@ void DedupPartitionsPass::runOnOperation() {
                                        mode, partitionMap});
   for (const PartitionMap &map : maps)
     for (const MappedClass &mapped : map.classes)
-      if (mapped.parent.empty()) {
+      if (mapped.parent.empty() && !mapped.partitions.empty()) {
         numPartitions += mapped.partitions.size();
         numNodesSaved += (mapped.partitions.size() - 1) * mapped.nodeCount;
       }
