@@ -127,11 +127,12 @@ void CallJoins::joinCall(const CallChoice &choice, ArrayRef<uint32_t> ops) {
         continue;
       join.launch = same.front();
       join.method = "kernel_hash";
-      join.confidence = Confidence::High;
+      join.confidence =
+          choice.doubt.empty() ? Confidence::High : Confidence::Medium;
       join.explanation =
           ("host operator " + hostOp.name + " carries kernel_hash " +
            hostOp.kernelHash + ", and " + index.describe(join.launch) +
-           " is the only one of that hash")
+           " is the only one of that hash" + choice.doubt)
               .str();
       continue;
     }

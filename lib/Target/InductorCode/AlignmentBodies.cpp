@@ -15,6 +15,7 @@ using namespace opprof::inductor;
 /// that, is left as a call.
 static constexpr unsigned kMaxDepth = 32;
 static constexpr unsigned kMaxCalls = 10'000;
+static constexpr size_t kMaxNodes = 1'000'000;
 
 /// Operators that run their one body once, whatever their operands are.
 static bool runsItsBody(StringRef target) {
@@ -75,7 +76,8 @@ SmallVector<uint32_t> Inliner::append(const GraphView &view,
       operands.push_back(places[operand]);
     const GraphView *body =
         depth < kMaxDepth ? findBody(exported, node) : nullptr;
-    if (body && ++calls <= kMaxCalls) {
+    if (body && ++calls <= kMaxCalls &&
+        out.graph.nodes.size() + body->nodes.size() <= kMaxNodes) {
       SmallVector<uint32_t> values = append(*body, operands, depth + 1);
       if (!values.empty()) {
         places[i] = values.front();

@@ -4,6 +4,7 @@
 #include "KernelRun.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -14,6 +15,8 @@ using namespace opprof::inductor;
 /// Statements and calls of one run; a kernel of many thousand statements is
 /// not worth more.
 static constexpr size_t kMaxSteps = 400'000;
+/// Expressions within one another.
+static constexpr unsigned kMaxNesting = 1000;
 static constexpr unsigned kMaxCalls = 64;
 
 namespace {
@@ -92,6 +95,7 @@ private:
   std::optional<BodyValue> returned;
   unsigned calls = 0;
   size_t steps = 0;
+  unsigned nesting = 0;
 };
 } // namespace
 
@@ -281,8 +285,10 @@ BodyValue KernelRunner::select(const BodyValue &test, const BodyValue &yes,
 }
 
 BodyValue KernelRunner::evaluate(const BodyExpr &expr) {
-  if (++steps > kMaxSteps)
+  if (++steps > kMaxSteps || nesting >= kMaxNesting)
     return {};
+  ++nesting;
+  auto leave = llvm::scope_exit([&] { --nesting; });
   switch (expr.kind) {
   case BodyExpr::Unknown:
     return {};
@@ -310,8 +316,12 @@ BodyValue KernelRunner::evaluate(const BodyExpr &expr) {
       return evaluate(*expr.items[0]);
     BodyValue out;
     out.kind = BodyValue::Parts;
-    for (const BodyExpr *item : expr.items)
-      out.parts.push_back(evaluate(*item));
+    // Tuples of tuples would grow without end.
+    for (const BodyExpr *item : expr.items) {
+      BodyValue part = evaluate(*item);
+      out.parts.push_back(part.kind == BodyValue::Parts ? BodyValue()
+                                                        : std::move(part));
+    }
     return out;
   }
   case BodyExpr::Lambda: {

@@ -344,6 +344,8 @@ uint32_t Joiner::joinRegions(int32_t storage, const IndexedGraph &graph) {
     whole.graph = &graph;
     whole.node = user;
     whole.writer = parts.back()->writer;
+    whole.sure =
+        all_of(parts, [](const HeldRegion *part) { return part->sure; });
     held.assign(1, std::move(whole));
     return user;
   }
@@ -405,8 +407,11 @@ std::vector<uint32_t> opprof::inductor::findLeaving(ArrayRef<uint32_t> nodes,
         graph.isOutput[node] || opFamily(graph[node].target).ends_with("_");
     SmallVector<uint32_t> work(graph.users[node].begin(),
                                graph.users[node].end());
+    DenseSet<uint32_t> seen;
     for (size_t at = 0; at < work.size() && !leaves; ++at) {
       uint32_t user = work[at];
+      if (!seen.insert(user).second)
+        continue;
       if (graph.root[user] != user)
         work.append(graph.users[user].begin(), graph.users[user].end());
       else
@@ -669,7 +674,9 @@ void Joiner::setBuffers(const LaunchWork &work, ArrayRef<uint32_t> nodes,
       whole.name = graph[joined].name;
       whole.graph = nameOf(graph);
       whole.evidence = {"dataflow"};
-      whole.confidence = Confidence::High;
+      whole.confidence = regions[operand.storage].front().sure
+                             ? Confidence::High
+                             : Confidence::Medium;
     }
   }
 }

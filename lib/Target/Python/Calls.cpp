@@ -46,11 +46,16 @@ static bool isDunder(StringRef name) {
 // Operators
 //===----------------------------------------------------------------------===//
 
-/// Operators that touch more than tensors: they read and write files, or run
-/// text as code on the device.
+/// Operators that touch more than tensors: they read and write files or memory
+/// that is no tensor's, or run text as code on the device.
 static bool isRefusedOperator(StringRef space, StringRef name) {
   if (space == "aten")
-    return name == "save" || name == "from_file";
+    return name == "save" || name == "from_file" ||
+           (name.starts_with("_sparse_") && name.ends_with("_unsafe"));
+  // Views beyond the end of what is allocated.
+  if (space == "inductor")
+    return name == "_reinterpret_tensor" || name == "_alloc_from_pool" ||
+           name == "resize_storage_bytes_";
   if (space == "higher_order")
     return name.starts_with("triton_kernel_wrapper") ||
            name == "inline_asm_elementwise" || name == "call_torchbind" ||

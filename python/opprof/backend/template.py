@@ -900,7 +900,8 @@ class Program:
     def _check(self, inputs: Sequence[Any]) -> None:
         """The comparison that check_weights_every() asks for."""
         self.calls += 1
-        if self.sums is not None and self.calls % _checked_every:
+        every = _checked_every
+        if not every or (self.sums is not None and self.calls % every):
             return
         sums = [_checksum(inputs[i]) for i in self.weights]
         # What was made before the first comparison may be of older values.

@@ -95,6 +95,14 @@ fx.graph @torch_package_PackageImporter(%x: tensor<4xf32>) {
 
 // -----
 
+fx.graph @beyond_the_end(%x: tensor<4xf32>) {
+  // expected-error@below {{calls 'inductor._reinterpret_tensor.default'}}
+  %0 = fx.node "inductor._reinterpret_tensor.default"(%x, [4], [1], 1000000) : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output() : ()
+}
+
+// -----
+
 fx.graph @builtin() {
   // expected-error@below {{calls 'builtins.exec'}}
   fx.node "builtins.exec"("print(1)") : () -> !fx.none
