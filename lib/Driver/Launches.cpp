@@ -180,6 +180,20 @@ static Expected<LaunchTimes> readTimes(StringRef folder) {
   return times;
 }
 
+/// The graph of a file; none where no file is named.
+static Expected<std::optional<GraphView>> readGraphView(Session &session,
+                                                        StringRef file) {
+  if (file.empty())
+    return std::nullopt;
+  Expected<OwningOpRef<ModuleOp>> module = session.readGraph(file);
+  if (!module)
+    return module.takeError();
+  Expected<GraphView> view = inductor::toGraphView(**module, file);
+  if (!view)
+    return view.takeError();
+  return std::optional(std::move(*view));
+}
+
 /// The launch map of each compiled graph at or below `folder`.
 static Expected<std::vector<LaunchMap>>
 mapFolders(Session &session, StringRef folder, StringRef graphFile) {
@@ -193,16 +207,9 @@ mapFolders(Session &session, StringRef folder, StringRef graphFile) {
   bool isRun = graphFile.empty() && isFile(ofRun);
   if (isRun)
     graphFile = ofRun;
-  std::optional<GraphView> graph;
-  if (!graphFile.empty()) {
-    Expected<OwningOpRef<ModuleOp>> module = session.readGraph(graphFile);
-    if (!module)
-      return module.takeError();
-    Expected<GraphView> view = inductor::toGraphView(**module, graphFile);
-    if (!view)
-      return view.takeError();
-    graph = std::move(*view);
-  }
+  Expected<std::optional<GraphView>> graph = readGraphView(session, graphFile);
+  if (!graph)
+    return graph.takeError();
   std::vector<LaunchMap> maps;
   for (const std::string &compiled : folders) {
     std::optional<GraphView> own;
@@ -220,9 +227,9 @@ mapFolders(Session &session, StringRef folder, StringRef graphFile) {
       }
     }
     Expected<LaunchMap> map = mapLaunches(session, compiled,
-                                          own     ? &*own
-                                          : graph ? &*graph
-                                                  : nullptr);
+                                          own      ? &*own
+                                          : *graph ? &**graph
+                                                   : nullptr);
     if (!map)
       return map.takeError();
     maps.push_back(std::move(*map));
@@ -238,23 +245,16 @@ mapFile(Session &session, StringRef file, StringRef graphFile) {
       llvm::MemoryBuffer::getFile(file);
   if (!text)
     return llvm::createStringError(file + ": " + text.getError().message());
-  std::optional<GraphView> graph;
-  if (!graphFile.empty()) {
-    Expected<OwningOpRef<ModuleOp>> module = session.readGraph(graphFile);
-    if (!module)
-      return module.takeError();
-    Expected<GraphView> view = inductor::toGraphView(**module, graphFile);
-    if (!view)
-      return view.takeError();
-    graph = std::move(*view);
-  }
+  Expected<std::optional<GraphView>> graph = readGraphView(session, graphFile);
+  if (!graph)
+    return graph.takeError();
   Expected<inductor::InductorFolder> files =
       inductor::readInductorFolder((*text)->getBuffer(), file);
   if (!files)
     return files.takeError();
   std::vector<LaunchMap> maps;
   maps.push_back(
-      inductor::mapLaunches(*files, nullptr, graph ? &*graph : nullptr));
+      inductor::mapLaunches(*files, nullptr, *graph ? &**graph : nullptr));
   return maps;
 }
 

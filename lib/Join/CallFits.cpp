@@ -1,6 +1,7 @@
 // Which launch map each call of a compiled graph is of.
 
 #include "CallFits.h"
+#include "InputShapes.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -212,47 +213,22 @@ void CallFits::chooseByOperators() {
       choices[call] = choose(calls[call]);
 }
 
-/// The numbers of "[[8, 16], [16], []]", a list of lists; empty where it is
-/// none.
-static SmallVector<SmallVector<uint64_t, 4>, 4> readShapes(StringRef text) {
-  SmallVector<SmallVector<uint64_t, 4>, 4> shapes;
-  unsigned depth = 0;
-  while (!text.empty()) {
-    char c = text.front();
-    uint64_t number = 0;
-    if (c >= '0' && c <= '9') {
-      if (depth != 2 || text.consumeInteger(10, number))
-        return {};
-      shapes.back().push_back(number);
-      continue;
-    }
-    text = text.drop_front();
-    if (c == '[' && ++depth == 2)
-      shapes.emplace_back();
-    else if (c == ']')
-      --depth;
-    // Lists of tensors are a level deeper.
-    if (depth > 2)
-      return {};
-  }
-  return shapes;
-}
-
 /// FLOPs of a matrix product by the shapes of its operands; absent for other
 /// operators.
 static std::optional<uint64_t> countFlops(const HostOp &op) {
   bool adds = op.name == "aten::addmm" || op.name == "aten::baddbmm";
   if (!adds && op.name != "aten::mm" && op.name != "aten::bmm")
     return std::nullopt;
-  auto shapes = readShapes(op.inputDims);
-  if (shapes.size() < 2u + adds)
+  std::vector<InputShape> inputs = readInputShapes(op.inputDims);
+  if (inputs.size() < 2u + adds)
     return std::nullopt;
-  ArrayRef<uint64_t> left = shapes[adds], right = shapes[1 + adds];
-  if (left.empty() || right.empty())
+  const InputShape &left = inputs[adds], &right = inputs[1 + adds];
+  if (left.isList || right.isList || left.tensors.front().empty() ||
+      right.tensors.front().empty())
     return std::nullopt;
-  uint64_t flops = 2 * right.back();
-  for (uint64_t size : left)
-    flops *= size;
+  uint64_t flops = 2 * uint64_t(right.tensors.front().back());
+  for (int64_t size : left.tensors.front())
+    flops *= uint64_t(size);
   return flops;
 }
 

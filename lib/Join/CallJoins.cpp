@@ -173,32 +173,16 @@ void CallJoins::joinCall(const CallChoice &choice, ArrayRef<uint32_t> ops) {
 /// many launches as operators each has its own.
 void CallJoins::fillGaps(const CallFit &found, ArrayRef<uint32_t> ops) {
   ArrayRef<launch::Launch> launches = index.launchesOf(found.map);
-  uint32_t nextLaunch = 0;
-  size_t position = 0;
   auto isOpen = [&](uint32_t op) {
     return !joins[op].launch.valid() && (onHost || startedBy[op] != 0) &&
            !computesNothing(host.op(op).name);
   };
-  while (position < ops.size()) {
-    const std::optional<uint32_t> &matched =
-        found.alignment.elements[position].position;
-    if (matched) {
-      nextLaunch = *matched + 1;
-      ++position;
-      continue;
-    }
-    SmallVector<uint32_t> open;
-    uint32_t end = launches.size();
-    for (; position < ops.size(); ++position) {
-      if (found.alignment.elements[position].position) {
-        end = *found.alignment.elements[position].position;
-        break;
-      }
-      if (isOpen(ops[position]))
-        open.push_back(ops[position]);
-    }
-    SmallVector<uint32_t> between;
-    for (uint32_t launch = nextLaunch; launch < end; ++launch)
+  for (const AlignmentGap &gap : findGaps(found.alignment, launches.size())) {
+    SmallVector<uint32_t> open, between;
+    for (uint32_t at = gap.firstBegin; at < gap.firstEnd; ++at)
+      if (isOpen(ops[at]))
+        open.push_back(ops[at]);
+    for (uint32_t launch = gap.secondBegin; launch < gap.secondEnd; ++launch)
       if (launches[launch].kind != LaunchKind::Subgraph &&
           launches[launch].kind != LaunchKind::Triton)
         between.push_back(launch);

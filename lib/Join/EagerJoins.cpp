@@ -1,6 +1,7 @@
 // From an eager program's operators to nodes.
 
 #include "EagerJoins.h"
+#include "InputShapes.h"
 
 #include "opprof/Join/SequenceAlignment.h"
 
@@ -58,65 +59,26 @@ static std::string operatorFamily(StringRef name) {
   return ("aten::" + op).str();
 }
 
-/// "aten.add.Tensor" is "aten::add".
-static std::string familyOfTarget(StringRef target) {
-  auto [space, rest] = target.split('.');
-  return operatorFamily((space + "::" + rest.split('.').first).str());
-}
-
 //===----------------------------------------------------------------------===//
 // Sizes of inputs
 //===----------------------------------------------------------------------===//
 
-/// Reads "[[8, 16], [16], []]". Nothing stands for a list of tensors, and for
-/// all that follows what can't be read.
-static std::vector<std::optional<Sizes>> parseDims(StringRef text) {
-  std::vector<std::optional<Sizes>> inputs;
-  unsigned depth = 0;
-  bool isList = false;
-  std::optional<int64_t> number;
-  for (char c : text) {
-    if (c == '[') {
-      ++depth;
-      if (depth == 2) {
-        inputs.emplace_back(Sizes());
-        isList = false;
-      }
-      isList |= depth > 2;
-    } else if (c >= '0' && c <= '9') {
-      if (number.value_or(0) > int64_t(1) << 50)
-        return inputs;
-      number = number.value_or(0) * 10 + (c - '0');
-    } else if (c == ']' || c == ',') {
-      if (number && depth == 2)
-        inputs.back()->push_back(*number);
-      number.reset();
-      if (c == ',')
-        continue;
-      if (depth == 2 && isList)
-        inputs.back().reset();
-      if (depth-- <= 1)
-        return inputs;
-    }
-  }
-  return inputs;
-}
-
 /// Whether an operator with inputs of these sizes can be that launch. A number
 /// that is wrapped in a tensor and an argument that is no tensor look alike.
 static bool fits(ArrayRef<std::optional<Sizes>> wanted,
-                 ArrayRef<std::optional<Sizes>> shown) {
-  for (auto [graph, trace] : llvm::zip(wanted, shown)) {
-    if (!trace)
+                 ArrayRef<InputShape> shown) {
+  for (auto [graph, input] : llvm::zip(wanted, shown)) {
+    if (input.isList)
       continue;
+    const Sizes &trace = input.tensors.front();
     if (!graph) {
-      if (!trace->empty())
+      if (!trace.empty())
         return false;
       continue;
     }
-    if (graph->size() != trace->size())
+    if (graph->size() != trace.size())
       return false;
-    for (auto [a, b] : llvm::zip(*graph, *trace))
+    for (auto [a, b] : llvm::zip(*graph, trace))
       if (a != launch::kUnknownSize && a != b)
         return false;
   }
@@ -165,7 +127,7 @@ private:
   StringMap<uint32_t> familyIds, dimIds;
   /// By launch.
   std::vector<uint32_t> families;
-  std::vector<std::vector<std::optional<Sizes>>> shown;
+  std::vector<std::vector<InputShape>> shown;
   std::map<std::vector<uint64_t>, SequenceAlignment> alignments;
 };
 } // namespace
@@ -174,7 +136,9 @@ MapAligner::MapAligner(const LaunchMap &map, const HostTimeline &host)
     : map(map), host(host) {
   for (const launch::Launch &launch : map.launches)
     families.push_back(
-        familyIds.try_emplace(familyOfTarget(launch.kernel), familyIds.size())
+        familyIds
+            .try_emplace(operatorFamily(profilerName(launch.kernel)),
+                         familyIds.size())
             .first->second);
 }
 
@@ -199,7 +163,7 @@ MapAligner::collect(ArrayRef<uint32_t> ops,
     inside.insert(op);
     auto [dims, inserted] = dimIds.try_emplace(hostOp.inputDims, shown.size());
     if (inserted)
-      shown.push_back(parseDims(hostOp.inputDims));
+      shown.push_back(readInputShapes(hostOp.inputDims));
     candidates.push_back({op, it->second, dims->second});
   }
   return candidates;
@@ -293,30 +257,19 @@ const SequenceAlignment &MapAligner::align(ArrayRef<Candidate> pass) {
 /// have to do, and are never sure.
 void MapAligner::fillGaps(ArrayRef<Candidate> pass,
                           SequenceAlignment &alignment) const {
-  uint32_t nextLaunch = 0;
-  for (uint32_t at = 0; at < pass.size();) {
-    if (const std::optional<uint32_t> &known =
-            alignment.elements[at].position) {
-      nextLaunch = *known + 1;
-      ++at;
-      continue;
-    }
-    uint32_t end = at;
-    while (end < pass.size() && !alignment.elements[end].position)
-      ++end;
-    uint32_t lastLaunch = end < pass.size() ? *alignment.elements[end].position
-                                            : uint32_t(families.size());
+  for (const AlignmentGap &gap : findGaps(alignment, families.size())) {
     SequenceAlignment between = alignSequences(
-        end - at, lastLaunch - nextLaunch, [&](uint32_t a, uint32_t b) {
-          return pass[at + a].family == families[nextLaunch + b];
+        gap.firstEnd - gap.firstBegin, gap.secondEnd - gap.secondBegin,
+        [&](uint32_t candidate, uint32_t launch) {
+          return pass[gap.firstBegin + candidate].family ==
+                 families[gap.secondBegin + launch];
         });
     for (auto [offset, element] : llvm::enumerate(between.elements))
       if (element.position && element.forced) {
-        alignment.elements[at + offset].position =
-            nextLaunch + *element.position;
+        alignment.elements[gap.firstBegin + offset].position =
+            gap.secondBegin + *element.position;
         ++alignment.matched;
       }
-    at = end;
   }
 }
 
@@ -457,12 +410,13 @@ void EagerJoins::setJoin(uint32_t op, LaunchId launch, const LaunchIndex &index,
 /// these sizes.
 static Join joinAccumulation(const HostOp &hostOp, ArrayRef<uint32_t> recent,
                              ArrayRef<Join> found, const LaunchIndex &index) {
-  std::vector<std::optional<Sizes>> gradient = parseDims(hostOp.inputDims);
-  if (gradient.size() != 1 || !gradient.front())
+  std::vector<InputShape> gradient = readInputShapes(hostOp.inputDims);
+  if (gradient.size() != 1 || gradient.front().isList)
     return Join();
+  std::optional<Sizes> sizes = gradient.front().tensors.front();
   for (uint32_t function : llvm::reverse(recent)) {
     const launch::Launch &launch = index.at(found[function].launch);
-    if (!llvm::is_contained(launch.argumentSizes, gradient.front()))
+    if (!llvm::is_contained(launch.argumentSizes, sizes))
       continue;
     Join join = found[function];
     join.confidence = std::max(join.confidence, Confidence::Medium);

@@ -188,35 +188,23 @@ void CallReplay::joinGap(ArrayRef<uint32_t> open, ArrayRef<uint32_t> between) {
 
 void CallReplay::join() {
   proven = isProven();
-  uint32_t next = 0;
-  for (size_t position = 0; position < kernels.size();) {
-    const AlignedElement &element = alignment.elements[position];
-    if (element.position) {
-      joinTo(kernels[position], *element.position,
+  for (auto [kernel, element] : llvm::zip_equal(kernels, alignment.elements))
+    if (element.position)
+      joinTo(kernel, *element.position,
              "the kernel's name and its place in the sequence are those of",
              proven           ? Confidence::High
              : element.forced ? Confidence::Medium
                               : Confidence::Low);
-      next = *element.position + 1;
-      ++position;
-      continue;
-    }
-    SmallVector<uint32_t> open;
-    uint32_t end = launches().size();
-    for (; position < kernels.size(); ++position) {
-      if (alignment.elements[position].position) {
-        end = *alignment.elements[position].position;
-        break;
-      }
-      open.push_back(kernels[position]);
-    }
+  for (const AlignmentGap &gap : findGaps(alignment, launches().size())) {
     SmallVector<uint32_t> between;
-    for (uint32_t launch = next; launch < end; ++launch)
+    for (uint32_t launch = gap.secondBegin; launch < gap.secondEnd; ++launch)
       if (LaunchKind kind = *launches()[launch].kind;
           kind != LaunchKind::Subgraph && kind != LaunchKind::Triton &&
           kind != LaunchKind::Cpp)
         between.push_back(launch);
-    joinGap(open, between);
+    joinGap(
+        ArrayRef(kernels).slice(gap.firstBegin, gap.firstEnd - gap.firstBegin),
+        between);
   }
   for (uint32_t launch : ran)
     index.countRun(profile, {map, launch});

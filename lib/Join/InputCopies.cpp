@@ -1,7 +1,10 @@
 // Copies into the inputs of CUDA graphs.
 
 #include "InputCopies.h"
+#include "InputShapes.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace llvm;
@@ -15,23 +18,15 @@ static constexpr uint32_t kNone = HostTimeline::kNone;
 /// The shapes of the tensors that a copying operator writes, "256,512": its
 /// first argument, a tensor or a list of them.
 static SmallVector<std::string> writtenShapes(const HostOp &op) {
+  std::vector<InputShape> inputs = readInputShapes(op.inputDims);
+  bool takesList = op.name == "aten::_foreach_copy_";
+  if (inputs.empty() || inputs.front().isList != takesList)
+    return {};
   SmallVector<std::string> shapes;
-  // The tensors of a list are a level deeper.
-  unsigned shapeDepth = op.name == "aten::_foreach_copy_" ? 3 : 2, depth = 0;
-  std::string shape;
-  for (char c : op.inputDims) {
-    if (c == '[' && ++depth == shapeDepth) {
-      shape.clear();
-    } else if (c == ']') {
-      if (depth == shapeDepth)
-        shapes.push_back(shape);
-      // The end of the first argument.
-      if (depth-- == 2)
-        break;
-    } else if (c != ' ' && depth == shapeDepth) {
-      shape += c;
-    }
-  }
+  for (const launch::Sizes &sizes : inputs.front().tensors)
+    shapes.push_back(llvm::join(
+        llvm::map_range(sizes, [](int64_t size) { return itostr(size); }),
+        ","));
   return shapes;
 }
 

@@ -56,14 +56,12 @@ static void divide(const LaunchSum &sum, LaunchRecord &record) {
     total += work;
     computing += work > 0;
   }
-  // Nothing of it computes: what it does move is anybody's.
-  record.share = computing == 1   ? Share::Whole
-                 : sum.isModelled ? Share::Modelled
-                                  : Share::Even;
-  if (!computing) {
-    record.share = Share::Even;
+  // Where nothing of it computes, what it does move is anybody's.
+  record.share = computing == 1                ? Share::Whole
+                 : computing && sum.isModelled ? Share::Modelled
+                                               : Share::Even;
+  if (!computing)
     return;
-  }
   for (uint32_t node : record.nodes) {
     double work = sum.work.find(node)->second;
     double part = record.share == Share::Modelled

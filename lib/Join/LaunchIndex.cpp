@@ -11,10 +11,7 @@ using namespace opprof::join;
 using namespace opprof::profile;
 using namespace opprof::trace;
 
-/// The name under which the profiler shows what the wrapper calls `kernel`:
-/// "extern_kernels.mm" and "torch.ops.aten.mm.out" are "aten::mm",
-/// "graph_0_cpp_fused_relu_0" is the C++ kernel "cpp_fused_relu_0".
-static std::string canonicalName(StringRef name) {
+std::string opprof::join::profilerName(StringRef name) {
   if (size_t at = name.find("cpp_fused"); at != StringRef::npos)
     return name.substr(at).str();
   if (name.contains("::"))
@@ -40,7 +37,7 @@ LaunchIndex::LaunchIndex(ArrayRef<launch::LaunchMap> maps) : maps(maps) {
     record += launchMap.launches.size();
     for (auto [position, launch] : llvm::enumerate(launchMap.launches)) {
       LaunchKey key{intern(launch.kernelHash),
-                    intern(canonicalName(launch.kernel))};
+                    intern(profilerName(launch.kernel))};
       keys.back().push_back(key);
       if (key.hash)
         byHash[key.hash].push_back({uint32_t(map), uint32_t(position)});
@@ -54,7 +51,7 @@ uint32_t LaunchIndex::intern(StringRef text) {
 }
 
 LaunchKey LaunchIndex::keyOf(const HostOp &op) {
-  return {intern(op.kernelHash), intern(canonicalName(op.name))};
+  return {intern(op.kernelHash), intern(profilerName(op.name))};
 }
 
 ArrayRef<LaunchId> LaunchIndex::ofHash(uint32_t hash) const {

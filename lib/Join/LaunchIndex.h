@@ -40,6 +40,11 @@ struct LaunchKey {
   }
 };
 
+/// The name under which the profiler shows what a launch map calls `kernel`:
+/// "extern_kernels.mm", "torch.ops.aten.mm.out" and "aten.mm.default" are
+/// "aten::mm", "graph_0_cpp_fused_relu_0" is the C++ kernel "cpp_fused_relu_0".
+std::string profilerName(llvm::StringRef kernel);
+
 class LaunchIndex {
 public:
   explicit LaunchIndex(llvm::ArrayRef<launch::LaunchMap> maps);

@@ -4,6 +4,8 @@
 
 #include "opprof/Join/SequenceAlignment.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 
 using namespace opprof;
@@ -96,4 +98,23 @@ opprof::join::alignSequences(uint32_t first, uint32_t second,
     result.elements[i].forced = choices == 1 && !dispensable;
   }
   return result;
+}
+
+std::vector<AlignmentGap>
+opprof::join::findGaps(const SequenceAlignment &alignment, uint32_t second) {
+  std::vector<AlignmentGap> gaps;
+  uint32_t next = 0;
+  for (auto [at, element] : llvm::enumerate(alignment.elements)) {
+    bool isOpen = !gaps.empty() && gaps.back().firstEnd == at;
+    if (element.position) {
+      if (isOpen)
+        gaps.back().secondEnd = *element.position;
+      next = *element.position + 1;
+    } else if (isOpen) {
+      ++gaps.back().firstEnd;
+    } else {
+      gaps.push_back({uint32_t(at), uint32_t(at) + 1, next, second});
+    }
+  }
+  return gaps;
 }

@@ -53,6 +53,25 @@ TEST(SequenceAlignment, LeavesOutWhatDoesNotFit) {
   EXPECT_EQ(show(align("ab", "")), "- - ");
 }
 
+/// The elements of each gap, in the first sequence and in the second.
+static std::string showGaps(llvm::StringRef a, llvm::StringRef b) {
+  std::string text;
+  for (const AlignmentGap &gap : findGaps(align(a, b), b.size()))
+    text += (a.slice(gap.firstBegin, gap.firstEnd) + ":" +
+             b.slice(gap.secondBegin, gap.secondEnd) + " ")
+                .str();
+  return text;
+}
+
+TEST(SequenceAlignment, GapsLieBetweenMatches) {
+  EXPECT_EQ(showGaps("axyb", "aqb"), "xy:q ");
+  EXPECT_EQ(showGaps("xaby", "qabrs"), "x:q y:rs ");
+  EXPECT_EQ(showGaps("xyab", "ab"), "xy: ");
+  // What only the second has lies in none.
+  EXPECT_EQ(showGaps("ab", "aqb"), "");
+  EXPECT_EQ(showGaps("xy", "qr"), "xy:qr ");
+}
+
 TEST(SequenceAlignment, ForcesNothingWhenTooLarge) {
   SequenceAlignment alignment = align("axb", "ab", /*maxCells=*/4);
   EXPECT_EQ(show(alignment), "0 - 1 ");

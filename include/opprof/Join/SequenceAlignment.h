@@ -27,6 +27,18 @@ struct SequenceAlignment {
   bool complete = false;
 };
 
+/// Elements of the first sequence that follow one another without a match, and
+/// those of the second between what is matched before and after them. Both are
+/// half-open; the second may be empty.
+struct AlignmentGap {
+  uint32_t firstBegin, firstEnd;
+  uint32_t secondBegin, secondEnd;
+};
+
+/// The gaps of an alignment with a sequence of `second` elements, in order.
+std::vector<AlignmentGap> findGaps(const SequenceAlignment &alignment,
+                                   uint32_t second);
+
 /// Cells of the table above which alignment matches greedily, and forces
 /// nothing.
 constexpr uint64_t kMaxAlignmentCells = uint64_t(1) << 24;

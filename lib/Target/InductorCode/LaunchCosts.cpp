@@ -1,6 +1,7 @@
 // What a launch costs: FLOPs of its nodes, bytes of its buffers.
 
 #include "LaunchJoiner.h"
+#include "NodeCost.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -19,44 +20,6 @@ static std::optional<uint64_t> touchedBytes(const TensorInfo &info) {
   return unique.bytes();
 }
 
-static TensorShape toShape(const TensorInfo &info) {
-  TensorShape out;
-  out.elementBytes = elementSize(info.dtype).value_or(0);
-  if (!info.shapeKnown)
-    out.sizes.push_back(-1);
-  for (const Dim &dim : info.shape)
-    out.sizes.push_back(dim.value.value_or(-1));
-  return out;
-}
-
-/// The argument of that name, where the node gives it.
-static const json::Value *getArgument(const GraphNode &node, StringRef name) {
-  for (const auto &[key, value] : node.kwargs)
-    if (key == name)
-      return &value;
-  const fx::OperatorSchema *schema = fx::lookupSchema(node.target);
-  int position = schema ? schema->getArgumentIndex(name) : -1;
-  return position >= 0 && size_t(position) < node.args.size()
-             ? &node.args[position]
-             : nullptr;
-}
-
-/// Arguments that the model asks for beside shapes.
-static void setArguments(const GraphNode &node, OperatorCall &call) {
-  if (const json::Value *causal = getArgument(node, "is_causal"))
-    call.isCausal |= causal->getAsBoolean().value_or(false);
-  if (const json::Value *transposed = getArgument(node, "transposed"))
-    call.isTransposed = transposed->getAsBoolean().value_or(false);
-  if (const json::Value *groups = getArgument(node, "groups"))
-    call.groups = groups->getAsInteger().value_or(1);
-  const json::Value *mask = getArgument(node, "output_mask");
-  if (const json::Array *asked = mask ? mask->getAsArray() : nullptr) {
-    call.gradients = 0;
-    for (size_t i = 0; i < 2 && i < asked->size(); ++i)
-      *call.gradients += (*asked)[i].getAsBoolean().value_or(false);
-  }
-}
-
 /// FLOPs of the nodes that this launch really computes.
 void Joiner::addFlops(const WrapperLaunch &launch, const IndexedGraph &graph,
                       ArrayRef<uint32_t> nodes, Launch &to) const {
@@ -73,25 +36,10 @@ void Joiner::addFlops(const WrapperLaunch &launch, const IndexedGraph &graph,
     if (continued.contains(node.name) || node.target == "operator.getitem" ||
         (!isKernel && graph.root[at] != at))
       continue;
-    SmallVector<TensorShape> inputs, outputs;
-    for (uint32_t operand : node.operands) {
-      const GraphNode &from = graph[operand];
-      if (from.symbol.empty())
-        inputs.push_back(toShape(from.results.empty() || from.resultIsTuple
-                                     ? TensorInfo()
-                                     : withSizes(from.results[0])));
-    }
-    for (const TensorInfo &result : node.results)
-      outputs.push_back(toShape(withSizes(result)));
-    if (node.results.empty() && node.symbol.empty())
-      outputs.push_back(toShape(TensorInfo()));
-    OperatorCall call;
-    call.target = node.target;
-    call.inputs = inputs;
-    call.outputs = outputs;
-    call.isCausal = launch.isCausal;
-    setArguments(node, call);
-    OperatorCost cost = estimateCost(call);
+    OperatorCost cost = estimateNodeCost(
+        graph.graph->nodes, at,
+        [&](const TensorInfo &info) { return withSizes(info); },
+        launch.isCausal);
     // Sizes computed on the host are no work of the device.
     if (!node.symbol.empty())
       cost.flops = 0;

@@ -1,0 +1,74 @@
+// The cost model's answer for a node of an FX graph.
+
+#include "NodeCost.h"
+
+#include "opprof/Dialect/FX/IR/Schema.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::inductor;
+
+static TensorShape toShape(const TensorInfo &info) {
+  TensorShape out;
+  out.elementBytes = elementSize(info.dtype).value_or(0);
+  if (!info.shapeKnown)
+    out.sizes.push_back(-1);
+  for (const Dim &dim : info.shape)
+    out.sizes.push_back(dim.value.value_or(-1));
+  return out;
+}
+
+/// The argument of that name, where the node gives it.
+static const json::Value *getArgument(const GraphNode &node, StringRef name) {
+  for (const auto &[key, value] : node.kwargs)
+    if (key == name)
+      return &value;
+  const fx::OperatorSchema *schema = fx::lookupSchema(node.target);
+  int position = schema ? schema->getArgumentIndex(name) : -1;
+  return position >= 0 && size_t(position) < node.args.size()
+             ? &node.args[position]
+             : nullptr;
+}
+
+/// Arguments that the model asks for beside shapes.
+static void setArguments(const GraphNode &node, OperatorCall &call) {
+  if (const json::Value *causal = getArgument(node, "is_causal"))
+    call.isCausal |= causal->getAsBoolean().value_or(false);
+  if (const json::Value *transposed = getArgument(node, "transposed"))
+    call.isTransposed = transposed->getAsBoolean().value_or(false);
+  if (const json::Value *groups = getArgument(node, "groups"))
+    call.groups = groups->getAsInteger().value_or(1);
+  const json::Value *mask = getArgument(node, "output_mask");
+  if (const json::Array *asked = mask ? mask->getAsArray() : nullptr) {
+    call.gradients = 0;
+    for (size_t i = 0; i < 2 && i < asked->size(); ++i)
+      *call.gradients += (*asked)[i].getAsBoolean().value_or(false);
+  }
+}
+
+OperatorCost opprof::inductor::estimateNodeCost(
+    ArrayRef<GraphNode> nodes, uint32_t at,
+    function_ref<TensorInfo(const TensorInfo &)> withSizes, bool isCausal) {
+  const GraphNode &node = nodes[at];
+  SmallVector<TensorShape> inputs, outputs;
+  for (uint32_t operand : node.operands) {
+    const GraphNode &from = nodes[operand];
+    if (!from.symbol.empty())
+      continue;
+    // Which of several results it is isn't said.
+    bool isOne = !from.results.empty() && !from.resultIsTuple;
+    inputs.push_back(
+        toShape(isOne ? withSizes(from.results[0]) : TensorInfo()));
+  }
+  for (const TensorInfo &result : node.results)
+    outputs.push_back(toShape(withSizes(result)));
+  if (node.results.empty() && node.symbol.empty())
+    outputs.push_back(toShape(TensorInfo()));
+  OperatorCall call;
+  call.target = node.target;
+  call.inputs = inputs;
+  call.outputs = outputs;
+  call.isCausal = isCausal;
+  setArguments(node, call);
+  return estimateCost(call);
+}
