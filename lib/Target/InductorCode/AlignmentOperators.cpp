@@ -158,7 +158,7 @@ bool opprof::inductor::decomposesInto(StringRef whole, StringRef part) {
     return true;
   // Copies, casts and views appear wherever a layout or dtype is needed.
   if (movesValues(part))
-    return !isViewTarget(("aten." + whole + ".default").str());
+    return !isViewTarget(whole);
   return is_contained(partsOf(whole), part == "part" ? "slice" : part);
 }
 

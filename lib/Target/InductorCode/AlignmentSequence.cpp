@@ -34,6 +34,8 @@ struct Group {
 struct Element {
   uint32_t node;
   StringRef op;
+  /// Equal operators have equal numbers, from 0 on.
+  uint32_t opNumber;
   std::optional<uint64_t> elements;
   SourcePlace source;
 };
@@ -49,22 +51,25 @@ static StringRef baseName(StringRef path) {
   return path.substr(path.find_last_of("/\\") + 1);
 }
 
-/// Fit of two elements, or nothing where they can't be the same.
+/// How well an operator stands for a group, 0 where it can't.
 /// Views alone stand for an operator that computes only as a part of it.
-static std::optional<int> score(const Group &group, const Element &element,
-                                StringRef elementName, bool asPart = false) {
-  int value;
-  bool exact = is_contained(group.operators, element.op);
-  bool composed = all_of(group.operators, [&](StringRef op) {
-    return decomposesInto(element.op, op);
-  });
+static int scoreOperator(const Group &group, StringRef whole,
+                         bool asPart = false) {
+  bool exact = is_contained(group.operators, whole);
+  bool composed = all_of(
+      group.operators, [&](StringRef op) { return decomposesInto(whole, op); });
   if (exact && composed)
-    value = 60;
-  else if (composed && (asPart || !group.onlyViews))
-    value = 28;
-  else if (exact)
-    value = 20;
-  else
+    return 60;
+  if (composed && (asPart || !group.onlyViews))
+    return 28;
+  return exact ? 20 : 0;
+}
+
+/// Fit of two elements whose operators fit so well, or nothing where they can't
+/// be the same.
+static std::optional<int> score(const Group &group, const Element &element,
+                                StringRef elementName, int value) {
+  if (!value)
     return std::nullopt;
   if (group.elements && element.elements)
     value += *group.elements == *element.elements ? 20 : -25;
@@ -182,7 +187,14 @@ static std::vector<uint32_t> matchSequences(ArrayRef<Group> groups,
   enum Step : uint8_t { None, Match, SkipGroup, SkipElement };
   std::vector<uint8_t> steps(rows * width, None);
   std::vector<int> above(columns + 1, 0), here(columns + 1, 0);
+  // Of a row's many elements few have an operator of their own.
+  constexpr int kNotAsked = -1;
+  uint32_t operators = 0;
+  for (const Element &element : elements)
+    operators = std::max(operators, element.opNumber + 1);
+  std::vector<int> byOperator(operators);
   for (size_t row = 0; row < rows; ++row) {
+    llvm::fill(byOperator, kNotAsked);
     size_t first = begin(row);
     size_t last = std::min<size_t>(first + width, columns);
     here[first] = above[first];
@@ -194,8 +206,12 @@ static std::vector<uint32_t> matchSequences(ArrayRef<Group> groups,
         step = SkipGroup;
       }
       const Element &element = elements[column];
+      int &fitOfOperator = byOperator[element.opNumber];
+      if (fitOfOperator == kNotAsked)
+        fitOfOperator = scoreOperator(groups[row], element.op);
       if (std::optional<int> fit =
-              score(groups[row], element, exported.nodes[element.node].name))
+              score(groups[row], element, exported.nodes[element.node].name,
+                    fitOfOperator))
         if (above[column] + *fit > best) {
           best = above[column] + *fit;
           step = Match;
@@ -261,7 +277,7 @@ static void fillGaps(ArrayRef<Group> groups, ArrayRef<Element> elements,
       const Element &element = elements[column];
       if (std::optional<int> fit =
               score(plain, element, exported.nodes[element.node].name,
-                    /*asPart=*/true))
+                    scoreOperator(plain, element.op, /*asPart=*/true)))
         if (*fit > best) {
           best = *fit;
           matched[row] = column;
@@ -277,11 +293,14 @@ opprof::inductor::proposeBySequence(const GraphView &postGrad,
   std::vector<uint32_t> proposals(postGrad.nodes.size(), kNoValue);
   std::vector<Group> groups = makeGroups(postGrad, table);
   std::vector<Element> elements;
+  StringMap<uint32_t> numbers;
   for (uint32_t i = 0; i < exported.nodes.size(); ++i) {
     const GraphNode &node = exported.nodes[i];
     StringRef op = canonicalOperator(opFamily(node.target));
-    if (node.op == GraphNode::Call && op != "getitem")
-      elements.push_back({i, op, elementsOf(node), node.source});
+    if (node.op != GraphNode::Call || op == "getitem")
+      continue;
+    uint32_t number = numbers.try_emplace(op, numbers.size()).first->second;
+    elements.push_back({i, op, number, elementsOf(node), node.source});
   }
   if (groups.empty() || elements.empty())
     return proposals;

@@ -28,50 +28,77 @@ const json::Value *GraphRunner::get(const GraphNode &node, size_t position,
 }
 
 std::optional<uint32_t> GraphRunner::nodeOf(const json::Value *value) const {
-  if (!value)
-    return std::nullopt;
-  if (const json::Object *object = value->getAsObject())
-    if (std::optional<StringRef> name = object->getString("node"))
-      return graph.graph->find(*name);
-  return std::nullopt;
+  auto it = graph.arguments.find(value);
+  return it == graph.arguments.end() ? std::nullopt : it->second.node;
 }
 
 std::optional<double> GraphRunner::numberOf(const json::Value *value) const {
-  if (!value)
+  auto it = graph.arguments.find(value);
+  if (it == graph.arguments.end() || !it->second.node)
+    return it == graph.arguments.end() ? std::nullopt : it->second.number;
+  const std::string &symbol = graph[*it->second.node].symbol;
+  if (symbol.empty())
     return std::nullopt;
-  if (std::optional<double> number = value->getAsNumber())
-    return number;
-  if (std::optional<bool> flag = value->getAsBoolean())
-    return *flag;
-  if (std::optional<uint32_t> node = nodeOf(value)) {
-    const std::string &symbol = graph[*node].symbol;
-    if (symbol.empty())
-      return std::nullopt;
-    if (std::optional<int64_t> size = sizeOf(Dim{std::nullopt, symbol}))
-      return *size;
-    return std::nullopt;
-  }
-  if (const json::Object *object = value->getAsObject())
-    for (StringRef key :
-         {StringRef(kRealNumberKey), StringRef("float"), StringRef("int")})
-      if (std::optional<StringRef> text = object->getString(key)) {
-        if (*text == "inf")
-          return INFINITY;
-        if (*text == "-inf")
-          return -INFINITY;
-        double number;
-        if (!text->getAsDouble(number))
-          return number;
-      }
+  if (std::optional<int64_t> size = sizeOf(Dim{std::nullopt, symbol}))
+    return *size;
   return std::nullopt;
 }
 
+/// The members of a list or tuple, or null.
 static const json::Array *listOf(const json::Value *value) {
   if (!value)
     return nullptr;
   if (const json::Object *object = value->getAsObject())
     return object->getArray("tuple");
   return value->getAsArray();
+}
+
+static std::optional<double> readNumber(const json::Value &value) {
+  if (std::optional<double> number = value.getAsNumber())
+    return number;
+  if (std::optional<bool> flag = value.getAsBoolean())
+    return *flag;
+  const json::Object *object = value.getAsObject();
+  if (!object)
+    return std::nullopt;
+  for (StringRef key :
+       {StringRef(kRealNumberKey), StringRef("float"), StringRef("int")})
+    if (std::optional<StringRef> text = object->getString(key)) {
+      if (*text == "inf")
+        return INFINITY;
+      if (*text == "-inf")
+        return -INFINITY;
+      double number;
+      if (!text->getAsDouble(number))
+        return number;
+    }
+  return std::nullopt;
+}
+
+ArgumentTable opprof::inductor::readArguments(const GraphView &graph) {
+  ArgumentTable table;
+  auto add = [&](const json::Value &value) {
+    Argument argument;
+    if (const json::Object *object = value.getAsObject())
+      if (std::optional<StringRef> name = object->getString("node"))
+        argument.node = graph.find(*name);
+    if (!argument.node)
+      argument.number = readNumber(value);
+    if (argument.node || argument.number)
+      table.try_emplace(&value, argument);
+  };
+  auto addWithMembers = [&](const json::Value &value) {
+    if (const json::Array *list = listOf(&value))
+      llvm::for_each(*list, add);
+    else
+      add(value);
+  };
+  for (const GraphNode &node : graph.nodes) {
+    llvm::for_each(node.args, addWithMembers);
+    for (const auto &[key, value] : node.kwargs)
+      addWithMembers(value);
+  }
+  return table;
 }
 
 std::optional<SmallVector<size_t>> GraphRunner::dimsOf(const json::Value *value,
@@ -169,21 +196,32 @@ AbstractValue GraphRunner::evaluate(uint32_t node, const Place &place) {
   }
   if (graph[node].op != GraphNode::Call || depth > kMaxDepth)
     return AbstractValue::unknown();
-  std::pair<uint32_t, std::vector<double>> key{
-      node, std::vector<double>(place.begin(), place.end())};
-  if (auto it = known.find(key); it != known.end())
+  bool isFirst = all_of(place, [](double at) { return at == 0; });
+  std::pair<uint32_t, std::vector<double>> key(node, {});
+  if (!isFirst)
+    key.second.assign(place.begin(), place.end());
+  if (isFirst) {
+    if (auto it = knownFirst.find(node); it != knownFirst.end())
+      return it->second;
+  } else if (auto it = known.find(key); it != known.end()) {
     return it->second;
-  if (known.size() > kMaxKnown)
+  }
+  if (known.size() + knownFirst.size() > kMaxKnown)
     return AbstractValue::unknown();
   ++depth;
   AbstractValue value = evaluateCall(node, place);
   --depth;
-  known.try_emplace(std::move(key), value);
+  if (isFirst)
+    knownFirst.try_emplace(node, value);
+  else
+    known.try_emplace(std::move(key), value);
   return value;
 }
 
 AbstractValue GraphRunner::evaluateCall(uint32_t node, const Place &place) {
-  if (graph[node].args.empty() && !graph[node].operands.empty())
+  // No formula stands for a library's work, whatever goes in.
+  if (graph.library[node] ||
+      (graph[node].args.empty() && !graph[node].operands.empty()))
     return AbstractValue::unknown();
   for (auto method :
        {&GraphRunner::evaluatePart, &GraphRunner::evaluateView,
@@ -229,7 +267,7 @@ std::optional<AbstractValue> GraphRunner::evaluatePart(uint32_t at,
   if (!from || !member || graph[*from].op != GraphNode::Call)
     return AbstractValue::unknown();
   const GraphNode &source = graph[*from];
-  StringRef family = opFamily(source.target);
+  StringRef family = graph.family[*from];
   if (family.starts_with("_foreach_"))
     return evaluateForeach(*from, *member, place);
   std::optional<uint32_t> operand = nodeOf(get(source, 0, "self"));
@@ -297,7 +335,7 @@ std::optional<AbstractValue> GraphRunner::evaluatePart(uint32_t at,
 std::optional<AbstractValue> GraphRunner::evaluateView(uint32_t at,
                                                        const Place &place) {
   const GraphNode &node = graph[at];
-  StringRef family = opFamily(node.target);
+  StringRef family = graph.family[at];
   std::optional<uint32_t> operand = nodeOf(get(node, 0, "self"));
   bool isSame = StringSwitch<bool>(family)
                     .Cases({"clone", "alias", "detach", "contiguous"}, true)
@@ -309,7 +347,7 @@ std::optional<AbstractValue> GraphRunner::evaluateView(uint32_t at,
     return std::nullopt;
   if (isSame)
     return evaluate(*operand, place);
-  if (!isViewTarget(node.target))
+  if (!graph.isView(at))
     return std::nullopt;
   bool isFirst = all_of(place, [](double at) { return at == 0; });
   bool isReshape = StringSwitch<bool>(family)
@@ -387,7 +425,7 @@ std::optional<AbstractValue> GraphRunner::evaluateView(uint32_t at,
 std::optional<AbstractValue> GraphRunner::evaluateSource(uint32_t at,
                                                          const Place &place) {
   const GraphNode &node = graph[at];
-  StringRef family = opFamily(node.target);
+  StringRef family = graph.family[at];
   auto number = [&](size_t position, StringRef keyword, double otherwise) {
     return numberOf(get(node, position, keyword)).value_or(otherwise);
   };
@@ -425,7 +463,7 @@ std::optional<AbstractValue> GraphRunner::evaluateSource(uint32_t at,
 std::optional<AbstractValue>
 GraphRunner::evaluateReduction(uint32_t at, const Place &place) {
   const GraphNode &node = graph[at];
-  StringRef family = opFamily(node.target);
+  StringRef family = graph.family[at];
   bool isScan = family == "cumsum" || family == "cumprod";
   bool isReduction = StringSwitch<bool>(family)
                          .Cases({"sum", "mean", "amax", "amin", "prod"}, true)
@@ -481,7 +519,7 @@ GraphRunner::evaluateReduction(uint32_t at, const Place &place) {
 std::optional<AbstractValue> GraphRunner::evaluateMovement(uint32_t at,
                                                            const Place &place) {
   const GraphNode &node = graph[at];
-  StringRef family = opFamily(node.target);
+  StringRef family = graph.family[at];
   if (family == "copy")
     if (std::optional<uint32_t> source = nodeOf(get(node, 1, "src")))
       return evaluateBroadcast(*source, place);
@@ -549,7 +587,7 @@ std::optional<AbstractValue> GraphRunner::evaluateMovement(uint32_t at,
 std::optional<AbstractValue> GraphRunner::evaluateIndexed(uint32_t at,
                                                           const Place &place) {
   const GraphNode &node = graph[at];
-  StringRef family = opFamily(node.target);
+  StringRef family = graph.family[at];
   std::optional<uint32_t> table = nodeOf(get(node, 0, "self"));
   if (!table)
     return std::nullopt;
@@ -626,7 +664,7 @@ std::optional<AbstractValue> GraphRunner::evaluateIndexed(uint32_t at,
 AbstractValue GraphRunner::evaluateForeach(uint32_t at, uint32_t member,
                                            const Place &place) {
   const GraphNode &node = graph[at];
-  StringRef name = opFamily(node.target).drop_front(9);
+  StringRef name = graph.family[at].drop_front(9);
   SmallVector<AbstractValue> args;
   for (const json::Value &value : node.args) {
     if (const json::Array *list = listOf(&value)) {
@@ -656,7 +694,7 @@ AbstractValue GraphRunner::evaluateForeach(uint32_t at, uint32_t member,
 
 AbstractValue GraphRunner::evaluatePointwise(uint32_t at, const Place &place) {
   const GraphNode &node = graph[at];
-  StringRef family = opFamily(node.target);
+  StringRef family = graph.family[at];
   SmallVector<AbstractValue> args;
   for (const json::Value &value : node.args) {
     if (value.getAsNull()) {

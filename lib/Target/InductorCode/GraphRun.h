@@ -69,6 +69,9 @@ private:
   const IndexedGraph &graph;
   const llvm::DenseSet<uint32_t> &held;
   Sizes sizeOf;
+  /// What was found at first elements, most of what is asked for, and at
+  /// others.
+  llvm::DenseMap<uint32_t, AbstractValue> knownFirst;
   std::map<std::pair<uint32_t, std::vector<double>>, AbstractValue> known;
   unsigned depth = 0;
 };

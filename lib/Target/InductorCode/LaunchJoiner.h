@@ -25,6 +25,19 @@ inline constexpr uint32_t kNoNode = ~0u;
 /// Work that Inductor fuses into kernels of its own.
 bool isFusible(const GraphNode &node);
 
+/// Products, convolutions and attention: library calls or templates.
+bool isLibraryWork(const GraphNode &node);
+
+/// What stands in an argument: another node or a number.
+struct Argument {
+  std::optional<uint32_t> node;
+  std::optional<double> number;
+};
+
+/// The nodes and numbers among all arguments and the members of lists.
+using ArgumentTable = llvm::DenseMap<const llvm::json::Value *, Argument>;
+ArgumentTable readArguments(const GraphView &graph);
+
 /// A graph with what the join asks of it again and again.
 struct IndexedGraph {
   const GraphView *graph;
@@ -35,19 +48,25 @@ struct IndexedGraph {
   /// own.
   std::vector<uint32_t> value;
   std::vector<bool> isOutput;
+  /// By node: "mm" of a call of aten.mm.default.
+  std::vector<llvm::StringRef> family;
   llvm::StringMap<std::vector<uint32_t>> byFamily;
-  /// Whether a node is a view, and work of generated kernels: asked of each
-  /// node for every launch near it.
-  std::vector<bool> view, fusible;
+  /// Whether a node is a view, work of generated kernels or of a library: asked
+  /// of each node for every launch near it.
+  std::vector<bool> view, fusible, library;
   /// Calls that read no node.
   std::vector<uint32_t> sources;
+  ArgumentTable arguments;
 
   explicit IndexedGraph(const GraphView &view) : graph(&view) {
     users = view.users();
+    arguments = readArguments(view);
     root.resize(view.nodes.size());
     value.resize(view.nodes.size());
     this->view.resize(view.nodes.size());
     fusible.resize(view.nodes.size());
+    library.resize(view.nodes.size());
+    family.resize(view.nodes.size());
     isOutput.resize(view.nodes.size());
     for (uint32_t i = 0; i < view.nodes.size(); ++i) {
       const GraphNode &node = view.nodes[i];
@@ -67,7 +86,9 @@ struct IndexedGraph {
         }
         this->view[i] = isView || root[i] != i;
         fusible[i] = isFusible(node);
-        byFamily[opFamily(node.target)].push_back(i);
+        library[i] = isLibraryWork(node);
+        family[i] = opFamily(node.target);
+        byFamily[family[i]].push_back(i);
       }
     }
     for (uint32_t output : view.outputs)
@@ -288,9 +309,6 @@ private:
 
 /// Whether a call of `kernel` computes an operator of this family.
 bool isExternFamily(llvm::StringRef kernel, llvm::StringRef family);
-
-/// Products, convolutions and attention: library calls or templates.
-bool isLibraryWork(const GraphNode &node);
 
 /// Nodes whose value is used outside of `nodes`, through views.
 std::vector<uint32_t> findLeaving(llvm::ArrayRef<uint32_t> nodes,

@@ -454,11 +454,13 @@ LaunchProof Joiner::proveCall(const LaunchWork &work,
   CallMatch best;
   int bestScore = -1;
   for (uint32_t candidate : candidates) {
-    std::optional<CallMatch> match =
-        matchCall(arguments, candidate, graph, runner);
     const std::vector<TensorInfo> &results = graph[candidate].results;
     bool isOne = arguments.outputs.size() == 1 && results.size() == 1;
-    if (!match || (isOne && !fits(*arguments.outputs.front(), results.front())))
+    if (isOne && !fits(*arguments.outputs.front(), results.front()))
+      continue;
+    std::optional<CallMatch> match =
+        matchCall(arguments, candidate, graph, runner);
+    if (!match)
       continue;
     int score =
         2 * match->same + !computedBy.contains({&work.graph, candidate});

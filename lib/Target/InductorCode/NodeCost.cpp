@@ -19,11 +19,12 @@ static TensorShape toShape(const TensorInfo &info) {
 }
 
 /// The argument of that name, where the node gives it.
-static const json::Value *getArgument(const GraphNode &node, StringRef name) {
+static const json::Value *getArgument(const GraphNode &node,
+                                      const fx::OperatorSchema *schema,
+                                      StringRef name) {
   for (const auto &[key, value] : node.kwargs)
     if (key == name)
       return &value;
-  const fx::OperatorSchema *schema = fx::lookupSchema(node.target);
   int position = schema ? schema->getArgumentIndex(name) : -1;
   return position >= 0 && size_t(position) < node.args.size()
              ? &node.args[position]
@@ -32,13 +33,14 @@ static const json::Value *getArgument(const GraphNode &node, StringRef name) {
 
 /// Arguments that the model asks for beside shapes.
 static void setArguments(const GraphNode &node, OperatorCall &call) {
-  if (const json::Value *causal = getArgument(node, "is_causal"))
+  const fx::OperatorSchema *schema = fx::lookupSchema(node.target);
+  if (const json::Value *causal = getArgument(node, schema, "is_causal"))
     call.isCausal |= causal->getAsBoolean().value_or(false);
-  if (const json::Value *transposed = getArgument(node, "transposed"))
+  if (const json::Value *transposed = getArgument(node, schema, "transposed"))
     call.isTransposed = transposed->getAsBoolean().value_or(false);
-  if (const json::Value *groups = getArgument(node, "groups"))
+  if (const json::Value *groups = getArgument(node, schema, "groups"))
     call.groups = groups->getAsInteger().value_or(1);
-  const json::Value *mask = getArgument(node, "output_mask");
+  const json::Value *mask = getArgument(node, schema, "output_mask");
   if (const json::Array *asked = mask ? mask->getAsArray() : nullptr) {
     call.gradients = 0;
     for (size_t i = 0; i < 2 && i < asked->size(); ++i)

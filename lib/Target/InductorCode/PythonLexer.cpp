@@ -240,26 +240,46 @@ Token Lexer::lexBracket() {
 }
 
 /// The longest operator wins.
+/// Bytes of the operator or delimiter that `rest` begins with, 0 for none.
+static size_t getOperatorLength(StringRef rest) {
+  char second = rest.size() > 1 ? rest[1] : '\0';
+  char third = rest.size() > 2 ? rest[2] : '\0';
+  switch (rest.front()) {
+  case '*':
+  case '/':
+  case '<':
+  case '>':
+    if (second == rest.front())
+      return third == '=' ? 3 : 2;
+    return second == '=' ? 2 : 1;
+  case '-':
+    return second == '=' || second == '>' ? 2 : 1;
+  case '+':
+  case '%':
+  case '@':
+  case '&':
+  case '|':
+  case '^':
+  case '=':
+  case ':':
+  case '!':
+    return second == '=' ? 2 : 1;
+  case '.':
+    return second == '.' && third == '.' ? 3 : 1;
+  case '~':
+  case ',':
+  case ';':
+    return 1;
+  default:
+    return 0;
+  }
+}
+
 Token Lexer::lexOperator() {
   const char *from = cursor;
-  StringRef rest(from, std::min<size_t>(3, end - from));
-  static constexpr StringLiteral kThree[] = {"**=", "//=", ">>=", "<<=", "..."};
-  static constexpr StringLiteral kTwo[] = {
-      "**", "//", ">>", "<<", "<=", ">=", "==", "!=", "->", "+=",
-      "-=", "*=", "/=", "%=", "&=", "|=", "^=", "@=", ":="};
-  size_t length = 0;
-  for (StringRef op : kThree)
-    if (rest == op)
-      length = 3;
+  size_t length = getOperatorLength(StringRef(from, end - from));
   if (!length)
-    for (StringRef op : kTwo)
-      if (rest.starts_with(op))
-        length = 2;
-  char c = *cursor;
-  if (!length && strchr("+-*/%@&|^~<>=.,:;!", c) && c)
-    length = 1;
-  if (!length)
-    return fail("the byte 0x" + utohexstr(static_cast<unsigned char>(c)) +
+    return fail("the byte 0x" + utohexstr(static_cast<unsigned char>(*cursor)) +
                     " starts no token of Python: this is not a source file",
                 line);
   cursor += length;

@@ -3,7 +3,7 @@
 #include "opprof/Dialect/FX/IR/Schema.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/Twine.h"
 
 using namespace opprof::fx;
@@ -79,23 +79,31 @@ bool opprof::fx::hasOperator(llvm::StringRef name, bool ofTensor) {
 
 llvm::StringRef opprof::fx::getOperatorName(llvm::StringRef target) {
   target.consume_front("torch.ops.");
-  llvm::SmallVector<llvm::StringRef, 4> parts;
-  target.split(parts, '.');
-  if (parts.size() >= 3 && parts[0] != "torch")
-    return parts[1];
-  return parts.back();
+  auto [space, name] = target.split('.');
+  auto [bare, overload] = name.split('.');
+  if (bare.size() < name.size() && space != "torch")
+    return bare;
+  return target.substr(target.rfind('.') + 1);
+}
+
+/// The views among the operators of a name space, by name: asked of each node
+/// for every launch near it, so that a search among all schemas is too slow.
+static llvm::StringSet<> collectViews(llvm::StringRef space) {
+  llvm::StringSet<> views;
+  for (const OperatorSchema &schema : kSchemas)
+    if (llvm::StringRef name = schema.name;
+        name.consume_front(space) && schema.isView() && !schema.isMutating())
+      views.insert(name.split('.').first);
+  return views;
 }
 
 bool opprof::fx::isViewOperator(llvm::StringRef target) {
+  static const llvm::StringSet<> ofATen = collectViews("aten."),
+                                 ofPrims = collectViews("prims.");
   llvm::StringRef name = getOperatorName(target);
   if (isUndeclaredView(name))
     return true;
-  if (isCalledToCopy(name))
-    return false;
   target.consume_front("torch.ops.");
-  llvm::StringRef space = target.starts_with("prims.") ? "prims." : "aten.";
-  return llvm::any_of(getOverloads((llvm::Twine(space) + name).str()),
-                      [](const OperatorSchema &schema) {
-                        return schema.isView() && !schema.isMutating();
-                      });
+  bool isPrim = target.starts_with("prims.");
+  return (isPrim ? ofPrims : ofATen).contains(name) && !isCalledToCopy(name);
 }
