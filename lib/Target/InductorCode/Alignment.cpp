@@ -32,6 +32,7 @@ public:
 private:
   void addRecorded(LaunchNode &node, const GraphNode &record);
   void addTie(LaunchNode &node, const Tie &tie);
+  Tie findTie(uint32_t at) const;
   void refer(LaunchNode &node, const GraphView &graph, uint32_t place);
   void count(const LaunchNode &node);
   void setStack(LaunchNode &node);
@@ -49,6 +50,8 @@ private:
   StringSet<> misrecorded;
   InlinedGraph inlined;
   std::vector<Tie> structure;
+  /// Of the nodes that `structure` is of.
+  std::vector<std::vector<uint32_t>> users;
   StringSet<> counted;
   std::map<std::vector<std::string>, uint32_t> stacks;
   /// Of the node that is being added.
@@ -85,15 +88,17 @@ LaunchAligner::LaunchAligner(LaunchMap &map, const AlignmentSources &sources)
                                 canonicalOperator(opFamily(node.target))))
               misrecorded.insert(name);
           }
-  // Records end at the call of a body; what lies in it is found by structure.
+  // Records end at the call of a body, and some are wrong; what lies in it, and
+  // what those should say, is found by structure.
   bool hasBodies = any_of(exported->nodes, [&](const GraphNode &node) {
     return findBody(*exported, node) != nullptr;
   });
-  if (base && (!byRecord || hasBodies)) {
+  if (base && (!byRecord || hasBodies || !misrecorded.empty())) {
     inlined = inlineBodies(*exported);
     structure = alignByStructure(
         *base, inlined.graph,
         sources.provenance ? &sources.provenance->postToPre : nullptr);
+    users = base->users();
   }
   Alignment &alignment = map.alignment.emplace();
   alignment.method = byRecord ? "recorded" : "structure";
@@ -130,6 +135,34 @@ void LaunchAligner::addTie(LaunchNode &node, const Tie &tie) {
     node.fromConfidence = tie.confidence;
 }
 
+/// What structure ties a node to; where that is nothing, the one origin that
+/// all its users are parts of and that it can be a part of as well.
+Tie LaunchAligner::findTie(uint32_t at) const {
+  if (!structure[at].origins.empty())
+    return structure[at];
+  StringRef op = canonicalOperator(opFamily(base->nodes[at].target));
+  Tie common;
+  std::vector<uint32_t> open = users[at];
+  for (size_t i = 0; i < open.size(); ++i) {
+    if (base->nodes[open[i]].target == "operator.getitem") {
+      const std::vector<uint32_t> &next = users[open[i]];
+      open.insert(open.end(), next.begin(), next.end());
+      continue;
+    }
+    const Tie &tie = structure[open[i]];
+    if (tie.origins.size() != 1 ||
+        (!common.origins.empty() && common.origins != tie.origins))
+      return Tie();
+    common.origins = tie.origins;
+  }
+  if (common.origins.empty())
+    return Tie();
+  const GraphNode &origin = inlined.graph.nodes[common.origins.front()];
+  bool isPart = decomposesInto(canonicalOperator(opFamily(origin.target)), op);
+  common.confidence = Confidence::Medium;
+  return isPart ? common : Tie();
+}
+
 void LaunchAligner::addRecorded(LaunchNode &node, const GraphNode &record) {
   bool inBody = false, isDoubtful = false;
   for (const auto &[name, origin] : record.from)
@@ -144,16 +177,20 @@ void LaunchAligner::addRecorded(LaunchNode &node, const GraphNode &record) {
   // The call of a body stands for all that it holds.
   node.fromConfidence =
       inBody || isDoubtful ? Confidence::Medium : Confidence::High;
-  std::optional<uint32_t> at =
-      inBody && node.graph.empty() ? base->find(node.name) : std::nullopt;
-  if (!at || structure[*at].origins.empty() ||
-      any_of(structure[*at].origins, [&](uint32_t origin) {
-        return inlined.origins[origin].first == exported;
-      }))
+  std::optional<uint32_t> at = node.graph.empty() && !structure.empty()
+                                   ? base->find(node.name)
+                                   : std::nullopt;
+  if (!at)
+    return;
+  Tie tie = findTie(*at);
+  bool leadsIntoBody = inBody && none_of(tie.origins, [&](uint32_t origin) {
+                         return inlined.origins[origin].first == exported;
+                       });
+  if (tie.origins.empty() || (!leadsIntoBody && !isDoubtful))
     return;
   node.from.clear();
   node.idleFrom.clear();
-  addTie(node, structure[*at]);
+  addTie(node, tie);
 }
 
 void LaunchAligner::count(const LaunchNode &node) {

@@ -76,13 +76,28 @@ static ArrayRef<StringLiteral> partsOf(StringRef whole) {
   static constexpr StringLiteral kSoftmax[] = {
       "amax", "sub", "exp", "sum", "div", "log", "prepare_softmax_online",
       "max"};
-  static constexpr StringLiteral kAttention[] = {
-      "matmul", "softmax", "mul",           "amax",
-      "sub",    "exp",     "sum",           "div",
-      "where",  "full",    "scalar_tensor", "constant_pad_nd",
-      "slice",  "le",      "arange",        "add",
-      "eq",     "any",     "full_like",     "logical_not",
-      "cat"};
+  static constexpr StringLiteral kAttention[] = {"matmul",
+                                                 "softmax",
+                                                 "mul",
+                                                 "amax",
+                                                 "sub",
+                                                 "exp",
+                                                 "sum",
+                                                 "div",
+                                                 "where",
+                                                 "full",
+                                                 "scalar_tensor",
+                                                 "constant_pad_nd",
+                                                 "slice",
+                                                 "le",
+                                                 "arange",
+                                                 "add",
+                                                 "eq",
+                                                 "any",
+                                                 "full_like",
+                                                 "logical_not",
+                                                 "cat",
+                                                 "prepare_softmax_online"};
   static constexpr StringLiteral kClamp[] = {"clamp_min", "clamp_max", "clamp"};
   static constexpr StringLiteral kPool[] = {"mean", "sum", "div"};
   static constexpr StringLiteral kVariance[] = {

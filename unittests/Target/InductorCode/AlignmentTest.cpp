@@ -225,3 +225,51 @@ TEST(Alignment, WhatFitsNothingIsNotProven) {
   EXPECT_EQ(tie.origin("cos"), "cos");
   EXPECT_NE(tie.confidence("cos"), Confidence::High);
 }
+
+/// PyTorch's pass for softmax leaves its nodes the record of the operator
+/// before it.
+TEST(Alignment, RecordsThatCannotBeAreReplacedByWhatDataflowSays) {
+  GraphView exported =
+      graphOf("    def forward(self, x: \"f32[4, 8]\", w: \"f32[8]\"):\n"
+              "        layer_norm: \"f32[4, 8]\" = "
+              "torch.ops.aten.layer_norm.default(x, [8], w)\n"
+              "        softmax: \"f32[4, 8]\" = "
+              "torch.ops.aten.softmax.int(layer_norm, -1)\n"
+              "        return (softmax,)\n");
+  exported.name = "model";
+  GraphView post = graphOf(
+      "    def forward(self, x: \"f32[4, 8]\", w: \"f32[8]\"):\n"
+      "        mul_1: \"f32[4, 8]\" = torch.ops.aten.mul.Tensor(x, w)\n"
+      "        prepare_softmax_online_default = "
+      "torch.ops.prims.prepare_softmax_online.default(mul_1, -1)\n"
+      "        getitem: \"f32[4, 1]\" = prepare_softmax_online_default[0]\n"
+      "        getitem_1: \"f32[4, 1]\" = prepare_softmax_online_default[1]\n"
+      "        sub_tensor: \"f32[4, 8]\" = torch.ops.aten.sub.Tensor(mul_1, "
+      "getitem)\n"
+      "        exp_default: \"f32[4, 8]\" = "
+      "torch.ops.aten.exp.default(sub_tensor)\n"
+      "        div: \"f32[4, 8]\" = torch.ops.aten.div.Tensor(exp_default, "
+      "getitem_1)\n"
+      "        return (div,)\n");
+  for (GraphNode &node : post.nodes)
+    if (node.op == GraphNode::Call)
+      node.from = {{"model", node.name == "div" ? "softmax" : "layer_norm"}};
+  launch::LaunchMap map;
+  launch::Launch &launch = map.launches.emplace_back();
+  for (StringRef name : {"mul_1", "prepare_softmax_online_default",
+                         "sub_tensor", "exp_default", "div"})
+    launch.nodes.emplace_back().name = name.str();
+  AlignmentSources sources;
+  sources.postGrad = sources.recorded = &post;
+  sources.exported = &exported;
+  alignLaunches(map, sources);
+  for (const launch::LaunchNode &node : launch.nodes) {
+    ASSERT_EQ(node.from.size(), 1u) << node.name;
+    bool isOfNorm = node.name == "mul_1";
+    EXPECT_EQ(node.from.front().name, isOfNorm ? "layer_norm" : "softmax")
+        << node.name;
+  }
+  // What records name and nothing speaks against stays as sure as it was.
+  EXPECT_EQ(launch.nodes.front().fromConfidence, Confidence::High);
+  EXPECT_EQ(launch.nodes.back().fromConfidence, Confidence::High);
+}
