@@ -45,7 +45,8 @@ std::string RunFolder::file(const std::string &name) const {
 
 /// Inductor ends a folder's name with the number of its compilation:
 /// model__2_backward_5.1. What has the name already, compiled again, follows:
-/// model__2_backward_5.1@1.
+/// model__2_backward_5.1@1. _compilation in python/opprof/run_folder.py sorts
+/// likewise.
 static std::pair<uint64_t, uint64_t> getCompilation(StringRef folder) {
   auto toNumber = [](StringRef text) {
     uint64_t value = 0;

@@ -102,7 +102,7 @@ class RunFolder:
 
 def _compilation(name: str) -> tuple[int, int]:
     # Inductor ends a folder's name with the number of its compilation: model__2_backward_5.1. What is compiled again from the
-    # same function follows the first of it: model__2_backward_5.1@1.
+    # same function follows the first of it: model__2_backward_5.1@1. getCompilation in lib/Driver/RunFolder.cpp sorts likewise.
     first, _, again = name.partition("@")
     number = first.rpartition(".")[2]
     return (

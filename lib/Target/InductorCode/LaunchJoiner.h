@@ -242,7 +242,8 @@ private:
   std::vector<uint32_t> findReachable(const LaunchWork &work,
                                       const llvm::DenseSet<uint32_t> &held,
                                       llvm::ArrayRef<FoundNode> found,
-                                      std::vector<uint32_t> &views) const;
+                                      std::vector<uint32_t> &views,
+                                      bool &isCut) const;
   bool collectCone(uint32_t node, const IndexedGraph &graph,
                    LaunchProof &proof) const;
   std::vector<uint32_t> matchOutputs(const WrapperLaunch &given, uint32_t index,

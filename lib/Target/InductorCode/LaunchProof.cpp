@@ -52,11 +52,12 @@ bool Joiner::collectCone(uint32_t start, const IndexedGraph &graph,
 }
 
 /// What records name, and what can be computed from what is read, in the order
-/// of the graph.
-std::vector<uint32_t>
-Joiner::findReachable(const LaunchWork &work, const DenseSet<uint32_t> &held,
-                      ArrayRef<FoundNode> found,
-                      std::vector<uint32_t> &views) const {
+/// of the graph. `isCut`: there is more than is searched.
+std::vector<uint32_t> Joiner::findReachable(const LaunchWork &work,
+                                            const DenseSet<uint32_t> &held,
+                                            ArrayRef<FoundNode> found,
+                                            std::vector<uint32_t> &views,
+                                            bool &isCut) const {
   const IndexedGraph &graph = work.graph;
   std::set<uint32_t> reached;
   std::set<uint32_t> open;
@@ -73,7 +74,11 @@ Joiner::findReachable(const LaunchWork &work, const DenseSet<uint32_t> &held,
       if (!computedBy.contains({&work.graph, node}))
         open.insert(node);
   size_t budget = kMaxReachable;
-  while (!open.empty() && budget--) {
+  while (!open.empty()) {
+    if (!budget--) {
+      isCut = true;
+      break;
+    }
     uint32_t at = *open.begin();
     open.erase(open.begin());
     const GraphNode &node = graph[at];
@@ -334,7 +339,10 @@ LaunchProof KernelProver::run() {
   auto sizes = [&](const Dim &dim) { return joiner.sizeOf(dim); };
   GraphRunner runner(graph, proof.held, sizes);
   runner.withoutBias = &joiner.withoutBias;
-  candidates = joiner.findReachable(work, proof.held, found, views);
+  bool isCut = false;
+  candidates = joiner.findReachable(work, proof.held, found, views, isCut);
+  // A twin may lie where nothing was searched.
+  proof.unique &= !isCut;
   bool complete = true, hasStore = false;
   for (auto [i, operand] : enumerate(work.from.operands)) {
     auto store = find_if(stores, [&](const KernelStore &item) {

@@ -35,7 +35,10 @@ def launch_maps(folders: Iterable[Path]) -> list[LaunchMap]:
 
 
 class Locator:
-    """Finds the launch of the map that a captured launch is: Inductor's cache holds the code that the run folder copies."""
+    """Finds the launch of the map that a captured launch is: Inductor's cache holds the code that the run folder copies.
+
+    Locator in lib/Join/Selection.cpp does the same for what `opprof-driver select` chooses.
+    """
 
     def __init__(self, maps: Sequence[LaunchMap]) -> None:
         self._maps = maps
