@@ -167,6 +167,7 @@ public:
 private:
   friend class KernelProver;
 
+  void markCalled(IndexedGraph &graph) const;
   IndexedGraph &graphOf(const WrapperLaunch &launch);
   // Which nodes records mean.
   std::vector<FoundNode> findNodes(const WrapperLaunch &launch, uint32_t index,

@@ -69,7 +69,7 @@ static bool isCalled(const WrapperLaunch &from, const GraphNode &node) {
 /// Library work that a generated kernel can't do: it only prepares it.
 static bool isOnlyPrepared(const LaunchWork &work, uint32_t node) {
   return work.isGenerated && work.from.category != LaunchCategory::Template &&
-         isLibraryWork(work.graph[node]);
+         work.graph.library[node];
 }
 
 /// Inductor knows no body of an operator that PyTorch does not have: it is
@@ -156,7 +156,8 @@ static Relation relate(const LaunchWork &work, uint32_t node,
       relation.again && !can && work.inputs.continued.contains(node);
   if (relation.prepares)
     // Where the kernel computes other things, the product is what it reads.
-    relation.listed = !available.empty() && available.contains(node);
+    relation.listed =
+        computedBefore || (!available.empty() && available.contains(node));
   else if (work.hasCalled)
     relation.listed = !isCalled(work.from, graph[node]);
   else if (wrapsUserKernel(graph[node]) && work.isGenerated)
@@ -256,7 +257,8 @@ std::vector<uint32_t> Joiner::decideProven(ArrayRef<FoundNode> found,
     bool isWork = proof.nodes.count(at);
     bool isView = graph.root[at] != at && !isCall;
     bool isPrepared = !isWork && !isView && takesMoved(at) &&
-                      isOnlyPrepared(work, at) && !proof.held.contains(at);
+                      isOnlyPrepared(work, at) && !proof.held.contains(at) &&
+                      !isComputedBefore(work, at);
     // What is written into an input is stored here.
     bool isMutation =
         record && opFamily(graph[at].target) == "copy_" &&

@@ -58,9 +58,33 @@ IndexedGraph &Joiner::graphOf(const WrapperLaunch &launch) {
   if (!view)
     view = &fragments;
   std::unique_ptr<IndexedGraph> &slot = graphs[name];
-  if (!slot)
+  if (!slot) {
     slot = std::make_unique<IndexedGraph>(*view);
+    markCalled(*slot);
+  }
   return *slot;
+}
+
+/// Where as many calls of an operator as nodes of it stand in the wrapper, no
+/// generated kernel computes one.
+void Joiner::markCalled(IndexedGraph &graph) const {
+  StringMap<size_t> calls;
+  for (const WrapperLaunch &launch : program.launches)
+    if (launch.definition < 0 && (launch.kind == LaunchKind::Extern ||
+                                  launch.kind == LaunchKind::Fallback))
+      ++calls[launch.kernel];
+  for (const auto &[family, nodes] : graph.byFamily) {
+    size_t called = 0;
+    for (const auto &[kernel, count] : calls)
+      if (isExternFamily(kernel, family))
+        called += count;
+    if (called < nodes.size())
+      continue;
+    for (uint32_t node : nodes) {
+      graph.fusible[node] = false;
+      graph.library[node] = true;
+    }
+  }
 }
 
 /// Comments have no handle for some kernels (templates, combined kernels); the

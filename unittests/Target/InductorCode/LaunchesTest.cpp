@@ -130,6 +130,44 @@ TEST(Launches, AValueThatGoesInIsOnlyListed) {
   EXPECT_EQ(map.launches[1].listedOnly, std::vector<std::string>{"add"});
 }
 
+TEST(Launches, WhatTheWrapperCallsNoKernelComputes) {
+  std::string code =
+      kKernels.str() +
+      "k2 = async_compile.cpp_pybinding(['const float*', 'float*'], r'''"
+      "void kernel(const float* in_ptr0, float* out_ptr0)''')\n"
+      "def call(args):\n"
+      "    a, b = args\n"
+      "    buf0 = empty_strided_cpu((4,), (1,), torch.float32)\n"
+      "    # [Provenance debug handles] k0:1\n"
+      "    k0(a, b, buf0)\n"
+      "    # [Provenance debug handles] torch.ops.aten.cumsum.default:2\n"
+      "    buf1 = torch.ops.aten.cumsum.default(buf0, 0)\n"
+      "    buf2 = empty_strided_cpu((4,), (1,), torch.float32)\n"
+      "    # [Provenance debug handles] k2:3\n"
+      "    k2(buf1, buf2)\n"
+      "    return (buf2,)\n";
+  GraphView graph =
+      graphOf("    def forward(self, a: \"f32[4]\", b: \"f32[4]\"):\n"
+              "        add: \"f32[4]\" = torch.ops.aten.add.Tensor(a, b)\n"
+              "        cumsum: \"f32[4]\" = "
+              "torch.ops.aten.cumsum.default(add, 0)\n"
+              "        sin: \"f32[4]\" = torch.ops.aten.sin.default(cumsum)\n"
+              "        return (sin,)\n");
+  // PyTorch names the scan for the kernel that makes its operand, and for the
+  // one that reads its result.
+  Provenance provenance;
+  provenance.kernelToPost["k0:1"] = {"add", "cumsum"};
+  provenance.kernelToPost["torch.ops.aten.cumsum.default:2"] = {"cumsum"};
+  provenance.kernelToPost["k2:3"] = {"cumsum", "sin"};
+  WrapperProgram program = programOf(code);
+  LaunchMap map = buildLaunchMap({program, &graph, &provenance, "g"});
+  ASSERT_EQ(map.launches.size(), 3u);
+  EXPECT_EQ(names(map.launches[0]), "add cumsum^");
+  EXPECT_EQ(names(map.launches[1]), "cumsum");
+  EXPECT_EQ(names(map.launches[2]), "sin");
+  EXPECT_EQ(map.launches[2].listedOnly, std::vector<std::string>{"cumsum"});
+}
+
 TEST(Launches, SubgraphsGiveTheirLaunchesAtEachCall) {
   std::string code = kKernels.str() + "def region(args):\n"
                                       "    x, = args\n"
