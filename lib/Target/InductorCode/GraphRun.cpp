@@ -12,6 +12,9 @@ using namespace opprof::inductor;
 /// Deeper chains of fused nodes are left undecided.
 static constexpr unsigned kMaxDepth = 600;
 static constexpr size_t kMaxKnown = 60'000;
+/// Inductor spells reductions of fewer elements out
+/// (config.unroll_reductions_threshold).
+static constexpr double kUnrolledBelow = 8;
 
 using Place = GraphRunner::Place;
 
@@ -292,17 +295,13 @@ std::optional<AbstractValue> GraphRunner::evaluatePart(uint32_t at,
       return AbstractValue::unknown();
     for (size_t dim : *dims)
       inner[dim] = 0;
-    AbstractValue element = evaluate(*operand, inner);
     if (isSoftmax) {
-      auto [maximum, sum] = applySoftmax(element, count);
+      auto [maximum, sum] = applySoftmax(evaluate(*operand, inner), count);
       return *member == 0 ? maximum : sum;
     }
-    auto [mean, squares] = applyWelford(element, count);
     double correction = numberOf(get(source, 2, "correction")).value_or(1);
-    if (*member == 1)
-      return mean;
-    return applyOperator(
-        "div", {squares, AbstractValue::constant(count - correction)});
+    return reduce(*member == 0 ? "var" : "mean", *operand, inner, *dims,
+                  correction);
   }
   auto moved = [&](size_t dim, double by) {
     Place inner = place;
@@ -487,12 +486,10 @@ GraphRunner::evaluateReduction(uint32_t at, const Place &place) {
       return evaluate(*operand, place);
     return AbstractValue::unknown();
   }
-  double count = 1;
   Place inner = place;
   llvm::sort(*dims);
   bool keeps = place.size() == shape->size();
   for (size_t dim : *dims) {
-    count *= (*shape)[dim];
     if (keeps)
       inner[dim] = 0;
     else
@@ -500,19 +497,84 @@ GraphRunner::evaluateReduction(uint32_t at, const Place &place) {
   }
   if (inner.size() != shape->size())
     return AbstractValue::unknown();
-  AbstractValue element = evaluate(*operand, inner);
-  if (family == "var" || family == "std") {
-    double correction = numberOf(get(node, 2, "correction")).value_or(1);
+  double correction = numberOf(get(node, 2, "correction")).value_or(1);
+  return reduce(family, *operand, inner, *dims, correction);
+}
+
+/// The places that are reduced into one, the first of them being `first`; none
+/// where they are too many to be spelled out.
+SmallVector<Place> GraphRunner::reducedPlaces(uint32_t operand,
+                                              const Place &first,
+                                              ArrayRef<size_t> dims) {
+  SmallVector<Place> places = {first};
+  std::optional<Place> shape = shapeOf(operand);
+  for (size_t dim : dims) {
+    double size = (*shape)[dim];
+    if (!(size * places.size() < kUnrolledBelow))
+      return {};
+    size_t count = places.size();
+    for (double at = 1; at < size; ++at)
+      for (size_t i = 0; i < count; ++i) {
+        Place place = places[i];
+        place[dim] = at;
+        places.push_back(std::move(place));
+      }
+  }
+  return places;
+}
+
+/// The sum, the maximum, … of the values of `operand` along `dims`.
+AbstractValue GraphRunner::reduce(StringRef family, uint32_t operand,
+                                  const Place &first, ArrayRef<size_t> dims,
+                                  double correction) {
+  std::optional<Place> shape = shapeOf(operand);
+  double count = 1;
+  for (size_t dim : dims)
+    count *= (*shape)[dim];
+  auto divide = [](AbstractValue sum, double by) {
+    return applyOperator("div", {sum, AbstractValue::constant(by)});
+  };
+  SmallVector<Place> places = reducedPlaces(operand, first, dims);
+  canUnroll |= places.size() > 1;
+  if (!unrolls || places.size() < 2) {
+    AbstractValue element = evaluate(operand, first);
+    if (family == "mean")
+      return divide(applyReduction("sum", element, count), count);
+    if (family != "var" && family != "std")
+      return applyReduction(family, element, count);
     AbstractValue variance =
-        applyOperator("div", {applyWelford(element, count).second,
-                              AbstractValue::constant(count - correction)});
+        divide(applyWelford(element, count).second, count - correction);
     return family == "var" ? variance : applyOperator("sqrt", variance);
   }
-  if (family == "mean") {
-    AbstractValue sum = applyReduction("sum", element, count);
-    return applyOperator("div", {sum, AbstractValue::constant(count)});
+  SmallVector<AbstractValue> values;
+  for (const Place &place : places)
+    values.push_back(evaluate(operand, place));
+  auto combine = [&](StringRef name) {
+    AbstractValue result = values.front();
+    for (const AbstractValue &value : ArrayRef(values).drop_front())
+      result = applyOperator(name, {result, value});
+    return result;
+  };
+  if (family == "mean")
+    return divide(combine("add"), count);
+  if (family == "var" || family == "std") {
+    AbstractValue mean = divide(combine("add"), count);
+    for (AbstractValue &value : values) {
+      AbstractValue distance = applyOperator("sub", {value, mean});
+      value = applyOperator("mul", {distance, distance});
+    }
+    AbstractValue variance = divide(combine("add"), count - correction);
+    return family == "var" ? variance : applyOperator("sqrt", variance);
   }
-  return applyReduction(family, element, count);
+  StringRef name = StringSwitch<StringRef>(family)
+                       .Case("sum", "add")
+                       .Case("prod", "mul")
+                       .Cases({"amax", "max"}, "maximum")
+                       .Cases({"amin", "min"}, "minimum")
+                       .Case("any", "logical_or")
+                       .Case("all", "logical_and")
+                       .Default("");
+  return name.empty() ? AbstractValue::unknown() : combine(name);
 }
 
 /// Concatenations, paddings and scatters of slices: whose element stands there.

@@ -27,6 +27,12 @@ public:
   /// Convolutions among the given values that lack their bias; may be null.
   const llvm::DenseSet<uint32_t> *withoutBias = nullptr;
 
+  /// Whether reductions of a few elements are done element by element, as
+  /// kernels do where Inductor unrolls them.
+  bool unrolls = false;
+  /// Whether that would have made a difference so far.
+  bool canUnroll = false;
+
   /// The node's value at a place of its shape.
   AbstractValue evaluate(uint32_t node, const Place &place);
   /// At its first element.
@@ -51,6 +57,11 @@ private:
                                                const Place &place);
   std::optional<AbstractValue> evaluateSource(uint32_t node,
                                               const Place &place);
+  llvm::SmallVector<Place> reducedPlaces(uint32_t operand, const Place &first,
+                                         llvm::ArrayRef<size_t> dims);
+  AbstractValue reduce(llvm::StringRef family, uint32_t operand,
+                       const Place &first, llvm::ArrayRef<size_t> dims,
+                       double correction);
   AbstractValue evaluatePointwise(uint32_t node, const Place &place);
   AbstractValue evaluateForeach(uint32_t node, uint32_t member,
                                 const Place &place);

@@ -154,7 +154,7 @@ private:
   bool setArguments();
   AbstractValue load(unsigned parameter, double offset);
   Match findMatch(const LaunchOperand &operand, const KernelStore &store,
-                  GraphRunner &runner);
+                  GraphRunner &runner, GraphRunner &unrolled);
   bool mayBe(const KernelStore &store, const Match &match) const;
   uint32_t findMoved(const LaunchOperand &operand, const KernelStore &store,
                      GraphRunner &runner) const;
@@ -240,14 +240,17 @@ bool KernelProver::mayBe(const KernelStore &store, const Match &match) const {
 /// The node that has the value, fits the buffer, and can be computed from what
 /// is read. Of a chain of copies the last one is stored, of twins the first.
 Match KernelProver::findMatch(const LaunchOperand &operand,
-                              const KernelStore &store, GraphRunner &runner) {
+                              const KernelStore &store, GraphRunner &runner,
+                              GraphRunner &unrolled) {
   Match best;
   for (uint32_t candidate : candidates) {
     const GraphNode &node = graph[candidate];
     if (node.results.size() != 1 || !joiner.fits(operand, node.results.front()))
       continue;
     AbstractValue value = runner.evaluateFirst(candidate);
-    bool agrees = store.value.agrees(value);
+    bool agrees = store.value.agrees(value) ||
+                  (runner.canUnroll &&
+                   store.value.agrees(unrolled.evaluateFirst(candidate)));
     if (!agrees && store.value.known && value.known)
       continue;
     Match match;
@@ -338,7 +341,9 @@ LaunchProof KernelProver::run() {
       }).stores;
   auto sizes = [&](const Dim &dim) { return joiner.sizeOf(dim); };
   GraphRunner runner(graph, proof.held, sizes);
-  runner.withoutBias = &joiner.withoutBias;
+  GraphRunner unrolled(graph, proof.held, sizes);
+  runner.withoutBias = unrolled.withoutBias = &joiner.withoutBias;
+  unrolled.unrolls = true;
   bool isCut = false;
   candidates = joiner.findReachable(work, proof.held, found, views, isCut);
   // A twin may lie where nothing was searched.
@@ -357,7 +362,7 @@ LaunchProof KernelProver::run() {
     if (!isLive)
       continue;
     hasStore = true;
-    Match best = findMatch(operand, *store, runner);
+    Match best = findMatch(operand, *store, runner, unrolled);
     if (best.node == kNoNode) {
       proof.outputs[i] = findMoved(operand, *store, runner);
       complete &= proof.outputs[i] != kNoNode;

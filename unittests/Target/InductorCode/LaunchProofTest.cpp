@@ -100,6 +100,36 @@ TEST(LaunchProof, StoresSayWhichBufferHoldsWhichNode) {
   EXPECT_TRUE(program.isHigh(0) && program.isHigh(1));
 }
 
+// Two products of one value, whose gradients are summed over pairs: Inductor
+// spells such a sum out, and only its elements say which of them it is.
+TEST(LaunchProof, ShortReductionsAreSpelledOut) {
+  std::string kernel =
+      tritonKernel("triton_poi_0", "in_ptr0, out_ptr0",
+                   "'in_ptr0': '*fp32', 'out_ptr0': '*fp32'",
+                   "    tmp0 = tl.load(in_ptr0 + (2*x0), xmask)\n"
+                   "    tmp1 = tl.load(in_ptr0 + (1 + 2*x0), xmask)\n"
+                   "    tmp2 = tmp0 + tmp1\n"
+                   "    tmp3 = tl.full([1], 0.5, tl.float32)\n"
+                   "    tmp4 = tmp2 * tmp3\n"
+                   "    tl.store(out_ptr0 + (x0), tmp4, xmask)\n");
+  Program program(
+      kernel +
+          call("    a, b = args\n"
+               "    buf0 = empty_strided_cuda((4, ), (1, ), torch.float32)\n"
+               "    triton_poi_0.run(b, buf0, 4, stream=stream0)\n"
+               "    buf1 = empty_strided_cuda((4, ), (1, ), torch.float32)\n"
+               "    triton_poi_0.run(a, buf1, 4, stream=stream0)\n"
+               "    return (buf1, buf0)\n"),
+      "    def forward(self, a: \"f32[4, 2]\", b: \"f32[4, 2]\"):\n"
+      "        mean: \"f32[4]\" = torch.ops.aten.mean.dim(a, [1])\n"
+      "        mean_1: \"f32[4]\" = torch.ops.aten.mean.dim(b, [1])\n"
+      "        amax: \"f32[4]\" = torch.ops.aten.amax.default(b, [1])\n"
+      "        return (mean, mean_1, amax)\n");
+  EXPECT_EQ(program.nodes(0), "mean_1");
+  EXPECT_EQ(program.nodes(1), "mean");
+  EXPECT_TRUE(program.isHigh(0) && program.isHigh(1));
+}
+
 // Two halves of one input: what is read is a matter of offsets.
 TEST(LaunchProof, OffsetsSayWhichPartIsRead) {
   std::string kernel =
