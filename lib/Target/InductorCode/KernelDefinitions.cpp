@@ -268,8 +268,8 @@ static void readTritonSource(StringRef body, KernelDefinition &kernel) {
     std::optional<std::string> type = signature->items[i + 1]->stringValue();
     if (type && StringRef(*type).starts_with("*")) {
       parameter.role = roleOfName(parameter.name);
-      if (mutated.contains(parameter.name) &&
-          parameter.role == KernelParameter::Input)
+      parameter.isMutated = mutated.contains(parameter.name);
+      if (parameter.isMutated && parameter.role == KernelParameter::Input)
         parameter.role = KernelParameter::InOut;
       if (uses) {
         bool isStored = uses->stored.contains(parameter.name);

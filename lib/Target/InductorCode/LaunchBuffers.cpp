@@ -375,13 +375,21 @@ void Joiner::findLiveOutputs() {
       if (!live[operand.storage] && !launch.inLoop)
         dead.insert({uint32_t(i), operand.storage});
     }
+    auto isMutated = [&](const LaunchOperand &operand) {
+      return launch.definition >= 0 &&
+             operand.parameter <
+                 program.kernels[launch.definition].parameters.size() &&
+             program.kernels[launch.definition]
+                 .parameters[operand.parameter]
+                 .isMutated;
+    };
     for (const LaunchOperand &operand : launch.operands) {
-      bool isWhole = operand.storage >= 0 &&
-                     operand.role == KernelParameter::Output &&
-                     !launch.conditional && !launch.inLoop &&
-                     operand.offset == 0 && elementsOf(operand.info) &&
-                     elementsOf(operand.info) ==
-                         elementsOf(program.storages[operand.storage].info);
+      bool isWhole =
+          operand.storage >= 0 && operand.role == KernelParameter::Output &&
+          !isMutated(operand) && !launch.conditional && !launch.inLoop &&
+          operand.offset == 0 && elementsOf(operand.info) &&
+          elementsOf(operand.info) ==
+              elementsOf(program.storages[operand.storage].info);
       if (isWhole)
         live[operand.storage] = false;
     }

@@ -35,6 +35,8 @@ struct KernelParameter {
   enum Role : uint8_t { Scalar, Input, Output, InOut };
   std::string name;
   Role role = Scalar;
+  /// Written in part, or added to: what it held before is in it afterwards.
+  bool isMutated = false;
 };
 
 /// A kernel as the wrapper defines it.
