@@ -150,7 +150,12 @@ Value Interpreter::launchKernel(const Expr &call, size_t index, Frame &frame) {
       for (size_t at = before; at < launch->operands.size(); ++at)
         launch->operands[at].parameter = i;
     } else {
-      launch->scalars.push_back({i, args[i]->source.str()});
+      auto size = args[i]->kind == Expr::Name
+                      ? computedSizes.find(args[i]->text)
+                      : computedSizes.end();
+      launch->scalars.push_back({i, size == computedSizes.end()
+                                        ? args[i]->source.str()
+                                        : std::to_string(size->second)});
     }
   }
   return {};

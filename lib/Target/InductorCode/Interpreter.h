@@ -148,6 +148,8 @@ private:
   llvm::StringMap<TensorInfo> inputInfo;
   /// Inputs that are sizes.
   llvm::StringMap<int64_t> harnessSizes;
+  /// Names of sizes computed from them, by what they stand for now.
+  llvm::StringMap<int64_t> computedSizes;
   std::vector<std::string> partitions;
   llvm::StringSet<> used;
   const Stmt *entry = nullptr;

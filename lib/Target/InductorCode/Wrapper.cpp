@@ -3,6 +3,7 @@
 
 #include "Interpreter.h"
 #include "KernelDefinitions.h"
+#include "Sizes.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
@@ -212,6 +213,15 @@ bool Interpreter::runAssign(const Stmt &stmt, Frame &frame) {
       stmt.targets[0]->kind == Expr::Name)
     if (auto it = harnessSizes.find(stmt.value->text); it != harnessSizes.end())
       program.sizeHints[stmt.targets[0]->text.str()] = it->second;
+  // ps0 = (-2) + s77
+  if (stmt.targets.size() == 1 && stmt.targets[0]->kind == Expr::Name) {
+    StringRef name = stmt.targets[0]->text;
+    std::optional<int64_t> size = evaluateSize(*stmt.value, program.sizeHints);
+    if (size)
+      computedSizes[name] = *size;
+    else
+      computedSizes.erase(name);
+  }
   bool known = true;
   Value value = evaluate(*stmt.value, frame, known);
   for (const Expr *target : stmt.targets)

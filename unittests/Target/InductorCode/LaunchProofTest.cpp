@@ -351,4 +351,35 @@ TEST(LaunchProof, SymbolsHaveTheSizesOfTheHarness) {
   EXPECT_EQ(program.map.launches[0].bytesRead, 4u * (24 + 32));
   EXPECT_EQ(program.map.launches[0].bytesWritten, 4u * 48);
 }
+// An offset that is a name for an expression of sizes.
+TEST(LaunchProof, NamesStandForTheSizesTheyWereGiven) {
+  std::string kernel =
+      tritonKernel("triton_poi_0", "in_ptr0, out_ptr0, ks0",
+                   "'in_ptr0': '*fp32', 'out_ptr0': '*fp32', 'ks0': 'i64'",
+                   "    tmp0 = tl.load(in_ptr0 + (x0 + ks0), xmask)\n"
+                   "    tmp1 = libdevice.tanh(tmp0)\n"
+                   "    tl.store(out_ptr0 + (x0), tmp1, xmask)\n");
+  Program program(
+      kernel +
+          call("    arg0_1, arg1_1 = args\n"
+               "    s77 = arg0_1\n"
+               "    ps0 = 4*s77\n"
+               "    buf0 = empty_strided_cuda((4, ), (1, ), torch.float32)\n"
+               "    triton_poi_0.run(arg1_1, buf0, ps0, 4, stream=stream0)\n"
+               "    return (buf0, )\n") +
+          "def get_args():\n"
+          "    arg0_1 = 6\n"
+          "    arg1_1 = rand_strided((7, 4), (4, 1), device='cuda:0', "
+          "dtype=torch.float32)\n"
+          "    return [arg0_1, arg1_1]\n",
+      "    def forward(self, arg0_1: \"Sym(s77)\", arg1_1: \"f32[s77 + 1, "
+      "4]\"):\n"
+      "        select: \"f32[4]\" = torch.ops.aten.select.int(arg1_1, 0, 0)\n"
+      "        tanh: \"f32[4]\" = torch.ops.aten.tanh.default(select)\n"
+      "        select_1: \"f32[4]\" = torch.ops.aten.select.int(arg1_1, 0, 6)\n"
+      "        tanh_1: \"f32[4]\" = torch.ops.aten.tanh.default(select_1)\n"
+      "        return (tanh, tanh_1)\n");
+  EXPECT_EQ(program.nodes(0), "tanh_1");
+  EXPECT_TRUE(program.isHigh(0));
+}
 } // namespace
