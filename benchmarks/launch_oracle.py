@@ -55,8 +55,8 @@ def record_one(name: str, folder: Path, device: str) -> str:
         # Weights of ones and biases of zeros would make different nodes give equal values.
         if parameter.is_floating_point() and parameter.dtype.itemsize > 1:
             parameter.data += 0.1 * torch.randn_like(parameter)
-    for name, buffer in model.module.named_buffers():
-        if name.endswith(("running_mean", "running_var")):
+    for path, buffer in model.module.named_buffers():
+        if path.endswith(("running_mean", "running_var")):
             buffer += 0.1 * torch.rand_like(buffer)
     module = model.module.to(device).train(model.train)
     args = torch.utils._pytree.tree_map_only(torch.Tensor, lambda t: t.to(device), model.args)
@@ -155,12 +155,17 @@ class _Inputs:
         CompiledFxGraph.__call__ = self.original
 
 
-def record(folder: Path, only: Iterable[str], device: str, jobs: int, limit: int) -> None:
+def record(
+    folder: Path, only: Iterable[str], held_out: bool, device: str, jobs: int, limit: int
+) -> None:
     """Records each model in a process of its own: a kernel that crashes takes only its own model along."""
     sys.path.insert(0, str(MODELS.parent))
     import oracle_models
 
-    names = list(only) or list(oracle_models.MODELS)
+    names = list(oracle_models.MODELS)
+    if held_out:
+        names = list(oracle_models.HELD_OUT)
+    names = list(only) or names
     running: dict[str, tuple[subprocess.Popen[str], float]] = {}
     while names or running:
         while names and len(running) < jobs:
@@ -270,6 +275,11 @@ def main() -> int:
     recording = commands.add_parser("record")
     recording.add_argument("folder", type=Path)
     recording.add_argument("--only", nargs="*", default=[])
+    recording.add_argument(
+        "--held-out",
+        action="store_true",
+        help="only the models that no rule of the map or the oracle was written with",
+    )
     recording.add_argument("--device", default="cpu")
     recording.add_argument("--jobs", type=int, default=1)
     recording.add_argument("--limit", type=int, default=600, help="seconds a model may take")
@@ -287,7 +297,14 @@ def main() -> int:
     judging.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     if arguments.command == "record":
-        record(arguments.folder, arguments.only, arguments.device, arguments.jobs, arguments.limit)
+        record(
+            arguments.folder,
+            arguments.only,
+            arguments.held_out,
+            arguments.device,
+            arguments.jobs,
+            arguments.limit,
+        )
         return 0
     if arguments.command == "record-one":
         print(record_one(arguments.name, arguments.folder, arguments.device))

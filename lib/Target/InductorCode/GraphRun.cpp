@@ -300,8 +300,15 @@ std::optional<AbstractValue> GraphRunner::evaluatePart(uint32_t at,
       return *member == 0 ? maximum : sum;
     }
     double correction = numberOf(get(source, 2, "correction")).value_or(1);
-    return reduce(*member == 0 ? "var" : "mean", *operand, inner, *dims,
-                  correction);
+    if (*member == 1)
+      return reduce("mean", *operand, inner, *dims);
+    // A mean that is there already is not computed again.
+    std::optional<AbstractValue> mean;
+    for (uint32_t user : graph.users[*from])
+      if (held.contains(user) && graph[user].target == "operator.getitem" &&
+          numberOf(get(graph[user], 1, "")) == 1)
+        mean = evaluate(user, place);
+    return reduce("var", *operand, inner, *dims, correction, mean);
   }
   auto moved = [&](size_t dim, double by) {
     Place inner = place;
@@ -523,58 +530,59 @@ SmallVector<Place> GraphRunner::reducedPlaces(uint32_t operand,
   return places;
 }
 
-/// The sum, the maximum, … of the values of `operand` along `dims`.
+/// The sum, the maximum, … of the values of `operand` along `dims`; the
+/// variance round `mean`, where that is known otherwise.
 AbstractValue GraphRunner::reduce(StringRef family, uint32_t operand,
                                   const Place &first, ArrayRef<size_t> dims,
-                                  double correction) {
+                                  double correction,
+                                  std::optional<AbstractValue> mean) {
   std::optional<Place> shape = shapeOf(operand);
   double count = 1;
   for (size_t dim : dims)
     count *= (*shape)[dim];
+  SmallVector<AbstractValue> values;
+  SmallVector<Place> places = reducedPlaces(operand, first, dims);
+  canUnroll |= places.size() > 1;
+  if (unrolls)
+    for (const Place &place : places)
+      values.push_back(evaluate(operand, place));
+  // One value stands for all, or each for itself.
+  bool isSpelledOut = values.size() > 1;
+  if (!isSpelledOut)
+    values.assign(1, evaluate(operand, first));
+  auto combine = [&](StringRef name) {
+    if (!isSpelledOut)
+      return applyReduction(name, values.front(), count);
+    StringRef pairwise = StringSwitch<StringRef>(name)
+                             .Case("sum", "add")
+                             .Case("prod", "mul")
+                             .Cases({"amax", "max"}, "maximum")
+                             .Cases({"amin", "min"}, "minimum")
+                             .Case("any", "logical_or")
+                             .Case("all", "logical_and")
+                             .Default("");
+    AbstractValue result =
+        pairwise.empty() ? AbstractValue::unknown() : values.front();
+    for (const AbstractValue &value : ArrayRef(values).drop_front())
+      result = applyOperator(pairwise, {result, value});
+    return result;
+  };
   auto divide = [](AbstractValue sum, double by) {
     return applyOperator("div", {sum, AbstractValue::constant(by)});
   };
-  SmallVector<Place> places = reducedPlaces(operand, first, dims);
-  canUnroll |= places.size() > 1;
-  if (!unrolls || places.size() < 2) {
-    AbstractValue element = evaluate(operand, first);
-    if (family == "mean")
-      return divide(applyReduction("sum", element, count), count);
-    if (family != "var" && family != "std")
-      return applyReduction(family, element, count);
-    AbstractValue variance =
-        divide(applyWelford(element, count).second, count - correction);
-    return family == "var" ? variance : applyOperator("sqrt", variance);
-  }
-  SmallVector<AbstractValue> values;
-  for (const Place &place : places)
-    values.push_back(evaluate(operand, place));
-  auto combine = [&](StringRef name) {
-    AbstractValue result = values.front();
-    for (const AbstractValue &value : ArrayRef(values).drop_front())
-      result = applyOperator(name, {result, value});
-    return result;
-  };
   if (family == "mean")
-    return divide(combine("add"), count);
-  if (family == "var" || family == "std") {
-    AbstractValue mean = divide(combine("add"), count);
-    for (AbstractValue &value : values) {
-      AbstractValue distance = applyOperator("sub", {value, mean});
-      value = applyOperator("mul", {distance, distance});
-    }
-    AbstractValue variance = divide(combine("add"), count - correction);
-    return family == "var" ? variance : applyOperator("sqrt", variance);
+    return divide(combine("sum"), count);
+  if (family != "var" && family != "std")
+    return combine(family);
+  if (!mean)
+    mean = isSpelledOut ? divide(combine("sum"), count)
+                        : applyReduction("mean", values.front(), count);
+  for (AbstractValue &value : values) {
+    AbstractValue distance = applyOperator("sub", {value, *mean});
+    value = applyOperator("mul", {distance, distance});
   }
-  StringRef name = StringSwitch<StringRef>(family)
-                       .Case("sum", "add")
-                       .Case("prod", "mul")
-                       .Cases({"amax", "max"}, "maximum")
-                       .Cases({"amin", "min"}, "minimum")
-                       .Case("any", "logical_or")
-                       .Case("all", "logical_and")
-                       .Default("");
-  return name.empty() ? AbstractValue::unknown() : combine(name);
+  AbstractValue variance = divide(combine("sum"), count - correction);
+  return family == "var" ? variance : applyOperator("sqrt", variance);
 }
 
 /// Concatenations, paddings and scatters of slices: whose element stands there.

@@ -61,7 +61,8 @@ private:
                                          llvm::ArrayRef<size_t> dims);
   AbstractValue reduce(llvm::StringRef family, uint32_t operand,
                        const Place &first, llvm::ArrayRef<size_t> dims,
-                       double correction);
+                       double correction = 0,
+                       std::optional<AbstractValue> mean = std::nullopt);
   AbstractValue evaluatePointwise(uint32_t node, const Place &place);
   AbstractValue evaluateForeach(uint32_t node, uint32_t member,
                                 const Place &place);
