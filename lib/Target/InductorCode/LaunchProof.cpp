@@ -385,8 +385,13 @@ LaunchProof KernelProver::run() {
 namespace {
 /// A library call's arguments, and how well a node's fit them.
 struct CallArguments {
-  /// The values that go in, where they are known.
-  std::vector<std::optional<AbstractValue>> inputs;
+  struct Input {
+    /// The value that goes in, where it is known.
+    std::optional<AbstractValue> value;
+    /// It is proven that it is this value.
+    bool sure = true;
+  };
+  std::vector<Input> inputs;
   std::vector<const LaunchOperand *> outputs;
 };
 
@@ -399,7 +404,8 @@ struct CallMatch {
 } // namespace
 
 /// The arguments that agree; none where one is another value. Unknown ones
-/// speak neither for nor against.
+/// speak neither for nor against, and what is only taken for another value not
+/// against.
 static std::optional<CallMatch> matchCall(const CallArguments &arguments,
                                           uint32_t candidate,
                                           const IndexedGraph &graph,
@@ -418,12 +424,13 @@ static std::optional<CallMatch> matchCall(const CallArguments &arguments,
   if (operands.size() != arguments.inputs.size())
     return std::nullopt;
   for (auto [operand, input] : zip(operands, arguments.inputs)) {
-    if (!input)
+    if (!input.value)
       continue;
     AbstractValue value = runner.evaluateFirst(operand);
-    if (value.known && !input->agrees(value))
+    bool agrees = input.value->agrees(value);
+    if (value.known && !agrees && input.sure)
       return std::nullopt;
-    match.same += value.known;
+    match.same += agrees;
   }
   return match;
 }
@@ -442,16 +449,17 @@ LaunchProof Joiner::proveCall(const LaunchWork &work,
       arguments.outputs.push_back(&operand);
       continue;
     }
-    std::optional<AbstractValue> value;
+    CallArguments::Input input;
     const HeldRegion *region =
         operand.offset ? findRegion(operand, graph) : nullptr;
-    proof.sure &= !region || region->sure;
+    input.sure = !region || region->sure;
+    proof.sure &= input.sure;
     if (region && region->node != kNoNode)
       if (auto inside = offsetIn(*region, *operand.offset)) {
         proof.held.insert(region->node);
-        value = GraphRunner::given(region->node, *inside);
+        input.value = GraphRunner::given(region->node, *inside);
       }
-    arguments.inputs.push_back(value);
+    arguments.inputs.push_back(input);
   }
 
   std::set<uint32_t> candidates;
