@@ -1,6 +1,6 @@
 """Checks emitted backends with CUDA graphs on a GPU: every change of weights, strides, threads and streams, captures that fail.
 
-    python benchmarks/backends_gpu.py [python/opprof/backend/template.py]
+    PYTHONPATH=python python benchmarks/backends_gpu.py
 
 Prints a line a check, and exits with 1 where one fails.
 """
@@ -14,7 +14,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-TEMPLATE = Path(sys.argv[1] if len(sys.argv) > 1 else "python/opprof/backend/template.py")
+from opprof.backend.emit import emit
+
 STRATEGIES = {
     "graph": dict(cuda_graph=True),
     "prologue_graph": dict(prologue=True, cuda_graph=True),
@@ -28,7 +29,7 @@ def load(name, strategy):
     folder = Path("/tmp/opprof_gpu_backends")
     folder.mkdir(exist_ok=True)
     file = folder / f"gpu_{name}.py"
-    file.write_text(TEMPLATE.read_text().replace('"opprof_template"', repr(f"gpu_{name}")))
+    emit([], file)
     spec = importlib.util.spec_from_file_location(f"gpu_{name}", file)
     module = importlib.util.module_from_spec(spec)
     sys.modules[f"gpu_{name}"] = module

@@ -11,7 +11,7 @@ import torch
 from programs import import_program
 from torch import Tensor, nn
 
-from opprof.backend import template
+from opprof.backend.emit import emit
 
 STRATEGIES = {
     "prologue": {"prologue": True},
@@ -40,9 +40,7 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ModuleTy
     torch._dynamo.reset()
     torch.manual_seed(0)
     name = "".join(c if c.isalnum() else "_" for c in request.node.name)
-    source = Path(template.__file__).read_text()
-    file = tmp_path / f"{name}.py"
-    file.write_text(source.replace('"opprof_template"', repr(name)))
+    file, _ = emit([], tmp_path / f"{name}.py")
     module = import_program(file)
     module.STRATEGY = module.Strategy(**STRATEGIES.get(getattr(request, "param", ""), {}))
     yield module

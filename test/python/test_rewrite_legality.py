@@ -14,8 +14,8 @@ from torch import fx
 from torch._subclasses import FakeTensorMode
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
-from opprof.backend import template
 from opprof.backend.emit import emit
+from opprof.backend.emitted.conditions import PLACE_CHECKS, VALUE_CHECKS
 from opprof.backend.rewrites import Script
 from opprof.export.graph_json import GraphSource, write_graph_json
 from opprof.tools import run_tool
@@ -327,4 +327,4 @@ def test_both_sides_know_the_same_conditions(tmp_path: Path) -> None:
         python = run_tool("opprof-translate", ["--emit-rewrite", tmp_path / "script.mlir"]).decode()
         used |= set(re.findall(r"\b(\w+)=", re.sub(r"(?s)^.*?values=\(", "", python)))
         used |= set(re.findall(r'^ *\("(\w+)", ', python, re.MULTILINE))
-    assert used - {"place"} == {*template.VALUE_CHECKS, *template.PLACE_CHECKS}
+    assert used - {"place"} == {*VALUE_CHECKS, *PLACE_CHECKS}

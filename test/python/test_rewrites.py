@@ -13,8 +13,9 @@ import torch
 from programs import import_program
 from torch import Tensor, nn
 
-from opprof.backend import template
 from opprof.backend.emit import emit
+from opprof.backend.emitted.graphs import draws_numbers
+from opprof.backend.emitted.tf32 import with_tf32
 from opprof.chain import import_graph
 from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.commands.recommend import read_rewrites, recommend
@@ -344,7 +345,7 @@ def test_tf32_gives_the_setting_back_after_an_error() -> None:
         raise ValueError("a kernel")
 
     with pytest.raises(ValueError, match="a kernel"):
-        template._with_tf32(fails)()
+        with_tf32(fails)()
     assert torch.backends.cuda.matmul.fp32_precision == before
 
 
@@ -381,7 +382,7 @@ def test_dropout_that_is_off_draws_nothing() -> None:
         "rand_like": graph.call_function(torch.ops.aten.rand_like.default, (x,)),
         "add": graph.call_function(torch.ops.aten.add.Tensor, (x, x)),
     }
-    assert {name for name, node in drawn.items() if template._draws(node)} == {
+    assert {name for name, node in drawn.items() if draws_numbers(node)} == {
         "attention, 0.1",
         "train",
         "rand_like",

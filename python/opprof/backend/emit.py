@@ -1,8 +1,10 @@
 """From rewrite scripts to a torch.compile backend: one readable file that needs PyTorch only, and its test. Needs no PyTorch itself."""
 
+import ast
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from opprof.backend.rewrites import Script
@@ -11,9 +13,95 @@ from opprof.files import replacing
 from opprof.tools import run_tool
 from opprof.version import __version__
 
-_TEMPLATE = Path(__file__).with_name("template.py")
+_SOURCES = Path(__file__).with_name("emitted")
+_PACKAGE = "opprof.backend.emitted"
 _TEST_TEMPLATE = Path(__file__).with_name("test_template.py")
-_BEGIN, _END = "# >>> rewrites\n", "# <<< rewrites\n"
+
+# The modules of an emitted file, in its order: each takes from earlier ones only.
+MODULES = (
+    "interface",
+    "definitions",
+    "status",
+    "graphs",
+    "calls",
+    "conditions",
+    "matching",
+    "weights",
+    "prologue",
+    "precision",
+    "tf32",
+    "cuda_graph",
+    "program",
+    "backend",
+)
+# The one that what is read from scripts takes the place of.
+_DEFINITIONS = "definitions"
+_RULE = f"# {'-' * 117}\n"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A module of the emitted file: what it imports, and the text that goes into the file as it is."""
+
+    title: str
+    # Modules that it imports whole, and names by the module that they come from.
+    imports: frozenset[str]
+    names: dict[str, frozenset[str]]
+    body: str
+
+
+def read_source(name: str) -> Source:
+    """The module `name` of opprof.backend.emitted, in its parts."""
+    text = (_SOURCES / f"{name}.py").read_text()
+    tree = ast.parse(text)
+    imports: set[str] = set()
+    names: dict[str, frozenset[str]] = {}
+    for statement in tree.body[1:]:
+        if isinstance(statement, ast.Import):
+            imports.update(alias.name for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom):
+            names[statement.module or ""] = frozenset(alias.name for alias in statement.names)
+        else:
+            break
+        last = statement.end_lineno or 0
+    body = "".join(text.splitlines(keepends=True)[last:]).strip("\n") + "\n"
+    return Source(ast.get_docstring(tree) or "", frozenset(imports), names, body)
+
+
+def assembled(definitions: str) -> str:
+    """The program of an emitted file but for its head: the imports of all modules, and their texts one after the other, with
+    `definitions` in the place of the module of that name."""
+    sources = {name: read_source(name) for name in MODULES}
+    sections = [
+        definitions
+        if name == _DEFINITIONS
+        else f"{_RULE}# {source.title}\n{_RULE}\n\n{source.body}"
+        for name, source in sources.items()
+    ]
+    return _imports(list(sources.values())) + "\n" + "\n\n".join(sections)
+
+
+def _imports(sources: Sequence[Source]) -> str:
+    """The imports of all sources, each once, the standard library's first."""
+    names: dict[str, set[str]] = {}
+    for source in sources:
+        for module, taken in source.names.items():
+            if not module.startswith(_PACKAGE):
+                names.setdefault(module, set()).update(taken)
+    whole = {module for source in sources for module in source.imports}
+    groups: list[list[str]] = [[], []]
+    for module in sorted(whole):
+        groups[module.split(".")[0] == "torch"].append(f"import {module}\n")
+    for module in sorted(names):
+        groups[module.split(".")[0] == "torch"].append(
+            f"from {module} import {', '.join(sorted(names[module], key=_import_order))}\n"
+        )
+    return "\n".join("".join(group) for group in groups)
+
+
+def _import_order(name: str) -> tuple[int, str]:
+    """Constants, then classes, then functions, as isort has it."""
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2), name
 
 
 def backend_name(output: Path) -> str:
@@ -43,19 +131,13 @@ def emit(scripts: Sequence[Script], output: Path, *, model: str | None = None) -
         raise OpprofError(f"{output}: a backend is a Python file, so its name has to end in .py")
     name = backend_name(output)
     definitions, titles = _definitions(scripts)
-    source = _TEMPLATE.read_text()
-    before, rest = source.split(_BEGIN)
-    _, after = rest.split(_END)
-    imports = before.split("\n\n", 1)[1]
     text = (
         _head(name, output, titles)
         + "\n"
-        + imports
-        + f"BACKEND_NAME = {name!r}\n"
-        + f"MODEL_SCRIPT = {model!r}\n"
-        + "REWRITES: tuple[Rewrite, ...] = ()\nSTRATEGY = Strategy()\n\n"
-        + definitions
-        + after
+        + assembled(
+            f"BACKEND_NAME = {name!r}\nMODEL_SCRIPT = {model!r}\n"
+            f"REWRITES: tuple[Rewrite, ...] = ()\nSTRATEGY = Strategy()\n\n{definitions}"
+        )
     )
     test = _TEST_TEMPLATE.read_text().split("\n\n", 1)[1]
     test = test.replace('"opprof_template.py"', repr(output.name))

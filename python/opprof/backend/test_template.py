@@ -65,7 +65,7 @@ def test_rewrite_is_applied_and_keeps_values(rewrite: Any) -> None:
         return tuple(result.neg() for result in results)
 
     with torch.no_grad():
-        graph = backend._to_aten(model, inputs)
+        graph = backend.trace_to_aten(model, inputs)
         counts = backend.apply_rewrites(graph)
         assert counts[rewrite.name] == 1
         for actual, expected in zip(graph(*inputs), model(*inputs), strict=True):
@@ -80,7 +80,7 @@ def test_other_graphs_are_left_alone() -> None:
         return torch.tanh(x) + x.sum()
 
     with torch.no_grad():
-        graph = backend._to_aten(model, [value])
+        graph = backend.trace_to_aten(model, [value])
         before = [(node.op, node.target) for node in graph.graph.nodes]
         assert not any(backend.apply_rewrites(graph).values())
         assert [(node.op, node.target) for node in graph.graph.nodes] == before

@@ -1,0 +1,75 @@
+"""The backend that torch.compile calls."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo import register_backend
+from torch._inductor.compile_fx import compile_fx
+from torch._subclasses import FakeTensor
+
+from opprof.backend.emitted.definitions import BACKEND_NAME
+from opprof.backend.emitted.graphs import trace_to_aten
+from opprof.backend.emitted.interface import Strategy
+from opprof.backend.emitted.matching import apply_rewrites
+from opprof.backend.emitted.program import Program
+from opprof.backend.emitted.status import GraphStatus, applied, log, new_graph
+
+
+@register_backend(name=BACKEND_NAME)
+def backend(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+    """Compiles a graph that Dynamo found: rewrites it at the ATen level, then hands it to Inductor."""
+    graph = new_graph()
+    graph.refusal = _reason_to_leave_alone(inputs)
+    if graph.refusal is None:
+        try:
+            program = _program(module, inputs, graph)
+        except Exception as error:
+            # Whatever it is, plain Inductor may still do it, and says it better where not.
+            graph.refusal = (
+                f"{type(error).__name__}: {(str(error) or 'no message').splitlines()[0]}"
+            )
+        else:
+            for name, count in graph.applied.items():
+                applied[name] = applied.get(name, 0) + count
+            return program
+    graph.applied, graph.strategy, graph.left_out = {}, Strategy(), []
+    log.warning("%s: %s, so Inductor compiles this graph as it is", BACKEND_NAME, graph.refusal)
+    plain = compile_fx(module, list(inputs))
+
+    def run(*values: Any) -> Any:
+        graph.calls += 1
+        return plain(*values)
+
+    return run
+
+
+def _program(module: fx.GraphModule, inputs: Sequence[Any], graph: GraphStatus) -> "Program":
+    weights = _weight_positions(module, inputs)
+    aten = trace_to_aten(module, inputs)
+    graph.applied = apply_rewrites(aten)
+    return Program(aten, inputs, weights, graph)
+
+
+def _reason_to_leave_alone(inputs: Sequence[Any]) -> str | None:
+    if not all(isinstance(value, torch.Tensor) for value in inputs):
+        return "sizes are symbolic"
+    if any(isinstance(value, FakeTensor) for value in inputs):
+        return "the inputs have no values yet"
+    if torch.is_grad_enabled() and any(value.requires_grad for value in inputs):
+        return "gradients are needed"
+    return None
+
+
+def _weight_positions(module: fx.GraphModule, inputs: Sequence[Any]) -> list[int]:
+    """The inputs that are parameters or buffers of the user's module."""
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    positions = []
+    for position, (node, value) in enumerate(zip(placeholders, inputs, strict=True)):
+        source = getattr(node.meta.get("grapharg"), "source", None)
+        name = getattr(source, "name", "")
+        name = name() if callable(name) else name
+        if isinstance(value, torch.nn.Parameter) or "._buffers[" in name:
+            positions.append(position)
+    return positions

@@ -1,0 +1,194 @@
+"""Conditions: what the rewrites say has to hold, and nothing else."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from opprof.backend.emitted.calls import normalized_arguments
+from opprof.backend.emitted.graphs import draws_numbers, may_write, views_of
+from opprof.backend.emitted.interface import Spec
+
+
+@dataclass
+class Place:
+    """Nodes of a graph that a pattern's stand for."""
+
+    nodes: list[fx.Node]
+    inputs: list[fx.Node]
+    results: list[fx.Node]
+    # What names in shapes stand for.
+    sizes: dict[str, int]
+    order: dict[fx.Node, int]
+
+    @property
+    def before(self) -> int:
+        """Where a replacement goes: behind all inputs."""
+        inputs = [self.order[node] + 1 for node in self.inputs if node.op != "placeholder"]
+        return max([min(self.order[node] for node in self.nodes), *inputs])
+
+    def is_outside(self, node: fx.Node) -> bool:
+        return node not in self.nodes
+
+    def between(self, first: int, last: int) -> Iterator[fx.Node]:
+        return (node for node, position in self.order.items() if first <= position <= last)
+
+
+def accepts(spec: Spec, value: Any, sizes: dict[str, int]) -> bool:
+    if isinstance(spec, tuple):
+        return (
+            isinstance(value, (list, tuple))
+            and len(value) >= len(spec)
+            and all(accepts(one, other, sizes) for one, other in zip(spec, value, strict=False))
+        )
+    return all(
+        isinstance(value, torch.Tensor) and check(value, getattr(spec, name), sizes)
+        for name, check in VALUE_CHECKS.items()
+        if getattr(spec, name) is not None
+    )
+
+
+def _agree(expected: Sequence[Any], actual: Sequence[Any], sizes: dict[str, int]) -> bool:
+    return len(expected) == len(actual) and all(
+        size is None
+        or (
+            isinstance(other, int)
+            and (sizes.setdefault(size, other) if isinstance(size, str) else size) == other
+        )
+        for size, other in zip(expected, actual, strict=True)
+    )
+
+
+def _has_shape(value: torch.Tensor, expected: Any, sizes: dict[str, int]) -> bool:
+    return _agree(expected, value.shape, sizes)
+
+
+def _has_stride(value: torch.Tensor, expected: Any, sizes: dict[str, int]) -> bool:
+    if value.layout != torch.strided:
+        return False
+    if expected != "contiguous":
+        return _agree(expected, value.stride(), sizes)
+    stride = 1
+    for size, actual in zip(reversed(value.shape), reversed(value.stride()), strict=True):
+        if actual != stride:
+            return False
+        stride *= max(size, 1)
+    return True
+
+
+def _class_name(value: torch.Tensor) -> str:
+    kind = type(value)
+    plain = kind.__module__.partition(".")[0] == "torch"
+    return "" if plain else f"{kind.__module__}.{kind.__qualname__}"
+
+
+VALUE_CHECKS: dict[str, Callable[[torch.Tensor, Any, dict[str, int]], bool]] = {
+    "dtype": lambda value, expected, sizes: value.dtype == expected,
+    "shape": _has_shape,
+    "stride": _has_stride,
+    "device": lambda value, expected, sizes: str(value.device) == expected,
+    "layout": lambda value, expected, sizes: str(value.layout) == f"torch.{expected}",
+    "subclass": lambda value, expected, sizes: _class_name(value) == expected,
+    "requires_grad": lambda value, expected, sizes: value.requires_grad == expected,
+}
+
+
+def _inner_uses_only(place: Place, expected: None) -> bool:
+    """What the pattern does not give out is used inside only."""
+    return all(
+        node in place.results or not any(place.is_outside(user) for user in node.users)
+        for node in place.nodes
+    )
+
+
+def _inputs_come_first(place: Place, expected: None) -> bool:
+    """All inputs are there before a result is used."""
+    return not any(
+        place.is_outside(user) and place.order[user] < place.before
+        for node in place.results
+        for user in node.users
+    )
+
+
+def _effects_in_order(place: Place, expected: None) -> bool:
+    """Nothing writes between the nodes, or draws random numbers where one of them does."""
+    positions = [place.order[node] for node in place.nodes]
+    draws = any(draws_numbers(node) for node in place.nodes)
+    return not any(
+        place.is_outside(node) and (may_write(node) or (draws and draws_numbers(node)))
+        for node in place.between(min(positions), max(positions))
+    )
+
+
+def _results_stay_inside(place: Place, expected: None) -> bool:
+    """The graph returns no result, nor a view of one, which would become a view of a larger tensor."""
+    stack = list(place.results)
+    while stack:
+        node = stack.pop()
+        if any(user.op == "output" for user in node.users):
+            return False
+        stack += views_of(node)
+    return True
+
+
+def _nothing_written_after(place: Place, expected: None) -> bool:
+    """For a replacement that may return what it takes: no tensor is written later."""
+    return not any(may_write(node) for node in place.between(place.before, len(place.order)))
+
+
+# They read storage by its layout: they would fail, or give other numbers.
+_BY_LAYOUT = (
+    torch.ops.aten.as_strided.default,
+    torch.ops.aten.as_strided_.default,
+    torch.ops.aten.view.dtype,
+    torch.ops.aten.view_as_real.default,
+    torch.ops.aten.view_as_complex.default,
+)
+_STRICT_VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
+
+
+def _views_work(place: Place, expected: tuple[int, Sequence[Any] | None]) -> bool:
+    """Views of a result, and their views, exist when it is laid out as the replacement does. None stands for unknown strides."""
+    index, named = expected
+    strides: list[Any] | None = (
+        None if named is None else [place.sizes.get(s) if isinstance(s, str) else s for s in named]
+    )
+    if strides is not None and None in strides:
+        strides = None
+    stack: list[tuple[fx.Node, Sequence[Any] | None]] = [(place.results[index], strides)]
+    while stack:
+        node, layout = stack.pop()
+        for view in views_of(node):
+            inferred = None if layout is None else _view_strides(view, layout)
+            if view.target in _BY_LAYOUT or (view.target in _STRICT_VIEWS and inferred is None):
+                return False
+            stack.append((view, inferred))
+    return True
+
+
+def _view_strides(view: fx.Node, strides: Sequence[Any]) -> Sequence[int] | None:
+    """The strides of a view of its first operand laid out with `strides`, or None where that is not known."""
+    source, result = view.all_input_nodes[0].meta.get("val"), view.meta.get("val")
+    if not isinstance(source, torch.Tensor) or not isinstance(result, torch.Tensor):
+        return None
+    laid_out = torch.empty_strided(tuple(source.shape), tuple(strides), device="meta")
+    try:
+        if view.target in (*_STRICT_VIEWS, torch.ops.aten.reshape.default):
+            return laid_out.view(tuple(result.shape)).stride()
+        if view.target in (torch.ops.aten.transpose.int, torch.ops.aten.permute.default):
+            return view.target(laid_out, *normalized_arguments(view)[1:]).stride()
+    except RuntimeError:
+        return None
+    return None
+
+
+PLACE_CHECKS: dict[str, Callable[[Place, Any], bool]] = {
+    "inner_uses_only": _inner_uses_only,
+    "inputs_come_first": _inputs_come_first,
+    "effects_in_order": _effects_in_order,
+    "results_stay_inside": _results_stay_inside,
+    "views_work": _views_work,
+    "nothing_written_after": _nothing_written_after,
+}

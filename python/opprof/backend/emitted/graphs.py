@@ -1,0 +1,154 @@
+"""ATen graphs: how they are traced, and what their nodes write, draw and share."""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._subclasses import FakeTensor
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+
+
+def trace_to_aten(function: Callable[..., Any], inputs: Sequence[Any]) -> fx.GraphModule:
+    """`function` as a graph of ATen operators before autograd: the level that torch.export shows, and rewrites are made for."""
+    # Dynamo's own context would make the sizes of some inputs symbols that its guards then know nothing of.
+    with torch._guards.tracing(None):
+        graph = make_fx(function, pre_dispatch=True, tracing_mode="fake")(*inputs)
+    note_gradients(graph, [isinstance(i, torch.Tensor) and i.requires_grad for i in inputs])
+    return graph
+
+
+def placeholders_of(graph: fx.GraphModule) -> list[fx.Node]:
+    return [node for node in graph.graph.nodes if node.op == "placeholder"]
+
+
+def note_gradients(graph: fx.GraphModule, needed: Sequence[bool]) -> None:
+    """Lets the inputs' fake values say again which of them require gradients: tracing detaches them."""
+    for node, requires_grad in zip(placeholders_of(graph), needed, strict=True):
+        if requires_grad:
+            node.meta["val"].requires_grad_()
+
+
+def propagate_values(graph: fx.GraphModule) -> None:
+    """Gives the nodes that a replacement brought in the fake values that others have."""
+    values = [node.meta["val"] for node in placeholders_of(graph)]
+    modes = [value.fake_mode for value in values if isinstance(value, FakeTensor)]
+    if modes:
+        needed = [isinstance(v, torch.Tensor) and v.requires_grad for v in values]
+        with torch.no_grad():
+            FakeTensorProp(graph, modes[0]).propagate_dont_convert_inputs(*values)
+        note_gradients(graph, needed)
+
+
+def results_of(graph: fx.GraphModule) -> list[Any]:
+    return list(torch.utils._pytree.tree_leaves(graph.graph.output_node().args[0]))
+
+
+def storage_of(node: Any) -> int | None:
+    """What stands for the storage of a node's value; None where it has none."""
+    value = node.meta.get("val") if isinstance(node, fx.Node) else None
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return None
+    return int(value.untyped_storage()._cdata)
+
+
+def views_of(node: fx.Node) -> list[fx.Node]:
+    """The nodes whose result may share storage with `node`, which is their first operand."""
+    return [
+        user
+        for user in node.users
+        if user.op != "output" and user.all_input_nodes[0] is node and may_alias(user)
+    ]
+
+
+def may_write(node: fx.Node) -> bool:
+    """True where the node may write a tensor that existed before: its schema says so, or nothing is known of it."""
+    if node.op in ("placeholder", "get_attr", "output"):
+        return False
+    schema = getattr(node.target, "_schema", None)
+    if schema is not None:
+        return schema.is_mutable
+    if isinstance(node.target, torch._ops.HigherOrderOperator):
+        return not _computes_only(node)
+    module, name = getattr(node.target, "__module__", ""), getattr(node.target, "__name__", "")
+    if module in (operator.__name__, operator.getitem.__module__):
+        return name.startswith("i") or name == "setitem"
+    return module != "math" and not (module == "torch" and name.startswith("sym_"))
+
+
+# Higher-order operators that do what their subgraphs do and no more.
+_CONTROL_FLOW = (
+    "cond",
+    "while_loop",
+    "scan",
+    "associative_scan",
+    "map_impl",
+    "invoke_subgraph",
+    "wrap_with_set_grad_enabled",
+    "wrap_with_autocast",
+)
+
+
+def _computes_only(node: fx.Node) -> bool:
+    names = [operand.target for operand in node.all_input_nodes if operand.op == "get_attr"]
+    values = [getattr(node.graph.owning_module, str(name), None) for name in names]
+    subgraphs = [value for value in values if isinstance(value, fx.GraphModule)]
+    return (
+        node.target.name() in _CONTROL_FLOW
+        and bool(subgraphs)
+        and not any(may_write(inner) for subgraph in subgraphs for inner in subgraph.graph.nodes)
+    )
+
+
+def written_inputs(graph: fx.GraphModule) -> set[int]:
+    """Positions of the inputs that the graph writes to, itself or through a view."""
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    written: set[fx.Node] = set()
+    for node in graph.graph.nodes:
+        if node.op != "call_function" or not may_write(node):
+            continue
+        schema = getattr(node.target, "_schema", None)
+        if schema is None:
+            stack = list(node.all_input_nodes)
+        else:
+            stack = []
+            for position, argument in enumerate(schema.arguments):
+                if argument.alias_info is None or not argument.alias_info.is_write:
+                    continue
+                value = (
+                    node.args[position]
+                    if position < len(node.args)
+                    else node.kwargs.get(argument.name)
+                )
+                stack += [
+                    leaf
+                    for leaf in torch.utils._pytree.tree_leaves(value)
+                    if isinstance(leaf, fx.Node)
+                ]
+        while stack:
+            origin = stack.pop()
+            if origin not in written:
+                written.add(origin)
+                stack += origin.all_input_nodes if may_alias(origin) else []
+    return {position for position, node in enumerate(placeholders) if node in written}
+
+
+def may_alias(node: fx.Node) -> bool:
+    """True where the node's result may share storage with what it takes."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        return True
+    return any(result.alias_info is not None for result in schema.returns)
+
+
+def draws_numbers(node: fx.Node) -> bool:
+    """True for a node that draws random numbers. Attention, dropout and recurrent layers do so only when dropout is on."""
+    if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        return False
+    names = [argument.name for argument in node.target._schema.arguments]
+    arguments = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    if arguments.get("train") is False or arguments.get("training") is False:
+        return False
+    return not ("dropout_p" in names and arguments.get("dropout_p", 0.0) == 0)

@@ -1,0 +1,213 @@
+"""Rewrites: where their patterns are, and what is put there."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import fx
+
+from opprof.backend.emitted.calls import normalized_arguments, same_arguments
+from opprof.backend.emitted.conditions import PLACE_CHECKS, Place, accepts
+from opprof.backend.emitted.definitions import REWRITES
+from opprof.backend.emitted.graphs import propagate_values
+from opprof.backend.emitted.interface import Rewrite
+
+
+def apply_rewrites(graph: fx.GraphModule) -> dict[str, int]:
+    """Applies every rewrite to an ATen graph wherever its pattern is; returns how often each one was applied."""
+    counts: dict[str, int] = {}
+    for rewrite in REWRITES:
+        places = find_places(rewrite, graph)
+        counts[rewrite.name] = counts.get(rewrite.name, 0) + len(places)
+        if places:
+            _replace(rewrite, graph, places)
+            propagate_values(graph)
+    if any(counts.values()):
+        graph.graph.eliminate_dead_code()
+        graph.recompile()
+    return counts
+
+
+def find_places(rewrite: Rewrite, graph: fx.GraphModule) -> list[Place]:
+    """The places of the pattern that share no node, in the order of the node for the first result."""
+    order = {node: position for position, node in enumerate(graph.graph.nodes)}
+    places: list[Place] = []
+    taken: set[fx.Node] = set()
+    for node in graph.graph.nodes:
+        place = _Search(rewrite, order, taken).start(node)
+        if place:
+            places.append(place)
+            taken.update(place.nodes)
+    return places
+
+
+@functools.cache
+def _trace(function: Callable[..., Any]) -> tuple[fx.Graph, list[fx.Node]]:
+    """The function as a graph, and its results."""
+    graph = fx.symbolic_trace(function).graph
+    results = graph.output_node().args[0]
+    return graph, list(results) if isinstance(results, (tuple, list)) else [results]
+
+
+@functools.cache
+def _steps(pattern: Callable[..., Any]) -> list[tuple[fx.Node, fx.Node | None]]:
+    """The pattern's nodes in the order of the search.
+
+    A node is found as what an earlier one takes, or among the users of the value beside it.
+    """
+    graph, results = _trace(pattern)
+    nodes = _calls(graph)
+    steps: list[tuple[fx.Node, fx.Node | None]] = []
+    visited: set[fx.Node] = set()
+    bound: set[fx.Node] = set()
+
+    def visit(start: fx.Node, shared: fx.Node | None) -> None:
+        stack = [(start, shared)]
+        visited.add(start)
+        while stack:
+            node, source = stack.pop()
+            steps.append((node, source))
+            bound.add(node)
+            for operand in node.all_input_nodes:
+                bound.add(operand)
+                if operand.op != "placeholder" and operand not in visited:
+                    visited.add(operand)
+                    stack.append((operand, None))
+
+    visit(results[0], None)
+    rest = [*(node for node in results if node.op != "placeholder"), *reversed(nodes)]
+    while len(steps) < len(nodes):
+        visit(
+            *next(
+                (node, operand)
+                for node in rest
+                if node not in visited
+                for operand in node.all_input_nodes
+                if operand in bound
+            )
+        )
+    return steps
+
+
+def _calls(graph: fx.Graph) -> list[fx.Node]:
+    return [node for node in graph.nodes if node.op not in ("placeholder", "output")]
+
+
+@dataclass
+class _State:
+    """What the pattern's values and sizes stand for so far, and which nodes are matched."""
+
+    values: dict[fx.Node, fx.Node] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    matched: set[fx.Node] = field(default_factory=set)
+
+    def copy(self) -> "_State":
+        return _State(dict(self.values), dict(self.sizes), set(self.matched))
+
+
+class _Search:
+    """One search for a pattern, by backtracking from the node of its first result."""
+
+    # Bounds the search in graphs where one value has very many users.
+    most_tries = 10000
+
+    def __init__(self, rewrite: Rewrite, order: dict[fx.Node, int], taken: set[fx.Node]) -> None:
+        self.rewrite = rewrite
+        self.order = order
+        self.taken = taken
+        self.graph, self.results = _trace(rewrite.pattern)
+        self.steps = _steps(rewrite.pattern)
+        inputs = [node for node in self.graph.nodes if node.op == "placeholder"]
+        self.specs = dict(zip([*inputs, *_calls(self.graph)], rewrite.values, strict=True))
+        self.tries = 0
+
+    def start(self, anchor: fx.Node) -> Place | None:
+        state = _State()
+        return self._go_on(state, 1) if self._take(state, self.steps[0][0], anchor) else None
+
+    def _go_on(self, state: _State, step: int) -> Place | None:
+        for number in range(step, len(self.steps)):
+            node, shared = self.steps[number]
+            if shared is None:
+                if not self._take(state, node, state.values[node]):
+                    return None
+                continue
+            for candidate in sorted(state.values[shared].users, key=self.order.__getitem__):
+                self.tries += 1
+                if self.tries > self.most_tries:
+                    return None
+                branch = state.copy()
+                if self._take(branch, node, candidate):
+                    place = self._go_on(branch, number + 1)
+                    if place:
+                        return place
+            return None
+        return self._finish(state)
+
+    def _take(self, state: _State, node: fx.Node, candidate: fx.Node) -> bool:
+        """Lets `candidate` stand for the pattern's `node`, where it can."""
+        pairs: list[tuple[fx.Node, fx.Node]] = []
+        if (
+            candidate.op != node.op
+            or candidate.target != node.target
+            or candidate in state.matched
+            or candidate in self.taken
+            or not same_arguments(
+                normalized_arguments(node), normalized_arguments(candidate), pairs
+            )
+            or not all(self._bind(state, value, other) for value, other in pairs)
+            or not self._bind(state, node, candidate)
+        ):
+            return False
+        state.matched.add(candidate)
+        return True
+
+    def _bind(self, state: _State, value: fx.Node, other: fx.Node) -> bool:
+        if value in state.values:
+            return state.values[value] is other
+        if value.op != "placeholder" and other.op == "placeholder":
+            return False
+        state.values[value] = other
+        return accepts(self.specs[value], other.meta.get("val"), state.sizes)
+
+    def _finish(self, state: _State) -> Place | None:
+        nodes = [state.values[node] for node in _calls(self.graph)]
+        inputs = [state.values[node] for node in self.graph.nodes if node.op == "placeholder"]
+        results = [state.values[node] for node in self.results]
+        place = Place(nodes, inputs, results, state.sizes, self.order)
+        # The pattern would feed itself.
+        if any(node in nodes for node in inputs):
+            return None
+        checks = (PLACE_CHECKS[name](place, expected) for name, expected in self.rewrite.place)
+        return place if all(checks) else None
+
+
+def _replace(rewrite: Rewrite, graph: fx.GraphModule, places: list[Place]) -> None:
+    """Puts the replacement at places of one graph."""
+    replacement, results = _trace(rewrite.replacement)
+    inputs = [node for node in replacement.nodes if node.op == "placeholder"]
+    original = list(graph.graph.nodes)
+    # A later place may take what an earlier one gave.
+    replaced: dict[fx.Node, fx.Node] = {}
+    for place in places:
+        copies = {
+            own: replaced.get(value, value) for own, value in zip(inputs, place.inputs, strict=True)
+        }
+        kept = {
+            key: place.nodes[0].meta[key]
+            for key in ("stack_trace", "nn_module_stack")
+            if key in place.nodes[0].meta
+        }
+        with graph.graph.inserting_before(original[place.before]):
+            for node in _calls(replacement):
+                copies[node] = graph.graph.node_copy(node, copies.__getitem__)
+                copies[node].meta = dict(kept)
+        for old, new in zip(place.results, results, strict=True):
+            replaced[old] = copies[new]
+            old.replace_all_uses_with(copies[new])
+    order = {node: position for position, node in enumerate(original)}
+    dead = [node for place in places for node in place.nodes]
+    for node in sorted(dead, key=order.__getitem__, reverse=True):
+        if not node.users:
+            graph.graph.erase_node(node)

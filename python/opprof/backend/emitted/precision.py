@@ -1,0 +1,157 @@
+"""Precision: a graph computed in narrower floats."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from opprof.backend.emitted.graphs import (
+    may_write,
+    placeholders_of,
+    results_of,
+    storage_of,
+    trace_to_aten,
+    written_inputs,
+)
+
+
+def _shared_results(graph: fx.GraphModule) -> str | None:
+    """Why copies of the results would be wrong: one is an input or a view of it, or two share storage."""
+    storages = [storage_of(node) for node in results_of(graph)]
+    known = [storage for storage in storages if storage is not None]
+    if set(known) & {storage_of(node) for node in placeholders_of(graph)}:
+        return "a result shares storage with an input"
+    if len(set(known)) != len(known):
+        return "results share storage with each other"
+    return None
+
+
+def why_not_cast(graph: fx.GraphModule) -> str | None:
+    nodes = list(graph.graph.nodes)
+    if written_inputs(graph):
+        return "the graph writes its inputs"
+    if any(isinstance(node.target, torch._ops.HigherOrderOperator) for node in nodes):
+        return "the graph holds subgraphs"
+    for node in nodes:
+        for value in torch.utils._pytree.tree_leaves(node.meta.get("val")):
+            if isinstance(value, torch.Tensor) and value.is_complex():
+                return "the graph computes with complex numbers"
+    floats = {
+        node.meta["val"].dtype
+        for node in placeholders_of(graph)
+        if isinstance(node.meta.get("val"), torch.Tensor) and node.meta["val"].is_floating_point()
+    }
+    if floats - {torch.float32}:
+        return "not all of its inputs are float32"
+    if any(map(may_write, nodes)) and exact_nodes(graph):
+        return "the graph writes tensors, and computes with positions"
+    return _shared_results(graph)
+
+
+# Functions of a number of any size whose value is small.
+_BOUNDED = (
+    "sin",
+    "cos",
+    "tanh",
+    "sigmoid",
+    "softmax",
+    "_softmax",
+    "_safe_softmax",
+    "sign",
+    "erf",
+    "layer_norm",
+    "scaled_dot_product_attention",
+)
+
+
+def exact_nodes(graph: fx.GraphModule) -> set[fx.Node]:
+    """The float32 values that keep their precision: those that are computed of whole numbers, up to where they are bounded.
+
+    float16 holds whole numbers up to 2048 only, and a position is more than that.
+    """
+    exact: set[fx.Node] = set()
+    for node in graph.graph.nodes:
+        value = node.meta.get("val")
+        if node.op != "call_function" or not isinstance(value, torch.Tensor):
+            continue
+        if value.dtype is not torch.float32:
+            continue
+        values = [operand.meta.get("val") for operand in node.all_input_nodes]
+        tensors = [operand for operand in values if isinstance(operand, torch.Tensor)]
+        whole = any(not t.is_floating_point() and t.dtype is not torch.bool for t in tensors)
+        floating = any(t.is_floating_point() for t in tensors)
+        pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ())
+        counts = not tensors and "arange" in str(node.target)
+        started = counts or (whole and (pointwise or not floating))
+        name = str(getattr(node.target, "_opname", ""))
+        if started or any(operand in exact for operand in node.all_input_nodes):
+            if name not in _BOUNDED or started:
+                exact.add(node)
+    return exact
+
+
+def cast_graph(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype) -> fx.GraphModule:
+    """The graph at a lower precision: float32 inputs cast on entry, all that was float32 in between, results cast back.
+
+    What is computed of whole numbers stays float32, and takes inputs as they were.
+    """
+    exact = exact_nodes(graph)
+    takes_exact = {
+        node for node in graph.graph.nodes if exact.intersection([node, *node.all_input_nodes])
+    }
+    originals = results_of(graph)
+
+    def convert(value: Any, source: torch.dtype, target: torch.dtype) -> Any:
+        if isinstance(value, torch.Tensor) and value.dtype is source:
+            return torch.ops.aten._to_copy.default(value, dtype=target)
+        return value
+
+    class Lower(fx.Interpreter):
+        def run_node(self, node: fx.Node) -> Any:
+            if node.op != "call_function":
+                return super().run_node(node)
+            args, kwargs = self.fetch_args_kwargs_from_env(node)
+            wide = node in takes_exact
+
+            def prepare(leaf: Any) -> Any:
+                if wide:
+                    return convert(leaf, dtype, torch.float32)
+                return dtype if leaf is torch.float32 else leaf
+
+            args, kwargs = torch.utils._pytree.tree_map(prepare, (args, kwargs))
+            result = self.call_function(node.target, args, kwargs)
+            if wide and node not in exact:
+                return torch.utils._pytree.tree_map(
+                    lambda leaf: convert(leaf, torch.float32, dtype), result
+                )
+            return result
+
+        def fetch_args_kwargs_from_env(self, node: fx.Node) -> Any:
+            args, kwargs = super().fetch_args_kwargs_from_env(node)
+            if node not in takes_exact:
+                return args, kwargs
+            # The inputs of the graph as they came, before they were cast.
+            return fx.node.map_arg(
+                (node.args, node.kwargs),
+                lambda operand: self.wide.get(operand, self.env[operand]),
+            )
+
+    def lowered(*values: Any) -> Any:
+        lower = Lower(graph)
+        lower.wide = dict(zip(placeholders_of(graph), values, strict=True))
+        results = lower.run(*[convert(value, torch.float32, dtype) for value in values])
+        leaves, structure = torch.utils._pytree.tree_flatten(results)
+        restored = [
+            convert(leaf, dtype, torch.float32)
+            if isinstance(original, fx.Node) and _dtype(original) is torch.float32
+            else leaf
+            for leaf, original in zip(leaves, originals, strict=True)
+        ]
+        return torch.utils._pytree.tree_unflatten(restored, structure)
+
+    return trace_to_aten(lowered, inputs)
+
+
+def _dtype(node: fx.Node) -> torch.dtype | None:
+    return getattr(node.meta.get("val"), "dtype", None)

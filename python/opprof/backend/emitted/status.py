@@ -1,0 +1,57 @@
+"""What the backend did so far."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from opprof.backend.emitted.definitions import REWRITES
+from opprof.backend.emitted.interface import Strategy
+
+log = logging.getLogger(__name__)
+
+
+# How often each rewrite was applied, in all graphs so far.
+applied: dict[str, int] = {}
+
+
+@dataclass
+class GraphStatus:
+    """What became of one graph that Dynamo found."""
+
+    # Why Inductor compiles it as it is; None where this backend's own program runs.
+    refusal: str | None = None
+    applied: dict[str, int] = field(default_factory=dict)
+    strategy: Strategy = field(default_factory=Strategy)
+    # Parts of the strategy that were left out, and why.
+    left_out: list[str] = field(default_factory=list)
+    calls: int = 0
+    refreshes: int = 0
+
+
+_graphs: list[GraphStatus] = []
+
+
+def new_graph() -> GraphStatus:
+    """The status of one graph more."""
+    _graphs.append(graph := GraphStatus())
+    return graph
+
+
+def status() -> dict[str, Any]:
+    """What this backend did so far: its graphs, all calls, and the shares of them that its own programs and each rewrite ran in."""
+    calls = sum(graph.calls for graph in _graphs)
+    own = [graph for graph in _graphs if graph.refusal is None]
+
+    def share(graphs: Sequence[GraphStatus]) -> float:
+        return sum(graph.calls for graph in graphs) / calls if calls else 0.0
+
+    return {
+        "graphs": list(_graphs),
+        "calls": calls,
+        "own_share": share(own),
+        "rewrites": {
+            rewrite.name: share([graph for graph in own if graph.applied.get(rewrite.name)])
+            for rewrite in REWRITES
+        },
+    }

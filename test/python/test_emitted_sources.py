@@ -1,0 +1,120 @@
+"""An emitted file is the modules of opprof.backend.emitted, one after the other, and what was read from scripts."""
+
+import ast
+import importlib
+from pathlib import Path
+
+import pytest
+import torch
+from torch import fx
+
+from opprof.backend.emit import MODULES, assembled, emit, read_source
+from opprof.backend.emitted.graphs import trace_to_aten
+from opprof.backend.emitted.precision import cast_graph, exact_nodes, why_not_cast
+from opprof.backend.emitted.prologue import split_prologue
+
+FOLDER = Path(importlib.import_module("opprof.backend.emitted").__file__ or "").parent
+PACKAGE = "opprof.backend.emitted"
+
+
+def defined(statements: list[ast.stmt]) -> list[str]:
+    """What statements at the top of a file define."""
+    names: list[str] = []
+    for statement in statements:
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+            names.append(statement.name)
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            names.append(statement.target.id)
+        elif isinstance(statement, ast.Assign):
+            names += [target.id for target in statement.targets if isinstance(target, ast.Name)]
+    return names
+
+
+def test_every_source_is_a_module_of_the_file() -> None:
+    assert {file.stem for file in FOLDER.glob("*.py")} == {*MODULES, "__init__"}
+    for name in MODULES:
+        importlib.import_module(f"{PACKAGE}.{name}")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_source_takes_from_earlier_ones_and_by_name(name: str) -> None:
+    earlier = MODULES[: MODULES.index(name)]
+    tree = ast.parse((FOLDER / f"{name}.py").read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            assert node in tree.body, "an import inside of a function"
+            assert not any(alias.asname for alias in node.names)
+    source = read_source(name)
+    for module, names in source.names.items():
+        if module.startswith("opprof"):
+            package, _, own = module.rpartition(".")
+            assert package == PACKAGE and own in earlier
+            # Of what is assigned anew, another module would hold the old value.
+            assert not {n for n in names if n.startswith("_")}
+    assert not any(isinstance(node, ast.Global) for node in ast.walk(tree))
+
+
+def test_an_emitted_file_is_those_sources_and_nothing_else(tmp_path: Path) -> None:
+    file, _ = emit([], tmp_path / "plain.py")
+    rest = file.read_text()
+    for name in MODULES:
+        if name == "definitions":
+            continue
+        source = read_source(name)
+        before, found, rest = rest.partition(source.body)
+        assert found, f"{name} is not in the file as it is"
+        between = ast.parse(before).body
+        if name == "interface":
+            assert ast.get_docstring(ast.parse(before))
+            assert all(isinstance(s, (ast.Import, ast.ImportFrom)) for s in between[1:])
+        elif between:
+            expected = ["BACKEND_NAME", "MODEL_SCRIPT", "REWRITES", "STRATEGY"]
+            assert name == "status" and defined(between) == expected
+    assert not ast.parse(rest).body
+
+
+def test_no_name_stands_for_two_things() -> None:
+    tree = ast.parse(assembled(""))
+    names = defined(tree.body)
+    imported = [
+        alias.name
+        for statement in tree.body
+        if isinstance(statement, (ast.Import, ast.ImportFrom))
+        for alias in statement.names
+    ]
+    assert len(names + imported) == len({*names, *imported})
+    assert not any("opprof" in name for name in imported)
+
+
+def example() -> tuple[fx.GraphModule, list[torch.Tensor]]:
+    """A product with a weight that is made of two, turned by angles of positions."""
+    a, b, x = torch.randn(4, 8), torch.randn(4, 8), torch.randn(3, 8)
+    positions = torch.tensor([0, 1, 4097])
+
+    def model(
+        a: torch.Tensor, b: torch.Tensor, x: torch.Tensor, positions: torch.Tensor
+    ) -> torch.Tensor:
+        return x @ torch.cat([a, b]).t() + (positions[:, None] * 0.1).cos()
+
+    inputs = [a, b, x, positions]
+    with torch.no_grad():
+        return trace_to_aten(model, inputs), inputs
+
+
+def test_the_prologue_alone() -> None:
+    graph, inputs = example()
+    prologue, rest, held = split_prologue(graph, [0, 1])
+    assert prologue is not None and held == []
+    made = prologue(*inputs[:2])
+    assert torch.equal(rest(*made, *inputs[2:]), graph(*inputs))
+
+
+def test_precision_alone() -> None:
+    graph, inputs = example()
+    assert why_not_cast(graph) is None
+    assert {str(node.target) for node in exact_nodes(graph)} == {"aten.mul.Tensor"}
+    with torch.no_grad():
+        lower = cast_graph(graph, inputs, torch.bfloat16)
+        actual, expected = lower(*inputs), graph(*inputs)
+    assert actual.dtype == torch.float32
+    assert 1e-5 < float((actual - expected).norm() / expected.norm()) < 2e-2
