@@ -6,6 +6,7 @@
 #include "opprof/Dialect/FX/IR/NodeSymbols.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
+#include "opprof/Support/Units.h"
 #include "opprof/Target/TransformScript/TransformScript.h"
 
 #include "mlir/IR/Builders.h"
@@ -14,8 +15,35 @@ using namespace mlir;
 using namespace opprof;
 using namespace opprof::rewrite;
 
-static const Rule kRules[] = {recommendSharedInputGemms,
-                              recommendRegionStrategies, recommendTF32Products};
+static const Rule *const kRules[] = {
+    &kSharedInputGemms, &kFreeze,   &kFloat16,     &kBFloat16,
+    &kCudaGraph,        &kAutotune, &kTF32Products};
+
+ArrayRef<const Rule *> opprof::rewrite::getRules() { return kRules; }
+
+void opprof::rewrite::printRules(raw_ostream &os) {
+  for (const Rule *rule : getRules())
+    os << rule->name << "\n  finding:    " << rule->finding
+       << "\n  conditions: " << rule->conditions
+       << "\n  prediction: " << rule->prediction << "\n";
+}
+
+void Offers::decline(StringRef rule, const Twine &reason, fx::GraphOp graph,
+                     Operation *node) {
+  std::string text = reason.str();
+  for (Decline &known : declines)
+    if (known.rule == rule && known.reason == text) {
+      ++known.count;
+      return;
+    }
+  Decline &added = declines.emplace_back();
+  added.rule = rule.str();
+  added.reason = std::move(text);
+  if (graph && node) {
+    added.node = getNodeId(graph, node);
+    added.line = fx::getSourceText(node->getLoc());
+  }
+}
 
 static SmallVector<fx::GraphOp> getRewritableGraphs(ModuleOp module) {
   SmallVector<fx::GraphOp> graphs;
@@ -65,20 +93,30 @@ Evidence opprof::rewrite::readEvidence(ModuleOp module) {
 /// does is for a run to show, however small the budget.
 static constexpr double kRoundingOrder = 1e-6;
 
-std::vector<Recommendation>
-opprof::rewrite::recommend(ModuleOp module, const Evidence &evidence) {
+Offers opprof::rewrite::recommend(ModuleOp module, const Evidence &evidence) {
   SmallVector<fx::GraphOp> graphs = getRewritableGraphs(module);
-  std::vector<Recommendation> results;
-  for (Rule rule : kRules)
-    rule(graphs, evidence, results);
+  Offers offers;
+  if (graphs.empty())
+    return offers;
+  for (const Rule *rule : getRules())
+    rule->find(graphs, evidence, offers);
+  double allowed = std::max(evidence.errorBudget, kRoundingOrder);
+  std::vector<Recommendation> &results = offers.recommendations;
   llvm::erase_if(results, [&](const Recommendation &result) {
-    return result.error > std::max(evidence.errorBudget, kRoundingOrder);
+    if (result.error <= allowed)
+      return false;
+    offers.decline(result.name,
+                   "its usual error, " + formatShortest(result.error) +
+                       ", is over the budget of " +
+                       formatShortest(evidence.errorBudget),
+                   {}, nullptr);
+    return true;
   });
   llvm::stable_sort(results,
                     [](const Recommendation &a, const Recommendation &b) {
                       return a.savesNs > b.savesNs;
                     });
-  return results;
+  return offers;
 }
 
 NodeId opprof::rewrite::getNodeId(fx::GraphOp graph, Operation *node) {

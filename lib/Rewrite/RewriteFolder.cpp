@@ -96,10 +96,27 @@ static void writeEntry(const Recommendation &current, StringRef file,
   });
 }
 
-llvm::Error opprof::rewrite::writeRewriteFolder(
-    StringRef folder, const NodeId &main,
-    llvm::ArrayRef<Recommendation> recommendations, const Evidence &evidence,
-    StringRef script) {
+static void writeDecline(const Decline &decline, const NodeId &main,
+                         llvm::json::OStream &json) {
+  json.object([&] {
+    json.attribute("rule", decline.rule);
+    json.attribute("reason", decline.reason);
+    if (!decline.node.name.empty()) {
+      json.attributeBegin("node");
+      writeNode(decline.node, main, json);
+      json.attributeEnd();
+    }
+    if (!decline.line.empty())
+      json.attribute("line", decline.line);
+    json.attribute("count", decline.count);
+  });
+}
+
+llvm::Error opprof::rewrite::writeRewriteFolder(StringRef folder,
+                                                const NodeId &main,
+                                                const Offers &offers,
+                                                const Evidence &evidence,
+                                                StringRef script) {
   if (llvm::Error error = makeFolder(folder))
     return error;
   if (llvm::Error error = removeOldScripts(folder))
@@ -119,7 +136,7 @@ llvm::Error opprof::rewrite::writeRewriteFolder(
   json.attribute("times", evidence.wallNs ? "profile" : "model");
   json.attributeBegin("rewrites");
   json.arrayBegin();
-  for (auto [i, current] : llvm::enumerate(recommendations)) {
+  for (auto [i, current] : llvm::enumerate(offers.recommendations)) {
     std::string file =
         llvm::formatv("{0,0+2}-{1}.mlir", i + 1, current.name).str();
     setScriptHead(current, i + 1, main);
@@ -132,6 +149,10 @@ llvm::Error opprof::rewrite::writeRewriteFolder(
   }
   json.arrayEnd();
   json.attributeEnd();
+  json.attributeArray("declined", [&] {
+    for (const Decline &decline : offers.declines)
+      writeDecline(decline, main, json);
+  });
   if (!script.empty())
     json.attribute("script", script);
   json.objectEnd();

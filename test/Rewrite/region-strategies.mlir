@@ -16,11 +16,15 @@
 // Verify that precisions are offered within the error budget only, and that the host's share of a profile decides on the CUDA graph.
 // CHECK: "error_budget": 0.001
 // CHECK: "times": "model"
-// CHECK-NOT: "bfloat16"
+// CHECK-NOT: "name": "bfloat16"
 // CHECK-DAG: "name": "cuda-graph"
 // CHECK-DAG: "name": "float16"
 // CHECK-DAG: "name": "freeze"
-// CHECK-NOT: "bfloat16"
+// CHECK-NOT: "name": "bfloat16"
+// CHECK: "declined": [
+// CHECK: "rule": "bfloat16"
+// CHECK-NEXT: "reason": "its usual error, 0.006, is over the budget of 0.001"
+// CHECK-NEXT: "count": 1
 
 // WIDE: "name": "bfloat16"
 

@@ -241,6 +241,87 @@ GRAPHS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
         FLOAT,
     ),
     "written between": (between(lambda call, x, y: call(aten.relu_.default, (x,))), FLOAT),
+    "what is made between written": (
+        between(lambda call, x, y: call(aten.relu_.default, (call(aten.neg.default, (x,)),))),
+        FLOAT,
+    ),
+    "detached between": (between(lambda call, x, y: call(aten.detach_.default, (x,))), FLOAT),
+    "dropout that is off written between": (
+        between(
+            lambda call, x, y: call(
+                aten.relu_.default, (call(aten.dropout.default, (x, 0.5, False)),)
+            )
+        ),
+        FLOAT,
+    ),
+    "view written between": (
+        between(lambda call, x, y: call(aten.zero_.default, (call(aten.select.int, (y, 0, 1)),))),
+        FLOAT,
+    ),
+    "list written between": (
+        between(lambda call, x, y: call(aten._foreach_add_.Scalar, ([x, y], 1.0))),
+        FLOAT,
+    ),
+    "another storage between": (
+        between(
+            lambda call, x, y: call(aten.set_.source_Tensor, (call(aten.neg.default, (x,)), y))
+        ),
+        FLOAT,
+    ),
+    "statistics renewed between": (
+        between(
+            lambda call, x, y: call(
+                aten.batch_norm.default,
+                (
+                    x,
+                    None,
+                    None,
+                    *[call(aten.select.int, (y, 0, i)) for i in (0, 1)],
+                    True,
+                    0.1,
+                    1e-05,
+                    False,
+                ),
+            )
+        ),
+        FLOAT,
+    ),
+    "statistics read between": (
+        between(
+            lambda call, x, y: call(
+                aten.batch_norm.default,
+                (
+                    x,
+                    None,
+                    None,
+                    *[call(aten.select.int, (y, 0, i)) for i in (0, 1)],
+                    False,
+                    0.1,
+                    1e-05,
+                    False,
+                ),
+            )
+        ),
+        FLOAT,
+    ),
+    "sum written between": (
+        lambda call, x, y: (
+            lambda total: (
+                call(aten.relu_.default, (total,)),
+                relu(call, call(aten.mul.Scalar, (total, 0.5))),
+            )
+        )(call(aten.add.Tensor, (x, y))),
+        FLOAT,
+    ),
+    "what is made after written": (
+        used(
+            lambda call, total, scaled, x, y: (
+                relu(call, scaled),
+                call(aten.mul_.Scalar, (call(aten.neg.default, (x,)), 2)),
+            )
+        ),
+        FLOAT,
+    ),
     "random between": (between(lambda call, x, y: call(aten.rand_like.default, (x,))), FLOAT),
     "computed between": (between(lambda call, x, y: relu(call, y)), FLOAT),
     "written after": (
@@ -259,6 +340,10 @@ GRAPHS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
         FLOAT,
     ),
     "view": (viewed((aten.view.default, [32])), FLOAT),
+    "view of what is written": (
+        viewed((aten.relu_.default,), (aten.view.default, [32])),
+        FLOAT,
+    ),
     "view of rows": (viewed((aten.view.default, [4, 2, 4])), FLOAT),
     "reshape": (viewed((aten.reshape.default, [32])), FLOAT),
     "view of reshape": (viewed((aten.reshape.default, [32]), (aten.view.default, [4, 8])), FLOAT),

@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Transform/IR/TransformDialect.h"
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringSet.h"
 #include "gtest/gtest.h"
 
 using namespace mlir;
@@ -47,7 +48,9 @@ protected:
     EXPECT_TRUE(module) << text;
     if (!module)
       return {};
-    return rewrite::recommend(*module, evidence);
+    Offers offers = rewrite::recommend(*module, evidence);
+    declines = std::move(offers.declines);
+    return std::move(offers.recommendations);
   }
 
   static const Recommendation *find(const std::vector<Recommendation> &all,
@@ -60,6 +63,8 @@ protected:
 
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
+  /// Of the last call of `ask`.
+  std::vector<Decline> declines;
 };
 
 const std::string kTwoProducts = R"(
@@ -138,6 +143,19 @@ TEST_F(RecommendTest, AWeightComputedInEveryCallIsNotMerged) {
   EXPECT_FALSE(find(all, "merge-gemms"));
 }
 
+TEST_F(RecommendTest, AWriteOfWhatProductsDoNotReadDoesNotKeepThemApart) {
+  auto all = ask(R"(
+    %p = fx.node "aten.linear.default"(%x, %a) : (!x, !w) -> !x
+    %r = fx.node "aten.relu_.default"(%p) : (!x) -> !x
+    %q = fx.node "aten.linear.default"(%x, %b) : (!x, !w) -> !x
+    %sum = fx.node "aten.add_.Tensor"(%q, %r) : (!x, !x) -> !x
+    %copy = fx.node "aten.neg.default"(%sum) : (!x) -> !x
+    fx.output(%copy) : (!x)
+  )",
+                 onH200());
+  EXPECT_TRUE(find(all, "merge-gemms"));
+}
+
 TEST_F(RecommendTest, ProductsWithAWriteBetweenThemAreNotMerged) {
   auto all = ask(R"(
     %p = fx.node "aten.linear.default"(%x, %a) : (!x, !w) -> !x
@@ -176,16 +194,83 @@ TEST_F(RecommendTest, AddmmWithFactorsIsNotMerged) {
   EXPECT_FALSE(find(all, "merge-gemms"));
 }
 
-TEST_F(RecommendTest, AGraphThatWritesKeepsItsPrecisionAndIsNotCaptured) {
+TEST_F(RecommendTest, WritesToWhatTheGraphMadeStandInNoWay) {
   auto all = ask(R"(
     %p = fx.node "aten.linear.default"(%x, %a) : (!x, !w) -> !x
     %q = fx.node "aten.add_.Tensor"(%p, %x) : (!x, !x) -> !x
-    fx.output(%q) : (!x)
+    %r = fx.node "aten.relu_.default"(%q) : (!x) -> !x
+    fx.output(%r) : (!x)
+  )",
+                 onH200());
+  EXPECT_TRUE(find(all, "float16"));
+  EXPECT_TRUE(find(all, "cuda-graph"));
+  EXPECT_TRUE(find(all, "freeze"));
+}
+
+TEST_F(RecommendTest,
+       AGraphThatWritesItsInputKeepsItsPrecisionAndIsNotCaptured) {
+  auto all = ask(R"(
+    %p = fx.node "aten.linear.default"(%x, %a) : (!x, !w) -> !x loc("p")
+    %v = fx.node "aten.transpose.int"(%x, 0, 1) : (!x) -> !fx.any
+    %q = fx.node "aten.relu_.default"(%v) : (!fx.any) -> !fx.any loc(fused["q", "model.py":7:0])
+    %r = fx.node "aten.relu_.default"(%x) : (!x) -> !x loc("r")
+    fx.output(%p) : (!x)
   )",
                  onH200());
   EXPECT_FALSE(find(all, "float16"));
   EXPECT_FALSE(find(all, "cuda-graph"));
-  EXPECT_FALSE(find(all, "freeze"));
+  // What is constant stays so.
+  EXPECT_TRUE(find(all, "freeze"));
+  auto declined = [&](llvm::StringRef rule) -> const Decline * {
+    auto found = llvm::find_if(
+        declines, [&](const Decline &one) { return one.rule == rule; });
+    return found == declines.end() ? nullptr : &*found;
+  };
+  for (llvm::StringRef rule : {"float16", "cuda-graph"}) {
+    ASSERT_TRUE(declined(rule));
+    EXPECT_EQ(declined(rule)->reason, "it writes an input of the graph");
+    EXPECT_EQ(declined(rule)->line, "model.py:7");
+  }
+  ASSERT_TRUE(declined("bfloat16"));
+  EXPECT_FALSE(declined("freeze"));
+}
+
+TEST_F(RecommendTest, WhatIsOverTheBudgetIsDeclined) {
+  ask(kTwoProducts, onH200());
+  auto found = llvm::find_if(
+      declines, [](const Decline &one) { return one.rule == "bfloat16"; });
+  ASSERT_NE(found, declines.end());
+  EXPECT_EQ(found->reason,
+            "its usual error, 0.006, is over the budget of 0.001");
+  EXPECT_TRUE(found->node.name.empty());
+}
+
+TEST_F(RecommendTest, EqualDeclinesAreCounted) {
+  auto all = ask(R"(
+    %c = fx.node "aten.mul.Tensor"(%a, %b) : (!w, !w) -> !w
+    %d = fx.node "aten.add.Tensor"(%a, %b) : (!w, !w) -> !w
+    %p = fx.node "aten.linear.default"(%x, %c) : (!x, !w) -> !x loc("p")
+    %q = fx.node "aten.linear.default"(%x, %d) : (!x, !w) -> !x loc("q")
+    %sum = fx.node "aten.add.Tensor"(%p, %q) : (!x, !x) -> !x
+    fx.output(%sum) : (!x)
+  )",
+                 onH200());
+  auto found = llvm::find_if(
+      declines, [](const Decline &one) { return one.rule == "merge-gemms"; });
+  ASSERT_NE(found, declines.end());
+  EXPECT_EQ(found->reason, "its weight is computed in every call");
+  EXPECT_EQ(found->node.name, "p");
+  EXPECT_EQ(found->count, 2u);
+}
+
+TEST_F(RecommendTest, EveryRuleSaysWhatItIsAbout) {
+  llvm::StringSet<> names;
+  for (const Rule *rule : getRules()) {
+    EXPECT_TRUE(names.insert(rule->name).second);
+    EXPECT_FALSE(rule->finding.empty());
+    EXPECT_FALSE(rule->conditions.empty());
+    EXPECT_FALSE(rule->prediction.empty());
+  }
 }
 
 TEST_F(RecommendTest, RandomNumbersAreNotCaptured) {
@@ -234,19 +319,21 @@ TEST_F(RecommendTest, TF32UnitsAreWorthTheTimeOfProductsThatWaitForThem) {
 }
 
 TEST_F(RecommendTest, TF32UnitsAreForFloat32ProductsOnDevicesThatHaveThem) {
-  auto offers =
-      [&](StringRef types, StringRef target, const Evidence &evidence) {
-        std::string text = (types + R"(
+  auto offers = [&](StringRef types, StringRef target,
+                    const Evidence &evidence) {
+    std::string text = (types + R"(
       fx.graph @model(%x: !x, %a: !w) -> !x {
-        %p = fx.node ")" + target +
-                            R"("(%x, %a) : (!x, !w) -> !x
+        %p = fx.node ")" +
+                        target +
+                        R"("(%x, %a) : (!x, !w) -> !x
         fx.output(%p) : (!x)
       })")
-                               .str();
-        module = parseSourceString<ModuleOp>(text, &context);
-        EXPECT_TRUE(module) << text;
-        return module && find(rewrite::recommend(*module, evidence), "tf32");
-      };
+                           .str();
+    module = parseSourceString<ModuleOp>(text, &context);
+    EXPECT_TRUE(module) << text;
+    return module &&
+           find(rewrite::recommend(*module, evidence).recommendations, "tf32");
+  };
   auto types = [](StringRef element, StringRef device, StringRef rows) {
     return ("!x = tensor<" + rows + "x512x" + element + ", #fx.tensor<\"" +
             device + "\">>\n!w = tensor<512x512x" + element +
@@ -318,7 +405,7 @@ TEST_F(RecommendTest, NodesOfSeveralGraphsKeepTheirGraphs) {
                                            kTwoProducts + "}",
                                        &context);
   ASSERT_TRUE(module);
-  auto all = rewrite::recommend(*module, onH200());
+  auto all = rewrite::recommend(*module, onH200()).recommendations;
   const Recommendation *merge = find(all, "merge-gemms");
   ASSERT_TRUE(merge);
   EXPECT_EQ(merge->title, "2 GEMMs of one input become one, at 2 places");

@@ -52,27 +52,56 @@ struct Recommendation {
   mlir::OwningOpRef<mlir::ModuleOp> script;
 };
 
-/// A rule sees all graphs of the program, so that equal edits of several of
-/// them are one rewrite.
-using Rule = void (*)(llvm::ArrayRef<fx::GraphOp> graphs,
-                      const Evidence &evidence,
-                      std::vector<Recommendation> &results);
+/// What a rule looked at and left alone.
+struct Decline {
+  /// The name of the rule and of what it would have offered.
+  std::string rule;
+  /// The condition that does not hold, in words.
+  std::string reason;
+  /// The first node of which that is true, with the user's line of it
+  /// (`file:line`); both are empty where it is true of no node in particular.
+  NodeId node;
+  std::string line;
+  /// How many nodes it is true of.
+  unsigned count = 1;
+};
 
-/// GEMMs of one input become one GEMM and its slices.
-void recommendSharedInputGemms(llvm::ArrayRef<fx::GraphOp> graphs,
-                               const Evidence &evidence,
-                               std::vector<Recommendation> &results);
+/// All that rules have to say of a program.
+struct Offers {
+  std::vector<Recommendation> recommendations;
+  /// One for each rule and reason.
+  std::vector<Decline> declines;
 
-/// Strategies for whole graphs: freezing, precision, autotuning, one CUDA
-/// graph.
-void recommendRegionStrategies(llvm::ArrayRef<fx::GraphOp> graphs,
-                               const Evidence &evidence,
-                               std::vector<Recommendation> &results);
+  /// Notes that `rule` leaves `node` of `graph` alone; null stands for all of
+  /// it.
+  void decline(llvm::StringRef rule, const llvm::Twine &reason,
+               fx::GraphOp graph, mlir::Operation *node);
+};
 
-/// Float32 products use the device's TF32 units.
-void recommendTF32Products(llvm::ArrayRef<fx::GraphOp> graphs,
-                           const Evidence &evidence,
-                           std::vector<Recommendation> &results);
+/// A rule: what it is about, in words, and what it does.
+struct Rule {
+  /// That of its recommendations.
+  llvm::StringLiteral name;
+  llvm::StringLiteral finding;
+  /// What it looks for, and when that is safe to change.
+  llvm::StringLiteral conditions;
+  /// The formula of `savesNs`.
+  llvm::StringLiteral prediction;
+  /// Sees all graphs of the program, so that equal edits of several of them are
+  /// one rewrite.
+  void (*find)(llvm::ArrayRef<fx::GraphOp> graphs, const Evidence &evidence,
+               Offers &offers);
+};
+
+// Each is defined in the file of its name in lib/Rewrite/Rules.
+extern const Rule kAutotune, kBFloat16, kCudaGraph, kFloat16, kFreeze,
+    kSharedInputGemms, kTF32Products;
+
+/// All rules, in the order in which they are asked.
+llvm::ArrayRef<const Rule *> getRules();
+
+/// Prints each rule with its finding, conditions and prediction.
+void printRules(llvm::raw_ostream &os);
 
 // Rewrites are for the public graphs of a module, but for those that Inductor
 // has lowered already (stage post_grad), which no backend is handed.
@@ -86,9 +115,9 @@ std::optional<NodeId> getMainGraph(mlir::ModuleOp module);
 /// budget is for the caller to say.
 Evidence readEvidence(mlir::ModuleOp module);
 
-/// What all rules offer for `module`, by what each should save.
-std::vector<Recommendation> recommend(mlir::ModuleOp module,
-                                      const Evidence &evidence);
+/// What all rules offer for `module`, by what each should save, and what they
+/// decline.
+Offers recommend(mlir::ModuleOp module, const Evidence &evidence);
 
 /// Puts the head (fx.rewrite) on the recommendation's script. Plain node names
 /// in it belong to `main`; a node of another graph is written as a dictionary.

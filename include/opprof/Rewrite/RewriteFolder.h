@@ -14,8 +14,7 @@ namespace opprof::rewrite {
 /// node names in the index are those of the graph `main`; `script` is the model
 /// script that the graphs are of, or empty where it is not known.
 llvm::Error writeRewriteFolder(llvm::StringRef folder, const NodeId &main,
-                               llvm::ArrayRef<Recommendation> recommendations,
-                               const Evidence &evidence,
+                               const Offers &offers, const Evidence &evidence,
                                llvm::StringRef script);
 
 } // namespace opprof::rewrite

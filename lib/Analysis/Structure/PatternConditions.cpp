@@ -2,6 +2,7 @@
 
 #include "opprof/Analysis/Structure/PatternConditions.h"
 
+#include "opprof/Analysis/Structure/StorageEffects.h"
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/Schema.h"
 
@@ -51,14 +52,16 @@ StringRef opprof::fx::explainPlaceCondition(ConditionKind kind) {
   case ConditionKind::InputsComeFirst:
     return "a result is used before all inputs are there";
   case ConditionKind::EffectsInOrder:
-    return "something is written, or drawn at random, between its nodes";
+    return "what its nodes read is written between them, or numbers are drawn "
+           "at random";
   case ConditionKind::ResultsStayInside:
     return "the graph returns a result, or a view of one";
   case ConditionKind::ViewsWork:
     return "a view of a result needs the layout that it has now";
   case ConditionKind::NothingWrittenAfter:
-    return "tensors are written later, and the replacement may return what it "
-           "takes";
+    return "what it takes or gives is written later, and the replacement "
+           "shares "
+           "storage otherwise than the pattern";
   default:
     llvm_unreachable("this is about a value");
   }
@@ -140,20 +143,32 @@ static bool mayAliasFirstOperand(NodeOp node) {
   if (node.getKind() != NodeKind::call_function)
     return true;
   const OperatorSchema *schema = lookupSchema(node.getTarget());
-  return !schema || schema->isView();
+  return !schema || schema->isView() ||
+         returnsUndeclaredAlias(node.getTarget());
 }
 
-/// True where a result of `graph` may share storage with one of its arguments.
-static bool mayReturnInput(GraphOp graph) {
-  llvm::SmallPtrSet<Value, 8> seen;
-  SmallVector<Value> worklist(graph.getOutput().getOperands());
-  while (!worklist.empty()) {
-    Value value = worklist.pop_back_val();
-    if (isa<BlockArgument>(value))
+/// True for two parts of one tensor that a split gives, which share no element.
+static bool areDisjointParts(Value first, Value second) {
+  auto one = first.getDefiningOp<NodeOp>();
+  auto other = second.getDefiningOp<NodeOp>();
+  return one && other && one != other &&
+         one.getTarget() == "operator.getitem" &&
+         other.getTarget() == "operator.getitem" &&
+         one.getOperand(0) == other.getOperand(0) &&
+         one.getArgs() != other.getArgs();
+}
+
+/// True where results of `graph` may share storage with its arguments, or with
+/// each other.
+static bool mayShareResults(GraphOp graph) {
+  StorageEffects effects(graph);
+  auto results = graph.getOutput().getOperands();
+  for (auto [index, result] : llvm::enumerate(results)) {
+    if (effects.mayBeInput(result))
       return true;
-    auto node = value.getDefiningOp<NodeOp>();
-    if (seen.insert(value).second && node && mayAliasFirstOperand(node))
-      llvm::append_range(worklist, node->getOperands());
+    for (Value other : results.drop_front(index + 1))
+      if (effects.mayAlias(result, other) && !areDisjointParts(result, other))
+        return true;
   }
   return false;
 }
@@ -189,7 +204,7 @@ PatternConditions PatternConditions::get(GraphOp pattern, GraphOp replacement) {
     add(ConditionKind::ViewsWork, strides ? strides : builder.getUnitAttr(),
         index);
   }
-  if (mayReturnInput(replacement))
+  if (mayShareResults(pattern) || mayShareResults(replacement))
     add(ConditionKind::NothingWrittenAfter, builder.getUnitAttr());
   return conditions;
 }
@@ -347,6 +362,13 @@ static bool isStrictView(NodeOp node) {
          node.getTarget() == "aten._unsafe_view.default";
 }
 
+/// True for elementwise operators that write their first operand and return it.
+static bool isWrittenInPlace(NodeOp node) {
+  const OperatorSchema *schema = lookupSchema(node.getTarget());
+  return schema && schema->isPointwise && schema->isView() &&
+         !schema->arguments.empty() && schema->arguments.front().isWritten;
+}
+
 std::optional<SmallVector<int64_t>>
 opprof::fx::inferViewStrides(NodeOp view, ArrayRef<int64_t> strides) {
   auto source = dyn_cast<RankedTensorType>(view.getOperand(0).getType());
@@ -357,6 +379,8 @@ opprof::fx::inferViewStrides(NodeOp view, ArrayRef<int64_t> strides) {
     return std::nullopt;
   StringRef target = view.getTarget();
   int64_t rank = source.getRank();
+  if (isWrittenInPlace(view))
+    return SmallVector<int64_t>(strides);
   if (isStrictView(view) || target == "aten.reshape.default")
     return getViewStrides(source.getShape(), strides, result.getShape());
   if (target == "aten.transpose.int") {

@@ -3,10 +3,9 @@
 
 #include "opprof/Analysis/Structure/Equivalence.h"
 #include "opprof/Analysis/Structure/PatternConditions.h"
+#include "opprof/Analysis/Structure/StorageEffects.h"
 
 #include "NodeComparison.h"
-
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace opprof::fx;
@@ -115,10 +114,11 @@ namespace opprof::fx {
 /// One search from an anchor.
 class MatchSearch {
 public:
-  MatchSearch(const SubgraphMatcher &matcher,
+  MatchSearch(const SubgraphMatcher &matcher, const StorageEffects &effects,
               llvm::function_ref<bool(Operation *)> isTaken,
               std::optional<NearestPlace> *nearest = nullptr)
-      : matcher(matcher), isTaken(isTaken), nearest(nearest) {}
+      : matcher(matcher), effects(effects), isTaken(isTaken), nearest(nearest) {
+  }
 
   std::optional<SubgraphMatch> run(Operation *anchor) {
     State state;
@@ -151,6 +151,7 @@ private:
   static constexpr unsigned kMaxTries = 10000;
 
   const SubgraphMatcher &matcher;
+  const StorageEffects &effects;
   llvm::function_ref<bool(Operation *)> isTaken;
   /// What came furthest, where someone wants to know.
   std::optional<NearestPlace> *nearest;
@@ -336,16 +337,22 @@ bool MatchSearch::hasEffectsInOrder(const State &state,
   auto [first, last] = std::minmax_element(
       match.nodes.begin(), match.nodes.end(),
       [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-  bool draws = llvm::any_of(match.nodes, [](Operation *node) {
-    return cast<NodeOp>(node).drawsRandomNumbers();
-  });
-  for (Operation *op = *first; op != *last; op = op->getNextNode()) {
-    if (state.matched.contains(op) || isMemoryEffectFree(op))
-      continue;
+  auto isMatched = [&](Operation *op) { return state.matched.contains(op); };
+  // What the nodes read, they read at another place now.
+  SmallVector<Value> read;
+  for (Operation *node : match.nodes)
+    llvm::append_range(read, node->getOperands());
+  if (effects.findWriteBetween(*first, *last, read, isMatched))
+    return false;
+  auto draws = [](Operation *op) {
     auto node = dyn_cast<NodeOp>(op);
-    if (!node || node.mayWrite() || (draws && node.drawsRandomNumbers()))
+    return node && node.drawsRandomNumbers();
+  };
+  if (llvm::none_of(match.nodes, draws))
+    return true;
+  for (Operation *op = *first; op != *last; op = op->getNextNode())
+    if (!isMatched(op) && draws(op))
       return false;
-  }
   return true;
 }
 
@@ -404,11 +411,13 @@ bool MatchSearch::holdsAt(const Condition &condition, State &state,
     }
     return viewsWork(match.outputs[condition.result], std::move(strides));
   }
-  case ConditionKind::NothingWrittenAfter:
-    for (Operation *op = match.insertionPoint; op; op = op->getNextNode())
-      if (auto node = dyn_cast<NodeOp>(op); node && node.mayWrite())
-        return false;
-    return true;
+  case ConditionKind::NothingWrittenAfter: {
+    SmallVector<Value> shared(match.inputs);
+    llvm::append_range(shared, match.outputs);
+    return !effects.findWriteBetween(
+        match.insertionPoint, &match.insertionPoint->getBlock()->back(), shared,
+        [&](Operation *op) { return state.matched.contains(op); });
+  }
   default:
     llvm_unreachable("a condition of a value is asked of a place");
   }
@@ -440,20 +449,15 @@ std::optional<SubgraphMatch> MatchSearch::finish(State &state) {
   return match;
 }
 
-std::optional<SubgraphMatch>
-SubgraphMatcher::match(Operation *anchor,
-                       llvm::function_ref<bool(Operation *)> isTaken) const {
-  return MatchSearch(*this, isTaken).run(anchor);
-}
-
 SmallVector<SubgraphMatch, 0> SubgraphMatcher::matchAll(GraphOp graph) const {
+  StorageEffects effects(graph);
   SmallVector<SubgraphMatch, 0> matches;
   llvm::SmallPtrSet<Operation *, 32> taken;
   auto isTaken = [&](Operation *op) { return taken.contains(op); };
   for (NodeOp node : graph.getBlock().getOps<NodeOp>()) {
     if (taken.contains(node))
       continue;
-    if (auto found = match(node, isTaken)) {
+    if (auto found = MatchSearch(*this, effects, isTaken).run(node)) {
       taken.insert_range(found->nodes);
       matches.push_back(std::move(*found));
     }
@@ -462,8 +466,9 @@ SmallVector<SubgraphMatch, 0> SubgraphMatcher::matchAll(GraphOp graph) const {
 }
 
 std::optional<NearestPlace> SubgraphMatcher::findNearest(GraphOp graph) const {
+  StorageEffects effects(graph);
   std::optional<NearestPlace> nearest;
   for (NodeOp node : graph.getBlock().getOps<NodeOp>())
-    MatchSearch(*this, nullptr, &nearest).run(node);
+    MatchSearch(*this, effects, nullptr, &nearest).run(node);
   return nearest;
 }

@@ -2,6 +2,7 @@
 // precision, autotuning, one CUDA graph round the compiled program.
 
 #include "opprof/Analysis/Cost/NodeCost.h"
+#include "opprof/Analysis/Structure/StorageEffects.h"
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
@@ -20,14 +21,24 @@ using namespace opprof::rewrite;
 
 namespace {
 
+/// A node of which something is true, or nothing.
+struct Sight {
+  Operation *node = nullptr;
+
+  void note(Operation *other) { node = node ? node : other; }
+  explicit operator bool() const { return node; }
+};
+
 /// What the strategies' preconditions and predictions ask of a graph.
 struct GraphFacts {
-  bool isFunctional = true;
-  bool isRandom = false;
-  bool isStatic = true;
-  bool isOnGPU = true;
-  /// Tensors of other floating types than float32, which a cast would not keep.
-  bool hasOtherFloats = false;
+  /// The graph, where these are the facts of one.
+  GraphOp graph;
+  /// The first node that writes an input, draws random numbers, has sizes that
+  /// are symbols, or a tensor that is not on a GPU.
+  Sight writesInput, draws, symbolic, offGPU;
+  /// The first one of another floating type than float32, which a cast would
+  /// not keep.
+  Sight otherFloat;
   bool hasFloat32Weights = false;
   unsigned products = 0, convolutions = 0;
   /// Bytes of the weights that products and convolutions take.
@@ -39,7 +50,7 @@ struct GraphFacts {
   double matrixNs = 0, allNs = 0;
   unsigned launches = 0;
 
-  /// Both graphs as one.
+  /// Adds up what both take.
   GraphFacts &operator+=(const GraphFacts &other);
 
   bool hasProducts() const { return products || convolutions; }
@@ -48,12 +59,6 @@ struct GraphFacts {
 } // namespace
 
 GraphFacts &GraphFacts::operator+=(const GraphFacts &other) {
-  isFunctional &= other.isFunctional;
-  isRandom |= other.isRandom;
-  isStatic &= other.isStatic;
-  isOnGPU &= other.isOnGPU;
-  hasOtherFloats |= other.hasOtherFloats;
-  hasFloat32Weights |= other.hasFloat32Weights;
   products += other.products;
   convolutions += other.convolutions;
   productWeightBytes += other.productWeightBytes;
@@ -71,34 +76,42 @@ static bool isConvolution(NodeOp node) {
          node.getTarget().starts_with("aten.convolution");
 }
 
-static void collectTypeFacts(Type type, GraphFacts &facts) {
+/// Notes at `place` what its tensor of `type` is.
+static void collectTypeFacts(Type type, Operation *place, GraphFacts &facts) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor)
     return;
-  facts.isStatic &= tensor.hasStaticShape();
+  if (!tensor.hasStaticShape())
+    facts.symbolic.note(place);
   auto info = dyn_cast_or_null<TensorInfoAttr>(tensor.getEncoding());
-  facts.isOnGPU &= info && info.getDevice().starts_with("cuda");
+  if (!info || !info.getDevice().starts_with("cuda"))
+    facts.offGPU.note(place);
   Type element = tensor.getElementType();
   if (isa<FloatType, ComplexType>(element) && !element.isF32())
-    facts.hasOtherFloats = true;
+    facts.otherFloat.note(place);
 }
 
 static GraphFacts collectFacts(GraphOp graph) {
   GraphFacts facts;
+  facts.graph = graph;
   for (auto [index, argument] : llvm::enumerate(graph.getArguments())) {
-    collectTypeFacts(argument.getType(), facts);
+    // Where an input is what it should not be, what takes it is named.
+    Operation *user = argument.use_empty() ? graph.getOutput().getOperation()
+                                           : *argument.getUsers().begin();
+    collectTypeFacts(argument.getType(), user, facts);
     auto tensor = dyn_cast<RankedTensorType>(argument.getType());
     if (tensor && tensor.getElementType().isF32() &&
         graph.getInputKind(index) == "parameter")
       facts.hasFloat32Weights = true;
   }
+  facts.writesInput.note(StorageEffects(graph).findWriteOfInput());
   for (Operation &op : graph.getBlock()) {
     auto node = dyn_cast<NodeOp>(op);
     if (!node)
       continue;
-    collectTypeFacts(node.getType(), facts);
-    facts.isFunctional &= !node.mayWrite();
-    facts.isRandom |= node.drawsRandomNumbers();
+    collectTypeFacts(node.getType(), node, facts);
+    if (node.drawsRandomNumbers())
+      facts.draws.note(node);
     OperatorCost cost = getNodeCost(node);
     bool isMatrix = cost.kind == WorkKind::Matrix;
     if (cost.kind != WorkKind::View && node.getTarget() != "operator.getitem")
@@ -125,23 +138,16 @@ static GraphFacts collectFacts(GraphOp graph) {
       facts.matrixNs += isMatrix ? *time : 0;
     }
   }
-  // A graph of another stage names its written inputs in its signature.
-  if (auto signature = graph.getOutput().getSignature())
-    for (Attribute entry : *signature)
-      if (auto fields = dyn_cast<DictionaryAttr>(entry))
-        if (auto kind = fields.getAs<StringAttr>("kind"))
-          facts.isFunctional &= !kind.getValue().contains("mutation");
   return facts;
 }
 
-static Recommendation makeStrategy(GraphOp graph, StringRef name,
-                                   StringRef finding, std::string title,
-                                   std::string explanation,
+static Recommendation makeStrategy(GraphOp graph, const Rule &rule,
+                                   std::string title, std::string explanation,
                                    ArrayRef<NamedAttribute> strategies,
                                    double savesNs, double error) {
   Recommendation result;
-  result.name = name.str();
-  result.finding = finding.str();
+  result.name = rule.name;
+  result.finding = rule.finding;
   result.title = std::move(title);
   result.explanation = std::move(explanation);
   result.savesNs = std::max(savesNs, 0.0);
@@ -159,17 +165,26 @@ namespace {
 class Strategies {
 public:
   Strategies(ArrayRef<GraphOp> graphs, const Evidence &evidence,
-             std::vector<Recommendation> &results);
+             Offers &offers);
 
   void recommendFreezing();
-  void recommendPrecision(StringRef dtype, double rate, double error);
+  void recommendPrecision(const Rule &rule, double rate, double error);
   void recommendCudaGraph();
   void recommendAutotuning();
 
 private:
-  /// The graphs for which `isSafe` holds, as one; none where there is none.
+  /// What stands in the way of a strategy: the node, and why.
+  using Obstacle = std::pair<Sight, StringRef>;
+
+  /// The graphs for which `applies` holds and that nothing stands in the way
+  /// of, as one; none where there is none. What stands in the way is declined.
   std::optional<GraphFacts>
-  select(llvm::function_ref<bool(const GraphFacts &)> isSafe) const;
+  select(const Rule &rule, llvm::function_ref<bool(const GraphFacts &)> applies,
+         llvm::function_ref<SmallVector<Obstacle>(const GraphFacts &)>
+             getObstacles = nullptr) const;
+  void offer(Recommendation recommendation) {
+    offers.recommendations.push_back(std::move(recommendation));
+  }
   /// Kernel time of a step in these graphs, measured or by the model.
   double getKernelNs(const GraphFacts &facts) const;
   double getMatrixNs(const GraphFacts &facts) const;
@@ -181,7 +196,7 @@ private:
   MLIRContext *context;
   const Evidence &evidence;
   const DeviceCeilings &device;
-  std::vector<Recommendation> &results;
+  Offers &offers;
   SmallVector<GraphFacts> facts;
   GraphFacts all;
 };
@@ -189,24 +204,36 @@ private:
 } // namespace
 
 Strategies::Strategies(ArrayRef<GraphOp> graphs, const Evidence &evidence,
-                       std::vector<Recommendation> &results)
+                       Offers &offers)
     : first(graphs[0]), context(first.getContext()), evidence(evidence),
-      device(evidence.device), results(results) {
+      device(evidence.device), offers(offers) {
   for (GraphOp graph : graphs) {
     facts.push_back(collectFacts(graph));
     all += facts.back();
   }
 }
 
-std::optional<GraphFacts>
-Strategies::select(llvm::function_ref<bool(const GraphFacts &)> isSafe) const {
+std::optional<GraphFacts> Strategies::select(
+    const Rule &rule, llvm::function_ref<bool(const GraphFacts &)> applies,
+    llvm::function_ref<SmallVector<Obstacle>(const GraphFacts &)> getObstacles)
+    const {
   std::optional<GraphFacts> selected;
-  for (const GraphFacts &graph : facts)
-    if (isSafe(graph)) {
-      if (!selected)
-        selected.emplace();
-      *selected += graph;
-    }
+  for (const GraphFacts &graph : facts) {
+    if (!applies(graph))
+      continue;
+    bool isFree = true;
+    if (getObstacles)
+      for (auto [sight, reason] : getObstacles(graph))
+        if (sight) {
+          offers.decline(rule.name, reason, graph.graph, sight.node);
+          isFree = false;
+        }
+    if (!isFree)
+      continue;
+    if (!selected)
+      selected.emplace();
+    *selected += graph;
+  }
   return selected;
 }
 
@@ -227,9 +254,11 @@ double Strategies::getKernelNs(const GraphFacts &graphs) const {
 }
 
 void Strategies::recommendFreezing() {
-  std::optional<GraphFacts> graphs = select([](const GraphFacts &graph) {
-    return graph.hasProducts() && graph.hasFloat32Weights && graph.isFunctional;
-  });
+  // What is written is no constant, and nothing else changes.
+  std::optional<GraphFacts> graphs =
+      select(kFreeze, [](const GraphFacts &graph) {
+        return graph.hasProducts() && graph.hasFloat32Weights;
+      });
   if (!graphs)
     return;
   // Each layout is a read and a write of the weights; each convolution that is
@@ -240,8 +269,8 @@ void Strategies::recommendFreezing() {
   // A GPU's GEMMs take weights as they lie.
   if (device.isGPU)
     saves = 1e9 * graphs->convolutionBytes / device.memory.rate;
-  results.push_back(makeStrategy(
-      first, "freeze", "weights-laid-out-in-every-call",
+  offer(makeStrategy(
+      first, kFreeze,
       (Twine(graphs->products + graphs->convolutions) +
        " products and convolutions with weights laid out once")
           .str(),
@@ -252,14 +281,17 @@ void Strategies::recommendFreezing() {
       flag("freeze"), std::min(saves, 0.5 * getKernelNs(*graphs)), 1e-6));
 }
 
-void Strategies::recommendPrecision(StringRef dtype, double rate,
+void Strategies::recommendPrecision(const Rule &rule, double rate,
                                     double error) {
+  StringRef dtype = rule.name;
   if (!rate)
     return;
-  std::optional<GraphFacts> graphs = select([](const GraphFacts &graph) {
-    return graph.hasFloat32Weights && !graph.hasOtherFloats &&
-           graph.isFunctional;
-  });
+  std::optional<GraphFacts> graphs = select(
+      rule, [](const GraphFacts &graph) { return graph.hasFloat32Weights; },
+      [](const GraphFacts &graph) -> SmallVector<Obstacle> {
+        return {{graph.otherFloat, "not all of its floats are float32"},
+                {graph.writesInput, "it writes an input of the graph"}};
+      });
   if (!graphs)
     return;
   double matrixNs = getMatrixNs(*graphs);
@@ -272,23 +304,26 @@ void Strategies::recommendPrecision(StringRef dtype, double rate,
          "bytes move. An error of about "
       << llvm::format("%.0e", error)
       << " against float32 is usual, and validation measures it.";
-  results.push_back(
-      makeStrategy(first, dtype, "matrix-units-idle",
-                   ("Everything between inputs and outputs in " + dtype).str(),
-                   std::move(explanation),
-                   {flag("freeze"),
-                    {StringAttr::get(context, "precision"),
-                     StringAttr::get(context, dtype)}},
-                   saves, error));
+  offer(makeStrategy(
+      first, rule, ("Everything between inputs and outputs in " + dtype).str(),
+      std::move(explanation),
+      {flag("freeze"),
+       {StringAttr::get(context, "precision"),
+        StringAttr::get(context, dtype)}},
+      saves, error));
 }
 
 void Strategies::recommendCudaGraph() {
   if (!device.isGPU)
     return;
-  std::optional<GraphFacts> graphs = select([](const GraphFacts &graph) {
-    return graph.isOnGPU && graph.isStatic && graph.isFunctional &&
-           !graph.isRandom;
-  });
+  std::optional<GraphFacts> graphs = select(
+      kCudaGraph, [](const GraphFacts &graph) { return graph.launches > 0; },
+      [](const GraphFacts &graph) -> SmallVector<Obstacle> {
+        return {{graph.offGPU, "a tensor is not on the GPU"},
+                {graph.symbolic, "its sizes are symbols"},
+                {graph.writesInput, "it writes an input of the graph"},
+                {graph.draws, "it draws random numbers"}};
+      });
   if (!graphs)
     return;
   double kernelNs = getKernelNs(all);
@@ -297,11 +332,10 @@ void Strategies::recommendCudaGraph() {
   double saves = wallNs - evidence.busyNs.value_or(kernelNs);
   if (all.launches)
     saves *= static_cast<double>(graphs->launches) / all.launches;
-  results.push_back(makeStrategy(
-      first, "cuda-graph", "overhead-bound",
-      "One CUDA graph captured round the compiled program",
+  offer(makeStrategy(
+      first, kCudaGraph, "One CUDA graph captured round the compiled program",
       "The host needs time for every launch, and the device waits for it. "
-      "Shapes are static and nothing is written but results, so the whole "
+      "Shapes are static and no input is written, so the whole "
       "program can be captured once and replayed by a single launch; the same "
       "kernels run on the same values.",
       flag("cuda_graph"), saves, 0));
@@ -310,12 +344,12 @@ void Strategies::recommendCudaGraph() {
 void Strategies::recommendAutotuning() {
   if (!device.isGPU)
     return;
-  std::optional<GraphFacts> graphs = select([](const GraphFacts &graph) {
-    return graph.convolutions && graph.isFunctional;
-  });
+  std::optional<GraphFacts> graphs =
+      select(kAutotune,
+             [](const GraphFacts &graph) { return graph.convolutions > 0; });
   if (graphs)
-    results.push_back(makeStrategy(
-        first, "autotune", "kernel-choice-by-rule",
+    offer(makeStrategy(
+        first, kAutotune,
         (Twine(graphs->convolutions) + " convolutions with measured choices")
             .str(),
         "For each convolution and GEMM, Inductor times the library's kernels "
@@ -323,15 +357,50 @@ void Strategies::recommendAutotuning() {
         flag("autotune"), 0.1 * getMatrixNs(*graphs), 1e-6));
 }
 
-void opprof::rewrite::recommendRegionStrategies(
-    ArrayRef<GraphOp> graphs, const Evidence &evidence,
-    std::vector<Recommendation> &results) {
-  if (graphs.empty())
-    return;
-  Strategies strategies(graphs, evidence, results);
-  strategies.recommendFreezing();
-  strategies.recommendPrecision("float16", evidence.device.fp16.rate, 7e-4);
-  strategies.recommendPrecision("bfloat16", evidence.device.bf16.rate, 6e-3);
-  strategies.recommendCudaGraph();
-  strategies.recommendAutotuning();
-}
+const Rule rewrite::kFreeze = {
+    "freeze", "weights-laid-out-in-every-call",
+    "products or convolutions, and parameters of float32; weights that the "
+    "graph writes stay inputs",
+    "bytes of two passes over the results of convolutions (on a CPU also over "
+    "the weights of products) / memory bandwidth, at most half of the kernel "
+    "time",
+    [](ArrayRef<GraphOp> graphs, const Evidence &evidence, Offers &offers) {
+      Strategies(graphs, evidence, offers).recommendFreezing();
+    }};
+
+static constexpr StringLiteral kPrecisionConditions =
+    "parameters of float32, no other floating type, and no write to an input; "
+    "the device has units for it";
+static constexpr StringLiteral kPrecisionPrediction =
+    "time of products × (1 − float32 rate / its rate) + half of all other "
+    "kernel time";
+
+const Rule rewrite::kFloat16 = {
+    "float16", "matrix-units-idle", kPrecisionConditions, kPrecisionPrediction,
+    [](ArrayRef<GraphOp> graphs, const Evidence &evidence, Offers &offers) {
+      Strategies(graphs, evidence, offers)
+          .recommendPrecision(kFloat16, evidence.device.fp16.rate, 7e-4);
+    }};
+
+const Rule rewrite::kBFloat16 = {
+    "bfloat16", "matrix-units-idle", kPrecisionConditions, kPrecisionPrediction,
+    [](ArrayRef<GraphOp> graphs, const Evidence &evidence, Offers &offers) {
+      Strategies(graphs, evidence, offers)
+          .recommendPrecision(kBFloat16, evidence.device.bf16.rate, 6e-3);
+    }};
+
+const Rule rewrite::kCudaGraph = {
+    "cuda-graph", "overhead-bound",
+    "all tensors on a GPU, sizes that are numbers, no write to an input, "
+    "nothing random",
+    "wall time − time in which the device is busy",
+    [](ArrayRef<GraphOp> graphs, const Evidence &evidence, Offers &offers) {
+      Strategies(graphs, evidence, offers).recommendCudaGraph();
+    }};
+
+const Rule rewrite::kAutotune = {
+    "autotune", "kernel-choice-by-rule", "convolutions on a GPU",
+    "a tenth of the time of products and convolutions",
+    [](ArrayRef<GraphOp> graphs, const Evidence &evidence, Offers &offers) {
+      Strategies(graphs, evidence, offers).recommendAutotuning();
+    }};

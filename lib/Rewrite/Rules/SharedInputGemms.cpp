@@ -2,6 +2,7 @@
 // filling the device with one larger product beats several small ones; the
 // merged weights are computed once, in a prologue.
 
+#include "opprof/Analysis/Structure/StorageEffects.h"
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
@@ -25,6 +26,8 @@ struct Gemm {
   Value input, weight, bias, result;
   /// The dimension of the weight that holds the result's last dimension.
   unsigned widthDim;
+  /// Why it can't be merged with others, or empty.
+  StringRef obstacle;
 
   RankedTensorType getWeightType() const {
     return cast<RankedTensorType>(weight.getType());
@@ -87,32 +90,22 @@ static std::optional<Gemm> matchGemm(NodeOp node) {
       !isStaticTensor(node.getResult(), 1, 16) ||
       (gemm.bias && !isStaticTensor(gemm.bias, 1, 1)))
     return std::nullopt;
-  // A weight that is computed in every call would be copied in every call.
+  if (node->use_empty())
+    return std::nullopt;
+  // It would be copied in every call.
   if (!isa<BlockArgument>(gemm.weight) ||
       (gemm.bias && !isa<BlockArgument>(gemm.bias)))
-    return std::nullopt;
-  if (llvm::any_of(node->getUsers(), llvm::IsaPred<OutputOp>) ||
-      node->use_empty())
-    return std::nullopt;
+    gemm.obstacle = "its weight is computed in every call";
+  else if (llvm::any_of(node->getUsers(), llvm::IsaPred<OutputOp>))
+    gemm.obstacle = "the graph returns its result";
   return gemm;
 }
 
-/// True where some node from `first` to `last` may write a tensor.
-static bool isWrittenBetween(Operation *first, Operation *last) {
-  for (Operation *op = first; op != last; op = op->getNextNode())
-    if (auto node = dyn_cast<NodeOp>(op); node && node.mayWrite())
-      return true;
-  return false;
-}
-
 /// The groups of `graph`, in the order of their first GEMM.
-static SmallVector<Group> findGroups(GraphOp graph) {
+static SmallVector<Group> findGroups(GraphOp graph, Offers &offers) {
   using Key = std::tuple<Value, StringAttr, unsigned, Type>;
   llvm::MapVector<Key, Group> groups;
-  for (Operation &op : graph.getBlock()) {
-    auto node = dyn_cast<NodeOp>(op);
-    if (!node)
-      continue;
+  for (NodeOp node : graph.getBlock().getOps<NodeOp>()) {
     std::optional<Gemm> gemm = matchGemm(node);
     if (!gemm)
       continue;
@@ -127,11 +120,29 @@ static SmallVector<Group> findGroups(GraphOp graph) {
     if (!isRepeated)
       group.gemms.push_back(*gemm);
   }
+  StorageEffects effects(graph);
   SmallVector<Group> result;
-  for (auto &[key, group] : groups)
-    if (group.gemms.size() >= 2 &&
-        !isWrittenBetween(group.gemms.front().node, group.gemms.back().node))
+  for (auto &[key, group] : groups) {
+    if (group.gemms.size() < 2)
+      continue;
+    llvm::erase_if(group.gemms, [&](const Gemm &gemm) {
+      if (!gemm.obstacle.empty())
+        offers.decline(kSharedInputGemms.name, gemm.obstacle, graph, gemm.node);
+      return !gemm.obstacle.empty();
+    });
+    if (group.gemms.size() < 2)
+      continue;
+    SmallVector<Value> read;
+    for (const Gemm &gemm : group.gemms)
+      llvm::append_range(read, gemm.node->getOperands());
+    if (Operation *write = effects.findWriteBetween(
+            group.gemms.front().node, group.gemms.back().node, read))
+      offers.decline(kSharedInputGemms.name,
+                     "what the products read is written between them", graph,
+                     write);
+    else
       result.push_back(std::move(group));
+  }
   return result;
 }
 
@@ -381,12 +392,12 @@ static SmallVector<Attribute> getForm(const Group &group) {
   return form;
 }
 
-void opprof::rewrite::recommendSharedInputGemms(
-    ArrayRef<GraphOp> graphs, const Evidence &evidence,
-    std::vector<Recommendation> &results) {
+static void recommendSharedInputGemms(ArrayRef<GraphOp> graphs,
+                                      const Evidence &evidence,
+                                      Offers &offers) {
   std::vector<std::pair<SmallVector<Attribute>, Recommendation>> found;
   for (GraphOp graph : graphs)
-    for (const Group &group : findGroups(graph)) {
+    for (const Group &group : findGroups(graph, offers)) {
       SmallVector<Attribute> form = getForm(group);
       auto same = llvm::find_if(
           found, [&](const auto &other) { return other.first == form; });
@@ -403,8 +414,8 @@ void opprof::rewrite::recommendSharedInputGemms(
     }
   for (auto &[form, current] : found) {
     size_t count = current.places[0].size();
-    current.name = "merge-gemms";
-    current.finding = "gemms-sharing-an-input";
+    current.name = kSharedInputGemms.name;
+    current.finding = kSharedInputGemms.finding;
     current.title =
         (Twine(count) + " GEMMs of one input become one" +
          (current.places.size() > 1
@@ -418,6 +429,15 @@ void opprof::rewrite::recommendSharedInputGemms(
         "the same products as before, so results agree up to the order in "
         "which the library adds.";
     current.error = 1e-6;
-    results.push_back(std::move(current));
+    offers.recommendations.push_back(std::move(current));
   }
 }
+
+const Rule rewrite::kSharedInputGemms = {
+    "merge-gemms", "gemms-sharing-an-input",
+    "linear, mm or addmm with one input and different 2-D weights that are "
+    "inputs of the graph, all with or all without a 1-D bias; none is "
+    "returned, and nothing they read is written between them",
+    "times × (1 − roofline of one product of all widths, in waves of tiles / "
+    "the sum of theirs)",
+    recommendSharedInputGemms};

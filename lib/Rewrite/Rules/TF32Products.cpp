@@ -45,11 +45,10 @@ static double getSavedNs(NodeOp node, const DeviceCeilings &device) {
   return prof::getTime(node).value_or(before) * (1 - after / before);
 }
 
-void opprof::rewrite::recommendTF32Products(
-    ArrayRef<GraphOp> graphs, const Evidence &evidence,
-    std::vector<Recommendation> &results) {
+static void recommendTF32Products(ArrayRef<GraphOp> graphs,
+                                  const Evidence &evidence, Offers &offers) {
   const DeviceCeilings &device = evidence.device;
-  if (graphs.empty() || !device.tf32.rate)
+  if (!device.tf32.rate)
     return;
   unsigned products = 0;
   double savesNs = 0;
@@ -64,8 +63,8 @@ void opprof::rewrite::recommendTF32Products(
   if (savesNs <= 0)
     return;
   Recommendation result;
-  result.name = "tf32";
-  result.finding = "matrix-units-idle";
+  result.name = kTF32Products.name;
+  result.finding = kTF32Products.finding;
   result.title = (Twine(products) + " float32 product" +
                   (products == 1 ? "" : "s") + " on TF32 units")
                      .str();
@@ -80,5 +79,12 @@ void opprof::rewrite::recommendTF32Products(
   script.addStrategies(
       NamedAttribute(StringAttr::get(context, "tf32"), UnitAttr::get(context)));
   result.script = script.finish();
-  results.push_back(std::move(result));
+  offers.recommendations.push_back(std::move(result));
 }
+
+const Rule rewrite::kTF32Products = {
+    "tf32", "matrix-units-idle",
+    "products of float32 on a GPU that has TF32 units",
+    "sum over products of time × (1 − roofline at the TF32 rate / roofline at "
+    "the float32 rate)",
+    recommendTF32Products};

@@ -23,6 +23,7 @@ MODULES = (
     "definitions",
     "status",
     "graphs",
+    "effects",
     "calls",
     "conditions",
     "matching",

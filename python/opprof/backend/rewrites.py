@@ -1,6 +1,6 @@
 """A folder of rewrite scripts and its index, as `opprof recommend` leaves them and a person edits them. Needs no PyTorch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,30 @@ class Script:
 
 
 @dataclass(frozen=True)
+class Decline:
+    """What a rule looked at and left alone, and why."""
+
+    rule: str
+    reason: str
+    # The first node that this is true of, and the user's line of it; empty where it is true of no node in particular.
+    node: str = ""
+    line: str = ""
+    count: int = 1
+
+    def __str__(self) -> str:
+        place = f" at {self.node}" if self.node else ""
+        place += f" ({self.line})" if self.line else ""
+        more = f", and {self.count - 1} more" if self.count > 1 else ""
+        return f"declined: {self.rule}: {self.reason}{place}{more}"
+
+
+@dataclass(frozen=True)
 class Rewrites:
     """The scripts of a folder, the best ranked first, and what its index says of all of them."""
 
     scripts: list[Script]
     index: dict[str, Any]
+    declined: list[Decline] = field(default_factory=list)
 
 
 def read_rewrites(path: Path) -> Rewrites:
@@ -42,6 +61,7 @@ def read_rewrites(path: Path) -> Rewrites:
             remedy="give a rewrite script, or the folder that `opprof recommend` wrote",
         )
     index: dict[str, Any] = {}
+    declined: list[Decline] = []
     file = path / INDEX
     if file.is_file():
         index = read_json(file)
@@ -60,6 +80,7 @@ def read_rewrites(path: Path) -> Rewrites:
                 for entry in entries
                 if (path / entry["file"]).is_file()
             ]
+            declined = [_read_decline(entry) for entry in index.get("declined", [])]
         except (KeyError, TypeError, AttributeError) as error:
             raise OpprofError(f"{file}: not an index of rewrites: {error!r}") from error
     else:
@@ -75,7 +96,20 @@ def read_rewrites(path: Path) -> Rewrites:
     ]
     for script in scripts:
         _check_inside(script.path, path)
-    return Rewrites(scripts, index)
+    return Rewrites(scripts, index, declined)
+
+
+def _read_decline(entry: dict[str, Any]) -> Decline:
+    node = entry.get("node", "")
+    if isinstance(node, dict):
+        node = f"{_text(node['graph'])}:{_text(node['name'])}"
+    return Decline(
+        _text(entry["rule"]),
+        _text(entry["reason"]),
+        _text(node),
+        _text(entry.get("line", "")),
+        int(entry.get("count", 1)),
+    )
 
 
 def _text(value: Any) -> str:

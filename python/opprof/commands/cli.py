@@ -413,10 +413,11 @@ def _budget(text: str) -> float:
 
 
 def _recommend(options: argparse.Namespace) -> None:
+    from opprof.backend.rewrites import read_rewrites
     from opprof.commands.recommend import recommend, rewrites_text
 
-    scripts = recommend(options.profile, options.output, error_budget=options.error_budget)
-    print(rewrites_text(scripts), end="")
+    recommend(options.profile, options.output, error_budget=options.error_budget)
+    print(rewrites_text(read_rewrites(options.output)), end="")
 
 
 def _add_recommend(commands: _Commands) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from opprof.backend.rewrites import Script, read_rewrites
+from opprof.backend.rewrites import Rewrites, Script, read_rewrites
 from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.tools import run_driver
 from opprof.units import microseconds
@@ -16,12 +16,11 @@ def recommend(
     return read_rewrites(output).scripts
 
 
-def rewrites_text(scripts: list[Script]) -> str:
-    """The ranked list, as `opprof recommend` prints it."""
-    if not scripts:
-        return "no rule has a rewrite to offer for this graph\n"
+def rewrites_text(rewrites: Rewrites) -> str:
+    """The ranked list, and what was declined, as `opprof recommend` prints them."""
     lines = []
-    for script in scripts:
+    for script in rewrites.scripts:
         saves = "" if script.saves_ns is None else f"{microseconds(script.saves_ns):>10} µs"
         lines.append(f"{saves:>13}  {script.path.name:28} {script.title}")
-    return "predicted gain a step\n" + "\n".join(lines) + "\n"
+    head = "predicted gain a step" if lines else "no rule has a rewrite to offer for this graph"
+    return "\n".join([head, *lines, *map(str, rewrites.declined)]) + "\n"

@@ -191,12 +191,6 @@ public:
   GraphOp getPattern() const { return pattern; }
   const PatternConditions &getConditions() const { return *conditions; }
 
-  /// A match whose node for the pattern's first output is `anchor`, leaving out
-  /// the nodes for which `isTaken` holds.
-  std::optional<SubgraphMatch>
-  match(mlir::Operation *anchor,
-        llvm::function_ref<bool(mlir::Operation *)> isTaken = nullptr) const;
-
   /// Matches that share no node, in the order of their anchors in `graph`.
   llvm::SmallVector<SubgraphMatch, 0> matchAll(GraphOp graph) const;
 

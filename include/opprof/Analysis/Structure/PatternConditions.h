@@ -21,14 +21,15 @@ enum class ConditionKind {
   RequiresGrad, ///< only where the pattern asks for it
   Type,         ///< this type: what is no tensor
   // Of the place.
-  InnerUsesOnly,   ///< what the pattern does not output is used inside only
-  InputsComeFirst, ///< inputs are defined before results are used: convexity
-  EffectsInOrder,  ///< nothing in between writes, or draws where matched nodes
-                   ///< do
+  InnerUsesOnly,     ///< what the pattern does not output is used inside only
+  InputsComeFirst,   ///< inputs are defined before results are used: convexity
+  EffectsInOrder,    ///< nothing in between writes what matched nodes read, or
+                     ///< draws where they do
   ResultsStayInside, ///< the graph returns no result, nor a view of one
   ViewsWork, ///< views of a result work on these new strides, a unit unknown
              ///< ones
-  NothingWrittenAfter, ///< results may share storage with inputs
+  NothingWrittenAfter, ///< no input or result is written later: results share
+                       ///< storage otherwise than before
 };
 
 /// "dtype", "stride", …: what emitted backends and messages call it.

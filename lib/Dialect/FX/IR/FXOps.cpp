@@ -602,27 +602,55 @@ static bool callsOnlyFunctionalSubgraphs(NodeOp node) {
   return foundAny && allFunctional;
 }
 
+/// True where `node` writes `argument` though its schema does not say so: the
+/// running statistics of a normalization in training.
+static bool writesUndeclared(NodeOp node, const SchemaArgument &argument) {
+  if ((argument.name != "running_mean" && argument.name != "running_var") ||
+      !renewsRunningStatistics(node.getTarget()))
+    return false;
+  return llvm::none_of(
+      ArrayRef<StringRef>{"training", "use_input_stats"}, [&](StringRef name) {
+        auto flag = dyn_cast_or_null<BoolAttr>(node.getArgument(name));
+        return flag && !flag.getValue();
+      });
+}
+
 /// Calls `visit(operand, mayWrite, isAliasOfResult)` for each operand.
 static void
-visitOperandRoles(NodeOp node, const OperatorSchema &schema,
-                  llvm::function_ref<void(OpOperand &, bool, bool)> visit) {
+visitSchemaRoles(NodeOp node, const OperatorSchema &schema,
+                 llvm::function_ref<void(OpOperand &, bool, bool)> visit) {
   unsigned operand = 0, numPositional = node.getNumPositional();
   bool returnsAlias = schema.isView();
+  bool returnsUndeclared = returnsUndeclaredAlias(node.getTarget());
   for (auto [index, argument] : llvm::enumerate(node.getArgs())) {
     int position = index;
     if (index >= numPositional)
       position = schema.getArgumentIndex(
           cast<StringAttr>((*node.getKwargNames())[index - numPositional])
               .getValue());
-    bool written = false, aliased = false;
+    bool written = false, aliased = returnsUndeclared;
     if (position >= 0 && position < static_cast<int>(schema.arguments.size())) {
-      written = schema.arguments[position].isWritten;
-      aliased = returnsAlias && schema.arguments[position].aliasSet != 0;
+      const SchemaArgument &described = schema.arguments[position];
+      written = described.isWritten || writesUndeclared(node, described);
+      aliased |= returnsAlias && described.aliasSet != 0;
     }
     for (unsigned i = 0, count = countValues(argument); i < count;
          ++i, ++operand)
       visit(node->getOpOperand(operand), written, aliased);
   }
+}
+
+void NodeOp::visitOperandRoles(
+    llvm::function_ref<void(OpOperand &, bool, bool)> visit) {
+  bool isCall = getKind() == NodeKind::call_function;
+  if (const OperatorSchema *schema =
+          isCall ? lookupSchema(getTarget()) : nullptr)
+    return visitSchemaRoles(*this, *schema, visit);
+  bool writes = mayWrite();
+  bool aliases = !isCall || !isPureFunction(getTarget()) ||
+                 getTarget() == "operator.getitem";
+  for (OpOperand &operand : getOperation()->getOpOperands())
+    visit(operand, writes, aliases);
 }
 
 /// True where something in the graph may write the storage of `value` or of a
@@ -655,11 +683,11 @@ static bool mayBeWritten(Value value) {
       if (node.getTarget() == "operator.getitem")
         push(node.getOperand(0));
       else if (const OperatorSchema *schema = lookupSchema(node.getTarget()))
-        visitOperandRoles(node, *schema,
-                          [&](OpOperand &operand, bool, bool aliased) {
-                            if (aliased)
-                              push(operand.get());
-                          });
+        visitSchemaRoles(node, *schema,
+                         [&](OpOperand &operand, bool, bool aliased) {
+                           if (aliased)
+                             push(operand.get());
+                         });
     }
     for (OpOperand &use : current.getUses()) {
       if (++numUses > kMaxUses)
@@ -685,14 +713,14 @@ static bool mayBeWritten(Value value) {
         continue;
       }
       bool written = false;
-      visitOperandRoles(node, *schema,
-                        [&](OpOperand &operand, bool writes, bool aliased) {
-                          if (&operand != &use)
-                            return;
-                          written |= writes;
-                          if (aliased)
-                            push(node.getResult());
-                        });
+      visitSchemaRoles(node, *schema,
+                       [&](OpOperand &operand, bool writes, bool aliased) {
+                         if (&operand != &use)
+                           return;
+                         written |= writes;
+                         if (aliased)
+                           push(node.getResult());
+                       });
       if (written)
         return true;
     }
@@ -751,8 +779,16 @@ bool NodeOp::mayWrite() {
     return false;
   if (getKind() != NodeKind::call_function)
     return true;
-  if (const OperatorSchema *schema = lookupSchema(getTarget()))
-    return schema->isMutating();
+  if (const OperatorSchema *schema = lookupSchema(getTarget())) {
+    if (schema->isMutating())
+      return true;
+    bool writes = false;
+    if (renewsRunningStatistics(getTarget()))
+      visitSchemaRoles(*this, *schema, [&](OpOperand &, bool written, bool) {
+        writes |= written;
+      });
+    return writes;
+  }
   return !isPureFunction(getTarget()) && !callsOnlyFunctionalSubgraphs(*this);
 }
 
@@ -788,7 +824,7 @@ void NodeOp::getEffects(
   }
   bool reads = getKind() == NodeKind::get_attr && mayBeWritten(getResult());
   if (schema)
-    visitOperandRoles(
+    visitSchemaRoles(
         *this, *schema, [&](OpOperand &operand, bool writes, bool aliased) {
           if (writes)
             effects.emplace_back(MemoryEffects::Write::get(), &operand, memory);
@@ -801,7 +837,7 @@ void NodeOp::getEffects(
   if (reads)
     effects.emplace_back(MemoryEffects::Read::get(), memory);
   // Two fresh tensors of equal value are not the same once one is written.
-  if (schema && !schema->isMutating() && mayBeWritten(getResult()))
+  if (schema && !mayWrite() && mayBeWritten(getResult()))
     effects.emplace_back(MemoryEffects::Allocate::get(),
                          cast<OpResult>(getResult()), memory);
 }

@@ -55,6 +55,41 @@ static bool isUndeclaredView(llvm::StringRef name) {
   return name == "_unsafe_view" || name == "inductor_view";
 }
 
+bool opprof::fx::returnsUndeclaredAlias(llvm::StringRef target) {
+  static constexpr llvm::StringLiteral kNames[] = {"_unsafe_view",
+                                                   "alpha_dropout",
+                                                   "atleast_1d",
+                                                   "atleast_2d",
+                                                   "atleast_3d",
+                                                   "broadcast_tensors",
+                                                   "cartesian_prod",
+                                                   "chain_matmul",
+                                                   "channel_shuffle",
+                                                   "conj_physical",
+                                                   "data",
+                                                   "dropout",
+                                                   "einsum",
+                                                   "feature_alpha_dropout",
+                                                   "feature_dropout",
+                                                   "inductor_view",
+                                                   "meshgrid",
+                                                   "sum_to_size",
+                                                   "to_dense",
+                                                   "type_as",
+                                                   "unsafe_chunk",
+                                                   "unsafe_split",
+                                                   "unsafe_split_with_sizes"};
+  return llvm::binary_search(kNames, getOperatorName(target));
+}
+
+bool opprof::fx::renewsRunningStatistics(llvm::StringRef target) {
+  return llvm::is_contained(
+      {"batch_norm", "instance_norm", "native_batch_norm", "cudnn_batch_norm",
+       "miopen_batch_norm", "_batch_norm_impl_index", "batch_norm_gather_stats",
+       "batch_norm_gather_stats_with_counts"},
+      getOperatorName(target));
+}
+
 /// The schemas of all overloads of "aten.transpose".
 static llvm::ArrayRef<OperatorSchema> getOverloads(llvm::StringRef name) {
   std::string prefix = (llvm::Twine(name) + ".").str();

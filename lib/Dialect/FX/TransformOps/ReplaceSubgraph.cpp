@@ -114,46 +114,51 @@ static Location getReplacedLocation(StringRef name, Location original) {
   return NameLoc::get(StringAttr::get(original.getContext(), name), original);
 }
 
-/// Renews the types of the views of `value`, whose layout has changed.
-static void propagateLayout(RewriterBase &rewriter, Value value) {
-  SmallVector<Value> worklist{value};
-  while (!worklist.empty()) {
-    Value current = worklist.pop_back_val();
-    auto source = dyn_cast<RankedTensorType>(current.getType());
-    if (!source)
+static SmallVector<NodeOp> collectViews(Value value) {
+  SmallVector<NodeOp> views;
+  visitViews(value, [&](NodeOp view) { views.push_back(view); });
+  return views;
+}
+
+/// `type` laid out as the view `node` lays out a tensor of `source`.
+static Type getViewType(NodeOp node, RankedTensorType type,
+                        RankedTensorType source) {
+  auto info = cast<TensorInfoAttr>(type.getEncoding());
+  Builder builder(node.getContext());
+  ArrayAttr newStrides;
+  if (source.hasStaticShape())
+    if (auto strides = TensorInfoAttr::getStaticStrides(source))
+      if (auto inferred = inferViewStrides(node, *strides))
+        newStrides = builder.getI64ArrayAttr(*inferred);
+  SmallVector<Attribute> dims;
+  if (info.getDims())
+    llvm::append_range(dims, info.getDims());
+  else
+    for (int64_t size : type.getShape())
+      dims.push_back(builder.getI64IntegerAttr(size));
+  return RankedTensorType::get(
+      type.getShape(), type.getElementType(),
+      TensorInfoAttr::getCanonical(node.getContext(), info.getDevice(), dims,
+                                   newStrides, info.getStorageOffset(),
+                                   info.getRequiresGrad(), info.getLayout(),
+                                   info.getSubclass()));
+}
+
+/// Renews the types of `views`, and of their views: what they are views of is
+/// laid out otherwise now.
+static void propagateLayout(RewriterBase &rewriter, SmallVector<NodeOp> views) {
+  while (!views.empty()) {
+    NodeOp node = views.pop_back_val();
+    auto source = dyn_cast<RankedTensorType>(node.getOperand(0).getType());
+    auto type = dyn_cast<RankedTensorType>(node.getType());
+    if (!source || !type ||
+        !isa_and_nonnull<TensorInfoAttr>(type.getEncoding()))
       continue;
-    std::optional<SmallVector<int64_t>> strides;
-    if (source.hasStaticShape())
-      strides = TensorInfoAttr::getStaticStrides(source);
-    visitViews(current, [&](NodeOp node) {
-      auto type = dyn_cast<RankedTensorType>(node.getType());
-      auto info =
-          type ? dyn_cast_or_null<TensorInfoAttr>(type.getEncoding()) : nullptr;
-      if (!info)
-        return;
-      Builder builder(node.getContext());
-      ArrayAttr newStrides;
-      if (strides)
-        if (auto inferred = inferViewStrides(node, *strides))
-          newStrides = builder.getI64ArrayAttr(*inferred);
-      SmallVector<Attribute> dims;
-      if (info.getDims())
-        llvm::append_range(dims, info.getDims());
-      else
-        for (int64_t size : type.getShape())
-          dims.push_back(builder.getI64IntegerAttr(size));
-      Type renewed = RankedTensorType::get(
-          type.getShape(), type.getElementType(),
-          TensorInfoAttr::getCanonical(
-              node.getContext(), info.getDevice(), dims, newStrides,
-              info.getStorageOffset(), info.getRequiresGrad(), info.getLayout(),
-              info.getSubclass()));
-      if (renewed == type)
-        return;
-      rewriter.modifyOpInPlace(node,
-                               [&] { node.getResult().setType(renewed); });
-      worklist.push_back(node.getResult());
-    });
+    Type renewed = getViewType(node, type, source);
+    if (renewed == type)
+      continue;
+    rewriter.modifyOpInPlace(node, [&] { node.getResult().setType(renewed); });
+    views.append(collectViews(node.getResult()));
   }
 }
 
@@ -208,9 +213,13 @@ void Replacer::replace(const SubgraphMatch &match) {
        llvm::zip(match.outputs, replacement.getOutput().getOperands())) {
     Value output = matched;
     Value newValue = mapping.lookup(value);
+    // Of a value that was there before, other views stay as they are.
+    SmallVector<NodeOp> views;
+    if (output.getType() != newValue.getType())
+      views = collectViews(output);
     rewriter.replaceAllUsesWith(output, newValue);
     replaced.map(output, newValue);
-    propagateLayout(rewriter, newValue);
+    propagateLayout(rewriter, std::move(views));
   }
   llvm::append_range(dead, match.nodes);
 }

@@ -8,7 +8,8 @@ import torch
 from torch import fx
 
 from opprof.backend.emitted.calls import normalized_arguments
-from opprof.backend.emitted.graphs import draws_numbers, may_write, views_of
+from opprof.backend.emitted.effects import Effects
+from opprof.backend.emitted.graphs import draws_numbers, views_of
 from opprof.backend.emitted.interface import Spec
 
 
@@ -22,6 +23,7 @@ class Place:
     # What names in shapes stand for.
     sizes: dict[str, int]
     order: dict[fx.Node, int]
+    effects: Effects
 
     @property
     def before(self) -> int:
@@ -33,7 +35,11 @@ class Place:
         return node not in self.nodes
 
     def between(self, first: int, last: int) -> Iterator[fx.Node]:
-        return (node for node, position in self.order.items() if first <= position <= last)
+        return (
+            node
+            for node, position in self.order.items()
+            if first <= position <= last and self.is_outside(node)
+        )
 
 
 def accepts(spec: Spec, value: Any, sizes: dict[str, int]) -> bool:
@@ -113,11 +119,12 @@ def _inputs_come_first(place: Place, expected: None) -> bool:
 
 
 def _effects_in_order(place: Place, expected: None) -> bool:
-    """Nothing writes between the nodes, or draws random numbers where one of them does."""
+    """Nothing between the nodes writes what they read, or draws random numbers where one of them does."""
     positions = [place.order[node] for node in place.nodes]
+    read = [operand for node in place.nodes for operand in node.all_input_nodes]
     draws = any(draws_numbers(node) for node in place.nodes)
     return not any(
-        place.is_outside(node) and (may_write(node) or (draws and draws_numbers(node)))
+        place.effects.writes(node, read) or (draws and draws_numbers(node))
         for node in place.between(min(positions), max(positions))
     )
 
@@ -134,8 +141,10 @@ def _results_stay_inside(place: Place, expected: None) -> bool:
 
 
 def _nothing_written_after(place: Place, expected: None) -> bool:
-    """For a replacement that may return what it takes: no tensor is written later."""
-    return not any(may_write(node) for node in place.between(place.before, len(place.order)))
+    """Where the replacement shares storage otherwise than the pattern: no input or result is written later."""
+    shared = [*place.inputs, *place.results]
+    later = place.between(place.before, len(place.order))
+    return not any(place.effects.writes(node, shared) for node in later)
 
 
 # They read storage by its layout: they would fail, or give other numbers.
@@ -173,6 +182,8 @@ def _view_strides(view: fx.Node, strides: Sequence[Any]) -> Sequence[int] | None
     source, result = view.all_input_nodes[0].meta.get("val"), view.meta.get("val")
     if not isinstance(source, torch.Tensor) or not isinstance(result, torch.Tensor):
         return None
+    if _is_written_in_place(view):
+        return list(strides)
     laid_out = torch.empty_strided(tuple(source.shape), tuple(strides), device="meta")
     try:
         if view.target in (*_STRICT_VIEWS, torch.ops.aten.reshape.default):
@@ -182,6 +193,18 @@ def _view_strides(view: fx.Node, strides: Sequence[Any]) -> Sequence[int] | None
     except RuntimeError:
         return None
     return None
+
+
+def _is_written_in_place(node: fx.Node) -> bool:
+    """True for elementwise operators that write their first operand and return it."""
+    schema = getattr(node.target, "_schema", None)
+    return (
+        schema is not None
+        and torch.Tag.pointwise in node.target.tags
+        and bool(schema.arguments)
+        and schema.arguments[0].alias_info is not None
+        and schema.arguments[0].alias_info.is_write
+    )
 
 
 PLACE_CHECKS: dict[str, Callable[[Place, Any], bool]] = {

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from opprof.backend.emitted.graphs import draws_numbers, written_inputs
+from opprof.backend.emitted.effects import written_inputs
+from opprof.backend.emitted.graphs import draws_numbers
 from opprof.backend.emitted.prologue import why_not_freeze
 
 # Captures of graphs, one at a time.

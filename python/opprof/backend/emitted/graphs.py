@@ -63,13 +63,91 @@ def views_of(node: fx.Node) -> list[fx.Node]:
     ]
 
 
+# Normalizations that renew the running statistics they are given, when in training; their schemas do not say so.
+_RENEWING = (
+    "batch_norm",
+    "instance_norm",
+    "native_batch_norm",
+    "cudnn_batch_norm",
+    "miopen_batch_norm",
+    "_batch_norm_impl_index",
+    "batch_norm_gather_stats",
+    "batch_norm_gather_stats_with_counts",
+)
+# Operators that may return an argument, or a view of one; their schemas do not say so.
+_ALIASING = (
+    "_unsafe_view",
+    "alpha_dropout",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "broadcast_tensors",
+    "cartesian_prod",
+    "chain_matmul",
+    "channel_shuffle",
+    "conj_physical",
+    "data",
+    "dropout",
+    "einsum",
+    "feature_alpha_dropout",
+    "feature_dropout",
+    "meshgrid",
+    "sum_to_size",
+    "to_dense",
+    "type_as",
+    "unsafe_chunk",
+    "unsafe_split",
+    "unsafe_split_with_sizes",
+)
+
+
+def operator_name(node: fx.Node) -> str:
+    return str(getattr(node.target, "_opname", ""))
+
+
+def roles_of(node: fx.Node) -> list[tuple[fx.Node, bool, bool]]:
+    """What the node takes, with whether it may write each, and whether its result may share storage with it."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        written = may_write(node)
+        aliased = (
+            written
+            or node.target is operator.getitem
+            or isinstance(node.target, torch._ops.HigherOrderOperator)
+        )
+        return [(operand, written, aliased) for operand in node.all_input_nodes]
+    name = operator_name(node)
+    arguments = {
+        **dict(zip((a.name for a in schema.arguments), node.args, strict=False)),
+        **node.kwargs,
+    }
+    renews = (
+        name in _RENEWING
+        and arguments.get("training", True) is not False
+        and arguments.get("use_input_stats", True) is not False
+    )
+    returns = any(result.alias_info is not None for result in schema.returns)
+    roles = []
+    for argument in schema.arguments:
+        alias = argument.alias_info
+        written = (alias is not None and alias.is_write) or (
+            renews and argument.name in ("running_mean", "running_var")
+        )
+        aliased = name in _ALIASING or (returns and alias is not None)
+        leaves = torch.utils._pytree.tree_leaves(arguments.get(argument.name))
+        roles += [(leaf, written, aliased) for leaf in leaves if isinstance(leaf, fx.Node)]
+    return roles
+
+
 def may_write(node: fx.Node) -> bool:
     """True where the node may write a tensor that existed before: its schema says so, or nothing is known of it."""
     if node.op in ("placeholder", "get_attr", "output"):
         return False
     schema = getattr(node.target, "_schema", None)
     if schema is not None:
-        return schema.is_mutable
+        return schema.is_mutable or (
+            operator_name(node) in _RENEWING and any(written for _, written, _ in roles_of(node))
+        )
     if isinstance(node.target, torch._ops.HigherOrderOperator):
         return not _computes_only(node)
     module, name = getattr(node.target, "__module__", ""), getattr(node.target, "__name__", "")
@@ -102,43 +180,10 @@ def _computes_only(node: fx.Node) -> bool:
     )
 
 
-def written_inputs(graph: fx.GraphModule) -> set[int]:
-    """Positions of the inputs that the graph writes to, itself or through a view."""
-    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    written: set[fx.Node] = set()
-    for node in graph.graph.nodes:
-        if node.op != "call_function" or not may_write(node):
-            continue
-        schema = getattr(node.target, "_schema", None)
-        if schema is None:
-            stack = list(node.all_input_nodes)
-        else:
-            stack = []
-            for position, argument in enumerate(schema.arguments):
-                if argument.alias_info is None or not argument.alias_info.is_write:
-                    continue
-                value = (
-                    node.args[position]
-                    if position < len(node.args)
-                    else node.kwargs.get(argument.name)
-                )
-                stack += [
-                    leaf
-                    for leaf in torch.utils._pytree.tree_leaves(value)
-                    if isinstance(leaf, fx.Node)
-                ]
-        while stack:
-            origin = stack.pop()
-            if origin not in written:
-                written.add(origin)
-                stack += origin.all_input_nodes if may_alias(origin) else []
-    return {position for position, node in enumerate(placeholders) if node in written}
-
-
 def may_alias(node: fx.Node) -> bool:
     """True where the node's result may share storage with what it takes."""
     schema = getattr(node.target, "_schema", None)
-    if schema is None:
+    if schema is None or operator_name(node) in _ALIASING:
         return True
     return any(result.alias_info is not None for result in schema.returns)
 

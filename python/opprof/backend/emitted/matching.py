@@ -10,6 +10,7 @@ from torch import fx
 from opprof.backend.emitted.calls import normalized_arguments, same_arguments
 from opprof.backend.emitted.conditions import PLACE_CHECKS, Place, accepts
 from opprof.backend.emitted.definitions import REWRITES
+from opprof.backend.emitted.effects import Effects
 from opprof.backend.emitted.graphs import propagate_values
 from opprof.backend.emitted.interface import Rewrite
 
@@ -32,10 +33,11 @@ def apply_rewrites(graph: fx.GraphModule) -> dict[str, int]:
 def find_places(rewrite: Rewrite, graph: fx.GraphModule) -> list[Place]:
     """The places of the pattern that share no node, in the order of the node for the first result."""
     order = {node: position for position, node in enumerate(graph.graph.nodes)}
+    effects = Effects(graph)
     places: list[Place] = []
     taken: set[fx.Node] = set()
     for node in graph.graph.nodes:
-        place = _Search(rewrite, order, taken).start(node)
+        place = _Search(rewrite, order, effects, taken).start(node)
         if place:
             places.append(place)
             taken.update(place.nodes)
@@ -112,9 +114,12 @@ class _Search:
     # Bounds the search in graphs where one value has very many users.
     most_tries = 10000
 
-    def __init__(self, rewrite: Rewrite, order: dict[fx.Node, int], taken: set[fx.Node]) -> None:
+    def __init__(
+        self, rewrite: Rewrite, order: dict[fx.Node, int], effects: Effects, taken: set[fx.Node]
+    ) -> None:
         self.rewrite = rewrite
         self.order = order
+        self.effects = effects
         self.taken = taken
         self.graph, self.results = _trace(rewrite.pattern)
         self.steps = _steps(rewrite.pattern)
@@ -175,7 +180,7 @@ class _Search:
         nodes = [state.values[node] for node in _calls(self.graph)]
         inputs = [state.values[node] for node in self.graph.nodes if node.op == "placeholder"]
         results = [state.values[node] for node in self.results]
-        place = Place(nodes, inputs, results, state.sizes, self.order)
+        place = Place(nodes, inputs, results, state.sizes, self.order, self.effects)
         # The pattern would feed itself.
         if any(node in nodes for node in inputs):
             return None

@@ -6,13 +6,14 @@ from typing import Any
 import torch
 from torch import fx
 
+from opprof.backend.emitted.effects import written_inputs
 from opprof.backend.emitted.graphs import (
     may_write,
+    operator_name,
     placeholders_of,
     results_of,
     storage_of,
     trace_to_aten,
-    written_inputs,
 )
 
 
@@ -44,8 +45,11 @@ def why_not_cast(graph: fx.GraphModule) -> str | None:
     }
     if floats - {torch.float32}:
         return "not all of its inputs are float32"
-    if any(map(may_write, nodes)) and exact_nodes(graph):
-        return "the graph writes tensors, and computes with positions"
+    exact = exact_nodes(graph)
+    for node in nodes:
+        # What it writes would be a copy of another precision.
+        if may_write(node) and exact.intersection([node, *node.all_input_nodes]):
+            return "the graph writes what is computed of positions"
     return _shared_results(graph)
 
 
@@ -84,7 +88,7 @@ def exact_nodes(graph: fx.GraphModule) -> set[fx.Node]:
         pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ())
         counts = not tensors and "arange" in str(node.target)
         started = counts or (whole and (pointwise or not floating))
-        name = str(getattr(node.target, "_opname", ""))
+        name = operator_name(node)
         if started or any(operand in exact for operand in node.all_input_nodes):
             if name not in _BOUNDED or started:
                 exact.add(node)

@@ -11,7 +11,7 @@ from torch._inductor.compile_fx import compile_fx
 
 from opprof.backend.emitted.cuda_graph import CapturedGraph, why_not_capture
 from opprof.backend.emitted.definitions import BACKEND_NAME, STRATEGY
-from opprof.backend.emitted.graphs import written_inputs
+from opprof.backend.emitted.effects import written_inputs
 from opprof.backend.emitted.interface import Strategy
 from opprof.backend.emitted.precision import cast_graph, why_not_cast
 from opprof.backend.emitted.prologue import (

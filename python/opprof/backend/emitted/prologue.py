@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import fx
 
+from opprof.backend.emitted.effects import Effects
 from opprof.backend.emitted.graphs import (
     draws_numbers,
     may_alias,
@@ -20,12 +21,8 @@ def made_of_weights(graph: fx.GraphModule, weights: list[int]) -> list[int]:
 
     What gives them is kept from call to call, so that a caller gets a copy.
     """
-    placeholders = placeholders_of(graph)
-    constant = {placeholders[i] for i in weights}
-    for node in graph.graph.nodes:
-        if _is_constant(node, constant):
-            constant.add(node)
-    inputs = {storage_of(node) for node in placeholders}
+    constant = _constant_nodes(graph, weights)
+    inputs = {storage_of(node) for node in placeholders_of(graph)}
     return [
         position
         for position, node in enumerate(results_of(graph))
@@ -49,11 +46,8 @@ def split_prologue(
     Returns that graph (or None), the rest, and which weights the rest still takes. The rest takes the first graph's results,
     then those weights, then all other inputs.
     """
-    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    constant = {placeholders[i] for i in weights}
-    for node in graph.graph.nodes:
-        if _is_constant(node, constant):
-            constant.add(node)
+    placeholders = placeholders_of(graph)
+    constant = _constant_nodes(graph, weights)
     # A view costs nothing in every call, so only what computes is worth keeping, also where views of it alone are taken.
     taken: set[fx.Node] = set()
     for node in reversed(graph.graph.nodes):
@@ -99,6 +93,17 @@ def split_prologue(
         if node in live or node.op == "output":
             mapped[node] = rest.node_copy(node, mapped.__getitem__)
     return prologue, fx.GraphModule(graph, rest), held
+
+
+def _constant_nodes(graph: fx.GraphModule, weights: list[int]) -> set[fx.Node]:
+    """The weights, and the nodes that depend on them alone and that nothing writes: what is kept must not change in a call."""
+    placeholders = placeholders_of(graph)
+    effects = Effects(graph)
+    constant = {placeholders[i] for i in weights}
+    for node in graph.graph.nodes:
+        if _is_constant(node, constant) and not effects.is_written(node):
+            constant.add(node)
+    return constant
 
 
 def _is_constant(node: fx.Node, constant: set[fx.Node]) -> bool:

@@ -140,6 +140,11 @@ def FX_NodeOp : FX_Op<"node", [
     /// before: its schema says so, or nothing is known of it.
     bool mayWrite();
 
+    /// Calls `visit(operand, isWritten, isAliased)` for each operand: whether
+    /// this node may write its storage, and whether the result may share it.
+    /// Both are true where nothing is known of the node.
+    void visitOperandRoles(::llvm::function_ref<void(::mlir::OpOperand &, bool, bool)> visit);
+
     /// True where the node, or a node of a subgraph that it runs, draws from a
     /// random generator. Dropout that the arguments turn off does not.
     bool drawsRandomNumbers();

@@ -62,6 +62,14 @@ bool hasOperator(llvm::StringRef name, bool ofTensor = false);
 /// where no view can be had, such as reshape, count as views.
 bool isViewOperator(llvm::StringRef target);
 
+/// True where the result may be an argument, or a view of one, though the
+/// schema does not say so: dropout that is off, einsum that only permutes.
+bool returnsUndeclaredAlias(llvm::StringRef target);
+
+/// True for a normalization that writes the running statistics it is given,
+/// when in training, though its schema does not say so.
+bool renewsRunningStatistics(llvm::StringRef target);
+
 /// "mm" of "aten.mm.default" or "torch.ops.aten.mm.default", "getitem" of
 /// "operator.getitem".
 llvm::StringRef getOperatorName(llvm::StringRef target);

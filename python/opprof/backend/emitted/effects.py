@@ -1,0 +1,92 @@
+"""Effects: which values of a graph share storage, and what each node writes."""
+
+from collections.abc import Sequence
+
+from torch import fx
+
+from opprof.backend.emitted.graphs import may_write, operator_name, placeholders_of, roles_of
+
+# They change what autograd knows of a tensor, and no element.
+_WRITING_NO_ELEMENT = ("detach_", "requires_grad_", "retain_grad")
+# They give a tensor another storage.
+_CHANGING_STORAGE = (
+    "set_",
+    "set_data",
+    "resize_",
+    "resize_as_",
+    "_resize_output_",
+    "resize_as_sparse_",
+)
+
+
+class Effects:
+    """Which nodes of a graph may share storage, and what each writes.
+
+    A result is a storage of its own unless its operator may return an argument or a view of one. All inputs may be one storage.
+    """
+
+    def __init__(self, graph: fx.GraphModule) -> None:
+        self.groups: dict[fx.Node, fx.Node] = {}
+        # What each node that writes may write; None stands for any storage.
+        self.written: dict[fx.Node, list[fx.Node] | None] = {}
+        for node in graph.graph.nodes:
+            if node.op in ("placeholder", "get_attr", "output"):
+                continue
+            roles = roles_of(node)
+            for operand, _, aliased in roles:
+                if aliased:
+                    self.groups[self._group(node)] = self._group(operand)
+            name = operator_name(node)
+            if name in _WRITING_NO_ELEMENT:
+                continue
+            known = getattr(node.target, "_schema", None) is not None
+            if name in _CHANGING_STORAGE or (not known and may_write(node)):
+                self.written[node] = None
+            elif any(written for _, written, _ in roles):
+                self.written[node] = [operand for operand, written, _ in roles if written]
+        self.inputs = {
+            self._group(node)
+            for node in graph.graph.nodes
+            if node.op in ("placeholder", "get_attr")
+        }
+        self.changed = {
+            self._group(operand)
+            for node, values in self.written.items()
+            for operand in (node.all_input_nodes if values is None else values)
+        }
+
+    def _group(self, node: fx.Node) -> fx.Node:
+        group = node
+        while group in self.groups:
+            group = self.groups[group]
+        # Later searches are short.
+        while node is not group:
+            following = self.groups[node]
+            self.groups[node] = group
+            node = following
+        return group
+
+    def alias(self, first: fx.Node, second: fx.Node) -> bool:
+        groups = {self._group(first), self._group(second)}
+        return len(groups) == 1 or groups <= self.inputs
+
+    def writes(self, node: fx.Node, values: Sequence[fx.Node]) -> bool:
+        """True where the node may write the storage of one of the values."""
+        if node not in self.written:
+            return False
+        written = self.written[node]
+        return bool(values) and (
+            written is None or any(self.alias(own, value) for own in written for value in values)
+        )
+
+    def is_written(self, value: fx.Node) -> bool:
+        """True where a node of the graph may write the value, itself or through a view."""
+        return self._group(value) in self.changed
+
+
+def written_inputs(graph: fx.GraphModule) -> set[int]:
+    """Positions of the inputs that the graph writes to, itself or through a view."""
+    effects = Effects(graph)
+    return {
+        position for position, node in enumerate(placeholders_of(graph)) if effects.is_written(node)
+    }
