@@ -73,7 +73,7 @@ from opprof.recording import capture, library
 from opprof.errors import OpprofError
 from opprof.commands.profile import ProfileOptions, profile_script
 from pathlib import Path
-profile._why_no_capture = lambda: None
+profile.why_no_capture = lambda script: None
 # One step, so that tests can say after how many launches the program fails.
 capture.WARM_UP_SECONDS = 0.0
 

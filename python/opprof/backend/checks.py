@@ -163,9 +163,7 @@ class Subject:
 
     def inputs(self, seed: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Fresh inputs like those of the script."""
-        generator = torch.Generator().manual_seed(seed)
-        fresh = functools.partial(_fresh, generator=generator)
-        return tree_map(fresh, self.script.args), tree_map(fresh, self.script.kwargs)
+        return self.script.inputs(seed)
 
     def run(self, program: Callable[..., Any], seed: int) -> list[torch.Tensor]:
         args, kwargs = self.inputs(seed)
@@ -219,22 +217,6 @@ class Subject:
             and all(_identical(a, b) for a, b in zip(own, self.inductor_results[seed], strict=True))
             for seed in SEEDS
         )
-
-
-def _fresh(leaf: Any, generator: torch.Generator) -> Any:
-    if not isinstance(leaf, torch.Tensor) or leaf.numel() == 0:
-        return leaf
-    if leaf.is_floating_point():
-        mean = leaf.float().mean().item()
-        deviation = leaf.float().std().item() if leaf.numel() > 1 else 0.0
-        value = torch.randn(leaf.shape, generator=generator) * deviation + mean
-        return value.to(leaf.dtype).to(leaf.device)
-    # One number is a position or a length; many are ids, of which any in their range will do.
-    if leaf.dtype in (torch.int32, torch.int64) and leaf.numel() > 1:
-        low, high = int(leaf.min()), int(leaf.max())
-        value = torch.randint(low, high + 1, leaf.shape, generator=generator)
-        return value.to(leaf.dtype).to(leaf.device)
-    return leaf
 
 
 def _widen(leaf: Any) -> Any:

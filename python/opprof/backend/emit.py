@@ -123,10 +123,16 @@ def escaped(text: str) -> str:
     return " ".join(line.split()).replace("\\", "\\\\").replace('"', "'")
 
 
-def emit(scripts: Sequence[Script], output: Path, *, model: str | None = None) -> list[Path]:
+def emit(
+    scripts: Sequence[Script],
+    output: Path,
+    *,
+    model: str | None = None,
+    device: str | None = None,
+) -> list[Path]:
     """Writes the backend for `scripts` to `output`, and its pytest file beside it; returns both.
 
-    `model` is the model script that the test compares on, where there is one.
+    `model` is the model script that it is for, where there is one, and `device` where that model was moved to, if it was.
     """
     if output.suffix != ".py":
         raise OpprofError(f"{output}: a backend is a Python file, so its name has to end in .py")
@@ -136,7 +142,7 @@ def emit(scripts: Sequence[Script], output: Path, *, model: str | None = None) -
         _head(name, output, titles)
         + "\n"
         + assembled(
-            f"BACKEND_NAME = {name!r}\nMODEL_SCRIPT = {model!r}\n"
+            f"BACKEND_NAME = {name!r}\nMODEL_SCRIPT = {model!r}\nMODEL_DEVICE = {device!r}\n"
             f"REWRITES: tuple[Rewrite, ...] = ()\nSTRATEGY = Strategy()\n\n{definitions}"
         )
     )

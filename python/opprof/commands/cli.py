@@ -143,6 +143,7 @@ def _profile(options: argparse.Namespace) -> None:
                 traced=options.iters,
                 eager=options.eager,
                 mode=options.mode,
+                device=options.device,
                 counters=options.counters,
                 metrics=options.metrics,
                 replay=options.replay,
@@ -196,6 +197,7 @@ def _add_profile(commands: _Commands) -> None:
         help="inductor (default); eager: the exported graph, node by node; cudagraphs: Inductor's program in one CUDA graph; or "
         "a torch.compile backend, by its name or by the file that `opprof emit` wrote",
     )
+    _add_device(parser)
     _add_counter_options(parser)
     recorded = parser.add_argument_group("files recorded elsewhere")
     recorded.add_argument(
@@ -397,6 +399,14 @@ def _add_merge(commands: _Commands) -> None:
     parser.set_defaults(run=_merge)
 
 
+def _add_device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--device",
+        choices=("cpu", "cuda"),
+        help="move the model and its inputs there before anything runs (default: where the script puts them)",
+    )
+
+
 def _add_error_budget(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--error-budget",
@@ -467,7 +477,12 @@ def _add_emit(commands: _Commands) -> None:
 def _validate(options: argparse.Namespace) -> int:
     from opprof.commands.validate import validate, verdict_text
 
-    verdict = validate(options.backend, model=options.model, error_budget=options.error_budget)
+    verdict = validate(
+        options.backend,
+        model=options.model,
+        device=options.device,
+        error_budget=options.error_budget,
+    )
     print(verdict_text(verdict), end="")
     return 0 if verdict.passed else 1
 
@@ -484,6 +499,7 @@ def _add_validate(commands: _Commands) -> None:
     parser.add_argument(
         "--model", metavar="model.py", help="the model script, where the file names none"
     )
+    _add_device(parser)
     _add_error_budget(parser)
     parser.set_defaults(run=_validate)
 

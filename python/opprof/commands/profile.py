@@ -57,6 +57,8 @@ class ProfileOptions:
     eager: bool = True
     # "eager", "inductor", "cudagraphs", a backend of torch.compile, or the file of one.
     mode: str = INDUCTOR
+    # Where model and inputs are moved before anything runs: "cpu" or "cuda"; None leaves them where the script puts them.
+    device: str | None = None
     # Hardware counters of one step: one of capture.COUNTER_MODES, or None, which is "unique" where there is a GPU.
     counters: str | None = None
     metrics: str = "default"
@@ -162,10 +164,12 @@ def _is_mapped(folder: RunFolder) -> bool:
     return folder.capture.is_file() and not folder.scratch.is_dir()
 
 
-def _why_no_capture() -> str | None:
+def why_no_capture(script: ModelScript) -> str | None:
     """Why the timeline cannot be opprof's own here, or None."""
     if not torch.cuda.is_available():
         return "PyTorch sees no GPU"
+    if script.device_type == "cpu":
+        return "the model is on the CPU"
     try:
         Library.get()
     except OpprofError as error:
@@ -193,13 +197,13 @@ def record(
         )
     folder.check()
     progress(f"loading {path}")
-    script = load_model_script(path)
+    script = load_model_script(path, device=options.device)
     if check is not None:
         check(script)
-    no_capture = _why_no_capture()
+    no_capture = why_no_capture(script)
     if options.mode == CUDA_GRAPHS and no_capture is not None:
         raise OpprofError(f"--mode={CUDA_GRAPHS} needs a GPU: {no_capture}")
-    facts = {**_facts(script), "mode": options.mode}
+    facts = {**facts_of(script), "mode": options.mode}
     if options.eager:
         progress("timing the program as it is, uncompiled")
         eager_step = script.step_of(script.module)
@@ -256,7 +260,7 @@ def _record_program(
     facts: dict[str, Any],
 ) -> BaseException | None:
     """Times and records a program that has run; returns what ended it while it was recorded."""
-    no_capture = _why_no_capture()
+    no_capture = why_no_capture(script)
     differs = difference(script.module, exported, options.mode)
     if differs is not None:
         progress(differs)
@@ -411,14 +415,14 @@ def _export(script: ModelScript, folder: RunFolder) -> torch.export.ExportedProg
     return program
 
 
-def _facts(script: ModelScript) -> dict[str, Any]:
+def facts_of(script: ModelScript) -> dict[str, Any]:
     """What a reader has to know of the machine and the program to compare this run with another."""
     device: dict[str, Any] = {
         "type": "cpu",
         "name": _cpu_name(),
         "threads": torch.get_num_threads(),
     }
-    if torch.cuda.is_available():
+    if torch.cuda.is_available() and script.device_type == "cuda":
         properties = torch.cuda.get_device_properties(0)
         device = {
             "type": "cuda",

@@ -23,6 +23,7 @@ import torch
 from torch import fx
 from torch.fx.traceback import NodeSource
 
+from opprof.devices import synchronize
 from opprof.errors import OpprofError
 from opprof.export.compilations import CompilationLog, Names
 from opprof.export.graph_json import GraphSource, write_graph_json
@@ -274,8 +275,7 @@ def _first_step(
 ) -> None:
     start = time.perf_counter_ns()
     run_user(script, what, program.step, remedy)
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
+    synchronize()
     program.compile_ns = time.perf_counter_ns() - start
 
 

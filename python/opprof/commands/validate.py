@@ -14,18 +14,26 @@ from opprof.units import milliseconds
 
 
 def validate(
-    file: Path, *, model: str | None = None, error_budget: float = DEFAULT_ERROR_BUDGET
+    file: Path,
+    *,
+    model: str | None = None,
+    device: str | None = None,
+    error_budget: float = DEFAULT_ERROR_BUDGET,
 ) -> Verdict:
-    """Everything that can be said of one backend, printed as it is found."""
+    """Everything that can be said of one backend, printed as it is found.
+
+    The model runs on `device`, or else where it ran when the backend was made, or else where its script puts it.
+    """
     if not file.is_file():
         raise OpprofError(f"{file}: no such file")
     model = model or _recorded_model(file)
+    device = device or _recorded(file, "MODEL_DEVICE")
     if model is None:
         raise OpprofError(
             f"{file}: does not say which model it is for", remedy="give --model model.py"
         )
     progress(f"loading {model}")
-    subject = Subject(load_model_script(model))
+    subject = Subject(load_model_script(model, device=device))
     progress("compiling and comparing")
     verdict, program = check_backend(file, subject, error_budget=error_budget)
     if verdict.passed and program is not None:
@@ -38,17 +46,23 @@ def validate(
 
 
 def _recorded_model(file: Path) -> str | None:
-    """MODEL_SCRIPT of a backend, read without running it; relative to the backend's folder."""
+    """The model script of a backend, which names it relative to its own folder."""
+    recorded = _recorded(file, "MODEL_SCRIPT")
+    return None if recorded is None else os.path.relpath(file.parent / recorded)
+
+
+def _recorded(file: Path, name: str) -> str | None:
+    """A text that a backend assigns to `name`, read without running it."""
     with contextlib.suppress(SyntaxError, ValueError, OSError):
         for statement in ast.parse(file.read_text()).body:
             if (
                 isinstance(statement, ast.Assign)
                 and isinstance(statement.targets[0], ast.Name)
-                and statement.targets[0].id == "MODEL_SCRIPT"
+                and statement.targets[0].id == name
                 and isinstance(statement.value, ast.Constant)
                 and isinstance(statement.value.value, str)
             ):
-                return os.path.relpath(file.parent / statement.value.value)
+                return statement.value.value
     return None
 
 

@@ -2,10 +2,13 @@
 
 The input is a tensor, a tuple or list of positional arguments, or a dict of keyword arguments. A script whose iteration is
 more than a call of the module (a training step) also defines `make_step(module)`, which is handed the module, compiled or
-not, and returns the function to call with the input.
+not, and returns the function to call with the input. One that knows what other inputs are like (offsets, lengths, masks)
+defines `get_inputs(seed)`, which returns one of the same form; without it they are made of the first one.
 """
 
 import contextlib
+import copy
+import functools
 import importlib.util
 import os
 import re
@@ -18,9 +21,13 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from opprof.errors import OpprofError, ProgramError
+from opprof.export.fresh_inputs import Integers, find_integers, fresh
 from opprof.progress import progress
+
+Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass
@@ -33,6 +40,42 @@ class ModelScript:
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = field(default_factory=dict)
     make_step: Callable[[Any], Callable[..., Any]] | None = None
+    # Inputs of a seed, where the script gives them.
+    get_inputs: Callable[[int], Any] | None = None
+    # Where the model was moved, if it was: --device.
+    moved_to: str | None = None
+
+    @property
+    def device_type(self) -> str:
+        """What the model and its inputs are on: "cuda" where any part of them is."""
+        return _device_type(self.module, (self.args, self.kwargs))
+
+    def inputs(self, seed: int) -> Inputs:
+        """Other inputs for the same program: those that the script gives for the seed, or else its first ones, changed."""
+        if self.get_inputs is None:
+            made: Inputs = fresh((self.args, self.kwargs), seed, self._integers)
+            return made
+        with _running(self.path, f"get_inputs({seed}) failed"):
+            value = self.get_inputs(seed)
+        result = _arguments(value)
+        if self.moved_to is not None:
+            result = _moved(result, self.moved_to)
+        _check_alike(self, result, seed)
+        return result
+
+    @functools.cached_property
+    def _integers(self) -> Integers:
+        original = (self.args, self.kwargs)
+
+        def run(way: Integers) -> None:
+            args, kwargs = fresh(original, 0, way)
+            copy.deepcopy(self.module)(*args, **kwargs)
+
+        if all(
+            map(_is_same, tree_leaves(fresh(original, 0, Integers.SHUFFLED)), tree_leaves(original))
+        ):
+            return Integers.KEPT
+        return find_integers(run)
 
     def step_of(self, module: Any) -> Callable[[], Any]:
         """One iteration of `module`, which is the script's module or a compiled form of it, as a function without arguments."""
@@ -107,8 +150,66 @@ def user_line(error: BaseException, script: Path) -> str | None:
     return None
 
 
-def load_model_script(path: str | Path) -> ModelScript:
-    """Runs the script and its get_model_and_input()."""
+def _arguments(value: Any) -> Inputs:
+    """What a script gives as input, as positional arguments and keyword arguments."""
+    if isinstance(value, dict):
+        return (), dict(value)
+    if isinstance(value, (tuple, list)):
+        return tuple(value), {}
+    return (value,), {}
+
+
+def _moved(value: Any, device: str) -> Any:
+    return tree_map(lambda leaf: leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf, value)
+
+
+def _device_type(module: torch.nn.Module, value: Any) -> str:
+    tensors = [*module.parameters(), *module.buffers(), *tree_leaves(value)]
+    kinds = {leaf.device.type for leaf in tensors if isinstance(leaf, torch.Tensor)}
+    return "cuda" if "cuda" in kinds else "cpu"
+
+
+def _check_alike(script: ModelScript, result: Inputs, seed: int) -> None:
+    """Refuses inputs of another form: the program that is tested is compiled for the form of the first."""
+    expected, structure = tree_flatten((script.args, script.kwargs))
+    found, other = tree_flatten(result)
+    remedy = "give what get_model_and_input() gives, with other numbers in it"
+    if structure != other:
+        raise OpprofError(
+            f"{script.path}: get_inputs({seed}) returned another structure than the input of get_model_and_input()",
+            remedy=remedy,
+        )
+    for own, like in zip(found, expected, strict=True):
+        if _form(own) != _form(like):
+            raise OpprofError(
+                f"{script.path}: get_inputs({seed}) returned {_form(own)} where get_model_and_input() gives {_form(like)}",
+                remedy=remedy,
+            )
+
+
+def _form(leaf: Any) -> str:
+    if isinstance(leaf, torch.Tensor):
+        return f"{leaf.dtype} {tuple(leaf.shape)} on {leaf.device}"
+    return f"a {type(leaf).__name__}"
+
+
+def _is_same(first: Any, second: Any) -> bool:
+    """True for what is no tensor of whole numbers that changed."""
+    return (
+        not isinstance(second, torch.Tensor)
+        or second.is_floating_point()
+        or first is second
+        or torch.equal(first, second)
+    )
+
+
+def load_model_script(path: str | Path, *, device: str | None = None) -> ModelScript:
+    """Runs the script and its get_model_and_input(); with `device`, "cpu" or "cuda", moves model and inputs there.
+
+    Says so where a model is left on the CPU of a machine with a GPU.
+    """
+    if device == "cuda" and not torch.cuda.is_available():
+        raise OpprofError("--device=cuda: PyTorch sees no GPU", remedy="leave out --device")
     path = Path(path)
     script = _import_file(path)
     factory = getattr(script, "get_model_and_input", None)
@@ -136,15 +237,21 @@ def load_model_script(path: str | Path) -> ModelScript:
     if isinstance(inner, torch.nn.Module):
         progress(f"{path} compiles its module itself; what is compiled here is the module inside")
         module = inner
-    args: tuple[Any, ...] = ()
-    kwargs: dict[str, Any] = {}
-    if isinstance(value, dict):
-        kwargs = dict(value)
-    elif isinstance(value, (tuple, list)):
-        args = tuple(value)
-    else:
-        args = (value,)
-    make_step = getattr(script, "make_step", None)
-    if make_step is not None and not callable(make_step):
-        raise OpprofError(f"{path}: make_step is a {type(make_step).__name__}, not a function")
-    return ModelScript(path, path.stem, module, args, kwargs, make_step)
+    args, kwargs = _arguments(value)
+    if device is not None:
+        with _running(path, f"its model cannot be moved to {device}"):
+            module = module.to(device)
+            args, kwargs = _moved((args, kwargs), device)
+    functions: dict[str, Any] = {}
+    for name in ("make_step", "get_inputs"):
+        functions[name] = getattr(script, name, None)
+        if functions[name] is not None and not callable(functions[name]):
+            raise OpprofError(
+                f"{path}: {name} is a {type(functions[name]).__name__}, not a function"
+            )
+    loaded = ModelScript(path, path.stem, module, args, kwargs, moved_to=device, **functions)
+    if device is None and torch.cuda.is_available() and loaded.device_type == "cpu":
+        progress(
+            f"{path} leaves its model on the CPU, so that is where it runs; --device cuda moves model and inputs to the GPU"
+        )
+    return loaded
