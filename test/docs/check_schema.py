@@ -58,7 +58,7 @@ class Checker:
             self.errors.append(f"{place}: expected {schema['const']!r}, found {value!r:.60}")
         if "enum" in schema and value not in schema["enum"]:
             self.errors.append(f"{place}: {value!r:.60} is none of {schema['enum']}")
-        if "minimum" in schema and value < schema["minimum"]:
+        if "minimum" in schema and value is not None and value < schema["minimum"]:
             self.errors.append(f"{place}: {value} is below {schema['minimum']}")
         if "maximum" in schema and value > schema["maximum"]:
             self.errors.append(f"{place}: {value} is above {schema['maximum']}")

@@ -27,6 +27,9 @@ from opprof.errors import OpprofError
 from opprof.export.model_script import ModelScript
 from opprof.units import milliseconds
 
+# What is called like the model.
+Program = Callable[..., Any]
+
 SEEDS = (11, 23, 47)
 # A gain below this is not told from noise.
 LEAST_GAIN = 0.02
@@ -80,6 +83,8 @@ class Verdict:
     checks: list[Check] = field(default_factory=list)
     error: float | None = None
     measurement: Measurement | None = None
+    # Names of rewrites that were applied nowhere.
+    missing: list[str] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:
@@ -148,13 +153,13 @@ class Subject:
                     buffer.copy_(self.state[name])
 
     def compiled(self, backend: str | Callable[..., Any]) -> Callable[..., Any]:
-        return self._without_gradients(torch.compile(self.script.module, backend=backend))
+        return self.without_gradients(torch.compile(self.script.module, backend=backend))
 
     @property
     def eager(self) -> Callable[..., Any]:
-        return self._without_gradients(self.script.module)
+        return self.without_gradients(self.script.module)
 
-    def _without_gradients(self, function: Any) -> Callable[..., Any]:
+    def without_gradients(self, function: Any) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:
             with torch.no_grad():
                 return function(*args, **kwargs)
@@ -273,19 +278,31 @@ def _identical(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 def measure(
-    subject: Subject, programs: dict[str, Callable[..., Any]], *, seconds: float = 4.0
+    subject: Subject,
+    programs: dict[str, Program],
+    *,
+    seconds: float = 4.0,
+    is_enough: Callable[[dict[str, list[int]]], bool] = lambda times: False,
 ) -> Measurement:
-    """Times the programs in turn, so that what else the machine does meets all of them, twice."""
+    """Times the programs in turn, so that what else the machine does meets all of them, twice.
+
+    Either half ends before its time where `is_enough` says so of what it has measured.
+    """
     script = subject.script
     for program in programs.values():
         for _ in range(3):
             program(*script.args, **script.kwargs)
     synchronize()
-    return Measurement(*(_measure_once(subject, programs, seconds / 2) for _ in range(2)))
+    return Measurement(
+        *(_measure_once(subject, programs, seconds / 2, is_enough) for _ in range(2))
+    )
 
 
 def _measure_once(
-    subject: Subject, programs: dict[str, Callable[..., Any]], seconds: float
+    subject: Subject,
+    programs: dict[str, Program],
+    seconds: float,
+    is_enough: Callable[[dict[str, list[int]]], bool],
 ) -> dict[str, list[int]]:
     times: dict[str, list[int]] = {name: [] for name in programs}
     end = time.monotonic() + seconds
@@ -299,6 +316,8 @@ def _measure_once(
             synchronize()
             times[name].append(time.perf_counter_ns() - start)
         rounds += 1
+        if is_enough(times):
+            break
     subject.restore()
     return times
 
@@ -348,6 +367,7 @@ def check_backend(
         return verdict, program
     applied = dict(backend.applied)
     missing = [rewrite.name for rewrite in backend.REWRITES if not applied.get(rewrite.name)]
+    verdict.missing = missing
     described = ", ".join(f"{key} at {count}" for key, count in applied.items() if count)
     verdict.add(
         "applied",

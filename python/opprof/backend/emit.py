@@ -155,17 +155,23 @@ def emit(
     return [output, beside]
 
 
-def _definitions(scripts: Sequence[Script]) -> tuple[str, list[str]]:
-    """The Python definitions of all scripts, and a line on each for the head of the file."""
-    parts, titles = [], []
-    used: set[str] = set()
+def unique_names(scripts: Sequence[Script]) -> list[str]:
+    """What the rewrites of scripts are called in a backend of all of them."""
+    used: list[str] = []
     for script in scripts:
         name = script.name
         number = 2
         while name in used:
             name = f"{script.name}-{number}"
             number += 1
-        used.add(name)
+        used.append(name)
+    return used
+
+
+def _definitions(scripts: Sequence[Script]) -> tuple[str, list[str]]:
+    """The Python definitions of all scripts, and a line on each for the head of the file."""
+    parts, titles = [], []
+    for script, name in zip(scripts, unique_names(scripts), strict=True):
         python = run_tool(
             "opprof-translate", ["--emit-rewrite", f"--rewrite-name={name}", script.path]
         ).decode()

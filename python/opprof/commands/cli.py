@@ -507,7 +507,15 @@ def _add_validate(commands: _Commands) -> None:
 def _optimize(options: argparse.Namespace) -> None:
     from opprof.commands.optimize import OptimizeOptions, optimize
 
-    optimize(options.script, options.output, OptimizeOptions(error_budget=options.error_budget))
+    optimize(
+        options.script,
+        options.output,
+        OptimizeOptions(
+            error_budget=options.error_budget,
+            budget_seconds=options.budget_seconds,
+            device=options.device,
+        ),
+    )
     print((options.output / "report.txt").read_text(), end="")
 
 
@@ -515,8 +523,9 @@ def _add_optimize(commands: _Commands) -> None:
     parser = commands.add_parser(
         "optimize",
         help="the main job: profile, recommend, try, prove, and keep what wins",
-        description="Profiles the model of a script, tries what the rules recommend, keeps what is right and faster in two "
-        "measurements, and reports. The script is run. Where nothing wins, nothing is changed.",
+        description="Profiles the model of a script, tries what the rules recommend, keeps what is right and faster, in two "
+        "measurements, than anything that can be written without opprof, and reports. The script is run, in several processes where "
+        "the machine has cores for them. Where nothing wins, the report says what to use instead.",
     )
     parser.add_argument(
         "script", metavar="model.py", help="defines get_model_and_input() -> (module, input)"
@@ -525,6 +534,14 @@ def _add_optimize(commands: _Commands) -> None:
         "-o", "--output", type=Path, required=True, metavar="DIR", help="the folder for all results"
     )
     _add_error_budget(parser)
+    _add_device(parser)
+    parser.add_argument(
+        "--budget-seconds",
+        type=_seconds,
+        default=None,
+        metavar="S",
+        help="end after about as many seconds; the report names what was left out for it (default: as long as it takes)",
+    )
     parser.set_defaults(run=_optimize)
 
 

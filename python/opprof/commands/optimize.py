@@ -1,15 +1,13 @@
 """The main job: profile a model, try what the rules recommend, keep what is proven to be right and faster, and say what was gained.
 
-Needs PyTorch. The model script is run. Nothing is kept that does not win in two measurements, and where nothing wins, no backend
-is written.
+Needs PyTorch. The model script is run. What is kept beats everything that anybody can write without opprof, in two measurements;
+otherwise no backend is written, and the report says what to use.
 """
 
 import json
-import math
 import multiprocessing
 import os
 import shutil
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -18,21 +16,13 @@ from typing import Any
 
 import torch
 
-from opprof.backend.checks import (
-    Measurement,
-    Subject,
-    Verdict,
-    check_backend,
-    check_inference,
-    measure,
-)
+from opprof.backend.checks import Subject, check_backend, check_inference
 from opprof.backend.emit import emit, test_file
 from opprof.backend.rewrites import Script
 from opprof.chain import attribute
 from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.commands.profile import ProfileOptions, profile_script
 from opprof.commands.recommend import recommend
-from opprof.commands.validate import validate
 from opprof.errors import OpprofError
 from opprof.export.graph_json import GraphSource, write_graph_json
 from opprof.export.inductor import CompiledGraph, watching_inductor
@@ -41,6 +31,11 @@ from opprof.files import replacing, scratch_folder
 from opprof.progress import began, began_at, progress
 from opprof.recording.torch_profiler import trace_steps
 from opprof.run_folder import POST_GRAD, RunFolder, write_run
+from opprof.search.baselines import Baseline
+from opprof.search.clock import Clock
+from opprof.search.explore import Found, Search, SearchOptions
+from opprof.search.measure import Timing, measure_all
+from opprof.search.outcome import OPTIMIZED, VERSION, Entrant, Outcome, facts_of
 from opprof.tools import run_tool
 from opprof.units import milliseconds
 
@@ -50,55 +45,41 @@ class OptimizeOptions:
     """How much is tried, and what may be lost."""
 
     error_budget: float = DEFAULT_ERROR_BUDGET
-    # Seconds that the programs of one comparison are timed.
-    seconds: float = 6.0
-    profile: ProfileOptions = field(default_factory=lambda: ProfileOptions(counters="none"))
-
-
-@dataclass
-class Trial:
-    """One recommendation that was tried, on top of those kept before it."""
-
-    script: Script
-    kept: bool
-    reason: str
-    error: float | None = None
-    measurement: Measurement | None = None
-
-
-@dataclass
-class Outcome:
-    """What `opprof optimize` found."""
-
-    name: str
-    trials: list[Trial]
-    kept: list[Script]
-    verdict: Verdict | None
-    # Medians in nanoseconds of eager, Inductor and, where something won, optimized.
-    times: dict[str, int]
-    backend: Path | None = None
+    # Seconds that a comparison is timed where it is not clear before, and all programs in the end.
+    seconds: float = 3.0
+    # For the whole command; None for as long as it takes.
+    budget_seconds: float | None = None
+    # Processes that compile ahead; None for as many as the machine has room for.
+    workers: int | None = None
+    # Where model and inputs are moved; None leaves them where the script puts them.
+    device: str | None = None
+    profile: ProfileOptions = field(
+        default_factory=lambda: ProfileOptions(counters="none", timed_seconds=1.0)
+    )
 
 
 def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     """Profiles, recommends, tries, keeps, and reports; leaves everything below `output`."""
+    clock = Clock(options.budget_seconds)
+    options.profile.device = options.device
     progress("1/4 profile")
-    before = _profile(path, output / "profile", options.profile)
+    with clock.phase("profile"):
+        before = _profile(path, output / "profile", options.profile)
+    # The optimized program is profiled like this one, and proven.
+    clock.reserved = clock.phases["profile"] / 2 + options.seconds
     progress("2/4 recommend")
     scripts = recommend(before.path, output / "rewrites", error_budget=options.error_budget)
-    subject = Subject(load_model_script(path))
+    subject = Subject(load_model_script(path, device=options.device))
     progress(f"3/4 try {len(scripts)} recommendations")
     with scratch_folder() as candidates:
-        outcome = _search(subject, scripts, candidates, options)
-    progress("4/4 report")
-    target = output / f"{subject.script.name}_optimized.py"
-    for stale in (target, test_file(target)):
-        stale.unlink(missing_ok=True)
-    after = RunFolder(output / "after")
-    if after.graph.is_file():
-        # Of an earlier run; a folder without a graph is none of these.
-        shutil.rmtree(after.path)
-    if outcome.kept:
-        _finish(subject, outcome, target, before, output, options)
+        how = SearchOptions(options.error_budget, options.seconds, options.workers)
+        found = Search(subject, scripts, candidates, how, clock).run()
+        progress("4/4 prove and report")
+        outcome = _finish(subject, found, output, options, clock)
+    if outcome.backend is not None:
+        with clock.phase("profile of the result"):
+            _try_to_profile_after(subject, outcome, before, output, options)
+    outcome.seconds = clock.phases
     _write_report(outcome, before, output, options)
     return outcome
 
@@ -120,101 +101,105 @@ def _profile(path: str, folder: Path, options: ProfileOptions) -> RunFolder:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Search
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def _search(
-    subject: Subject, scripts: list[Script], candidates: Path, options: OptimizeOptions
-) -> Outcome:
-    """Takes recommendations one by one, the best first, each on top of what won before it."""
-    kept: list[Script] = []
-    trials: list[Trial] = []
-    best: Callable[..., Any] = subject.inductor
-    queue = list(scripts)
-    # A rewrite may win only after another one: launches that cost nothing change what pays.
-    retried: set[Path] = set()
-    count = 0
-    while queue:
-        script = queue.pop(0)
-        count += 1
-        progress(f"  {count}. {script.title} ({len(queue)} after this one)")
-        file = candidates / f"candidate_{count:02}_{script.name.replace('-', '_')}.py"
-        trial, program = _try(subject, [*kept, script], file, best, options)
-        progress(f"     {'kept: ' if trial.kept else 'not kept: '}{trial.reason}")
-        trials = [other for other in trials if other.script != script] + [trial]
-        if trial.kept and program is not None:
-            kept.append(script)
-            best = program
-            again = [
-                other.script
-                for other in trials
-                if not other.kept and other.measurement and other.script.path not in retried
-            ]
-            if torch.cuda.is_available():
-                retried.update(item.path for item in again)
-                queue += [item for item in again if item not in queue]
-    programs = {"eager": subject.eager, "Inductor": subject.inductor}
-    measurement = measure(subject, programs, seconds=options.seconds / 2)
-    times = {name: measurement.median(name) for name in programs}
-    return Outcome(subject.script.name, trials, kept, None, times)
-
-
-def _try(
-    subject: Subject,
-    scripts: list[Script],
-    file: Path,
-    best: Callable[..., Any],
-    options: OptimizeOptions,
-) -> tuple[Trial, Callable[..., Any] | None]:
-    script = scripts[-1]
-    emit(scripts, file)
-    verdict, program = check_backend(file, subject, error_budget=options.error_budget)
-    for check in verdict.checks:
-        if not check.passed:
-            return Trial(script, False, f"{check.name}: {check.text}", verdict.error), None
-    assert program is not None
-    try:
-        measurement = measure(
-            subject, {"best": best, "candidate": program}, seconds=options.seconds
-        )
-    except RuntimeError as error:
-        return Trial(script, False, f"fails when it is timed: {error}", verdict.error), None
-    won, times, gain = measurement.wins("candidate", "best")
-    return Trial(script, won, f"{times}, {gain}", verdict.error, measurement), program
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 # What is left behind
 # ---------------------------------------------------------------------------------------------------------------------
 
 
 def _finish(
-    subject: Subject,
-    outcome: Outcome,
-    target: Path,
-    before: RunFolder,
-    output: Path,
-    options: OptimizeOptions,
-) -> None:
-    """Writes the backend, proves it once more as it lies there, and profiles what it made."""
-    model = os.path.relpath(subject.script.path.resolve(), target.parent.resolve())
-    emit(outcome.kept, target, model=model)
-    progress("  proving the backend as it was written")
-    verdict = validate(target, error_budget=options.error_budget)
-    outcome.verdict = verdict
-    if verdict.measurement is not None:
-        outcome.times = {
-            name: verdict.measurement.median(name) for name in verdict.measurement.first
-        }
-    if not verdict.passed:
+    subject: Subject, found: Found, output: Path, options: OptimizeOptions, clock: Clock
+) -> Outcome:
+    """Writes the backend, proves it once more as it lies there, and measures it beside all recipes."""
+    target = output / f"{subject.script.name}_optimized.py"
+    for stale in (target, test_file(target)):
+        stale.unlink(missing_ok=True)
+    after = RunFolder(output / "after")
+    if after.graph.is_file():
+        # Of an earlier run; a folder without a graph is none of these.
+        shutil.rmtree(after.path)
+    entrants = [_entrant(baseline) for baseline in found.baselines]
+    outcome = Outcome(subject.script.name, entrants, found.trials, found.ablations, found.kept)
+    programs = {
+        baseline.recipe.name: baseline.program
+        for baseline in found.baselines
+        if baseline.program is not None
+    }
+    if found.kept:
+        with clock.phase("proof"):
+            program = _prove(subject, outcome, target, options)
+        if program is not None:
+            programs[OPTIMIZED] = program
+    with clock.phase("last measurement"):
+        timing = measure_all(subject, programs, seconds=options.seconds)
+    for name in programs:
+        entrant = outcome.entrant(name)
+        assert entrant is not None
+        entrant.latency_ns = timing.latency.median(name)
+        entrant.loop_ns = timing.loop.get(name)
+    _decide(outcome, timing, target)
+    if outcome.backend is None:
         for file in (target, test_file(target)):
             file.unlink(missing_ok=True)
-        outcome.kept = []
+    return outcome
+
+
+def _entrant(baseline: Baseline) -> Entrant:
+    recipe = baseline.recipe
+    return Entrant(
+        recipe.name, recipe.lines, baseline.error, baseline.allowed, reason=baseline.reason
+    )
+
+
+def _prove(subject: Subject, outcome: Outcome, target: Path, options: OptimizeOptions) -> Any:
+    """The program of the backend as it was written, where it passes every check."""
+    model = os.path.relpath(subject.script.path.resolve(), target.parent.resolve())
+    emit(outcome.kept, target, model=model, device=options.device)
+    progress("  proving the backend as it was written")
+    verdict, program = check_backend(target, subject, error_budget=options.error_budget)
+    outcome.checks = verdict.lines()
+    lines = (f"import {target.stem}", f'model = torch.compile(model, backend="{target.stem}")')
+    entrant = Entrant(OPTIMIZED, lines, verdict.error, verdict.passed)
+    outcome.entrants.append(entrant)
+    if verdict.passed:
+        return program
+    entrant.reason = "does not pass its checks as it was written"
+    return None
+
+
+def _decide(outcome: Outcome, timing: Timing, target: Path) -> None:
+    """What to use: the backend where it beats the best recipe in both halves of the measurement, or that recipe."""
+    recipe = outcome.best_recipe
+    own = outcome.entrant(OPTIMIZED)
+    if recipe is None:
+        raise OpprofError(
+            "no program gives results within the error budget",
+            remedy="report.txt of a run with a larger --error-budget shows what each brings",
+        )
+    if own is None:
+        outcome.be_beaten("")
         return
-    outcome.backend = target
+    if own.latency_ns is None:
+        outcome.be_beaten(own.reason)
+        return
+    won, times, gain = timing.latency.wins(OPTIMIZED, recipe.name)
+    if not won:
+        outcome.be_beaten(f"against {recipe.name}: {times}, {gain}")
+        return
+    outcome.use, outcome.backend = OPTIMIZED, target
+    loops = {
+        one.name: one.loop_ns for one in outcome.entrants if one.allowed and one.loop_ns is not None
+    }
+    fastest = min(loops, key=lambda name: loops[name] or 0, default=OPTIMIZED)
+    if fastest != OPTIMIZED:
+        outcome.remark = (
+            f"where steps follow one another without a wait, {fastest} is faster: use that there"
+        )
+
+
+def _try_to_profile_after(
+    subject: Subject, outcome: Outcome, before: RunFolder, output: Path, options: OptimizeOptions
+) -> None:
     try:
-        _profile_after(subject, outcome, target, before, RunFolder(output / "after"), options)
+        _profile_after(subject, outcome, before, RunFolder(output / "after"), options)
     except Exception as error:
         # The proof stands without it, and is not to be lost for it.
         progress(f"  no profile of the optimized program: {type(error).__name__}: {error}")
@@ -223,22 +208,17 @@ def _finish(
 def _profile_after(
     subject: Subject,
     outcome: Outcome,
-    target: Path,
     before: RunFolder,
     after: RunFolder,
     options: OptimizeOptions,
 ) -> None:
     """A run folder of the optimized program: the rewritten graph, what Inductor made of it, and a trace."""
+    assert outcome.backend is not None
     progress("  profiling the optimized program")
     after.path.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(before.graph, after.graph)
     for script in outcome.kept:
-        arguments: list[str | Path] = [
-            after.graph,
-            f"--apply-rewrites={script.path}",
-            "--emit-bytecode",
-        ]
-        run_tool("opprof-opt", arguments, output=after.graph, quiet=True)
+        _apply(script, after)
     compiled: list[CompiledGraph] = []
 
     def keep(graph: CompiledGraph) -> None:
@@ -250,22 +230,23 @@ def _profile_after(
     try:
         with watching_inductor(after.scratch, keep):
             torch._dynamo.reset()
-            program = subject.compiled(target.stem)
+            program = subject.compiled(outcome.backend.stem)
             program(*subject.script.args, **subject.script.kwargs)
         trace_steps(
             lambda: program(*subject.script.args, **subject.script.kwargs),
             options.profile.traced,
             after.trace,
         )
+        own = outcome.entrant(OPTIMIZED)
         write_run(
             after,
             {
                 **{k: v for k, v in before.read_run().items() if k in ("device", "versions")},
                 "script": str(subject.script.path),
-                "backend": target.name,
+                "backend": outcome.backend.name,
                 "compiled_graphs": [graph.name for graph in compiled],
                 "iterations": options.profile.traced,
-                "step": {"median_ns": outcome.times.get("optimized")},
+                "step": {"median_ns": own.latency_ns if own is not None else None},
             },
         )
         attribute(after)
@@ -273,44 +254,72 @@ def _profile_after(
         after.drop_scratch()
 
 
+def _apply(script: Script, folder: RunFolder) -> None:
+    arguments: list[str | Path] = [
+        folder.graph,
+        f"--apply-rewrites={script.path}",
+        "--emit-bytecode",
+    ]
+    run_tool("opprof-opt", arguments, output=folder.graph, quiet=True)
+
+
 def report(outcome: Outcome, options: OptimizeOptions, *, device: str) -> str:
     """What was gained, kept and left, on one page."""
     lines = [f"opprof optimize: {outcome.name} on {device}, torch {torch.__version__}", ""]
-    base = outcome.times["Inductor"]
-    for name, time in outcome.times.items():
-        ratio = "" if name == "Inductor" else f"   {base / time:5.2f}× Inductor"
-        lines.append(f"  {name:10} {milliseconds(time):>10} ms a step{ratio}")
+    lines += _table(outcome)
     lines.append("")
-    if outcome.kept and outcome.verdict is not None:
-        bits = (
-            "bits as Inductor's"
-            if options.error_budget == 0
-            else f"budget {options.error_budget:.0e}"
-        )
-        lines.append(f"Relative error against float64: {outcome.verdict.error:.1e} ({bits})")
+    if options.error_budget == 0:
+        lines.append("Budget: the bits of plain Inductor")
     else:
-        lines.append("Nothing that was tried wins, so nothing is changed: use plain Inductor.")
-    lines.append("")
+        lines.append(
+            f"Relative error against float64, of which {options.error_budget:.0e} is allowed."
+        )
+    if outcome.backend is None:
+        reason = f" ({outcome.remark})" if outcome.remark else ""
+        lines.append(f"Nothing that was tried is kept{reason}: use {outcome.use}.")
+    else:
+        lines.append(f"Use {outcome.backend.name}.")
+        if outcome.remark:
+            lines.append(f"But {outcome.remark}.")
+    used = outcome.entrant(outcome.use)
+    assert used is not None
+    lines += ["", *(f"    {line}" for line in used.lines), ""]
     if not outcome.trials:
         lines.append("No rule had a rewrite to offer.")
     for trial in outcome.trials:
-        chosen = trial.script in outcome.kept
-        lines.append(f"  {'kept    ' if chosen else 'not kept'}  {trial.script.title}")
-        lines.append(f"            {trial.reason}")
-    if outcome.verdict is not None:
-        lines.append("")
+        lines.append(f"  {trial.end.value:20} {trial.script.title}")
+        lines.append(f"                       {trial.reason}")
+    if outcome.ablations:
+        lines += ["", "Without each of those that were kept:"]
+        for one in outcome.ablations:
+            lines.append(f"  {one.without.title}: {one.reason}")
+    if outcome.checks:
+        lines += ["", "The backend as it was written:", *outcome.checks]
+    times = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in outcome.seconds.items())
+    return "\n".join([*lines, "", f"Time: {times}"]) + "\n"
+
+
+def _table(outcome: Outcome) -> list[str]:
+    """The programs of the last measurement, the fastest first, and then those that have no time."""
+    base = outcome.entrant("Inductor")
+    ranked = sorted(outcome.entrants, key=lambda one: (one.latency_ns is None, one.latency_ns or 0))
+    loops = any(one.loop_ns is not None for one in ranked)
+    width = max(len(one.name) for one in ranked)
+    lines = [f"  {'':{width}}    ms a step{'   in a loop' if loops else ''}        error"]
+    for one in ranked:
+        if one.latency_ns is None:
+            lines.append(f"  {one.name:{width}}  {one.reason}")
+            continue
+        loop = f" {milliseconds(one.loop_ns):>11}" if one.loop_ns is not None else ""
+        error = "–" if one.error is None else f"{one.error:.1e}"
+        ratio = ""
+        if base is not None and base.latency_ns is not None and one is not base:
+            ratio = f"   {base.latency_ns / one.latency_ns:5.2f}× Inductor"
+        over = "" if one.allowed else "   over the budget"
         lines.append(
-            "The backend as it was written:"
-            if outcome.kept
-            else "The combination failed its proof:"
+            f"  {one.name:{width}} {milliseconds(one.latency_ns):>12}{loop} {error:>12}{ratio}{over}"
         )
-        lines += outcome.verdict.lines()
-    if outcome.backend is not None:
-        lines += [
-            "",
-            f'Use it: import {outcome.backend.stem}; torch.compile(model, backend="{outcome.backend.stem}")',
-        ]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _write_report(
@@ -321,24 +330,13 @@ def _write_report(
     with replacing(output / "report.txt") as file:
         file.write(text)
     facts = {
-        "version": 1,
+        "version": VERSION,
         "model": outcome.name,
         "device": device,
         "torch": str(torch.__version__),
         "error_budget": options.error_budget,
-        "error": outcome.verdict.error if outcome.verdict is not None else None,
-        "times_ns": outcome.times,
-        "backend": outcome.backend.name if outcome.backend is not None else None,
-        "trials": [
-            {
-                "script": trial.script.path.name,
-                "name": trial.script.name,
-                "kept": trial.script in outcome.kept,
-                "reason": trial.reason,
-                "error": trial.error if trial.error is None or math.isfinite(trial.error) else None,
-            }
-            for trial in outcome.trials
-        ],
+        "budget_seconds": options.budget_seconds,
+        **facts_of(outcome),
     }
     with replacing(output / "optimize.json") as file:
         json.dump(facts, file, indent=1)

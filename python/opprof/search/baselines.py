@@ -1,0 +1,216 @@
+"""What anybody can write without opprof, as programs to measure against: eager, compilation in its modes, narrower floats. Needs PyTorch.
+
+Each is called like the model itself: float32 goes in where the model takes it, and comes out where the model gives it.
+"""
+
+import copy
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from torch.utils.flop_counter import FlopCounterMode
+
+from opprof.backend.checks import Program, Subject
+from opprof.backend.emitted.cuda_graph import CapturedGraph
+from opprof.backend.emitted.tf32 import with_tf32
+from opprof.devices import synchronize
+
+EAGER, INDUCTOR = "eager", "Inductor"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One way to run a model, and the lines that a person writes for it."""
+
+    name: str
+    lines: tuple[str, ...]
+    make: Callable[[Subject], Program]
+    # Inductor's options where the model's own graphs are compiled with them, so that another process can do it ahead.
+    options: dict[str, Any] | None = None
+    # Whether products run in float32, whose speed bounds it, while much time goes into the choice of kernels.
+    tunes_float32: bool = False
+
+
+@dataclass
+class Baseline:
+    """What became of a recipe."""
+
+    recipe: Recipe
+    program: Program | None = None
+    error: float | None = None
+    # Whether its error is within the budget: otherwise it is shown, and not what others are measured by.
+    allowed: bool = False
+    # Why there is no program.
+    reason: str = ""
+
+
+def recipes(subject: Subject) -> list[Recipe]:
+    """Those that exist on the device of the model, the cheap ones first."""
+    compile_line = "model = torch.compile(model)"
+    found = [
+        Recipe(EAGER, ("with torch.no_grad():", "    model(...)"), lambda s: s.eager),
+        Recipe(INDUCTOR, (compile_line,), lambda s: s.inductor, options={}),
+    ]
+    if subject.script.device_type == "cuda":
+        found += [
+            _mode("reduce-overhead"),
+            Recipe(
+                "tf32",
+                ('torch.set_float32_matmul_precision("high")', compile_line),
+                lambda s: with_tf32(s.compiled("inductor")),
+            ),
+            _narrow(torch.float16, captured=True),
+            _narrow(torch.bfloat16, captured=True),
+        ]
+    else:
+        found.append(_narrow(torch.bfloat16, captured=False))
+    return [*found, _mode("max-autotune", tunes_float32=True)]
+
+
+def _mode(mode: str, *, tunes_float32: bool = False) -> Recipe:
+    return Recipe(
+        mode,
+        (f'model = torch.compile(model, mode="{mode}")',),
+        lambda subject: subject.without_gradients(torch.compile(subject.script.module, mode=mode)),
+        options=torch._inductor.list_mode_options(mode),
+        tunes_float32=tunes_float32,
+    )
+
+
+def _narrow(dtype: torch.dtype, *, captured: bool) -> Recipe:
+    name = str(dtype).removeprefix("torch.")
+    lines = [
+        f'model = torch.compile(model.to({dtype}), options={{"freezing": True}})',
+        "with torch.no_grad():",
+    ]
+    if captured:
+        lines += [
+            f"    x = inputs.to({dtype})  # floating-point ones; a buffer that calls copy theirs into",
+            "    for _ in range(3):",
+            "        model(x)",
+            "    graph = torch.cuda.CUDAGraph()",
+            "    with torch.cuda.graph(graph):",
+            "        y = model(x).float()",
+            "# a step: x.copy_(inputs); graph.replay(); y.clone()",
+        ]
+    else:
+        lines.append(f"    model(inputs.to({dtype})).float()")
+    title = f"{name} module, frozen" + (", in one CUDA graph" if captured else "")
+    make = _captured if captured else _frozen
+    return Recipe(title, tuple(lines), lambda subject: make(subject, dtype))
+
+
+def _frozen(subject: Subject, dtype: torch.dtype) -> Program:
+    """The model wholly in `dtype`, its weights constants of what Inductor makes."""
+    module = copy.deepcopy(subject.script.module).to(dtype)
+    compiled = torch.compile(module, options={"freezing": True})
+
+    def cast(value: Any, source: torch.dtype, target: torch.dtype) -> Any:
+        def one(leaf: Any) -> Any:
+            is_source = isinstance(leaf, torch.Tensor) and leaf.dtype is source
+            return leaf.to(target) if is_source else leaf
+
+        return tree_map(one, value)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = cast((args, kwargs), torch.float32, dtype)
+        with torch.no_grad():
+            return cast(compiled(*args, **kwargs), dtype, torch.float32)
+
+    return run
+
+
+def _captured(subject: Subject, dtype: torch.dtype) -> Program:
+    """The same in one CUDA graph, casts included; a call copies its inputs in and its results out."""
+    function = _frozen(subject, dtype)
+    leaves, structure = tree_flatten((subject.script.args, subject.script.kwargs))
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and leaf.is_cuda]
+    results: list[Any] = []
+    tensors: list[int] = []
+
+    def flat(*values: torch.Tensor) -> list[torch.Tensor]:
+        own = list(leaves)
+        for place, value in zip(places, values, strict=True):
+            own[place] = value
+        args, kwargs = tree_unflatten(own, structure)
+        given, form = tree_flatten(function(*args, **kwargs))
+        results[:] = [given, form]
+        tensors[:] = [i for i, leaf in enumerate(given) if isinstance(leaf, torch.Tensor)]
+        return [given[i] for i in tensors]
+
+    # Compilation is none of what a capture warms up.
+    flat(*(leaves[i] for i in places))
+    graph = CapturedGraph(flat, [leaves[i] for i in places])
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        own, _ = tree_flatten((args, kwargs))
+        copies = graph(*(own[i] for i in places))
+        given, form = results
+        made = list(given)
+        for place, value in zip(tensors, copies, strict=True):
+            made[place] = value
+        return tree_unflatten(made, form)
+
+    return run
+
+
+def make_baseline(recipe: Recipe, subject: Subject, error_budget: float) -> Baseline:
+    """Compiles it and compares what it gives; what fails is said, and takes nothing from the others."""
+    baseline = Baseline(recipe)
+    try:
+        program = recipe.make(subject)
+        baseline.error = subject.error_of(program)
+        baseline.allowed = (
+            subject.same_bits(program) if error_budget == 0 else baseline.error <= error_budget
+        )
+        baseline.program = program
+    except Exception as error:
+        text = (str(error) or "no message").splitlines()[0][:200]
+        baseline.reason = f"fails: {type(error).__name__}: {text}"
+        subject.restore()
+    return baseline
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What a recipe can reach at best
+# ---------------------------------------------------------------------------------------------------------------------
+
+# Kernels that Inductor chooses by timing may be better than the library's on the large product that is timed here.
+_HEADROOM = 1.25
+
+
+def least_float32_ns(subject: Subject) -> float:
+    """Nanoseconds that the model's float32 matrix products take at least, at the rate of a large one, measured here.
+
+    Convolutions and attention are left out: libraries may run those on other units.
+    """
+    counter = FlopCounterMode(display=False)
+    args, kwargs = subject.script.args, subject.script.kwargs
+    with counter:
+        subject.eager(*args, **kwargs)
+    subject.restore()
+    products = ("mm", "addmm", "bmm", "baddbmm")
+    flops: int = sum(
+        count
+        for operator, count in counter.get_flop_counts().get("Global", {}).items()
+        if str(operator).rpartition(".")[2] in products
+    )
+    return flops / (_HEADROOM * _float32_flops_a_ns(subject.script.device_type))
+
+
+@functools.cache
+def _float32_flops_a_ns(device: str) -> float:
+    size = 4096 if device == "cuda" else 1024
+    value = torch.randn(size, size, device=device)
+    best = float("inf")
+    for _ in range(5):
+        synchronize()
+        start = time.perf_counter_ns()
+        torch.mm(value, value)
+        synchronize()
+        best = min(best, time.perf_counter_ns() - start)
+    return 2 * size**3 / best

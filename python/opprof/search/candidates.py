@@ -1,0 +1,103 @@
+"""Candidates: scripts in an order, as one backend that is emitted, compiled and checked once. Needs PyTorch."""
+
+import ast
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opprof.backend.checks import Program, Subject, Verdict, check_backend
+from opprof.backend.emit import emit, unique_names
+from opprof.backend.rewrites import Script
+
+# Parts of a strategy of which a program has one: a second one takes the place of the first.
+_ONE_OF = frozenset({"precision", "tf32"})
+
+
+@dataclass
+class Built:
+    """A candidate and what its checks found; `program` where it runs."""
+
+    scripts: tuple[Script, ...]
+    verdict: Verdict
+    program: Program | None
+    # What compiling and checking it took.
+    seconds: float
+
+    @property
+    def failure(self) -> str | None:
+        """The first check that it does not pass, or None."""
+        failed = [check for check in self.verdict.checks if not check.passed]
+        return f"{failed[0].name}: {failed[0].text}" if failed else None
+
+    @property
+    def missing(self) -> list[Script]:
+        """The scripts whose pattern is nowhere once those before them have been applied."""
+        names = zip(self.scripts, unique_names(self.scripts), strict=True)
+        return [script for script, name in names if name in self.verdict.missing]
+
+
+class Workshop:
+    """Makes candidates of scripts, each once."""
+
+    def __init__(self, subject: Subject, folder: Path, error_budget: float) -> None:
+        self.subject = subject
+        self.folder = folder
+        self.error_budget = error_budget
+        self._built: dict[tuple[Path, ...], Built] = {}
+        self._strategies: dict[Path, dict[str, Any]] = {}
+        # Of the slowest so far: what the next one may take.
+        self.longest_seconds = 0.0
+
+    def file(self, scripts: Sequence[Script]) -> Path:
+        """The backend of the scripts, which is emitted when it is asked for the first time."""
+        names = "_".join(script.path.stem.partition("-")[0] for script in scripts)
+        file = self.folder / f"candidate_{names}.py"
+        if not file.is_file():
+            emit(scripts, file)
+        return file
+
+    def build(self, scripts: Sequence[Script]) -> Built:
+        """Compiles and checks; the same scripts in the same order are not compiled again."""
+        key = tuple(script.path for script in scripts)
+        if key not in self._built:
+            start = time.monotonic()
+            verdict, program = check_backend(
+                self.file(scripts), self.subject, error_budget=self.error_budget
+            )
+            seconds = time.monotonic() - start
+            self.longest_seconds = max(self.longest_seconds, seconds)
+            self._built[key] = Built(tuple(scripts), verdict, program, seconds)
+        return self._built[key]
+
+    def is_built(self, scripts: Sequence[Script]) -> bool:
+        return tuple(script.path for script in scripts) in self._built
+
+    def strategy(self, script: Script) -> dict[str, str]:
+        """The strategy that a script names, as its backend says it: what is set, and to what."""
+        if script.path not in self._strategies:
+            self._strategies[script.path] = strategy_of(self.file([script]).read_text())
+        return self._strategies[script.path]
+
+    def excluded(self, script: Script, kept: Sequence[Script]) -> list[Script]:
+        """Which of the kept ones cannot stand beside `script`, as both say the same of the whole program."""
+        own = _ONE_OF & set(self.strategy(script))
+        if not own:
+            return []
+        return [other for other in kept if _ONE_OF & set(self.strategy(other))]
+
+
+def strategy_of(source: str) -> dict[str, str]:
+    """What the assignments to STRATEGY in an emitted file set."""
+    found: dict[str, str] = {}
+    for statement in ast.parse(source).body:
+        if (
+            isinstance(statement, ast.Assign)
+            and isinstance(statement.targets[0], ast.Name)
+            and statement.targets[0].id == "STRATEGY"
+            and isinstance(statement.value, ast.Call)
+        ):
+            for keyword in statement.value.keywords:
+                found[keyword.arg or ""] = ast.unparse(keyword.value)
+    return found

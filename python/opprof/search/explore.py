@@ -1,0 +1,303 @@
+"""The search: recommendations one on top of the other, each measured, and what was kept taken apart again. Needs PyTorch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from opprof.backend.checks import LEAST_GAIN, Measurement, Program, Subject, measure
+from opprof.backend.rewrites import Script
+from opprof.progress import progress
+from opprof.search.ahead import Job, compile_ahead, worker_count
+from opprof.search.baselines import (
+    EAGER,
+    INDUCTOR,
+    Baseline,
+    Recipe,
+    least_float32_ns,
+    make_baseline,
+    recipes,
+)
+from opprof.search.candidates import Built, Workshop
+from opprof.search.clock import Clock
+from opprof.search.measure import compare
+from opprof.search.trials import Ablation, End, Trial
+from opprof.units import counted, microseconds, milliseconds
+
+# A prediction below this share of a step is not worth a compilation of its own.
+NOISE = LEAST_GAIN / 2
+
+
+@dataclass
+class SearchOptions:
+    """What may be lost, and for how long is searched."""
+
+    error_budget: float
+    # Seconds that the programs of one comparison are timed, where it is not clear before.
+    seconds: float = 3.0
+    # Processes that compile ahead; None for as many as the machine has room for.
+    workers: int | None = None
+
+
+@dataclass
+class Found:
+    """What the search ends with, before it is written and measured against all recipes."""
+
+    kept: list[Script] = field(default_factory=list)
+    trials: list[Trial] = field(default_factory=list)
+    ablations: list[Ablation] = field(default_factory=list)
+    baselines: list[Baseline] = field(default_factory=list)
+
+
+class Search:
+    """One search, for one model, in one folder for candidates."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        scripts: Sequence[Script],
+        folder: Path,
+        options: SearchOptions,
+        clock: Clock,
+    ) -> None:
+        self.subject = subject
+        self.scripts = list(scripts)
+        self.options = options
+        self.clock = clock
+        self.workshop = Workshop(subject, folder, options.error_budget)
+        self.found = Found()
+        self.best: Program = subject.inductor
+        self.best_ns = 0
+
+    def run(self) -> Found:
+        """Everything in its order; what the time box leaves out is named in the trials and baselines."""
+        found = self.found
+        ways = recipes(self.subject)
+        with self.clock.phase("compile ahead"):
+            self._compile_ahead([way for way in ways if not way.tunes_float32])
+        with self.clock.phase("recipes"):
+            # The kernels of those that tune are chosen by timing, which takes long: last, and where it can win at all.
+            for way in ways:
+                if not way.tunes_float32:
+                    self._add_baseline(way)
+            self.best_ns = self._time_of(self.best)
+        with self.clock.phase("rewrites"):
+            self._take_all()
+        with self.clock.phase("ablation"):
+            self._ablate()
+        with self.clock.phase("recipes"):
+            for way in ways:
+                if way.tunes_float32:
+                    self._add_baseline(way)
+        return found
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # Recipes
+    # -----------------------------------------------------------------------------------------------------------------
+
+    def _compile_ahead(self, ways: Sequence[Recipe]) -> None:
+        jobs = [Job(options=tuple(way.options.items())) for way in ways if way.options is not None]
+        for script in self.scripts:
+            if "autotune" not in self.workshop.strategy(script):
+                jobs.append(Job(backend=self.workshop.file([script])))
+        workers = self.options.workers
+        if workers is None:
+            workers = worker_count(self.subject, len(jobs))
+        if not workers:
+            return
+        progress(f"  compiling ahead in {workers} processes")
+        compile_ahead(self.subject, jobs, workers, self.clock, lambda: self.subject.references)
+
+    def _add_baseline(self, recipe: Recipe) -> None:
+        baseline = Baseline(recipe)
+        self.found.baselines.append(baseline)
+        if recipe.tunes_float32:
+            least = least_float32_ns(self.subject)
+            if least > self.best_ns:
+                baseline.reason = (
+                    f"left out: its float32 products alone take {milliseconds(least)} ms at the best rate measured here, "
+                    f"and {milliseconds(self.best_ns)} ms are reached without it"
+                )
+                return
+        # Nothing is known of how long a recipe compiles but how long others did.
+        needed = self.workshop.longest_seconds * (3 if recipe.tunes_float32 else 1)
+        if recipe.name not in (EAGER, INDUCTOR) and not self.clock.allows(needed):
+            baseline.reason = "left out: the time box was over"
+            return
+        progress(f"  {recipe.name}")
+        made = make_baseline(recipe, self.subject, self.options.error_budget)
+        self.found.baselines[-1] = made
+        if made.reason:
+            progress(f"     {made.reason}")
+
+    def _time_of(self, program: Program) -> int:
+        measurement = measure(self.subject, {"program": program}, seconds=0.5)
+        return measurement.median("program")
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # Rewrites
+    # -----------------------------------------------------------------------------------------------------------------
+
+    def _take_all(self) -> None:
+        """Takes recommendations one by one, the best first, each on top of what won before it."""
+        small: list[Script] = []
+        lost_before: list[tuple[Trial, int]] = []
+        for script in self.scripts:
+            if script.saves_ns is not None and script.saves_ns < NOISE * self.best_ns:
+                small.append(script)
+                continue
+            trial = self._try([script])
+            if trial.end is End.SLOWER:
+                lost_before.append((trial, len(self.found.kept)))
+        self._take_small(small)
+        # A rewrite may win only after another one: launches that cost nothing change what pays.
+        if self.subject.script.device_type == "cuda":
+            for trial, kept in lost_before:
+                if kept < len(self.found.kept) and trial.script not in self.found.kept:
+                    self._try([trial.script])
+
+    def _take_small(self, scripts: list[Script]) -> None:
+        """Those that nothing could tell from noise alone: together, where that much can be told."""
+        together = sum(script.saves_ns or 0 for script in scripts)
+        if len(scripts) > 1 and together >= NOISE * self.best_ns:
+            self._try(scripts)
+            return
+        for script in scripts:
+            share = (script.saves_ns or 0) / self.best_ns
+            reason = f"predicted to save {microseconds(script.saves_ns or 0)} µs, {share:.1%} of a step, which no measurement tells from noise"
+            self._end([script], End.NOISE, reason)
+
+    def _try(self, scripts: list[Script]) -> Trial:
+        """Tries scripts on top of what is kept, in the order and beside the ones that they can stand beside."""
+        title = scripts[0].title if len(scripts) == 1 else f"{len(scripts)} small ones together"
+        progress(f"  {len(self.found.trials) + 1}. {title}")
+        if not self.clock.allows(self.workshop.longest_seconds + self.options.seconds):
+            trial = self._end(scripts, End.LEFT_OUT, "left out: the time box was over")
+        else:
+            built, instead = self._arrange(scripts)
+            trial = self._judge(scripts, built, instead)
+        progress(f"     {trial.end.value}: {trial.reason}")
+        return trial
+
+    def _arrange(self, scripts: list[Script]) -> tuple[Built, list[Script]]:
+        """The first arrangement in which everything applies, or the last of them; and the kept ones that it does without."""
+        kept = self.found.kept
+        instead = [one for script in scripts for one in self.workshop.excluded(script, kept)]
+        rest = [script for script in kept if script not in instead]
+        built = self.workshop.build([*rest, *scripts])
+        if built.missing and rest:
+            # The earlier one of two takes the nodes that both want.
+            built = self.workshop.build([*scripts, *rest])
+            hidden = [script for script in built.missing if script in rest]
+            if hidden:
+                instead += hidden
+                rest = [script for script in rest if script not in hidden]
+                built = self.workshop.build([*rest, *scripts])
+        return built, instead
+
+    def _judge(self, scripts: list[Script], built: Built, instead: list[Script]) -> Trial:
+        error = built.verdict.error
+        facts: dict[str, Any] = {
+            "error": error,
+            "order": list(built.scripts),
+            "instead_of": instead,
+        }
+        if built.failure is not None or built.program is None:
+            within = error is None or error <= self.options.error_budget
+            end = End.CONFLICT if built.missing else End.FAILED if within else End.WRONG
+            return self._end(scripts, end, built.failure or "does not run", **facts)
+        try:
+            measurement = compare(
+                self.subject, self.best, built.program, seconds=self.options.seconds
+            )
+        except RuntimeError as failure:
+            return self._end(scripts, End.FAILED, f"fails when it is timed: {failure}", **facts)
+        won, times, gain = measurement.wins("candidate", "best")
+        facts |= {
+            "before_ns": measurement.median("best"),
+            "after_ns": measurement.median("candidate"),
+        }
+        if not won:
+            return self._end(scripts, End.SLOWER, f"{times}, {gain}", **facts)
+        for script in instead:
+            names = " and ".join(other.name for other in scripts)
+            self._end([script], End.CONFLICT, f"{names} takes its place, and is faster")
+        self.found.kept = list(built.scripts)
+        self.best, self.best_ns = built.program, measurement.median("candidate")
+        return self._end(scripts, End.KEPT, f"{times}, {gain}", **facts)
+
+    def _end(self, scripts: list[Script], end: End, reason: str, **facts: Any) -> Trial:
+        """Notes how it ended; what was said of the same scripts before is no longer true."""
+        self.found.trials = [other for other in self.found.trials if other.script not in scripts]
+        made = [Trial(script, end, reason, **facts) for script in scripts]
+        self.found.trials += made
+        return made[0]
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # Ablation
+    # -----------------------------------------------------------------------------------------------------------------
+
+    def _ablate(self) -> None:
+        """Takes each kept one out once; of those that no longer pay the least one goes, until all pay."""
+        while len(self.found.kept) > 1:
+            programs = self._without_each()
+            if not programs:
+                return
+            progress(f"  without each of {counted(len(programs), 'kept rewrite')}")
+            measurement = measure(
+                self.subject,
+                {"kept": self.best, **{name: program for name, (_, program) in programs.items()}},
+                seconds=self.options.seconds,
+            )
+            gains = {
+                script: measurement.gain("kept", name) for name, (script, _) in programs.items()
+            }
+            least = min(gains, key=lambda script: gains[script])
+            drops = gains[least] < NOISE
+            for script, gain in gains.items():
+                self._note_ablation(script, gain, dropped=drops and script is least)
+            if not drops:
+                return
+            self._drop(least, measurement, programs)
+
+    def _without_each(self) -> dict[str, tuple[Script, Program]]:
+        programs: dict[str, tuple[Script, Program]] = {}
+        for script in self.found.kept:
+            rest = [other for other in self.found.kept if other is not script]
+            known = self.workshop.is_built(rest)
+            if not known and not self.clock.allows(
+                self.workshop.longest_seconds + self.options.seconds
+            ):
+                self._note_ablation(script, None, reason="left out: the time box was over")
+                continue
+            built = self.workshop.build(rest)
+            if built.failure is None and built.program is not None:
+                programs[f"without {script.path.name}"] = (script, built.program)
+            else:
+                self._note_ablation(script, None, reason=f"the rest needs it: {built.failure}")
+        return programs
+
+    def _note_ablation(
+        self, script: Script, gain: float | None, *, dropped: bool = False, reason: str = ""
+    ) -> None:
+        if gain is not None:
+            reason = (
+                f"the rest is as fast without it ({gain:.1%})" if dropped else f"saves {gain:.0%}"
+            )
+        self.found.ablations = [one for one in self.found.ablations if one.without != script]
+        self.found.ablations.append(Ablation(script, gain, dropped, reason))
+
+    def _drop(
+        self,
+        script: Script,
+        measurement: Measurement,
+        programs: dict[str, tuple[Script, Program]],
+    ) -> None:
+        name = f"without {script.path.name}"
+        self.found.kept = [other for other in self.found.kept if other is not script]
+        self.best, self.best_ns = programs[name][1], measurement.median(name)
+        for trial in self.found.trials:
+            if trial.script == script:
+                trial.end = End.DROPPED
+                trial.reason += "; dropped: what else was kept is as fast without it"
+        progress(f"     dropped: {script.title}")
