@@ -1,0 +1,40 @@
+// TorchScript archives, through LibTorch, as graph JSON.
+
+#ifndef OPPROF_TORCH_TORCHSCRIPT_H
+#define OPPROF_TORCH_TORCHSCRIPT_H
+
+#include <string>
+#include <vector>
+
+namespace opprof::torchscript {
+
+struct ReadRequest {
+  std::string path;
+  std::string method = "forward";
+  /// One text an argument of the method, or NAME=TEXT: "4x128xi64", "3".
+  std::vector<std::string> inputs;
+  /// Makes attributes that the method does not change constants, and works out
+  /// what follows from them, as torch.jit.freeze does.
+  bool freeze = false;
+  /// Operators that the archive's code calls by name, to be looked for before
+  /// it is compiled.
+  std::vector<std::string> operators;
+  std::string opprofVersion;
+};
+
+/// Seconds that each step of reading took.
+struct ReadTimes {
+  double load = 0, inlining = 0, run = 0, translation = 0, writing = 0;
+};
+
+/// Loads the archive on the CPU and writes the method's graph to the open file
+/// `graphFile`, and where `weightsFile` is not -1 the tensors that the graph
+/// takes to that one, as safetensors. With inputs the method is run on them,
+/// node by node, and every value that the run reaches has its type. Runs what
+/// the archive asks LibTorch to run. Throws InputError, or what LibTorch does.
+ReadTimes readTorchScript(const ReadRequest &request, int graphFile,
+                          int weightsFile);
+
+} // namespace opprof::torchscript
+
+#endif // OPPROF_TORCH_TORCHSCRIPT_H

@@ -1,0 +1,291 @@
+// A child process with limits, and seccomp's filter round it.
+
+#include "opprof/Torch/Containment.h"
+#include "opprof/Torch/Archive.h"
+
+#include <seccomp.h>
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+using namespace opprof::torchscript;
+
+namespace {
+/// What the child says when it ends by itself.
+enum ExitCode : int { kDone = 0, kRefused = 3, kNoSandbox = 4 };
+
+/// More of a child's last words is not passed on.
+constexpr size_t kMaxMessage = 16 << 10;
+
+/// Closes what a run opened unless it is handed on.
+class Files {
+public:
+  ~Files() {
+    for (int file : files)
+      ::close(file);
+  }
+  int add(int file) {
+    if (file < 0)
+      throw InputError("no file in memory could be made: " +
+                       std::string(std::strerror(errno)));
+    files.push_back(file);
+    return file;
+  }
+  std::vector<int> release() { return std::exchange(files, {}); }
+
+private:
+  std::vector<int> files;
+};
+} // namespace
+
+static void setLimit(int resource, uint64_t value) {
+  rlimit limit{value, value};
+  setrlimit(static_cast<__rlimit_resource>(resource), &limit);
+}
+
+/// System calls that computing on what is open and reading files takes. The
+/// filter refuses everything else with EPERM.
+static const int kAllowed[] = {
+    SCMP_SYS(read),
+    SCMP_SYS(pread64),
+    SCMP_SYS(readv),
+    SCMP_SYS(preadv),
+    SCMP_SYS(write),
+    SCMP_SYS(writev),
+    SCMP_SYS(pwrite64),
+    SCMP_SYS(close),
+    SCMP_SYS(fstat),
+    SCMP_SYS(stat),
+    SCMP_SYS(lstat),
+    SCMP_SYS(newfstatat),
+    SCMP_SYS(statx),
+    SCMP_SYS(lseek),
+    SCMP_SYS(access),
+    SCMP_SYS(faccessat),
+    SCMP_SYS(faccessat2),
+    SCMP_SYS(readlink),
+    SCMP_SYS(readlinkat),
+    SCMP_SYS(getcwd),
+    SCMP_SYS(getdents64),
+    SCMP_SYS(mmap),
+    SCMP_SYS(munmap),
+    SCMP_SYS(mprotect),
+    SCMP_SYS(mremap),
+    SCMP_SYS(madvise),
+    SCMP_SYS(brk),
+    SCMP_SYS(futex),
+    SCMP_SYS(set_robust_list),
+    SCMP_SYS(get_robust_list),
+    SCMP_SYS(rseq),
+    SCMP_SYS(set_tid_address),
+    SCMP_SYS(membarrier),
+    SCMP_SYS(rt_sigaction),
+    SCMP_SYS(rt_sigprocmask),
+    SCMP_SYS(rt_sigreturn),
+    SCMP_SYS(sigaltstack),
+    SCMP_SYS(exit),
+    SCMP_SYS(exit_group),
+    SCMP_SYS(getrandom),
+    SCMP_SYS(clock_gettime),
+    SCMP_SYS(clock_getres),
+    SCMP_SYS(clock_nanosleep),
+    SCMP_SYS(nanosleep),
+    SCMP_SYS(gettimeofday),
+    SCMP_SYS(time),
+    SCMP_SYS(sched_yield),
+    SCMP_SYS(sched_getaffinity),
+    SCMP_SYS(sched_setaffinity),
+    SCMP_SYS(getcpu),
+    SCMP_SYS(get_mempolicy),
+    SCMP_SYS(getpid),
+    SCMP_SYS(gettid),
+    SCMP_SYS(getuid),
+    SCMP_SYS(geteuid),
+    SCMP_SYS(getgid),
+    SCMP_SYS(getegid),
+    SCMP_SYS(uname),
+    SCMP_SYS(sysinfo),
+    SCMP_SYS(getrlimit),
+    SCMP_SYS(getrusage),
+    SCMP_SYS(times),
+    SCMP_SYS(poll),
+    SCMP_SYS(restart_syscall),
+};
+
+/// Adds the rules that look at arguments. A filter cannot look behind a
+/// pointer, so what matters has to stand in a register.
+static bool addConditionalRules(scmp_filter_ctx filter) {
+  constexpr uint64_t kWriting = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC |
+                                O_APPEND | (O_TMPFILE & ~O_DIRECTORY);
+  constexpr uint64_t kThread = CLONE_VM | CLONE_THREAD | CLONE_SIGHAND;
+  auto allow = [&](int call, const scmp_arg_cmp &condition) {
+    return seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, condition) == 0;
+  };
+  const int ownProcess = getpid();
+  return allow(SCMP_SYS(open), SCMP_A1(SCMP_CMP_MASKED_EQ, kWriting, 0)) &&
+         allow(SCMP_SYS(openat), SCMP_A2(SCMP_CMP_MASKED_EQ, kWriting, 0)) &&
+         // Threads, and no processes.
+         allow(SCMP_SYS(clone),
+               SCMP_A0(SCMP_CMP_MASKED_EQ, kThread, kThread)) &&
+         // glibc then takes clone, whose flags can be seen.
+         seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3),
+                          0) == 0 &&
+         // Its own end by abort, and no other process.
+         allow(SCMP_SYS(tgkill), SCMP_A0(SCMP_CMP_EQ, uint64_t(ownProcess))) &&
+         // Limits may be asked for, and not set.
+         allow(SCMP_SYS(prlimit64), SCMP_A2(SCMP_CMP_EQ, 0)) &&
+         allow(SCMP_SYS(fcntl), SCMP_A1(SCMP_CMP_EQ, F_GETFD)) &&
+         allow(SCMP_SYS(fcntl), SCMP_A1(SCMP_CMP_EQ, F_GETFL)) &&
+         allow(SCMP_SYS(fcntl), SCMP_A1(SCMP_CMP_EQ, F_SETFD)) &&
+         allow(SCMP_SYS(prctl), SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME)) &&
+         allow(SCMP_SYS(prctl), SCMP_A0(SCMP_CMP_EQ, PR_GET_NAME)) &&
+         seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOTTY), SCMP_SYS(ioctl), 0) ==
+             0;
+}
+
+/// Filters the system calls of this process from here on; false where the
+/// kernel or libseccomp cannot.
+static bool enterSandbox() {
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    return false;
+  scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+  if (!filter)
+    return false;
+  bool isReady = true;
+  for (int call : kAllowed)
+    isReady &= seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 0) == 0;
+  isReady = isReady && addConditionalRules(filter) && !seccomp_load(filter);
+  seccomp_release(filter);
+  return isReady;
+}
+
+bool opprof::torchscript::canSandbox() {
+  return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0 && seccomp_api_get() >= 1;
+}
+
+/// Leaves the child with its outputs, `/dev/null` and nothing else to write
+/// to. The outputs keep their numbers.
+static void closeOthers(const std::vector<int> &kept) {
+  int null = open("/dev/null", O_RDWR);
+  for (int standard = 0; standard < 3; ++standard)
+    dup2(null, standard);
+  int last = 3;
+  for (int file : kept) {
+    for (; last < file; ++last)
+      close(last);
+    last = file + 1;
+  }
+  close_range(static_cast<unsigned>(last), ~0U, 0);
+}
+
+[[noreturn]] static void
+runChild(const Limits &limits, const std::vector<int> &outputs, int message,
+         const std::function<void(const std::vector<int> &)> &work) {
+  // The child ends with its parent.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  setLimit(RLIMIT_CORE, 0);
+  setLimit(RLIMIT_FSIZE, limits.output);
+  if (limits.memory)
+    setLimit(RLIMIT_DATA, limits.memory);
+  if (limits.seconds)
+    setLimit(RLIMIT_CPU, uint64_t(limits.seconds) * 256);
+  std::vector<int> kept = outputs;
+  kept.push_back(message);
+  closeOthers(kept);
+  auto end = [&](ExitCode code, std::string_view text) {
+    text = text.substr(0, kMaxMessage);
+    // What cannot be said is not: the exit code says the rest.
+    [[maybe_unused]] ssize_t written = write(message, text.data(), text.size());
+    _exit(code);
+  };
+  if (limits.sandbox && !enterSandbox())
+    end(kNoSandbox, "");
+  try {
+    work(outputs);
+  } catch (const std::bad_alloc &) {
+    end(kRefused, "the memory limit was reached");
+  } catch (const std::exception &error) {
+    end(kRefused, error.what());
+  } catch (...) {
+    end(kRefused, "LibTorch ended with an exception of an unknown kind");
+  }
+  _exit(kDone);
+}
+
+/// Waits for the child; ends it when its time is over, and says so by true.
+static bool waitFor(pid_t child, const Limits &limits, int &status) {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point end = Clock::now() + std::chrono::seconds(limits.seconds);
+  // Asked often at first: most archives take no time.
+  std::chrono::microseconds pause(200);
+  while (true) {
+    int waited = waitpid(child, &status, limits.seconds ? WNOHANG : 0);
+    if (waited == child || (waited < 0 && errno != EINTR))
+      return false;
+    if (limits.seconds && Clock::now() >= end) {
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+      return true;
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(20000));
+  }
+}
+
+static std::string readMessage(int file) {
+  std::string text(kMaxMessage, '\0');
+  ssize_t size = pread(file, text.data(), text.size(), 0);
+  text.resize(size > 0 ? static_cast<size_t>(size) : 0);
+  return text;
+}
+
+std::vector<int> opprof::torchscript::runContained(
+    const Limits &limits, unsigned numOutputs,
+    const std::function<void(const std::vector<int> &)> &work) {
+  Files files, messages;
+  std::vector<int> outputs;
+  for (unsigned i = 0; i < numOutputs; ++i)
+    outputs.push_back(files.add(memfd_create("opprof", MFD_CLOEXEC)));
+  int message = messages.add(memfd_create("opprof", MFD_CLOEXEC));
+  pid_t child = fork();
+  if (child < 0)
+    throw InputError("no process could be made: " +
+                     std::string(std::strerror(errno)));
+  if (child == 0)
+    runChild(limits, outputs, message, work);
+  int status = 0;
+  if (waitFor(child, limits, status))
+    throw InputError("reading it took more than the limit of " +
+                     std::to_string(limits.seconds) +
+                     " seconds: give --seconds a larger one if the file is "
+                     "trusted");
+  std::string said = readMessage(message);
+  if (WIFSIGNALED(status))
+    throw InputError(
+        "LibTorch ended with signal " + std::to_string(WTERMSIG(status)) +
+        " (" + strsignal(WTERMSIG(status)) +
+        ") while it read the file: it is damaged, or made to do so");
+  if (WEXITSTATUS(status) == kNoSandbox)
+    throw InputError("this kernel has no seccomp filters, so there is no "
+                     "sandbox; leave --sandbox out if the file is trusted");
+  if (WEXITSTATUS(status) == kRefused)
+    throw InputError(said);
+  if (WEXITSTATUS(status) != kDone)
+    throw InputError("LibTorch ended the process with exit status " +
+                     std::to_string(WEXITSTATUS(status)));
+  return files.release();
+}

@@ -1,0 +1,158 @@
+// Inlining with the module hierarchy kept. LibTorch's own inliner keeps the name
+// of the attribute that a module was called by, and not its path, so the paths
+// are followed here.
+
+#include "ModuleGraph.h"
+
+#include "opprof/Torch/Archive.h"
+
+#include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/passes/inline_fork_wait.h>
+
+using namespace opprof::torchscript;
+using namespace torch::jit;
+
+/// An archive may make a graph of any size out of little code: a function that
+/// calls another twice, which calls another twice.
+static constexpr size_t kMaxNodes = 10'000'000;
+
+std::string opprof::torchscript::getModuleTypeName(const c10::Type &type) {
+  std::string name = type.str();
+  auto remove = [&](const std::string &text, bool withNumber) {
+    for (size_t at = name.find(text); at != std::string::npos;
+         at = name.find(text, at)) {
+      size_t end = at + text.size();
+      while (withNumber && end < name.size() &&
+             std::isdigit(static_cast<unsigned char>(name[end])))
+        ++end;
+      name.erase(at, end - at + (end < name.size() && withNumber ? 1 : 0));
+    }
+  };
+  remove("___torch_mangle_", /*withNumber=*/true);
+  if (name.rfind("__torch__.", 0) == 0)
+    name.erase(0, 10);
+  return name;
+}
+
+ModuleGraph::ModuleGraph(const Module &module, const std::string &method)
+    : module(module) {
+  auto found = module.find_method(method);
+  if (!found) {
+    std::string names;
+    for (const Method &other : module.get_methods())
+      names += (names.empty() ? "" : ", ") + other.name();
+    throw InputError("the module has no method '" + method + "'; it has " +
+                     (names.empty() ? "none" : names));
+  }
+  Function &function = found->function();
+  schema = &function.getSchema();
+  graph = toGraphFunction(function).graph()->copy();
+  modules[graph->inputs()[0]] = {module._ivalue(), ""};
+  inlineBlock(graph->block());
+  InlineForkWait(graph);
+  collectWrites(graph->block());
+}
+
+const ModuleValue *ModuleGraph::lookUpModule(const Value *value) const {
+  auto found = modules.find(value);
+  if (found != modules.end())
+    return &found->second;
+  const Node *node = value->node();
+  if (node->kind() != prim::GetAttr)
+    return nullptr;
+  const ModuleValue *owner = lookUpModule(node->input(0));
+  const std::string &name = node->s(attr::name);
+  if (!owner || !owner->object.isObject())
+    return nullptr;
+  auto object = owner->object.toObject();
+  auto slot = object->type()->findAttributeSlot(name);
+  if (!slot)
+    return nullptr;
+  const c10::IValue &attribute = object->getSlot(*slot);
+  if (!attribute.isObject())
+    return nullptr;
+  std::string path = owner->path.empty() ? name : owner->path + "." + name;
+  return &modules.emplace(value, ModuleValue{attribute, path}).first->second;
+}
+
+const ModuleStack *ModuleGraph::lookUpStack(const Node *node) const {
+  auto found = stacks.find(node);
+  return found == stacks.end() ? nullptr : found->second;
+}
+
+Function *ModuleGraph::findCallee(Node *call) const {
+  if (call->kind() == prim::CallFunction) {
+    auto type = call->input(0)->type()->cast<c10::FunctionType>();
+    return type ? type->function() : nullptr;
+  }
+  const std::string &name = call->s(attr::name);
+  if (const ModuleValue *callee = lookUpModule(call->input(0)))
+    return callee->object.toObject()->type()->findMethod(name);
+  auto type = call->input(0)->type()->cast<c10::ClassType>();
+  return type ? type->findMethod(name) : nullptr;
+}
+
+void ModuleGraph::enterModule(Node *node, const ModuleStack *stack) {
+  if (!stack)
+    return;
+  stacks[node] = stack;
+  for (Block *block : node->blocks())
+    for (Node *inner : block->nodes())
+      enterModule(inner, stack);
+}
+
+/// Replaces a call by what it calls, and returns the node to go on with.
+Node *ModuleGraph::inlineNode(Node *node) {
+  Function *callee = findCallee(node);
+  GraphFunction *function = callee ? tryToGraphFunction(*callee) : nullptr;
+  if (!function)
+    return node->next();
+  const ModuleStack *stack = lookUpStack(node);
+  if (node->kind() == prim::CallMethod)
+    if (const ModuleValue *called = lookUpModule(node->input(0))) {
+      ModuleStack inner = stack ? *stack : ModuleStack();
+      std::string type = getModuleTypeName(*called->object.type());
+      // A method that calls another of its own module stays in it.
+      if (inner.empty() ? !called->path.empty()
+                        : inner.back().first != called->path)
+        inner.emplace_back(called->path, type);
+      stack = &*stackPool.insert(std::move(inner)).first;
+    }
+  Node *before = node->prev(), *after = node->next();
+  // The function that a call names is none of the function's arguments.
+  if (node->kind() == prim::CallFunction)
+    node->removeInput(0);
+  inlineCallTo(node, function, function->graph().get());
+  for (Node *made = before->next(); made != after; made = made->next()) {
+    enterModule(made, stack);
+    if (++numInlined > kMaxNodes)
+      throw InputError("inlined, the method has more than " +
+                       std::to_string(kMaxNodes) + " nodes");
+  }
+  return before->next();
+}
+
+void ModuleGraph::inlineBlock(Block *block) {
+  for (Node *node = block->return_node()->next(); node != block->return_node();) {
+    if (node->kind() == prim::CallMethod || node->kind() == prim::CallFunction) {
+      node = inlineNode(node);
+      continue;
+    }
+    for (Block *inner : node->blocks())
+      inlineBlock(inner);
+    node = node->next();
+  }
+}
+
+void ModuleGraph::collectWrites(Block *block) {
+  for (Node *node : block->nodes()) {
+    if (node->kind() == prim::SetAttr)
+      if (const ModuleValue *owner = lookUpModule(node->input(0))) {
+        const std::string &name = node->s(attr::name);
+        writtenAttributes.insert(owner->path.empty() ? name
+                                                     : owner->path + "." + name);
+      }
+    for (Block *inner : node->blocks())
+      collectWrites(inner);
+  }
+}

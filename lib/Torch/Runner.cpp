@@ -1,0 +1,288 @@
+// An interpreter of inlined graphs that records types.
+
+#include "Runner.h"
+
+#include "opprof/Torch/Archive.h"
+
+#include <torch/csrc/jit/ir/constants.h>
+
+using namespace opprof::torchscript;
+using namespace torch::jit;
+
+/// Nodes that a run may go through: a loop in an archive may have no end.
+static constexpr uint64_t kMaxSteps = 200'000'000;
+
+/// Operators that touch more than tensors, or other processes.
+static bool isRefused(const Node *node) {
+  static const std::set<std::string> kRefused = {
+      "aten::save", "aten::from_file", "aten::load", "prim::PythonOp"};
+  std::string name = node->kind().toQualString();
+  return kRefused.count(name) || name.rfind("prim::rpc", 0) == 0 ||
+         name.rfind("_c10d_functional::", 0) == 0 ||
+         name.rfind("c10d::", 0) == 0;
+}
+
+static std::string getPlace(const Node *node) {
+  std::string place = node->kind().toQualString();
+  if (auto line = node->sourceRange().file_line_col())
+    place += " (" + std::get<0>(*line) + ":" + std::to_string(std::get<1>(*line)) +
+             ")";
+  return place;
+}
+
+void Runner::set(const Value *value, c10::IValue content) {
+  // Modules have no type of interest, and objects are described by their class.
+  ValueType type = describe(content);
+  auto [entry, isNew] = types.try_emplace(value, type);
+  if (!isNew)
+    entry->second.merge(type);
+  values[value] = std::move(content);
+}
+
+const c10::IValue &Runner::get(const Value *value) const {
+  auto found = values.find(value);
+  if (found == values.end())
+    throw InputError("the graph takes %" + value->debugName() +
+                     " before it is there");
+  return found->second;
+}
+
+void Runner::findReleases(Block *block) {
+  auto visit = [&](const Value *value) {
+    const Node *last = nullptr;
+    for (const Use &use : value->uses()) {
+      Node *user = use.user;
+      while (user->owningBlock() != block)
+        user = user->owningBlock()->owningNode();
+      if (!last || last->isBefore(user))
+        last = user;
+    }
+    if (last && last != block->return_node())
+      releases[last].push_back(value);
+  };
+  for (const Value *input : block->inputs())
+    visit(input);
+  for (Node *node : block->nodes()) {
+    for (const Value *output : node->outputs())
+      visit(output);
+    for (Block *inner : node->blocks())
+      findReleases(inner);
+  }
+}
+
+std::vector<c10::IValue> Runner::run(const std::vector<c10::IValue> &inputs) {
+  at::NoGradGuard noGradient;
+  Block *block = graph.getGraph().block();
+  findReleases(block);
+  values[block->inputs()[0]] = graph.getModule()._ivalue();
+  for (size_t i = 0; i < inputs.size(); ++i)
+    set(block->inputs()[i + 1], inputs[i]);
+  runBlock(block);
+  std::vector<c10::IValue> results;
+  for (const Value *output : block->outputs())
+    results.push_back(get(output));
+  return results;
+}
+
+void Runner::runBlock(Block *block) {
+  for (Node *node : block->nodes()) {
+    if (++numSteps > kMaxSteps)
+      throw InputError("the run goes through more than " +
+                       std::to_string(kMaxSteps) + " nodes");
+    runNode(node);
+    auto done = releases.find(node);
+    if (done != releases.end())
+      for (const Value *value : done->second)
+        values.erase(value);
+  }
+}
+
+void Runner::runNode(Node *node) {
+  if (isRefused(node))
+    throw InputError(getPlace(node) + " is not run: it touches more than tensors");
+  try {
+    if (!runPrimitive(node) && !runConstruction(node))
+      runOperator(node);
+  } catch (const InputError &) {
+    throw;
+  } catch (const std::exception &error) {
+    std::string what = error.what();
+    throw InputError(getPlace(node) + ": " + what.substr(0, what.find('\n')));
+  }
+}
+
+/// Control flow, and what reads and writes modules; false for other nodes.
+bool Runner::runPrimitive(Node *node) {
+  switch (node->kind()) {
+  case prim::Constant:
+    set(node->output(), *toIValue(node->output()));
+    return true;
+  case prim::GetAttr:
+    set(node->output(),
+        get(node->input()).toObject()->getAttr(node->s(attr::name)));
+    return true;
+  case prim::SetAttr:
+    get(node->input(0))
+        .toObject()
+        ->setAttr(node->s(attr::name), get(node->input(1)));
+    return true;
+  case prim::If: {
+    Block *taken = node->blocks()[get(node->input()).toBool() ? 0 : 1];
+    runBlock(taken);
+    for (size_t i = 0; i < node->outputs().size(); ++i)
+      set(node->outputs()[i], get(taken->outputs()[i]));
+    return true;
+  }
+  case prim::Loop:
+    runLoop(node);
+    return true;
+  case prim::Uninitialized:
+    set(node->output(), {});
+    return true;
+  case prim::unchecked_cast:
+    set(node->output(), get(node->input()));
+    return true;
+  case prim::CallMethod: {
+    auto object = get(node->input(0)).toObject();
+    Stack stack;
+    for (const Value *input : node->inputs())
+      stack.push_back(get(input));
+    object->type()->getMethod(node->s(attr::name)).run(stack);
+    set(node->output(), stack.back());
+    return true;
+  }
+  default:
+    return false;
+  }
+}
+
+void Runner::runLoop(Node *node) {
+  Block *body = node->blocks()[0];
+  int64_t count = get(node->input(0)).toInt();
+  bool goesOn = get(node->input(1)).toBool();
+  std::vector<c10::IValue> carried;
+  for (size_t i = 2; i < node->inputs().size(); ++i)
+    carried.push_back(get(node->input(i)));
+  for (int64_t iteration = 0; goesOn && iteration < count; ++iteration) {
+    set(body->inputs()[0], iteration);
+    for (size_t i = 0; i < carried.size(); ++i)
+      set(body->inputs()[i + 1], carried[i]);
+    runBlock(body);
+    goesOn = get(body->outputs()[0]).toBool();
+    for (size_t i = 0; i < carried.size(); ++i)
+      carried[i] = get(body->outputs()[i + 1]);
+  }
+  for (size_t i = 0; i < carried.size(); ++i)
+    set(node->outputs()[i], carried[i]);
+}
+
+static c10::IValue makeList(const c10::ListType &type,
+                            std::vector<c10::IValue> elements) {
+  c10::impl::GenericList list(type.getElementType());
+  for (c10::IValue &element : elements)
+    list.push_back(std::move(element));
+  return list;
+}
+
+static c10::IValue makeTuple(const c10::TupleTypePtr &type,
+                             std::vector<c10::IValue> elements) {
+  return type->name()
+             ? c10::ivalue::Tuple::createNamed(std::move(elements), type)
+             : c10::ivalue::Tuple::create(std::move(elements));
+}
+
+static c10::IValue makeDict(const c10::DictType &type,
+                            const std::vector<c10::IValue> &elements) {
+  c10::impl::GenericDict dict(type.getKeyType(), type.getValueType());
+  for (size_t i = 0; i + 1 < elements.size(); i += 2)
+    dict.insert_or_assign(elements[i], elements[i + 1]);
+  return dict;
+}
+
+static bool isInstance(const c10::IValue &value,
+                       at::ArrayRef<c10::TypePtr> types) {
+  c10::TypePtr type = value.type();
+  for (const c10::TypePtr &candidate : types)
+    if (type->isSubtypeOf(*candidate))
+      return true;
+  return false;
+}
+
+/// Nodes that LibTorch's own interpreter has instructions for; false for others.
+bool Runner::runConstruction(Node *node) {
+  auto getInputs = [&] {
+    std::vector<c10::IValue> inputs;
+    for (const Value *input : node->inputs())
+      inputs.push_back(get(input));
+    return inputs;
+  };
+  auto setOutputs = [&](const std::vector<c10::IValue> &elements) {
+    if (elements.size() != node->outputs().size())
+      throw InputError(getPlace(node) + ": " + std::to_string(elements.size()) +
+                       " values are taken apart into " +
+                       std::to_string(node->outputs().size()));
+    for (size_t i = 0; i < elements.size(); ++i)
+      set(node->outputs()[i], elements[i]);
+  };
+  switch (node->kind()) {
+  case prim::TupleConstruct:
+    set(node->output(),
+        makeTuple(node->output()->type()->expect<c10::TupleType>(), getInputs()));
+    return true;
+  case prim::ListConstruct:
+    set(node->output(),
+        makeList(node->output()->type()->expectRef<c10::ListType>(),
+                 getInputs()));
+    return true;
+  case prim::DictConstruct:
+    set(node->output(),
+        makeDict(node->output()->type()->expectRef<c10::DictType>(),
+                 getInputs()));
+    return true;
+  case prim::TupleUnpack:
+    setOutputs(get(node->input()).toTupleRef().elements().vec());
+    return true;
+  case prim::ListUnpack:
+    setOutputs(get(node->input()).toListRef().vec());
+    return true;
+  case prim::TupleSlice: {
+    auto elements = get(node->input()).toTupleRef().elements().vec();
+    auto begin = static_cast<size_t>(node->i(attr::beg));
+    auto end = std::min(static_cast<size_t>(node->i(attr::end)), elements.size());
+    if (begin > end)
+      throw InputError(getPlace(node) + ": the slice has no such elements");
+    set(node->output(),
+        c10::ivalue::Tuple::create(std::vector<c10::IValue>(
+            elements.begin() + static_cast<ptrdiff_t>(begin),
+            elements.begin() + static_cast<ptrdiff_t>(end))));
+    return true;
+  }
+  case prim::CreateObject: {
+    auto type = node->output()->type()->expect<c10::ClassType>();
+    set(node->output(),
+        c10::ivalue::Object::create(
+            c10::StrongTypePtr(type->compilation_unit(), type),
+            type->numAttributes()));
+    return true;
+  }
+  case prim::isinstance:
+    set(node->output(), isInstance(get(node->input()), node->tys(attr::types)));
+    return true;
+  default:
+    return false;
+  }
+}
+
+void Runner::runOperator(Node *node) {
+  if (!node->maybeOperator())
+    throw InputError(getPlace(node) + " is no operator that can be run here");
+  Stack stack;
+  for (const Value *input : node->inputs())
+    stack.push_back(get(input));
+  // What takes any number of arguments is told how many.
+  if (node->getOperator().schema().is_vararg())
+    stack.emplace_back(static_cast<int64_t>(node->inputs().size()));
+  node->getOperation()(stack);
+  for (size_t i = 0; i < node->outputs().size(); ++i)
+    set(node->outputs()[i], stack[stack.size() - node->outputs().size() + i]);
+}

@@ -1,0 +1,53 @@
+// Runs an inlined graph node by node, and keeps what each value was.
+
+#ifndef OPPROF_LIB_TORCH_RUNNER_H
+#define OPPROF_LIB_TORCH_RUNNER_H
+
+#include "ModuleGraph.h"
+#include "ValueTypes.h"
+
+#include <unordered_map>
+#include <vector>
+
+namespace opprof::torchscript {
+
+class Runner {
+public:
+  explicit Runner(const ModuleGraph &graph) : graph(graph) {}
+
+  /// Runs the graph with these inputs (without the module itself). Throws
+  /// InputError, which names the node, where one fails or may not be run here.
+  std::vector<c10::IValue> run(const std::vector<c10::IValue> &inputs);
+
+  /// What the value was whenever its node ran; null where it did not run.
+  const ValueType *lookUp(const torch::jit::Value *value) const {
+    auto found = types.find(value);
+    return found == types.end() ? nullptr : &found->second;
+  }
+
+private:
+  using Values = std::unordered_map<const torch::jit::Value *, c10::IValue>;
+
+  void findReleases(torch::jit::Block *block);
+  void runBlock(torch::jit::Block *block);
+  void runNode(torch::jit::Node *node);
+  bool runPrimitive(torch::jit::Node *node);
+  bool runConstruction(torch::jit::Node *node);
+  void runOperator(torch::jit::Node *node);
+  void runLoop(torch::jit::Node *node);
+  void set(const torch::jit::Value *value, c10::IValue content);
+  const c10::IValue &get(const torch::jit::Value *value) const;
+
+  const ModuleGraph &graph;
+  Values values;
+  std::unordered_map<const torch::jit::Value *, ValueType> types;
+  /// The values of a node's block that nothing after the node takes.
+  std::unordered_map<const torch::jit::Node *,
+                     std::vector<const torch::jit::Value *>>
+      releases;
+  uint64_t numSteps = 0;
+};
+
+} // namespace opprof::torchscript
+
+#endif // OPPROF_LIB_TORCH_RUNNER_H

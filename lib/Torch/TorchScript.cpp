@@ -1,0 +1,269 @@
+// Loading an archive, and its steps to graph JSON.
+
+#include "opprof/Torch/TorchScript.h"
+
+#include "Translator.h"
+
+#include "opprof/Torch/Archive.h"
+
+#include <torch/csrc/jit/passes/freeze_module.h>
+#include <torch/csrc/jit/runtime/operator.h>
+#include <torch/csrc/jit/serialization/import.h>
+#include <torch/version.h>
+
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+
+using namespace opprof::torchscript;
+
+namespace {
+/// Seconds since it was made or last asked.
+class Stopwatch {
+public:
+  double lap() {
+    Clock::time_point now = Clock::now();
+    std::chrono::duration<double> passed = now - std::exchange(last, now);
+    return passed.count();
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point last = Clock::now();
+};
+
+/// The method's arguments: those given, and those left to their defaults.
+struct Arguments {
+  std::vector<c10::IValue> values;
+  std::vector<std::optional<c10::IValue>> fixed;
+};
+} // namespace
+
+static void checkOperators(const std::vector<std::string> &operators) {
+  for (const std::string &name : operators)
+    if (torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(name)).empty())
+      throw InputError("the archive's code calls the operator " + name +
+                       ", which this PyTorch does not have: it belongs to a "
+                       "library that is not loaded, or to another version");
+}
+
+static Arguments getArguments(const c10::FunctionSchema &schema,
+                              const std::vector<std::string> &inputs) {
+  Arguments result;
+  const auto &formals = schema.arguments();
+  result.values.resize(formals.size() - 1);
+  std::vector<bool> isGiven(formals.size() - 1, false);
+  size_t next = 1;
+  for (const std::string &input : inputs) {
+    size_t equals = input.find('=');
+    std::string name = input.substr(0, equals == std::string::npos ? 0 : equals);
+    size_t place = next;
+    if (!name.empty()) {
+      auto found = schema.argumentIndexWithName(name);
+      if (!found || *found == 0)
+        throw InputError("the method takes no argument '" + name + "': " +
+                         c10::toString(schema));
+      place = static_cast<size_t>(*found);
+    }
+    if (place >= formals.size() || isGiven[place - 1])
+      throw InputError("the input '" + input + "' is one too many for " +
+                       c10::toString(schema));
+    next = place + 1;
+    isGiven[place - 1] = true;
+    result.values[place - 1] =
+        parseInput(name.empty() ? input : input.substr(equals + 1),
+                   formals[place].type());
+  }
+  for (size_t i = 1; i < formals.size(); ++i) {
+    result.fixed.emplace_back();
+    if (isGiven[i - 1])
+      continue;
+    if (!formals[i].default_value())
+      throw InputError("the method's argument '" + formals[i].name() +
+                       "' (" + formals[i].type()->annotation_str() +
+                       ") has no --input: " + c10::toString(schema));
+    result.values[i - 1] = *formals[i].default_value();
+    result.fixed.back() = result.values[i - 1];
+  }
+  // LibTorch words what is wrong with an argument's type.
+  std::vector<c10::IValue> all = result.values;
+  all.insert(all.begin(), c10::IValue());
+  for (size_t i = 1; i < all.size(); ++i) {
+    std::string reason;
+    if (!all[i].type()->isSubtypeOf(*formals[i].type()) &&
+        !(all[i].isList() && all[i].toListRef().empty()))
+      throw InputError("the method's argument '" + formals[i].name() + "' is " +
+                       formals[i].type()->annotation_str() + ", and not " +
+                       all[i].type()->annotation_str());
+  }
+  return result;
+}
+
+/// What LibTorch says of an error, without the stack of its own functions.
+static std::string getReason(const std::exception &error) {
+  std::string what = error.what();
+  return what.substr(0, what.find("\nException raised from"));
+}
+
+static torch::jit::Module load(const ReadRequest &request) {
+  try {
+    return torch::jit::load(request.path, c10::Device(c10::kCPU));
+  } catch (const std::exception &error) {
+    throw InputError("LibTorch cannot load it: " + getReason(error));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+static void writeAll(int file, const char *data, size_t size) {
+  while (size) {
+    ssize_t written = write(file, data, size);
+    if (written <= 0)
+      throw InputError("the result cannot be written: " +
+                       std::string(std::strerror(errno)));
+    data += written;
+    size -= static_cast<size_t>(written);
+  }
+}
+
+static const char *getSafetensorsName(c10::ScalarType type) {
+  switch (type) {
+  case c10::ScalarType::Double:
+    return "F64";
+  case c10::ScalarType::Float:
+    return "F32";
+  case c10::ScalarType::Half:
+    return "F16";
+  case c10::ScalarType::BFloat16:
+    return "BF16";
+  case c10::ScalarType::Long:
+    return "I64";
+  case c10::ScalarType::Int:
+    return "I32";
+  case c10::ScalarType::Short:
+    return "I16";
+  case c10::ScalarType::Char:
+    return "I8";
+  case c10::ScalarType::Byte:
+    return "U8";
+  case c10::ScalarType::Bool:
+    return "BOOL";
+  case c10::ScalarType::Float8_e4m3fn:
+    return "F8_E4M3";
+  case c10::ScalarType::Float8_e5m2:
+    return "F8_E5M2";
+  default:
+    return nullptr;
+  }
+}
+
+/// The length of a JSON header, the header with each tensor's place, and the
+/// tensors' bytes.
+static void writeWeights(
+    int file, const std::vector<std::pair<std::string, at::Tensor>> &weights) {
+  std::string header = "{";
+  size_t end = 0;
+  for (const auto &[name, tensor] : weights) {
+    const char *dtype = tensor.layout() == at::kStrided
+                            ? getSafetensorsName(tensor.scalar_type())
+                            : nullptr;
+    if (!dtype)
+      throw InputError("the weight " + name + " is a " +
+                       getDTypeName(tensor.scalar_type()) +
+                       " tensor, which safetensors has no form for: leave "
+                       "--weights out, and give the program the tensors of "
+                       "torch.jit.load");
+    std::vector<std::string> sizes;
+    for (int64_t size : tensor.sizes())
+      sizes.push_back(std::to_string(size));
+    size_t begin = end;
+    end += tensor.nbytes();
+    header += (header.size() > 1 ? "," : "") + quote(name) +
+              ":{\"dtype\":" + quote(dtype) + ",\"shape\":" + listText(sizes) +
+              ",\"data_offsets\":[" + std::to_string(begin) + "," +
+              std::to_string(end) + "]}";
+  }
+  header += "}";
+  // Tensors begin at a multiple of eight bytes.
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  uint64_t size = header.size();
+  writeAll(file, reinterpret_cast<const char *>(&size), sizeof size);
+  writeAll(file, header.data(), header.size());
+  for (const auto &[name, tensor] : weights) {
+    at::Tensor whole = tensor.contiguous();
+    writeAll(file, static_cast<const char *>(whole.const_data_ptr()),
+             whole.nbytes());
+  }
+}
+
+static std::string getFileName(const std::string &path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+/// "model" of model.pt, "model_encode" of its method encode.
+static std::string getGraphName(const ReadRequest &request) {
+  std::string name = getFileName(request.path);
+  size_t dot = name.rfind('.');
+  std::string stem = dot == std::string::npos || !dot ? name : name.substr(0, dot);
+  for (char &c : stem)
+    if (!std::isalnum(static_cast<unsigned char>(c)))
+      c = '_';
+  return request.method == "forward" ? stem : stem + "_" + request.method;
+}
+
+static ReadTimes read(const ReadRequest &request, int graphFile,
+                      int weightsFile) {
+  ReadTimes times;
+  Stopwatch watch;
+  checkOperators(request.operators);
+  torch::jit::Module module = load(request);
+  times.load = watch.lap();
+  torch::jit::Module original = module;
+  if (request.freeze) {
+    module.eval();
+    if (module.find_method(request.method))
+      module = torch::jit::freeze_module(module, {request.method},
+                                         /*freezeInterfaces=*/true,
+                                         /*preserveParameters=*/true);
+  }
+  ModuleGraph graph(module, request.method);
+  times.inlining = watch.lap();
+
+  std::optional<Runner> runner;
+  Arguments arguments;
+  if (!request.inputs.empty()) {
+    at::manual_seed(0);
+    arguments = getArguments(graph.getSchema(), request.inputs);
+    runner.emplace(graph);
+    runner->run(arguments.values);
+  }
+  times.run = watch.lap();
+
+  GraphFile file;
+  Translator translator(graph, runner ? &*runner : nullptr, file,
+                        getFileName(request.path));
+  translator.nameConstants(original);
+  BlockRecord record = translator.translate(arguments.fixed);
+  times.translation = watch.lap();
+  std::ostringstream text;
+  file.write(text, TORCH_VERSION, request.opprofVersion, getGraphName(request),
+             record, translator.returnsOneValue());
+  std::string content = text.str();
+  writeAll(graphFile, content.data(), content.size());
+  if (weightsFile >= 0)
+    writeWeights(weightsFile, translator.getWeights());
+  times.writing = watch.lap();
+  return times;
+}
+
+ReadTimes opprof::torchscript::readTorchScript(const ReadRequest &request,
+                                               int graphFile, int weightsFile) {
+  try {
+    return read(request, graphFile, weightsFile);
+  } catch (const c10::Error &error) {
+    throw InputError(getReason(error));
+  }
+}

@@ -1,0 +1,557 @@
+// The kinds of nodes, one by one.
+
+#include "Translator.h"
+
+#include "opprof/Torch/Archive.h"
+
+#include <torch/csrc/jit/ir/constants.h>
+
+using namespace opprof::torchscript;
+using namespace torch::jit;
+
+//===----------------------------------------------------------------------===//
+// TorchScript's own nodes
+//===----------------------------------------------------------------------===//
+
+bool Translator::translatePrimitive(Node *node) {
+  switch (node->kind()) {
+  case prim::Constant:
+    translateConstant(node);
+    return true;
+  case prim::GetAttr:
+    translateGetAttr(node);
+    return true;
+  case prim::SetAttr:
+    translateSetAttr(node);
+    return true;
+  case prim::If:
+    translateIf(node);
+    return true;
+  case prim::Loop:
+    translateLoop(node);
+    return true;
+  case prim::Uninitialized:
+    bind(node->output(), makeKnown({}));
+    return true;
+  case prim::unchecked_cast:
+  case prim::unchecked_unwrap_optional:
+  case aten::_unwrap_optional:
+    bind(node->output(), get(node->input()));
+    return true;
+  case prim::RaiseException:
+    emitPython(node, "torch._assert", {makeKnown(false), get(node->input(0))},
+               /*acts=*/true);
+    return true;
+  default:
+    return false;
+  }
+}
+
+/// Lists, tuples and dictionaries stand in the arguments of what takes them, but
+/// for those that something changes.
+bool Translator::translateConstruction(Node *node) {
+  auto binding = std::make_shared<Binding>();
+  const char *function;
+  switch (node->kind()) {
+  case prim::ListConstruct:
+    binding->form = Binding::List;
+    function = "builtins.list";
+    break;
+  case prim::TupleConstruct:
+    binding->form = Binding::Tuple;
+    function = "builtins.tuple";
+    break;
+  case prim::DictConstruct:
+    binding->form = Binding::Dict;
+    function = "builtins.dict";
+    break;
+  default:
+    return false;
+  }
+  for (const Value *input : node->inputs())
+    binding->elements.push_back(get(input));
+  if (binding->form == Binding::Tuple || isNeverWritten(node->output()))
+    bind(node->output(), binding);
+  else
+    emitPython(node, function, {binding});
+  return true;
+}
+
+bool Translator::translateUnpacking(Node *node) {
+  bool isUnpack =
+      node->kind() == prim::TupleUnpack || node->kind() == prim::ListUnpack;
+  bool isIndex = node->kind() == prim::TupleIndex;
+  if (node->kind() == prim::TupleSlice) {
+    auto slice = form("slice", listText({std::to_string(node->i(attr::beg)),
+                                         std::to_string(node->i(attr::end)),
+                                         "null"}));
+    NodeRecord record = makeRecord(node, "operator.getitem", "getitem");
+    addArgument(record, get(node->input()));
+    addText(record, slice);
+    emit(node, std::move(record));
+    return true;
+  }
+  if (!isUnpack && !isIndex)
+    return false;
+  BindingRef base = get(node->input(0));
+  auto elements = getElements(*base);
+  if (isIndex) {
+    auto index = getKnown(*get(node->input(1)));
+    if (!elements || !index || !index->isInt()) {
+      emitPython(node, "operator.getitem", {base, get(node->input(1))});
+      return true;
+    }
+    int64_t place = index->toInt();
+    place += place < 0 ? static_cast<int64_t>(elements->size()) : 0;
+    if (place < 0 || place >= static_cast<int64_t>(elements->size()))
+      throw InputError("a tuple has no element " + std::to_string(place));
+    bind(node->output(), (*elements)[static_cast<size_t>(place)]);
+    return true;
+  }
+  for (size_t i = 0; i < node->outputs().size(); ++i) {
+    const Value *output = node->outputs()[i];
+    if (elements && elements->size() == node->outputs().size()) {
+      bind(output, (*elements)[i]);
+    } else if (!output->hasUses()) {
+      continue;
+    } else {
+      std::string name = base->node;
+      if (name.empty())
+        throw InputError("a list of " +
+                         std::to_string(elements ? elements->size() : 0) +
+                         " is taken apart into " +
+                         std::to_string(node->outputs().size()));
+      bind(output, makeNode(emitGetItem(node, name, i,
+                                        addType(file, getType(output)))));
+    }
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// What is known before the graph runs
+//===----------------------------------------------------------------------===//
+
+/// Sizes and the like of a tensor that a run has seen, where they are always the
+/// same; and the parts of lists whose parts are there.
+bool Translator::translateMetadata(Node *node) {
+  if (node->outputs().size() != 1 || node->inputs().empty())
+    return false;
+  std::string name = node->kind().toQualString();
+  const Value *first = node->input(0);
+  if (name == "aten::len" || name == "aten::__getitem__") {
+    auto found = bindings.find(first);
+    auto elements =
+        found != bindings.end() && first->type()->kind() != c10::TypeKind::StringType
+            ? getElements(*found->second)
+            : std::nullopt;
+    if (!elements || !isNeverWritten(first))
+      return false;
+    if (name == "aten::len") {
+      bind(node->output(), makeKnown(static_cast<int64_t>(elements->size())));
+      return true;
+    }
+    auto index = getKnown(*get(node->input(1)));
+    if (!index || !index->isInt())
+      return false;
+    int64_t place = index->toInt();
+    place += place < 0 ? static_cast<int64_t>(elements->size()) : 0;
+    if (place < 0 || place >= static_cast<int64_t>(elements->size()))
+      return false;
+    bind(node->output(), (*elements)[static_cast<size_t>(place)]);
+    return true;
+  }
+  const ValueType *type = runner && !changesMetadata ? runner->lookUp(first) : nullptr;
+  if (!type || !type->hasStaticSizes())
+    return false;
+  c10::IValue known;
+  if (name == "aten::size" && node->inputs().size() == 1) {
+    if (!isNeverWritten(node->output()))
+      return false;
+    known = type->sizes;
+  } else if (name == "aten::size") {
+    auto index = getKnown(*get(node->input(1)));
+    auto rank = static_cast<int64_t>(type->sizes.size());
+    if (!index || !index->isInt() || index->toInt() >= rank ||
+        index->toInt() < -rank)
+      return false;
+    int64_t place = index->toInt() + (index->toInt() < 0 ? rank : 0);
+    known = type->sizes[static_cast<size_t>(place)];
+  } else if (name == "aten::dim") {
+    known = static_cast<int64_t>(type->sizes.size());
+  } else if (name == "prim::dtype") {
+    known = static_cast<int64_t>(type->dtype);
+  } else if (name == "prim::device") {
+    known = c10::Device(type->device);
+  } else if (name == "prim::layout" && type->layout.empty()) {
+    known = static_cast<int64_t>(c10::Layout::Strided);
+  } else if (name == "prim::is_cuda") {
+    known = type->device.rfind("cuda", 0) == 0;
+  } else if (name == "aten::is_floating_point") {
+    known = c10::isFloatingType(type->dtype);
+  } else if (name == "aten::is_complex") {
+    known = c10::isComplexType(type->dtype);
+  } else {
+    return false;
+  }
+  bind(node->output(), makeKnown(known));
+  return true;
+}
+
+/// True where the operator does nothing but compute its outputs.
+static bool isPure(const Node *node) {
+  const c10::FunctionSchema *schema = node->maybeSchema();
+  if (!schema || schema->is_vararg() || node->hasSideEffects() ||
+      node->isNondeterministic() || !node->blocks().empty())
+    return false;
+  for (const c10::Argument &argument : schema->arguments())
+    if (argument.alias_info() && argument.alias_info()->isWrite())
+      return false;
+  return true;
+}
+
+/// A number, in a tensor or not.
+static bool isNumber(const c10::IValue &value) {
+  if (!value.isTensor())
+    return value.isInt() || value.isDouble() || value.isBool() ||
+           value.isNone() || value.isString() || value.isDevice() ||
+           value.isIntList() || value.isDoubleList() || value.isTuple();
+  const at::Tensor &tensor = value.toTensor();
+  return tensor.defined() && tensor.dim() == 0 && tensor.device().is_cpu() &&
+         tensor.layout() == at::kStrided && !tensor.is_quantized();
+}
+
+/// Runs an operator on numbers that are known.
+bool Translator::translateKnown(Node *node) {
+  if (!isPure(node) || node->outputs().size() != 1 || !node->maybeOperator() ||
+      node->inputs().empty())
+    return false;
+  std::string name = node->kind().toQualString();
+  std::vector<c10::IValue> stack;
+  for (const Value *input : node->inputs()) {
+    // A module is no number.
+    auto found = bindings.find(input);
+    auto known = found == bindings.end() ? std::nullopt : getKnown(*found->second);
+    if (!known || !isNumber(*known))
+      return false;
+    stack.push_back(*known);
+  }
+  const c10::TypeKind kind = node->output()->type()->kind();
+  bool givesTensor = kind == c10::TypeKind::TensorType;
+  // Tensors that are made to be one, such as torch.zeros([]), stay nodes.
+  bool isArithmetic = name == "prim::NumToTensor";
+  for (const c10::IValue &input : stack)
+    isArithmetic |= input.isTensor();
+  if ((givesTensor && (!isArithmetic || !isNeverWritten(node->output()))) ||
+      (kind == c10::TypeKind::ListType && !isNeverWritten(node->output())))
+    return false;
+  try {
+    at::NoGradGuard noGradient;
+    node->getOperation()(stack);
+  } catch (const std::exception &) {
+    // It fails when the graph runs, if it does.
+    return false;
+  }
+  if (stack.empty() || !isNumber(stack.back()))
+    return false;
+  if (!givesTensor) {
+    bind(node->output(), makeKnown(stack.back()));
+    return true;
+  }
+  // The node stays for what takes the tensor.
+  translateOperator(node);
+  bind(node->output(), makeKnown(stack.back(), get(node->output())->node));
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// What is Python in an exported graph
+//===----------------------------------------------------------------------===//
+
+static bool isContainer(const Value *value) {
+  c10::TypeKind kind = value->type()->kind();
+  return kind == c10::TypeKind::ListType || kind == c10::TypeKind::DictType ||
+         kind == c10::TypeKind::StringType || kind == c10::TypeKind::TupleType;
+}
+
+static bool isScalar(const Value *value) {
+  c10::TypeKind kind = value->type()->kind();
+  return kind == c10::TypeKind::IntType || kind == c10::TypeKind::FloatType ||
+         kind == c10::TypeKind::BoolType;
+}
+
+/// Changes of a list: PyTorch's operators called from Python change a copy.
+bool Translator::translateListChange(Node *node, const std::string &name) {
+  auto arg = [&](size_t i) { return get(node->input(i)); };
+  auto makeSlice = [&](NodeRecord &record, const BindingRef &start,
+                       const BindingRef &stop, const BindingRef &step) {
+    NodeRecord parts;
+    for (const BindingRef &part : {start, stop, step})
+      addArgument(parts, part);
+    addText(record, form("slice", listText(parts.args)));
+    record.uses.insert(record.uses.end(), parts.uses.begin(), parts.uses.end());
+  };
+  auto makeList = [&](BindingRef element) {
+    auto list = std::make_shared<Binding>();
+    list->form = Binding::List;
+    list->elements = {std::move(element)};
+    return BindingRef(list);
+  };
+  BindingRef none = makeKnown({});
+  if (name == "aten::append") {
+    emitPython(node, "operator.iadd", {arg(0), makeList(arg(1))}, true);
+  } else if (name == "aten::extend" || name == "aten::add_") {
+    emitPython(node, "operator.iadd", {arg(0), arg(1)}, true);
+  } else if (name == "aten::_set_item") {
+    emitPython(node, "operator.setitem", {arg(0), arg(1), arg(2)}, true);
+  } else if (name == "aten::Delete" || name == "aten::__delitem__") {
+    emitPython(node, "operator.delitem", {arg(0), arg(1)}, true);
+  } else if (name == "aten::clear" || name == "aten::insert") {
+    bool isInsert = name == "aten::insert";
+    NodeRecord record = makeRecord(
+        node, isInsert ? "operator.setitem" : "operator.delitem");
+    addArgument(record, arg(0));
+    makeSlice(record, isInsert ? arg(1) : none, isInsert ? arg(1) : none, none);
+    if (isInsert)
+      addArgument(record, makeList(arg(2)));
+    record.acts = true;
+    emit(node, std::move(record));
+  } else if (name == "aten::pop" && node->inputs().size() == 2 &&
+             node->input(0)->type()->kind() == c10::TypeKind::ListType) {
+    emitPython(node, "operator.getitem", {arg(0), arg(1)}, true);
+    NodeRecord record = makeRecord(node, "operator.delitem");
+    addArgument(record, arg(0));
+    addArgument(record, arg(1));
+    record.acts = true;
+    record.type = file.types.add("\"none\"");
+    nodes->push_back(std::move(record));
+  } else if (name == "aten::slice") {
+    NodeRecord record = makeRecord(node, "operator.getitem", "getitem");
+    addArgument(record, arg(0));
+    makeSlice(record, arg(1), arg(2), arg(3));
+    emit(node, std::move(record));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool Translator::translateScalars(Node *node, const std::string &name) {
+  static const std::map<std::string, std::string> kFunctions = {
+      {"aten::add", "operator.add"},        {"aten::sub", "operator.sub"},
+      {"aten::mul", "operator.mul"},        {"aten::div", "operator.truediv"},
+      {"aten::floordiv", "operator.floordiv"},
+      {"aten::remainder", "operator.mod"},  {"aten::neg", "operator.neg"},
+      {"aten::lt", "operator.lt"},          {"aten::le", "operator.le"},
+      {"aten::gt", "operator.gt"},          {"aten::ge", "operator.ge"},
+      {"aten::eq", "operator.eq"},          {"aten::ne", "operator.ne"},
+      {"aten::__and__", "operator.and_"},   {"aten::__or__", "operator.or_"},
+      {"aten::__not__", "operator.not_"},   {"prim::max", "builtins.max"},
+      {"prim::min", "builtins.min"},        {"aten::Int", "builtins.int"},
+      {"aten::Float", "builtins.float"},    {"aten::Bool", "builtins.bool"}};
+  auto function = kFunctions.find(name);
+  if (function == kFunctions.end() || node->outputs().size() != 1)
+    return false;
+  for (const Value *input : node->inputs())
+    if (!isScalar(input))
+      return false;
+  std::vector<BindingRef> args;
+  for (const Value *input : node->inputs())
+    args.push_back(get(input));
+  emitPython(node, function->second, args);
+  return true;
+}
+
+bool Translator::translateToPython(Node *node) {
+  std::string name = node->kind().toQualString();
+  if (node->inputs().empty())
+    return false;
+  std::vector<BindingRef> args;
+  if (name == "aten::__is__" || name == "aten::__isnot__") {
+    emitPython(node, name == "aten::__is__" ? "operator.is_" : "operator.is_not",
+               {get(node->input(0)), get(node->input(1))});
+    return true;
+  }
+  if (translateScalars(node, name))
+    return true;
+  const Value *first = node->input(0);
+  bool isTensor = first->type()->kind() == c10::TypeKind::TensorType;
+  static const std::map<std::string, std::string> kOfTensor = {
+      {"aten::Int", "builtins.int"},
+      {"aten::Float", "builtins.float"},
+      {"aten::Bool", "builtins.bool"}};
+  static const std::map<std::string, std::string> kAttributes = {
+      {"prim::device", "device"},
+      {"prim::dtype", "dtype"},
+      {"prim::layout", "layout"},
+      {"prim::is_cuda", "is_cuda"}};
+  static const std::map<std::string, std::string> kOfContainer = {
+      {"aten::len", "builtins.len"},
+      {"aten::__getitem__", "operator.getitem"},
+      {"aten::add", "operator.add"},
+      {"aten::mul", "operator.mul"},
+      {"aten::eq", "operator.eq"},
+      {"aten::ne", "operator.ne"},
+      {"aten::list", "builtins.list"},
+      {"aten::copy", "builtins.list"},
+      {"aten::keys", "builtins.list"},
+      {"aten::dict", "builtins.dict"},
+      {"aten::__contains__", "operator.contains"}};
+  if (isTensor) {
+    if (auto found = kAttributes.find(name); found != kAttributes.end()) {
+      emitPython(node, "builtins.getattr",
+                 {get(first), makeKnown(found->second)});
+      return true;
+    }
+    auto found = kOfTensor.find(name);
+    if (found == kOfTensor.end())
+      return false;
+    emitPython(node, found->second, {get(first)});
+    return true;
+  }
+  if (!isContainer(first))
+    return false;
+  if (translateListChange(node, name))
+    return true;
+  auto found = kOfContainer.find(name);
+  if (found == kOfContainer.end())
+    return false;
+  for (const Value *input : node->inputs())
+    args.push_back(get(input));
+  emitPython(node, found->second, args);
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Operators
+//===----------------------------------------------------------------------===//
+
+/// "aten.add.Tensor". Python's arithmetic with a number takes the overload for
+/// tensors, and so do exported graphs.
+static std::string getTarget(const c10::FunctionSchema &schema) {
+  std::string name = schema.name();
+  for (size_t at = name.find("::"); at != std::string::npos; at = name.find("::"))
+    name.replace(at, 2, ".");
+  std::string overload = schema.overload_name();
+  static const std::set<std::string> kArithmetic = {
+      "aten.add",  "aten.sub",  "aten.mul",  "aten.div",
+      "aten.add_", "aten.sub_", "aten.mul_", "aten.div_"};
+  if (overload.rfind("Scalar", 0) == 0 && kArithmetic.count(name))
+    overload.replace(0, 6, "Tensor");
+  return name + "." + (overload.empty() ? "default" : overload);
+}
+
+/// Arguments that hold their defaults are left out, as PyTorch leaves them out
+/// of exported graphs: by position from the end, and by keyword.
+void Translator::translateOperator(Node *node) {
+  const c10::FunctionSchema &schema = *node->maybeSchema();
+  NodeRecord record = makeRecord(node, getTarget(schema));
+  std::vector<Argument> positional;
+  std::vector<bool> isDefault;
+  for (size_t i = 0; i < schema.arguments().size(); ++i) {
+    const c10::Argument &formal = schema.arguments()[i];
+    Argument argument =
+        getArgument(get(node->input(i)), formal.real_type().get());
+    bool holdsDefault =
+        formal.default_value() &&
+        getConstant(*formal.default_value(), formal.real_type().get()) ==
+            argument.text;
+    if (formal.alias_info() && formal.alias_info()->isWrite())
+      record.acts = true;
+    if (!formal.kwarg_only()) {
+      positional.push_back(std::move(argument));
+      isDefault.push_back(holdsDefault);
+    } else if (!holdsDefault) {
+      record.kwargs.emplace_back(formal.name(), argument.text);
+      record.uses.insert(record.uses.end(), argument.uses.begin(),
+                         argument.uses.end());
+    }
+  }
+  while (!positional.empty() && isDefault.back()) {
+    positional.pop_back();
+    isDefault.pop_back();
+  }
+  for (Argument &argument : positional) {
+    record.args.push_back(std::move(argument.text));
+    record.uses.insert(record.uses.end(), argument.uses.begin(),
+                       argument.uses.end());
+  }
+  record.acts |= node->hasSideEffects() || node->isNondeterministic();
+  emit(node, std::move(record));
+}
+
+/// Traced graphs hold aten::_convolution, which is what torch.conv2d and its
+/// kind call; exported ones hold what the model called.
+bool Translator::translateConvolution(Node *node) {
+  if (std::string(node->kind().toQualString()) != "aten::_convolution")
+    return false;
+  enum { Input, Weight, Bias, Stride, Padding, Dilation, Transposed, OutputPadding, Groups };
+  auto transposed = getKnown(*get(node->input(Transposed)));
+  auto stride = getElements(*get(node->input(Stride)));
+  if (!transposed || !transposed->isBool() || !stride || stride->empty() ||
+      stride->size() > 3)
+    return false;
+  std::string rank = std::to_string(stride->size());
+  bool isTransposed = transposed->toBool();
+  std::string target =
+      isTransposed
+          ? "aten.conv_transpose" + rank + "d." +
+                (rank == "1" ? "default" : "input")
+          : "aten.conv" + rank + "d.default";
+  // Defaults are filled in for every dimension, and left out from the end.
+  auto allAre = [&](int place, const char *text) {
+    auto elements = getElements(*get(node->input(place)));
+    if (!elements)
+      return false;
+    for (const BindingRef &element : *elements)
+      if (getArgument(element).text != text)
+        return false;
+    return true;
+  };
+  bool hasNoGroups = getArgument(get(node->input(Groups))).text == "1";
+  std::vector<std::pair<int, bool>> order = {
+      {Input, false},
+      {Weight, false},
+      {Bias, getArgument(get(node->input(Bias))).text == "null"},
+      {Stride, allAre(Stride, "1")},
+      {Padding, allAre(Padding, "0")}};
+  if (isTransposed)
+    order.insert(order.end(), {{OutputPadding, allAre(OutputPadding, "0")},
+                               {Groups, hasNoGroups},
+                               {Dilation, allAre(Dilation, "1")}});
+  else
+    order.insert(order.end(),
+                 {{Dilation, allAre(Dilation, "1")}, {Groups, hasNoGroups}});
+  while (order.back().second)
+    order.pop_back();
+  NodeRecord record = makeRecord(node, target);
+  for (auto [place, isDefault] : order)
+    addArgument(record, get(node->input(place)));
+  emit(node, std::move(record));
+  return true;
+}
+
+/// Nodes that PyTorch has no schema for are kept as they are, with every effect.
+void Translator::translateOther(Node *node) {
+  std::string target = node->kind().toQualString();
+  for (size_t at = target.find("::"); at != std::string::npos; at = target.find("::"))
+    target.replace(at, 2, ".");
+  NodeRecord record = makeRecord(node, target);
+  for (const Value *input : node->inputs())
+    addArgument(record, get(input));
+  if (node->kind() == prim::CallMethod)
+    record.args.insert(record.args.begin() + 1, quote(node->s(attr::name)));
+  if (node->kind() == prim::CreateObject)
+    addText(record, quote(getModuleTypeName(*node->output()->type())));
+  if (node->kind() == prim::isinstance) {
+    std::vector<std::string> types;
+    for (const c10::TypePtr &type : node->tys(attr::types))
+      types.push_back(quote(getModuleTypeName(*type)));
+    addText(record, listText(types));
+  }
+  if (!node->blocks().empty())
+    throw InputError(target + " holds blocks of nodes, and is neither prim.If "
+                              "nor prim.Loop: it has no form in a graph");
+  record.acts = true;
+  emit(node, std::move(record));
+}

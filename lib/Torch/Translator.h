@@ -1,0 +1,148 @@
+// An inlined graph as graph JSON: what is known before the graph runs is worked
+// out, operators get the form that torch.export's graphs have, and attributes
+// become inputs with their qualified names.
+
+#ifndef OPPROF_LIB_TORCH_TRANSLATOR_H
+#define OPPROF_LIB_TORCH_TRANSLATOR_H
+
+#include "GraphWriter.h"
+#include "ModuleGraph.h"
+#include "Runner.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+namespace opprof::torchscript {
+
+/// What stands for a value of the TorchScript graph.
+struct Binding {
+  enum Form { Node, Known, List, Tuple, Dict, Module };
+  Form form = Node;
+  /// The node or input that gives it; may be there for a known tensor too.
+  std::string node;
+  /// Of a Known value: a number, text, None, dtype or device, a list or tuple of
+  /// these, or a tensor of one number that depends on no data.
+  c10::IValue known;
+  /// Of a list or tuple, or a dictionary's keys and values in turn.
+  std::vector<std::shared_ptr<const Binding>> elements;
+  /// Of an attribute of the module that is an object.
+  std::string path;
+};
+using BindingRef = std::shared_ptr<const Binding>;
+
+class Translator {
+public:
+  /// `runner` is null where the graph was not run. `given` says which inputs
+  /// stay inputs; the others have the values in `fixed`.
+  Translator(const ModuleGraph &graph, const Runner *runner, GraphFile &file,
+             std::string archiveName);
+
+  /// Names for tensors that freezing made constants: `name` by data.
+  void nameConstants(const torch::jit::Module &original);
+
+  /// Inputs with a value in `fixed` are known, the others are the graph's.
+  BlockRecord translate(const std::vector<std::optional<c10::IValue>> &fixed);
+
+  bool returnsOneValue() const { return hasOneOutput; }
+  /// Tensors by qualified name, as the graph takes them.
+  const std::vector<std::pair<std::string, at::Tensor>> &getWeights() const {
+    return weights;
+  }
+
+private:
+  /// An argument as JSON, and the names that it holds.
+  struct Argument {
+    std::string text;
+    std::vector<std::string> uses;
+  };
+  using Expected = const c10::Type *;
+
+  // Values.
+  BindingRef get(const torch::jit::Value *value);
+  void bind(const torch::jit::Value *value, BindingRef binding) {
+    bindings[value] = std::move(binding);
+  }
+  BindingRef makeNode(std::string name);
+  BindingRef makeKnown(c10::IValue value);
+  BindingRef makeKnown(c10::IValue value, std::string node);
+  std::optional<std::vector<BindingRef>> getElements(const Binding &binding);
+  std::optional<c10::IValue> getKnown(const Binding &binding) const;
+  ValueType getType(const torch::jit::Value *value) const;
+  bool isNeverWritten(const torch::jit::Value *value, unsigned depth = 0) const;
+  Argument getArgument(const BindingRef &binding, Expected expected = nullptr);
+  void appendArgument(const BindingRef &binding, Expected expected,
+                      Argument &argument);
+  std::string getConstant(const c10::IValue &value, Expected expected) const;
+
+  // Attributes and constants.
+  std::string addWeight(const std::string &path, const char *kind,
+                        const c10::IValue &value, bool persistent = true);
+  BindingRef bindAttribute(const c10::IValue &value, const std::string &path,
+                           const char *kind, bool persistent);
+  void translateGetAttr(torch::jit::Node *node);
+  void translateSetAttr(torch::jit::Node *node);
+  void translateConstant(torch::jit::Node *node);
+
+  // Nodes.
+  std::string makeName(const std::string &wanted);
+  NodeRecord makeRecord(torch::jit::Node *node, const std::string &target,
+                        const std::string &baseName = "");
+  void addArgument(NodeRecord &record, const BindingRef &binding,
+                   Expected expected = nullptr);
+  void addText(NodeRecord &record, std::string text) {
+    record.args.push_back(std::move(text));
+  }
+  void emit(torch::jit::Node *node, NodeRecord record);
+  std::string emitGetItem(torch::jit::Node *node, const std::string &base,
+                          size_t index, int type);
+  int addStack(const torch::jit::Node *node);
+  int addModules(const torch::jit::Node *node);
+
+  void translateBlock(torch::jit::Block *block);
+  void translateNode(torch::jit::Node *node);
+  bool translatePrimitive(torch::jit::Node *node);
+  bool translateConstruction(torch::jit::Node *node);
+  bool translateUnpacking(torch::jit::Node *node);
+  bool translateKnown(torch::jit::Node *node);
+  bool translateMetadata(torch::jit::Node *node);
+  bool translateToPython(torch::jit::Node *node);
+  bool translateListChange(torch::jit::Node *node, const std::string &name);
+  bool translateScalars(torch::jit::Node *node, const std::string &name);
+  bool translateConvolution(torch::jit::Node *node);
+  void translateOperator(torch::jit::Node *node);
+  void translateOther(torch::jit::Node *node);
+  void translateIf(torch::jit::Node *node);
+  void translateLoop(torch::jit::Node *node);
+  BlockRecord translateInner(torch::jit::Block *block);
+  void addOutput(BlockRecord &block, const BindingRef &binding);
+  void emitPython(torch::jit::Node *node, const std::string &target,
+                  const std::vector<BindingRef> &args, bool acts = false);
+
+  const ModuleGraph &graph;
+  const Runner *runner;
+  GraphFile &file;
+  std::string archiveName;
+  bool hasOneOutput = true;
+  bool changesMetadata = false;
+
+  std::unordered_map<const torch::jit::Value *, BindingRef> bindings;
+  std::vector<NodeRecord> *nodes = nullptr;
+  std::set<std::string> names;
+  std::unordered_map<std::string, unsigned> nextNumber;
+  std::unordered_map<std::string, int> typeOfName;
+
+  // Inputs of the graph that are no user's, by kind, and each by its path.
+  std::vector<InputRecord> parameters, buffers, constants;
+  std::unordered_map<std::string, std::string> weightNames;
+  std::vector<std::pair<std::string, at::Tensor>> weights;
+  std::map<std::pair<const void *, std::vector<int64_t>>, std::string>
+      constantPaths;
+  unsigned numConstants = 0;
+  std::unordered_map<const void *, int> stackIndices;
+};
+
+} // namespace opprof::torchscript
+
+#endif // OPPROF_LIB_TORCH_TRANSLATOR_H

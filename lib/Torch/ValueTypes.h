@@ -1,0 +1,52 @@
+// What values of a TorchScript graph are: by their annotations, or by what they
+// were in a run.
+
+#ifndef OPPROF_LIB_TORCH_VALUETYPES_H
+#define OPPROF_LIB_TORCH_VALUETYPES_H
+
+#include "GraphWriter.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+
+#include <string>
+#include <vector>
+
+namespace opprof::torchscript {
+
+struct ValueType {
+  enum Kind { Unknown, Tensor, Tuple, List, Name, Object };
+  Kind kind = Unknown;
+  /// "int", "none" of a Name; the Python type of an Object.
+  std::string name;
+  std::vector<ValueType> elements;
+  // Of a tensor. A size that differs from run to run is -1.
+  c10::ScalarType dtype = c10::ScalarType::Undefined;
+  std::vector<int64_t> sizes, strides;
+  bool knowsStrides = false, requiresGrad = false;
+  int64_t storageOffset = 0;
+  std::string device, layout;
+
+  /// Keeps what holds of both.
+  void merge(const ValueType &other);
+  /// True for a tensor whose sizes are the same whenever the node runs.
+  bool hasStaticSizes() const;
+};
+
+ValueType describe(const c10::IValue &value);
+ValueType describe(const c10::Type &type);
+
+/// The type's index in the table, or -1 where it is unknown.
+int addType(GraphFile &file, const ValueType &type);
+
+/// "bfloat16"
+const char *getDTypeName(c10::ScalarType type);
+
+/// The value that a text of the command line describes: "4x128xi64" is a tensor,
+/// and 3, 0.5, true, none, 'text', [a,b], (a,b) and {key: a} are themselves.
+/// Tensors of floating-point numbers hold random ones, others zeros.
+c10::IValue parseInput(const std::string &text, const c10::TypePtr &type);
+
+} // namespace opprof::torchscript
+
+#endif // OPPROF_LIB_TORCH_VALUETYPES_H
