@@ -43,19 +43,35 @@ NodeId opprof::fx::getGraphId(Operation *graph) {
 /// are no nodes (markers) count for the recorded order.
 using Places = std::vector<std::pair<Operation *, NodePlace>>;
 
-static Places flatten(GraphOp graph, SymbolTableCollection &symbols,
-                      llvm::DenseSet<Operation *> &open);
+/// A graph that calls another twice, and that a third, has more nodes than
+/// memory has room for. Calls beyond so many nodes, each counted once for every
+/// call that it lies in, are left as they are.
+static constexpr size_t kMaxPlaces = size_t(1) << 22;
+
+namespace {
+class Flattener {
+public:
+  explicit Flattener(SymbolTableCollection &symbols) : symbols(symbols) {}
+
+  Places flatten(GraphOp graph);
+
+private:
+  Places flatten(CallOp call);
+
+  SymbolTableCollection &symbols;
+  llvm::DenseSet<Operation *> open;
+  size_t left = kMaxPlaces;
+};
+} // namespace
 
 /// The nodes that `call` stands for, or none where it is no outlined one's.
-static Places flatten(CallOp call, SymbolTableCollection &symbols,
-                      llvm::DenseSet<Operation *> &open) {
+Places Flattener::flatten(CallOp call) {
   auto callee =
       symbols.lookupNearestSymbolFrom<GraphOp>(call, call.getCalleeAttr());
   // A graph that calls itself is no outlined one.
-  if (!callee || !open.insert(callee).second)
+  if (!callee || left == 0 || open.contains(callee))
     return {};
-  Places places = flatten(callee, symbols, open);
-  open.erase(callee);
+  Places places = flatten(callee);
 
   ArrayAttr instance;
   if (DictionaryAttr metadata = getMetadata(call.getLoc()))
@@ -64,6 +80,7 @@ static Places flatten(CallOp call, SymbolTableCollection &symbols,
       places, [](const auto &place) { return place.second.node; });
   // A callee that has been rewritten since has nodes of its own.
   bool named = instance && instance.size() == numNodes;
+  left -= std::min(left, numNodes);
   unsigned index = 0;
   for (auto &[op, place] : places) {
     if (!place.node)
@@ -77,12 +94,12 @@ static Places flatten(CallOp call, SymbolTableCollection &symbols,
   return places;
 }
 
-static Places flatten(GraphOp graph, SymbolTableCollection &symbols,
-                      llvm::DenseSet<Operation *> &open) {
+Places Flattener::flatten(GraphOp graph) {
+  open.insert(graph);
   Places places;
   for (Operation &op : graph.getBlock().without_terminator()) {
     if (auto call = dyn_cast<CallOp>(op)) {
-      Places inner = flatten(call, symbols, open);
+      Places inner = flatten(call);
       if (!inner.empty()) {
         llvm::append_range(places, inner);
         continue;
@@ -93,7 +110,9 @@ static Places flatten(GraphOp graph, SymbolTableCollection &symbols,
       place.node = &op;
     place.location = op.getLoc();
     places.emplace_back(&op, place);
+    left -= left > 0;
   }
+  open.erase(graph);
   auto recorded = graph->getAttrOfType<DenseI64ArrayAttr>(kRecordedOrderAttr);
   if (!recorded || static_cast<size_t>(recorded.size()) != places.size())
     return places;
@@ -108,9 +127,8 @@ static Places flatten(GraphOp graph, SymbolTableCollection &symbols,
 
 static std::vector<NodePlace> getNodePlaces(GraphOp graph,
                                             SymbolTableCollection &symbols) {
-  llvm::DenseSet<Operation *> open{graph};
   std::vector<NodePlace> nodes;
-  for (auto &[op, place] : flatten(graph, symbols, open))
+  for (auto &[op, place] : Flattener(symbols).flatten(graph))
     if (place.node)
       nodes.push_back(place);
   return nodes;
