@@ -32,8 +32,11 @@ MODULES = (
     "precision",
     "tf32",
     "cuda_graph",
+    "origin",
     "program",
     "backend",
+    "watch",
+    "front",
 )
 # The one that what is read from scripts takes the place of.
 _DEFINITIONS = "definitions"

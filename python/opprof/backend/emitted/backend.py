@@ -13,6 +13,7 @@ from opprof.backend.emitted.definitions import BACKEND_NAME
 from opprof.backend.emitted.graphs import trace_to_aten
 from opprof.backend.emitted.interface import Strategy
 from opprof.backend.emitted.matching import apply_rewrites
+from opprof.backend.emitted.origin import origin_of
 from opprof.backend.emitted.program import Program
 from opprof.backend.emitted.status import GraphStatus, applied, log, new_graph
 
@@ -49,7 +50,9 @@ def _program(module: fx.GraphModule, inputs: Sequence[Any], graph: GraphStatus) 
     weights = _weight_positions(module, inputs)
     aten = trace_to_aten(module, inputs)
     graph.applied = apply_rewrites(aten)
-    return Program(aten, inputs, weights, graph)
+    program = Program(aten, inputs, weights, graph)
+    program.origin = origin_of(module)
+    return program
 
 
 def _reason_to_leave_alone(inputs: Sequence[Any]) -> str | None:

@@ -1,7 +1,9 @@
 """CUDA graphs: a compiled program captured once and replayed."""
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,54 +16,164 @@ from opprof.backend.emitted.prologue import why_not_freeze
 # Captures of graphs, one at a time.
 _capture_lock = threading.RLock()
 
+# How many references there are to a storage, by its address.
+_references_to: Callable[[int], int] = torch._C._storage_Use_Count
+
+
+def why_not_capture(graph: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
+    """Why the graph cannot be captured and replayed, if it cannot."""
+    if not inputs or not all(value.is_cuda for value in inputs):
+        return "its inputs are not on a GPU"
+    if len({value.device for value in inputs}) > 1:
+        return "its inputs are on several GPUs"
+    if any(type(value) not in (torch.Tensor, torch.nn.Parameter) for value in inputs) or any(
+        value.layout != torch.strided for value in inputs
+    ):
+        return "an input is no plain tensor"
+    if written_inputs(graph):
+        return "the graph writes its inputs"
+    if any(draws_numbers(node) for node in graph.graph.nodes):
+        return "the graph draws random numbers"
+    return why_not_freeze(graph)
+
+
+@dataclass
+class Recording:
+    """One capture of a program: each replay writes the same outputs."""
+
+    replay: Callable[[], None]
+    outputs: list[Any]
+    # Where the tensors of a caller lie that it reads; None where it reads buffers of its own.
+    addresses: tuple[int, ...] | None
+
+    def __post_init__(self) -> None:
+        self._storages = [v.untyped_storage() for v in self.outputs if isinstance(v, torch.Tensor)]
+        self._keys = [storage._cdata for storage in self._storages]
+        self._references = list(map(_references_to, self._keys))
+
+    def is_free(self) -> bool:
+        """True where nobody holds a result that was handed out, nor a view of one."""
+        return list(map(_references_to, self._keys)) == self._references
+
 
 class CapturedGraph:
-    """A function on CUDA tensors, captured once as a CUDA graph; a call copies its inputs in, replays, and copies out.
+    """A function on CUDA tensors, captured as CUDA graphs; a call copies its inputs in, replays, and gives the results.
 
     Its caller lets one call in at a time. Streams may differ from call to call.
     """
 
-    def __init__(self, function: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> None:
+    # Recordings whose results are handed out as they lie, for each way to read inputs: one is replayed while a caller still holds
+    # the results of the other, as in `y = model(x)` of a loop.
+    most_handed_out = 2
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        inputs: Sequence[torch.Tensor],
+        device: torch.device,
+        copied: Sequence[int] = (),
+    ) -> None:
         # The graph reads what the function holds, for as long as it is replayed.
         self.function = function
+        self.device = device
+        # Results that are never handed out as they lie, because no replay writes them.
+        self.copied = frozenset(copied)
         self.inputs = [_buffer_like(value) for value in inputs]
         self.targets = [_once(value) for value in self.inputs]
-        self.device = torch.cuda.current_device()
-        for target, value in zip(self.targets, inputs, strict=True):
-            target.copy_(_once(value))
+        self.repeating = [i for i, value in enumerate(inputs) if 0 in value.stride()]
+        self.last: tuple[int, ...] | None = None
+        self.stream = 0
+        with self._on_device():
+            self._prepare(inputs)
+            # Its results are always copied, so that it can be replayed whatever callers hold.
+            self.recordings = [self._record(self.inputs, None)]
+            self.mark()
+
+    def _on_device(self) -> contextlib.AbstractContextManager[Any]:
+        if torch.cuda.current_device() == self.device.index:
+            return contextlib.nullcontext()
+        return torch.cuda.device(self.device)
+
+    def _prepare(self, inputs: Sequence[torch.Tensor]) -> None:
+        """Runs the function before it is captured: libraries allocate workspaces and Triton loads kernels in the first calls."""
         self.done = torch.cuda.Event()
+        self.pool = torch.cuda.graph_pool_handle()
+        self._copy_in(inputs)
+        current, side = torch.cuda.current_stream(), torch.cuda.Stream()
+        side.wait_stream(current)
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                self.function(*self.inputs)
+        current.wait_stream(side)
+
+    def _record(
+        self, inputs: Sequence[torch.Tensor], addresses: tuple[int, ...] | None
+    ) -> Recording:
+        """Captures the function. Recordings share memory, but for their results: they are replayed one after the other."""
+        graph = torch.cuda.CUDAGraph()
         with _capture_lock:
-            current = torch.cuda.current_stream()
-            side = torch.cuda.Stream()
-            side.wait_stream(current)
-            # Libraries allocate workspaces and Triton loads kernels in the first calls, which a capture must not see.
-            with torch.cuda.stream(side):
-                for _ in range(3):
-                    function(*self.inputs)
-            current.wait_stream(side)
             torch.cuda.synchronize()
-            self.graph = torch.cuda.CUDAGraph()
             # Other threads may allocate and synchronize meanwhile.
-            with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
-                self.outputs = list(function(*self.inputs))
-        self.mark()
+            with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+                outputs = list(self.function(*inputs))
+        return Recording(graph.replay, outputs, addresses)
 
     def wait(self) -> None:
-        """Has the current stream wait for the call before, whatever stream that was on."""
-        torch.cuda.current_stream(self.device).wait_event(self.done)
+        """Has the current stream wait for the call before, if that was on another one."""
+        if torch._C._cuda_getCurrentRawStream(self.device.index) != self.stream:
+            torch.cuda.current_stream(self.device).wait_event(self.done)
 
     def mark(self) -> None:
+        """Lets later calls, on whatever stream, come after what the current stream does so far."""
         self.done.record(torch.cuda.current_stream(self.device))
+        self.stream = torch._C._cuda_getCurrentRawStream(self.device.index)
 
-    def __call__(self, *inputs: torch.Tensor) -> Any:
-        with torch.cuda.device(self.device):
+    def _copy_in(self, inputs: Sequence[torch.Tensor]) -> None:
+        sources = list(inputs)
+        for i in self.repeating:
+            sources[i] = _once(sources[i])
+        if len(sources) == 1:
+            self.targets[0].copy_(sources[0])
+        elif sources:
+            torch._foreach_copy_(self.targets, sources)
+
+    def __call__(self, inputs: Sequence[torch.Tensor], *, hand_out: bool = False) -> list[Any]:
+        """One call. With `hand_out`, results are not copied where the caller has dropped those of an earlier call."""
+        with self._on_device():
             self.wait()
-            if self.inputs:
-                torch._foreach_copy_(self.targets, [_once(value) for value in inputs])
-            self.graph.replay()
-            results = _copies(self.outputs)
+            recording = self._choose(inputs) if hand_out else self.recordings[0]
+            if recording.addresses is None:
+                self._copy_in(inputs)
+            recording.replay()
+            if recording is self.recordings[0]:
+                results = _copies(recording.outputs)
+            else:
+                results = [
+                    value.clone() if position in self.copied else value.detach()
+                    for position, value in enumerate(recording.outputs)
+                ]
             self.mark()
         return results
+
+    def _choose(self, inputs: Sequence[torch.Tensor]) -> Recording:
+        """A recording whose results nobody holds, if there is one: best one that reads the inputs where they lie."""
+        addresses = tuple(map(torch.Tensor.data_ptr, inputs))
+        direct = addresses == self.last
+        self.last = addresses
+        own = [r for r in self.recordings[1:] if r.addresses is None]
+        there = [r for r in self.recordings[1:] if r.addresses == addresses]
+        for recording in [*there, *([] if direct else own)]:
+            if recording.is_free():
+                return recording
+        if direct and len(self.recordings) - len(own) - 1 < self.most_handed_out:
+            # The caller's tensors are read at each replay as by any kernel: they are there, because the caller gives them again.
+            self.recordings.append(self._record(inputs, addresses))
+        elif len(own) < self.most_handed_out and not direct:
+            self.recordings.append(self._record(self.inputs, None))
+        else:
+            free = (r for r in own if r.is_free())
+            return next(free, self.recordings[0])
+        return self.recordings[-1]
 
 
 def _buffer_like(value: torch.Tensor) -> torch.Tensor:
@@ -87,34 +199,25 @@ def _once(value: torch.Tensor) -> torch.Tensor:
 
 def _copies(values: Sequence[Any]) -> list[Any]:
     """Copies with the strides of the originals; those that share storage share it again."""
-    storages: dict[int, torch.UntypedStorage] = {}
-    results: list[Any] = []
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            own = value.untyped_storage()
-            if own.data_ptr() not in storages:
-                storages[own.data_ptr()] = own.clone()
-            copy = torch.empty(0, dtype=value.dtype, device=value.device)
-            value = copy.set_(
-                storages[own.data_ptr()], value.storage_offset(), value.shape, value.stride()
-            )
-        results.append(value)
-    return results
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    storages = {value.untyped_storage().data_ptr(): value.untyped_storage() for value in tensors}
+    copies = {key: _bytes_of(storage) for key, storage in storages.items()}
+    if copies:
+        targets = [torch.empty_like(source) for source in copies.values()]
+        torch._foreach_copy_(targets, list(copies.values()))
+        copies = dict(zip(copies, targets, strict=True))
+    return [
+        torch.empty(0, dtype=value.dtype, device=value.device).set_(
+            copies[value.untyped_storage().data_ptr()].untyped_storage(),
+            value.storage_offset(),
+            value.shape,
+            value.stride(),
+        )
+        if isinstance(value, torch.Tensor)
+        else value
+        for value in values
+    ]
 
 
-def why_not_capture(graph: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
-    if not inputs or not all(value.is_cuda for value in inputs):
-        return "its inputs are not on a GPU"
-    if len({value.device for value in inputs}) > 1:
-        return "its inputs are on several GPUs"
-    if inputs[0].device.index != torch.cuda.current_device():
-        return "its GPU is not the current one"
-    if any(type(value) not in (torch.Tensor, torch.nn.Parameter) for value in inputs) or any(
-        value.layout != torch.strided for value in inputs
-    ):
-        return "an input is no plain tensor"
-    if written_inputs(graph):
-        return "the graph writes its inputs"
-    if any(draws_numbers(node) for node in graph.graph.nodes):
-        return "the graph draws random numbers"
-    return why_not_freeze(graph)
+def _bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)

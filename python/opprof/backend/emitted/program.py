@@ -1,8 +1,9 @@
 """The program of one graph: compiled, with what was made of its weights."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -13,23 +14,68 @@ from opprof.backend.emitted.cuda_graph import CapturedGraph, why_not_capture
 from opprof.backend.emitted.definitions import BACKEND_NAME, STRATEGY
 from opprof.backend.emitted.effects import written_inputs
 from opprof.backend.emitted.interface import Strategy
+from opprof.backend.emitted.origin import Origin
 from opprof.backend.emitted.precision import cast_graph, why_not_cast
 from opprof.backend.emitted.prologue import (
     made_of_weights,
+    prologue_inputs,
     split_prologue,
     why_not_freeze,
     with_constants,
 )
 from opprof.backend.emitted.status import GraphStatus, log
 from opprof.backend.emitted.tf32 import with_tf32
-from opprof.backend.emitted.weights import (
-    Weight,
-    checksum_of,
-    weight_watch,
-)
+from opprof.backend.emitted.weights import Weights, checksum_of, weight_watch
 
 # Inductor compiles one program at a time, and Dynamo may be at it in another thread.
 _compile_lock: Any = getattr(torch._dynamo.convert_frame, "compile_lock", threading.RLock())
+
+
+class Recorder(threading.local):
+    """What programs ran in this thread, while somebody asks."""
+
+    runs: "list[tuple[Program, Sequence[Any], Any]] | None" = None
+
+
+recorder = Recorder()
+
+
+def picker(positions: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """What picks these positions of a sequence, as a sequence."""
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    return lambda values: [values[position] for position in positions]
+
+
+class Generation:
+    """What was made of one set of weights at one time, and the graph that was captured with it.
+
+    A program may be that of several equal modules: each has its weights, and its generation.
+    """
+
+    def __init__(self, weights: Weights) -> None:
+        self.weights = weights
+        # What the prologue made, and the weights that the program takes as they are.
+        self.made: tuple[torch.Tensor, ...] = ()
+        self.held: tuple[torch.Tensor, ...] = ()
+        # Whether these are the weights that are constants of the frozen program.
+        self.frozen = False
+        # A checksum says that a weight was written to.
+        self.stale = False
+        self.sums: list[torch.Tensor] | None = None
+        self.calls = 0
+        self.captured: CapturedGraph | None = None
+        self.tried = False
+        # On a GPU: that all of it is made, and the streams that have waited for that.
+        self.ready: Any = None
+        self.streams: set[int] = set()
+
+    def order(self, device: torch.device) -> None:
+        """Has the current stream wait until all is made, and tells the allocator that it is used there."""
+        stream = torch.cuda.current_stream(device)
+        stream.wait_event(self.ready)
+        for value in self.held:
+            value.record_stream(stream)
 
 
 class Program:
@@ -39,42 +85,54 @@ class Program:
     made a step. For what tensors do not tell, see refresh() and check_weights_every().
     """
 
+    # Generations of weights that are alive: those of equal modules that were compiled one by one.
+    most_generations = 32
+
     def __init__(
         self, graph: fx.GraphModule, inputs: Sequence[Any], weights: list[int], state: GraphStatus
     ) -> None:
         self.state = state
+        self.origin = Origin()
         self.lock = threading.RLock()
         self.strategy = self._choose(graph, inputs)
         state.strategy = self.strategy
         if self.strategy.precision:
             graph = cast_graph(graph, inputs, self.strategy.precision)
-        written = written_inputs(graph)
+        self.written = written_inputs(graph)
         # Tensors of inference mode have no versions, so nothing is made of them.
         keeps = self.strategy.prologue or self.strategy.freeze or self.strategy.cuda_graph
         self.weights = [
-            i for i in weights if keeps and i not in written and not inputs[i].is_inference()
+            i for i in weights if keeps and i not in self.written and not inputs[i].is_inference()
         ]
+        read = self.weights if self.strategy.freeze else prologue_inputs(graph, self.weights)
+        if not self.strategy.cuda_graph:
+            # The others are handed over in each call, like all that is not a weight.
+            self.weights = read
         self.data = [i for i in range(len(inputs)) if i not in set(self.weights)]
-        self.prologue, main, self.constants = split_prologue(graph, self.weights)
+        self.pick_weights, self.pick_data = picker(self.weights), picker(self.data)
+        self.pick_read = picker(read)
+        self.prologue, self.main, constants = split_prologue(graph, self.weights)
+        self.pick_constants = picker(constants)
         self.copied = made_of_weights(graph, self.weights)
-        self.captured: CapturedGraph | None = None
-        self.sums: list[int] | None = None
-        self.calls = 0
-        self.made: tuple[torch.Tensor, ...] = ()
-        self.seen = self._look(inputs)
-        self._make(inputs)
-        self.graph = graph
-        data = [inputs[i] for i in self.data]
+        devices = {value.device for value in inputs if value.is_cuda}
+        self.device = devices.pop() if len(devices) == 1 else None
         self.frozen: Any = None
         self.compiled: Any = None
+        self.generations: list[Generation] = []
+        generation = self._make(inputs, None)
+        data = self.pick_data(inputs)
         if self.strategy.freeze and self.weights:
-            held = [*self.made, *(inputs[i].detach() for i in self.constants)]
             # Constants of the program: it takes them as they were, and a refresh needs the other one.
-            self.frozen = self._compile(with_constants(main, held), data, freezing=True)
+            constant = with_constants(self.main, generation.held)
+            self.frozen = self._compile(constant, data, freezing=True)
             self.main = split_prologue(graph, self.weights)[1]
+            generation.frozen = True
+            generation.sums = self._sums(inputs)
+            self.state.held_bytes += sum(value.nbytes for value in generation.held)
+            generation.made = generation.held = ()
         else:
-            self.compiled = self._compile(main, [*self._held(inputs), *data])
-        self.first = True
+            self.compiled = self._compile(self.main, [*generation.held, *data])
+        self.generations = [generation]
 
     def _choose(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Strategy:
         """The strategy without the parts that would change what this graph gives."""
@@ -96,7 +154,9 @@ class Program:
         self.state.left_out.append(f"{name}: {reason}")
         log.warning("%s: no %s for a graph, as %s", BACKEND_NAME, name, reason)
 
-    def _compile(self, graph: fx.GraphModule, inputs: list[Any], *, freezing: bool = False) -> Any:
+    def _compile(
+        self, graph: fx.GraphModule, inputs: Sequence[Any], *, freezing: bool = False
+    ) -> Any:
         options = {"max_autotune": True} if self.strategy.autotune else {}
         if freezing:
             options["freezing"] = True
@@ -104,112 +164,145 @@ class Program:
         tf32 = self.strategy.tf32
         with torch._guards.tracing(None):
             compile_graph = with_tf32(compile_fx) if tf32 else compile_fx
-            compiled = compile_graph(graph, inputs, config_patches=options)
+            compiled = compile_graph(graph, list(inputs), config_patches=options)
         return with_tf32(compiled) if tf32 else compiled
 
-    def _look(self, inputs: Sequence[Any]) -> tuple[int, list[Weight]]:
-        """What the weights are, before anything is made of them: a write from now on is one more change."""
-        return weight_watch.changes, [Weight.of(inputs[i]) for i in self.weights]
+    def _sums(self, inputs: Sequence[Any]) -> list[torch.Tensor]:
+        return [checksum_of(value) for value in self.pick_read(inputs)]
 
-    def _is_current(self, inputs: Sequence[Any]) -> bool:
-        changes, seen = self.seen
-        return changes == weight_watch.changes and all(
-            weight.is_still(inputs[i]) for i, weight in zip(self.weights, seen, strict=True)
-        )
-
-    def _check(self, inputs: Sequence[Any]) -> None:
-        """The comparison that check_weights_every() asks for."""
-        self.calls += 1
-        every = weight_watch.checked_every
-        if not every or (self.sums is not None and self.calls % every):
-            return
-        sums = [checksum_of(inputs[i]) for i in self.weights]
-        # What was made before the first comparison may be of older values.
-        if sums != self.sums:
-            self._refresh(inputs)
-            self.sums = sums
-
-    def _make(self, inputs: Sequence[Any]) -> None:
-        if self.prologue is None:
-            return
-        with torch.no_grad():
-            made = self.prologue(*[inputs[i].detach() for i in self.weights])
-            if self.captured is None:
-                self.made = tuple(made)
-            else:
-                # The captured graph reads these where they lie.
-                torch._foreach_copy_(list(self.made), list(made))
-
-    def _refresh(self, inputs: Sequence[Any]) -> None:
-        """Makes again what was made of the weights. Calls in other threads go on with what there was until all is done."""
-        seen = self._look(inputs)
-        pairs = zip(self.seen[1], seen[1], strict=True)
-        if any(old.address != new.address for old, new in pairs):
+    def _make(self, inputs: Sequence[Any], old: Generation | None) -> Generation:
+        """What the weights give now. `old` is what the same tensors gave before, whose captured graph goes on where it can."""
+        # They are looked at before anything is made of them: a write from now on is one more change.
+        values = self.pick_weights(inputs)
+        generation = Generation(Weights(values, self.pick_read(inputs)))
+        captured = old.captured if old is not None and not old.frozen else None
+        if old is not None and captured is not None:
             # The captured graph reads weights where they were.
-            self.captured, self.first = None, True
-        if self.captured is not None:
-            self.captured.wait()
-        self._make(inputs)
-        if self.captured is not None:
-            self.captured.mark()
-        if self.frozen is not None:
+            if old.weights.addresses != generation.weights.addresses:
+                captured = None
+            else:
+                captured.wait()
+        with torch.no_grad():
+            if self.prologue is not None:
+                made = self.prologue(*[value.detach() for value in values])
+                if old is not None and captured is not None:
+                    # It reads these where they lie.
+                    generation.made = old.made
+                    if made:
+                        torch._foreach_copy_(list(old.made), list(made))
+                else:
+                    generation.made = tuple(made)
+            held = [value.detach() for value in self.pick_constants(inputs)]
+            generation.held = (*generation.made, *held)
+        if captured is not None:
+            captured.mark()
+            generation.captured, generation.tried = captured, True
+        if self.device is not None and generation.made:
+            stream = torch.cuda.current_stream(self.device)
+            generation.ready = stream.record_event()
+            generation.streams = {stream.cuda_stream}
+        return generation
+
+    def _current(self, inputs: Sequence[Any]) -> Generation:
+        """The generation for these weights as they are, made where there is none."""
+        if not self.weights:
+            return self.generations[0]
+        values, read = self.pick_weights(inputs), self.pick_read(inputs)
+        for generation in self.generations:
+            if generation.weights.are(values):
+                if not generation.stale and generation.weights.are_unchanged(values, read):
+                    if not weight_watch.checked_every or self._is_as_checked(generation, inputs):
+                        return generation
+                break
+        with self.lock:
+            return self._renew(inputs)
+
+    def _is_as_checked(self, generation: Generation, inputs: Sequence[Any]) -> bool:
+        """The comparison that check_weights_every() asks for."""
+        generation.calls += 1
+        if generation.sums is not None and generation.calls % weight_watch.checked_every:
+            return True
+        sums = self._sums(inputs)
+        same = generation.sums is not None and all(
+            bool(old == new) for old, new in zip(generation.sums, sums, strict=True)
+        )
+        if not same:
+            generation.stale = True
+        return same
+
+    def _renew(self, inputs: Sequence[Any]) -> Generation:
+        """Makes again what was made of the weights. Calls in other threads go on with what there was until all is done."""
+        values, read = self.pick_weights(inputs), self.pick_read(inputs)
+        old: Generation | None = None
+        for generation in self.generations:
+            if generation.weights.are(values):
+                if not generation.stale and generation.weights.are_unchanged(values, read):
+                    return generation
+                old = generation
+        new = self._make(inputs, old)
+        if weight_watch.checked_every:
+            new.sums = self._sums(inputs)
+        if self.compiled is None:
             # Changed once, they are weights in training, or of a model that is loaded anew: no longer constants.
-            data = [inputs[i] for i in self.data]
             with _compile_lock:
-                self.compiled = self._compile(self.main, [*self._held(inputs), *data])
-            self.frozen, self.captured, self.first = None, None, True
+                self.compiled = self._compile(self.main, [*new.held, *self.pick_data(inputs)])
+        kept = [g for g in self.generations if g is not old and g.weights.alive]
+        self.generations = [new, *kept[: self.most_generations - 1]]
+        if not any(generation.frozen for generation in self.generations):
+            self.frozen = None
         self.state.refreshes += 1
-        self.seen = seen
-
-    def _held(self, inputs: Sequence[Any]) -> list[torch.Tensor]:
-        return [*self.made, *(inputs[i].detach() for i in self.constants)]
-
-    def _run(self, inputs: Sequence[Any]) -> Any:
-        data = [inputs[i] for i in self.data]
-        frozen = self.frozen
-        return frozen(*data) if frozen is not None else self.compiled(*self._held(inputs), *data)
+        self.state.held_bytes = sum(v.nbytes for g in self.generations for v in g.made)
+        return new
 
     def __call__(self, *inputs: Any) -> Any:
         self.state.calls += 1
         if self.strategy.cuda_graph:
+            # The buffers of captured graphs are shared by all calls, so they take turns.
             with self.lock:
-                self._renew(inputs)
-                return self._replay(inputs)
-        if self.weights and (weight_watch.checked_every or not self._is_current(inputs)):
-            with self.lock:
-                self._renew(inputs)
-        results = self._run(inputs)
-        if not self.copied:
-            return results
-        results = list(results)
+                results = self.run(self._current(inputs), self.pick_data(inputs))
+        else:
+            results = self.run(self._current(inputs), self.pick_data(inputs))
+        if recorder.runs is not None:
+            recorder.runs.append((self, inputs, results))
+        return results
+
+    def run(
+        self, generation: Generation, data: Sequence[Any], *, hand_out: bool = False
+    ) -> list[Any]:
+        """One call with what was made of weights that are known to be as they were then."""
+        if generation.ready is not None and generation.captured is None:
+            assert self.device is not None
+            stream = torch._C._cuda_getCurrentRawStream(self.device.index)
+            if stream not in generation.streams:
+                generation.order(self.device)
+                generation.streams.add(stream)
+        if self.strategy.cuda_graph:
+            captured = generation.captured or self._capture(generation, data)
+            if captured is not None:
+                return captured(data, hand_out=hand_out)
+        results = list(self._function(generation)(*data))
         for position in self.copied:
             results[position] = results[position].clone()
         return results
 
-    def _renew(self, inputs: Sequence[Any]) -> None:
-        if not self._is_current(inputs):
-            self._refresh(inputs)
-        if weight_watch.checked_every:
-            self._check(inputs)
+    def _function(self, generation: Generation) -> Callable[..., Any]:
+        """The compiled program for these weights, as a function of the data."""
+        frozen = self.frozen
+        if generation.frozen and frozen is not None:
+            return frozen
+        held, compiled = generation.held, self.compiled
+        return lambda *data: compiled(*held, *data)
 
-    def _replay(self, inputs: Sequence[Any]) -> Any:
-        """One call by the captured graph: calls share its buffers, so they take turns, on the host and on the device."""
-        data = [inputs[i] for i in self.data]
-        if self.first:
-            self.first = False
-            held, frozen, compiled = self._held(inputs), self.frozen, self.compiled
-
-            def function(*values: Any) -> Any:
-                return frozen(*values) if frozen is not None else compiled(*held, *values)
-
-            try:
-                self.captured = CapturedGraph(function, data)
-            except Exception as error:
-                first = (str(error) or "no message").splitlines()[0]
-                self._leave_out("cuda_graph", f"{type(error).__name__}: {first}")
-        if self.captured is not None:
-            return self.captured(*data)
-        results = list(self._run(inputs))
-        for position in self.copied:
-            results[position] = results[position].clone()
-        return results
+    def _capture(self, generation: Generation, data: Sequence[Any]) -> CapturedGraph | None:
+        """The program as a CUDA graph, tried once for a generation."""
+        if generation.tried:
+            return None
+        generation.tried = True
+        try:
+            generation.captured = CapturedGraph(
+                self._function(generation), data, self.device, self.copied
+            )
+        except Exception as error:
+            first = (str(error) or "no message").splitlines()[0]
+            self._leave_out("cuda_graph", f"{type(error).__name__}: {first}")
+        return generation.captured

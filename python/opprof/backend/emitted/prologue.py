@@ -17,11 +17,11 @@ from opprof.backend.emitted.graphs import (
 
 
 def made_of_weights(graph: fx.GraphModule, weights: list[int]) -> list[int]:
-    """Positions of the results that depend on weights alone and are no views of them.
+    """Positions of the results that depend on weights alone, or on nothing, and are no views of weights.
 
-    What gives them is kept from call to call, so that a caller gets a copy.
+    What gives them may be kept from call to call, so that a caller gets a copy.
     """
-    constant = _constant_nodes(graph, weights)
+    constant = _constant_nodes(graph, weights, or_of_nothing=True)
     inputs = {storage_of(node) for node in placeholders_of(graph)}
     return [
         position
@@ -36,6 +36,15 @@ def why_not_freeze(graph: fx.GraphModule) -> str | None:
     }:
         return "a result shares storage with an input"
     return None
+
+
+def prologue_inputs(graph: fx.GraphModule, weights: list[int]) -> list[int]:
+    """Those of the weights that the prologue reads."""
+    prologue, _, _ = split_prologue(graph, weights)
+    if prologue is None:
+        return []
+    taken = zip(weights, placeholders_of(prologue), strict=True)
+    return [position for position, node in taken if node.users]
 
 
 def split_prologue(
@@ -95,22 +104,25 @@ def split_prologue(
     return prologue, fx.GraphModule(graph, rest), held
 
 
-def _constant_nodes(graph: fx.GraphModule, weights: list[int]) -> set[fx.Node]:
+def _constant_nodes(
+    graph: fx.GraphModule, weights: list[int], *, or_of_nothing: bool = False
+) -> set[fx.Node]:
     """The weights, and the nodes that depend on them alone and that nothing writes: what is kept must not change in a call."""
     placeholders = placeholders_of(graph)
     effects = Effects(graph)
     constant = {placeholders[i] for i in weights}
     for node in graph.graph.nodes:
-        if _is_constant(node, constant) and not effects.is_written(node):
+        constantly = _is_constant(node, constant, or_of_nothing=or_of_nothing)
+        if constantly and not effects.is_written(node):
             constant.add(node)
     return constant
 
 
-def _is_constant(node: fx.Node, constant: set[fx.Node]) -> bool:
+def _is_constant(node: fx.Node, constant: set[fx.Node], *, or_of_nothing: bool = False) -> bool:
     """True for a node that gives the same in every call, as it takes nothing but what does."""
     return (
         node.op == "call_function"
-        and bool(node.all_input_nodes)
+        and (or_of_nothing or bool(node.all_input_nodes))
         and constant.issuperset(node.all_input_nodes)
         and not may_write(node)
         and not draws_numbers(node)

@@ -27,6 +27,8 @@ class GraphStatus:
     left_out: list[str] = field(default_factory=list)
     calls: int = 0
     refreshes: int = 0
+    # What was made of weights and is kept beside them.
+    held_bytes: int = 0
 
 
 _graphs: list[GraphStatus] = []
@@ -36,6 +38,27 @@ def new_graph() -> GraphStatus:
     """The status of one graph more."""
     _graphs.append(graph := GraphStatus())
     return graph
+
+
+@dataclass
+class FrontStatus:
+    """What became of the calls of one model that optimize() was given."""
+
+    model: str
+    calls: int = 0
+    # Calls that went to a program past Dynamo.
+    shortcuts: int = 0
+    # Why the last call that could not gave none.
+    unfit: str = ""
+
+
+_fronts: list[FrontStatus] = []
+
+
+def note_front(model: str) -> FrontStatus:
+    """The status of one more model."""
+    _fronts.append(front := FrontStatus(model))
+    return front
 
 
 def status() -> dict[str, Any]:
@@ -48,8 +71,10 @@ def status() -> dict[str, Any]:
 
     return {
         "graphs": list(_graphs),
+        "fronts": list(_fronts),
         "calls": calls,
         "own_share": share(own),
+        "held_bytes": sum(graph.held_bytes for graph in own),
         "rewrites": {
             rewrite.name: share([graph for graph in own if graph.applied.get(rewrite.name)])
             for rewrite in REWRITES

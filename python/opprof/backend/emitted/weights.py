@@ -1,6 +1,9 @@
 """Weights: what is noticed of their changes."""
 
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -42,30 +45,56 @@ def _note_step(*_: Any) -> None:
 register_optimizer_step_post_hook(_note_step)
 
 
-def checksum_of(value: torch.Tensor) -> int:
+# Elements of a checksum that are computed at a time, so that the memory for it does not grow with the weights.
+_CHUNK = 1 << 20
+
+
+def checksum_of(value: torch.Tensor) -> torch.Tensor:
     """A number that differs where one element does, and almost certainly where several do."""
-    words = value.detach().contiguous().reshape(-1).view(torch.uint8).to(torch.int64)
-    places = torch.arange(words.numel(), device=words.device) * 2 + 1
-    return int((words * places).sum())
+    data = value.detach().contiguous().reshape(-1).view(torch.uint8)
+    aligned = data.numel() % 8 == 0 and data.data_ptr() % 8 == 0
+    words = data.view(torch.int64) if aligned else data
+    total = torch.zeros((), dtype=torch.int64, device=value.device)
+    for start in range(0, words.numel(), _CHUNK):
+        part = words[start : start + _CHUNK]
+        places = torch.arange(start, start + part.numel(), device=value.device) * 2 + 1
+        total += (part * places).sum()
+    return total
 
 
-@dataclass(frozen=True)
-class Weight:
-    """A weight as it was when something was made of it. It is held, so nothing else can be at its address."""
+_version: Callable[[torch.Tensor], int] = attrgetter("_version")
+_address = torch.Tensor.data_ptr
 
-    value: torch.Tensor
-    # Holds the storage where another is put under `value` (`value.data = …`).
-    alias: torch.Tensor
-    address: int
-    version: int
 
-    @classmethod
-    def of(cls, value: torch.Tensor) -> "Weight":
-        return cls(value, value.detach(), value.data_ptr(), value._version)
+class Weights:
+    """Weights as they were when something was made of them.
 
-    def is_still(self, value: torch.Tensor) -> bool:
+    Their storages are held, so nothing else can be at their addresses; they themselves are not, so that a model can be dropped.
+    """
+
+    def __init__(self, values: Sequence[torch.Tensor], read: Sequence[torch.Tensor]) -> None:
+        """`read` are those whose elements something was made of: of the others it is enough that they are where they were."""
+        self.changes = weight_watch.changes
+        self.alive = True
+        self._ids = tuple(map(id, values))
+        self._references = [weakref.ref(value, self._forget) for value in values]
+        # An alias holds the storage also where another is put under the weight (`weight.data = …`).
+        self._aliases = [value.detach() for value in values]
+        self.addresses = list(map(_address, values))
+        # Versions only grow, so that no sum is that of other versions.
+        self.versions = sum(map(_version, read))
+
+    def _forget(self, _: Any) -> None:
+        self.alive = False
+
+    def are(self, values: Sequence[torch.Tensor]) -> bool:
+        """True for the same tensors, whatever was written to them."""
+        return self.alive and self._ids == tuple(map(id, values))
+
+    def are_unchanged(self, values: Sequence[torch.Tensor], read: Sequence[torch.Tensor]) -> bool:
+        """True where nothing tells of a change to the same tensors."""
         return (
-            value is self.value
-            and value.data_ptr() == self.address
-            and value._version == self.version
+            self.changes == weight_watch.changes
+            and sum(map(_version, read)) == self.versions
+            and list(map(_address, values)) == self.addresses
         )

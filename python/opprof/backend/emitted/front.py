@@ -1,0 +1,408 @@
+"""The front: calls of a model that go to its program past Dynamo, where nothing that decides has changed."""
+
+import copy
+import threading
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree
+
+from opprof.backend.emitted.definitions import BACKEND_NAME
+from opprof.backend.emitted.program import Generation, Program, picker, recorder
+from opprof.backend.emitted.status import note_front
+from opprof.backend.emitted.watch import Unknown, Watch
+from opprof.backend.emitted.weights import weight_watch
+
+_guards = torch._C._dynamo.guards
+
+# Arguments besides tensors whose values decide; all others are left to Dynamo.
+_CONSTANTS = (type(None), bool, int, str, torch.dtype, torch.device)
+
+
+def _flatten(value: Any, leaves: list[Any]) -> Any:
+    """Appends the leaves of lists, tuples and dictionaries, and returns what was around them; None for a leaf."""
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return (kind, *[_flatten(element, leaves) for element in value])
+    if kind is dict:
+        return (kind, *value, *[_flatten(element, leaves) for element in value.values()])
+    leaves.append(value)
+    return None
+
+
+class Signature:
+    """What arguments have to be: their structure, the metadata of tensors, and the values of all else."""
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._count, self._names = len(args), tuple(kwargs)
+        self.leaves: list[Any] = []
+        self._structure = [_flatten(value, self.leaves) for value in (*args, *kwargs.values())]
+        self._flat = not any(self._structure)
+        tensors = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)]
+        others = [i for i in range(len(self.leaves)) if i not in set(tensors)]
+        self._places = tensors
+        self._pick_tensors, self._pick_others = picker(tensors), picker(others)
+        self.tensors = list(self._pick_tensors(self.leaves))
+        self._others = list(self._pick_others(self.leaves))
+        self._kinds = list(map(type, self._others))
+        self._guards = tensor_guards(self.tensors)
+
+    @property
+    def unfit(self) -> str:
+        """Why it says too little, if it does."""
+        if not set(self._kinds) <= set(_CONSTANTS):
+            return "an argument is of a type of its own"
+        if any(type(tensor) not in (torch.Tensor, nn.Parameter) for tensor in self.tensors):
+            return "an argument is no plain tensor"
+        if len(set(map(id, self.tensors))) < len(self.tensors):
+            return "a tensor is given twice"
+        return ""
+
+    def accepts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any] | None:
+        """The leaves of arguments that are like this, or None."""
+        if len(args) != self._count or tuple(kwargs) != self._names:
+            return None
+        leaves: Sequence[Any] = (*args, *kwargs.values())
+        if not self._flat:
+            flat: list[Any] = []
+            if [_flatten(value, flat) for value in leaves] != self._structure:
+                return None
+            leaves = flat
+        tensors = self._pick_tensors(leaves)
+        if not self._guards.check(*tensors):
+            return None
+        if self._others:
+            others = list(self._pick_others(leaves))
+            if list(map(type, others)) != self._kinds or others != self._others:
+                return None
+        if len(tensors) > 1 and len(set(map(id, tensors))) < len(tensors):
+            return None
+        return leaves
+
+    def equals(self, other: "Signature") -> bool:
+        """True where this accepts what `other`, which still has its arguments, was made of."""
+        return (
+            (self._count, self._names) == (other._count, other._names)
+            and self._structure == other._structure
+            and self._places == other._places
+            and (self._kinds, self._others) == (other._kinds, other._others)
+            and bool(self._guards.check(*other.tensors))
+        )
+
+    def forget(self) -> None:
+        """Drops the arguments that it was made of."""
+        self.leaves, self.tensors = [], []
+
+
+def tensor_guards(tensors: Sequence[torch.Tensor]) -> Any:
+    """Dynamo's check of the metadata of tensors, in one call."""
+    return _guards.TensorGuards(
+        *tensors,
+        dynamic_dims_sizes=[list(tensor.shape) for tensor in tensors],
+        dynamic_dims_strides=[list(tensor.stride()) for tensor in tensors],
+    )
+
+
+class State:
+    """What PyTorch's modes are: of gradients, inference, autocast, number formats, devices."""
+
+    def __init__(self) -> None:
+        self._global = _guards.GlobalStateGuard()
+        self._inference = torch.is_inference_mode_enabled()
+
+    @staticmethod
+    def is_plain() -> bool:
+        """True where nothing intercepts operators: neither a tracer nor a mode."""
+        return not (
+            torch._C._len_torch_function_stack()
+            or torch._C._len_torch_dispatch_stack()
+            or torch._C._get_tracing_state()
+        )
+
+    def holds(self) -> bool:
+        return (
+            torch.is_inference_mode_enabled() is self._inference
+            and self._global.check()
+            and self.is_plain()
+        )
+
+
+class Shortcut:
+    """One program, and what has to hold for a call of the model to be a call of it."""
+
+    def __init__(
+        self,
+        signature: Signature,
+        watch: Watch,
+        run: tuple[Program, Sequence[Any], Sequence[Any]],
+        result: Any,
+        model: nn.Module,
+    ) -> None:
+        self.signature, self.watch, self.state = signature, watch, State()
+        self.program, inputs, outputs = run
+        leaves = {id(leaf): i for i, leaf in enumerate(signature.leaves)}
+        own = {id(value) for value in [*model.parameters(), *model.buffers()]}
+        if own & set(leaves):
+            raise Unknown("an argument is a weight of the model")
+        self._held = [value for value in inputs if id(value) not in leaves]
+        count = len(signature.leaves)
+        places = {id(value): count + i for i, value in enumerate(self._held)} | leaves
+        positions = [places[id(value)] for value in inputs]
+        self._pick_inputs = picker(positions)
+        self._pick_data = picker(self.program.pick_data(positions))
+        self._weights = self.program.pick_weights(inputs)
+        self._read = self.program.pick_read(inputs)
+        self._generation: Generation | None = None
+        fixed = {id(value): value for value in [*self._held, *watch.tensors]}
+        self._fixed = [value for key, value in fixed.items() if key not in leaves]
+        self._metadata = tensor_guards(self._fixed)
+        self._build = self._builder(result, outputs, leaves)
+
+    def _builder(
+        self, result: Any, outputs: Sequence[Any], leaves: dict[int, int]
+    ) -> Callable[[list[Any], Sequence[Any]], Any]:
+        """What makes the model's result of the program's."""
+        places = {id(v): i for i, v in enumerate(outputs) if isinstance(v, torch.Tensor)}
+        parts, spec = _pytree.tree_flatten(result)
+        sources: list[tuple[int, Any]] = []
+        for part in parts:
+            if id(part) in places:
+                sources.append((0, places[id(part)]))
+            elif isinstance(part, torch.Tensor) and id(part) in leaves:
+                sources.append((1, leaves[id(part)]))
+            elif part is None or any(part is value for value in self._fixed):
+                sources.append((2, part))
+            else:
+                raise Unknown(f"the result holds a {type(part).__name__} that the graph does not")
+        containers: list[Any] = []
+
+        def see(value: Any) -> bool:
+            containers.append(value)
+            return False
+
+        _pytree.tree_flatten(result, is_leaf=see)
+        known = {id(part) for part in parts}
+        if any(self.watch.knows(own) for own in containers if id(own) not in known):
+            raise Unknown("the result holds an object that was there before")
+        if len(sources) == 1 and sources[0][0] == 0 and parts[0] is result:
+            position = sources[0][1]
+            return lambda values, given: values[position]
+        if all(kind == 0 for kind, _ in sources) and type(result) in (tuple, list):
+            if all(own is part for own, part in zip(result, parts, strict=False)):
+                pick, kind = picker([place for _, place in sources]), type(result)
+                return lambda values, given: kind(pick(values))
+
+        def build(values: list[Any], given: Sequence[Any]) -> Any:
+            pools = (values, given)
+            own = [part if kind == 2 else pools[kind][part] for kind, part in sources]
+            return _pytree.tree_unflatten(own, spec)
+
+        return build
+
+    def _current(self) -> Generation | None:
+        """What the program made of the weights, if they are as they were then."""
+        generations = self.program.generations
+        if self._generation not in generations:
+            same = (g for g in generations if g.weights.are(self._weights))
+            self._generation = next(same, None)
+        own = self._generation
+        if own is None or own.stale or weight_watch.checked_every:
+            return None
+        unchanged = not self._weights or own.weights.are_unchanged(self._weights, self._read)
+        return own if unchanged else None
+
+    def _holds(self) -> bool:
+        """True where all that does not come with the call is as it was."""
+        return bool(self.watch.holds() and self._metadata.check(*self._fixed))
+
+    def call(self, leaves: Sequence[Any], *, hand_out: bool) -> tuple[bool, Any]:
+        """Whether the program's result is the model's, and that."""
+        program, pool = self.program, (*leaves, *self._held)
+        if program.strategy.cuda_graph:
+            # A replay writes nothing but its own buffers: what decides is looked at while the GPU works.
+            values = self._replay(self._pick_data(pool), hand_out)
+            if not self._holds():
+                return False, None
+            if values is None:
+                values = program(*self._pick_inputs(pool))
+        elif not self._holds():
+            return False, None
+        else:
+            generation = self._current()
+            if generation is None:
+                values = program(*self._pick_inputs(pool))
+            else:
+                program.state.calls += 1
+                values = program.run(generation, self._pick_data(pool))
+        return True, self._build(values, leaves)
+
+    def _replay(self, data: Sequence[Any], hand_out: bool) -> list[Any] | None:
+        """The results of the captured program; None where there is none, or where it is not of the weights as they are."""
+        program = self.program
+        with program.lock:
+            own = self._generation
+            if own is None or own.captured is None or own not in program.generations:
+                self._current()
+                return None
+            values = program.run(own, data, hand_out=hand_out)
+            if self._current() is None:
+                return None
+        program.state.calls += 1
+        return values
+
+
+class Front:
+    """Calls of one model: by a shortcut where one fits, by torch.compile where not, which may give a shortcut."""
+
+    # Shapes that are compiled for themselves. What comes after them is compiled by torch.compile's own rules, for any shape.
+    most_shapes = 6
+
+    def __init__(self, model: nn.Module, *, copies: bool) -> None:
+        self.model = model
+        self.copies = copies
+        self.status = note_front(type(model).__name__)
+        self._shortcuts: list[Shortcut] = []
+        self._lock = threading.Lock()
+        self._hooks: list[Any] | None = None
+        self._shapes: set[Any] = set()
+        self._next_try = 0
+        self._renew_functions()
+
+    def _renew_functions(self) -> None:
+        """Functions of their own, for which Dynamo keeps what it compiles apart from that of other models."""
+        self._function = _calling(self.model)
+        self._exact = torch.compile(self._function, backend=BACKEND_NAME, dynamic=False)
+        self._any_shape = torch.compile(_calling(self.model), backend=BACKEND_NAME)
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.status.calls += 1
+        for shortcut in self._shortcuts:
+            leaves = shortcut.signature.accepts(args, kwargs)
+            if leaves is not None and shortcut.state.holds():
+                done, result = shortcut.call(leaves, hand_out=not self.copies)
+                if done:
+                    self.status.shortcuts += 1
+                    return result
+        return self._compiled(args, kwargs)
+
+    def _compiled(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The call by torch.compile, and where it is worth trying what is learned of it."""
+        self._note_hooks()
+        leaves: list[Any] = []
+        _flatten([args, kwargs], leaves)
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        shape = tuple((tensor.shape, tensor.dtype, tensor.device) for tensor in tensors)
+        if shape not in self._shapes and len(self._shapes) >= self.most_shapes:
+            return self._any_shape(*args, **kwargs)
+        self._shapes.add(shape)
+        if self.status.calls < self._next_try or not State.is_plain():
+            return self._exact(*args, **kwargs)
+        signature, watch = Signature(args, kwargs), Watch(self.model, (), {})
+        before, recorder.runs = recorder.runs, []
+        try:
+            result = self._exact(*args, **kwargs)
+            runs = recorder.runs
+        finally:
+            recorder.runs = before
+        try:
+            if not watch.holds():
+                raise Unknown("the model changed in the call")
+            self._learn(signature, runs, result)
+        except Unknown as reason:
+            self.status.unfit = str(reason)
+            # Each try takes longer than a call.
+            self._next_try = 2 * self.status.calls
+        return result
+
+    def _note_hooks(self) -> None:
+        """Dynamo does not look at hooks again, once it has compiled a module: other hooks are another function."""
+        modules = nn.modules.module
+        hooks = [
+            *getattr(modules, "_global_forward_hooks", {}).values(),
+            *getattr(modules, "_global_forward_pre_hooks", {}).values(),
+        ]
+        for module in self.model.modules():
+            hooks += [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
+        if self._hooks is not None and hooks != self._hooks:
+            self._renew_functions()
+        self._hooks = hooks
+
+    def _learn(self, signature: Signature, runs: list[Any], result: Any) -> None:
+        """Makes the shortcut for calls like the one that gave the result, where it can be told what they depend on."""
+        if unfit := self._unfit(signature, runs):
+            raise Unknown(unfit)
+        reads = runs[0][0].origin.reads
+        watch = Watch(self.model, reads, self._function.__globals__)
+        shortcut = Shortcut(signature, watch, runs[0], result, self.model)
+        with self._lock:
+            # Of those for the same arguments it is the newest that fits what was read.
+            others = [s for s in self._shortcuts if not s.signature.equals(signature)]
+            self._shortcuts = [shortcut, *others][: self.most_shapes]
+        self.status.unfit = ""
+        self._next_try = 0
+        signature.forget()
+
+    def _unfit(self, signature: Signature, runs: list[Any]) -> str:
+        if signature.unfit:
+            return signature.unfit
+        if len(runs) != 1:
+            return f"{len(runs)} programs of this backend ran in one call"
+        program = runs[0][0]
+        if program.origin.code is not self._function.__code__:
+            return "the graph is not that of the whole model"
+        if program.written:
+            return "the graph writes its inputs"
+        return str(program.origin.unfit)
+
+
+def _calling(model: nn.Module) -> Any:
+    """A function that calls the model, with code of its own."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return model(*args, **kwargs)
+
+    return types.FunctionType(
+        call.__code__.replace(), call.__globals__, "call", None, call.__closure__
+    )
+
+
+def optimize(model: nn.Module, *, copies: bool = False) -> Any:
+    """The model with this backend in front: a module of the same class that shares all with `model`, which stays as it is.
+
+    On a GPU results lie in buffers that are used again once all references to them are dropped; one who drops them while another
+    stream still reads asks for `copies`.
+    """
+    if not isinstance(model, nn.Module) or isinstance(model, torch.jit.ScriptModule):
+        raise TypeError(f"{type(model).__name__} is no torch.nn.Module of Python")
+    front = Front(model, copies=copies)
+    kind = type(model)
+    members: dict[str, Any] = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+
+    def member(function: Callable[..., Any]) -> None:
+        members[function.__name__] = function
+
+    @member
+    def __call__(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return model(*args, **kwargs)
+        # A copy of this module, or one that got another class, is not what the front knows.
+        if type(self) is not optimized or vars(self) is not vars(model):
+            return kind.__call__(self, *args, **kwargs)
+        return front(args, kwargs)
+
+    @member
+    def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
+        return optimize(copy.deepcopy(model, memo), copies=copies)
+
+    @member
+    def __reduce_ex__(self: Any, protocol: Any) -> Any:
+        # A file holds the model, which needs no backend.
+        return model.__reduce_ex__(protocol)
+
+    optimized = types.new_class(kind.__name__, (kind,), {}, lambda own: own.update(members))
+    result: Any = object.__new__(optimized)
+    object.__setattr__(result, "__dict__", vars(model))
+    return result

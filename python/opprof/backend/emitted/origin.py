@@ -1,0 +1,53 @@
+"""Where a graph comes from: what Dynamo knows of the function that it traced."""
+
+import types
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo.symbolic_convert import InstructionTranslator
+from torch._dynamo.variables.base import AttributeMutationNew, ValueMutationNew
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the graph stands for, so that one who calls that function may call the graph's program instead."""
+
+    code: types.CodeType | None = None
+    # Why the graph is not all that the function does; empty where it is.
+    unfit: str = "PyTorch says nothing of it"
+    # What Dynamo's guards look at, as expressions of L (the function's locals) and G (its globals).
+    reads: tuple[str, ...] = ()
+
+
+def origin_of(module: fx.GraphModule) -> Origin:
+    """Asked while Dynamo has the graph compiled. What it says of itself is private to PyTorch, and unknown where that changes."""
+    try:
+        output = InstructionTranslator.current_tx().output
+        guards = torch._guards.TracingContext.get().guards_context.dynamo_guards
+        reads = sorted({_expression(guard.originating_source) for guard in guards} - {""})
+        return Origin(output.root_tx.f_code, _unfit(module, output), tuple(reads))
+    except Exception as error:
+        return Origin(unfit=f"PyTorch says nothing of it ({type(error).__name__})")
+
+
+def _expression(source: Any) -> str:
+    name = source.name
+    return str(name() if callable(name) else name)
+
+
+def _unfit(module: fx.GraphModule, output: Any) -> str:
+    if module.compile_subgraph_reason.graph_break:
+        return "the graph breaks"
+    if output.random_calls:
+        return "it draws random numbers in Python"
+    effects = output.side_effects
+    changed = any(
+        not isinstance(value.mutation_type, (AttributeMutationNew, ValueMutationNew))
+        and effects.is_modified(value)
+        for value in effects.id_to_variable.values()
+    )
+    if changed or effects.tensor_hooks or effects.save_for_backward:
+        return "it changes what was there before"
+    return ""

@@ -1,0 +1,234 @@
+"""What a traced function read besides its arguments, and whether that is as it was."""
+
+import ast
+import builtins
+import types
+from collections.abc import Callable, Iterable
+from operator import getitem, is_
+from typing import Any
+
+import torch
+from torch import nn
+
+# A number that another one follows whenever the dictionary changes; the dictionary is watched from the first time on.
+_version_of: Callable[[dict[Any, Any]], int] = torch._C._dynamo.guards.dict_version
+
+# What has no parts, or none that can change.
+_ATOMS = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type,
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    torch.Size,
+    types.BuiltinFunctionType,
+    types.CodeType,
+)
+
+
+# What a call of a module looks at, of the dictionaries that every module has.
+_DECISIVE = ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
+
+
+class Unknown(Exception):
+    """A place of which nothing tells whether it changes."""
+
+
+class _Given:
+    """What a call is given, which is looked at in each call."""
+
+
+_GIVEN = _Given()
+
+
+class Watch:
+    """The dictionaries of a model's modules, and all else that guards look at, as it is now.
+
+    While none of it changes, guards that held still hold.
+    """
+
+    def __init__(self, model: nn.Module, reads: Iterable[str], scope: dict[str, Any]) -> None:
+        self._model, self._scope = model, scope
+        self._dicts: dict[int, dict[Any, Any]] = {}
+        self._lists: dict[int, list[Any]] = {}
+        self._items: dict[tuple[int, Any], tuple[Any, Any, Any]] = {}
+        self._attributes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
+        self._values: dict[str, Any] = {}
+        # Tensors that are read, of which those that guards look at.
+        self.tensors: list[torch.Tensor] = []
+        modules = nn.modules.module
+        for name in ("forward", "forward_pre"):
+            self._watch_dict(getattr(modules, f"_global_{name}_hooks", {}))
+        for module in model.modules():
+            self._watch_module(module)
+        for read in reads:
+            value = self._evaluate(ast.parse(read, mode="eval").body)
+            self._watch_parts(value)
+        self._settle()
+
+    def _settle(self) -> None:
+        """What each call compares, in a form in which C does it."""
+        dicts = list(self._dicts.values())
+        self._empty = [d for d in dicts if not d]
+        self._filled = [d for d in dicts if d]
+        self._versions = list(map(_version_of, self._filled))
+        items, attributes = list(self._items.values()), list(self._attributes.values())
+        self._item_owners = [owner for owner, _, _ in items]
+        self._item_keys = [key for _, key, _ in items]
+        self._attribute_owners = [owner for owner, _, _ in attributes]
+        self._attribute_names = [name for _, name, _ in attributes]
+        self._expected = [value for _, _, value in [*items, *attributes]]
+        self._copies = [(own, tuple(own)) for own in self._lists.values()]
+        self._values = {}
+
+    def holds(self) -> bool:
+        """True where nothing has changed."""
+        if any(self._empty) or list(map(_version_of, self._filled)) != self._versions:
+            return False
+        try:
+            found = [
+                *map(getitem, self._item_owners, self._item_keys),
+                *map(getattr, self._attribute_owners, self._attribute_names),
+            ]
+        except (AttributeError, KeyError):
+            return False
+        return all(map(is_, found, self._expected)) and all(
+            len(own) == len(copy) and all(map(is_, own, copy)) for own, copy in self._copies
+        )
+
+    def knows(self, container: Any) -> bool:
+        """True for an object that something watched holds: it was there before the call."""
+        return any(
+            container is value for own in self._dicts.values() for value in own.values()
+        ) or any(container is value for own in self._lists.values() for value in own)
+
+    # What is watched
+
+    def _watch_dict(self, value: dict[Any, Any]) -> None:
+        self._dicts[id(value)] = value
+
+    def _watch_module(self, module: nn.Module) -> None:
+        own = vars(module)
+        if id(own) not in self._dicts:
+            self._watch_dict(own)
+            for name in _DECISIVE:
+                if isinstance(own.get(name), dict):
+                    self._watch_dict(own[name])
+
+    def _watch_parts(self, value: Any) -> None:
+        """What a guard may have asked of the value: its elements, which attributes it has."""
+        if isinstance(value, torch.Tensor):
+            self.tensors.append(value)
+        elif isinstance(value, nn.Module):
+            self._watch_module(value)
+        elif isinstance(value, dict):
+            self._watch_dict(value)
+        elif type(value) is list:
+            self._lists[id(value)] = value
+        elif isinstance(value, (tuple, types.ModuleType, types.FunctionType, types.MethodType)):
+            pass
+        elif isinstance(getattr(value, "__dict__", None), dict):
+            self._watch_dict(vars(value))
+        elif not isinstance(value, (*_ATOMS, _Given)) and not callable(value):
+            raise Unknown(f"of type {type(value).__name__}")
+
+    # What an expression of Dynamo's reads
+
+    def _evaluate(self, node: ast.expr) -> Any:
+        text = ast.unparse(node)
+        if text not in self._values:
+            self._values[text] = self._read(node, text)
+        return self._values[text]
+
+    def _read(self, node: ast.expr, text: str) -> Any:
+        if isinstance(node, ast.Subscript):
+            if isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant):
+                return self._root(node.value.id, node.slice.value, text)
+            copied = _copied_dict(node.value)
+            owner = self._evaluate(copied or node.value)
+            if owner is _GIVEN:
+                return _GIVEN
+            return self._item(owner, self._key(node.slice, text), text)
+        if isinstance(node, ast.Attribute):
+            owner = self._evaluate(node.value)
+            return _GIVEN if owner is _GIVEN else self._attribute(owner, node.attr, text)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
+            value = self._evaluate(node.args[0])
+            if value is _GIVEN:
+                return _GIVEN
+            if node.func.id == "type":
+                return type(value)
+        raise Unknown(text)
+
+    def _root(self, scope: str, name: Any, text: str) -> Any:
+        if scope == "L" and name == "model":
+            return self._model
+        if scope == "L" and name in ("args", "kwargs"):
+            return _GIVEN
+        if scope == "G" and name in self._scope:
+            # Scripts assign to their globals all the time: what counts is this one.
+            self._items[id(self._scope), name] = (self._scope, name, self._scope[name])
+            return self._scope[name]
+        raise Unknown(text)
+
+    def _key(self, node: ast.expr, text: str) -> Any:
+        try:
+            return ast.literal_eval(node)
+        except ValueError:
+            raise Unknown(text) from None
+
+    def _item(self, owner: Any, key: Any, text: str) -> Any:
+        try:
+            value = owner[key]
+        except Exception:
+            raise Unknown(text) from None
+        if isinstance(owner, dict):
+            if owner is vars(builtins) or "__builtins__" in owner or owner is self._scope:
+                self._items[id(owner), key] = (owner, key, value)
+            else:
+                self._watch_dict(owner)
+        elif type(owner) is list:
+            self._lists[id(owner)] = owner
+        elif isinstance(owner, types.MappingProxyType):
+            self._items[id(owner), key] = (owner, key, value)
+        elif isinstance(owner, (nn.ModuleList, nn.Sequential)):
+            self._watch_module(owner)
+        elif not isinstance(owner, tuple):
+            raise Unknown(text)
+        return value
+
+    def _attribute(self, owner: Any, name: str, text: str) -> Any:
+        try:
+            value = getattr(owner, name)
+        except AttributeError:
+            raise Unknown(text) from None
+        own = getattr(owner, "__dict__", None)
+        if isinstance(owner, nn.Module) and _holds(owner, name):
+            self._watch_module(owner)
+        elif isinstance(own, dict) and name in own and not isinstance(owner, types.ModuleType):
+            self._watch_dict(own)
+        elif getattr(owner, name) is value:
+            self._attributes[id(owner), name] = (owner, name, value)
+        elif not (name == "__dict__" and isinstance(owner, type)):
+            raise Unknown(text)
+        return value
+
+
+def _holds(module: nn.Module, name: str) -> bool:
+    """True where the module itself has the attribute, and not its class."""
+    own = vars(module)
+    return name in own or any(name in own[kind] for kind in ("_parameters", "_buffers", "_modules"))
+
+
+def _copied_dict(node: ast.expr) -> ast.expr | None:
+    """What `dict(…)` copies."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
+        return node.args[0] if len(node.args) == 1 else None
+    return None

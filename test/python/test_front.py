@@ -1,0 +1,503 @@
+"""A model with a backend in front is that model: to all who look at it, and in what it gives after whatever was changed."""
+
+import collections
+import copy
+import io
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from programs import import_program
+from test_backend import CHANGES, STRATEGIES, Merged, errors, step
+from torch import Tensor, nn
+
+from opprof.backend.emit import emit
+
+SETTINGS = {"factor": 2.0}
+
+
+def scaled(x: Tensor) -> Tensor:
+    return x * SETTINGS["factor"]
+
+
+Pair = collections.namedtuple("Pair", ["first", "second"])
+
+
+class Model(nn.Module):
+    """What decides in models: attributes, configurations, lists, globals, modes, arguments that are no tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config = SimpleNamespace(bias=True, sizes=[1.0, 2.0], kinds={"last": "tanh"})
+        self.layers = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+        self.norm = nn.BatchNorm1d(8)
+        self.register_buffer("shift", torch.randn(8))
+        self.plain = torch.randn(8)
+        self.scale = 1.5
+        self.steps = [1, 2]
+
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, *, flip: bool = False, many: Any = ()
+    ) -> Tensor:
+        x = scaled(self.norm(self.layers(x))) * self.scale + self.plain
+        if self.config.bias:
+            x = x + self.shift
+        if mask is not None:
+            x = x * mask
+        for size, count in zip(self.config.sizes, self.steps, strict=True):
+            x = x * size + count
+        for value in many:
+            x = x + value
+        if self.config.kinds["last"] == "tanh":
+            x = x.tanh()
+        return x.flip(0) if flip else x
+
+
+@pytest.fixture
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ModuleType]:
+    """The backend with a strategy, under a name of its own."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    name = "".join(c if c.isalnum() else "_" for c in request.node.name)
+    module = import_program(emit([], tmp_path / f"{name}.py")[0])
+    module.STRATEGY = module.Strategy(**STRATEGIES.get(getattr(request, "param", "prologue"), {}))
+    yield module
+    module.check_weights_every(0)
+    SETTINGS["factor"] = 2.0
+
+
+def shortcuts(backend: ModuleType) -> int:
+    return sum(front.shortcuts for front in backend.status()["fronts"])
+
+
+def agree(backend: ModuleType, fast: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
+    tolerance = 2e-2 if backend.STRATEGY.precision else 1e-5
+    with torch.no_grad():
+        actual = fast(*args, **kwargs)
+        assert max(errors(actual, model(*args, **kwargs))) < tolerance
+    return actual
+
+
+def settle(backend: ModuleType, fast: Any, model: Any, *args: Any, **kwargs: Any) -> None:
+    """Right answers, by shortcuts in the end."""
+    for _ in range(3):
+        before = shortcuts(backend)
+        agree(backend, fast, model, *args, **kwargs)
+    assert shortcuts(backend) == before + 1, backend.status()["fronts"]
+
+
+every_strategy = pytest.mark.parametrize("backend", STRATEGIES, indirect=True)
+
+
+@every_strategy
+def test_every_change_of_a_weight_is_seen(backend: ModuleType) -> None:
+    model, x = Merged(), torch.randn(3, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+    agree(backend, fast, model, x)[1].zero_()
+    settle(backend, fast, model, x)
+    for change in CHANGES.values():
+        with torch.no_grad():
+            change(model, x)
+        settle(backend, fast, model, x)
+    step(model, x)
+    settle(backend, fast, model, x)
+    model.a.data.mul_(3)
+    model.b.detach().numpy()[:] = 7
+    backend.refresh()
+    settle(backend, fast, model, x)
+    backend.check_weights_every(1)
+    torch.from_dlpack(model.a.detach())[0] = 5
+    settle(backend, fast, model, x)
+
+
+def parametrized(model: Model) -> None:
+    class Double(nn.Module):
+        def forward(self, weight: Tensor) -> Tensor:
+            return weight * 2
+
+    nn.utils.parametrize.register_parametrization(model.layers[0], "weight", Double())
+
+
+def hook(module: nn.Module, args: Any, result: Tensor) -> Tensor:
+    return result + 1
+
+
+def pruned(model: Model) -> None:
+    weight = model.layers[0].weight
+    weight.data = weight.data.t()
+
+
+STATES: dict[str, Callable[[Model], Any]] = {
+    "attribute": lambda model: setattr(model, "scale", 3.0),
+    "list": lambda model: model.steps.__setitem__(0, 5),
+    "configuration": lambda model: setattr(model.config, "bias", False),
+    "list of a configuration": lambda model: model.config.sizes.reverse(),
+    "dictionary of a configuration": lambda model: model.config.kinds.update(last="none"),
+    "global": lambda model: SETTINGS.update(factor=-1.0),
+    "buffer written": lambda model: model.shift.add_(1),
+    "buffer replaced": lambda model: setattr(model, "shift", torch.randn(8)),
+    "plain tensor replaced": lambda model: setattr(model, "plain", torch.randn(8)),
+    "plain tensor written": lambda model: model.plain.mul_(2),
+    "module replaced": lambda model: model.layers.__setitem__(1, nn.Tanh()),
+    "module added": lambda model: model.layers.append(nn.Tanh()),
+    "forward replaced": lambda model: setattr(model.layers[1], "forward", torch.sin),
+    "parametrized": parametrized,
+    "hook": lambda model: model.layers[0].register_forward_hook(hook),
+    "hook of the model": lambda model: model.register_forward_hook(hook),
+    "transposed in place": pruned,
+    "moved": lambda model: model.double().float(),
+    "data loaded": lambda model: model.load_state_dict(Model().state_dict()),
+    "data assigned": lambda model: model.load_state_dict(Model().state_dict(), assign=True),
+    "frozen": lambda model: model.requires_grad_(False),
+}
+
+
+@every_strategy
+@pytest.mark.parametrize("name", STATES)
+def test_every_change_of_a_model_is_seen(backend: ModuleType, name: str) -> None:
+    model, x = Model().eval(), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+    with torch.no_grad():
+        STATES[name](model)
+    settle(backend, fast, model, x)
+
+
+def test_a_function_that_is_replaced(backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x = Model().eval(), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+    monkeypatch.setitem(globals(), "scaled", lambda value: value - 1)
+    settle(backend, fast, model, x)
+
+
+def test_hooks_that_come_and_go(backend: ModuleType) -> None:
+    model, x = Model().eval(), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+    for _ in range(2):
+        handle = fast.layers[2].register_forward_hook(hook)
+        settle(backend, fast, model, x)
+        handle.remove()
+        settle(backend, fast, model, x)
+    everywhere = nn.modules.module.register_module_forward_hook(
+        lambda module, args, result: result * 2 if isinstance(module, nn.Linear) else None
+    )
+    agree(backend, fast, model, x)
+    everywhere.remove()
+    agree(backend, fast, model, x)
+
+
+def test_training_and_back(backend: ModuleType) -> None:
+    model, x = Model().eval(), torch.randn(4, 8)
+    twin = copy.deepcopy(model)
+    fast = backend.optimize(model)
+    settle(backend, fast, twin, x)
+    fast.train(), twin.train()
+    assert model.training and model.norm.training
+    for _ in range(3):
+        agree(backend, fast, twin, x)
+    fast(x).sum().backward()
+    twin(x).sum().backward()
+    for own, other in zip(fast.parameters(), twin.parameters(), strict=True):
+        assert own.grad is not None and torch.allclose(own.grad, other.grad, atol=1e-5)
+    assert torch.allclose(model.norm.running_mean, twin.norm.running_mean, atol=1e-6)
+    fast.eval(), twin.eval()
+    settle(backend, fast, twin, x)
+
+
+ARGUMENTS: dict[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]] = {
+    "other batch": lambda: ((torch.randn(5, 8),), {}),
+    "other type": lambda: ((torch.randn(4, 8).double(),), {}),
+    "strides": lambda: ((torch.randn(8, 4).t(),), {}),
+    "slice": lambda: ((torch.randn(4, 3, 8)[:, -1],), {}),
+    "expanded": lambda: ((torch.randn(1, 8).expand(4, 8),), {}),
+    "keyword": lambda: ((), {"x": torch.randn(4, 8)}),
+    "mask": lambda: ((torch.randn(4, 8), torch.ones(8)), {}),
+    "flag": lambda: ((torch.randn(4, 8),), {"flip": True}),
+    "no number": lambda: ((torch.randn(4, 8),), {"flip": 1}),
+    "list": lambda: ((torch.randn(4, 8),), {"many": [torch.ones(8), torch.ones(8)]}),
+    "tuple": lambda: ((torch.randn(4, 8),), {"many": (torch.ones(8), 3)}),
+    "a weight": lambda: ((nn.Parameter(torch.randn(4, 8), requires_grad=False),), {}),
+}
+
+
+@every_strategy
+def test_other_arguments(backend: ModuleType) -> None:
+    model, x = Model().eval(), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+    for make in ARGUMENTS.values():
+        args, kwargs = make()
+        if args and args[0].dtype == torch.float64:
+            model.double()
+        for _ in range(2):
+            agree(backend, fast, model, *args, **kwargs)
+        model.float()
+        agree(backend, fast, model, x)
+    same = torch.randn(8)
+    agree(backend, fast, model, x, many=[same, same])
+    agree(backend, fast, model, x, many=[same, same + 1])
+    agree(backend, fast, model, x, model.shift)
+
+
+def test_many_shapes(backend: ModuleType) -> None:
+    model = Model().eval()
+    fast = backend.optimize(model)
+    for _ in range(2):
+        for size in range(1, 12):
+            agree(backend, fast, model, torch.randn(size, 8))
+
+
+MODES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "inference": torch.inference_mode,
+    "gradients": torch.enable_grad,
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "default device": lambda: torch.device("meta"),
+    "anomaly": torch.autograd.detect_anomaly,
+}
+
+
+@pytest.mark.parametrize("name", MODES)
+@pytest.mark.filterwarnings("ignore:Anomaly")
+def test_modes(backend: ModuleType, name: str) -> None:
+    model, x = Model().eval(), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+    for _ in range(3):
+        with torch.no_grad(), MODES[name]():
+            actual, expected = fast(x), model(x)
+        assert actual.dtype == expected.dtype
+        assert actual.requires_grad == expected.requires_grad
+        assert max(errors(actual, expected)) < (2e-2 if name == "autocast" else 1e-5)
+    agree(backend, fast, model, x)
+
+
+def test_under_vmap_and_in_another_program(backend: ModuleType) -> None:
+    model, x = Model().eval(), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+    with torch.no_grad():
+        batch = torch.randn(3, 4, 8)
+        assert torch.allclose(torch.vmap(fast)(batch), torch.vmap(model)(batch), atol=1e-5)
+        outer = torch.compile(lambda value: fast(value) + 1)
+        assert torch.allclose(outer(x), model(x) + 1, atol=1e-5)
+        traced = torch.jit.trace(fast, x, check_trace=False)
+        assert torch.allclose(traced(x + 1), model(x + 1), atol=1e-5)
+        exported = torch.export.export(fast, (x,)).module()
+        assert torch.allclose(exported(x), model(x), atol=1e-5)
+    settle(backend, fast, model, x)
+
+
+class Results(nn.Module):
+    """All that models give besides one tensor."""
+
+    kind = "pair"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.kept = [1, 2]
+
+    def forward(self, x: Tensor) -> Any:
+        y = self.linear(x)
+        return {
+            "pair": lambda: Pair(y, y + 1),
+            "dictionary": lambda: {"y": y, "nothing": None, "more": [y * 2, (y,)]},
+            "list": lambda: [y, y.sum()],
+            "input": lambda: (y, x),
+            "weight": lambda: (y, self.linear.weight),
+            "view": lambda: (y, y[1:]),
+            "twice": lambda: (y, y),
+            "number": lambda: (y, 3),
+            "kept": lambda: (y, self.kept),
+            "constant": lambda: (y, torch.arange(3.0) * 2),
+            "empty": lambda: (),
+        }[self.kind]()
+
+
+@every_strategy
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "pair",
+        "dictionary",
+        "list",
+        "input",
+        "weight",
+        "view",
+        "twice",
+        "number",
+        "kept",
+        "constant",
+    ],
+)
+def test_results_of_all_kinds(backend: ModuleType, kind: str) -> None:
+    model, x = Results().eval(), torch.randn(4, 8)
+    model.kind = kind
+    fast = backend.optimize(model)
+    leaves, _ = torch.utils._pytree.tree_flatten(x)
+    for _ in range(4):
+        with torch.no_grad():
+            actual, expected = fast(x), model(x)
+        assert type(actual) is type(expected)
+        own, shape = torch.utils._pytree.tree_flatten(actual)
+        other, expected_shape = torch.utils._pytree.tree_flatten(expected)
+        assert shape == expected_shape
+        tolerance = 2e-2 if backend.STRATEGY.precision else 1e-5
+        for one, two in zip(own, other, strict=True):
+            if isinstance(two, Tensor):
+                assert max(errors(one, two)) < tolerance
+            else:
+                assert one == two
+        if kind == "input":
+            assert actual[1] is x
+        elif kind == "weight":
+            assert actual[1] is model.linear.weight
+        elif kind == "kept":
+            assert actual[1] is model.kept
+        elif kind == "constant":
+            actual[1].zero_()
+        elif kind in ("view", "twice"):
+            assert actual[0].untyped_storage()._cdata == actual[1].untyped_storage()._cdata
+    assert leaves[0] is x
+
+
+def test_it_is_the_model(backend: ModuleType) -> None:
+    model, x = Model().eval(), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    assert isinstance(fast, Model) and type(fast).__name__ == "Model" and repr(fast) == repr(model)
+    assert list(fast.state_dict()) == list(model.state_dict())
+    pairs = zip(fast.named_parameters(), model.named_parameters(), strict=True)
+    assert all(one[0] == two[0] and one[1] is two[1] for one, two in pairs)
+    fast.scale = 4.0
+    assert model.scale == 4.0 and fast.layers is model.layers and fast.config is model.config
+    settle(backend, fast, model, x)
+    assert fast.to(torch.float32) is fast and fast.eval() is fast
+    assert torch.equal(fast.forward(x), model(x))
+    outer = nn.Sequential(fast, nn.ReLU())
+    assert next(iter(outer.state_dict())) == "0.shift"
+    settle(backend, outer, nn.Sequential(model, nn.ReLU()), x)
+    with pytest.raises(TypeError, match="is no"):
+        backend.optimize(torch.relu)
+    with pytest.raises(TypeError):
+        fast(x, 1, 2, 3)
+    with pytest.raises(AttributeError):
+        fast.nothing  # noqa: B018
+
+
+def test_copies_have_fronts_of_their_own(backend: ModuleType) -> None:
+    model, x = Model().eval(), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+    other = copy.deepcopy(fast)
+    with torch.no_grad():
+        other.layers[0].weight.zero_()
+    settle(backend, other, copy.deepcopy(other), x)
+    settle(backend, fast, model, x)
+    shallow = copy.copy(fast)
+    shallow.scale = -1.0
+    agree(backend, shallow, shallow.forward, x)
+    agree(backend, fast, model, x)
+
+
+def test_a_saved_model_needs_no_backend(backend: ModuleType) -> None:
+    model, x = nn.Sequential(nn.Linear(8, 8), nn.ReLU()), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+    file = io.BytesIO()
+    torch.save(fast, file)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=False)
+    assert type(loaded) is nn.Sequential and torch.equal(loaded(x), model(x))
+
+
+def test_the_module_itself_is_parametrized(backend: ModuleType) -> None:
+    model, x = nn.Linear(8, 8), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+    nn.utils.parametrizations.weight_norm(fast)
+    with torch.no_grad():
+        fast.parametrizations.weight.original0.mul_(2)
+        assert torch.allclose(fast(x), nn.functional.linear(x, fast.weight, fast.bias))
+
+
+def test_what_cannot_be_short_is_as_fast_as_before(backend: ModuleType) -> None:
+    class Breaks(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            y = x.relu()
+            torch._dynamo.graph_break()
+            return y.tanh()
+
+    class Counts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls = 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            return x * self.calls
+
+    x = torch.randn(3)
+    for model in (Breaks(), Counts()):
+        twin = copy.deepcopy(model)
+        fast = backend.optimize(model)
+        for _ in range(20):
+            agree(backend, fast, twin, x)
+        status = backend.status()["fronts"][-1]
+        assert status.shortcuts == 0 and status.unfit
+    assert model.calls == 20
+
+
+@every_strategy
+def test_threads(backend: ModuleType) -> None:
+    model, x = Merged(), torch.randn(3, 8)
+    fast = backend.optimize(model)
+    tolerance = 2e-2 if backend.STRATEGY.precision else 1e-5
+    found: list[float] = []
+    barrier = threading.Barrier(4)
+
+    def work(seed: int) -> None:
+        own = torch.randn(3, 8, generator=torch.Generator().manual_seed(seed))
+        barrier.wait()
+        with torch.no_grad():
+            for _ in range(20):
+                found.extend(errors(fast(own), model(own)))
+
+    for _ in range(3):
+        with torch.no_grad():
+            model.a.add_(1)
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(found) == 3 * 4 * 20 * 2 and max(found) < tolerance
+    settle(backend, fast, model, x)
+
+
+def test_equal_modules_have_their_own_weights(backend: ModuleType) -> None:
+    blocks = [Merged() for _ in range(4)]
+    fast = [backend.optimize(block) for block in blocks]
+    compiled = [torch.compile(block, backend=backend.BACKEND_NAME) for block in blocks]
+    for _ in range(3):
+        for block, one, two in zip(blocks, fast, compiled, strict=True):
+            x = torch.randn(3, 8)
+            agree(backend, one, block, x)
+            agree(backend, two, block, x)
+    # Blocks that share a program do not take each other's weights away.
+    assert max(graph.refreshes for graph in backend.status()["graphs"]) <= 3
+
+
+def test_no_context_is_left_behind(backend: ModuleType) -> None:
+    model = Model().eval()
+    fast = backend.optimize(model)
+    with nullcontext(), pytest.raises(RuntimeError), torch.no_grad():
+        fast(torch.randn(4, 9))
+    settle(backend, fast, model, torch.randn(4, 8))
