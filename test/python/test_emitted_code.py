@@ -203,7 +203,7 @@ PROGRAM_TEXTS: dict[str, Callable[[str], str]] = {
     "file": lambda text: graph(loc=f" loc(fused<{{code = {quoted(text)}}}>[{quoted(text)}:1:1])"),
     "range": lambda text: graph(node=f"prof.range_push {quoted(text)}\n  prof.range_pop"),
     "argument": lambda text: graph(
-        node=f'fx.node "mylib.op.default"({quoted(text)}) : () -> !fx.none'
+        node=f'fx.node "aten.einsum.default"({quoted(text)}, []) : () -> !fx.none'
     ),
     "device": lambda text: graph(
         node=f'fx.node "mylib.op.default"(#fx.device<{quoted(text)}>) : () -> !fx.none'
@@ -323,6 +323,26 @@ def test_an_index_stays_in_its_folder(place: str, tmp_path: Path) -> None:
     with pytest.raises(OpprofError, match="leaves the folder"):
         emit_backend(folder, tmp_path / "out.py", None)
     assert not (tmp_path / "out.py").exists()
+
+
+TEXT_TAKERS = [
+    'fx.node "image.write_file"({}, %x) : (tensor<4xf32>) -> !fx.none',
+    'fx.node "image.read_file.default"([{}, 2]) : () -> !fx.none',
+    'fx.node "mylib.op.default"({}) : () -> !fx.none',
+    'fx.node "higher_order.auto_functionalized"(#fx.op<"image.write_file.default">, {}) : () -> !fx.none',
+    'fx.node "operator.add"({}, 2) : () -> !fx.none',
+    'fx.node "operator.concat"({}, 2) : () -> !fx.none',
+    'fx.node "builtins.max"({}, 2) : () -> !fx.none',
+    '"fx.node"() <{{target = "image.write_file.default", args = [{}], kwarg_names = ["filename"]}}> : () -> !fx.none',
+]
+
+
+@pytest.mark.parametrize("form", TEXT_TAKERS)
+def test_no_unknown_operator_gets_text(form: str, tmp_path: Path) -> None:
+    source = tmp_path / "g.mlir"
+    assert program(source, graph(node=form.format("1"))) is not None
+    assert program(source, graph(node=form.format('"PWNED"'))) is None
+    assert rewrite(source, script(node=form.format('"PWNED"'))) is None
 
 
 ALLOWED = [

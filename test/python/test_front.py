@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from emulated_graphs import emulate
 from programs import import_program
 from test_backend import CHANGES, STRATEGIES, Merged, errors, step
 from torch import Tensor, nn
@@ -19,6 +20,11 @@ from torch import Tensor, nn
 from opprof.backend.emit import emit
 
 SETTINGS = {"factor": 2.0}
+ALL = {
+    **STRATEGIES,
+    "graph": {"prologue": True, "cuda_graph": True},
+    "frozen_graph": {"prologue": True, "freeze": True, "cuda_graph": True},
+}
 
 
 def scaled(x: Tensor) -> Tensor:
@@ -65,7 +71,9 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ModuleTy
     torch.manual_seed(0)
     name = "".join(c if c.isalnum() else "_" for c in request.node.name)
     module = import_program(emit([], tmp_path / f"{name}.py")[0])
-    module.STRATEGY = module.Strategy(**STRATEGIES.get(getattr(request, "param", "prologue"), {}))
+    module.STRATEGY = module.Strategy(**ALL[getattr(request, "param", "prologue")])
+    if module.STRATEGY.cuda_graph:
+        emulate(module)
     yield module
     module.check_weights_every(0)
     SETTINGS["factor"] = 2.0
@@ -91,7 +99,7 @@ def settle(backend: ModuleType, fast: Any, model: Any, *args: Any, **kwargs: Any
     assert shortcuts(backend) == before + 1, backend.status()["fronts"]
 
 
-every_strategy = pytest.mark.parametrize("backend", STRATEGIES, indirect=True)
+every_strategy = pytest.mark.parametrize("backend", ALL, indirect=True)
 
 
 @every_strategy
@@ -158,7 +166,7 @@ STATES: dict[str, Callable[[Model], Any]] = {
 }
 
 
-@every_strategy
+@pytest.mark.parametrize("backend", ["prologue", "frozen_graph"], indirect=True)
 @pytest.mark.parametrize("name", STATES)
 def test_every_change_of_a_model_is_seen(backend: ModuleType, name: str) -> None:
     model, x = Model().eval(), torch.randn(4, 8)
@@ -292,6 +300,8 @@ def test_under_vmap_and_in_another_program(backend: ModuleType) -> None:
         assert torch.allclose(traced(x + 1), model(x + 1), atol=1e-5)
         exported = torch.export.export(fast, (x,)).module()
         assert torch.allclose(exported(x), model(x), atol=1e-5)
+    for _ in range(3):
+        agree(backend, fast, model, x)
     settle(backend, fast, model, x)
 
 
@@ -399,7 +409,7 @@ def test_copies_have_fronts_of_their_own(backend: ModuleType) -> None:
     other = copy.deepcopy(fast)
     with torch.no_grad():
         other.layers[0].weight.zero_()
-    settle(backend, other, copy.deepcopy(other), x)
+    agree(backend, other, other.forward, x)
     settle(backend, fast, model, x)
     shallow = copy.copy(fast)
     shallow.scale = -1.0

@@ -293,6 +293,21 @@ bool opprof::fx::isTorchConstant(StringRef name) {
   return kListed.contains(name);
 }
 
+bool opprof::fx::mayTakeText(StringRef target) {
+  // Those that look for it, and give something else.
+  static const llvm::StringSet<> kLookups = {"contains", "delitem", "eq",
+                                             "getitem",  "ne",      "setitem"};
+  StringRef name = target;
+  if (name.consume_front("operator.") || name.consume_front("_operator."))
+    return kLookups.contains(name);
+  StringRef root = target.split('.').first;
+  if (root == "torch")
+    return true;
+  if (root == target || root == "builtins" || root == "math")
+    return false;
+  return lookupSchema(target) || hasOperator(target) || root == "higher_order";
+}
+
 std::string opprof::fx::getCallableFunction(StringRef target) {
   llvm::SmallVector<StringRef> parts;
   target.split(parts, '.');

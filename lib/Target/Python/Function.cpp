@@ -549,6 +549,19 @@ static bool isAtom(Attribute argument) {
 }
 
 /// The right side of the node's statement.
+/// True where a call would get text that it must not have.
+static bool holdsTextFor(StringRef target, ArrayRef<Attribute> args) {
+  bool holdsText = false, mayTake = mayTakeText(target);
+  for (Attribute argument : args)
+    argument.walk([&](Attribute inner) {
+      holdsText |= isa<StringAttr>(inner);
+      // What the call hands the text on to.
+      if (auto reference = dyn_cast<OpRefAttr>(inner))
+        mayTake &= mayTakeText(reference.getValue());
+    });
+  return holdsText && !mayTake;
+}
+
 FailureOr<std::string> FunctionPrinter::getExpression(NodeOp node) {
   ArrayRef<Attribute> args = node.getArgs().getValue();
   unsigned nextOperand = 0, numPositional = node.getNumPositional();
@@ -573,6 +586,10 @@ FailureOr<std::string> FunctionPrinter::getExpression(NodeOp node) {
     return (names.lookup(node.getOperand(0)) + "." + attribute.getValue())
         .str();
   }
+  if (node.getKind() == NodeKind::call_function && holdsTextFor(target, args))
+    return error(node) << "hands text to '" << target
+                       << "', which is no operator of PyTorch that takes any: "
+                          "it may be the name of a file";
   if (StringRef infix = getInfix(target); isPlain && !infix.empty() &&
                                           args.size() == 2 && isAtom(args[0]) &&
                                           isAtom(args[1])) {

@@ -114,19 +114,16 @@ class State:
         self._inference = torch.is_inference_mode_enabled()
 
     @staticmethod
-    def is_plain() -> bool:
-        """True where nothing intercepts operators: neither a tracer nor a mode."""
-        return not (
-            torch._C._len_torch_function_stack()
-            or torch._C._len_torch_dispatch_stack()
-            or torch._C._get_tracing_state()
-        )
+    def is_traced() -> bool:
+        """True where somebody records operators, or runs others in their place."""
+        return bool(torch._C._len_torch_dispatch_stack() or torch._C._get_tracing_state())
 
     def holds(self) -> bool:
         return (
             torch.is_inference_mode_enabled() is self._inference
             and self._global.check()
-            and self.is_plain()
+            and not torch._C._len_torch_function_stack()
+            and not self.is_traced()
         )
 
 
@@ -268,7 +265,7 @@ class Front:
         self._lock = threading.Lock()
         self._hooks: list[Any] | None = None
         self._shapes: set[Any] = set()
-        self._next_try = 0
+        self._failures = self._next_try = 0
         self._renew_functions()
 
     def _renew_functions(self) -> None:
@@ -290,6 +287,8 @@ class Front:
 
     def _compiled(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The call by torch.compile, and where it is worth trying what is learned of it."""
+        if State.is_traced():
+            return self.model(*args, **kwargs)
         self._note_hooks()
         leaves: list[Any] = []
         _flatten([args, kwargs], leaves)
@@ -298,7 +297,7 @@ class Front:
         if shape not in self._shapes and len(self._shapes) >= self.most_shapes:
             return self._any_shape(*args, **kwargs)
         self._shapes.add(shape)
-        if self.status.calls < self._next_try or not State.is_plain():
+        if self.status.calls < self._next_try or torch._C._len_torch_function_stack():
             return self._exact(*args, **kwargs)
         signature, watch = Signature(args, kwargs), Watch(self.model, (), {})
         before, recorder.runs = recorder.runs, []
@@ -314,7 +313,8 @@ class Front:
         except Unknown as reason:
             self.status.unfit = str(reason)
             # Each try takes longer than a call.
-            self._next_try = 2 * self.status.calls
+            self._failures = min(self._failures + 1, 10)
+            self._next_try = self.status.calls + 2**self._failures
         return result
 
     def _note_hooks(self) -> None:
@@ -342,7 +342,7 @@ class Front:
             others = [s for s in self._shortcuts if not s.signature.equals(signature)]
             self._shortcuts = [shortcut, *others][: self.most_shapes]
         self.status.unfit = ""
-        self._next_try = 0
+        self._failures = 0
         signature.forget()
 
     def _unfit(self, signature: Signature, runs: list[Any]) -> str:

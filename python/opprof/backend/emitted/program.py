@@ -130,6 +130,9 @@ class Program:
             generation.sums = self._sums(inputs)
             self.state.held_bytes += sum(value.nbytes for value in generation.held)
             generation.made = generation.held = ()
+            if self.device is not None:
+                # Calls on other streams find the constants made.
+                torch.cuda.synchronize(self.device)
         else:
             self.compiled = self._compile(self.main, [*generation.held, *data])
         self.generations = [generation]

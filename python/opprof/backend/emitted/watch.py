@@ -180,9 +180,17 @@ class Watch:
 
     def _key(self, node: ast.expr, text: str) -> Any:
         try:
-            return ast.literal_eval(node)
-        except ValueError:
-            raise Unknown(text) from None
+            if not isinstance(node, ast.Subscript):
+                return ast.literal_eval(node)
+            # list(dict.keys(…))[0]: the keys of a dictionary that is watched, as they are now.
+            keys = node.value.args[0]  # type: ignore[attr-defined]
+            if ast.unparse(keys.func) == "dict.keys":
+                owner = self._evaluate(keys.args[0])
+                self._watch_parts(owner)
+                return list(owner)[ast.literal_eval(node.slice)]
+        except (ValueError, AttributeError, IndexError):
+            pass
+        raise Unknown(text)
 
     def _item(self, owner: Any, key: Any, text: str) -> Any:
         try:

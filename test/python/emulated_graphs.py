@@ -1,0 +1,51 @@
+"""CUDA graphs as a CPU can have them: a replay computes into the memory of the first results, and reads where it read then."""
+
+import contextlib
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+
+
+def emulate(backend: ModuleType) -> None:
+    """Lets an emitted backend capture what runs on a CPU."""
+
+    class Emulated(backend.CapturedGraph):  # type: ignore[name-defined,misc]
+        copied_in = 0
+
+        def _on_device(self) -> Any:
+            return contextlib.nullcontext()
+
+        def _prepare(self, inputs: Sequence[torch.Tensor]) -> None:
+            self.pool = None
+            self._copy_in(inputs)
+
+        def _record(self, inputs: Sequence[torch.Tensor], addresses: tuple[int, ...] | None) -> Any:
+            # As tensors of their own: a caller may give the memory back.
+            inputs = [value.detach() for value in inputs]
+            outputs = list(self.function(*inputs))
+
+            def replay() -> None:
+                for own, value in zip(outputs, self.function(*inputs), strict=True):
+                    if isinstance(own, torch.Tensor) and own is not value:
+                        own.copy_(value)
+
+            return backend.Recording(replay, outputs, addresses)
+
+        def _copy_in(self, inputs: Sequence[torch.Tensor]) -> None:
+            type(self).copied_in += 1
+            super()._copy_in(inputs)
+
+        def wait(self) -> None:
+            pass
+
+        def mark(self) -> None:
+            pass
+
+    backend.CapturedGraph = Emulated
+    backend.why_not_capture = lambda graph, inputs: (
+        "the graph writes its inputs"
+        if backend.written_inputs(graph)
+        else backend.why_not_freeze(graph)
+    )
