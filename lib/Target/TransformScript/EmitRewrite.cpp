@@ -191,6 +191,21 @@ static llvm::cl::opt<std::string> emittedName(
     llvm::cl::desc("What --emit-rewrite calls the rewrite, for several of "
                    "one name in one backend"));
 
+/// Prints what a strategy is set to.
+static void printStrategy(Attribute value, llvm::raw_ostream &os) {
+  if (auto precision = dyn_cast<StringAttr>(value)) {
+    os << "torch." << precision.getValue();
+  } else if (auto regions = dyn_cast<DictionaryAttr>(value)) {
+    os << "(\n";
+    for (NamedAttribute region : regions)
+      os << "    (" << getPythonString(region.getName()) << ", "
+         << getPythonString(cast<StringAttr>(region.getValue())) << "),\n";
+    os << ")";
+  } else {
+    os << "True";
+  }
+}
+
 /// Prints the functions of `module`, then `REWRITES += (…)` and `STRATEGY =
 /// replace(STRATEGY, …)` for what its sequence does.
 static LogicalResult emitRewrite(ModuleOp module, llvm::raw_ostream &os) {
@@ -221,13 +236,11 @@ static LogicalResult emitRewrite(ModuleOp module, llvm::raw_ostream &os) {
         return failure();
     } else if (auto region = dyn_cast<transform::RegionStrategyOp>(op)) {
       for (NamedAttribute strategy : region.getStrategies()) {
+        llvm::raw_string_ostream printed(strategies);
         if (!strategies.empty())
-          strategies += ", ";
-        strategies += strategy.getName().str() + "=";
-        if (auto precision = dyn_cast<StringAttr>(strategy.getValue()))
-          strategies += "torch." + precision.str();
-        else
-          strategies += "True";
+          printed << ", ";
+        printed << strategy.getName().getValue() << "=";
+        printStrategy(strategy.getValue(), printed);
       }
     } else if (!isa<transform::YieldOp>(op)) {
       return op.emitOpError()

@@ -30,6 +30,7 @@ MODULES = (
     "weights",
     "prologue",
     "precision",
+    "regions",
     "tf32",
     "cuda_graph",
     "origin",

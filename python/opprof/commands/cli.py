@@ -538,9 +538,9 @@ def _add_optimize(commands: _Commands) -> None:
     parser.add_argument(
         "--budget-seconds",
         type=_seconds,
-        default=None,
+        default=100.0,
         metavar="S",
-        help="end after about as many seconds; the report names what was left out for it (default: as long as it takes)",
+        help="end after about as many seconds (default: 100); the report names what was left out for it",
     )
     parser.set_defaults(run=_optimize)
 

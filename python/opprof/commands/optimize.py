@@ -36,8 +36,12 @@ from opprof.search.clock import Clock
 from opprof.search.explore import Found, Search, SearchOptions
 from opprof.search.measure import Timing, measure_all
 from opprof.search.outcome import OPTIMIZED, VERSION, Entrant, Outcome, facts_of
+from opprof.search.precision import EXACT, PRECISION_SCRIPT
 from opprof.tools import run_tool
-from opprof.units import milliseconds
+from opprof.units import counted, milliseconds
+
+# Classes of nodes that the report names.
+_MOST_CLASSES = 8
 
 
 @dataclass
@@ -66,14 +70,15 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     with clock.phase("profile"):
         before = _profile(path, output / "profile", options.profile)
     # The optimized program is profiled like this one, and proven.
-    clock.reserved = clock.phases["profile"] / 2 + options.seconds
+    clock.reserved = 0.8 * clock.phases["profile"] + options.seconds
     progress("2/4 recommend")
     scripts = recommend(before.path, output / "rewrites", error_budget=options.error_budget)
     subject = Subject(load_model_script(path, device=options.device))
+    (output / PRECISION_SCRIPT).unlink(missing_ok=True)
     progress(f"3/4 try {len(scripts)} recommendations")
     with scratch_folder() as candidates:
         how = SearchOptions(options.error_budget, options.seconds, options.workers)
-        found = Search(subject, scripts, candidates, how, clock).run()
+        found = Search(subject, scripts, candidates, output, how, clock).run()
         progress("4/4 prove and report")
         outcome = _finish(subject, found, output, options, clock)
     if outcome.backend is not None:
@@ -118,6 +123,8 @@ def _finish(
         shutil.rmtree(after.path)
     entrants = [_entrant(baseline) for baseline in found.baselines]
     outcome = Outcome(subject.script.name, entrants, found.trials, found.ablations, found.kept)
+    if found.assignment is not None:
+        outcome.precision = found.assignment.facts()
     programs = {
         baseline.recipe.name: baseline.program
         for baseline in found.baselines
@@ -174,15 +181,16 @@ def _decide(outcome: Outcome, timing: Timing, target: Path) -> None:
             "no program gives results within the error budget",
             remedy="report.txt of a run with a larger --error-budget shows what each brings",
         )
-    if own is None:
-        outcome.be_beaten("")
-        return
-    if own.latency_ns is None:
-        outcome.be_beaten(own.reason)
+
+    def wins(name: str, other: str) -> bool:
+        return timing.latency.wins(name, other)[0]
+
+    if own is None or own.latency_ns is None:
+        outcome.be_beaten("" if own is None else own.reason, wins)
         return
     won, times, gain = timing.latency.wins(OPTIMIZED, recipe.name)
     if not won:
-        outcome.be_beaten(f"against {recipe.name}: {times}, {gain}")
+        outcome.be_beaten(f"against {recipe.name}: {times}, {gain}", wins)
         return
     outcome.use, outcome.backend = OPTIMIZED, target
     loops = {
@@ -293,10 +301,34 @@ def report(outcome: Outcome, options: OptimizeOptions, *, device: str) -> str:
         lines += ["", "Without each of those that were kept:"]
         for one in outcome.ablations:
             lines.append(f"  {one.without.title}: {one.reason}")
+    if outcome.precision is not None:
+        lines += ["", *_precision_lines(outcome.precision)]
     if outcome.checks:
         lines += ["", "The backend as it was written:", *outcome.checks]
     times = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in outcome.seconds.items())
     return "\n".join([*lines, "", f"Time: {times}"]) + "\n"
+
+
+def _precision_lines(precision: dict[str, Any]) -> list[str]:
+    """Where the error of narrower floats comes from: the classes that bring most of it, and those that stay float32."""
+    known = precision["classes"]
+    narrow = [one for one in known if one["level"] != EXACT]
+    exact = [one for one in known if one["level"] == EXACT]
+    lines = [
+        f"Precision by region: {precision['error']:.1e} together, measured; where it comes from, each class alone:"
+    ]
+    for one in narrow[:_MOST_CLASSES]:
+        lines.append(
+            f"  {one['error']:.1e} {one['share']:4.0%}  {one['level']:15} {one['class']}, {counted(one['nodes'], 'node')}"
+        )
+    if len(narrow) > _MOST_CLASSES:
+        rest = sum(one["share"] for one in narrow[_MOST_CLASSES:])
+        lines.append(f"          {rest:4.0%}  {len(narrow) - _MOST_CLASSES} more")
+    if exact:
+        shown = ", ".join(one["class"] for one in exact[:_MOST_CLASSES])
+        more = f" and {len(exact) - _MOST_CLASSES} more" if len(exact) > _MOST_CLASSES else ""
+        lines.append(f"  float32: {shown}{more}")
+    return lines
 
 
 def _table(outcome: Outcome) -> list[str]:

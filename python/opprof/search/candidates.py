@@ -1,6 +1,7 @@
 """Candidates: scripts in an order, as one backend that is emitted, compiled and checked once. Needs PyTorch."""
 
 import ast
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from opprof.backend.emit import emit, unique_names
 from opprof.backend.rewrites import Script
 
 # Parts of a strategy of which a program has one: a second one takes the place of the first.
-_ONE_OF = frozenset({"precision", "tf32"})
+_ONE_OF = frozenset({"precision", "regions", "tf32"})
 
 
 @dataclass
@@ -52,7 +53,7 @@ class Workshop:
 
     def file(self, scripts: Sequence[Script]) -> Path:
         """The backend of the scripts, which is emitted when it is asked for the first time."""
-        names = "_".join(script.path.stem.partition("-")[0] for script in scripts)
+        names = "_".join(_word(script.path.stem) for script in scripts)
         file = self.folder / f"candidate_{names}.py"
         if not file.is_file():
             emit(scripts, file)
@@ -86,6 +87,10 @@ class Workshop:
         if not own:
             return []
         return [other for other in kept if _ONE_OF & set(self.strategy(other))]
+
+
+def _word(text: str) -> str:
+    return re.sub(r"\W", "_", text)
 
 
 def strategy_of(source: str) -> dict[str, str]:

@@ -21,6 +21,7 @@ from opprof.search.baselines import (
 from opprof.search.candidates import Built, Workshop
 from opprof.search.clock import Clock
 from opprof.search.measure import compare
+from opprof.search.precision import Assignment, explore_precision, write_script
 from opprof.search.trials import Ablation, End, Trial
 from opprof.units import counted, microseconds, milliseconds
 
@@ -47,21 +48,25 @@ class Found:
     trials: list[Trial] = field(default_factory=list)
     ablations: list[Ablation] = field(default_factory=list)
     baselines: list[Baseline] = field(default_factory=list)
+    # Levels by region, where everything in one narrow type is over the budget.
+    assignment: Assignment | None = None
 
 
 class Search:
-    """One search, for one model, in one folder for candidates."""
+    """One search, for one model: candidates go to `folder`, a script that the search writes itself to `output`."""
 
     def __init__(
         self,
         subject: Subject,
         scripts: Sequence[Script],
         folder: Path,
+        output: Path,
         options: SearchOptions,
         clock: Clock,
     ) -> None:
         self.subject = subject
         self.scripts = list(scripts)
+        self.output = output
         self.options = options
         self.clock = clock
         self.workshop = Workshop(subject, folder, options.error_budget)
@@ -81,6 +86,8 @@ class Search:
                 if not way.tunes_float32:
                     self._add_baseline(way)
             self.best_ns = self._time_of(self.best)
+        with self.clock.phase("precision"):
+            self._find_precision()
         with self.clock.phase("rewrites"):
             self._take_all()
         with self.clock.phase("ablation"):
@@ -133,6 +140,40 @@ class Search:
     def _time_of(self, program: Program) -> int:
         measurement = measure(self.subject, {"program": program}, seconds=0.5)
         return measurement.median("program")
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # Precision
+    # -----------------------------------------------------------------------------------------------------------------
+
+    def _find_precision(self) -> None:
+        """Puts a script with levels by region first, where all in one narrow type is over the budget; then that is not compiled."""
+        if not self.clock.allows(self.workshop.longest_seconds + self.options.seconds):
+            return
+        try:
+            precision = explore_precision(self.subject, self.options.error_budget)
+        except Exception as error:
+            # The precisions of the rules are tried as they are.
+            text = (str(error) or "no message").splitlines()[0][:200]
+            progress(f"  no precision by region: {type(error).__name__}: {text}")
+            self.subject.restore()
+            return
+        if precision is None:
+            return
+        whole = [
+            script
+            for script in self.scripts
+            if self.workshop.strategy(script).get("precision") == f"torch.{precision.narrow}"
+        ]
+        if precision.uniform_error > self.options.error_budget:
+            for script in whole:
+                reason = f"run operator by operator, its error is {precision.uniform_error:.1e}: not compiled"
+                self._end([script], End.WRONG, reason, error=precision.uniform_error)
+            self.scripts = [script for script in self.scripts if script not in whole]
+        if precision.assignment is not None:
+            self.found.assignment = precision.assignment
+            saves = whole[0].saves_ns if whole else None
+            saves = None if saves is None else int(saves * precision.saved_share)
+            self.scripts.insert(0, write_script(precision.assignment, self.output, saves))
 
     # -----------------------------------------------------------------------------------------------------------------
     # Rewrites

@@ -1,6 +1,7 @@
 """What a search comes to: every program in one measurement, which of them to use, and the record of it. Needs no PyTorch."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,6 @@ from opprof.search.trials import Ablation, End, Trial
 
 VERSION = 2
 OPTIMIZED = "optimized"
-# A difference that no measurement tells from noise.
-_AS_FAST = 0.02
 
 
 @dataclass
@@ -47,6 +46,8 @@ class Outcome:
     # The checks of the backend as it was written.
     checks: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    # Levels by region, where they were searched for.
+    precision: dict[str, Any] | None = None
 
     def entrant(self, name: str) -> Entrant | None:
         return next((one for one in self.entrants if one.name == name), None)
@@ -61,26 +62,20 @@ class Outcome:
         ]
         return min(known, key=lambda one: one.latency_ns or 0, default=None)
 
-    @property
-    def simplest_recipe(self) -> Entrant | None:
-        """The first of those that are as fast as the fastest recipe: they are in the order of what they ask of a person."""
-        best = self.best_recipe
-        if best is None or best.latency_ns is None:
-            return None
-        bound = best.latency_ns * (1 + _AS_FAST)
-        return next(
+    def be_beaten(self, reason: str, wins: Callable[[str, str], bool]) -> None:
+        """Nothing is kept: of the recipes that anybody can write, the simplest is used that no other `wins` against.
+
+        They are in the order of what they ask of a person.
+        """
+        measured = [
             one
             for one in self.entrants
-            if one.allowed
-            and one.name != OPTIMIZED
-            and one.latency_ns is not None
-            and one.latency_ns <= bound
-        )
-
-    def be_beaten(self, reason: str) -> None:
-        """Nothing is kept: a recipe that anybody can write is as fast."""
-        recipe = self.simplest_recipe
-        assert recipe is not None
+            if one.allowed and one.name != OPTIMIZED and one.latency_ns is not None
+        ]
+        recipe = measured[0]
+        for other in measured[1:]:
+            if wins(other.name, recipe.name):
+                recipe = other
         self.use, self.remark = recipe.name, reason
         self.backend = None
         for trial in self.trials:
@@ -103,6 +98,7 @@ def facts_of(outcome: Outcome) -> dict[str, Any]:
         "use": outcome.use,
         "lines": list(used.lines) if used is not None else [],
         "remark": outcome.remark,
+        "precision": outcome.precision,
         "backend": outcome.backend.name if outcome.backend is not None else None,
         "error": _number(own.error) if own is not None else None,
         "seconds": {name: round(value, 1) for name, value in outcome.seconds.items()},

@@ -4,6 +4,8 @@
 #include "opprof/Analysis/Structure/Equivalence.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 using namespace opprof::fx;
 
@@ -163,11 +165,16 @@ transform::ReplaceSubgraphOp::apply(TransformRewriter &rewriter,
 // RegionStrategyOp
 //===----------------------------------------------------------------------===//
 
+/// What the nodes of a class may run at, but for float32.
+static constexpr llvm::StringLiteral kLevels[] = {
+    "float16", "bfloat16", "float16_float32", "float16x2", "float16x3"};
+
 DictionaryAttr transform::RegionStrategyOp::getStrategies() {
   NamedAttrList strategies;
   for (StringAttr name :
        {getPrologueAttrName(), getFreezeAttrName(), getPrecisionAttrName(),
-        getTf32AttrName(), getAutotuneAttrName(), getCudaGraphAttrName()})
+        getRegionsAttrName(), getTf32AttrName(), getAutotuneAttrName(),
+        getCudaGraphAttrName()})
     if (Attribute value = getOperation()->getAttr(name))
       strategies.set(name, value);
   return strategies.getDictionary(getContext());
@@ -176,11 +183,25 @@ DictionaryAttr transform::RegionStrategyOp::getStrategies() {
 LogicalResult transform::RegionStrategyOp::verify() {
   if (getStrategies().empty())
     return emitOpError() << "names no strategy: give prologue, freeze, "
-                            "precision, tf32, autotune or cuda_graph";
+                            "precision, regions, tf32, autotune or cuda_graph";
   if (std::optional<StringRef> precision = getPrecision())
     if (*precision != "float16" && *precision != "bfloat16")
       return emitOpError() << "has precision \"" << *precision
                            << "\"; \"float16\" and \"bfloat16\" are known";
+  if (getPrecision() && getRegionsAttr())
+    return emitOpError() << "has a precision for everything and regions; give "
+                            "one of them";
+  DictionaryAttr regions = getRegionsAttr();
+  if (!regions)
+    return success();
+  for (NamedAttribute region : regions) {
+    auto level = dyn_cast<StringAttr>(region.getValue());
+    if (!level || !llvm::is_contained(kLevels, level.getValue()))
+      return emitOpError() << "has class \"" << region.getName().getValue()
+                           << "\" at level " << region.getValue() << "; "
+                           << llvm::join(ArrayRef(kLevels), ", ")
+                           << " are known";
+  }
   return success();
 }
 

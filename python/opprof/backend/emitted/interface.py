@@ -49,6 +49,8 @@ class Strategy:
     freeze: bool = False
     # Weights are cast once, inputs and outputs in every call.
     precision: torch.dtype | None = None
+    # Classes of nodes and their levels; all others keep float32.
+    regions: tuple[tuple[str, str], ...] = ()
     # Float32 products run on TF32 units.
     tf32: bool = False
     # Inductor times its choices for each GEMM and convolution.

@@ -23,6 +23,7 @@ from opprof.backend.emitted.prologue import (
     why_not_freeze,
     with_constants,
 )
+from opprof.backend.emitted.regions import cast_regions, why_not_regions
 from opprof.backend.emitted.status import GraphStatus, log
 from opprof.backend.emitted.tf32 import with_tf32
 from opprof.backend.emitted.weights import Weights, checksum_of, weight_watch
@@ -98,6 +99,8 @@ class Program:
         state.strategy = self.strategy
         if self.strategy.precision:
             graph = cast_graph(graph, inputs, self.strategy.precision)
+        elif self.strategy.regions:
+            graph = cast_regions(graph, inputs, dict(self.strategy.regions))
         self.written = written_inputs(graph)
         # Tensors of inference mode have no versions, so nothing is made of them.
         keeps = self.strategy.prologue or self.strategy.freeze or self.strategy.cuda_graph
@@ -143,6 +146,8 @@ class Program:
         parts: list[tuple[str, dict[str, Any], str | None]] = []
         if strategy.precision:
             parts.append(("precision", {"precision": None}, why_not_cast(graph)))
+        if strategy.regions:
+            parts.append(("regions", {"regions": ()}, why_not_regions(graph, inputs)))
         if strategy.freeze:
             parts.append(("freeze", {"freeze": False}, why_not_freeze(graph)))
         if strategy.cuda_graph:

@@ -74,3 +74,23 @@ module attributes {transform.with_named_sequence} {
     transform.yield
   }
 }
+
+// -----
+
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    // expected-error @+1 {{has class "softmax" at level "float8"; float16, bfloat16, float16_float32, float16x2, float16x3 are known}}
+    transform.fx.region_strategy %root {regions = {"linear 4x8 8x8" = "float16", softmax = "float8"}} : !transform.any_op
+    transform.yield
+  }
+}
+
+// -----
+
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    // expected-error @+1 {{has a precision for everything and regions; give one of them}}
+    transform.fx.region_strategy %root {precision = "float16", regions = {softmax = "float16"}} : !transform.any_op
+    transform.yield
+  }
+}

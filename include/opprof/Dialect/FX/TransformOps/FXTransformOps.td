@@ -79,6 +79,11 @@ def RegionStrategyOp : Op<Transform_Dialect, "fx.region_strategy", [
       kernels; a prologue is part of it.
     - `precision`: weights are cast once, inputs and outputs in every call, and
       everything between runs at that precision ("float16" or "bfloat16").
+    - `regions`: nodes of each named class run at the level beside it, all others
+      in float32. A class is an operator, and of a product the sizes of what it
+      multiplies; a level is "float16", "bfloat16", "float16_float32" (a product
+      of float16 with its result in float32), "float16x2" or "float16x3" (the
+      same of twice or three times the depth: one or both factors in two parts).
     - `tf32`: float32 products run on TF32 units, which round what they multiply
       to eleven bits; all values stay float32.
     - `autotune`: Inductor times its choices for each GEMM and convolution.
@@ -97,6 +102,7 @@ def RegionStrategyOp : Op<Transform_Dialect, "fx.region_strategy", [
                        UnitAttr:$prologue,
                        UnitAttr:$freeze,
                        OptionalAttr<StrAttr>:$precision,
+                       OptionalAttr<DictionaryAttr>:$regions,
                        UnitAttr:$tf32,
                        UnitAttr:$autotune,
                        UnitAttr:$cuda_graph);

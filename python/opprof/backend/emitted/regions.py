@@ -1,0 +1,250 @@
+"""Precision by region: each class of nodes computes at a level of its own."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from opprof.backend.emitted.graphs import (
+    may_alias,
+    may_write,
+    results_of,
+    trace_to_aten,
+    written_inputs,
+)
+from opprof.backend.emitted.precision import exact_nodes, why_not_cast
+
+# Levels: what a class's operands and results are. float32 is the one that needs no word.
+# The result of a product in float32 has no rounding of its own.
+_RESULT_IN_FLOAT32 = "float16_float32"
+# A product as one of two or three times the depth: x is x_hi + x_lo, and w too with three.
+_PARTS = {_RESULT_IN_FLOAT32: 1, "float16x2": 2, "float16x3": 3}
+_NARROW = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+LEVELS = (*_NARROW, *_PARTS)
+
+_MATRIX_PRODUCTS = ("linear", "mm", "addmm", "bmm", "matmul", "baddbmm")
+_PRODUCTS = (
+    *_MATRIX_PRODUCTS,
+    *(f"conv{rank}d" for rank in (1, 2, 3)),
+    *(f"conv_transpose{rank}d" for rank in (1, 2, 3)),
+    "convolution",
+    "scaled_dot_product_attention",
+    # What is left of attention below autograd.
+    *(f"_scaled_dot_product_{kind}_attention" for kind in ("efficient", "flash", "cudnn")),
+    "_scaled_dot_product_flash_attention_for_cpu",
+)
+# They give the values that they take, or choose among them: nothing is rounded.
+_MOVERS = (
+    *("cat", "stack", "clone", "contiguous", "_to_copy", "to", "index", "index_select", "gather"),
+    *(
+        "embedding",
+        "relu",
+        "relu_",
+        "abs",
+        "neg",
+        "max_pool2d",
+        "pad",
+        "constant_pad_nd",
+        "dropout",
+    ),
+    *("repeat", "repeat_interleave", "roll", "flip", "tril", "triu", "masked_select", "copy_"),
+)
+
+
+def class_of(node: fx.Node) -> str | None:
+    """What nodes that share a level are called: their operator, and of a product what it multiplies. None for what follows its
+    operands, and for what is no operator."""
+    name = getattr(node.target, "_opname", None)
+    if node.op != "call_function" or name is None:
+        return None
+    results = torch.utils._pytree.tree_leaves(node.meta.get("val"))
+    if not any(isinstance(v, torch.Tensor) and v.dtype is torch.float32 for v in results):
+        return None
+    if name in _PRODUCTS:
+        values = [operand.meta.get("val") for operand in node.all_input_nodes]
+        sizes = [
+            "x".join(map(str, value.shape))
+            for value in values[:3]
+            if isinstance(value, torch.Tensor) and value.dim() > 1
+        ]
+        return " ".join([name, *sizes])
+    if name in _MOVERS or (may_alias(node) and not may_write(node)) or not node.all_input_nodes:
+        return None
+    return str(name)
+
+
+def split_operands(node: fx.Node, args: Sequence[Any]) -> tuple[Any, Any, Any] | None:
+    """A product as x · w + bias with w of depth by width; None for what is not one of these."""
+    name = str(getattr(node.target, "_opname", ""))
+    if node.kwargs or len(args) < 2:
+        return None
+    x, w, bias = args[0], args[1], None
+    if name == "linear":
+        w, bias = w.t() if w.dim() == 2 else None, args[2] if len(args) > 2 else None
+    elif name == "addmm":
+        bias, x, w = (*args[:3],) if len(args) == 3 else (None, None, None)
+    elif name not in ("mm", "bmm", "matmul"):
+        return None
+    if not isinstance(w, torch.Tensor) or x.dim() < 2:
+        return None
+    if w.dim() == 2 or (w.dim() == 3 and x.dim() == 3 and x.shape[0] == w.shape[0]):
+        return x, w, bias
+    return None
+
+
+# The bits of a float32 that float16 has too, but for its exponent's range.
+_LEADING_BITS = ~0x1FFF
+
+
+def _halves(value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """`value` as the sum of two in float16, but for the last bits."""
+    # By its bits: a cast there and back is none to Inductor, and nothing would be left for the second part.
+    high = (value.view(torch.int32) & _LEADING_BITS).view(torch.float32)
+    return _cast(high, torch.float16), _cast(value - high, torch.float16)
+
+
+def _multiply(x: torch.Tensor, w: torch.Tensor, bias: Any, parts: int) -> torch.Tensor:
+    """x · w of float16 values with sums and a result in float32: of x and w rounded, of x in two parts, or of both."""
+    rows = x if w.dim() == 3 else x.reshape(-1, x.shape[-1])
+    # The depth is the inner dimension of what a linear layer holds, and stays it.
+    turned = w.transpose(-1, -2)
+    left, right = [_cast(rows, torch.float16)], [_cast(turned, torch.float16)]
+    if parts > 1:
+        left, right = list(_halves(rows)), right * 2
+    if parts > 2:
+        high, low = _halves(turned)
+        left, right = [*left, left[0]], [high, high, low]
+    product = _accumulated(_side_by_side(left), _side_by_side(right).transpose(-1, -2))
+    if w.dim() == 2:
+        product = product.reshape(*x.shape[:-1], w.shape[-1])
+    return product if bias is None else product + bias
+
+
+def _side_by_side(parts: list[torch.Tensor]) -> torch.Tensor:
+    return torch.cat(parts, -1) if len(parts) > 1 else parts[0]
+
+
+def _accumulated(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """The product in float32: the library's where it has it, and otherwise that of the same values in float32."""
+    operator = torch.ops.aten.bmm if left.dim() == 3 else torch.ops.aten.mm
+    if left.device.type == "cuda":
+        return operator.dtype(left, right, torch.float32)
+    return operator.default(_cast(left, torch.float32), _cast(right, torch.float32))
+
+
+def _cast(value: Any, dtype: torch.dtype) -> Any:
+    """The value in `dtype` where it is a float of another."""
+    known = (torch.float32, *_NARROW.values())
+    if not isinstance(value, torch.Tensor) or value.dtype not in known or value.dtype is dtype:
+        return value
+    return torch.ops.aten._to_copy.default(value, dtype=dtype)
+
+
+class Levels(fx.Interpreter):
+    """Runs a graph with each class at its level. What is computed of whole numbers stays float32.
+
+    `emulated` computes products of narrow values in float32 and rounds their results: the same but for the order of sums, and fast
+    on a CPU.
+    """
+
+    def __init__(
+        self, graph: fx.GraphModule, levels: dict[str, str], *, emulated: bool = False
+    ) -> None:
+        super().__init__(graph)
+        self.levels = levels
+        self.emulated = emulated
+        exact = exact_nodes(graph)
+        self.classes = {
+            node: class_of(node)
+            for node in graph.graph.nodes
+            if not exact.intersection([node, *node.all_input_nodes])
+        }
+        self.kept = {node for node in graph.graph.nodes if node not in self.classes}
+        self.originals = [_dtype_of(node) for node in results_of(graph)]
+
+    def run_node(self, node: fx.Node) -> Any:
+        if node.op != "call_function":
+            return super().run_node(node)
+        args, kwargs = self.fetch_args_kwargs_from_env(node)
+        name = self.classes.get(node)
+        level = self.levels.get(name, "float32") if name is not None else None
+        if level is None and node not in self.kept:
+            return self._follow(node, args, kwargs)
+        if level in _PARTS:
+            wide = torch.utils._pytree.tree_map(lambda leaf: _cast(leaf, torch.float32), args)
+            operands = split_operands(node, wide)
+            if operands is not None:
+                return _multiply(*operands, _PARTS[level])
+        return self._at(node, args, kwargs, _NARROW.get(level or "", torch.float32))
+
+    def _at(self, node: fx.Node, args: Any, kwargs: Any, dtype: torch.dtype) -> Any:
+        """The node with all floats, and what it is asked to give, in one type."""
+        narrow = dtype is not torch.float32
+
+        def prepare(leaf: Any) -> Any:
+            if leaf is torch.float32 and narrow:
+                return dtype
+            leaf = _cast(leaf, dtype)
+            return _cast(leaf, torch.float32) if self.emulated and products else leaf
+
+        products = narrow and str(getattr(node.target, "_opname", "")) in _PRODUCTS
+        args, kwargs = torch.utils._pytree.tree_map(prepare, (args, kwargs))
+        result = self.call_function(node.target, args, kwargs)
+        if not products:
+            return result
+        return torch.utils._pytree.tree_map(lambda leaf: _cast(leaf, dtype), result)
+
+    def _follow(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
+        """The node on what it is given; operands of several types are all made float32."""
+        leaves = torch.utils._pytree.tree_leaves((args, kwargs))
+        types = {
+            leaf.dtype
+            for leaf in leaves
+            if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
+        }
+        if len(types) > 1:
+            args, kwargs = torch.utils._pytree.tree_map(
+                lambda leaf: _cast(leaf, torch.float32), (args, kwargs)
+            )
+        return self.call_function(node.target, args, kwargs)
+
+    def run(self, *values: Any, **options: Any) -> Any:
+        results = super().run(*values, **options)
+        leaves, structure = torch.utils._pytree.tree_flatten(results)
+        restored = [
+            _cast(leaf, torch.float32) if original is torch.float32 else leaf
+            for leaf, original in zip(leaves, self.originals, strict=True)
+        ]
+        return torch.utils._pytree.tree_unflatten(restored, structure)
+
+
+def _dtype_of(node: Any) -> torch.dtype | None:
+    value = node.meta.get("val") if isinstance(node, fx.Node) else None
+    return getattr(value, "dtype", None)
+
+
+def without_writes(graph: fx.GraphModule, inputs: Sequence[Any]) -> fx.GraphModule:
+    """The graph without operators that write: a value and its view may be of several types here."""
+    if not any(map(may_write, graph.graph.nodes)):
+        return graph
+    # What removes writes works below autograd, and so on the operators that are left there.
+    functional = torch.func.functionalize(graph, remove="mutations")
+    with torch._guards.tracing(None), torch.no_grad():
+        return make_fx(functional, tracing_mode="fake")(*[value.detach() for value in inputs])
+
+
+def why_not_regions(graph: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
+    if written_inputs(graph):
+        return "the graph writes its inputs"
+    return why_not_cast(without_writes(graph, inputs))
+
+
+def cast_regions(
+    graph: fx.GraphModule, inputs: Sequence[Any], levels: dict[str, str]
+) -> fx.GraphModule:
+    """The graph with each class of nodes at its level; classes without one stay in float32."""
+    functional = without_writes(graph, inputs)
+    lowered = Levels(functional, levels)
+    return trace_to_aten(lambda *values: lowered.run(*values), inputs)

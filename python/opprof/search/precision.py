@@ -1,0 +1,340 @@
+"""Finds which classes of nodes may compute in narrower floats within an error budget: measured one by one, chosen together, confirmed. Needs PyTorch.
+
+Errors are those of the outputs against float64. A class is an operator, and of a product what it multiplies; equal layers are one class, so
+they share their level.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+
+from opprof.backend.checks import SEEDS, Program, Subject
+from opprof.backend.emitted.graphs import trace_to_aten
+from opprof.backend.emitted.precision import exact_nodes
+from opprof.backend.emitted.regions import (
+    Levels,
+    class_of,
+    split_operands,
+    why_not_regions,
+    without_writes,
+)
+from opprof.backend.rewrites import Script
+from opprof.files import replacing
+from opprof.progress import progress
+from opprof.suffixes import MLIR_TEXT
+
+EXACT = "float32"
+# Lies beside the report: what the search writes is no recommendation of a rule.
+PRECISION_SCRIPT = f"precision-by-region{MLIR_TEXT}"
+# Of the budget: what the classes may bring by their own errors, added as if they knew nothing of each other, and what all of them
+# together may be measured to bring on every seed, so that other inputs stay within it.
+_PLANNED, _CONFIRMED = 0.7, 0.9
+_ATTEMPTS = 5
+# Stands for the error of outputs that are no numbers where errors are weighed against each other.
+_INFINITE = 1e6
+
+
+@dataclass(frozen=True)
+class Device:
+    """What computing at a level costs, relative to other levels: operations and bytes in a nanosecond.
+
+    They need be right to some ten percent of each other only: they choose between levels, and what is chosen is measured.
+    """
+
+    flops: dict[str, float]
+    bytes: float
+
+
+# An H200's peaks by kind of unit; a CPU's with units for bfloat16.
+_GPU = Device(
+    {
+        EXACT: 67e3,
+        "float16": 990e3,
+        "bfloat16": 990e3,
+        "float16_float32": 990e3,
+        "float16x2": 495e3,
+        "float16x3": 330e3,
+    },
+    4.8e3,
+)
+_CPU = Device({EXACT: 1e3, "bfloat16": 4e3}, 100.0)
+_WIDTHS = {"float16": 2, "bfloat16": 2}
+
+
+@dataclass
+class Region:
+    """One class of nodes."""
+
+    name: str
+    nodes: int = 0
+    flops: float = 0.0
+    # Of float32 operands and results.
+    bytes: float = 0.0
+    # Whether it is a product that can be split.
+    splits: bool = False
+    # The error of the outputs where this class alone computes at a level.
+    errors: dict[str, float] = field(default_factory=lambda: {EXACT: 0.0})
+    level: str = EXACT
+
+    def cost(self, level: str, device: Device) -> float:
+        """Nanoseconds by the device's table."""
+        width = _WIDTHS.get(level, 4) / 4
+        return self.flops / device.flops[level] + self.bytes * width / device.bytes
+
+
+@dataclass
+class Assignment:
+    """Levels for all classes, and what they were measured to bring together."""
+
+    regions: list[Region]
+    error: float
+    # What the classes' own errors add up to, as if they knew nothing of each other.
+    expected: float
+
+    @property
+    def levels(self) -> dict[str, str]:
+        return {region.name: region.level for region in self.regions if region.level != EXACT}
+
+    def facts(self) -> dict[str, Any]:
+        """For optimize.json: the classes, those that bring most of the error first."""
+        return {
+            "error": self.error,
+            "expected_error": self.expected,
+            "classes": [
+                {
+                    "class": region.name,
+                    "nodes": region.nodes,
+                    "level": region.level,
+                    "error": region.errors[region.level],
+                    "share": share_of(region, self.regions),
+                    "errors": {
+                        level: error if math.isfinite(error) else None
+                        for level, error in region.errors.items()
+                        if level != EXACT
+                    },
+                }
+                for region in sorted(
+                    self.regions, key=lambda one: one.errors[one.level], reverse=True
+                )
+            ],
+        }
+
+
+def share_of(region: Region, regions: Sequence[Region]) -> float:
+    """Which part of the squared error a class brings."""
+    total = sum(one.errors[one.level] ** 2 for one in regions)
+    return region.errors[region.level] ** 2 / total if total else 0.0
+
+
+class Probe:
+    """The model, run operator by operator with each class at a level that can be changed between runs."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self.levels: dict[str, str] = {}
+        self.regions: dict[str, Region] = {}
+        self._graphs: list[Levels] = []
+        self.program: Program = subject.compiled(self._backend)
+        subject.run(self.program, SEEDS[0])
+
+    def error(self, levels: dict[str, str], seeds: Sequence[int]) -> float:
+        """The largest error over the seeds; infinite where an output is no number."""
+        self.levels.clear()
+        self.levels.update(levels)
+        error = self.subject.error_of(self.program, seeds)
+        return math.inf if math.isnan(error) else error
+
+    def _backend(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        if not all(isinstance(value, torch.Tensor) for value in inputs):
+            return module.forward
+        with torch.no_grad():
+            graph = trace_to_aten(module, inputs)
+            if why_not_regions(graph, inputs) is not None:
+                return module.forward
+            graph = without_writes(graph, inputs)
+        exact = exact_nodes(graph)
+        for node in graph.graph.nodes:
+            if not exact.intersection([node, *node.all_input_nodes]):
+                self._add(node)
+        emulated = self.subject.script.device_type == "cpu"
+        runner = Levels(graph, self.levels, emulated=emulated)
+        return lambda *values: runner.run(*values)
+
+    def _add(self, node: fx.Node) -> None:
+        name = class_of(node)
+        if name is None:
+            return
+        region = self.regions.setdefault(name, Region(name))
+        region.nodes += 1
+        values = [operand.meta.get("val") for operand in node.all_input_nodes]
+        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        result = torch.utils._pytree.tree_leaves(node.meta["val"])[0]
+        region.bytes += 4.0 * (result.numel() + sum(value.numel() for value in tensors))
+        region.flops += _flops(name.split()[0], result, tensors)
+        args = [
+            operand.meta.get("val") if isinstance(operand, fx.Node) else operand
+            for operand in node.args
+        ]
+        region.splits = name.split()[0] in _SPLIT and split_operands(node, args) is not None
+
+
+_SPLIT = ("linear", "mm", "addmm", "bmm", "matmul")
+
+
+def _flops(name: str, result: torch.Tensor, operands: Sequence[torch.Tensor]) -> float:
+    """Of products; what else there is costs bytes."""
+    size = 2.0 * float(result.numel())
+    if name in _SPLIT or name == "baddbmm":
+        return size * float(operands[1 if "add" in name else 0].shape[-1])
+    if name.startswith("conv"):
+        weight = operands[1]
+        return size * float(weight.numel()) / max(float(weight.shape[0]), 1.0)
+    if "scaled_dot_product" in name:
+        return 4.0 * float(operands[0].numel()) * float(operands[1].shape[-2])
+    return 0.0
+
+
+def levels_of(region: Region, narrow: str) -> list[str]:
+    """The levels of a class that are worth a run, the cheapest first."""
+    if region.splits and narrow == "float16":
+        return [narrow, "float16_float32", "float16x2", "float16x3"]
+    return [narrow]
+
+
+def assign(probe: Probe, budget: float, device: Device, narrow: str) -> Assignment | None:
+    """The cheapest levels whose error is within the budget, with a margin; None where nothing narrower is."""
+    regions = list(probe.regions.values())
+    for region in regions:
+        for level in levels_of(region, narrow):
+            region.errors[level] = probe.error({region.name: level}, SEEDS[:1])
+        if narrow == "float16" and math.isinf(region.errors[narrow]):
+            # Numbers that float16 has no place for.
+            region.errors["bfloat16"] = probe.error({region.name: "bfloat16"}, SEEDS[:1])
+    planned = _PLANNED * budget
+    for _ in range(_ATTEMPTS):
+        choose(regions, planned, device)
+        expected = _together(regions)
+        if all(region.level == EXACT for region in regions):
+            return None
+        found = Assignment(regions, 0.0, expected)
+        found.error = probe.error(found.levels, SEEDS)
+        if found.error <= _CONFIRMED * budget:
+            return found
+        # The errors know of each other: as much less is planned as was found more, and less than before in any case.
+        planned = 0.97 * expected * min(1.0, _CONFIRMED * budget / found.error)
+    return None
+
+
+def choose(regions: Sequence[Region], bound: float, device: Device) -> None:
+    """Sets the level of each: from the cheapest on, what lowers the error most for its cost goes first, until the bound holds."""
+    for region in regions:
+        region.level = min(region.errors, key=lambda level: region.cost(level, device))
+    while _together(regions) > bound:
+        best: tuple[float, Region, str] | None = None
+        for region in regions:
+            own = region.errors[region.level]
+            for level, error in region.errors.items():
+                if error < own:
+                    saved = min(own, _INFINITE) ** 2 - error**2
+                    cost = region.cost(level, device) - region.cost(region.level, device)
+                    worth = saved / max(cost, 1e-9)
+                    if best is None or worth > best[0]:
+                        best = (worth, region, level)
+        if best is None:
+            return
+        best[1].level = best[2]
+    _give_back(regions, bound, device)
+
+
+def _give_back(regions: Sequence[Region], bound: float, device: Device) -> None:
+    """Makes those cheaper again that there is room for, those that save most first."""
+    changes = [
+        (region.cost(region.level, device) - region.cost(level, device), region, level)
+        for region in regions
+        for level in region.errors
+    ]
+    for saved, region, level in sorted(changes, key=lambda change: change[0], reverse=True):
+        if saved <= 0 or region.cost(level, device) >= region.cost(region.level, device):
+            continue
+        before = region.level
+        region.level = level
+        if _together(regions) > bound:
+            region.level = before
+
+
+def _together(regions: Sequence[Region]) -> float:
+    return math.sqrt(sum(region.errors[region.level] ** 2 for region in regions))
+
+
+@dataclass
+class Precision:
+    """What is known of a model's precision."""
+
+    # The narrow type of the device, and the error of everything in it.
+    narrow: str
+    uniform_error: float
+    # Levels by region, where everything in the narrow type is over the budget and some of it is not.
+    assignment: Assignment | None = None
+    # Which part of the time that the narrow type saves is saved by the assignment too, by the device's table.
+    saved_share: float = 0.0
+
+    def fits(self, budget: float) -> bool:
+        """Whether everything may be narrow, with a margin for other inputs."""
+        return self.uniform_error <= _CONFIRMED * budget
+
+
+def explore_precision(subject: Subject, budget: float) -> Precision | None:
+    """Runs the model operator by operator at other precisions; None where it has no products, or no budget."""
+    if budget == 0:
+        return None
+    probe = Probe(subject)
+    if not any(region.flops for region in probe.regions.values()):
+        return None
+    gpu = subject.script.device_type == "cuda"
+    narrow, device = ("float16", _GPU) if gpu else ("bfloat16", _CPU)
+    precision = Precision(narrow, probe.error(dict.fromkeys(probe.regions, narrow), SEEDS))
+    if precision.fits(budget):
+        return precision
+    progress(f"  precision of {len(probe.regions)} classes of nodes, one by one")
+    precision.assignment = assign(probe, budget, device, narrow)
+    regions = probe.regions.values()
+    exact = sum(region.cost(EXACT, device) for region in regions)
+    least = sum(region.cost(narrow, device) for region in regions)
+    if precision.assignment is not None:
+        own = sum(region.cost(region.level, device) for region in regions)
+        precision.saved_share = (exact - own) / (exact - least)
+    return precision
+
+
+def write_script(assignment: Assignment, folder: Path, saves_ns: int | None) -> Script:
+    """The assignment as a rewrite script."""
+    classes = len(assignment.levels)
+    title = f"{classes} of {len(assignment.regions)} classes of nodes in narrower floats, within the error budget"
+    explanation = (
+        "Each class was run alone at each level against float64; the cheapest levels whose errors fit were confirmed together on "
+        f"{len(SEEDS)} inputs: a relative error of {assignment.error:.1e}. Weights are cast once."
+    )
+    levels = ",\n      ".join(
+        f"{_quoted(name)} = {_quoted(level)}" for name, level in sorted(assignment.levels.items())
+    )
+    file = folder / PRECISION_SCRIPT
+    with replacing(file) as stream:
+        stream.write(
+            "module attributes {transform.with_named_sequence, fx.rewrite = {\n"
+            '  name = "precision-by-region",\n  finding = "matrix-units-idle",\n'
+            f"  title = {_quoted(title)},\n  explanation = {_quoted(explanation)},\n"
+            f"  expected_error = {assignment.error:.6e}}}}} {{\n"
+            "  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {\n"
+            f"    transform.fx.region_strategy %root {{freeze, regions = {{\n      {levels}}}}} : !transform.any_op\n"
+            "    transform.yield\n  }\n}\n"
+        )
+    return Script(file, "precision-by-region", title, "matrix-units-idle", explanation, saves_ns)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

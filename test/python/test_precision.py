@@ -1,0 +1,256 @@
+"""Precision by region: what runs at a level, how the levels are chosen, and that what is never cast is not."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from opprof.backend.checks import Subject, relative_error
+from opprof.backend.emitted.graphs import trace_to_aten
+from opprof.backend.emitted.prologue import split_prologue
+from opprof.backend.emitted.regions import LEVELS, cast_regions, class_of
+from opprof.export.model_script import ModelScript
+from opprof.search import precision
+from opprof.search.candidates import Workshop
+from opprof.search.precision import (
+    EXACT,
+    Device,
+    Probe,
+    Region,
+    assign,
+    choose,
+    explore_precision,
+    share_of,
+    write_script,
+)
+
+
+@pytest.fixture(autouse=True)
+def fresh_dynamo() -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+def subject_of(module: nn.Module, *args: Any) -> Subject:
+    return Subject(ModelScript(Path("model.py"), "model", module.eval(), args, {}))
+
+
+def cast(function: Any, inputs: Sequence[Tensor], levels: dict[str, str]) -> Any:
+    with torch.no_grad():
+        return cast_regions(trace_to_aten(function, inputs), inputs, levels)
+
+
+def with_weights(module: nn.Module, *inputs: Tensor) -> tuple[Any, list[Tensor]]:
+    """The graph that Dynamo hands to a backend, which takes its weights too; and all that it takes."""
+    seen: list[Any] = []
+
+    def keep(graph: Any, values: list[Tensor]) -> Any:
+        seen[:] = [graph, values]
+        return graph.forward
+
+    with torch.no_grad():
+        torch.compile(module, backend=keep)(*inputs)
+    return seen[0], seen[1]
+
+
+def classes(function: Any, inputs: Sequence[Tensor]) -> list[str]:
+    graph = trace_to_aten(function, inputs)
+    return [name for node in graph.graph.nodes if (name := class_of(node)) is not None]
+
+
+class Block(nn.Module):
+    """A transformer block with a residual stream, ids, and positions beyond what float16 can count."""
+
+    def __init__(self, width: int = 64) -> None:
+        super().__init__()
+        self.ids = nn.Embedding(100, width)
+        self.norm = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        positions = torch.arange(4000, 4000 + ids.shape[1], device=ids.device).float()
+        x = self.ids(ids) + torch.sin(positions * 0.37)[:, None]
+        for _ in range(2):
+            q, k, v = (
+                part.unflatten(-1, (4, -1)).transpose(1, 2)
+                for part in self.qkv(self.norm(x)).chunk(3, -1)
+            )
+            y = nn.functional.scaled_dot_product_attention(q, k, v)
+            x = x + self.out(y.transpose(1, 2).flatten(-2))
+            x = x + self.down(torch.relu_(self.up(self.norm(x))))
+        return x
+
+
+def test_products_are_classes_by_their_sizes_and_the_rest_by_operator() -> None:
+    def function(x: Tensor, w: Tensor, b: Tensor, i: Tensor) -> Tensor:
+        y = nn.functional.linear(x, w, b).view(2, 2, 5)
+        z = torch.softmax(y.transpose(0, 1), -1) @ y.transpose(1, 2)
+        return torch.relu(torch.cat([z, z])) + w[i][0, :2] + i.sum()
+
+    inputs = [torch.randn(4, 3), torch.randn(5, 3), torch.randn(5), torch.tensor([1, 0])]
+    assert classes(function, inputs) == [
+        "linear 4x3 5x3",
+        "softmax",
+        "matmul 2x2x5 2x5x2",
+        "add",
+        "add",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (nn.functional.linear, ((2, 7, 64), (48, 64), (48,))),
+        (nn.functional.linear, ((7, 64), (48, 64))),
+        (torch.mm, ((7, 64), (64, 48))),
+        (torch.addmm, ((48,), (7, 64), (64, 48))),
+        (torch.bmm, ((3, 7, 64), (3, 64, 48))),
+        (torch.matmul, ((2, 7, 64), (64, 48))),
+    ],
+)
+def test_each_level_of_a_product_is_more_exact_than_the_one_before(
+    function: Any, shapes: Sequence[tuple[int, ...]]
+) -> None:
+    inputs = [torch.randn(shape) for shape in shapes]
+    (name,) = classes(function, inputs)
+    expected = function(*(value.double() for value in inputs))
+    errors = {}
+    for level in LEVELS:
+        result = cast(function, inputs, {name: level})(*inputs)
+        assert result.dtype is torch.float32 and result.shape == expected.shape
+        errors[level] = relative_error(result, expected)
+    order = ["bfloat16", "float16", "float16_float32", "float16x2", "float16x3"]
+    assert all(errors[coarse] > errors[fine] for coarse, fine in itertools.pairwise(order))
+    assert errors["float16x3"] < 3e-6 < 1e-4 < errors["float16x2"] < 3e-4
+
+
+def test_weights_are_cast_and_split_in_the_prologue() -> None:
+    inputs = [torch.randn(4, 64), torch.randn(48, 64)]
+    # A CPU's library multiplies the parts as float32.
+    for level, weight in (
+        ("float16", ((48, 64), torch.float16)),
+        ("float16x3", ((192, 48), torch.float32)),
+    ):
+        graph = cast(nn.functional.linear, inputs, {"linear 4x64 48x64": level})
+        made, rest, _ = split_prologue(graph, [1])
+        assert made is not None
+        taken = [node.meta["val"] for node in rest.graph.nodes if node.op == "placeholder"]
+        assert [(tuple(value.shape), value.dtype) for value in taken] == [
+            weight,
+            ((4, 64), torch.float32),
+        ]
+
+
+def test_whole_numbers_and_what_counts_are_never_cast() -> None:
+    module, ids = Block().eval(), torch.randint(100, (2, 16))
+    function, inputs = with_weights(module, ids)
+    graph = cast(function, inputs, dict.fromkeys(Probe(subject_of(module, ids)).regions, "float16"))
+    for node in graph.graph.nodes:
+        if str(node.target).startswith("aten._to_copy"):
+            assert node.all_input_nodes[0].meta["val"].is_floating_point() or (
+                node.meta["val"].dtype is torch.float32
+            )
+        if str(node.target) in ("aten.sin.default", "aten.arange.start"):
+            assert node.meta["val"].dtype is not torch.float16
+    with torch.no_grad():
+        expected = module.double()(ids)
+    assert relative_error(graph(*inputs)[0], expected) < 5e-3
+
+
+def test_writes_between_regions_are_seen() -> None:
+    module = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.Conv2d(8, 4, 3)
+    ).eval()
+    x = torch.randn(2, 3, 12, 12)
+    found = Probe(subject_of(module, x)).regions
+    products = [name for name in found if name.startswith("conv")]
+    assert len(products) == 2
+    function, inputs = with_weights(module, x)
+    for levels in ({products[0]: "float16"}, dict.fromkeys(found, "bfloat16")):
+        with torch.no_grad():
+            (result,) = cast(function, inputs, levels)(*inputs)
+            assert 1e-7 < relative_error(result, module(x)) < 2e-2
+            assert result.dtype is torch.float32
+
+
+DEVICE = Device({EXACT: 1.0, "float16": 10.0, "float16x3": 3.0}, 1.0)
+
+
+def region(name: str, flops: float, **errors: float) -> Region:
+    return Region(name, 1, flops, 0.0, errors={EXACT: 0.0, **errors})
+
+
+def test_the_cheapest_levels_that_fit_are_chosen() -> None:
+    regions = [
+        region("large", 1000, float16=3e-4, float16x3=1e-6),
+        region("small", 10, float16=9e-4, float16x3=1e-6),
+        region("overflows", 10, float16=math.inf),
+    ]
+    choose(regions, 7e-4, DEVICE)
+    assert [one.level for one in regions] == ["float16", "float16x3", EXACT]
+    assert share_of(regions[0], regions) > 0.99
+    choose(regions, 1e-4, DEVICE)
+    assert [one.level for one in regions] == ["float16x3", "float16x3", EXACT]
+    choose(regions, 1e-9, DEVICE)
+    assert [one.level for one in regions] == [EXACT, EXACT, EXACT]
+
+
+def test_errors_that_know_of_each_other_are_planned_for() -> None:
+    class Correlated:
+        """Together they bring twice what their own errors say."""
+
+        def __init__(self) -> None:
+            self.regions = {name: Region(name, 1, 100.0, 0.0) for name in "abcd"}
+
+        def error(self, levels: dict[str, str], seeds: Sequence[int]) -> float:
+            own = [4e-4 for level in levels.values() if level != EXACT]
+            return math.sqrt(sum(error**2 for error in own)) * (2 if len(own) > 1 else 1)
+
+    probe: Any = Correlated()
+    found = assign(probe, 1e-3, Device({EXACT: 1.0, "bfloat16": 10.0}, 1.0), "bfloat16")
+    assert found is not None and found.error <= 0.9e-3
+    assert 1 <= len(found.levels) < 4
+    assert assign(probe, 1e-4, Device({EXACT: 1.0, "bfloat16": 10.0}, 1.0), "bfloat16") is None
+
+
+def test_a_model_over_the_budget_gets_levels_that_hold_on_every_seed(tmp_path: Path) -> None:
+    subject = subject_of(Block(), torch.randint(100, (2, 16)))
+    found = explore_precision(subject, 1e-1)
+    assert found is not None and found.fits(1e-1) and found.assignment is None
+    budget = 0.6 * found.uniform_error
+    found = explore_precision(subject, budget)
+    assert found is not None and found.assignment is not None and 0 < found.saved_share < 1
+    assert found.assignment.error <= 0.9 * budget
+    facts = found.assignment.facts()
+    assert sum(one["share"] for one in facts["classes"]) == pytest.approx(1)
+    assert explore_precision(subject, 0) is None
+    (tmp_path / "candidates").mkdir()
+    workshop = Workshop(subject, tmp_path / "candidates", budget)
+    script = write_script(found.assignment, tmp_path, None)
+    assert set(workshop.strategy(script)) == {"freeze", "regions"}
+    built = workshop.build([script])
+    assert built.failure is None
+    # Levels of products are the same values; sums of a compiled program come in another order.
+    assert built.verdict.error == pytest.approx(found.assignment.error, rel=0.3)
+
+
+def test_products_in_parts_run_where_the_library_has_no_float32_results(tmp_path: Path) -> None:
+    subject = subject_of(Block(), torch.randint(100, (2, 16)))
+    found = assign(Probe(subject), 2e-5, precision._GPU, "float16")
+    assert found is not None and found.error <= 1.8e-5
+    assert {"float16x3"} <= set(found.levels.values())
+    (tmp_path / "candidates").mkdir()
+    workshop = Workshop(subject, tmp_path / "candidates", 2e-5)
+    assert workshop.build([write_script(found, tmp_path, None)]).failure is None
+
+
+def test_a_model_without_products_has_no_regions() -> None:
+    assert explore_precision(subject_of(nn.LayerNorm(8), torch.randn(4, 8)), 1e-9) is None
