@@ -182,15 +182,12 @@ def _decide(outcome: Outcome, timing: Timing, target: Path) -> None:
             remedy="report.txt of a run with a larger --error-budget shows what each brings",
         )
 
-    def wins(name: str, other: str) -> bool:
-        return timing.latency.wins(name, other)[0]
-
     if own is None or own.latency_ns is None:
-        outcome.be_beaten("" if own is None else own.reason, wins)
+        outcome.be_beaten("" if own is None else own.reason)
         return
     won, times, gain = timing.latency.wins(OPTIMIZED, recipe.name)
     if not won:
-        outcome.be_beaten(f"against {recipe.name}: {times}, {gain}", wins)
+        outcome.be_beaten(f"against {recipe.name}: {times}, {gain}")
         return
     outcome.use, outcome.backend = OPTIMIZED, target
     loops = {

@@ -1,7 +1,6 @@
 """What a search comes to: every program in one measurement, which of them to use, and the record of it. Needs no PyTorch."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,8 @@ from opprof.search.trials import Ablation, End, Trial
 
 VERSION = 2
 OPTIMIZED = "optimized"
+# A difference that no measurement tells from noise.
+_AS_FAST = 0.02
 
 
 @dataclass
@@ -62,20 +63,18 @@ class Outcome:
         ]
         return min(known, key=lambda one: one.latency_ns or 0, default=None)
 
-    def be_beaten(self, reason: str, wins: Callable[[str, str], bool]) -> None:
-        """Nothing is kept: of the recipes that anybody can write, the simplest is used that no other `wins` against.
-
-        They are in the order of what they ask of a person.
+    def be_beaten(self, reason: str) -> None:
+        """Nothing is kept. Of the recipes that are as fast as the fastest, the first is used: they are in the order of what they
+        ask of a person.
         """
-        measured = [
+        best = self.best_recipe
+        assert best is not None and best.latency_ns is not None
+        bound = best.latency_ns * (1 + _AS_FAST)
+        recipe = next(
             one
             for one in self.entrants
-            if one.allowed and one.name != OPTIMIZED and one.latency_ns is not None
-        ]
-        recipe = measured[0]
-        for other in measured[1:]:
-            if wins(other.name, recipe.name):
-                recipe = other
+            if one.allowed and one.name != OPTIMIZED and (one.latency_ns or bound + 1) <= bound
+        )
         self.use, self.remark = recipe.name, reason
         self.backend = None
         for trial in self.trials:

@@ -35,6 +35,8 @@ PRECISION_SCRIPT = f"precision-by-region{MLIR_TEXT}"
 # together may be measured to bring on every seed, so that other inputs stay within it.
 _PLANNED, _CONFIRMED = 0.7, 0.9
 _ATTEMPTS = 5
+# A class that saves less of all cost is not worth any error.
+_WORTH = 0.002
 # Stands for the error of outputs that are no numbers where errors are weighed against each other.
 _INFINITE = 1e6
 
@@ -232,8 +234,11 @@ def assign(probe: Probe, budget: float, device: Device, narrow: str) -> Assignme
 
 def choose(regions: Sequence[Region], bound: float, device: Device) -> None:
     """Sets the level of each: from the cheapest on, what lowers the error most for its cost goes first, until the bound holds."""
+    least = _WORTH * sum(region.cost(EXACT, device) for region in regions)
     for region in regions:
         region.level = min(region.errors, key=lambda level: region.cost(level, device))
+        if region.cost(EXACT, device) - region.cost(region.level, device) < least:
+            region.level = EXACT
     while _together(regions) > bound:
         best: tuple[float, Region, str] | None = None
         for region in regions:
@@ -248,18 +253,18 @@ def choose(regions: Sequence[Region], bound: float, device: Device) -> None:
         if best is None:
             return
         best[1].level = best[2]
-    _give_back(regions, bound, device)
+    _give_back(regions, bound, least, device)
 
 
-def _give_back(regions: Sequence[Region], bound: float, device: Device) -> None:
-    """Makes those cheaper again that there is room for, those that save most first."""
+def _give_back(regions: Sequence[Region], bound: float, least: float, device: Device) -> None:
+    """Makes those cheaper again that there is room for and that save at least so much, those that save most first."""
     changes = [
         (region.cost(region.level, device) - region.cost(level, device), region, level)
         for region in regions
         for level in region.errors
     ]
     for saved, region, level in sorted(changes, key=lambda change: change[0], reverse=True):
-        if saved <= 0 or region.cost(level, device) >= region.cost(region.level, device):
+        if saved < least or region.cost(level, device) >= region.cost(region.level, device):
             continue
         before = region.level
         region.level = level
