@@ -11,17 +11,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from opprof.backend.checks import Measurement, Subject, Verdict
+from opprof.backend.checks import Measurement, Subject, Verdict, relative_error
 from opprof.backend.rewrites import Script
 from opprof.commands.cli import main
 from opprof.export.model_script import load_model_script
-from opprof.search import explore
-from opprof.search.ahead import Job, compile_ahead, compile_only
+from opprof.search import ahead, baselines, explore
+from opprof.search.ahead import Job, compile_ahead, compile_only, worker_count
 from opprof.search.baselines import Recipe, least_float32_ns, make_baseline, recipes
 from opprof.search.candidates import Built, Workshop, strategy_of
 from opprof.search.clock import Clock
 from opprof.search.explore import Search, SearchOptions
-from opprof.search.measure import compare
+from opprof.search.measure import compare, measure_all
 from opprof.search.outcome import OPTIMIZED, Entrant, Outcome, facts_of
 from opprof.search.trials import End, Trial
 
@@ -230,6 +230,13 @@ def test_predictions_below_noise_are_not_tried_alone(searching: Any) -> None:
     )
 
 
+def test_what_short_steps_let_tell_from_noise_is_tried(searching: Any) -> None:
+    # 1 % of a step is 10 ns before the second one, and 1 ns after it.
+    shares = {"a": 0.9, "b": 0.1}
+    search = searching(Table(product(shares)), ["a", "b"], saves={"a": 5, "b": 900})
+    assert ends(search) == {"a": End.KEPT, "b": End.KEPT}
+
+
 def test_small_ones_are_tried_together_where_that_can_be_told(searching: Any) -> None:
     shares = {"b": 0.97, "c": 0.97}
     search = searching(Table(product(shares)), ["b", "c"], saves={"b": 9, "c": 8})
@@ -305,6 +312,72 @@ def test_every_recipe_takes_and_gives_float32(subject: Subject) -> None:
     assert baseline.error is not None and baseline.error > 1e-3 and not baseline.allowed
 
 
+def test_a_captured_recipe_gives_what_the_model_gives(
+    script: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = script("""
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first = torch.nn.Linear(8, 8)
+
+            def forward(self, x, ids, *, scale):
+                return {"y": self.first(x) * scale, "ids": ids + 1, "n": 3}
+
+
+        def get_model_and_input():
+            inputs = {"x": torch.randn(4, 8), "ids": torch.arange(4), "scale": 2.0}
+            return Model().eval(), inputs
+    """)
+
+    class Replayed:
+        """A CUDA graph on a machine that has none: it runs what was captured."""
+
+        def __init__(self, function: Any, inputs: Sequence[Tensor]) -> None:
+            self.function = function
+            assert [value.dtype for value in inputs] == [torch.float32, torch.int64]
+            function(*inputs)
+
+        def __call__(self, *inputs: Tensor) -> list[Tensor]:
+            return [result.clone() for result in self.function(*inputs)]
+
+    monkeypatch.setattr(baselines, "CapturedGraph", Replayed)
+    torch._dynamo.reset()
+    made = Subject(load_model_script(path))
+    program = baselines._captured(made, torch.bfloat16)
+    for seed in (1, 2):
+        _, inputs = made.inputs(seed)
+        expected, result = made.eager(**inputs), program(**inputs)
+        assert result["n"] == 3 and torch.equal(result["ids"], expected["ids"])
+        assert result["y"].dtype is torch.float32
+        assert 1e-5 < relative_error(result["y"], expected["y"]) < 2e-2
+
+
+def test_loops_are_timed_beside_single_steps_on_a_gpu(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = {"slow": lambda x: time.sleep(2e-3), "fast": lambda x: time.sleep(5e-4)}
+    assert measure_all(subject, programs, seconds=0.1).loop == {}
+    monkeypatch.setattr(type(subject.script), "device_type", "cuda")
+    timing = measure_all(subject, programs, seconds=0.1)
+    assert timing.loop["slow"] > timing.loop["fast"] > 4e5
+    assert timing.latency.median("slow") > timing.latency.median("fast")
+
+
+def test_as_many_processes_compile_ahead_as_the_machine_has_room_for(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead.os, "sched_getaffinity", lambda pid: set(range(16)))
+    monkeypatch.setattr(ahead.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 1}.get(name, 64 << 30))
+    assert worker_count(subject, 20) == 8
+    assert worker_count(subject, 3) == 3
+    assert worker_count(subject, 1) == 0
+    monkeypatch.setattr(ahead.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 1}.get(name, 6 << 30))
+    assert worker_count(subject, 20) == 2
+    monkeypatch.setattr(ahead.os, "sched_getaffinity", lambda pid: {0, 1})
+    assert worker_count(subject, 20) == 0
+
+
 def test_a_recipe_that_fails_says_so(subject: Subject) -> None:
     def make(subject: Subject) -> Any:
         raise NotImplementedError("not this one\nat all")
@@ -326,7 +399,11 @@ def test_compiling_ahead_runs_no_compiled_program(subject: Subject, tmp_path: Pa
     file = Workshop(subject, tmp_path / "candidates", 1e-3).file([script])
     ran: list[int] = []
     subject.script.module.register_forward_hook(lambda *_: ran.append(1))
-    for job in (Job(backend=file), Job(options=(("max_autotune", False),))):
+    for job in (
+        Job(backend=file),
+        Job(options=(("max_autotune", False),)),
+        Job(options=(("freezing", True),), dtype=torch.bfloat16),
+    ):
         compile_only(subject, job)
     done: list[int] = []
     compile_ahead(subject, [Job(backend=file), Job()], 2, Clock(), lambda: done.append(1))

@@ -4,6 +4,7 @@ Nothing is timed there and no compiled program runs: its kernels' choices, which
 cache, would be made on a busy device.
 """
 
+import copy
 import multiprocessing
 import os
 import sys
@@ -17,6 +18,7 @@ import torch
 
 from opprof.backend.checks import Subject, load_backend
 from opprof.export.model_script import load_model_script
+from opprof.search.baselines import cast_floats
 from opprof.search.clock import Clock
 
 # Seconds that a process takes to begin, PyTorch and the model included, at least.
@@ -27,10 +29,11 @@ _MODEL_COPIES, _OVERHEAD_BYTES = 4, 2 << 30
 
 @dataclass(frozen=True)
 class Job:
-    """One compilation: of a backend's file, or of the model with options of Inductor."""
+    """One compilation: by a backend's file, or with options of Inductor, of the model or of the model cast as a whole."""
 
     backend: Path | None = None
     options: tuple[tuple[str, Any], ...] = ()
+    dtype: torch.dtype | None = None
 
 
 def worker_count(subject: Subject, jobs: int) -> int:
@@ -108,5 +111,10 @@ def compile_only(subject: Subject, job: Job) -> None:
         compiler(module, inputs)
         return module.forward
 
+    module: Any = subject.script.module
     args, kwargs = subject.script.args, subject.script.kwargs
-    subject.compiled(backend)(*args, **kwargs)
+    if job.dtype is not None:
+        module = copy.deepcopy(module).to(job.dtype)
+        args, kwargs = cast_floats((args, kwargs), torch.float32, job.dtype)
+    with torch.no_grad():
+        torch.compile(module, backend=backend)(*args, **kwargs)

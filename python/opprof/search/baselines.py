@@ -31,6 +31,10 @@ class Recipe:
     make: Callable[[Subject], Program]
     # Inductor's options where the model's own graphs are compiled with them, so that another process can do it ahead.
     options: dict[str, Any] | None = None
+    # What the model is cast to as a whole for it.
+    dtype: torch.dtype | None = None
+    # Whether it is made after the rewrites: where the time box ends first, it is what is missed least.
+    late: bool = False
     # Whether products run in float32, whose speed bounds it, while much time goes into the choice of kernels.
     tunes_float32: bool = False
 
@@ -48,6 +52,10 @@ class Baseline:
     reason: str = ""
 
 
+# Weights are constants of what Inductor makes.
+_FREEZING = {"freezing": True}
+
+
 def recipes(subject: Subject) -> list[Recipe]:
     """Those that exist on the device of the model, the cheap ones first."""
     compile_line = "model = torch.compile(model)"
@@ -62,6 +70,7 @@ def recipes(subject: Subject) -> list[Recipe]:
                 "tf32",
                 ('torch.set_float32_matmul_precision("high")', compile_line),
                 lambda s: with_tf32(s.compiled("inductor")),
+                late=True,
             ),
             _narrow(torch.float16, captured=True),
             _narrow(torch.bfloat16, captured=True),
@@ -77,6 +86,7 @@ def _mode(mode: str, *, tunes_float32: bool = False) -> Recipe:
         (f'model = torch.compile(model, mode="{mode}")',),
         lambda subject: subject.without_gradients(torch.compile(subject.script.module, mode=mode)),
         options=torch._inductor.list_mode_options(mode),
+        late=tunes_float32,
         tunes_float32=tunes_float32,
     )
 
@@ -101,25 +111,37 @@ def _narrow(dtype: torch.dtype, *, captured: bool) -> Recipe:
         lines.append(f"    model(inputs.to({dtype})).float()")
     title = f"{name} module, frozen" + (", in one CUDA graph" if captured else "")
     make = _captured if captured else _frozen
-    return Recipe(title, tuple(lines), lambda subject: make(subject, dtype))
+    # Of the two, bfloat16 is as fast and errs more.
+    late = dtype is torch.bfloat16
+    return Recipe(
+        title,
+        tuple(lines),
+        lambda subject: make(subject, dtype),
+        options=_FREEZING,
+        dtype=dtype,
+        late=late,
+    )
+
+
+def cast_floats(value: Any, source: torch.dtype, target: torch.dtype) -> Any:
+    """The tensors in it that are of one type, in another."""
+
+    def one(leaf: Any) -> Any:
+        is_source = isinstance(leaf, torch.Tensor) and leaf.dtype is source
+        return leaf.to(target) if is_source else leaf
+
+    return tree_map(one, value)
 
 
 def _frozen(subject: Subject, dtype: torch.dtype) -> Program:
     """The model wholly in `dtype`, its weights constants of what Inductor makes."""
     module = copy.deepcopy(subject.script.module).to(dtype)
-    compiled = torch.compile(module, options={"freezing": True})
-
-    def cast(value: Any, source: torch.dtype, target: torch.dtype) -> Any:
-        def one(leaf: Any) -> Any:
-            is_source = isinstance(leaf, torch.Tensor) and leaf.dtype is source
-            return leaf.to(target) if is_source else leaf
-
-        return tree_map(one, value)
+    compiled = torch.compile(module, options=_FREEZING)
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = cast((args, kwargs), torch.float32, dtype)
+        args, kwargs = cast_floats((args, kwargs), torch.float32, dtype)
         with torch.no_grad():
-            return cast(compiled(*args, **kwargs), dtype, torch.float32)
+            return cast_floats(compiled(*args, **kwargs), dtype, torch.float32)
 
     return run
 
@@ -128,7 +150,12 @@ def _captured(subject: Subject, dtype: torch.dtype) -> Program:
     """The same in one CUDA graph, casts included; a call copies its inputs in and its results out."""
     function = _frozen(subject, dtype)
     leaves, structure = tree_flatten((subject.script.args, subject.script.kwargs))
-    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and leaf.is_cuda]
+    device = subject.script.device_type
+    places = [
+        i
+        for i, leaf in enumerate(leaves)
+        if isinstance(leaf, torch.Tensor) and leaf.device.type == device
+    ]
     results: list[Any] = []
     tensors: list[int] = []
 

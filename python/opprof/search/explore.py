@@ -81,9 +81,8 @@ class Search:
         with self.clock.phase("compile ahead"):
             self._compile_ahead([way for way in ways if not way.tunes_float32])
         with self.clock.phase("recipes"):
-            # The kernels of those that tune are chosen by timing, which takes long: last, and where it can win at all.
             for way in ways:
-                if not way.tunes_float32:
+                if not way.late:
                     self._add_baseline(way)
             self.best_ns = self._time_of(self.best)
         with self.clock.phase("precision"):
@@ -94,8 +93,10 @@ class Search:
             self._ablate()
         with self.clock.phase("recipes"):
             for way in ways:
-                if way.tunes_float32:
+                if way.late:
                     self._add_baseline(way)
+        names = [way.name for way in ways]
+        found.baselines.sort(key=lambda baseline: names.index(baseline.recipe.name))
         return found
 
     # -----------------------------------------------------------------------------------------------------------------
@@ -103,7 +104,11 @@ class Search:
     # -----------------------------------------------------------------------------------------------------------------
 
     def _compile_ahead(self, ways: Sequence[Recipe]) -> None:
-        jobs = [Job(options=tuple(way.options.items())) for way in ways if way.options is not None]
+        jobs = [
+            Job(options=tuple(way.options.items()), dtype=way.dtype)
+            for way in ways
+            if way.options is not None
+        ]
         for script in self.scripts:
             if "autotune" not in self.workshop.strategy(script):
                 jobs.append(Job(backend=self.workshop.file([script])))
@@ -185,7 +190,7 @@ class Search:
         small: list[Script] = []
         lost_before: list[tuple[Trial, int]] = []
         for script in self.scripts:
-            if script.saves_ns is not None and script.saves_ns < NOISE * self.best_ns:
+            if self._is_small(script):
                 small.append(script)
                 continue
             trial = self._try([script])
@@ -198,8 +203,16 @@ class Search:
                 if kept < len(self.found.kept) and trial.script not in self.found.kept:
                     self._try([trial.script])
 
+    def _is_small(self, script: Script) -> bool:
+        return script.saves_ns is not None and script.saves_ns < NOISE * self.best_ns
+
     def _take_small(self, scripts: list[Script]) -> None:
         """Those that nothing could tell from noise alone: together, where that much can be told."""
+        # What was kept since may have made steps so short that it can be told now.
+        for script in list(scripts):
+            if not self._is_small(script):
+                scripts.remove(script)
+                self._try([script])
         together = sum(script.saves_ns or 0 for script in scripts)
         if len(scripts) > 1 and together >= NOISE * self.best_ns:
             self._try(scripts)
