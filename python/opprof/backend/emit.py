@@ -192,6 +192,7 @@ def _head(name: str, output: Path, titles: list[str]) -> str:
     return f'''"""A torch.compile backend made by opprof {__version__}. It needs PyTorch only.
 
     import {escaped(output.stem)}
+    model = {escaped(output.stem)}.optimize(model)                  # or:
     model = torch.compile(model, backend="{name}")
 
 Rewrites:

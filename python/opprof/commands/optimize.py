@@ -163,7 +163,7 @@ def _prove(subject: Subject, outcome: Outcome, target: Path, options: OptimizeOp
     progress("  proving the backend as it was written")
     verdict, program = check_backend(target, subject, error_budget=options.error_budget)
     outcome.checks = verdict.lines()
-    lines = (f"import {target.stem}", f'model = torch.compile(model, backend="{target.stem}")')
+    lines = (f"import {target.stem}", f"model = {target.stem}.optimize(model)")
     entrant = Entrant(OPTIMIZED, lines, verdict.error, verdict.passed)
     outcome.entrants.append(entrant)
     if verdict.passed:

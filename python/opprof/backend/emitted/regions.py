@@ -7,12 +7,12 @@ import torch
 from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from opprof.backend.emitted.effects import written_inputs
 from opprof.backend.emitted.graphs import (
     may_alias,
     may_write,
     results_of,
     trace_to_aten,
-    written_inputs,
 )
 from opprof.backend.emitted.precision import exact_nodes, why_not_cast
 
