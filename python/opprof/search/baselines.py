@@ -171,11 +171,12 @@ def _captured(subject: Subject, dtype: torch.dtype) -> Program:
 
     # Compilation is none of what a capture warms up.
     flat(*(leaves[i] for i in places))
-    graph = CapturedGraph(flat, [leaves[i] for i in places])
+    inputs = [leaves[i] for i in places]
+    graph = CapturedGraph(flat, inputs, inputs[0].device)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         own, _ = tree_flatten((args, kwargs))
-        copies = graph(*(own[i] for i in places))
+        copies = graph([own[i] for i in places])
         given, form = results
         made = list(given)
         for place, value in zip(tensors, copies, strict=True):
