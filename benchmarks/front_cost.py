@@ -84,7 +84,7 @@ def bare(model, x):
         graph.replay()
         return result.clone()
 
-    return step, graph
+    return step
 
 
 def objects_of(kind):
@@ -109,6 +109,22 @@ def take_work_away(backend):
             program.compiled = functools.partial(idle, function=compiled)
         if frozen is not None:
             program.frozen = functools.partial(idle, function=frozen)
+
+
+def print_parts(shortcut, x):
+    """What a call asks, part by part."""
+    parts = least(
+        {
+            "arguments": lambda: shortcut.signature.accepts((x,), {}),
+            "modes": shortcut.state.holds,
+            "modules and what they read": shortcut.watch.holds,
+            "metadata of weights": lambda: shortcut._metadata.check(*shortcut._fixed),
+            "addresses and versions": shortcut._current,
+        }
+    )
+    print("  of that:")
+    for what, value in parts.items():
+        print(f"    {what:28} {value:9.2f}")
 
 
 def table(name, make, strategy):
@@ -142,7 +158,7 @@ def table(name, make, strategy):
         if front.unfit:
             print(f"  no shortcut: {front.unfit}")
         if DEVICE == "cuda":
-            step, graph = bare(model, x)
+            step = bare(model, x)
             plain = torch.compile(model)
             waiting = least(
                 {
@@ -170,19 +186,7 @@ def table(name, make, strategy):
             ratio = host["torch.compile(backend=…)"] / value
             print(f"    {what:28} {value:9.1f}  {ratio:6.1f} times as fast as torch.compile")
         if DEVICE == "cpu":
-            for shortcut in objects_of(backend.Shortcut)[:1]:
-                parts = least(
-                    {
-                        "arguments": lambda: shortcut.signature.accepts((x,), {}),
-                        "modes": shortcut.state.holds,
-                        "modules and what they read": shortcut.watch.holds,
-                        "metadata of weights": lambda: shortcut._metadata.check(*shortcut._fixed),
-                        "addresses and versions": shortcut._current,
-                    }
-                )
-                print("  of that:")
-                for what, value in parts.items():
-                    print(f"    {what:28} {value:9.2f}")
+            print_parts(objects_of(backend.Shortcut)[0], x)
     return host
 
 

@@ -115,8 +115,12 @@ class State:
 
     @staticmethod
     def is_traced() -> bool:
-        """True where somebody records operators, or runs others in their place."""
-        return bool(torch._C._len_torch_dispatch_stack() or torch._C._get_tracing_state())
+        """True where somebody records operators, or runs others in their place, as vmap does."""
+        return bool(
+            torch._C._len_torch_dispatch_stack()
+            or torch._C._get_tracing_state()
+            or torch._C._functorch.peek_interpreter_stack() is not None
+        )
 
     def holds(self) -> bool:
         return (
@@ -265,7 +269,8 @@ class Front:
         self._lock = threading.Lock()
         self._hooks: list[Any] | None = None
         self._shapes: set[Any] = set()
-        self._failures = self._next_try = 0
+        # For calls of one kind: failures to learn of them in a row, and the call from which on it is tried again.
+        self._tries: dict[Any, tuple[int, int]] = {}
         self._renew_functions()
 
     def _renew_functions(self) -> None:
@@ -297,7 +302,9 @@ class Front:
         if shape not in self._shapes and len(self._shapes) >= self.most_shapes:
             return self._any_shape(*args, **kwargs)
         self._shapes.add(shape)
-        if self.status.calls < self._next_try or torch._C._len_torch_function_stack():
+        kind = (shape, torch.is_grad_enabled(), self.model.training)
+        failures, next_try = self._tries.get(kind, (0, 0))
+        if self.status.calls < next_try or torch._C._len_torch_function_stack():
             return self._exact(*args, **kwargs)
         signature, watch = Signature(args, kwargs), Watch(self.model, (), {})
         before, recorder.runs = recorder.runs, []
@@ -310,11 +317,12 @@ class Front:
             if not watch.holds():
                 raise Unknown("the model changed in the call")
             self._learn(signature, runs, result)
+            self._tries.pop(kind, None)
         except Unknown as reason:
             self.status.unfit = str(reason)
             # Each try takes longer than a call.
-            self._failures = min(self._failures + 1, 10)
-            self._next_try = self.status.calls + 2**self._failures
+            failures = min(failures + 1, 10)
+            self._tries[kind] = (failures, self.status.calls + 2**failures)
         return result
 
     def _note_hooks(self) -> None:
@@ -342,7 +350,6 @@ class Front:
             others = [s for s in self._shortcuts if not s.signature.equals(signature)]
             self._shortcuts = [shortcut, *others][: self.most_shapes]
         self.status.unfit = ""
-        self._failures = 0
         signature.forget()
 
     def _unfit(self, signature: Signature, runs: list[Any]) -> str:
