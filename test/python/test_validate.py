@@ -1,6 +1,7 @@
 """What validation lets pass, and above all what it does not."""
 
 import math
+import sys
 import textwrap
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from opprof.backend.checks import (
     relative_error,
 )
 from opprof.backend.emit import emit
+from opprof.backend.probes import probe_backend
 from opprof.errors import OpprofError
 from opprof.export.model_script import load_model_script
 
@@ -129,6 +131,63 @@ def test_a_backend_that_left_everything_to_inductor_is_not_valid(
     verdict, _ = check_backend(file, subject, error_budget=1e-3)
     assert (verdict.checks[-1].name, verdict.checks[-1].passed) == ("ran", False)
     assert "0% of 1 calls; of a test" in verdict.checks[-1].text
+
+
+def probed(file: Path, subject: Subject) -> dict[str, tuple[bool, str]]:
+    verdict, program = check_backend(file, subject, error_budget=1e-3)
+    assert verdict.passed and program is not None
+    before = len(verdict.checks)
+    probe_backend(verdict, subject, sys.modules[file.stem], program, error_budget=1e-3)
+    return {check.name: (check.passed, check.text) for check in verdict.checks[before:]}
+
+
+def test_a_right_backend_passes_all_probes(tmp_path: Path, subject: Subject) -> None:
+    file, _ = emit([], tmp_path / "probed.py")
+    file.write_text(
+        file.read_text().replace("STRATEGY = Strategy()", "STRATEGY = Strategy(prologue=True)")
+    )
+    weights = [parameter.clone() for parameter in subject.module.parameters()]
+    found = probed(file, subject)
+    assert all(passed for passed, _ in found.values()), found
+    assert found["weights"][1] == "written, replaced, data replaced, refresh(), and back"
+    assert found["results"][1] == "kept, written"
+    assert "slices, expanded, twice the batch, inference mode" in found["inputs"][1]
+    assert "100%" in found["own share"][1] and "past Dynamo" in found["own share"][1]
+    pairs = zip(weights, subject.module.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
+
+
+@pytest.mark.parametrize(
+    ("name", "setup", "result", "failed"),
+    [
+        # Weights as they were when the graph was compiled.
+        ("stale", "old = [v.clone() for v in inputs]", "module(*old[:2], *values[2:])", "weights"),
+        # One buffer for all results.
+        ("shared", "kept = []", "reused(kept, module(*values))", "results"),
+        ("shapes", "pass", "[v[:8] for v in module(*values)]", "inputs"),
+    ],
+)
+def test_a_backend_that_is_wrong_later_does_not_pass(
+    tmp_path: Path, subject: Subject, name: str, setup: str, result: str, failed: str
+) -> None:
+    file = tmp_path / f"later_{name}.py"
+    file.write_text(
+        "import torch\nfrom torch._dynamo import register_backend\n"
+        f'BACKEND_NAME = "later_{name}"\nREWRITES = ()\napplied = {{}}\n'
+        "def reused(kept, results):\n"
+        "    if kept and kept[0].shape == results[0].shape:\n"
+        "        return [kept[0].copy_(results[0])]\n"
+        "    kept[:] = [results[0].clone()]\n"
+        "    return list(kept)\n"
+        "@register_backend(name=BACKEND_NAME)\n"
+        "def backend(module, inputs):\n"
+        f"    {setup}\n"
+        "    def run(*values):\n"
+        f"        return {result}\n"
+        "    return run\n"
+    )
+    found = probed(file, subject)
+    assert failed in [name for name, (passed, _) in found.items() if not passed], found
 
 
 def test_errors_are_relative_and_never_hide_what_is_no_number() -> None:

@@ -156,6 +156,10 @@ class Subject:
         return self.without_gradients(torch.compile(self.script.module, backend=backend))
 
     @property
+    def module(self) -> torch.nn.Module:
+        return self.script.module
+
+    @property
     def eager(self) -> Callable[..., Any]:
         return self.without_gradients(self.script.module)
 
@@ -209,7 +213,7 @@ class Subject:
         """The largest relative error over seeds and outputs; NaN where an output is not what the reference is."""
         worst = 0.0
         for seed in seeds:
-            error = _largest_error(self.run(program, seed), self.references[seed])
+            error = largest_error(self.run(program, seed), self.references[seed])
             worst = error if math.isnan(error) else max(worst, error)
             if math.isnan(worst):
                 break
@@ -234,7 +238,8 @@ def _tensors(result: Any) -> list[torch.Tensor]:
     return [leaf.detach().clone() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
 
 
-def _largest_error(actual: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> float:
+def largest_error(actual: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> float:
+    """The largest relative error among tensors; NaN where one is another, or no number."""
     if len(actual) != len(expected):
         return math.nan
     worst = 0.0

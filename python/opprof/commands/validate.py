@@ -3,9 +3,11 @@
 import ast
 import contextlib
 import os
+import sys
 from pathlib import Path
 
 from opprof.backend.checks import Subject, Verdict, check_backend, judge_gain, measure
+from opprof.backend.probes import probe_backend
 from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.errors import OpprofError
 from opprof.export.model_script import load_model_script
@@ -36,6 +38,10 @@ def validate(
     subject = Subject(load_model_script(model, device=device))
     progress("compiling and comparing")
     verdict, program = check_backend(file, subject, error_budget=error_budget)
+    if verdict.passed and program is not None:
+        progress("changing weights and inputs, from several threads")
+        backend = sys.modules[file.stem]
+        probe_backend(verdict, subject, backend, program, error_budget=error_budget)
     if verdict.passed and program is not None:
         progress("measuring")
         verdict.measurement = measure(
