@@ -1,14 +1,15 @@
 """Checks emitted backends with CUDA graphs on a GPU: every change of weights, strides, threads and streams, captures that fail.
 
-    PYTHONPATH=python python benchmarks/backends_gpu.py
+    PYTHONPATH=python python benchmarks/backends_gpu.py [--quick]
 
-Prints a line a check, and exits with 1 where one fails.
+Each by torch.compile and by optimize(); on a second GPU too, where there is one. Prints a line a check, then what a call costs
+(benchmarks/front_cost.py; not with --quick), and exits with 1 where a check fails.
 """
 
 import importlib.util
 import sys
 import threading
-import time
+import traceback
 from pathlib import Path
 
 import torch
@@ -85,13 +86,17 @@ def captured(backend):
     return [g for g in graphs if g.refusal is None and g.strategy.cuda_graph and not g.left_out]
 
 
-def probe(name, strategy):
+def program_of(backend, model, front):
+    return backend.optimize(model) if front else torch.compile(model, backend=backend.BACKEND_NAME)
+
+
+def probe(name, strategy, front=False):
     print(name)
     torch._dynamo.reset()
     torch.manual_seed(0)
     backend = load(name, strategy)
     model = Merged().cuda().eval()
-    compiled = torch.compile(model, backend=backend.BACKEND_NAME)
+    compiled = program_of(backend, model, front)
     x = torch.randn(32, 128, device="cuda")
     check(backend, compiled, model, "first call", x)
     for _ in range(3):
@@ -131,11 +136,11 @@ def probe(name, strategy):
     del junk
     hidden = torch.randn(32, 7, 128, device="cuda")
     torch._dynamo.reset()
-    compiled = torch.compile(model, backend=backend.BACKEND_NAME)
+    compiled = program_of(backend, model, front)
     check(backend, compiled, model, "sliced input", hidden[:, -1])
     check(backend, compiled, model, "sliced input again", hidden[:, 2])
     torch._dynamo.reset()
-    compiled = torch.compile(model, backend=backend.BACKEND_NAME)
+    compiled = program_of(backend, model, front)
     check(
         backend,
         compiled,
@@ -144,9 +149,15 @@ def probe(name, strategy):
         torch.randn(1, 128, device="cuda").expand(32, 128),
     )
     torch._dynamo.reset()
-    compiled = torch.compile(model, backend=backend.BACKEND_NAME)
+    compiled = program_of(backend, model, front)
     check(backend, compiled, model, "before threads", x)
+    if front:
+        results_where_they_lie(backend, compiled, model, x)
     threads_and_streams(backend, compiled, model)
+    if front:
+        status = backend.status()["fronts"]
+        good = sum(f.shortcuts for f in status) > 0
+        say(name, "calls past Dynamo", good, status)
 
 
 def check_same(name, what, actual, expected):
@@ -204,32 +215,145 @@ def fallback():
     captured(backend)
 
 
-def overhead():
-    torch._dynamo.reset()
-    backend = load("overhead", dict(prologue=True, cuda_graph=True))
-    model = Merged().cuda().eval()
-    compiled = torch.compile(model, backend=backend.BACKEND_NAME)
-    x = torch.randn(32, 128, device="cuda")
+def say(name, what, good, found=""):
+    print(f"  {'ok    ' if good else 'FAILED'} {what} {found if not good else ''}", flush=True)
+    if not good:
+        failures.append((name, what, str(found)[:300]))
+
+
+def results_where_they_lie(backend, fast, model, x):
+    """Results are not copied where they are dropped, and stay as they are where they are kept."""
+    name = backend.BACKEND_NAME
     with torch.no_grad():
-        for _ in range(20):
-            compiled(x)
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        for _ in range(500):
-            compiled(x)
+        places = set()
+        for _ in range(8):
+            results = fast(x)
+            places.add(results[0].data_ptr())
+        say(name, "a loop copies no results", len(places) <= 4, places)
+        kept, right = [], []
+        for number in range(6):
+            other = torch.randn_like(x)
+            kept.append(fast(other)[0][number])
+            right.append(model(other)[0][number].clone())
+        good = all((a - b).norm() <= 5e-3 * b.norm() for a, b in zip(kept, right, strict=True))
+        say(name, "results that are kept stay", good)
+        del kept
+        for _ in range(4):
+            results = fast(x)
+            [value.zero_() for value in results]
+        check(backend, fast, model, "results written", x)
+        # The same memory with other contents, and other memory.
+        y = x.clone()
+        for number in range(6):
+            y.fill_(number / 7)
+            check(backend, fast, model, f"an input filled again, {number}", y)
+        with torch.inference_mode():
+            check(backend, fast, model, "inference mode", x)
+        stream = torch.cuda.Stream()
+        for number in range(20):
+            own = torch.randn_like(x)
+            with torch.cuda.stream(stream if number % 2 else torch.cuda.current_stream()):
+                if number % 2:
+                    stream.wait_stream(torch.cuda.default_stream())
+                actual = [value.clone() for value in fast(own)]
             torch.cuda.synchronize()
-    print(f"a waiting call: {(time.perf_counter() - start) / 500 * 1e6:.0f} us")
+            found = error(actual, model(own))
+            if not isinstance(found, float) or found > 5e-3:
+                say(name, f"two streams in turn, call {number}", False, found)
+                return
+        say(name, "two streams in turn", True)
 
 
-for name, strategy in STRATEGIES.items():
-    try:
-        probe(name, strategy)
-    except Exception as problem:
-        import traceback
+def prologue_on_streams(front):
+    """Without a captured graph: what the prologue makes on one stream is there for calls on others."""
+    name = f"streams_{'front' if front else 'compiled'}"
+    print(name)
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    backend = load(name, dict(prologue=True, precision=torch.float16))
+    model = Merged().cuda().eval()
+    compiled = program_of(backend, model, front)
+    x = torch.randn(32, 128, device="cuda")
+    check(backend, compiled, model, "first call", x)
+    check(backend, compiled, model, "second call", x)
+    for number in range(10):
+        stream = torch.cuda.Stream()
+        with torch.no_grad():
+            model.a.mul_(-1)
+            torch.cuda.synchronize()
+            with torch.cuda.stream(stream):
+                torch.cuda._sleep(10_000_000)
+                compiled(x)
+            actual = compiled(x)
+            torch.cuda.synchronize()
+            found = error(actual, model(x))
+        say(
+            name,
+            f"made on another stream, {number}",
+            isinstance(found, float) and found < 5e-3,
+            found,
+        )
 
-        traceback.print_exc()
-        failures.append((name, "raised", repr(problem)[:200]))
-fallback()
-overhead()
-print("FAILED" if failures else "all ok", failures)
-sys.exit(bool(failures))
+
+def two_devices(front):
+    """Each device's program is captured on its device, whichever is current."""
+    if torch.cuda.device_count() < 2:
+        print("two devices: left out, there is one")
+        return
+    name = f"devices_{'front' if front else 'compiled'}"
+    print(name)
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    backend = load(name, dict(prologue=True, cuda_graph=True))
+    models = [Merged().to(f"cuda:{i}").eval() for i in range(2)]
+    programs = [program_of(backend, model, front) for model in models]
+    for number in range(4):
+        for device, (model, program) in enumerate(zip(models, programs, strict=True)):
+            x = torch.randn(32, 128, device=f"cuda:{device}")
+            check(backend, program, model, f"cuda:{device}, call {number}", x)
+    wrong = []
+
+    def work(device):
+        with torch.no_grad():
+            for _ in range(50):
+                own = torch.randn(32, 128, device=f"cuda:{device}")
+                found = error(programs[device](own), models[device](own))
+                if not isinstance(found, float) or found > 1e-4:
+                    wrong.append(found)
+
+    threads = [threading.Thread(target=work, args=(device,)) for device in range(2)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    say(name, "two threads on two devices", not wrong, wrong[:3])
+
+
+def main():
+    for name, strategy in STRATEGIES.items():
+        for front in (False, True):
+            try:
+                probe(f"{name}_front" if front else name, strategy, front)
+            except Exception as problem:
+                traceback.print_exc()
+                failures.append((name, "raised", repr(problem)[:200]))
+    for check_all in (
+        fallback,
+        lambda: two_devices(False),
+        lambda: two_devices(True),
+        lambda: prologue_on_streams(False),
+        lambda: prologue_on_streams(True),
+    ):
+        try:
+            check_all()
+        except Exception as problem:
+            traceback.print_exc()
+            failures.append(("raised", repr(problem)[:200]))
+    print("FAILED" if failures else "all ok", failures)
+    if "--quick" not in sys.argv:
+        import front_cost
+
+        front_cost.main()
+    sys.exit(bool(failures))
+
+
+if __name__ == "__main__":
+    main()
