@@ -18,8 +18,10 @@ def emulate(backend: ModuleType) -> None:
             return contextlib.nullcontext()
 
         def _prepare(self, inputs: Sequence[torch.Tensor]) -> None:
-            self.pool = None
             self._copy_in(inputs)
+
+        def _affords_another(self) -> bool:
+            return True
 
         def _record(self, inputs: Sequence[torch.Tensor], addresses: tuple[int, ...] | None) -> Any:
             # As tensors of their own: a caller may give the memory back.

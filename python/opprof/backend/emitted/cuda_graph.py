@@ -83,6 +83,8 @@ class CapturedGraph:
         self.repeating = [i for i, value in enumerate(inputs) if 0 in value.stride()]
         self.last: tuple[int, ...] | None = None
         self.stream = 0
+        # Bytes that a recording takes.
+        self.memory = 0
         with self._on_device():
             self._prepare(inputs)
             # Its results are always copied, so that it can be replayed whatever callers hold.
@@ -97,25 +99,27 @@ class CapturedGraph:
     def _prepare(self, inputs: Sequence[torch.Tensor]) -> None:
         """Runs the function before it is captured: libraries allocate workspaces and Triton loads kernels in the first calls."""
         self.done = torch.cuda.Event()
-        self.pool = torch.cuda.graph_pool_handle()
         self._copy_in(inputs)
-        current, side = torch.cuda.current_stream(), torch.cuda.Stream()
-        side.wait_stream(current)
-        with torch.cuda.stream(side):
+        # One of this device, where torch.cuda.graph would take one of the first device that it was used on.
+        current, self.side = torch.cuda.current_stream(), torch.cuda.Stream()
+        self.side.wait_stream(current)
+        with torch.cuda.stream(self.side):
             for _ in range(3):
                 self.function(*self.inputs)
-        current.wait_stream(side)
+        current.wait_stream(self.side)
 
     def _record(
         self, inputs: Sequence[torch.Tensor], addresses: tuple[int, ...] | None
     ) -> Recording:
-        """Captures the function. Recordings share memory, but for their results: they are replayed one after the other."""
+        """Captures the function. Each recording has memory of its own: results of one may be held while another is replayed."""
         graph = torch.cuda.CUDAGraph()
         with _capture_lock:
             torch.cuda.synchronize()
+            before = torch.cuda.memory_reserved()
             # Other threads may allocate and synchronize meanwhile.
-            with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, stream=self.side, capture_error_mode="thread_local"):
                 outputs = list(self.function(*inputs))
+            self.memory = max(self.memory, torch.cuda.memory_reserved() - before)
         return Recording(graph.replay, outputs, addresses)
 
     def wait(self) -> None:
@@ -165,15 +169,20 @@ class CapturedGraph:
         for recording in [*there, *([] if direct else own)]:
             if recording.is_free():
                 return recording
-        if direct and len(self.recordings) - len(own) - 1 < self.most_handed_out:
-            # The caller's tensors are read at each replay as by any kernel: they are there, because the caller gives them again.
-            self.recordings.append(self._record(inputs, addresses))
-        elif len(own) < self.most_handed_out and not direct:
-            self.recordings.append(self._record(self.inputs, None))
-        else:
-            free = (r for r in own if r.is_free())
-            return next(free, self.recordings[0])
-        return self.recordings[-1]
+        others = len(self.recordings) - len(own) - 1
+        if (others if direct else len(own)) < self.most_handed_out and self._affords_another():
+            try:
+                # A caller's tensors are read at each replay as by any kernel: they are there, because the caller gives them again.
+                another = self._record(*((inputs, addresses) if direct else (self.inputs, None)))
+                self.recordings.append(another)
+                return another
+            except RuntimeError:
+                self.most_handed_out = 0
+        return next((r for r in own if r.is_free()), self.recordings[0])
+
+    def _affords_another(self) -> bool:
+        """Whether another recording would leave most of the free memory to others."""
+        return 4 * self.memory < torch.cuda.mem_get_info(self.device)[0]
 
 
 def _buffer_like(value: torch.Tensor) -> torch.Tensor:
