@@ -3,16 +3,19 @@
 #
 #   ./setup.sh          what the `opprof` command needs
 #   ./setup.sh --test   and what ./test.sh needs
+#   ./setup.sh --packages   the system's packages alone, as .ci/wheel needs them
 #
 # As root, or as a user who may use sudo where packages are missing. A second run finds everything in place and ends quickly.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 with_tests=no
+only_packages=no
 case "${1:-}" in
   "") ;;
   --test) with_tests=yes ;;
-  *) echo "usage: ./setup.sh [--test]" >&2; exit 2 ;;
+  --packages) only_packages=yes ;;
+  *) echo "usage: ./setup.sh [--test | --packages]" >&2; exit 2 ;;
 esac
 
 mkdir -p build
@@ -64,8 +67,9 @@ install_packages() {
   }
 }
 [ ${#missing[@]} = 0 ] || step "Installing ${#missing[@]} packages" install_packages
+[ "$only_packages" = no ] || exit 0
 
-requirements=(torch==2.13.0 numpy setuptools "scikit-build-core>=0.10")
+requirements=(torch==2.13.0 numpy setuptools "scikit-build-core>=1.0")
 [ "$with_tests" = no ] || requirements+=("pytest>=8" "hypothesis>=6" "jsonschema>=4" "ruff>=0.6" "mypy>=1.11")
 
 install_requirements() {
@@ -88,10 +92,12 @@ if [ "$missing_requirements" = yes ]; then
   printf '%s\n' "${requirements[@]}" >>"$stamp"
 fi
 
-# The build sees the environment's PyTorch, whose operator schemas become a table in the tools.
+# For this machine: it links the system's libraries, and makes the tests too.
 install_opprof() {
   CMAKE_BUILD_PARALLEL_LEVEL=$(nproc) CMAKE_GENERATOR=Ninja \
     .venv/bin/python -m pip install --disable-pip-version-check --no-build-isolation --no-deps \
+    --config-settings=build-dir=build --config-settings=wheel.tags="py3-none-linux_$(uname -m)" \
+    --config-settings=cmake.define.OPPROF_PORTABLE=OFF --config-settings=cmake.define.OPPROF_BUILD_TESTS=ON \
     --config-settings=cmake.define.OPPROF_PYTHON="$PWD/.venv/bin/python" .
 }
 step "Building and installing opprof" install_opprof
