@@ -5,6 +5,7 @@
 
 #include "opprof/Support/JSONReading.h"
 #include "opprof/Support/JSONWriting.h"
+#include "opprof/Support/ReadingLimits.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
@@ -345,6 +346,7 @@ Error Reader::readMaps(element root, std::vector<LaunchMap> &maps) {
 Expected<std::vector<LaunchMap>>
 opprof::launch::readLaunchMaps(StringRef text, StringRef name) {
   std::vector<LaunchMap> maps;
+  limitReading(name, text.size(), kPlainBudget);
   Reader reader(name);
   if (Error error = reader.parse(
           text, [&](element root) { return reader.readMaps(root, maps); }))

@@ -4,6 +4,7 @@
 #include "RunFactsReading.h"
 #include "opprof/Support/JSONReading.h"
 #include "opprof/Support/JSONWriting.h"
+#include "opprof/Support/ReadingLimits.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -1038,6 +1039,7 @@ Error Reader::readProfile(element root) {
 
 Expected<std::unique_ptr<Profile>>
 opprof::profile::readProfile(StringRef text, StringRef name) {
+  limitReading(name, text.size(), kPlainBudget);
   auto profile = std::make_unique<Profile>();
   Reader reader(name, *profile);
   if (Error error = reader.parse(

@@ -61,8 +61,22 @@ static std::error_code print(int descriptor, bool closes,
   return code;
 }
 
-Error opprof::writeFile(const Twine &path,
-                        function_ref<void(raw_ostream &)> printTo) {
+/// A file that is to take the name of `path`, in its folder.
+static Expected<sys::fs::TempFile> createBeside(StringRef path) {
+  if (Error error = opprof::makeFolder(getParent(path)))
+    return error;
+  SmallString<256> model(getParent(path));
+  sys::path::append(model, "." + sys::path::filename(path) + ".%%%%%%%%");
+  Expected<sys::fs::TempFile> file =
+      sys::fs::TempFile::create(model, sys::fs::all_read | sys::fs::all_write);
+  if (!file)
+    return fail(path, "cannot be written: " + toString(file.takeError()));
+  return file;
+}
+
+/// Prints into the file, which stays as it was where `keeps` is false then.
+static Error writeFile(const Twine &path, const bool &keeps,
+                       function_ref<void(raw_ostream &)> printTo) {
   SmallString<256> name;
   path.toVector(name);
   sys::fs::file_status status;
@@ -81,19 +95,53 @@ Error opprof::writeFile(const Twine &path,
                   : Error::success();
     }
   }
-  if (Error error = makeFolder(getParent(name)))
-    return error;
-  SmallString<256> model(getParent(name));
-  sys::path::append(model, "." + sys::path::filename(name) + ".%%%%%%%%");
-  Expected<sys::fs::TempFile> file =
-      sys::fs::TempFile::create(model, sys::fs::all_read | sys::fs::all_write);
+  Expected<sys::fs::TempFile> file = createBeside(name);
   if (!file)
-    return fail(name, "cannot be written: " + toString(file.takeError()));
+    return file.takeError();
   if (std::error_code code = print(file->FD, /*closes=*/false, printTo)) {
     consumeError(file->discard());
     return fail(name, "cannot be written: " + code.message());
   }
+  if (!keeps)
+    return file->discard();
   if (Error error = file->keep(name))
     return fail(name, "cannot be written: " + toString(std::move(error)));
   return Error::success();
+}
+
+Error opprof::writeFile(const Twine &path,
+                        function_ref<void(raw_ostream &)> printTo) {
+  return ::writeFile(path, /*keeps=*/true, printTo);
+}
+
+Expected<bool> opprof::writeOutput(StringRef path,
+                                   function_ref<bool(raw_ostream &)> printTo) {
+  if (path == "-") {
+    bool succeeded = printTo(outs());
+    outs().flush();
+    return succeeded;
+  }
+  bool succeeded = false;
+  auto print = [&](raw_ostream &os) { succeeded = printTo(os); };
+  if (Error error = ::writeFile(path, succeeded, print))
+    return error;
+  return succeeded;
+}
+
+Expected<bool> opprof::writeBeside(StringRef path,
+                                   function_ref<bool(StringRef)> write) {
+  sys::fs::file_status status;
+  if (path == "-" ||
+      (!sys::fs::status(path, status) && !sys::fs::is_regular_file(status)))
+    return write(path);
+  Expected<sys::fs::TempFile> file = createBeside(path);
+  if (!file)
+    return file.takeError();
+  if (!write(file->TmpName)) {
+    consumeError(file->discard());
+    return false;
+  }
+  if (Error error = file->keep(path))
+    return fail(path, "cannot be written: " + toString(std::move(error)));
+  return true;
 }

@@ -3,6 +3,7 @@
 #include "opprof/Support/PartitionMap.h"
 #include "opprof/Support/JSONReading.h"
 #include "opprof/Support/JSONWriting.h"
+#include "opprof/Support/ReadingLimits.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/JSON.h"
@@ -98,6 +99,7 @@ Error Reader::readMap(object keys, PartitionMap &map) {
 Expected<std::vector<PartitionMap>> opprof::readPartitionMaps(StringRef text,
                                                               StringRef name) {
   std::vector<PartitionMap> maps;
+  limitReading(name, text.size(), kPlainBudget);
   Reader reader(name);
   if (Error error = reader.parse(text, [&](element root) {
         return reader.forOneOrMany(root, [&](object keys) {

@@ -3,6 +3,7 @@
 #include "opprof/Trace/Counters.h"
 
 #include "opprof/Capture/CaptureReader.h"
+#include "opprof/Support/ReadingLimits.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -190,6 +191,7 @@ Error Reader::read(element root) {
 
 Expected<CountersFile> opprof::trace::readCounters(StringRef text,
                                                    StringRef name) {
+  limitReading(name, text.size(), kPlainBudget);
   CountersFile file;
   Reader reader(name, file);
   if (Error error =

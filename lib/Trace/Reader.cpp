@@ -2,7 +2,10 @@
 
 #include "Readers.h"
 
+#include "opprof/Support/ReadingLimits.h"
+
 using namespace llvm;
+using namespace opprof;
 using namespace opprof::trace;
 
 namespace {
@@ -25,6 +28,8 @@ static constexpr Format kFormats[] = {
 
 Expected<std::unique_ptr<Trace>>
 opprof::trace::readTrace(MemoryBufferRef buffer, const ReadOptions &options) {
+  limitReading(buffer.getBufferIdentifier(), buffer.getBufferSize(),
+               kPackedBudget);
   for (const Format &format : ArrayRef(kFormats).drop_back())
     if (format.matches(buffer.getBuffer()))
       return format.read(buffer, options);

@@ -3,6 +3,7 @@
 
 #include "opprof/Driver/ProfileTranslation.h"
 #include "opprof/Report/Report.h"
+#include "opprof/Support/OutputFile.h"
 #include "opprof/Support/ToolOptions.h"
 #include "opprof/Target/FXJSON/FXJSON.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
@@ -12,6 +13,54 @@
 
 #include "mlir/Support/LogicalResult.h"
 #include "mlir/Tools/mlir-translate/MlirTranslateMain.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <string>
+#include <vector>
+
+/// The index of what follows the last -o, or 0. MLIR's own main function keeps
+/// its options to itself.
+static size_t findOutput(llvm::ArrayRef<std::string> arguments) {
+  size_t found = 0;
+  for (size_t i = 1; i + 1 < arguments.size(); ++i)
+    if (arguments[i] == "-o" || arguments[i] == "--o")
+      found = i + 1;
+  return found;
+}
+
+/// mlir-translate's own, but that the output is written beside its place.
+static bool run(llvm::ArrayRef<char *> argv) {
+  std::vector<std::string> arguments;
+  for (llvm::StringRef argument : argv) {
+    bool isOutput =
+        argument.consume_front("--o=") || argument.consume_front("-o=");
+    if (isOutput)
+      arguments.emplace_back("-o");
+    arguments.push_back(argument.str());
+  }
+  auto translate = [&] {
+    std::vector<char *> values;
+    for (std::string &argument : arguments)
+      values.push_back(argument.data());
+    int count = static_cast<int>(values.size());
+    values.push_back(nullptr);
+    return succeeded(mlir::mlirTranslateMain(count, values.data(),
+                                             "opprof's translation driver\n"));
+  };
+  size_t output = findOutput(arguments);
+  if (!output)
+    return translate();
+  std::string path = arguments[output];
+  llvm::Expected<bool> written =
+      opprof::writeBeside(path, [&](llvm::StringRef beside) {
+        arguments[output] = beside.str();
+        return translate();
+      });
+  if (written)
+    return *written;
+  llvm::errs() << "error: " << llvm::toString(written.takeError()) << '\n';
+  return false;
+}
 
 int main(int argc, char **argv) {
   opprof::fx::registerFXJSONTranslations();
@@ -23,6 +72,5 @@ int main(int argc, char **argv) {
   opprof::report::registerReportTranslations();
 
   opprof::printLocationsByDefault();
-  return mlir::failed(
-      mlir::mlirTranslateMain(argc, argv, "opprof's translation driver\n"));
+  return run(llvm::ArrayRef(argv, argc)) ? 0 : 1;
 }

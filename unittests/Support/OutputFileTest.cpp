@@ -94,3 +94,32 @@ TEST_F(OutputFileTest, SaysThatADeviceIsFull) {
   EXPECT_EQ(write("/dev/full", "text"),
             "/dev/full: cannot be written: No space left on device");
 }
+
+TEST_F(OutputFileTest, WhatTurnsOutWrongLeavesTheOldFile) {
+  auto write = [&](StringRef text, bool succeeds) {
+    return writeOutput(path("out"), [&](raw_ostream &os) {
+      os << text;
+      return succeeds;
+    });
+  };
+  EXPECT_TRUE(cantFail(write("first", true)));
+  EXPECT_FALSE(cantFail(write("half", false)));
+  EXPECT_EQ(read("out"), "first");
+  EXPECT_EQ(countFiles(), 1u);
+}
+
+TEST_F(OutputFileTest, WhatOpensItsOutputIsGivenAFileBeside) {
+  auto write = [&](StringRef text, bool succeeds) {
+    return writeBeside(path("out"), [&](StringRef beside) {
+      EXPECT_NE(beside, path("out"));
+      std::error_code code;
+      raw_fd_ostream os(beside, code);
+      os << text;
+      return succeeds;
+    });
+  };
+  EXPECT_TRUE(cantFail(write("first", true)));
+  EXPECT_FALSE(cantFail(write("half", false)));
+  EXPECT_EQ(read("out"), "first");
+  EXPECT_EQ(countFiles(), 1u);
+}

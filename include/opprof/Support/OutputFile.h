@@ -26,6 +26,19 @@ llvm::Error makeFolder(const llvm::Twine &path);
 llvm::Error writeFile(const llvm::Twine &path,
                       llvm::function_ref<void(llvm::raw_ostream &)> print);
 
+/// The same for what may turn out to be wrong while it is printed, where
+/// `print` gives false: `path` is then as it was. A path of "-" is stdout.
+/// False where that was so.
+llvm::Expected<bool>
+writeOutput(llvm::StringRef path,
+            llvm::function_ref<bool(llvm::raw_ostream &)> print);
+
+/// The same for what opens its output itself: `write` is given the path of a
+/// file beside it, and says whether all went well.
+llvm::Expected<bool>
+writeBeside(llvm::StringRef path,
+            llvm::function_ref<bool(llvm::StringRef path)> write);
+
 } // namespace opprof
 
 #endif // OPPROF_SUPPORT_OUTPUTFILE_H

@@ -7,6 +7,7 @@
 #include "ValueReader.h"
 
 #include "opprof/Dialect/FX/IR/GraphBuilder.h"
+#include "opprof/Support/ReadingLimits.h"
 #include "opprof/Target/FXJSON/FXJSON.h"
 
 #include "mlir/IR/Builders.h"
@@ -699,6 +700,7 @@ OwningOpRef<ModuleOp> opprof::fx::importGraphJSON(StringRef text,
                                                   StringRef fileName,
                                                   MLIRContext *context) {
   context->loadDialect<FXDialect>();
+  limitReading(fileName, text.size(), kPlainBudget);
   // One thread makes all the attributes: no need to lock and cache for others.
   bool wasThreaded = context->isMultithreadingEnabled();
   context->disableMultithreading();

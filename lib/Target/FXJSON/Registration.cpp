@@ -2,6 +2,7 @@
 
 #include "opprof/Dialect/FX/IR/FXDialect.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
+#include "opprof/Support/ForeignMLIR.h"
 #include "opprof/Target/FXJSON/FXJSON.h"
 
 #include "mlir/Support/Timing.h"
@@ -28,7 +29,7 @@ void opprof::fx::registerFXJSONTranslations() {
                 .release());
       },
       [](DialectRegistry &registry) { registry.insert<FXDialect>(); });
-  static TranslateFromMLIRRegistration fromMLIR(
+  registerTranslationFromMLIR(
       "export-fx-json", "write the fx dialect as graph JSON",
       [](ModuleOp module, raw_ostream &os) {
         return exportGraphJSON(module, os);

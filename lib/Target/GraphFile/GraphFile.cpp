@@ -2,13 +2,13 @@
 
 #include "opprof/Target/GraphFile/GraphFile.h"
 #include "opprof/Dialect/FX/IR/FXDialect.h"
+#include "opprof/Support/ForeignMLIR.h"
 #include "opprof/Support/OutputFile.h"
 #include "opprof/Target/FXJSON/FXJSON.h"
 #include "opprof/Target/PT2/PT2.h"
 
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/IR/Verifier.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -44,7 +44,7 @@ opprof::readGraphFile(llvm::StringRef path, MLIRContext *context) {
   if (!imports) {
     llvm::SourceMgr sources;
     sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
-    return parseSourceFile<ModuleOp>(sources, ParserConfig(context));
+    return parseForeignMLIR(sources, context);
   }
   llvm::StringRef text = buffer->getBuffer();
   OwningOpRef<ModuleOp> module = suffix == kJSONSuffix

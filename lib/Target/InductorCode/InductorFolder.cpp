@@ -1,6 +1,7 @@
 // One compiled graph's files. Finds and reads the siblings of output_code.py.
 
 #include "opprof/Target/InductorCode/InductorFolder.h"
+#include "opprof/Support/ReadingLimits.h"
 #include "opprof/Target/InductorCode/Alignment.h"
 #include "opprof/Target/InductorCode/FXReadable.h"
 #include "opprof/Target/InductorCode/Launches.h"
@@ -31,6 +32,7 @@ readSibling(StringRef folder, StringRef name, std::string &path) {
 
 Expected<InductorFolder> opprof::inductor::readInductorFolder(StringRef code,
                                                               StringRef path) {
+  limitReading(path, code.size(), kPlainBudget);
   Expected<WrapperProgram> program = readWrapper(code, path);
   if (!program)
     return program.takeError();

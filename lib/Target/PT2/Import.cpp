@@ -5,6 +5,7 @@
 #include "Importer.h"
 #include "ZipArchive.h"
 
+#include "opprof/Support/ReadingLimits.h"
 #include "opprof/Target/PT2/PT2.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -360,5 +361,6 @@ OwningOpRef<ModuleOp> opprof::fx::importPT2(StringRef archive,
                                             StringRef fileName,
                                             MLIRContext *context) {
   context->loadDialect<FXDialect>();
+  limitReading(fileName, archive.size(), kPackedBudget);
   return Importer(fileName, context).run(archive);
 }

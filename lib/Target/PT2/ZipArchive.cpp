@@ -20,7 +20,7 @@ namespace {
 /// The most that one entry may unpack to, and by how much it may grow: text
 /// that PyTorch writes shrinks to a twentieth, a bomb to a thousandth.
 constexpr uint64_t kMaxSize = uint64_t(1) << 30;
-constexpr uint64_t kMaxRatio = 200;
+constexpr uint64_t kMaxRatio = 100;
 constexpr uint64_t kSmall = uint64_t(1) << 20;
 constexpr uint64_t kMaxEntries = 1 << 20;
 constexpr uint64_t kMaxNameLength = 4096;

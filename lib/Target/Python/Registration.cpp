@@ -1,9 +1,9 @@
 // --emit-python.
 
 #include "opprof/Dialect/Dialects.h"
+#include "opprof/Support/ForeignMLIR.h"
 #include "opprof/Target/Python/PythonEmitter.h"
 
-#include "mlir/Tools/mlir-translate/Translation.h"
 #include "llvm/Support/CommandLine.h"
 
 using namespace mlir;
@@ -14,7 +14,7 @@ void opprof::fx::registerPythonTranslation() {
       llvm::cl::desc("--emit-python: make each partition a "
                      "torch.compiler.nested_compile_region, so that Inductor "
                      "compiles one of a class"));
-  static TranslateFromMLIRRegistration translation(
+  registerTranslationFromMLIR(
       "emit-python", "write a graph as a Python program that PyTorch runs",
       [](ModuleOp module, raw_ostream &os) {
         PythonProgramOptions options;

@@ -7,12 +7,12 @@
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
+#include "opprof/Support/ForeignMLIR.h"
 #include "opprof/Target/Python/PythonEmitter.h"
 #include "opprof/Target/TransformScript/TransformScript.h"
 
 #include "mlir/Dialect/Transform/IR/TransformOps.h"
 #include "mlir/Dialect/Transform/Transforms/TransformInterpreterUtils.h"
-#include "mlir/Tools/mlir-translate/Translation.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/raw_ostream.h"
@@ -257,7 +257,7 @@ static LogicalResult emitRewrite(ModuleOp module, llvm::raw_ostream &os) {
 }
 
 void opprof::fx::registerEmitRewriteTranslation() {
-  static TranslateFromMLIRRegistration registration(
+  registerTranslationFromMLIR(
       "emit-rewrite",
       "Print a rewrite script as the Python definitions of a backend",
       [](ModuleOp module, llvm::raw_ostream &os) {

@@ -2,13 +2,16 @@
 
 #include "opprof/Target/TransformScript/TransformScript.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
+#include "opprof/Support/ForeignMLIR.h"
 
 #include "mlir/Dialect/Transform/IR/TransformDialect.h"
 #include "mlir/Dialect/Transform/IR/TransformOps.h"
 #include "mlir/Dialect/Transform/Transforms/TransformInterpreterUtils.h"
-#include "mlir/Parser/Parser.h"
+#include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
 using namespace opprof::fx;
@@ -75,6 +78,18 @@ static transform::NamedSequenceOp findSequence(ModuleOp script) {
   return found;
 }
 
+static OwningOpRef<ModuleOp> parseFile(StringRef path, MLIRContext *context) {
+  std::string message;
+  std::unique_ptr<llvm::MemoryBuffer> buffer = openInputFile(path, &message);
+  if (!buffer) {
+    emitError(UnknownLoc::get(context)) << message;
+    return nullptr;
+  }
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
+  return opprof::parseForeignMLIR(sources, context);
+}
+
 FailureOr<SmallVector<RewriteScript>>
 opprof::fx::loadRewriteScripts(StringRef path, MLIRContext *context) {
   FailureOr<SmallVector<std::string>> files = listFiles(path, context);
@@ -83,7 +98,7 @@ opprof::fx::loadRewriteScripts(StringRef path, MLIRContext *context) {
   SmallVector<RewriteScript> scripts;
   for (std::string &file : *files) {
     RewriteScript script;
-    script.module = parseSourceFile<ModuleOp>(file, context);
+    script.module = parseFile(file, context);
     script.path = std::move(file);
     if (!script.module)
       return failure();

@@ -4,6 +4,7 @@
 
 #include "opprof/Dialect/FX/IR/FXDialect.h"
 #include "opprof/Dialect/Inductor/IR/Inductor.h"
+#include "opprof/Support/ForeignMLIR.h"
 #include "opprof/Target/InductorCode/FXReadable.h"
 #include "opprof/Target/InductorCode/InductorFolder.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
@@ -97,7 +98,7 @@ void opprof::inductor::registerInductorTranslations() {
       [](DialectRegistry &registry) {
         registry.insert<InductorDialect, opprof::fx::FXDialect>();
       });
-  static TranslateFromMLIRRegistration exported(
+  registerTranslationFromMLIR(
       "export-inductor-launches",
       "write the programs of the inductor dialect as launches.json",
       [](ModuleOp module, llvm::raw_ostream &os) -> LogicalResult {
@@ -120,7 +121,7 @@ void opprof::inductor::registerInductorTranslations() {
       [](DialectRegistry &registry) {
         registry.insert<InductorDialect, opprof::fx::FXDialect>();
       });
-  static TranslateFromMLIRRegistration operators(
+  registerTranslationFromMLIR(
       "export-operator-launches",
       "write what a graph launches that runs node by node as launches.json",
       [](ModuleOp module, llvm::raw_ostream &os) -> LogicalResult {
