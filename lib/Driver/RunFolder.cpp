@@ -115,11 +115,73 @@ Error code::copy(StringRef from, StringRef to) {
     std::string source = file(from, name);
     if (!isFile(source))
       continue;
-    if (std::error_code error = sys::fs::copy_file(source, file(to, name)))
+    ErrorOr<std::unique_ptr<MemoryBuffer>> text = MemoryBuffer::getFile(source);
+    if (!text)
       return createStringError(source + ": cannot be copied to " + to + ": " +
-                               error.message());
+                               text.getError().message());
+    if (Error error = writeFile(file(to, name), [&](raw_ostream &os) {
+          os << (*text)->getBuffer();
+        }))
+      return error;
   }
   return Error::success();
+}
+
+/// Refuses a link to something out of `folder`: a folder of a stranger could
+/// have any file printed, or taken for its own, by its name.
+static Error checkLink(StringRef folder, StringRef path) {
+  if (!sys::fs::is_symlink_file(path))
+    return Error::success();
+  SmallString<256> inside, target;
+  // What leads nowhere is no file to be read.
+  if (sys::fs::real_path(folder, inside) || sys::fs::real_path(path, target))
+    return Error::success();
+  inside += sys::path::get_separator();
+  if (StringRef(target).starts_with(inside))
+    return Error::success();
+  return createStringError(path + ": is a link out of the run folder, to " +
+                           target + "\n  put the file itself there");
+}
+
+Error RunFolder::checkLinks() const {
+  const std::string own[] = {
+      run(),   graphJSON(), graph(),           program(),  partitions(),
+      trace(), capture(),   countersCapture(), counters(), operators()};
+  // Names that a process may end.
+  auto isOwn = [&](StringRef entry) {
+    StringRef name = sys::path::filename(entry);
+    return is_contained(own, entry) || name.starts_with("profile") ||
+           name.starts_with("report");
+  };
+  std::error_code error;
+  for (sys::fs::directory_iterator it(path, error), end; it != end && !error;
+       it.increment(error)) {
+    StringRef entry = it->path();
+    bool isCode = isFile(code::file(entry, code::kOutput));
+    if (Error error =
+            isCode || isOwn(entry) ? checkLink(path, entry) : Error::success())
+      return error;
+    if (!isCode)
+      continue;
+    for (ArrayRef<StringLiteral> names : {ArrayRef(kCopied), ArrayRef(kMade)})
+      for (StringRef name : names)
+        if (Error error = checkLink(path, code::file(entry, name)))
+          return error;
+  }
+  return Error::success();
+}
+
+/// Whether what bears the name of one of opprof's files, and would be taken
+/// away for it, holds what opprof writes there.
+static bool holdsOwn(StringRef path, StringRef mark) {
+  // What isn't there, or is empty, is in nobody's way.
+  uint64_t size = 0;
+  if (sys::fs::file_size(path, size) || !size)
+    return true;
+  constexpr uint64_t kHead = 1 << 16;
+  ErrorOr<std::unique_ptr<MemoryBuffer>> head =
+      MemoryBuffer::getFileSlice(path, std::min(size, kHead), /*Offset=*/0);
+  return head && (*head)->getBuffer().contains(mark);
 }
 
 Error RunFolder::check() const {
@@ -127,6 +189,16 @@ Error RunFolder::check() const {
     return error;
   if (sys::fs::exists(file(code::kOutput.str())))
     return refuse(path + ": is a debug folder of Inductor, not a run folder");
+  // Their names are such that others have them too.
+  const std::pair<std::string, StringRef> marks[] = {
+      {run(), "\"version\""},
+      {graphJSON(), "\"opprof_graph_version\""},
+      {partitions(), "\"version\""},
+      {operators(), "\"version\""},
+      {reportHTML(), "opprof</title>"}};
+  for (const auto &[file, mark] : marks)
+    if (!holdsOwn(file, mark))
+      return refuse(file + ": is none of opprof's files, and would be lost");
   for (const std::string &folder : compiledGraphs()) {
     std::error_code error;
     for (sys::fs::directory_iterator it(folder, error), end;

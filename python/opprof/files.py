@@ -1,6 +1,7 @@
 """Files and folders: results are written whole or not at all, and what is read may be anybody's."""
 
 import contextlib
+import fcntl
 import json
 import os
 import tempfile
@@ -33,15 +34,67 @@ def make_folder(path: Path) -> None:
 
 
 @contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keeps a folder for results to this process: another command that fills it is refused until the block has ended.
+
+    A process that is killed holds nothing any more. A folder that is made for it and stays empty is taken away again.
+    """
+    is_new = not path.exists()
+    make_folder(path)
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise OpprofError(
+                f"{path}: another opprof command is filling this folder",
+                remedy="wait until it has ended, or give -o another folder",
+            ) from error
+        except OSError:
+            # A file system without locks.
+            pass
+        yield
+    finally:
+        if is_new:
+            # What was written into it stays.
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        os.close(descriptor)
+
+
+def check_script(path: Path) -> None:
+    """Refuses a model script that is no file, before PyTorch is loaded for it."""
+    if not path.is_file():
+        raise OpprofError(
+            f"{path}: {'is a folder' if path.is_dir() else 'no such file'}",
+            remedy="give a Python file that defines get_model_and_input() -> (module, input)",
+        )
+
+
+@contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
     """A folder that is gone after the with statement."""
     with tempfile.TemporaryDirectory(prefix="opprof-") as path:
         yield Path(path)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The object that a JSON file holds. A file may be anybody's: what is no object, or too deep, is refused."""
+#: A larger file of these is nobody's.
+_MOST_JSON = 1 << 30
+
+
+def read_json(path: Path, *, within: Path | None = None) -> dict[str, Any]:
+    """The object that a JSON file holds. A file may be anybody's: what is no object, too deep or too large is refused.
+
+    So is a link that leads out of the folder `within`.
+    """
     try:
+        if within is not None and within.resolve() not in path.resolve().parents:
+            raise OpprofError(
+                f"{path}: is a link out of the run folder, to {path.resolve()}",
+                remedy="put the file itself there",
+            )
+        if path.stat().st_size > _MOST_JSON:
+            raise OpprofError(f"{path}: cannot be read: it is larger than {_MOST_JSON} bytes")
         data = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError) as error:
         raise OpprofError(f"{path}: cannot be read: {error}") from error

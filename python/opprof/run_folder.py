@@ -97,7 +97,7 @@ class RunFolder:
 
     def read_run(self) -> dict[str, Any]:
         """What run.json says."""
-        return read_json(self.run)
+        return read_json(self.run, within=self.path)
 
 
 def _compilation(name: str) -> tuple[int, int]:

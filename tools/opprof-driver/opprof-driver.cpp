@@ -4,6 +4,7 @@
 #include "opprof/Driver/Commands.h"
 
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
 
 using namespace llvm;
@@ -152,6 +153,9 @@ static Error run() {
     return folder.clear();
   if (metricsCommand)
     return showMetrics(names);
+  if (!filesCommand && sys::fs::is_directory(path))
+    if (Error error = folder.checkLinks())
+      return error;
   if (selectCommand)
     return selectLaunches(folder, step);
   if (deriveCommand)

@@ -25,6 +25,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from opprof.errors import OpprofError, ProgramError
 from opprof.export.fresh_inputs import Integers, find_integers, fresh
+from opprof.files import check_script
 from opprof.progress import progress
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
@@ -96,11 +97,7 @@ class ModelScript:
 
 
 def _import_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise OpprofError(
-            f"{path}: {'is a folder' if path.is_dir() else 'no such file'}",
-            remedy="give a Python file that defines get_model_and_input() -> (module, input)",
-        )
+    check_script(path)
     # A script may be called like a module that is loaded already: json.py must not become everybody's json.
     name = f"opprof_script_{path.stem}" if path.stem in sys.modules else path.stem
     spec = importlib.util.spec_from_file_location(name, path)

@@ -24,7 +24,7 @@ def launch_maps(folders: Iterable[Path]) -> list[LaunchMap]:
     """The launch maps of compiled graphs' folders."""
     maps = []
     for folder in folders:
-        launches = read_json(folder / LAUNCHES)
+        launches = read_json(folder / LAUNCHES, within=folder)
         try:
             code = (folder / OUTPUT_CODE).read_text()
         except (OSError, ValueError) as error:

@@ -58,7 +58,7 @@ def parse_partition_maps(document: Any) -> list[PartitionMap]:
 
 def read_partition_maps(file: Path) -> list[PartitionMap]:
     """The maps of a file."""
-    return parse_partition_maps(read_json(file))
+    return parse_partition_maps(read_json(file, within=file.parent))
 
 
 def _parse(document: Mapping[str, Any]) -> PartitionMap:
