@@ -70,8 +70,12 @@ Error driver::showReport(StringRef path, ReportForm form, StringRef file,
   if (!profile)
     return profile.takeError();
   if (form == ReportForm::HTML)
-    return writeFile(
-        file, [&](llvm::raw_ostream &os) { report::printHTML(**profile, os); });
+    return writeOutput(file,
+                       [&](llvm::raw_ostream &os) {
+                         report::printHTML(**profile, os);
+                         return true;
+                       })
+        .takeError();
   report::printText(**profile, llvm::outs(), page);
   return Error::success();
 }

@@ -2,6 +2,7 @@
 
 #include "opprof/Report/Report.h"
 #include "opprof/Report/ReportModel.h"
+#include "opprof/Support/TerminalText.h"
 #include "opprof/Support/Units.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -22,9 +23,11 @@ enum class Style { Plain, Bold, Dim, Good, Warn };
 class Page {
 public:
   Page(raw_ostream &os, const TextOptions &options)
-      : os(os), color(options.color), width(std::max(options.width, 60u)) {}
+      : os(os), color(options.color), width(std::max(options.width, 40u)) {}
 
   unsigned getWidth() const { return width; }
+  /// Less than half a terminal: names alone have room beside figures.
+  bool isNarrow() const { return width < 72; }
   unsigned getLines() const { return lines; }
 
   static unsigned columns(StringRef text) {
@@ -37,9 +40,7 @@ public:
   /// of which the part before the cut has `headQuarters` fourths.
   static std::string fit(StringRef text, unsigned limit,
                          unsigned headQuarters = 2) {
-    std::string clean;
-    for (char c : text)
-      clean += static_cast<unsigned char>(c) < 32 || c == 127 ? ' ' : c;
+    std::string clean = toTerminalText(text);
     if (columns(clean) <= limit)
       return clean;
     if (limit < 2)
@@ -64,7 +65,8 @@ public:
     return head + "…" + tail;
   }
 
-  Page &text(StringRef content, Style style = Style::Plain) {
+  Page &text(StringRef unsafe, Style style = Style::Plain) {
+    std::string content = toTerminalText(unsafe);
     if (color && style != Style::Plain)
       os << code(style) << content << "\033[0m";
     else
@@ -102,7 +104,8 @@ public:
   void heading(StringRef title, const std::string &note) {
     end();
     text(title, Style::Bold);
-    right(note, width - columns(title), Style::Dim);
+    if (!isNarrow())
+      right(note, width - columns(title), Style::Dim);
     end();
   }
   /// `content` broken at spaces into lines of the page, the second and later
@@ -177,13 +180,17 @@ static void printSummary(Page &page, const ReportModel &model) {
   // A command line may be longer than the page.
   std::string origin = model.origin.empty() ? "" : ", " + model.origin;
   unsigned taken = Page::columns(rest) + Page::columns(origin);
-  page.text(Page::fit(model.title, page.getWidth() > taken + 30
-                                       ? page.getWidth() - taken
-                                       : 30),
-            Style::Bold);
-  page.text(rest);
-  page.text(origin, Style::Dim);
-  page.end();
+  if (page.isNarrow()) {
+    page.paragraph(model.title + rest + origin, 0, 4);
+  } else {
+    page.text(Page::fit(model.title, page.getWidth() > taken + 30
+                                         ? page.getWidth() - taken
+                                         : 30),
+              Style::Bold);
+    page.text(rest);
+    page.text(origin, Style::Dim);
+    page.end();
+  }
 
   std::string line;
   auto add = [&](const Twine &part) {
@@ -243,8 +250,10 @@ static void printStepValues(Page &page, const ReportModel &model) {
       continue;
     }
     page.text("  ").left(row.name, 20).right(row.value, 10);
-    page.right(row.kernels, 10, Style::Dim);
-    page.right(row.difference, 10, Style::Dim);
+    if (!page.isNarrow()) {
+      page.right(row.kernels, 10, Style::Dim);
+      page.right(row.difference, 10, Style::Dim);
+    }
     page.end();
   }
   if (!others.empty()) {
@@ -259,9 +268,12 @@ static void printTimeRows(Page &page, const ReportModel &model,
                           StringRef countName, bool longNames = false) {
   bool isStatic = countName == "partition";
   // Share, time and count take what they need; the name and its bar the rest.
-  constexpr unsigned kShare = 8, kTime = 10, kCount = 15;
-  unsigned rest = page.getWidth() - 2 - 1 - kShare - kTime - kCount;
-  unsigned nameWidth = longNames ? rest * 5 / 6 : rest * 2 / 3;
+  constexpr unsigned kShare = 8, kTime = 10;
+  unsigned countWidth = page.isNarrow() ? 0 : 15;
+  unsigned rest = page.getWidth() - 2 - 1 - kShare - kTime - countWidth;
+  unsigned nameWidth = page.isNarrow() ? rest
+                       : longNames     ? rest * 5 / 6
+                                       : rest * 2 / 3;
   unsigned barWidth = rest - nameWidth;
   for (const TimeRow &row : rows.take_front(limit)) {
     std::string name = row.name;
@@ -278,7 +290,7 @@ static void printTimeRows(Page &page, const ReportModel &model,
         isStatic ? std::to_string(row.count) : model.countPerStep(row.count);
     page.right(
         formatv("{0} {1}{2}", count, countName, count == "1" ? "" : "s").str(),
-        kCount, Style::Dim);
+        countWidth, Style::Dim);
     page.end();
   }
   if (rows.size() > limit) {
@@ -303,6 +315,8 @@ static std::string fitSource(StringRef source, unsigned limit) {
 static std::vector<CounterColumn> fitCounterColumns(const Page &page,
                                                     const ReportModel &model) {
   std::vector<CounterColumn> columns;
+  if (page.isNarrow())
+    return columns;
   unsigned room = page.getWidth() > 70 ? (page.getWidth() - 70) / 5 : 0;
   for (const CounterColumn &column : getCounterColumns())
     if (columns.size() < std::max(room, 3u) &&
@@ -332,7 +346,8 @@ static void printNodes(Page &page, const ReportModel &model, size_t limit) {
   unsigned taken = columns.size() * kCounter + (columns.empty() ? 0 : 1);
   unsigned rest = page.getWidth() - 2 - 9 - 8 - 3 - taken;
   // Beside counters a kernel's name leaves no room for the user's own names.
-  bool showKernel = columns.empty() || page.getWidth() >= 150;
+  bool showKernel =
+      !page.isNarrow() && (columns.empty() || page.getWidth() >= 150);
   unsigned nodeWidth = rest * (showKernel ? 3 : 4) / 10,
            moduleWidth = rest * (showKernel ? 20 : 25) / 100,
            sourceWidth =
@@ -346,10 +361,16 @@ static void printNodes(Page &page, const ReportModel &model, size_t limit) {
     if (!columns.empty())
       page.text(node.inferredFrom ? "*" : " ", Style::Warn);
     page.text(" ");
+    bool isSure = group.confidence == Confidence::High;
+    if (page.isNarrow()) {
+      page.left(group.getName(), rest, Style::Bold);
+      page.text(isSure ? "" : "~", Style::Warn);
+      page.end();
+      continue;
+    }
     page.left(group.getName(), nodeWidth - 1, Style::Bold).text(" ");
     page.left(group.getModule(), moduleWidth - 1).text(" ");
     // What is last needs no room after it, but where a mark follows.
-    bool isSure = group.confidence == Confidence::High;
     auto column = [&](StringRef content, unsigned size, bool isLast,
                       Style style) {
       if (isLast && isSure)
@@ -430,7 +451,12 @@ void report::printText(const Profile &profile, raw_ostream &os,
                               : "",
                           9, Style::Warn);
     page.text(" ").text(finding->id(), Style::Bold).text(": ");
-    page.paragraph(finding->text, 14 + Page::columns(finding->id()), 2);
+    if (page.isNarrow()) {
+      page.end();
+      page.text("    ").paragraph(finding->text, 4, 6);
+    } else {
+      page.paragraph(finding->text, 14 + Page::columns(finding->id()), 2);
+    }
   }
   if (model.findings.size() > findings) {
     page.text(formatv("  and {0} more", model.findings.size() - findings).str(),

@@ -13,8 +13,9 @@ from typing import NoReturn, TypeAlias
 
 from opprof.choices import COUNTER_MODES, DEFAULT_ERROR_BUDGET, STAGES
 from opprof.errors import OpprofError, ProgramError
+from opprof.files import check_folder, check_script, locked
 from opprof.suffixes import CAPTURE, GRAPH_JSON, GRAPHS, MLIR_BYTECODE, MLIR_TEXT, PT, SAFETENSORS
-from opprof.version import __version__
+from opprof.terminal import prepare_streams, printable, program_output_on_stderr
 
 
 class _Parser(argparse.ArgumentParser):
@@ -26,14 +27,27 @@ class _Parser(argparse.ArgumentParser):
         )
 
 
+class _Version(argparse.Action):
+    """Looks for what is installed only where it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from opprof.commands.versions import describe_versions
+
+        print(describe_versions())
+        parser.exit()
+
+
 #: What adds a subcommand; argparse has no public name for it, and cannot be asked for its type at run time.
 _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
 def _export(options: argparse.Namespace) -> None:
+    check_script(Path(options.script))
     from opprof.commands.export import export_script
 
-    for file in export_script(options.script, options.output, options.stage, options.weights):
+    with program_output_on_stderr():
+        files = export_script(options.script, options.output, options.stage, options.weights)
+    for file in files:
         print(f"wrote {file}", file=sys.stderr)
 
 
@@ -73,11 +87,11 @@ def _launches(options: argparse.Namespace) -> int:
 
     if options.prove:
         proof = prove(options.directory, options.graph)
-        print(proof.to_json() if options.json else proof.to_text(), end="")
+        print(proof.to_json() if options.json else printable(proof.to_text()), end="")
         return 1 if proof.refuted else 0
     filters = {key: getattr(options, key) for key in ("line", "module", "node", "kernel")}
     text = launches_text(options.directory, options.graph, as_json=options.json, filters=filters)
-    print(text, end="")
+    print(text if options.json else printable(text), end="")
     return 0
 
 
@@ -126,34 +140,34 @@ def _profile(options: argparse.Namespace) -> None:
             )
         from opprof.chain import profile_from_files
 
-        page = profile_from_files(options.graph, options.code, options.trace, options.output)
+        with locked(options.output):
+            page = profile_from_files(options.graph, options.code, options.trace, options.output)
         print(page, end="")
     else:
         if any(recorded):
             raise OpprofError(
                 "--graph, --code and --trace take the place of a model script; give one or the other"
             )
+        check_folder(options.output)
+        check_script(Path(options.script))
         from opprof.commands.profile import ProfileOptions, profile_script
 
-        profile_script(
-            options.script,
-            options.output,
-            ProfileOptions(
-                warm_up=options.warmup,
-                traced=options.iters,
-                eager=options.eager,
-                mode=options.mode,
-                device=options.device,
-                counters=options.counters,
-                metrics=options.metrics,
-                replay=options.replay,
-                kernels=options.kernels,
-                top=options.top,
-                launch_skip=options.launch_skip,
-                launch_count=options.launch_count,
-            ),
-            shows=True,
+        profile = ProfileOptions(
+            warm_up=options.warmup,
+            traced=options.iters,
+            eager=options.eager,
+            mode=options.mode,
+            device=options.device,
+            counters=options.counters,
+            metrics=options.metrics,
+            replay=options.replay,
+            kernels=options.kernels,
+            top=options.top,
+            launch_skip=options.launch_skip,
+            launch_count=options.launch_count,
         )
+        with locked(options.output):
+            profile_script(options.script, options.output, profile, shows=True)
 
 
 def _add_profile(commands: _Commands) -> None:
@@ -306,8 +320,11 @@ def _report(options: argparse.Namespace) -> None:
     if options.json:
         sys.stdout.write(report_json(options.profile))
     elif options.html is not None:
-        report_html(options.profile, options.html)
-        print(f"wrote {options.html}", file=sys.stderr)
+        page = report_html(options.profile, options.html)
+        if str(options.html) == "-":
+            sys.stdout.write(page)
+        else:
+            print(f"wrote {options.html}", file=sys.stderr)
     else:
         print(report_text(options.profile, width=options.width), end="")
 
@@ -323,7 +340,9 @@ def _add_report(commands: _Commands) -> None:
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the profile as JSON")
-    form.add_argument("--html", type=Path, metavar="FILE", help="write the page to FILE")
+    form.add_argument(
+        "--html", type=Path, metavar="FILE", help="write the page to FILE; - is stdout"
+    )
     parser.add_argument(
         "--width", type=_positive, metavar="N", help="columns (default: those of the terminal)"
     )
@@ -333,9 +352,10 @@ def _add_report(commands: _Commands) -> None:
 def _run_program(options: argparse.Namespace) -> int:
     from opprof.commands.run import run_program
 
-    return run_program(
-        options.command, options.output, delay=options.delay, duration=options.duration
-    )
+    with locked(options.output):
+        return run_program(
+            options.command, options.output, delay=options.delay, duration=options.duration
+        )
 
 
 def _add_run(commands: _Commands) -> None:
@@ -371,7 +391,7 @@ def _add_run(commands: _Commands) -> None:
 def _merge(options: argparse.Namespace) -> None:
     from opprof.commands.merge import merge, merge_text
 
-    print(merge_text(merge(options.captures, options.output)), end="")
+    print(printable(merge_text(merge(options.captures, options.output))), end="")
 
 
 def _add_merge(commands: _Commands) -> None:
@@ -427,7 +447,7 @@ def _recommend(options: argparse.Namespace) -> None:
     from opprof.commands.recommend import recommend, rewrites_text
 
     recommend(options.profile, options.output, error_budget=options.error_budget)
-    print(rewrites_text(read_rewrites(options.output)), end="")
+    print(printable(rewrites_text(read_rewrites(options.output))), end="")
 
 
 def _add_recommend(commands: _Commands) -> None:
@@ -477,13 +497,14 @@ def _add_emit(commands: _Commands) -> None:
 def _validate(options: argparse.Namespace) -> int:
     from opprof.commands.validate import validate, verdict_text
 
-    verdict = validate(
-        options.backend,
-        model=options.model,
-        device=options.device,
-        error_budget=options.error_budget,
-    )
-    print(verdict_text(verdict), end="")
+    with program_output_on_stderr():
+        verdict = validate(
+            options.backend,
+            model=options.model,
+            device=options.device,
+            error_budget=options.error_budget,
+        )
+    print(printable(verdict_text(verdict)), end="")
     return 0 if verdict.passed else 1
 
 
@@ -505,17 +526,20 @@ def _add_validate(commands: _Commands) -> None:
 
 
 def _optimize(options: argparse.Namespace) -> None:
+    check_folder(options.output)
+    check_script(Path(options.script))
     from opprof.commands.optimize import OptimizeOptions, optimize
 
-    optimize(
-        options.script,
-        options.output,
-        OptimizeOptions(
-            error_budget=options.error_budget,
-            budget_seconds=options.budget_seconds,
-            device=options.device,
-        ),
-    )
+    with locked(options.output), program_output_on_stderr():
+        optimize(
+            options.script,
+            options.output,
+            OptimizeOptions(
+                error_budget=options.error_budget,
+                budget_seconds=options.budget_seconds,
+                device=options.device,
+            ),
+        )
     print((options.output / "report.txt").read_text(), end="")
 
 
@@ -545,13 +569,36 @@ def _add_optimize(commands: _Commands) -> None:
     parser.set_defaults(run=_optimize)
 
 
+def _completion(options: argparse.Namespace) -> None:
+    from opprof.commands.completion import completion_script
+
+    print(completion_script(build_parser(), options.shell), end="")
+
+
+def _add_completion(commands: _Commands) -> None:
+    from opprof.commands.completion import SHELLS
+
+    parser = commands.add_parser(
+        "completion",
+        help="print what makes a shell complete opprof's command line",
+        description="Prints a script for the shell: `source <(opprof completion bash)` in ~/.bashrc.",
+    )
+    parser.add_argument("shell", choices=SHELLS)
+    parser.set_defaults(run=_completion)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
     parser = _Parser(
         prog="opprof",
         description="Tells why a PyTorch program is slow, node by node of its graph, and makes a faster one.",
     )
-    parser.add_argument("--version", action="version", version=f"opprof {__version__}")
+    parser.add_argument(
+        "--version",
+        action=_Version,
+        nargs=0,
+        help="show the versions of opprof and of what it works with, and exit",
+    )
     commands = parser.add_subparsers(
         metavar="COMMAND", required=True, parser_class=_Parser, title="commands"
     )
@@ -566,6 +613,7 @@ def build_parser() -> argparse.ArgumentParser:
         _add_recommend,
         _add_emit,
         _add_validate,
+        _add_completion,
     ):
         add(commands)
     return parser
@@ -573,6 +621,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit status."""
+    prepare_streams()
     options = build_parser().parse_args(arguments)
     try:
         status = options.run(options) or 0
@@ -580,10 +629,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     except OpprofError as error:
         if isinstance(error, ProgramError):
-            print(error.program_traceback(), end="", file=sys.stderr)
-        print(f"opprof: error: {error}", file=sys.stderr)
+            print(printable(error.program_traceback()), end="", file=sys.stderr)
+        print(printable(f"opprof: error: {error}"), file=sys.stderr)
         if error.remedy:
-            print(f"  {error.remedy}", file=sys.stderr)
+            print(printable(f"  {error.remedy}"), file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        print(
+            f"opprof: error: this command needs PyTorch, which {sys.executable} does not have: pip install torch",
+            file=sys.stderr,
+        )
         return 1
     except BrokenPipeError:
         # `opprof report run/ | head`: what reads the page has seen enough. Python would flush into the closed pipe once more.

@@ -42,6 +42,7 @@ from opprof.recording.metrics import resolve
 from opprof.recording.selection import Filter
 from opprof.recording.torch_profiler import trace_steps
 from opprof.run_folder import RunFolder, versions, write_run
+from opprof.terminal import program_output_on_stderr
 from opprof.units import counted
 
 
@@ -141,7 +142,8 @@ def profile_script(
     `check` may refuse the script before it is run; with `shows` the report is printed.
     """
     folder = RunFolder(output)
-    ended = record(path, folder, options, check)
+    with program_output_on_stderr():
+        ended = record(path, folder, options, check)
     if ended is not None:
         progress(f"the program ended early; {folder.path} keeps what was recorded until then")
     # The tools that follow are given the memory that the models took.

@@ -16,6 +16,6 @@ def report_json(path: Path) -> str:
     return run_driver("report", path, "--json").decode()
 
 
-def report_html(path: Path, target: Path) -> None:
-    """Writes the self-contained page."""
-    run_driver("report", path, f"--html={target}")
+def report_html(path: Path, target: Path) -> str:
+    """Writes the self-contained page; to `-`, it is what is returned."""
+    return run_driver("report", path, f"--html={target}").decode()

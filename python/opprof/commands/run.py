@@ -26,6 +26,7 @@ from opprof.recording.library import Library, find_library, summary_counts, why_
 from opprof.recording.torch_profiler import QUIET
 from opprof.run_folder import RunFolder, versions, write_run
 from opprof.suffixes import CAPTURE
+from opprof.terminal import printable
 
 #: A trace is JSON, and several times as large as the capture that it is made of.
 LARGEST_TRACED = 1 << 30
@@ -298,7 +299,7 @@ def _summarized(capture: Path) -> _Recorded | None:
         progress(f"process {process} put nothing on a device: its empty capture is removed")
         return None
     with replacing(capture.with_suffix(".txt")) as file:
-        file.write(summary)
+        file.write(printable(summary))
     progress(f"wrote {capture}")
     return _Recorded(capture, counts.get("rank"), process, work)
 

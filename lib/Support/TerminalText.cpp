@@ -1,0 +1,36 @@
+// What of a file's text a terminal is given.
+
+#include "opprof/Support/TerminalText.h"
+
+#include "llvm/Support/ConvertUTF.h"
+
+using namespace llvm;
+
+/// Controls of ASCII and of Latin-1, separators of lines, and what turns the
+/// direction of writing.
+static bool isCommand(UTF32 c) {
+  return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c ||
+         (c >= 0x200e && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+         (c >= 0x2066 && c <= 0x2069);
+}
+
+std::string opprof::toTerminalText(StringRef text) {
+  std::string clean;
+  const auto *at = reinterpret_cast<const UTF8 *>(text.bytes_begin());
+  const auto *end = reinterpret_cast<const UTF8 *>(text.bytes_end());
+  while (at != end) {
+    const UTF8 *begin = at;
+    UTF32 c = 0, *out = &c;
+    if (ConvertUTF8toUTF32(
+            &at, at + std::min<size_t>(end - at, getNumBytesForUTF8(*at)), &out,
+            out + 1, strictConversion) != conversionOK) {
+      clean += '?';
+      at = begin + 1;
+    } else if (isCommand(c)) {
+      clean += ' ';
+    } else {
+      clean.append(begin, at);
+    }
+  }
+  return clean;
+}

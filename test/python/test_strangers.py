@@ -1,0 +1,318 @@
+"""Files of strangers and any machine: links out of a run folder, escapes, two runs at once, no PyTorch, ASCII, narrow terminals."""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from opprof.commands import cli
+from opprof.errors import OpprofError
+from opprof.files import locked, read_json
+from opprof.terminal import printable
+from opprof.tools import find_tool
+
+ROOT = Path(__file__).parents[2]
+
+#: An escape that names the window, one of Latin-1's, and one that turns the direction of writing.
+HOSTILE = "\x1b]0;owned\x07 \x9b31m ‮evil"
+
+
+def opprof(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command, as a shell starts it."""
+    code = "import sys; from opprof.commands.cli import main; sys.exit(main())"
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+def write_profile(folder: Path, name: str = "kernel") -> Path:
+    """A profile of one kernel, whose every name is `name`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    document = {
+        "version": 1,
+        "sources": [{"kind": "kineto", "file": name}],
+        "graph": name,
+        "stage": "export",
+        "devices": [{"id": 0, "name": name, "sm_count": 132}],
+        "summary": {"kernels": 1, "kernel_time_ns": 1000, "busy_ns": 1000, "wall_ns": 2000},
+        "kernels": [
+            {
+                "id": 0,
+                "name": name,
+                "device": 0,
+                "stream": 7,
+                "start_ns": 0,
+                "duration_ns": 1000,
+                "phase": "steady",
+                "nodes": [],
+                "method": "none",
+                "confidence": "unattributed",
+            }
+        ],
+        "nodes": [],
+        "findings": [],
+        "notes": [name],
+    }
+    file = folder / "profile.opprof.json"
+    file.write_text(json.dumps(document))
+    return file
+
+
+def test_no_name_of_a_file_commands_the_terminal(tmp_path: Path) -> None:
+    write_profile(tmp_path, HOSTILE)
+    said = opprof("report", tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert "owned" in said.stdout
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f‎‏‪-‮]", said.stdout + said.stderr)
+    # An error quotes what it is about.
+    missing = opprof("report", tmp_path / HOSTILE)
+    assert missing.returncode == 1 and "\x1b" not in missing.stderr
+
+
+def test_printable_keeps_text() -> None:
+    assert printable("Größe 1.0 µs\n\t… 模型") == "Größe 1.0 µs\n\t… 模型"
+    assert printable(HOSTILE) == " ]0;owned   31m  evil"
+
+
+@pytest.mark.parametrize("command", ["report", "report --json", "launches", "recommend -o out"])
+def test_a_link_out_of_a_run_folder_is_refused(tmp_path: Path, command: str) -> None:
+    secret = write_profile(tmp_path / "elsewhere", "secret")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "profile.opprof.json").symlink_to(secret)
+    name, *options = command.split()
+    options = [str(tmp_path / "out") if option == "out" else option for option in options]
+    said = opprof(name, run, *options)
+    assert said.returncode == 1
+    assert "profile.opprof.json: is a link out of the run folder" in said.stderr
+    assert "secret" not in said.stdout
+
+
+def test_a_link_inside_a_run_folder_is_followed(tmp_path: Path) -> None:
+    kept = write_profile(tmp_path)
+    kept.rename(tmp_path / "first.json")
+    kept.symlink_to("first.json")
+    assert opprof("report", tmp_path).returncode == 0
+
+
+def test_json_is_read_within_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "other.json").write_text("{}")
+    link = tmp_path / "run" / "run.json"
+    link.symlink_to(tmp_path / "other.json")
+    assert read_json(link) == {}
+    with pytest.raises(OpprofError, match="link out of the run folder"):
+        read_json(link, within=tmp_path / "run")
+
+
+def test_two_runs_into_one_folder_are_refused(tmp_path: Path, script: Callable[..., Path]) -> None:
+    run = tmp_path / "run"
+    program = tmp_path / "slow.py"
+    program.write_text("import time; time.sleep(1)\n")
+    with locked(run):
+        said = opprof("run", "-o", run, program)
+    assert said.returncode == 1
+    assert "another opprof command is filling this folder" in said.stderr
+    # A folder that nothing came of is not left behind.
+    assert not run.exists()
+
+
+@pytest.mark.parametrize("name", ["report.html", "run.json", "graph.json"])
+def test_what_is_somebody_elses_is_not_replaced(tmp_path: Path, name: str) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / name).write_text("months of somebody's work")
+    said = opprof("run", "-o", run, program)
+    assert said.returncode == 1
+    assert f"{name}: is none of opprof's files, and would be lost" in said.stderr
+    assert (run / name).read_text() == "months of somebody's work"
+
+
+def test_a_killed_run_holds_nothing(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    code = (
+        "import sys, time; from pathlib import Path; from opprof.files import locked\n"
+        "with locked(Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", code, str(run)], stdout=subprocess.PIPE)
+    assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+    with pytest.raises(OpprofError), locked(run):
+        pass
+    holder.kill()
+    holder.wait()
+    holder.stdout.close()
+    (run / ".report.html.k3j2h1").write_text("half a report")
+    with locked(run):
+        pass
+
+
+def test_a_killed_tool_leaves_nothing_half_written(tmp_path: Path) -> None:
+    graph, target = tmp_path / "graph.mlir", tmp_path / "out.mlir"
+    graph.write_text("".join(f"module @m{i} {{}}\n" for i in range(20_000)))
+    for tool, *options in (("opprof-opt",), ("opprof-translate", "--emit-python")):
+        command = [find_tool(tool), *options, str(graph), "-o", str(target)]
+        begun = time.monotonic()
+        whole = subprocess.run(command, capture_output=True, check=False)
+        takes = time.monotonic() - begun
+        result = target.read_bytes() if whole.returncode == 0 else None
+        for moment in range(8):
+            target.unlink(missing_ok=True)
+            process = subprocess.Popen(
+                command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            time.sleep(takes * (moment + 1) / 9)
+            process.kill()
+            process.wait()
+            assert not target.exists() or target.read_bytes() == result
+        # What a killed one left beside the output is in nobody's way.
+        assert subprocess.run(command, capture_output=True, check=False).returncode == (
+            whole.returncode
+        )
+
+
+def test_width_and_ascii_are_kept_to(tmp_path: Path) -> None:
+    write_profile(tmp_path, "a_kernel_of_a_rather_long_name_that_must_be_cut")
+    narrow = opprof("report", tmp_path, "--width", "40")
+    assert narrow.returncode == 0, narrow.stderr
+    assert max(map(len, narrow.stdout.splitlines())) <= 40
+    plain = opprof("report", tmp_path, PYTHONIOENCODING="ascii", PYTHONUTF8="0", LC_ALL="C")
+    assert plain.returncode == 0, plain.stderr
+    assert plain.stdout.isascii() and " us" in plain.stdout and "?" not in plain.stdout
+
+
+def test_html_to_stdout(tmp_path: Path) -> None:
+    write_profile(tmp_path)
+    said = opprof("report", tmp_path, "--html", "-")
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.startswith("<!doctype html>") and said.stdout.rstrip().endswith("</html>")
+    assert not (Path.cwd() / "-").exists()
+
+
+@pytest.fixture
+def no_torch(tmp_path: Path) -> str:
+    """A folder for PYTHONPATH that hides PyTorch."""
+    folder = tmp_path / "hidden"
+    folder.mkdir()
+    (folder / "torch.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n"
+    )
+    return os.pathsep.join([str(folder), str(ROOT / "python")])
+
+
+@pytest.mark.parametrize("command", ["export", "profile", "optimize"])
+def test_without_pytorch_one_line_says_so(tmp_path: Path, no_torch: str, command: str) -> None:
+    model = tmp_path / "model.py"
+    model.write_text("")
+    output = tmp_path / ("graph.mlir" if command == "export" else "out")
+    said = opprof(command, model, "-o", output, PYTHONPATH=no_torch)
+    assert said.returncode == 1
+    assert said.stderr.count("\n") == 1 and "needs PyTorch" in said.stderr
+    assert not output.exists()
+
+
+@pytest.mark.parametrize("command", ["export", "profile", "optimize"])
+def test_a_missing_script_is_told_before_pytorch_is_loaded(
+    tmp_path: Path, no_torch: str, command: str
+) -> None:
+    said = opprof(command, tmp_path / "none.py", "-o", tmp_path / "out.mlir", PYTHONPATH=no_torch)
+    assert said.returncode == 1
+    assert "none.py: no such file" in said.stderr and "PyTorch" not in said.stderr
+
+
+def test_version_names_what_it_works_with() -> None:
+    said = opprof("--version")
+    assert said.returncode == 0
+    lines = said.stdout.splitlines()
+    assert re.fullmatch(r"opprof \d+\.\d+\.\d+", lines[0])
+    assert re.search(r"LLVM +22\.", said.stdout)
+    assert re.search(r"PyTorch +\S", said.stdout) and re.search(r"CUPTI +\S", said.stdout)
+
+
+def test_completion_follows_the_parser() -> None:
+    script = opprof("completion", "bash").stdout
+    ask = (
+        'COMP_WORDS=(opprof report --w); COMP_CWORD=2; _opprof; echo "${COMPREPLY[@]}"\n'
+        'COMP_WORDS=(opprof rep); COMP_CWORD=1; _opprof; echo "${COMPREPLY[@]}"\n'
+        'COMP_WORDS=(opprof export --stage ex); COMP_CWORD=3; _opprof; echo "${COMPREPLY[@]}"\n'
+    )
+    said = subprocess.run(
+        ["bash", "-c", script + ask], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert said == ["--width", "report", "export"]
+    assert "complete -c opprof" in opprof("completion", "fish").stdout
+
+
+def test_what_a_model_prints_goes_to_stderr(tmp_path: Path) -> None:
+    model = tmp_path / "loud.py"
+    model.write_text(
+        "import os\nimport torch\nprint('loud: imported')\nos.system('echo loud: shell')\n"
+        "def get_model_and_input():\n    print('loud: made')\n    return torch.nn.ReLU(), torch.ones(2)\n"
+    )
+    said = opprof("export", model, "-o", tmp_path / "graph.mlir")
+    assert said.returncode == 0, said.stderr
+    assert said.stdout == ""
+    assert all(f"loud: {what}" in said.stderr for what in ("imported", "shell", "made"))
+
+
+def test_kept_schemas_are_the_installed_ones() -> None:
+    said = subprocess.run(
+        [sys.executable, ROOT / "cmake" / "operator_schemas.py", "check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said.returncode == 0, f"run cmake/operator_schemas.py record: {said.stdout[:500]}"
+
+
+def blocks(page: str) -> list[str]:
+    """The Python that a page shows."""
+    return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)
+
+
+def test_the_first_script_of_the_documents_works(tmp_path: Path) -> None:
+    (program,) = blocks("docs/first-script.md")
+    (tmp_path / "mine.py").write_text(program)
+    said = opprof("export", tmp_path / "mine.py", "-o", tmp_path / "mine.mlir")
+    assert said.returncode == 0, said.stderr
+    assert "fx.graph" in (tmp_path / "mine.mlir").read_text()
+
+
+def test_the_check_of_the_page_on_ci_works(tmp_path: Path) -> None:
+    (check,) = blocks("docs/ci.md")
+    ast.parse(check)
+    profile = write_profile(tmp_path)
+    said = subprocess.run(
+        [sys.executable, "-c", check, profile], capture_output=True, text=True, check=False
+    )
+    assert said.returncode == 0 and "1 launches a step; findings: none" in said.stdout
+
+
+def test_pages_of_the_site_exist() -> None:
+    """mkdocs.yml names every page, and no other."""
+    named = set(re.findall(r": ([\w./-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M))
+    there = {file.relative_to(ROOT / "docs").as_posix() for file in (ROOT / "docs").rglob("*.md")}
+    assert named == there
+
+
+def test_the_package_says_what_it_is() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["license"] == "Apache-2.0 WITH LLVM-exception"
+    assert "LLVM Exceptions" in (ROOT / "LICENSE").read_text()
+    assert (ROOT / "python" / "opprof" / "py.typed").exists()
+    assert cli.build_parser().prog == "opprof"
