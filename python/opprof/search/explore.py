@@ -27,6 +27,9 @@ from opprof.units import counted, microseconds, milliseconds
 
 # A prediction below this share of a step is not worth a compilation of its own.
 NOISE = LEAST_GAIN / 2
+# What the error of a model run operator by operator may be, relative to the budget, for its compiled form to be worth a try: fused
+# kernels compute in float32 between their operators.
+COMPILED_ROUNDS_LESS = 2.5
 
 
 @dataclass
@@ -73,6 +76,9 @@ class Search:
         self.found = Found()
         self.best: Program = subject.inductor
         self.best_ns = 0
+        # Levels by region, and what makes them needless where it is kept.
+        self.regions: Script | None = None
+        self.instead_of_regions: list[Script] = []
 
     def run(self) -> Found:
         """Everything in its order; what the time box leaves out is named in the trials and baselines."""
@@ -152,7 +158,7 @@ class Search:
     # -----------------------------------------------------------------------------------------------------------------
 
     def _find_precision(self) -> None:
-        """Puts a script with levels by region first, where all in one narrow type is over the budget; then that is not compiled."""
+        """Puts a script with levels by region behind the one with all in one narrow type, for the case that this is over the budget."""
         if not self.clock.allows(self.workshop.longest_seconds + self.options.seconds):
             return
         try:
@@ -170,16 +176,20 @@ class Search:
             for script in self.scripts
             if self.workshop.strategy(script).get("precision") == f"torch.{precision.narrow}"
         ]
-        if precision.uniform_error > self.options.error_budget:
+        saves = whole[0].saves_ns if whole else None
+        if precision.uniform_error > COMPILED_ROUNDS_LESS * self.options.error_budget:
             for script in whole:
                 reason = f"run operator by operator, its error is {precision.uniform_error:.1e}: not compiled"
                 self._end([script], End.WRONG, reason, error=precision.uniform_error)
             self.scripts = [script for script in self.scripts if script not in whole]
+            whole = []
         if precision.assignment is not None:
             self.found.assignment = precision.assignment
-            saves = whole[0].saves_ns if whole else None
             saves = None if saves is None else int(saves * precision.saved_share)
-            self.scripts.insert(0, write_script(precision.assignment, self.output, saves))
+            regions = write_script(precision.assignment, self.output, saves)
+            self.scripts = [*whole, regions, *(s for s in self.scripts if s not in whole)]
+            self.instead_of_regions = whole
+            self.regions = regions
 
     # -----------------------------------------------------------------------------------------------------------------
     # Rewrites
@@ -193,6 +203,12 @@ class Search:
             if self._is_small(script):
                 small.append(script)
                 continue
+            if script is self.regions:
+                whole = [own for own in self.instead_of_regions if own in self.found.kept]
+                if whole:
+                    reason = f"{whole[0].name} is within the budget as it was compiled"
+                    self._end([script], End.CONFLICT, reason)
+                    continue
             trial = self._try([script])
             if trial.end is End.SLOWER:
                 lost_before.append((trial, len(self.found.kept)))
