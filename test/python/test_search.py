@@ -333,12 +333,13 @@ def test_a_captured_recipe_gives_what_the_model_gives(
     class Replayed:
         """A CUDA graph on a machine that has none: it runs what was captured."""
 
-        def __init__(self, function: Any, inputs: Sequence[Tensor]) -> None:
+        def __init__(self, function: Any, inputs: Sequence[Tensor], device: torch.device) -> None:
             self.function = function
+            assert device == inputs[0].device
             assert [value.dtype for value in inputs] == [torch.float32, torch.int64]
             function(*inputs)
 
-        def __call__(self, *inputs: Tensor) -> list[Tensor]:
+        def __call__(self, inputs: Sequence[Tensor]) -> list[Tensor]:
             return [result.clone() for result in self.function(*inputs)]
 
     monkeypatch.setattr(baselines, "CapturedGraph", Replayed)
