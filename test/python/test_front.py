@@ -465,6 +465,53 @@ def test_what_cannot_be_short_is_as_fast_as_before(backend: ModuleType) -> None:
     assert model.calls == 20
 
 
+class Registry(dict[Any, Any]):
+    """What libraries keep by class."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(key)
+
+
+class Switch:
+    """What libraries set for the time of a call."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+
+    def set(self, value: Any) -> Any:
+        before, self.value = self.value, value
+        return before
+
+
+REGISTRY, SWITCH = Registry(), Switch()
+
+
+class LikeLibraries(nn.Module):
+    """Looks up how to compute by its class, and sets a switch while it does."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        before = SWITCH.set("on")
+        for kind, factor in REGISTRY.items():
+            if isinstance(self, kind):
+                x = x * factor
+        SWITCH.set(before)
+        return x.tanh()
+
+
+def test_registries_and_switches(backend: ModuleType) -> None:
+    REGISTRY.update({nn.Linear: 2.0, LikeLibraries: 3.0})
+    model, x = LikeLibraries(), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+    REGISTRY[LikeLibraries] = 5.0
+    settle(backend, fast, model, x)
+    assert SWITCH.value is None
+    SWITCH.value = "mine"
+    agree(backend, fast, model, x)
+    assert SWITCH.value == "mine"
+    SWITCH.value = None
+
+
 @every_strategy
 def test_threads(backend: ModuleType) -> None:
     model, x = Merged(), torch.randn(3, 8)

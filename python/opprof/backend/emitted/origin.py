@@ -26,8 +26,9 @@ def origin_of(module: fx.GraphModule) -> Origin:
     try:
         output = InstructionTranslator.current_tx().output
         guards = torch._guards.TracingContext.get().guards_context.dynamo_guards
-        reads = sorted({_expression(guard.originating_source) for guard in guards} - {""})
-        return Origin(output.root_tx.f_code, _unfit(module, output), tuple(reads))
+        reads = {_expression(guard.originating_source) for guard in guards} - {""}
+        unfit = _unfit(module, output, reads)
+        return Origin(output.root_tx.f_code, unfit, tuple(sorted(reads)))
     except Exception as error:
         return Origin(unfit=f"PyTorch says nothing of it ({type(error).__name__})")
 
@@ -37,17 +38,39 @@ def _expression(source: Any) -> str:
     return str(name() if callable(name) else name)
 
 
-def _unfit(module: fx.GraphModule, output: Any) -> str:
+def _unfit(module: fx.GraphModule, output: Any, reads: set[str]) -> str:
     if module.compile_subgraph_reason.graph_break:
         return "the graph breaks"
     if output.random_calls:
         return "it draws random numbers in Python"
     effects = output.side_effects
-    changed = any(
-        not isinstance(value.mutation_type, (AttributeMutationNew, ValueMutationNew))
-        and effects.is_modified(value)
+    changed = [
+        value
         for value in effects.id_to_variable.values()
-    )
-    if changed or effects.tensor_hooks or effects.save_for_backward:
+        if not isinstance(value.mutation_type, (AttributeMutationNew, ValueMutationNew))
+        and effects.is_modified(value)
+    ]
+    if effects.tensor_hooks or effects.save_for_backward:
         return "it changes what was there before"
+    for value in changed:
+        written = _written_as_it_was(value, effects)
+        if not written:
+            return "it changes what was there before"
+        reads |= written
     return ""
+
+
+def _written_as_it_was(value: Any, effects: Any) -> set[str]:
+    """The attributes of an object that are given the values that they have, as expressions; empty where others are changed.
+
+    Libraries set such switches for the time of a call.
+    """
+    attributes = effects.store_attr_mutations.get(value, {})
+    own = getattr(getattr(value, "value", None), "__dict__", {})
+    same = all(
+        name in own and new.is_python_constant() and new.as_python_constant() is own[name]
+        for name, new in attributes.items()
+    )
+    if not same or value.source is None or getattr(value, "_base_vt", None) is not None:
+        return set()
+    return {f"{_expression(value.source)}.{name}" for name in attributes}

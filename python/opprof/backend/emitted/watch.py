@@ -60,6 +60,7 @@ class Watch:
         self._lists: dict[int, list[Any]] = {}
         self._items: dict[tuple[int, Any], tuple[Any, Any, Any]] = {}
         self._attributes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
+        self._classes: dict[int, types.MappingProxyType[str, Any]] = {}
         self._values: dict[str, Any] = {}
         # Tensors that are read, of which those that guards look at.
         self.tensors: list[torch.Tensor] = []
@@ -86,11 +87,17 @@ class Watch:
         self._attribute_names = [name for _, name, _ in attributes]
         self._expected = [value for _, _, value in [*items, *attributes]]
         self._copies = [(own, tuple(own)) for own in self._lists.values()]
+        self._sized = list(self._classes.values())
+        self._sizes = list(map(len, self._sized))
         self._values = {}
 
     def holds(self) -> bool:
         """True where nothing has changed."""
-        if any(self._empty) or list(map(_version_of, self._filled)) != self._versions:
+        if (
+            any(self._empty)
+            or list(map(_version_of, self._filled)) != self._versions
+            or list(map(len, self._sized)) != self._sizes
+        ):
             return False
         try:
             found = [
@@ -132,6 +139,9 @@ class Watch:
             self._watch_dict(value)
         elif type(value) is list:
             self._lists[id(value)] = value
+        elif isinstance(value, types.MappingProxyType):
+            # Of a class: what it holds is looked at where it is read, and here that nothing comes in.
+            self._classes[id(value)] = value
         elif isinstance(value, (tuple, types.ModuleType, types.FunctionType, types.MethodType)):
             pass
         elif isinstance(getattr(value, "__dict__", None), dict):
@@ -149,6 +159,8 @@ class Watch:
 
     def _read(self, node: ast.expr, text: str) -> Any:
         if isinstance(node, ast.Subscript):
+            if isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "list":
+                return self._key(node, text)
             if isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant):
                 return self._root(node.value.id, node.slice.value, text)
             copied = _copied_dict(node.value)
@@ -159,12 +171,21 @@ class Watch:
         if isinstance(node, ast.Attribute):
             owner = self._evaluate(node.value)
             return _GIVEN if owner is _GIVEN else self._attribute(owner, node.attr, text)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "dict.__getitem__":
+            owner = self._evaluate(node.args[0])
+            return (
+                _GIVEN
+                if owner is _GIVEN
+                else self._item(owner, self._key(node.args[1], text), text)
+            )
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
             value = self._evaluate(node.args[0])
             if value is _GIVEN:
                 return _GIVEN
             if node.func.id == "type":
                 return type(value)
+            if node.func.id == "dict" and isinstance(value, types.MappingProxyType):
+                return value
         raise Unknown(text)
 
     def _root(self, scope: str, name: Any, text: str) -> Any:
