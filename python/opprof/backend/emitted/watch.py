@@ -3,7 +3,7 @@
 import ast
 import builtins
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from operator import getitem, is_
 from typing import Any
 
@@ -60,7 +60,8 @@ class Watch:
         self._lists: dict[int, list[Any]] = {}
         self._items: dict[tuple[int, Any], tuple[Any, Any, Any]] = {}
         self._attributes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
-        self._classes: dict[int, types.MappingProxyType[str, Any]] = {}
+        # Of objects and classes: what they hold is looked at where it is read, and here that nothing comes in.
+        self._sized_parts: dict[int, Sized] = {}
         self._values: dict[str, Any] = {}
         # Tensors that are read, of which those that guards look at.
         self.tensors: list[torch.Tensor] = []
@@ -87,7 +88,7 @@ class Watch:
         self._attribute_names = [name for _, name, _ in attributes]
         self._expected = [value for _, _, value in [*items, *attributes]]
         self._copies = [(own, tuple(own)) for own in self._lists.values()]
-        self._sized = list(self._classes.values())
+        self._sized = list(self._sized_parts.values())
         self._sizes = list(map(len, self._sized))
         self._values = {}
 
@@ -140,12 +141,11 @@ class Watch:
         elif type(value) is list:
             self._lists[id(value)] = value
         elif isinstance(value, types.MappingProxyType):
-            # Of a class: what it holds is looked at where it is read, and here that nothing comes in.
-            self._classes[id(value)] = value
+            self._sized_parts[id(value)] = value
         elif isinstance(value, (tuple, types.ModuleType, types.FunctionType, types.MethodType)):
             pass
         elif isinstance(getattr(value, "__dict__", None), dict):
-            self._watch_dict(vars(value))
+            self._sized_parts[id(value)] = vars(value)
         elif not isinstance(value, (*_ATOMS, _Given)) and not callable(value):
             raise Unknown(f"of type {type(value).__name__}")
 
@@ -241,8 +241,9 @@ class Watch:
         own = getattr(owner, "__dict__", None)
         if isinstance(owner, nn.Module) and _holds(owner, name):
             self._watch_module(owner)
-        elif isinstance(own, dict) and name in own and not isinstance(owner, types.ModuleType):
-            self._watch_dict(own)
+        elif isinstance(own, dict) and name in own:
+            # One attribute, as others may be written in every call.
+            self._items[id(own), name] = (own, name, value)
         elif getattr(owner, name) is value:
             self._attributes[id(owner), name] = (owner, name, value)
         elif not (name == "__dict__" and isinstance(owner, type)):
