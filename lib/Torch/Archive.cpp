@@ -139,7 +139,8 @@ bool PickleReader::skipArgument(uint8_t operation) {
     // Operations without arguments: tuples, lists, dictionaries, None, truth
     // values, marks, REDUCE, BUILD, BINPERSID.
     return operation != 0 &&
-           std::strchr("().]}NRbelaudstQ0\x81\x85\x86\x87\x88\x89\x94", operation);
+           std::strchr("().]}NRbelaudstQ0\x81\x85\x86\x87\x88\x89\x94",
+                       operation);
   }
 }
 
@@ -261,8 +262,9 @@ ArchiveSummary opprof::torchscript::checkArchive(const std::string &path,
     total += info.uncompressed_size;
     if (info.uncompressed_size > limits.maxTextSize ||
         total > limits.maxTotalTextSize)
-      throw InputError(name + ": the archive's code and pickles unfold to "
-                              "more than the bound of " +
+      throw InputError(name +
+                       ": the archive's code and pickles unfold to "
+                       "more than the bound of " +
                        std::to_string(limits.maxTotalTextSize >> 20) + " MiB");
     std::string content = readEntry(zip.get(), name, info.uncompressed_size);
     if (isPickle)

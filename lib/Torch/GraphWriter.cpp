@@ -11,12 +11,12 @@ using namespace opprof::torchscript;
 /// The length of the valid UTF-8 sequence that `text` begins with, or 0.
 static size_t getSequenceLength(std::string_view text) {
   auto first = static_cast<uint8_t>(text[0]);
-  size_t length = first < 0x80               ? 1
-                  : first < 0xC2             ? 0
-                  : first < 0xE0             ? 2
-                  : first < 0xF0             ? 3
-                  : first < 0xF5             ? 4
-                                             : 0;
+  size_t length = first < 0x80   ? 1
+                  : first < 0xC2 ? 0
+                  : first < 0xE0 ? 2
+                  : first < 0xF0 ? 3
+                  : first < 0xF5 ? 4
+                                 : 0;
   if (!length || length > text.size())
     return 0;
   for (size_t i = 1; i < length; ++i)
@@ -24,10 +24,9 @@ static size_t getSequenceLength(std::string_view text) {
       return 0;
   auto second = length > 1 ? static_cast<uint8_t>(text[1]) : 0;
   // Overlong forms, surrogates, and what lies beyond the last code point.
-  bool isInvalid = (first == 0xE0 && second < 0xA0) ||
-                   (first == 0xED && second >= 0xA0) ||
-                   (first == 0xF0 && second < 0x90) ||
-                   (first == 0xF4 && second >= 0x90);
+  bool isInvalid =
+      (first == 0xE0 && second < 0xA0) || (first == 0xED && second >= 0xA0) ||
+      (first == 0xF0 && second < 0x90) || (first == 0xF4 && second >= 0x90);
   return isInvalid ? 0 : length;
 }
 

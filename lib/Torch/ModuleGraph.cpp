@@ -1,6 +1,6 @@
-// Inlining with the module hierarchy kept. LibTorch's own inliner keeps the name
-// of the attribute that a module was called by, and not its path, so the paths
-// are followed here.
+// Inlining with the module hierarchy kept. LibTorch's own inliner keeps the
+// name of the attribute that a module was called by, and not its path, so the
+// paths are followed here.
 
 #include "ModuleGraph.h"
 
@@ -133,8 +133,10 @@ Node *ModuleGraph::inlineNode(Node *node) {
 }
 
 void ModuleGraph::inlineBlock(Block *block) {
-  for (Node *node = block->return_node()->next(); node != block->return_node();) {
-    if (node->kind() == prim::CallMethod || node->kind() == prim::CallFunction) {
+  for (Node *node = block->return_node()->next();
+       node != block->return_node();) {
+    if (node->kind() == prim::CallMethod ||
+        node->kind() == prim::CallFunction) {
       node = inlineNode(node);
       continue;
     }
@@ -149,8 +151,8 @@ void ModuleGraph::collectWrites(Block *block) {
     if (node->kind() == prim::SetAttr)
       if (const ModuleValue *owner = lookUpModule(node->input(0))) {
         const std::string &name = node->s(attr::name);
-        writtenAttributes.insert(owner->path.empty() ? name
-                                                     : owner->path + "." + name);
+        writtenAttributes.insert(
+            owner->path.empty() ? name : owner->path + "." + name);
       }
     for (Block *inner : node->blocks())
       collectWrites(inner);

@@ -1,5 +1,5 @@
-// A method of a TorchScript module as one graph, every call in it inlined: which
-// module each node was called in, and which attribute each value is.
+// A method of a TorchScript module as one graph, every call in it inlined:
+// which module each node was called in, and which attribute each value is.
 
 #ifndef OPPROF_LIB_TORCH_MODULEGRAPH_H
 #define OPPROF_LIB_TORCH_MODULEGRAPH_H

@@ -25,8 +25,8 @@ static bool isRefused(const Node *node) {
 static std::string getPlace(const Node *node) {
   std::string place = node->kind().toQualString();
   if (auto line = node->sourceRange().file_line_col())
-    place += " (" + std::get<0>(*line) + ":" + std::to_string(std::get<1>(*line)) +
-             ")";
+    place += " (" + std::get<0>(*line) + ":" +
+             std::to_string(std::get<1>(*line)) + ")";
   return place;
 }
 
@@ -99,7 +99,8 @@ void Runner::runBlock(Block *block) {
 
 void Runner::runNode(Node *node) {
   if (isRefused(node))
-    throw InputError(getPlace(node) + " is not run: it touches more than tensors");
+    throw InputError(getPlace(node) +
+                     " is not run: it touches more than tensors");
   try {
     if (!runPrimitive(node) && !runConstruction(node))
       runOperator(node);
@@ -115,7 +116,9 @@ void Runner::runNode(Node *node) {
 bool Runner::runPrimitive(Node *node) {
   switch (node->kind()) {
   case prim::Constant:
-    set(node->output(), *toIValue(node->output()));
+    // The function that a call named, before the call was inlined, has no value.
+    if (auto value = toIValue(node->output()))
+      set(node->output(), *value);
     return true;
   case prim::GetAttr:
     set(node->output(),
@@ -141,6 +144,8 @@ bool Runner::runPrimitive(Node *node) {
     return true;
   case prim::unchecked_cast:
     set(node->output(), get(node->input()));
+    return true;
+  case aten::warn:
     return true;
   case prim::CallMethod: {
     auto object = get(node->input(0)).toObject();
@@ -208,7 +213,8 @@ static bool isInstance(const c10::IValue &value,
   return false;
 }
 
-/// Nodes that LibTorch's own interpreter has instructions for; false for others.
+/// Nodes that LibTorch's own interpreter has instructions for; false for
+/// others.
 bool Runner::runConstruction(Node *node) {
   auto getInputs = [&] {
     std::vector<c10::IValue> inputs;
@@ -227,7 +233,8 @@ bool Runner::runConstruction(Node *node) {
   switch (node->kind()) {
   case prim::TupleConstruct:
     set(node->output(),
-        makeTuple(node->output()->type()->expect<c10::TupleType>(), getInputs()));
+        makeTuple(node->output()->type()->expect<c10::TupleType>(),
+                  getInputs()));
     return true;
   case prim::ListConstruct:
     set(node->output(),
@@ -248,21 +255,20 @@ bool Runner::runConstruction(Node *node) {
   case prim::TupleSlice: {
     auto elements = get(node->input()).toTupleRef().elements().vec();
     auto begin = static_cast<size_t>(node->i(attr::beg));
-    auto end = std::min(static_cast<size_t>(node->i(attr::end)), elements.size());
+    auto end =
+        std::min(static_cast<size_t>(node->i(attr::end)), elements.size());
     if (begin > end)
       throw InputError(getPlace(node) + ": the slice has no such elements");
-    set(node->output(),
-        c10::ivalue::Tuple::create(std::vector<c10::IValue>(
-            elements.begin() + static_cast<ptrdiff_t>(begin),
-            elements.begin() + static_cast<ptrdiff_t>(end))));
+    set(node->output(), c10::ivalue::Tuple::create(std::vector<c10::IValue>(
+                            elements.begin() + static_cast<ptrdiff_t>(begin),
+                            elements.begin() + static_cast<ptrdiff_t>(end))));
     return true;
   }
   case prim::CreateObject: {
     auto type = node->output()->type()->expect<c10::ClassType>();
-    set(node->output(),
-        c10::ivalue::Object::create(
-            c10::StrongTypePtr(type->compilation_unit(), type),
-            type->numAttributes()));
+    set(node->output(), c10::ivalue::Object::create(
+                            c10::StrongTypePtr(type->compilation_unit(), type),
+                            type->numAttributes()));
     return true;
   }
   case prim::isinstance:

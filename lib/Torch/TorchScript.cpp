@@ -42,7 +42,8 @@ struct Arguments {
 
 static void checkOperators(const std::vector<std::string> &operators) {
   for (const std::string &name : operators)
-    if (torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(name)).empty())
+    if (torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(name))
+            .empty())
       throw InputError("the archive's code calls the operator " + name +
                        ", which this PyTorch does not have: it belongs to a "
                        "library that is not loaded, or to another version");
@@ -57,13 +58,14 @@ static Arguments getArguments(const c10::FunctionSchema &schema,
   size_t next = 1;
   for (const std::string &input : inputs) {
     size_t equals = input.find('=');
-    std::string name = input.substr(0, equals == std::string::npos ? 0 : equals);
+    std::string name =
+        input.substr(0, equals == std::string::npos ? 0 : equals);
     size_t place = next;
     if (!name.empty()) {
       auto found = schema.argumentIndexWithName(name);
       if (!found || *found == 0)
-        throw InputError("the method takes no argument '" + name + "': " +
-                         c10::toString(schema));
+        throw InputError("the method takes no argument '" + name +
+                         "': " + c10::toString(schema));
       place = static_cast<size_t>(*found);
     }
     if (place >= formals.size() || isGiven[place - 1])
@@ -71,17 +73,16 @@ static Arguments getArguments(const c10::FunctionSchema &schema,
                        c10::toString(schema));
     next = place + 1;
     isGiven[place - 1] = true;
-    result.values[place - 1] =
-        parseInput(name.empty() ? input : input.substr(equals + 1),
-                   formals[place].type());
+    result.values[place - 1] = parseInput(
+        name.empty() ? input : input.substr(equals + 1), formals[place].type());
   }
   for (size_t i = 1; i < formals.size(); ++i) {
     result.fixed.emplace_back();
     if (isGiven[i - 1])
       continue;
     if (!formals[i].default_value())
-      throw InputError("the method's argument '" + formals[i].name() +
-                       "' (" + formals[i].type()->annotation_str() +
+      throw InputError("the method's argument '" + formals[i].name() + "' (" +
+                       formals[i].type()->annotation_str() +
                        ") has no --input: " + c10::toString(schema));
     result.values[i - 1] = *formals[i].default_value();
     result.fixed.back() = result.values[i - 1];
@@ -162,8 +163,9 @@ static const char *getSafetensorsName(c10::ScalarType type) {
 
 /// The length of a JSON header, the header with each tensor's place, and the
 /// tensors' bytes.
-static void writeWeights(
-    int file, const std::vector<std::pair<std::string, at::Tensor>> &weights) {
+static void
+writeWeights(int file,
+             const std::vector<std::pair<std::string, at::Tensor>> &weights) {
   std::string header = "{";
   size_t end = 0;
   for (const auto &[name, tensor] : weights) {
@@ -207,7 +209,8 @@ static std::string getFileName(const std::string &path) {
 static std::string getGraphName(const ReadRequest &request) {
   std::string name = getFileName(request.path);
   size_t dot = name.rfind('.');
-  std::string stem = dot == std::string::npos || !dot ? name : name.substr(0, dot);
+  std::string stem =
+      dot == std::string::npos || !dot ? name : name.substr(0, dot);
   for (char &c : stem)
     if (!std::isalnum(static_cast<unsigned char>(c)))
       c = '_';

@@ -38,6 +38,9 @@ bool Translator::translatePrimitive(Node *node) {
   case aten::_unwrap_optional:
     bind(node->output(), get(node->input()));
     return true;
+  case aten::warn:
+    // Says something to people, and is part of no graph of PyTorch's.
+    return true;
   case prim::RaiseException:
     emitPython(node, "torch._assert", {makeKnown(false), get(node->input(0))},
                /*acts=*/true);
@@ -47,8 +50,8 @@ bool Translator::translatePrimitive(Node *node) {
   }
 }
 
-/// Lists, tuples and dictionaries stand in the arguments of what takes them, but
-/// for those that something changes.
+/// Lists, tuples and dictionaries stand in the arguments of what takes them,
+/// but for those that something changes.
 bool Translator::translateConstruction(Node *node) {
   auto binding = std::make_shared<Binding>();
   const char *function;
@@ -82,9 +85,9 @@ bool Translator::translateUnpacking(Node *node) {
       node->kind() == prim::TupleUnpack || node->kind() == prim::ListUnpack;
   bool isIndex = node->kind() == prim::TupleIndex;
   if (node->kind() == prim::TupleSlice) {
-    auto slice = form("slice", listText({std::to_string(node->i(attr::beg)),
-                                         std::to_string(node->i(attr::end)),
-                                         "null"}));
+    auto slice =
+        form("slice", listText({std::to_string(node->i(attr::beg)),
+                                std::to_string(node->i(attr::end)), "null"}));
     NodeRecord record = makeRecord(node, "operator.getitem", "getitem");
     addArgument(record, get(node->input()));
     addText(record, slice);
@@ -117,10 +120,9 @@ bool Translator::translateUnpacking(Node *node) {
     } else {
       std::string name = base->node;
       if (name.empty())
-        throw InputError("a list of " +
-                         std::to_string(elements ? elements->size() : 0) +
-                         " is taken apart into " +
-                         std::to_string(node->outputs().size()));
+        throw InputError(
+            "a list of " + std::to_string(elements ? elements->size() : 0) +
+            " is taken apart into " + std::to_string(node->outputs().size()));
       bind(output, makeNode(emitGetItem(node, name, i,
                                         addType(file, getType(output)))));
     }
@@ -132,19 +134,26 @@ bool Translator::translateUnpacking(Node *node) {
 // What is known before the graph runs
 //===----------------------------------------------------------------------===//
 
-/// Sizes and the like of a tensor that a run has seen, where they are always the
-/// same; and the parts of lists whose parts are there.
+/// Sizes and the like of a tensor that a run has seen, where they are always
+/// the same; and the parts of lists whose parts are there.
 bool Translator::translateMetadata(Node *node) {
+  std::string name = node->kind().toQualString();
+  // The run computes no gradients, and the graph is that of the run.
+  if (runner &&
+      (name == "aten::is_grad_enabled" || name == "aten::is_autocast_enabled" ||
+       name == "aten::is_autocast_cpu_enabled")) {
+    bind(node->output(), makeKnown(false));
+    return true;
+  }
   if (node->outputs().size() != 1 || node->inputs().empty())
     return false;
-  std::string name = node->kind().toQualString();
   const Value *first = node->input(0);
   if (name == "aten::len" || name == "aten::__getitem__") {
     auto found = bindings.find(first);
-    auto elements =
-        found != bindings.end() && first->type()->kind() != c10::TypeKind::StringType
-            ? getElements(*found->second)
-            : std::nullopt;
+    auto elements = found != bindings.end() &&
+                            first->type()->kind() != c10::TypeKind::StringType
+                        ? getElements(*found->second)
+                        : std::nullopt;
     if (!elements || !isNeverWritten(first))
       return false;
     if (name == "aten::len") {
@@ -161,7 +170,10 @@ bool Translator::translateMetadata(Node *node) {
     bind(node->output(), (*elements)[static_cast<size_t>(place)]);
     return true;
   }
-  const ValueType *type = runner && !changesMetadata ? runner->lookUp(first) : nullptr;
+  if (translateFlag(node, name))
+    return true;
+  const ValueType *type =
+      runner && !changesMetadata ? runner->lookUp(first) : nullptr;
   if (!type || !type->hasStaticSizes())
     return false;
   c10::IValue known;
@@ -198,6 +210,28 @@ bool Translator::translateMetadata(Node *node) {
   return true;
 }
 
+/// What a plain tensor is and is not.
+bool Translator::translateFlag(Node *node, const std::string &name) {
+  static const std::map<std::string, bool> kFlags = {
+      {"prim::is_nested", false},    {"prim::is_quantized", false},
+      {"prim::is_sparse", false},    {"prim::is_sparse_csr", false},
+      {"prim::is_mkldnn", false},    {"prim::is_meta", false},
+      {"prim::is_vulkan", false},    {"prim::is_mps", false},
+      {"prim::is_xpu", false},       {"prim::is_ipu", false},
+      {"prim::is_maia", false},      {"prim::is_mtia", false},
+      {"prim::requires_grad", false}};
+  auto flag = kFlags.find(name);
+  const ValueType *type =
+      runner && flag != kFlags.end() ? runner->lookUp(node->input(0)) : nullptr;
+  if (!type || type->kind != ValueType::Tensor || !type->layout.empty() ||
+      c10::isQIntType(type->dtype) || type->device.rfind("cpu", 0) != 0)
+    return false;
+  bool isSet =
+      name == "prim::requires_grad" ? type->requiresGrad : flag->second;
+  bind(node->output(), makeKnown(isSet));
+  return true;
+}
+
 /// True where the operator does nothing but compute its outputs.
 static bool isPure(const Node *node) {
   const c10::FunctionSchema *schema = node->maybeSchema();
@@ -231,7 +265,8 @@ bool Translator::translateKnown(Node *node) {
   for (const Value *input : node->inputs()) {
     // A module is no number.
     auto found = bindings.find(input);
-    auto known = found == bindings.end() ? std::nullopt : getKnown(*found->second);
+    auto known =
+        found == bindings.end() ? std::nullopt : getKnown(*found->second);
     if (!known || !isNumber(*known))
       return false;
     stack.push_back(*known);
@@ -308,8 +343,8 @@ bool Translator::translateListChange(Node *node, const std::string &name) {
     emitPython(node, "operator.delitem", {arg(0), arg(1)}, true);
   } else if (name == "aten::clear" || name == "aten::insert") {
     bool isInsert = name == "aten::insert";
-    NodeRecord record = makeRecord(
-        node, isInsert ? "operator.setitem" : "operator.delitem");
+    NodeRecord record =
+        makeRecord(node, isInsert ? "operator.setitem" : "operator.delitem");
     addArgument(record, arg(0));
     makeSlice(record, isInsert ? arg(1) : none, isInsert ? arg(1) : none, none);
     if (isInsert)
@@ -338,17 +373,27 @@ bool Translator::translateListChange(Node *node, const std::string &name) {
 
 bool Translator::translateScalars(Node *node, const std::string &name) {
   static const std::map<std::string, std::string> kFunctions = {
-      {"aten::add", "operator.add"},        {"aten::sub", "operator.sub"},
-      {"aten::mul", "operator.mul"},        {"aten::div", "operator.truediv"},
+      {"aten::add", "operator.add"},
+      {"aten::sub", "operator.sub"},
+      {"aten::mul", "operator.mul"},
+      {"aten::div", "operator.truediv"},
       {"aten::floordiv", "operator.floordiv"},
-      {"aten::remainder", "operator.mod"},  {"aten::neg", "operator.neg"},
-      {"aten::lt", "operator.lt"},          {"aten::le", "operator.le"},
-      {"aten::gt", "operator.gt"},          {"aten::ge", "operator.ge"},
-      {"aten::eq", "operator.eq"},          {"aten::ne", "operator.ne"},
-      {"aten::__and__", "operator.and_"},   {"aten::__or__", "operator.or_"},
-      {"aten::__not__", "operator.not_"},   {"prim::max", "builtins.max"},
-      {"prim::min", "builtins.min"},        {"aten::Int", "builtins.int"},
-      {"aten::Float", "builtins.float"},    {"aten::Bool", "builtins.bool"}};
+      {"aten::remainder", "operator.mod"},
+      {"aten::neg", "operator.neg"},
+      {"aten::lt", "operator.lt"},
+      {"aten::le", "operator.le"},
+      {"aten::gt", "operator.gt"},
+      {"aten::ge", "operator.ge"},
+      {"aten::eq", "operator.eq"},
+      {"aten::ne", "operator.ne"},
+      {"aten::__and__", "operator.and_"},
+      {"aten::__or__", "operator.or_"},
+      {"aten::__not__", "operator.not_"},
+      {"prim::max", "builtins.max"},
+      {"prim::min", "builtins.min"},
+      {"aten::Int", "builtins.int"},
+      {"aten::Float", "builtins.float"},
+      {"aten::Bool", "builtins.bool"}};
   auto function = kFunctions.find(name);
   if (function == kFunctions.end() || node->outputs().size() != 1)
     return false;
@@ -368,7 +413,8 @@ bool Translator::translateToPython(Node *node) {
     return false;
   std::vector<BindingRef> args;
   if (name == "aten::__is__" || name == "aten::__isnot__") {
-    emitPython(node, name == "aten::__is__" ? "operator.is_" : "operator.is_not",
+    emitPython(node,
+               name == "aten::__is__" ? "operator.is_" : "operator.is_not",
                {get(node->input(0)), get(node->input(1))});
     return true;
   }
@@ -430,7 +476,8 @@ bool Translator::translateToPython(Node *node) {
 /// tensors, and so do exported graphs.
 static std::string getTarget(const c10::FunctionSchema &schema) {
   std::string name = schema.name();
-  for (size_t at = name.find("::"); at != std::string::npos; at = name.find("::"))
+  for (size_t at = name.find("::"); at != std::string::npos;
+       at = name.find("::"))
     name.replace(at, 2, ".");
   std::string overload = schema.overload_name();
   static const std::set<std::string> kArithmetic = {
@@ -452,10 +499,9 @@ void Translator::translateOperator(Node *node) {
     const c10::Argument &formal = schema.arguments()[i];
     Argument argument =
         getArgument(get(node->input(i)), formal.real_type().get());
-    bool holdsDefault =
-        formal.default_value() &&
-        getConstant(*formal.default_value(), formal.real_type().get()) ==
-            argument.text;
+    bool holdsDefault = formal.default_value() &&
+                        getConstant(*formal.default_value(),
+                                    formal.real_type().get()) == argument.text;
     if (formal.alias_info() && formal.alias_info()->isWrite())
       record.acts = true;
     if (!formal.kwarg_only()) {
@@ -485,7 +531,17 @@ void Translator::translateOperator(Node *node) {
 bool Translator::translateConvolution(Node *node) {
   if (std::string(node->kind().toQualString()) != "aten::_convolution")
     return false;
-  enum { Input, Weight, Bias, Stride, Padding, Dilation, Transposed, OutputPadding, Groups };
+  enum {
+    Input,
+    Weight,
+    Bias,
+    Stride,
+    Padding,
+    Dilation,
+    Transposed,
+    OutputPadding,
+    Groups
+  };
   auto transposed = getKnown(*get(node->input(Transposed)));
   auto stride = getElements(*get(node->input(Stride)));
   if (!transposed || !transposed->isBool() || !stride || stride->empty() ||
@@ -493,11 +549,9 @@ bool Translator::translateConvolution(Node *node) {
     return false;
   std::string rank = std::to_string(stride->size());
   bool isTransposed = transposed->toBool();
-  std::string target =
-      isTransposed
-          ? "aten.conv_transpose" + rank + "d." +
-                (rank == "1" ? "default" : "input")
-          : "aten.conv" + rank + "d.default";
+  std::string target = isTransposed ? "aten.conv_transpose" + rank + "d." +
+                                          (rank == "1" ? "default" : "input")
+                                    : "aten.conv" + rank + "d.default";
   // Defaults are filled in for every dimension, and left out from the end.
   auto allAre = [&](int place, const char *text) {
     auto elements = getElements(*get(node->input(place)));
@@ -531,10 +585,12 @@ bool Translator::translateConvolution(Node *node) {
   return true;
 }
 
-/// Nodes that PyTorch has no schema for are kept as they are, with every effect.
+/// Nodes that PyTorch has no schema for are kept as they are, with every
+/// effect.
 void Translator::translateOther(Node *node) {
   std::string target = node->kind().toQualString();
-  for (size_t at = target.find("::"); at != std::string::npos; at = target.find("::"))
+  for (size_t at = target.find("::"); at != std::string::npos;
+       at = target.find("::"))
     target.replace(at, 2, ".");
   NodeRecord record = makeRecord(node, target);
   for (const Value *input : node->inputs())

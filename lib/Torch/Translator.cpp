@@ -128,8 +128,7 @@ bool Translator::isNeverWritten(const Value *value, unsigned depth) const {
     const c10::FunctionSchema *schema = user->maybeSchema();
     if (!schema || use.offset >= schema->arguments().size())
       return false;
-    const c10::AliasInfo *alias =
-        schema->arguments()[use.offset].alias_info();
+    const c10::AliasInfo *alias = schema->arguments()[use.offset].alias_info();
     if (alias && alias->isWrite())
       return false;
   }
@@ -177,8 +176,8 @@ static std::string getEnumText(const c10::Type &expected, int64_t number) {
   }
 }
 
-/// `expected` is the schema's own type of the argument, which tells a dtype from
-/// a number; null where there is none.
+/// `expected` is the schema's own type of the argument, which tells a dtype
+/// from a number; null where there is none.
 std::string Translator::getConstant(const c10::IValue &value,
                                     Expected expected) const {
   expected = unwrap(expected);
@@ -222,11 +221,12 @@ std::string Translator::getConstant(const c10::IValue &value,
     return form("dict", listText(pairs));
   }
   std::string type = getModuleTypeName(*value.type());
-  std::string repr = value.isEnum() ? value.toEnumHolder()->qualifiedClassName() +
-                                          "." + value.toEnumHolder()->name()
-                                    : type;
-  return form("object", "{\"type\":" + quote(type) + ",\"repr\":" + quote(repr) +
-                            "}");
+  std::string repr = value.isEnum()
+                         ? value.toEnumHolder()->qualifiedClassName() + "." +
+                               value.toEnumHolder()->name()
+                         : type;
+  return form("object",
+              "{\"type\":" + quote(type) + ",\"repr\":" + quote(repr) + "}");
 }
 
 void Translator::appendArgument(const BindingRef &binding, Expected expected,
@@ -275,9 +275,8 @@ void Translator::appendArgument(const BindingRef &binding, Expected expected,
     return;
   case Binding::Module: {
     // An object that a kept node takes is a constant of the model.
-    std::string name =
-        addWeight(binding->path.empty() ? "self" : binding->path,
-                  "constant_object", c10::IValue());
+    std::string name = addWeight(binding->path.empty() ? "self" : binding->path,
+                                 "constant_object", c10::IValue());
     argument.text += form("node", quote(name));
     argument.uses.push_back(name);
     return;
@@ -331,8 +330,8 @@ std::string Translator::addWeight(const std::string &path, const char *kind,
     return entry->second;
   std::string_view what = kind;
   InputRecord input;
-  input.name = makeName((what == "parameter" ? "p_"
-                         : what == "buffer"  ? "b_"
+  input.name = makeName((what == "parameter"         ? "p_"
+                         : what == "buffer"          ? "b_"
                          : what == "constant_object" ? "obj_"
                                                      : "c_") +
                         toIdentifier(path));
@@ -399,8 +398,8 @@ BindingRef Translator::bindAttribute(const c10::IValue &value,
   auto binding = std::make_shared<Binding>();
   binding->form = isList ? Binding::List : Binding::Tuple;
   c10::ArrayRef<c10::IValue> elements =
-      isList ? value.toListRef() : c10::ArrayRef<c10::IValue>(
-                                       value.toTupleRef().elements().vec());
+      isList ? value.toListRef()
+             : c10::ArrayRef<c10::IValue>(value.toTupleRef().elements().vec());
   for (size_t i = 0; i < elements.size(); ++i)
     binding->elements.push_back(bindAttribute(
         elements[i], path + "." + std::to_string(i), kind, persistent));
@@ -442,7 +441,8 @@ void Translator::translateSetAttr(Node *node) {
   const std::string &name = node->s(attr::name);
   NodeRecord record = makeRecord(node, "prim.SetAttr", "set_" + name);
   if (const ModuleValue *owner = graph.lookUpModule(node->input(0)))
-    addText(record, quote(owner->path.empty() ? name : owner->path + "." + name));
+    addText(record,
+            quote(owner->path.empty() ? name : owner->path + "." + name));
   else {
     addArgument(record, get(node->input(0)));
     addText(record, quote(name));
@@ -512,12 +512,12 @@ int Translator::addStack(const Node *node) {
     std::string code = range.source()->get_line(line).str();
     size_t first = code.find_first_not_of(" \t\n");
     size_t last = code.find_last_not_of(" \t\n");
-    code = first == std::string::npos ? "" : code.substr(first, last - first + 1);
+    code =
+        first == std::string::npos ? "" : code.substr(first, last - first + 1);
     size_t number = range.source()->lineno_to_source_lineno(line) + 1;
     frames.push_back("{\"file\":" + quote(archiveName + "/" + *place) +
-                     ",\"line\":" + std::to_string(number) +
-                     ",\"function\":" + quote(function) +
-                     ",\"code\":" + quote(code) + "}");
+                     ",\"line\":" + std::to_string(number) + ",\"function\":" +
+                     quote(function) + ",\"code\":" + quote(code) + "}");
   };
   std::string function = graph.getSchema().name();
   if (auto calls = node->callstack())
@@ -640,8 +640,8 @@ void Translator::addOutput(BlockRecord &block, const BindingRef &binding) {
     block.outputUses.push_back(std::move(use));
 }
 
-BlockRecord Translator::translate(
-    const std::vector<std::optional<c10::IValue>> &fixed) {
+BlockRecord
+Translator::translate(const std::vector<std::optional<c10::IValue>> &fixed) {
   Block *block = graph.getGraph().block();
   changesMetadata = changesMetadataInPlace(block);
   BlockRecord result;

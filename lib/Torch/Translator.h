@@ -22,8 +22,8 @@ struct Binding {
   Form form = Node;
   /// The node or input that gives it; may be there for a known tensor too.
   std::string node;
-  /// Of a Known value: a number, text, None, dtype or device, a list or tuple of
-  /// these, or a tensor of one number that depends on no data.
+  /// Of a Known value: a number, text, None, dtype or device, a list or tuple
+  /// of these, or a tensor of one number that depends on no data.
   c10::IValue known;
   /// Of a list or tuple, or a dictionary's keys and values in turn.
   std::vector<std::shared_ptr<const Binding>> elements;
@@ -107,6 +107,7 @@ private:
   bool translateUnpacking(torch::jit::Node *node);
   bool translateKnown(torch::jit::Node *node);
   bool translateMetadata(torch::jit::Node *node);
+  bool translateFlag(torch::jit::Node *node, const std::string &name);
   bool translateToPython(torch::jit::Node *node);
   bool translateListChange(torch::jit::Node *node, const std::string &name);
   bool translateScalars(torch::jit::Node *node, const std::string &name);

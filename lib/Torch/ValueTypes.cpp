@@ -167,7 +167,8 @@ ValueType opprof::torchscript::describe(const c10::Type &type) {
     return makeNamed(ValueType::Name, "str");
   case c10::TypeKind::TupleType: {
     ValueType result = makeNamed(ValueType::Tuple, "");
-    for (const c10::TypePtr &element : type.expectRef<c10::TupleType>().elements())
+    for (const c10::TypePtr &element :
+         type.expectRef<c10::TupleType>().elements())
       result.elements.push_back(describe(*element));
     return result;
   }
@@ -187,8 +188,9 @@ static std::string getTensorText(const ValueType &type) {
       texts.push_back(value < 0 ? "\"?\"" : std::to_string(value));
     return listText(texts);
   };
-  std::string text = "{\"tensor\":{\"dtype\":" + quote(getDTypeName(type.dtype)) +
-                     ",\"shape\":" + numbers(type.sizes);
+  std::string text =
+      "{\"tensor\":{\"dtype\":" + quote(getDTypeName(type.dtype)) +
+      ",\"shape\":" + numbers(type.sizes);
   if (type.knowsStrides || !type.layout.empty())
     text += ",\"stride\":" + numbers(type.strides);
   if (type.knowsStrides && type.storageOffset)
@@ -219,8 +221,8 @@ int opprof::torchscript::addType(GraphFile &file, const ValueType &type) {
         index = file.types.add(form("object", quote("")));
       elements.push_back(std::to_string(index));
     }
-    return file.types.add(
-        form(type.kind == ValueType::List ? "list" : "tuple", listText(elements)));
+    return file.types.add(form(type.kind == ValueType::List ? "list" : "tuple",
+                               listText(elements)));
   }
   }
   return -1;
@@ -245,7 +247,8 @@ public:
 
 private:
   [[noreturn]] void fail() const {
-    throw InputError("the input '" + text + "' is none that can be made: give a "
+    throw InputError("the input '" + text +
+                     "' is none that can be made: give a "
                      "tensor as 4x128xi64 (f32, f64, f16, bf16, i64, i32, i16, "
                      "i8, u8, b8, c64, c128), a number, true, false, none, "
                      "'text', [a, b], (a, b) or {'key': a}");
@@ -281,7 +284,8 @@ static c10::TypePtr getElementType(const c10::TypePtr &type, size_t index) {
   if (auto dict = type->cast<c10::DictType>())
     return dict->getValueType();
   if (auto tuple = type->cast<c10::TupleType>())
-    return index < tuple->elements().size() ? tuple->elements()[index] : nullptr;
+    return index < tuple->elements().size() ? tuple->elements()[index]
+                                            : nullptr;
   return nullptr;
 }
 
@@ -398,7 +402,8 @@ at::Tensor InputParser::parseTensor(std::string_view word) const {
       throw InputError("the input '" + text + "' is larger than 100 GB");
   }
   at::TensorOptions options = at::TensorOptions().dtype(found->type);
-  bool isReal = c10::isFloatingType(found->type) || c10::isComplexType(found->type);
+  bool isReal =
+      c10::isFloatingType(found->type) || c10::isComplexType(found->type);
   if (!isReal)
     return at::zeros(sizes, options);
   // Half-precision kernels of random numbers are not everywhere.

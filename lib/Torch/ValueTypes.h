@@ -42,9 +42,10 @@ int addType(GraphFile &file, const ValueType &type);
 /// "bfloat16"
 const char *getDTypeName(c10::ScalarType type);
 
-/// The value that a text of the command line describes: "4x128xi64" is a tensor,
-/// and 3, 0.5, true, none, 'text', [a,b], (a,b) and {key: a} are themselves.
-/// Tensors of floating-point numbers hold random ones, others zeros.
+/// The value that a text of the command line describes: "4x128xi64" is a
+/// tensor, and 3, 0.5, true, none, 'text', [a,b], (a,b) and {key: a} are
+/// themselves. Tensors of floating-point numbers hold random ones, others
+/// zeros.
 c10::IValue parseInput(const std::string &text, const c10::TypePtr &type);
 
 } // namespace opprof::torchscript

@@ -55,12 +55,14 @@ public:
 };
 } // namespace
 
-static uint64_t parseNumber(const std::string &option, const std::string &text) {
+static uint64_t parseNumber(const std::string &option,
+                            const std::string &text) {
   uint64_t number = 0;
   auto result = std::from_chars(text.data(), text.data() + text.size(), number);
   if (result.ec != std::errc() || result.ptr != text.data() + text.size() ||
       number == 0 || number > 1'000'000)
-    throw UsageError(option + " takes a whole number from 1, not '" + text + "'");
+    throw UsageError(option + " takes a whole number from 1, not '" + text +
+                     "'");
   return number;
 }
 
@@ -71,7 +73,8 @@ static Options parseOptions(int argc, char **argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   for (size_t i = 0; i < arguments.size(); ++i) {
     std::string name = arguments[i], value;
-    size_t equals = name.rfind("--", 0) == 0 ? name.find('=') : std::string::npos;
+    size_t equals =
+        name.rfind("--", 0) == 0 ? name.find('=') : std::string::npos;
     bool hasValue = equals != std::string::npos;
     if (hasValue) {
       value = name.substr(equals + 1);
@@ -123,7 +126,8 @@ static void copyAll(int from, int to, const std::string &path) {
   while (done < about.st_size) {
     char buffer[1 << 16];
     ssize_t size = pread(from, buffer, sizeof buffer, done);
-    ssize_t written = size > 0 ? write(to, buffer, static_cast<size_t>(size)) : -1;
+    ssize_t written =
+        size > 0 ? write(to, buffer, static_cast<size_t>(size)) : -1;
     if (written <= 0)
       throw InputError(path + " cannot be written: " + std::strerror(errno));
     done += written;
@@ -171,9 +175,8 @@ static void run(Options &options) {
   enum Output { Graph, Weights, Times, NumOutputs };
   std::vector<int> files =
       runContained(options.limits, NumOutputs, [&](const std::vector<int> &to) {
-        ReadTimes times =
-            readTorchScript(request, to[Graph],
-                            options.weights.empty() ? -1 : to[Weights]);
+        ReadTimes times = readTorchScript(
+            request, to[Graph], options.weights.empty() ? -1 : to[Weights]);
         if (write(to[Times], &times, sizeof times) != sizeof times)
           throw InputError("the result cannot be written");
       });

@@ -494,6 +494,13 @@ bool NodeComparison::compareNodes(NodeOp first, NodeOp second) {
                       ? DifferenceKind::Effect
                       : DifferenceKind::Target,
                   first.getTarget().str(), second.getTarget().str());
+  // Blocks are the same word for word, or they are not.
+  if (!llvm::equal(first.getBlocks(), second.getBlocks(),
+                   [](Region &block, Region &other) {
+                     return OperationEquivalence::isRegionEquivalentTo(
+                         &block, &other, OperationEquivalence::IgnoreLocations);
+                   }))
+    return differ(DifferenceKind::Arguments, "its blocks", "other blocks");
   if (isPattern)
     return comparePatternArguments(first, second);
   if (first.getArgs().size() != second.getArgs().size() ||

@@ -52,7 +52,8 @@ enum Tag : uint64_t {
   kOperation,
   kSubgraph,
   kUnknownSize,
-  kAbsent
+  kAbsent,
+  kBlock
 };
 } // namespace
 
@@ -316,7 +317,24 @@ uint64_t StructuralHash::hashArguments(NodeOp node) {
   return hashWords(words);
 }
 
+uint64_t StructuralHash::hashBlocks(NodeOp node) {
+  SmallVector<uint64_t> words;
+  for (Region &block : node.getBlocks()) {
+    words.push_back(kBlock);
+    words.push_back(block.getNumArguments());
+    for (Operation &op : block.front())
+      words.push_back(hashNode(&op));
+  }
+  return hashWords(words);
+}
+
 uint64_t StructuralHash::hashNode(Operation *op) {
+  if (auto node = dyn_cast<NodeOp>(op); node && !node.getBlocks().empty()) {
+    uint64_t words[] = {kNode, hashAttribute(node.getTargetAttr()),
+                        hashArguments(node), hashBlocks(node),
+                        hashType(node.getResult().getType())};
+    return hashWords(words);
+  }
   if (auto node = dyn_cast<NodeOp>(op)) {
     bool namesWeight = node.getKind() == NodeKind::get_attr;
     uint64_t words[] = {kNode,

@@ -28,6 +28,7 @@ public:
 
 private:
   LogicalResult collect();
+  LogicalResult collectBlock(Block &block);
   LogicalResult check(Operation *op, Attribute argument);
   LogicalResult check(CallOp call);
   unsigned addType(Type type);
@@ -39,6 +40,7 @@ private:
   void writeStack(OStream &json, Location location);
   void writeGraph(OStream &json, GraphOp graph);
   void writeNode(OStream &json, NodeOp node, const GraphNames &names);
+  void writeBlock(OStream &json, Block &block, const GraphNames &names);
   void writeCall(OStream &json, CallOp call, GraphNames &names);
   void writeOutputs(OStream &json, GraphOp graph, const GraphNames &names);
   void writeArgument(OStream &json, Attribute argument, OperandRange operands,
@@ -157,29 +159,42 @@ LogicalResult Exporter::collect() {
     auto graph = dyn_cast<GraphOp>(op);
     if (!graph)
       continue;
-    for (BlockArgument argument : graph.getBlock().getArguments())
-      if (!isUnknownType(argument.getType()))
-        addType(argument.getType());
-    for (Operation &inner : graph.getBlock()) {
-      if (auto node = dyn_cast<NodeOp>(inner)) {
-        if (!isUnknownType(node.getType()))
-          addType(node.getType());
-        addStack(node.getLoc());
-        addModules(node.getLoc());
-        if (failed(check(node, node.getArgs())))
+    if (failed(collectBlock(graph.getBlock())))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult Exporter::collectBlock(Block &block) {
+  for (BlockArgument argument : block.getArguments())
+    if (!isUnknownType(argument.getType()))
+      addType(argument.getType());
+  for (Operation &inner : block) {
+    if (auto node = dyn_cast<NodeOp>(inner)) {
+      if (!isUnknownType(node.getType()))
+        addType(node.getType());
+      addStack(node.getLoc());
+      addModules(node.getLoc());
+      if (failed(check(node, node.getArgs())))
+        return failure();
+      for (Region &region : node.getBlocks())
+        if (failed(collectBlock(region.front())))
           return failure();
-      } else if (auto output = dyn_cast<OutputOp>(inner)) {
-        if (failed(check(output, output.getArgs())))
-          return failure();
-      } else if (auto call = dyn_cast<CallOp>(inner)) {
-        if (failed(check(call)))
-          return failure();
-        addType(TupleType::get(call.getContext(), call.getResultTypes()));
-        addStack(call.getLoc());
-      } else {
-        return inner.emitOpError()
-               << "has no form in graph JSON: only fx.node does";
-      }
+    } else if (auto output = dyn_cast<OutputOp>(inner)) {
+      if (failed(check(output, output.getArgs())))
+        return failure();
+    } else if (auto call = dyn_cast<CallOp>(inner)) {
+      if (isa<NodeOp>(call->getParentOp()))
+        return call.emitOpError()
+               << "stands in a block of a node, which graph JSON has no form "
+                  "for: run opprof-opt --inline-partitions first";
+      if (failed(check(call)))
+        return failure();
+      addType(TupleType::get(call.getContext(), call.getResultTypes()));
+      addStack(call.getLoc());
+    } else {
+      return inner.emitOpError()
+             << "has no form in graph JSON: only fx.node does";
     }
   }
   return success();
@@ -498,6 +513,11 @@ void Exporter::writeNode(OStream &json, NodeOp node, const GraphNames &names) {
                                     nextOperand, names);
                     });
     });
+    if (!node.getBlocks().empty())
+      json.attributeArray("blocks", [&] {
+        for (Region &block : node.getBlocks())
+          writeBlock(json, block.front(), names);
+      });
     if (!isUnknownType(node.getType()))
       json.attribute("type", types.find(node.getType())->second);
     if (auto stack = addStack(node.getLoc()))
@@ -508,6 +528,30 @@ void Exporter::writeNode(OStream &json, NodeOp node, const GraphNames &names) {
       if (Attribute value = getMember(metadata, key))
         writeMember(json, key, [&] { writeJSON(json, value); });
     writeFromNode(json, node.getLoc());
+  });
+}
+
+void Exporter::writeBlock(OStream &json, Block &block,
+                          const GraphNames &names) {
+  json.object([&] {
+    json.attributeArray("inputs", [&] {
+      for (BlockArgument argument : block.getArguments())
+        json.object([&] {
+          json.attribute("name", names.lookup(argument));
+          if (!isUnknownType(argument.getType()))
+            json.attribute("type", types.find(argument.getType())->second);
+        });
+    });
+    json.attributeArray("nodes", [&] {
+      for (NodeOp node : block.getOps<NodeOp>())
+        writeNode(json, node, names);
+    });
+    json.attributeArray("outputs", [&] {
+      auto output = cast<OutputOp>(block.getTerminator());
+      unsigned nextOperand = 0;
+      for (Attribute value : output.getArgs())
+        writeArgument(json, value, output.getOperands(), nextOperand, names);
+    });
   });
 }
 

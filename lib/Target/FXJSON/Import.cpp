@@ -52,6 +52,7 @@ enum class Key {
   Target,
   Args,
   Kwargs,
+  Blocks,
   Type,
   Stack,
   SeqNr,
@@ -89,8 +90,16 @@ constexpr KeyName kNodeKeys[] = {
     {"kwargs", Key::Kwargs},      {"type", Key::Type},
     {"stack", Key::Stack},        {"modules", Key::Modules},
     {"seq_nr", Key::SeqNr},       {"original_aten", Key::OriginalAten},
-    {"from_node", Key::FromNode},
+    {"from_node", Key::FromNode}, {"blocks", Key::Blocks},
 };
+constexpr KeyName kBlockKeys[] = {
+    {"inputs", Key::Inputs},
+    {"nodes", Key::Nodes},
+    {"outputs", Key::Outputs},
+};
+
+/// Blocks of nodes nest no deeper than this: bounds recursion.
+constexpr unsigned kMaxBlockNesting = 60;
 constexpr KeyName kOutputKeys[] = {
     {"value", Key::Value},
     {"kind", Key::Kind},
@@ -149,6 +158,11 @@ private:
   bool readNode();
   bool readNodeMember(Key key);
   bool readKwargs();
+  bool readBlocks();
+  bool readBlock();
+  bool readBlockMember(Key key, const SeenKeys &seen);
+  bool addBlockInput(Attribute value);
+  bool checkReferences();
   bool readOutput();
   bool finishGraph();
   bool finishNode();
@@ -175,6 +189,7 @@ private:
   SeenKeys nodeSeen;
   StringRef nodeName, nodeOp, nodeTarget;
   unsigned nextNodeKey = 0;
+  unsigned blockNesting = 0;
   OutputRecord output;
 };
 } // namespace
@@ -523,6 +538,8 @@ bool Importer::readNodeMember(Key key) {
   }
   case Key::Kwargs:
     return readKwargs();
+  case Key::Blocks:
+    return readBlocks();
   case Key::Type:
     if (!readIndex(tables.types.size(), "type", index))
       return false;
@@ -574,6 +591,91 @@ bool Importer::readKwargs() {
     node.kwargs.push_back(value);
     return !!value;
   });
+}
+
+/// The blocks of the node at hand. What was read of it is kept meanwhile.
+bool Importer::readBlocks() {
+  if (++blockNesting > kMaxBlockNesting)
+    return fail("blocks are nested deeper than " + Twine(kMaxBlockNesting));
+  NodeDescription outerNode = std::move(node);
+  SeenKeys outerSeen = nodeSeen;
+  StringRef outerName = nodeName, outerOp = nodeOp, outerTarget = nodeTarget;
+  GraphScope outerScope(std::move(values.scope));
+  SmallVector<std::unique_ptr<Region>, 0> blocks;
+  bool isRead = source.forEachElement([&] {
+    values.scope.beginBlock(program);
+    if (!readBlock())
+      return false;
+    blocks.push_back(values.scope.graph->finishBlock());
+    return true;
+  });
+  if (!isRead)
+    return false;
+  values.scope.resume(std::move(outerScope));
+  node = std::move(outerNode);
+  node.blocks = std::move(blocks);
+  nodeSeen = outerSeen;
+  nodeName = outerName;
+  nodeOp = outerOp;
+  nodeTarget = outerTarget;
+  values.ownName = node.name;
+  section = Section::Node;
+  source.keyName = "blocks";
+  --blockNesting;
+  return true;
+}
+
+bool Importer::readBlock() {
+  SeenKeys seen;
+  unsigned next = 0;
+  return source.forEachMember([&](StringRef name) {
+    Key key;
+    return enterMember(kBlockKeys, next, seen, name, key) &&
+           (key == Key::Unknown ? source.skipUnknown(name)
+                                : readBlockMember(key, seen));
+  }) && requireKey(seen, Key::Inputs, "inputs") &&
+         requireKey(seen, Key::Nodes, "nodes") &&
+         requireKey(seen, Key::Outputs, "outputs") && checkReferences();
+}
+
+bool Importer::readBlockMember(Key key, const SeenKeys &seen) {
+  switch (key) {
+  case Key::Inputs:
+    if (seen.contains(Key::Nodes))
+      return fail("'inputs' come after 'nodes'; the format has them before");
+    return readTable(Section::Node,
+                     [&](Attribute value) { return addBlockInput(value); });
+  case Key::Nodes:
+    return requireKey(seen, Key::Inputs, "inputs") &&
+           source.forEachElement([&] { return readNode(); });
+  default:
+    if (!seen.contains(Key::Nodes))
+      return fail("'outputs' come before 'nodes'; the format has them after");
+    return source.forEachElement([&] {
+      Attribute value =
+          values.readArgument(values.scope.graph->getOutputOperands());
+      if (value)
+        values.scope.graph->addOutput(value);
+      return !!value;
+    });
+  }
+}
+
+bool Importer::addBlockInput(Attribute value) {
+  auto members = dyn_cast<DictionaryAttr>(value);
+  auto name = members ? members.getAs<StringAttr>("name") : StringAttr();
+  if (!name || name.getValue().empty())
+    return fail("an input of a block is an object with a 'name'");
+  Type type;
+  if (Attribute content = members.get("type")) {
+    auto index = dyn_cast<IntegerAttr>(content);
+    if (!index || index.getInt() < 0 ||
+        index.getInt() >= static_cast<int64_t>(tables.types.size()))
+      return fail("'type' is no index into the table of types");
+    type = tables.types[index.getInt()].type;
+  }
+  return values.scope.graph->addInput(name, type, InputDescription()) ||
+         fail("a block has two inputs called '" + name.getValue() + "'");
 }
 
 bool Importer::finishNode() {
@@ -656,25 +758,30 @@ bool Importer::finishOutput() {
   return true;
 }
 
+/// Fails where a node names one that is not there, or not yet.
+bool Importer::checkReferences() {
+  const GraphScope &scope = values.scope;
+  if (!scope.danglingPlace)
+    return true;
+  // The message is about the reference, not about the end of the graph.
+  if (scope.graph->hasName(scope.danglingName))
+    return source.failAt(
+        scope.danglingPlace, scope.danglingUser,
+        "'" + scope.danglingName +
+            "' comes later in the graph (or is this node): the nodes are "
+            "not in the order in which they run, or the graph has a cycle");
+  return source.failAt(scope.danglingPlace, scope.danglingUser,
+                       "there is no node or input called '" +
+                           scope.danglingName + "' in this " +
+                           (blockNesting ? "block" : "graph"));
+}
+
 bool Importer::finishGraph() {
   if (!requireKey(graphSeen, Key::Name, "name") ||
       !requireKey(graphSeen, Key::Inputs, "inputs") ||
       !requireKey(graphSeen, Key::Nodes, "nodes") ||
-      !requireKey(graphSeen, Key::Outputs, "outputs"))
+      !requireKey(graphSeen, Key::Outputs, "outputs") || !checkReferences())
     return false;
-  const GraphScope &scope = values.scope;
-  if (scope.danglingPlace) {
-    // The message is about the reference, not about the end of the graph.
-    if (scope.graph->hasName(scope.danglingName))
-      return source.failAt(
-          scope.danglingPlace, scope.danglingUser,
-          "'" + scope.danglingName +
-              "' comes later in the graph (or is this node): the nodes are "
-              "not in the order in which they run, or the graph has a cycle");
-    return source.failAt(scope.danglingPlace, scope.danglingUser,
-                         "there is no node or input called '" +
-                             scope.danglingName + "' in this graph");
-  }
   values.scope.graph->finish(graphName, /*isPublic=*/numGraphs == 1);
   return true;
 }

@@ -46,6 +46,18 @@ struct GraphScope {
     graph.emplace(program);
     danglingPlace = nullptr;
   }
+  /// Goes into a block of a node, which sees its own values only.
+  void beginBlock(ModuleBuilder &program) {
+    graph.emplace(program, BlockOfNode());
+    danglingPlace = nullptr;
+  }
+  /// Goes on with what was moved away.
+  void resume(GraphScope &&other) {
+    graph.emplace(std::move(*other.graph));
+    danglingName = other.danglingName;
+    danglingUser = std::move(other.danglingUser);
+    danglingPlace = other.danglingPlace;
+  }
 };
 
 /// Functions return null after an error.

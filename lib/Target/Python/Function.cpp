@@ -216,12 +216,29 @@ private:
   void printSignature();
   LogicalResult printSymbols();
   void printPlace(Operation &op);
+  LogicalResult printOperation(Operation &op);
   LogicalResult printNode(NodeOp node);
+  LogicalResult printBlock(Block &block);
+  LogicalResult printIf(NodeOp node);
+  LogicalResult printLoop(NodeOp node);
+  FailureOr<std::string> getYielded(Block &block, unsigned first);
   LogicalResult printCall(CallOp call);
   LogicalResult printMarker(Operation &op);
   LogicalResult printOutput(OutputOp output);
   void printDeletions(Operation &op);
-  void findLastUses();
+  void findLastUses(Block &block);
+  /// The variable that holds the value. What a block takes from outside is what
+  /// it is there.
+  StringRef getVariable(Value value) const {
+    while (auto argument = dyn_cast<BlockArgument>(value)) {
+      auto node = dyn_cast<NodeOp>(argument.getOwner()->getParentOp());
+      Value passed = node ? node.getPassedValue(argument) : Value();
+      if (!passed)
+        break;
+      value = passed;
+    }
+    return names.lookup(value);
+  }
 
   /// The expression of an argument; values come from `operands` in turn.
   FailureOr<std::string> getArgument(Operation *op, Attribute argument,
@@ -248,12 +265,12 @@ private:
 
 /// Names that no value of the graph may take.
 llvm::StringSet<> FunctionPrinter::collectReserved() {
-  llvm::StringSet<> result = {"torch",     "operator", "math",    "attributes",
-                              "functools", "float",    "complex", "slice",
-                              "getattr",   "abs",      "bool",    "divmod",
-                              "int",       "len",      "max",     "min",
-                              "pow",       "round",    "sum",     "_range_push",
-                              "_range_pop"};
+  llvm::StringSet<> result = {
+      "torch",      "operator", "math",  "attributes", "functools",
+      "float",      "complex",  "slice", "getattr",    "abs",
+      "bool",       "divmod",   "int",   "len",        "max",
+      "min",        "pow",      "round", "sum",        "_range_push",
+      "_range_pop", "dict",     "list",  "range",      "tuple"};
   result.insert(options.name.empty() ? getPythonIdentifier(graph.getSymName())
                                      : options.name);
   auto visit = [&](Attribute leaf) {
@@ -268,26 +285,28 @@ llvm::StringSet<> FunctionPrinter::collectReserved() {
       });
     }
   };
-  for (Operation &op : graph.getBlock()) {
+  graph.walk([&](Operation *op) {
     if (auto call = dyn_cast<CallOp>(op))
       result.insert(getFunctionName(call.getCallee()));
     else if (auto node = dyn_cast<NodeOp>(op))
       walkLeaves(node.getArgs(), visit);
     else if (auto output = dyn_cast<OutputOp>(op))
       walkLeaves(output.getArgs(), visit);
-  }
+  });
   return result;
 }
 
-void FunctionPrinter::findLastUses() {
+void FunctionPrinter::findLastUses(Block &block) {
   llvm::DenseSet<Value> seen;
-  for (Operation &op : llvm::reverse(graph.getBlock())) {
+  for (Operation &op : llvm::reverse(block)) {
     for (Value operand : op.getOperands()) {
       // The caller holds its arguments anyway.
       if (seen.insert(operand).second && operand.getDefiningOp() &&
           !isa<OutputOp>(op))
         lastUses[&op].push_back(operand);
     }
+    for (Region &inner : op.getRegions())
+      findLastUses(inner.front());
   }
 }
 
@@ -427,7 +446,7 @@ FailureOr<std::string> FunctionPrinter::getArgument(Operation *op,
   };
 
   if (isa<ValueAttr>(argument))
-    return names.lookup(op->getOperand(nextOperand++)).str();
+    return getVariable(op->getOperand(nextOperand++)).str();
   if (isa<opprof::fx::NoneAttr>(argument))
     return std::string("None");
   if (isa<EllipsisAttr>(argument))
@@ -571,7 +590,7 @@ FailureOr<std::string> FunctionPrinter::getExpression(NodeOp node) {
 
   if (isPlain && args.size() == 2 && isa<ValueAttr>(args[0]) &&
       (target == "operator.getitem" || target == "_operator.getitem")) {
-    std::string base = names.lookup(node.getOperand(nextOperand++)).str();
+    std::string base = getVariable(node.getOperand(nextOperand++)).str();
     FailureOr<std::string> index = getIndex(node, args[1], nextOperand);
     if (failed(index))
       return failure();
@@ -583,8 +602,7 @@ FailureOr<std::string> FunctionPrinter::getExpression(NodeOp node) {
     if (!attribute || !isReadableAttribute(attribute.getValue()))
       return error(node) << "reads the attribute " << args[1]
                          << ", which is none that a program may read";
-    return (names.lookup(node.getOperand(0)) + "." + attribute.getValue())
-        .str();
+    return (getVariable(node.getOperand(0)) + "." + attribute.getValue()).str();
   }
   if (node.getKind() == NodeKind::call_function && holdsTextFor(target, args))
     return error(node) << "hands text to '" << target
@@ -665,7 +683,129 @@ FailureOr<std::string> FunctionPrinter::getExpression(NodeOp node) {
   return result + ")";
 }
 
+//===----------------------------------------------------------------------===//
+// Nodes with blocks
+//===----------------------------------------------------------------------===//
+
+/// Prints a block's nodes, indented.
+LogicalResult FunctionPrinter::printBlock(Block &block) {
+  for (Operation &op : block.without_terminator())
+    if (failed(printOperation(op)))
+      return failure();
+  return success();
+}
+
+/// What a block gives from its `first` value on, between commas.
+FailureOr<std::string> FunctionPrinter::getYielded(Block &block,
+                                                   unsigned first) {
+  auto output = cast<OutputOp>(block.getTerminator());
+  unsigned nextOperand = 0;
+  for (Attribute before : output.getArgs().getValue().take_front(first))
+    nextOperand += countValues(before);
+  return getArguments(output, output.getArgs().getValue().drop_front(first),
+                      nextOperand);
+}
+
+LogicalResult FunctionPrinter::printIf(NodeOp node) {
+  std::string outer = indent;
+  StringRef keyword = "if ";
+  bool isUsed = !node.getResult().use_empty();
+  for (Region &region : node.getBlocks()) {
+    Block &block = region.front();
+    auto output = cast<OutputOp>(block.getTerminator());
+    os << outer << keyword;
+    if (&region == &node.getBlocks().front())
+      os << getVariable(node.getOperand(0));
+    os << ":\n";
+    keyword = "else";
+    indent = outer + "    ";
+    FailureOr<std::string> yielded = getYielded(block, 0);
+    if (failed(printBlock(block)) || failed(yielded))
+      return failure();
+    bool isTuple = output.getArgs().size() > 1;
+    if (isUsed && !output.getArgs().empty())
+      os << indent << names.lookup(node.getResult()) << " = "
+         << (isTuple ? "(" : "") << *yielded << (isTuple ? ")\n" : "\n");
+    else if (block.without_terminator().empty())
+      os << indent << "pass\n";
+    indent = outer;
+  }
+  return success();
+}
+
+/// True for the constant True.
+static bool isTrue(Attribute argument) {
+  auto flag = dyn_cast<BoolAttr>(argument);
+  return flag && flag.getValue();
+}
+
+LogicalResult FunctionPrinter::printLoop(NodeOp node) {
+  Block &block = node.getBlocks().front().front();
+  ArrayRef<Attribute> args = node.getArgs().getValue();
+  auto output = cast<OutputOp>(block.getTerminator());
+  unsigned numCarried = node.getNumCarried(), nextOperand = 0;
+  FailureOr<std::string> count = getArgument(node, args[0], nextOperand);
+  FailureOr<std::string> begins = getArgument(node, args[1], nextOperand);
+  FailureOr<std::string> initial =
+      getArguments(node, args.slice(2, numCarried), nextOperand);
+  FailureOr<std::string> next = getYielded(block, 1);
+  unsigned conditionOperand = 0;
+  FailureOr<std::string> another =
+      getArgument(output, output.getArgs()[0], conditionOperand);
+  if (failed(count) || failed(begins) || failed(initial) || failed(next) ||
+      failed(another))
+    return failure();
+
+  std::string carried;
+  for (BlockArgument argument :
+       block.getArguments().drop_front().take_front(numCarried))
+    carried += (carried.empty() ? "" : ", ") + names.lookup(argument).str();
+  StringRef round = names.lookup(block.getArgument(0));
+  auto most = dyn_cast<IntegerAttr>(args[0]);
+  bool isCounted = isTrue(args[1]) && isTrue(output.getArgs()[0]);
+  bool isUnbounded =
+      most && most.getInt() == INT64_MAX && block.getArgument(0).use_empty();
+  std::string condition = names.claim("goes_on", &reserved).str();
+  if (numCarried)
+    os << indent << carried << " = " << *initial << '\n';
+  if (!isCounted) {
+    os << indent << condition << " = " << *begins << '\n';
+    if (!isUnbounded)
+      os << indent << round << " = 0\n";
+  }
+  os << indent;
+  if (isCounted)
+    os << "for " << round << " in range(" << *count << "):\n";
+  else if (isUnbounded)
+    os << "while " << condition << ":\n";
+  else
+    os << "while " << condition << " and " << round << " < " << *count << ":\n";
+
+  std::string outer = std::exchange(indent, indent + "    ");
+  if (failed(printBlock(block)))
+    return failure();
+  if (numCarried)
+    os << indent << (isCounted ? "" : condition + ", ") << carried << " = "
+       << (isCounted ? "" : *another + ", ") << *next << '\n';
+  else if (!isCounted)
+    os << indent << condition << " = " << *another << '\n';
+  else if (block.without_terminator().empty())
+    os << indent << "pass\n";
+  if (!isCounted && !isUnbounded)
+    os << indent << round << " += 1\n";
+  indent = outer;
+  if (!node.getResult().use_empty() && numCarried)
+    os << indent << names.lookup(node.getResult()) << " = "
+       << (numCarried > 1 ? "(" : "") << carried
+       << (numCarried > 1 ? ")\n" : "\n");
+  return success();
+}
+
 LogicalResult FunctionPrinter::printNode(NodeOp node) {
+  if (node.getBlocks().size() == 2)
+    return printIf(node);
+  if (node.getBlocks().size() == 1)
+    return printLoop(node);
   ArrayRef<Attribute> args = node.getArgs().getValue();
   bool isUnused = node.getResult().use_empty();
   bool isSetItem = node.getTarget() == "operator.setitem" && isUnused &&
@@ -679,7 +819,7 @@ LogicalResult FunctionPrinter::printNode(NodeOp node) {
     FailureOr<std::string> value = getArgument(node, args[2], nextOperand);
     if (failed(value))
       return failure();
-    os << indent << names.lookup(node.getOperand(0)) << '[' << *index
+    os << indent << getVariable(node.getOperand(0)) << '[' << *index
        << "] = " << *value << '\n';
     return success();
   }
@@ -733,7 +873,7 @@ LogicalResult FunctionPrinter::printCall(CallOp call) {
   if (needsAttributes(call.getCallee()))
     os << "attributes" << (call.getNumOperands() ? ", " : "");
   llvm::interleaveComma(call.getOperands(), os,
-                        [&](Value operand) { os << names.lookup(operand); });
+                        [&](Value operand) { os << getVariable(operand); });
   os << ")\n";
   return success();
 }
@@ -785,24 +925,26 @@ LogicalResult FunctionPrinter::print() {
   if (failed(printSymbols()))
     return failure();
   if (options.withDeletions)
-    findLastUses();
-  for (Operation &op : graph.getBlock()) {
-    if (auto output = dyn_cast<OutputOp>(op))
-      return printOutput(output);
-    if (isa<NodeOp, CallOp>(op))
-      printPlace(op);
-    LogicalResult result = failure();
-    if (auto node = dyn_cast<NodeOp>(op))
-      result = printNode(node);
-    else if (auto call = dyn_cast<CallOp>(op))
-      result = printCall(call);
-    else
-      result = printMarker(op);
-    if (failed(result))
+    findLastUses(graph.getBlock());
+  for (Operation &op : graph.getBlock().without_terminator())
+    if (failed(printOperation(op)))
       return failure();
+  return printOutput(graph.getOutput());
+}
+
+LogicalResult FunctionPrinter::printOperation(Operation &op) {
+  if (isa<NodeOp, CallOp>(op))
+    printPlace(op);
+  LogicalResult result = failure();
+  if (auto node = dyn_cast<NodeOp>(op))
+    result = printNode(node);
+  else if (auto call = dyn_cast<CallOp>(op))
+    result = printCall(call);
+  else
+    result = printMarker(op);
+  if (succeeded(result))
     printDeletions(op);
-  }
-  return success();
+  return result;
 }
 
 LogicalResult

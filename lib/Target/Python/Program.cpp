@@ -181,7 +181,7 @@ void ProgramPrinter::findCallees(GraphOp graph,
     if (auto callee = symbols.lookup<GraphOp>(name))
       callees.insert(callee);
   };
-  for (Operation &op : graph.getBlock()) {
+  graph.walk([&](Operation *op) {
     if (auto call = dyn_cast<CallOp>(op)) {
       add(call.getCallee());
       if (auto callee = symbols.lookup<GraphOp>(call.getCallee()))
@@ -205,7 +205,7 @@ void ProgramPrinter::findCallees(GraphOp graph,
     } else if (isa<opprof::prof::RangePushOp, opprof::prof::RangePopOp>(op)) {
       usesMarkers = true;
     }
-  }
+  });
 }
 
 /// Puts the graph, and first those that it calls, into `order`.

@@ -16,6 +16,7 @@ from opprof.errors import OpprofError, ProgramError
 from opprof.files import check_folder, check_script, locked
 from opprof.suffixes import CAPTURE, GRAPH_JSON, GRAPHS, MLIR_BYTECODE, MLIR_TEXT, PT, SAFETENSORS
 from opprof.terminal import prepare_streams, printable, program_output_on_stderr
+from opprof.torchscript import readable_graph
 
 
 class _Parser(argparse.ArgumentParser):
@@ -42,12 +43,31 @@ _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
 def _export(options: argparse.Namespace) -> None:
-    check_script(Path(options.script))
-    from opprof.commands.export import export_script
+    from opprof.torchscript import TorchScriptOptions, is_torchscript
 
-    with program_output_on_stderr():
-        files = export_script(options.script, options.output, options.stage, options.weights)
-    for file in files:
+    of_archive = TorchScriptOptions(options.method, options.input, options.freeze, options.sandbox)
+    check_script(Path(options.script))
+    if is_torchscript(options.script):
+        from opprof.commands.export_archive import export_archive
+
+        if options.stage != "export":
+            raise OpprofError(
+                "--stage is for model scripts; an archive of TorchScript has one graph"
+            )
+        written = export_archive(
+            Path(options.script), Path(options.output), of_archive, options.weights
+        )
+    else:
+        from opprof.commands.export import export_script
+
+        if of_archive != TorchScriptOptions(inputs=[]):
+            raise OpprofError(
+                "--method, --input, --freeze and --sandbox are for TorchScript archives; "
+                "a model script says itself what its model is called with"
+            )
+        with program_output_on_stderr():
+            written = export_script(options.script, options.output, options.stage, options.weights)
+    for file in written:
         print(f"wrote {file}", file=sys.stderr)
 
 
@@ -55,10 +75,13 @@ def _add_export(commands: _Commands) -> None:
     parser = commands.add_parser(
         "export",
         help="write a model's graph as MLIR or JSON",
-        description="Exports the model of a script and writes its graph. The script is run.",
+        description="Exports the model of a script and writes its graph. The script is run. "
+        "Or writes the graph of a TorchScript archive.",
     )
     parser.add_argument(
-        "script", metavar="model.py", help="defines get_model_and_input() -> (module, input)"
+        "script",
+        metavar="MODEL",
+        help="a script that defines get_model_and_input() -> (module, input), or an archive of torch.jit.save",
     )
     parser.add_argument(
         "-o",
@@ -79,6 +102,26 @@ def _add_export(commands: _Commands) -> None:
         metavar="FILE",
         help=f"also write the parameters, buffers and constants, as {SAFETENSORS} or {PT}",
     )
+    archive = parser.add_argument_group("of a TorchScript archive")
+    archive.add_argument("--method", metavar="NAME", help="the method (forward)")
+    archive.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="one argument of the method, in order or as NAME=TEXT: 4x128xi64, 3, 0.5, true, none. "
+        "The method is run on them, so that every value has its shape",
+    )
+    archive.add_argument(
+        "--freeze",
+        action="store_true",
+        help="make attributes that the method does not change constants",
+    )
+    archive.add_argument(
+        "--sandbox",
+        action="store_true",
+        help="read it without network, writing or new processes",
+    )
     parser.set_defaults(run=_export)
 
 
@@ -90,7 +133,8 @@ def _launches(options: argparse.Namespace) -> int:
         print(proof.to_json() if options.json else printable(proof.to_text()), end="")
         return 1 if proof.refuted else 0
     filters = {key: getattr(options, key) for key in ("line", "module", "node", "kernel")}
-    text = launches_text(options.directory, options.graph, as_json=options.json, filters=filters)
+    with readable_graph(options.graph) as graph:
+        text = launches_text(options.directory, graph, as_json=options.json, filters=filters)
     print(text if options.json else printable(text), end="")
     return 0
 
@@ -111,7 +155,7 @@ def _add_launches(commands: _Commands) -> None:
         "--graph",
         type=Path,
         metavar="FILE",
-        help=f"the exported graph to follow nodes back to ({', '.join(GRAPHS)})",
+        help=f"the exported graph to follow nodes back to ({', '.join(GRAPHS)}, or a TorchScript archive)",
     )
     parser.add_argument("--json", action="store_true", help="print the launch maps as JSON")
     shown = parser.add_argument_group("which launches are shown")
@@ -140,8 +184,9 @@ def _profile(options: argparse.Namespace) -> None:
             )
         from opprof.chain import profile_from_files
 
-        with locked(options.output):
-            page = profile_from_files(options.graph, options.code, options.trace, options.output)
+        with locked(options.output), readable_graph(options.graph) as graph:
+            assert graph is not None
+            page = profile_from_files(graph, options.code, options.trace, options.output)
         print(page, end="")
     else:
         if any(recorded):
@@ -218,7 +263,7 @@ def _add_profile(commands: _Commands) -> None:
         "--graph",
         type=Path,
         metavar="FILE",
-        help=f"the exported graph ({', '.join(GRAPHS)})",
+        help=f"the exported graph ({', '.join(GRAPHS)}, or a TorchScript archive)",
     )
     recorded.add_argument(
         "--code",

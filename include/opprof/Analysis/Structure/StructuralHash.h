@@ -22,6 +22,7 @@ public:
   /// A node without its operands: operation, target, kind, constants, keywords
   /// and result types.
   uint64_t hashNode(mlir::Operation *op);
+  uint64_t hashBlocks(NodeOp node);
 
   uint64_t hashSubgraph(const Subgraph &subgraph);
 

@@ -16,6 +16,10 @@ using namespace opprof::fx;
 #define GET_OP_CLASSES
 #include "opprof/Dialect/FX/IR/FXOps.cpp.inc"
 
+/// TorchScript's nodes that hold blocks.
+static constexpr StringLiteral kIfTarget = "prim.If";
+static constexpr StringLiteral kLoopTarget = "prim.Loop";
+
 /// Arguments nest no deeper than this: bounds recursion on untrusted input.
 static constexpr unsigned kMaxNesting = 64;
 
@@ -406,7 +410,19 @@ static ParseResult parseCallArguments(OpAsmParser &parser,
   return parser.parseRParen();
 }
 
-/// fx.node [kind] "target"(arguments) [{attributes}] : (types) -> type
+/// Reads a node's blocks: `block (arguments) { … }`, none or several.
+static ParseResult parseBlocks(OpAsmParser &parser, OperationState &state) {
+  while (succeeded(parser.parseOptionalKeyword("block"))) {
+    SmallVector<OpAsmParser::Argument> arguments;
+    if (parser.parseArgumentList(arguments, OpAsmParser::Delimiter::Paren,
+                                 /*allowType=*/true) ||
+        parser.parseRegion(*state.addRegion(), arguments))
+      return failure();
+  }
+  return success();
+}
+
+/// fx.node [kind] "target"(arguments) [{attributes}] : (types) -> type [blocks]
 ParseResult NodeOp::parse(OpAsmParser &parser, OperationState &state) {
   Builder &builder = parser.getBuilder();
   Properties &properties = state.getOrAddProperties<Properties>();
@@ -442,7 +458,7 @@ ParseResult NodeOp::parse(OpAsmParser &parser, OperationState &state) {
   if (!names.empty())
     properties.kwarg_names = builder.getArrayAttr(names);
   state.addTypes(result);
-  return success();
+  return parseBlocks(parser, state);
 }
 
 void NodeOp::print(OpAsmPrinter &printer) {
@@ -466,6 +482,15 @@ void NodeOp::print(OpAsmPrinter &printer) {
   printer << " : (";
   llvm::interleaveComma(getOperandTypes(), printer);
   printer << ") -> " << getResult().getType();
+  for (Region &block : getBlocks()) {
+    printer.printNewline();
+    printer << "  block (";
+    llvm::interleaveComma(
+        block.getArguments(), printer,
+        [&](BlockArgument argument) { printer.printRegionArgument(argument); });
+    printer << ") ";
+    printer.printRegion(block, /*printEntryBlockArgs=*/false);
+  }
 }
 
 LogicalResult NodeOp::verify() {
@@ -488,6 +513,128 @@ LogicalResult NodeOp::verify() {
   return verifyValueCount(*this, getArgs(), getNumOperands());
 }
 
+/// Checks that `arguments`, which are to be values, are what a block takes as
+/// `parameters`.
+static LogicalResult verifyPassed(NodeOp node, ArrayRef<Attribute> arguments,
+                                  OperandRange operands,
+                                  ArrayRef<BlockArgument> parameters) {
+  if (arguments.size() != parameters.size())
+    return node.emitOpError() << "passes " << arguments.size()
+                              << " values that its block reads, and the block "
+                                 "takes "
+                              << parameters.size();
+  if (!llvm::all_of(arguments, llvm::IsaPred<ValueAttr>))
+    return node.emitOpError() << "passes a constant where its block reads a "
+                                 "value";
+  for (auto [operand, parameter] : llvm::zip(operands, parameters))
+    if (operand.getType() != parameter.getType())
+      return node.emitOpError()
+             << "passes a value of type " << operand.getType()
+             << " where its block takes " << parameter.getType();
+  return success();
+}
+
+/// Checks that a node gives what `number` values are as a result.
+static LogicalResult verifyResult(NodeOp node, unsigned number) {
+  Type type = node.getType();
+  auto tuple = dyn_cast<TupleType>(type);
+  bool fits = number == 0   ? isa<opprof::fx::NoneType>(type)
+              : number == 1 ? true
+                            : tuple && tuple.size() == number;
+  if (fits)
+    return success();
+  return node.emitOpError() << "has the result type " << type
+                            << ", but its blocks give " << number << " values";
+}
+
+static LogicalResult verifyIf(NodeOp node) {
+  if (node.getBlocks().size() != 2 || node.getArgs().empty() ||
+      !isa<ValueAttr>(node.getArgs()[0]))
+    return node.emitOpError() << "takes a truth value, and has two blocks";
+  unsigned number = 0;
+  for (Region &block : node.getBlocks()) {
+    if (failed(verifyPassed(node, node.getArgs().getValue().drop_front(),
+                            node.getOperands().drop_front(),
+                            block.getArguments())))
+      return failure();
+    unsigned given =
+        cast<OutputOp>(block.front().getTerminator()).getArgs().size();
+    if (&block != &node.getBlocks().front() && given != number)
+      return node.emitOpError() << "has a block that gives " << number
+                                << " values, and one that gives " << given;
+    number = given;
+  }
+  return verifyResult(node, number);
+}
+
+static LogicalResult verifyLoop(NodeOp node) {
+  if (node.getBlocks().size() != 1)
+    return node.emitOpError() << "has one block";
+  Region &block = node.getBlocks().front();
+  ArrayRef<Attribute> args = node.getArgs().getValue();
+  unsigned given =
+      cast<OutputOp>(block.front().getTerminator()).getArgs().size();
+  if (given == 0 || args.size() < given + 1 || block.getNumArguments() < given)
+    return node.emitOpError()
+           << "takes a number of rounds, a truth value and what is carried, "
+              "and "
+              "its block takes the round and gives whether there is another";
+  // The round stands where the number of rounds and the truth value do.
+  unsigned numBefore = 0;
+  for (Attribute argument : args.take_front(given + 1))
+    numBefore += countValues(argument);
+  if (failed(verifyPassed(node, args.drop_front(given + 1),
+                          node.getOperands().drop_front(numBefore),
+                          block.getArguments().drop_front(given))))
+    return failure();
+  return verifyResult(node, given - 1);
+}
+
+LogicalResult NodeOp::verifyRegions() {
+  for (Region &block : getBlocks())
+    if (!isa<OutputOp>(block.front().getTerminator()))
+      return emitOpError() << "has a block that does not end in fx.output";
+  if (getTarget() == kIfTarget || getTarget() == kLoopTarget) {
+    if (getKwargNames())
+      return emitOpError() << "takes no keyword arguments";
+    return getTarget() == kIfTarget ? verifyIf(*this) : verifyLoop(*this);
+  }
+  if (!getBlocks().empty())
+    return emitOpError() << "holds blocks: only " << kIfTarget << " and "
+                         << kLoopTarget << " do";
+  return success();
+}
+
+unsigned NodeOp::getNumCarried() {
+  return cast<OutputOp>(getBlocks().front().front().getTerminator())
+             .getArgs()
+             .size() -
+         1;
+}
+
+Value NodeOp::getPassedValue(BlockArgument argument) {
+  unsigned numOwn = getTarget() == kLoopTarget ? getNumCarried() + 1 : 0;
+  unsigned numAfter =
+      argument.getOwner()->getNumArguments() - argument.getArgNumber();
+  if (argument.getArgNumber() < numOwn || numAfter > getNumOperands())
+    return {};
+  return getOperand(getNumOperands() - numAfter);
+}
+
+/// True where `holds` is true of a node in the blocks of `node`.
+static bool anyInBlocks(NodeOp node, llvm::function_ref<bool(NodeOp)> holds) {
+  return llvm::any_of(node.getBlocks(), [&](Region &block) {
+    return llvm::any_of(block.getOps<NodeOp>(), holds);
+  });
+}
+
+bool NodeOp::readsAttributes() {
+  return getKind() == NodeKind::get_attr ||
+         getKind() == NodeKind::call_module ||
+         anyInBlocks(*this,
+                     [](NodeOp inner) { return inner.readsAttributes(); });
+}
+
 LogicalResult NodeOp::verifySymbolUses(SymbolTableCollection &symbols) {
   for (Attribute argument : getArgs()) {
     LogicalResult result = success();
@@ -508,6 +655,13 @@ void NodeOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   StringRef name = getNodeName(*this);
   if (!name.empty())
     setName(getResult(), name);
+}
+
+void NodeOp::getAsmBlockArgumentNames(Region &region,
+                                      OpAsmSetValueNameFn setName) {
+  for (BlockArgument argument : region.getArguments())
+    if (StringRef name = getNodeName(argument.getLoc()); !name.empty())
+      setName(argument, name);
 }
 
 unsigned NodeOp::getNumPositional() {
@@ -567,6 +721,12 @@ static bool isPureFunction(StringRef target) {
   static constexpr StringLiteral kPureModules[] = {
       "operator.", "_operator.", "math.", "torch.sym_",
       "torch.fx.experimental.symbolic_shapes."};
+  // Numbers of tensors, and of Python's; TorchScript's graphs hold these.
+  static constexpr StringLiteral kPureBuiltins[] = {
+      "builtins.bool", "builtins.int", "builtins.float",  "builtins.len",
+      "builtins.max",  "builtins.min", "builtins.getattr"};
+  if (llvm::is_contained(kPureBuiltins, target))
+    return true;
   return llvm::any_of(
              kPureModules,
              [&](StringRef prefix) { return target.starts_with(prefix); }) &&
@@ -657,7 +817,13 @@ void NodeOp::visitOperandRoles(
 /// view of it. Looks at no more than a bounded number of uses, and answers true
 /// past that.
 static bool mayBeWritten(Value value) {
-  auto graph = dyn_cast<GraphOp>(value.getParentRegion()->getParentOp());
+  Operation *parent = value.getParentRegion()->getParentOp();
+  // What a block takes may be one value under two names, too.
+  if (isa<NodeOp>(parent)) {
+    auto around = parent->getParentOfType<GraphOp>();
+    return !around || !around.getFunctional();
+  }
+  auto graph = dyn_cast<GraphOp>(parent);
   if (graph && graph.getFunctional())
     return false;
   // What a subgraph takes may be one value under two names, and what it gives
@@ -753,6 +919,11 @@ static bool isDropoutOff(NodeOp node) {
 static bool drawsRandom(NodeOp node, unsigned depth) {
   if (const OperatorSchema *schema = lookupSchema(node.getTarget()))
     return schema->isRandom && !isDropoutOff(node);
+  if (anyInBlocks(node, [&](NodeOp inner) {
+        return inner.getKind() == NodeKind::call_function &&
+               drawsRandom(inner, depth);
+      }))
+    return true;
   bool draws = false;
   for (Attribute argument : node.getArgs())
     walkLeaves(argument, [&](Attribute leaf) {
@@ -789,6 +960,8 @@ bool NodeOp::mayWrite() {
       });
     return writes;
   }
+  if (!getBlocks().empty())
+    return anyInBlocks(*this, [](NodeOp inner) { return inner.mayWrite(); });
   return !isPureFunction(getTarget()) && !callsOnlyFunctionalSubgraphs(*this);
 }
 
@@ -807,6 +980,15 @@ void NodeOp::getEffects(
                              RandomStateResource::get());
         effects.emplace_back(MemoryEffects::Write::get(),
                              RandomStateResource::get());
+      }
+      // What a block gives may be what it takes, and builtins.bool reads the
+      // tensor that it is given.
+      bool seesTensors =
+          !getBlocks().empty() || getTarget().starts_with("builtins.");
+      if (seesTensors && llvm::any_of((*this)->getOperands(), mayBeWritten)) {
+        effects.emplace_back(MemoryEffects::Read::get(), memory);
+        if (!getBlocks().empty())
+          effects.emplace_back(MemoryEffects::Write::get(), memory);
       }
       return;
     }

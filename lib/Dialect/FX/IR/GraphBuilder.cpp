@@ -31,6 +31,7 @@ void NodeDescription::clear() {
   kwargs.clear();
   kwargNames.clear();
   kwargOperands.clear();
+  blocks.clear();
   origin = {};
 }
 
@@ -102,6 +103,12 @@ GraphBuilder::GraphBuilder(ModuleBuilder &program)
   builder.setInsertionPointToEnd(block);
 }
 
+GraphBuilder::GraphBuilder(ModuleBuilder &program, BlockOfNode)
+    : program(program), builder(program.getContext()),
+      region(std::make_unique<Region>()), block(&region->emplaceBlock()) {
+  builder.setInsertionPointToEnd(block);
+}
+
 void GraphBuilder::setStage(StringRef stage) {
   cast<GraphOp>(op).setStage(stage);
 }
@@ -138,7 +145,7 @@ Value GraphBuilder::addInput(StringAttr name, Type type,
   return entry->second;
 }
 
-Value GraphBuilder::addNode(const NodeDescription &node) {
+Value GraphBuilder::addNode(NodeDescription &node) {
   auto [entry, isNew] =
       values.try_emplace(llvm::CachedHashStringRef(node.name.getValue()));
   if (!isNew)
@@ -159,7 +166,9 @@ Value GraphBuilder::addNode(const NodeDescription &node) {
       program.getLocation(node.name, node.origin), program.nodeName,
       node.type ? node.type : program.unknownType, operands,
       program.noAttributes, &properties,
-      /*successors=*/BlockRange(), /*numRegions=*/0);
+      /*successors=*/BlockRange(), node.blocks.size());
+  for (auto [made, taken] : llvm::zip(made->getRegions(), node.blocks))
+    made.takeBody(*taken);
   builder.insert(made);
   entry->second = made->getResult(0);
   return entry->second;
@@ -193,6 +202,13 @@ void GraphBuilder::addOutput(Attribute value, StringRef kind,
 
 void GraphBuilder::setAttribute(StringRef key, Attribute value) {
   op->setAttr(key, value);
+}
+
+std::unique_ptr<Region> GraphBuilder::finishBlock() {
+  auto output =
+      OutputOp::create(builder, builder.getUnknownLoc(), outputOperands);
+  output.setArgsAttr(builder.getArrayAttr(outputs));
+  return std::move(region);
 }
 
 void GraphBuilder::finish(StringRef name, bool isPublic) {

@@ -53,19 +53,37 @@ GraphNames::GraphNames(
     else
       give(argument, name);
   }
-  for (Operation &op : graph.getBlock()) {
-    StringRef name = getNodeName(&op);
-    for (OpResult result : op.getResults()) {
-      if (!name.empty() && op.getNumResults() == 1)
-        give(result, name);
-      else if (auto node = dyn_cast<NodeOp>(op))
-        unnamed.emplace_back(result, getBaseName(node).str());
-      else if (auto call = dyn_cast<CallOp>(op))
-        unnamed.emplace_back(result, call.getCallee().str());
-      else
-        unnamed.emplace_back(result, "value");
+  auto visitBlock = [&](auto &visit, Block &block) -> void {
+    for (Operation &op : block) {
+      StringRef name = getNodeName(&op);
+      for (OpResult result : op.getResults()) {
+        if (!name.empty() && op.getNumResults() == 1)
+          give(result, name);
+        else if (auto node = dyn_cast<NodeOp>(op))
+          unnamed.emplace_back(result, getBaseName(node).str());
+        else if (auto call = dyn_cast<CallOp>(op))
+          unnamed.emplace_back(result, call.getCallee().str());
+        else
+          unnamed.emplace_back(result, "value");
+      }
+      for (Region &region : op.getRegions()) {
+        for (BlockArgument argument : region.getArguments()) {
+          StringRef argumentName = getNodeName(argument.getLoc());
+          auto node = dyn_cast<NodeOp>(op);
+          Value passed = node ? node.getPassedValue(argument) : Value();
+          // Inside a block, what comes from outside may have its name there.
+          if (passed && argumentName == getNodeName(passed.getLoc()))
+            names[argument] = names.lookup(passed);
+          else if (argumentName.empty())
+            unnamed.emplace_back(argument, "arg");
+          else
+            give(argument, argumentName);
+        }
+        visit(visit, region.front());
+      }
     }
-  }
+  };
+  visitBlock(visitBlock, graph.getBlock());
   for (const auto &[value, name] : unnamed)
     give(value, name);
 }

@@ -80,9 +80,11 @@ def FX_GraphOp : FX_Op<"graph", [
 }
 
 def FX_NodeOp : FX_Op<"node", [
+    IsolatedFromAbove,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>,
-    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
+    DeclareOpInterfaceMethods<OpAsmOpInterface,
+                              ["getAsmResultNames", "getAsmBlockArgumentNames"]>]> {
   let summary = "one FX node";
   let description = [{
     Calls `target` with the arguments written in parentheses, as Python would:
@@ -96,6 +98,36 @@ def FX_NodeOp : FX_Op<"node", [
 
     Mutation and aliasing follow the operator's schema and show as memory
     effects. An operator that no schema is known for has every effect.
+
+    TorchScript's control flow holds blocks. A block sees nothing from outside
+    but its arguments, so that every use of a value is an operand; it ends in
+    `fx.output`. What it gives is the node's result: `!fx.none` for nothing, the
+    value where there is one, and otherwise a tuple. `prim.If` takes a truth
+    value and then what its two blocks take. `prim.Loop` takes the greatest number of
+    rounds, whether there is a first one, the values carried from round to round,
+    and then what the block reads; its block takes the round's number, the
+    carried values and those read, and gives whether there is another round, and
+    the values carried to it. Such a node's effects are those of the nodes
+    inside.
+
+    ```mlir
+    fx.graph @control(%x: tensor<4xf32>, %is: !fx.scalar<bool>, %n: !fx.scalar<int>) {
+      %branch = fx.node "prim.If"(%is, %x) : (!fx.scalar<bool>, tensor<4xf32>) -> tensor<4xf32>
+        block (%y: tensor<4xf32>) {
+          %neg = fx.node "aten.neg.default"(%y) : (tensor<4xf32>) -> tensor<4xf32>
+          fx.output(%neg) : (tensor<4xf32>)
+        }
+        block (%y: tensor<4xf32>) {
+          fx.output(%y) : (tensor<4xf32>)
+        }
+      %loop = fx.node "prim.Loop"(%n, true, %branch) : (!fx.scalar<int>, tensor<4xf32>) -> tensor<4xf32>
+        block (%round: !fx.scalar<int>, %carried: tensor<4xf32>) {
+          %add = fx.node "aten.add.Tensor"(%carried, 1) : (tensor<4xf32>) -> tensor<4xf32>
+          fx.output(true, %add) : (tensor<4xf32>)
+        }
+      fx.output(%loop) : (tensor<4xf32>)
+    }
+    ```
 
     ```mlir
     fx.graph @arguments(%x: tensor<8xf32>, %y: tensor<2x8xf32>) {
@@ -115,8 +147,10 @@ def FX_NodeOp : FX_Op<"node", [
     ArrayAttr:$args,
     OptionalAttr<ArrayAttr>:$kwarg_names);
   let results = (outs AnyType:$result);
+  let regions = (region VariadicRegion<SizedRegion<1>>:$blocks);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
+  let hasRegionVerifier = 1;
   let builders = [OpBuilder<(ins "::mlir::Type":$result,
       "::llvm::StringRef":$target, "::mlir::ValueRange":$operands,
       "::llvm::ArrayRef<::mlir::Attribute>":$args,
@@ -135,6 +169,17 @@ def FX_NodeOp : FX_Op<"node", [
 
     /// The values of that argument, in the order written.
     ::mlir::OperandRange getArgumentValues(::llvm::StringRef name);
+
+    /// True where the node or one in its blocks reads attributes of the model
+    /// or runs its submodules.
+    bool readsAttributes();
+
+    /// Of prim.Loop: how many values go from round to round.
+    unsigned getNumCarried();
+
+    /// The operand that an argument of one of the node's blocks stands for; null
+    /// for the round of a loop and what is carried.
+    ::mlir::Value getPassedValue(::mlir::BlockArgument argument);
 
     /// True where this node may write the storage of a tensor that existed
     /// before: its schema says so, or nothing is known of it.
@@ -156,8 +201,8 @@ def FX_NodeOp : FX_Op<"node", [
 }
 
 def FX_OutputOp : FX_Op<"output", [
-    Pure, Terminator, ReturnLike, HasParent<"GraphOp">]> {
-  let summary = "what a graph returns";
+    Pure, Terminator, ReturnLike, ParentOneOf<["GraphOp", "NodeOp"]>]> {
+  let summary = "what a graph, or a block of a node, returns";
   let description = [{
     The graph's outputs, nested as FX nests them, constants among them. The
     types in parentheses are those of the values, and are the results of the

@@ -64,6 +64,8 @@ struct NodeDescription {
   /// Keyword arguments with their names, and what #fx.value stands for there.
   llvm::SmallVector<mlir::Attribute> kwargs, kwargNames;
   llvm::SmallVector<mlir::Value> kwargOperands;
+  /// As GraphBuilder::finishBlock gave them; addNode takes them.
+  llvm::SmallVector<std::unique_ptr<mlir::Region>, 0> blocks;
   NodeOrigin origin;
 
   void clear();
@@ -103,11 +105,16 @@ private:
       seqNrKey, torchFunctionKey;
 };
 
+/// Says of a GraphBuilder that it makes a block of a node and no graph.
+struct BlockOfNode {};
+
 /// One graph: inputs, then nodes, then outputs. Each name is taken once.
 class GraphBuilder {
 public:
   /// Begins a graph at the end of the module.
   explicit GraphBuilder(ModuleBuilder &program);
+  /// Begins a block, which has names of its own.
+  GraphBuilder(ModuleBuilder &program, BlockOfNode);
 
   /// "export", "post_grad": the stage that the graph was taken from.
   void setStage(llvm::StringRef stage);
@@ -130,7 +137,7 @@ public:
   /// that is unknown.
   mlir::Value addInput(mlir::StringAttr name, mlir::Type type,
                        const InputDescription &input);
-  mlir::Value addNode(const NodeDescription &node);
+  mlir::Value addNode(NodeDescription &node);
   /// An element of a tuple or list.
   mlir::Value addGetItem(mlir::StringAttr name, mlir::Type type,
                          mlir::Value tuple, int64_t index,
@@ -151,11 +158,15 @@ public:
   /// Ends the graph with its outputs, and gives it its symbol, which the module
   /// has claimed. `isPublic` is false for what other graphs call.
   void finish(llvm::StringRef name, bool isPublic);
+  /// Ends a block with its outputs.
+  std::unique_ptr<mlir::Region> finishBlock();
 
 private:
   ModuleBuilder &program;
   mlir::OpBuilder builder;
-  mlir::Operation *op;
+  /// Null for a block of a node, which `region` holds.
+  mlir::Operation *op = nullptr;
+  std::unique_ptr<mlir::Region> region;
   mlir::Block *block;
   // Names live in the context.
   llvm::DenseMap<llvm::CachedHashStringRef, mlir::Value> values;

@@ -12,7 +12,8 @@ namespace opprof::fx {
 
 class GraphOp;
 
-/// Names of inputs and nodes: those of their locations where there are any.
+/// Names of inputs and nodes, those in nodes' blocks among them: those of their
+/// locations where there are any.
 /// Others are made from the target, as FX does ("aten.add.Tensor" gives add,
 /// add_1, …); of two equal names the later one is numbered.
 class GraphNames {

@@ -1,0 +1,85 @@
+"""Compares the import of TorchScript archives with torch::jit::load and its inlining, in one run, and looks at what was imported.
+
+    python benchmarks/torchscript.py MODEL.pt… [--tools build/bin] [--repeat 3]
+
+An archive may be followed by what its method is called with: `model.pt:2x16xi64,2x16xi64`. Of each archive it prints the seconds of
+load and inlining, those of the whole import without a run (translation and writing among them), their ratio, the number of nodes, how many of
+them have no module path or no line, and the number of classes of repeats. The bar is a ratio of 2 and no node without a place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+
+def nodes_of(block: dict[str, Any]) -> list[dict[str, Any]]:
+    result = []
+    for node in block["nodes"]:
+        result.append(node)
+        for inner in node.get("blocks", []):
+            result.extend(nodes_of(inner))
+    return result
+
+
+def import_once(tool: Path, archive: str, target: Path, inputs: list[str]) -> dict[str, float]:
+    """Seconds by step, as the tool measures them inside its one process."""
+    command = [tool, archive, "-o", target, "--timing", *(f"--input={text}" for text in inputs)]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {
+        name: float(seconds) for name, seconds in re.findall(r"(\w+) ([\d.]+) s", process.stderr)
+    }
+
+
+def count_classes(tools: Path, graph: Path) -> int:
+    module, partitions = graph.with_suffix(".mlir"), graph.with_suffix(".partitions.json")
+    subprocess.run(
+        [tools / "opprof-translate", "--import-fx-json", graph, "-o", module], check=True
+    )
+    dedup = f"--dedup-partitions=partition-map={partitions}"
+    subprocess.run([tools / "opprof-opt", module, dedup, "-o", "/dev/null"], check=True)
+    return len(json.loads(partitions.read_text())["classes"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("archives", nargs="+")
+    parser.add_argument("--tools", type=Path, default=Path("build/bin"))
+    parser.add_argument("--repeat", type=int, default=3)
+    options = parser.parse_args()
+    print(
+        f"{'archive':28} {'load+inline':>12} {'import':>9} {'ratio':>6} {'nodes':>6} {'placeless':>9} {'classes':>7}"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "graph.json"
+        for entry in options.archives:
+            archive, _, inputs = entry.partition(":")
+            runs = [
+                import_once(options.tools / "opprof-torchscript", archive, target, [])
+                for _ in range(options.repeat)
+            ]
+            best = min(runs, key=lambda run: sum(run.values()))
+            theirs = best["load"] + best["inlining"]
+            whole = sum(best.values())
+            if inputs:
+                import_once(
+                    options.tools / "opprof-torchscript", archive, target, inputs.split(",")
+                )
+            nodes = nodes_of(json.loads(target.read_text())["graphs"][0])
+            placeless = sum("modules" not in node or "stack" not in node for node in nodes)
+            classes = count_classes(options.tools, target)
+            print(
+                f"{Path(archive).stem:28} {theirs:12.4f} {whole:9.4f} {whole / theirs:6.2f} "
+                f"{len(nodes):6} {placeless:9} {classes:7}"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,447 @@
+"""TorchScript archives become graphs that compute the same bits, and what is no such archive is refused."""
+
+import copy
+import importlib.util
+import json
+import pickle
+import re
+import subprocess
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torchscript_models import CASES, Attention, Perceptron, Stack, save, texts_of
+
+from opprof.errors import OpprofError
+from opprof.tools import find_tool, run_tool
+from opprof.torchscript import TOOL, is_torchscript
+
+try:
+    find_tool(TOOL)
+except OpprofError:
+    pytest.skip("this build has no LibTorch", allow_module_level=True)
+
+# PyTorch says of every archive that TorchScript is not developed any more.
+pytestmark = pytest.mark.filterwarnings("ignore")
+warnings.filterwarnings("ignore", category=DeprecationWarning)
+
+
+def convert(archive: Path, *options: str, inputs: tuple[Any, ...] = ()) -> Path:
+    """The graph JSON of an archive, with its weights beside it."""
+    target = archive.with_suffix(".json")
+    arguments = [f"--input={text}" for text in texts_of(inputs)]
+    weights = f"--weights={archive.with_suffix('.safetensors')}"
+    run_tool(TOOL, [archive, "-o", target, weights, *arguments, *options])
+    return target
+
+
+def refusal(archive: Path, *options: str) -> str:
+    """What the tool says where it fails, which has to be one line of its own."""
+    target = archive.with_suffix(".json")
+    process = subprocess.run(
+        [find_tool(TOOL), archive, "-o", target, *options],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode in (1, 2), process.stderr
+    assert not target.exists()
+    assert process.stderr.startswith(f"{TOOL}: error: ")
+    return process.stderr
+
+
+def nodes_of(block: dict[str, Any]) -> list[dict[str, Any]]:
+    """The nodes of a graph, those in blocks among them."""
+    result = []
+    for node in block["nodes"]:
+        result.append(node)
+        for inner in node.get("blocks", []):
+            result.extend(nodes_of(inner))
+    return result
+
+
+def graph_of(document: Path) -> dict[str, Any]:
+    return json.loads(document.read_text())["graphs"][0]
+
+
+def import_mlir(document: Path) -> Path:
+    target = document.with_suffix(".mlir")
+    run_tool("opprof-translate", ["--import-fx-json", document, "-o", target])
+    return target
+
+
+def load_program(graph: Path) -> Any:
+    source = run_tool("opprof-translate", ["--emit-python", graph]).decode()
+    path = graph.with_name("emitted_program.py")
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location("emitted_program", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.load(graph.with_suffix(".safetensors"))
+
+
+def assert_same(actual: Any, expected: Any) -> None:
+    if isinstance(expected, Tensor):
+        assert actual.dtype == expected.dtype and torch.equal(actual, expected)
+    elif isinstance(expected, dict):
+        assert list(actual) == list(expected)
+        for key in expected:
+            assert_same(actual[key], expected[key])
+    elif isinstance(expected, (list, tuple)):
+        assert len(actual) == len(expected)
+        for left, right in zip(actual, expected, strict=True):
+            assert_same(left, right)
+    else:
+        assert actual == expected and type(actual) is type(expected)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_same_bits(tmp_path: Path, name: str) -> None:
+    """The graph as Python gives what the loaded module gives, and its nodes say where they come from."""
+    case = CASES[name]
+    module = save(case, tmp_path / "model.pt")
+    document = convert(tmp_path / "model.pt", *case.options, inputs=case.inputs)
+    nodes = nodes_of(graph_of(document))
+    targets = {node["target"] for node in nodes}
+    assert targets >= set(case.holds)
+    assert not targets & set(case.lacks)
+    for node in nodes:
+        assert "modules" in node and "stack" in node, node
+    program = load_program(import_mlir(document))
+    with torch.no_grad():
+        expected = module(*copy.deepcopy(case.inputs))
+        actual = program(*copy.deepcopy(case.inputs))
+    assert_same(actual, expected)
+
+
+@pytest.mark.parametrize("name", ["stack", "branch", "while", "nested", "detector"])
+def test_json_again(tmp_path: Path, name: str) -> None:
+    """A graph with blocks is the same graph after a way through JSON."""
+    case = CASES[name]
+    save(case, tmp_path / "model.pt")
+    first = import_mlir(convert(tmp_path / "model.pt", inputs=case.inputs))
+    again = tmp_path / "again.json"
+    again.write_bytes(run_tool("opprof-translate", ["--export-fx-json", first]))
+    assert import_mlir(again).read_text() == first.read_text()
+
+
+@pytest.mark.parametrize("name", ["stack", "branch", "detector"])
+def test_without_inputs(tmp_path: Path, name: str) -> None:
+    """Nothing is run without inputs, and the graph is that of every shape."""
+    case = CASES[name]
+    module = save(case, tmp_path / "model.pt")
+    program = load_program(import_mlir(convert(tmp_path / "model.pt")))
+    with torch.no_grad():
+        assert_same(program(*case.inputs), module(*case.inputs))
+
+
+def test_shapes_are_those_of_a_run(tmp_path: Path) -> None:
+    case = CASES["cnn"]
+    module = save(case, tmp_path / "model.pt")
+    document = json.loads(convert(tmp_path / "model.pt", inputs=case.inputs).read_text())
+    graph = document["graphs"][0]
+    (output,) = graph["outputs"]
+    last = next(node for node in graph["nodes"] if node["name"] == output["value"]["node"])
+    with torch.no_grad():
+        expected = module(*case.inputs)
+    tensor = document["types"][last["type"]]["tensor"]
+    assert tensor["shape"] == list(expected.shape)
+    assert tensor["stride"] == list(expected.stride())
+
+
+def test_places(tmp_path: Path) -> None:
+    """A node's module path is the attribute's, containers included, and its line one of the archive's code."""
+    save(CASES["stack"], tmp_path / "model.pt")
+    document = json.loads(convert(tmp_path / "model.pt").read_text())
+    node = next(n for n in document["graphs"][0]["nodes"] if n["name"] == "linear_3")
+    paths = [entry["path"] for entry in document["modules"][node["modules"]]]
+    assert paths == ["", "layers.1", "layers.1.down"]
+    with zipfile.ZipFile(tmp_path / "model.pt") as archive:
+        for frame in document["stacks"][node["stack"]]:
+            name = frame["file"].removeprefix("model.pt/")
+            lines = archive.read(f"model/{name}").decode().splitlines()
+            assert lines[frame["line"] - 1].strip() == frame["code"]
+
+
+def classes_of(graph: Path) -> list[list[list[str]]]:
+    """The modules of every partition, class by class."""
+    partitions = graph.with_suffix(".partitions.json")
+    run_tool(
+        "opprof-opt",
+        [graph, f"--dedup-partitions=partition-map={partitions}", "-o", graph.with_suffix(".out")],
+    )
+    document = json.loads(partitions.read_text())
+    return [[part["modules"] for part in entry["partitions"]] for entry in document["classes"]]
+
+
+def test_grouping_is_that_of_an_export(tmp_path: Path) -> None:
+    """The same layers are found in a traced archive, a scripted one, and the exported graph of one model."""
+    from opprof.export.graph_json import source_of_exported_program, write_graph_json
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(torch.nn.Sequential(Attention(), Mlp()) for _ in range(4)))
+    model.eval()
+    inputs = (torch.randn(2, 7, 16),)
+    exported = tmp_path / "exported.json"
+    program = torch.export.export(model, inputs)
+    write_graph_json(exported, source_of_exported_program(program, "exported"))
+    expected = classes_of(import_mlir(exported))
+    assert any(len(partitions) == 4 for partitions in expected)
+    for name, saved in (
+        ("traced", torch.jit.trace(model, inputs, check_trace=False)),
+        ("scripted", torch.jit.script(model)),
+    ):
+        archive = tmp_path / f"{name}.pt"
+        saved.save(archive)
+        assert classes_of(import_mlir(convert(archive, inputs=inputs))) == expected, name
+
+
+class Mlp(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(16)
+        self.inner = Perceptron(16, 32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(self.norm(x))
+
+
+class Methods(torch.nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.encode(x)
+
+    @torch.jit.export
+    def encode(self, x: Tensor) -> Tensor:
+        return torch.tanh(x)
+
+    @torch.jit.export
+    def decode(self, x: Tensor, scale: float = 3.0) -> Tensor:
+        return torch.atanh(x) * scale
+
+
+def test_methods(tmp_path: Path) -> None:
+    archive = tmp_path / "model.pt"
+    torch.jit.script(Methods()).save(archive)
+    for method, target in (("encode", "aten.tanh.default"), ("decode", "aten.atanh.default")):
+        graph = graph_of(convert(archive, f"--method={method}", "--input=x=4xf32"))
+        assert graph["name"] == f"model_{method}"
+        assert graph["nodes"][0]["target"] == target
+    said = refusal(archive.rename(tmp_path / "other.pt"), "--method=nothing")
+    assert "no method 'nothing'; it has forward, encode, decode" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--input=4x8xf32", "--input=4x8xf32"], "one too many"),
+        (["--input=y=4x8xf32"], "takes no argument 'y'"),
+        (["--input=4x8xf99"], "is none that can be made"),
+        (["--input=4x9xf32"], "aten::linear (code/__torch__"),
+        (["--input=3"], "argument 'x' is Tensor, and not int"),
+        (["--input=1000000x1000000xf32"], "larger than 100 GB"),
+        (["--nothing"], "there is no option --nothing"),
+        (["--memory=0"], "a whole number from 1"),
+    ],
+)
+def test_wrong_requests(tmp_path: Path, options: list[str], says: str) -> None:
+    save(CASES["perceptron"], tmp_path / "model.pt")
+    assert says in refusal(tmp_path / "model.pt", *options)
+
+
+def test_missing_input(tmp_path: Path) -> None:
+    save(CASES["while"], tmp_path / "model.pt")
+    said = refusal(tmp_path / "model.pt", "--input=4xf32")
+    assert "argument 'limit' (float) has no --input" in said
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Files that are not what they should be
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def rewritten(archive: Path, changes: dict[str, bytes | None]) -> Path:
+    """A copy of the archive with other content for some of its files, or without them."""
+    target = archive.with_name("changed.pt")
+    with zipfile.ZipFile(archive) as source, zipfile.ZipFile(target, "w") as sink:
+        for entry in source.infolist():
+            inner = entry.filename.partition("/")[2]
+            content = (
+                changes.get(inner, source.read(entry)) if inner in changes else source.read(entry)
+            )
+            if content is not None:
+                sink.writestr(entry.filename, content)
+    return target
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    save(CASES["perceptron"], tmp_path / "model.pt")
+    return tmp_path / "model.pt"
+
+
+def test_other_files(tmp_path: Path) -> None:
+    text = tmp_path / "text.pt"
+    text.write_text("no archive")
+    assert "it is no zip file" in refusal(text)
+    checkpoint = tmp_path / "checkpoint.pt"
+    torch.save({"weight": torch.ones(2)}, checkpoint)
+    assert "a checkpoint of torch.save holds weights and no graph" in refusal(checkpoint)
+    assert not is_torchscript(text) and not is_torchscript(checkpoint)
+    assert "No such file" in refusal(tmp_path / "nothing.pt")
+
+
+class Evil:
+    def __reduce__(self) -> tuple[Any, ...]:
+        import os
+
+        return (os.system, ("touch /tmp/opprof-was-here",))
+
+
+@pytest.mark.parametrize("name", ["data.pkl", "constants.pkl", "code/__torch__.py.debug_pkl"])
+def test_foreign_pickles(archive: Path, name: str) -> None:
+    changed = rewritten(archive, {name: pickle.dumps(Evil(), protocol=2)})
+    if name.startswith("code/"):
+        with zipfile.ZipFile(changed, "a") as sink:
+            sink.writestr(f"model/{name}", pickle.dumps(Evil(), protocol=2))
+    said = refusal(changed)
+    assert "which no TorchScript archive needs: the file is refused" in said
+    assert "system" in said
+
+
+def test_unknown_operator(archive: Path) -> None:
+    with zipfile.ZipFile(archive) as source:
+        name = next(n for n in source.namelist() if n.endswith("torchscript_models.py"))
+        code = source.read(name).decode()
+    assert "torch.relu(" in code
+    inner = name.partition("/")[2]
+    changed = rewritten(archive, {inner: code.replace("torch.relu(", "ops.mine.relu(").encode()})
+    assert "calls the operator mine::relu, which this PyTorch does not have" in refusal(changed)
+
+
+def test_missing_parts(archive: Path) -> None:
+    for name in ("constants.pkl", "data.pkl"):
+        assert "it has no code, constants.pkl or data.pkl" in refusal(
+            rewritten(archive, {name: None})
+        )
+    assert "LibTorch cannot load it" in refusal(rewritten(archive, {"data/0": None}))
+
+
+def test_broken_archives(archive: Path) -> None:
+    """None of many broken files does more than fail with one error."""
+    whole = archive.read_bytes()
+    target = archive.with_name("broken.pt")
+    for position in range(0, len(whole), len(whole) // 12):
+        target.write_bytes(whole[:position])
+        refusal(target)
+
+
+def test_endless_loop(tmp_path: Path) -> None:
+    """An archive whose run has no end is stopped by its time."""
+
+    class Endless(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            while bool(x.sum() > -1):
+                x = x.abs()
+            return x
+
+    torch.jit.script(Endless()).save(tmp_path / "model.pt")
+    said = refusal(tmp_path / "model.pt", "--input=2xf32", "--seconds=2")
+    assert "more than the limit of 2 seconds" in said
+
+
+def test_much_memory(tmp_path: Path) -> None:
+    class Greedy(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.zeros([1 << 33]).sum() + x
+
+    torch.jit.script(Greedy()).save(tmp_path / "model.pt")
+    said = refusal(tmp_path / "model.pt", "--input=2xf32", "--memory=1")
+    assert "not enough memory" in said or "memory limit" in said
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The sandbox
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_sandbox_reads_the_same(tmp_path: Path) -> None:
+    case = CASES["detector"]
+    save(case, tmp_path / "model.pt")
+    open_document = convert(tmp_path / "model.pt", inputs=case.inputs).read_text()
+    closed = convert(tmp_path / "model.pt", "--sandbox", inputs=case.inputs).read_text()
+    assert closed == open_document
+
+
+class Saver(torch.nn.Module):
+    """A module whose loading writes a file: LibTorch runs __setstate__ when it reads the archive."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+        self.training = False
+
+    @torch.jit.export
+    def __getstate__(self) -> tuple[str, bool]:
+        return self.path, self.training
+
+    @torch.jit.export
+    def __setstate__(self, state: tuple[str, bool]) -> None:
+        self.path = state[0]
+        self.training = state[1]
+        torch.save(torch.ones([2]), self.path)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 1
+
+
+def test_nothing_gets_out(tmp_path: Path) -> None:
+    """Code that an archive runs while it is loaded writes a file outside of the sandbox, and not in it."""
+    target = tmp_path / "written"
+    torch.jit.script(Saver(str(target))).save(tmp_path / "model.pt")
+    convert(tmp_path / "model.pt")
+    assert target.exists(), "LibTorch does not run __setstate__ any more: say so in the document"
+    target.unlink()
+    (tmp_path / "model.json").unlink()
+    said = refusal(tmp_path / "model.pt", "--sandbox")
+    assert not target.exists()
+    assert "LibTorch cannot load it" in said
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The command
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_command(tmp_path: Path) -> None:
+    """`opprof export` takes an archive by its content, under any name, and says what only one of the two takes."""
+    from opprof.commands.cli import main
+
+    archive = tmp_path / "weights.bin"
+    save(CASES["perceptron"], archive)
+    target = tmp_path / "graph.mlir"
+    assert main(["export", str(archive), "-o", str(target), "--input=2x8xf32"]) in (0, None)
+    assert re.search(r"fx\.graph @weights stage \"export\"", target.read_text())
+
+
+def test_stack_is_four(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    torch.jit.script(Stack().eval()).save(tmp_path / "model.pt")
+    classes = classes_of(import_mlir(convert(tmp_path / "model.pt", inputs=(torch.randn(2, 8),))))
+    assert [[f"layers.{i}"] for i in range(4)] in classes
+
+
+def test_quantized(tmp_path: Path) -> None:
+    """Packed weights are objects of PyTorch's own classes: kept by name, and their operators by theirs."""
+    quantize = pytest.importorskip("torch.ao.quantization").quantize_dynamic
+    model = quantize(torch.nn.Sequential(torch.nn.Linear(8, 4)), {torch.nn.Linear}, torch.qint8)
+    torch.jit.script(model).save(tmp_path / "model.pt")
+    target = tmp_path / "model.json"
+    run_tool(TOOL, [tmp_path / "model.pt", "-o", target, "--input=2x8xf32"])
+    graph = graph_of(target)
+    assert [i["kind"] for i in graph["inputs"]] == ["constant_object", "user_input"]
+    assert "quantized.linear_dynamic.default" in {n["target"] for n in nodes_of(graph)}

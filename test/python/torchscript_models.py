@@ -1,0 +1,396 @@
+"""Models that the tests of TorchScript archives save: scripted, traced and mixed, with and without control flow."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Optional
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass
+class Case:
+    """A model, how it is saved, and what it is called with."""
+
+    make: Callable[[], nn.Module]
+    inputs: tuple[Any, ...]
+    traced: bool = False
+    # As --input gives them; of tensors they follow from `inputs`.
+    texts: list[str] | None = None
+    # Targets that the graph has to hold, or none of.
+    holds: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ("prim.If", "prim.Loop")
+    options: list[str] = field(default_factory=list)
+
+
+def texts_of(inputs: tuple[Any, ...]) -> list[str]:
+    return [text_of(value) for value in inputs]
+
+
+def text_of(value: Any) -> str:
+    """What --input makes a value of the same type and shape of."""
+    if isinstance(value, Tensor):
+        names = {torch.float32: "f32", torch.int64: "i64", torch.bool: "b8", torch.float64: "f64"}
+        return "x".join([*(str(size) for size in value.shape), names[value.dtype]])
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f"'{value}'"
+    if isinstance(value, list):
+        return "[" + ", ".join(text_of(element) for element in value) + "]"
+    if isinstance(value, tuple):
+        return "(" + ", ".join(text_of(element) for element in value) + ")"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"'{key}': {text_of(entry)}" for key, entry in value.items()) + "}"
+    return repr(value)
+
+
+class Perceptron(nn.Module):
+    def __init__(self, width: int = 8, hidden: int = 16) -> None:
+        super().__init__()
+        self.up = nn.Linear(width, hidden)
+        self.down = nn.Linear(hidden, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.down(torch.relu(self.up(x)))
+
+
+class Stack(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([Perceptron() for _ in range(4)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class ConvNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, stride=2, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(8)
+        self.block = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1, groups=2), nn.ReLU(inplace=True))
+        self.up = nn.ConvTranspose2d(8, 4, 2, stride=2)
+        self.pool = nn.AdaptiveAvgPool2d(1)
+        self.head = nn.Linear(4, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.norm(self.stem(x)))
+        x = x + self.block(x)
+        x = self.pool(self.up(x))
+        return self.head(torch.flatten(x, 1))
+
+
+class Attention(nn.Module):
+    """Sizes are taken from the input, as traced graphs keep them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(16, 48)
+        self.out = nn.Linear(16, 16)
+        self.register_buffer("mask", torch.tril(torch.ones(32, 32)).bool())
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, length, width = x.size()
+        q, k, v = self.qkv(x).split(width, dim=2)
+        q = q.view(batch, length, 4, width // 4).transpose(1, 2)
+        k = k.view(batch, length, 4, width // 4).transpose(1, 2)
+        v = v.view(batch, length, 4, width // 4).transpose(1, 2)
+        scores = q @ k.transpose(-2, -1) / (width // 4) ** 0.5
+        scores = scores.masked_fill(~self.mask[:length, :length], float("-inf"))
+        y = torch.softmax(scores, dim=-1) @ v
+        return self.out(y.transpose(1, 2).contiguous().view(batch, length, width))
+
+
+class Encoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)
+
+
+class DecoderStep(nn.Module):
+    """A step of a decoder: takes the cache, and gives it longer by one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(20, 8)
+        self.key = nn.Linear(8, 8)
+        self.value = nn.Linear(8, 8)
+
+    def forward(
+        self, token: Tensor, cache: list[tuple[Tensor, Tensor]]
+    ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+        x = self.embedding(token)
+        longer: list[tuple[Tensor, Tensor]] = []
+        for keys, values in cache:
+            keys = torch.cat([keys, self.key(x)], dim=1)
+            values = torch.cat([values, self.value(x)], dim=1)
+            longer.append((keys, values))
+            x = x + torch.softmax(x @ keys.transpose(1, 2), dim=-1) @ values
+        return x, longer
+
+
+class Detector(nn.Module):
+    """Keeps the boxes whose score is high, and those only, one by one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = nn.Linear(8, 1)
+        self.boxes = nn.Linear(8, 4)
+
+    def forward(self, features: list[Tensor]) -> list[dict[str, Tensor]]:
+        results: list[dict[str, Tensor]] = []
+        for feature in features:
+            score = torch.sigmoid(self.scores(feature)).squeeze(-1)
+            box = self.boxes(feature)
+            keep = torch.nonzero(score > 0.5).squeeze(1)
+            if keep.numel() > 0:
+                results.append({"boxes": box[keep], "scores": score[keep]})
+            else:
+                results.append({"boxes": box[:0], "scores": score[:0]})
+        return results
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(8, 6, 2, batch_first=True, bidirectional=True)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y, (hidden, _) = self.lstm(x)
+        return y, hidden
+
+
+class Cell(nn.Module):
+    """A recurrence that is written out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(8, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        state = torch.zeros(x.size(0), 6)
+        for step in range(x.size(1)):
+            state = self.cell(x[:, step], state)
+        return state
+
+
+class Branch(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = nn.Linear(4, 4)
+        self.right = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.sum() > 0:
+            y = self.left(x)
+            if y.mean() > 0:
+                y = y * 2
+        else:
+            y = self.right(x)
+        return y
+
+
+class While(nn.Module):
+    def forward(self, x: Tensor, limit: float) -> tuple[Tensor, int]:
+        count = 0
+        while bool(x.abs().sum() > limit) and count < 50:
+            x = x / 2
+            count += 1
+        return x, count
+
+
+class Nested(nn.Module):
+    def forward(self, x: Tensor, rounds: int) -> Tensor:
+        total = torch.zeros_like(x)
+        for i in range(rounds):
+            for j in range(i):
+                if (i + j) % 2 == 0:
+                    total = total + x * j
+                else:
+                    total = total - x
+        return total
+
+
+class EarlyReturn(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if x.size(0) > 100:
+            return x
+        for i in range(10):
+            x = x + i
+            if x.max() > 20:
+                return x * 2
+        return x
+
+
+class Optionals(nn.Module):
+    def forward(self, x: Tensor, bias: Optional[Tensor] = None, scale: float = 2.0) -> Tensor:  # noqa: UP045
+        x = x * scale
+        if bias is not None:
+            x = x + bias
+        return x
+
+
+class Pair(NamedTuple):
+    first: Tensor
+    second: Tensor
+
+
+class Structures(nn.Module):
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        pair = Pair(x + 1, x - 1)
+        parts = torch.chunk(pair.first, 2, dim=1)
+        names = ["left", "right"]
+        result: dict[str, Tensor] = {}
+        for name, part in zip(names, parts):  # noqa: B905
+            result[name] = part
+        result["second"] = pair.second
+        return result
+
+
+class Writer(nn.Module):
+    """Writes its input and a buffer in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("steps", torch.zeros(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.steps.add_(1)
+        y = x.clone()
+        y[:, 0] = 3.0
+        y.mul_(self.steps)
+        return y
+
+
+@torch.jit.interface
+class Activation(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        pass
+
+
+class Squared(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(x) ** 2
+
+
+class Interfaced(nn.Module):
+    activation: Activation
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.activation = Squared()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.activation.forward(x) + 1
+
+
+class Mixed(nn.Module):
+    """A scripted module with a traced one inside, and a constant tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.jit.trace(Perceptron().eval(), torch.randn(2, 8))
+        self.offsets = [torch.full((8,), 0.5), torch.full((8,), -0.5)]
+
+    def forward(self, x: Tensor, flip: bool) -> Tensor:
+        x = self.inner(x)
+        if flip:
+            x = x + self.offsets[0]
+        else:
+            x = x + self.offsets[1]
+        return x
+
+
+class Types(nn.Module):
+    """What arguments have besides tensors and numbers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.zeros([2, 3], dtype=torch.int32, device=x.device)
+        z = x.to(torch.float64).contiguous(memory_format=torch.channels_last)
+        w = torch.arange(6, dtype=torch.float64).view(2, 3) + y.to(x.dtype)
+        return z.sum(dim=[0, 1]).sum() + w
+
+
+class Checked(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dim() != 2:
+            raise ValueError("a matrix is wanted")
+        if x.sum() > 1e9:
+            raise ValueError("too large")
+        assert x.size(1) == 4
+        return x + 1
+
+
+def _image() -> Tensor:
+    return torch.randn(2, 3, 16, 16)
+
+
+_VECTOR = (torch.randn(2, 8),)
+_MATRIX = (torch.randn(3, 4),)
+_SEQUENCE = (torch.randn(2, 5, 8),)
+
+CASES: dict[str, Case] = {
+    "perceptron": Case(Perceptron, _VECTOR),
+    "perceptron-traced": Case(Perceptron, _VECTOR, traced=True),
+    "stack": Case(Stack, _VECTOR),
+    "stack-traced": Case(Stack, _VECTOR, traced=True),
+    "cnn": Case(ConvNet, (_image(),), holds=("aten.conv2d.default",)),
+    "cnn-traced": Case(
+        ConvNet,
+        (_image(),),
+        traced=True,
+        holds=("aten.conv2d.default", "aten.conv_transpose2d.input"),
+    ),
+    "cnn-frozen": Case(ConvNet, (_image(),), options=["--freeze"]),
+    "attention": Case(Attention, (torch.randn(2, 7, 16),)),
+    "attention-traced": Case(Attention, (torch.randn(2, 7, 16),), traced=True),
+    "encoder": Case(Encoder, (torch.randn(2, 5, 16),), lacks=()),
+    "encoder-traced": Case(Encoder, (torch.randn(2, 5, 16),), traced=True),
+    "decoder": Case(
+        DecoderStep,
+        (torch.tensor([[3]]), [(torch.randn(1, 4, 8), torch.randn(1, 4, 8))] * 2),
+        lacks=(),
+    ),
+    "detector": Case(
+        Detector,
+        ([torch.randn(6, 8), torch.randn(0, 8)],),
+        holds=("prim.If", "prim.Loop"),
+        lacks=(),
+    ),
+    "lstm": Case(Recurrent, _SEQUENCE, lacks=()),
+    "lstm-traced": Case(Recurrent, _SEQUENCE, traced=True),
+    "gru-cell": Case(Cell, _SEQUENCE, holds=("prim.Loop",), lacks=()),
+    "branch": Case(Branch, _MATRIX, holds=("prim.If",), lacks=("prim.Loop",)),
+    "while": Case(While, (torch.randn(4), 0.25), holds=("prim.Loop",), lacks=()),
+    "nested": Case(Nested, (torch.randn(4), 5), holds=("prim.If", "prim.Loop"), lacks=()),
+    "early-return": Case(EarlyReturn, _MATRIX, lacks=()),
+    "optionals": Case(Optionals, (torch.randn(4), torch.randn(4))),
+    "defaults": Case(Optionals, (torch.randn(4),)),
+    "structures": Case(Structures, _MATRIX, lacks=()),
+    "writer": Case(Writer, _MATRIX),
+    "interface": Case(Interfaced, _MATRIX),
+    "mixed": Case(Mixed, (torch.randn(2, 8), True), holds=("prim.If",), lacks=("prim.Loop",)),
+    "types": Case(Types, (torch.randn(1, 2, 3, 4),)),
+    "checked": Case(Checked, _MATRIX, lacks=("prim.Loop",)),
+}
+
+
+def save(case: Case, path: Any) -> torch.jit.ScriptModule:
+    """Saves the model, in evaluation mode, and returns it as it is loaded."""
+    torch.manual_seed(0)
+    model = case.make().eval()
+    with torch.no_grad():
+        scripted = (
+            torch.jit.trace(model, case.inputs, check_trace=False)
+            if case.traced
+            else torch.jit.script(model)
+        )
+    scripted.save(path)
+    return torch.jit.load(path)

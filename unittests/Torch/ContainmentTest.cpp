@@ -1,0 +1,252 @@
+// What a process that reads an untrusted file can do, and what becomes of it.
+
+#include "opprof/Torch/Containment.h"
+#include "opprof/Torch/Archive.h"
+
+#include "gtest/gtest.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+using namespace opprof::torchscript;
+
+namespace {
+/// What is said of how the work ended, or nothing.
+std::string run(const Limits &limits, const std::function<void()> &work) {
+  try {
+    for (int file :
+         runContained(limits, 1, [&](const std::vector<int> &) { work(); }))
+      close(file);
+  } catch (const InputError &error) {
+    return error.what();
+  }
+  return "";
+}
+
+Limits getSandbox() {
+  Limits limits;
+  limits.sandbox = true;
+  return limits;
+}
+
+TEST(Containment, HandsBackWhatWasWritten) {
+  for (bool sandbox : {false, true}) {
+    Limits limits;
+    limits.sandbox = sandbox;
+    std::vector<int> files =
+        runContained(limits, 2, [](const std::vector<int> &to) {
+          ASSERT_EQ(write(to[1], "second", 6), 6);
+        });
+    ASSERT_EQ(files.size(), 2u);
+    char buffer[16];
+    EXPECT_EQ(pread(files[0], buffer, sizeof buffer, 0), 0);
+    EXPECT_EQ(pread(files[1], buffer, sizeof buffer, 0), 6);
+    for (int file : files)
+      close(file);
+  }
+}
+
+TEST(Containment, SaysHowItEnded) {
+  EXPECT_EQ(run({}, [] { throw std::runtime_error("wrong"); }), "wrong");
+  EXPECT_NE(run({}, [] { raise(SIGSEGV); }).find("ended with signal 11"),
+            std::string::npos);
+  EXPECT_NE(run({}, [] { abort(); }).find("ended with signal 6"),
+            std::string::npos);
+  EXPECT_NE(run({}, [] { _exit(7); }).find("exit status 7"), std::string::npos);
+  EXPECT_NE(run(getSandbox(), [] { abort(); }).find("ended with signal 6"),
+            std::string::npos);
+}
+
+TEST(Containment, EndsWhatTakesTooLong) {
+  Limits limits;
+  limits.seconds = 1;
+  EXPECT_NE(run(limits, [] { pause(); }).find("the limit of 1 seconds"),
+            std::string::npos);
+}
+
+TEST(Containment, BoundsMemory) {
+  Limits limits;
+  limits.memory = 256 << 20;
+  EXPECT_EQ(run(limits,
+                [] {
+                  std::vector<std::string> blocks;
+                  while (true)
+                    blocks.emplace_back(16 << 20, 'x');
+                }),
+            "the memory limit was reached");
+}
+
+/// Each gives true where it got what it tried.
+struct Attempt {
+  const char *name;
+  std::function<bool(const std::string &folder)> tries;
+};
+
+std::vector<Attempt> getAttempts() {
+  auto opens = [](int flags) {
+    return [flags](const std::string &folder) {
+      return open((folder + "/file").c_str(), flags, 0600) >= 0;
+    };
+  };
+  return {
+      {"open for writing", opens(O_WRONLY)},
+      {"open for both", opens(O_RDWR)},
+      {"open and empty", opens(O_RDONLY | O_TRUNC)},
+      {"create", opens(O_RDONLY | O_CREAT)},
+      {"append", opens(O_RDONLY | O_APPEND)},
+      {"creat", [](auto &f) { return creat((f + "/x").c_str(), 0600) >= 0; }},
+      {"unnamed file",
+       [](auto &f) { return open(f.c_str(), O_TMPFILE | O_RDWR, 0600) >= 0; }},
+      {"openat2",
+       [](auto &f) {
+         uint64_t how[3] = {O_RDWR | O_CREAT, 0600, 0};
+         return syscall(SYS_openat2, AT_FDCWD, (f + "/x").c_str(), how,
+                        sizeof how) >= 0;
+       }},
+      {"remove", [](auto &f) { return unlink((f + "/file").c_str()) == 0; }},
+      {"rename",
+       [](auto &f) {
+         return rename((f + "/file").c_str(), (f + "/y").c_str()) == 0;
+       }},
+      {"truncate",
+       [](auto &f) { return truncate((f + "/file").c_str(), 0) == 0; }},
+      {"change mode",
+       [](auto &f) { return chmod((f + "/file").c_str(), 0777) == 0; }},
+      {"link",
+       [](auto &f) { return symlink("/etc", (f + "/link").c_str()) == 0; }},
+      {"folder", [](auto &f) { return mkdir((f + "/d").c_str(), 0700) == 0; }},
+      {"socket", [](auto &) { return socket(AF_INET, SOCK_STREAM, 0) >= 0; }},
+      {"local socket",
+       [](auto &) { return socket(AF_UNIX, SOCK_STREAM, 0) >= 0; }},
+      {"socket pair",
+       [](auto &) {
+         int pair[2];
+         return socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0;
+       }},
+      {"fork",
+       [](auto &) {
+         pid_t child = fork();
+         if (child == 0)
+           _exit(0);
+         return child > 0;
+       }},
+      {"vfork",
+       [](auto &) {
+         long child = syscall(SYS_vfork);
+         if (child == 0)
+           _exit(0);
+         return child > 0;
+       }},
+      {"program",
+       [](auto &) {
+         execl("/bin/true", "true", nullptr);
+         return false;
+       }},
+      {"trace", [](auto &) { return ptrace(PTRACE_TRACEME, 0, 0, 0) == 0; }},
+      {"signal to the parent", [](auto &) { return kill(getppid(), 0) == 0; }},
+      {"larger limit",
+       [](auto &) {
+         rlimit limit{RLIM_INFINITY, RLIM_INFINITY};
+         return setrlimit(RLIMIT_CORE, &limit) == 0;
+       }},
+      {"file in memory", [](auto &) { return memfd_create("x", 0) >= 0; }},
+      {"io_uring",
+       [](auto &) {
+         char parameters[120] = {};
+         return syscall(SYS_io_uring_setup, 1, parameters) >= 0;
+       }},
+      {"keys",
+       [](auto &) {
+         return syscall(SYS_add_key, "user", "x", "y", 1, -3) >= 0;
+       }},
+      {"other user", [](auto &) { return setuid(1) == 0; }},
+      {"32-bit calls",
+       [](auto &f) {
+         // open, by the numbers of another architecture.
+         long result = -1;
+         std::string path = f + "/x";
+         auto *low = static_cast<char *>(
+             mmap(nullptr, 4096, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0));
+         path.copy(low, path.size());
+         asm volatile("int $0x80"
+                      : "=a"(result)
+                      : "a"(5L), "b"(low), "c"(long(O_CREAT | O_RDWR)),
+                        "d"(0600L)
+                      : "memory");
+         return result >= 0;
+       }},
+  };
+}
+
+/// A folder with a file, gone at the end.
+class Folder {
+public:
+  Folder() {
+    char name[] = "/tmp/opprof-sandbox-XXXXXX";
+    path = mkdtemp(name);
+    int file = open((path + "/file").c_str(), O_WRONLY | O_CREAT, 0600);
+    EXPECT_EQ(write(file, "kept", 4), 4);
+    close(file);
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  bool isUntouched() const {
+    namespace fs = std::filesystem;
+    return std::distance(fs::directory_iterator(path), {}) == 1 &&
+           fs::file_size(path + "/file") == 4;
+  }
+  std::string path;
+};
+
+TEST(Sandbox, LetsNothingOut) {
+  for (const Attempt &attempt : getAttempts()) {
+    Folder folder;
+    std::string said = run(getSandbox(), [&] {
+      if (attempt.tries(folder.path))
+        throw std::runtime_error("it could");
+    });
+    // Refused, or ended for having tried: an architecture of its own ends it.
+    EXPECT_TRUE(said.empty() || said.find("signal") != std::string::npos)
+        << attempt.name << ": " << said;
+    EXPECT_TRUE(folder.isUntouched()) << attempt.name;
+  }
+}
+
+/// Outside of the sandbox most of them work, or they prove nothing.
+TEST(Sandbox, IsWhatKeepsItIn) {
+  unsigned numWorking = 0;
+  for (const Attempt &attempt : getAttempts()) {
+    Folder folder;
+    numWorking += run({}, [&] {
+                    if (attempt.tries(folder.path))
+                      throw std::runtime_error("it could");
+                  }) == "it could";
+  }
+  EXPECT_GE(numWorking, 14u);
+}
+
+TEST(Sandbox, LetsWorkBeDone) {
+  EXPECT_EQ(run(getSandbox(),
+                [] {
+                  int sum = 0;
+                  std::thread thread([&] { sum = 1; });
+                  thread.join();
+                  int file = open("/proc/self/status", O_RDONLY);
+                  std::string buffer(1 << 24, 'x');
+                  if (sum != 1 || file < 0 ||
+                      read(file, buffer.data(), 10) < 10)
+                    throw std::runtime_error("it could not");
+                }),
+            "");
+}
+} // namespace
