@@ -42,7 +42,7 @@ packages=(
   cmake ninja-build ccache g++ lld-22
   libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools
   libsimdjson-dev libdeflate-dev libsqlite3-dev libminizip-dev zlib1g-dev libzstd-dev
-  libgtest-dev python3-venv python3-dev
+  libseccomp-dev libgtest-dev python3-venv python3-dev
 )
 [ "$with_tests" = no ] || packages+=(clang-22 libclang-rt-22-dev clang-format-22 clang-tidy-22)
 

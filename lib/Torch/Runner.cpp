@@ -47,6 +47,23 @@ const c10::IValue &Runner::get(const Value *value) const {
   return found->second;
 }
 
+static bool writesAnything(Block *block) {
+  for (Node *node : block->nodes()) {
+    if (node->kind() == prim::SetAttr || node->kind() == prim::CallMethod)
+      return true;
+    if (const c10::FunctionSchema *schema = node->maybeSchema())
+      for (const c10::Argument &argument : schema->arguments())
+        if (argument.alias_info() && argument.alias_info()->isWrite())
+          return true;
+    for (Block *inner : node->blocks())
+      if (writesAnything(inner))
+        return true;
+  }
+  return false;
+}
+
+bool Runner::writes() const { return writesAnything(graph.getGraph().block()); }
+
 void Runner::findReleases(Block *block) {
   auto visit = [&](const Value *value) {
     const Node *last = nullptr;
@@ -74,7 +91,10 @@ std::vector<c10::IValue> Runner::run(const std::vector<c10::IValue> &inputs) {
   at::NoGradGuard noGradient;
   Block *block = graph.getGraph().block();
   findReleases(block);
-  values[block->inputs()[0]] = graph.getModule()._ivalue();
+  // What the graph takes is what the archive holds, and not what a run leaves.
+  Module module = graph.getModule();
+  values[block->inputs()[0]] =
+      (writes() ? module.deepcopy() : module)._ivalue();
   for (size_t i = 0; i < inputs.size(); ++i)
     set(block->inputs()[i + 1], inputs[i]);
   runBlock(block);
@@ -116,7 +136,8 @@ void Runner::runNode(Node *node) {
 bool Runner::runPrimitive(Node *node) {
   switch (node->kind()) {
   case prim::Constant:
-    // The function that a call named, before the call was inlined, has no value.
+    // The function that a call named, before the call was inlined, has no
+    // value.
     if (auto value = toIValue(node->output()))
       set(node->output(), *value);
     return true;

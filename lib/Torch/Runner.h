@@ -15,6 +15,9 @@ class Runner {
 public:
   explicit Runner(const ModuleGraph &graph) : graph(graph) {}
 
+  /// True where a run may write what the module holds.
+  bool writes() const;
+
   /// Runs the graph with these inputs (without the module itself). Throws
   /// InputError, which names the node, where one fails or may not be run here.
   std::vector<c10::IValue> run(const std::vector<c10::IValue> &inputs);

@@ -407,12 +407,38 @@ bool Translator::translateScalars(Node *node, const std::string &name) {
   return true;
 }
 
+/// Whether the value is None in every run; nothing where that is not known.
+std::optional<bool> Translator::isNone(const Value *value) {
+  const Binding &binding = *get(value);
+  if (binding.form == Binding::Known)
+    return binding.known.isNone();
+  if (binding.form != Binding::Node)
+    return false;
+  const ValueType *seen = runner ? runner->lookUp(value) : nullptr;
+  bool isOptional = value->type()->kind() == c10::TypeKind::OptionalType;
+  if (!seen || seen->kind == ValueType::Unknown)
+    return isOptional ? std::nullopt : std::optional(false);
+  return seen->kind == ValueType::Name && seen->name == "none";
+}
+
+bool Translator::translateIsNone(Node *node, bool asksIs) {
+  std::optional<bool> first = isNone(node->input(0)),
+                      second = isNone(node->input(1));
+  // Two values that are there may be one or two.
+  if (!first || !second || (!*first && !*second))
+    return false;
+  bind(node->output(), makeKnown((*first == *second) == asksIs));
+  return true;
+}
+
 bool Translator::translateToPython(Node *node) {
   std::string name = node->kind().toQualString();
   if (node->inputs().empty())
     return false;
   std::vector<BindingRef> args;
   if (name == "aten::__is__" || name == "aten::__isnot__") {
+    if (translateIsNone(node, name == "aten::__is__"))
+      return true;
     emitPython(node,
                name == "aten::__is__" ? "operator.is_" : "operator.is_not",
                {get(node->input(0)), get(node->input(1))});

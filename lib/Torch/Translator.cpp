@@ -397,9 +397,8 @@ BindingRef Translator::bindAttribute(const c10::IValue &value,
     return makeNode(addWeight(path, "constant_object", value));
   auto binding = std::make_shared<Binding>();
   binding->form = isList ? Binding::List : Binding::Tuple;
-  c10::ArrayRef<c10::IValue> elements =
-      isList ? value.toListRef()
-             : c10::ArrayRef<c10::IValue>(value.toTupleRef().elements().vec());
+  std::vector<c10::IValue> elements =
+      isList ? value.toListRef().vec() : value.toTupleRef().elements().vec();
   for (size_t i = 0; i < elements.size(); ++i)
     binding->elements.push_back(bindAttribute(
         elements[i], path + "." + std::to_string(i), kind, persistent));
@@ -429,6 +428,12 @@ void Translator::translateGetAttr(Node *node) {
     emit(node, std::move(record));
     if (value.isTensor() && weightNames.try_emplace(path, path).second)
       weights.emplace_back(path, value.toTensor());
+    return;
+  }
+  if ((value.isList() || value.isGenericDict()) &&
+      !isNeverWritten(node->output())) {
+    // What is written is the object itself, from call to call.
+    bind(node->output(), makeNode(addWeight(path, "constant_object", value)));
     return;
   }
   const char *kind = object->type()->is_parameter(slot) ? "parameter"
@@ -500,7 +505,29 @@ std::string Translator::makeName(const std::string &wanted) {
   return name;
 }
 
-int Translator::addStack(const Node *node) {
+/// The node whose place stands for that of `node`. What the compiler made
+/// itself, such as what takes a list apart, has none of its own.
+static const Node *findPlaced(const Node *node, const ModuleGraph &graph) {
+  auto isPlaced = [&](const Node *other) {
+    return other->sourceRange().source() &&
+           graph.lookUpStack(other) == graph.lookUpStack(node);
+  };
+  if (isPlaced(node))
+    return node;
+  const Block *block = node->owningBlock();
+  for (const Node *other = node->prev(); other != block->return_node();
+       other = other->prev())
+    if (isPlaced(other))
+      return other;
+  for (const Node *other = node->next(); other != block->return_node();
+       other = other->next())
+    if (isPlaced(other))
+      return other;
+  return block->owningNode() ? findPlaced(block->owningNode(), graph) : node;
+}
+
+int Translator::addStack(const Node *unplaced) {
+  const Node *node = findPlaced(unplaced, graph);
   std::vector<std::string> frames;
   auto addFrame = [&](const SourceRange &range, const std::string &function) {
     if (!range.source())
@@ -514,17 +541,17 @@ int Translator::addStack(const Node *node) {
     size_t last = code.find_last_not_of(" \t\n");
     code =
         first == std::string::npos ? "" : code.substr(first, last - first + 1);
-    size_t number = range.source()->lineno_to_source_lineno(line) + 1;
+    size_t number = range.source()->lineno_to_source_lineno(line);
     frames.push_back("{\"file\":" + quote(archiveName + "/" + *place) +
                      ",\"line\":" + std::to_string(number) + ",\"function\":" +
                      quote(function) + ",\"code\":" + quote(code) + "}");
   };
   std::string function = graph.getSchema().name();
-  if (auto calls = node->callstack())
-    for (const InlinedCallStackEntry &entry : (*calls)->vec()) {
-      addFrame(std::get<1>(entry), function);
-      function = std::get<0>(entry) ? std::get<0>(entry)->name() : "";
-    }
+  // By name: freezing frees the functions of the module that it copies.
+  for (auto call = node->callstack(); call; call = (*call)->callee()) {
+    addFrame((*call)->source_range(), function);
+    function = (*call)->function_name();
+  }
   addFrame(node->sourceRange(), function);
   return frames.empty() ? -1 : file.stacks.add(listText(frames));
 }

@@ -15,6 +15,7 @@ from opprof.tools import run_tool
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "docs/formats/graph-json.schema.json").read_text())
 FORMS = ROOT / "test/Target/FXJSON/Inputs/forms.json"
+BLOCKS = FORMS.with_name("blocks.json")
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
@@ -24,6 +25,7 @@ def test_the_schema_is_one() -> None:
 
 def test_every_form() -> None:
     VALIDATOR.validate(json.loads(FORMS.read_text()))
+    VALIDATOR.validate(json.loads(BLOCKS.read_text()))
 
 
 class Model(torch.nn.Module):

@@ -765,7 +765,8 @@ LogicalResult FunctionPrinter::printLoop(NodeOp node) {
   bool isCounted = isTrue(args[1]) && isTrue(output.getArgs()[0]);
   bool isUnbounded =
       most && most.getInt() == INT64_MAX && block.getArgument(0).use_empty();
-  std::string condition = names.claim("goes_on", &reserved).str();
+  std::string condition =
+      isCounted ? "" : names.claim("goes_on", &reserved).str();
   if (numCarried)
     os << indent << carried << " = " << *initial << '\n';
   if (!isCounted) {

@@ -3,12 +3,12 @@
 // RUN: opprof-translate --emit-python %s | %python -m py_compile /dev/stdin
 
 //      CHECK:    if is_:
-// CHECK-NEXT:        neg = torch.ops.aten.neg.default(x)
+// CHECK-NEXT:        neg: "f32[4]" = torch.ops.aten.neg.default(x)
 // CHECK-NEXT:        branch = neg
 // CHECK-NEXT:    else:
 // CHECK-NEXT:        branch = x
-fx.graph @control(%is: !fx.scalar<bool>, %n: !fx.scalar<int>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, !fx.scalar<int>) {
-  %branch = fx.node "prim.If"(%is, %x) : (!fx.scalar<bool>, tensor<4xf32>) -> tensor<4xf32>
+fx.graph @control(%is: !fx.scalar<"bool"> loc("is_"), %n: !fx.scalar<"int"> loc("n"), %x: tensor<4xf32> loc("x")) -> (tensor<4xf32>, tensor<4xf32>, !fx.scalar<"int">, !fx.scalar<"int">) {
+  %branch = fx.node "prim.If"(%is, %x) : (!fx.scalar<"bool">, tensor<4xf32>) -> tensor<4xf32>
     block (%y: tensor<4xf32>) {
       %neg = fx.node "aten.neg.default"(%y) : (tensor<4xf32>) -> tensor<4xf32> loc("neg")
       fx.output(%neg) : (tensor<4xf32>)
@@ -20,11 +20,11 @@ fx.graph @control(%is: !fx.scalar<bool>, %n: !fx.scalar<int>, %x: tensor<4xf32>)
 // A number of rounds.
 // CHECK-NEXT:    carried = branch
 // CHECK-NEXT:    for round_ in range(n):
-// CHECK-NEXT:        add = torch.ops.aten.add.Tensor(carried, x)
+// CHECK-NEXT:        add: "f32[4]" = torch.ops.aten.add.Tensor(carried, x)
 // CHECK-NEXT:        carried = add
 // CHECK-NEXT:    counted = carried
-  %counted = fx.node "prim.Loop"(%n, true, %branch, %x) : (!fx.scalar<int>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    block (%round: !fx.scalar<int> loc("round_"), %carried: tensor<4xf32> loc("carried"), %read: tensor<4xf32>) {
+  %counted = fx.node "prim.Loop"(%n, true, %branch, %x) : (!fx.scalar<"int">, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    block (%round: !fx.scalar<"int"> loc("round_"), %carried: tensor<4xf32> loc("carried"), %read: tensor<4xf32>) {
       %add = fx.node "aten.add.Tensor"(%carried, %read) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> loc("add")
       fx.output(true, %add) : (tensor<4xf32>)
     } loc("counted")
@@ -37,11 +37,11 @@ fx.graph @control(%is: !fx.scalar<bool>, %n: !fx.scalar<int>, %x: tensor<4xf32>)
 // CHECK-NEXT:        less = larger < n
 // CHECK-NEXT:        goes_on, number = less, larger
 // CHECK-NEXT:    open_ = number
-  %open = fx.node "prim.Loop"(9223372036854775807, %is, 0, %n) : (!fx.scalar<bool>, !fx.scalar<int>) -> !fx.scalar<int>
-    block (%round: !fx.scalar<int>, %number: !fx.scalar<int> loc("number"), %most: !fx.scalar<int>) {
-      %larger = fx.node "operator.add"(%number, 1) : (!fx.scalar<int>) -> !fx.scalar<int> loc("larger")
-      %less = fx.node "operator.lt"(%larger, %most) : (!fx.scalar<int>, !fx.scalar<int>) -> !fx.scalar<bool> loc("less")
-      fx.output(%less, %larger) : (!fx.scalar<bool>, !fx.scalar<int>)
+  %open = fx.node "prim.Loop"(9223372036854775807, %is, 0, %n) : (!fx.scalar<"bool">, !fx.scalar<"int">) -> !fx.scalar<"int">
+    block (%round: !fx.scalar<"int">, %number: !fx.scalar<"int"> loc("number"), %most: !fx.scalar<"int">) {
+      %larger = fx.node "operator.add"(%number, 1) : (!fx.scalar<"int">) -> !fx.scalar<"int"> loc("larger")
+      %less = fx.node "operator.lt"(%larger, %most) : (!fx.scalar<"int">, !fx.scalar<"int">) -> !fx.scalar<"bool"> loc("less")
+      fx.output(%less, %larger) : (!fx.scalar<"bool">, !fx.scalar<"int">)
     } loc("open_")
 //      CHECK:    first, second = counted, 1
 //      CHECK:    while goes_on_1 and round_1 < n:
@@ -49,18 +49,18 @@ fx.graph @control(%is: !fx.scalar<bool>, %n: !fx.scalar<int>, %x: tensor<4xf32>)
 // CHECK-NEXT:        round_1 += 1
 // CHECK-NEXT:    both = (first, second)
 // CHECK-NEXT:    last = both[1]
-  %both = fx.node "prim.Loop"(%n, true, %counted, 1, %is) : (!fx.scalar<int>, tensor<4xf32>, !fx.scalar<bool>) -> tuple<tensor<4xf32>, !fx.scalar<int>>
-    block (%round: !fx.scalar<int> loc("round_1"), %first: tensor<4xf32> loc("first"), %second: !fx.scalar<int> loc("second"), %again: !fx.scalar<bool>) {
-      fx.output(%again, %second, %first) : (!fx.scalar<bool>, !fx.scalar<int>, tensor<4xf32>)
+  %both = fx.node "prim.Loop"(%n, true, %counted, 1, %is) : (!fx.scalar<"int">, tensor<4xf32>, !fx.scalar<"bool">) -> tuple<tensor<4xf32>, !fx.scalar<"int">>
+    block (%round: !fx.scalar<"int"> loc("round_1"), %first: tensor<4xf32> loc("first"), %second: !fx.scalar<"int"> loc("second"), %again: !fx.scalar<"bool">) {
+      fx.output(%again, %second, %first) : (!fx.scalar<"bool">, !fx.scalar<"int">, tensor<4xf32>)
     } loc("both")
-  %last = fx.node "operator.getitem"(%both, 1) : (tuple<tensor<4xf32>, !fx.scalar<int>>) -> !fx.scalar<int> loc("last")
+  %last = fx.node "operator.getitem"(%both, 1) : (tuple<tensor<4xf32>, !fx.scalar<"int">>) -> !fx.scalar<"int"> loc("last")
 
 // Nothing to do is said.
 //      CHECK:    if is_:
 // CHECK-NEXT:        pass
 // CHECK-NEXT:    else:
 // CHECK-NEXT:        torch._assert(False, "no")
-  %none = fx.node "prim.If"(%is) : (!fx.scalar<bool>) -> !fx.none
+  %none = fx.node "prim.If"(%is) : (!fx.scalar<"bool">) -> !fx.none
     block () {
       fx.output() : ()
     }
@@ -68,5 +68,5 @@ fx.graph @control(%is: !fx.scalar<bool>, %n: !fx.scalar<int>, %x: tensor<4xf32>)
       %raise = fx.node "torch._assert"(false, "no") : () -> !fx.none
       fx.output() : ()
     }
-  fx.output(%branch, %counted, %last) : (tensor<4xf32>, tensor<4xf32>, !fx.scalar<int>)
+  fx.output(%branch, %counted, %open, %last) : (tensor<4xf32>, tensor<4xf32>, !fx.scalar<"int">, !fx.scalar<"int">)
 }

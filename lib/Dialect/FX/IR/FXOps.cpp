@@ -482,15 +482,17 @@ void NodeOp::print(OpAsmPrinter &printer) {
   printer << " : (";
   llvm::interleaveComma(getOperandTypes(), printer);
   printer << ") -> " << getResult().getType();
+  printer.increaseIndent();
   for (Region &block : getBlocks()) {
     printer.printNewline();
-    printer << "  block (";
+    printer << "block (";
     llvm::interleaveComma(
         block.getArguments(), printer,
         [&](BlockArgument argument) { printer.printRegionArgument(argument); });
     printer << ") ";
     printer.printRegion(block, /*printEntryBlockArgs=*/false);
   }
+  printer.decreaseIndent();
 }
 
 LogicalResult NodeOp::verify() {

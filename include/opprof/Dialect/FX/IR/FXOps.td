@@ -111,8 +111,8 @@ def FX_NodeOp : FX_Op<"node", [
     inside.
 
     ```mlir
-    fx.graph @control(%x: tensor<4xf32>, %is: !fx.scalar<bool>, %n: !fx.scalar<int>) {
-      %branch = fx.node "prim.If"(%is, %x) : (!fx.scalar<bool>, tensor<4xf32>) -> tensor<4xf32>
+    fx.graph @control(%x: tensor<4xf32>, %is: !fx.scalar<"bool">, %n: !fx.scalar<"int">) {
+      %branch = fx.node "prim.If"(%is, %x) : (!fx.scalar<"bool">, tensor<4xf32>) -> tensor<4xf32>
         block (%y: tensor<4xf32>) {
           %neg = fx.node "aten.neg.default"(%y) : (tensor<4xf32>) -> tensor<4xf32>
           fx.output(%neg) : (tensor<4xf32>)
@@ -120,8 +120,8 @@ def FX_NodeOp : FX_Op<"node", [
         block (%y: tensor<4xf32>) {
           fx.output(%y) : (tensor<4xf32>)
         }
-      %loop = fx.node "prim.Loop"(%n, true, %branch) : (!fx.scalar<int>, tensor<4xf32>) -> tensor<4xf32>
-        block (%round: !fx.scalar<int>, %carried: tensor<4xf32>) {
+      %loop = fx.node "prim.Loop"(%n, true, %branch) : (!fx.scalar<"int">, tensor<4xf32>) -> tensor<4xf32>
+        block (%round: !fx.scalar<"int">, %carried: tensor<4xf32>) {
           %add = fx.node "aten.add.Tensor"(%carried, 1) : (tensor<4xf32>) -> tensor<4xf32>
           fx.output(true, %add) : (tensor<4xf32>)
         }
