@@ -308,6 +308,17 @@ def test_pages_of_the_site_exist() -> None:
     assert named == there
 
 
+def test_links_of_the_documents_lead_somewhere() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    dead = [
+        f"{page.relative_to(ROOT)}: {link}"
+        for page in pages
+        for link in re.findall(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)", page.read_text())
+        if not (page.parent / link).exists()
+    ]
+    assert dead == []
+
+
 def test_the_package_says_what_it_is() -> None:
     import tomllib
 
