@@ -394,7 +394,12 @@ def test_the_least_time_of_products_is_not_above_what_they_take(subject: Subject
     assert 0 < least < time.perf_counter_ns() - start
 
 
-def test_compiling_ahead_runs_no_compiled_program(subject: Subject, tmp_path: Path) -> None:
+def test_compiling_ahead_runs_no_compiled_program(
+    subject: Subject,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     (tmp_path / "candidates").mkdir()
     script = region(tmp_path / "rewrites", 1, "freeze", "freeze")
     file = Workshop(subject, tmp_path / "candidates", 1e-3).file([script])
@@ -406,9 +411,13 @@ def test_compiling_ahead_runs_no_compiled_program(subject: Subject, tmp_path: Pa
         Job(options=(("freezing", True),), dtype=torch.bfloat16),
     ):
         compile_only(subject, job)
+    assert len(ran) == 3
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
     done: list[int] = []
     compile_ahead(subject, [Job(backend=file), Job()], 2, Clock(), lambda: done.append(1))
-    assert done == [1]
+    assert done == [1] and "ended early" not in capsys.readouterr().err
+    # What this process would find there.
+    assert list((tmp_path / "cache" / "fxgraph").iterdir())
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._inductor.config
 
 from opprof.backend.checks import Subject, load_backend
 from opprof.export.model_script import load_model_script
+from opprof.progress import progress
 from opprof.search.baselines import cast_floats
 from opprof.search.clock import Clock
+from opprof.units import counted
 
 # Seconds that a process takes to begin, PyTorch and the model included, at least.
 _START_SECONDS = 8.0
@@ -74,6 +77,11 @@ def compile_ahead(
         end = time.monotonic() + min(max(clock.left / 2, _START_SECONDS), 600)
         for process in processes:
             process.join(max(end - time.monotonic(), 0))
+        failed = [process for process in processes if process.exitcode not in (None, 0)]
+        if failed:
+            progress(
+                f"  {counted(len(failed), 'process', 'processes')} ended early: no harm but time"
+            )
     finally:
         for process in processes:
             if process.is_alive():

@@ -196,6 +196,10 @@ def _flops(name: str, result: torch.Tensor, operands: Sequence[torch.Tensor]) ->
     if name.startswith("conv"):
         weight = operands[1]
         return size * float(weight.numel()) / max(float(weight.shape[0]), 1.0)
+    if name == "einsum" and len(operands) == 2:
+        # Of M×K, K×N and M×N: what is multiplied is the root of their product.
+        sizes = [float(value.numel()) for value in (result, *operands)]
+        return 2.0 * math.sqrt(sizes[0] * sizes[1] * sizes[2])
     if "scaled_dot_product" in name:
         return 4.0 * float(operands[0].numel()) * float(operands[1].shape[-2])
     return 0.0

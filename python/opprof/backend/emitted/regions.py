@@ -11,6 +11,7 @@ from opprof.backend.emitted.effects import written_inputs
 from opprof.backend.emitted.graphs import (
     may_alias,
     may_write,
+    operator_name,
     results_of,
     trace_to_aten,
 )
@@ -30,6 +31,7 @@ _PRODUCTS = (
     *(f"conv{rank}d" for rank in (1, 2, 3)),
     *(f"conv_transpose{rank}d" for rank in (1, 2, 3)),
     "convolution",
+    "einsum",
     "scaled_dot_product_attention",
     # What is left of attention below autograd.
     *(f"_scaled_dot_product_{kind}_attention" for kind in ("efficient", "flash", "cudnn")),
@@ -56,8 +58,8 @@ _MOVERS = (
 def class_of(node: fx.Node) -> str | None:
     """What nodes that share a level are called: their operator, and of a product what it multiplies. None for what follows its
     operands, and for what is no operator."""
-    name = getattr(node.target, "_opname", None)
-    if node.op != "call_function" or name is None:
+    name = operator_name(node)
+    if node.op != "call_function" or not name:
         return None
     results = torch.utils._pytree.tree_leaves(node.meta.get("val"))
     if not any(isinstance(v, torch.Tensor) and v.dtype is torch.float32 for v in results):
@@ -72,12 +74,12 @@ def class_of(node: fx.Node) -> str | None:
         return " ".join([name, *sizes])
     if name in _MOVERS or (may_alias(node) and not may_write(node)) or not node.all_input_nodes:
         return None
-    return str(name)
+    return name
 
 
 def split_operands(node: fx.Node, args: Sequence[Any]) -> tuple[Any, Any, Any] | None:
     """A product as x · w + bias with w of depth by width; None for what is not one of these."""
-    name = str(getattr(node.target, "_opname", ""))
+    name = operator_name(node)
     if node.kwargs or len(args) < 2:
         return None
     x, w, bias = args[0], args[1], None
@@ -189,7 +191,7 @@ class Levels(fx.Interpreter):
             leaf = _cast(leaf, dtype)
             return _cast(leaf, torch.float32) if self.emulated and products else leaf
 
-        products = narrow and str(getattr(node.target, "_opname", "")) in _PRODUCTS
+        products = narrow and operator_name(node) in _PRODUCTS
         args, kwargs = torch.utils._pytree.tree_map(prepare, (args, kwargs))
         result = self.call_function(node.target, args, kwargs)
         if not products:
