@@ -146,7 +146,11 @@ class Watch:
             pass
         elif isinstance(getattr(value, "__dict__", None), dict):
             self._sized_parts[id(value)] = vars(value)
-        elif not isinstance(value, (*_ATOMS, _Given)) and not callable(value):
+        elif (
+            not isinstance(value, (*_ATOMS, _Given))
+            and type(value) is not object
+            and not callable(value)
+        ):
             raise Unknown(f"of type {type(value).__name__}")
 
     # What an expression of Dynamo's reads
@@ -244,6 +248,10 @@ class Watch:
         elif isinstance(own, dict) and name in own:
             # One attribute, as others may be written in every call.
             self._items[id(own), name] = (own, name, value)
+        elif isinstance(value, types.MethodType) and value.__self__ is owner:
+            # Bound anew each time it is read, of a function of the class.
+            kind = type(owner)
+            self._attributes[id(kind), name] = (kind, name, getattr(kind, name))
         elif getattr(owner, name) is value:
             self._attributes[id(owner), name] = (owner, name, value)
         elif not (name == "__dict__" and isinstance(owner, type)):
