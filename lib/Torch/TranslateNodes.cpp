@@ -431,10 +431,36 @@ bool Translator::translateIsNone(Node *node, bool asksIs) {
   return true;
 }
 
+/// Texts with values in them, as Python's operator for texts makes them.
+bool Translator::translateFormat(Node *node) {
+  auto pattern = getKnown(*get(node->input(0)));
+  if (!pattern || !pattern->isString())
+    return false;
+  std::string text;
+  size_t numHoles = 0;
+  const std::string &source = pattern->toStringRef();
+  for (size_t i = 0; i < source.size(); ++i) {
+    bool isHole = source.compare(i, 2, "{}") == 0;
+    text += isHole ? "%s" : source[i] == '%' ? "%%" : source.substr(i, 1);
+    numHoles += isHole;
+    i += isHole;
+  }
+  if (numHoles != node->inputs().size() - 1)
+    return false;
+  auto values = std::make_shared<Binding>();
+  values->form = Binding::Tuple;
+  for (const Value *input : node->inputs().slice(1))
+    values->elements.push_back(get(input));
+  emitPython(node, "operator.mod", {makeKnown(text), values});
+  return true;
+}
+
 bool Translator::translateToPython(Node *node) {
   std::string name = node->kind().toQualString();
   if (node->inputs().empty())
     return false;
+  if (name == "aten::format" && translateFormat(node))
+    return true;
   std::vector<BindingRef> args;
   if (name == "aten::__is__" || name == "aten::__isnot__") {
     if (translateIsNone(node, name == "aten::__is__"))

@@ -108,6 +108,7 @@ private:
   bool translateKnown(torch::jit::Node *node);
   bool translateMetadata(torch::jit::Node *node);
   bool translateFlag(torch::jit::Node *node, const std::string &name);
+  bool translateFormat(torch::jit::Node *node);
   std::optional<bool> isNone(const torch::jit::Value *value);
   bool translateIsNone(torch::jit::Node *node, bool asksIs);
   bool translateToPython(torch::jit::Node *node);

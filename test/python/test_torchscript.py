@@ -201,6 +201,17 @@ def test_grouping_is_that_of_an_export(tmp_path: Path) -> None:
         assert classes_of(import_mlir(convert(archive, inputs=inputs))) == expected, name
 
 
+def test_gpt2_has_twelve_blocks(tmp_path: Path, examples: Path) -> None:
+    from opprof.export.model_script import load_model_script
+
+    script = load_model_script(str(examples / "gpt2.py"))
+    with torch.no_grad():
+        traced = torch.jit.trace(script.module, script.args, check_trace=False)
+    traced.save(tmp_path / "model.pt")
+    classes = classes_of(import_mlir(convert(tmp_path / "model.pt", inputs=script.args)))
+    assert [12] == [len(partitions) for partitions in classes]
+
+
 class Mlp(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -111,7 +111,8 @@ def FX_NodeOp : FX_Op<"node", [
     inside.
 
     ```mlir
-    fx.graph @control(%x: tensor<4xf32>, %is: !fx.scalar<"bool">, %n: !fx.scalar<"int">) {
+    fx.graph @control(%x: tensor<4xf32>, %is: !fx.scalar<"bool">, %n: !fx.scalar<"int">)
+        -> tensor<4xf32> {
       %branch = fx.node "prim.If"(%is, %x) : (!fx.scalar<"bool">, tensor<4xf32>) -> tensor<4xf32>
         block (%y: tensor<4xf32>) {
           %neg = fx.node "aten.neg.default"(%y) : (tensor<4xf32>) -> tensor<4xf32>
