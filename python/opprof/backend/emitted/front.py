@@ -407,7 +407,7 @@ def optimize(model: nn.Module, *, copies: bool = False) -> Any:
     @member
     def __reduce_ex__(self: Any, protocol: Any) -> Any:
         # A file holds the model, which needs no backend.
-        return model.__reduce_ex__(protocol)
+        return copy.copy, (model,)
 
     optimized = types.new_class(kind.__name__, (kind,), {}, lambda own: own.update(members))
     result: Any = object.__new__(optimized)
