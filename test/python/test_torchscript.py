@@ -209,7 +209,7 @@ def test_gpt2_has_twelve_blocks(tmp_path: Path, examples: Path) -> None:
         traced = torch.jit.trace(script.module, script.args, check_trace=False)
     traced.save(tmp_path / "model.pt")
     classes = classes_of(import_mlir(convert(tmp_path / "model.pt", inputs=script.args)))
-    assert [12] == [len(partitions) for partitions in classes]
+    assert [len(partitions) for partitions in classes] == [12]
 
 
 class Mlp(torch.nn.Module):
