@@ -100,6 +100,8 @@ def test_an_earlier_run_is_taken_away_and_nothing_else(tmp_path: Path) -> None:
     below = make_code(tmp_path / "another run" / "model__0_inference_0.0")
     for file in (folder.run, folder.trace, folder.capture, folder.counters, folder.report_text):
         file.write_text("of the earlier run")
+    # By what run.json says, these are a run's.
+    folder.run.write_text('{"version": 1}')
     (tmp_path / "notes.txt").write_text("the user's")
     assert folder.compiled_graphs() == [own]
     folder.clear()
