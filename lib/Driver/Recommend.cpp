@@ -84,9 +84,11 @@ static Error readRun(const RunFolder &folder,
 
 Error driver::recommendRewrites(Session &session, StringRef path,
                                 StringRef output,
-                                std::optional<double> errorBudget) {
+                                std::optional<double> errorBudget,
+                                StringRef rules) {
   rewrite::RecommendRewritesPassOptions options;
   options.dir = output.str();
+  options.rules = rules.str();
   if (errorBudget)
     options.errorBudget = *errorBudget;
   std::string graph = path.str();

@@ -5,10 +5,14 @@
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/NodeSymbols.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
+#include "opprof/Dialect/FX/IR/Schema.h"
+#include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
+#include "opprof/Rewrite/ScriptOffers.h"
 #include "opprof/Support/Units.h"
 #include "opprof/Target/TransformScript/TransformScript.h"
 
+#include "mlir/Dialect/Transform/IR/TransformOps.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
@@ -16,8 +20,9 @@ using namespace opprof;
 using namespace opprof::rewrite;
 
 static const Rule *const kRules[] = {
-    &kSharedInputGemms, &kFreeze,   &kFloat16,     &kBFloat16,
-    &kCudaGraph,        &kAutotune, &kTF32Products};
+    &kSharedInputGemms, &kBatchNormFolding, &kAttention,
+    &kFreeze,           &kFloat16,          &kBFloat16,
+    &kCudaGraph,        &kAutotune,         &kTF32Products};
 
 ArrayRef<const Rule *> opprof::rewrite::getRules() { return kRules; }
 
@@ -93,13 +98,52 @@ Evidence opprof::rewrite::readEvidence(ModuleOp module) {
 /// does is for a run to show, however small the budget.
 static constexpr double kRoundingOrder = 1e-6;
 
-Offers opprof::rewrite::recommend(ModuleOp module, const Evidence &evidence) {
+static bool isRecurrentLayer(fx::NodeOp node) {
+  return llvm::is_contained({"lstm", "gru", "rnn_tanh", "rnn_relu"},
+                            fx::getOperatorName(node.getTarget()));
+}
+
+/// Lets the script ask for the graphs with recurrent layers, which are handed
+/// to no backend otherwise, whatever else it does.
+static void askForRecurrentLayers(ModuleOp script) {
+  UnitAttr flag = UnitAttr::get(script.getContext());
+  transform::NamedSequenceOp sequence;
+  transform::RegionStrategyOp strategy;
+  script.walk([&](transform::NamedSequenceOp op) { sequence = op; });
+  script.walk([&](transform::RegionStrategyOp op) { strategy = op; });
+  if (strategy)
+    return strategy.setRecurrentAttr(flag);
+  Block &body = sequence.getBody().front();
+  OpBuilder builder(body.getTerminator());
+  transform::RegionStrategyOp::create(
+      builder, sequence.getLoc(), TypeRange(), ValueRange{body.getArgument(0)},
+      ArrayRef<NamedAttribute>{{"recurrent", flag}});
+}
+
+FailureOr<Offers> opprof::rewrite::recommend(ModuleOp module,
+                                             const Evidence &evidence,
+                                             StringRef rules) {
   SmallVector<fx::GraphOp> graphs = getRewritableGraphs(module);
   Offers offers;
   if (graphs.empty())
-    return offers;
+    return std::move(offers);
   for (const Rule *rule : getRules())
     rule->find(graphs, evidence, offers);
+  if (!rules.empty()) {
+    FailureOr<SmallVector<fx::RewriteScript>> scripts =
+        fx::loadRewriteScripts(rules, module.getContext());
+    if (failed(scripts))
+      return failure();
+    for (fx::RewriteScript &script : *scripts)
+      offerScript(graphs, evidence, describeScript(std::move(script)), offers);
+  }
+  bool hasRecurrentLayers = llvm::any_of(graphs, [](fx::GraphOp graph) {
+    return llvm::any_of(graph.getBlock().getOps<fx::NodeOp>(),
+                        isRecurrentLayer);
+  });
+  if (hasRecurrentLayers)
+    for (Recommendation &result : offers.recommendations)
+      askForRecurrentLayers(*result.script);
   double allowed = std::max(evidence.errorBudget, kRoundingOrder);
   std::vector<Recommendation> &results = offers.recommendations;
   llvm::erase_if(results, [&](const Recommendation &result) {
@@ -116,7 +160,7 @@ Offers opprof::rewrite::recommend(ModuleOp module, const Evidence &evidence) {
                     [](const Recommendation &a, const Recommendation &b) {
                       return a.savesNs > b.savesNs;
                     });
-  return offers;
+  return std::move(offers);
 }
 
 NodeId opprof::rewrite::getNodeId(fx::GraphOp graph, Operation *node) {

@@ -58,10 +58,11 @@ private:
 
   /// A comma before another option's name makes that a part of the value.
   LogicalResult checkCommas() {
-    for (const std::string &value : {dir.getValue(), profile.getValue(),
-                                     device.getValue(), script.getValue()})
+    for (const std::string &value :
+         {dir.getValue(), profile.getValue(), device.getValue(),
+          script.getValue(), rules.getValue()})
       for (StringRef name : {dir.ArgStr, profile.ArgStr, device.ArgStr,
-                             script.ArgStr, errorBudget.ArgStr})
+                             script.ArgStr, rules.ArgStr, errorBudget.ArgStr})
         if (StringRef(value).contains(("," + name + "=").str()))
           return fail(value, "options are separated by blanks, not by commas: "
                              "write --recommend-rewrites=\"dir=FOLDER " +
@@ -92,8 +93,11 @@ private:
     evidence.errorBudget = errorBudget;
     if (!device.empty())
       evidence.device = assumeDeviceCeilings(device);
-    if (llvm::Error error = writeRewriteFolder(
-            dir, *main, recommend(module, evidence), evidence, script))
+    FailureOr<Offers> offers = recommend(module, evidence, rules);
+    if (failed(offers))
+      return failure();
+    if (llvm::Error error =
+            writeRewriteFolder(dir, *main, *offers, evidence, script))
       return fail(llvm::toString(std::move(error)));
     return success();
   }

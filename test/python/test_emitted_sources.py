@@ -68,7 +68,14 @@ def test_an_emitted_file_is_those_sources_and_nothing_else(tmp_path: Path) -> No
             assert ast.get_docstring(ast.parse(before))
             assert all(isinstance(s, (ast.Import, ast.ImportFrom)) for s in between[1:])
         elif between:
-            expected = ["BACKEND_NAME", "MODEL_SCRIPT", "MODEL_DEVICE", "REWRITES", "STRATEGY"]
+            expected = [
+                "BACKEND_NAME",
+                "MODEL_SCRIPT",
+                "MODEL_DEVICE",
+                "REWRITES",
+                "STRATEGY",
+                "PASSES",
+            ]
             assert name == "status" and defined(between) == expected
     assert not ast.parse(rest).body
 

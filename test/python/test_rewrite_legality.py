@@ -103,6 +103,15 @@ SCRIPTS = {
     "zero": script(scale="%sum, 0.0"),
     "whole": script(scale="%sum, 1"),
     "nan": script(scale="%sum, 0x7FF8000000000000 : f64"),
+    "any scale": script(scale="%sum, #fx.any"),
+    "a scale": script(scale='%sum, #fx.any<"scale">'),
+    "alpha is scale": script(
+        plus='%x, %y, alpha = #fx.any<"scale">', scale='%sum, #fx.any<"scale">'
+    ),
+    "alpha is the number of rows": script(
+        tensor(shape="?x8", about='unknown_strides, dims = [#fx.sym<"m">, 8]'),
+        plus='%x, %y, alpha = #fx.sym<"m">',
+    ),
     "one value twice": script(plus="%x, %x").replace(", %y: !i", ""),
     "laid out otherwise": script(result=TURNED),
     "laid out somehow": script(result=tensor(about="unknown_strides")),
@@ -220,6 +229,8 @@ GRAPHS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "default explicit": (written(alpha=1), FLOAT),
     "keywords and default": (written(alpha=1, keywords=True), FLOAT),
     "another default": (written(alpha=2), FLOAT),
+    "alpha is scale": (written(alpha=2.0, scale=2.0), FLOAT),
+    "alpha is the number of rows": (written(alpha=4), FLOAT),
     "zero": (written(scale=0.0), FLOAT),
     "minus zero": (written(scale=-0.0), FLOAT),
     "nan": (written(scale=float("nan")), FLOAT),

@@ -125,6 +125,10 @@ static cl::opt<double>
     errorBudget("error-budget", cl::cat(category), cl::sub(recommendCommand),
                 cl::desc("The relative error that a rewrite may bring"));
 
+static cl::opt<std::string>
+    rules("rules", cl::cat(category), cl::sub(recommendCommand),
+          cl::desc("A folder of scripts that are offered like those of rules"));
+
 static cl::opt<std::string> line("line", cl::cat(category),
                                  cl::sub(launchesCommand),
                                  cl::desc("Only launches of this source line"));
@@ -180,7 +184,7 @@ static Error run() {
     std::optional<double> budget;
     if (errorBudget.getNumOccurrences())
       budget = errorBudget;
-    return recommendRewrites(session, path, output, budget);
+    return recommendRewrites(session, path, output, budget, rules);
   }
   if (launchesCommand)
     return showLaunches(session, path, graph, {line, module, node, kernel},

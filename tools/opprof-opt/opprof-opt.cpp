@@ -4,6 +4,7 @@
 #include "opprof/Dialect/FX/Transforms/Passes.h"
 #include "opprof/Dialect/Prof/Transforms/Passes.h"
 #include "opprof/Rewrite/Passes.h"
+#include "opprof/Rewrite/Recommend.h"
 #include "opprof/Support/ForeignMLIR.h"
 #include "opprof/Support/OutputFile.h"
 #include "opprof/Support/ToolOptions.h"
@@ -64,6 +65,10 @@ int main(int argc, char **argv) {
       "partition-map", llvm::cl::value_desc("file"),
       llvm::cl::desc("Where --dedup-partitions writes which nodes are the same "
                      "place of which class")};
+  llvm::cl::opt<bool> listRules{
+      "list-rules", llvm::cl::desc("Print the rules of --recommend-rewrites: "
+                                   "what each answers, its conditions, and how "
+                                   "it predicts what is saved")};
   // The first registration of a pass is the one that counts.
   registerDedupPartitions(partitionMap);
 
@@ -81,5 +86,9 @@ int main(int argc, char **argv) {
   opprof::printLocationsByDefault();
   auto [input, output] = mlir::registerAndParseCLIOptions(
       argc, argv, "opprof's optimizer driver\n", registry);
+  if (listRules) {
+    opprof::rewrite::printRules(llvm::outs());
+    return EXIT_SUCCESS;
+  }
   return mlir::asMainReturnCode(run(argc, argv, input, output, registry));
 }

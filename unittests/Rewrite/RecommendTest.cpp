@@ -48,7 +48,7 @@ protected:
     EXPECT_TRUE(module) << text;
     if (!module)
       return {};
-    Offers offers = rewrite::recommend(*module, evidence);
+    Offers offers = std::move(*rewrite::recommend(*module, evidence));
     declines = std::move(offers.declines);
     return std::move(offers.recommendations);
   }
@@ -263,6 +263,30 @@ TEST_F(RecommendTest, EqualDeclinesAreCounted) {
   EXPECT_EQ(found->count, 2u);
 }
 
+TEST_F(RecommendTest, EveryScriptOfAProgramWithRecurrentLayersAsksForThem) {
+  auto print = [](const Recommendation &one) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    fx::printRewriteScript(*one.script, stream);
+    return text;
+  };
+  auto all = ask(R"(
+    %l = fx.node "aten.lstm.input"(%x, [%x, %x], [%a, %b], true, 1, 0.0, false, false, false) : (!x, !x, !x, !w, !w) -> tuple<!x, !x, !x>
+    %y = fx.node "operator.getitem"(%l, 0) : (tuple<!x, !x, !x>) -> !x
+    %p = fx.node "aten.linear.default"(%y, %a) : (!x, !w) -> !x
+    %q = fx.node "aten.linear.default"(%y, %b) : (!x, !w) -> !x
+    %sum = fx.node "aten.add.Tensor"(%p, %q) : (!x, !x) -> !x
+    fx.output(%sum) : (!x)
+  )",
+                 onH200());
+  for (llvm::StringRef name : {"merge-gemms", "freeze", "cuda-graph"}) {
+    ASSERT_TRUE(find(all, name));
+    EXPECT_NE(print(*find(all, name)).find("recurrent"), std::string::npos);
+  }
+  all = ask(kTwoProducts, onH200());
+  EXPECT_EQ(print(*find(all, "freeze")).find("recurrent"), std::string::npos);
+}
+
 TEST_F(RecommendTest, EveryRuleSaysWhatItIsAbout) {
   llvm::StringSet<> names;
   for (const Rule *rule : getRules()) {
@@ -332,7 +356,7 @@ TEST_F(RecommendTest, TF32UnitsAreForFloat32ProductsOnDevicesThatHaveThem) {
     module = parseSourceString<ModuleOp>(text, &context);
     EXPECT_TRUE(module) << text;
     return module &&
-           find(rewrite::recommend(*module, evidence).recommendations, "tf32");
+           find(rewrite::recommend(*module, evidence)->recommendations, "tf32");
   };
   auto types = [](StringRef element, StringRef device, StringRef rows) {
     return ("!x = tensor<" + rows + "x512x" + element + ", #fx.tensor<\"" +
@@ -405,7 +429,7 @@ TEST_F(RecommendTest, NodesOfSeveralGraphsKeepTheirGraphs) {
                                            kTwoProducts + "}",
                                        &context);
   ASSERT_TRUE(module);
-  auto all = rewrite::recommend(*module, onH200()).recommendations;
+  auto all = rewrite::recommend(*module, onH200())->recommendations;
   const Recommendation *merge = find(all, "merge-gemms");
   ASSERT_TRUE(merge);
   EXPECT_EQ(merge->title, "2 GEMMs of one input become one, at 2 places");

@@ -58,10 +58,12 @@ llvm::Error showReport(llvm::StringRef path, ReportForm form,
                        llvm::StringRef file, const report::TextOptions &page);
 
 /// Writes the rules' scripts for a run folder, or a graph in MLIR, to `output`.
-/// The error budget is that of --recommend-rewrites where none is given.
+/// The error budget is that of --recommend-rewrites where none is given;
+/// `rules` is a folder of scripts that are offered too, or empty.
 llvm::Error recommendRewrites(Session &session, llvm::StringRef path,
                               llvm::StringRef output,
-                              std::optional<double> errorBudget);
+                              std::optional<double> errorBudget,
+                              llvm::StringRef rules);
 
 /// Which launches are shown: those that everything given here fits. Empty is
 /// anything.

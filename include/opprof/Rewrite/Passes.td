@@ -18,7 +18,8 @@ def RecommendRewritesPass : Pass<"recommend-rewrites", "::mlir::ModuleOp"> {
     The graphs are not changed. Rules read the times that `--attach-profile` put
     on nodes; `profile` does that for this pass alone. Without either, times come
     from the model of FLOPs and bytes and a table of devices, and the index says
-    so.
+    so. `opprof-opt --list-rules` prints the rules; `rules` names a folder of a
+    person's own scripts (docs/rewrites.md).
   }];
   let options = [
     Option<"dir", "dir", "std::string", /*default=*/"\"\"",
@@ -32,6 +33,9 @@ def RecommendRewritesPass : Pass<"recommend-rewrites", "::mlir::ModuleOp"> {
            "The relative error against float32 that a rewrite may bring">,
     Option<"script", "script", "std::string", /*default=*/"\"\"",
            "The model script that the graph is of, for the index">,
+    Option<"rules", "rules", "std::string", /*default=*/"\"\"",
+           "A folder of rewrite scripts that are offered, where their patterns "
+           "are, like those of the rules">,
   ];
   let dependentDialects = ["::opprof::fx::FXDialect",
                            "::opprof::inductor::InductorDialect",

@@ -94,8 +94,8 @@ struct Rule {
 };
 
 // Each is defined in the file of its name in lib/Rewrite/Rules.
-extern const Rule kAutotune, kBFloat16, kCudaGraph, kFloat16, kFreeze,
-    kSharedInputGemms, kTF32Products;
+extern const Rule kAttention, kAutotune, kBatchNormFolding, kBFloat16,
+    kCudaGraph, kFloat16, kFreeze, kSharedInputGemms, kTF32Products;
 
 /// All rules, in the order in which they are asked.
 llvm::ArrayRef<const Rule *> getRules();
@@ -115,9 +115,12 @@ std::optional<NodeId> getMainGraph(mlir::ModuleOp module);
 /// budget is for the caller to say.
 Evidence readEvidence(mlir::ModuleOp module);
 
-/// What all rules offer for `module`, by what each should save, and what they
-/// decline.
-Offers recommend(mlir::ModuleOp module, const Evidence &evidence);
+/// What all rules offer for `module`, and the scripts of the folder `rules`
+/// where it is not empty, by what each should save; and what they decline.
+/// Fails, with a diagnostic, where a script of the folder can't be read.
+mlir::FailureOr<Offers> recommend(mlir::ModuleOp module,
+                                  const Evidence &evidence,
+                                  llvm::StringRef rules = "");
 
 /// Puts the head (fx.rewrite) on the recommendation's script. Plain node names
 /// in it belong to `main`; a node of another graph is written as a dictionary.

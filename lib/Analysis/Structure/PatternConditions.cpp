@@ -408,6 +408,19 @@ opprof::fx::inferViewStrides(NodeOp view, ArrayRef<int64_t> strides) {
   return std::nullopt;
 }
 
+/// The strides that `view` gives to whatever it takes: it makes a contiguous
+/// tensor.
+static std::optional<SmallVector<int64_t>> getForcedStrides(NodeOp view) {
+  auto type = dyn_cast<RankedTensorType>(view.getType());
+  if (view.getTarget() != "aten.contiguous.default" || !type ||
+      !type.hasStaticShape() || view.getArgument("memory_format"))
+    return std::nullopt;
+  SmallVector<int64_t> strides(type.getRank(), 1);
+  for (int64_t i = type.getRank() - 2; i >= 0; --i)
+    strides[i] = strides[i + 1] * std::max<int64_t>(type.getDimSize(i + 1), 1);
+  return strides;
+}
+
 bool opprof::fx::viewsWork(Value value,
                            std::optional<SmallVector<int64_t>> strides) {
   // They read storage by its layout: they would fail, or give other numbers.
@@ -421,8 +434,9 @@ bool opprof::fx::viewsWork(Value value,
   while (allWork && !worklist.empty()) {
     auto [current, layout] = worklist.pop_back_val();
     visitViews(current, [&, &layout = layout](NodeOp view) {
-      Strides inferred =
-          layout ? inferViewStrides(view, *layout) : std::nullopt;
+      Strides inferred = getForcedStrides(view);
+      if (!inferred && layout)
+        inferred = inferViewStrides(view, *layout);
       allWork &= !llvm::is_contained(kByLayout, view.getTarget()) &&
                  (inferred || !isStrictView(view));
       worklist.emplace_back(view.getResult(), std::move(inferred));

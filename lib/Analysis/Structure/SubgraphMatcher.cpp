@@ -188,7 +188,9 @@ bool MatchSearch::refuse(const State &state, NodeOp node, NodeOp candidate,
   unsigned numFound = state.matched.size();
   unsigned rank = 4 * numFound + static_cast<unsigned>(mismatch);
   if (!*nearest || (*nearest)->rank < rank)
-    *nearest = NearestPlace{numFound, node, candidate, explain(), rank};
+    *nearest = NearestPlace{
+        numFound, node, candidate, explain(), mismatch == Mismatch::Operator,
+        rank};
   return false;
 }
 

@@ -184,6 +184,12 @@ static std::string getTypeText(Type type) {
 // Functions
 //===----------------------------------------------------------------------===//
 
+static bool isName(StringRef text) {
+  return !text.empty() && !llvm::isDigit(text.front()) &&
+         llvm::all_of(text,
+                      [](char c) { return llvm::isAlnum(c) || c == '_'; });
+}
+
 namespace {
 class FunctionPrinter {
 public:
@@ -276,7 +282,8 @@ llvm::StringSet<> FunctionPrinter::collectReserved() {
   auto visit = [&](Attribute leaf) {
     if (auto symbol = dyn_cast<FlatSymbolRefAttr>(leaf)) {
       result.insert(getFunctionName(symbol.getValue()));
-    } else if (auto symbol = dyn_cast<SymAttr>(leaf)) {
+    } else if (auto symbol = dyn_cast<SymAttr>(leaf);
+               symbol && !options.isOfRewrite) {
       (void)getPythonExpression(symbol.getValue(), [&](StringRef name) {
         std::string python = getPythonIdentifier(name);
         symbols[name] = python;
@@ -479,8 +486,17 @@ FailureOr<std::string> FunctionPrinter::getArgument(Operation *op,
     return named(format.getValue());
   if (auto device = dyn_cast<DeviceAttr>(argument))
     return "torch.device(" + getPythonString(device.getValue()) + ")";
-  if (auto symbol = dyn_cast<SymAttr>(argument))
-    return getSymbolic(op, symbol.getValue());
+  if (auto symbol = dyn_cast<SymAttr>(argument)) {
+    if (!options.isOfRewrite)
+      return getSymbolic(op, symbol.getValue());
+    if (!isName(symbol.getValue()))
+      return error(op) << "names the size '" << symbol.getValue()
+                       << "', and a rewrite for a backend can name plain sizes "
+                          "only";
+    return "Size(" + getPythonString(symbol.getValue()) + ")";
+  }
+  if (auto open = dyn_cast<AnyAttr>(argument); open && options.isOfRewrite)
+    return "Open(" + getPythonString(open.getName()) + ")";
   if (auto reference = dyn_cast<OpRefAttr>(argument)) {
     std::string function = getCallableFunction(reference.getValue());
     if (function.empty())

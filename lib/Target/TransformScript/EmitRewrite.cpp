@@ -113,20 +113,6 @@ static LogicalResult printConditions(GraphOp pattern,
   return success();
 }
 
-/// A pattern in Python is compared argument by argument with those of a graph,
-/// in which sizes are numbers.
-static LogicalResult checkArguments(GraphOp pattern) {
-  for (NodeOp node : pattern.getBlock().getOps<NodeOp>()) {
-    bool namesSize = false;
-    walkLeaves(node.getArgs(),
-               [&](Attribute leaf) { namesSize |= isa<SymAttr>(leaf); });
-    if (namesSize)
-      return node.emitError("a pattern for a backend can name sizes in types "
-                            "only: write the number into the arguments");
-  }
-  return success();
-}
-
 /// `text` as Python comments, line by line.
 static void printComment(StringRef original, llvm::raw_ostream &os) {
   // A line break in the text is one more space between words.
@@ -158,7 +144,7 @@ static LogicalResult printReplacement(transform::ReplaceSubgraphOp replace,
       replace, replace.getReplacementAttr());
   FailureOr<SubgraphMatcher> matcher =
       SubgraphMatcher::get(pattern, replacement);
-  if (failed(matcher) || failed(checkArguments(pattern)))
+  if (failed(matcher))
     return failure();
   std::string base = getPythonIdentifier(name);
   if (index)
@@ -167,6 +153,7 @@ static LogicalResult printReplacement(transform::ReplaceSubgraphOp replace,
   std::string replacementName = base + "_replacement";
   PythonFunctionOptions options;
   options.unwrapSingleOutput = true;
+  options.isOfRewrite = true;
   options.name = patternName;
   if (failed(printPythonFunction(pattern, os, options)))
     return failure();

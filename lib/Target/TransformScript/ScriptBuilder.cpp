@@ -41,12 +41,16 @@ GraphOp ScriptBuilder::beginGraph(StringRef name, ArrayRef<std::string> names,
 
 Value ScriptBuilder::addNode(const Twine &name, StringRef target,
                              ValueRange operands, Type type,
-                             ArrayRef<Attribute> arguments) {
+                             ArrayRef<Attribute> arguments,
+                             ArrayRef<StringRef> keywords) {
   SmallVector<Attribute> values(arguments);
   if (values.empty())
     values.assign(operands.size(), ValueAttr::get(builder.getContext()));
+  auto names = llvm::map_to_vector(keywords, [&](StringRef keyword) {
+    return Attribute(builder.getStringAttr(keyword));
+  });
   return NodeOp::create(builder, NameLoc::get(builder.getStringAttr(name)),
-                        type, target, operands, values)
+                        type, target, operands, values, names)
       .getResult();
 }
 

@@ -1,6 +1,8 @@
 // Reads rewrite scripts and hands them to the transform interpreter.
 
 #include "opprof/Target/TransformScript/TransformScript.h"
+#include "opprof/Dialect/FX/IR/FX.h"
+#include "opprof/Dialect/FX/IR/Schema.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
 #include "opprof/Support/ForeignMLIR.h"
 
@@ -90,6 +92,24 @@ static OwningOpRef<ModuleOp> parseFile(StringRef path, MLIRContext *context) {
   return opprof::parseForeignMLIR(sources, context);
 }
 
+/// Reports the operators of the script's graphs that PyTorch does not have. Of
+/// those in a namespace of a library's own nothing is known.
+static LogicalResult checkOperators(ModuleOp script) {
+  WalkResult result = script.walk([](NodeOp node) {
+    StringRef target = node.getTarget();
+    if (node.getKind() != NodeKind::call_function || lookupSchema(target) ||
+        !hasNamespace(target))
+      return WalkResult::advance();
+    // Not Operation::emitError, which would print the operation after it.
+    InFlightDiagnostic error = mlir::emitError(node.getLoc())
+                               << "PyTorch has no operator '" << target << "'";
+    if (StringRef similar = findSimilarOperator(target); !similar.empty())
+      error << "; did you mean '" << similar << "'?";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 FailureOr<SmallVector<RewriteScript>>
 opprof::fx::loadRewriteScripts(StringRef path, MLIRContext *context) {
   FailureOr<SmallVector<std::string>> files = listFiles(path, context);
@@ -107,6 +127,8 @@ opprof::fx::loadRewriteScripts(StringRef path, MLIRContext *context) {
              << "holds no transform.named_sequence @"
              << transform::TransformDialect::kTransformEntryPointSymbolName
              << ": give a rewrite script, such as `opprof recommend` writes";
+    if (failed(checkOperators(*script.module)))
+      return failure();
     scripts.push_back(std::move(script));
   }
   llvm::stable_sort(scripts,

@@ -2,11 +2,11 @@
 
 import ast
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from opprof.backend.escaping import escaped
 from opprof.backend.rewrites import Script
 from opprof.errors import OpprofError
 from opprof.files import replacing
@@ -34,6 +34,7 @@ MODULES = (
     "tf32",
     "cuda_graph",
     "origin",
+    "recurrent",
     "program",
     "backend",
     "watch",
@@ -119,24 +120,18 @@ def test_file(output: Path) -> Path:
     return output.with_name(f"{output.stem}_test.py")
 
 
-def escaped(text: str) -> str:
-    """`text` as a part of a docstring or comment of an emitted file: one line that closes neither, and looks like what it is."""
-    line = "".join(
-        " " if c.isspace() else "?" if unicodedata.category(c).startswith("C") else c for c in text
-    )
-    return " ".join(line.split()).replace("\\", "\\\\").replace('"', "'")
-
-
 def emit(
     scripts: Sequence[Script],
     output: Path,
     *,
     model: str | None = None,
     device: str | None = None,
+    passes: str = "",
 ) -> list[Path]:
     """Writes the backend for `scripts` to `output`, and its pytest file beside it; returns both.
 
-    `model` is the model script that it is for, where there is one, and `device` where that model was moved to, if it was.
+    `model` is the model script that it is for, where there is one, and `device` where that model was moved to, if it was;
+    `passes` is what skeleton() gave.
     """
     if output.suffix != ".py":
         raise OpprofError(f"{output}: a backend is a Python file, so its name has to end in .py")
@@ -147,7 +142,9 @@ def emit(
         + "\n"
         + assembled(
             f"BACKEND_NAME = {name!r}\nMODEL_SCRIPT = {model!r}\nMODEL_DEVICE = {device!r}\n"
-            f"REWRITES: tuple[Rewrite, ...] = ()\nSTRATEGY = Strategy()\n\n{definitions}"
+            f"REWRITES: tuple[Rewrite, ...] = ()\nSTRATEGY = Strategy()\n"
+            "PASSES: tuple[tuple[str, Callable[[fx.GraphModule], int]], ...] = ()\n\n"
+            f"{definitions}{passes and passes + chr(10)}"
         )
     )
     test = _TEST_TEMPLATE.read_text().split("\n\n", 1)[1]

@@ -56,6 +56,8 @@ def test_backend_is_registered() -> None:
 @pytest.mark.parametrize("rewrite", backend.REWRITES, ids=lambda rewrite: rewrite.name)
 def test_rewrite_is_applied_and_keeps_values(rewrite: Any) -> None:
     torch.manual_seed(0)
+    if backend.leaves_open(rewrite.pattern):
+        pytest.skip("the pattern leaves constants open")
     count = rewrite.pattern.__code__.co_argcount
     inputs = [_tensor(spec) for spec in rewrite.values[:count]]
 

@@ -487,11 +487,22 @@ def _budget(text: str) -> float:
     return _number(text, 1, "not a number from 0 up to 1")
 
 
+def _add_rules(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--rules",
+        type=Path,
+        metavar="DIR",
+        help="a folder of your own rewrite scripts, which are tried like those of the rules",
+    )
+
+
 def _recommend(options: argparse.Namespace) -> None:
     from opprof.backend.rewrites import read_rewrites
     from opprof.commands.recommend import recommend, rewrites_text
 
-    recommend(options.profile, options.output, error_budget=options.error_budget)
+    recommend(
+        options.profile, options.output, error_budget=options.error_budget, rules=options.rules
+    )
     print(printable(rewrites_text(read_rewrites(options.output))), end="")
 
 
@@ -512,13 +523,15 @@ def _add_recommend(commands: _Commands) -> None:
         "-o", "--output", type=Path, required=True, metavar="DIR", help="the folder for the scripts"
     )
     _add_error_budget(parser)
+    _add_rules(parser)
     parser.set_defaults(run=_recommend)
 
 
 def _emit(options: argparse.Namespace) -> None:
-    from opprof.commands.emit import emit_backend
+    from opprof.commands.emit import emit_backend, emit_skeleton
 
-    for file in emit_backend(options.rewrites, options.output, options.model):
+    write = emit_skeleton if options.skeleton else emit_backend
+    for file in write(options.rewrites, options.output, options.model):
         print(f"wrote {file}", file=sys.stderr)
 
 
@@ -530,12 +543,20 @@ def _add_emit(commands: _Commands) -> None:
         "Nothing is run.",
     )
     parser.add_argument(
-        "rewrites", type=Path, metavar="REWRITES", help="a rewrite script, or a folder of them"
+        "rewrites",
+        type=Path,
+        metavar="REWRITES",
+        help="a rewrite script, or a folder of them; with --skeleton a run folder",
     )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FILE.py", help="the backend to write"
     )
     parser.add_argument("--model", metavar="model.py", help="the model script that it is for")
+    parser.add_argument(
+        "--skeleton",
+        action="store_true",
+        help="write an empty pass for each finding of the run that no rule answers, to be filled in",
+    )
     parser.set_defaults(run=_emit)
 
 
@@ -581,6 +602,7 @@ def _optimize(options: argparse.Namespace) -> None:
             options.output,
             OptimizeOptions(
                 error_budget=options.error_budget,
+                rules=options.rules,
                 budget_seconds=options.budget_seconds,
                 device=options.device,
             ),
@@ -603,6 +625,7 @@ def _add_optimize(commands: _Commands) -> None:
         "-o", "--output", type=Path, required=True, metavar="DIR", help="the folder for all results"
     )
     _add_error_budget(parser)
+    _add_rules(parser)
     _add_device(parser)
     parser.add_argument(
         "--budget-seconds",

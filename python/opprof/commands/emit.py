@@ -5,6 +5,9 @@ from pathlib import Path
 
 from opprof.backend.emit import emit
 from opprof.backend.rewrites import read_rewrites
+from opprof.backend.skeleton import skeleton, unanswered
+from opprof.commands.recommend import recommend
+from opprof.files import scratch_folder
 
 
 def emit_backend(rewrites: Path, output: Path, model: str | None) -> list[Path]:
@@ -17,3 +20,13 @@ def emit_backend(rewrites: Path, output: Path, model: str | None) -> list[Path]:
     if model is not None:
         model = os.path.relpath(Path(model).resolve(), output.parent.resolve())
     return emit(read.scripts, output, model=model)
+
+
+def emit_skeleton(run: Path, output: Path, model: str | None) -> list[Path]:
+    """Writes a backend whose passes are empty, one for each finding of the run folder that no rule answers, and its test."""
+    with scratch_folder() as folder:
+        rules = [script.name for script in recommend(run, folder / "rewrites", error_budget=1e-2)]
+        model = model or read_rewrites(folder / "rewrites").index.get("script")
+    if model is not None:
+        model = os.path.relpath(Path(model).resolve(), output.parent.resolve())
+    return emit([], output, model=model, passes=skeleton(*unanswered(run, rules)))

@@ -49,6 +49,8 @@ class OptimizeOptions:
     """How much is tried, and what may be lost."""
 
     error_budget: float = DEFAULT_ERROR_BUDGET
+    # A folder of scripts that are tried like those of the rules.
+    rules: Path | None = None
     # Seconds that a comparison is timed where it is not clear before, and all programs in the end.
     seconds: float = 3.0
     # For the whole command; None for as long as it takes.
@@ -72,7 +74,9 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     # The optimized program is profiled like this one, and proven.
     clock.reserved = 0.8 * clock.phases["profile"] + options.seconds
     progress("2/4 recommend")
-    scripts = recommend(before.path, output / "rewrites", error_budget=options.error_budget)
+    scripts = recommend(
+        before.path, output / "rewrites", error_budget=options.error_budget, rules=options.rules
+    )
     subject = Subject(load_model_script(path, device=options.device))
     (output / PRECISION_SCRIPT).unlink(missing_ok=True)
     progress(f"3/4 try {len(scripts)} recommendations")

@@ -9,10 +9,18 @@ from opprof.units import microseconds
 
 
 def recommend(
-    run: Path, output: Path, *, error_budget: float = DEFAULT_ERROR_BUDGET
+    run: Path,
+    output: Path,
+    *,
+    error_budget: float = DEFAULT_ERROR_BUDGET,
+    rules: Path | None = None,
 ) -> list[Script]:
-    """Writes scripts for the graph of a run folder (or of a graph file) to `output` and returns them, ranked."""
-    run_driver("recommend", run, "-o", output, f"--error-budget={error_budget}")
+    """Writes scripts for the graph of a run folder (or of a graph file) to `output` and returns them, ranked.
+
+    Those of the folder `rules` are among them, where their patterns are in the graph.
+    """
+    own = [] if rules is None else [f"--rules={rules}"]
+    run_driver("recommend", run, "-o", output, f"--error-budget={error_budget}", *own)
     return read_rewrites(output).scripts
 
 

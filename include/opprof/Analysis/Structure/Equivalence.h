@@ -155,6 +155,8 @@ struct NearestPlace {
   NodeOp expected, actual;
   /// What is different there, in words.
   std::string text;
+  /// Another operator stands there, and not only another argument or type.
+  bool isOtherOperator = false;
   /// The larger, the nearer: first by the nodes found, then another type before
   /// another argument before another operator.
   unsigned rank = 0;

@@ -21,6 +21,9 @@ struct PythonFunctionOptions {
   bool withDeletions = false;
   /// A graph with one output returns it as it is, and not in a tuple.
   bool unwrapSingleOutput = false;
+  /// The graph is of a rewrite: constants that it leaves open and sizes that it
+  /// names are printed as Open("name") and Size("name").
+  bool isOfRewrite = false;
   /// Decorators, one a line, without '@'.
   llvm::ArrayRef<llvm::StringRef> decorators;
   /// What the graphs that this one calls are called as functions; those not

@@ -26,10 +26,11 @@ public:
   GraphOp beginGraph(llvm::StringRef name, llvm::ArrayRef<std::string> names,
                      llvm::ArrayRef<mlir::Type> types, mlir::TypeRange results);
   /// Adds a call of `target` to the graph; without `arguments`, the operands
-  /// are the positional arguments.
+  /// are the positional arguments. `keywords` are the names of the last ones.
   mlir::Value addNode(const llvm::Twine &name, llvm::StringRef target,
                       mlir::ValueRange operands, mlir::Type type,
-                      llvm::ArrayRef<mlir::Attribute> arguments = {});
+                      llvm::ArrayRef<mlir::Attribute> arguments = {},
+                      llvm::ArrayRef<llvm::StringRef> keywords = {});
   /// Ends the graph with what it returns.
   void finishGraph(mlir::ValueRange results);
 

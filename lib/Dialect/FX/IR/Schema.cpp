@@ -105,6 +105,34 @@ static llvm::ArrayRef<OperatorSchema> getOverloads(llvm::StringRef name) {
       });
 }
 
+bool opprof::fx::hasNamespace(llvm::StringRef target) {
+  std::string prefix = (target.split('.').first + ".").str();
+  const OperatorSchema *found = llvm::lower_bound(
+      kSchemas, prefix, [](const OperatorSchema &schema, llvm::StringRef name) {
+        return schema.name < name;
+      });
+  return target.contains('.') && found != std::end(kSchemas) &&
+         found->name.starts_with(prefix);
+}
+
+llvm::StringRef opprof::fx::findSimilarOperator(llvm::StringRef target) {
+  // One that is named without its overload is that, and no misspelling.
+  for (const OperatorSchema &schema : getOverloads(target))
+    return schema.name;
+  constexpr unsigned kMostChanges = 4;
+  llvm::StringRef nearest;
+  unsigned distance = kMostChanges + 1;
+  for (const OperatorSchema &schema : kSchemas) {
+    unsigned changes = target.edit_distance(
+        schema.name, /*AllowReplacements=*/true, kMostChanges);
+    if (changes < distance) {
+      distance = changes;
+      nearest = schema.name;
+    }
+  }
+  return nearest;
+}
+
 bool opprof::fx::hasOperator(llvm::StringRef name, bool ofTensor) {
   return llvm::any_of(getOverloads(name), [&](const OperatorSchema &schema) {
     return !ofTensor || (!schema.arguments.empty() &&

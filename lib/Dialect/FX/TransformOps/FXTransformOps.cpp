@@ -174,7 +174,7 @@ DictionaryAttr transform::RegionStrategyOp::getStrategies() {
   for (StringAttr name :
        {getPrologueAttrName(), getFreezeAttrName(), getPrecisionAttrName(),
         getRegionsAttrName(), getTf32AttrName(), getAutotuneAttrName(),
-        getCudaGraphAttrName()})
+        getCudaGraphAttrName(), getRecurrentAttrName()})
     if (Attribute value = getOperation()->getAttr(name))
       strategies.set(name, value);
   return strategies.getDictionary(getContext());
@@ -182,8 +182,9 @@ DictionaryAttr transform::RegionStrategyOp::getStrategies() {
 
 LogicalResult transform::RegionStrategyOp::verify() {
   if (getStrategies().empty())
-    return emitOpError() << "names no strategy: give prologue, freeze, "
-                            "precision, regions, tf32, autotune or cuda_graph";
+    return emitOpError()
+           << "names no strategy: give prologue, freeze, precision, regions, "
+              "tf32, autotune, cuda_graph or recurrent";
   if (std::optional<StringRef> precision = getPrecision())
     if (*precision != "float16" && *precision != "bfloat16")
       return emitOpError() << "has precision \"" << *precision

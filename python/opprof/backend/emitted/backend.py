@@ -9,12 +9,13 @@ from torch._dynamo import register_backend
 from torch._inductor.compile_fx import compile_fx
 from torch._subclasses import FakeTensor
 
-from opprof.backend.emitted.definitions import BACKEND_NAME
+from opprof.backend.emitted.definitions import BACKEND_NAME, STRATEGY
 from opprof.backend.emitted.graphs import trace_to_aten
 from opprof.backend.emitted.interface import Strategy
 from opprof.backend.emitted.matching import apply_rewrites
 from opprof.backend.emitted.origin import origin_of
 from opprof.backend.emitted.program import Program
+from opprof.backend.emitted.recurrent import has_layers, keep_layers
 from opprof.backend.emitted.status import GraphStatus, applied, log, new_graph
 
 
@@ -37,7 +38,8 @@ def backend(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]
             return program
     graph.applied, graph.strategy, graph.left_out = {}, Strategy(), []
     log.warning("%s: %s, so Inductor compiles this graph as it is", BACKEND_NAME, graph.refusal)
-    plain = compile_fx(module, list(inputs))
+    # Dynamo would have left recurrent layers, and what is around them, to eager mode.
+    plain = module if has_layers(module) else compile_fx(module, list(inputs))
 
     def run(*values: Any) -> Any:
         graph.calls += 1
@@ -46,10 +48,17 @@ def backend(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]
     return run
 
 
+if STRATEGY.recurrent:
+    # Dynamo hands recurrent layers to no backend otherwise. The switch is of the whole process: other backends get them too.
+    torch._dynamo.config.allow_rnn = True
+
+
 def _program(module: fx.GraphModule, inputs: Sequence[Any], graph: GraphStatus) -> "Program":
     weights = _weight_positions(module, inputs)
     aten = trace_to_aten(module, inputs)
     graph.applied = apply_rewrites(aten)
+    if STRATEGY.recurrent:
+        keep_layers(aten)
     program = Program(aten, inputs, weights, graph)
     program.origin = origin_of(module)
     return program

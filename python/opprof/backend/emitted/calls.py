@@ -5,6 +5,9 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._pytree import tree_leaves
+
+from opprof.backend.emitted.interface import Open, Size
 
 _MEMORY_FORMATS = (
     torch.contiguous_format,
@@ -52,8 +55,16 @@ def _as_floats(value: Any) -> Any:
     return float(value) if type(value) is int else value
 
 
-def same_arguments(expected: Any, actual: Any, pairs: list[tuple[fx.Node, fx.Node]]) -> bool:
-    """True for equal arguments; adds the values that stand for each other to `pairs`. Floats are compared by their bits."""
+def same_arguments(expected: Any, actual: Any, pairs: list[tuple[Any, Any]]) -> bool:
+    """True for equal arguments; adds the values that stand for each other to `pairs`, and what names stand for, which is for
+    the caller to compare. Floats are compared by their bits."""
+    if isinstance(expected, Open):
+        constant = not any(isinstance(leaf, fx.Node) for leaf in tree_leaves(actual))
+        pairs.append((expected, actual))
+        return constant
+    if isinstance(expected, Size):
+        pairs.append((expected, actual))
+        return type(actual) is int
     if isinstance(expected, fx.Node) and isinstance(actual, fx.Node):
         pairs.append((expected, actual))
         return True
@@ -82,3 +93,14 @@ def same_arguments(expected: Any, actual: Any, pairs: list[tuple[fx.Node, fx.Nod
             "dd", actual.real, actual.imag
         )
     return bool(expected == actual)
+
+
+def filled_in(arguments: Any, constants: dict[str, Any], sizes: dict[str, int]) -> Any:
+    """Arguments of a replacement with what its names stand for at a place."""
+
+    def fill(leaf: Any) -> Any:
+        if isinstance(leaf, Open):
+            return constants[leaf]
+        return sizes[leaf] if isinstance(leaf, Size) else leaf
+
+    return fx.node.map_aggregate(arguments, fill)

@@ -22,6 +22,8 @@ class Place:
     results: list[fx.Node]
     # What names in shapes stand for.
     sizes: dict[str, int]
+    # What open constants stand for.
+    constants: dict[str, Any]
     order: dict[fx.Node, int]
     effects: Effects
 
@@ -170,11 +172,26 @@ def _views_work(place: Place, expected: tuple[int, Sequence[Any] | None]) -> boo
     while stack:
         node, layout = stack.pop()
         for view in views_of(node):
-            inferred = None if layout is None else _view_strides(view, layout)
+            inferred = _forced_strides(view)
+            if inferred is None and layout is not None:
+                inferred = _view_strides(view, layout)
             if view.target in _BY_LAYOUT or (view.target in _STRICT_VIEWS and inferred is None):
                 return False
             stack.append((view, inferred))
     return True
+
+
+def _forced_strides(view: fx.Node) -> Sequence[int] | None:
+    """The strides that the view gives to whatever it takes: it makes a contiguous tensor."""
+    value = view.meta.get("val")
+    if (
+        view.target is not torch.ops.aten.contiguous.default
+        or len(view.args) > 1
+        or view.kwargs
+        or not isinstance(value, torch.Tensor)
+    ):
+        return None
+    return torch.empty(tuple(value.shape), device="meta").stride()
 
 
 def _view_strides(view: fx.Node, strides: Sequence[Any]) -> Sequence[int] | None:

@@ -7,6 +7,15 @@ from typing import Any
 import torch
 
 
+class Open(str):
+    """In the arguments of a pattern, a constant that it leaves open, by its name, and in those of a replacement what it stands
+    for at the place; without a name it is any constant."""
+
+
+class Size(str):
+    """In arguments, what a name in shapes stands for at the place."""
+
+
 @dataclass(frozen=True)
 class TensorSpec:
     """What a matched tensor has to be; None leaves it open. In sizes, a name stands for the same number wherever it is."""
@@ -57,3 +66,5 @@ class Strategy:
     autotune: bool = False
     # The compiled program is captured once into a CUDA graph and replayed.
     cuda_graph: bool = False
+    # Recurrent layers come to this backend, which Dynamo keeps from others, and stay the library's own kernels.
+    recurrent: bool = False

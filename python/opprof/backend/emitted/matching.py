@@ -6,23 +6,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torch import fx
+from torch.utils._pytree import tree_leaves
 
-from opprof.backend.emitted.calls import normalized_arguments, same_arguments
+from opprof.backend.emitted.calls import filled_in, normalized_arguments, same_arguments
 from opprof.backend.emitted.conditions import PLACE_CHECKS, Place, accepts
-from opprof.backend.emitted.definitions import REWRITES
+from opprof.backend.emitted.definitions import PASSES, REWRITES
 from opprof.backend.emitted.effects import Effects
 from opprof.backend.emitted.graphs import propagate_values
-from opprof.backend.emitted.interface import Rewrite
+from opprof.backend.emitted.interface import Open, Rewrite, Size
 
 
 def apply_rewrites(graph: fx.GraphModule) -> dict[str, int]:
-    """Applies every rewrite to an ATen graph wherever its pattern is; returns how often each one was applied."""
+    """Applies every rewrite to an ATen graph wherever its pattern is, then every pass; returns how often each was applied."""
     counts: dict[str, int] = {}
     for rewrite in REWRITES:
-        places = find_places(rewrite, graph)
-        counts[rewrite.name] = counts.get(rewrite.name, 0) + len(places)
+        found = find_places(rewrite, graph)
+        counts[rewrite.name] = counts.get(rewrite.name, 0) + len(found)
+        if found:
+            _replace(rewrite, graph, found)
+            propagate_values(graph)
+    for name, edit in PASSES:
+        places = edit(graph)
+        # One that is still empty, or has found nothing, is no rewrite.
         if places:
-            _replace(rewrite, graph, places)
+            counts[name] = counts.get(name, 0) + places
             propagate_values(graph)
     if any(counts.values()):
         graph.graph.eliminate_dead_code()
@@ -92,6 +99,16 @@ def _steps(pattern: Callable[..., Any]) -> list[tuple[fx.Node, fx.Node | None]]:
     return steps
 
 
+def leaves_open(pattern: Callable[..., Any]) -> bool:
+    """True for a pattern that names constants or sizes in arguments: it can be looked for, and not called."""
+    leaves = [
+        leaf
+        for node in _calls(_trace(pattern)[0])
+        for leaf in tree_leaves((node.args, node.kwargs))
+    ]
+    return any(isinstance(leaf, (Open, Size)) for leaf in leaves)
+
+
 def _calls(graph: fx.Graph) -> list[fx.Node]:
     return [node for node in graph.nodes if node.op not in ("placeholder", "output")]
 
@@ -102,10 +119,11 @@ class _State:
 
     values: dict[fx.Node, fx.Node] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
+    constants: dict[str, Any] = field(default_factory=dict)
     matched: set[fx.Node] = field(default_factory=set)
 
     def copy(self) -> "_State":
-        return _State(dict(self.values), dict(self.sizes), set(self.matched))
+        return _State(dict(self.values), dict(self.sizes), dict(self.constants), set(self.matched))
 
 
 class _Search:
@@ -152,7 +170,7 @@ class _Search:
 
     def _take(self, state: _State, node: fx.Node, candidate: fx.Node) -> bool:
         """Lets `candidate` stand for the pattern's `node`, where it can."""
-        pairs: list[tuple[fx.Node, fx.Node]] = []
+        pairs: list[tuple[Any, Any]] = []
         if (
             candidate.op != node.op
             or candidate.target != node.target
@@ -168,7 +186,12 @@ class _Search:
         state.matched.add(candidate)
         return True
 
-    def _bind(self, state: _State, value: fx.Node, other: fx.Node) -> bool:
+    def _bind(self, state: _State, value: Any, other: Any) -> bool:
+        if isinstance(value, Size):
+            return state.sizes.setdefault(value, other) == other
+        if isinstance(value, Open):
+            known = state.constants.setdefault(value, other) if value else other
+            return same_arguments(known, other, [])
         if value in state.values:
             return state.values[value] is other
         if value.op != "placeholder" and other.op == "placeholder":
@@ -180,7 +203,9 @@ class _Search:
         nodes = [state.values[node] for node in _calls(self.graph)]
         inputs = [state.values[node] for node in self.graph.nodes if node.op == "placeholder"]
         results = [state.values[node] for node in self.results]
-        place = Place(nodes, inputs, results, state.sizes, self.order, self.effects)
+        place = Place(
+            nodes, inputs, results, state.sizes, state.constants, self.order, self.effects
+        )
         # The pattern would feed itself.
         if any(node in nodes for node in inputs):
             return None
@@ -206,8 +231,11 @@ def _replace(rewrite: Rewrite, graph: fx.GraphModule, places: list[Place]) -> No
         }
         with graph.graph.inserting_before(original[place.before]):
             for node in _calls(replacement):
-                copies[node] = graph.graph.node_copy(node, copies.__getitem__)
-                copies[node].meta = dict(kept)
+                copy = graph.graph.node_copy(node, copies.__getitem__)
+                copy.args = filled_in(copy.args, place.constants, place.sizes)
+                copy.kwargs = filled_in(copy.kwargs, place.constants, place.sizes)
+                copy.meta = dict(kept)
+                copies[node] = copy
         for old, new in zip(place.results, results, strict=True):
             replaced[old] = copies[new]
             old.replace_all_uses_with(copies[new])

@@ -49,6 +49,14 @@ struct OperatorSchema {
 /// of that name when opprof was built.
 const OperatorSchema *lookupSchema(llvm::StringRef target);
 
+/// True where PyTorch had operators in the namespace of `target` ("aten"), and
+/// so knows of all there are.
+bool hasNamespace(llvm::StringRef target);
+
+/// The operator overload whose name comes nearest to `target`, or empty where
+/// none is near.
+llvm::StringRef findSimilarOperator(llvm::StringRef target);
+
 /// True where PyTorch had an operator `name` ("aten.transpose"), of whatever
 /// overload; `ofTensor` asks for one whose first argument is a tensor.
 bool hasOperator(llvm::StringRef name, bool ofTensor = false);

@@ -88,6 +88,9 @@ def RegionStrategyOp : Op<Transform_Dialect, "fx.region_strategy", [
       to eleven bits; all values stay float32.
     - `autotune`: Inductor times its choices for each GEMM and convolution.
     - `cuda_graph`: the compiled program is captured once and replayed.
+    - `recurrent`: recurrent layers, which Dynamo keeps from every backend unless
+      it is told not to, are compiled with the rest and stay the library's own
+      kernels: they are never unrolled.
 
     ```mlir
     module attributes {transform.with_named_sequence} {
@@ -105,7 +108,8 @@ def RegionStrategyOp : Op<Transform_Dialect, "fx.region_strategy", [
                        OptionalAttr<DictionaryAttr>:$regions,
                        UnitAttr:$tf32,
                        UnitAttr:$autotune,
-                       UnitAttr:$cuda_graph);
+                       UnitAttr:$cuda_graph,
+                       UnitAttr:$recurrent);
   let assemblyFormat = "$target attr-dict `:` type($target)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{

@@ -1,0 +1,83 @@
+"""Recurrent layers: compiled with what is around them, and still one call of the library each."""
+
+from typing import Any
+
+import torch
+from torch import fx
+
+# Inductor takes these operators apart, step by step of the sequence; of operators that it does not know it makes calls.
+_NAMESPACE = "opprof_recurrent"
+_LAYERS = {
+    torch.ops.aten.lstm.input: ("lstm", "Tensor[] hx", "(Tensor, Tensor, Tensor)"),
+    torch.ops.aten.gru.input: ("gru", "Tensor hx", "(Tensor, Tensor)"),
+    torch.ops.aten.rnn_tanh.input: ("rnn_tanh", "Tensor hx", "(Tensor, Tensor)"),
+    torch.ops.aten.rnn_relu.input: ("rnn_relu", "Tensor hx", "(Tensor, Tensor)"),
+}
+_ARGUMENTS = "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first"
+
+
+def _results_like(
+    value: torch.Tensor, states: list[torch.Tensor], bidirectional: bool, batch_first: bool
+) -> tuple[torch.Tensor, ...]:
+    """What a layer gives, without values: the library puts time first, whatever its caller does."""
+    steps, batch = value.shape[:2] if not batch_first else (value.shape[1], value.shape[0])
+    width = states[0].shape[2] * (2 if bidirectional else 1)
+    output = value.new_empty((steps, batch, width))
+    last = [torch.empty_like(state, memory_format=torch.contiguous_format) for state in states]
+    return output.transpose(0, 1) if batch_first else output, *last
+
+
+def _like(result: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    """The result laid out as it was announced, and sharing storage with nothing."""
+    if result.stride() == expected.stride():
+        return result
+    return expected.copy_(result)
+
+
+def _define(
+    layer: Any, name: str, state: str, returns: str, library: torch.library.Library
+) -> None:
+    schema = f"{name}(Tensor input, {state}, {_ARGUMENTS}) -> {returns}"
+    library.define(schema, tags=(torch.Tag.nondeterministic_seeded,))
+
+    def states_of(hx: Any) -> list[torch.Tensor]:
+        return list(hx) if isinstance(hx, (list, tuple)) else [hx]
+
+    def announce(value: torch.Tensor, hx: Any, *rest: Any) -> tuple[torch.Tensor, ...]:
+        return _results_like(value, states_of(hx), rest[-2], rest[-1])
+
+    def compute(value: torch.Tensor, hx: Any, *rest: Any) -> tuple[torch.Tensor, ...]:
+        results = layer(value, hx, *rest)
+        expected = _results_like(value, states_of(hx), rest[-2], rest[-1])
+        return tuple(_like(one, other) for one, other in zip(results, expected, strict=True))
+
+    library.impl(name, compute, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"{_NAMESPACE}::{name}", announce, lib=library)
+
+
+def _define_all() -> Any:
+    """The operators' library, which holds them; None where another emitted backend in this process has defined them."""
+    if hasattr(getattr(torch.ops, _NAMESPACE), "lstm"):
+        return None
+    library = torch.library.Library(_NAMESPACE, "FRAGMENT")
+    for layer, (name, state, returns) in _LAYERS.items():
+        _define(layer, name, state, returns, library)
+    return library
+
+
+_library = _define_all()
+
+
+def has_layers(module: fx.GraphModule) -> bool:
+    """True for a graph of Dynamo's that calls recurrent layers."""
+    calls = (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
+    return any(node.op == "call_function" and node.target in calls for node in module.graph.nodes)
+
+
+def keep_layers(graph: fx.GraphModule) -> None:
+    """Puts a call that Inductor leaves alone in the place of each recurrent layer."""
+    for node in graph.graph.nodes:
+        if node.op == "call_function" and node.target in _LAYERS:
+            name = _LAYERS[node.target][0]
+            node.target = getattr(getattr(torch.ops, _NAMESPACE), name).default
+    graph.recompile()
