@@ -630,9 +630,9 @@ def _add_optimize(commands: _Commands) -> None:
     parser.add_argument(
         "--budget-seconds",
         type=_seconds,
-        default=100.0,
+        default=180.0,
         metavar="S",
-        help="end after about as many seconds (default: 100); the report names what was left out for it",
+        help="end after about as many seconds (default: 180); the report names what was left out for it",
     )
     parser.set_defaults(run=_optimize)
 
