@@ -9,7 +9,7 @@
 namespace opprof::report {
 
 struct TextOptions {
-  /// Columns of the page, at least 60.
+  /// Columns of the page, at least 40.
   unsigned width = 100;
   /// Lines that lists of modules, nodes and findings are cut to fit in.
   unsigned height = 45;

@@ -1,5 +1,5 @@
 // The schemas of PyTorch's operators: arguments, aliasing, mutation, tags.
-// Generated from PyTorch when the project is built.
+// The table is made of cmake/operator_schemas.jsonl, which is kept.
 
 #ifndef OPPROF_DIALECT_FX_IR_SCHEMA_H
 #define OPPROF_DIALECT_FX_IR_SCHEMA_H
@@ -45,8 +45,8 @@ struct OperatorSchema {
   int getArgumentIndex(llvm::StringRef argumentName) const;
 };
 
-/// The schema of the operator overload `target`, or null where PyTorch had none
-/// of that name when opprof was built.
+/// The schema of the operator overload `target`, or null where no PyTorch whose
+/// schemas are kept has one of that name.
 const OperatorSchema *lookupSchema(llvm::StringRef target);
 
 /// True where PyTorch had operators in the namespace of `target` ("aten"), and
