@@ -1,5 +1,6 @@
 # Finds the libraries that opprof uses beside MLIR. All are Debian packages; setup.sh lists them.
 find_library(OPPROF_LIBDEFLATE NAMES libdeflate.a REQUIRED)
+find_library(OPPROF_LIBSQLITE NAMES libsqlite3.a REQUIRED)
 find_library(OPPROF_LIBMINIZIP NAMES libminizip.a REQUIRED)
 find_package(Python3 3.11 REQUIRED COMPONENTS Interpreter)
 # The tests run PyTorch; nothing else of the build does.

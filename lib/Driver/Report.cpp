@@ -1,11 +1,14 @@
-// Shows the profile that a run folder, or a file, holds.
+// Shows what a run folder, or files of any kind, hold: profiles, and recordings
+// that profiles are made of.
 
 #include "opprof/Driver/Commands.h"
+#include "opprof/Driver/Profiling.h"
 #include "opprof/Profile/ProfileJSON.h"
 #include "opprof/Support/OutputFile.h"
 
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -31,51 +34,163 @@ static std::vector<std::string> findProcesses(StringRef folder) {
   return found;
 }
 
-/// The profile that a run folder, or the path itself, stands for.
-static Expected<std::string> findProfile(StringRef path) {
-  bool isFolder = llvm::sys::fs::is_directory(path);
-  std::string file = isFolder ? RunFolder(path).profile() : path.str();
-  if (isFile(file))
-    return file;
-  if (isFolder) {
-    std::vector<std::string> several = findProcesses(path);
-    if (several.size() == 1)
-      return several.front();
-    if (!several.empty())
-      return llvm::createStringError(
-          path + ": holds the profiles of " + Twine(several.size()) +
-          " processes\n  give one of them: opprof report " + several.front());
-  }
-  return llvm::createStringError(
-      file + ": no such file\n  `opprof profile model.py -o run/` and `opprof "
-             "run -o run/ script.py` make a run folder");
+/// Whether a file that lies in `folder` is one of its own: no link may lead
+/// to what the folder was not given with.
+static bool liesIn(StringRef folder, StringRef file) {
+  llvm::SmallString<256> realFolder, realFile;
+  if (llvm::sys::fs::real_path(folder, realFolder) ||
+      llvm::sys::fs::real_path(file, realFile))
+    return false;
+  StringRef rest = realFile;
+  return rest.consume_front(realFolder) &&
+         (rest.starts_with("/") || realFolder.str().ends_with("/"));
 }
 
-Error driver::showReport(StringRef path, ReportForm form, StringRef file,
-                         const report::TextOptions &page) {
-  Expected<std::string> name = findProfile(path);
-  if (!name)
-    return name.takeError();
+/// The recordings in a folder that is no run folder: those of torch.profiler's
+/// handler for TensorBoard, one a rank, and what people put together.
+static std::vector<std::string> findRecordings(StringRef folder) {
+  static constexpr StringRef kEndings[] = {".json",   ".json.gz",  ".opcap",
+                                           ".sqlite", ".nsys-rep", ".qdrep"};
+  std::vector<std::string> found;
+  std::error_code error;
+  for (llvm::sys::fs::directory_iterator it(folder, error), end;
+       it != end && !error; it.increment(error)) {
+    StringRef name = llvm::sys::path::filename(it->path());
+    if (name != "run.json" && isFile(it->path()) &&
+        liesIn(folder, it->path()) &&
+        llvm::any_of(kEndings,
+                     [&](StringRef ending) { return name.ends_with(ending); }))
+      found.push_back(it->path());
+  }
+  llvm::sort(found);
+  return found;
+}
+
+/// The files that a folder, or the path itself, stands for.
+static Expected<std::vector<std::string>> findFiles(StringRef path) {
+  if (!llvm::sys::fs::is_directory(path)) {
+    if (llvm::sys::fs::exists(path))
+      return std::vector<std::string>{path.str()};
+    return llvm::createStringError(path + ": no such file or folder");
+  }
+  RunFolder folder(path);
+  std::vector<std::string> found;
+  if (isFile(folder.profile()))
+    found = {folder.profile()};
+  else
+    found = findProcesses(path);
+  for (const std::string &file : found)
+    if (!liesIn(path, file))
+      return llvm::createStringError(
+          file + ": leads out of the folder, and is not followed\n  give the "
+                 "file that it leads to");
+  if (found.size() > 1)
+    return llvm::createStringError(
+        path + ": holds the profiles of " + Twine(found.size()) +
+        " processes\n  give one of them: opprof report " + found.front());
+  if (found.empty())
+    found = findRecordings(path);
+  if (found.empty())
+    return llvm::createStringError(
+        folder.profile() +
+        ": no such file\n  `opprof profile model.py -o run/` and `opprof "
+        "run -o run/ script.py` make a run folder; a trace, a capture or a "
+        "profile can be given as it is");
+  return found;
+}
+
+/// Whether `text` is a profile of opprof: JSON with no events. Inside a text
+/// of a profile the quotes would be escaped.
+static bool isProfile(StringRef text) {
+  return text.ltrim(" \t\r\n").starts_with("{") &&
+         !text.contains("\"traceEvents\"");
+}
+
+namespace {
+/// A file that is shown.
+struct Shown {
+  std::string file;
+  std::unique_ptr<profile::Profile> profile;
+  /// The text of a profile that was a file before.
+  std::unique_ptr<llvm::MemoryBuffer> text;
+};
+} // namespace
+
+/// Reads a profile, or makes one of a recording, as the content says.
+static Expected<Shown> open(const std::string &file) {
   std::string message;
   std::unique_ptr<llvm::MemoryBuffer> text =
-      mlir::openInputFile(*name, &message);
+      mlir::openInputFile(file, &message);
   if (!text)
     return llvm::createStringError(message);
-  if (form == ReportForm::JSON) {
-    llvm::outs() << text->getBuffer();
-    return Error::success();
-  }
+  bool isOwn = isProfile(text->getBuffer());
   Expected<std::unique_ptr<profile::Profile>> profile =
-      profile::readProfile(text->getBuffer(), *name);
+      isOwn ? profile::readProfile(text->getBuffer(), file)
+            : makeProfile(text->getMemBufferRef(), ProfileInputs());
   if (!profile)
     return profile.takeError();
-  if (form == ReportForm::HTML)
+  return Shown{file, std::move(*profile), isOwn ? std::move(text) : nullptr};
+}
+
+static void printJSON(const Shown &shown) {
+  if (shown.text)
+    llvm::outs() << shown.text->getBuffer();
+  else
+    profile::writeProfile(*shown.profile, llvm::outs());
+}
+
+/// Several profiles are a list of them.
+static void printJSON(llvm::ArrayRef<Shown> list) {
+  if (list.size() == 1)
+    return printJSON(list.front());
+  llvm::outs() << "[";
+  llvm::interleave(
+      list, [](const Shown &shown) { printJSON(shown); },
+      [] { llvm::outs() << ",\n"; });
+  llvm::outs() << "]\n";
+}
+
+Error driver::showReport(llvm::ArrayRef<std::string> paths, ReportForm form,
+                         StringRef file, const report::TextOptions &page) {
+  std::vector<Shown> list;
+  for (const std::string &path : paths) {
+    Expected<std::vector<std::string>> files = findFiles(path);
+    if (!files)
+      return files.takeError();
+    for (const std::string &found : *files) {
+      Expected<Shown> shown = open(found);
+      if (!shown)
+        return shown.takeError();
+      list.push_back(std::move(*shown));
+    }
+  }
+  if (form == ReportForm::JSON) {
+    printJSON(list);
+    return Error::success();
+  }
+  if (form == ReportForm::HTML) {
+    if (list.size() > 1)
+      return llvm::createStringError(
+          "a page shows one recording, and these are " + Twine(list.size()) +
+          "\n  give one of them: opprof report --html=" + file + " " +
+          list.front().file);
     return writeOutput(file,
                        [&](llvm::raw_ostream &os) {
-                         report::printHTML(**profile, os);
+                         report::printHTML(*list.front().profile, os);
                          return true;
                        })
         .takeError();
-  report::printText(**profile, llvm::outs(), page);
+  }
+  if (list.size() > 1) {
+    std::vector<const profile::Profile *> profiles;
+    for (const Shown &shown : list)
+      profiles.push_back(shown.profile.get());
+    report::printComparison(profiles, llvm::outs(), page);
+  }
+  for (const Shown &shown : list) {
+    if (list.size() > 1)
+      llvm::outs() << '\n';
+    report::printText(*shown.profile, llvm::outs(), page);
+  }
   return Error::success();
 }

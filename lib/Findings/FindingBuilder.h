@@ -101,6 +101,9 @@ std::optional<double> countRuns(const profile::LaunchRecord &launch,
 /// Adds those of `nodes` that the finding does not have.
 void addNodes(profile::Finding &finding, llvm::ArrayRef<uint32_t> nodes);
 
+/// Gives operators without a graph their work, by the model of costs.
+void costOperators(profile::Profile &profile);
+
 void addTimelineFindings(Context &context);
 void addRooflineFindings(Context &context);
 void addCounterFindings(Context &context);

@@ -71,6 +71,7 @@ void findings::addNodes(Finding &finding, ArrayRef<uint32_t> nodes) {
 
 void opprof::computeFindings(Profile &profile) {
   profile.findings.clear();
+  costOperators(profile);
   Context context(profile);
   if (context.kernels.empty() || context.wall() <= 0)
     return;

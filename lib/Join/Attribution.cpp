@@ -13,7 +13,9 @@
 #include "EagerJoins.h"
 #include "GraphReplays.h"
 #include "IdentityJoins.h"
+#include "IdleHost.h"
 #include "JoinedNodes.h"
+#include "ModuleTimeline.h"
 #include "TraceSteps.h"
 #include "opprof/Metrics/Occupancy.h"
 
@@ -48,6 +50,7 @@ private:
   void setStep(Activity &activity, uint32_t op, int64_t time) const;
   void joinActivity(Activity &activity, uint32_t place, uint32_t op);
   void addHostKernels();
+  void addOperator(Activity &activity, uint32_t top);
   bool joinNode(Activity &activity, uint32_t identity);
   void explainNoIdentity(Activity &activity, const TraceActivity &event,
                          const IdentityPlace *place);
@@ -77,6 +80,7 @@ private:
   std::vector<ThreadId> rangedThreads;
 
   HostTimeline host;
+  ModuleTimeline modules;
   RuntimeCalls runtime;
   LaunchIndex index;
   CallJoins calls;
@@ -87,6 +91,10 @@ private:
   NodeActivities ofNodes;
   /// Of what has no node: how many activities, and their time.
   std::map<std::string, std::pair<uint64_t, int64_t>> unattributed;
+  /// Places of operators in the profile by name and inputs, and the calls that
+  /// are counted there.
+  std::map<std::array<StringRef, 4>, uint32_t> operators;
+  std::vector<bool> countedCalls;
   /// The operator that started each activity, or none.
   std::vector<uint32_t> opOfKernel, opOfCopy;
 };
@@ -127,7 +135,7 @@ Attributor::Attributor(const Trace &trace, const AttributionInputs &inputs)
       onHost(trace.activities.empty() && trace.kind == "kineto"),
       anyGraph(!inputs.maps.empty() || !inputs.partitions.empty() ||
                !trace.identities.empty()),
-      host(trace), runtime(trace), index(inputs.maps),
+      host(trace), modules(trace), runtime(trace), index(inputs.maps),
       calls(trace, host, index, inputs.wrappers, onHost),
       eager(trace, host, index),
       profile(beginProfile(trace, host, index, calls, eager, anyGraph)),
@@ -350,6 +358,30 @@ void Attributor::joinActivity(Activity &activity, uint32_t place, uint32_t op) {
   index.apply(*profile, activity, join);
 }
 
+/// Without a graph, what a kernel is of is the operator that the host called.
+void Attributor::addOperator(Activity &activity, uint32_t top) {
+  if (anyGraph || activity.kind != ActivityKind::Kernel ||
+      activity.phase == Phase::BeforeWindow)
+    return;
+  const HostOp &op = host.op(top);
+  auto [it, isNew] = operators.try_emplace(
+      {op.name, op.inputDims, op.inputTypes, op.inputValues},
+      profile->operators.size());
+  if (isNew) {
+    OperatorTime &made = profile->operators.emplace_back();
+    made.name = op.name.str();
+    made.inputDims = op.inputDims.str();
+    made.inputTypes = op.inputTypes.str();
+    made.inputValues = op.inputValues.str();
+  }
+  activity.op = it->second;
+  countedCalls.resize(trace.hostOps.size());
+  if (!countedCalls[top] &&
+      isCounted(*profile, countSteadySteps(*profile) > 0, activity))
+    ++profile->operators[it->second].calls;
+  countedCalls[top] = true;
+}
+
 /// Makes the profile's kernels and copies of the device's activities.
 void Attributor::addActivities() {
   // Per stream: when the first kernel with a launch in the window began.
@@ -396,7 +428,11 @@ void Attributor::addActivities() {
       activity.inputType = profile->intern(host.op(op).inputType.empty()
                                                ? host.op(top).inputType
                                                : host.op(op).inputType);
+      addOperator(activity, top);
     }
+    if (launch)
+      activity.module =
+          profile->intern(modules.at(launch->thread, launch->startNs));
     joinActivity(activity, place, op);
   }
 }
@@ -425,7 +461,9 @@ void Attributor::addHostKernels() {
     activity.hostOp = activity.name;
     activity.range = profile->intern(rangeAt(host.parent(place)));
     activity.inputType = profile->intern(op.inputType);
+    activity.module = profile->intern(modules.at(op.thread, op.startNs));
     setStep(activity, place, op.startNs);
+    addOperator(activity, place);
     opOfKernel.push_back(place);
     uint32_t around = place;
     while (around != kNone && !host.op(around).identity)
@@ -598,6 +636,7 @@ std::unique_ptr<Profile> Attributor::run() {
            *profile);
   addCalls();
   addHostEvents();
+  addHostWork(trace, host, *profile);
   addDevices();
   addNotes();
   summarize(*profile);

@@ -1,7 +1,7 @@
 // Which launch map each call of a compiled graph is of.
 
 #include "CallFits.h"
-#include "InputShapes.h"
+#include "opprof/Trace/InputShapes.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -1,7 +1,7 @@
 // From an eager program's operators to nodes.
 
 #include "EagerJoins.h"
-#include "InputShapes.h"
+#include "opprof/Trace/InputShapes.h"
 
 #include "opprof/Join/SequenceAlignment.h"
 

@@ -1,7 +1,7 @@
 // Copies into the inputs of CUDA graphs.
 
 #include "InputCopies.h"
-#include "InputShapes.h"
+#include "opprof/Trace/InputShapes.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

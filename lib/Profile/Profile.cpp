@@ -202,6 +202,13 @@ std::string opprof::profile::metricsOriginIn(const Profile &profile,
              : node.inferredFrom->launch;
 }
 
+bool opprof::profile::isCounted(const Profile &profile, bool anySteady,
+                                const Activity &activity) {
+  return !anySteady ||
+         (activity.step && *activity.step < profile.steps.size() &&
+          profile.steps[*activity.step].phase == Phase::Steady);
+}
+
 bool opprof::profile::hasGraph(const Profile &profile) {
   return !profile.graph.empty() || !profile.launches.empty() ||
          !profile.nodes.empty();
@@ -255,6 +262,9 @@ void opprof::profile::summarize(Profile &profile) {
   }
   for (LaunchRecord &launch : profile.launches)
     launch.kernelTimeNs = 0;
+  bool anySteady = countSteadySteps(profile) > 0;
+  for (OperatorTime &op : profile.operators)
+    op.kernelTimeNs = op.kernels = 0;
 
   for (const Activity &kernel : profile.kernels) {
     summary.kernelTimeNs += kernel.durationNs;
@@ -265,6 +275,11 @@ void opprof::profile::summarize(Profile &profile) {
         summary.linksNs[link][static_cast<size_t>(*confidence)] +=
             kernel.durationNs;
     addShares(kernel, profile);
+    if (kernel.op && isCounted(profile, anySteady, kernel)) {
+      OperatorTime &op = profile.operators[*kernel.op];
+      ++op.kernels;
+      op.kernelTimeNs += kernel.durationNs;
+    }
     if (kernel.launch)
       profile.launches[*kernel.launch].kernelTimeNs += kernel.durationNs;
   }

@@ -78,6 +78,7 @@ private:
   void steps();
   void nodes();
   void partitions();
+  void operators();
   void hostEvents();
 
   const Profile &profile;
@@ -205,6 +206,8 @@ void Writer::activity(const Activity &activity) {
     text("explanation", activity.explanation);
     json.attribute("phase", stringify(activity.phase));
     text("host_op", activity.hostOp);
+    optional("operator", activity.op);
+    text("module", activity.module);
     text("input_type", activity.inputType);
     optional("launched_at_ns", activity.launchStartNs);
     optional("launch_call_ns", activity.launchDurationNs);
@@ -296,6 +299,26 @@ void Writer::nodes() {
           json.object(
               [&] { json.attribute("launch", node.inferredFrom->launch); });
         json.attributeEnd();
+      });
+  });
+}
+
+void Writer::operators() {
+  if (profile.operators.empty())
+    return;
+  json.attributeArray("operators", [&] {
+    for (const OperatorTime &op : profile.operators)
+      json.object([&] {
+        json.attribute("name", op.name);
+        text("input_dims", op.inputDims);
+        text("input_types", op.inputTypes);
+        text("input_values", op.inputValues);
+        json.attribute("calls", op.calls);
+        json.attribute("kernels", op.kernels);
+        json.attribute("kernel_time_ns", op.kernelTimeNs);
+        optional("flops", op.flops);
+        optional("bytes_read", op.bytesRead);
+        optional("bytes_written", op.bytesWritten);
       });
   });
 }
@@ -425,6 +448,7 @@ void Writer::write() {
         json.value(note);
     });
     steps();
+    operators();
     json.attributeArray("kernels", [&] {
       for (const Activity &kernel : profile.kernels)
         activity(kernel);
@@ -528,6 +552,7 @@ private:
   Error readKernel(object from) { return readActivity(from, profile.kernels); }
   Error readCopy(object from) { return readActivity(from, profile.copies); }
   Error readPartition(object from);
+  Error readOperator(object from);
   Error readCall(object from);
   Error readSynchronization(object from);
   Error readDevice(object from);
@@ -705,6 +730,12 @@ Error Reader::readJoin(object from, Activity &activity) {
 /// What the host did when it started the activity.
 Error Reader::readHost(object from, Activity &activity) {
   if (Error error = getInterned(from, "host_op", activity.hostOp))
+    return error;
+  if (Error error = getInteger(from, "operator", activity.op))
+    return error;
+  if (activity.op && *activity.op >= profile.operators.size())
+    return fail("\"operator\" is no place in \"operators\"");
+  if (Error error = getInterned(from, "module", activity.module))
     return error;
   if (Error error = getInterned(from, "input_type", activity.inputType))
     return error;
@@ -958,6 +989,25 @@ Error Reader::readPartition(object from) {
   return getDuration(from, "kernel_time_ns", partition.kernelTimeNs);
 }
 
+Error Reader::readOperator(object from) {
+  OperatorTime &op = profile.operators.emplace_back();
+  if (Error error = getString(from, "name", op.name, true))
+    return error;
+  if (Error error = getString(from, "input_dims", op.inputDims, false))
+    return error;
+  if (Error error = getString(from, "input_types", op.inputTypes, false))
+    return error;
+  if (Error error = getString(from, "input_values", op.inputValues, false))
+    return error;
+  if (Error error = getRequired(from, "calls", op.calls))
+    return error;
+  if (Error error = getInteger(from, "flops", op.flops))
+    return error;
+  if (Error error = getInteger(from, "bytes_read", op.bytesRead))
+    return error;
+  return getInteger(from, "bytes_written", op.bytesWritten);
+}
+
 Error Reader::readCall(object from) {
   CompiledCall &call = profile.calls.emplace_back();
   if (Error error =
@@ -1021,6 +1071,7 @@ Error Reader::readProfile(element root) {
            List{"steps", false, &Reader::readStep},
            List{"nodes", false, &Reader::readNode},
            List{"launches", false, &Reader::readLaunch},
+           List{"operators", false, &Reader::readOperator},
            List{"kernels", true, &Reader::readKernel},
            List{"copies", false, &Reader::readCopy},
            List{"partitions", false, &Reader::readPartition},

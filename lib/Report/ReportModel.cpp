@@ -219,15 +219,6 @@ static std::vector<TimeRow> sumCategories(const Profile &profile) {
   return sortRows(rows);
 }
 
-/// Whether what a report without a graph sums up has `activity` in it: all do,
-/// but where there are steps, those of the steady ones.
-static bool isCounted(const Profile &profile, bool anySteady,
-                      const Activity &activity) {
-  return !anySteady ||
-         (activity.step && *activity.step < profile.steps.size() &&
-          profile.steps[*activity.step].phase == Phase::Steady);
-}
-
 /// Fills in the sums of a program whose kernels are known by name alone.
 static void sumWithoutGraph(ReportModel &model) {
   const Profile &profile = *model.profile;
@@ -236,8 +227,8 @@ static void sumWithoutGraph(ReportModel &model) {
     model.steps = steady;
   // Names are many times fewer than kernels.
   DenseMap<StringRef, TimeRow> byName;
-  std::map<std::string, TimeRow> kernels, ranges;
-  bool anyRange = false;
+  std::map<std::string, TimeRow> kernels, ranges, modules;
+  bool anyRange = false, anyModule = false;
   WorkSum rest;
   model.counted = {};
   for (const Activity &kernel : profile.kernels) {
@@ -250,6 +241,13 @@ static void sumWithoutGraph(ReportModel &model) {
     TimeRow &row = byName[kernel.name];
     row.kernelTimeNs += kernel.durationNs;
     ++row.count;
+    anyModule |= !kernel.module.empty();
+    std::string path =
+        kernel.module.empty() ? "(in no module)" : kernel.module.str();
+    TimeRow &module = modules[path];
+    module.name = path;
+    module.kernelTimeNs += kernel.durationNs;
+    ++module.count;
     // Ranges that opprof puts round launches are those of the layers.
     bool marked = !kernel.range.empty() && !kernel.range.starts_with("layer::");
     anyRange |= marked;
@@ -274,6 +272,15 @@ static void sumWithoutGraph(ReportModel &model) {
   model.kernels = sortRows(kernels);
   if (anyRange)
     model.ranges = sortRows(ranges);
+  if (anyModule)
+    model.modules = sortRows(modules);
+  for (const OperatorTime &op : profile.operators)
+    if (op.kernels)
+      model.operators.push_back(&op);
+  stable_sort(model.operators,
+              [](const OperatorTime *a, const OperatorTime *b) {
+                return a->kernelTimeNs > b->kernelTimeNs;
+              });
   if (rest.kernels)
     model.facts.push_back(formatv("{0} {1}{2} of {3} ran outside of the steady "
                                   "steps, and no figure counts them",
@@ -584,9 +591,10 @@ ReportModel report::makeReportModel(const Profile &profile) {
   model.counted = {summary.kernels, summary.kernelTimeNs, summary.copies,
                    summary.copyTimeNs};
   model.facts = collectFacts(model);
-  if (!model.hasGraph)
+  if (model.hasGraph)
+    model.modules = sumModules(profile);
+  else
     sumWithoutGraph(model);
-  model.modules = sumModules(profile);
   model.classes = sumClasses(profile);
   model.categories = sumCategories(profile);
   model.nodes = rankNodes(profile);

@@ -391,6 +391,56 @@ static void printNodes(Page &page, const ReportModel &model, size_t limit) {
   }
 }
 
+/// "[1024, 768] [768, 3072]": the sizes of tensors.
+static std::string describeSizes(StringRef dims) {
+  std::string text;
+  dims.consume_front("[");
+  dims.consume_back("]");
+  for (size_t at = 0; at < dims.size();) {
+    size_t begin = dims.find('[', at), end = dims.find(']', at);
+    if (begin == StringRef::npos || end == StringRef::npos)
+      break;
+    // What is no tensor has no sizes, as a scalar has.
+    if (end > begin + 1)
+      text += (text.empty() ? "" : " ") + dims.slice(begin, end + 1).str();
+    at = end + 1;
+  }
+  return text;
+}
+
+/// What the host called, with the rates that the model of costs gives.
+static void printOperators(Page &page, const ReportModel &model, size_t limit) {
+  page.heading("By operator and sizes",
+               "calls, time in " + model.span() + ", rate by the cost model");
+  constexpr unsigned kCalls = 8, kTime = 10, kRate = 15;
+  unsigned name = page.getWidth() - 2 - kCalls - kTime - 2 * kRate;
+  for (const OperatorTime *op : ArrayRef(model.operators).take_front(limit)) {
+    std::string sizes = describeSizes(op->inputDims);
+    page.text("  ").left(op->name + (sizes.empty() ? "" : " " + sizes), name);
+    page.right(model.countPerStep(op->calls), kCalls, Style::Dim);
+    page.right(formatTime(model.perStep(op->kernelTimeNs)), kTime);
+    double seconds = double(op->kernelTimeNs) / 1e9;
+    auto rate = [&](double amount, StringRef unit) {
+      return seconds > 0 && amount > 0
+                 ? formatAmount(double(op->calls) * amount / seconds) +
+                       unit.str()
+                 : std::string();
+    };
+    page.right(rate(double(op->flops.value_or(0)), "FLOP/s"), kRate);
+    page.right(
+        op->bytesRead && op->bytesWritten
+            ? rate(double(*op->bytesRead) + double(*op->bytesWritten), "B/s")
+            : "",
+        kRate);
+    page.end();
+  }
+  if (model.operators.size() > limit) {
+    page.text(formatv("  and {0} more", model.operators.size() - limit).str(),
+              Style::Dim);
+    page.end();
+  }
+}
+
 void report::printText(const Profile &profile, raw_ostream &os,
                        const TextOptions &options) {
   ReportModel model = makeReportModel(profile);
@@ -412,9 +462,13 @@ void report::printText(const Profile &profile, raw_ostream &os,
   if (!model.hasGraph && !model.kernels.empty()) {
     page.heading("By " + model.work.str(), columns);
     printTimeRows(page, model, model.kernels,
-                  listSize(model.kernels.size(), room / 2), "run",
+                  listSize(model.kernels.size(),
+                           room / (model.operators.empty() ? 2 : 4)),
+                  "run",
                   /*longNames=*/true);
   }
+  if (!model.operators.empty())
+    printOperators(page, model, listSize(model.operators.size(), room / 4));
   if (!model.ranges.empty()) {
     page.heading("By range, the innermost", columns);
     printTimeRows(page, model, model.ranges,
@@ -425,7 +479,7 @@ void report::printText(const Profile &profile, raw_ostream &os,
     printTimeRows(page, model, model.categories,
                   listSize(model.categories.size(), room / 5), model.work);
   }
-  if (model.hasGraph && !model.modules.empty()) {
+  if (!model.modules.empty()) {
     page.heading("By module", columns);
     printTimeRows(page, model, model.modules,
                   listSize(model.modules.size(), room / 4), model.work);
@@ -467,4 +521,56 @@ void report::printText(const Profile &profile, raw_ostream &os,
     page.text("note: ", Style::Warn);
     page.paragraph(note, 6, 2);
   }
+}
+
+void report::printComparison(ArrayRef<const Profile *> profiles,
+                             raw_ostream &os, const TextOptions &options) {
+  Page page(os, options);
+  constexpr unsigned kRank = 6, kTime = 11, kShare = 9;
+  unsigned name = page.getWidth() - kRank - 4 * kTime - kShare - 2;
+  page.text(formatv("{0} recordings", profiles.size()).str(), Style::Bold);
+  page.end();
+  page.text("  ").left("", name, Style::Dim).right("rank", kRank, Style::Dim);
+  page.right("step", kTime, Style::Dim).right("busy", kShare, Style::Dim);
+  page.right("kernels", kTime, Style::Dim);
+  page.right("collectives", kTime, Style::Dim);
+  page.right("exposed", kTime, Style::Dim);
+  page.end();
+  std::optional<int64_t> fastest, slowest;
+  for (const Profile *profile : profiles) {
+    ReportModel model = makeReportModel(*profile);
+    const Summary &summary = profile->summary;
+    std::optional<int64_t> rank;
+    for (const Source &source : profile->sources)
+      if (source.rank)
+        rank = source.rank;
+    page.text("  ").left(model.title, name - 1).text(" ");
+    page.right(rank ? std::to_string(*rank) : "", kRank);
+    int64_t wall = model.perStep(summary.wallNs.value_or(0));
+    page.right(summary.wallNs ? formatTime(wall) : "", kTime);
+    page.right(summary.wallNs && summary.busyNs && *summary.wallNs > 0
+                   ? formatPercent(100.0 * *summary.busyNs / *summary.wallNs)
+                   : "",
+               kShare);
+    page.right(formatTime(model.perStep(model.counted.kernelTimeNs)), kTime);
+    for (const Finding &finding : profile->findings)
+      if (const auto *talk =
+              std::get_if<evidence::Communication>(&finding.evidence)) {
+        page.right(formatTime(model.perStep(talk->timeNs)), kTime);
+        page.right(formatTime(model.perStep(talk->exposedNs)), kTime);
+      }
+    page.end();
+    if (!summary.wallNs)
+      continue;
+    fastest = std::min(fastest.value_or(wall), wall);
+    slowest = std::max(slowest.value_or(wall), wall);
+  }
+  if (!fastest || *fastest <= 0)
+    return;
+  page.text("  ");
+  std::string apart =
+      formatv("the slowest takes {0} longer than the fastest ({1:f1} %)",
+              formatTime(*slowest - *fastest),
+              100.0 * double(*slowest - *fastest) / double(*fastest));
+  page.paragraph(apart, 2, 2);
 }

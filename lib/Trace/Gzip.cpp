@@ -9,6 +9,7 @@
 
 #include <libdeflate.h>
 #include <simdjson.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cstring>
@@ -36,6 +37,30 @@ static bool reserve(PaddedText &text, size_t capacity) {
   text.data.reset(grown);
   text.capacity = capacity;
   return true;
+}
+
+/// Adds what a member that is damaged or cut off holds up to there, as far as
+/// it fits; libdeflate gives all of a member or nothing.
+static void inflateBegin(StringRef data, PaddedText &text, uint64_t bound) {
+  z_stream stream = {};
+  // 16 is gzip, with the largest window.
+  if (inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK)
+    return;
+  scope_exit end([&] { inflateEnd(&stream); });
+  stream.next_in = reinterpret_cast<Bytef *>(const_cast<char *>(data.data()));
+  stream.avail_in = std::min<size_t>(data.size(), UINT_MAX);
+  int status = Z_OK;
+  while (status == Z_OK) {
+    if (text.size == text.capacity &&
+        (text.capacity >= bound ||
+         !reserve(text, std::min<uint64_t>(bound, text.capacity * 2))))
+      return;
+    size_t room = std::min<size_t>(text.capacity - text.size, UINT_MAX);
+    stream.next_out = reinterpret_cast<Bytef *>(text.data.get() + text.size);
+    stream.avail_out = room;
+    status = inflate(&stream, Z_SYNC_FLUSH);
+    text.size += room - stream.avail_out;
+  }
 }
 
 Expected<PaddedText> opprof::trace::readMaybeGzip(StringRef data,
@@ -97,11 +122,18 @@ Expected<PaddedText> opprof::trace::readMaybeGzip(StringRef data,
                               Twine(text.capacity) + " bytes");
       continue;
     }
-    if (result != LIBDEFLATE_SUCCESS)
-      return fail(name, "the gzip data is damaged or cut off in member " +
-                            Twine(member + 1) + ", which starts at byte " +
-                            Twine(data.size() - rest.size()) +
-                            "; copy the file again or record it anew");
+    if (result != LIBDEFLATE_SUCCESS) {
+      text.damage = ("the gzip data is damaged or cut off in member " +
+                     Twine(member + 1) + ", which starts at byte " +
+                     Twine(data.size() - rest.size()))
+                        .str();
+      size_t before = text.size;
+      inflateBegin(rest, text, bound);
+      if (text.size == before)
+        return fail(name,
+                    text.damage + "; copy the file again or record it anew");
+      break;
+    }
     text.size += out;
     rest = rest.drop_front(in);
     ++member;

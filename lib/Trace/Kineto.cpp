@@ -1,6 +1,8 @@
 // Traces of torch.profiler. One pass over the file with simdjson's on-demand
 // parser: an event that no one asks for is skipped unparsed, and the others are
-// turned into compact records at once.
+// turned into compact records at once. An event that makes no sense is left out
+// and counted. Where the text is no JSON, a second way looks for each event by
+// itself, so that damage costs what it touches.
 
 #include "Readers.h"
 #include "opprof/Trace/Microseconds.h"
@@ -132,7 +134,7 @@ struct RawEvent {
   std::optional<int64_t> device, stream;
   std::optional<std::array<uint64_t, 3>> grid, block;
   std::optional<double> blocksPerSM, warpsPerSM, occupancyPct;
-  std::string_view kernelHash, inputType, inputDims;
+  std::string_view kernelHash, inputTypes, inputDims, inputValues;
   std::optional<int64_t> sequenceNumber, forwardThread;
   bool generated = false;
 };
@@ -142,19 +144,30 @@ public:
   Reader(Trace &trace, const ReadOptions &options)
       : trace(trace), options(options) {}
 
-  Error read(PaddedText &text);
+  Error read(const PaddedText &text);
+
+  /// Whether `read` failed because the text is no JSON.
+  bool isDamaged() const { return damaged; }
+  /// Reads what can be read of such a text: each event that is whole. Fails
+  /// where no events begin in it.
+  Error readDamaged(const PaddedText &text);
 
 private:
   Error fail(const Twine &message) {
     return createStringError(trace.file + ": " + message);
   }
-  Error failEvent(const Twine &message) {
-    std::string where = ("traceEvents[" + Twine(trace.events) + "]").str();
-    if (current.hasName)
-      where += " ('" + StringRef(current.name).substr(0, 80).str() + "')";
-    return fail(where + " " + message);
+  /// Leaves the current event out, and goes on.
+  Error loseEvent(const Twine &message) {
+    if (!lost++) {
+      firstLost = ("traceEvents[" + Twine(trace.events) + "]").str();
+      if (current.hasName)
+        firstLost += " ('" + StringRef(current.name).substr(0, 80).str() + "')";
+      firstLost += (" " + message).str();
+    }
+    return Error::success();
   }
   Error failJSON(error_code code) {
+    damaged = true;
     std::string where;
     const char *location = nullptr;
     if (document && !document->current_location().get(location) && base &&
@@ -167,8 +180,16 @@ private:
                 "; the file may be cut off: export the trace again");
   }
 
-  Error readEvents(ondemand::value value);
+  /// Where the JSON begins: after a byte order mark.
+  void setText(const PaddedText &text);
+  Error readKeys(ondemand::object root, bool &found);
+  Error readEvents(ondemand::array events);
   Error readEvent(ondemand::object event);
+  Error readWholeEvent(StringRef text, ondemand::parser &parser,
+                       std::string &buffer);
+  Error readHead(StringRef head);
+  void readTail(StringRef tail);
+  Error finish();
   Error readArguments(ondemand::object arguments);
   Error keepEvent();
   Error keepActivity(StringRef name);
@@ -209,6 +230,13 @@ private:
     if (!value.get_double().get(number) && std::isfinite(number))
       out = number;
   }
+  /// The text of an array as it stands.
+  static void readRawArray(ondemand::value value, std::string_view &out) {
+    ondemand::array items;
+    std::string_view text;
+    if (!value.get_array().get(items) && !items.raw_json().get(text))
+      out = text;
+  }
   static Error readTriple(ondemand::value value,
                           std::optional<std::array<uint64_t, 3>> &out);
 
@@ -219,6 +247,10 @@ private:
   size_t size = 0;
   RawEvent current;
   int64_t totalDuration = 0;
+  bool damaged = false;
+  /// Events that were left out, and what is wrong with the first.
+  uint64_t lost = 0;
+  std::string firstLost;
   StringMap<ThreadId> threadIds;
   StringMap<uint32_t> identities;
   std::string threadKey;
@@ -318,20 +350,11 @@ Error Reader::readArguments(ondemand::object arguments) {
       std::string_view text;
       current.generated = !value.get_string().get(text) && text == "triton";
     } else if (key == "Input type") {
-      ondemand::array items;
-      if (value.get_array().get(items))
-        continue;
-      for (auto item : items) {
-        std::string_view text;
-        if (current.inputType.empty() && !item.get_string().get(text) &&
-            text != "Scalar" && text != "ScalarList")
-          current.inputType = text;
-      }
+      readRawArray(value, current.inputTypes);
     } else if (key == "Input Dims") {
-      ondemand::array sizes;
-      std::string_view text;
-      if (!value.get_array().get(sizes) && !sizes.raw_json().get(text))
-        current.inputDims = text;
+      readRawArray(value, current.inputDims);
+    } else if (key == "Concrete Inputs") {
+      readRawArray(value, current.inputValues);
     } else if (key == "Sequence number")
       readInteger(value, current.sequenceNumber);
     else if (key == "Fwd thread id")
@@ -356,7 +379,7 @@ Error Reader::keepActivity(StringRef name) {
   else if (!StringRef(current.pid).getAsInteger(10, pid))
     activity.device = pid;
   else
-    return failEvent("names no device");
+    return loseEvent("names no device");
   activity.stream = current.stream;
   // CUPTI uses 0 for "none".
   if (current.correlation && *current.correlation)
@@ -388,6 +411,17 @@ void Reader::keepRuntimeCall(StringRef name) {
   trace.runtimeCalls.push_back(call);
 }
 
+/// The first type in a list of them that is of a tensor.
+static StringRef firstTypeOf(StringRef types) {
+  for (size_t begin; (begin = types.find('"')) != StringRef::npos;) {
+    auto [type, rest] = types.substr(begin + 1).split('"');
+    if (type != "" && type != "Scalar" && type != "ScalarList")
+      return type;
+    types = rest;
+  }
+  return "";
+}
+
 void Reader::keepHostOp(StringRef name) {
   HostOp op;
   op.name = name;
@@ -398,8 +432,12 @@ void Reader::keepHostOp(StringRef name) {
     op.externalId = current.externalId;
   if (!current.kernelHash.empty())
     op.kernelHash = trace.intern(current.kernelHash);
-  if (!current.inputType.empty())
-    op.inputType = trace.intern(current.inputType);
+  if (!current.inputTypes.empty()) {
+    op.inputTypes = trace.intern(current.inputTypes);
+    op.inputType = firstTypeOf(op.inputTypes);
+  }
+  if (!current.inputValues.empty())
+    op.inputValues = trace.intern(current.inputValues);
   if (!current.inputDims.empty())
     op.inputDims = trace.intern(current.inputDims);
   op.sequenceNumber = current.sequenceNumber;
@@ -422,17 +460,17 @@ Error Reader::keepEvent() {
     return Error::success();
 
   if (!current.hasName)
-    return failEvent("has no name");
+    return loseEvent("has no name");
   if (!current.start)
-    return failEvent("has no start time (\"ts\")");
+    return loseEvent("has no start time (\"ts\")");
   if (!current.duration)
-    return failEvent("has no duration (\"dur\")");
+    return loseEvent("has no duration (\"dur\")");
   if (*current.duration < 0)
-    return failEvent("has a negative duration (" + Twine(*current.duration) +
+    return loseEvent("has a negative duration (" + Twine(*current.duration) +
                      " ns); the trace is damaged: record it again");
 
   if (*current.duration > kMaxTotalNs - totalDuration)
-    return failEvent("makes the durations of the trace add up to more than "
+    return loseEvent("makes the durations of the trace add up to more than "
                      "lifetimes; the trace is damaged: record it again");
   totalDuration += *current.duration;
 
@@ -474,7 +512,7 @@ Error Reader::readEvent(ondemand::object event) {
     if (key == "ph") {
       std::string_view phase;
       if (error_code code = value.get_string().get(phase))
-        return failEvent(Twine("has no text as \"ph\": ") +
+        return loseEvent(Twine("has no text as \"ph\": ") +
                          error_message(code));
       current.complete = phase == "X";
       if (!current.complete)
@@ -482,28 +520,28 @@ Error Reader::readEvent(ondemand::object event) {
     } else if (key == "cat") {
       std::string_view category;
       if (error_code code = value.get_string().get(category))
-        return failEvent(Twine("has no text as \"cat\": ") +
+        return loseEvent(Twine("has no text as \"cat\": ") +
                          error_message(code));
       current.category = categoryOf(category);
       if (*current.category == Category::Other)
         return Error::success();
     } else if (key == "name") {
       if (current.hasName)
-        return failEvent("states \"name\" twice");
+        return loseEvent("states \"name\" twice");
       if (error_code code = value.get_string().get(current.name))
-        return failEvent(Twine("has a name that is no valid text: ") +
+        return loseEvent(Twine("has a name that is no valid text: ") +
                          error_message(code));
       current.hasName = true;
     } else if (key == "ts" || key == "dur") {
       std::optional<int64_t> &out =
           key == "ts" ? current.start : current.duration;
       if (out)
-        return failEvent("states \"" + key + "\" twice");
+        return loseEvent("states \"" + key + "\" twice");
       StringRef text = StringRef(value.raw_json_token()).trim();
       bool rounded = false;
       out = parseMicroseconds(text, rounded);
       if (!out)
-        return failEvent("has \"" + key + "\": " + text.substr(0, 40) +
+        return loseEvent("has \"" + key + "\": " + text.substr(0, 40) +
                          ", where a number of microseconds is expected");
       trace.rounded += rounded;
     } else if (key == "pid" || key == "tid") {
@@ -513,7 +551,7 @@ Error Reader::readEvent(ondemand::object event) {
       if (error_code code = value.get_object().get(arguments)) {
         if (code != INCORRECT_TYPE)
           return failJSON(code);
-        return failEvent("has \"args\" that are no object");
+        return loseEvent("has \"args\" that are no object");
       }
       if (Error error = readArguments(arguments))
         return error;
@@ -522,13 +560,7 @@ Error Reader::readEvent(ondemand::object event) {
   return keepEvent();
 }
 
-Error Reader::readEvents(ondemand::value value) {
-  ondemand::array events;
-  if (error_code code = value.get_array().get(events)) {
-    if (code != INCORRECT_TYPE)
-      return failJSON(code);
-    return fail("\"traceEvents\" must be an array");
-  }
+Error Reader::readEvents(ondemand::array events) {
   for (auto result : events) {
     ondemand::value item;
     if (error_code code = std::move(result).get(item))
@@ -538,10 +570,10 @@ Error Reader::readEvents(ondemand::value value) {
     if (error_code code = item.get_object().get(event)) {
       if (code != INCORRECT_TYPE)
         return failJSON(code);
-      return failEvent("is no object");
-    }
-    if (Error error = readEvent(event))
+      cantFail(loseEvent("is no object"));
+    } else if (Error error = readEvent(event)) {
       return error;
+    }
     ++trace.events;
   }
   return Error::success();
@@ -599,7 +631,6 @@ Error Reader::readDevices(ondemand::value value) {
 /// known.
 static StringRef nameOtherFormat(StringRef text) {
   static constexpr std::pair<StringRef, StringRef> kFormats[] = {
-      {"SQLite format 3", "an SQLite database, as Nsight Systems exports"},
       {"NVR", "a report of Nsight Compute"},
       {"==PROF==", "the output of Nsight Compute"},
       {"\"ID\",", "a CSV page of Nsight Compute"},
@@ -612,27 +643,14 @@ static StringRef nameOtherFormat(StringRef text) {
   return "";
 }
 
-Error Reader::read(PaddedText &text) {
-  base = text.data.get();
-  size = text.size;
-  if (StringRef format = nameOtherFormat(StringRef(base, size));
-      !format.empty())
-    return fail("not a trace of torch.profiler, but " + format +
-                "; what is read is the trace that export_chrome_trace wrote, "
-                "and opprof's own capture (.opcap)");
-  ondemand::parser parser(std::numeric_limits<uint32_t>::max());
-  ondemand::document doc;
-  if (error_code code =
-          parser.iterate(base, size, size + SIMDJSON_PADDING).get(doc))
-    return failJSON(code);
-  document = &doc;
-  ondemand::object root;
-  if (error_code code = doc.get_object().get(root)) {
-    if (code != INCORRECT_TYPE)
-      return failJSON(code);
-    return fail("not a trace of torch.profiler: the file holds no JSON object");
-  }
-  bool found = false;
+void Reader::setText(const PaddedText &text) {
+  StringRef whole = text.str();
+  whole.consume_front("\xEF\xBB\xBF");
+  base = whole.data();
+  size = whole.size();
+}
+
+Error Reader::readKeys(ondemand::object root, bool &found) {
   for (auto result : root) {
     ondemand::field field;
     if (error_code code = std::move(result).get(field))
@@ -646,7 +664,13 @@ Error Reader::read(PaddedText &text) {
       if (found)
         return fail("\"traceEvents\" is there twice");
       found = true;
-      if (Error error = readEvents(value))
+      ondemand::array events;
+      if (error_code code = value.get_array().get(events)) {
+        if (code != INCORRECT_TYPE)
+          return failJSON(code);
+        return fail("\"traceEvents\" must be an array");
+      }
+      if (Error error = readEvents(events))
         return error;
     } else if (key == "deviceProperties") {
       if (Error error = readDevices(value))
@@ -666,18 +690,216 @@ Error Reader::read(PaddedText &text) {
           return failJSON(code);
         if (name == "rank")
           readInteger(item.value(), trace.rank);
+        else if (name == "world_size")
+          readInteger(item.value(), trace.worldSize);
       }
     }
+  }
+  return Error::success();
+}
+
+Error Reader::read(const PaddedText &text) {
+  setText(text);
+  if (StringRef format = nameOtherFormat(StringRef(base, size));
+      !format.empty())
+    return fail("not a trace of torch.profiler, but " + format +
+                "; what is read is the trace that export_chrome_trace wrote, "
+                "and opprof's own capture (.opcap)");
+  ondemand::parser parser(std::numeric_limits<uint32_t>::max());
+  ondemand::document doc;
+  if (error_code code =
+          parser.iterate(base, size, size + SIMDJSON_PADDING).get(doc))
+    return failJSON(code);
+  document = &doc;
+  bool found = false;
+  ondemand::object root;
+  if (StringRef(base, size).ltrim().starts_with("[")) {
+    // Tools that cut traces leave the bare events.
+    found = true;
+    ondemand::array events;
+    if (error_code code = doc.get_array().get(events))
+      return failJSON(code);
+    if (Error error = readEvents(events))
+      return error;
+    if (!trace.events)
+      return fail("not a trace of torch.profiler: the array holds no event");
+  } else if (error_code code = doc.get_object().get(root)) {
+    if (code != INCORRECT_TYPE)
+      return failJSON(code);
+    return fail("not a trace of torch.profiler: the file holds no JSON object");
+  } else if (Error error = readKeys(root, found)) {
+    return error;
   }
   // At the end of the text there is no location.
   const char *rest = nullptr;
   if (!doc.current_location().get(rest) && rest < base + size)
-    return fail("text follows the end of the JSON object; two files may have "
-                "been joined: pass them one by one");
+    return fail("text follows the end of the JSON; two files may have been "
+                "joined: pass them one by one");
   if (!found)
     return fail("not a trace of torch.profiler: no \"traceEvents\"; pass the "
                 "file that export_chrome_trace wrote");
+  return finish();
+}
+
+/// Says what was left out. A file of which nothing is left is not one with
+/// nothing in it.
+Error Reader::finish() {
+  if (!lost)
+    return Error::success();
+  if (trace.activities.empty() && trace.hostOps.empty() &&
+      trace.runtimeCalls.empty())
+    return fail(firstLost);
+  trace.notes.push_back((Twine(lost) + (lost == 1 ? " event" : " events") +
+                         " of " + Twine(trace.events) +
+                         (lost == 1 ? " is" : " are") +
+                         " damaged and left out; " +
+                         (lost == 1 ? "it is " : "the first is ") + firstLost)
+                            .str());
   return Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Texts that are no JSON
+//===----------------------------------------------------------------------===//
+
+/// Whether an event begins with the brace at `at`: the profiler writes "ph"
+/// first, and a text inside an event can't hold these characters unescaped.
+static bool beginsEvent(StringRef text, size_t at) {
+  return text.substr(at + 1).ltrim(" \t\r\n").starts_with("\"ph\"");
+}
+
+/// The end of the event whose brace is at `begin`; npos, with `next` at the
+/// event that begins inside it or at the end of the text, where it has none.
+static size_t findEventEnd(StringRef text, size_t begin, size_t &next) {
+  unsigned depth = 0;
+  bool inText = false;
+  for (size_t at = begin; at < text.size(); ++at) {
+    char c = text[at];
+    if (c == '{' && at != begin && beginsEvent(text, at)) {
+      next = at;
+      return StringRef::npos;
+    }
+    if (inText) {
+      if (c == '\\')
+        ++at;
+      else if (c == '"')
+        inText = false;
+      continue;
+    }
+    if (c == '"')
+      inText = true;
+    else if (c == '{')
+      ++depth;
+    else if (c == '}' && --depth == 0)
+      return at + 1;
+  }
+  next = text.size();
+  return StringRef::npos;
+}
+
+/// Reads the keys of a part of the text in a document of its own; `found` is
+/// whether events are in it.
+Error Reader::readHead(StringRef head) {
+  std::string whole = (head + "]}").str();
+  ondemand::parser parser;
+  ondemand::document doc;
+  ondemand::object root;
+  padded_string padded(whole);
+  if (parser.iterate(padded).get(doc) || doc.get_object().get(root))
+    return fail("not a trace of torch.profiler: what comes before its events "
+                "is no JSON");
+  document = &doc;
+  bool found = false;
+  Error error = readKeys(root, found);
+  document = nullptr;
+  return error;
+}
+
+void Reader::readTail(StringRef tail) {
+  tail = tail.ltrim(" \t\r\n,");
+  padded_string padded(("{" + tail).str());
+  ondemand::parser parser;
+  ondemand::document doc;
+  ondemand::object root;
+  if (parser.iterate(padded).get(doc) || doc.get_object().get(root))
+    return;
+  document = &doc;
+  bool found = true;
+  // The events are there; what follows them says less than what damaged it.
+  consumeError(readKeys(root, found));
+  document = nullptr;
+}
+
+/// Reads the event that `text` is all of.
+Error Reader::readWholeEvent(StringRef text, ondemand::parser &parser,
+                             std::string &buffer) {
+  current = RawEvent();
+  buffer.assign(text.begin(), text.end());
+  buffer.append(SIMDJSON_PADDING, '\0');
+  ondemand::document doc;
+  ondemand::object event;
+  if (error_code code =
+          parser.iterate(buffer.data(), text.size(), buffer.size()).get(doc))
+    return loseEvent(Twine("is no JSON: ") + error_message(code));
+  if (error_code code = doc.get_object().get(event))
+    return loseEvent(Twine("is no JSON: ") + error_message(code));
+  if (Error error = readEvent(event)) {
+    consumeError(std::move(error));
+    return loseEvent("is no JSON");
+  }
+  return Error::success();
+}
+
+Error Reader::readDamaged(const PaddedText &padded) {
+  setText(padded);
+  StringRef text(base, size);
+  size_t open = text.find_first_not_of(" \t\r\n");
+  if (open != StringRef::npos && text[open] != '[') {
+    constexpr StringLiteral kEvents = "\"traceEvents\"";
+    size_t key = text.find(kEvents);
+    open = key == StringRef::npos
+               ? key
+               : text.find_first_not_of(": \t\r\n", key + kEvents.size());
+    if (open == StringRef::npos || text[open] != '[')
+      return fail("no events begin in it");
+    if (Error error = readHead(text.take_front(open + 1)))
+      return error;
+  }
+  if (open == StringRef::npos)
+    return fail("no events begin in it");
+
+  ondemand::parser parser;
+  std::string buffer;
+  size_t at = open + 1;
+  bool ended = false;
+  while ((at = text.find_first_not_of(" \t\r\n,", at)) != StringRef::npos) {
+    if (text[at] == ']') {
+      ended = true;
+      break;
+    }
+    size_t next = text.size(), end = StringRef::npos;
+    if (text[at] == '{')
+      end = findEventEnd(text, at, next);
+    else
+      while ((next = text.find('{', at)) != StringRef::npos &&
+             !beginsEvent(text, next))
+        at = next + 1;
+    current = RawEvent();
+    if (end == StringRef::npos)
+      cantFail(loseEvent("has no end"));
+    else
+      cantFail(readWholeEvent(text.slice(at, end), parser, buffer));
+    ++trace.events;
+    at = end == StringRef::npos ? next : end;
+  }
+  if (!trace.events)
+    return fail("no events begin in it");
+  if (ended)
+    readTail(text.substr(at + 1));
+  else
+    trace.notes.push_back("the file ends before its events do: it was cut off, "
+                          "and what it holds is all that is known");
+  return finish();
 }
 
 Expected<std::unique_ptr<Trace>>
@@ -687,10 +909,27 @@ opprof::trace::readKineto(MemoryBufferRef buffer, const ReadOptions &options) {
       readMaybeGzip(buffer.getBuffer(), name, options.limits);
   if (!text)
     return text.takeError();
-  auto trace = std::make_unique<Trace>();
-  trace->kind = "kineto";
-  trace->file = name.str();
-  if (Error error = Reader(*trace, options).read(*text))
+  auto begin = [&] {
+    auto trace = std::make_unique<Trace>();
+    trace->kind = "kineto";
+    trace->file = name.str();
+    if (!text->damage.empty())
+      trace->notes.push_back(text->damage + ": what comes before is read");
+    return trace;
+  };
+  std::unique_ptr<Trace> trace = begin();
+  Reader reader(*trace, options);
+  Error error = reader.read(*text);
+  if (!error)
+    return trace;
+  if (!reader.isDamaged())
     return error;
-  return trace;
+  // What was read until then is read again: this is rare, and simple.
+  std::unique_ptr<Trace> rest = begin();
+  if (Error again = Reader(*rest, options).readDamaged(*text)) {
+    consumeError(std::move(again));
+    return error;
+  }
+  consumeError(std::move(error));
+  return rest;
 }

@@ -23,6 +23,7 @@ static bool isAnything(StringRef data) { return true; }
 /// takes what is left, and says what a file is that it can't read.
 static constexpr Format kFormats[] = {
     {isCapture, readCapture},
+    {isSQLite, readNsys},
     {isAnything, readKineto},
 };
 

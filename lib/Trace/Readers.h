@@ -15,6 +15,15 @@ bool isCapture(llvm::StringRef data);
 llvm::Expected<std::unique_ptr<Trace>> readCapture(llvm::MemoryBufferRef buffer,
                                                    const ReadOptions &options);
 
+/// Whether `data` begins as an SQLite database does.
+bool isSQLite(llvm::StringRef data);
+
+/// Reads what Nsight Systems exports as SQLite (docs/formats/nsys.md). Of a
+/// table that is damaged, what comes before the damage is read, and a note says
+/// so. Beside the file's own bytes it takes some 200 an event.
+llvm::Expected<std::unique_ptr<Trace>> readNsys(llvm::MemoryBufferRef buffer,
+                                                const ReadOptions &options);
+
 /// Reads the Chrome trace that torch.profiler (Kineto) exports, plain or in
 /// gzip, into events with exact integer nanoseconds. Fails with what the file
 /// is where it is another one that is known.

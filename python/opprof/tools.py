@@ -70,10 +70,11 @@ def run_driver(
     subject: str | os.PathLike[str],
     *options: str | os.PathLike[str],
     input: Mapping[str, Any] | None = None,
+    others: Sequence[str | os.PathLike[str]] = (),
 ) -> bytes:
     """Runs a command of opprof-driver on a path or names, shows what it does while it does it, and returns what it printed.
 
-    `input` is what it reads from stdin, as JSON.
+    `input` is what it reads from stdin, as JSON; `others` are further paths, for a command that takes them.
     """
     elapsed = f"--elapsed={time.monotonic() - began():.3f}"
     arguments = [
@@ -82,6 +83,7 @@ def run_driver(
         *(os.fspath(option) for option in options),
         "--",
         os.fspath(subject),
+        *(os.fspath(other) for other in others),
     ]
     said: list[str] = []
     process = subprocess.Popen(

@@ -25,7 +25,7 @@ static cl::SubCommand
 static cl::SubCommand
     timelineCommand("profile-timeline",
                     "Make the profile and reports of one timeline");
-static cl::SubCommand reportCommand("report", "Show a profile");
+static cl::SubCommand reportCommand("report", "Show profiles and recordings");
 static cl::SubCommand
     recommendCommand("recommend",
                      "Write the rewrites that should make a graph faster");
@@ -58,6 +58,9 @@ static cl::opt<std::string>
          cl::sub(reportCommand), cl::sub(recommendCommand),
          cl::sub(launchesCommand), cl::sub(checkCommand), cl::sub(clearCommand),
          cl::sub(selectCommand), cl::sub(deriveCommand));
+static cl::list<std::string> others(cl::Positional, cl::ZeroOrMore,
+                                    cl::desc("PATH..."), cl::cat(category),
+                                    cl::sub(reportCommand));
 static cl::opt<std::string> names(cl::Positional, cl::Required,
                                   cl::desc("NAMES"), cl::cat(category),
                                   cl::sub(metricsCommand));
@@ -173,7 +176,9 @@ static Error run() {
     ReportForm form = asJSON         ? ReportForm::JSON
                       : html.empty() ? ReportForm::Text
                                      : ReportForm::HTML;
-    return showReport(path, form, html, getPageOptions());
+    std::vector<std::string> paths = {path};
+    append_range(paths, others);
+    return showReport(paths, form, html, getPageOptions());
   }
   Session session(elapsed);
   if (importCommand)

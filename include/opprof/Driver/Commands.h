@@ -53,8 +53,10 @@ llvm::Error profileTimeline(const RunFolder &folder, llvm::StringRef timeline,
 
 enum class ReportForm { Text, JSON, HTML };
 
-/// Shows the profile of a run folder or file: on stdout, or as HTML in `file`.
-llvm::Error showReport(llvm::StringRef path, ReportForm form,
+/// Shows what run folders or files hold, whatever they are: profiles, captures,
+/// traces. On stdout, or as HTML in `file`, which shows one. Several are set
+/// side by side first; as JSON they are a list of profiles.
+llvm::Error showReport(llvm::ArrayRef<std::string> paths, ReportForm form,
                        llvm::StringRef file, const report::TextOptions &page);
 
 /// Writes the rules' scripts for a run folder, or a graph in MLIR, to `output`.

@@ -100,6 +100,10 @@ struct Activity : DeviceActivity {
 
   /// Operator that the host ran when it launched this.
   llvm::StringRef hostOp;
+  /// Place in Profile::operators.
+  std::optional<uint32_t> op;
+  /// The modules that the host was in, outermost first: "GPT_0.Block_3.MLP_3".
+  llvm::StringRef module;
   /// First input's type as the profiler names it: "float", "c10::BFloat16".
   llvm::StringRef inputType;
   /// The call that launched it.
@@ -171,6 +175,34 @@ struct PartitionTime {
   std::string role;
   uint64_t nodeCount = 0;
   int64_t kernelTimeNs = 0;
+};
+
+/// What the host called one operator for with inputs of the same sizes, types
+/// and values, and what that ran. Of a program without a graph only.
+struct OperatorTime {
+  std::string name;
+  /// As the profiler writes them, "[[8, 16], [16], []]"; empty where it was not
+  /// asked for shapes.
+  std::string inputDims;
+  std::string inputTypes;
+  std::string inputValues;
+  /// In the steady steps, or in all where there are no steps.
+  uint64_t calls = 0;
+  uint64_t kernels = 0;
+  int64_t kernelTimeNs = 0;
+  /// Of one call, by the model of costs; absent where it has no formula or a
+  /// size is not known.
+  std::optional<uint64_t> flops;
+  std::optional<uint64_t> bytesRead;
+  std::optional<uint64_t> bytesWritten;
+};
+
+/// What the host did while a device was idle: the operator, range or call that
+/// took most of that. Not in files: findings say it.
+struct HostWork {
+  std::string name;
+  int64_t startNs = 0;
+  int64_t durationNs = 0;
 };
 
 /// A call of a compiled graph by the host.
@@ -304,8 +336,11 @@ struct Profile {
   std::vector<LaunchRecord> launches;
   std::vector<Node> nodes;
   std::vector<PartitionTime> partitions;
+  std::vector<OperatorTime> operators;
   std::vector<CompiledCall> calls;
   std::vector<Synchronization> synchronizations;
+  /// Of the longest idle times.
+  std::vector<HostWork> hostWork;
   std::vector<ProfilerOverhead> overheads;
   std::vector<MemoryUse> memory;
   std::vector<Finding> findings;
@@ -358,6 +393,11 @@ std::string nameIn(const Profile &profile, const NodeId &node);
 /// What the metrics of a node were copied from, for a person; empty where they
 /// are its own.
 std::string metricsOriginIn(const Profile &profile, const Node &node);
+
+/// Whether what a report without a graph sums up has `activity` in it: what ran
+/// in the steady steps, or all where there are none.
+bool isCounted(const Profile &profile, bool anySteady,
+               const Activity &activity);
 
 /// Whether kernels could be joined to anything: launches or nodes of a graph.
 /// A program that was recorded unmodified has none.

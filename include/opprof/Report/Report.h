@@ -20,6 +20,11 @@ struct TextOptions {
 void printText(const profile::Profile &profile, llvm::raw_ostream &os,
                const TextOptions &options = {});
 
+/// A line for each of several recordings, as of the ranks of one program: time,
+/// how busy the device was, communication, and how far they are apart.
+void printComparison(llvm::ArrayRef<const profile::Profile *> profiles,
+                     llvm::raw_ostream &os, const TextOptions &options = {});
+
 /// A page that needs no other file and no network.
 void printHTML(const profile::Profile &profile, llvm::raw_ostream &os);
 

@@ -122,6 +122,8 @@ struct ReportModel {
   /// Without a graph: by short name, and by the innermost range (NVTX,
   /// record_function) that the program had marked; empty where it marked none.
   std::vector<TimeRow> kernels, ranges;
+  /// Without a graph: what the host called, those that ran longest first.
+  std::vector<const profile::OperatorTime *> operators;
   std::vector<NodeRow> nodes;
   std::vector<NodeGroup> nodeGroups;
   /// Costliest first; those without a cost last.

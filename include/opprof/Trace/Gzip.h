@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace opprof::trace {
 
@@ -17,6 +18,8 @@ struct PaddedText {
   std::unique_ptr<char[]> data;
   size_t size = 0;
   size_t capacity = 0;
+  /// What ends it early, where the compressed data are damaged or cut off.
+  std::string damage;
 
   llvm::StringRef str() const { return {data.get(), size}; }
 };
@@ -35,7 +38,8 @@ struct GzipLimits {
 bool isGzip(llvm::StringRef data);
 
 /// Decompresses all members of a gzip file, or copies plain text, into padded
-/// memory. `name` stands in errors.
+/// memory. Of a member that is damaged or cut off, what comes before that is
+/// given. `name` stands in errors.
 llvm::Expected<PaddedText> readMaybeGzip(llvm::StringRef data,
                                          llvm::StringRef name,
                                          const GzipLimits &limits = {});

@@ -57,6 +57,10 @@ struct HostOp {
   /// schema: "[[8, 16], [16], []]", where [] is a scalar too. Empty where
   /// shapes were not recorded.
   llvm::StringRef inputDims;
+  /// Their types, and the values of what is no tensor, likewise:
+  /// ["float", "ScalarList"], ["", "[1, 1]"].
+  llvm::StringRef inputTypes;
+  llvm::StringRef inputValues;
   /// Autograd's number: of a forward operator that of the next function it
   /// records, of a backward one that of its own.
   std::optional<int64_t> sequenceNumber;
@@ -108,7 +112,7 @@ struct Trace {
   Trace(const Trace &) = delete;
   Trace &operator=(const Trace &) = delete;
 
-  /// Who made it: "kineto" or "opprof capture".
+  /// Who made it: "kineto", "nsys" or "opprof capture".
   std::string kind;
   std::string file;
   std::optional<int64_t> baseTimeNs;

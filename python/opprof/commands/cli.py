@@ -363,25 +363,31 @@ def _report(options: argparse.Namespace) -> None:
     from opprof.commands.report import report_html, report_json, report_text
 
     if options.json:
-        sys.stdout.write(report_json(options.profile))
+        sys.stdout.write(report_json(options.files))
     elif options.html is not None:
-        page = report_html(options.profile, options.html)
+        page = report_html(options.files, options.html)
         if str(options.html) == "-":
             sys.stdout.write(page)
         else:
             print(f"wrote {options.html}", file=sys.stderr)
     else:
-        print(report_text(options.profile, width=options.width), end="")
+        print(report_text(options.files, width=options.width), end="")
 
 
 def _add_report(commands: _Commands) -> None:
     parser = commands.add_parser(
         "report",
-        help="show a profile: what ran, where the time went, why, what to do",
-        description="Shows a profile as a terminal page, as JSON, or as a self-contained HTML page.",
+        help="show any recording or profile: what ran, where the time went, why, what to do",
+        description="Shows a recording or a profile as a terminal page, as JSON, or as a self-contained HTML page. What a file is, its "
+        "content says.",
     )
     parser.add_argument(
-        "profile", type=Path, metavar="PROFILE", help="a run folder, or its profile.opprof.json"
+        "files",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="a run folder, a profile (.opprof.json), a trace of torch.profiler (.json, .json.gz), a capture (.opcap); several, as of "
+        "the ranks of a program, are set side by side",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the profile as JSON")

@@ -1,21 +1,29 @@
-"""`opprof report`: shows a profile. Needs no PyTorch."""
+"""`opprof report`: shows profiles, and recordings of any kind. Needs no PyTorch."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from opprof.chain import page_options
 from opprof.tools import run_driver
 
 
-def report_text(path: Path, *, width: int | None = None, color: bool | None = None) -> str:
-    """The terminal page of a run folder or profile, as wide as the terminal and in color where it is one, unless told."""
-    return run_driver("report", path, *page_options(width, color)).decode()
+def _show(paths: Path | Sequence[Path], *options: str) -> bytes:
+    first, *others = [paths] if isinstance(paths, Path) else paths
+    return run_driver("report", first, *options, others=others)
 
 
-def report_json(path: Path) -> str:
-    """The profile of a run folder as its file has it."""
-    return run_driver("report", path, "--json").decode()
+def report_text(
+    paths: Path | Sequence[Path], *, width: int | None = None, color: bool | None = None
+) -> str:
+    """The terminal page of run folders, profiles, captures or traces, as wide as the terminal and in color where it is one, unless told."""
+    return _show(paths, *page_options(width, color)).decode()
 
 
-def report_html(path: Path, target: Path) -> str:
+def report_json(paths: Path | Sequence[Path]) -> str:
+    """The profile of a run folder as its file has it, or that of a recording; of several a list."""
+    return _show(paths, "--json").decode()
+
+
+def report_html(paths: Path | Sequence[Path], target: Path) -> str:
     """Writes the self-contained page; to `-`, it is what is returned."""
-    return run_driver("report", path, f"--html={target}").decode()
+    return _show(paths, f"--html={target}").decode()

@@ -1,13 +1,12 @@
 // What a trace says of the sizes of an operator's inputs.
 
-#include "InputShapes.h"
+#include "opprof/Trace/InputShapes.h"
 
 using namespace llvm;
 using namespace opprof;
-using namespace opprof::join;
-using launch::Sizes;
+using namespace opprof::trace;
 
-std::vector<InputShape> opprof::join::readInputShapes(StringRef dims) {
+std::vector<InputShape> opprof::trace::readInputShapes(StringRef dims) {
   std::vector<InputShape> inputs;
   unsigned depth = 0;
   while (!dims.empty()) {
@@ -32,4 +31,22 @@ std::vector<InputShape> opprof::join::readInputShapes(StringRef dims) {
     }
   }
   return inputs;
+}
+
+std::vector<std::string> opprof::trace::readInputTexts(StringRef list) {
+  std::vector<std::string> texts;
+  bool inText = false;
+  for (size_t at = 0; at < list.size(); ++at) {
+    char c = list[at];
+    if (c == '"') {
+      inText = !inText;
+      if (inText)
+        texts.emplace_back();
+    } else if (inText) {
+      if (c == '\\' && at + 1 < list.size())
+        c = list[++at];
+      texts.back() += c;
+    }
+  }
+  return inText ? std::vector<std::string>() : texts;
 }

@@ -1,18 +1,20 @@
 // What a trace says of the sizes of an operator's inputs.
 
-#ifndef OPPROF_LIB_JOIN_INPUTSHAPES_H
-#define OPPROF_LIB_JOIN_INPUTSHAPES_H
-
-#include "opprof/Launch/LaunchMap.h"
+#ifndef OPPROF_TRACE_INPUTSHAPES_H
+#define OPPROF_TRACE_INPUTSHAPES_H
 
 #include "llvm/ADT/StringRef.h"
 
-namespace opprof::join {
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace opprof::trace {
 
 /// One input of an operator: a tensor, whose sizes a scalar and what is no
 /// tensor have none of, or a list of tensors.
 struct InputShape {
-  std::vector<launch::Sizes> tensors;
+  std::vector<std::vector<int64_t>> tensors;
   bool isList = false;
 };
 
@@ -20,6 +22,10 @@ struct InputShape {
 /// for each input, by position; none where the text can't be read.
 std::vector<InputShape> readInputShapes(llvm::StringRef dims);
 
-} // namespace opprof::join
+/// The texts of a list as the profiler writes it: "Input type" or "Concrete
+/// Inputs", ["float", "", "[1, 1]"]; none where it can't be read.
+std::vector<std::string> readInputTexts(llvm::StringRef list);
 
-#endif // OPPROF_LIB_JOIN_INPUTSHAPES_H
+} // namespace opprof::trace
+
+#endif // OPPROF_TRACE_INPUTSHAPES_H

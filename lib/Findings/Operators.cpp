@@ -1,0 +1,208 @@
+// The work of operators that a program without a graph called: the model of
+// costs on what the profiler wrote of their inputs.
+
+#include "FindingBuilder.h"
+
+#include "opprof/Analysis/Cost/CostModel.h"
+#include "opprof/Trace/InputShapes.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::findings;
+using namespace opprof::profile;
+
+/// Bytes of an element of a type as the profiler names it; 0 for what is no
+/// type of a tensor.
+static unsigned getElementBytes(StringRef type) {
+  return StringSwitch<unsigned>(type)
+      .Cases({"float", "int", "unsigned int"}, 4)
+      .Cases({"double", "long int", "long", "unsigned long",
+              "c10::complex<float>"},
+             8)
+      .Cases({"c10::Half", "c10::BFloat16", "short int", "short",
+              "unsigned short"},
+             2)
+      .Cases({"bool", "unsigned char", "signed char"}, 1)
+      .Case("c10::complex<double>", 16)
+      .Default(type.starts_with("c10::Float8") ? 1 : 0);
+}
+
+/// The tensors among the inputs, in order.
+static SmallVector<TensorShape> readTensors(const OperatorTime &op) {
+  SmallVector<TensorShape> tensors;
+  std::vector<trace::InputShape> shapes = trace::readInputShapes(op.inputDims);
+  std::vector<std::string> types = trace::readInputTexts(op.inputTypes);
+  if (shapes.size() != types.size())
+    return tensors;
+  for (auto [shape, type] : llvm::zip(shapes, types)) {
+    unsigned bytes = getElementBytes(type);
+    if (!bytes && !shape.isList)
+      continue;
+    for (const std::vector<int64_t> &sizes : shape.tensors)
+      tensors.push_back({SmallVector<int64_t, 4>(ArrayRef(sizes)), bytes});
+  }
+  return tensors;
+}
+
+/// The numbers in "[2, 2]" or "2".
+static SmallVector<int64_t> readNumbers(StringRef text) {
+  SmallVector<int64_t> numbers;
+  SmallVector<StringRef> parts;
+  text.trim("[]").split(parts, ',', -1, /*KeepEmpty=*/false);
+  for (StringRef part : parts) {
+    int64_t number;
+    if (part.trim().getAsInteger(10, number))
+      return {};
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+/// What a convolution gives, from its stride, padding and dilation.
+static std::optional<TensorShape> convolve(const TensorShape &input,
+                                           const TensorShape &weight,
+                                           ArrayRef<std::string> values,
+                                           size_t first) {
+  size_t rank = input.sizes.size();
+  if (rank < 3 || weight.sizes.size() != rank || values.size() < first + 3)
+    return std::nullopt;
+  SmallVector<int64_t> stride = readNumbers(values[first]),
+                       padding = readNumbers(values[first + 1]),
+                       dilation = readNumbers(values[first + 2]);
+  TensorShape output = input;
+  output.sizes[1] = weight.sizes[0];
+  for (size_t at = 2; at < rank; ++at) {
+    auto of = [&](ArrayRef<int64_t> list) -> std::optional<int64_t> {
+      if (list.empty())
+        return std::nullopt;
+      int64_t number = list[std::min(at - 2, list.size() - 1)];
+      return number >= 0 && number < (1 << 20) ? std::optional(number)
+                                               : std::nullopt;
+    };
+    std::optional<int64_t> step = of(stride), pad = of(padding),
+                           spread = of(dilation);
+    if (!step || !*step || !pad || !spread || input.sizes[at] > (1 << 30) ||
+        weight.sizes[at] > (1 << 20))
+      return std::nullopt;
+    int64_t room =
+        input.sizes[at] + 2 * *pad - *spread * (weight.sizes[at] - 1) - 1;
+    if (room < 0)
+      return std::nullopt;
+    output.sizes[at] = room / *step + 1;
+  }
+  return output;
+}
+
+/// What element-wise operators give: the sizes that all inputs stretch to.
+static TensorShape broadcast(ArrayRef<TensorShape> inputs) {
+  TensorShape output = inputs.front();
+  for (const TensorShape &input : inputs.drop_front()) {
+    if (input.sizes.size() > output.sizes.size())
+      output.sizes.insert(output.sizes.begin(),
+                          input.sizes.size() - output.sizes.size(), 1);
+    size_t skipped = output.sizes.size() - input.sizes.size();
+    for (auto [at, size] : llvm::enumerate(input.sizes))
+      output.sizes[skipped + at] = std::max(output.sizes[skipped + at], size);
+  }
+  return output;
+}
+
+/// The product of two matrices, or of two batches of them; none where their
+/// sizes do not fit.
+static std::optional<TensorShape> multiply(const TensorShape &a,
+                                           const TensorShape &b) {
+  if (a.sizes.size() < 2 || b.sizes.size() < 2)
+    return std::nullopt;
+  TensorShape output = a.sizes.size() >= b.sizes.size() ? a : b;
+  output.elementBytes = a.elementBytes;
+  output.sizes[output.sizes.size() - 2] = a.sizes[a.sizes.size() - 2];
+  output.sizes.back() = b.sizes.back();
+  return output;
+}
+
+/// What the operator gives, as far as its inputs say; the profiler does not.
+static std::optional<TensorShape> deriveOutput(StringRef name, WorkKind kind,
+                                               ArrayRef<TensorShape> inputs,
+                                               ArrayRef<std::string> values) {
+  if (inputs.empty())
+    return std::nullopt;
+  size_t count = inputs.size();
+  if (kind == WorkKind::Pointwise)
+    return broadcast(inputs);
+  if ((name == "mm" || name == "bmm" || name == "matmul") && count >= 2)
+    return multiply(inputs[0], inputs[1]);
+  if ((name == "addmm" || name == "baddbmm") && count >= 3)
+    return multiply(inputs[1], inputs[2]);
+  if (name == "linear" && count >= 2 && !inputs[0].sizes.empty() &&
+      !inputs[1].sizes.empty()) {
+    TensorShape output = inputs[0];
+    output.sizes.back() = inputs[1].sizes.front();
+    return output;
+  }
+  if (name == "scaled_dot_product_attention" && count >= 3 &&
+      !inputs[0].sizes.empty() && !inputs[2].sizes.empty()) {
+    TensorShape output = inputs[0];
+    output.sizes.back() = inputs[2].sizes.back();
+    return output;
+  }
+  if ((name == "conv1d" || name == "conv2d" || name == "conv3d" ||
+       name == "convolution" || name == "_convolution") &&
+      count >= 2)
+    return convolve(inputs[0], inputs[1], values, 3);
+  if (name.ends_with("_norm") || name.ends_with("softmax") || name == "clone" ||
+      name == "contiguous" || name == "copy_")
+    return inputs.front();
+  if (name == "embedding" && count >= 2 && inputs[0].sizes.size() == 2) {
+    TensorShape output = inputs[1];
+    output.sizes.push_back(inputs[0].sizes[1]);
+    output.elementBytes = inputs[0].elementBytes;
+    return output;
+  }
+  return std::nullopt;
+}
+
+/// Sets the work of one call.
+static void setCost(OperatorTime &op) {
+  StringRef name = op.name;
+  if (!name.consume_front("aten::"))
+    return;
+  std::string target = "aten." + name.str();
+  SmallVector<TensorShape> inputs = readTensors(op);
+  std::vector<std::string> values = trace::readInputTexts(op.inputValues);
+  WorkKind kind = getWorkKind(target);
+  // A view that ran a kernel did something that the model does not know.
+  if (inputs.empty() || kind == WorkKind::View || kind == WorkKind::Unknown)
+    return;
+  std::optional<TensorShape> output = deriveOutput(name, kind, inputs, values);
+  OperatorCall call;
+  call.target = target;
+  call.inputs = inputs;
+  if (output)
+    call.outputs = *output;
+  // What is copied to is not read.
+  if (name == "copy_" && inputs.size() == 2)
+    call.inputs = call.inputs.drop_front();
+  bool isConvolution = name.contains("conv");
+  size_t groups = name == "convolution" || name == "_convolution" ? 8 : 6;
+  if (isConvolution && values.size() > groups)
+    if (SmallVector<int64_t> number = readNumbers(values[groups]);
+        number.size() == 1)
+      call.groups = number.front();
+  if (isConvolution && groups == 8 && values.size() > 6)
+    call.isTransposed = values[6] == "True";
+  if (name == "scaled_dot_product_attention" && values.size() > 5)
+    call.isCausal = values[5] == "True";
+  OperatorCost cost = estimateCost(call);
+  op.flops = cost.flops;
+  op.bytesRead = cost.bytesRead;
+  if (output)
+    op.bytesWritten = cost.bytesWritten;
+}
+
+void findings::costOperators(Profile &profile) {
+  for (OperatorTime &op : profile.operators)
+    setCost(op);
+}

@@ -1,0 +1,508 @@
+"""`opprof report FILE`: any recording, told by its content; what is damaged costs what it touches. No PyTorch is needed."""
+
+import gzip
+import json
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opprof.tools import find_tool
+
+Event = dict[str, Any]
+
+
+def driver(*arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
+    """Runs a command of the driver, which must end by itself and in time."""
+    command = [find_tool("opprof-driver"), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, timeout=120)
+    assert done.returncode in (0, 1), done.stderr
+    return done
+
+
+def profile_of(*files: Path) -> Any:
+    """The profile of files, which must be read."""
+    done = driver("report", "--json", "--", *files)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def error_of(file: Path) -> str:
+    """Why a file is not read."""
+    done = driver("report", "--json", "--", file)
+    assert done.returncode == 1
+    assert not done.stdout
+    return done.stderr.decode(errors="replace")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Traces of torch.profiler
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def operator(name: str, at: float, duration: float, external: int, **arguments: Any) -> Event:
+    return {
+        **{"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": at, "dur": duration},
+        "args": {"External id": external, **arguments},
+    }
+
+
+def annotation(name: str, at: float, duration: float) -> Event:
+    return {
+        **{"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1},
+        **{"ts": at, "dur": duration},
+    }
+
+
+def launch(at: float, correlation: int, external: int) -> Event:
+    return {
+        **{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1},
+        **{"ts": at, "dur": 2, "args": {"correlation": correlation, "External id": external}},
+    }
+
+
+def kernel(name: str, at: float, duration: float, correlation: int) -> Event:
+    return {
+        **{"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": at, "dur": duration},
+        "args": {"device": 0, "stream": 7, "correlation": correlation},
+    }
+
+
+def module(name: str, at: float, duration: float) -> Event:
+    return {
+        **{"ph": "X", "cat": "python_function", "name": f"nn.Module: {name}", "pid": 1, "tid": 1},
+        **{"ts": at, "dur": duration},
+    }
+
+
+def events() -> list[Event]:
+    """Three products with what launched them, in two modules, and a batch that was waited for before the last."""
+    shapes = {
+        "Input Dims": [[64, 128], [256, 128], [256]],
+        "Input type": ["float", "float", "float"],
+        "Concrete Inputs": ["", "", ""],
+    }
+    made = [module("Net_0", 0, 5000), module("Linear_0", 5, 40)]
+    for number, at in enumerate((10, 60, 2000), 1):
+        made += [
+            operator("aten::linear", at, 20, number, **shapes),
+            launch(at + 5, number, number),
+            kernel("gemm", at + 30, 10.5, number),
+        ]
+    return [*made, annotation("enumerate(DataLoader)#_Iter.__next__", 120, 1870)]
+
+
+def text_of(made: list[Event], **keys: Any) -> str:
+    return json.dumps({"schemaVersion": 1, "traceEvents": made, **keys}, indent=1)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
+    """Writes a file of the test."""
+
+    def write_file(name: str, content: str | bytes) -> Path:
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write_file
+
+
+Write = Callable[[str, str | bytes], Path]
+
+
+def test_a_bare_trace_shows_operators_modules_and_gaps(write: Write) -> None:
+    trace = write("any.name", text_of(events()))
+    profile = profile_of(trace)
+    assert profile["summary"]["kernels"] == 3
+    assert profile["summary"]["kernel_time_ns"] == 3 * 10500
+    (linear,) = profile["operators"]
+    assert linear["name"] == "aten::linear"
+    assert (linear["calls"], linear["kernels"], linear["kernel_time_ns"]) == (3, 3, 31500)
+    # By the model: two operations for each of 64 × 128 × 256, and four bytes for each element.
+    assert linear["flops"] == 2 * 64 * 128 * 256
+    assert linear["bytes_read"] == 4 * (64 * 128 + 256 * 128 + 256)
+    assert linear["bytes_written"] == 4 * 64 * 256
+    assert [k["module"] for k in profile["kernels"]] == ["Net_0.Linear_0", "Net_0", "Net_0"]
+    page = driver("report", "--width=120", "--", trace).stdout.decode()
+    assert "aten::linear [64, 128] [256, 128] [256]" in page
+    assert "Net_0.Linear_0" in page
+    busy = next(f for f in profile["findings"] if f["id"] == "device-busy")
+    assert busy["evidence"]["largest_gaps"][0]["host"].startswith("enumerate(DataLoader)")
+    assert "enumerate(DataLoader)" in busy["text"]
+
+
+def test_a_profile_made_of_a_trace_is_shown_as_the_trace_is(write: Write) -> None:
+    trace = write("t.json", text_of(events()))
+    made = driver("report", "--json", "--", trace).stdout
+    profile = write("p.json", made)
+    assert driver("report", "--json", "--", profile).stdout == made
+    assert driver("report", "--", profile).stdout == driver("report", "--", trace).stdout
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps(events()),
+        "\ufeff" + text_of(events()),
+        "\n\t " + text_of(events()),
+        json.dumps({"traceEvents": events(), "distributedInfo": {"rank": 3, "world_size": 8}}),
+        json.dumps({"distributedInfo": [], "traceEvents": events()}),
+    ],
+    ids=["bare array", "byte order mark", "white space", "rank last", "odd distributedInfo"],
+)
+def test_every_form_of_a_whole_trace_is_read(content: str, write: Write) -> None:
+    for form in (content.encode(), gzip.compress(content.encode())):
+        profile = profile_of(write("t", form))
+        assert profile["summary"]["kernel_time_ns"] == 31500
+        assert not any("damaged" in note or "cut" in note for note in profile["notes"])
+
+
+#: Of the eight events with interest in the middle product, one is damaged so; the kernel of another product stays.
+DAMAGES: dict[str, Callable[[str], str]] = {
+    "NaN as time": lambda t: t.replace('"ts": 90', '"ts": NaN'),
+    "Infinity as duration": lambda t: t.replace('"dur": 10.5', '"dur": Infinity', 1),
+    "minus infinity": lambda t: t.replace('"ts": 90', '"ts": -Infinity'),
+    "null as time": lambda t: t.replace('"ts": 90', '"ts": null'),
+    "text as time": lambda t: t.replace('"ts": 90', '"ts": "soon"'),
+    "list as time": lambda t: t.replace('"ts": 90', '"ts": [90]'),
+    "object as time": lambda t: t.replace('"ts": 90', '"ts": {"at": 90}'),
+    "no time": lambda t: t.replace('"ts": 90,', ""),
+    "two times": lambda t: t.replace('"ts": 90', '"ts": 90, "ts": 91'),
+    "time beyond clocks": lambda t: t.replace('"ts": 90', '"ts": 1e40'),
+    "negative duration": lambda t: t.replace('"dur": 10.5', '"dur": -1', 1),
+    "duration of lifetimes": lambda t: t.replace('"dur": 10.5', '"dur": 9e15', 1),
+    "number as name": lambda t: t.replace('"gemm"', "7", 1),
+    "no name": lambda t: t.replace('"name": "gemm",', "", 1),
+    "name twice": lambda t: t.replace('"name": "gemm",', '"name": "a", "name": "b",', 1),
+    "number as phase": lambda t: t.replace(
+        '"ph": "X",\n   "cat": "kernel"', '"ph": 1,\n   "cat": "kernel"', 1
+    ),
+    "list as category": lambda t: t.replace('"cat": "kernel"', '"cat": []', 1),
+    "list as args": lambda t: t.replace(
+        '"args": {\n    "device": 0', '"args": [0], "x": {\n    "device": 0', 1
+    ),
+    "an event that is a number": lambda t: t.replace('"traceEvents": [', '"traceEvents": [7,'),
+    "an event that is a list": lambda t: t.replace('"traceEvents": [', '"traceEvents": [[{}],'),
+    "an event that is null": lambda t: t.replace('"traceEvents": [', '"traceEvents": [null,'),
+    "bad escape in a name": lambda t: t.replace('"gemm"', '"ge\\xmm"', 1),
+    "quote that does not end": lambda t: t.replace('"gemm",', '"gemm,', 1),
+    "quote that does not begin": lambda t: t.replace('"gemm",', 'gemm",', 1),
+    "comma missing inside": lambda t: t.replace('"gemm",', '"gemm"', 1),
+    "colon missing": lambda t: t.replace('"name": "gemm"', '"name" "gemm"', 1),
+    "brace too many": lambda t: t.replace('"gemm",', '"gemm"},', 1),
+    "brace too few": lambda t: t.replace(
+        '"correlation": 1\n   }\n  }', '"correlation": 1\n   }', 1
+    ),
+    "bracket too many": lambda t: t.replace('"gemm",', '"gemm"],', 1),
+    "bytes that are no text": lambda t: t.replace('"gemm"', '"ge\udcffmm"', 1),
+    "NUL in a name": lambda t: t.replace('"gemm"', '"ge\0mm"', 1),
+    "line break in a name": lambda t: t.replace('"gemm"', '"ge\nmm"', 1),
+    "words between events": lambda t: t.replace('"traceEvents": [', '"traceEvents": [oh no, ', 1),
+    "comma twice": lambda t: t.replace('"traceEvents": [', '"traceEvents": [,,', 1),
+    "comma at the end": lambda t: t.replace("\n ]\n}", ",\n ]\n}"),
+    "no end of the list": lambda t: t.replace("\n ]\n}", "\n"),
+    "no end of the object": lambda t: t.replace("\n ]\n}", "\n ]\n"),
+    "rubbish after the list": lambda t: t.replace("\n ]\n}", "\n ], rubbish }"),
+    "deep nesting": lambda t: t.replace(
+        '"traceEvents": [', '"traceEvents": [' + "[" * 3000 + "]" * 3000 + ",", 1
+    ),
+    "cut in an event": lambda t: t[: t.rindex('"enumerate') + 5],
+    "cut in a number": lambda t: t[: t.rindex('"dur": 10.5') + 8],
+    "cut between events": lambda t: t[: t.rindex('{\n   "ph"')],
+    "zeros at the end": lambda t: t[: t.rindex('"enumerate')] + "\0" * 64,
+}
+
+
+def test_there_are_forty_kinds_of_damage() -> None:
+    assert len(DAMAGES) >= 40
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_damage_costs_what_it_touches(damage: Callable[[str], str], write: Write) -> None:
+    text = text_of(events())
+    damaged = damage(text)
+    assert damaged != text
+    profile = profile_of(write("t.json", damaged.encode(errors="surrogateescape")))
+    assert profile["summary"]["kernels"] >= 2
+    assert all(kernel["duration_ns"] == 10500 for kernel in profile["kernels"])
+    # What is lost is said, unless nothing is: commas between events and rubbish behind them hold nothing.
+    if profile["summary"]["kernels"] < 3:
+        assert any("damaged and left out" in note or "cut off" in note for note in profile["notes"])
+
+
+def test_a_cut_gzip_file_is_read_up_to_there(write: Write) -> None:
+    many = [
+        event
+        for number in range(2000)
+        for event in (
+            launch(10 * number, number + 1, 0),
+            kernel(f"k{number}", 10 * number + 5, 2.5, number + 1),
+        )
+    ]
+    packed = gzip.compress(text_of(many).encode())
+    for part in (0.3, 0.6, 0.99):
+        profile = profile_of(write("t.json.gz", packed[: int(len(packed) * part)]))
+        count = profile["summary"]["kernels"]
+        assert 0.15 * part * 2000 < count < 2000
+        assert profile["summary"]["kernel_time_ns"] == 2500 * count
+        assert any("gzip data is damaged or cut off" in note for note in profile["notes"])
+
+
+def test_what_is_no_recording_is_named(write: Write) -> None:
+    for content, part in (
+        (b"", "empty"),
+        (b"PK\x03\x04rest", "zip archive"),
+        (b"import torch\n", "no JSON object"),
+        (b"[]", "no event"),
+        (b"{}", "summary"),
+        (b'{"traceEvents": 3}', "must be an array"),
+        (b'{"traceEvents": []', "not valid JSON"),
+        (b"\x1f\x8b", "gzip"),
+        (b"[" * 5000, "not valid JSON"),
+    ):
+        assert part in error_of(write("any", content)), content
+
+
+def test_ranks_are_set_side_by_side(write: Write) -> None:
+    files = []
+    for rank in range(2):
+        info = {"rank": rank, "world_size": 2}
+        files.append(write(f"rank{rank}.json", text_of(events(), distributedInfo=info)))
+    assert [p["sources"][0]["rank"] for p in profile_of(*files)] == [0, 1]
+    page = driver("report", "--", *files).stdout.decode()
+    assert "2 recordings" in page
+    assert "the slowest takes" in page
+    folder = driver("report", "--", files[0].parent).stdout.decode()
+    assert "2 recordings" in folder
+    assert b"a page shows one" in driver("report", "--html=x", "--", *files).stderr
+
+
+def test_no_link_leads_out_of_a_run_folder(tmp_path: Path, write: Write) -> None:
+    secret = write(
+        "secret.json", driver("report", "--json", "--", write("t.json", text_of(events()))).stdout
+    )
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "profile.opprof.json").symlink_to(secret)
+    assert "leads out of the folder" in error_of(run)
+    (run / "profile.opprof.json").unlink()
+    (run / "inside.json").write_bytes(secret.read_bytes())
+    (run / "profile.opprof.json").symlink_to("inside.json")
+    assert profile_of(run)["summary"]["kernels"] == 3
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Exports of Nsight Systems
+# ----------------------------------------------------------------------------------------------------------------------
+
+#: Columns that versions share, and those that came later.
+KERNEL = "start, end, deviceId, contextId, streamId, correlationId, globalPid, demangledName, shortName, registersPerThread, \
+gridX, gridY, gridZ, blockX, blockY, blockZ, staticSharedMemory, dynamicSharedMemory, localMemoryPerThread"
+VERSIONS = {
+    "2023": KERNEL,
+    "2024": KERNEL + ", mangledName, gridId, sharedMemoryExecuted, graphNodeId",
+    "2025": KERNEL + ", mangledName, greenContextId, graphNodeId, sharedMemoryLimitConfig",
+    "2026": KERNEL
+    + ", mangledName, greenContextId, graphNodeId, graphId, clusterX, clusterY, clusterZ",
+}
+THREAD = (77 << 24) | 78
+
+
+def nsys(path: Path, kernel_columns: str = VERSIONS["2025"]) -> Path:
+    """An export with two kernels that ran, their launches, a copy, a memset, and ranges."""
+    path.unlink(missing_ok=True)
+    database = sqlite3.connect(path)
+    run = database.execute
+    run("CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL)")
+    names = [
+        "gemm_kernel",
+        "void relu<float>(float*)",
+        "cudaLaunchKernel_v7000",
+        "epoch",
+        "cudaDeviceSynchronize_v3020",
+    ]
+    for number, name in enumerate(names, 1):
+        run("INSERT INTO StringIds VALUES (?, ?)", (number, name))
+    run(
+        "CREATE TABLE TARGET_INFO_GPU (id INTEGER, name TEXT, cuDevice INTEGER, smCount INTEGER, totalMemory INTEGER)"
+    )
+    run("INSERT INTO TARGET_INFO_GPU VALUES (0, 'NVIDIA H200', 0, 132, 150000000000)")
+    run(f"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL ({kernel_columns})")
+    columns = "start, end, deviceId, streamId, correlationId, globalPid, demangledName, gridX, gridY, gridZ, blockX, blockY, blockZ"
+    for start, correlation, name in ((1000, 5, 2), (5000, 6, 1)):
+        row = (start, start + 750, 0, 7, correlation, 77 << 24, name, 8, 4, 1, 256, 1, 1)
+        run(
+            f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL ({columns}) VALUES ({', '.join('?' * len(row))})",
+            row,
+        )
+    run(
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start, end, deviceId, streamId, correlationId, globalPid, bytes, copyKind, srcKind, dstKind)"
+    )
+    run(
+        "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (2000, 2600, 0, 7, 8, ?, 4096, 1, 0, 2)",
+        (77 << 24,),
+    )
+    run("CREATE TABLE ENUM_CUDA_MEM_KIND (id, name, label)")
+    run("INSERT INTO ENUM_CUDA_MEM_KIND VALUES (0, 'X', 'Pageable'), (2, 'Y', 'Device')")
+    run(
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start, end, deviceId, streamId, correlationId, globalPid, bytes, value)"
+    )
+    run(
+        "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (3000, 3100, 0, 7, 9, ?, 64, 0)", (77 << 24,)
+    )
+    run("CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId, nameId)")
+    for start, correlation, name in ((500, 5, 3), (4000, 6, 3), (5100, 7, 5)):
+        run(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, ?, ?, ?)",
+            (start, start + 100, THREAD, correlation, name),
+        )
+    run("CREATE TABLE NVTX_EVENTS (start, end, eventType, globalTid, text, textId)")
+    run("INSERT INTO NVTX_EVENTS VALUES (400, 6000, 59, ?, NULL, 4)", (THREAD,))
+    run(
+        "INSERT INTO NVTX_EVENTS VALUES (3900, 4200, 59, ?, 'aten::mm, seq = 4, sizes = [[2, 3], [3, 4]]', NULL)",
+        (THREAD,),
+    )
+    run("INSERT INTO NVTX_EVENTS VALUES (450, NULL, 34, ?, 'mark', NULL)", (THREAD,))
+    database.commit()
+    database.close()
+    return path
+
+
+@pytest.mark.parametrize("columns", VERSIONS.values(), ids=VERSIONS.keys())
+def test_an_export_of_nsight_systems_is_read(columns: str, tmp_path: Path) -> None:
+    profile = profile_of(nsys(tmp_path / "report.sqlite", columns))
+    assert profile["sources"][0]["kind"] == "nsys"
+    assert profile["summary"]["kernels"] == 2
+    assert profile["summary"]["kernel_time_ns"] == 1500
+    relu, gemm = profile["kernels"]
+    assert (relu["name"], relu["start_ns"], relu["grid"], relu["block"]) == (
+        "void relu<float>(float*)", 1000, [8, 4, 1], [256, 1, 1],
+    )  # fmt: skip
+    assert relu["launched_at_ns"] == 500
+    assert relu["range"] == "epoch"
+    assert gemm["host_op"] == "aten::mm"
+    copy, fill = profile["copies"]
+    assert (copy["name"], copy["bytes"]) == ("Memcpy HtoD (Pageable -> Device)", 4096)
+    assert fill["bytes"] == 64
+    assert profile["devices"][0]["name"] == "NVIDIA H200"
+    assert profile["synchronizations"][0]["name"] == "cudaDeviceSynchronize"
+    mm = next(op for op in profile["operators"] if op["name"] == "aten::mm")
+    assert mm["input_dims"] == "[[2, 3], [3, 4]]"
+
+
+#: What is done to a whole export; the file is read or refused, and never anything else.
+ATTACKS: dict[str, str] = {
+    "kernels gone": "DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL",
+    "names gone": "DROP TABLE StringIds",
+    "calls gone": "DROP TABLE CUPTI_ACTIVITY_KIND_RUNTIME",
+    "ranges gone": "DROP TABLE NVTX_EVENTS",
+    "devices gone": "DROP TABLE TARGET_INFO_GPU",
+    "copies gone": "DROP TABLE CUPTI_ACTIVITY_KIND_MEMCPY",
+    "kinds gone": "DROP TABLE ENUM_CUDA_MEM_KIND",
+    "no kernels": "DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL",
+    "start gone": "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN start",
+    "end gone": "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN end",
+    "name gone": "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN demangledName",
+    "correlation gone": "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN correlationId",
+    "device gone": "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN deviceId",
+    "grid gone": "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN gridY",
+    "time is null": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = NULL WHERE rowid = 1",
+    "time is text": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'soon' WHERE rowid = 1",
+    "time is a real number": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 1.5 WHERE rowid = 1",
+    "time is bytes": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = x'00ff' WHERE rowid = 1",
+    "time is negative": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = -5 WHERE rowid = 1",
+    "ends before it starts": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = 1 WHERE rowid = 1",
+    "ends at the largest number": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = 9223372036854775807 WHERE rowid = 1",
+    "lifetimes": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = 2305843009213693951",
+    "device is the largest number": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = 9223372036854775807",
+    "device is the least number": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = -9223372036854775808",
+    "stream is the largest number": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET streamId = 9223372036854775807",
+    "correlation is the largest number": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET correlationId = 9223372036854775807",
+    "correlation is negative": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET correlationId = -1",
+    "process is the least number": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET globalPid = -9223372036854775808",
+    "name is no number": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET demangledName = 'gemm'",
+    "name is nowhere": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET demangledName = 99999",
+    "name is the largest number": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET demangledName = 9223372036854775807",
+    "name is long": "UPDATE StringIds SET value = printf('%.*c', 3000000, 'x')",
+    "name is no text": "UPDATE StringIds SET value = x'ff00fe'",
+    "name has escapes": "UPDATE StringIds SET value = char(27) || '[31m' || char(10)",
+    "grid is negative": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET gridX = -1",
+    "grid is the largest number": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET gridX = 9223372036854775807, blockX = 9223372036854775807",
+    "copy of a kind that is none": "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET copyKind = 9223372036854775807, srcKind = -1",
+    "bytes are negative": "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET bytes = -4",
+    "thread is the least number": "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET globalTid = -9223372036854775808",
+    "range without a name": "UPDATE NVTX_EVENTS SET text = NULL, textId = NULL",
+    "range with odd sizes": "UPDATE NVTX_EVENTS SET text = 'aten::mm, seq = x, sizes = [[[[' WHERE text IS NOT NULL",
+    "a view in place of a table": "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME TO k; CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS "
+    "WITH RECURSIVE c(start) AS (SELECT 1 UNION ALL SELECT start + 1 FROM c) SELECT start, start + 1 AS end FROM c",
+    "a computed column": "DROP TABLE CUPTI_ACTIVITY_KIND_MEMSET; CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start, end, bytes AS "
+    "(length(hex(zeroblob(10000000)))));",
+    "names without a key": "ALTER TABLE StringIds RENAME TO s; CREATE TABLE StringIds (id, value); INSERT INTO StringIds SELECT * FROM s",
+    "two processes": "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, correlationId, globalPid, demangledName) "
+    "VALUES (7000, 7100, 0, 5, 1677721600, 1)",
+    "graphs as a whole": "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start, end, deviceId, streamId, correlationId, graphId); "
+    "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (8000, 8100, 0, 7, 3, 2)",
+    "events far apart": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 2000000000000000000, end = 2000000000000000010 WHERE rowid = 1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
+def test_an_odd_export_is_read_or_refused(attack: str, tmp_path: Path) -> None:
+    file = nsys(tmp_path / "report.sqlite")
+    database = sqlite3.connect(file)
+    database.executescript(attack)
+    database.commit()
+    database.close()
+    done = driver("report", "--json", "--", file)
+    if done.returncode == 0:
+        profile = json.loads(done.stdout)
+        assert (
+            sum(k["duration_ns"] for k in profile["kernels"])
+            == profile["summary"]["kernel_time_ns"]
+        )
+        assert driver("report", "--", file).returncode == 0
+    else:
+        assert b"report.sqlite: " in done.stderr
+
+
+def test_a_cut_or_overwritten_export_is_read_or_refused(tmp_path: Path) -> None:
+    whole = nsys(tmp_path / "whole.sqlite").read_bytes()
+    for length in range(0, len(whole), len(whole) // 24 - 7):
+        (tmp_path / "cut.sqlite").write_bytes(whole[:length])
+        driver("report", "--json", "--", tmp_path / "cut.sqlite")
+    for at in range(0, len(whole), len(whole) // 24 - 11):
+        broken = bytearray(whole)
+        broken[at : at + 64] = b"\xff" * len(broken[at : at + 64])
+        (tmp_path / "broken.sqlite").write_bytes(broken)
+        driver("report", "--json", "--", tmp_path / "broken.sqlite")
+
+
+def test_a_database_of_something_else_says_so(tmp_path: Path) -> None:
+    database = sqlite3.connect(tmp_path / "other.sqlite")
+    database.execute("CREATE TABLE bookmarks (url)")
+    database.commit()
+    database.close()
+    assert "not an export of Nsight Systems" in error_of(tmp_path / "other.sqlite")
+
+
+def test_a_report_of_nsight_systems_needs_nsys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = tmp_path / "r.nsys-rep"
+    report.write_bytes(b"anything")
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    assert "nsys" in error_of(report)
+    # One that does what nsys does.
+    nsys(tmp_path / "made.sqlite")
+    tool = tmp_path / "bin" / "nsys"
+    tool.parent.mkdir()
+    tool.write_text(
+        f'#!/bin/sh\nfor a in "$@"; do case $a in --output=*) /bin/cp {tmp_path}/made.sqlite "${{a#--output=}}";; esac; done\n'
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tool.parent))
+    assert profile_of(report)["summary"]["kernels"] == 2
