@@ -12,6 +12,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
 
 using namespace opprof;
 using namespace opprof::driver;
@@ -34,34 +35,25 @@ static std::vector<std::string> findProcesses(StringRef folder) {
   return found;
 }
 
-/// Whether a file that lies in `folder` is one of its own: no link may lead
-/// to what the folder was not given with.
-static bool liesIn(StringRef folder, StringRef file) {
-  llvm::SmallString<256> realFolder, realFile;
-  if (llvm::sys::fs::real_path(folder, realFolder) ||
-      llvm::sys::fs::real_path(file, realFile))
-    return false;
-  StringRef rest = realFile;
-  return rest.consume_front(realFolder) &&
-         (rest.starts_with("/") || realFolder.str().ends_with("/"));
+/// Whether a file in a folder that is no run folder is taken for a recording:
+/// those of torch.profiler's handler for TensorBoard, one a rank, and what
+/// people call so. Other JSON there may be anything.
+static bool isCalledRecording(StringRef name) {
+  for (StringRef ending : {".opcap", ".sqlite", ".nsys-rep", ".qdrep"})
+    if (name.ends_with(ending))
+      return true;
+  return (name.contains("trace") || name.starts_with("rank")) &&
+         (name.ends_with(".json") || name.ends_with(".json.gz"));
 }
 
-/// The recordings in a folder that is no run folder: those of torch.profiler's
-/// handler for TensorBoard, one a rank, and what people put together.
 static std::vector<std::string> findRecordings(StringRef folder) {
-  static constexpr StringRef kEndings[] = {".json",   ".json.gz",  ".opcap",
-                                           ".sqlite", ".nsys-rep", ".qdrep"};
   std::vector<std::string> found;
   std::error_code error;
   for (llvm::sys::fs::directory_iterator it(folder, error), end;
-       it != end && !error; it.increment(error)) {
-    StringRef name = llvm::sys::path::filename(it->path());
-    if (name != "run.json" && isFile(it->path()) &&
-        liesIn(folder, it->path()) &&
-        llvm::any_of(kEndings,
-                     [&](StringRef ending) { return name.ends_with(ending); }))
+       it != end && !error; it.increment(error))
+    if (isCalledRecording(llvm::sys::path::filename(it->path())) &&
+        isFile(it->path()) && !llvm::sys::fs::is_symlink_file(it->path()))
       found.push_back(it->path());
-  }
   llvm::sort(found);
   return found;
 }
@@ -74,16 +66,13 @@ static Expected<std::vector<std::string>> findFiles(StringRef path) {
     return llvm::createStringError(path + ": no such file or folder");
   }
   RunFolder folder(path);
+  if (Error error = folder.checkLinks())
+    return error;
   std::vector<std::string> found;
   if (isFile(folder.profile()))
     found = {folder.profile()};
   else
     found = findProcesses(path);
-  for (const std::string &file : found)
-    if (!liesIn(path, file))
-      return llvm::createStringError(
-          file + ": leads out of the folder, and is not followed\n  give the "
-                 "file that it leads to");
   if (found.size() > 1)
     return llvm::createStringError(
         path + ": holds the profiles of " + Twine(found.size()) +
@@ -116,17 +105,60 @@ struct Shown {
 };
 } // namespace
 
+/// Has Nsight Systems export a report of its own, whose form only it knows, to
+/// `target`.
+static Error exportReport(StringRef report, StringRef target) {
+  llvm::ErrorOr<std::string> nsys = llvm::sys::findProgramByName("nsys");
+  if (!nsys)
+    return llvm::createStringError(
+        report +
+        ": a report of Nsight Systems is read by its nsys, which is "
+        "not in PATH\n  install Nsight Systems, or make the file "
+        "where it is: nsys export --type sqlite " +
+        report);
+  std::string output = ("--output=" + target).str();
+  std::string message;
+  int status = llvm::sys::ExecuteAndWait(
+      *nsys,
+      {*nsys, "export", "--type=sqlite", "--force-overwrite=true", output, "--",
+       report},
+      /*Env=*/std::nullopt,
+      /*Redirects=*/{StringRef(""), StringRef(""), std::nullopt},
+      /*SecondsToWait=*/0, /*MemoryLimit=*/0, &message);
+  if (status)
+    return llvm::createStringError(
+        report + ": `nsys export` failed with status " + Twine(status) +
+        (message.empty() ? "" : ": " + message) +
+        "\n  it may be older than the nsys that recorded the report");
+  return Error::success();
+}
+
 /// Reads a profile, or makes one of a recording, as the content says.
 static Expected<Shown> open(const std::string &file) {
   std::string message;
-  std::unique_ptr<llvm::MemoryBuffer> text =
-      mlir::openInputFile(file, &message);
+  llvm::SmallString<128> exported;
+  if (StringRef(file).ends_with(".nsys-rep") ||
+      StringRef(file).ends_with(".qdrep")) {
+    if (std::error_code error = llvm::sys::fs::createTemporaryFile(
+            "opprof-nsys", "sqlite", exported))
+      return llvm::createStringError(
+          file + ": no place to export it to: " + error.message());
+    if (Error error = exportReport(file, exported)) {
+      llvm::sys::fs::remove(exported);
+      return error;
+    }
+  }
+  std::unique_ptr<llvm::MemoryBuffer> text = mlir::openInputFile(
+      exported.empty() ? StringRef(file) : StringRef(exported), &message);
+  // What is mapped stays.
+  if (!exported.empty())
+    llvm::sys::fs::remove(exported);
   if (!text)
     return llvm::createStringError(message);
   bool isOwn = isProfile(text->getBuffer());
   Expected<std::unique_ptr<profile::Profile>> profile =
       isOwn ? profile::readProfile(text->getBuffer(), file)
-            : makeProfile(text->getMemBufferRef(), ProfileInputs());
+            : makeProfile({text->getBuffer(), file}, ProfileInputs());
   if (!profile)
     return profile.takeError();
   return Shown{file, std::move(*profile), isOwn ? std::move(text) : nullptr};

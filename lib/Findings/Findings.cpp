@@ -23,30 +23,29 @@ Context::Context(Profile &profile)
   isCPU = device->kind == "cpu";
   steps = std::max<int64_t>(countSteadySteps(profile), 1);
 
-  std::vector<Interval> kernelSpans;
   for (const Activity &kernel : profile.kernels) {
     if (kernel.device != device->id || kernel.phase != Phase::Steady ||
         kernel.endNs() <= window.first || kernel.startNs >= window.second)
       continue;
     kernels.push_back(&kernel);
     kernelTimeNs += kernel.durationNs;
-    kernelSpans.push_back({std::max(kernel.startNs, window.first),
-                           std::min(kernel.endNs(), window.second)});
   }
-  std::vector<Interval> all = kernelSpans;
   for (const Activity &copy : profile.copies) {
     if (copy.device != device->id || copy.phase != Phase::Steady ||
         copy.endNs() <= window.first || copy.startNs >= window.second)
       continue;
     copies.push_back(&copy);
-    all.push_back({std::max(copy.startNs, window.first),
-                   std::min(copy.endNs(), window.second)});
   }
   llvm::stable_sort(kernels, [](const Activity *a, const Activity *b) {
     return a->startNs < b->startNs;
   });
-  busy = unite(std::move(kernelSpans));
-  occupied = unite(std::move(all));
+  // What was launched before the window, or to compile, keeps the device busy
+  // as well.
+  busy = runningTimes(profile.kernels, device->id, window);
+  occupied = busy;
+  llvm::append_range(occupied,
+                     runningTimes(profile.copies, device->id, window));
+  occupied = unite(std::move(occupied));
 }
 
 Finding &Context::add(Evidence evidence) {

@@ -75,28 +75,53 @@ static void addWallTime(Context &context) {
   context.add(time);
 }
 
-/// The idle times, longest first, each with the kernel that ends it.
+/// What the host did for most of the gap.
+static void nameHost(const Context &context, Interval interval,
+                     evidence::Gap &gap) {
+  for (const HostWork &work : context.profile.hostWork) {
+    int64_t covered =
+        std::min(work.startNs + work.durationNs, interval.second) -
+        std::max(work.startNs, interval.first);
+    if (2 * covered < gap.lengthNs || covered <= gap.hostNs.value_or(0))
+      continue;
+    gap.host = work.name;
+    gap.hostNs = covered;
+  }
+}
+
+/// The idle times, longest first, each with the kernel or copy that ends it.
 static std::vector<evidence::Gap> findGaps(const Context &context,
                                            ArrayRef<Interval> idle) {
+  std::vector<const Activity *> next;
+  for (const std::vector<Activity> *list :
+       {&context.profile.kernels, &context.profile.copies})
+    for (const Activity &activity : *list)
+      if (activity.device == context.device->id)
+        next.push_back(&activity);
+  llvm::stable_sort(next, [](const Activity *a, const Activity *b) {
+    return a->startNs < b->startNs;
+  });
   std::vector<evidence::Gap> gaps;
   size_t position = 0;
   for (Interval interval : idle) {
-    while (position < context.kernels.size() &&
-           context.kernels[position]->startNs < interval.second)
+    while (position < next.size() && next[position]->startNs < interval.second)
       ++position;
     evidence::Gap &gap = gaps.emplace_back();
     gap.lengthNs = interval.second - interval.first;
-    if (position == context.kernels.size() ||
-        context.kernels[position]->startNs != interval.second)
+    nameHost(context, interval, gap);
+    if (position == next.size() || next[position]->startNs != interval.second)
       continue;
-    const Activity &next = *context.kernels[position];
-    gap.kernel = context.placeOf(next);
-    if (!next.launchStartNs)
+    const Activity &ends = *next[position];
+    if (ends.kind == ActivityKind::Kernel)
+      gap.kernel = context.placeOf(ends);
+    else
+      gap.copy = &ends - context.profile.copies.data();
+    if (!ends.launchStartNs)
       continue;
     gap.hostLateNs = 0;
-    if (next.launchDurationNs)
+    if (ends.launchDurationNs)
       gap.hostLateNs = std::clamp<int64_t>(
-          *next.launchStartNs + *next.launchDurationNs - interval.first, 0,
+          *ends.launchStartNs + *ends.launchDurationNs - interval.first, 0,
           gap.lengthNs);
   }
   llvm::stable_sort(gaps, [](const evidence::Gap &a, const evidence::Gap &b) {
@@ -105,13 +130,30 @@ static std::vector<evidence::Gap> findGaps(const Context &context,
   return gaps;
 }
 
+/// Idle time by what the host did, most first.
+static std::vector<evidence::IdleIn> sumByHost(ArrayRef<evidence::Gap> gaps) {
+  std::map<std::string, int64_t> sums;
+  for (const evidence::Gap &gap : gaps)
+    if (gap.hostNs)
+      sums[gap.host] += *gap.hostNs;
+  std::vector<evidence::IdleIn> found;
+  for (const auto &[host, time] : sums)
+    found.push_back({host, time});
+  llvm::stable_sort(found,
+                    [](const evidence::IdleIn &a, const evidence::IdleIn &b) {
+                      return a.idleNs > b.idleNs;
+                    });
+  found.resize(std::min<size_t>(found.size(), 5));
+  return found;
+}
+
 /// Was the host late with the launches of the kernels that end gaps, or were
 /// they queued already?
 static void judgeHost(const Context &context, ArrayRef<evidence::Gap> gaps,
                       evidence::DeviceBusy &busy) {
   int64_t late = 0, known = 0;
   for (const evidence::Gap &gap : gaps) {
-    if (!gap.hostLateNs ||
+    if (!gap.kernel || !gap.hostLateNs ||
         !context.profile.kernels[*gap.kernel].launchDurationNs)
       continue;
     late += *gap.hostLateNs;
@@ -174,6 +216,7 @@ static void addBusy(Context &context) {
   addDelays(context, busy);
   ArrayRef<evidence::Gap> largest = ArrayRef(gaps).take_front(5);
   busy.largestGaps = largest.vec();
+  busy.idleIn = sumByHost(gaps);
   const auto *named = llvm::find_if(
       ArrayRef(gaps), [](const evidence::Gap &gap) { return gap.kernel; });
   if (named != ArrayRef(gaps).end())
@@ -187,14 +230,20 @@ static void addBusy(Context &context) {
       addNodes(finding, context.profile.kernels[*gap.kernel].nodes);
 }
 
-/// How long the device was idle right before `kernel`.
+/// A longer gap before a small kernel has another cause than launching it: the
+/// end of a step, the next batch.
+static constexpr int64_t kLongestSmallGapNs = 10 * kSmallKernelNs;
+
+/// How long the device was idle right before `kernel`, where that is no more
+/// than launching takes.
 static int64_t gapBefore(ArrayRef<Interval> idle, const Activity &kernel) {
   const Interval *gap = llvm::lower_bound(
       idle, kernel.startNs,
       [](const Interval &gap, int64_t start) { return gap.second < start; });
-  return gap != idle.end() && gap->second == kernel.startNs
-             ? gap->second - gap->first
-             : 0;
+  if (gap == idle.end() || gap->second != kernel.startNs)
+    return 0;
+  int64_t length = gap->second - gap->first;
+  return length <= kLongestSmallGapNs ? length : 0;
 }
 
 static void addSmallKernels(Context &context) {
@@ -205,17 +254,22 @@ static void addSmallKernels(Context &context) {
   int64_t launchTime = 0;
   std::vector<std::pair<int64_t, const Activity *>> found;
   std::vector<Interval> idle = context.idle();
+  bool wasSmall = false;
   for (const Activity *kernel : context.kernels) {
     // One call launches all kernels of a graph: none is shorter than its own.
     bool ownLaunch = kernel->launchDurationNs && !kernel->cudaGraph;
     withLaunch += ownLaunch;
     bool isShort = ownLaunch && kernel->durationNs < *kernel->launchDurationNs;
     shorterThanLaunch += isShort;
-    if (kernel->durationNs >= kSmallKernelNs && !isShort)
+    if (kernel->durationNs >= kSmallKernelNs && !isShort) {
+      wasSmall = false;
       continue;
+    }
     ++small.small;
     small.smallNs += kernel->durationNs;
-    int64_t gap = gapBefore(idle, *kernel);
+    // The time after a large kernel is no small one's.
+    int64_t gap = wasSmall ? gapBefore(idle, *kernel) : 0;
+    wasSmall = true;
     small.idleBeforeNs += gap;
     if (ownLaunch)
       launchTime += *kernel->launchDurationNs;

@@ -20,6 +20,7 @@
 #include "opprof/Metrics/Occupancy.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 
 #include <cmath>
@@ -358,6 +359,21 @@ void Attributor::joinActivity(Activity &activity, uint32_t place, uint32_t op) {
   index.apply(*profile, activity, join);
 }
 
+/// A list of the trace on one line, as the profiler would write it there.
+static std::string onOneLine(StringRef list) {
+  std::string text;
+  bool inText = false;
+  for (char c : list) {
+    inText ^= c == '"';
+    if (!inText && isSpace(c))
+      continue;
+    text += c;
+    if (!inText && c == ',')
+      text += ' ';
+  }
+  return text;
+}
+
 /// Without a graph, what a kernel is of is the operator that the host called.
 void Attributor::addOperator(Activity &activity, uint32_t top) {
   if (anyGraph || activity.kind != ActivityKind::Kernel ||
@@ -370,9 +386,9 @@ void Attributor::addOperator(Activity &activity, uint32_t top) {
   if (isNew) {
     OperatorTime &made = profile->operators.emplace_back();
     made.name = op.name.str();
-    made.inputDims = op.inputDims.str();
-    made.inputTypes = op.inputTypes.str();
-    made.inputValues = op.inputValues.str();
+    made.inputDims = onOneLine(op.inputDims);
+    made.inputTypes = onOneLine(op.inputTypes);
+    made.inputValues = onOneLine(op.inputValues);
   }
   activity.op = it->second;
   countedCalls.resize(trace.hostOps.size());

@@ -222,14 +222,12 @@ public:
     });
   }
 
-  /// A kernel by its id, which is its place.
+  /// A kernel or copy by its id, which is its place.
   void kernel(StringRef key, std::optional<uint32_t> &place) {
-    present(key, place, [&](uint32_t &known) {
-      uint64_t id = known;
-      value(key, id);
-      isValid &= id < profile.kernels.size();
-      known = static_cast<uint32_t>(id);
-    });
+    activity(key, place, profile.kernels.size());
+  }
+  void copy(StringRef key, std::optional<uint32_t> &place) {
+    activity(key, place, profile.copies.size());
   }
 
   /// What follows from other fields.
@@ -244,6 +242,15 @@ public:
   bool isValid = true;
 
 private:
+  void activity(StringRef key, std::optional<uint32_t> &place, size_t count) {
+    present(key, place, [&](uint32_t &known) {
+      uint64_t id = known;
+      value(key, id);
+      isValid &= id < count;
+      known = static_cast<uint32_t>(id);
+    });
+  }
+
   /// Runs `visit` on an optional field that is there.
   template <typename T, typename Visit>
   void present(StringRef key, std::optional<T> &value, Visit visit) {
@@ -305,7 +312,16 @@ void fields(Fields &io, evidence::WallTime &time) {
 void fields(Fields &io, evidence::Gap &gap) {
   io.value("gap_ns", gap.lengthNs);
   io.kernel("before_kernel", gap.kernel);
+  io.copy("before_copy", gap.copy);
   io.value("host_late_ns", gap.hostLateNs);
+  if (!gap.host.empty() || io.has("host"))
+    io.value("host", gap.host);
+  io.value("host_ns", gap.hostNs);
+}
+
+void fields(Fields &io, evidence::IdleIn &idle) {
+  io.value("host", idle.host);
+  io.perStep("idle_ns_per_step", idle.idleNs);
 }
 
 void fields(Fields &io, evidence::DeviceBusy &busy) {
@@ -323,6 +339,8 @@ void fields(Fields &io, evidence::DeviceBusy &busy) {
   io.value("launch_to_start_median_ns", busy.launchToStartMedianNs);
   io.value("launch_to_start_shortest_ns", busy.launchToStartShortestNs);
   io.list("largest_gaps", busy.largestGaps);
+  if (!busy.idleIn.empty() || io.has("idle_in"))
+    io.list("idle_in", busy.idleIn);
 }
 
 void fields(Fields &io, evidence::SmallKernels &small) {

@@ -122,6 +122,18 @@ opprof::profile::timeBetweenSteps(const Profile &profile) {
   return between;
 }
 
+std::vector<std::pair<int64_t, int64_t>>
+opprof::profile::runningTimes(ArrayRef<Activity> list, int64_t device,
+                              std::pair<int64_t, int64_t> window) {
+  std::vector<Interval> intervals;
+  for (const Activity &activity : list)
+    if (activity.device == device)
+      intervals.push_back(
+          {std::clamp(activity.startNs, window.first, window.second),
+           std::clamp(activity.endNs(), window.first, window.second)});
+  return unite(std::move(intervals));
+}
+
 int64_t opprof::profile::countSteadySteps(const Profile &profile) {
   return llvm::count_if(profile.steps, [](const Step &step) {
     return step.phase == Phase::Steady;
@@ -255,6 +267,7 @@ void opprof::profile::summarize(Profile &profile) {
   summary.copyTimeNs = 0;
   summary.wallNs.reset();
   summary.busyNs.reset();
+  summary.idleNs.reset();
   for (Node &node : profile.nodes) {
     node.kernelTimeNs = 0;
     node.kernels.clear();
@@ -295,17 +308,20 @@ void opprof::profile::summarize(Profile &profile) {
   for (auto [from, to] : timeBetweenSteps(profile))
     *summary.wallNs -= to - from;
   for (Device &device : profile.devices) {
-    std::vector<std::pair<int64_t, int64_t>> intervals;
-    for (const Activity &kernel : profile.kernels)
-      if (kernel.device == device.id)
-        intervals.push_back(
-            {std::clamp(kernel.startNs, window->first, window->second),
-             std::clamp(kernel.endNs(), window->first, window->second)});
-    if (intervals.empty())
+    if (llvm::none_of(profile.kernels, [&](const Activity &kernel) {
+          return kernel.device == device.id;
+        }))
       continue;
-    device.busyNs = unionLength(std::move(intervals));
+    std::vector<Interval> running =
+        runningTimes(profile.kernels, device.id, *window);
+    device.busyNs = sumLengths(running);
     // With several devices the summary speaks of the busiest one: adding them
     // up would pass the wall time.
-    summary.busyNs = std::max(summary.busyNs.value_or(0), *device.busyNs);
+    if (summary.busyNs && *device.busyNs <= *summary.busyNs)
+      continue;
+    summary.busyNs = device.busyNs;
+    llvm::append_range(running,
+                       runningTimes(profile.copies, device.id, *window));
+    summary.idleNs = *summary.wallNs - unionLength(std::move(running));
   }
 }

@@ -143,6 +143,7 @@ void Writer::summary() {
     json.attribute("kernel_time_ns", summary.kernelTimeNs);
     optional("busy_ns", summary.busyNs);
     optional("wall_ns", summary.wallNs);
+    optional("idle_ns", summary.idleNs);
     json.attribute("copies", summary.copies);
     json.attribute("copy_time_ns", summary.copyTimeNs);
     optional("steps", summary.steps);

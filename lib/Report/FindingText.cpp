@@ -185,6 +185,11 @@ std::string Prose::say(const evidence::DeviceBusy &busy) {
   std::string text =
       formatv("{0} {1} busy {2} of the time", isCPU ? "Operators keep" : "The",
               isCPU ? "the CPU" : "device is", formatPercent(busy.busyPct));
+  // What explains a good part of it comes first.
+  if (!busy.idleIn.empty() && busy.idleIn.front().idleNs >= busy.idleNs / 10)
+    text += formatv("; while it was idle, the host was in {0} for {1}",
+                    shorten(busy.idleIn.front().host, 60),
+                    timePerStep(busy.idleIn.front().idleNs));
   if (busy.idleHostLateNs)
     text += formatv(
         "; the host was late for {0} of {1} idle before kernels",
@@ -193,9 +198,15 @@ std::string Prose::say(const evidence::DeviceBusy &busy) {
   if (busy.isLaunchBound)
     text += ": the program is launch-bound";
   // Under a microsecond a gap is the device's own.
-  if (const auto &gap = busy.largestBeforeKernel; gap && gap->lengthNs >= 1000)
+  bool isCopy = !busy.largestGaps.empty() && busy.largestGaps.front().copy;
+  if (const auto &gap = busy.largestBeforeKernel;
+      gap && gap->lengthNs >= 1000 && !isCopy)
     text += formatv("; the largest gap, {0}, is before {1}",
                     time(gap->lengthNs), name(profile.kernels[*gap->kernel]));
+  if (isCopy && busy.largestGaps.front().lengthNs >= 1000)
+    text += formatv("; the largest gap, {0}, is before the copy {1}",
+                    time(busy.largestGaps.front().lengthNs),
+                    profile.copies[*busy.largestGaps.front().copy].name);
   if (busy.overlappedNs > 0)
     text += formatv("; {0} of kernel time overlaps and counts once",
                     timePerStep(busy.overlappedNs));
@@ -213,7 +224,7 @@ std::string Prose::say(const evidence::SmallKernels &small) {
   if (small.launchCallsNs)
     text += formatv("; launching them takes the host {0}",
                     timePerStep(*small.launchCallsNs));
-  text += formatv(", and {0} idle {1} before them",
+  text += formatv(", and {0} idle {1} between them",
                   isCPU ? "the CPU spends" : "the device is",
                   timePerStep(small.idleBeforeNs));
   if (small.mostIdleBefore)

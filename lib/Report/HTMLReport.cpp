@@ -167,8 +167,7 @@ private:
     if (summary.wallNs && summary.busyNs && *summary.wallNs > 0) {
       tile("device busy",
            formatPercent(100.0 * *summary.busyNs / *summary.wallNs));
-      tile("idle",
-           time(std::max<int64_t>(*summary.wallNs - *summary.busyNs, 0)));
+      tile("idle", time(summary.idleNs.value_or(0)));
     }
     tile(model.work.str() + " time", time(model.counted.kernelTimeNs));
     tile(model.work.str() + "s", Twine(model.counted.kernels / model.steps));

@@ -544,6 +544,25 @@ static std::vector<std::string> collectFacts(const ReportModel &model) {
               " that PyTorch had taken from the driver";
     facts.push_back(text);
   }
+  // What the first line says of busy and idle time is the busiest device's.
+  if (llvm::count_if(profile.devices, [](const Device &device) {
+        return device.busyNs.has_value();
+      }) > 1)
+    for (const Device &device : profile.devices) {
+      int64_t time = 0;
+      uint64_t kernels = 0;
+      for (const Activity &kernel : profile.kernels)
+        if (kernel.device == device.id) {
+          time += kernel.durationNs;
+          ++kernels;
+        }
+      if (kernels && profile.summary.wallNs && *profile.summary.wallNs > 0)
+        facts.push_back(
+            formatv("device {0}: {1} kernels in {2} in all, busy {3}",
+                    device.id, kernels, formatTime(time),
+                    formatPercent(100.0 * double(device.busyNs.value_or(0)) /
+                                  double(*profile.summary.wallNs))));
+    }
   for (const MemoryUse &use : profile.memory)
     facts.push_back(
         formatv("device {0}: at most {1} taken from the driver at a time while "

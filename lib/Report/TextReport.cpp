@@ -6,6 +6,7 @@
 #include "opprof/Support/Units.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Unicode.h"
@@ -111,8 +112,7 @@ public:
   /// `content` broken at spaces into lines of the page, the second and later
   /// ones indented.
   void paragraph(StringRef content, unsigned indent, unsigned maxLines) {
-    SmallVector<StringRef> words;
-    content.split(words, ' ', -1, false);
+    SmallVector<StringRef> words = splitWords(content);
     std::string line;
     unsigned printed = 0;
     size_t next = 0;
@@ -126,10 +126,21 @@ public:
       line += (line.empty() ? "" : " ") + words[next].str();
     }
     if (next < words.size()) {
+      // What is whole ends at a clause; a number without what it counts of
+      // says nothing.
       size_t space;
       while (columns(line) + 2 > width - indent &&
              (space = line.rfind(' ')) != std::string::npos)
         line.resize(space);
+      size_t clause = line.find_last_of(";,:");
+      if (clause != std::string::npos && clause > line.size() / 3 &&
+          clause + 1 < line.size())
+        line.resize(clause + 1);
+      else
+        while ((space = line.rfind(' ')) != std::string::npos &&
+               (isDigit(line[line.find_last_not_of(" ")]) ||
+                isDigit(line[space + 1])))
+          line.resize(space);
       line += " …";
     }
     if (!line.empty())
@@ -137,6 +148,25 @@ public:
   }
 
 private:
+  /// At spaces, but not between a number and its unit.
+  static SmallVector<StringRef> splitWords(StringRef content) {
+    SmallVector<StringRef> words, joined;
+    content.split(words, ' ', -1, false);
+    for (StringRef word : words) {
+      StringRef unit = word.rtrim(".,;:)…");
+      bool isUnit = llvm::is_contained({"ns", "µs", "ms", "s", "min", "%", "B",
+                                        "kB", "MB", "GB", "TB", "GFLOP/s",
+                                        "TFLOP/s", "GB/s", "TB/s"},
+                                       unit);
+      if (isUnit && !joined.empty() && isDigit(joined.back().back()) &&
+          joined.back().end() + 1 == word.begin())
+        joined.back() = StringRef(joined.back().begin(),
+                                  word.end() - joined.back().begin());
+      else
+        joined.push_back(word);
+    }
+    return joined;
+  }
   void flush(std::string &line, unsigned &printed, unsigned indent) {
     if (printed++)
       os.indent(indent);
@@ -202,9 +232,8 @@ static void printSummary(Page &page, const ReportModel &model) {
     add("busy " + formatPercent(100.0 * *summary.busyNs / *summary.wallNs));
   add(model.work + "s " + Twine(model.counted.kernels / model.steps) + " in " +
       formatTime(model.perStep(model.counted.kernelTimeNs)));
-  if (summary.wallNs && summary.busyNs)
-    add("idle " + formatTime(model.perStep(std::max<int64_t>(
-                      *summary.wallNs - *summary.busyNs, 0))));
+  if (summary.idleNs)
+    add("idle " + formatTime(model.perStep(*summary.idleNs)));
   if (model.counted.copies)
     add("copies " + Twine(model.counted.copies / model.steps) + " in " +
         formatTime(model.perStep(model.counted.copyTimeNs)));
@@ -391,9 +420,11 @@ static void printNodes(Page &page, const ReportModel &model, size_t limit) {
   }
 }
 
-/// "[1024, 768] [768, 3072]": the sizes of tensors.
-static std::string describeSizes(StringRef dims) {
-  std::string text;
+/// "aten::mm [1024, 768] [768, 3072]": with the sizes of as many tensors as fit
+/// whole.
+static std::string describeCall(const OperatorTime &op, unsigned limit) {
+  std::string text = op.name;
+  StringRef dims = op.inputDims;
   dims.consume_front("[");
   dims.consume_back("]");
   for (size_t at = 0; at < dims.size();) {
@@ -401,8 +432,11 @@ static std::string describeSizes(StringRef dims) {
     if (begin == StringRef::npos || end == StringRef::npos)
       break;
     // What is no tensor has no sizes, as a scalar has.
+    std::string sizes = " " + dims.slice(begin, end + 1).str();
+    if (end > begin + 1 && text.size() + sizes.size() + 2 > limit)
+      return text + " …";
     if (end > begin + 1)
-      text += (text.empty() ? "" : " ") + dims.slice(begin, end + 1).str();
+      text += sizes;
     at = end + 1;
   }
   return text;
@@ -415,8 +449,7 @@ static void printOperators(Page &page, const ReportModel &model, size_t limit) {
   constexpr unsigned kCalls = 8, kTime = 10, kRate = 15;
   unsigned name = page.getWidth() - 2 - kCalls - kTime - 2 * kRate;
   for (const OperatorTime *op : ArrayRef(model.operators).take_front(limit)) {
-    std::string sizes = describeSizes(op->inputDims);
-    page.text("  ").left(op->name + (sizes.empty() ? "" : " " + sizes), name);
+    page.text("  ").left(describeCall(*op, name - 1), name);
     page.right(model.countPerStep(op->calls), kCalls, Style::Dim);
     page.right(formatTime(model.perStep(op->kernelTimeNs)), kTime);
     double seconds = double(op->kernelTimeNs) / 1e9;

@@ -391,7 +391,9 @@ static StringRef copyKindOf(std::optional<int64_t> kind) {
 void Reader::readCopies() {
   DenseMap<int64_t, std::string> kinds = namesIn("ENUM_CUDA_MEM_KIND");
   auto memory = [&](std::optional<int64_t> kind) -> StringRef {
-    StringRef name = kind && *kind >= 0 && *kind < 1000 ? kinds[*kind] : "";
+    if (!kind || *kind < 0 || *kind >= 1000)
+      return "";
+    StringRef name = kinds[*kind];
     for (StringRef known : {"Pageable", "Pinned", "Managed", "Device", "Array"})
       if (name.contains_insensitive(known))
         return known;

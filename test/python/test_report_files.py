@@ -258,7 +258,7 @@ def test_what_is_no_recording_is_named(write: Write) -> None:
         (b"PK\x03\x04rest", "zip archive"),
         (b"import torch\n", "no JSON object"),
         (b"[]", "no event"),
-        (b"{}", "summary"),
+        (b"{}", "this is not a profile"),
         (b'{"traceEvents": 3}', "must be an array"),
         (b'{"traceEvents": []', "not valid JSON"),
         (b"\x1f\x8b", "gzip"),
@@ -288,7 +288,7 @@ def test_no_link_leads_out_of_a_run_folder(tmp_path: Path, write: Write) -> None
     run = tmp_path / "run"
     run.mkdir()
     (run / "profile.opprof.json").symlink_to(secret)
-    assert "leads out of the folder" in error_of(run)
+    assert "is a link out of the run folder" in error_of(run)
     (run / "profile.opprof.json").unlink()
     (run / "inside.json").write_bytes(secret.read_bytes())
     (run / "profile.opprof.json").symlink_to("inside.json")

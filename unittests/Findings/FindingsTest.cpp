@@ -180,9 +180,58 @@ TEST_F(FindingsTest, CountsKernelsShorterThanTheirLaunch) {
   EXPECT_EQ(small.sharePct, 34.8);
   EXPECT_EQ(small.shorterThanLaunch, 1u);
   EXPECT_EQ(small.launchCallsNs, 20'000);
-  EXPECT_EQ(small.idleBeforeNs, 10'000 + 16'000);
+  // What is before the first is not between them.
+  EXPECT_EQ(small.idleBeforeNs, 16'000);
   EXPECT_EQ(small.mostIdleBefore, 1u);
-  EXPECT_EQ(cost(FindingKind::SmallKernels), 13'000);
+  EXPECT_EQ(cost(FindingKind::SmallKernels), 8'000);
+}
+
+TEST_F(FindingsTest, SmallKernelsAreBilledTheTimeBetweenThem) {
+  profile.steps = {{0, 0, 1'000'000, Phase::Steady}};
+  addKernel(0, 50'000);
+  addKernel(60'000, 1'000);
+  addKernel(66'000, 1'000);
+  // The next batch took its time.
+  addKernel(500'000, 1'000);
+  compute();
+  EXPECT_EQ(get<evidence::SmallKernels>().idleBeforeNs, 5'000);
+}
+
+TEST_F(FindingsTest, GapsEndAtCopiesTooAndNameTheHost) {
+  profile.steps = {{0, 0, 200'000, Phase::Steady}};
+  addKernel(0, 10'000);
+  Activity &copy = profile.copies.emplace_back();
+  copy.kind = ActivityKind::Memcpy;
+  copy.name = "Memcpy HtoD (Pageable -> Device)";
+  copy.startNs = 136'000;
+  copy.durationNs = 4'000;
+  copy.step = 0;
+  addKernel(140'000, 60'000);
+  profile.hostWork = {{"enumerate(DataLoader)", 9'000, 126'000}};
+  compute();
+  const auto &busy = get<evidence::DeviceBusy>();
+  ASSERT_FALSE(busy.largestGaps.empty());
+  const evidence::Gap &gap = busy.largestGaps.front();
+  EXPECT_EQ(gap.lengthNs, 126'000);
+  EXPECT_FALSE(gap.kernel);
+  EXPECT_EQ(gap.copy, 0u);
+  EXPECT_EQ(gap.host, "enumerate(DataLoader)");
+  EXPECT_EQ(gap.hostNs, 125'000);
+  ASSERT_EQ(busy.idleIn.size(), 1u);
+  EXPECT_EQ(busy.idleIn.front().idleNs, 125'000);
+}
+
+TEST_F(FindingsTest, BusyAndIdleAreTheSameInHeaderAndFindings) {
+  profile.steps = {{0, 100'000, 200'000, Phase::Steady}};
+  Activity &before = addKernel(90'000, 30'000);
+  before.phase = Phase::BeforeWindow;
+  before.step.reset();
+  addKernel(150'000, 20'000);
+  compute();
+  EXPECT_EQ(profile.summary.busyNs, 40'000);
+  EXPECT_EQ(profile.summary.idleNs, 60'000);
+  EXPECT_EQ(get<evidence::DeviceBusy>().busyNs, 40'000);
+  EXPECT_EQ(get<evidence::DeviceBusy>().idleNs, 60'000);
 }
 
 TEST_F(FindingsTest, ClassesByTheRoof) {

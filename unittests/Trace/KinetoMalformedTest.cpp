@@ -76,24 +76,57 @@ TEST(KinetoMalformed, Empty) {
   EXPECT_ERROR(" \n", "not valid JSON");
 }
 
-TEST(KinetoMalformed, EveryTruncationIsAnError) {
+TEST(KinetoMalformed, EveryTruncationLeavesTheEventOrIsAnError) {
   std::string whole = wholeTrace();
   ASSERT_EQ(errorOf(whole), "");
-  for (size_t length = 0; length < whole.size(); ++length)
-    EXPECT_NE(errorOf(StringRef(whole).take_front(length)), "") << length;
+  size_t end = whole.rfind("}]") + 1;
+  for (size_t length = 0; length < whole.size(); ++length) {
+    StringRef cut = StringRef(whole).take_front(length);
+    if (length < end)
+      EXPECT_NE(errorOf(cut), "") << length;
+    else
+      EXPECT_EQ(readWhole(cut)->activities.size(), 1u) << length;
+  }
 }
 
-TEST(KinetoMalformed, EveryTruncationOfGzipIsAnError) {
+TEST(KinetoMalformed, EveryTruncationOfGzipIsSaid) {
   std::string whole = gzip(wholeTrace());
   ASSERT_EQ(errorOf(whole), "");
-  for (size_t length = 0; length < whole.size(); ++length)
-    EXPECT_NE(errorOf(StringRef(whole).take_front(length)), "") << length;
+  for (size_t length = 0; length < whole.size(); ++length) {
+    StringRef cut = StringRef(whole).take_front(length);
+    Expected<std::unique_ptr<Trace>> read = readTrace({cut, "t.json"});
+    if (!read) {
+      consumeError(read.takeError());
+      continue;
+    }
+    ASSERT_FALSE((*read)->notes.empty()) << length;
+    EXPECT_NE((*read)->notes.front().find("cut off"), std::string::npos);
+  }
+}
+
+TEST(KinetoMalformed, OneBadEventCostsItself) {
+  std::string good = event("\"name\": \"k\", \"ts\": 1, \"dur\": 1");
+  std::unique_ptr<Trace> read = readWhole(
+      trace(event("\"name\": \"bad\", \"ts\": NaN, \"dur\": 1") + "," + good));
+  EXPECT_EQ(read->activities.size(), 1u);
+  ASSERT_EQ(read->notes.size(), 1u);
+  EXPECT_EQ(read->notes.front().find("1 event of 2 is damaged and left out; it "
+                                     "is traceEvents[0] ('bad') has \"ts\""),
+            0u)
+      << read->notes.front();
+}
+
+TEST(KinetoMalformed, ABareArrayAndAMarkOfTheByteOrderAreRead) {
+  std::string good = event("\"name\": \"k\", \"ts\": 1, \"dur\": 1");
+  EXPECT_EQ(readWhole("[" + good + "]")->activities.size(), 1u);
+  EXPECT_EQ(readWhole("\xEF\xBB\xBF" + trace(good))->activities.size(), 1u);
 }
 
 TEST(KinetoMalformed, DamagedGzipNamesTheMember) {
   std::string text = wholeTrace();
   std::string second = gzip(StringRef(text).drop_front(20));
-  second[second.size() / 2] ^= 0x55;
+  // Its first block is of no kind.
+  second[10] |= 0x06;
   EXPECT_ERROR(gzip(StringRef(text).take_front(20)) + second, "in member 2");
 }
 
@@ -124,7 +157,7 @@ TEST(KinetoMalformed, TooLargeAFileIsRefused) {
 }
 
 TEST(KinetoMalformed, WrongKind) {
-  EXPECT_ERROR("[]", "no JSON object");
+  EXPECT_ERROR("[]", "holds no event");
   EXPECT_ERROR("3", "no JSON object");
   EXPECT_ERROR("{\"version\": 1, \"kernels\": []}", "no \"traceEvents\"");
   EXPECT_ERROR("{\"traceEvents\": {}}", "must be an array");
@@ -134,7 +167,7 @@ TEST(KinetoMalformed, WrongKind) {
 }
 
 TEST(KinetoMalformed, FilesOfOtherToolsAreNamed) {
-  EXPECT_ERROR("SQLite format 3\0\x10", "Nsight Systems");
+  EXPECT_ERROR(std::string("SQLite format 3\0\x10", 17), "SQLite");
   EXPECT_ERROR("NVR\x01", "a report of Nsight Compute");
   EXPECT_ERROR(gzip("\"ID\",\"Process ID\"\n"), "a CSV page of Nsight Compute");
   EXPECT_ERROR(std::string("PK\x03\x04\0\0\0", 7), "a zip archive");
@@ -173,8 +206,10 @@ TEST(KinetoMalformed, DeepNestingEnds) {
 }
 
 TEST(KinetoMalformed, TextThatIsNoUTF8) {
-  EXPECT_ERROR(trace(event("\"name\": \"\xff\", \"ts\": 1, \"dur\": 1")),
-               "not valid JSON");
+  std::string bad = event("\"name\": \"\xff\", \"ts\": 1, \"dur\": 1");
+  EXPECT_ERROR(trace(bad), "not valid JSON");
+  std::string good = event("\"name\": \"k\", \"ts\": 1, \"dur\": 1");
+  EXPECT_EQ(readWhole(trace(bad + "," + good))->activities.size(), 1u);
 }
 
 //===----------------------------------------------------------------------===//
@@ -218,7 +253,11 @@ TEST(KinetoMalformed, DurationsThatOverflowTheirSum) {
   std::string events = huge;
   for (int i = 0; i < 8; ++i)
     events += "," + huge;
-  EXPECT_ERROR(trace(events), "add up to more than");
+  // Those that are left out are said.
+  std::unique_ptr<Trace> read = readWhole(trace(events));
+  EXPECT_EQ(read->activities.size(), 1u);
+  ASSERT_EQ(read->notes.size(), 1u);
+  EXPECT_NE(read->notes.front().find("add up to more than"), std::string::npos);
 }
 
 TEST(KinetoMalformed, EventsWithoutInterestMayBeOdd) {

@@ -104,10 +104,21 @@ struct WallTime {
 /// A time in which the device ran nothing.
 struct Gap {
   int64_t lengthNs = 0;
-  /// The kernel that ends it, where one does.
+  /// The kernel or copy that ends it, where one does.
   std::optional<uint32_t> kernel;
+  std::optional<uint32_t> copy;
   /// What of it had passed when that kernel's launch call ended.
   std::optional<int64_t> hostLateNs;
+  /// What the host did for most of it, and for how long; empty where that is
+  /// not known.
+  std::string host;
+  std::optional<int64_t> hostNs;
+};
+
+/// Idle time that one thing which the host did explains.
+struct IdleIn {
+  std::string host;
+  int64_t idleNs = 0;
 };
 
 struct DeviceBusy {
@@ -130,6 +141,8 @@ struct DeviceBusy {
   std::optional<int64_t> launchToStartMedianNs;
   std::optional<int64_t> launchToStartShortestNs;
   std::vector<Gap> largestGaps;
+  /// Largest first.
+  std::vector<IdleIn> idleIn;
   /// Not in files: the largest gap that a kernel ends, and whether the host
   /// being late decides.
   std::optional<Gap> largestBeforeKernel;
@@ -142,6 +155,7 @@ struct SmallKernels {
   uint64_t kernels = 0;
   int64_t smallNs = 0;
   double sharePct = 0;
+  /// Idle time between one and the next; longer gaps have another cause.
   int64_t idleBeforeNs = 0;
   /// Where launch calls are known.
   std::optional<uint64_t> shorterThanLaunch;

@@ -299,6 +299,8 @@ struct Summary {
   int64_t kernelTimeNs = 0;
   std::optional<int64_t> busyNs;
   std::optional<int64_t> wallNs;
+  /// What of it the busiest device ran neither kernel nor copy.
+  std::optional<int64_t> idleNs;
   uint64_t copies = 0;
   int64_t copyTimeNs = 0;
   std::optional<uint64_t> steps;
@@ -375,6 +377,12 @@ std::optional<std::pair<int64_t, int64_t>> wallWindow(const Profile &profile);
 /// things), so it is no step's idle time. Sorted and disjoint.
 std::vector<std::pair<int64_t, int64_t>>
 timeBetweenSteps(const Profile &profile);
+
+/// When the device ran what `list` has of it, whatever launched that and when:
+/// sorted, disjoint, inside the window.
+std::vector<std::pair<int64_t, int64_t>>
+runningTimes(llvm::ArrayRef<Activity> list, int64_t device,
+             std::pair<int64_t, int64_t> window);
 
 /// Steady steps; 0 where the profile has none.
 int64_t countSteadySteps(const Profile &profile);
