@@ -429,7 +429,8 @@ TEST_F(RecommendTest, NodesOfSeveralGraphsKeepTheirGraphs) {
                                            kTwoProducts + "}",
                                        &context);
   ASSERT_TRUE(module);
-  auto all = rewrite::recommend(*module, onH200())->recommendations;
+  FailureOr<Offers> offers = rewrite::recommend(*module, onH200());
+  auto &all = offers->recommendations;
   const Recommendation *merge = find(all, "merge-gemms");
   ASSERT_TRUE(merge);
   EXPECT_EQ(merge->title, "2 GEMMs of one input become one, at 2 places");
