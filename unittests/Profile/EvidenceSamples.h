@@ -119,7 +119,7 @@ inline std::vector<Evidence> sampleEvidence() {
   DivergenceOfWork divergence;
   divergence.threadsPerWarp = 8.5;
 
-  Gap gap{4'000, 0, 1'000};
+  Gap gap{4'000, 0, std::nullopt, 1'000, "aten::item", 900};
   return {
       WallTime{20'000, 8'000, 400, 11'600, 2'000, 1'000, 8'000, 600, 6, 2},
       DeviceBusy{40,
@@ -135,7 +135,8 @@ inline std::vector<Evidence> sampleEvidence() {
                  30,
                  700,
                  100,
-                 {gap, {2'000, std::nullopt, std::nullopt}},
+                 {gap, {2'000, std::nullopt, std::nullopt, std::nullopt, "", std::nullopt}},
+                 {{"aten::item", 1'500}},
                  gap,
                  true},
       SmallKernels{10'000, 4, 6, 3'000, 33.3, 2'000, 1, 5'000, 0},

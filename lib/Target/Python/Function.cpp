@@ -583,7 +583,6 @@ static bool isAtom(Attribute argument) {
   return isa<ValueAttr>(argument);
 }
 
-/// The right side of the node's statement.
 /// True where a call would get text that it must not have.
 static bool holdsTextFor(StringRef target, ArrayRef<Attribute> args) {
   bool holdsText = false, mayTake = mayTakeText(target);
@@ -597,6 +596,7 @@ static bool holdsTextFor(StringRef target, ArrayRef<Attribute> args) {
   return holdsText && !mayTake;
 }
 
+/// The right side of the node's statement.
 FailureOr<std::string> FunctionPrinter::getExpression(NodeOp node) {
   ArrayRef<Attribute> args = node.getArgs().getValue();
   unsigned nextOperand = 0, numPositional = node.getNumPositional();
@@ -620,7 +620,10 @@ FailureOr<std::string> FunctionPrinter::getExpression(NodeOp node) {
                          << ", which is none that a program may read";
     return (getVariable(node.getOperand(0)) + "." + attribute.getValue()).str();
   }
-  if (node.getKind() == NodeKind::call_function && holdsTextFor(target, args))
+  bool isCallable =
+      !getCallableFunction(target).empty() || !getInfix(target).empty();
+  if (node.getKind() == NodeKind::call_function && isCallable &&
+      holdsTextFor(target, args))
     return error(node) << "hands text to '" << target
                        << "', which is no operator of PyTorch that takes any: "
                           "it may be the name of a file";
