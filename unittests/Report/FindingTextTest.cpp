@@ -35,15 +35,17 @@ TEST(FindingText, OfTheTimeline) {
             "the host waits for the device, and 4.0 µs while it does something "
             "else. Another 300 ns idle was the profiler's own.");
   EXPECT_EQ(describe(FindingKind::DeviceBusy),
-            "The device is busy 40.0 % of the time; the host was late for 1.5 "
+            "The device is busy 40.0 % of the time; while it was idle, the "
+            "host was in aten::item for 750 ns; the host was late for 1.5 "
             "µs of 4.0 µs idle before kernels: the program is launch-bound; "
             "the largest gap, 4.0 µs, is before linear (h.0, model.py:42); 500 "
             "ns of kernel time overlaps and counts once.");
-  EXPECT_EQ(describe(FindingKind::SmallKernels),
-            "2 of 3 kernels are small (under 10.0 µs or shorter than their own "
-            "launch): 1.5 µs of work, 33.3 % of kernel time; launching them "
-            "takes the host 2.5 µs, and the device is idle 1.0 µs before them; "
-            "most before linear (h.0, model.py:42).");
+  EXPECT_EQ(
+      describe(FindingKind::SmallKernels),
+      "2 of 3 kernels are small (under 10.0 µs or shorter than their own "
+      "launch): 1.5 µs of work, 33.3 % of kernel time; launching them "
+      "takes the host 2.5 µs, and the device is idle 1.0 µs between them; "
+      "most before linear (h.0, model.py:42).");
   EXPECT_EQ(describe(FindingKind::HostCopies),
             "2 copies between host and device inside the steps: 1.5 µs and "
             "2048 bytes a step, from or to pageable memory, which blocks the "
