@@ -47,8 +47,8 @@ public:
   /// compiled. Run folders below this one keep theirs.
   std::vector<std::string> compiledGraphs() const;
 
-  /// Refuses a folder, which may be anybody's, where a file that is read from it
-  /// is a link to one that lies elsewhere.
+  /// Refuses a folder, which may be anybody's, where a file that is read from
+  /// it is a link to one that lies elsewhere.
   llvm::Error checkLinks() const;
 
   /// Refuses a folder that cannot be filled: a run's code folders are taken

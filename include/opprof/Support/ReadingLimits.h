@@ -27,8 +27,8 @@ struct ReadingBudget {
 inline constexpr ReadingBudget kPlainBudget = {uint64_t(2) << 30, 128, 600,
                                                uint64_t(20) << 10};
 /// Archives and compressed traces, whose text PyTorch packs to a twentieth.
-inline constexpr ReadingBudget kPackedBudget = {
-    uint64_t(1) << 30, 512, 600, uint64_t(2) << 10};
+inline constexpr ReadingBudget kPackedBudget = {uint64_t(1) << 30, 512, 600,
+                                                uint64_t(2) << 10};
 
 /// Lets the process take what a file of `bytes` may cost, before it is read,
 /// and no more. A process of several files may take the larger start and the
