@@ -192,7 +192,9 @@ def test_a_program_that_fails_at_once_leaves_the_earlier_run(
 def test_options_are_refused_before_the_program_runs(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, option: str, said: str
 ) -> None:
-    command = ["profile", "nowhere.py", "-o", str(tmp_path / "run"), *option.split()]
+    script = tmp_path / "model.py"
+    script.write_text("raise SystemExit('the script ran')\n")
+    command = ["profile", str(script), "-o", str(tmp_path / "run"), *option.split()]
     assert main(command) == 1
     assert said in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

@@ -396,8 +396,8 @@ def test_dropout_that_is_off_draws_nothing() -> None:
         ("embedding_projection", 0),
         ("sdpa_attention", 1),
         ("mlp_activations", 0),
-        ("conv_block", 0),
-        ("depthwise_separable_conv", 0),
+        ("conv_block", 3),
+        ("depthwise_separable_conv", 6),
         ("lstm_sequence_encoder", 0),
     ],
 )

@@ -293,19 +293,28 @@ bool opprof::fx::isTorchConstant(StringRef name) {
   return kListed.contains(name);
 }
 
-bool opprof::fx::mayTakeText(StringRef target) {
+/// True for what is no operator of a registered library: Python's functions.
+static bool isPythonFunction(StringRef target) {
+  StringRef root = target.split('.').first;
+  return root == target || root == "builtins" || root == "math" ||
+         root == "operator" || root == "_operator";
+}
+
+bool opprof::fx::isForeignOperator(StringRef target) {
+  StringRef root = target.split('.').first;
+  return root != "torch" && root != "higher_order" && root != "prim" &&
+         !isPythonFunction(target) && !lookupSchema(target) &&
+         !hasOperator(target);
+}
+
+bool opprof::fx::mayTakeTextBesideForeign(StringRef target) {
   // Those that look for it, and give something else.
   static const llvm::StringSet<> kLookups = {"contains", "delitem", "eq",
                                              "getitem",  "ne",      "setitem"};
   StringRef name = target;
   if (name.consume_front("operator.") || name.consume_front("_operator."))
     return kLookups.contains(name);
-  StringRef root = target.split('.').first;
-  if (root == "torch")
-    return true;
-  if (root == target || root == "builtins" || root == "math")
-    return false;
-  return lookupSchema(target) || hasOperator(target) || root == "higher_order";
+  return !isPythonFunction(target) && !isForeignOperator(target);
 }
 
 std::string opprof::fx::getCallableFunction(StringRef target) {

@@ -23,10 +23,13 @@ std::string getPythonMember(llvm::StringRef object, llvm::StringRef name);
 /// stands in the table by its whole name. getattr is none; see below.
 std::string getCallableFunction(llvm::StringRef target);
 
-/// True where a call of this function may hold text. An operator that PyTorch
-/// did not have when opprof was built may take it for the name of a file
-/// (image.write_file), and Python's own functions may hand it on to one.
-bool mayTakeText(llvm::StringRef target);
+/// True for an operator that PyTorch did not have when opprof was built: it may
+/// take text for the name of a file (image.write_file).
+bool isForeignOperator(llvm::StringRef target);
+
+/// True where a call of this function may hold text in a program that calls
+/// foreign operators: Python's own functions may hand it on to one.
+bool mayTakeTextBesideForeign(llvm::StringRef target);
 
 /// True for a method of tensors that computes: it reads and writes no files and
 /// runs no code that it is handed.

@@ -202,6 +202,9 @@ public:
   LogicalResult print();
 
 private:
+  bool callsForeignOperators();
+  bool holdsTextFor(StringRef target, ArrayRef<Attribute> args);
+
   llvm::StringSet<> collectReserved();
   std::string getFunctionName(StringRef symbol) const {
     std::string name =
@@ -259,6 +262,7 @@ private:
   GraphOp graph;
   raw_ostream &os;
   const PythonFunctionOptions &options;
+  std::optional<bool> hasForeign;
   std::string indent;
   /// Symbols that arguments hold, by their expression's name in Python.
   llvm::MapVector<StringRef, std::string> symbols;
@@ -583,17 +587,34 @@ static bool isAtom(Attribute argument) {
   return isa<ValueAttr>(argument);
 }
 
+/// Whether any graph of the program calls an operator that PyTorch did not
+/// have, or hands one on.
+bool FunctionPrinter::callsForeignOperators() {
+  if (!hasForeign) {
+    hasForeign = false;
+    Operation *program = graph->getParentOp() ? graph->getParentOp() : graph;
+    program->walk([&](NodeOp node) {
+      if (node.getKind() == NodeKind::call_function)
+        *hasForeign |= isForeignOperator(node.getTarget());
+      node.getArgs().walk([&](OpRefAttr reference) {
+        *hasForeign |= isForeignOperator(reference.getValue());
+      });
+    });
+  }
+  return *hasForeign;
+}
+
 /// True where a call would get text that it must not have.
-static bool holdsTextFor(StringRef target, ArrayRef<Attribute> args) {
-  bool holdsText = false, mayTake = mayTakeText(target);
+bool FunctionPrinter::holdsTextFor(StringRef target, ArrayRef<Attribute> args) {
+  bool holdsText = false, mayTake = mayTakeTextBesideForeign(target);
   for (Attribute argument : args)
     argument.walk([&](Attribute inner) {
       holdsText |= isa<StringAttr>(inner);
       // What the call hands the text on to.
       if (auto reference = dyn_cast<OpRefAttr>(inner))
-        mayTake &= mayTakeText(reference.getValue());
+        mayTake &= mayTakeTextBesideForeign(reference.getValue());
     });
-  return holdsText && !mayTake;
+  return holdsText && !mayTake && callsForeignOperators();
 }
 
 /// The right side of the node's statement.
