@@ -7,6 +7,7 @@
 using namespace llvm;
 using namespace opprof;
 using namespace opprof::join;
+using namespace opprof::profile;
 using namespace opprof::trace;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
