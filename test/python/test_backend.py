@@ -65,6 +65,29 @@ def errors(actual: Any, expected: Any) -> list[float]:
     return result
 
 
+def errors_in_threads(program: Any, model: "Merged", calls: int) -> list[float]:
+    """What `program` gives beside `model` in each of so many calls of four threads, begun anew after each of three changes of a weight."""
+    found: list[float] = []
+    barrier = threading.Barrier(4)
+
+    def work(seed: int) -> None:
+        own = torch.randn(3, 8, generator=torch.Generator().manual_seed(seed))
+        barrier.wait()
+        with torch.no_grad():
+            for _ in range(calls):
+                found.extend(errors(program(own), model(own)))
+
+    for _ in range(3):
+        with torch.no_grad():
+            model.a.add_(1)
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return found
+
+
 def step(model: Merged, x: Tensor) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5, fused=True)
     before = model.a._version
@@ -152,24 +175,7 @@ def test_threads_get_right_answers_and_break_nothing(backend: ModuleType) -> Non
     tolerance = 2e-2 if backend.STRATEGY.precision else 1e-5
     with torch.no_grad():
         compiled(x)
-    found: list[float] = []
-    barrier = threading.Barrier(4)
-
-    def work(seed: int) -> None:
-        own = torch.randn(3, 8, generator=torch.Generator().manual_seed(seed))
-        barrier.wait()
-        with torch.no_grad():
-            for _ in range(10):
-                found.extend(errors(compiled(own), model(own)))
-
-    for _ in range(3):
-        with torch.no_grad():
-            model.a.add_(1)
-        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    found = errors_in_threads(compiled, model, calls=10)
     assert len(found) == 3 * 4 * 10 * 2 and max(found) < tolerance
     # Every later compilation in the process works.
     with torch.no_grad():

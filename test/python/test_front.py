@@ -3,7 +3,6 @@
 import collections
 import copy
 import io
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 import torch
 from emulated_graphs import emulate
 from programs import import_program
-from test_backend import CHANGES, STRATEGIES, Merged, errors, step
+from test_backend import CHANGES, STRATEGIES, Merged, errors, errors_in_threads, step
 from torch import Tensor, nn
 
 from opprof.backend.emit import emit
@@ -517,24 +516,7 @@ def test_threads(backend: ModuleType) -> None:
     model, x = Merged(), torch.randn(3, 8)
     fast = backend.optimize(model)
     tolerance = 2e-2 if backend.STRATEGY.precision else 1e-5
-    found: list[float] = []
-    barrier = threading.Barrier(4)
-
-    def work(seed: int) -> None:
-        own = torch.randn(3, 8, generator=torch.Generator().manual_seed(seed))
-        barrier.wait()
-        with torch.no_grad():
-            for _ in range(20):
-                found.extend(errors(fast(own), model(own)))
-
-    for _ in range(3):
-        with torch.no_grad():
-            model.a.add_(1)
-        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    found = errors_in_threads(fast, model, calls=20)
     assert len(found) == 3 * 4 * 20 * 2 and max(found) < tolerance
     settle(backend, fast, model, x)
 
