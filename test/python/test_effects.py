@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +17,7 @@ from torch._functorch.aot_autograd import aot_module_simplified
 from torch.nn import functional as F
 
 from opprof.backend.emit import emit
+from opprof.backend.emitted import graphs
 from opprof.backend.rewrites import read_rewrites
 from opprof.commands.recommend import recommend, rewrites_text
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
@@ -227,3 +229,20 @@ def test_what_is_declined_is_printed_with_its_place(tmp_path: Path) -> None:
     line = next(line for line in text.splitlines() if line.startswith("declined: bfloat16"))
     assert line.startswith("declined: bfloat16: it writes an input of the graph at copy_")
     assert "test_effects.py:" in line
+
+
+@pytest.mark.parametrize(
+    ("function", "names", "of_inductor"),
+    [
+        ("returnsUndeclaredAlias", graphs._ALIASING, {"inductor_view"}),
+        ("renewsRunningStatistics", graphs._RENEWING, set()),
+    ],
+)
+def test_what_schemas_leave_out_is_one_list_in_both_worlds(
+    function: str, names: tuple[str, ...], of_inductor: set[str]
+) -> None:
+    """An emitted file has to hold the list itself; operators that only Inductor's graphs have never reach it."""
+    sources = Path(__file__).parents[2] / "lib" / "Dialect" / "FX" / "IR" / "Schema.cpp"
+    found = re.search(rf"::{function}\(.*?\n}}\n", sources.read_text(), re.DOTALL)
+    assert found is not None
+    assert set(re.findall(r'"(\w+)"', found[0])) == set(names) | of_inductor
