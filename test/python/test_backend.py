@@ -10,6 +10,7 @@ import pytest
 import torch
 from programs import import_program
 from torch import Tensor, nn
+from torch._dynamo.backends.registry import lookup_backend
 
 from opprof.backend.emit import emit
 
@@ -117,6 +118,17 @@ CHANGES: dict[str, Callable[[Merged, Tensor], Any]] = {
     "loaded": lambda model, x: model.load_state_dict(Merged().state_dict()),
     "assigned": lambda model, x: swap(model),
 }
+
+
+def test_a_file_that_is_loaded_again_replaces_its_backend(tmp_path: Path) -> None:
+    name = "loaded_again"
+    file, _ = emit([], tmp_path / f"{name}.py")
+    first, second = import_program(file), import_program(file)
+    assert lookup_backend(name) is second.backend is not first.backend
+    # Not in place of what somebody else registered.
+    other, _ = emit([], tmp_path / "eager.py")
+    with pytest.raises(AssertionError, match="duplicate name: eager"):
+        import_program(other)
 
 
 @every_strategy

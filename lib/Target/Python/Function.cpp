@@ -588,10 +588,10 @@ static bool isAtom(Attribute argument) {
 }
 
 /// Whether any graph of the program calls an operator that PyTorch did not
-/// have, or hands one on.
+/// have, or hands one on. A rewrite may come to stand in such a program.
 bool FunctionPrinter::callsForeignOperators() {
   if (!hasForeign) {
-    hasForeign = false;
+    hasForeign = options.isOfRewrite;
     Operation *program = graph->getParentOp() ? graph->getParentOp() : graph;
     program->walk([&](NodeOp node) {
       if (node.getKind() == NodeKind::call_function)

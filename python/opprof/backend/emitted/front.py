@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree
 
-from opprof.backend.emitted.definitions import BACKEND_NAME
+from opprof.backend.emitted.backend import backend
 from opprof.backend.emitted.program import Generation, Program, picker, recorder
 from opprof.backend.emitted.status import note_front
 from opprof.backend.emitted.watch import Unknown, Watch
@@ -276,8 +276,8 @@ class Front:
     def _renew_functions(self) -> None:
         """Functions of their own, for which Dynamo keeps what it compiles apart from that of other models."""
         self._function = _calling(self.model)
-        self._exact = torch.compile(self._function, backend=BACKEND_NAME, dynamic=False)
-        self._any_shape = torch.compile(_calling(self.model), backend=BACKEND_NAME)
+        self._exact = torch.compile(self._function, backend=backend, dynamic=False)
+        self._any_shape = torch.compile(_calling(self.model), backend=backend)
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.status.calls += 1
