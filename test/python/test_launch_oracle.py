@@ -69,16 +69,35 @@ def with_nodes(launch_map: dict[str, Any]) -> dict[str, Any]:
     return launch_map
 
 
+class ReadBack(nn.Module):
+    """Kernels that read what they stored: windows over a normalization, and parts that an earlier kernel put together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.GroupNorm(1, 4)
+        self.pool = nn.AvgPool2d(3, 1, 1, count_include_pad=False)
+        self.scale = nn.Parameter(torch.randn(4, 1, 1))
+        self.narrow = nn.Conv2d(4, 3, 1, bias=False)
+        self.deep = nn.Conv2d(3, 3, 3, padding=1, groups=3, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(x)
+        x = x + (self.pool(y) - y) * self.scale
+        first = torch.relu(self.narrow(x))
+        second = torch.tanh(self.deep(first))
+        parts = torch.cat([first, second], 1)
+        return torch.nn.functional.max_pool2d(parts + parts.flip(0), 3, 2, 1)
+
+
 class Compiled:
     """A model's compiled graph, its map, and what a run of both showed."""
 
-    def __init__(self, folder: Path) -> None:
-        torch.manual_seed(0)
-        module = Mixed().eval()
+    def __init__(self, folder: Path, module: nn.Module, x: Tensor) -> None:
+        module.eval()
         for parameter in module.parameters():
             # Scales of one and biases of zero would give different nodes the same value.
             parameter.data += 0.1 * torch.randn_like(parameter)
-        script = ModelScript(folder / "mixed.py", "mixed", module, (torch.randn(2, 4, 8),))
+        script = ModelScript(folder / "mixed.py", "mixed", module, (x,))
         self.run = RunFolder(folder / "run")
         self.run.path.mkdir()
         exported = export_program(script)
@@ -112,7 +131,7 @@ class Compiled:
                 f"--graph={self.run.graph_json}",
             ],
         )
-        self.map = with_nodes(json.loads(document))
+        self.map = json.loads(document)
 
     @staticmethod
     def inputs(graph: Any, module: nn.Module, x: Tensor) -> list[Any]:
@@ -128,7 +147,10 @@ class Compiled:
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
-    return Compiled(tmp_path_factory.mktemp("oracle"))
+    torch.manual_seed(0)
+    compiled = Compiled(tmp_path_factory.mktemp("oracle"), Mixed(), torch.randn(2, 4, 8))
+    with_nodes(compiled.map)
+    return compiled
 
 
 def verdicts(launch_map: dict[str, Any], runs: list[Observed]) -> list[LaunchVerdict]:
@@ -155,6 +177,15 @@ def test_a_right_map_is_proven(compiled: Compiled) -> None:
     assert {v.verdict for v in found} == {Verdict.EXACT}, found
     assert any("true_graph_0" in name for v in found for name in v.listed)
     assert any("false_graph_0" in name for v in found for name in v.listed)
+
+
+def test_what_a_kernel_reads_back_is_followed(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    compiled = Compiled(tmp_path, ReadBack(), torch.randn(2, 4, 8, 8))
+    found = verdicts(compiled.map, compiled.runs)
+    assert {v.verdict for v in found} == {Verdict.EXACT}, found
+    nodes = [node for launch in compiled.map["launches"] for node in launch["nodes"]]
+    assert {node["confidence"] for node in nodes} == {"high"}
 
 
 def test_a_node_that_is_left_out_is_noticed(compiled: Compiled) -> None:

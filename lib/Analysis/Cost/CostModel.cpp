@@ -153,7 +153,7 @@ static WorkKind getListedKind(StringRef name) {
       .Cases({"full", "full_like", "zeros", "zeros_like", "ones", "ones_like",
               "new_zeros", "new_full", "new_ones"},
              WorkKind::Movement)
-      .Cases({"arange", "iota", "fill", "repeat", "roll", "flip",
+      .Cases({"arange", "iota", "fill", "repeat", "roll", "flip", "rev",
               "convert_element_type", "lift_fresh_copy", "scalar_tensor"},
              WorkKind::Movement)
       .Cases({"tril", "triu", "where", "masked_fill", "one_hot", "fma",

@@ -75,6 +75,16 @@ void Interpreter::addOperands(WrapperLaunch &launch, const Value &value,
   operand.role = role;
 }
 
+namespace {
+/// Every element is a number of its own.
+class MadeUpMemory : public KernelMemory {
+public:
+  AbstractValue load(unsigned parameter, double offset) override {
+    return makeInput(parameter, offset);
+  }
+};
+} // namespace
+
 /// A parameter's name says how it may be used, the body how it is: memory that
 /// is only written before it is read is no input.
 static void setRoles(const KernelBody &body, KernelDefinition &kernel) {
@@ -89,10 +99,8 @@ static void setRoles(const KernelBody &body, KernelDefinition &kernel) {
     else
       arguments[i].number = 16;
   }
-  KernelResult result =
-      runKernel(body, arguments, [](unsigned parameter, double offset) {
-        return makeInput(parameter, offset);
-      });
+  MadeUpMemory memory;
+  KernelResult result = runKernel(body, arguments, memory);
   SmallBitVector written(arguments.size());
   for (const KernelStore &item : result.stores)
     written.set(item.parameter);

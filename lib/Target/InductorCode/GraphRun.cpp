@@ -48,7 +48,7 @@ std::optional<double> GraphRunner::numberOf(const json::Value *value) const {
 }
 
 /// The members of a list or tuple, or null.
-static const json::Array *listOf(const json::Value *value) {
+const json::Array *opprof::inductor::listOf(const json::Value *value) {
   if (!value)
     return nullptr;
   if (const json::Object *object = value->getAsObject())
@@ -227,9 +227,10 @@ AbstractValue GraphRunner::evaluateCall(uint32_t node, const Place &place) {
       (graph[node].args.empty() && !graph[node].operands.empty()))
     return AbstractValue::unknown();
   for (auto method :
-       {&GraphRunner::evaluatePart, &GraphRunner::evaluateView,
-        &GraphRunner::evaluateSource, &GraphRunner::evaluateReduction,
-        &GraphRunner::evaluateMovement, &GraphRunner::evaluateIndexed})
+       {&GraphRunner::evaluateWindow, &GraphRunner::evaluatePart,
+        &GraphRunner::evaluateView, &GraphRunner::evaluateSource,
+        &GraphRunner::evaluateReduction, &GraphRunner::evaluateMovement,
+        &GraphRunner::evaluateIndexed})
     if (std::optional<AbstractValue> value = (this->*method)(node, place))
       return *value;
   return evaluatePointwise(node, place);
@@ -338,6 +339,22 @@ std::optional<AbstractValue> GraphRunner::evaluatePart(uint32_t at,
   return AbstractValue::unknown();
 }
 
+/// A view by strides of what is made here, which lies in row-major order.
+AbstractValue GraphRunner::evaluateStrided(uint32_t at, uint32_t operand,
+                                           const Place &place) {
+  std::optional<Place> from = shapeOf(operand);
+  const json::Array *strides = listOf(get(graph[at], 2, "stride"));
+  bool isOwn = graph[operand].op == GraphNode::Call && !graph.isView(operand);
+  if (!from || !strides || strides->size() != place.size() || !isOwn)
+    return AbstractValue::unknown();
+  double offset = numberOf(get(graph[at], 3, "storage_offset")).value_or(0);
+  for (auto [coordinate, stride] : zip(place, *strides))
+    offset += coordinate * numberOf(&stride).value_or(NAN);
+  if (std::isnan(offset))
+    return AbstractValue::unknown();
+  return evaluate(operand, placeAt(offset, *from));
+}
+
 std::optional<AbstractValue> GraphRunner::evaluateView(uint32_t at,
                                                        const Place &place) {
   const GraphNode &node = graph[at];
@@ -369,6 +386,8 @@ std::optional<AbstractValue> GraphRunner::evaluateView(uint32_t at,
   if (!from)
     return AbstractValue::unknown();
   size_t rank = from->size();
+  if (family == "as_strided")
+    return evaluateStrided(at, *operand, place);
   if (isReshape) {
     if (!to || to->size() != place.size())
       return AbstractValue::unknown();
@@ -614,6 +633,15 @@ std::optional<AbstractValue> GraphRunner::evaluateMovement(uint32_t at,
   }
   std::optional<uint32_t> operand = nodeOf(get(node, 0, "self"));
   std::optional<Place> shape = operand ? shapeOf(*operand) : std::nullopt;
+  if ((family == "flip" || family == "rev") && shape) {
+    auto dims = dimsOf(get(node, 1, "dims"), shape->size());
+    if (!dims || shape->size() != place.size())
+      return AbstractValue::unknown();
+    Place inner = place;
+    for (size_t dim : *dims)
+      inner[dim] = (*shape)[dim] - 1 - place[dim];
+    return evaluate(*operand, inner);
+  }
   if (family == "constant_pad_nd" && shape) {
     const json::Array *pads = listOf(get(node, 1, "pad"));
     if (!pads || shape->size() != place.size())

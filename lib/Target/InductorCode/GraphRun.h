@@ -14,6 +14,9 @@
 
 namespace opprof::inductor {
 
+/// The members of a list or a tuple in an argument, or null.
+const llvm::json::Array *listOf(const llvm::json::Value *value);
+
 class GraphRunner {
 public:
   using Place = llvm::SmallVector<double, 4>;
@@ -48,6 +51,8 @@ public:
 private:
   AbstractValue evaluateCall(uint32_t node, const Place &place);
   std::optional<AbstractValue> evaluateView(uint32_t node, const Place &place);
+  AbstractValue evaluateStrided(uint32_t node, uint32_t operand,
+                                const Place &place);
   std::optional<AbstractValue> evaluatePart(uint32_t node, const Place &place);
   std::optional<AbstractValue> evaluateReduction(uint32_t node,
                                                  const Place &place);
@@ -57,6 +62,21 @@ private:
                                                const Place &place);
   std::optional<AbstractValue> evaluateSource(uint32_t node,
                                               const Place &place);
+  std::optional<AbstractValue> evaluateWindow(uint32_t node,
+                                              const Place &place);
+  /// What a pooling reads for one element of its result.
+  struct Window {
+    uint32_t operand = 0;
+    /// The first element in it, and the ends along its dimensions.
+    Place first, end;
+    /// Elements in it, and with those of the padding.
+    double taps = 1, padded = 1;
+  };
+  std::optional<Window> findWindow(const GraphNode &node, const Place &place,
+                                   size_t rank) const;
+  AbstractValue reduceWindow(llvm::StringRef by, const Window &window);
+  std::optional<Place> windowSizes(const llvm::json::Value *value, size_t rank,
+                                   const Place &otherwise) const;
   llvm::SmallVector<Place> reducedPlaces(uint32_t operand, const Place &first,
                                          llvm::ArrayRef<size_t> dims);
   AbstractValue reduce(llvm::StringRef family, uint32_t operand,

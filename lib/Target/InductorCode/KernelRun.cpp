@@ -35,8 +35,9 @@ struct BodyValue {
 class KernelRunner {
 public:
   KernelRunner(const KernelBody &body, ArrayRef<KernelArgument> arguments,
-               KernelLoader load)
-      : body(body), arguments(arguments), load(load) {}
+               KernelMemory &memory)
+      : body(body), arguments(arguments), memory(memory),
+        readBack(arguments.size()) {}
 
   KernelResult run();
 
@@ -87,11 +88,11 @@ private:
 
   const KernelBody &body;
   ArrayRef<KernelArgument> arguments;
-  KernelLoader load;
+  KernelMemory &memory;
   StringMap<Variable> variables;
   SmallVector<Loop> loops;
   std::vector<KernelStore> stores;
-  SmallBitVector read;
+  SmallBitVector read, readBack;
   std::optional<BodyValue> returned;
   unsigned calls = 0;
   size_t steps = 0;
@@ -123,7 +124,10 @@ BodyValue KernelRunner::loadFrom(const BodyValue &pointer) {
   const KernelArgument &from = arguments[pointer.parameter];
   double place = from.offset + pointer.value.number;
   // What the kernel stored there before, under any name.
-  bool isWritten = false;
+  bool isWritten = false, isShared = false;
+  unsigned writer = 0;
+  size_t count = arguments.size();
+  SmallBitVector written(count);
   if (pointer.value.known)
     for (const KernelStore &item : reverse(stores)) {
       const KernelArgument &to = arguments[item.parameter];
@@ -131,8 +135,23 @@ BodyValue KernelRunner::loadFrom(const BodyValue &pointer) {
                         (to.storage >= 0 && to.storage == from.storage);
       if (!sameMemory)
         continue;
+      double inside = place - to.offset;
+      isShared = true;
+      written.resize(std::max(written.size(), item.loaded.size()));
+      written |= item.loaded;
+      if (!memory.mayHold(item.parameter, inside))
+        continue;
+      if (std::optional<AbstractValue> value =
+              memory.reload(item.parameter, inside)) {
+        BodyValue out = combine(*value, pointer);
+        out.loaded.resize(std::max<size_t>(out.loaded.size(), 2 * count));
+        out.loaded.set(count + item.parameter);
+        return out;
+      }
+      if (!isWritten)
+        writer = item.parameter;
       isWritten = true;
-      if (to.offset + item.offset != place)
+      if (item.offset != inside)
         continue;
       BodyValue out;
       out.value = item.value;
@@ -140,12 +159,22 @@ BodyValue KernelRunner::loadFrom(const BodyValue &pointer) {
       return out;
     }
   BodyValue out = combine(AbstractValue::unknown(), pointer);
-  out.loaded.resize(std::max<unsigned>(out.loaded.size(), arguments.size()));
-  out.loaded.set(pointer.parameter);
-  if (!isWritten)
+  out.loaded.resize(std::max<size_t>(out.loaded.size(), count));
+  // Before the start of what it wrote: behind a test that fails, as for what
+  // lies outside of an image.
+  if (isShared && place < from.offset)
+    return out;
+  if (!isWritten) {
+    out.loaded.set(pointer.parameter);
     read.set(pointer.parameter);
-  if (pointer.value.known && !isWritten)
-    out.value = load(pointer.parameter, pointer.value.number);
+  }
+  // What it reads in other turns of the loop.
+  out.loaded.resize(std::max(out.loaded.size(), written.size()));
+  out.loaded |= written;
+  if (isWritten)
+    readBack.set(writer);
+  else if (pointer.value.known)
+    out.value = memory.load(pointer.parameter, pointer.value.number);
   return out;
 }
 
@@ -367,6 +396,8 @@ static bool isIdentity(StringRef name) {
       .Cases({"BFloat16", "Half", "decltype", "long", "VecMask"}, true)
       .Cases({"from", "cast", "to", "arange", "loadu", "data"}, true)
       .Cases({"C10_LIKELY", "C10_UNLIKELY", "welford_vec_reduce_all"}, true)
+      // The sum that its helper holds.
+      .Case("cascade_sum_final", true)
       .Cases({"to_float_mask", "trans", "sort", "expand"}, true)
       .Default(false);
 }
@@ -625,9 +656,12 @@ static StringRef reductionOf(const BodyExpr &step) {
 /// `acc` was made adds to it.
 bool KernelRunner::accumulate(const BodyStmt &stmt, StringRef name) {
   const BodyExpr &step = *stmt.value;
+  // acc = cascade_sum_combine(value, &helper): the helper holds the sum.
+  bool isCascade = step.kind == BodyExpr::Call &&
+                   step.text == "cascade_sum_combine" && step.items.size() == 2;
   bool isStep =
       (step.kind == BodyExpr::Binary || step.kind == BodyExpr::Call) &&
-      step.items.size() >= 2 && baseName(*step.items[0]) == name;
+      step.items.size() >= 2 && (isCascade || baseName(*step.items[0]) == name);
   auto it = variables.find(name);
   StringRef reduction = isStep ? reductionOf(step) : StringRef();
   if (reduction.empty() || it == variables.end() ||
@@ -638,7 +672,7 @@ bool KernelRunner::accumulate(const BodyStmt &stmt, StringRef name) {
        ArrayRef(loops).drop_front(std::min(it->second.depth, loops.size())))
     count *= loop.trips;
   BodyValue before = it->second.value;
-  BodyValue value = evaluate(*step.items[1]);
+  BodyValue value = evaluate(*step.items[isCascade ? 0 : 1]);
   bool isFirst = !before.value.isData && before.kind == BodyValue::Plain;
   isFirst |= !before.value.known && before.loaded.none() &&
              before.kind == BodyValue::Plain;
@@ -667,6 +701,9 @@ bool KernelRunner::accumulate(const BodyStmt &stmt, StringRef name) {
         result.value = AbstractValue::unknown();
     }
   }
+  if (isCascade)
+    if (StringRef helper = baseName(*step.items[1]); !helper.empty())
+      variables[helper].value = result;
   assign(*stmt.targets[0], std::move(result), false);
   return true;
 }
@@ -772,11 +809,11 @@ KernelResult KernelRunner::run() {
   // A kernel that is only read in part proves nothing.
   if (steps > kMaxSteps)
     return {};
-  return {std::move(stores), std::move(read)};
+  return {std::move(stores), std::move(read), std::move(readBack)};
 }
 
 KernelResult opprof::inductor::runKernel(const KernelBody &body,
                                          ArrayRef<KernelArgument> arguments,
-                                         KernelLoader load) {
-  return KernelRunner(body, arguments, load).run();
+                                         KernelMemory &memory) {
+  return KernelRunner(body, arguments, memory).run();
 }

@@ -7,7 +7,6 @@
 #include "AbstractValue.h"
 #include "KernelBody.h"
 
-#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallBitVector.h"
 
 namespace opprof::inductor {
@@ -28,24 +27,42 @@ struct KernelStore {
   /// Elements from where the argument points.
   double offset;
   AbstractValue value;
-  /// Parameters that the value was loaded through.
+  /// Parameters that the value was loaded through; past their number, those
+  /// through which it was read back (see KernelMemory::reload).
   llvm::SmallBitVector loaded;
 };
 
-/// What is in memory before: the element at `offset` from where the argument
-/// of that parameter points.
-using KernelLoader = llvm::function_ref<AbstractValue(unsigned, double)>;
+/// The memory behind a kernel's arguments. Offsets are in elements from where
+/// the argument of a parameter points.
+class KernelMemory {
+public:
+  virtual ~KernelMemory() = default;
+  /// What is there before.
+  virtual AbstractValue load(unsigned parameter, double offset) = 0;
+  /// What the kernel itself stored there before, where that is known of all
+  /// that it stored through the parameter.
+  virtual std::optional<AbstractValue> reload(unsigned parameter,
+                                              double offset) {
+    return std::nullopt;
+  }
+  /// Whether the offset may be one of the argument's elements: others may lie
+  /// between those, as where several parts are put together.
+  virtual bool mayHold(unsigned parameter, double offset) { return true; }
+};
 
 struct KernelResult {
   /// The last value stored to each place, in the order of first stores.
   std::vector<KernelStore> stores;
   /// Parameters through which it takes what was in memory before.
   llvm::SmallBitVector read;
+  /// Parameters through which it stored what it then reads at other places
+  /// than the first, where the value of nothing else is known.
+  llvm::SmallBitVector readBack;
 };
 
 KernelResult runKernel(const KernelBody &body,
                        llvm::ArrayRef<KernelArgument> arguments,
-                       KernelLoader load);
+                       KernelMemory &memory);
 
 } // namespace opprof::inductor
 

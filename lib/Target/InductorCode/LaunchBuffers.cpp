@@ -197,6 +197,15 @@ std::optional<double> Joiner::offsetIn(const HeldRegion &region,
   return offset;
 }
 
+/// Whether a tensor of that layout may have an element there.
+bool Joiner::mayHold(const TensorInfo &info, double offset) const {
+  if (offset < 0)
+    return false;
+  std::optional<Layout> layout =
+      layoutOf(info, [&](const Dim &dim) { return sizeOf(dim); });
+  return !layout || placeIn(*layout, offset);
+}
+
 bool Joiner::overlaps(const HeldRegion &region,
                       const LaunchOperand &operand) const {
   auto sizes = [&](const Dim &dim) { return sizeOf(dim); };

@@ -229,6 +229,7 @@ private:
   const HeldRegion *findRegionAt(const LaunchOperand &operand, double offset,
                                  const IndexedGraph &graph) const;
   std::optional<double> offsetIn(const HeldRegion &region, double place) const;
+  bool mayHold(const TensorInfo &info, double offset) const;
   bool overlaps(const HeldRegion &region, const LaunchOperand &operand) const;
   void writeRegion(const LaunchOperand &operand, HeldRegion region);
   uint32_t joinRegions(int32_t storage, const IndexedGraph &graph);

@@ -108,6 +108,8 @@ struct Match {
   int score = -1000;
   /// Another node has the value too, and nothing tells them apart.
   bool isTie = false;
+  /// Both values are known.
+  bool agrees = false;
   LaunchProof cone;
 };
 } // namespace
@@ -135,7 +137,7 @@ static int scoreMatch(const GraphNode &node, const LaunchOperand &operand,
 }
 
 /// Runs one kernel, and finds the nodes of what it stores.
-class opprof::inductor::KernelProver {
+class opprof::inductor::KernelProver : private KernelMemory {
 public:
   KernelProver(Joiner &joiner, const LaunchWork &work, const KernelBody &body,
                ArrayRef<FoundNode> found)
@@ -152,12 +154,17 @@ public:
 
 private:
   bool setArguments();
-  AbstractValue load(unsigned parameter, double offset);
+  AbstractValue load(unsigned parameter, double offset) override;
+  std::optional<AbstractValue> reload(unsigned parameter,
+                                      double offset) override;
+  bool mayHold(unsigned parameter, double offset) override;
   Match findMatch(const LaunchOperand &operand, const KernelStore &store,
                   GraphRunner &runner, GraphRunner &unrolled);
   bool mayBe(const KernelStore &store, const Match &match) const;
   uint32_t findMoved(const LaunchOperand &operand, const KernelStore &store,
                      GraphRunner &runner) const;
+  void add(const Match &match);
+  bool runOnce();
   void dropBegun();
 
   Joiner &joiner;
@@ -175,6 +182,9 @@ private:
   /// What may be stored, and the views of that.
   std::vector<uint32_t> candidates, views;
   LaunchProof proof;
+  /// By parameter: the node whose value the kernel stored there and reads back.
+  DenseMap<unsigned, uint32_t> readBack;
+  bool isComplete = false, hasStore = false;
 };
 
 bool KernelProver::setArguments() {
@@ -255,6 +265,7 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
       continue;
     Match match;
     match.node = candidate;
+    match.agrees = agrees;
     match.cone.held = proof.held;
     if (!joiner.collectCone(candidate, graph, match.cone) ||
         match.cone.nodes.empty())
@@ -272,10 +283,12 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
     match.isTie = !isWhole || (!agrees && !proposed.contains(candidate));
     bool isChain =
         best.node != kNoNode && match.cone.passed.contains(best.node);
-    if (match.score > best.score || (match.score == best.score && isChain))
+    if (match.score > best.score || (match.score == best.score && isChain)) {
+      match.isTie |= !agrees && match.score == best.score;
       best = std::move(match);
-    else if (match.score == best.score)
+    } else if (match.score == best.score) {
       best.isTie = true;
+    }
   }
   return best;
 }
@@ -332,51 +345,113 @@ void KernelProver::dropBegun() {
   }
 }
 
-LaunchProof KernelProver::run() {
-  if (!setArguments())
-    return std::move(proof);
-  std::vector<KernelStore> stores =
-      runKernel(body, arguments, [&](unsigned parameter, double offset) {
-        return load(parameter, offset);
-      }).stores;
+std::optional<AbstractValue> KernelProver::reload(unsigned parameter,
+                                                  double offset) {
+  auto it = readBack.find(parameter);
+  if (it == readBack.end())
+    return std::nullopt;
+  const LaunchOperand &operand = *byParameter[parameter];
+  HeldRegion region;
+  region.offset = operand.offset;
+  region.info = operand.info;
+  std::optional<double> inside =
+      joiner.offsetIn(region, double(*operand.offset) + offset);
+  return inside ? GraphRunner::given(it->second, *inside)
+                : AbstractValue::unknown();
+}
+
+bool KernelProver::mayHold(unsigned parameter, double offset) {
+  const LaunchOperand *operand = byParameter[parameter];
+  return !operand || joiner.mayHold(operand->info, offset);
+}
+
+void KernelProver::add(const Match &match) {
+  taken.insert(match.node);
+  proof.unique &= !match.isTie;
+  proof.nodes.insert(match.cone.nodes.begin(), match.cone.nodes.end());
+  proof.passed.insert(match.cone.passed.begin(), match.cone.passed.end());
+  proof.continued.insert(match.cone.continued.begin(),
+                         match.cone.continued.end());
+}
+
+/// One run of the kernel, with the values of what it reads back that earlier
+/// ones settled. True where this one settled more.
+bool KernelProver::runOnce() {
+  KernelResult result = runKernel(body, arguments, *this);
   auto sizes = [&](const Dim &dim) { return joiner.sizeOf(dim); };
   GraphRunner runner(graph, proof.held, sizes);
   GraphRunner unrolled(graph, proof.held, sizes);
   runner.withoutBias = unrolled.withoutBias = &joiner.withoutBias;
   unrolled.unrolls = true;
   bool isCut = false;
+  views.clear();
   candidates = joiner.findReachable(work, proof.held, found, views, isCut);
   // A twin may lie where nothing was searched.
   proof.unique &= !isCut;
-  bool complete = true, hasStore = false;
+  isComplete = true;
+  // By operand: what is stored there, and its node.
+  SmallVector<std::tuple<size_t, const KernelStore *, Match>> stored;
+  SmallVector<std::pair<unsigned, Match>> settled;
   for (auto [i, operand] : enumerate(work.from.operands)) {
-    auto store = find_if(stores, [&](const KernelStore &item) {
+    if (proof.outputs[i] != kNoNode)
+      continue;
+    auto store = find_if(result.stores, [&](const KernelStore &item) {
       return item.parameter == operand.parameter && item.offset == 0;
     });
     bool isLive = joiner.isLive(operand, work.index);
-    if (store == stores.end()) {
-      complete &= !(operand.role & KernelParameter::Output) || !isLive;
+    if (store == result.stores.end()) {
+      isComplete &= !(operand.role & KernelParameter::Output) || !isLive;
       continue;
     }
-    proof.firsts[i] = store->value;
+    if (!proof.firsts[i].known)
+      proof.firsts[i] = store->value;
+    bool isReadBack = result.readBack.test(operand.parameter) &&
+                      !readBack.contains(operand.parameter) && operand.offset;
+    if (!isLive && !isReadBack)
+      continue;
+    Match best = findMatch(operand, *store, runner, unrolled);
+    if (isReadBack && best.agrees && !best.isTie)
+      settled.push_back({operand.parameter, best});
     if (!isLive)
       continue;
-    hasStore = true;
-    Match best = findMatch(operand, *store, runner, unrolled);
-    if (best.node == kNoNode) {
-      proof.outputs[i] = findMoved(operand, *store, runner);
-      complete &= proof.outputs[i] != kNoNode;
+    if (best.agrees || (best.node != kNoNode && result.readBack.none()))
+      taken.insert(best.node);
+    stored.push_back({i, &*store, std::move(best)});
+  }
+  hasStore |= !stored.empty();
+  for (auto &[i, store, match] : stored) {
+    // Once what is read back is settled, more values are known.
+    if (!settled.empty() && !match.agrees) {
+      isComplete = false;
       continue;
     }
-    proof.outputs[i] = best.node;
-    taken.insert(best.node);
-    proof.unique &= !best.isTie;
-    proof.nodes.insert(best.cone.nodes.begin(), best.cone.nodes.end());
-    proof.passed.insert(best.cone.passed.begin(), best.cone.passed.end());
-    proof.continued.insert(best.cone.continued.begin(),
-                           best.cone.continued.end());
+    if (match.node != kNoNode) {
+      proof.outputs[i] = match.node;
+      add(match);
+      continue;
+    }
+    proof.outputs[i] = findMoved(work.from.operands[i], *store, runner);
+    isComplete &= proof.outputs[i] != kNoNode;
   }
-  proof.complete = complete && hasStore;
+  if (isComplete)
+    return false;
+  for (auto &[parameter, match] : settled) {
+    add(match);
+    readBack[parameter] = match.node;
+    readBy[arguments.size() + parameter] = {match.node};
+    proof.held.insert(match.node);
+  }
+  return !settled.empty();
+}
+
+LaunchProof KernelProver::run() {
+  if (!setArguments())
+    return std::move(proof);
+  while (runOnce())
+    ;
+  proof.complete = isComplete && hasStore;
+  for (auto [parameter, node] : readBack)
+    proof.held.erase(node);
   if (!begunBy.empty())
     dropBegun();
   return std::move(proof);
