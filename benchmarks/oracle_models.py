@@ -595,7 +595,9 @@ def _torchvision(name: str, size: int, train: bool = False, **options: Any) -> N
     def make() -> OracleModel:
         import torchvision
 
-        net = getattr(torchvision.models, name)(weights=None, **options)
+        # A class, or a function that makes one of its sizes.
+        maker = getattr(torchvision.models, name)
+        net = maker(**options) if isinstance(maker, type) else maker(weights=None, **options)
         return OracleModel(net, (torch.randn(2, 3, size, size),), train=train)
 
     MODELS["torchvision_" + name + ("_train" if train else "")] = make
@@ -709,15 +711,16 @@ if importlib.util.find_spec("transformers"):
         conv_kernel=(10, 3), num_conv_pos_embeddings=8, num_conv_pos_embedding_groups=2, mask_time_prob=0.0, **_SMALL,
     )  # fmt: skip
 if importlib.util.find_spec("torchvision"):
-    _torchvision("densenet121", 32, growth_rate=4, block_config=(2, 2), num_init_features=8)
+    _torchvision("DenseNet", 32, growth_rate=4, block_config=(2, 2), num_init_features=8)
     _torchvision("efficientnet_b0", 32)
     _torchvision("regnet_y_400mf", 32)
-    _torchvision("vgg11_bn", 32, train=True)
+    # Of 32 by 32 pixels less than four values are left to normalize, which tell too little apart.
+    _torchvision("vgg11_bn", 64, train=True)
     _torchvision("convnext_tiny", 32)
-    _torchvision("mobilenet_v2", 32, train=True)
+    _torchvision("mobilenet_v2", 64, train=True)
 if importlib.util.find_spec("timm"):
     _timm("mixer_s32_224", 32, img_size=32)
-    _timm("poolformer_s12", 32)
+    _timm("poolformer_s12", 64)
     _timm("mobilevit_xxs", 32)
     _timm("ghostnet_050", 32)
     _timm("gmlp_s16_224", 32, img_size=32, num_blocks=2)

@@ -188,7 +188,8 @@ AbstractValue GraphRunner::evaluate(uint32_t node, const Place &place) {
     bool isFirst = all_of(place, [](double at) { return at == 0; });
     if (!isFirst && (!shape || shape->size() != place.size()))
       return AbstractValue::unknown();
-    AbstractValue value = given(node, isFirst ? 0 : offsetAt(place, *shape));
+    AbstractValue value =
+        given(graph.twin[node], isFirst ? 0 : offsetAt(place, *shape));
     if (!withoutBias || !withoutBias->contains(node))
       return value;
     // (input, weight, bias, …): a number for each channel.

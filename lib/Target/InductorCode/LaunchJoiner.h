@@ -56,6 +56,10 @@ struct IndexedGraph {
   std::vector<bool> view, fusible, library;
   /// Calls that read no node.
   std::vector<uint32_t> sources;
+  /// By node: the first one that computes the same of the same, itself mostly.
+  std::vector<uint32_t> twin;
+  /// By first one: it and the others, where there are others.
+  llvm::DenseMap<uint32_t, std::vector<uint32_t>> twins;
   ArgumentTable arguments;
 
   explicit IndexedGraph(const GraphView &view) : graph(&view) {
@@ -93,10 +97,16 @@ struct IndexedGraph {
     }
     for (uint32_t output : view.outputs)
       isOutput[root[output]] = true;
+    findTwins();
   }
 
   const GraphNode &operator[](uint32_t i) const { return graph->nodes[i]; }
   bool isView(uint32_t i) const { return view[i]; }
+
+private:
+  void findTwins();
+  bool sameArgument(const llvm::json::Value &a,
+                    const llvm::json::Value &b) const;
 };
 
 /// A part of a storage and the value that it holds.

@@ -334,7 +334,8 @@ std::vector<uint32_t> Joiner::findCopy(const WrapperLaunch &launch,
   uint32_t input = inputNode(launch.operands[0], graph);
   if (input == kNoNode)
     return {};
-  for (StringRef family : {"device_put", "_to_copy", "copy_", "clone"}) {
+  for (StringRef family :
+       {"device_put", "_to_copy", "convert_element_type", "copy_", "clone"}) {
     auto it = graph.byFamily.find(family);
     if (it == graph.byFamily.end())
       continue;

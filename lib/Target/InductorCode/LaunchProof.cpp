@@ -7,14 +7,24 @@
 
 #include "llvm/ADT/StringSwitch.h"
 
+#include <numeric>
+
 using namespace llvm;
 using namespace opprof;
 using namespace opprof::inductor;
 using namespace opprof::launch;
+using Place = GraphRunner::Place;
 
 /// So many nodes after what a launch reads are tried.
 static constexpr size_t kMaxReachable = 1200;
 static constexpr size_t kMaxCone = 20'000;
+
+/// The node's value is read, and so that of its twins.
+static void hold(uint32_t node, const IndexedGraph &graph, LaunchProof &proof) {
+  proof.held.insert(node);
+  if (auto it = graph.twins.find(graph.twin[node]); it != graph.twins.end())
+    proof.held.insert(it->second.begin(), it->second.end());
+}
 
 /// The node, and everything that it is computed from, back to what is read.
 /// False where it needs a value that is not.
@@ -25,7 +35,7 @@ bool Joiner::collectCone(uint32_t start, const IndexedGraph &graph,
   while (!work.empty()) {
     uint32_t at = work.pop_back_val();
     if (proof.held.contains(at)) {
-      proof.leaves.insert(at);
+      proof.leaves.insert(graph.twin[at]);
       if (!withoutBias.contains(at))
         continue;
       // Its bias is added here.
@@ -160,6 +170,9 @@ private:
   bool mayHold(unsigned parameter, double offset) override;
   Match findMatch(const LaunchOperand &operand, const KernelStore &store,
                   GraphRunner &runner, GraphRunner &unrolled);
+  Match findMatch(const LaunchOperand &operand, const KernelStore &store,
+                  GraphRunner &runner, GraphRunner &unrolled,
+                  ArrayRef<uint32_t> among);
   bool mayBe(const KernelStore &store, const Match &match) const;
   uint32_t findMoved(const LaunchOperand &operand, const KernelStore &store,
                      GraphRunner &runner) const;
@@ -218,14 +231,15 @@ AbstractValue KernelProver::load(unsigned parameter, double offset) {
     return AbstractValue::unknown();
   proof.sure &= region->sure;
   if (region->node != kNoNode) {
-    proof.held.insert(region->node);
-    readBy[parameter].insert(region->node);
-    return GraphRunner::given(region->node, *inside);
+    hold(region->node, graph, proof);
+    readBy[parameter].insert(graph.twin[region->node]);
+    return GraphRunner::given(graph.twin[region->node], *inside);
   }
   if (*inside != 0 || !region->first.known)
     return AbstractValue::unknown();
   proof.held.insert(region->madeFrom.begin(), region->madeFrom.end());
-  readBy[parameter].insert(region->madeFrom.begin(), region->madeFrom.end());
+  for (uint32_t node : region->madeFrom)
+    readBy[parameter].insert(graph.twin[node]);
   if (region->writer != kNoNode)
     begunBy.insert(region->writer);
   return region->first;
@@ -252,8 +266,30 @@ bool KernelProver::mayBe(const KernelStore &store, const Match &match) const {
 Match KernelProver::findMatch(const LaunchOperand &operand,
                               const KernelStore &store, GraphRunner &runner,
                               GraphRunner &unrolled) {
+  Match best = findMatch(operand, store, runner, unrolled, candidates);
+  if (best.node != kNoNode || !store.value.known || !store.value.isData)
+    return best;
+  // A view that is a part of what it shows, or repeats it, laid out anew.
+  std::vector<uint32_t> resized;
+  for (uint32_t view : views) {
+    std::optional<Place> size = runner.shapeOf(view);
+    std::optional<Place> from = runner.shapeOf(graph.value[view]);
+    auto count = [](const Place &shape) {
+      return std::accumulate(shape.begin(), shape.end(), 1.0,
+                             std::multiplies<>());
+    };
+    if (size && from && count(*size) != count(*from))
+      resized.push_back(view);
+  }
+  best = findMatch(operand, store, runner, unrolled, resized);
+  return best.agrees ? best : Match();
+}
+
+Match KernelProver::findMatch(const LaunchOperand &operand,
+                              const KernelStore &store, GraphRunner &runner,
+                              GraphRunner &unrolled, ArrayRef<uint32_t> among) {
   Match best;
-  for (uint32_t candidate : candidates) {
+  for (uint32_t candidate : among) {
     const GraphNode &node = graph[candidate];
     if (node.results.size() != 1 || !joiner.fits(operand, node.results.front()))
       continue;
@@ -310,7 +346,7 @@ uint32_t KernelProver::findMoved(const LaunchOperand &operand,
   for (uint32_t node : proof.held) {
     const std::vector<TensorInfo> &results = graph[node].results;
     if (results.size() != 1 || !joiner.fits(operand, results.front()) ||
-        !value.agrees(GraphRunner::given(node, 0)))
+        !value.agrees(GraphRunner::given(graph.twin[node], 0)))
       continue;
     moved = node;
     if (sameDims(results.front().shape, operand.info.shape))
@@ -356,7 +392,7 @@ std::optional<AbstractValue> KernelProver::reload(unsigned parameter,
   region.info = operand.info;
   std::optional<double> inside =
       joiner.offsetIn(region, double(*operand.offset) + offset);
-  return inside ? GraphRunner::given(it->second, *inside)
+  return inside ? GraphRunner::given(graph.twin[it->second], *inside)
                 : AbstractValue::unknown();
 }
 
@@ -438,8 +474,8 @@ bool KernelProver::runOnce() {
   for (auto &[parameter, match] : settled) {
     add(match);
     readBack[parameter] = match.node;
-    readBy[arguments.size() + parameter] = {match.node};
-    proof.held.insert(match.node);
+    readBy[arguments.size() + parameter] = {graph.twin[match.node]};
+    hold(match.node, graph, proof);
   }
   return !settled.empty();
 }
@@ -450,8 +486,11 @@ LaunchProof KernelProver::run() {
   while (runOnce())
     ;
   proof.complete = isComplete && hasStore;
-  for (auto [parameter, node] : readBack)
+  for (auto [parameter, node] : readBack) {
     proof.held.erase(node);
+    for (uint32_t other : graph.twins.lookup(graph.twin[node]))
+      proof.held.erase(other);
+  }
   if (!begunBy.empty())
     dropBegun();
   return std::move(proof);
@@ -531,8 +570,8 @@ LaunchProof Joiner::proveCall(const LaunchWork &work,
     proof.sure &= input.sure;
     if (region && region->node != kNoNode)
       if (auto inside = offsetIn(*region, *operand.offset)) {
-        proof.held.insert(region->node);
-        input.value = GraphRunner::given(region->node, *inside);
+        hold(region->node, graph, proof);
+        input.value = GraphRunner::given(graph.twin[region->node], *inside);
       }
     arguments.inputs.push_back(input);
   }

@@ -2,6 +2,7 @@
 // node whose value it holds. A launch's nodes come from the best record there
 // is; the buffers that go in and out confirm or complete it.
 
+#include "GraphRun.h"
 #include "LaunchJoiner.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -45,6 +46,69 @@ GraphView opprof::inductor::graphFromFragments(const WrapperProgram &program) {
         graph.nodes[at].operands.push_back(it->second);
   graph.reindex();
   return graph;
+}
+
+bool IndexedGraph::sameArgument(const json::Value &a,
+                                const json::Value &b) const {
+  auto first = arguments.find(&a), second = arguments.find(&b);
+  bool isNode = first != arguments.end() && first->second.node;
+  if (isNode != (second != arguments.end() && second->second.node))
+    return false;
+  if (isNode)
+    return twin[*first->second.node] == twin[*second->second.node];
+  const json::Array *list = listOf(&a), *other = listOf(&b);
+  if (!list || !other)
+    return a == b;
+  return list->size() == other->size() &&
+         all_of(zip(*list, *other), [&](const auto &pair) {
+           return sameArgument(std::get<0>(pair), std::get<1>(pair));
+         });
+}
+
+/// Inductor merges equal nodes but for those that make constants, each of which
+/// could be written to; so masks that layers share stand there several times.
+void IndexedGraph::findTwins() {
+  twin.resize(graph->nodes.size());
+  DenseMap<uint64_t, SmallVector<uint32_t, 1>> byHash;
+  for (uint32_t i = 0; i < twin.size(); ++i) {
+    twin[i] = i;
+    const GraphNode &node = graph->nodes[i];
+    bool isPure = node.op == GraphNode::Call && (fusible[i] || isView(i)) &&
+                  !node.args.empty() && !family[i].contains("rand") &&
+                  !family[i].contains("seed") &&
+                  !family[i].contains("dropout") && !family[i].ends_with("_");
+    if (!isPure)
+      continue;
+    uint64_t key = hash_value(StringRef(node.target));
+    for (uint32_t operand : node.operands)
+      key = hash_combine(key, twin[operand]);
+    // Two keys a table keeps for itself.
+    SmallVector<uint32_t, 1> &others = byHash[key >> 1];
+    auto same = find_if(others, [&](uint32_t other) {
+      const GraphNode &first = graph->nodes[other];
+      return first.target == node.target &&
+             first.args.size() == node.args.size() &&
+             first.kwargs.size() == node.kwargs.size() &&
+             all_of(zip(first.args, node.args),
+                    [&](const auto &pair) {
+                      return sameArgument(std::get<0>(pair), std::get<1>(pair));
+                    }) &&
+             all_of(zip(first.kwargs, node.kwargs), [&](const auto &pair) {
+               return std::get<0>(pair).first == std::get<1>(pair).first &&
+                      sameArgument(std::get<0>(pair).second,
+                                   std::get<1>(pair).second);
+             });
+    });
+    if (same == others.end()) {
+      others.push_back(i);
+      continue;
+    }
+    twin[i] = *same;
+    std::vector<uint32_t> &group = twins[*same];
+    if (group.empty())
+      group.push_back(*same);
+    group.push_back(i);
+  }
 }
 
 IndexedGraph &Joiner::graphOf(const WrapperLaunch &launch) {
