@@ -630,6 +630,9 @@ void Joiner::setBuffers(const LaunchWork &work, ArrayRef<uint32_t> nodes,
     region.writer = to.index;
     region.sure = i < proof.outputs.size() && proof.outputs[i] == node &&
                   proof.unique && proof.sure;
+    // A kernel that computes it adds the bias.
+    region.lacksBias = node != kNoNode && proof.withoutBias.contains(node) &&
+                       (launch.definition < 0 || !is_contained(nodes, node));
     writtenBy[operand.storage] = to.index;
     partial.erase(operand.storage);
     if (node == kNoNode) {

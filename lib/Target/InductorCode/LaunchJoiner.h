@@ -119,6 +119,8 @@ struct HeldRegion {
   uint32_t node = kNoNode;
   /// It is proven that it holds the node's value.
   bool sure = true;
+  /// The node is a convolution whose bias a later launch adds.
+  bool lacksBias = false;
   /// The launch that wrote it, or kNoNode.
   uint32_t writer = kNoNode;
   /// Without a node: what stands for its first element, and the nodes that it
@@ -252,7 +254,7 @@ private:
                         llvm::ArrayRef<FoundNode> found);
   void bindResult(const LaunchOperand &operand, IndexedGraph &graph);
   std::vector<uint32_t> findReachable(const LaunchWork &work,
-                                      const llvm::DenseSet<uint32_t> &held,
+                                      const LaunchProof &proof,
                                       llvm::ArrayRef<FoundNode> found,
                                       std::vector<uint32_t> &views,
                                       bool &isCut) const;
@@ -294,8 +296,6 @@ private:
   std::vector<std::vector<HeldRegion>> regions;
   /// (launch, storage) of what nobody reads afterwards.
   llvm::DenseSet<std::pair<uint32_t, int32_t>> dead;
-  /// Convolutions whose result lacks the bias, which a later launch adds.
-  llvm::DenseSet<uint32_t> withoutBias;
   /// What the nodes say of a storage where the wrapper does not.
   std::vector<TensorInfo> storageInfo;
   /// Launches that computed a node: (graph, node) -> first launch.

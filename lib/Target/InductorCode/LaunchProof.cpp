@@ -36,7 +36,7 @@ bool Joiner::collectCone(uint32_t start, const IndexedGraph &graph,
     uint32_t at = work.pop_back_val();
     if (proof.held.contains(at)) {
       proof.leaves.insert(graph.twin[at]);
-      if (!withoutBias.contains(at))
+      if (!proof.withoutBias.contains(at))
         continue;
       // Its bias is added here.
       proof.nodes.insert(at);
@@ -64,18 +64,19 @@ bool Joiner::collectCone(uint32_t start, const IndexedGraph &graph,
 /// What records name, and what can be computed from what is read, in the order
 /// of the graph. `isCut`: there is more than is searched.
 std::vector<uint32_t> Joiner::findReachable(const LaunchWork &work,
-                                            const DenseSet<uint32_t> &held,
+                                            const LaunchProof &proof,
                                             ArrayRef<FoundNode> found,
                                             std::vector<uint32_t> &views,
                                             bool &isCut) const {
   const IndexedGraph &graph = work.graph;
+  const DenseSet<uint32_t> &held = proof.held;
   std::set<uint32_t> reached;
   std::set<uint32_t> open;
   for (const FoundNode &item : found)
     reached.insert(item.node);
   for (uint32_t node : held) {
     open.insert(graph.users[node].begin(), graph.users[node].end());
-    if (withoutBias.contains(node))
+    if (proof.withoutBias.contains(node))
       reached.insert(node);
   }
   // What reads nothing makes constants.
@@ -232,6 +233,8 @@ AbstractValue KernelProver::load(unsigned parameter, double offset) {
   proof.sure &= region->sure;
   if (region->node != kNoNode) {
     hold(region->node, graph, proof);
+    if (region->lacksBias)
+      proof.withoutBias.insert(region->node);
     readBy[parameter].insert(graph.twin[region->node]);
     return GraphRunner::given(graph.twin[region->node], *inside);
   }
@@ -303,6 +306,7 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
     match.node = candidate;
     match.agrees = agrees;
     match.cone.held = proof.held;
+    match.cone.withoutBias = proof.withoutBias;
     if (!joiner.collectCone(candidate, graph, match.cone) ||
         match.cone.nodes.empty())
       continue;
@@ -417,17 +421,17 @@ bool KernelProver::runOnce() {
   auto sizes = [&](const Dim &dim) { return joiner.sizeOf(dim); };
   GraphRunner runner(graph, proof.held, sizes);
   GraphRunner unrolled(graph, proof.held, sizes);
-  runner.withoutBias = unrolled.withoutBias = &joiner.withoutBias;
+  runner.withoutBias = unrolled.withoutBias = &proof.withoutBias;
   unrolled.unrolls = true;
   bool isCut = false;
   views.clear();
-  candidates = joiner.findReachable(work, proof.held, found, views, isCut);
+  candidates = joiner.findReachable(work, proof, found, views, isCut);
   // A twin may lie where nothing was searched.
   proof.unique &= !isCut;
   isComplete = true;
   // By operand: what is stored there, and its node.
-  SmallVector<std::tuple<size_t, const KernelStore *, Match>> stored;
-  SmallVector<std::pair<unsigned, Match>> settled;
+  std::vector<std::tuple<size_t, const KernelStore *, Match>> stored;
+  std::vector<std::pair<unsigned, Match>> settled;
   for (auto [i, operand] : enumerate(work.from.operands)) {
     if (proof.outputs[i] != kNoNode)
       continue;
@@ -614,7 +618,7 @@ LaunchProof Joiner::proveCall(const LaunchWork &work,
   proof.nodes = {best.node};
   proof.passed = {best.node};
   if (best.lacksBias)
-    withoutBias.insert(best.node);
+    proof.withoutBias.insert(best.node);
   for (auto [operand, output] : zip(work.from.operands, proof.outputs)) {
     if (!(operand.role & KernelParameter::Output))
       continue;

@@ -34,6 +34,9 @@ struct LaunchProof {
   bool sure = true;
   /// The values that were read.
   llvm::DenseSet<uint32_t> held;
+  /// Convolutions whose bias is still to be added: of those that were read, or
+  /// the one that was called.
+  llvm::DenseSet<uint32_t> withoutBias;
 };
 
 } // namespace opprof::inductor
