@@ -232,10 +232,16 @@ AbstractValue KernelProver::load(unsigned parameter, double offset) {
     return AbstractValue::unknown();
   proof.sure &= region->sure;
   if (region->node != kNoNode) {
-    hold(region->node, graph, proof);
-    if (region->lacksBias)
-      proof.withoutBias.insert(region->node);
-    readBy[parameter].insert(graph.twin[region->node]);
+    // Parts of one concatenation: other turns of the loop read the others.
+    for (const HeldRegion &other : joiner.regions[operand->storage]) {
+      if (other.node == kNoNode || other.graph != &graph ||
+          (&other != region && !joiner.overlaps(other, *operand)))
+        continue;
+      hold(other.node, graph, proof);
+      if (other.lacksBias)
+        proof.withoutBias.insert(other.node);
+      readBy[parameter].insert(graph.twin[other.node]);
+    }
     return GraphRunner::given(graph.twin[region->node], *inside);
   }
   if (*inside != 0 || !region->first.known)
