@@ -257,8 +257,15 @@ const HeldRegion *Joiner::findRegionAt(const LaunchOperand &operand,
   for (const HeldRegion &region : held) {
     if (region.graph != &graph)
       continue;
-    if (held.size() == 1)
+    if (held.size() == 1) {
+      // Read by the name under which a part was written.
+      for (const HeldRegion &part : region.parts)
+        if (part.offset == operand.offset &&
+            part.info.shape == operand.info.shape &&
+            part.info.stride == operand.info.stride)
+          return &part;
       return &region;
+    }
     if (!operand.offset || !region.offset)
       continue;
     double inside = *operand.offset + offset - *region.offset;
@@ -319,6 +326,7 @@ uint32_t Joiner::joinRegions(int32_t storage, const IndexedGraph &graph) {
     whole.writer = parts.back()->writer;
     whole.sure =
         all_of(parts, [](const HeldRegion *part) { return part->sure; });
+    whole.parts = std::move(held);
     held.assign(1, std::move(whole));
     return user;
   }

@@ -127,6 +127,8 @@ struct HeldRegion {
   /// was computed from.
   AbstractValue first = AbstractValue::unknown();
   std::vector<uint32_t> madeFrom = {};
+  /// Of a concatenation, what it was put together from.
+  std::vector<HeldRegion> parts = {};
 };
 
 /// A node that records name for a launch, and which.
