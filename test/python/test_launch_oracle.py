@@ -89,6 +89,21 @@ class ReadBack(nn.Module):
         return torch.nn.functional.max_pool2d(parts + parts.flip(0), 3, 2, 1)
 
 
+class Mixer(nn.Module):
+    """Normalizations of what is laid out otherwise, which are of copies, between additions of what was copied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(6) for _ in range(3))
+        self.tokens = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.flatten(2).transpose(1, 2)
+        for norm, tokens in zip(self.norms, self.tokens, strict=True):
+            x = x + tokens(norm(x).transpose(1, 2)).transpose(1, 2)
+        return x
+
+
 class Compiled:
     """A model's compiled graph, its map, and what a run of both showed."""
 
@@ -179,9 +194,14 @@ def test_a_right_map_is_proven(compiled: Compiled) -> None:
     assert any("false_graph_0" in name for v in found for name in v.listed)
 
 
-def test_what_a_kernel_reads_back_is_followed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "module, shape", [(ReadBack, (2, 4, 8, 8)), (Mixer, (2, 6, 2, 2))], ids=["read_back", "mixer"]
+)
+def test_kernels_of_real_models_are_proven(
+    module: type[nn.Module], shape: tuple[int, ...], tmp_path: Path
+) -> None:
     torch.manual_seed(0)
-    compiled = Compiled(tmp_path, ReadBack(), torch.randn(2, 4, 8, 8))
+    compiled = Compiled(tmp_path, module(), torch.randn(shape))
     found = verdicts(compiled.map, compiled.runs)
     assert {v.verdict for v in found} == {Verdict.EXACT}, found
     nodes = [node for launch in compiled.map["launches"] for node in launch["nodes"]]

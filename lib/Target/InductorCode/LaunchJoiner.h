@@ -56,9 +56,10 @@ struct IndexedGraph {
   std::vector<bool> view, fusible, library;
   /// Calls that read no node.
   std::vector<uint32_t> sources;
-  /// By node: the first one that computes the same of the same, itself mostly.
+  /// By node: the first one of the same value, itself mostly: what computes the
+  /// same of the same, or what it copies.
   std::vector<uint32_t> twin;
-  /// By first one: it and the others, where there are others.
+  /// By first one: it and the others that compute the same.
   llvm::DenseMap<uint32_t, std::vector<uint32_t>> twins;
   ArgumentTable arguments;
 
@@ -102,6 +103,9 @@ struct IndexedGraph {
 
   const GraphNode &operator[](uint32_t i) const { return graph->nodes[i]; }
   bool isView(uint32_t i) const { return view[i]; }
+  bool isClone(uint32_t i) const {
+    return family[i] == "clone" && !graph->nodes[i].operands.empty();
+  }
 
 private:
   void findTwins();

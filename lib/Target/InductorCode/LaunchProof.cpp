@@ -19,9 +19,13 @@ using Place = GraphRunner::Place;
 static constexpr size_t kMaxReachable = 1200;
 static constexpr size_t kMaxCone = 20'000;
 
-/// The node's value is read, and so that of its twins.
+/// The node's value is read, and so that of its twins and of what it copies.
 static void hold(uint32_t node, const IndexedGraph &graph, LaunchProof &proof) {
   proof.held.insert(node);
+  while (graph.isClone(node)) {
+    node = graph[node].operands.front();
+    proof.held.insert(node);
+  }
   if (auto it = graph.twins.find(graph.twin[node]); it != graph.twins.end())
     proof.held.insert(it->second.begin(), it->second.end());
 }
@@ -326,6 +330,9 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
     match.score = scoreMatch(node, operand, proposed.contains(candidate), isNew,
                              taken.contains(candidate));
     match.score += (agrees ? 32 : 0) + (isWhole ? 40 : 0);
+    // Indices and constants are often equal: there the records know more.
+    if (!store.value.isData && proposed.contains(candidate))
+      match.score += 24;
     match.isTie = !isWhole || (!agrees && !proposed.contains(candidate));
     bool isChain =
         best.node != kNoNode && match.cone.passed.contains(best.node);

@@ -77,7 +77,9 @@ void IndexedGraph::findTwins() {
                   !node.args.empty() && !family[i].contains("rand") &&
                   !family[i].contains("seed") &&
                   !family[i].contains("dropout") && !family[i].ends_with("_");
-    if (!isPure)
+    if (isClone(i))
+      twin[i] = twin[node.operands.front()];
+    if (!isPure || isClone(i))
       continue;
     uint64_t key = hash_value(StringRef(node.target));
     for (uint32_t operand : node.operands)
