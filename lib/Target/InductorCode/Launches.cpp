@@ -86,7 +86,7 @@ void IndexedGraph::findTwins() {
       key = hash_combine(key, twin[operand]);
     // Two keys a table keeps for itself.
     SmallVector<uint32_t, 1> &others = byHash[key >> 1];
-    auto same = find_if(others, [&](uint32_t other) {
+    auto *same = find_if(others, [&](uint32_t other) {
       const GraphNode &first = graph->nodes[other];
       return first.target == node.target &&
              first.args.size() == node.args.size() &&
