@@ -242,25 +242,51 @@ void Callbacks::addKernels(const std::vector<NamedKernel> &kernels) {
   }
 }
 
-const std::vector<Callbacks::NamedKernel> &
-Callbacks::kernelsOfGraph(const Launch &launch) {
+std::vector<Launch> Callbacks::launches() const {
   std::lock_guard<std::mutex> lock(LaunchMutex);
-  static const std::vector<NamedKernel> none;
+  return Recorded;
+}
+
+size_t Callbacks::launchCount() const {
+  std::lock_guard<std::mutex> lock(LaunchMutex);
+  return Recorded.size();
+}
+
+const std::string &Callbacks::name(uint32_t index) const {
+  std::lock_guard<std::mutex> lock(LaunchMutex);
+  return Names[index];
+}
+
+std::optional<Callbacks::NamedLaunch> Callbacks::launch(size_t index) const {
+  std::lock_guard<std::mutex> lock(LaunchMutex);
+  if (index >= Recorded.size())
+    return std::nullopt;
+  const Launch &launch = Recorded[index];
+  NamedLaunch result{launch, Names[launch.name].c_str(), std::nullopt};
+  auto it = Kernels.find(launch.correlation);
+  if (launch.kind != 1 && it != Kernels.end())
+    result.kernel = it->second;
+  return result;
+}
+
+std::optional<Callbacks::NamedKernel>
+Callbacks::kernelOfGraph(const Launch &launch, size_t index, size_t &count) {
+  std::lock_guard<std::mutex> lock(LaunchMutex);
+  count = 0;
   auto it = GraphKernels.find(launch.correlation);
   if (launch.kind != 1 || it == GraphKernels.end())
-    return none;
+    return std::nullopt;
   auto byNode = [](const NamedKernel &a, const NamedKernel &b) {
     return a.first.graphNode < b.first.graphNode;
   };
   // Branches of a graph run side by side, so their times say nothing.
-  if (!std::is_sorted(it->second.begin(), it->second.end(), byNode))
-    std::stable_sort(it->second.begin(), it->second.end(), byNode);
-  return it->second;
-}
-
-const KernelRecord *Callbacks::kernelOf(const Launch &launch) const {
-  auto it = Kernels.find(launch.correlation);
-  return it == Kernels.end() || launch.kind == 1 ? nullptr : &it->second;
+  std::vector<NamedKernel> &kernels = it->second;
+  if (!std::is_sorted(kernels.begin(), kernels.end(), byNode))
+    std::stable_sort(kernels.begin(), kernels.end(), byNode);
+  count = kernels.size();
+  if (index >= count)
+    return std::nullopt;
+  return kernels[index];
 }
 
 std::string Callbacks::describe(const Launch &l) const {

@@ -11,9 +11,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -50,8 +52,12 @@ public:
   /// the subscription.
   int beginLaunches();
   int endLaunches();
-  const std::vector<Launch> &launches() const { return Recorded; }
-  const std::string &name(uint32_t index) const { return Names[index]; }
+  /// The launches noted so far. Other threads may go on launching, here as in
+  /// all that follows: what is handed out is a copy, but for texts of names,
+  /// which stay until the next list begins.
+  std::vector<Launch> launches() const;
+  size_t launchCount() const;
+  const std::string &name(uint32_t index) const;
 
   /// Called around each launch of a checked pass with its number in the pass;
   /// `entering` on the way in.
@@ -63,16 +69,21 @@ public:
   /// Ends it; NOT_REPLAYABLE, with the first difference, when it was another.
   int endCheck();
 
-  std::string describe(const Launch &launch) const;
-
   /// A kernel of the timeline, and its name, which lives as long as CUPTI does.
   using NamedKernel = std::pair<KernelRecord, const char *>;
   /// Keeps what the timeline says of the launches being recorded.
   void addKernels(const std::vector<NamedKernel> &kernels);
-  /// What the timeline said of a launch, or null.
-  const KernelRecord *kernelOf(const Launch &launch) const;
-  /// The kernels that a launch of a CUDA graph ran, in the order of its nodes.
-  const std::vector<NamedKernel> &kernelsOfGraph(const Launch &launch);
+  /// A launch, its name, and what the timeline said of it, if it did.
+  struct NamedLaunch {
+    Launch launch;
+    const char *name;
+    std::optional<KernelRecord> kernel;
+  };
+  std::optional<NamedLaunch> launch(size_t index) const;
+  /// A kernel of those that a launch of a CUDA graph ran, in the order of its
+  /// nodes; `count` becomes how many there are.
+  std::optional<NamedKernel> kernelOfGraph(const Launch &launch, size_t index,
+                                           size_t &count);
 
 private:
   Callbacks() = default;
@@ -87,6 +98,7 @@ private:
   /// Notes where a run that is over ended too early.
   void checkEnd();
   uint32_t nameIndex(const char *name);
+  std::string describe(const Launch &launch) const;
 
   std::mutex Mutex;
   CUpti_SubscriberHandle Subscriber = nullptr;
@@ -96,8 +108,11 @@ private:
 
   enum class Mode { Off, Record, Check };
   std::atomic<Mode> Now{Mode::Off};
-  std::mutex LaunchMutex;
-  std::vector<std::string> Names;
+  /// Guards all that follows, which launching threads, the writer of the
+  /// timeline and whoever reads the launches share.
+  mutable std::mutex LaunchMutex;
+  /// Grows without moving its texts.
+  std::deque<std::string> Names;
   std::vector<Launch> Recorded;
   std::shared_ptr<LaunchHook> Hook;
   /// Launches of this run, and of all runs of the pass.

@@ -130,37 +130,38 @@ int opprof_launches_begin(void) { return Callbacks::get().beginLaunches(); }
 int opprof_launches_end(size_t *count) {
   int status = Callbacks::get().endLaunches();
   if (count)
-    *count = Callbacks::get().launches().size();
+    *count = Callbacks::get().launchCount();
   return status;
 }
 
 int opprof_launches_get(size_t index, opprof_launch *out) {
-  const auto &launches = Callbacks::get().launches();
-  if (index >= launches.size())
+  auto found = Callbacks::get().launch(index);
+  if (!found)
     return failWith(OPPROF_INVALID, "no launch " + std::to_string(index));
-  const Launch &l = launches[index];
-  out->name = Callbacks::get().name(l.name).c_str();
+  const Launch &l = found->launch;
+  out->name = found->name;
   out->external_id = l.externalId;
   std::copy(l.grid, l.grid + 3, out->grid);
   std::copy(l.block, l.block + 3, out->block);
   out->kind = l.kind;
   out->registers = out->local_bytes = out->static_shared = out->dynamic_shared =
       out->duration_ns = kNone;
-  if (const KernelRecord *kernel = Callbacks::get().kernelOf(l))
-    fillFromTimeline(*kernel, *out);
+  if (found->kernel)
+    fillFromTimeline(*found->kernel, *out);
   return OPPROF_OK;
 }
 
 int opprof_launches_kernel(size_t launch, size_t index, opprof_launch *out) {
-  const auto &launches = Callbacks::get().launches();
-  if (launch >= launches.size())
+  auto found = Callbacks::get().launch(launch);
+  if (!found)
     return failWith(OPPROF_INVALID, "no launch " + std::to_string(launch));
-  const auto &kernels = Callbacks::get().kernelsOfGraph(launches[launch]);
-  if (index >= kernels.size())
-    return failWith(OPPROF_INVALID,
-                    "launch " + std::to_string(launch) + " ran " +
-                        std::to_string(kernels.size()) + " kernels of a graph");
-  const auto &[kernel, name] = kernels[index];
+  size_t count = 0;
+  auto ran = Callbacks::get().kernelOfGraph(found->launch, index, count);
+  if (!ran)
+    return failWith(OPPROF_INVALID, "launch " + std::to_string(launch) +
+                                        " ran " + std::to_string(count) +
+                                        " kernels of a graph");
+  const auto &[kernel, name] = *ran;
   *out = {};
   out->name = name ? name : "(unnamed)";
   std::copy(kernel.grid, kernel.grid + 3, out->grid);

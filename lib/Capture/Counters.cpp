@@ -312,7 +312,7 @@ unsupportedReason(const CUpti_Profiler_DeviceSupported_Params &p) {
 
 /// The launches that get a range, in the order of the step.
 int opprof_counters::chooseLaunches(const opprof_counters_options &options) {
-  const std::vector<Launch> &launches = Callbacks::get().launches();
+  std::vector<Launch> launches = Callbacks::get().launches();
   Replay = options.replay;
   Ranges = options.ranges;
   Launches = launches.size();
@@ -741,7 +741,7 @@ int opprof_counters_finish(opprof_counters *c) {
   writer.flush();
   writer.addVariable(ChunkType::CounterSets, bytes.data(), bytes.size());
   writer.flush();
-  const std::vector<Launch> &launches = Callbacks::get().launches();
+  std::vector<Launch> launches = Callbacks::get().launches();
   for (auto &[launch, values] : c->Rows) {
     CounterRowHeader row{};
     row.set = set.set;

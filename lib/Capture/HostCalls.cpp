@@ -137,7 +137,10 @@ std::vector<HostCall> HostCalls::take(uint64_t &lost) {
   }
   // The last holder of a buffer whose thread has ended is this list.
   std::erase_if(Buffers, [](const auto &buffer) {
-    return buffer.use_count() == 1 && buffer->Calls.empty();
+    if (buffer.use_count() != 1)
+      return false;
+    std::lock_guard<std::mutex> own(buffer->Mutex);
+    return buffer->Calls.empty();
   });
   return all;
 }

@@ -7,6 +7,7 @@
 
 #include "gtest/gtest.h"
 
+#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
@@ -951,6 +952,91 @@ TEST_F(CountersTest, LaunchesKnowWhatTheTimelineSaysOfThem) {
   EXPECT_EQ(launch.dynamic_shared, 2048u);
   EXPECT_EQ(launch.duration_ns, 1234u);
   EXPECT_EQ(opprof_launches_get(1, &launch), OPPROF_INVALID);
+}
+
+TEST_F(CountersTest, LaunchesAreReadWhileOtherThreadsLaunch) {
+  constexpr size_t kThreads = 3, kNames = 100, kReadings = 4;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < kThreads * kNames; ++i)
+    names.push_back("kernel_with_a_name_too_long_to_be_kept_in_place_" +
+                    std::to_string(i));
+  start();
+  uint64_t nodes[] = {program().Graph(), program().Graph()};
+  ASSERT_EQ(opprof_launches_begin(), OPPROF_OK);
+  std::atomic<bool> ended{false};
+  std::atomic<size_t> launched{0};
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      const char *graph[] = {"second", "first"};
+      uint64_t order[] = {nodes[1], nodes[0]};
+      for (size_t i = 0; i < kNames || !ended; ++i) {
+        program().Launch(names[t * kNames + i % kNames].c_str(), 1, 128);
+        program().Replay(graph, order, 2);
+        launched += 2;
+      }
+    });
+  std::vector<std::pair<std::string, const char *>> read;
+  auto readAll = [&] {
+    opprof_launch launch, kernel;
+    for (size_t i = 0; i < 2 * kThreads * kNames &&
+                       opprof_launches_get(i, &launch) == OPPROF_OK;
+         ++i) {
+      if (i >= read.size())
+        read.emplace_back(launch.name, launch.name);
+      for (size_t k = 0; opprof_launches_kernel(i, k, &kernel) == OPPROF_OK;
+           ++k)
+        EXPECT_NE(kernel.name, nullptr);
+    }
+  };
+  for (size_t i = 0; i < kReadings; ++i) {
+    EXPECT_EQ(opprof_capture_flush(), OPPROF_OK);
+    readAll();
+  }
+  ended = true;
+  for (std::thread &thread : threads)
+    thread.join();
+  readAll();
+  size_t count = 0;
+  ASSERT_EQ(opprof_launches_end(&count), OPPROF_OK);
+  EXPECT_EQ(count, launched);
+  EXPECT_EQ(read.size(), 2 * kThreads * kNames);
+  // A name stays where it is while others are added.
+  for (const auto &[text, name] : read)
+    EXPECT_EQ(text, name);
+  // What CUPTI names lives longer than the capture.
+  ASSERT_EQ(opprof_capture_stop(nullptr), OPPROF_OK);
+}
+
+TEST_F(CaptureTest, BeginsAndEndsWhileOtherThreadsLaunch) {
+  std::atomic<bool> ended{false};
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 3; ++t)
+    threads.emplace_back([&, t] {
+      while (!ended) {
+        opprof_capture_push_id(t + 1);
+        program().Launch("k", 1, 1);
+        program().Copy(64);
+        opprof_capture_mark(1, t, "mark");
+        opprof_capture_name_id(t + 1, "{}");
+        opprof_capture_pop_id();
+      }
+    });
+  for (int i = 0; i < 5; ++i) {
+    start();
+    EXPECT_EQ(opprof_capture_pause(), OPPROF_OK);
+    EXPECT_EQ(opprof_capture_resume(), OPPROF_OK);
+    EXPECT_EQ(opprof_launches_begin(), OPPROF_OK);
+    EXPECT_EQ(opprof_capture_flush(), OPPROF_OK);
+    EXPECT_EQ(opprof_launches_end(nullptr), OPPROF_OK);
+    EXPECT_EQ(opprof_capture_stop(nullptr), OPPROF_OK)
+        << opprof_capture_last_error();
+    read();
+    EXPECT_TRUE(Reader->summary().complete);
+  }
+  ended = true;
+  for (std::thread &thread : threads)
+    thread.join();
 }
 
 TEST(MetricsTest, PassesWithoutADevice) {

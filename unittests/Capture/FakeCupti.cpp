@@ -202,6 +202,7 @@ EXPORT CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal) {
 }
 EXPORT CUresult CUDAAPI cuDeviceGetCount(int *count) {
   // A driver that is still starting.
+  std::lock_guard<std::recursive_mutex> lock(state().Mutex);
   if (flag("FAKE_CUDA_STARTING") && state().Correlation == 100)
     return CUDA_ERROR_NOT_INITIALIZED;
   *count = 1;
@@ -257,6 +258,7 @@ EXPORT CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) {
 EXPORT CUptiResult
 cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
                                CUpti_BuffersCallbackCompleteFunc complete) {
+  std::lock_guard<std::recursive_mutex> lock(state().Mutex);
   state().Request = request;
   state().Complete = complete;
   return CUPTI_SUCCESS;
@@ -304,6 +306,7 @@ EXPORT CUptiResult cuptiActivityPopExternalCorrelationId(
 
 EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *handle,
                                   CUpti_CallbackFunc function, void *) {
+  std::lock_guard<std::recursive_mutex> lock(state().Mutex);
   if (state().Subscriber || flag("FAKE_CUPTI_BUSY"))
     return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
   state().Subscriber = function;
@@ -320,6 +323,7 @@ EXPORT CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *handle,
   return result;
 }
 EXPORT CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle) {
+  std::lock_guard<std::recursive_mutex> lock(state().Mutex);
   state().Subscriber = nullptr;
   state().Callbacks.clear();
   return CUPTI_SUCCESS;
