@@ -1,9 +1,11 @@
 """Finds and runs the native tools, opprof-driver, opprof-opt and opprof-translate, and passes on what they say."""
 
 import contextlib
+import ctypes
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -80,6 +82,7 @@ def run_driver(
     arguments = [
         command,
         elapsed,
+        f"--parent={os.getpid()}",
         *(os.fspath(option) for option in options),
         "--",
         os.fspath(subject),
@@ -112,6 +115,17 @@ def run_driver(
     if process.returncode:
         raise _failure("opprof-driver", process.returncode, "\n".join(said).strip())
     return printed
+
+
+#: Of prctl(2).
+_PR_SET_PDEATHSIG = 1
+
+
+def end_with(parent: int) -> None:
+    """Has the system kill this process when the one that began it is gone: a command that is killed leaves nobody who fills its folder."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _listen(stream: IO[bytes], errors: list[str]) -> None:

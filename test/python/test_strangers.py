@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import re
+import select
 import subprocess
 import sys
 import time
@@ -182,6 +183,38 @@ def test_a_killed_tool_leaves_nothing_half_written(tmp_path: Path) -> None:
         assert subprocess.run(command, capture_output=True, check=False).returncode == (
             whole.returncode
         )
+
+
+def test_what_a_killed_command_began_ends_with_it(tmp_path: Path) -> None:
+    inputs = ROOT / "test" / "Target" / "InductorCode" / "Inputs" / "mlp_activations"
+    # Nobody writes to it: whoever reads it waits.
+    trace = tmp_path / "trace.json"
+    os.mkfifo(trace)
+    arguments = ["profile", "--graph", inputs / "export.json", "--code", inputs, "--trace", trace]
+    command = [sys.executable, "-m", "opprof", *map(str, arguments), "-o", str(tmp_path / "run")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    # Its progress comes from opprof-driver.
+    process.stderr.readline()
+    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    descriptor = os.pidfd_open(int(child))
+    process.kill()
+    process.wait()
+    process.stderr.close()
+    ended, _, _ = select.select([descriptor], [], [], 30)
+    os.close(descriptor)
+    assert ended
+
+
+def test_commands_killed_at_random_leave_nothing_half_written() -> None:
+    killer = ROOT / "benchmarks" / "kill_at_random.py"
+    said = subprocess.run(
+        [sys.executable, str(killer), "--no-torch", "--times", "3"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said.returncode == 0, said.stdout + said.stderr
 
 
 def test_width_and_ascii_are_kept_to(tmp_path: Path) -> None:

@@ -7,6 +7,10 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
 
+#include <csignal>
+#include <sys/prctl.h>
+#include <unistd.h>
+
 using namespace llvm;
 using namespace opprof::driver;
 
@@ -51,6 +55,11 @@ static cl::opt<double>
     elapsed("elapsed", cl::sub(cl::SubCommand::getAll()), cl::cat(category),
             cl::value_desc("seconds"), cl::init(0),
             cl::desc("How long the command has run: progress counts on"));
+static cl::opt<pid_t>
+    parent("parent", cl::sub(cl::SubCommand::getAll()), cl::cat(category),
+           cl::value_desc("pid"), cl::init(0),
+           cl::desc("The process that waits for this one, which does not "
+                    "outlive it"));
 static cl::opt<std::string>
     path(cl::Positional, cl::Required, cl::desc("PATH"), cl::cat(category),
          cl::sub(importCommand), cl::sub(mapCommand), cl::sub(profileCommand),
@@ -202,11 +211,23 @@ static Error run() {
   return profileFiles(session, {graph, codeFolder, trace}, folder, page);
 }
 
+/// Where the command that waits for this process is killed and begun again, two
+/// of these would fill one folder.
+static void endWithParent() {
+  if (!parent)
+    return;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // It may have ended before that.
+  if (::getppid() != parent)
+    ::raise(SIGKILL);
+}
+
 int main(int argc, char **argv) {
   InitLLVM init(argc, argv);
   for (cl::SubCommand *command : cl::getRegisteredSubcommands())
     cl::HideUnrelatedOptions(category, *command);
   cl::ParseCommandLineOptions(argc, argv, "opprof's driver\n");
+  endWithParent();
   if (cl::SubCommand::getTopLevel()) {
     errs() << "opprof-driver: error: no command is given\n"
               "  `opprof-driver --help` lists the commands\n";

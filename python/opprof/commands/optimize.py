@@ -37,7 +37,7 @@ from opprof.search.explore import Found, Search, SearchOptions
 from opprof.search.measure import Timing, measure_all
 from opprof.search.outcome import OPTIMIZED, VERSION, Entrant, Outcome, facts_of
 from opprof.search.precision import EXACT, PRECISION_SCRIPT
-from opprof.tools import run_tool
+from opprof.tools import end_with, run_tool
 from opprof.units import counted, milliseconds
 
 # Classes of nodes that the report names.
@@ -93,12 +93,17 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     return outcome
 
 
+def _begin(start: float, parent: int) -> None:
+    end_with(parent)
+    began_at(start)
+
+
 def _profile(path: str, folder: Path, options: ProfileOptions) -> RunFolder:
     """Profiles in a process of its own: one in which CUPTI has recorded launches more slowly to its end, and what is compared
     here would be compared unfairly.
     """
     with ProcessPoolExecutor(
-        1, multiprocessing.get_context("spawn"), began_at, (began(),)
+        1, multiprocessing.get_context("spawn"), _begin, (began(), os.getpid())
     ) as process:
         try:
             return process.submit(profile_script, path, folder, options, check_inference).result()

@@ -22,6 +22,7 @@ from opprof.export.model_script import load_model_script
 from opprof.progress import progress
 from opprof.search.baselines import cast_floats
 from opprof.search.clock import Clock
+from opprof.tools import end_with
 from opprof.units import counted
 
 # Seconds that a process takes to begin, PyTorch and the model included, at least.
@@ -65,7 +66,8 @@ def compile_ahead(
     """
     context = multiprocessing.get_context("spawn")
     script = subject.script
-    arguments = (str(script.path), script.moved_to, max(1, len(os.sched_getaffinity(0)) // workers))
+    threads = max(1, len(os.sched_getaffinity(0)) // workers)
+    arguments = (os.getpid(), str(script.path), script.moved_to, threads)
     processes = [
         context.Process(target=_work, args=(*arguments, list(jobs[i::workers])), daemon=False)
         for i in range(workers)
@@ -89,8 +91,9 @@ def compile_ahead(
             process.join()
 
 
-def _work(path: str, device: str | None, threads: int, jobs: list[Job]) -> None:
+def _work(parent: int, path: str, device: str | None, threads: int, jobs: list[Job]) -> None:
     """The process: what the model and PyTorch print has been printed by the one that began it."""
+    end_with(parent)
     sink = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(sink, stream)
