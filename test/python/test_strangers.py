@@ -4,7 +4,9 @@ import ast
 import json
 import os
 import re
+import resource
 import select
+import shutil
 import subprocess
 import sys
 import time
@@ -209,12 +211,65 @@ def test_what_a_killed_command_began_ends_with_it(tmp_path: Path) -> None:
 def test_commands_killed_at_random_leave_nothing_half_written() -> None:
     killer = ROOT / "benchmarks" / "kill_at_random.py"
     said = subprocess.run(
-        [sys.executable, str(killer), "--no-torch", "--times", "3"],
+        [sys.executable, str(killer), "--no-torch", "--times", "2"],
         capture_output=True,
         text=True,
         check=False,
     )
     assert said.returncode == 0, said.stdout + said.stderr
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Of the results in a folder; temporary files, whose names begin with a dot, are none."""
+    files = [file for file in folder.rglob("[!.]*") if file.is_file()]
+    return {str(file.relative_to(folder)): file.stat().st_size for file in files}
+
+
+@pytest.mark.parametrize(
+    ("limit", "steps"),
+    [
+        (resource.RLIMIT_FSIZE, [*(256 << step for step in range(10)), 1 << 30]),
+        # From less than the program itself has on.
+        (resource.RLIMIT_AS, [*range(8 << 20, 24 << 20, 1 << 20), 1 << 36]),
+    ],
+    ids=["write", "allocation"],
+)
+def test_a_write_or_an_allocation_that_fails_leaves_nothing_half_written(
+    tmp_path: Path, limit: int, steps: list[int]
+) -> None:
+    """The system refuses what goes beyond a limit that grows from run to run, so that each fails at another place."""
+    inputs = ROOT / "test" / "Target" / "InductorCode" / "Inputs" / "mlp_activations"
+    trace = ROOT / "test" / "Profile" / "Inputs" / "mlp_activations.trace.json.gz"
+    graph = tmp_path / "graph.mlir"
+    driver = find_tool("opprof-driver")
+    subprocess.run([driver, "import", inputs / "export.json", "-o", graph], check=True)
+    profile = [driver, "profile-files", f"--graph={graph}", f"--code={inputs}", f"--trace={trace}"]
+    for command, output in (
+        ([find_tool("opprof-opt"), str(graph), "-o"], "graph.mlir"),
+        (profile, "."),
+    ):
+        folder = tmp_path / "whole"
+        subprocess.run([*command, str(folder / output)], check=True, capture_output=True)
+        whole = _sizes(folder)
+        statuses = []
+        for step in steps:
+            shutil.rmtree(folder)
+            said = subprocess.run(
+                [*command, str(folder / output)],
+                capture_output=True,
+                # SIGXFSZ stays ignored, as Python has it: write(2) fails.
+                restore_signals=False,
+                preexec_fn=lambda step=step: resource.setrlimit(limit, (step, step)),
+                check=False,
+            )
+            statuses.append(said.returncode)
+            folder.mkdir(exist_ok=True)
+            left = _sizes(folder)
+            assert left.items() <= whole.items(), said.stderr
+            # Where there is not even room to begin, the system has the word.
+            assert said.stderr or said.returncode < 0 if said.returncode else left == whole
+        assert statuses[0] != 0 and statuses[-1] == 0, statuses
+        shutil.rmtree(folder)
 
 
 def test_width_and_ascii_are_kept_to(tmp_path: Path) -> None:
