@@ -78,7 +78,7 @@ if [ "$with_fuzzers" = yes ]; then
     corpus=build-fuzz/corpus/$name
     mkdir -p "$corpus"
     seeds=unittests/fuzz/corpus/$name
-    check "fuzz $name" run_fuzzer "$fuzzer" -max_total_time="${OPPROF_FUZZ_SECONDS:-10}" -timeout=20 \
+    check "fuzz $name" run_fuzzer "$fuzzer" -max_total_time="${OPPROF_FUZZ_SECONDS:-10}" -max_len=65536 -timeout=20 \
       -rss_limit_mb=4096 -artifact_prefix="$results/" -print_final_stats=0 -verbosity=0 \
       "$corpus" $([ -d "$seeds" ] && echo "$seeds")
   done
