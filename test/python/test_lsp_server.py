@@ -70,6 +70,10 @@ class Editor:
             "textDocument/didOpen",
             textDocument={"uri": uri, "languageId": "mlir", "version": 1, "text": text},
         )
+        return self.diagnostics(uri)
+
+    def diagnostics(self, uri: str = "file:///document.mlir") -> list[dict[str, Any]]:
+        """What the server publishes next for a document."""
         while True:
             message = self._receive()
             if (
@@ -190,6 +194,36 @@ def test_what_is_wrong_is_marked_where_it_is(
     assert source(text, diagnostic["range"]) == marks
     error = 1
     assert diagnostic["severity"] == error
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "line"),
+    [
+        ("module {\n" + "(" * 2000, "nests deeper than 1024", 1),
+        (
+            "\n".join(["#a0 = [0, 0]", *(f"#a{i} = [#a{i - 1}, #a{i - 1}]" for i in range(1, 64))]),
+            "words: they hold one another over and over",
+            None,
+        ),
+    ],
+    ids=["depth", "words"],
+)
+def test_what_the_tools_refuse_is_refused(
+    editor: Editor, text: str, says: str, line: int | None
+) -> None:
+    [diagnostic] = editor.open(text)
+    assert says in diagnostic["message"]
+    assert diagnostic["source"] == "opprof"
+    assert line is None or diagnostic["range"]["start"]["line"] == line
+    # The server is there as before, and what is mended is clean.
+    assert editor.capabilities["textDocumentSync"]["change"] == 1
+    editor.tell(
+        "textDocument/didChange",
+        textDocument={"uri": "file:///document.mlir", "version": 2},
+        contentChanges=[{"text": GRAPH}],
+    )
+    assert editor.diagnostics() == []
+    assert editor.open(GRAPH, "file:///other.mlir") == []
 
 
 def test_hover_shows_a_node(editor: Editor) -> None:
