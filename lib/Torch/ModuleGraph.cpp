@@ -101,6 +101,34 @@ void ModuleGraph::enterModule(Node *node, const ModuleStack *stack) {
       enterModule(inner, stack);
 }
 
+/// Puts the calls that led to `call` before those of what was inlined for it:
+/// LibTorch, which inlines the innermost calls first, knows of that one only.
+static void
+addCallers(Node *node, const InlinedCallStackPtr &callers,
+           std::map<InlinedCallStack *, InlinedCallStackPtr> &known) {
+  if (auto own = node->callstack()) {
+    auto [entry, isNew] = known.try_emplace(own->get());
+    if (isNew) {
+      std::vector<InlinedCallStack *> outer;
+      for (std::optional<InlinedCallStackPtr> at = callers; at;
+           at = (*at)->callee())
+        outer.push_back(at->get());
+      entry->second = *own;
+      for (size_t i = outer.size(); i-- > 0;) {
+        // By name: freezing frees the functions of the module that it copies.
+        std::string name = outer[i]->function_name();
+        entry->second = c10::make_intrusive<InlinedCallStack>(
+            entry->second, outer[i]->function(), outer[i]->source_range(),
+            outer[i]->module_instance(), name);
+      }
+    }
+    node->setCallStack(entry->second);
+  }
+  for (Block *block : node->blocks())
+    for (Node *inner : block->nodes())
+      addCallers(inner, callers, known);
+}
+
 /// Replaces a call by what it calls, and returns the node to go on with.
 Node *ModuleGraph::inlineNode(Node *node) {
   Function *callee = findCallee(node);
@@ -119,12 +147,16 @@ Node *ModuleGraph::inlineNode(Node *node) {
       stack = &*stackPool.insert(std::move(inner)).first;
     }
   Node *before = node->prev(), *after = node->next();
+  std::optional<InlinedCallStackPtr> callers = node->callstack();
+  std::map<InlinedCallStack *, InlinedCallStackPtr> known;
   // The function that a call names is none of the function's arguments.
   if (node->kind() == prim::CallFunction)
     node->removeInput(0);
   inlineCallTo(node, function, function->graph().get());
   for (Node *made = before->next(); made != after; made = made->next()) {
     enterModule(made, stack);
+    if (callers)
+      addCallers(made, *callers, known);
     if (++numInlined > kMaxNodes)
       throw InputError("inlined, the method has more than " +
                        std::to_string(kMaxNodes) + " nodes");

@@ -161,6 +161,8 @@ def test_places(tmp_path: Path) -> None:
     node = next(n for n in document["graphs"][0]["nodes"] if n["name"] == "linear_3")
     paths = [entry["path"] for entry in document["modules"][node["modules"]]]
     assert paths == ["", "layers.1", "layers.1.down"]
+    # The method, the layer that it calls, and the linear map inside that.
+    assert len(document["stacks"][node["stack"]]) == 3
     with zipfile.ZipFile(tmp_path / "model.pt") as archive:
         for frame in document["stacks"][node["stack"]]:
             name = frame["file"].removeprefix("model.pt/")
