@@ -141,6 +141,10 @@ def main() -> int:
             said = process.stderr.decode(errors="replace")
             end = classify(process.returncode, said, target.exists())
             ends[end] += 1
+            if (number + 1) % 500 == 0:
+                print(
+                    number + 1, *(f"{n} {what}" for what, n in ends.items()), sep=", ", flush=True
+                )
             if end.startswith("FAULT"):
                 print(f"{number}: {end}: {said[:300]}", flush=True)
                 if options.keep:
