@@ -6,9 +6,11 @@
 
 #include "opprof/Torch/Archive.h"
 
+#include <ATen/Version.h>
 #include <torch/csrc/jit/passes/freeze_module.h>
 #include <torch/csrc/jit/runtime/operator.h>
 #include <torch/csrc/jit/serialization/import.h>
+#include <torch/csrc/jit/serialization/pickle.h>
 #include <torch/version.h>
 
 #include <unistd.h>
@@ -201,6 +203,12 @@ writeWeights(int file,
   }
 }
 
+static void writeArguments(int file, const std::vector<c10::IValue> &values) {
+  std::vector<char> saved =
+      torch::jit::pickle_save(c10::ivalue::Tuple::create(values));
+  writeAll(file, saved.data(), saved.size());
+}
+
 static std::string getFileName(const std::string &path) {
   return path.substr(path.rfind('/') + 1);
 }
@@ -217,8 +225,7 @@ static std::string getGraphName(const ReadRequest &request) {
   return request.method == "forward" ? stem : stem + "_" + request.method;
 }
 
-static ReadTimes read(const ReadRequest &request, int graphFile,
-                      int weightsFile) {
+static ReadTimes read(const ReadRequest &request, const ReadFiles &files) {
   ReadTimes times;
   Stopwatch watch;
   checkOperators(request.operators);
@@ -237,9 +244,15 @@ static ReadTimes read(const ReadRequest &request, int graphFile,
 
   std::optional<Runner> runner;
   Arguments arguments;
-  if (!request.inputs.empty()) {
+  bool isCalled = !request.inputs.empty() || files.arguments >= 0;
+  if (isCalled) {
     at::manual_seed(0);
     arguments = getArguments(graph.getSchema(), request.inputs);
+  }
+  // A run may write what it is given.
+  if (files.arguments >= 0)
+    writeArguments(files.arguments, arguments.values);
+  if (isCalled) {
     runner.emplace(graph);
     runner->run(arguments.values);
   }
@@ -255,18 +268,41 @@ static ReadTimes read(const ReadRequest &request, int graphFile,
   file.write(text, TORCH_VERSION, request.opprofVersion, getGraphName(request),
              record, translator.returnsOneValue());
   std::string content = text.str();
-  writeAll(graphFile, content.data(), content.size());
-  if (weightsFile >= 0)
-    writeWeights(weightsFile, translator.getWeights());
+  writeAll(files.graph, content.data(), content.size());
+  if (files.weights >= 0)
+    writeWeights(files.weights, translator.getWeights());
   times.writing = watch.lap();
   return times;
 }
 
 ReadTimes opprof::torchscript::readTorchScript(const ReadRequest &request,
-                                               int graphFile, int weightsFile) {
+                                               const ReadFiles &files) {
   try {
-    return read(request, graphFile, weightsFile);
+    return read(request, files);
   } catch (const c10::Error &error) {
     throw InputError(getReason(error));
   }
+}
+
+/// "2.13" of "2.13.0+cpu".
+static std::string getMinorVersion(const std::string &version) {
+  return version.substr(0, version.find('.', version.find('.') + 1));
+}
+
+void opprof::torchscript::checkLibTorch() {
+  // LibTorch tells its version in the text on how it was built only.
+  static constexpr char kKey[] = "TORCH_VERSION=";
+  std::string config = at::show_config();
+  size_t begin = config.find(kKey);
+  if (begin == std::string::npos)
+    return;
+  begin += sizeof kKey - 1;
+  std::string running =
+      getMinorVersion(config.substr(begin, config.find(',', begin) - begin));
+  std::string built = getMinorVersion(TORCH_VERSION);
+  if (running != built)
+    throw InputError("this opprof-torchscript was built against PyTorch " +
+                     built + " and runs with PyTorch " + running +
+                     ": build opprof again where that one is installed "
+                     "(./setup.sh)");
 }

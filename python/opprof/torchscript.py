@@ -48,9 +48,14 @@ def is_torchscript(path: str | os.PathLike[str]) -> bool:
 
 
 def write_graph(
-    archive: Path, target: Path, options: TorchScriptOptions, weights: Path | None = None
+    archive: Path,
+    target: Path,
+    options: TorchScriptOptions,
+    weights: Path | None = None,
+    arguments: Path | None = None,
 ) -> None:
-    """Writes the graph of the archive's method as graph JSON, and the tensors that it takes as safetensors."""
+    """Writes the graph of the archive's method as graph JSON, the tensors that it takes as safetensors, and the tuple of what it
+    is called with for torch.load."""
     try:
         find_tool(TOOL)
     except OpprofError:
@@ -58,7 +63,11 @@ def write_graph(
             f"{archive}: this opprof was built without LibTorch, so it reads no TorchScript",
             remedy="build it where `python -c 'import torch'` works: ./setup.sh does",
         ) from None
-    stored = [f"--weights={weights}"] if weights is not None else []
+    stored = [
+        f"--{name}={file}"
+        for name, file in (("weights", weights), ("arguments", arguments))
+        if file is not None
+    ]
     run_tool(TOOL, [archive, "-o", target, *options.arguments(), *stored])
 
 

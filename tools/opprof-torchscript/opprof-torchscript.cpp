@@ -33,6 +33,8 @@ opprof-translate --import-fx-json reads.
                      had; without --input nothing is run.
   --freeze           make attributes that the method does not change constants
   --weights FILE     write the tensors that the graph takes, as safetensors
+  --arguments FILE   write the tuple of what the method is called with, for
+                     torch.load
   --sandbox          read the archive without network, writing or new processes
   --memory GIB       memory that reading may take (32)
   --seconds N        time that reading may take (600)
@@ -44,7 +46,7 @@ namespace {
 struct Options {
   ReadRequest request;
   Limits limits;
-  std::string output = "-", weights;
+  std::string output = "-", weights, arguments;
   bool wantsTimes = false;
 };
 
@@ -95,6 +97,8 @@ static Options parseOptions(int argc, char **argv) {
       options.request.inputs.push_back(take());
     else if (name == "--weights")
       options.weights = take();
+    else if (name == "--arguments")
+      options.arguments = take();
     else if (name == "--memory")
       options.limits.memory = parseNumber(name, take()) << 30;
     else if (name == "--seconds")
@@ -171,12 +175,18 @@ static void run(Options &options) {
     throw InputError(std::strerror(errno));
   request.operators = checkArchive(request.path).operators;
   request.opprofVersion = OPPROF_VERSION;
-  // The child hands back the graph, the weights and the times.
-  enum Output { Graph, Weights, Times, NumOutputs };
+  // What the child hands back.
+  enum Output { Graph, Weights, Arguments, Times, NumOutputs };
   std::vector<int> files =
       runContained(options.limits, NumOutputs, [&](const std::vector<int> &to) {
-        ReadTimes times = readTorchScript(
-            request, to[Graph], options.weights.empty() ? -1 : to[Weights]);
+        checkLibTorch();
+        ReadFiles wanted;
+        wanted.graph = to[Graph];
+        if (!options.weights.empty())
+          wanted.weights = to[Weights];
+        if (!options.arguments.empty())
+          wanted.arguments = to[Arguments];
+        ReadTimes times = readTorchScript(request, wanted);
         if (write(to[Times], &times, sizeof times) != sizeof times)
           throw InputError("the result cannot be written");
       });
@@ -186,6 +196,8 @@ static void run(Options &options) {
     printTimes(times);
   if (!options.weights.empty())
     writeFile(files[Weights], options.weights);
+  if (!options.arguments.empty())
+    writeFile(files[Arguments], options.arguments);
   writeFile(files[Graph], options.output);
 }
 

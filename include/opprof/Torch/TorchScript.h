@@ -27,13 +27,26 @@ struct ReadTimes {
   double load = 0, inlining = 0, run = 0, translation = 0, writing = 0;
 };
 
-/// Loads the archive on the CPU and writes the method's graph to the open file
-/// `graphFile`, and where `weightsFile` is not -1 the tensors that the graph
-/// takes to that one, as safetensors. With inputs the method is run on them,
-/// node by node, and every value that the run reaches has its type. Runs what
-/// the archive asks LibTorch to run. Throws InputError, or what LibTorch does.
-ReadTimes readTorchScript(const ReadRequest &request, int graphFile,
-                          int weightsFile);
+/// Open files that results are written to; -1 for what is not wanted.
+struct ReadFiles {
+  /// Graph JSON.
+  int graph = -1;
+  /// The tensors that the graph takes, as safetensors.
+  int weights = -1;
+  /// The tuple of what the method is called with, defaults among them, as
+  /// torch.load reads it.
+  int arguments = -1;
+};
+
+/// Loads the archive on the CPU and writes the method's graph, its tensors and
+/// its arguments. With inputs the method is run on them, node by node, and
+/// every value that the run reaches has its type. Runs what the archive asks
+/// LibTorch to run. Throws InputError, or what LibTorch does.
+ReadTimes readTorchScript(const ReadRequest &request, const ReadFiles &files);
+
+/// Throws InputError, which says what to do, where the LibTorch that runs is
+/// of another minor version than the one that this was built against.
+void checkLibTorch();
 
 } // namespace opprof::torchscript
 

@@ -16,7 +16,7 @@ from opprof.errors import OpprofError, ProgramError
 from opprof.files import check_folder, check_script, locked
 from opprof.suffixes import CAPTURE, GRAPH_JSON, GRAPHS, MLIR_BYTECODE, MLIR_TEXT, PT, SAFETENSORS
 from opprof.terminal import prepare_streams, printable, program_output_on_stderr
-from opprof.torchscript import readable_graph
+from opprof.torchscript import TorchScriptOptions, is_torchscript, readable_graph
 
 
 class _Parser(argparse.ArgumentParser):
@@ -43,8 +43,6 @@ _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
 def _export(options: argparse.Namespace) -> None:
-    from opprof.torchscript import TorchScriptOptions, is_torchscript
-
     of_archive = TorchScriptOptions(options.method, options.input, options.freeze, options.sandbox)
     check_script(Path(options.script))
     if is_torchscript(options.script):
@@ -102,16 +100,7 @@ def _add_export(commands: _Commands) -> None:
         metavar="FILE",
         help=f"also write the parameters, buffers and constants, as {SAFETENSORS} or {PT}",
     )
-    archive = parser.add_argument_group("of a TorchScript archive")
-    archive.add_argument("--method", metavar="NAME", help="the method (forward)")
-    archive.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help="one argument of the method, in order or as NAME=TEXT: 4x128xi64, 3, 0.5, true, none. "
-        "The method is run on them, so that every value has its shape",
-    )
+    archive = _add_archive_options(parser)
     archive.add_argument(
         "--freeze",
         action="store_true",
@@ -123,6 +112,32 @@ def _add_export(commands: _Commands) -> None:
         help="read it without network, writing or new processes",
     )
     parser.set_defaults(run=_export)
+
+
+def _add_archive_options(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
+    archive = parser.add_argument_group("of a TorchScript archive")
+    archive.add_argument("--method", metavar="NAME", help="the method (forward)")
+    archive.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="one argument of the method, in order or as NAME=TEXT: 4x128xi64, 3, 0.5, true, none. "
+        "The method is run on them, so that every value has its shape",
+    )
+    return archive
+
+
+def _archive_options(options: argparse.Namespace) -> TorchScriptOptions | None:
+    """How the archive that `script` is is read; None where it is a model script, for which these options are not."""
+    given = TorchScriptOptions(options.method, options.input)
+    if is_torchscript(options.script):
+        return given
+    if given != TorchScriptOptions(inputs=[]):
+        raise OpprofError(
+            "--method and --input are for TorchScript archives; a model script says itself what its model is called with"
+        )
+    return None
 
 
 def _launches(options: argparse.Namespace) -> int:
@@ -195,13 +210,16 @@ def _profile(options: argparse.Namespace) -> None:
             )
         check_folder(options.output)
         check_script(Path(options.script))
+        archive = _archive_options(options)
         from opprof.commands.profile import ProfileOptions, profile_script
 
+        default_mode = "inductor" if archive is None else "eager"
         profile = ProfileOptions(
+            archive=archive,
             warm_up=options.warmup,
             traced=options.iters,
             eager=options.eager,
-            mode=options.mode,
+            mode=options.mode or default_mode,
             device=options.device,
             counters=options.counters,
             metrics=options.metrics,
@@ -227,8 +245,8 @@ def _add_profile(commands: _Commands) -> None:
     parser.add_argument(
         "script",
         nargs="?",
-        metavar="model.py",
-        help="defines get_model_and_input() -> (module, input)",
+        metavar="MODEL",
+        help="a script that defines get_model_and_input() -> (module, input), or an archive of torch.jit.save",
     )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="DIR", help="the run folder to fill"
@@ -251,12 +269,12 @@ def _add_profile(commands: _Commands) -> None:
     )
     parser.add_argument(
         "--mode",
-        default="inductor",
         metavar="MODE",
-        help="inductor (default); eager: the exported graph, node by node; cudagraphs: Inductor's program in one CUDA graph; or "
+        help="inductor (default of a script); eager: the exported graph, node by node; cudagraphs: Inductor's program in one CUDA graph; or "
         "a torch.compile backend, by its name or by the file that `opprof emit` wrote",
     )
     _add_device(parser)
+    _add_archive_options(parser)
     _add_counter_options(parser)
     recorded = parser.add_argument_group("files recorded elsewhere")
     recorded.add_argument(

@@ -7,6 +7,7 @@ torch.profiler's trace.
 import contextlib
 import gc
 import platform
+import shutil
 import statistics
 import sys
 import time
@@ -20,29 +21,36 @@ import torch
 from opprof.chain import attribute, map_run
 from opprof.commands.program import (
     CUDA_GRAPHS,
+    EAGER,
     INDUCTOR,
     Program,
     difference,
     find_backend,
+    first_step,
     into_cuda_graph,
     make_program,
     run_user,
 )
 from opprof.devices import synchronize
 from opprof.errors import OpprofError, ProgramError
+from opprof.export.archive_script import ArchiveScript, load_archive
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
 from opprof.export.model_script import ModelScript, load_model_script
 from opprof.export.stages import ExportFailure, export_program, user_error
+from opprof.files import scratch_folder
 from opprof.progress import progress
 from opprof.recording.capture import Capture
 from opprof.recording.counters import count
 from opprof.recording.identity import NodeRanges
 from opprof.recording.library import CaptureError, Library
 from opprof.recording.metrics import resolve
+from opprof.recording.script_operators import join_operators
 from opprof.recording.selection import Filter
 from opprof.recording.torch_profiler import trace_steps
+from opprof.recording.torchscript_executor import executor_facts, executor_text
 from opprof.run_folder import RunFolder, versions, write_run
 from opprof.terminal import program_output_on_stderr
+from opprof.torchscript import TorchScriptOptions
 from opprof.units import counted
 
 
@@ -58,6 +66,8 @@ class ProfileOptions:
     eager: bool = True
     # "eager", "inductor", "cudagraphs", a backend of torch.compile, or the file of one.
     mode: str = INDUCTOR
+    # How a TorchScript archive is read, where that is what is profiled.
+    archive: TorchScriptOptions | None = None
     # Where model and inputs are moved before anything runs: "cpu" or "cuda"; None leaves them where the script puts them.
     device: str | None = None
     # Hardware counters of one step: one of capture.COUNTER_MODES, or None, which is "unique" where there is a GPU.
@@ -168,6 +178,8 @@ def _is_mapped(folder: RunFolder) -> bool:
 
 def why_no_capture(script: ModelScript) -> str | None:
     """Why the timeline cannot be opprof's own here, or None."""
+    if isinstance(script, ArchiveScript):
+        return "only torch.profiler asks TorchScript where an operator stands"
     if not torch.cuda.is_available():
         return "PyTorch sees no GPU"
     if script.device_type == "cpu":
@@ -199,6 +211,8 @@ def record(
         )
     folder.check()
     progress(f"loading {path}")
+    if options.archive is not None:
+        return _record_archive(path, folder, options, options.archive)
     script = load_model_script(path, device=options.device)
     if check is not None:
         check(script)
@@ -217,6 +231,26 @@ def record(
     except BaseException:
         folder.drop_scratch()
         raise
+
+
+def _record_archive(
+    path: str, folder: RunFolder, options: ProfileOptions, archive: TorchScriptOptions
+) -> BaseException | None:
+    """The same for an archive: TorchScript runs it, and its graph is the one that opprof-torchscript reads."""
+    if options.mode != EAGER:
+        raise OpprofError(
+            f"{path}: --mode={options.mode} compiles a model, and an archive is run as TorchScript runs it",
+            remedy="leave out --mode; `opprof optimize` makes a program for torch.compile of an archive without control flow",
+        )
+    with scratch_folder() as scratch:
+        graph = scratch / folder.graph_json.name
+        script = load_archive(Path(path), archive, graph, device=options.device)
+        folder.clear()
+        shutil.copyfile(graph, folder.graph_json)
+    facts = {**facts_of(script), "mode": EAGER}
+    program = Program(script.step_of(script.module))
+    first_step(script, program, "fails when TorchScript runs it")
+    return _record_program(script, program, True, folder, options, facts)
 
 
 def _record(
@@ -318,12 +352,32 @@ def _trace(
     if options.asks_for_counters:
         facts["counters"] = {"mode": options.counters or "unique", "left_out": no_capture}
         progress(f"no counters: {no_capture}")
+    of_archive = isinstance(script, ArchiveScript)
     with NodeRanges().round_nodes(program.graphs):
         run_user(
             script,
             "fails under the profiler",
-            lambda: trace_steps(program.step, options.traced, folder.trace),
+            lambda: trace_steps(program.step, options.traced, folder.trace, with_stack=of_archive),
         )
+    if isinstance(script, ArchiveScript):
+        _join_archive(script, folder, options, facts)
+
+
+def _join_archive(
+    script: ArchiveScript, folder: RunFolder, options: ProfileOptions, facts: dict[str, Any]
+) -> None:
+    """Gives the operators of the trace their nodes, and says how TorchScript ran them."""
+    joined = join_operators(folder.trace, script.graph, options.traced)
+    executor = executor_facts()
+    facts["torchscript"] = {
+        "method": script.method,
+        **executor,
+        "operators": {"ran": joined.ran, "joined": joined.joined, "left": dict(joined.left)},
+    }
+    # The report shows it: what ran is not what the graph alone says.
+    facts["differs"] = executor_text(executor)
+    progress(facts["differs"])
+    progress(f"the node of {joined.joined} of {counted(joined.ran, 'operator')} is certain")
 
 
 def _time(script: ModelScript, program: Program, options: ProfileOptions) -> Timing:

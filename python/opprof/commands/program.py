@@ -240,7 +240,7 @@ def make_program(
     module = script.module if exported is None else module_of(exported)
     if exported is not None and mode == EAGER:
         program = Program(script.step_of(module), [NodeGraph(module, script.name, "export")])
-        _first_step(script, program, "fails when it runs node by node")
+        first_step(script, program, "fails when it runs node by node")
         yield program
         return
     compiler = EAGER if mode == EAGER else find_backend(mode)
@@ -257,7 +257,7 @@ def make_program(
             script.step_of(torch.compile(module, backend=backend)), graphs.run_by_node, graphs
         )
         remedy = None if mode == EAGER else f"--mode={EAGER} profiles it uncompiled"
-        _first_step(script, program, "does not run compiled", remedy)
+        first_step(script, program, "does not run compiled", remedy)
         if compiler == INDUCTOR and not graphs.compiled:
             raise OpprofError(f"{script.path}: Inductor compiled nothing of this model")
         if exported is None and not graphs.dynamo_graphs:
@@ -270,9 +270,7 @@ def make_program(
         yield program
 
 
-def _first_step(
-    script: ModelScript, program: Program, what: str, remedy: str | None = None
-) -> None:
+def first_step(script: ModelScript, program: Program, what: str, remedy: str | None = None) -> None:
     start = time.perf_counter_ns()
     run_user(script, what, program.step, remedy)
     synchronize()

@@ -34,10 +34,12 @@ def write_trace(profiler: torch.profiler.profile, target: Path) -> None:
         partial.unlink(missing_ok=True)
 
 
-def trace_steps(step: Callable[[], Any], steps: int, target: Path) -> None:
+def trace_steps(
+    step: Callable[[], Any], steps: int, target: Path, *, with_stack: bool = False
+) -> None:
     """Records `steps` steps with torch.profiler, each with its ProfilerStep annotation, after one that warms the profiler up.
 
-    What was recorded until a step fails is kept.
+    What was recorded until a step fails is kept. With `with_stack`, operators that TorchScript runs say where they stand in its code.
     """
     quiet()
     import torch
@@ -50,6 +52,7 @@ def trace_steps(step: Callable[[], Any], steps: int, target: Path) -> None:
         schedule=torch.profiler.schedule(wait=0, warmup=1, active=steps, repeat=1),
         on_trace_ready=functools.partial(write_trace, target=target),
         record_shapes=True,
+        with_stack=with_stack,
     ) as profiler:
         for number in range(steps + 1):
             step()

@@ -1,0 +1,176 @@
+"""`opprof profile` of TorchScript archives: which node an operator is, and what is said of how TorchScript ran it.
+
+The oracle of the join is sizes, which it does not look at: every node of the models takes tensors of sizes that no other takes.
+"""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torchscript_models import CASES, save, texts_of
+
+from opprof.commands.cli import main
+from opprof.commands.profile import ProfileOptions, profile_script
+from opprof.errors import OpprofError
+from opprof.export.archive_script import load_archive
+from opprof.recording.script_operators import join_operators
+from opprof.recording.torch_profiler import trace_steps
+from opprof.tools import find_tool
+from opprof.torchscript import TOOL, TorchScriptOptions
+
+try:
+    find_tool(TOOL)
+except OpprofError:
+    pytest.skip("this build has no LibTorch", allow_module_level=True)
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+STEPS = 2
+
+
+class Block(nn.Module):
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(width, inner), nn.Linear(inner, width + 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(torch.relu(self.up(x)))
+
+
+class Widths(nn.Module):
+    """The same lines run for every layer, and a line runs an operator several times: only sizes tell them apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Block(width, 11 * width) for width in (3, 4, 5, 6))
+        self.a = nn.Parameter(torch.randn(7))
+        self.b = nn.Parameter(torch.randn(2, 1))
+        self.c = nn.Parameter(torch.randn(5, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return torch.mul(torch.mul(torch.mul(x, self.a), self.b), self.c)
+
+
+class Merged(nn.Module):
+    """TorchScript computes what stands on the line twice only once, so that its operator is neither node with certainty."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([torch.tanh(x), torch.tanh(x)])
+
+
+def sizes_by_node(document: dict[str, Any]) -> dict[str, list[list[int]]]:
+    """The sizes of the tensors that each node takes."""
+    graph = document["graphs"][0]
+    shapes = {
+        one["name"]: document["types"][one["type"]]["tensor"]["shape"]
+        for one in (*graph["inputs"], *graph["nodes"])
+        if "tensor" in document["types"][one.get("type", 0)]
+    }
+    return {
+        node["name"]: [
+            shapes[argument["node"]]
+            for argument in node["args"]
+            if isinstance(argument, dict) and argument.get("node") in shapes
+        ]
+        for node in graph["nodes"]
+    }
+
+
+def recorded(archive: Path, *texts: str) -> tuple[Any, dict[str, Any], list[dict[str, Any]]]:
+    """What was joined, the graph, and the events of the trace with their ranges."""
+    trace = archive.with_name("trace.json.gz")
+    script = load_archive(
+        archive, TorchScriptOptions(inputs=texts), archive.with_name("graph.json")
+    )
+    step = script.step_of(script.module)
+    for _ in range(3):
+        step()
+    trace_steps(step, STEPS, trace, with_stack=True)
+    joined = join_operators(trace, script.graph, STEPS)
+    with gzip.open(trace, "rt") as file:
+        return joined, script.graph, json.load(file)["traceEvents"]
+
+
+@pytest.mark.parametrize("form", ["scripted", "traced"])
+def test_operators_are_their_nodes(tmp_path: Path, form: str) -> None:
+    archive = tmp_path / "widths.pt"
+    model, inputs = Widths().eval(), (torch.randn(2, 3),)
+    made = (
+        torch.jit.script(model)
+        if form == "scripted"
+        else torch.jit.trace(model, inputs, check_trace=False)
+    )
+    made.save(archive)
+    joined, document, events = recorded(archive, "2x3xf32")
+    assert joined.joined == joined.ran == STEPS * (4 * 3 + 3), joined
+    expected = sizes_by_node(document)
+    assert len({json.dumps(sizes) for sizes in expected.values()}) == len(expected)
+    seen = []
+    for place, event in enumerate(events):
+        if str(event.get("name")).startswith("opprof::node::widths::export::"):
+            node, operator = event["name"].rpartition("::")[2], events[place + 1]
+            assert (operator["ts"], operator["dur"]) == (event["ts"], event["dur"])
+            dims = [sizes for sizes in operator["args"]["Input Dims"] if sizes]
+            assert dims == expected[node], (node, operator["name"])
+            seen.append(node)
+    assert sorted(seen) == sorted([*expected] * STEPS)
+    assert not any(event.get("cat") == "python_function" for event in events)
+
+
+def test_what_is_not_certain_is_left(tmp_path: Path) -> None:
+    archive = tmp_path / "merged.pt"
+    torch.jit.script(Merged()).save(archive)
+    joined, _, _ = recorded(archive, "4xf32")
+    assert joined.left == {"aten::tanh": STEPS}
+    assert joined.joined == STEPS
+
+
+@pytest.mark.parametrize("name", ["detector", "lstm", "decoder", "cnn-traced"])
+def test_profile_of_an_archive(tmp_path: Path, name: str) -> None:
+    """The report is of the nodes and lines of the archive's code, with control flow too, and says what ran it."""
+    case = CASES[name]
+    archive = tmp_path / "model.pt"
+    save(case, archive)
+    options = ProfileOptions(
+        warm_up=1,
+        traced=STEPS,
+        timed=3,
+        timed_seconds=0.2,
+        mode="eager",
+        archive=TorchScriptOptions(inputs=texts_of(case.inputs)),
+    )
+    folder = profile_script(str(archive), tmp_path / "run", options)
+    facts = folder.read_run()["torchscript"]
+    assert facts["executor"] == "profiling" and facts["optimized"]
+    assert facts["fused_groups"] == 0
+    operators = facts["operators"]
+    assert operators["ran"] > 0
+    assert operators["joined"] + sum(operators["left"].values()) == operators["ran"]
+    report = folder.report_text.read_text()
+    assert "TorchScript's profiling executor ran the archive" in report
+    profile = json.loads(folder.profile.read_text())
+    sources = [node["source"] for node in profile["nodes"] if node.get("source")]
+    assert any("/code/__torch__/" in json.dumps(source) for source in sources)
+
+
+def test_wrong_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    archive = tmp_path / "model.pt"
+    save(CASES["perceptron"], archive)
+
+    def refusal(*options: str) -> str:
+        assert main(["profile", str(archive), "-o", str(tmp_path / "run"), *options]) == 1
+        return capsys.readouterr().err
+
+    assert "argument 'x' (Tensor) has no --input" in refusal()
+    assert "no method 'other'" in refusal("--method=other", "--input=2x8xf32")
+    assert "leave out --mode" in refusal("--mode=inductor", "--input=2x8xf32")
+    script = tmp_path / "script.py"
+    script.write_text("")
+    archive = script
+    assert "--method and --input are for TorchScript archives" in refusal("--input=2x8xf32")
