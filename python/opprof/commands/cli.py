@@ -618,6 +618,7 @@ def _add_validate(commands: _Commands) -> None:
 def _optimize(options: argparse.Namespace) -> None:
     check_folder(options.output)
     check_script(Path(options.script))
+    archive = _archive_options(options)
     from opprof.commands.optimize import OptimizeOptions, optimize
 
     with locked(options.output), program_output_on_stderr():
@@ -629,6 +630,7 @@ def _optimize(options: argparse.Namespace) -> None:
                 rules=options.rules,
                 budget_seconds=options.budget_seconds,
                 device=options.device,
+                archive=archive,
             ),
         )
     print((options.output / "report.txt").read_text(), end="")
@@ -643,7 +645,9 @@ def _add_optimize(commands: _Commands) -> None:
         "the machine has cores for them. Where nothing wins, the report says what to use instead.",
     )
     parser.add_argument(
-        "script", metavar="model.py", help="defines get_model_and_input() -> (module, input)"
+        "script",
+        metavar="MODEL",
+        help="a script that defines get_model_and_input() -> (module, input), or an archive of torch.jit.save without control flow",
     )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="DIR", help="the folder for all results"
@@ -651,6 +655,7 @@ def _add_optimize(commands: _Commands) -> None:
     _add_error_budget(parser)
     _add_rules(parser)
     _add_device(parser)
+    _add_archive_options(parser)
     parser.add_argument(
         "--budget-seconds",
         type=_seconds,

@@ -24,6 +24,7 @@ from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.commands.profile import ProfileOptions, profile_script
 from opprof.commands.recommend import recommend
 from opprof.errors import OpprofError
+from opprof.export.archive_model import usage, write_archive_model
 from opprof.export.graph_json import GraphSource, write_graph_json
 from opprof.export.inductor import CompiledGraph, watching_inductor
 from opprof.export.model_script import load_model_script
@@ -38,6 +39,7 @@ from opprof.search.measure import Timing, measure_all
 from opprof.search.outcome import OPTIMIZED, VERSION, Entrant, Outcome, facts_of
 from opprof.search.precision import EXACT, PRECISION_SCRIPT
 from opprof.tools import end_with, run_tool
+from opprof.torchscript import TorchScriptOptions
 from opprof.units import counted, milliseconds
 
 # Classes of nodes that the report names.
@@ -59,6 +61,8 @@ class OptimizeOptions:
     workers: int | None = None
     # Where model and inputs are moved; None leaves them where the script puts them.
     device: str | None = None
+    # How a TorchScript archive is read, where that is what is optimized.
+    archive: TorchScriptOptions | None = None
     profile: ProfileOptions = field(
         default_factory=lambda: ProfileOptions(counters="none", timed_seconds=1.0)
     )
@@ -67,6 +71,11 @@ class OptimizeOptions:
 def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     """Profiles, recommends, tries, keeps, and reports; leaves everything below `output`."""
     clock = Clock(options.budget_seconds)
+    first_lines: tuple[str, ...] = ()
+    if options.archive is not None:
+        progress("making a program of the archive")
+        archive, program = Path(path), write_archive_model(Path(path), options.archive, output)
+        first_lines, path = usage(program, archive), str(program)
     options.profile.device = options.device
     progress("1/4 profile")
     with clock.phase("profile"):
@@ -89,6 +98,8 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         with clock.phase("profile of the result"):
             _try_to_profile_after(subject, outcome, before, output, options)
     outcome.seconds = clock.phases
+    for entrant in outcome.entrants:
+        entrant.lines = (*first_lines, *entrant.lines)
     _write_report(outcome, before, output, options)
     return outcome
 

@@ -1,0 +1,217 @@
+"""A TorchScript archive as a model script: its graph as Python, in a module that holds the archive's own parameters. Needs PyTorch.
+
+TorchScript's modules can't be compiled by torch.compile. The module that is written here can, and computes the same bits, which is
+checked before anything is made of it. Where the graph has nodes that no such module can have, they are named with their lines.
+"""
+
+import copy
+import os
+import runpy
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from opprof.chain import import_graph
+from opprof.errors import OpprofError
+from opprof.export.archive_script import ArchiveScript, load_archive
+from opprof.export.model_script import ModelScript, load_model_script
+from opprof.export.weights import save_weights
+from opprof.files import replacing, scratch_folder
+from opprof.suffixes import GRAPH_JSON, MLIR_BYTECODE, SAFETENSORS
+from opprof.tools import run_tool
+from opprof.torchscript import TorchScriptOptions, write_graph
+
+#: Inputs on which the module and the archive have to give the same bits, besides the first.
+_SEEDS = (11, 23, 47)
+
+_MODULE = '''
+
+# What the program was made of: sizes that decide what runs are those of these arguments.
+ARCHIVE = {archive!r}
+CONSTANTS = {constants!r}
+ARGUMENTS = {arguments!r}
+SIZES = {sizes!r}
+
+
+def _beside(file):
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), file)
+
+
+class Model(torch.nn.Module):
+    """A method of the archive as a module: its parameters and buffers are those of the loaded archive, by name."""
+
+    def __init__(self, weights):
+        super().__init__()
+        for name, value in weights.items():
+            part = self
+            *path, last = name.split(".")
+            for step in path:
+                if step not in part._modules:
+                    part.add_module(step, torch.nn.Module())
+                part = part._modules[step]
+            if isinstance(value, torch.nn.Parameter):
+                part.register_parameter(last, value)
+            else:
+                part.register_buffer(last, value)
+
+    def forward(self, *args):
+        sizes = [tuple(value.shape) for value in pytree.tree_leaves(args) if isinstance(value, torch.Tensor)]
+        if sizes != SIZES:
+            raise ValueError(f"the program is for tensors of the sizes {{SIZES}}, and got {{sizes}}")
+        given = iter(args)
+        inputs = []
+        for kind, target in INPUTS:
+            if kind == "user_input":
+                inputs.append(next(given))
+            else:
+                value = self
+                for step in target.split("."):
+                    value = getattr(value, step)
+                inputs.append(value)
+        return _run(inputs, {{}})
+
+
+def module_of(loaded):
+    """The module of the archive as torch.jit.load gives it, for torch.compile; it shares its parameters."""
+    weights = dict([*loaded.named_parameters(), *loaded.named_buffers()])
+    if CONSTANTS is not None:
+        device = next((value.device for value in weights.values()), torch.device("cpu"))
+        weights.update({{name: value.to(device) for name, value in _read_safetensors(_beside(CONSTANTS)).items()}})
+    needed = [target for kind, target in INPUTS if kind != "user_input"]
+    return Model({{name: weights[name] for name in needed}}).eval()
+
+
+def get_model_and_input():
+    """The archive's module, and the arguments that it was read with."""
+    return module_of(torch.jit.load(_beside(ARCHIVE), map_location="cpu")), torch.load(_beside(ARGUMENTS))
+'''
+
+
+def write_archive_model(archive: Path, options: TorchScriptOptions, output: Path) -> Path:
+    """Writes `<graph>_model.py` and what it reads to the folder `output`, and returns it. It needs PyTorch only.
+
+    Throws OpprofError where the graph has control flow, or anything else that no module for torch.compile can have, or where the
+    module's results are not the archive's.
+    """
+    with scratch_folder() as scratch:
+        graph = scratch / f"graph{GRAPH_JSON}"
+        script = load_archive(archive, options, graph)
+        if script.module.training:
+            raise OpprofError(
+                f"{archive}: was saved in training mode, and what is optimized is inference",
+                remedy="save it again after eval()",
+            )
+        _check_form(archive, script.graph)
+        name = f"{script.name}_model"
+        bytecode, weights = scratch / f"graph{MLIR_BYTECODE}", scratch / f"weights{SAFETENSORS}"
+        import_graph(graph, bytecode)
+        write_graph(archive, graph, options, weights)
+        program = run_tool("opprof-translate", ["--emit-python", bytecode]).decode()
+        emitted = scratch / "program.py"
+        emitted.write_text(program)
+        held = runpy.run_path(str(emitted))["_read_safetensors"](str(weights))
+    own = {key for key, _ in (*script.module.named_parameters(), *script.module.named_buffers())}
+    constants = {key: value for key, value in held.items() if key not in own}
+    if constants:
+        save_weights(output / f"{name}_constants{SAFETENSORS}", constants)
+    places = _given(script)
+    args = tuple(script.args[place] for place in places)
+    with replacing(output / f"{name}_arguments.pt", "wb") as stream:
+        torch.save(args, stream)
+    target = output / f"{name}.py"
+    with replacing(target) as file:
+        file.write(program)
+        file.write(
+            _MODULE.format(
+                archive=os.path.relpath(archive.resolve(), output.resolve()),
+                constants=f"{name}_constants{SAFETENSORS}" if constants else None,
+                arguments=f"{name}_arguments.pt",
+                sizes=[tuple(leaf.shape) for leaf in tree_leaves(args) if isinstance(leaf, Tensor)],
+            )
+        )
+    _check_results(script, load_model_script(target), places)
+    return target
+
+
+def usage(script: Path, archive: Path) -> tuple[str, ...]:
+    """How the module is made of a loaded archive, as lines of Python."""
+    module = script.stem
+    return (f"import {module}", f"model = {module}.module_of(torch.jit.load({archive.name!r}))")
+
+
+def _given(script: ArchiveScript) -> list[int]:
+    """The places of the method's arguments that the graph takes: those left to their defaults are constants in it."""
+    taken = {
+        one["name"] for one in script.graph["graphs"][0]["inputs"] if one["kind"] == "user_input"
+    }
+    formals = getattr(script.module, script.method).schema.arguments[1:]
+    places = [place for place, formal in enumerate(formals) if formal.name in taken]
+    if len(places) != len(taken):
+        raise OpprofError(
+            f"{script.path}: the graph's inputs are called otherwise than the method's"
+        )
+    return places
+
+
+def _check_form(archive: Path, document: dict[str, Any]) -> None:
+    """Refuses nodes that a module for torch.compile cannot have, and says where they stand."""
+    graph = document["graphs"][0]
+    for node in graph["nodes"]:
+        what = _obstacle(node)
+        if what is not None:
+            frames = document["stacks"][node["stack"]] if "stack" in node else []
+            place = f"{frames[-1]['file']}:{frames[-1]['line']}" if frames else str(archive)
+            code = f": {frames[-1]['code']}" if frames else ""
+            raise OpprofError(
+                f"{place}: {what}{code}\n  no program for torch.compile can be made of this",
+                remedy="`opprof profile` shows where its time goes; what sizes decide is decided by --input",
+            )
+    for entry in graph["inputs"]:
+        if entry["kind"] == "constant_object":
+            raise OpprofError(
+                f"{archive}: {entry['target']} is an object, such as packed quantized weights: "
+                "no program for torch.compile can be made of this",
+                remedy="`opprof profile` shows where its time goes",
+            )
+
+
+def _obstacle(node: dict[str, Any]) -> str | None:
+    target = node["target"]
+    if target == "prim.If":
+        return "the method branches on what it computes"
+    if target == "prim.Loop":
+        return "the method loops as long as what it computes says"
+    if target == "prim.SetAttr" or node["op"] == "get_attr":
+        return "the method reads or writes an attribute that it changes"
+    return f"the method runs {target}" if target.startswith("prim.") else None
+
+
+def _check_results(archive: ArchiveScript, script: ModelScript, places: list[int]) -> None:
+    """Refuses a module that does not give the bits that TorchScript gives, on the first inputs and others."""
+    for args, _ in ((script.args, {}), *map(script.inputs, _SEEDS)):
+        whole = list(archive.args)
+        for place, value in zip(places, args, strict=True):
+            whole[place] = value
+        # Either may write what it is given and what it holds, or draw random numbers.
+        with torch.no_grad(), torch.random.fork_rng():
+            torch.manual_seed(0)
+            own = tree_leaves(copy.deepcopy(script.module)(*copy.deepcopy(args)))
+            torch.manual_seed(0)
+            method = getattr(copy.deepcopy(archive.module), archive.method)
+            expected = tree_leaves(method(*copy.deepcopy(whole)))
+        if len(own) != len(expected) or not all(map(_is_same, own, expected)):
+            raise OpprofError(
+                f"{archive.path}: the program that was made of it gives other results than TorchScript",
+                remedy="report this with the archive: it is a fault of opprof's",
+            )
+
+
+def _is_same(first: Any, second: Any) -> bool:
+    if not isinstance(first, Tensor) or not isinstance(second, Tensor):
+        return bool(first == second)
+    return first.dtype == second.dtype and torch.equal(
+        torch.nan_to_num(first), torch.nan_to_num(second)
+    )

@@ -1,0 +1,114 @@
+"""`opprof optimize` of TorchScript archives: the module that is made of one, the backend for it, and what is refused."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torchscript_models import CASES, save, texts_of
+
+from opprof.backend.emit import emit
+from opprof.commands.cli import main
+from opprof.errors import OpprofError
+from opprof.export.archive_model import write_archive_model
+from opprof.export.model_script import load_model_script
+from opprof.tools import find_tool
+from opprof.torchscript import TOOL, TorchScriptOptions
+
+try:
+    find_tool(TOOL)
+except OpprofError:
+    pytest.skip("this build has no LibTorch", allow_module_level=True)
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Shifted(nn.Module):
+    """Holds a tensor that is neither parameter nor buffer, which an archive keeps among its constants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(64, 256), nn.Linear(256, 64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(torch.relu(self.up(x))) + torch.arange(64, dtype=torch.float32)
+
+
+@pytest.mark.parametrize("name", ["stack", "cnn-traced", "lstm-traced", "defaults", "writer"])
+def test_the_module_is_the_archive(tmp_path: Path, name: str) -> None:
+    """write_archive_model compares bits; the parameters are the loaded archive's own, and other sizes are refused."""
+    case = CASES[name]
+    save(case, tmp_path / "model.pt")
+    options = TorchScriptOptions(inputs=texts_of(case.inputs))
+    target = write_archive_model(tmp_path / "model.pt", options, tmp_path / "out")
+    script = load_model_script(target)
+    loaded = torch.jit.load(tmp_path / "model.pt")
+    module = sys.modules[type(script.module).__module__].module_of(loaded)
+    own = {name: value.data_ptr() for name, value in loaded.named_parameters()}
+    for key, value in module.named_parameters():
+        assert value.data_ptr() == own[key]
+    with pytest.raises(ValueError, match="is for tensors of the sizes"):
+        module(*(torch.zeros(1) for _ in script.args))
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (
+            "branch",
+            r"model\.pt/code/__torch__/torchscript_models\.py:\d+: the method branches .*: if ",
+        ),
+        (
+            "detector",
+            r"model\.pt/code/__torch__/torchscript_models\.py:\d+: the method loops .*: for ",
+        ),
+    ],
+)
+def test_control_flow_is_refused_by_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, says: str
+) -> None:
+    case = CASES[name]
+    save(case, tmp_path / "model.pt")
+    inputs = [f"--input={text}" for text in texts_of(case.inputs)]
+    assert main(["optimize", str(tmp_path / "model.pt"), "-o", str(tmp_path / "out"), *inputs]) == 1
+    assert re.search(says, capsys.readouterr().err)
+    assert not list(tmp_path.glob("out/*.py"))
+
+
+def test_training_is_refused(tmp_path: Path) -> None:
+    torch.jit.script(Shifted().train()).save(tmp_path / "model.pt")
+    with pytest.raises(OpprofError, match="saved in training mode"):
+        write_archive_model(
+            tmp_path / "model.pt", TorchScriptOptions(inputs=["8x64xf32"]), tmp_path / "out"
+        )
+
+
+def test_optimize_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report says how the loaded archive becomes the module, and a backend takes that."""
+    archive, output = tmp_path / "shifted.pt", tmp_path / "out"
+    inputs = (torch.randn(8, 64),)
+    torch.jit.trace(Shifted().eval(), inputs, check_trace=False).save(archive)
+    options = ["--input=8x64xf32", "--budget-seconds=1"]
+    assert main(["optimize", str(archive), "-o", str(output), *options]) == 0
+    report = (output / "report.txt").read_text()
+    lines = [
+        "import shifted_model",
+        "model = shifted_model.module_of(torch.jit.load('shifted.pt'))",
+    ]
+    assert "".join(f"    {line}\n" for line in lines) in report
+    emit([], output / "shifted_optimized.py", model="shifted_model.py")
+    monkeypatch.syspath_prepend(str(output))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"torch": torch}
+    exec(
+        "\n".join(
+            [*lines, "import shifted_optimized", "model = shifted_optimized.optimize(model)"]
+        ),
+        names,
+    )
+    with torch.no_grad():
+        actual, expected = names["model"](*inputs), torch.jit.load(archive)(*inputs)
+    torch.testing.assert_close(actual, expected)
