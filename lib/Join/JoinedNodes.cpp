@@ -216,7 +216,7 @@ static void addPartitions(const PartitionMap &map,
         ++met;
         Node &node = profile.nodes[it->second];
         time.kernelTimeNs += node.kernelTimeNs;
-        if (mapped.parent.empty())
+        if (partition.parent.empty())
           node.partition = partition.label;
       }
     }

@@ -27,11 +27,12 @@ public:
 private:
   Error readClass(object keys, const PartitionMap &map, MappedClass &mapped);
   Error readPartition(object keys, const PartitionMap &map,
-                      MappedPartition &partition);
+                      const MappedClass &mapped, MappedPartition &partition);
 };
 } // namespace
 
 Error Reader::readPartition(object keys, const PartitionMap &map,
+                            const MappedClass &mapped,
                             MappedPartition &partition) {
   if (Error error = getString(keys, "label", partition.label, true))
     return error;
@@ -41,6 +42,12 @@ Error Reader::readPartition(object keys, const PartitionMap &map,
   if (role != "unique" && role != "duplicate")
     return fail("\"role\" must be \"unique\" or \"duplicate\"");
   partition.isUnique = role == "unique";
+  // A null says that it lies in no class, whatever the others do.
+  bool saysParent = keys["parent"].error() == simdjson::SUCCESS;
+  if (!saysParent)
+    partition.parent = mapped.parent;
+  else if (Error error = getString(keys, "parent", partition.parent, false))
+    return error;
   if (Error error = getStrings(keys, "modules", false, partition.modules))
     return error;
   return getArray(keys, "nodes", true, [&](element node) {
@@ -57,7 +64,8 @@ Error Reader::readClass(object keys, const PartitionMap &map,
   if (Error error = getString(keys, "parent", mapped.parent, false))
     return error;
   if (Error error = getObjects(keys, "partitions", true, [&](object entry) {
-        return readPartition(entry, map, mapped.partitions.emplace_back());
+        return readPartition(entry, map, mapped,
+                             mapped.partitions.emplace_back());
       }))
     return error;
   std::optional<uint64_t> count;
@@ -114,12 +122,18 @@ Expected<std::vector<PartitionMap>> opprof::readPartitionMaps(StringRef text,
 // Writer
 //===----------------------------------------------------------------------===//
 
+static json::Value toParent(StringRef parent) {
+  return parent.empty() ? json::Value(nullptr) : json::Value(parent);
+}
+
 static void writePartition(json::OStream &json,
                            const MappedPartition &partition,
-                           const PartitionMap &map) {
+                           const MappedClass &mapped, const PartitionMap &map) {
   json.object([&] {
     json.attribute("label", toJSONText(partition.label));
     json.attribute("role", partition.role());
+    if (partition.parent != mapped.parent)
+      json.attribute("parent", toParent(partition.parent));
     writeStrings(json, "modules", partition.modules);
     json.attributeArray("nodes", [&] {
       for (const NodeId &node : partition.nodes)
@@ -140,13 +154,11 @@ static void writeMap(json::OStream &json, const PartitionMap &map) {
         json.object([&] {
           json.attribute("id", mapped.id);
           json.attribute("hash", mapped.hash);
-          json.attribute("parent", mapped.parent.empty()
-                                       ? json::Value(nullptr)
-                                       : json::Value(mapped.parent));
+          json.attribute("parent", toParent(mapped.parent));
           json.attribute("node_count", mapped.nodeCount);
           json.attributeArray("partitions", [&] {
             for (const MappedPartition &partition : mapped.partitions)
-              writePartition(json, partition, map);
+              writePartition(json, partition, mapped, map);
           });
         });
     });

@@ -622,6 +622,39 @@ def _ids(rows: int, length: int) -> Tensor:
     return torch.randint(0, 64, (rows, length))
 
 
+class RecurrentLayer(nn.Module):
+    """A gated convolution over time and a feed-forward part, as layers between those of attention are."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.gate, self.value = nn.Linear(width, width), nn.Linear(width, width)
+        self.conv = nn.Conv1d(width, width, 3, padding=1, groups=width)
+        self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm1(x)
+        mixed = self.conv(self.value(y).transpose(1, 2)).transpose(1, 2)
+        x = x + mixed * torch.sigmoid(self.gate(y))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class Hybrid(nn.Module):
+    """Recurrent layers and layers of attention in turn."""
+
+    def __init__(self, turns: str, width: int = 32) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            RecurrentLayer(width) if turn == "L" else PreNormLayer(width) for turn in turns
+        )
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return self.norm(x)
+
+
 MODELS: dict[str, Callable[[], tuple[nn.Module, tuple[Tensor, ...]]]] = {
     "llama": lambda: (Llama(), (_ids(2, 8),)),
     "resnet": lambda: (ResNet(), (torch.randn(2, 3, 16, 16),)),
@@ -637,6 +670,9 @@ MODELS: dict[str, Callable[[], tuple[nn.Module, tuple[Tensor, ...]]]] = {
     "mamba": lambda: (Mamba(), (_ids(2, 6),)),
     "towers": lambda: (Towers(), (torch.randn(2, 8, 32), torch.randn(2, 8, 32))),
     "efficientnet": lambda: (EfficientNet(), (torch.randn(2, 3, 32, 32),)),
+    "turns": lambda: (Hybrid("LLLLLGLLLLLG"), (torch.randn(2, 8, 32),)),
+    "irregular": lambda: (Hybrid("LLGLLLGLGLLLLG"), (torch.randn(2, 8, 32),)),
+    "tail": lambda: (Hybrid("LG" * 4 + "LL"), (torch.randn(2, 8, 32),)),
 }
 
 

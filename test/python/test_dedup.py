@@ -78,11 +78,10 @@ EXPECTED = {
         numbered(f"stages.{stage}", *range(depth)) for stage, depth in enumerate((3, 3, 9, 3))
     ],
     "swin": [[f"blocks.{pair}+blocks.{pair + 1}" for pair in (0, 2, 4)]],
-    "unet": [numbered("middle", 0, 1, 2, 3)],
-    # The first step of a layer has one state for two, and of the last one a state is not used: they share their halves.
-    "lstm": [
-        numbered(f"c{index}", *range(count)) for index, count in enumerate((2, 2, 4, 2, 2, 4))
-    ],
+    # What the way down and the way up share: all but the first convolution, which takes fewer channels on one side.
+    "unet": [["down.0", "up.2"], numbered("middle", 0, 1, 2, 3)],
+    # The first step of a layer has one state for two, and of the last one a state is not used: what they share is a class.
+    "lstm": [numbered(f"c{index}", *range(count)) for index, count in enumerate((2, 8, 2))],
     "mamba": [numbered("layers", 0, 1, 2, 3)],
     "efficientnet": [numbered("stage1", 1, 2, 3), numbered("stage2", 1, 2, 3, 4)],
 }
@@ -126,7 +125,7 @@ def test_experts_nest_in_layers(tmp_path: Path) -> None:
 def test_norms_nest_in_layers(tmp_path: Path) -> None:
     """The three norms of a decoder layer repeat, though more than a norm looks the same at first."""
     result = dedup(export("t5", tmp_path), tmp_path, "levels=2")
-    _, _, encoder, decoder = result["classes"]
+    _, _, encoder, decoder, *_ = result["classes"]
     for group, module, norms in ((encoder, "encoder", (1, 3)), (decoder, "decoder", (1, 2, 3))):
         assert [partition["label"] for partition in group["partitions"]] == [
             f"{module}.{layer}.norm{norm}" for layer in range(6) for norm in norms

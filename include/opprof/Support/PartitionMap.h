@@ -21,6 +21,9 @@ struct MappedPartition {
   std::string label;
   /// The one that stands for its class; the others are duplicates.
   bool isUnique = false;
+  /// The id of the class that this place lies in; empty for one in the graph
+  /// itself.
+  std::string parent;
   /// The outermost modules that hold the nodes.
   std::vector<std::string> modules;
   /// Position i is the same place of the class in every partition.
@@ -34,7 +37,8 @@ struct MappedPartition {
 struct MappedClass {
   std::string id;
   std::string hash;
-  /// The id of the class that this one lies in; empty for the outermost level.
+  /// Where the unique partition lies, and in the file each that does not say
+  /// otherwise.
   std::string parent;
   /// Of each of its partitions.
   uint64_t nodeCount = 0;

@@ -1,15 +1,14 @@
-// Finding repeats: the nodes as a sequence of content hashes, its repeats by
+// Finding repeats: the nodes as a sequence of content numbers, its repeats by
 // suffix array, their borders by the values that cross them, and confirmation
 // by dataflow. docs/dedup.md says why.
 
 #include "opprof/Analysis/Structure/RepeatedSubgraphs.h"
-#include "llvm/ADT/STLExtras.h"
 
+#include "NodeSequence.h"
 #include "SuffixArray.h"
 
-#include "opprof/Analysis/Structure/DataflowOrder.h"
-
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
 
 #include <map>
 #include <queue>
@@ -20,25 +19,7 @@ using namespace opprof::fx;
 
 namespace {
 
-/// The body of a graph as arrays of numbers. A position is that of a node that
-/// may be in a partition.
-struct NodeSequence {
-  std::vector<Operation *> nodes;
-  /// A number for each node's content: equal content, equal number.
-  std::vector<int> contents;
-  int numContents = 0;
-  /// For the operands of all nodes: the position of the node that gives the
-  /// value, or -1 for one from elsewhere. Those of node i begin at
-  /// operandStart[i].
-  std::vector<int> operandStart, operands;
-  /// The last position that uses a result of a node; past the end where the
-  /// graph returns it or something outside the sequence takes it.
-  std::vector<int> lastUse;
-
-  int size() const { return nodes.size(); }
-};
-
-/// A stretch of the sequence that appears more than once.
+/// A stretch of the text that appears more than once.
 struct Candidate {
   /// Twice the nodes saved, less one for every value that a call passes on:
   /// borders that few values cross are worth a node or two. Not more, as what a
@@ -64,18 +45,28 @@ struct Candidate {
   }
 };
 
+/// Appearances of a candidate that are confirmed to be the same.
+struct Group {
+  AppearanceShape shape;
+  /// The place of each in the text.
+  SmallVector<std::pair<int, Partition>, 0> members;
+  /// True where the first member is the whole of a class.
+  bool isWhole = false;
+};
+
 class RepeatFinder {
 public:
-  RepeatFinder(GraphOp graph, const RepeatOptions &options,
+  RepeatFinder(ArrayRef<GraphOp> graphs, const RepeatOptions &options,
                StructuralHash &hash)
-      : graph(graph), options(options), hash(hash) {}
+      : options(options), hash(hash),
+        sequence(graphs, options.equivalence.ignoreOrder, hash) {}
 
   std::vector<PartitionClass> run();
-
-  unsigned numNodes = 0;
+  unsigned getNumNodes() const { return sequence.numNodes; }
 
 private:
-  void buildSequence();
+  bool buildText(int &alphabet);
+  void findInText(int alphabet);
   void collectCandidates();
   void addCandidate(int place, int length);
   void addPeriodic(int first, int end, int period);
@@ -83,27 +74,54 @@ private:
   int findPeriod(int first, int end, int period) const;
   int chooseStart(int first, int end, int period, int numStarts);
   std::vector<int> getFreePlaces(const Candidate &candidate) const;
-  std::vector<int> acceptCandidate(const Candidate &candidate,
-                                   ArrayRef<int> places);
+  bool areEnough(ArrayRef<int> places, int length) const;
+  std::vector<Group> confirm(const Candidate &candidate, ArrayRef<int> places,
+                             std::vector<int> &left);
+  bool isSame(const Group &group, int place, int length,
+              const AppearanceShape &shape, Renaming &renaming) const;
+  int64_t getGain(const Candidate &candidate, ArrayRef<Group> groups) const;
+  bool isClass(const Group &group) const;
+  void accept(const Candidate &candidate, MutableArrayRef<Group> groups);
   void splitCandidate(const Candidate &candidate, ArrayRef<int> places);
+  void findWholeGraphs();
+  bool isWhole(int place, int length) const;
 
-  GraphOp graph;
   const RepeatOptions &options;
   StructuralHash &hash;
   NodeSequence sequence;
-  /// True where nodes of the graph are not in the sequence.
-  bool hasSkipped = false;
+
+  /// What is searched: the contents of the sequence, or of what is left of it.
+  std::vector<int> text;
+  /// The position in the sequence of each place of a text that holds what is
+  /// left only, -1 for borders; empty for a text that is the sequence.
+  std::vector<int> positions;
+  /// Where classes stand in the text that may only be taken whole: the places
+  /// from here on.
+  int firstClosed = 0;
   std::unique_ptr<SuffixArray> suffixes;
   std::priority_queue<Candidate> candidates;
   llvm::DenseSet<std::pair<uint64_t, int>> seen;
-  /// What listing occurrences may still cost: bounds the work on sequences
-  /// that hold very many repeats of very many lengths.
+  /// What listing occurrences and comparing them may still cost: bounds the
+  /// work on sequences that hold very many repeats of very many lengths.
   int64_t budget = 0;
-  /// Where accepted partitions begin and end.
+  /// Where accepted partitions begin and end, in positions.
   std::map<int, int> taken;
   std::vector<PartitionClass> classes;
-  /// For each class the position of its first partition.
-  std::vector<int> firstPlaces;
+  /// What is the whole of a class: the first partition of every class, and
+  /// graphs that are classes already.
+  struct Whole {
+    /// The index of the class; -1 for a graph of which there is none here yet.
+    int index = -1;
+    GraphOp graph;
+  };
+  /// By position and length: a class may begin where another one does.
+  llvm::DenseMap<std::pair<int, int>, Whole> wholes;
+  /// For each class the position of its first partition, and its length.
+  std::vector<std::pair<int, int>> firstPartitions;
+
+  int toPosition(int place) const {
+    return positions.empty() ? place : positions[place];
+  }
 
   // Scratch space, one entry a position.
   std::vector<int> lastSeen, marks;
@@ -113,110 +131,55 @@ private:
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// The sequence
+// The text
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// Positions of operations, -1 for those that have none. Most look-ups are for
-/// what came shortly before, and stay out of the large table.
-class PositionMap {
-public:
-  PositionMap() : recent(kNumRecent) {}
-  void insert(Operation *op, int position) {
-    positions[op] = position;
-    recent[getSlot(op)] = {op, position};
-  }
-  int lookup(Operation *op) {
-    std::pair<Operation *, int> &slot = recent[getSlot(op)];
-    if (slot.first == op)
-      return slot.second;
-    auto found = positions.find(op);
-    if (found == positions.end())
-      return -1;
-    slot = {op, found->second};
-    return found->second;
-  }
-
-private:
-  static constexpr size_t kNumRecent = 4096;
-  static size_t getSlot(Operation *op) {
-    return (reinterpret_cast<uintptr_t>(op) >> 4) * 0x9E3779B97F4A7C15u >> 52;
-  }
-  std::vector<std::pair<Operation *, int>> recent;
-  llvm::DenseMap<Operation *, int> positions;
-};
-} // namespace
-
-/// True for operations that partitions may hold.
-static bool isRepeatable(Operation *op) {
-  auto node = dyn_cast<NodeOp>(op);
-  return node && node.getKind() != NodeKind::get_attr;
-}
-
-void RepeatFinder::buildSequence() {
-  PositionMap positions;
-  std::vector<Operation *> others;
-  llvm::DenseMap<uint64_t, int> numbers;
-  // Definitions come before uses, so one pass is enough.
-  auto append = [&](Operation *op) {
-    numNodes += isa<NodeOp>(op);
-    if (isRepeatable(op)) {
-      int position = sequence.size();
-      sequence.operandStart.push_back(sequence.operands.size());
-      for (Value operand : op->getOperands()) {
-        Operation *source = operand.getDefiningOp();
-        int definition = source ? positions.lookup(source) : -1;
-        sequence.operands.push_back(definition);
-        if (definition >= 0)
-          sequence.lastUse[definition] = position;
-      }
-      auto [found, isNew] =
-          numbers.try_emplace(hash.hashNode(op), sequence.numContents);
-      sequence.numContents += isNew;
-      positions.insert(op, position);
-      sequence.nodes.push_back(op);
-      sequence.contents.push_back(found->second);
-      sequence.lastUse.push_back(-1);
-    } else if (!isa<NodeOp>(op)) {
-      // Nothing repeats across a call or a marker: a number of its own.
-      others.push_back(op);
-      sequence.operandStart.push_back(sequence.operands.size());
-      sequence.nodes.push_back(nullptr);
-      sequence.contents.push_back(sequence.numContents++);
-      sequence.lastUse.push_back(-1);
-    } else {
-      hasSkipped = true;
-    }
-  };
-  // Each pass over the operations of a large graph costs, so there is one.
-  if (options.equivalence.ignoreOrder)
-    llvm::for_each(getDataflowOrder(graph), append);
-  else
-    for (Operation &op : graph.getBlock().without_terminator())
-      append(&op);
-  sequence.operandStart.push_back(sequence.operands.size());
+/// Makes the text of what no partition holds yet, and behind it of each class
+/// found so far; false where that is nothing.
+bool RepeatFinder::buildText(int &alphabet) {
   int size = sequence.size();
-  auto escape = [&](Operation *user) {
-    for (Value operand : user->getOperands())
-      if (Operation *op = operand.getDefiningOp())
-        if (int position = positions.lookup(op); position >= 0)
-          sequence.lastUse[position] = size;
+  candidates = {};
+  seen.clear();
+  if (taken.empty()) {
+    text = sequence.contents;
+    firstClosed = size;
+    alphabet = sequence.numContents;
+    return size > 1;
+  }
+  text.clear();
+  positions.clear();
+  alphabet = sequence.numContents;
+  auto append = [&](int begin, int end) {
+    for (int position = begin; position != end; ++position) {
+      text.push_back(sequence.contents[position]);
+      positions.push_back(position);
+    }
+    text.push_back(alphabet++);
+    positions.push_back(-1);
   };
-  for (Operation *op : others)
-    escape(op);
-  escape(graph.getOutput());
+  int begin = 0;
+  auto appendFree = [&](int end) {
+    if (end - begin >= static_cast<int>(options.minNodes))
+      append(begin, end);
+  };
+  for (auto [first, end] : taken) {
+    appendFree(first);
+    begin = end;
+  }
+  appendFree(size);
+  firstClosed = text.size();
+  if (text.empty())
+    return false;
+  for (auto [first, length] : firstPartitions)
+    append(first, first + length);
+  return true;
 }
-
-//===----------------------------------------------------------------------===//
-// Candidates
-//===----------------------------------------------------------------------===//
 
 /// The smallest period of [first, end), which divides `period`.
 int RepeatFinder::findPeriod(int first, int end, int period) const {
-  const std::vector<int> &contents = sequence.contents;
   auto hasPeriod = [&](int candidate) {
     for (int i = first; i + candidate < end; ++i)
-      if (contents[i] != contents[i + candidate])
+      if (text[i] != text[i + candidate])
         return false;
     return true;
   };
@@ -239,6 +202,10 @@ int RepeatFinder::findPeriod(int first, int end, int period) const {
 int RepeatFinder::chooseStart(int first, int end, int period, int numStarts) {
   if (numStarts == 1)
     return first;
+  // A stretch holds no border, so its positions follow each other.
+  int shift = first - toPosition(first);
+  first -= shift;
+  end -= shift;
   // A cut before node b separates the two nodes of (a, u] where a < b <= u; so
   // each link counts for the starts whose cuts fall into an interval.
   std::vector<int64_t> change(period + 1);
@@ -283,10 +250,11 @@ int RepeatFinder::chooseStart(int first, int end, int period, int numStarts) {
       bestCost = cost;
     }
   }
-  return first + best;
+  return first + best + shift;
 }
 
 int RepeatFinder::countCrossing(int place, int length) {
+  place = toPosition(place);
   int count = 0, end = place + length;
   ++lastMark;
   for (int i = place; i < end; ++i) {
@@ -315,10 +283,10 @@ void RepeatFinder::addCandidate(int place, int length) {
   budget -= length;
   Candidate candidate{0,         place,    length,
                       firstRank, lastRank, countCrossing(place, length)};
-  size_t numPlaces = getFreePlaces(candidate).size();
-  if (numPlaces < options.minRepeats)
+  std::vector<int> places = getFreePlaces(candidate);
+  if (!areEnough(places, length))
     return;
-  candidate.gain = candidate.getGain(numPlaces);
+  candidate.gain = candidate.getGain(places.size());
   candidates.push(candidate);
 }
 
@@ -331,12 +299,11 @@ void RepeatFinder::addPeriodic(int first, int end, int period) {
     addCandidate(first, rest);
 }
 
-/// Walks the sequence from longest earlier match to longest earlier match. All
-/// of a repeat's appearances but the first begin inside such a match.
+/// Walks the text from longest earlier match to longest earlier match. All of a
+/// repeat's appearances but the first begin inside such a match.
 void RepeatFinder::collectCandidates() {
-  const std::vector<int> &contents = sequence.contents;
   EarlierMatches earlier(*suffixes);
-  int size = sequence.size();
+  int size = text.size();
   for (int place = 0; place < size;) {
     int length = earlier.length[place], source = earlier.source[place];
     if (length == 0) {
@@ -345,7 +312,7 @@ void RepeatFinder::collectCandidates() {
     }
     int end = place + length;
     int begin = place;
-    while (source > 0 && contents[source - 1] == contents[begin - 1]) {
+    while (source > 0 && text[source - 1] == text[begin - 1]) {
       --source;
       --begin;
     }
@@ -358,8 +325,13 @@ void RepeatFinder::collectCandidates() {
   }
 }
 
+/// True where the nodes from `place` on are the whole of a class.
+bool RepeatFinder::isWhole(int place, int length) const {
+  return wholes.contains({toPosition(place), length});
+}
+
 /// The places of a candidate where nothing else lies, from left to right,
-/// without overlap.
+/// without overlap, and a class that it is the whole of.
 std::vector<int> RepeatFinder::getFreePlaces(const Candidate &candidate) const {
   std::vector<int> places(suffixes->suffixes.begin() + candidate.firstRank,
                           suffixes->suffixes.begin() + candidate.lastRank);
@@ -367,10 +339,16 @@ std::vector<int> RepeatFinder::getFreePlaces(const Candidate &candidate) const {
   std::vector<int> result;
   int end = 0;
   for (int place : places) {
+    if (place >= firstClosed) {
+      if (isWhole(place, candidate.length))
+        result.push_back(place);
+      continue;
+    }
     if (place < end)
       continue;
-    auto after = taken.lower_bound(place + candidate.length);
-    if (after != taken.begin() && std::prev(after)->second > place)
+    int position = toPosition(place);
+    auto after = taken.lower_bound(position + candidate.length);
+    if (after != taken.begin() && std::prev(after)->second > position)
       continue;
     result.push_back(place);
     end = place + candidate.length;
@@ -378,46 +356,18 @@ std::vector<int> RepeatFinder::getFreePlaces(const Candidate &candidate) const {
   return result;
 }
 
+/// True where places may make a class, or belong to one.
+bool RepeatFinder::areEnough(ArrayRef<int> places, int length) const {
+  if (places.size() >= options.minRepeats)
+    return true;
+  return places.size() > 1 && llvm::any_of(places, [&](int place) {
+           return isWhole(place, length);
+         });
+}
+
 //===----------------------------------------------------------------------===//
 // Confirmation
 //===----------------------------------------------------------------------===//
-
-namespace {
-/// The edges of one appearance: for each operand the position inside, or which
-/// value from outside; and which results are used outside.
-struct Shape {
-  std::vector<int> edges;
-  std::vector<Value> inputs;
-  std::vector<std::pair<unsigned, unsigned>> outputs;
-};
-} // namespace
-
-static Shape getShape(const NodeSequence &sequence, int place, int length) {
-  Shape shape;
-  shape.edges.reserve(sequence.operandStart[place + length] -
-                      sequence.operandStart[place]);
-  llvm::SmallDenseMap<Value, int, 16> inputs;
-  for (int i = place; i < place + length; ++i) {
-    Operation *node = sequence.nodes[i];
-    int first = sequence.operandStart[i], last = sequence.operandStart[i + 1];
-    for (int operand = first; operand < last; ++operand) {
-      int definition = sequence.operands[operand];
-      if (definition >= place) {
-        shape.edges.push_back(definition - place);
-        continue;
-      }
-      // The operation itself is looked at only for what comes from outside.
-      Value value = node->getOperand(operand - first);
-      auto [found, isNew] = inputs.try_emplace(value, inputs.size());
-      if (isNew)
-        shape.inputs.push_back(value);
-      shape.edges.push_back(-1 - found->second);
-    }
-    if (sequence.lastUse[i] >= place + length)
-      shape.outputs.emplace_back(i - place, 0);
-  }
-  return shape;
-}
 
 /// True where two nodes are the same without a look at what they name: the
 /// usual case, as content is interned.
@@ -430,7 +380,7 @@ static bool haveSameContent(NodeOp first, NodeOp second) {
 }
 
 static Subgraph toSubgraph(const NodeSequence &sequence, int place, int length,
-                           const Shape &shape) {
+                           const AppearanceShape &shape) {
   Subgraph subgraph;
   for (int i = place; i < place + length; ++i)
     subgraph.nodes.push_back(sequence.nodes[i]);
@@ -440,84 +390,122 @@ static Subgraph toSubgraph(const NodeSequence &sequence, int place, int length,
   return subgraph;
 }
 
-/// Makes classes of the places that are the same; returns those that are left.
-std::vector<int> RepeatFinder::acceptCandidate(const Candidate &candidate,
-                                               ArrayRef<int> places) {
-  int length = candidate.length;
-  /// Appearances that are confirmed to be the same.
-  struct Group {
-    Shape shape;
-    SmallVector<std::pair<int, Partition>, 0> members;
-  };
-  std::vector<Group> groups;
+/// True where the nodes from `place` on belong to the group.
+bool RepeatFinder::isSame(const Group &group, int place, int length,
+                          const AppearanceShape &shape,
+                          Renaming &renaming) const {
+  int first = toPosition(group.members.front().first);
+  place = toPosition(place);
+  if (group.shape.edges != shape.edges || group.shape.outputs != shape.outputs)
+    return false;
+  bool areInterned = true;
+  for (auto [value, other] : llvm::zip(group.shape.inputs, shape.inputs))
+    areInterned &= value.getType() == other.getType();
+  for (int i = 0; areInterned && i < length; ++i)
+    areInterned = haveSameContent(cast<NodeOp>(sequence.nodes[first + i]),
+                                  cast<NodeOp>(sequence.nodes[place + i]));
   EquivalenceOptions equivalence = options.equivalence;
   equivalence.ignoreOrder = false;
+  return areInterned ||
+         areEquivalent(toSubgraph(sequence, first, length, group.shape),
+                       toSubgraph(sequence, place, length, shape), equivalence,
+                       &renaming);
+}
+
+/// Groups the places that are the same; `left` becomes those that are in no
+/// class.
+std::vector<Group> RepeatFinder::confirm(const Candidate &candidate,
+                                         ArrayRef<int> places,
+                                         std::vector<int> &left) {
+  int length = candidate.length;
+  std::vector<Group> groups;
   // Bounds the comparisons where places of equal content are wired in very
   // many ways.
   constexpr size_t kMaxGroups = 64;
-  std::vector<int> left;
-  for (int place : places) {
-    Shape shape = getShape(sequence, place, length);
-    Renaming renaming;
-    bool isPlaced = false;
+  auto add = [&](int place) {
+    bool whole = isWhole(place, length);
+    AppearanceShape shape = getShape(sequence, toPosition(place), length);
+    Partition partition;
     for (Group &group : groups) {
-      int first = group.members.front().first;
-      if (group.shape.edges != shape.edges ||
-          group.shape.outputs != shape.outputs)
+      // Two classes are different, or the second would not have been made.
+      if (whole && group.isWhole)
         continue;
-      bool isSame = true;
-      for (auto [value, other] : llvm::zip(group.shape.inputs, shape.inputs))
-        isSame &= value.getType() == other.getType();
-      for (int i = 0; isSame && i < length; ++i)
-        isSame = haveSameContent(cast<NodeOp>(sequence.nodes[first + i]),
-                                 cast<NodeOp>(sequence.nodes[place + i]));
-      if (!isSame)
-        isSame = areEquivalent(toSubgraph(sequence, first, length, group.shape),
-                               toSubgraph(sequence, place, length, shape),
-                               equivalence, &renaming);
-      if (!isSame)
+      partition.renaming = {};
+      if (!isSame(group, place, length, shape, partition.renaming))
         continue;
-      Partition partition;
       partition.inputs = std::move(shape.inputs);
-      partition.renaming = std::move(renaming);
       group.members.emplace_back(place, std::move(partition));
-      isPlaced = true;
-      break;
+      return;
     }
-    if (isPlaced)
-      continue;
+    partition.renaming = {};
     if (groups.size() == kMaxGroups) {
       left.push_back(place);
-      continue;
+      return;
     }
-    Partition partition;
     partition.inputs = shape.inputs;
-    groups.emplace_back().members.emplace_back(place, std::move(partition));
-    groups.back().shape = std::move(shape);
-  }
-  for (Group &group : groups) {
-    if (group.members.size() < options.minRepeats) {
+    Group &group = groups.emplace_back();
+    group.members.emplace_back(place, std::move(partition));
+    group.shape = std::move(shape);
+    group.isWhole = whole;
+  };
+  // The first of a group is what the others are renamed from.
+  for (int place : places)
+    if (isWhole(place, length))
+      add(place);
+  for (int place : places)
+    if (!isWhole(place, length))
+      add(place);
+  for (Group &group : groups)
+    if (!isClass(group) && !group.isWhole)
       for (auto &[place, partition] : group.members)
         left.push_back(place);
-      continue;
+  llvm::sort(left);
+  llvm::erase_if(groups, [&](const Group &group) { return !isClass(group); });
+  return groups;
+}
+
+bool RepeatFinder::isClass(const Group &group) const {
+  return group.members.size() >= (group.isWhole ? 2 : options.minRepeats);
+}
+
+int64_t RepeatFinder::getGain(const Candidate &candidate,
+                              ArrayRef<Group> groups) const {
+  int64_t gain = 0;
+  for (const Group &group : groups)
+    gain += candidate.getGain(group.members.size());
+  return gain;
+}
+
+/// Makes classes of the groups, or adds them to the classes that they are of.
+void RepeatFinder::accept(const Candidate &candidate,
+                          MutableArrayRef<Group> groups) {
+  int length = candidate.length;
+  for (Group &group : groups) {
+    int first = toPosition(group.members.front().first);
+    Whole &whole = wholes[{first, length}];
+    bool isNew = whole.index < 0;
+    if (isNew) {
+      whole.index = classes.size();
+      PartitionClass &added = classes.emplace_back();
+      firstPartitions.emplace_back(first, length);
+      added.graph = whole.graph;
+      added.hash =
+          hash.hashSubgraph(toSubgraph(sequence, first, length, group.shape));
+      added.outputs = std::move(group.shape.outputs);
+      added.partitions.reserve(group.members.size());
     }
-    PartitionClass &added = classes.emplace_back();
-    int first = group.members.front().first;
-    firstPlaces.push_back(first);
-    added.hash =
-        hash.hashSubgraph(toSubgraph(sequence, first, length, group.shape));
-    added.outputs = std::move(group.shape.outputs);
-    added.partitions.reserve(group.members.size());
-    for (auto &[place, partition] : group.members) {
-      partition.isSideBySide = !hasSkipped && !options.equivalence.ignoreOrder;
-      partition.nodes.assign(sequence.nodes.begin() + place,
-                             sequence.nodes.begin() + place + length);
-      taken.emplace(place, place + length);
-      added.partitions.push_back(std::move(partition));
+    PartitionClass &repeated = classes[whole.index];
+    for (auto &[place, partition] :
+         MutableArrayRef(group.members).drop_front(isNew ? 0 : 1)) {
+      int position = toPosition(place);
+      partition.isSideBySide =
+          !sequence.hasSkipped && !options.equivalence.ignoreOrder;
+      partition.nodes.assign(sequence.nodes.begin() + position,
+                             sequence.nodes.begin() + position + length);
+      taken.emplace(position, position + length);
+      repeated.partitions.push_back(std::move(partition));
     }
   }
-  llvm::sort(left);
-  return left;
 }
 
 /// Tries again with the parts before and behind the node that makes the first
@@ -528,14 +516,15 @@ void RepeatFinder::splitCandidate(const Candidate &candidate,
   budget -= length;
   if (budget < 0)
     return;
-  Shape first = getShape(sequence, places[0], length);
-  Shape second = getShape(sequence, places[1], length);
+  int position = toPosition(places[0]);
+  AppearanceShape first = getShape(sequence, position, length);
+  AppearanceShape second = getShape(sequence, toPosition(places[1]), length);
   // Behind it, what the node takes comes from outside in both.
   int cut = length;
   size_t edge = 0;
   for (int i = 0; i < cut; ++i) {
-    int numOperands = sequence.operandStart[places[0] + i + 1] -
-                      sequence.operandStart[places[0] + i];
+    int numOperands = sequence.operandStart[position + i + 1] -
+                      sequence.operandStart[position + i];
     for (int operand = 0; operand < numOperands; ++operand, ++edge)
       if (edge >= second.edges.size() ||
           first.edges[edge] != second.edges[edge])
@@ -553,38 +542,83 @@ void RepeatFinder::splitCandidate(const Candidate &candidate,
   addCandidate(places[0] + cut, length - cut);
 }
 
-std::vector<PartitionClass> RepeatFinder::run() {
-  buildSequence();
-  int size = sequence.size();
-  if (size < 2)
-    return {};
-  suffixes =
-      std::make_unique<SuffixArray>(sequence.contents, sequence.numContents);
-  lastSeen.assign(size, 0);
-  marks.assign(size, 0);
-  budget = 32 * int64_t(size);
+//===----------------------------------------------------------------------===//
+// The search
+//===----------------------------------------------------------------------===//
+
+/// Graphs that are classes already, as far as a place can be a call of them.
+void RepeatFinder::findWholeGraphs() {
+  for (const NodeSequence::Body &body : sequence.bodies) {
+    int length = body.end - body.begin;
+    if (llvm::is_contained(ArrayRef(sequence.nodes).slice(body.begin, length),
+                           nullptr))
+      continue;
+    GraphOp graph = body.graph;
+    AppearanceShape shape = getShape(sequence, body.begin, length);
+    Subgraph subgraph = toSubgraph(sequence, body.begin, length, shape);
+    if (llvm::equal(subgraph.inputs, graph.getArguments()) &&
+        llvm::equal(subgraph.outputs, graph.getOutput().getOperands()))
+      wholes[{body.begin, length}].graph = graph;
+  }
+}
+
+/// Takes one candidate after the other out of the text, by what it gains.
+void RepeatFinder::findInText(int alphabet) {
+  suffixes = std::make_unique<SuffixArray>(text, alphabet);
+  budget = 32 * int64_t(text.size());
   collectCandidates();
   while (!candidates.empty()) {
     Candidate candidate = candidates.top();
     candidates.pop();
     std::vector<int> places = getFreePlaces(candidate);
-    if (places.size() < options.minRepeats)
+    if (!areEnough(places, candidate.length))
       continue;
-    int64_t gain = candidate.getGain(places.size());
-    if (gain < candidate.gain) {
+    auto isWorse = [&](int64_t gain) {
+      return gain < candidate.gain && !candidates.empty() &&
+             gain < candidates.top().gain;
+    };
+    auto waitWith = [&](int64_t gain) {
       candidate.gain = gain;
       candidates.push(candidate);
+    };
+    if (int64_t gain = candidate.getGain(places.size()); isWorse(gain)) {
+      waitWith(gain);
       continue;
     }
-    std::vector<int> left = acceptCandidate(candidate, places);
+    std::vector<int> left;
+    std::vector<Group> groups = confirm(candidate, places, left);
+    // What is confirmed may be less than what looked the same.
+    if (int64_t gain = getGain(candidate, groups);
+        !groups.empty() && budget > 0 && isWorse(gain)) {
+      budget -= int64_t(places.size()) * candidate.length;
+      waitWith(gain);
+      continue;
+    }
+    accept(candidate, groups);
     if (left.size() >= options.minRepeats)
       splitCandidate(candidate, left);
+  }
+}
+
+std::vector<PartitionClass> RepeatFinder::run() {
+  lastSeen.assign(sequence.size(), 0);
+  marks.assign(sequence.size(), 0);
+  findWholeGraphs();
+  // What one class takes away may leave others in pieces that were no
+  // candidates: layers of another kind between those of the first.
+  int alphabet = 0;
+  constexpr int kMaxRounds = 16;
+  for (int round = 0; round != kMaxRounds && buildText(alphabet); ++round) {
+    size_t numTaken = taken.size();
+    findInText(alphabet);
+    if (taken.size() == numTaken)
+      break;
   }
   std::vector<size_t> order(classes.size());
   for (size_t i = 0; i < order.size(); ++i)
     order[i] = i;
   llvm::sort(order, [&](size_t first, size_t second) {
-    return firstPlaces[first] < firstPlaces[second];
+    return firstPartitions[first] < firstPartitions[second];
   });
   std::vector<PartitionClass> sorted;
   for (size_t index : order)
@@ -593,11 +627,12 @@ std::vector<PartitionClass> RepeatFinder::run() {
 }
 
 std::vector<PartitionClass>
-opprof::fx::findRepeatedSubgraphs(GraphOp graph, const RepeatOptions &options,
+opprof::fx::findRepeatedSubgraphs(ArrayRef<GraphOp> graphs,
+                                  const RepeatOptions &options,
                                   StructuralHash &hash, unsigned *numNodes) {
-  RepeatFinder finder(graph, options, hash);
+  RepeatFinder finder(graphs, options, hash);
   std::vector<PartitionClass> classes = finder.run();
   if (numNodes)
-    *numNodes = finder.numNodes;
+    *numNodes = finder.getNumNodes();
   return classes;
 }

@@ -2,6 +2,7 @@
 
 #include "Regions.h"
 
+#include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/Schema.h"
 
@@ -16,13 +17,67 @@ using namespace mlir;
 using namespace opprof;
 using namespace opprof::fx;
 
+static Value getViewSource(NodeOp node);
+
+static bool isGetItem(NodeOp node) {
+  return node.getTarget() == "operator.getitem" ||
+         node.getTarget() == "_operator.getitem";
+}
+
+/// True where the results of the graph that the node runs own their storage,
+/// each its own.
+static bool ownsResults(NodeOp node, StringRef name) {
+  auto graph = SymbolTable::lookupNearestSymbolFrom<GraphOp>(
+      node, StringAttr::get(node.getContext(), name));
+  llvm::SmallDenseSet<Value> results;
+  return graph && llvm::all_of(graph.getOutput().getOperands(), [&](Value out) {
+           auto maker = out.getDefiningOp<NodeOp>();
+           return maker && !isGetItem(maker) && !getViewSource(maker) &&
+                  lookupSchema(maker.getTarget()) && results.insert(out).second;
+         });
+}
+
+/// True where each of the several results of `node` owns its storage: those of
+/// operators that return tensors side by side. Of a list nothing is known, as
+/// some operators give one of views and do not say so.
+static bool givesFreshTensors(NodeOp node) {
+  if (const OperatorSchema *schema = lookupSchema(node.getTarget()))
+    return schema->returns.size() > 1 && !schema->isView() &&
+           !schema->isMutating() && !returnsUndeclaredAlias(node.getTarget()) &&
+           llvm::all_of(schema->returns, [](const SchemaArgument &result) {
+             return result.type == "Tensor" && !result.aliasSet;
+           });
+  SmallVector<StringRef> graphs;
+  walkLeaves(node.getArgs(), [&](Attribute leaf) {
+    if (auto name = dyn_cast<FlatSymbolRefAttr>(leaf))
+      graphs.push_back(name.getValue());
+  });
+  return graphs.size() == 1 && ownsResults(node, graphs.front());
+}
+
+/// What an element of a tuple shares storage with: the tuple, or where each
+/// element owns its storage the first node that takes the same one.
+static Value getElementSource(NodeOp element) {
+  Value tuple = element.getOperand(0);
+  auto maker = tuple.getDefiningOp<NodeOp>();
+  if (!maker || element.getNumOperands() != 1 || !givesFreshTensors(maker))
+    return tuple;
+  NodeOp first = element;
+  for (Operation *user : tuple.getUsers())
+    if (auto other = dyn_cast<NodeOp>(user))
+      if (isGetItem(other) && other->getBlock() == first->getBlock() &&
+          other.getArgs() == element.getArgs() && other->isBeforeInBlock(first))
+        first = other;
+  return first == element ? Value() : first.getResult();
+}
+
 /// The value that the node's result shares storage with, or null.
 static Value getViewSource(NodeOp node) {
   if (node.getKind() != NodeKind::call_function || !node.getNumOperands())
     return {};
   StringRef target = node.getTarget();
-  if (target == "operator.getitem" || target == "_operator.getitem")
-    return node.getOperand(0);
+  if (isGetItem(node))
+    return getElementSource(node);
   const OperatorSchema *schema = lookupSchema(target);
   if (!schema)
     return {};
@@ -47,8 +102,8 @@ public:
   Value getOwner(Value value);
   /// The outputs that share storage with an input or with another output.
   SmallVector<Value> getSharedOutputs(GraphOp graph);
-  /// True where two of the values that the call passes share storage.
-  bool sharesOperands(CallOp call);
+  /// The first two of the values that the call passes which share storage.
+  std::optional<std::pair<unsigned, unsigned>> getSharedOperands(CallOp call);
 
 private:
   ArrayRef<Value> getOutputOwners(GraphOp graph);
@@ -94,11 +149,15 @@ Value StorageOwners::getOwner(Value value) {
   }
 }
 
-bool StorageOwners::sharesOperands(CallOp call) {
-  llvm::SmallDenseSet<Value> owners;
-  return llvm::any_of(call.getOperands(), [&](Value operand) {
-    return !owners.insert(getOwner(operand)).second;
-  });
+std::optional<std::pair<unsigned, unsigned>>
+StorageOwners::getSharedOperands(CallOp call) {
+  llvm::SmallDenseMap<Value, unsigned> owners;
+  for (auto [index, operand] : llvm::enumerate(call.getOperands())) {
+    auto [found, isNew] = owners.try_emplace(getOwner(operand), index);
+    if (!isNew)
+      return std::pair(found->second, unsigned(index));
+  }
+  return std::nullopt;
 }
 
 SmallVector<Value> StorageOwners::getSharedOutputs(GraphOp graph) {
@@ -122,7 +181,7 @@ bool opprof::fx::needsSeparation(ModuleOp module) {
   return llvm::any_of(module.getOps<GraphOp>(), [&](GraphOp graph) {
     return (graph.isPrivate() && !storage.getSharedOutputs(graph).empty()) ||
            llvm::any_of(graph.getBlock().getOps<CallOp>(), [&](CallOp call) {
-             return storage.sharesOperands(call);
+             return storage.getSharedOperands(call).has_value();
            });
   });
 }
@@ -233,6 +292,20 @@ bool ViewSeparator::run(SymbolTable &symbols) {
   return true;
 }
 
+/// Says why a graph is a plain function and no region.
+static InFlightDiagnostic reportLeftOut(GraphOp graph) {
+  return mlir::emitRemark(graph.getLoc())
+         << "@" << graph.getSymName() << " is no region: ";
+}
+
+static void reportLeftOut(GraphOp graph, CallOp call,
+                          std::pair<unsigned, unsigned> shared) {
+  InFlightDiagnostic remark = reportLeftOut(graph);
+  remark << "a call gives it input " << shared.first << " and input "
+         << shared.second << ", which share storage";
+  remark.attachNote(call.getLoc()) << "the call is here";
+}
+
 llvm::DenseSet<Operation *> opprof::fx::separateViews(ModuleOp module) {
   SymbolTable symbols(module);
   StorageOwners storage;
@@ -243,8 +316,9 @@ llvm::DenseSet<Operation *> opprof::fx::separateViews(ModuleOp module) {
     auto callee = symbols.lookup<GraphOp>(call.getCallee());
     if (!callee)
       return;
-    if (storage.sharesOperands(call))
-      result.insert(callee);
+    if (auto shared = storage.getSharedOperands(call))
+      if (result.insert(callee).second)
+        reportLeftOut(callee, call, *shared);
     SmallVector<Value> shared = storage.getSharedOutputs(callee);
     if (shared.empty())
       return;
@@ -255,13 +329,16 @@ llvm::DenseSet<Operation *> opprof::fx::separateViews(ModuleOp module) {
     });
     if (areOwned)
       toSplit[callee] = std::move(shared);
-    else
-      result.insert(callee);
+    else if (result.insert(callee).second)
+      reportLeftOut(callee) << "it returns what a call inside it gives twice";
   });
   for (auto &[callee, shared] : toSplit) {
     if (!result.insert(callee).second)
       continue;
-    ViewSeparator(cast<GraphOp>(callee), shared).run(symbols);
+    auto graph = cast<GraphOp>(callee);
+    if (!ViewSeparator(graph, shared).run(symbols))
+      reportLeftOut(graph) << "it returns a view, and what the view is made "
+                              "with is computed inside";
   }
   return result;
 }

@@ -29,6 +29,8 @@ class Partition:
 
     label: str
     role: str
+    #: The class that this place lies in.
+    parent: str | None
     nodes: tuple[Node, ...]
 
 
@@ -37,8 +39,6 @@ class PartitionClass:
     """Subgraphs that are the same."""
 
     id: str
-    #: The class that this one lies in.
-    parent: str | None
     partitions: tuple[Partition, ...]
 
 
@@ -66,11 +66,11 @@ def _parse(document: Mapping[str, Any]) -> PartitionMap:
     classes = (
         PartitionClass(
             entry.get("id", ""),
-            entry.get("parent"),
             tuple(
                 Partition(
                     partition.get("label", ""),
                     partition["role"],
+                    partition.get("parent", entry.get("parent")),
                     tuple(Node.of(node, graph, stage) for node in partition["nodes"]),
                 )
                 for partition in entry["partitions"]

@@ -41,16 +41,20 @@ class LayerRanges:
         self.partitions = partitions
         count = 0
         for entries in partitions:
-            classes = {entry.id: entry for entry in entries.classes}
-            for entry in classes.values():
-                level = 0
-                parent = entry.parent
-                while parent in classes and level < len(classes):
-                    level += 1
-                    parent = classes[parent].parent
-                while len(self._levels) <= level:
-                    self._levels.append({})
+            # A class may lie in several others, and at several levels: each place has its own.
+            parents = {
+                entry.id: {node: place.parent for place in entry.partitions for node in place.nodes}
+                for entry in entries.classes
+            }
+            for entry in entries.classes:
                 for partition in entry.partitions:
+                    level = 0
+                    parent = partition.parent
+                    while parent in parents and level < len(parents):
+                        level += 1
+                        parent = parents[parent].get(partition.nodes[0])
+                    while len(self._levels) <= level:
+                        self._levels.append({})
                     count += 1
                     name = f"layer::{partition.role}::{partition.label}"
                     for node in partition.nodes:

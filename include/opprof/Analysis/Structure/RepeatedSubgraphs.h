@@ -33,24 +33,29 @@ struct Partition {
 /// Subgraphs that are the same, confirmed one by one.
 struct PartitionClass {
   uint64_t hash = 0;
+  /// The graph that is this class already, all of which is the first partition;
+  /// null for a new class.
+  GraphOp graph;
   /// The values used outside: a node's position, and which of its results.
   std::vector<std::pair<unsigned, unsigned>> outputs;
-  /// In the order of the graph. A std::vector would copy them as it grows,
-  /// since nothing says that moving a Renaming does not throw.
+  /// Those found first in the order of the graph. A std::vector would copy them
+  /// as it grows, since nothing says that moving a Renaming does not throw.
   llvm::SmallVector<Partition, 0> partitions;
 };
 
-/// Disjoint, convex, maximal repeats of `graph`, the classes in the order of
-/// their first partitions.
+/// Disjoint, convex, maximal repeats of `graphs`, the classes in the order of
+/// their first partitions. Where there are several graphs, those behind the
+/// first are classes already: what is in them is searched too, and what is the
+/// same as all of one of them belongs to it.
 ///
 /// Nodes that only name a weight (get_attr), calls and nodes of other dialects
 /// are in no partition. With `ignoreOrder`, partitions need not lie side by
 /// side in the block, but do so in the order of getDataflowOrder. `numNodes`
 /// becomes the number of fx.node operations.
-std::vector<PartitionClass> findRepeatedSubgraphs(GraphOp graph,
-                                                  const RepeatOptions &options,
-                                                  StructuralHash &hash,
-                                                  unsigned *numNodes = nullptr);
+std::vector<PartitionClass>
+findRepeatedSubgraphs(llvm::ArrayRef<GraphOp> graphs,
+                      const RepeatOptions &options, StructuralHash &hash,
+                      unsigned *numNodes = nullptr);
 
 } // namespace opprof::fx
 

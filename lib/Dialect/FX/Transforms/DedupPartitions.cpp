@@ -14,6 +14,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <deque>
+
 namespace opprof::fx {
 #define GEN_PASS_DEF_DEDUPPARTITIONSPASS
 #include "opprof/Dialect/FX/Transforms/Passes.h.inc"
@@ -38,15 +40,11 @@ struct Outlined {
   GraphOp graph;
   std::string id;
   std::vector<Instance> instances;
-};
-
-/// What is said of a class at the end.
-struct Summary {
-  std::string id, graphName, hash;
-  unsigned numNodes = 0;
-  std::vector<std::string> labels;
+  MappedClass mapped;
   /// The user's line that the first instance begins with.
   Location place;
+
+  explicit Outlined(Location place) : place(place) {}
 };
 
 /// How many classes the graphs of the module have had so far: ids go on from
@@ -66,18 +64,20 @@ public:
   void reportWeakClasses();
   /// Says what was found.
   void report();
-
-  PartitionMap map;
+  PartitionMap takeMap();
 
 private:
-  /// Outlines the repeats of `from`; `parent` is the class that it was made
-  /// of, or null.
-  std::vector<Outlined> dedup(GraphOp from, const Outlined *parent,
-                              unsigned &numNodes);
-  /// Adds an instance to `result` for each place of the class, and names them.
-  void addInstances(const PartitionClass &repeated, const Outlined *parent,
-                    const llvm::DenseMap<Operation *, unsigned> &placeInParent,
-                    Outlined &result, MappedClass &mapped, ClassNames &given);
+  std::vector<PartitionClass> findOutermost(bool &followsDataflow);
+  /// Outlines what repeats in the graph and, behind the outermost level, in its
+  /// classes; false where nothing does.
+  bool dedupLevel(unsigned level);
+  Outlined &getOutlined(const PartitionClass &repeated);
+  /// Adds an instance for each place in the graph of every new partition.
+  void addInstances(const PartitionClass &repeated, Outlined &result,
+                    ClassNames &given);
+  void addInstance(const Partition &partition, const Outlined *parent,
+                   const Instance *outer, unsigned index, Outlined &result,
+                   ClassNames &given);
   std::string claimLabel(StringRef wanted);
   RepeatOptions options() const;
 
@@ -87,8 +87,14 @@ private:
   Numbers &numbers;
   /// Names of the graph, where a map is written.
   std::optional<GraphNames> names;
-  unsigned numNodes = 0, numNodesSaved = 0, numPartitions = 0;
-  std::vector<Summary> summaries;
+  unsigned numNodes = 0;
+  PartitionMap map;
+  /// In the order of their ids; they stay where they are.
+  std::deque<Outlined> classes;
+  /// The class that a graph is.
+  llvm::DenseMap<Operation *, Outlined *> classOf;
+  /// The place of a node in the class whose graph it is in.
+  llvm::DenseMap<Operation *, unsigned> placeInClass;
   llvm::StringMap<unsigned> labelCounts;
 };
 
@@ -130,124 +136,170 @@ std::string Deduplicator::claimLabel(StringRef wanted) {
   return claimLabel((wanted + "#" + Twine(count)).str());
 }
 
-void Deduplicator::addInstances(
-    const PartitionClass &repeated, const Outlined *parent,
-    const llvm::DenseMap<Operation *, unsigned> &placeInParent,
-    Outlined &result, MappedClass &mapped, ClassNames &given) {
-  bool keepsInstances = names || request.levels > 1;
-  // A nested partition stands for one place in each instance of its parent.
-  unsigned numOuter = parent ? parent->instances.size() : 1;
-  for (unsigned outer = 0; outer != numOuter; ++outer) {
-    const Instance *outerInstance =
-        parent ? &parent->instances[outer] : nullptr;
-    for (auto [index, partition] : llvm::enumerate(repeated.partitions)) {
-      Instance instance;
-      instance.locations.reserve(partition.nodes.size());
-      for (Operation *node : partition.nodes) {
-        instance.locations.push_back(
-            outerInstance ? outerInstance->locations[placeInParent.lookup(node)]
-                          : node->getLoc());
-        if (!names)
-          continue;
-        instance.names.push_back(
-            outerInstance ? outerInstance->names[placeInParent.lookup(node)]
-                          : names->lookup(node->getResult(0)).str());
-      }
-      PartitionLabel label = getPartitionLabel(instance.locations);
-      std::string fallback = result.id + "." + std::to_string(index);
-      std::string wanted = label.path;
-      if (wanted.empty() || (outerInstance && wanted == outerInstance->label))
-        wanted =
-            outerInstance ? outerInstance->label + "." + fallback : fallback;
-      instance.label = claimLabel(wanted);
-      if (given.graph.empty())
-        given.graph = label.type;
-      if (outer == 0) {
-        // Inside its parent's range a nested one is called by what is left.
-        StringRef shown = instance.label;
-        if (outerInstance && shown.consume_front(outerInstance->label))
-          shown.consume_front(".");
-        given.labels.push_back(shown.empty() ? instance.label : shown.str());
-      }
-      MappedPartition &place = mapped.partitions.emplace_back();
-      place.label = instance.label;
-      place.isUnique = outer == 0 && index == 0;
-      place.modules = label.modules;
-      if (names)
-        for (const std::string &name : instance.names)
-          place.nodes.push_back({map.graph, map.stage, name});
-      if (!keepsInstances)
-        instance.locations = {};
-      result.instances.push_back(std::move(instance));
-    }
+void Deduplicator::addInstance(const Partition &partition,
+                               const Outlined *parent, const Instance *outer,
+                               unsigned index, Outlined &result,
+                               ClassNames &given) {
+  Instance instance;
+  instance.locations.reserve(partition.nodes.size());
+  for (Operation *node : partition.nodes) {
+    instance.locations.push_back(
+        outer ? outer->locations[placeInClass.lookup(node)] : node->getLoc());
+    if (names)
+      instance.names.push_back(outer ? outer->names[placeInClass.lookup(node)]
+                                     : names->lookup(node->getResult(0)).str());
+  }
+  PartitionLabel label = getPartitionLabel(instance.locations);
+  std::string fallback = result.id + "." + std::to_string(index);
+  std::string wanted = label.path;
+  if (wanted.empty() || (outer && wanted == outer->label))
+    wanted = outer ? outer->label + "." + fallback : fallback;
+  instance.label = claimLabel(wanted);
+  if (given.graph.empty())
+    given.graph = label.type;
+  if (!outer || outer == &parent->instances.front()) {
+    // Inside its parent's range a nested one is called by what is left.
+    StringRef shown = instance.label;
+    if (outer && shown.consume_front(outer->label))
+      shown.consume_front(".");
+    given.labels.push_back(shown.empty() ? instance.label : shown.str());
+  }
+  MappedPartition &place = result.mapped.partitions.emplace_back();
+  place.label = instance.label;
+  place.isUnique = result.instances.empty();
+  place.parent = parent ? parent->id : "";
+  place.modules = label.modules;
+  for (const std::string &name : instance.names)
+    place.nodes.push_back({map.graph, map.stage, name});
+  if (!names && request.levels < 2)
+    instance.locations = {};
+  result.instances.push_back(std::move(instance));
+}
+
+void Deduplicator::addInstances(const PartitionClass &repeated,
+                                Outlined &result, ClassNames &given) {
+  // Partitions in one class stand for as many places as it has instances: they
+  // come instance by instance.
+  ArrayRef<Partition> partitions(repeated.partitions);
+  unsigned index = 0;
+  if (repeated.graph) {
+    partitions = partitions.drop_front();
+    index = result.instances.size();
+    given.labels.push_back("");
+  }
+  while (!partitions.empty()) {
+    auto getParent = [&](const Partition &partition) {
+      return classOf.lookup(partition.nodes.front()->getParentOp());
+    };
+    Outlined *parent = getParent(partitions.front());
+    ArrayRef<Partition> together =
+        partitions.take_while([&](const Partition &partition) {
+          return getParent(partition) == parent;
+        });
+    // A class may be nested in one that gets instances at the same level.
+    for (unsigned outer = 0, e = parent ? parent->instances.size() : 1;
+         outer != e; ++outer)
+      for (auto [number, partition] : llvm::enumerate(together))
+        addInstance(partition, parent,
+                    parent ? &parent->instances[outer] : nullptr,
+                    index + number, result, given);
+    index += together.size();
+    partitions = partitions.drop_front(together.size());
   }
   if (given.graph.empty())
     given.graph = "partition";
 }
 
-std::vector<Outlined> Deduplicator::dedup(GraphOp from, const Outlined *parent,
-                                          unsigned &numNodes) {
+/// The class that outlining makes of what was found, or adds to.
+Outlined &Deduplicator::getOutlined(const PartitionClass &repeated) {
+  if (repeated.graph)
+    return *classOf.lookup(repeated.graph);
+  const Partition &first = repeated.partitions.front();
+  FileLineColLoc line = getUserFrame(first.nodes.front()->getLoc());
+  classes.emplace_back(line ? Location(line) : graph.getLoc());
+  Outlined &result = classes.back();
+  result.id = "c" + std::to_string(numbers.classes++);
+  result.mapped.id = result.id;
+  result.mapped.hash = StructuralHash::toText(repeated.hash);
+  result.mapped.nodeCount = first.nodes.size();
+  return result;
+}
+
+/// How many nodes are not needed a second time.
+static size_t countSaved(ArrayRef<PartitionClass> classes) {
+  size_t saved = 0;
+  for (const PartitionClass &repeated : classes)
+    saved += (repeated.partitions.size() - 1) *
+             repeated.partitions.front().nodes.size();
+  return saved;
+}
+
+/// The outermost repeats: with any-order those of the dataflow's order or of
+/// the recorded one, whichever save more.
+std::vector<PartitionClass> Deduplicator::findOutermost(bool &followsDataflow) {
   RepeatOptions wanted = options();
-  wanted.equivalence.ignoreOrder = request.anyOrder && !parent;
   StructuralHash hash;
-  std::vector<PartitionClass> classes =
-      findRepeatedSubgraphs(from, wanted, hash, &numNodes);
-  gatherPartitions(from, classes, wanted.equivalence.ignoreOrder);
+  std::vector<PartitionClass> recorded =
+      findRepeatedSubgraphs(graph, wanted, hash, &numNodes);
+  followsDataflow = false;
+  if (!request.anyOrder)
+    return recorded;
+  wanted.equivalence.ignoreOrder = true;
+  std::vector<PartitionClass> ordered =
+      findRepeatedSubgraphs(graph, wanted, hash);
+  if (countSaved(ordered) < countSaved(recorded))
+    return recorded;
+  followsDataflow = true;
+  return ordered;
+}
 
-  // The place of a node in the class that its graph was made of.
-  llvm::DenseMap<Operation *, unsigned> placeInParent;
-  if (parent)
-    for (Operation &op : from.getBlock().without_terminator())
-      placeInParent.try_emplace(&op, placeInParent.size());
-
-  std::vector<Outlined> results;
+bool Deduplicator::dedupLevel(unsigned level) {
+  std::vector<PartitionClass> found;
+  if (level == 0) {
+    bool followsDataflow;
+    found = findOutermost(followsDataflow);
+    gatherPartitions(graph, found, followsDataflow);
+  } else {
+    SmallVector<GraphOp> graphs = {graph};
+    for (const Outlined &outlined : classes)
+      graphs.push_back(outlined.graph);
+    StructuralHash hash;
+    found = findRepeatedSubgraphs(graphs, options(), hash);
+  }
   std::vector<ClassNames> classNames;
-  size_t firstSummary = summaries.size();
-  for (PartitionClass &repeated : classes) {
-    Outlined &result = results.emplace_back();
-    result.id = "c" + std::to_string(numbers.classes++);
-    MappedClass mapped;
-    mapped.id = result.id;
-    mapped.hash = StructuralHash::toText(repeated.hash);
-    mapped.parent = parent ? parent->id : "";
-    mapped.nodeCount = repeated.partitions.front().nodes.size();
-    addInstances(repeated, parent, placeInParent, result, mapped,
-                 classNames.emplace_back());
-
-    Operation *begin = repeated.partitions.front().nodes.front();
-    FileLineColLoc line = getUserFrame(begin->getLoc());
-    Summary summary{result.id,   "",
-                    mapped.hash, unsigned(mapped.nodeCount),
-                    {},          line ? Location(line) : from.getLoc()};
-    for (const Instance &instance : result.instances)
-      summary.labels.push_back(instance.label);
-    summaries.push_back(std::move(summary));
-    if (!parent) {
-      numNodesSaved += (repeated.partitions.size() - 1) * mapped.nodeCount;
-      numPartitions += repeated.partitions.size();
-    }
-    map.classes.push_back(std::move(mapped));
+  std::vector<Outlined *> outlined;
+  for (const PartitionClass &repeated : found) {
+    outlined.push_back(&getOutlined(repeated));
+    addInstances(repeated, *outlined.back(), classNames.emplace_back());
   }
   SmallVector<GraphOp> graphs =
-      outlineClasses(from, classes, classNames, symbols);
-  for (auto [index, outlined] : llvm::enumerate(graphs)) {
-    results[index].graph = outlined;
-    summaries[firstSummary + index].graphName = outlined.getSymName();
+      outlineClasses(graph, found, classNames, symbols);
+  for (auto [result, made] : llvm::zip(outlined, graphs)) {
+    result->graph = made;
+    classOf[made] = result;
+    if (level + 1 == request.levels)
+      continue;
+    for (auto [place, node] :
+         llvm::enumerate(made.getBlock().without_terminator()))
+      if (isa<NodeOp>(node))
+        placeInClass[&node] = place;
   }
-  return results;
+  return !found.empty();
 }
 
 void Deduplicator::run() {
-  std::vector<Outlined> outer = dedup(graph, nullptr, numNodes);
+  for (unsigned level = 0; level < std::max(1u, request.levels); ++level)
+    if (!dedupLevel(level))
+      break;
   map.nodeCount = numNodes;
-  for (unsigned level = 1; level < request.levels && !outer.empty(); ++level) {
-    std::vector<Outlined> inner;
-    for (const Outlined &outlined : outer) {
-      unsigned numInside = 0;
-      llvm::append_range(inner, dedup(outlined.graph, &outlined, numInside));
-    }
-    outer = std::move(inner);
+}
+
+PartitionMap Deduplicator::takeMap() {
+  for (Outlined &outlined : classes) {
+    outlined.mapped.parent = outlined.mapped.partitions.front().parent;
+    map.classes.push_back(std::move(outlined.mapped));
   }
+  return std::move(map);
 }
 
 /// Subgraphs equal but for shapes, of which not all are the same.
@@ -299,30 +351,42 @@ void Deduplicator::reportWeakClasses() {
 }
 
 void Deduplicator::report() {
-  if (summaries.empty()) {
+  if (classes.empty()) {
     mlir::emitRemark(graph.getLoc())
         << "@" << graph.getSymName() << ", " << numNodes
         << " nodes: no subgraph of at least " << request.minNodes
         << " nodes is repeated";
     return;
   }
+  unsigned numPartitions = 0;
+  uint64_t numNodesSaved = 0;
+  for (const Outlined &outlined : classes)
+    for (const MappedPartition &partition : outlined.mapped.partitions) {
+      if (!partition.parent.empty())
+        continue;
+      ++numPartitions;
+      numNodesSaved += partition.isUnique ? 0 : outlined.mapped.nodeCount;
+    }
   InFlightDiagnostic remark =
       mlir::emitRemark(graph.getLoc())
       << "@" << graph.getSymName() << ", " << numNodes
-      << " nodes: " << numPartitions << " partitions in " << summaries.size()
-      << (summaries.size() == 1 ? " class, " : " classes, ") << numNodesSaved
+      << " nodes: " << numPartitions << " partitions in " << classes.size()
+      << (classes.size() == 1 ? " class, " : " classes, ") << numNodesSaved
       << " nodes saved";
   constexpr size_t kMaxShown = 20;
-  for (const Summary &summary : ArrayRef(summaries).take_front(kMaxShown)) {
-    Diagnostic &note = remark.attachNote(summary.place);
-    note << summary.id << " @" << summary.graphName << ", " << summary.numNodes
-         << " nodes: " << summary.labels.front();
-    note << (summary.labels.size() > 2 ? " … " : ", ") << summary.labels.back()
-         << ": 1 unique, " << summary.labels.size() - 1
-         << (summary.labels.size() == 2 ? " duplicate" : " duplicates");
+  for (Outlined &outlined : llvm::make_range(
+           classes.begin(),
+           classes.begin() + std::min(kMaxShown, classes.size()))) {
+    Diagnostic &note = remark.attachNote(outlined.place);
+    const std::vector<Instance> &instances = outlined.instances;
+    note << outlined.id << " @" << outlined.graph.getSymName() << ", "
+         << outlined.mapped.nodeCount << " nodes: " << instances.front().label;
+    note << (instances.size() > 2 ? " … " : ", ") << instances.back().label
+         << ": 1 unique, " << instances.size() - 1
+         << (instances.size() == 2 ? " duplicate" : " duplicates");
   }
-  if (summaries.size() > kMaxShown)
-    remark.attachNote() << "and " << summaries.size() - kMaxShown
+  if (classes.size() > kMaxShown)
+    remark.attachNote() << "and " << classes.size() - kMaxShown
                         << " more classes";
 }
 
@@ -340,7 +404,7 @@ opprof::fx::dedupPartitions(ModuleOp module,
       dedup.reportWeakClasses();
     dedup.run();
     dedup.report();
-    maps.push_back(std::move(dedup.map));
+    maps.push_back(dedup.takeMap());
   }
   return maps;
 }
@@ -368,10 +432,11 @@ void DedupPartitionsPass::runOnOperation() {
                                        mode, partitionMap});
   for (const PartitionMap &map : maps)
     for (const MappedClass &mapped : map.classes)
-      if (mapped.parent.empty() && !mapped.partitions.empty()) {
-        numPartitions += mapped.partitions.size();
-        numNodesSaved += (mapped.partitions.size() - 1) * mapped.nodeCount;
-      }
+      for (const MappedPartition &partition : mapped.partitions)
+        if (partition.parent.empty()) {
+          ++numPartitions;
+          numNodesSaved += partition.isUnique ? 0 : mapped.nodeCount;
+        }
   if (partitionMap.empty())
     return;
   if (llvm::Error error =

@@ -349,24 +349,32 @@ opprof::fx::outlineClasses(GraphOp graph,
   // All calls are there before the first node goes: a partition may take what
   // one of another class gives.
   SmallVector<GraphOp> graphs;
-  SmallVector<SmallVector<CallOp>> calls(classes.size());
+  SmallVector<SmallVector<std::pair<CallOp, Partition *>>> calls(
+      classes.size());
   Operation *after = graph;
   for (auto [repeated, given, made] : llvm::zip(classes, names, calls)) {
-    graphs.push_back(createGraph(graph, repeated, given, after, symbols));
-    after = graphs.back();
+    // The first partition of a graph that is there is all of it.
+    bool isNew = !repeated.graph;
+    graphs.push_back(isNew ? createGraph(graph, repeated, given, after, symbols)
+                           : repeated.graph);
+    if (isNew)
+      after = graphs.back();
     for (auto [index, partition] : llvm::enumerate(repeated.partitions))
-      made.push_back(
-          createCall(graphs.back(), repeated, partition, given.labels[index],
-                     index == 0 ? prof::Role::unique : prof::Role::duplicate));
+      if (isNew || index != 0)
+        made.emplace_back(
+            createCall(graphs.back(), repeated, partition, given.labels[index],
+                       index == 0 ? prof::Role::unique : prof::Role::duplicate),
+            &partition);
   }
   for (auto [repeated, outlined] : llvm::zip(classes, graphs))
-    fillGraph(outlined, repeated);
+    if (!repeated.graph)
+      fillGraph(outlined, repeated);
   for (auto [repeated, outlined, made] : llvm::zip(classes, graphs, calls)) {
     Block *body = &outlined.getBlock();
-    for (auto [call, partition] : llvm::zip(made, repeated.partitions))
+    for (auto [call, partition] : made)
       for (auto [output, value] :
            llvm::zip(repeated.outputs, call.getResults())) {
-        Value result = partition.nodes[output.first]->getResult(output.second);
+        Value result = partition->nodes[output.first]->getResult(output.second);
         result.replaceUsesWithIf(value, [&](OpOperand &use) {
           return use.getOwner()->getBlock() != body;
         });

@@ -41,9 +41,9 @@ struct ClassNames {
   std::vector<std::string> labels;
 };
 
-/// Makes a private graph of the first partition of each class and replaces
-/// every partition by a call of it. The nodes of all partitions but the first
-/// are gone afterwards.
+/// Makes a private graph of the first partition of each class that has none and
+/// replaces every partition by a call of it. The nodes of all partitions but
+/// the first are gone afterwards.
 llvm::SmallVector<GraphOp>
 outlineClasses(GraphOp graph, llvm::MutableArrayRef<PartitionClass> classes,
                llvm::ArrayRef<ClassNames> names, mlir::SymbolTable &symbols);

@@ -1,0 +1,123 @@
+"""Counts the repeats that --dedup-partitions finds at every nesting level, against what PyTorch recorded of the modules.
+
+    python benchmarks/nested_repeats.py [--tools build/bin] [--only gemma3 …] [--keep FOLDER] [--any-order] [-o results.jsonl]
+
+The oracle (test/python/repeat_oracle.py) groups the instances of one module class that compute the same; a repeat is an instance beyond
+the first of its group, and is found where each of its nodes is merged with the same node of the first. The models are those of
+repeat_models.py, which takes transformers, timm and torchvision; one that can't be built or exported here is named and not counted.
+With --keep, graphs stay in a folder and are exported once. For each model a line has the groups and repeats, those missed with
+their paths, the nodes, those that are left once everything is merged, and the classes at the outermost level and in all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "test" / "python"))
+
+from repeat_models import ARCHITECTURES, build
+from repeat_oracle import EqualInstances, MergedNodes, equal_instances
+
+LEVELS = 16
+
+
+def export(name: str, folder: Path) -> Path:
+    """The graph as JSON, and beside it the oracle's groups and the names of its nodes."""
+    import torch
+
+    from opprof.export.graph_json import source_of_exported_program, write_graph_json
+
+    graph = folder / f"{name}.json"
+    model, args, kwargs = build(name)
+    with torch.no_grad():
+        program = torch.export.export(model, args, kwargs, strict=False)
+    groups, interleaved = equal_instances(program.graph)
+    write_graph_json(graph, source_of_exported_program(program, name))
+    (folder / f"{name}.oracle.json").write_text(
+        json.dumps(
+            {
+                "groups": [[group.type, group.paths, group.nodes] for group in groups],
+                "interleaved": interleaved,
+                "nodes": [n.name for n in program.graph.nodes if n.op == "call_function"],
+            }
+        )
+    )
+    return graph
+
+
+def measure(name: str, tools: Path, folder: Path, options: str) -> dict[str, Any]:
+    module, partitions = folder / f"{name}.mlir", folder / f"{name}.partitions.json"
+    if not module.exists():
+        graph = export(name, folder)
+        translate = [tools / "opprof-translate", "--import-fx-json", graph, "-o", module]
+        subprocess.run(translate, check=True, capture_output=True)
+    oracle = json.loads((folder / f"{name}.oracle.json").read_text())
+    flag = f"--dedup-partitions=levels={LEVELS} {options} partition-map={partitions}"
+    command = [tools / "opprof-opt", module, flag, "-o", "/dev/null"]
+    subprocess.run(command, check=True, capture_output=True)
+    found = json.loads(partitions.read_text())
+    merged = MergedNodes(found)
+    groups = [
+        EqualInstances(type_, tuple(paths), tuple(map(tuple, nodes)))
+        for type_, paths, nodes in oracle["groups"]
+    ]
+    missed = {group.type: paths for group in groups if (paths := merged.not_merged(group))}
+    outer = [group for group in found["classes"] if group["parent"] is None]
+    return {
+        "model": name,
+        "nodes": len(oracle["nodes"]),
+        "left": merged.count(oracle["nodes"]),
+        "saved_outermost": sum(g["node_count"] * (len(g["partitions"]) - 1) for g in outer),
+        "classes_outermost": len(outer),
+        "classes": len(found["classes"]),
+        "groups": len(groups),
+        "repeats": sum(len(group.paths) - 1 for group in groups),
+        "missed": sum(len(merged.not_merged(group)) for group in groups),
+        "missed_paths": missed,
+        "interleaved": oracle["interleaved"],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tools", type=Path, default=Path("build/bin"))
+    parser.add_argument("--only", nargs="*", default=list(ARCHITECTURES))
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--any-order", action="store_true")
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args()
+    lines = []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in options.only:
+            try:
+                line = measure(
+                    name, options.tools, folder, "any-order" if options.any_order else ""
+                )
+            except Exception as error:  # What fails is another project's model or exporter.
+                reason = str(error).strip().splitlines()
+                print(f"{name}: not exported: {reason[0] if reason else type(error).__name__}", file=sys.stderr)
+                continue
+            print(json.dumps(line), flush=True)
+            lines.append(line)
+    total = {
+        key: sum(line[key] for line in lines)
+        for key in ("nodes", "left", "groups", "repeats", "missed", "interleaved")
+    }
+    lines.append({"models": len(lines), **total})
+    print(json.dumps(lines[-1]))
+    if options.output:
+        options.output.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+"""Architectures whose repeats are looked for: those of transformers, timm and torchvision with small random weights.
+
+Hybrid stacks stand first: layers of two kinds in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Example = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
+
+_IDS = (2, 16)
+_LANGUAGE = {
+    "vocab_size": 96,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 64,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+
+
+def _ids(shape: tuple[int, ...] = _IDS) -> Tensor:
+    return torch.randint(3, 90, shape)
+
+
+def _language(kind: str, **changes: Any) -> Callable[[], Example]:
+    def build() -> Example:
+        from transformers import AutoConfig, AutoModel
+
+        config = AutoConfig.for_model(kind, **{**_LANGUAGE, **changes})
+        config._attn_implementation = changes.get("attention", "sdpa")
+        model = AutoModel.from_config(config)
+        return model, (), {"input_ids": _ids(), "use_cache": False, "return_dict": False}
+
+    return build
+
+
+def _encoder(kind: str, **changes: Any) -> Callable[[], Example]:
+    def build() -> Example:
+        from transformers import AutoConfig, AutoModel
+
+        wanted = {k: v for k, v in _LANGUAGE.items() if k not in ("num_key_value_heads", "head_dim")}
+        config = AutoConfig.for_model(kind, **{**wanted, **changes})
+        model = AutoModel.from_config(config)
+        mask = torch.ones(_IDS, dtype=torch.int64)
+        return model, (), {"input_ids": _ids(), "attention_mask": mask, "return_dict": False}
+
+    return build
+
+
+def _sequence(kind: str, **changes: Any) -> Callable[[], Example]:
+    """An encoder and a decoder."""
+
+    def build() -> Example:
+        from transformers import AutoConfig, AutoModel
+
+        config = AutoConfig.for_model(kind, vocab_size=96, pad_token_id=0, decoder_start_token_id=1, **changes)
+        model = AutoModel.from_config(config)
+        kwargs = {"input_ids": _ids(), "decoder_input_ids": _ids((2, 8)), "use_cache": False}
+        return model, (), {**kwargs, "return_dict": False}
+
+    return build
+
+
+def _whisper() -> Example:
+    from transformers import AutoConfig, AutoModel
+
+    config = AutoConfig.for_model(
+        "whisper", vocab_size=96, d_model=32, encoder_layers=4, decoder_layers=4,
+        encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=64, decoder_ffn_dim=64,
+        num_mel_bins=8, max_source_positions=16, max_target_positions=32,
+        pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
+    )  # fmt: skip
+    inputs = {"input_features": torch.randn(1, 8, 32), "decoder_input_ids": _ids((1, 8))}
+    return AutoModel.from_config(config), (), {**inputs, "use_cache": False, "return_dict": False}
+
+
+def _picture(kind: str, size: int = 32, **changes: Any) -> Callable[[], Example]:
+    def build() -> Example:
+        from transformers import AutoConfig, AutoModel
+
+        config = AutoConfig.for_model(kind, image_size=size, **changes)
+        return AutoModel.from_config(config), (), {"pixel_values": torch.randn(1, 3, size, size), "return_dict": False}
+
+    return build
+
+
+def _timm(name: str, size: int = 64, **changes: Any) -> Callable[[], Example]:
+    def build() -> Example:
+        import timm
+
+        return timm.create_model(name, pretrained=False, **changes), (torch.randn(2, 3, size, size),), {}
+
+    return build
+
+
+def _vision(name: str, size: int = 64, **changes: Any) -> Callable[[], Example]:
+    def build() -> Example:
+        import torchvision
+
+        return torchvision.models.get_model(name, weights=None, **changes), (torch.randn(2, 3, size, size),), {}
+
+    return build
+
+
+_HYBRID = {"mamba_d_state": 8, "mamba_d_conv": 4, "mamba_expand": 2, "mamba_d_ssm": 64}
+
+ARCHITECTURES: dict[str, Callable[[], Example]] = {
+    # Layers of two kinds in turn.
+    "gemma2": _language("gemma2", num_hidden_layers=8, sliding_window=8, attention="eager"),
+    "gemma3": _language("gemma3_text", num_hidden_layers=12, sliding_window=8),
+    "gemma3-tail": _language("gemma3_text", num_hidden_layers=34, sliding_window=8),
+    "recurrent-gemma": _language(
+        "recurrent_gemma", num_hidden_layers=8, lru_width=32, attention_window_size=8, intermediate_size=128
+    ),
+    "jamba": _language(
+        "jamba", num_hidden_layers=8, attn_layer_period=4, attn_layer_offset=2, expert_layer_period=2,
+        expert_layer_offset=1, num_experts=2, num_experts_per_tok=1, use_mamba_kernels=False,
+        mamba_d_state=8, mamba_dt_rank=4,
+    ),
+    "bamba": _language(
+        "bamba", num_hidden_layers=7, attn_layer_indices=[2, 5], mamba_n_heads=8, mamba_d_head=8,
+        mamba_n_groups=1, mamba_d_state=8, mamba_chunk_size=8,
+    ),
+    "zamba": _language(
+        "zamba", num_hidden_layers=8, attn_layer_period=3, attn_layer_offset=2, use_mamba_kernels=False,
+        mamba_d_state=8, mamba_dt_rank=4, n_mamba_heads=2, num_key_value_heads=4, head_dim=16, attention_head_dim=16,
+    ),
+    "qwen3-next": _language(
+        "qwen3_next", num_hidden_layers=8, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=8,
+        linear_value_head_dim=8, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,
+        shared_expert_intermediate_size=16,
+    ),
+    "granite-hybrid": _language(
+        "granitemoehybrid", num_hidden_layers=6, layer_types=["mamba", "mamba", "attention"] * 2, mamba_n_heads=8,
+        mamba_d_head=8, mamba_n_groups=1, mamba_d_state=8, mamba_chunk_size=8, num_local_experts=0,
+        shared_intermediate_size=64,
+    ),
+    "nemotron-h": _language(
+        "nemotron_h", num_hidden_layers=8, hybrid_override_pattern="M-M*M-M*", mamba_num_heads=8, mamba_head_dim=8,
+        n_groups=1, ssm_state_size=8, chunk_size=8,
+    ),
+    "lfm2": _language("lfm2", num_hidden_layers=8, full_attn_idxs=[2, 5, 7]),
+    "falcon-h1": _language(
+        "falcon_h1", mamba_d_ssm=64, mamba_n_heads=8, mamba_d_head=8, mamba_n_groups=1, mamba_d_state=8, mamba_chunk_size=8
+    ),
+    "gpt-oss": _language(
+        "gpt_oss", num_hidden_layers=6, num_local_experts=4, num_experts_per_tok=2, sliding_window=8, attention="eager"
+    ),
+    "llama4": _language(
+        "llama4_text", num_hidden_layers=8, num_local_experts=2, num_experts_per_tok=1, intermediate_size_mlp=64,
+        interleave_moe_layer_step=2, attention_chunk_size=8,
+    ),
+    "modernbert": _encoder("modernbert", num_hidden_layers=10, local_attention=8),
+    "cohere2": _language("cohere2", num_hidden_layers=8, sliding_window=8),
+    "olmo3": _language("olmo3", num_hidden_layers=8, sliding_window=8),
+    "smollm3": _language("smollm3", num_hidden_layers=8),
+    # Layers of one kind.
+    "mamba": _language("mamba", state_size=8, time_step_rank=4),
+    "mamba2": _language(
+        "mamba2", num_heads=8, head_dim=8, n_groups=1, state_size=8, chunk_size=8, expand=2
+    ),
+    "llama": _language("llama"),
+    "mistral": _language("mistral", sliding_window=8),
+    "mixtral": _language("mixtral", num_local_experts=4, num_experts_per_tok=2),
+    "qwen2": _language("qwen2"),
+    "qwen3": _language("qwen3"),
+    "qwen3-moe": _language("qwen3_moe", num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, decoder_sparse_step=2),
+    "deepseek-v3": _language(
+        "deepseek_v3", num_hidden_layers=5, first_k_dense_replace=2, n_routed_experts=4, num_experts_per_tok=2,
+        moe_intermediate_size=16, kv_lora_rank=8, q_lora_rank=8, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=8,
+        n_group=1, topk_group=1, num_key_value_heads=4,
+    ),
+    "phi3": _language("phi3"),
+    "gpt-neox": _language("gpt_neox"),
+    "gpt2": _language("gpt2", n_embd=32, n_layer=6, n_head=4, n_positions=64),
+    "gpt-neo": _language(
+        "gpt_neo", num_layers=6, num_heads=4, attention_types=[[["global", "local"], 3]], window_size=8, attention="eager"
+    ),
+    "opt": _language("opt", ffn_dim=64, word_embed_proj_dim=32),
+    "bloom": _language("bloom", n_layer=6, n_head=4),
+    "falcon": _language("falcon"),
+    "olmo2": _language("olmo2"),
+    "glm4": _language("glm4"),
+    "granite": _language("granite"),
+    "bert": _encoder("bert"),
+    "roberta": _encoder("roberta"),
+    "distilbert": _encoder("distilbert", dim=32, n_layers=6, n_heads=4, hidden_dim=64),
+    "albert": _encoder("albert", embedding_size=16, num_hidden_groups=2),
+    "deberta-v2": _encoder("deberta-v2", relative_attention=True, pos_att_type=["p2c", "c2p"]),
+    "electra": _encoder("electra", embedding_size=32),
+    "t5": _sequence("t5", d_model=32, d_kv=8, d_ff=64, num_layers=4, num_heads=4),
+    "bart": _sequence(
+        "bart", d_model=32, encoder_layers=4, decoder_layers=4, encoder_attention_heads=4, decoder_attention_heads=4,
+        encoder_ffn_dim=64, decoder_ffn_dim=64, max_position_embeddings=64, bos_token_id=1, eos_token_id=2,
+    ),
+    "whisper": _whisper,
+    "hf-vit": _picture("vit", patch_size=8, hidden_size=32, num_hidden_layers=6, num_attention_heads=4, intermediate_size=64),
+    "hf-swin": _picture("swin", 64, patch_size=4, embed_dim=16, depths=[2, 2, 4], num_heads=[2, 2, 4], window_size=4),
+    "dinov2": _picture("dinov2", patch_size=8, hidden_size=32, num_hidden_layers=6, num_attention_heads=4),
+    "resnet18": _vision("resnet18"),
+    "resnet50": _vision("resnet50"),
+    "wide-resnet": _vision("wide_resnet50_2"),
+    "resnext": _vision("resnext50_32x4d"),
+    "densenet": _vision("densenet121"),
+    "efficientnet": _vision("efficientnet_b0"),
+    "efficientnet-v2": _vision("efficientnet_v2_s"),
+    "mobilenet-v3": _vision("mobilenet_v3_large"),
+    "regnet": _vision("regnet_y_400mf"),
+    "mnasnet": _vision("mnasnet1_0"),
+    "shufflenet": _vision("shufflenet_v2_x1_0"),
+    "googlenet": _vision("googlenet", init_weights=False, aux_logits=False),
+    "inception": _vision("inception_v3", 96, init_weights=False, aux_logits=False),
+    "vgg": _vision("vgg16_bn"),
+    "swin-t": _vision("swin_t"),
+    "swin-v2": _vision("swin_v2_t"),
+    "convnext": _vision("convnext_tiny"),
+    "vit-b": _vision("vit_b_16", 64, image_size=64),
+    "maxvit": _vision("maxvit_t", 224),
+    "coatnet": _timm("coatnet_nano_rw_224", 224),
+    "maxvit-timm": _timm("maxvit_nano_rw_256", 256),
+    "convnext-v2": _timm("convnextv2_atto"),
+    "mixer": _timm("mixer_s32_224", 224),
+    "deit3": _timm("deit3_small_patch16_224", 224),
+    "efficientformer": _timm("efficientformerv2_s0", 224),
+    "nfnet": _timm("nfnet_l0"),
+    "poolformer": _timm("poolformer_s12"),
+    "pvt-v2": _timm("pvt_v2_b0"),
+    "mobilevit": _timm("mobilevit_s"),
+    "metaformer": _timm("caformer_s18"),
+    "levit": _timm("levit_128s", 224),
+    "xcit": _timm("xcit_nano_12_p16_224", 224),
+}  # fmt: skip
+
+
+def build(name: str) -> Example:
+    """The model for inference, its positional and its named inputs."""
+    torch.manual_seed(0)
+    model, args, kwargs = ARCHITECTURES[name]()
+    return model.eval(), args, kwargs

@@ -1,0 +1,226 @@
+// Layers of two kinds in turn: both kinds are classes, whichever gains more.
+// RUN: opprof-opt %s -split-input-file --dedup-partitions 2>&1 | FileCheck %s
+// RUN: opprof-opt %s -split-input-file --dedup-partitions=levels=2 2>&1 | FileCheck %s --check-prefix=NESTED
+// RUN: opprof-opt %s -split-input-file --dedup-partitions=levels=2 2>/dev/null \
+// RUN:   | opprof-opt -split-input-file --inline-partitions --mlir-print-debuginfo=false -o %t.inlined
+// RUN: opprof-opt %s -split-input-file --mlir-print-debuginfo=false | diff - %t.inlined
+
+// The second kind stands alone between the places of the first.
+// CHECK: @turns, {{[0-9]+}} nodes: 12 partitions in 2 classes, 49 nodes saved
+// CHECK: c0 @partition, 5 nodes: c0.0 … c0.9: 1 unique, 9 duplicates
+// CHECK: c1 @partition_0, 4 nodes: c1.0, c1.1: 1 unique, 1 duplicate
+fx.graph @turns stage "export" (%x: tensor<4xf32>) -> tensor<4xf32> attributes {functional} {
+  %v0 = fx.node "aten.neg.default"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %v1 = fx.node "aten.exp.default"(%v0) : (tensor<4xf32>) -> tensor<4xf32>
+  %v2 = fx.node "aten.relu.default"(%v1) : (tensor<4xf32>) -> tensor<4xf32>
+  %v3 = fx.node "aten.sin.default"(%v2) : (tensor<4xf32>) -> tensor<4xf32>
+  %v4 = fx.node "aten.abs.default"(%v3) : (tensor<4xf32>) -> tensor<4xf32>
+  %v5 = fx.node "aten.neg.default"(%v4) : (tensor<4xf32>) -> tensor<4xf32>
+  %v6 = fx.node "aten.exp.default"(%v5) : (tensor<4xf32>) -> tensor<4xf32>
+  %v7 = fx.node "aten.relu.default"(%v6) : (tensor<4xf32>) -> tensor<4xf32>
+  %v8 = fx.node "aten.sin.default"(%v7) : (tensor<4xf32>) -> tensor<4xf32>
+  %v9 = fx.node "aten.abs.default"(%v8) : (tensor<4xf32>) -> tensor<4xf32>
+  %v10 = fx.node "aten.neg.default"(%v9) : (tensor<4xf32>) -> tensor<4xf32>
+  %v11 = fx.node "aten.exp.default"(%v10) : (tensor<4xf32>) -> tensor<4xf32>
+  %v12 = fx.node "aten.relu.default"(%v11) : (tensor<4xf32>) -> tensor<4xf32>
+  %v13 = fx.node "aten.sin.default"(%v12) : (tensor<4xf32>) -> tensor<4xf32>
+  %v14 = fx.node "aten.abs.default"(%v13) : (tensor<4xf32>) -> tensor<4xf32>
+  %v15 = fx.node "aten.neg.default"(%v14) : (tensor<4xf32>) -> tensor<4xf32>
+  %v16 = fx.node "aten.exp.default"(%v15) : (tensor<4xf32>) -> tensor<4xf32>
+  %v17 = fx.node "aten.relu.default"(%v16) : (tensor<4xf32>) -> tensor<4xf32>
+  %v18 = fx.node "aten.sin.default"(%v17) : (tensor<4xf32>) -> tensor<4xf32>
+  %v19 = fx.node "aten.abs.default"(%v18) : (tensor<4xf32>) -> tensor<4xf32>
+  %v20 = fx.node "aten.neg.default"(%v19) : (tensor<4xf32>) -> tensor<4xf32>
+  %v21 = fx.node "aten.exp.default"(%v20) : (tensor<4xf32>) -> tensor<4xf32>
+  %v22 = fx.node "aten.relu.default"(%v21) : (tensor<4xf32>) -> tensor<4xf32>
+  %v23 = fx.node "aten.sin.default"(%v22) : (tensor<4xf32>) -> tensor<4xf32>
+  %v24 = fx.node "aten.abs.default"(%v23) : (tensor<4xf32>) -> tensor<4xf32>
+  %v25 = fx.node "aten.cos.default"(%v24) : (tensor<4xf32>) -> tensor<4xf32>
+  %v26 = fx.node "aten.tanh.default"(%v25) : (tensor<4xf32>) -> tensor<4xf32>
+  %v27 = fx.node "aten.sigmoid.default"(%v26) : (tensor<4xf32>) -> tensor<4xf32>
+  %v28 = fx.node "aten.erf.default"(%v27) : (tensor<4xf32>) -> tensor<4xf32>
+  %v29 = fx.node "aten.neg.default"(%v28) : (tensor<4xf32>) -> tensor<4xf32>
+  %v30 = fx.node "aten.exp.default"(%v29) : (tensor<4xf32>) -> tensor<4xf32>
+  %v31 = fx.node "aten.relu.default"(%v30) : (tensor<4xf32>) -> tensor<4xf32>
+  %v32 = fx.node "aten.sin.default"(%v31) : (tensor<4xf32>) -> tensor<4xf32>
+  %v33 = fx.node "aten.abs.default"(%v32) : (tensor<4xf32>) -> tensor<4xf32>
+  %v34 = fx.node "aten.neg.default"(%v33) : (tensor<4xf32>) -> tensor<4xf32>
+  %v35 = fx.node "aten.exp.default"(%v34) : (tensor<4xf32>) -> tensor<4xf32>
+  %v36 = fx.node "aten.relu.default"(%v35) : (tensor<4xf32>) -> tensor<4xf32>
+  %v37 = fx.node "aten.sin.default"(%v36) : (tensor<4xf32>) -> tensor<4xf32>
+  %v38 = fx.node "aten.abs.default"(%v37) : (tensor<4xf32>) -> tensor<4xf32>
+  %v39 = fx.node "aten.neg.default"(%v38) : (tensor<4xf32>) -> tensor<4xf32>
+  %v40 = fx.node "aten.exp.default"(%v39) : (tensor<4xf32>) -> tensor<4xf32>
+  %v41 = fx.node "aten.relu.default"(%v40) : (tensor<4xf32>) -> tensor<4xf32>
+  %v42 = fx.node "aten.sin.default"(%v41) : (tensor<4xf32>) -> tensor<4xf32>
+  %v43 = fx.node "aten.abs.default"(%v42) : (tensor<4xf32>) -> tensor<4xf32>
+  %v44 = fx.node "aten.neg.default"(%v43) : (tensor<4xf32>) -> tensor<4xf32>
+  %v45 = fx.node "aten.exp.default"(%v44) : (tensor<4xf32>) -> tensor<4xf32>
+  %v46 = fx.node "aten.relu.default"(%v45) : (tensor<4xf32>) -> tensor<4xf32>
+  %v47 = fx.node "aten.sin.default"(%v46) : (tensor<4xf32>) -> tensor<4xf32>
+  %v48 = fx.node "aten.abs.default"(%v47) : (tensor<4xf32>) -> tensor<4xf32>
+  %v49 = fx.node "aten.neg.default"(%v48) : (tensor<4xf32>) -> tensor<4xf32>
+  %v50 = fx.node "aten.exp.default"(%v49) : (tensor<4xf32>) -> tensor<4xf32>
+  %v51 = fx.node "aten.relu.default"(%v50) : (tensor<4xf32>) -> tensor<4xf32>
+  %v52 = fx.node "aten.sin.default"(%v51) : (tensor<4xf32>) -> tensor<4xf32>
+  %v53 = fx.node "aten.abs.default"(%v52) : (tensor<4xf32>) -> tensor<4xf32>
+  %v54 = fx.node "aten.cos.default"(%v53) : (tensor<4xf32>) -> tensor<4xf32>
+  %v55 = fx.node "aten.tanh.default"(%v54) : (tensor<4xf32>) -> tensor<4xf32>
+  %v56 = fx.node "aten.sigmoid.default"(%v55) : (tensor<4xf32>) -> tensor<4xf32>
+  %v57 = fx.node "aten.erf.default"(%v56) : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output(%v57) : (tensor<4xf32>)
+}
+
+// -----
+
+// CHECK: @irregular, {{[0-9]+}} nodes: 14 partitions in 2 classes, 57 nodes saved
+// CHECK: c0 @partition, 5 nodes: c0.0 … c0.9: 1 unique, 9 duplicates
+// CHECK: c1 @partition_0, 4 nodes: c1.0 … c1.3: 1 unique, 3 duplicates
+fx.graph @irregular stage "export" (%x: tensor<4xf32>) -> tensor<4xf32> attributes {functional} {
+  %v0 = fx.node "aten.neg.default"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %v1 = fx.node "aten.exp.default"(%v0) : (tensor<4xf32>) -> tensor<4xf32>
+  %v2 = fx.node "aten.relu.default"(%v1) : (tensor<4xf32>) -> tensor<4xf32>
+  %v3 = fx.node "aten.sin.default"(%v2) : (tensor<4xf32>) -> tensor<4xf32>
+  %v4 = fx.node "aten.abs.default"(%v3) : (tensor<4xf32>) -> tensor<4xf32>
+  %v5 = fx.node "aten.neg.default"(%v4) : (tensor<4xf32>) -> tensor<4xf32>
+  %v6 = fx.node "aten.exp.default"(%v5) : (tensor<4xf32>) -> tensor<4xf32>
+  %v7 = fx.node "aten.relu.default"(%v6) : (tensor<4xf32>) -> tensor<4xf32>
+  %v8 = fx.node "aten.sin.default"(%v7) : (tensor<4xf32>) -> tensor<4xf32>
+  %v9 = fx.node "aten.abs.default"(%v8) : (tensor<4xf32>) -> tensor<4xf32>
+  %v10 = fx.node "aten.cos.default"(%v9) : (tensor<4xf32>) -> tensor<4xf32>
+  %v11 = fx.node "aten.tanh.default"(%v10) : (tensor<4xf32>) -> tensor<4xf32>
+  %v12 = fx.node "aten.sigmoid.default"(%v11) : (tensor<4xf32>) -> tensor<4xf32>
+  %v13 = fx.node "aten.erf.default"(%v12) : (tensor<4xf32>) -> tensor<4xf32>
+  %v14 = fx.node "aten.neg.default"(%v13) : (tensor<4xf32>) -> tensor<4xf32>
+  %v15 = fx.node "aten.exp.default"(%v14) : (tensor<4xf32>) -> tensor<4xf32>
+  %v16 = fx.node "aten.relu.default"(%v15) : (tensor<4xf32>) -> tensor<4xf32>
+  %v17 = fx.node "aten.sin.default"(%v16) : (tensor<4xf32>) -> tensor<4xf32>
+  %v18 = fx.node "aten.abs.default"(%v17) : (tensor<4xf32>) -> tensor<4xf32>
+  %v19 = fx.node "aten.neg.default"(%v18) : (tensor<4xf32>) -> tensor<4xf32>
+  %v20 = fx.node "aten.exp.default"(%v19) : (tensor<4xf32>) -> tensor<4xf32>
+  %v21 = fx.node "aten.relu.default"(%v20) : (tensor<4xf32>) -> tensor<4xf32>
+  %v22 = fx.node "aten.sin.default"(%v21) : (tensor<4xf32>) -> tensor<4xf32>
+  %v23 = fx.node "aten.abs.default"(%v22) : (tensor<4xf32>) -> tensor<4xf32>
+  %v24 = fx.node "aten.neg.default"(%v23) : (tensor<4xf32>) -> tensor<4xf32>
+  %v25 = fx.node "aten.exp.default"(%v24) : (tensor<4xf32>) -> tensor<4xf32>
+  %v26 = fx.node "aten.relu.default"(%v25) : (tensor<4xf32>) -> tensor<4xf32>
+  %v27 = fx.node "aten.sin.default"(%v26) : (tensor<4xf32>) -> tensor<4xf32>
+  %v28 = fx.node "aten.abs.default"(%v27) : (tensor<4xf32>) -> tensor<4xf32>
+  %v29 = fx.node "aten.cos.default"(%v28) : (tensor<4xf32>) -> tensor<4xf32>
+  %v30 = fx.node "aten.tanh.default"(%v29) : (tensor<4xf32>) -> tensor<4xf32>
+  %v31 = fx.node "aten.sigmoid.default"(%v30) : (tensor<4xf32>) -> tensor<4xf32>
+  %v32 = fx.node "aten.erf.default"(%v31) : (tensor<4xf32>) -> tensor<4xf32>
+  %v33 = fx.node "aten.neg.default"(%v32) : (tensor<4xf32>) -> tensor<4xf32>
+  %v34 = fx.node "aten.exp.default"(%v33) : (tensor<4xf32>) -> tensor<4xf32>
+  %v35 = fx.node "aten.relu.default"(%v34) : (tensor<4xf32>) -> tensor<4xf32>
+  %v36 = fx.node "aten.sin.default"(%v35) : (tensor<4xf32>) -> tensor<4xf32>
+  %v37 = fx.node "aten.abs.default"(%v36) : (tensor<4xf32>) -> tensor<4xf32>
+  %v38 = fx.node "aten.cos.default"(%v37) : (tensor<4xf32>) -> tensor<4xf32>
+  %v39 = fx.node "aten.tanh.default"(%v38) : (tensor<4xf32>) -> tensor<4xf32>
+  %v40 = fx.node "aten.sigmoid.default"(%v39) : (tensor<4xf32>) -> tensor<4xf32>
+  %v41 = fx.node "aten.erf.default"(%v40) : (tensor<4xf32>) -> tensor<4xf32>
+  %v42 = fx.node "aten.neg.default"(%v41) : (tensor<4xf32>) -> tensor<4xf32>
+  %v43 = fx.node "aten.exp.default"(%v42) : (tensor<4xf32>) -> tensor<4xf32>
+  %v44 = fx.node "aten.relu.default"(%v43) : (tensor<4xf32>) -> tensor<4xf32>
+  %v45 = fx.node "aten.sin.default"(%v44) : (tensor<4xf32>) -> tensor<4xf32>
+  %v46 = fx.node "aten.abs.default"(%v45) : (tensor<4xf32>) -> tensor<4xf32>
+  %v47 = fx.node "aten.neg.default"(%v46) : (tensor<4xf32>) -> tensor<4xf32>
+  %v48 = fx.node "aten.exp.default"(%v47) : (tensor<4xf32>) -> tensor<4xf32>
+  %v49 = fx.node "aten.relu.default"(%v48) : (tensor<4xf32>) -> tensor<4xf32>
+  %v50 = fx.node "aten.sin.default"(%v49) : (tensor<4xf32>) -> tensor<4xf32>
+  %v51 = fx.node "aten.abs.default"(%v50) : (tensor<4xf32>) -> tensor<4xf32>
+  %v52 = fx.node "aten.neg.default"(%v51) : (tensor<4xf32>) -> tensor<4xf32>
+  %v53 = fx.node "aten.exp.default"(%v52) : (tensor<4xf32>) -> tensor<4xf32>
+  %v54 = fx.node "aten.relu.default"(%v53) : (tensor<4xf32>) -> tensor<4xf32>
+  %v55 = fx.node "aten.sin.default"(%v54) : (tensor<4xf32>) -> tensor<4xf32>
+  %v56 = fx.node "aten.abs.default"(%v55) : (tensor<4xf32>) -> tensor<4xf32>
+  %v57 = fx.node "aten.neg.default"(%v56) : (tensor<4xf32>) -> tensor<4xf32>
+  %v58 = fx.node "aten.exp.default"(%v57) : (tensor<4xf32>) -> tensor<4xf32>
+  %v59 = fx.node "aten.relu.default"(%v58) : (tensor<4xf32>) -> tensor<4xf32>
+  %v60 = fx.node "aten.sin.default"(%v59) : (tensor<4xf32>) -> tensor<4xf32>
+  %v61 = fx.node "aten.abs.default"(%v60) : (tensor<4xf32>) -> tensor<4xf32>
+  %v62 = fx.node "aten.cos.default"(%v61) : (tensor<4xf32>) -> tensor<4xf32>
+  %v63 = fx.node "aten.tanh.default"(%v62) : (tensor<4xf32>) -> tensor<4xf32>
+  %v64 = fx.node "aten.sigmoid.default"(%v63) : (tensor<4xf32>) -> tensor<4xf32>
+  %v65 = fx.node "aten.erf.default"(%v64) : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output(%v65) : (tensor<4xf32>)
+}
+
+// -----
+
+// CHECK: @tail, {{[0-9]+}} nodes:
+// What a longer class holds and what stands behind it is one class.
+// NESTED: @tail, {{[0-9]+}} nodes: 8 partitions in 2 classes, 50 nodes saved
+// NESTED: c0 @partition, 9 nodes: c0.0 … c0.5: 1 unique, 5 duplicates
+// NESTED: c1 @partition_0, 5 nodes: c1.0 … c0.5.c1.2: 1 unique, 7 duplicates
+// NESTED: fx.graph @tail
+// NESTED: fx.call @partition_0(%5) {prof.partition = #prof.partition<"c1.0", unique>}
+// NESTED: fx.graph private @partition(
+// NESTED-NEXT: fx.call @partition_0(%input) {prof.partition = #prof.partition<"c1.2", duplicate>}
+fx.graph @tail stage "export" (%x: tensor<4xf32>) -> tensor<4xf32> attributes {functional} {
+  %v0 = fx.node "aten.neg.default"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %v1 = fx.node "aten.exp.default"(%v0) : (tensor<4xf32>) -> tensor<4xf32>
+  %v2 = fx.node "aten.relu.default"(%v1) : (tensor<4xf32>) -> tensor<4xf32>
+  %v3 = fx.node "aten.sin.default"(%v2) : (tensor<4xf32>) -> tensor<4xf32>
+  %v4 = fx.node "aten.abs.default"(%v3) : (tensor<4xf32>) -> tensor<4xf32>
+  %v5 = fx.node "aten.cos.default"(%v4) : (tensor<4xf32>) -> tensor<4xf32>
+  %v6 = fx.node "aten.tanh.default"(%v5) : (tensor<4xf32>) -> tensor<4xf32>
+  %v7 = fx.node "aten.sigmoid.default"(%v6) : (tensor<4xf32>) -> tensor<4xf32>
+  %v8 = fx.node "aten.erf.default"(%v7) : (tensor<4xf32>) -> tensor<4xf32>
+  %v9 = fx.node "aten.neg.default"(%v8) : (tensor<4xf32>) -> tensor<4xf32>
+  %v10 = fx.node "aten.exp.default"(%v9) : (tensor<4xf32>) -> tensor<4xf32>
+  %v11 = fx.node "aten.relu.default"(%v10) : (tensor<4xf32>) -> tensor<4xf32>
+  %v12 = fx.node "aten.sin.default"(%v11) : (tensor<4xf32>) -> tensor<4xf32>
+  %v13 = fx.node "aten.abs.default"(%v12) : (tensor<4xf32>) -> tensor<4xf32>
+  %v14 = fx.node "aten.cos.default"(%v13) : (tensor<4xf32>) -> tensor<4xf32>
+  %v15 = fx.node "aten.tanh.default"(%v14) : (tensor<4xf32>) -> tensor<4xf32>
+  %v16 = fx.node "aten.sigmoid.default"(%v15) : (tensor<4xf32>) -> tensor<4xf32>
+  %v17 = fx.node "aten.erf.default"(%v16) : (tensor<4xf32>) -> tensor<4xf32>
+  %v18 = fx.node "aten.neg.default"(%v17) : (tensor<4xf32>) -> tensor<4xf32>
+  %v19 = fx.node "aten.exp.default"(%v18) : (tensor<4xf32>) -> tensor<4xf32>
+  %v20 = fx.node "aten.relu.default"(%v19) : (tensor<4xf32>) -> tensor<4xf32>
+  %v21 = fx.node "aten.sin.default"(%v20) : (tensor<4xf32>) -> tensor<4xf32>
+  %v22 = fx.node "aten.abs.default"(%v21) : (tensor<4xf32>) -> tensor<4xf32>
+  %v23 = fx.node "aten.cos.default"(%v22) : (tensor<4xf32>) -> tensor<4xf32>
+  %v24 = fx.node "aten.tanh.default"(%v23) : (tensor<4xf32>) -> tensor<4xf32>
+  %v25 = fx.node "aten.sigmoid.default"(%v24) : (tensor<4xf32>) -> tensor<4xf32>
+  %v26 = fx.node "aten.erf.default"(%v25) : (tensor<4xf32>) -> tensor<4xf32>
+  %v27 = fx.node "aten.neg.default"(%v26) : (tensor<4xf32>) -> tensor<4xf32>
+  %v28 = fx.node "aten.exp.default"(%v27) : (tensor<4xf32>) -> tensor<4xf32>
+  %v29 = fx.node "aten.relu.default"(%v28) : (tensor<4xf32>) -> tensor<4xf32>
+  %v30 = fx.node "aten.sin.default"(%v29) : (tensor<4xf32>) -> tensor<4xf32>
+  %v31 = fx.node "aten.abs.default"(%v30) : (tensor<4xf32>) -> tensor<4xf32>
+  %v32 = fx.node "aten.cos.default"(%v31) : (tensor<4xf32>) -> tensor<4xf32>
+  %v33 = fx.node "aten.tanh.default"(%v32) : (tensor<4xf32>) -> tensor<4xf32>
+  %v34 = fx.node "aten.sigmoid.default"(%v33) : (tensor<4xf32>) -> tensor<4xf32>
+  %v35 = fx.node "aten.erf.default"(%v34) : (tensor<4xf32>) -> tensor<4xf32>
+  %v36 = fx.node "aten.neg.default"(%v35) : (tensor<4xf32>) -> tensor<4xf32>
+  %v37 = fx.node "aten.exp.default"(%v36) : (tensor<4xf32>) -> tensor<4xf32>
+  %v38 = fx.node "aten.relu.default"(%v37) : (tensor<4xf32>) -> tensor<4xf32>
+  %v39 = fx.node "aten.sin.default"(%v38) : (tensor<4xf32>) -> tensor<4xf32>
+  %v40 = fx.node "aten.abs.default"(%v39) : (tensor<4xf32>) -> tensor<4xf32>
+  %v41 = fx.node "aten.cos.default"(%v40) : (tensor<4xf32>) -> tensor<4xf32>
+  %v42 = fx.node "aten.tanh.default"(%v41) : (tensor<4xf32>) -> tensor<4xf32>
+  %v43 = fx.node "aten.sigmoid.default"(%v42) : (tensor<4xf32>) -> tensor<4xf32>
+  %v44 = fx.node "aten.erf.default"(%v43) : (tensor<4xf32>) -> tensor<4xf32>
+  %v45 = fx.node "aten.neg.default"(%v44) : (tensor<4xf32>) -> tensor<4xf32>
+  %v46 = fx.node "aten.exp.default"(%v45) : (tensor<4xf32>) -> tensor<4xf32>
+  %v47 = fx.node "aten.relu.default"(%v46) : (tensor<4xf32>) -> tensor<4xf32>
+  %v48 = fx.node "aten.sin.default"(%v47) : (tensor<4xf32>) -> tensor<4xf32>
+  %v49 = fx.node "aten.abs.default"(%v48) : (tensor<4xf32>) -> tensor<4xf32>
+  %v50 = fx.node "aten.cos.default"(%v49) : (tensor<4xf32>) -> tensor<4xf32>
+  %v51 = fx.node "aten.tanh.default"(%v50) : (tensor<4xf32>) -> tensor<4xf32>
+  %v52 = fx.node "aten.sigmoid.default"(%v51) : (tensor<4xf32>) -> tensor<4xf32>
+  %v53 = fx.node "aten.erf.default"(%v52) : (tensor<4xf32>) -> tensor<4xf32>
+  %v54 = fx.node "aten.neg.default"(%v53) : (tensor<4xf32>) -> tensor<4xf32>
+  %v55 = fx.node "aten.exp.default"(%v54) : (tensor<4xf32>) -> tensor<4xf32>
+  %v56 = fx.node "aten.relu.default"(%v55) : (tensor<4xf32>) -> tensor<4xf32>
+  %v57 = fx.node "aten.sin.default"(%v56) : (tensor<4xf32>) -> tensor<4xf32>
+  %v58 = fx.node "aten.abs.default"(%v57) : (tensor<4xf32>) -> tensor<4xf32>
+  %v59 = fx.node "aten.neg.default"(%v58) : (tensor<4xf32>) -> tensor<4xf32>
+  %v60 = fx.node "aten.exp.default"(%v59) : (tensor<4xf32>) -> tensor<4xf32>
+  %v61 = fx.node "aten.relu.default"(%v60) : (tensor<4xf32>) -> tensor<4xf32>
+  %v62 = fx.node "aten.sin.default"(%v61) : (tensor<4xf32>) -> tensor<4xf32>
+  %v63 = fx.node "aten.abs.default"(%v62) : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output(%v63) : (tensor<4xf32>)
+}
