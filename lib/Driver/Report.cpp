@@ -1,6 +1,8 @@
 // Shows what a run folder, or files of any kind, hold: profiles, and recordings
 // that profiles are made of.
 
+#include "Shown.h"
+
 #include "opprof/Driver/Commands.h"
 #include "opprof/Driver/Profiling.h"
 #include "opprof/Profile/ProfileJSON.h"
@@ -95,16 +97,6 @@ static bool isProfile(StringRef text) {
          !text.contains("\"traceEvents\"");
 }
 
-namespace {
-/// A file that is shown.
-struct Shown {
-  std::string file;
-  std::unique_ptr<profile::Profile> profile;
-  /// The text of a profile that was a file before.
-  std::unique_ptr<llvm::MemoryBuffer> text;
-};
-} // namespace
-
 /// Has Nsight Systems export a report of its own, whose form only it knows, to
 /// `target`.
 static Error exportReport(StringRef report, StringRef target) {
@@ -161,29 +153,23 @@ static Expected<Shown> open(const std::string &file) {
             : makeProfile({text->getBuffer(), file}, ProfileInputs());
   if (!profile)
     return profile.takeError();
-  return Shown{file, std::move(*profile), isOwn ? std::move(text) : nullptr};
-}
-
-static void printJSON(const Shown &shown) {
-  if (shown.text)
-    llvm::outs() << shown.text->getBuffer();
-  else
-    profile::writeProfile(*shown.profile, llvm::outs());
+  return Shown{file, std::move(*profile)};
 }
 
 /// Several profiles are a list of them.
 static void printJSON(llvm::ArrayRef<Shown> list) {
+  auto print = [](const Shown &shown) {
+    profile::writeProfile(*shown.profile, llvm::outs());
+  };
   if (list.size() == 1)
-    return printJSON(list.front());
+    return print(list.front());
   llvm::outs() << "[";
-  llvm::interleave(
-      list, [](const Shown &shown) { printJSON(shown); },
-      [] { llvm::outs() << ",\n"; });
+  llvm::interleave(list, print, [] { llvm::outs() << ",\n"; });
   llvm::outs() << "]\n";
 }
 
-Error driver::showReport(llvm::ArrayRef<std::string> paths, ReportForm form,
-                         StringRef file, const report::TextOptions &page) {
+Expected<std::vector<Shown>>
+driver::openShown(llvm::ArrayRef<std::string> paths) {
   std::vector<Shown> list;
   for (const std::string &path : paths) {
     Expected<std::vector<std::string>> files = findFiles(path);
@@ -196,6 +182,15 @@ Error driver::showReport(llvm::ArrayRef<std::string> paths, ReportForm form,
       list.push_back(std::move(*shown));
     }
   }
+  return list;
+}
+
+Error driver::showReport(llvm::ArrayRef<std::string> paths, ReportForm form,
+                         StringRef file, const report::TextOptions &page) {
+  Expected<std::vector<Shown>> opened = openShown(paths);
+  if (!opened)
+    return opened.takeError();
+  llvm::ArrayRef<Shown> list = *opened;
   if (form == ReportForm::JSON) {
     printJSON(list);
     return Error::success();

@@ -206,6 +206,7 @@ static void addPartitions(const PartitionMap &map,
     for (const MappedPartition &partition : mapped.partitions) {
       PartitionTime &time = profile.partitions.emplace_back();
       time.classId = mapped.id;
+      time.hash = mapped.hash;
       time.label = partition.label;
       time.role = partition.role();
       time.nodeCount = partition.nodes.size();

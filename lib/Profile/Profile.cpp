@@ -235,24 +235,36 @@ StringRef opprof::profile::recordingNoun(const Profile &profile) {
              : "trace";
 }
 
-/// Divides a kernel's time among its nodes.
-static void addShares(const Activity &kernel, Profile &profile) {
+/// Whether the launch says how the kernel's time divides among its nodes.
+static const LaunchRecord *findDivision(const Profile &profile,
+                                        const Activity &kernel) {
   const LaunchRecord *launch =
       kernel.launch ? &profile.launches[*kernel.launch] : nullptr;
-  bool isDivided = launch && launch->nodes == kernel.nodes &&
-                   launch->parts.size() == kernel.nodes.size();
-  ArrayRef<uint32_t> parts =
-      isDivided ? ArrayRef(launch->parts) : ArrayRef<uint32_t>();
-  std::vector<int64_t> shares =
-      shareTime(kernel.durationNs, kernel.nodes.size(), parts);
+  return launch && launch->nodes == kernel.nodes &&
+                 launch->parts.size() == kernel.nodes.size()
+             ? launch
+             : nullptr;
+}
+
+std::vector<int64_t> opprof::profile::shareAmongNodes(const Profile &profile,
+                                                      const Activity &kernel) {
+  const LaunchRecord *launch = findDivision(profile, kernel);
+  return shareTime(kernel.durationNs, kernel.nodes.size(),
+                   launch ? ArrayRef(launch->parts) : ArrayRef<uint32_t>());
+}
+
+/// Divides a kernel's time among its nodes.
+static void addShares(const Activity &kernel, Profile &profile) {
+  const LaunchRecord *launch = findDivision(profile, kernel);
+  std::vector<int64_t> shares = shareAmongNodes(profile, kernel);
   for (auto [position, place] : llvm::enumerate(kernel.nodes)) {
     Node &node = profile.nodes[place];
     node.kernelTimeNs += shares[position];
     node.kernels.push_back(kernel.id);
-    Share share = kernel.nodes.size() == 1        ? Share::Whole
-                  : isDivided && !parts[position] ? Share::None
-                  : isDivided                     ? launch->share
-                                                  : Share::Even;
+    Share share = kernel.nodes.size() == 1             ? Share::Whole
+                  : launch && !launch->parts[position] ? Share::None
+                  : launch                             ? launch->share
+                                                       : Share::Even;
     node.share = std::max(node.share.value_or(share), share);
   }
 }

@@ -122,6 +122,7 @@ void Writer::run(const RunFacts &facts) {
     optional("exit_status", facts.exitStatus);
     text("mode", facts.mode);
     text("differs", facts.differs);
+    text("torch", facts.torch);
     compilations(facts);
     optional("step_ns", facts.stepNs);
     optional("loop_ns", facts.loopNs);
@@ -379,6 +380,7 @@ void Writer::partitions() {
     for (const PartitionTime &partition : profile.partitions)
       json.object([&] {
         json.attribute("class", partition.classId);
+        text("hash", partition.hash);
         json.attribute("label", partition.label);
         json.attribute("role", partition.role);
         json.attribute("node_count", partition.nodeCount);
@@ -871,6 +873,8 @@ Error Reader::readRun(object keys) {
   RunFacts &facts = profile.run.emplace();
   if (Error error = readProgramFacts(*this, keys, facts))
     return error;
+  if (Error error = getString(keys, "torch", facts.torch, false))
+    return error;
   if (Error error = readCompilations(*this, keys, facts))
     return error;
   if (Error error = getInteger(keys, "step_ns", facts.stepNs))
@@ -980,6 +984,8 @@ Error Reader::readStep(object from) {
 Error Reader::readPartition(object from) {
   PartitionTime &partition = profile.partitions.emplace_back();
   if (Error error = getString(from, "class", partition.classId, true))
+    return error;
+  if (Error error = getString(from, "hash", partition.hash, false))
     return error;
   if (Error error = getString(from, "label", partition.label, true))
     return error;

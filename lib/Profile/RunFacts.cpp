@@ -106,6 +106,10 @@ Error Reader::read(element root, RunFacts &facts) {
     return error;
   if (Error error = readCompilations(*this, keys, facts))
     return error;
+  if (Error error = inObject(keys, "versions", [&](object versions) {
+        return getString(versions, "torch", facts.torch, false);
+      }))
+    return error;
   if (Error error = inObject(keys, "step", [&](object step) -> Error {
         if (Error error = getInteger(step, "loop_ns", facts.loopNs))
           return error;

@@ -8,3 +8,9 @@ STAGES = ("export", "dynamo", "aot", "aot_forward", "aot_joint", "aot_backward",
 
 #: The relative error against float64 that a rewrite may bring: that of opprof-opt --recommend-rewrites.
 DEFAULT_ERROR_BUDGET = 1e-3
+
+#: What kernel time is summed up by.
+ITEM_KINDS = ("node", "class", "module", "kernel", "operator")
+
+#: The forms of a comparison.
+DIFFERENCE_FORMS = ("text", "markdown", "json")

@@ -78,6 +78,18 @@ def run_driver(
 
     `input` is what it reads from stdin, as JSON; `others` are further paths, for a command that takes them.
     """
+    return ask_driver(command, subject, *options, input=input, others=others)[1]
+
+
+def ask_driver(
+    command: str,
+    subject: str | os.PathLike[str],
+    *options: str | os.PathLike[str],
+    input: Mapping[str, Any] | None = None,
+    others: Sequence[str | os.PathLike[str]] = (),
+    answers: Sequence[int] = (0,),
+) -> tuple[int, bytes]:
+    """The same, with the exit status, which is one of `answers`: any other is an error."""
     elapsed = f"--elapsed={time.monotonic() - began():.3f}"
     arguments = [
         command,
@@ -112,9 +124,9 @@ def run_driver(
         process.wait()
         process.stdout.close()
         process.stderr.close()
-    if process.returncode:
+    if process.returncode not in answers:
         raise _failure("opprof-driver", process.returncode, "\n".join(said).strip())
-    return printed
+    return process.returncode, printed
 
 
 #: Of prctl(2).

@@ -31,6 +31,11 @@ static cl::SubCommand
                     "Make the profile and reports of one timeline");
 static cl::SubCommand reportCommand("report", "Show profiles and recordings");
 static cl::SubCommand
+    diffCommand("diff", "Compare recordings with those given as --to; the exit "
+                        "status is 3 where --fail-above is passed");
+static cl::SubCommand topCommand("top", "List what takes most of a recording");
+static cl::SubCommand explainCommand("explain", "Explain a finding");
+static cl::SubCommand
     recommendCommand("recommend",
                      "Write the rewrites that should make a graph faster");
 static cl::SubCommand launchesCommand("launches",
@@ -64,12 +69,39 @@ static cl::opt<std::string>
     path(cl::Positional, cl::Required, cl::desc("PATH"), cl::cat(category),
          cl::sub(importCommand), cl::sub(mapCommand), cl::sub(profileCommand),
          cl::sub(filesCommand), cl::sub(timelineCommand),
-         cl::sub(reportCommand), cl::sub(recommendCommand),
+         cl::sub(reportCommand), cl::sub(diffCommand), cl::sub(topCommand),
+         cl::sub(explainCommand), cl::sub(recommendCommand),
          cl::sub(launchesCommand), cl::sub(checkCommand), cl::sub(clearCommand),
          cl::sub(selectCommand), cl::sub(deriveCommand));
 static cl::list<std::string> others(cl::Positional, cl::ZeroOrMore,
                                     cl::desc("PATH..."), cl::cat(category),
-                                    cl::sub(reportCommand));
+                                    cl::sub(reportCommand),
+                                    cl::sub(diffCommand));
+static cl::list<std::string> to("to", cl::cat(category), cl::sub(diffCommand),
+                                cl::value_desc("path"),
+                                cl::desc("What PATHs are compared with"));
+static cl::opt<std::string>
+    by("by", cl::cat(category), cl::sub(diffCommand), cl::sub(topCommand),
+       cl::value_desc("kind"),
+       cl::desc("node, class, module, kernel or operator"));
+static cl::opt<double>
+    failAbove("fail-above", cl::cat(category), cl::sub(diffCommand),
+              cl::value_desc("percent"),
+              cl::desc("End with status 3 where anything is slower by more "
+                       "than that of a step"));
+static cl::opt<DifferenceForm> differenceForm(
+    "format", cl::cat(category), cl::sub(diffCommand),
+    cl::init(DifferenceForm::Text), cl::desc("Form of what is printed:"),
+    cl::values(clEnumValN(DifferenceForm::Text, "text", "a page"),
+               clEnumValN(DifferenceForm::Markdown, "markdown",
+                          "for a pull request"),
+               clEnumValN(DifferenceForm::JSON, "json", "for programs")));
+static cl::opt<uint64_t> number("n", cl::cat(category), cl::sub(topCommand),
+                                cl::init(20), cl::desc("Lines"));
+static cl::opt<std::string>
+    ofRun("run", cl::cat(category), cl::sub(explainCommand),
+          cl::value_desc("path"),
+          cl::desc("The recording whose finding is explained"));
 static cl::opt<std::string> names(cl::Positional, cl::Required,
                                   cl::desc("NAMES"), cl::cat(category),
                                   cl::sub(metricsCommand));
@@ -122,12 +154,14 @@ static cl::opt<std::string> html("html", cl::cat(category),
                                  cl::desc("Write an HTML page"));
 static cl::opt<unsigned> width("width", cl::cat(category),
                                cl::sub(reportCommand), cl::sub(profileCommand),
-                               cl::sub(filesCommand),
+                               cl::sub(filesCommand), cl::sub(diffCommand),
+                               cl::sub(topCommand), cl::sub(explainCommand),
                                cl::init(opprof::report::TextOptions().width),
                                cl::desc("Columns of the page on stdout"));
 static cl::opt<bool> color("color-page", cl::cat(category),
                            cl::sub(reportCommand), cl::sub(profileCommand),
-                           cl::sub(filesCommand),
+                           cl::sub(filesCommand), cl::sub(diffCommand),
+                           cl::sub(topCommand), cl::sub(explainCommand),
                            cl::desc("Color the page on stdout"));
 static cl::opt<bool> noPage("no-page", cl::cat(category),
                             cl::sub(profileCommand), cl::sub(filesCommand),
@@ -161,7 +195,54 @@ static opprof::report::TextOptions getPageOptions() {
   return options;
 }
 
-static Error run() {
+/// What --by says; absent where it is not given.
+static Expected<std::optional<opprof::profile::ItemKind>> getKind() {
+  using namespace opprof::profile;
+  if (by.empty())
+    return std::nullopt;
+  if (std::optional<ItemKind> kind = parseItemKind(by))
+    return kind;
+  return createStringError(
+      "--by=" + by + ": is none of node, class, module, kernel, operator");
+}
+
+static Error runDiff(int &status) {
+  Expected<std::optional<opprof::profile::ItemKind>> kind = getKind();
+  if (!kind)
+    return kind.takeError();
+  if (to.empty())
+    return createStringError(
+        "there is nothing to compare with\n  give it: --to=PATH");
+  DifferenceOptions options;
+  options.by = *kind;
+  options.form = differenceForm;
+  options.page = getPageOptions();
+  if (failAbove.getNumOccurrences()) {
+    if (!(failAbove >= 0))
+      return createStringError("--fail-above: is no share of a step");
+    options.failAbovePct = failAbove;
+  }
+  std::vector<std::string> from = {path};
+  append_range(from, others);
+  Expected<bool> isSlower = showDifference(
+      from, std::vector<std::string>(to.begin(), to.end()), options);
+  if (!isSlower)
+    return isSlower.takeError();
+  status = *isSlower ? 3 : 0;
+  return Error::success();
+}
+
+static Error run(int &status) {
+  if (diffCommand)
+    return runDiff(status);
+  if (topCommand) {
+    Expected<std::optional<opprof::profile::ItemKind>> kind = getKind();
+    if (!kind)
+      return kind.takeError();
+    return showTop(path, *kind, number, getPageOptions());
+  }
+  if (explainCommand)
+    return showExplanation(path, ofRun, getPageOptions());
   RunFolder folder(path, process);
   if (checkCommand)
     return folder.check();
@@ -233,10 +314,11 @@ int main(int argc, char **argv) {
               "  `opprof-driver --help` lists the commands\n";
     return 1;
   }
-  if (Error error = run()) {
+  int status = 0;
+  if (Error error = run(status)) {
     outs().flush();
     errs() << "opprof-driver: error: " << toString(std::move(error)) << '\n';
     return 1;
   }
-  return 0;
+  return status;
 }

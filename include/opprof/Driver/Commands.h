@@ -59,6 +59,33 @@ enum class ReportForm { Text, JSON, HTML };
 llvm::Error showReport(llvm::ArrayRef<std::string> paths, ReportForm form,
                        llvm::StringRef file, const report::TextOptions &page);
 
+enum class DifferenceForm : uint8_t { Text, Markdown, JSON };
+
+struct DifferenceOptions {
+  /// Absent: what both sides can be told apart by best.
+  std::optional<profile::ItemKind> by;
+  /// What a check fails above, in percent of a step.
+  std::optional<double> failAbovePct;
+  DifferenceForm form = DifferenceForm::Text;
+  report::TextOptions page;
+};
+
+/// Compares what paths hold, at least one a side, on stdout. True where
+/// something is slower by more than a check allows.
+llvm::Expected<bool> showDifference(llvm::ArrayRef<std::string> a,
+                                    llvm::ArrayRef<std::string> b,
+                                    const DifferenceOptions &options);
+
+/// Lists what takes most of the one recording that `path` stands for.
+llvm::Error showTop(const std::string &path,
+                    std::optional<profile::ItemKind> by, uint64_t number,
+                    const report::TextOptions &page);
+
+/// Explains a finding by its id, with what the recording at `path` has of it;
+/// an empty path is none. "all" explains each, as a page of Markdown.
+llvm::Error showExplanation(llvm::StringRef finding, const std::string &path,
+                            const report::TextOptions &page);
+
 /// Writes the rules' scripts for a run folder, or a graph in MLIR, to `output`.
 /// The error budget is that of --recommend-rewrites where none is given;
 /// `rules` is a folder of scripts that are offered too, or empty.

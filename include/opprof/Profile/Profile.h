@@ -170,6 +170,9 @@ struct Node {
 /// One instance of a repeated subgraph, from the partition map.
 struct PartitionTime {
   std::string classId;
+  /// Of the class's structure: the same in every run, machine and graph. Empty
+  /// where it is not known.
+  std::string hash;
   std::string label;
   /// "unique" or "duplicate".
   std::string role;
@@ -271,6 +274,8 @@ struct RunFacts {
   std::string mode;
   /// How the program differs from what `torch.compile(model)` runs.
   std::string differs;
+  /// The version of PyTorch that ran it; empty where it is not known.
+  std::string torch;
   /// In the order in which they were made; those of the program's functions
   /// that gave compiled graphs, or failed.
   std::vector<Compilation> compilations;
@@ -366,6 +371,10 @@ void summarize(Profile &profile);
 /// equal.
 std::vector<int64_t> shareTime(int64_t total, size_t count,
                                llvm::ArrayRef<uint32_t> parts = {});
+
+/// The parts of a kernel's time that its nodes have, in their order.
+std::vector<int64_t> shareAmongNodes(const Profile &profile,
+                                     const Activity &kernel);
 
 /// The span that shares of time are stated of: the steady steps, or without
 /// step marks the first to the last event on the device. Absent when nothing

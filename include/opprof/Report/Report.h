@@ -3,6 +3,8 @@
 #ifndef OPPROF_REPORT_REPORT_H
 #define OPPROF_REPORT_REPORT_H
 
+#include "opprof/Compare/Compare.h"
+#include "opprof/Profile/Items.h"
 #include "opprof/Profile/Profile.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -24,6 +26,24 @@ void printText(const profile::Profile &profile, llvm::raw_ostream &os,
 /// how busy the device was, communication, and how far they are apart.
 void printComparison(llvm::ArrayRef<const profile::Profile *> profiles,
                      llvm::raw_ostream &os, const TextOptions &options = {});
+
+/// What changed from one set of recordings to another, as a page. A terminal's
+/// height of items is shown, all that changed first; `failAbovePct` is what a
+/// check was asked to fail above, if it was.
+void printDifference(const compare::Comparison &comparison,
+                     std::optional<double> failAbovePct, llvm::raw_ostream &os,
+                     const TextOptions &options = {});
+
+/// The same in Markdown, for a pull request.
+void printDifferenceMarkdown(const compare::Comparison &comparison,
+                             std::optional<double> failAbovePct,
+                             llvm::raw_ostream &os);
+
+/// The `number` items that take most, by `by` or what tells the profile apart
+/// best.
+void printTop(const profile::Profile &profile,
+              std::optional<profile::ItemKind> by, size_t number,
+              llvm::raw_ostream &os, const TextOptions &options = {});
 
 /// A page that needs no other file and no network.
 void printHTML(const profile::Profile &profile, llvm::raw_ostream &os);

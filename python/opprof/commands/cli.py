@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
-from opprof.choices import COUNTER_MODES, DEFAULT_ERROR_BUDGET, STAGES
+from opprof.choices import (
+    COUNTER_MODES,
+    DEFAULT_ERROR_BUDGET,
+    DIFFERENCE_FORMS,
+    ITEM_KINDS,
+    STAGES,
+)
 from opprof.errors import OpprofError, ProgramError
 from opprof.files import check_folder, check_script, locked
 from opprof.suffixes import CAPTURE, GRAPH_JSON, GRAPHS, MLIR_BYTECODE, MLIR_TEXT, PT, SAFETENSORS
@@ -377,10 +383,21 @@ def _seconds(text: str) -> float:
     return _number(text, 1e9, "no number of seconds")
 
 
+def _percent(text: str) -> float:
+    return _number(text.removesuffix("%").rstrip(), 1e6, "no share in percent")
+
+
 def _report(options: argparse.Namespace) -> None:
     from opprof.commands.report import report_html, report_json, report_text
 
-    if options.json:
+    if options.parquet is not None:
+        from opprof.loading import load
+
+        if len(options.files) > 1:
+            raise OpprofError("--parquet writes one recording", remedy="give one of the files")
+        for file in load(options.files[0]).to_parquet(options.parquet):
+            print(f"wrote {file}", file=sys.stderr)
+    elif options.json:
         sys.stdout.write(report_json(options.files))
     elif options.html is not None:
         page = report_html(options.files, options.html)
@@ -410,12 +427,136 @@ def _add_report(commands: _Commands) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the profile as JSON")
     form.add_argument(
+        "--parquet",
+        type=Path,
+        metavar="DIR",
+        help="write kernels.parquet, nodes.parquet and findings.parquet to DIR, of one recording (needs pyarrow)",
+    )
+    form.add_argument(
         "--html", type=Path, metavar="FILE", help="write the page to FILE; - is stdout"
     )
     parser.add_argument(
         "--width", type=_positive, metavar="N", help="columns (default: those of the terminal)"
     )
     parser.set_defaults(run=_report)
+
+
+def _diff(options: argparse.Namespace) -> int:
+    from opprof.commands.compare import diff
+
+    if options.to:
+        a, b = options.files, options.to
+    elif len(options.files) == 2:
+        a, b = options.files[:1], options.files[1:]
+    else:
+        raise OpprofError(
+            f"two sides are compared, and {len(options.files)} files are given",
+            remedy="give A and B, or several files a side: opprof diff A1 A2 --to B1 B2",
+        )
+    printed, slower = diff(
+        a,
+        b,
+        by=options.by,
+        fail_above=options.fail_above,
+        form=options.format,
+        width=options.width,
+    )
+    print(printed, end="")
+    return 1 if slower else 0
+
+
+def _add_diff(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "diff",
+        help="say what became slower from one recording to another, and how sure that is",
+        description="Compares two recordings, or two sets of them, item by item. What is called a change is more than the steps of "
+        "each side differ among themselves. The exit status is 0, 1 where something is slower by more than --fail-above, and 2 "
+        "where the files cannot be compared.",
+    )
+    parser.add_argument(
+        "files",
+        type=Path,
+        nargs="+",
+        metavar="A B",
+        help="whatever `opprof report` reads: run folders, profiles, traces, captures",
+    )
+    parser.add_argument(
+        "--to",
+        type=Path,
+        nargs="+",
+        metavar="B",
+        help="the files of the second side; the first has all others",
+    )
+    parser.add_argument(
+        "--by",
+        choices=ITEM_KINDS,
+        help="what is compared beside the step (default: nodes, or else operators, or else kernels)",
+    )
+    parser.add_argument(
+        "--fail-above",
+        type=_percent,
+        metavar="P%",
+        help="end with status 1 where the step, its kernel time or an item is slower, beyond noise, by more than P %% of a step",
+    )
+    parser.add_argument(
+        "--format",
+        choices=DIFFERENCE_FORMS,
+        default="text",
+        help="text (default), markdown for a pull request, or json",
+    )
+    parser.add_argument(
+        "--width", type=_positive, metavar="N", help="columns (default: those of the terminal)"
+    )
+    parser.set_defaults(run=_diff, failure=2)
+
+
+def _top(options: argparse.Namespace) -> None:
+    from opprof.commands.compare import top_text
+
+    print(top_text(options.file, by=options.by, number=options.number, width=options.width), end="")
+
+
+def _add_top(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "top",
+        help="list what takes most of a recording",
+        description="Lists the nodes, classes of repeated subgraphs, modules, kernels or operators that take most of a step.",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="whatever `opprof report` reads")
+    parser.add_argument(
+        "--by",
+        choices=ITEM_KINDS,
+        help="what is listed (default: nodes, or else operators, or else kernels)",
+    )
+    parser.add_argument(
+        "-n", "--number", type=_positive, default=20, metavar="N", help="lines (default: 20)"
+    )
+    parser.add_argument(
+        "--width", type=_positive, metavar="N", help="columns (default: those of the terminal)"
+    )
+    parser.set_defaults(run=_top)
+
+
+def _explain(options: argparse.Namespace) -> None:
+    from opprof.commands.compare import explain_text
+
+    print(explain_text(options.finding, options.file, width=options.width), end="")
+
+
+def _add_explain(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "explain",
+        help="say what a finding means, what to do about it, and when it would not be true",
+        description="Explains a finding by the id that reports have for it, and with a recording its evidence there.",
+    )
+    parser.add_argument("finding", metavar="FINDING", help="its id, such as small-kernels")
+    parser.add_argument(
+        "file", type=Path, nargs="?", metavar="FILE", help="whatever `opprof report` reads"
+    )
+    parser.add_argument(
+        "--width", type=_positive, metavar="N", help="columns (default: those of the terminal)"
+    )
+    parser.set_defaults(run=_explain)
 
 
 def _run_program(options: argparse.Namespace) -> int:
@@ -705,6 +846,9 @@ def build_parser() -> argparse.ArgumentParser:
         _add_launches,
         _add_profile,
         _add_report,
+        _add_diff,
+        _add_top,
+        _add_explain,
         _add_run,
         _add_merge,
         _add_recommend,
@@ -720,6 +864,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit status."""
     prepare_streams()
     options = build_parser().parse_args(arguments)
+    failure = getattr(options, "failure", 1)
     try:
         status = options.run(options) or 0
         sys.stdout.flush()
@@ -730,7 +875,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(printable(f"opprof: error: {error}"), file=sys.stderr)
         if error.remedy:
             print(printable(f"  {error.remedy}"), file=sys.stderr)
-        return 1
+        return failure
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -738,7 +883,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"opprof: error: this command needs PyTorch, which {sys.executable} does not have: pip install torch",
             file=sys.stderr,
         )
-        return 1
+        return failure
     except BrokenPipeError:
         # `opprof report run/ | head`: what reads the page has seen enough. Python would flush into the closed pipe once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -749,7 +894,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"opprof: error: {error.filename or 'input or output'}: {error.strerror or error}",
             file=sys.stderr,
         )
-        return 1
+        return failure
     except KeyboardInterrupt:
         print("opprof: interrupted", file=sys.stderr)
         return 130

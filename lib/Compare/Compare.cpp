@@ -1,0 +1,301 @@
+// Two sets of recordings of a program, item by item.
+
+#include "opprof/Compare/Compare.h"
+#include "opprof/Compare/Statistics.h"
+#include "opprof/Support/Units.h"
+
+#include "Sides.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::compare;
+using namespace opprof::profile;
+
+StringRef compare::stringify(Verdict verdict) {
+  static constexpr StringLiteral kVerdicts[] = {
+      "same", "slower", "faster", "new", "gone", "small", "unknown"};
+  return kVerdicts[static_cast<size_t>(verdict)];
+}
+
+std::optional<double> Change::percentOfA(double ns) const {
+  if (!aNs || *aNs <= 0)
+    return std::nullopt;
+  return 100 * ns / *aNs;
+}
+
+size_t Comparison::count(Verdict verdict) const {
+  return llvm::count_if(
+      items, [&](const ItemChange &item) { return item.verdict == verdict; });
+}
+
+size_t Comparison::count(Match match) const {
+  return llvm::count_if(
+      items, [&](const ItemChange &item) { return item.matchedBy == match; });
+}
+
+std::vector<std::string> Comparison::slowerBy(double percent) const {
+  std::optional<double> whole = step.aNs ? step.aNs : kernelTime.aNs;
+  std::vector<std::string> names;
+  auto add = [&](const Change &change, const std::string &name) {
+    if (change.verdict == Verdict::Slower && whole && *whole > 0 &&
+        100 * *change.changeNs / *whole > percent)
+      names.push_back(name);
+  };
+  add(step, "step");
+  add(kernelTime, "kernel time");
+  for (const ItemChange &item : items)
+    add(item, item.name);
+  return names;
+}
+
+namespace {
+
+/// Judges changes, all by the same standard.
+class Judge {
+public:
+  Judge(const SideTable &a, const SideTable &b, Comparison &result);
+
+  /// Fills in what the series say. Both must have values.
+  void judge(const Series &a, const Series &b, Change &change) const;
+  bool hasEnough() const { return enough; }
+
+private:
+  /// What B's time over A's is for most of the kernel time.
+  std::optional<double> findClockRatio() const;
+
+  const SideTable &a, &b;
+  Comparison &result;
+  bool enough;
+  Bootstrap bootstrap;
+  /// Level of one comparison among all, and what an item changes by itself.
+  double level = 0, ownShare = 0, leastNs = 0;
+};
+
+} // namespace
+
+/// Whether an item can be told apart from nothing, in either side.
+static bool isLarge(const std::optional<double> &time, double least) {
+  return time && *time >= least;
+}
+
+Judge::Judge(const SideTable &a, const SideTable &b, Comparison &result)
+    : a(a), b(b), result(result), enough(a.side.repeats >= kFewestRepeats &&
+                                         b.side.repeats >= kFewestRepeats),
+      bootstrap(a.side.repeats, b.side.repeats) {
+  leastNs = kLeastShare * (result.step.aNs ? *result.step.aNs
+                                           : result.kernelTime.aNs.value_or(0));
+  // Between recordings of one program, processes differ; where enough of
+  // them are compared, that is in the errors.
+  ownShare = a.side.repeatsAreRecordings && b.side.repeatsAreRecordings ? 0
+             : a.side.isCPU || b.side.isCPU ? kProcessShareOfCPU
+                                            : kProcessShareOfGPU;
+  for (const ItemChange &item : result.items)
+    result.compared += item.matchedBy && (isLarge(item.aNs, leastNs) ||
+                                          isLarge(item.bNs, leastNs));
+  level = kFamilyLevel / static_cast<double>(result.compared + 2);
+  for (const SideTable *side : {&a, &b}) {
+    double next = correlationOfNeighbours(side->kernels.values);
+    result.errorGrowth =
+        std::max(result.errorGrowth, std::sqrt((1 + next) / (1 - next)));
+  }
+  result.clockRatio = findClockRatio();
+}
+
+std::optional<double> Judge::findClockRatio() const {
+  bool other = llvm::any_of(result.unlike, [](const Unlike &unlike) {
+    return unlike.what != "source" && unlike.what != "torch";
+  });
+  if (other || ownShare == 0)
+    return std::nullopt;
+  std::vector<std::pair<double, double>> ratios;
+  double all = 0;
+  for (const ItemChange &item : result.items)
+    if (item.matchedBy && isLarge(item.aNs, leastNs) && *item.aNs > 0) {
+      ratios.push_back({*item.bNs / *item.aNs, *item.aNs});
+      all += *item.aNs;
+    }
+  llvm::sort(ratios);
+  double passed = 0;
+  for (auto [ratio, time] : ratios) {
+    passed += time;
+    if (passed * 2 >= all)
+      return std::abs(ratio - 1) <= kClockShare ? std::optional(ratio)
+                                                : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+void Judge::judge(const Series &a, const Series &b, Change &change) const {
+  TrimmedMean ofA = trimmedMean(a.values), ofB = trimmedMean(b.values);
+  change.aNs = ofA.mean;
+  change.bNs = ofB.mean;
+  change.changeNs = ofB.mean - ofA.mean;
+  change.verdict = Verdict::Unknown;
+  if (!enough)
+    return;
+  change.intervalNs = bootstrap.interval(a.values, b.values);
+  std::optional<double> margin = marginOfDifference(ofA, ofB, level);
+  double larger = std::max(ofA.mean, ofB.mean);
+  // Where recordings are the repeats, the errors know how far they are apart.
+  double apart = ownShare > 0 ? std::max(a.apart, b.apart) : 0;
+  change.floorNs = std::max({leastNs, ownShare * larger, apart});
+  double needed = *change.floorNs + margin.value_or(0) * result.errorGrowth;
+  // Slower both as it was measured, and as it would have been by A's clock.
+  double byClockOfA = ofB.mean / result.clockRatio.value_or(1) - ofA.mean;
+  if (*change.changeNs > needed && byClockOfA > needed)
+    change.verdict = Verdict::Slower;
+  else if (*change.changeNs < -needed && byClockOfA < -needed)
+    change.verdict = Verdict::Faster;
+  else
+    change.verdict = larger < leastNs ? Verdict::Small : Verdict::Same;
+}
+
+static std::optional<double> meanOf(const Series &series) {
+  if (series.values.empty())
+    return std::nullopt;
+  return trimmedMean(series.values).mean;
+}
+
+/// The items of both sides, with their times.
+static std::vector<ItemChange>
+pairItems(const SideTable &a, const SideTable &b,
+          std::vector<std::pair<const Series *, const Series *>> &series) {
+  std::vector<ItemChange> items;
+  auto add = [&](const Item &item) -> ItemChange & {
+    ItemChange &change = items.emplace_back();
+    change.name = item.name;
+    change.detail = item.detail;
+    change.node = item.node;
+    return change;
+  };
+  auto perRepeat = [](const Item &item, const SideTable &side) {
+    return static_cast<double>(item.kernels) /
+           static_cast<double>(std::max<size_t>(side.counted, 1));
+  };
+  std::vector<bool> taken(b.items.size());
+  for (auto [place, found] : llvm::enumerate(matchItems(a.items, b.items))) {
+    ItemChange &change = add(a.items[place]);
+    change.aNs = meanOf(a.times[place]);
+    change.aKernels = perRepeat(a.items[place], a);
+    series.push_back({&a.times[place], nullptr});
+    if (!found.place) {
+      change.verdict = Verdict::Gone;
+      continue;
+    }
+    taken[*found.place] = true;
+    change.matchedBy = found.match;
+    change.bNs = meanOf(b.times[*found.place]);
+    change.bKernels = perRepeat(b.items[*found.place], b);
+    series.back().second = &b.times[*found.place];
+  }
+  for (auto [place, item] : llvm::enumerate(b.items)) {
+    if (taken[place])
+      continue;
+    ItemChange &change = add(item);
+    change.bNs = meanOf(b.times[place]);
+    change.bKernels = perRepeat(item, b);
+    change.verdict = Verdict::New;
+    series.push_back({nullptr, &b.times[place]});
+  }
+  return items;
+}
+
+static void addNotes(Comparison &result, bool enough) {
+  auto few = [&](const Side &side, StringRef name) {
+    if (side.repeats < kFewestRepeats)
+      result.notes.push_back(formatv(
+          "{0} has {1}, and nothing is called a change with fewer than {2} in "
+          "each side: record more steps (`opprof profile --iters 20`), or give "
+          "more recordings",
+          name,
+          side.steps ? formatCount(side.steps, "step", "steps")
+                     : formatCount(side.recordings, "recording without steps",
+                                   "recordings without steps"),
+          kFewestRepeats));
+  };
+  few(result.a, "A");
+  few(result.b, "B");
+  if (!enough)
+    return;
+  for (const auto &[side, name] :
+       {std::pair(&result.a, "A"), std::pair(&result.b, "B")})
+    if (!side->repeatsAreRecordings && side->recordings < 2)
+      result.notes.push_back(formatv(
+          "{0} is one recording: how far one process is from the next is not "
+          "known, and {1} % of an item is taken for it",
+          name,
+          formatShortest(100 * (result.a.isCPU || result.b.isCPU
+                                    ? kProcessShareOfCPU
+                                    : kProcessShareOfGPU))));
+  if (result.clockRatio && std::abs(*result.clockRatio - 1) >= 0.002)
+    result.notes.push_back(
+        formatv("most kernels of B take {0:f1} % {1} alike, as by another "
+                "clock: only what goes beyond that is called a change",
+                100 * std::abs(*result.clockRatio - 1),
+                *result.clockRatio > 1 ? "longer" : "less"));
+}
+
+/// Changed first, then the rest, each by size.
+static void sortItems(std::vector<ItemChange> &items) {
+  auto rank = [](const ItemChange &item) {
+    bool changed =
+        item.verdict == Verdict::Slower || item.verdict == Verdict::Faster;
+    double size = item.changeNs ? *item.changeNs
+                  : item.aNs    ? *item.aNs
+                                : item.bNs.value_or(0);
+    return std::pair(!changed, -std::abs(size));
+  };
+  llvm::stable_sort(items, [&](const ItemChange &a, const ItemChange &b) {
+    return rank(a) < rank(b);
+  });
+}
+
+/// What all recordings can be told apart by.
+static ItemKind findKind(ArrayRef<Recording> a, ArrayRef<Recording> b) {
+  std::optional<ItemKind> kind;
+  for (ArrayRef<Recording> side : {a, b})
+    for (const Recording &recording : side) {
+      ItemKind finest = finestKind(*recording.profile);
+      // Nodes and operators have other names; kernels have everywhere the same.
+      kind = kind.value_or(finest) == finest ? finest : ItemKind::Kernel;
+    }
+  return kind.value_or(ItemKind::Kernel);
+}
+
+Comparison compare::compareRecordings(ArrayRef<Recording> a,
+                                      ArrayRef<Recording> b,
+                                      std::optional<ItemKind> by) {
+  assert(!a.empty() && !b.empty() && "each side has a recording");
+  Comparison result;
+  result.by = by ? *by : findKind(a, b);
+  bool byRecording = std::min(a.size(), b.size()) >= kFewestRepeats;
+  SideTable ofA = tabulate(a, result.by, byRecording),
+            ofB = tabulate(b, result.by, byRecording);
+  result.a = ofA.side;
+  result.b = ofB.side;
+  result.unlike = findUnlike(result.a, result.b);
+  result.step.aNs = meanOf(ofA.wall);
+  result.step.bNs = meanOf(ofB.wall);
+  result.kernelTime.aNs = meanOf(ofA.kernels);
+  std::vector<std::pair<const Series *, const Series *>> series;
+  result.items = pairItems(ofA, ofB, series);
+  Judge judge(ofA, ofB, result);
+  // A recording in which nothing ran has no wall time.
+  if (ofA.wall.values.size() == result.a.repeats &&
+      ofB.wall.values.size() == result.b.repeats)
+    judge.judge(ofA.wall, ofB.wall, result.step);
+  judge.judge(ofA.kernels, ofB.kernels, result.kernelTime);
+  for (auto [item, both] : llvm::zip_equal(result.items, series))
+    if (both.first && both.second)
+      judge.judge(*both.first, *both.second, item);
+  sortItems(result.items);
+  addNotes(result, judge.hasEnough());
+  return result;
+}

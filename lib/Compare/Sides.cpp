@@ -1,0 +1,217 @@
+// One side of a comparison: several recordings as one table of items.
+
+#include "Sides.h"
+
+#include "opprof/Support/Units.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::compare;
+using namespace opprof::profile;
+
+/// More repeats than this are put together with their neighbours: they make an
+/// interval no better, and the bootstrap's tables grow with them.
+static constexpr size_t kMostRepeats = 1000;
+
+std::vector<Found> compare::matchItems(ArrayRef<Item> from, ArrayRef<Item> to) {
+  std::vector<Found> found(from.size());
+  std::vector<bool> taken(to.size());
+  for (size_t way = 0; way < kNumMatches; ++way) {
+    // Those of one key are taken in order.
+    StringMap<SmallVector<uint32_t, 1>> byKey;
+    for (size_t place = to.size(); place-- > 0;)
+      if (!taken[place] && !to[place].keys[way].empty())
+        byKey[to[place].keys[way]].push_back(place);
+    for (auto [item, match] : llvm::zip_equal(from, found)) {
+      if (match.place || item.keys[way].empty())
+        continue;
+      auto candidates = byKey.find(item.keys[way]);
+      if (candidates == byKey.end() || candidates->second.empty())
+        continue;
+      match = {candidates->second.pop_back_val(), static_cast<Match>(way)};
+      taken[*match.place] = true;
+    }
+  }
+  return found;
+}
+
+static double meanOf(ArrayRef<double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) /
+         static_cast<double>(values.size());
+}
+
+/// Means of neighbours, so that no more than kMostRepeats are left.
+static std::vector<double> group(ArrayRef<double> values) {
+  size_t groups = std::min(values.size(), kMostRepeats);
+  std::vector<double> means;
+  for (size_t i = 0; i < groups; ++i) {
+    size_t from = values.size() * i / groups,
+           to = values.size() * (i + 1) / groups;
+    means.push_back(meanOf(values.slice(from, to - from)));
+  }
+  return means;
+}
+
+/// Puts the repeats of recordings, each a part of `values`, into the form in
+/// which they are compared.
+static Series makeSeries(ArrayRef<double> values, ArrayRef<size_t> parts,
+                         bool byRecording) {
+  Series series;
+  std::vector<double> means;
+  for (size_t from = 0; size_t part : parts) {
+    if (part)
+      means.push_back(meanOf(values.slice(from, part)));
+    from += part;
+  }
+  if (means.size() > 1)
+    series.apart = *llvm::max_element(means) - *llvm::min_element(means);
+  series.values = byRecording ? means : group(values);
+  return series;
+}
+
+/// What most kernels' first inputs are, by time, those of 1 % and more.
+static std::string describeTypes(const Profile &profile) {
+  std::map<StringRef, int64_t> timeOf;
+  int64_t all = 0;
+  for (const Activity &kernel : profile.kernels)
+    if (!kernel.inputType.empty()) {
+      timeOf[kernel.inputType] += kernel.durationNs;
+      all += kernel.durationNs;
+    }
+  std::vector<std::string> types;
+  for (auto [type, time] : timeOf)
+    if (time * 100 >= all) {
+      StringRef name = type;
+      name.consume_front("c10::");
+      types.push_back(name.lower());
+    }
+  return llvm::join(types, ", ");
+}
+
+/// The sizes of what is worked on: those of the longest operator, and what all
+/// launches with known work add up to.
+static std::string describeInputs(const Profile &profile) {
+  const OperatorTime *longest = nullptr;
+  for (const OperatorTime &op : profile.operators)
+    if (!op.inputDims.empty() &&
+        (!longest || op.kernelTimeNs > longest->kernelTimeNs))
+      longest = &op;
+  if (longest)
+    return longest->name + " " + longest->inputDims;
+  uint64_t bytes = 0, flops = 0;
+  for (const LaunchRecord &launch : profile.launches) {
+    if (!launch.runs)
+      continue;
+    flops += launch.flops.value_or(0);
+    bytes += launch.bytesRead.value_or(0) + launch.bytesWritten.value_or(0);
+  }
+  return flops || bytes
+             ? formatAmount(double(flops)) + "FLOP, " + formatBytes(bytes)
+             : std::string();
+}
+
+/// Adds what a recording says of one thing to what the others said.
+static void addWord(std::string &to, StringRef word) {
+  if (word.empty() || StringRef(to) == word)
+    return;
+  SmallVector<StringRef> known;
+  StringRef(to).split(known, "; ");
+  if (to.empty())
+    to = word;
+  else if (!llvm::is_contained(known, word))
+    to += ("; " + word).str();
+}
+
+static void addFacts(const Profile &profile, Side &side) {
+  std::map<std::string, unsigned> devices;
+  for (const Device &device : profile.devices)
+    if (device.busyNs)
+      ++devices[device.name.empty() ? device.kind : device.name];
+  std::string names;
+  for (const auto &[name, count] : devices)
+    names += (names.empty() ? "" : ", ") +
+             (count > 1 ? utostr(count) + " × " : std::string()) + name;
+  addWord(side.device, names);
+  const Device *busiest = findBusiestDevice(profile);
+  bool isCPU = busiest && busiest->kind == "cpu";
+  side.isCPU |= isCPU;
+  side.clock = side.isCPU ? "the host's" : "the device's";
+  if (profile.run) {
+    addWord(side.mode, profile.run->mode);
+    addWord(side.torch, profile.run->torch);
+  }
+  addWord(side.dtypes, describeTypes(profile));
+  addWord(side.inputs, describeInputs(profile));
+  for (const Source &source : profile.sources)
+    addWord(side.source, source.kind);
+}
+
+SideTable compare::tabulate(ArrayRef<Recording> recordings, ItemKind by,
+                            bool byRecording) {
+  SideTable result;
+  std::vector<ItemTable> tables;
+  std::vector<size_t> parts, wallParts;
+  Side &side = result.side;
+  for (const Recording &recording : recordings) {
+    side.files.push_back(recording.file);
+    addFacts(*recording.profile, side);
+    tables.push_back(listItems(*recording.profile, by));
+    side.steps += tables.back().hasSteps ? tables.back().repeats() : 0;
+    parts.push_back(tables.back().repeats());
+    wallParts.push_back(tables.back().wallNs.size());
+  }
+  side.recordings = recordings.size();
+  side.repeatsAreRecordings = byRecording;
+  size_t all = std::accumulate(parts.begin(), parts.end(), size_t(0));
+
+  // The first recording's items, and what only later ones have.
+  std::vector<std::vector<double>> times;
+  std::vector<double> wall, kernels;
+  for (size_t from = 0; ItemTable &table : tables) {
+    std::vector<Found> found = matchItems(table.items, result.items);
+    for (auto [item, match] : llvm::zip_equal(table.items, found)) {
+      if (!match.place) {
+        match.place = result.items.size();
+        result.items.push_back(item);
+        result.items.back().kernels = 0;
+        times.emplace_back(all);
+      }
+      result.items[*match.place].kernels += item.kernels;
+      llvm::copy(item.timesNs, times[*match.place].begin() + from);
+    }
+    from += table.repeats();
+    llvm::append_range(wall, table.wallNs);
+    llvm::append_range(kernels, table.kernelNs);
+  }
+  result.counted = all;
+  for (const std::vector<double> &series : times)
+    result.times.push_back(makeSeries(series, parts, byRecording));
+  result.wall = makeSeries(wall, wallParts, byRecording);
+  result.kernels = makeSeries(kernels, parts, byRecording);
+  side.repeats = result.kernels.values.size();
+  return result;
+}
+
+std::vector<Unlike> compare::findUnlike(const Side &a, const Side &b) {
+  std::vector<Unlike> unlike;
+  auto add = [&](StringRef what, StringRef ofA, StringRef ofB) {
+    if (!ofA.empty() && !ofB.empty() && ofA != ofB)
+      unlike.push_back({what, ofA.str(), ofB.str()});
+  };
+  add("device", a.device, b.device);
+  add("mode", a.mode, b.mode);
+  add("torch", a.torch, b.torch);
+  add("dtypes", a.dtypes, b.dtypes);
+  add("batch", a.inputs, b.inputs);
+  add("source", a.source, b.source);
+  return unlike;
+}

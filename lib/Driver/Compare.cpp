@@ -1,0 +1,82 @@
+// Compares two sets of recordings, ranks what takes most of one, and explains
+// findings.
+
+#include "Shown.h"
+
+#include "opprof/Compare/Compare.h"
+#include "opprof/Driver/Commands.h"
+#include "opprof/Report/FindingExplanation.h"
+
+using namespace opprof;
+using namespace opprof::driver;
+using llvm::Error;
+using llvm::Expected;
+using llvm::StringRef;
+
+static std::vector<compare::Recording>
+toRecordings(llvm::ArrayRef<Shown> list) {
+  std::vector<compare::Recording> recordings;
+  for (const Shown &shown : list)
+    recordings.push_back({shown.profile.get(), shown.file});
+  return recordings;
+}
+
+Expected<bool> driver::showDifference(llvm::ArrayRef<std::string> a,
+                                      llvm::ArrayRef<std::string> b,
+                                      const DifferenceOptions &options) {
+  Expected<std::vector<Shown>> ofA = openShown(a);
+  if (!ofA)
+    return ofA.takeError();
+  Expected<std::vector<Shown>> ofB = openShown(b);
+  if (!ofB)
+    return ofB.takeError();
+  compare::Comparison comparison = compare::compareRecordings(
+      toRecordings(*ofA), toRecordings(*ofB), options.by);
+  std::optional<double> limit = options.failAbovePct;
+  switch (options.form) {
+  case DifferenceForm::Text:
+    report::printDifference(comparison, limit, llvm::outs(), options.page);
+    break;
+  case DifferenceForm::Markdown:
+    report::printDifferenceMarkdown(comparison, limit, llvm::outs());
+    break;
+  case DifferenceForm::JSON:
+    compare::writeComparison(comparison, limit, llvm::outs());
+    break;
+  }
+  return limit && !comparison.slowerBy(*limit).empty();
+}
+
+/// The one recording that a path stands for.
+static Expected<Shown> openOne(const std::string &path, StringRef command) {
+  Expected<std::vector<Shown>> list = openShown({path});
+  if (!list)
+    return list.takeError();
+  if (list->size() > 1)
+    return llvm::createStringError(path + ": holds " +
+                                   llvm::Twine(list->size()) +
+                                   " recordings\n  give one of them: opprof " +
+                                   command + " " + list->front().file);
+  return std::move(list->front());
+}
+
+Error driver::showTop(const std::string &path,
+                      std::optional<profile::ItemKind> by, uint64_t number,
+                      const report::TextOptions &page) {
+  Expected<Shown> shown = openOne(path, "top");
+  if (!shown)
+    return shown.takeError();
+  report::printTop(*shown->profile, by, number, llvm::outs(), page);
+  return Error::success();
+}
+
+Error driver::showExplanation(StringRef finding, const std::string &path,
+                              const report::TextOptions &page) {
+  if (path.empty())
+    return report::explainFinding(finding, nullptr, llvm::outs(), page);
+  Expected<Shown> shown = openOne(path, ("explain " + finding).str());
+  if (!shown)
+    return shown.takeError();
+  return report::explainFinding(finding, shown->profile.get(), llvm::outs(),
+                                page);
+}

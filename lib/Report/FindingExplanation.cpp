@@ -1,0 +1,312 @@
+// What each kind of finding means, how it is computed, what to do about it, and
+// when it would not be true.
+
+#include "opprof/Report/FindingExplanation.h"
+#include "opprof/Support/Units.h"
+
+#include "Page.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::profile;
+using namespace opprof::report;
+
+namespace {
+struct Explanation {
+  FindingKind kind;
+  StringLiteral means, computed, remedy, untrue;
+};
+} // namespace
+
+static constexpr Explanation kExplanations[] = {
+    {FindingKind::WallTime,
+     "Where a step's time goes: kernels, copies that no kernel hides, and idle "
+     "time, with what the host did meanwhile.",
+     "The union of the kernels over all streams, the copies outside of it, and "
+     "the rest of the span of the steady steps; idle time is given to what "
+     "the host was in: compiled code, a wait for the device, something else.",
+     "Nothing by itself: it says which of the others to read. Much kernel "
+     "time asks for faster kernels, much idle time for fewer or earlier "
+     "launches.",
+     "Where steps are not what you take them for (see steps_from in the "
+     "profile), or another process shared the device."},
+    {FindingKind::DeviceBusy,
+     "How much of the time the device ran a kernel, and why it was idle "
+     "otherwise: the host was late with the launch, or the launch was queued.",
+     "Idle time before a kernel is split at the end of the kernel's launch "
+     "call. It is launch-bound where the device is busy for under 75 % and "
+     "the host was late for over half of the idle time. The largest gaps name "
+     "what ended them and what the host did.",
+     "Launch less (fusion, larger batches), launch earlier (no waits, data "
+     "loaded ahead), or launch all at once: a CUDA graph (`mode=\"reduce-"
+     "overhead\"`).",
+     "Where the profiler itself slowed the host: time that it says it took is "
+     "stated apart, what it does not say is not."},
+    {FindingKind::SmallKernels,
+     "Many kernels are so short that starting them costs as much as they do.",
+     "Kernels under 10 µs, or shorter than their own launch call; the cost is "
+     "the idle time between one and the next, of gaps up to 100 µs.",
+     "Fuse them (torch.compile, a rewrite of `opprof recommend`), put "
+     "optimizer steps into foreach or fused forms, or replay a CUDA graph.",
+     "Where the gaps have another cause: the finding device-busy names what "
+     "the host did in the largest."},
+    {FindingKind::NoArithmetic,
+     "Launches that only move data: copies, casts, changes of layout, gathers.",
+     "The cost model gives them bytes but no FLOPs; reductions are left out.",
+     "Find the line that makes them: .contiguous(), .to(dtype), transposes "
+     "before products, weights in another layout than the kernel takes.",
+     "Where the launch map could not tell what a kernel computes, or the data "
+     "has to be in that form for somebody else."},
+    {FindingKind::Synchronizations,
+     "The host waits for the device, and the device then waits for the host.",
+     "Calls that synchronize, in the steady steps; the cost is the device's "
+     "idle time during them.",
+     "Take .item(), .cpu(), print and boolean tests of tensors out of the "
+     "step, copy with non_blocking=True, or do it every hundredth step.",
+     "Where the wait ends the step on purpose, as a benchmark does: the "
+     "device was done, and the idle time is what follows."},
+    {FindingKind::HostCopies,
+     "Copies between host and device inside the steps.",
+     "Their time and bytes, and whether the host's memory is pageable, which "
+     "blocks the host.",
+     "Pin the memory (pin_memory=True), copy with non_blocking=True on a "
+     "stream of its own, or keep the data on the device.",
+     "Where kernels of another stream hide them: wall-time says what is left."},
+    {FindingKind::BiasCopies,
+     "A copy puts the bias where a matrix product adds to it, because the "
+     "library could not add it at the end of the product.",
+     "Copies on the device that an addmm or baddbmm follows on the same "
+     "stream.",
+     "Let the product be compiled (its epilogue adds the bias), give the bias "
+     "the shape and dtype that the library fuses, or use a Linear.",
+     "Where the copy is of something else that happens to come before a "
+     "product."},
+    {FindingKind::Communication,
+     "Time in collectives, and how much of it no other kernel covers.",
+     "Kernels of NCCL on this rank; exposed is what is outside of the union of "
+     "all other kernels.",
+     "Overlap it (DDP's buckets, FSDP's prefetch), send less (a lower "
+     "precision, larger accumulation), or even the ranks out.",
+     "A rank that waits for others inside a collective looks busy in it: "
+     "`opprof merge` tells skew from transfer."},
+    {FindingKind::ColdStart,
+     "The recording has warm-up steps, which take longer than steady ones.",
+     "Steps in which something was compiled, or a CUDA graph recorded.",
+     "Nothing, where it is the first steps; where it recurs, look for "
+     "recompilations (`TORCH_LOGS=recompiles`) and dynamic shapes.",
+     "Where a steady step does other work than the warm-up."},
+    {FindingKind::Variation,
+     "Some runs of a launch take much longer than the same launch usually.",
+     "Launches of at least five runs of which some take over half as long "
+     "again as the median, where that makes 1 % of kernel time.",
+     "Look at what runs beside it: another stream, another process, a clock "
+     "that is throttled; or at data whose sizes change.",
+     "Where the launch does other work in those steps."},
+    {FindingKind::Roofline,
+     "What each launch could take on this device, and what bounds it: compute, "
+     "memory, its launch, or latency.",
+     "FLOPs over the ceiling of compute and bytes over that of memory, from "
+     "the cost model and the table of ceilings; counters decide the class "
+     "where there are any.",
+     "Compute-bound: lower precision, tensor cores. Memory-bound: fuse, "
+     "smaller types. Latency- or launch-bound: larger or fewer launches.",
+     "Where data came from a cache (a share above 100 %), the ceilings are of "
+     "a datasheet, or the clock was capped."},
+    {FindingKind::TensorCoresIdle,
+     "Matrix products, convolutions or attention that do not use tensor cores.",
+     "By the counter of the tensor pipe, under 1 % of the cycles; without "
+     "counters, fp32 products whose kernels' names show no use of them. The "
+     "cost is the time above what tensor cores would allow.",
+     "torch.set_float32_matmul_precision(\"high\") for tf32, autocast for "
+     "bf16, and sizes that are multiples of 8. Check the error: `opprof "
+     "validate` does.",
+     "Where the kernel uses them under a name that is not known, or fp32's "
+     "precision is needed."},
+    {FindingKind::SpeedOfLight,
+     "How near to the peaks of compute and of memory the kernels run.",
+     "Counters, weighted by time: over 80 % of a peak is near it, under half "
+     "of both is far from both.",
+     "Near a peak: do less work. Far from both: more parallel work, fewer "
+     "dependencies.",
+     "Where counted launches are not typical of the rest: it says how much of "
+     "the time was counted."},
+    {FindingKind::MemoryTraffic,
+     "Launches move more bytes through DRAM than their inputs and outputs "
+     "have.",
+     "The counter of DRAM bytes against the cost model's fewest bytes, over "
+     "one and a half times; the cost is the excess at the memory's ceiling.",
+     "Better reuse: smaller working sets, another tiling or order of axes, "
+     "contiguous inputs.",
+     "Where a kernel reads its data twice because the algorithm does, or the "
+     "caches were flushed for counting."},
+    {FindingKind::LowOccupancy,
+     "Latency-bound launches have too few warps in flight to hide waiting.",
+     "Counters: under half of both peaks with under half of the warps that "
+     "fit; the limit is computed from the launch and the device's sizes.",
+     "What limits them says it: larger grids, fewer registers or less shared "
+     "memory a block, blocks of another size.",
+     "Where a kernel hides latency by instruction-level parallelism, as "
+     "matrix products do."},
+    {FindingKind::LocalMemory,
+     "Kernels keep values in local memory: spilled registers or arrays.",
+     "Counters of local memory's traffic.",
+     "Smaller tiles, fewer values at once, no arrays with indices that vary.",
+     "Where the traffic stays in L1 and costs little: compare their time with "
+     "the roof."},
+    {FindingKind::BankConflicts,
+     "Threads of a warp reach for the same bank of shared memory.",
+     "Counters (set memory): conflicts in over 10 % of the active cycles.",
+     "Pad or swizzle the tile in shared memory.",
+     "Where another wait hides them."},
+    {FindingKind::ScatteredAccess,
+     "Threads of a warp reach for global memory far apart.",
+     "Counters (set memory): over 16 sectors a request.",
+     "Make the innermost axis contiguous, or gather through shared memory.",
+     "Where the access is a gather by nature, as an embedding is."},
+    {FindingKind::Stalls, "What warps wait for most.",
+     "Counters (set stalls): the reason that leads, weighted by the time of "
+     "the launches that it leads in.",
+     "The sentence of the finding says what the reason asks for.",
+     "Where enough warps are ready all the same: issue slots are full."},
+    {FindingKind::Pipes, "Which of the device's pipes take most instructions.",
+     "Counters (set pipes): the pipe that leads, weighted by the time of the "
+     "launches that it leads in.",
+     "Use another pipe: tensor cores for multiply-adds, approximate special "
+     "functions, fewer index computations.",
+     "Where the kernels wait for memory and no pipe is busy."},
+    {FindingKind::Divergence,
+     "Threads of a warp do different things, and wait for one another.",
+     "Counters: under 24 active threads a warp, where that makes 1 % of kernel "
+     "time.",
+     "Branch by warp and not by thread, or sort the work.",
+     "Where the grid's edge leaves threads without work: a larger input does "
+     "not show it."},
+};
+
+static_assert(std::size(kExplanations) == kNumFindingKinds,
+              "every kind of finding is explained");
+
+static std::string listIds() {
+  std::string ids;
+  for (size_t kind = 0; kind < kNumFindingKinds; ++kind)
+    ids += (kind ? ", " : "") + stringify(static_cast<FindingKind>(kind)).str();
+  return ids;
+}
+
+static void printMarkdown(raw_ostream &os) {
+  os << "# What findings mean\n\nThis page is what `opprof explain` says; the "
+        "[rules](../findings.md) have the exact limits.\n";
+  for (const Explanation &explanation : kExplanations)
+    os << "\n## " << stringify(explanation.kind) << "\n\n"
+       << explanation.means
+       << "\n\n- **How it is computed**: " << explanation.computed
+       << "\n- **What to do**: " << explanation.remedy
+       << "\n- **When it would not be true**: " << explanation.untrue << '\n';
+}
+
+/// The leaves of the evidence, a line each, as many as a person reads.
+static void printEvidence(Page &page, const json::Object &evidence) {
+  constexpr size_t kMostLines = 24;
+  size_t printed = 0;
+  auto visit = [&](const auto &self, const std::string &name,
+                   const json::Value &value) -> void {
+    if (const json::Object *object = value.getAsObject()) {
+      SmallVector<StringRef> keys;
+      for (const auto &entry : *object)
+        keys.push_back(entry.first);
+      llvm::sort(keys);
+      for (StringRef key : keys)
+        self(self, name.empty() ? key.str() : name + "." + key.str(),
+             *object->get(key));
+      return;
+    }
+    if (const json::Array *array = value.getAsArray();
+        array && llvm::any_of(*array, [](const json::Value &element) {
+          return element.getAsObject() || element.getAsArray();
+        })) {
+      for (auto [place, element] : llvm::enumerate(*array))
+        self(self, name + "[" + utostr(place) + "]", element);
+      return;
+    }
+    if (printed++ >= kMostLines)
+      return;
+    std::string text;
+    raw_string_ostream(text) << value;
+    page.text("    ").paragraph(name + " = " + text, 6, 3);
+  };
+  visit(visit, "", json::Value(json::Object(evidence)));
+  if (printed > kMostLines) {
+    page.text(formatv("    and {0} more values (`opprof report --json`)",
+                      printed - kMostLines)
+                  .str(),
+              Style::Dim);
+    page.end();
+  }
+}
+
+static void printOfRun(Page &page, const Finding &finding,
+                       const Profile &profile) {
+  page.heading("In this run",
+               finding.severityNsPerStep
+                   ? "costs " + formatTime(*finding.severityNsPerStep)
+                   : "");
+  page.text("  ").paragraph(finding.text, 2, 8);
+  if (!finding.nodes.empty()) {
+    constexpr size_t kNamed = 12;
+    std::string names;
+    for (uint32_t node : ArrayRef(finding.nodes).take_front(kNamed))
+      names +=
+          (names.empty() ? "" : ", ") + nameIn(profile, profile.nodes[node].id);
+    if (finding.nodes.size() > kNamed)
+      names += formatv(" and {0} more", finding.nodes.size() - kNamed);
+    page.text("  ").paragraph("nodes: " + names, 2, 6);
+  }
+  page.text("  evidence:");
+  page.end();
+  printEvidence(page, toJSON(finding.evidence, profile));
+}
+
+Error report::explainFinding(StringRef id, const Profile *profile,
+                             raw_ostream &os, const TextOptions &options) {
+  if (id == "all") {
+    printMarkdown(os);
+    return Error::success();
+  }
+  std::optional<FindingKind> kind = parseFindingKind(id);
+  if (!kind)
+    return createStringError("'" + id +
+                             "' is no finding\n  there are: " + listIds());
+  Page page(os, options);
+  const Explanation *known =
+      llvm::find_if(kExplanations, [&](const Explanation &explanation) {
+        return explanation.kind == *kind;
+      });
+  page.text(id, Style::Bold);
+  page.end();
+  page.text("  ").paragraph(known->means, 2, 8);
+  for (auto [title, words] :
+       {std::pair(StringRef("How it is computed"), StringRef(known->computed)),
+        std::pair(StringRef("What to do"), StringRef(known->remedy)),
+        std::pair(StringRef("When it would not be true"),
+                  StringRef(known->untrue))}) {
+    page.heading(title, "");
+    page.text("  ").paragraph(words, 2, 10);
+  }
+  if (!profile)
+    return Error::success();
+  bool any = false;
+  for (const Finding &finding : profile->findings)
+    if (finding.kind() == kind) {
+      printOfRun(page, finding, *profile);
+      any = true;
+    }
+  if (!any) {
+    page.heading("In this run", "");
+    page.text("  ").paragraph("There is no such finding.", 2, 1);
+  }
+  return Error::success();
+}

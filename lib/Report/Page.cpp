@@ -1,0 +1,188 @@
+// A page of a terminal: columns, styles, paragraphs.
+
+#include "Page.h"
+
+#include "opprof/Support/TerminalText.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Unicode.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::report;
+
+unsigned Page::columns(StringRef text) {
+  int width = sys::unicode::columnWidthUTF8(text);
+  // Malformed or unprintable text is shown byte by byte.
+  return width < 0 ? text.size() : width;
+}
+
+/// Continuation bytes stay with their first.
+static bool isContinuation(char c) { return (c & 0xC0) == 0x80; }
+
+/// Whether a number goes on across `place`: "12|34", "1|.5", "1.|5".
+static bool isInsideNumber(StringRef text, size_t place) {
+  if (!place || place >= text.size())
+    return false;
+  char before = text[place - 1], after = text[place];
+  if (isDigit(before))
+    return isDigit(after) || (after == '.' && place + 1 < text.size() &&
+                              isDigit(text[place + 1]));
+  return before == '.' && isDigit(after) && place > 1 &&
+         isDigit(text[place - 2]);
+}
+
+std::string Page::fit(StringRef text, unsigned limit, unsigned headQuarters) {
+  std::string clean = toTerminalText(text);
+  if (columns(clean) <= limit)
+    return clean;
+  if (limit < 2)
+    return std::string(limit, '.');
+  size_t left = 0, right = clean.size();
+  unsigned headSize = (limit - 1) * headQuarters / 4;
+  while (left < right && columns(StringRef(clean).take_front(left)) < headSize)
+    for (++left; left < right && isContinuation(clean[left]);)
+      ++left;
+  while (right > left &&
+         columns(StringRef(clean).drop_front(right)) < limit - 1 - headSize)
+    for (--right; right > left && isContinuation(clean[right]);)
+      --right;
+  size_t headEnd = left, tailBegin = right;
+  while (isInsideNumber(clean, headEnd))
+    --headEnd;
+  while (isInsideNumber(clean, tailBegin))
+    ++tailBegin;
+  // What is a number from end to end has no other place to be cut.
+  if (headEnd || tailBegin < clean.size())
+    left = headEnd, right = tailBegin;
+  return clean.substr(0, left) + "…" + clean.substr(right);
+}
+
+static StringRef code(Style style) {
+  switch (style) {
+  case Style::Plain:
+    return "";
+  case Style::Bold:
+    return "\033[1m";
+  case Style::Dim:
+    return "\033[2m";
+  case Style::Good:
+    return "\033[36m";
+  case Style::Warn:
+    return "\033[33m";
+  }
+  llvm_unreachable("unhandled style");
+}
+
+Page &Page::text(StringRef unsafe, Style style) {
+  std::string content = toTerminalText(unsafe);
+  if (color && style != Style::Plain)
+    os << code(style) << content << "\033[0m";
+  else
+    os << content;
+  return *this;
+}
+
+Page &Page::left(StringRef content, unsigned size, Style style) {
+  std::string fitted = fit(content, size);
+  text(fitted, style);
+  os.indent(size - std::min(size, columns(fitted)));
+  return *this;
+}
+
+Page &Page::right(StringRef content, unsigned size, Style style) {
+  std::string fitted = fit(content, size);
+  os.indent(size - std::min(size, columns(fitted)));
+  return text(fitted, style);
+}
+
+Page &Page::bar(double percent, unsigned size, Style style) {
+  static constexpr const char *kEighths[] = {"",  "▏", "▎", "▍",
+                                             "▌", "▋", "▊", "▉"};
+  unsigned eighths = std::clamp(percent, 0.0, 100.0) / 100.0 * size * 8 + 0.5;
+  std::string content;
+  for (unsigned i = 0; i < eighths / 8; ++i)
+    content += "█";
+  content += kEighths[eighths % 8];
+  text(content, style);
+  os.indent(size - std::min(size, columns(content)));
+  return *this;
+}
+
+void Page::end() {
+  os << '\n';
+  ++lines;
+}
+
+void Page::heading(StringRef title, const std::string &note) {
+  end();
+  text(title, Style::Bold);
+  if (!isNarrow())
+    right(note, width - columns(title), Style::Dim);
+  end();
+}
+
+/// At spaces, but not between a number and its unit.
+static SmallVector<StringRef> splitWords(StringRef content) {
+  SmallVector<StringRef> words, joined;
+  content.split(words, ' ', -1, false);
+  for (StringRef word : words) {
+    StringRef unit = word.rtrim(".,;:)…");
+    bool isUnit =
+        llvm::is_contained({"ns", "µs", "ms", "s", "min", "%", "B", "kB", "MB",
+                            "GB", "TB", "GFLOP/s", "TFLOP/s", "GB/s", "TB/s"},
+                           unit);
+    if (isUnit && !joined.empty() && isDigit(joined.back().back()) &&
+        joined.back().end() + 1 == word.begin())
+      joined.back() =
+          StringRef(joined.back().begin(), word.end() - joined.back().begin());
+    else
+      joined.push_back(word);
+  }
+  return joined;
+}
+
+void Page::flush(std::string &line, unsigned &printed, unsigned indent) {
+  if (printed++)
+    os.indent(indent);
+  os << fit(line, width - indent);
+  end();
+  line.clear();
+}
+
+void Page::paragraph(StringRef content, unsigned indent, unsigned maxLines) {
+  SmallVector<StringRef> words = splitWords(content);
+  std::string line;
+  unsigned printed = 0;
+  size_t next = 0;
+  for (; next < words.size(); ++next) {
+    unsigned room = width - indent;
+    if (!line.empty() && columns(line) + 1 + columns(words[next]) > room) {
+      if (printed + 1 == maxLines)
+        break;
+      flush(line, printed, indent);
+    }
+    line += (line.empty() ? "" : " ") + words[next].str();
+  }
+  if (next < words.size()) {
+    // What is whole ends at a clause; a number without what it counts of
+    // says nothing.
+    size_t space;
+    while (columns(line) + 2 > width - indent &&
+           (space = line.rfind(' ')) != std::string::npos)
+      line.resize(space);
+    size_t clause = line.find_last_of(";,:");
+    if (clause != std::string::npos && clause > line.size() / 3 &&
+        clause + 1 < line.size())
+      line.resize(clause + 1);
+    else
+      while ((space = line.rfind(' ')) != std::string::npos &&
+             (isDigit(line[line.find_last_not_of(" ")]) ||
+              isDigit(line[space + 1])))
+        line.resize(space);
+    line += " …";
+  }
+  if (!line.empty())
+    flush(line, printed, indent);
+}

@@ -1,0 +1,536 @@
+"""`opprof diff`, `top`, `explain`, `opprof.load`: what is called a change, by which statistics, and how each is printed. No PyTorch is needed."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opprof
+from opprof.commands.cli import main
+from opprof.commands.compare import diff, explain_text, top_text
+from opprof.errors import OpprofError
+
+REPOSITORY = Path(__file__).parents[2]
+FORMATS = REPOSITORY / "docs" / "formats"
+
+
+def write_run(
+    path: Path,
+    *,
+    steps: int = 20,
+    seed: int = 1,
+    slower: tuple[int, float] = (0, 1.0),
+    name: Callable[[int], str] = "linear_{}".format,
+    **head: Any,
+) -> Path:
+    """A profile of ten nodes with a noise of half a percent; node `slower[0]` takes `slower[1]` times as long."""
+    random = np.random.default_rng(seed)
+    kernels: list[dict[str, Any]] = []
+    marks = []
+    now = 0
+    for step in range(steps):
+        start = now
+        for node in range(10):
+            factor = slower[1] if node == slower[0] else 1
+            duration = int(20_000 * (1 + node) * factor * random.normal(1, 0.005))
+            kernels.append(
+                {
+                    "id": len(kernels),
+                    "name": f"kernel_{node}",
+                    "device": 0,
+                    "step": step,
+                    "start_ns": now,
+                    "duration_ns": duration,
+                    "nodes": [name(node)],
+                    "method": "kernel_hash",
+                    "confidence": "high",
+                    "phase": "steady",
+                }
+            )
+            now += duration + 400
+        marks.append({"index": step, "start_ns": start, "end_ns": now, "phase": "steady"})
+    profile = {
+        "version": 1,
+        "sources": [{"kind": "opprof capture", "file": "capture.opcap"}],
+        "graph": "g",
+        "stage": "export",
+        "devices": [{"id": 0, "name": "NVIDIA H200", "kind": "cuda"}],
+        "summary": {"steps": steps, "steps_from": "profiler_step"},
+        "notes": [],
+        "steps": marks,
+        "kernels": kernels,
+        "nodes": [{"name": name(node), "module": f"h.{node // 5}"} for node in range(10)],
+        "findings": [
+            {
+                "id": "cold-start",
+                "nodes": [],
+                "evidence": {
+                    "warm_up_steps": 1,
+                    "warm_up_ns_per_step": 2000,
+                    "steady_ns_per_step": 1000,
+                },
+                "text": "1 step of the trace is warm-up.",
+            }
+        ],
+        **head,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(profile))
+    return path
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "base" / "profile.opprof.json", seed=1)
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "new" / "profile.opprof.json", seed=2, slower=(3, 1.6))
+
+
+def compared(a: Path, b: Path, **options: Any) -> Any:
+    return json.loads(diff([a], [b], form="json", **options)[0])
+
+
+def by_name(result: Any) -> dict[str, Any]:
+    return {
+        item["name"] if isinstance(item["name"], str) else item["name"]["name"]: item
+        for item in result["items"]
+    }
+
+
+def command(*arguments: str | Path) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr of `opprof`."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            status = main([str(argument) for argument in arguments])
+        except SystemExit as ended:
+            status = ended.code if isinstance(ended.code, int) else 1
+    return status, out.getvalue(), err.getvalue()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The statistics, computed a second time
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def times_of(path: Path, node: int) -> np.ndarray:
+    profile = json.loads(path.read_text())
+    return np.array(
+        [k["duration_ns"] for k in profile["kernels"] if k["name"] == f"kernel_{node}"], float
+    )
+
+
+def trimmed(values: np.ndarray, axis: int = -1) -> np.ndarray:
+    cut = int(0.2 * values.shape[axis])
+    return np.sort(values, axis)[..., cut : values.shape[axis] - cut].mean(axis)
+
+
+def test_times_are_trimmed_means_of_the_steps(base: Path, new: Path) -> None:
+    items = by_name(compared(base, new))
+    for node in range(10):
+        a, b = trimmed(times_of(base, node)), trimmed(times_of(new, node))
+        item = items[f"linear_{node}"]
+        assert item["a_ns"] == pytest.approx(a, abs=0.51)
+        assert item["b_ns"] == pytest.approx(b, abs=0.51)
+        assert item["change_ns"] == pytest.approx(b - a, abs=0.51)
+
+
+def test_intervals_are_those_of_another_bootstrap(base: Path, new: Path) -> None:
+    items = by_name(compared(base, new))
+    random = np.random.default_rng(5)
+    for node in range(10):
+        a, b = times_of(base, node), times_of(new, node)
+        draws = [
+            trimmed(side[random.integers(len(side), size=(20_000, len(side)))]) for side in (a, b)
+        ]
+        low, high = np.quantile(draws[1] - draws[0], [0.025, 0.975])
+        own = items[f"linear_{node}"]["interval_ns"]
+        # Two bootstraps of 1,000 and 20,000 draws: an end is off by some percent of the width.
+        assert own[0] == pytest.approx(low, abs=0.12 * (high - low))
+        assert own[1] == pytest.approx(high, abs=0.12 * (high - low))
+
+
+def test_a_step_is_its_wall_time(base: Path, new: Path) -> None:
+    result = compared(base, new)
+    profile = json.loads(base.read_text())
+    walls = np.array([mark["end_ns"] - mark["start_ns"] for mark in profile["steps"]], float)
+    assert result["step"]["a_ns"] == pytest.approx(trimmed(walls), abs=0.51)
+    assert result["a"]["steps"] == result["a"]["repeats"] == 20
+    assert result["a"]["clock"] == "the device's"
+
+
+def test_the_same_files_always_give_the_same(base: Path, new: Path) -> None:
+    assert diff([base], [new], form="json") == diff([base], [new], form="json")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What is said
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_slower_node_is_named_and_no_other(base: Path, new: Path) -> None:
+    result = compared(base, new)
+    slower = [name for name, item in by_name(result).items() if item["verdict"] != "same"]
+    assert slower == ["linear_3"]
+    assert result["items"][0]["matched_by"] == "identity"
+    assert result["step"]["verdict"] == result["kernel_time"]["verdict"] == "slower"
+    assert result["unlike"] == []
+
+
+def test_a_recording_compared_with_itself_is_the_same(base: Path) -> None:
+    result = compared(base, base)
+    assert {item["verdict"] for item in result["items"]} == {"same"}
+    assert result["step"]["change_pct"] == 0
+
+
+def test_every_form_by_everything(base: Path, new: Path) -> None:
+    for by in ("node", "class", "module", "kernel", "operator"):
+        result = compared(base, new, by=by)
+        total = sum(item["a_ns"] for item in result["items"])
+        assert {item["by"] for item in result["items"]} == {by}
+        assert total == pytest.approx(result["kernel_time"]["a_ns"], rel=0.005)
+        for form in ("text", "markdown"):
+            assert diff([base], [new], by=by, form=form)[0]
+
+
+def test_unlike_sides_are_said_first(base: Path, tmp_path: Path) -> None:
+    other = write_run(
+        tmp_path / "other.opprof.json",
+        devices=[{"id": 0, "name": "NVIDIA A100", "kind": "cuda"}],
+        run={"mode": "eager", "torch": "2.9.0"},
+    )
+    like = write_run(tmp_path / "like.opprof.json", run={"mode": "inductor", "torch": "2.13.0"})
+    result = compared(like, other)
+    assert result["unlike"] == ["device", "mode", "torch"]
+    page = diff([like], [other], width=100)[0].splitlines()
+    assert page[0] == "other device: NVIDIA H200 → NVIDIA A100"
+    assert page[2] == "other version of PyTorch: 2.13.0 → 2.9.0"
+
+
+def test_with_few_steps_nothing_is_guessed(base: Path, tmp_path: Path) -> None:
+    short = write_run(tmp_path / "short.opprof.json", steps=2, slower=(3, 5.0))
+    result = compared(base, short)
+    assert result["step"]["verdict"] == "unknown"
+    assert {item["verdict"] for item in result["items"]} == {"unknown"}
+    assert "B has 2 steps" in result["notes"][0]
+    assert "--iters 20" in result["notes"][0]
+    assert not diff([base], [short], fail_above=0.0)[1]
+
+
+def test_nodes_whose_numbers_moved_are_found_by_structure(base: Path, tmp_path: Path) -> None:
+    moved = write_run(
+        tmp_path / "moved.opprof.json", seed=2, name=lambda node: f"linear_{node + 1}"
+    )
+    result = compared(base, moved)
+    # One name of five in a module is another place of it now: a name that stands for the same is the surer one.
+    assert {item["verdict"] for item in result["items"]} <= {
+        "same",
+        "slower",
+        "faster",
+        "new",
+        "gone",
+    }
+    assert all(
+        "matched_by" in item or item["verdict"] in ("new", "gone") for item in result["items"]
+    )
+    renamed = write_run(tmp_path / "renamed.opprof.json", seed=2, graph="another")
+    assert {item["matched_by"] for item in compared(base, renamed)["items"]} == {"structure"}
+
+
+def test_several_files_a_side(base: Path, new: Path, tmp_path: Path) -> None:
+    a = [write_run(tmp_path / f"a{i}.json", seed=i) for i in range(5)]
+    b = [write_run(tmp_path / f"b{i}.json", seed=10 + i, slower=(3, 1.1)) for i in range(5)]
+    result = json.loads(diff(a, b, form="json")[0])
+    assert result["a"]["repeats_are"] == "recordings"
+    assert result["a"]["repeats"] == 5
+    assert result["items"][0]["name"]["name"] == "linear_3"
+    assert result["items"][0]["verdict"] == "slower"
+
+
+def test_the_schemas_hold(base: Path, new: Path, tmp_path: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((FORMATS / "diff.schema.json").read_text())
+    short = write_run(tmp_path / "short.opprof.json", steps=2)
+    for a, b in ((base, new), (base, short)):
+        for by in (None, "kernel"):
+            result = json.loads(diff([a], [b], form="json", by=by, fail_above=1.0)[0])
+            jsonschema.validate(result, schema)
+
+
+def test_markdown_has_nothing_of_a_name(base: Path, tmp_path: Path) -> None:
+    hostile = "a|b`</td><script>alert(1)</script>\n# x"
+    paths = [
+        write_run(
+            tmp_path / f"{seed}.json",
+            seed=seed,
+            slower=(3, factor),
+            name=lambda node: f"{hostile}{node}",
+        )
+        for seed, factor in ((1, 1.0), (2, 2.0))
+    ]
+    text = diff([paths[0]], [paths[1]], form="markdown", fail_above=0.5)[0]
+    assert "slower by more than 0.5 % of a step" in text
+    for line in text.splitlines():
+        # What is left of a line without code spans is opprof's own.
+        assert "script" not in re.sub(r"`[^`]*`", "", line)
+        assert not line.startswith("# x")
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert {len(re.split(r"(?<!\\)\|", row)) for row in rows} == {10}
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The command line
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_exit_statuses(base: Path, new: Path, tmp_path: Path) -> None:
+    assert command("diff", base, new)[0] == 0
+    assert command("diff", base, new, "--fail-above", "50%")[0] == 0
+    assert command("diff", base, new, "--fail-above", "1 %")[0] == 1
+    assert command("diff", new, base, "--fail-above", "0")[0] == 0
+    status, out, err = command("diff", base, tmp_path / "missing")
+    assert (status, out) == (2, "")
+    assert "no such file or folder" in err
+    assert command("diff", base)[0] == 2
+    assert command("diff", base, new, base)[0] == 2
+    assert command("diff", base, new, "--fail-above", "often")[0] == 2
+    assert command("diff", base, base, "--to", new, new)[0] == 0
+    assert command("top", tmp_path / "missing")[0] == 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\x00" * 64,
+        b'{"version": 1}',
+        b'{"version": 2, "kernels": []}',
+        b'{"version": 1, "kernels": [{"id": 0}]}',
+        b'{"version": 1, "summary": {}, "kernels": [{"id": 0, "name": "k", "start_ns": 0, "duration_ns": -1}]}',
+        b'{"version": 1, "summary": {}, "kernels": [{"id": 7, "name": "k", "start_ns": 0, "duration_ns": 1}]}',
+        b'{"traceEvents": "none"}',
+        b"\x1f\x8b cut",
+        b"OPCAP",
+    ],
+)
+def test_broken_files_are_refused(base: Path, tmp_path: Path, content: bytes) -> None:
+    broken = tmp_path / "broken.json"
+    broken.write_bytes(content)
+    for arguments in (("diff", base, broken), ("diff", broken, base), ("top", broken)):
+        status, out, err = command(*arguments)
+        # A profile without kernels is a profile.
+        assert status in (0, 2 if arguments[0] == "diff" else 1)
+        assert bool(status) == bool(err)
+        if status:
+            assert not out
+            assert "broken.json" in err
+
+
+def test_times_that_mean_nothing_are_no_change(tmp_path: Path) -> None:
+    """Durations of zero, and steps that lie about the time."""
+    path = write_run(tmp_path / "zero.json")
+    profile = json.loads(path.read_text())
+    for kernel in profile["kernels"]:
+        kernel["duration_ns"] = 0
+    for mark in profile["steps"]:
+        mark["end_ns"] = mark["start_ns"]
+    path.write_text(json.dumps(profile))
+    result = compared(path, path)
+    assert {item["verdict"] for item in result["items"]} <= {"same", "small"}
+    assert "change_pct" not in result["kernel_time"]
+
+
+def test_lines_fit_the_terminal(base: Path, new: Path) -> None:
+    for width in (40, 60, 80, 100, 160):
+        for page in (
+            top_text(new, width=width),
+            diff([base], [new], width=width)[0],
+            explain_text("cold-start", new, width=width),
+        ):
+            assert max(map(len, page.splitlines())) <= width
+
+
+def test_no_number_is_cut_in_two(tmp_path: Path) -> None:
+    sizes = [1048576, 3072, 50257, 12.25, 768]
+    name = "_x_".join(map(str, sizes)) + "_y_" + "z" * 30 + "_y_" + "_x_".join(map(str, sizes))
+    path = write_run(tmp_path / "sizes.json", name=lambda node: f"{name}#{node}")
+    whole = {str(size) for size in sizes} | {str(node) for node in range(10)}
+    for width in range(40, 130):
+        for line in top_text(path, width=width).splitlines()[1:]:
+            shown = line.split("  ")[-1] if "…" in line else ""
+            assert set(re.findall(r"[\d.]*\d", shown)) <= whole
+
+
+def test_top_lists_what_takes_most(new: Path) -> None:
+    lines = top_text(new, number=3, width=100).splitlines()
+    assert lines[0].startswith("By node: ")
+    assert [line.split()[5] for line in lines[1:4]] == ["linear_9", "linear_8", "linear_7"]
+    assert lines[4].startswith("7 more take ")
+    assert top_text(new, by="module", width=100).splitlines()[1].endswith("  h.1")
+
+
+def test_findings_are_explained(new: Path) -> None:
+    text = explain_text("cold-start", new, width=100)
+    for part in ("How it is computed", "What to do", "When it would not be true", "In this run"):
+        assert part in text
+    assert "warm_up_steps = 1" in text
+    status, _, err = command("explain", "no-such-finding")
+    assert status == 1
+    assert "small-kernels" in err
+    assert "There is no such finding." in explain_text("stalls", new, width=100)
+
+
+def test_the_page_of_findings_is_what_is_explained() -> None:
+    page = (REPOSITORY / "docs" / "reference" / "findings.md").read_text()
+    assert page == explain_text("all", width=100)
+
+
+def test_a_folder_s_links_are_not_followed(base: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "linked"
+    folder.mkdir()
+    (folder / "profile.opprof.json").symlink_to(base)
+    for arguments in (
+        ("report", folder, "--json"),
+        ("top", folder),
+        ("diff", folder, base),
+        ("explain", "wall-time", folder),
+    ):
+        status, out, err = command(*arguments)
+        assert status
+        assert not out
+        assert "link" in err
+
+
+def test_report_prints_profiles_by_their_schema(base: Path, tmp_path: Path) -> None:
+    """What a file has beside a profile is not passed on."""
+    profile = json.loads(base.read_text())
+    base.write_text(json.dumps({**profile, "unknown": {"deep": [1]}}))
+    status, out, _ = command("report", base, "--json")
+    assert status == 0
+    printed = json.loads(out)
+    assert "unknown" not in printed
+    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema.validate(printed, json.loads((FORMATS / "profile.schema.json").read_text()))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# opprof.load
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_profile_as_objects(new: Path) -> None:
+    p = opprof.load(new.parent)
+    assert [node.name for node in p.nodes.sort("time")[:2]] == ["linear_9", "linear_8"]
+    assert p.nodes.sort("name", descending=False)[0].name == "linear_0"
+    assert len(p.kernels) == p.summary.kernels == 200
+    assert p.kernels[0].nodes == ("linear_0",)
+    assert sum(node.kernel_time_ns for node in p.nodes) == p.summary.kernel_time_ns
+    assert [finding.id for finding in p.findings] == ["cold-start"]
+    assert p.devices[0].name == "NVIDIA H200"
+    assert repr(p) == "<opprof.Profile of g: 200 kernels, 10 nodes, 1 findings>"
+    assert "linear_9" in p._repr_html_()
+    assert p.kernels._repr_html_().count("<tr>") == 21
+    with pytest.raises(OpprofError, match="no column 'speed'"):
+        p.nodes.sort("speed")
+    with pytest.raises(OpprofError, match="no table 'speeds'"):
+        p.table("speeds")
+
+
+def test_a_notebook_shows_no_file_s_html(tmp_path: Path) -> None:
+    path = write_run(
+        tmp_path / "x.json",
+        name=lambda node: f"<script>{node}</script>",
+        graph="<b>",
+        findings=[{"id": "cold-start", "nodes": [], "evidence": {}, "text": "<img src=x>"}],
+    )
+    p = opprof.load(path)
+    for page in (p._repr_html_(), p.nodes._repr_html_()):
+        assert "<script" not in page
+        assert "<img" not in page
+        assert "<b>" not in page.replace("<b>cold-start</b>", "")
+
+
+def test_tables_of_other_libraries(new: Path, tmp_path: Path) -> None:
+    p = opprof.load(new)
+    pandas = pytest.importorskip("pandas")
+    frame = p.to_pandas("kernels")
+    assert isinstance(frame, pandas.DataFrame)
+    assert frame["duration_ns"].sum() == p.summary.kernel_time_ns
+    pytest.importorskip("pyarrow")
+    assert p.to_arrow("nodes").num_rows == 10
+    status, _, err = command("report", new, "--parquet", tmp_path / "tables")
+    assert status == 0, err
+    parquet = pytest.importorskip("pyarrow.parquet")
+    kernels = parquet.read_table(tmp_path / "tables" / "kernels.parquet")
+    assert kernels.column("duration_ns").to_pylist() == [k.duration_ns for k in p.kernels]
+
+
+def test_what_is_not_installed_is_said(new: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    status, _, err = command("report", new, "--parquet", new.parent / "tables")
+    assert status == 1
+    assert "this needs pyarrow, which is not installed" in err
+    assert "pip install pyarrow" in err
+
+
+def test_no_pytorch_is_loaded(new: Path) -> None:
+    program = f"import opprof, sys; opprof.load({str(new)!r}); print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "python")},
+        check=True,
+    )
+    assert done.stdout.strip() == "False"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Documents
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def blocks(language: str) -> list[str]:
+    page = (REPOSITORY / "docs" / "how-to" / "compare-runs.md").read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+
+
+def test_the_examples_of_the_how_to(
+    base: Path, new: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [line for block in blocks("sh") for line in block.splitlines()]
+    assert len(lines) >= 12
+    for line in lines:
+        told, _, comment = line.partition("#")
+        words = shlex.split(told.split(">")[0])
+        assert words[0] == "opprof"
+        status, out, err = command(*words[1:])
+        assert status == int(comment.split()[-1] if "exit status" in comment else 0), (line, err)
+        assert out or status == 2
+
+
+def test_the_python_of_the_how_to(
+    base: Path, new: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for block in blocks("python"):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(block, {})
+        assert "linear_9" in out.getvalue()

@@ -1,0 +1,236 @@
+// Tests of comparisons: what is matched by what, and what is called a change.
+
+#include "opprof/Compare/Compare.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "gtest/gtest.h"
+
+#include <functional>
+#include <random>
+
+using namespace opprof;
+using namespace opprof::compare;
+using namespace opprof::profile;
+
+namespace {
+
+/// A run of some nodes, each one kernel a step, of noise of half a percent.
+struct RunOptions {
+  size_t steps = 20, nodes = 50;
+  uint64_t seed = 1;
+  /// Of the node's time, without noise.
+  std::function<double(size_t node)> factor = [](size_t) { return 1.0; };
+  std::function<std::string(size_t node)> name = [](size_t node) {
+    return "linear_" + std::to_string(node);
+  };
+  std::string graph = "g", device = "NVIDIA H200", kind = "cuda";
+  bool hasSteps = true;
+};
+
+std::unique_ptr<Profile> makeRun(const RunOptions &options) {
+  auto profile = std::make_unique<Profile>();
+  profile->graph = options.graph;
+  profile->stage = "export";
+  Device &device = profile->devices.emplace_back();
+  device.name = options.device;
+  device.kind = options.kind;
+  for (size_t node = 0; node < options.nodes; ++node) {
+    Node &made = profile->nodes.emplace_back();
+    made.id = {options.graph, "export", options.name(node)};
+    made.module = "h." + std::to_string(node / 4);
+  }
+  std::mt19937_64 random(options.seed);
+  std::normal_distribution<double> noise(1, 0.005);
+  int64_t now = 0;
+  if (options.hasSteps)
+    profile->summary.stepsFrom = "profiler_step";
+  for (size_t step = 0; step < options.steps; ++step) {
+    int64_t start = now;
+    for (size_t node = 0; node < options.nodes; ++node) {
+      Activity &kernel = profile->kernels.emplace_back();
+      kernel.id = profile->kernels.size() - 1;
+      kernel.name = profile->intern("kernel_" + std::to_string(node));
+      if (options.hasSteps)
+        kernel.step = step;
+      kernel.startNs = now;
+      kernel.durationNs = std::llround(10000 * double(1 + node % 7) *
+                                       options.factor(node) * noise(random));
+      kernel.nodes = {uint32_t(node)};
+      now += kernel.durationNs + 500;
+    }
+    if (options.hasSteps)
+      profile->steps.push_back({uint32_t(step), start, now, Phase::Steady});
+  }
+  summarize(*profile);
+  return profile;
+}
+
+Comparison compareTwo(const RunOptions &a, const RunOptions &b,
+                      std::optional<ItemKind> by = std::nullopt) {
+  std::unique_ptr<Profile> first = makeRun(a), second = makeRun(b);
+  return compareRecordings({{first.get(), "a"}}, {{second.get(), "b"}}, by);
+}
+
+TEST(Compare, EqualRunsAreTheSame) {
+  Comparison result = compareTwo({.seed = 1}, {.seed = 2});
+  EXPECT_EQ(result.by, ItemKind::Node);
+  EXPECT_EQ(result.compared, 50u);
+  EXPECT_EQ(result.count(Verdict::Same), 50u);
+  EXPECT_EQ(result.step.verdict, Verdict::Same);
+  EXPECT_EQ(result.kernelTime.verdict, Verdict::Same);
+  EXPECT_EQ(result.count(Match::Identity), 50u);
+  EXPECT_TRUE(result.unlike.empty());
+  EXPECT_TRUE(result.slowerBy(0).empty());
+}
+
+TEST(Compare, ASlowerNodeIsNamed) {
+  Comparison result =
+      compareTwo({.seed = 1}, {.seed = 2, .factor = [](size_t node) {
+                                 return node == 13 ? 1.6 : 1.0;
+                               }});
+  ASSERT_EQ(result.count(Verdict::Slower), 1u);
+  const ItemChange &first = result.items.front();
+  EXPECT_EQ(first.name, "linear_13");
+  EXPECT_EQ(first.verdict, Verdict::Slower);
+  EXPECT_GT(first.intervalNs->first, 0);
+  EXPECT_EQ(result.step.verdict, Verdict::Slower);
+  EXPECT_EQ(result.slowerBy(1),
+            (std::vector<std::string>{"step", "kernel time", "linear_13"}));
+  EXPECT_TRUE(result.slowerBy(5).empty());
+}
+
+TEST(Compare, AFasterNodeFailsNothing) {
+  Comparison result =
+      compareTwo({.seed = 1}, {.seed = 2, .factor = [](size_t node) {
+                                 return node == 13 ? 0.5 : 1.0;
+                               }});
+  EXPECT_EQ(result.count(Verdict::Faster), 1u);
+  EXPECT_TRUE(result.slowerBy(0).empty());
+}
+
+TEST(Compare, AnotherClockIsNoChange) {
+  Comparison result = compareTwo(
+      {.seed = 1}, {.seed = 2, .factor = [](size_t) { return 1.02; }});
+  EXPECT_EQ(result.count(Verdict::Slower), 0u);
+  EXPECT_EQ(result.step.verdict, Verdict::Same);
+  ASSERT_TRUE(result.clockRatio);
+  EXPECT_NEAR(*result.clockRatio, 1.02, 0.003);
+  EXPECT_TRUE(llvm::any_of(result.notes, [](const std::string &note) {
+    return llvm::StringRef(note).contains("another clock");
+  }));
+}
+
+TEST(Compare, AllBeingMuchSlowerIsNoClock) {
+  Comparison result = compareTwo(
+      {.seed = 1}, {.seed = 2, .factor = [](size_t) { return 1.3; }});
+  EXPECT_FALSE(result.clockRatio);
+  EXPECT_EQ(result.count(Verdict::Slower), 50u);
+  EXPECT_EQ(result.step.verdict, Verdict::Slower);
+}
+
+TEST(Compare, TooFewRepeatsAreNotJudged) {
+  Comparison result =
+      compareTwo({.steps = 4, .seed = 1},
+                 {.seed = 2, .factor = [](size_t) { return 2.0; }});
+  EXPECT_EQ(result.count(Verdict::Unknown), 50u);
+  EXPECT_EQ(result.step.verdict, Verdict::Unknown);
+  EXPECT_FALSE(result.step.intervalNs);
+  ASSERT_TRUE(result.step.changeNs);
+  EXPECT_TRUE(llvm::StringRef(result.notes.front()).contains("A has 4 steps"));
+}
+
+TEST(Compare, RecordingsWithoutStepsAreRepeats) {
+  std::vector<std::unique_ptr<Profile>> a, b;
+  std::vector<Recording> ofA, ofB;
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    a.push_back(makeRun({.steps = 3, .seed = seed, .hasSteps = false}));
+    b.push_back(
+        makeRun({.steps = 3,
+                 .seed = 100 + seed,
+                 .factor = [](size_t node) { return node == 13 ? 1.6 : 1.0; },
+                 .hasSteps = false}));
+    ofA.push_back({a.back().get(), "a"});
+    ofB.push_back({b.back().get(), "b"});
+  }
+  Comparison result = compareRecordings(ofA, ofB, std::nullopt);
+  EXPECT_TRUE(result.a.repeatsAreRecordings);
+  EXPECT_EQ(result.a.repeats, 6u);
+  EXPECT_EQ(result.count(Verdict::Slower), 1u);
+  EXPECT_EQ(result.items.front().name, "linear_13");
+}
+
+TEST(Compare, RecordingsOfOneSideThatAreApartAreNoise) {
+  // A's own two recordings are as far apart as A is from B.
+  auto one = makeRun({.seed = 1}),
+       two = makeRun(
+           {.seed = 2,
+            .factor = [](size_t node) { return node == 13 ? 1.6 : 1.0; }}),
+       other = makeRun({.seed = 3, .factor = [](size_t node) {
+                          return node == 13 ? 1.6 : 1.0;
+                        }});
+  Comparison result = compareRecordings({{one.get(), "1"}, {two.get(), "2"}},
+                                        {{other.get(), "3"}}, std::nullopt);
+  EXPECT_EQ(result.count(Verdict::Slower), 0u);
+}
+
+TEST(Compare, NodesAreMatchedByModuleWhereNumbersMoved) {
+  // One more node before all others moves every number.
+  Comparison result =
+      compareTwo({.seed = 1}, {.seed = 2, .name = [](size_t node) {
+                                 return "linear_" + std::to_string(node + 4);
+                               }});
+  EXPECT_EQ(result.count(Match::Identity), 0u);
+  EXPECT_EQ(result.count(Match::Structure), 50u);
+  EXPECT_EQ(result.count(Verdict::Same), 50u);
+}
+
+TEST(Compare, GraphsOfOtherNamesAreMatchedByStructure) {
+  Comparison result = compareTwo({.seed = 1}, {.seed = 2, .graph = "other"});
+  EXPECT_EQ(result.count(Match::Structure), 50u);
+}
+
+TEST(Compare, WhatIsInOneSideAloneIsSaid) {
+  Comparison result = compareTwo({.nodes = 10, .seed = 1},
+                                 {.nodes = 12, .seed = 2}, ItemKind::Kernel);
+  EXPECT_EQ(result.count(Verdict::New), 2u);
+  result = compareTwo({.nodes = 12, .seed = 1}, {.nodes = 10, .seed = 2});
+  EXPECT_EQ(result.count(Verdict::Gone), 2u);
+}
+
+TEST(Compare, OtherDevicesAreSaidAndHaveNoClock) {
+  Comparison result =
+      compareTwo({.seed = 1}, {.seed = 2, .device = "NVIDIA A100"});
+  ASSERT_EQ(result.unlike.size(), 1u);
+  EXPECT_EQ(result.unlike.front().what, "device");
+  EXPECT_FALSE(result.clockRatio);
+}
+
+TEST(Compare, ItemsSumToKernelTime) {
+  std::unique_ptr<Profile> run = makeRun({.seed = 1});
+  run->kernels[3].nodes = {1, 2, 3};
+  run->kernels[4].nodes = {};
+  summarize(*run);
+  for (ItemKind by : {ItemKind::Node, ItemKind::Class, ItemKind::Module,
+                      ItemKind::Kernel, ItemKind::Operator}) {
+    ItemTable table = listItems(*run, by);
+    int64_t sum = 0;
+    for (const Item &item : table.items)
+      sum += item.totalNs();
+    EXPECT_EQ(sum, run->summary.kernelTimeNs) << stringify(by).str();
+    EXPECT_EQ(table.repeats(), 20u);
+  }
+}
+
+TEST(Compare, EmptyProfiles) {
+  Profile none;
+  Comparison result =
+      compareRecordings({{&none, "a"}}, {{&none, "b"}}, std::nullopt);
+  EXPECT_TRUE(result.items.empty());
+  EXPECT_EQ(result.step.verdict, Verdict::Unknown);
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  writeComparison(result, 3.0, os);
+  EXPECT_TRUE(llvm::StringRef(text).contains("\"items\": []"));
+}
+
+} // namespace
