@@ -149,8 +149,12 @@ TEST_F(AnnotatedProgramTest, HoldsAllStages) {
   MappedClass &repeated = partitions.classes.emplace_back();
   repeated.id = "c0";
   repeated.partitions = {
-      {"h.0", /*isUnique=*/true, {}, {{"net", "export", "neg"}}},
-      {"h.1", /*isUnique=*/false, {}, {{"net", "export", "relu"}}}};
+      {"h.0", /*isUnique=*/true, /*parent=*/"", {}, {{"net", "export", "neg"}}},
+      {"h.1",
+       /*isUnique=*/false,
+       /*parent=*/"",
+       {},
+       {{"net", "export", "relu"}}}};
   std::unique_ptr<profile::Profile> profile = makeProfile("other");
   ASSERT_TRUE(succeeded(
       buildAnnotatedProgram(*module, compiled, partitions, profile.get())));

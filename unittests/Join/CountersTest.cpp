@@ -44,8 +44,8 @@ protected:
     MappedClass &only = partitionMap.classes.emplace_back();
     only.id = "c0";
     only.partitions = {
-        {"first", true, {}, {{"net", "export", "a0"}}},
-        {"second", false, {}, {{"net", "export", "a1"}}},
+        {"first", true, "", {}, {{"net", "export", "a0"}}},
+        {"second", false, "", {}, {{"net", "export", "a1"}}},
     };
     wrappers.add(0, "/cache/cabc.py", "code");
     for (uint32_t step = 0; step < 2; ++step)
@@ -166,8 +166,8 @@ TEST_F(CountersTest, NodesOfOneNameInTwoGraphsAreTwo) {
   PartitionMap &other = partitions.emplace_back(partitions.front());
   other.graph = "other";
   other.classes.front().partitions = {
-      {"first", true, {}, {{"other", "export", "a1"}}},
-      {"second", false, {}, {{"other", "export", "a0"}}},
+      {"first", true, "", {}, {{"other", "export", "a1"}}},
+      {"second", false, "", {}, {{"other", "export", "a0"}}},
   };
   inputs.partitions = partitions;
   attach(json(
