@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <tuple>
 
 using namespace llvm;
 using namespace opprof;
@@ -234,7 +235,10 @@ static void addNotes(Comparison &result, bool enough) {
           formatShortest(100 * (result.a.isCPU || result.b.isCPU
                                     ? kProcessShareOfCPU
                                     : kProcessShareOfGPU))));
-  if (result.clockRatio && std::abs(*result.clockRatio - 1) >= 0.002)
+  const std::optional<std::pair<double, double>> &interval =
+      result.kernelTime.intervalNs;
+  bool differs = interval && (interval->first > 0 || interval->second < 0);
+  if (differs && result.clockRatio && std::abs(*result.clockRatio - 1) >= 0.002)
     result.notes.push_back(
         formatv("most kernels of B take {0:f1} % {1} alike, as by another "
                 "clock: only what goes beyond that is called a change",
@@ -242,15 +246,14 @@ static void addNotes(Comparison &result, bool enough) {
                 *result.clockRatio > 1 ? "longer" : "less"));
 }
 
-/// Changed first, then the rest, each by size.
+/// Changed first, then the rest, each by the size of the change, and of no
+/// change by time.
 static void sortItems(std::vector<ItemChange> &items) {
   auto rank = [](const ItemChange &item) {
     bool changed =
         item.verdict == Verdict::Slower || item.verdict == Verdict::Faster;
-    double size = item.changeNs ? *item.changeNs
-                  : item.aNs    ? *item.aNs
-                                : item.bNs.value_or(0);
-    return std::pair(!changed, -std::abs(size));
+    double time = std::max(item.aNs.value_or(0), item.bNs.value_or(0));
+    return std::tuple(!changed, -std::abs(item.changeNs.value_or(time)), -time);
   };
   llvm::stable_sort(items, [&](const ItemChange &a, const ItemChange &b) {
     return rank(a) < rank(b);
@@ -280,7 +283,7 @@ Comparison compare::compareRecordings(ArrayRef<Recording> a,
             ofB = tabulate(b, result.by, byRecording);
   result.a = ofA.side;
   result.b = ofB.side;
-  result.unlike = findUnlike(result.a, result.b);
+  result.unlike = findUnlike(ofA, ofB);
   result.step.aNs = meanOf(ofA.wall);
   result.step.bNs = meanOf(ofB.wall);
   result.kernelTime.aNs = meanOf(ofA.kernels);

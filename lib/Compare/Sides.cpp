@@ -92,21 +92,15 @@ static std::string describeTypes(const Profile &profile) {
     if (time * 100 >= all) {
       StringRef name = type;
       name.consume_front("c10::");
-      types.push_back(name.lower());
+      // A list of tensors has no type of its own.
+      if (!name.contains_insensitive("list"))
+        types.push_back(name.lower());
     }
   return llvm::join(types, ", ");
 }
 
-/// The sizes of what is worked on: those of the longest operator, and what all
-/// launches with known work add up to.
-static std::string describeInputs(const Profile &profile) {
-  const OperatorTime *longest = nullptr;
-  for (const OperatorTime &op : profile.operators)
-    if (!op.inputDims.empty() &&
-        (!longest || op.kernelTimeNs > longest->kernelTimeNs))
-      longest = &op;
-  if (longest)
-    return longest->name + " " + longest->inputDims;
+/// What all launches with known work add up to in a run; empty without any.
+static std::string describeWork(const Profile &profile) {
   uint64_t bytes = 0, flops = 0;
   for (const LaunchRecord &launch : profile.launches) {
     if (!launch.runs)
@@ -131,7 +125,26 @@ static void addWord(std::string &to, StringRef word) {
     to += ("; " + word).str();
 }
 
-static void addFacts(const Profile &profile, Side &side) {
+/// The operators with known sizes that take 1 % of kernel time or more: by name
+/// the sizes that each is called with.
+static void addSizes(const Profile &profile, SideTable &table) {
+  const OperatorTime *longest = nullptr;
+  int64_t all = 0;
+  for (const Activity &kernel : profile.kernels)
+    all += kernel.durationNs;
+  for (const OperatorTime &op : profile.operators) {
+    if (op.inputDims.empty() || op.kernelTimeNs * 100 < all)
+      continue;
+    table.sizes[op.name].insert(op.inputDims);
+    if (!longest || op.kernelTimeNs > longest->kernelTimeNs)
+      longest = &op;
+  }
+  if (longest)
+    addWord(table.side.inputs, longest->name + " " + longest->inputDims);
+}
+
+static void addFacts(const Profile &profile, SideTable &table) {
+  Side &side = table.side;
   std::map<std::string, unsigned> devices;
   for (const Device &device : profile.devices)
     if (device.busyNs)
@@ -150,7 +163,8 @@ static void addFacts(const Profile &profile, Side &side) {
     addWord(side.torch, profile.run->torch);
   }
   addWord(side.dtypes, describeTypes(profile));
-  addWord(side.inputs, describeInputs(profile));
+  addWord(side.inputs, describeWork(profile));
+  addSizes(profile, table);
   for (const Source &source : profile.sources)
     addWord(side.source, source.kind);
 }
@@ -163,7 +177,7 @@ SideTable compare::tabulate(ArrayRef<Recording> recordings, ItemKind by,
   Side &side = result.side;
   for (const Recording &recording : recordings) {
     side.files.push_back(recording.file);
-    addFacts(*recording.profile, side);
+    addFacts(*recording.profile, result);
     tables.push_back(listItems(*recording.profile, by));
     side.steps += tables.back().hasSteps ? tables.back().repeats() : 0;
     parts.push_back(tables.back().repeats());
@@ -201,17 +215,36 @@ SideTable compare::tabulate(ArrayRef<Recording> recordings, ItemKind by,
   return result;
 }
 
-std::vector<Unlike> compare::findUnlike(const Side &a, const Side &b) {
+/// Whether no operator that both have is called with the same sizes in both.
+static bool haveOtherSizes(const SideTable &a, const SideTable &b) {
+  bool both = false;
+  for (const auto &[name, sizes] : a.sizes) {
+    auto other = b.sizes.find(name);
+    if (other == b.sizes.end())
+      continue;
+    both = true;
+    if (llvm::any_of(sizes, [&](const std::string &one) {
+          return other->second.contains(one);
+        }))
+      return false;
+  }
+  return both;
+}
+
+std::vector<Unlike> compare::findUnlike(const SideTable &a,
+                                        const SideTable &b) {
   std::vector<Unlike> unlike;
   auto add = [&](StringRef what, StringRef ofA, StringRef ofB) {
     if (!ofA.empty() && !ofB.empty() && ofA != ofB)
       unlike.push_back({what, ofA.str(), ofB.str()});
   };
-  add("device", a.device, b.device);
-  add("mode", a.mode, b.mode);
-  add("torch", a.torch, b.torch);
-  add("dtypes", a.dtypes, b.dtypes);
-  add("batch", a.inputs, b.inputs);
-  add("source", a.source, b.source);
+  add("device", a.side.device, b.side.device);
+  add("mode", a.side.mode, b.side.mode);
+  add("torch", a.side.torch, b.side.torch);
+  add("dtypes", a.side.dtypes, b.side.dtypes);
+  if (a.sizes.empty() && b.sizes.empty() ? a.side.inputs != b.side.inputs
+                                         : haveOtherSizes(a, b))
+    add("batch", a.side.inputs, b.side.inputs);
+  add("source", a.side.source, b.side.source);
   return unlike;
 }

@@ -5,6 +5,11 @@
 
 #include "opprof/Compare/Compare.h"
 
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
 namespace opprof::compare {
 
 /// Which items of `to` are those of `from`, and how each was found; one of `to`
@@ -31,6 +36,9 @@ struct SideTable {
   Series wall, kernels;
   /// Steps, or recordings without any, that kernels were counted in.
   size_t counted = 0;
+  /// Of operators that take 1 % of the time: the sizes that each, by name, is
+  /// called with.
+  std::map<std::string, std::set<std::string>> sizes;
 };
 
 /// `byRecording` makes each recording a repeat, and not each of its steps.
@@ -38,7 +46,7 @@ SideTable tabulate(llvm::ArrayRef<Recording> recordings, profile::ItemKind by,
                    bool byRecording);
 
 /// In what the sides differ.
-std::vector<Unlike> findUnlike(const Side &a, const Side &b);
+std::vector<Unlike> findUnlike(const SideTable &a, const SideTable &b);
 
 } // namespace opprof::compare
 

@@ -48,14 +48,17 @@ std::string Page::fit(StringRef text, unsigned limit, unsigned headQuarters) {
          columns(StringRef(clean).drop_front(right)) < limit - 1 - headSize)
     for (--right; right > left && isContinuation(clean[right]);)
       --right;
+  // More digits than this are no number that anybody reads.
+  constexpr size_t kMostDigits = 12;
   size_t headEnd = left, tailBegin = right;
   while (isInsideNumber(clean, headEnd))
     --headEnd;
   while (isInsideNumber(clean, tailBegin))
     ++tailBegin;
-  // What is a number from end to end has no other place to be cut.
-  if (headEnd || tailBegin < clean.size())
-    left = headEnd, right = tailBegin;
+  if (left - headEnd <= kMostDigits)
+    left = headEnd;
+  if (tailBegin - right <= kMostDigits)
+    right = tailBegin;
   return clean.substr(0, left) + "…" + clean.substr(right);
 }
 

@@ -220,6 +220,36 @@ def test_unlike_sides_are_said_first(base: Path, tmp_path: Path) -> None:
     assert page[2] == "other version of PyTorch: 2.13.0 → 2.9.0"
 
 
+def with_operator(path: Path, dims: str) -> Path:
+    """The run, without its graph, as calls of one operator."""
+    profile = json.loads(path.read_text())
+    for key in ("graph", "stage", "nodes"):
+        del profile[key]
+    profile["operators"] = [
+        {
+            "name": "aten::mm",
+            "input_dims": dims,
+            "calls": 200,
+            "kernels": 200,
+            "kernel_time_ns": 1,
+        }
+    ]
+    for kernel in profile["kernels"]:
+        kernel.update(operator=0, nodes=[])
+    path.write_text(json.dumps(profile))
+    return path
+
+
+def test_another_batch_is_said_first(base: Path, new: Path) -> None:
+    small, large = with_operator(base, "[[8, 4], [4, 4]]"), with_operator(new, "[[16, 4], [4, 4]]")
+    result = compared(small, large)
+    assert result["unlike"] == ["batch"]
+    assert result["unlike_values"][0]["b"] == "aten::mm [[16, 4], [4, 4]]"
+    # The same operator is found by its name, as its sizes are others.
+    assert [item["matched_by"] for item in result["items"]] == ["name"]
+    assert compared(small, small)["unlike"] == []
+
+
 def test_with_few_steps_nothing_is_guessed(base: Path, tmp_path: Path) -> None:
     short = write_run(tmp_path / "short.opprof.json", steps=2, slower=(3, 5.0))
     result = compared(base, short)

@@ -101,7 +101,7 @@ std::unique_ptr<Profile> fullProfile() {
   copy.durationNs = 8;
   copy.bytes = 64;
   copy.phase = Phase::WarmUp;
-  profile->partitions.push_back({"c0", "h.0", "unique", 12, 333});
+  profile->partitions.push_back({"c0", "9f86d081", "h.0", "unique", 12, 333});
   profile->calls.push_back({"c", 800, 700, 0, 5, 4});
   profile->synchronizations.push_back({"cudaDeviceSynchronize", 1500, 100});
   Finding &finding = profile->findings.emplace_back();
@@ -217,7 +217,7 @@ TEST(ProfileJSON, SurvivesEveryCut) {
 
 TEST(RunFacts, AreReadAndKept) {
   auto facts = readRunFacts(R"({"version": 1, "mode": "cudagraphs",
-    "differs": "another program", "step": {"median_ns": 5, "steps_ns": [5], "loop_ns": 4}, "eager_step": {"median_ns": 9},
+    "differs": "another program", "versions": {"torch": "2.13.0"}, "step": {"median_ns": 5, "steps_ns": [5], "loop_ns": 4}, "eager_step": {"median_ns": 9},
     "counters": {"mode": "unique", "metrics": "default", "passes": 2,
                  "caches": "not flushed"},
     "memory": {"peak_bytes": 7, "peak_reserved_bytes": 8}})",
@@ -231,6 +231,7 @@ TEST(RunFacts, AreReadAndKept) {
   EXPECT_EQ(write(**again), text);
   EXPECT_EQ((*again)->run->mode, "cudagraphs");
   EXPECT_EQ((*again)->run->differs, "another program");
+  EXPECT_EQ((*again)->run->torch, "2.13.0");
   EXPECT_EQ((*again)->run->eagerStepNs, 9);
   EXPECT_EQ((*again)->run->loopNs, 4);
   EXPECT_EQ((*again)->run->passes, 2u);
