@@ -11,6 +11,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace llvm;
@@ -79,7 +80,7 @@ static std::string describeCount(const Comparison &comparison) {
   size_t slower = comparison.count(Verdict::Slower),
          faster = comparison.count(Verdict::Faster);
   std::string text = formatv("{0} slower, {1} faster", slower, faster);
-  if (comparison.count(Verdict::Unknown))
+  if (std::min(comparison.a.repeats, comparison.b.repeats) < kFewestRepeats)
     text = "not judged";
   text += formatv(" of {0} compared", comparison.compared);
   for (Verdict verdict : {Verdict::Small, Verdict::Gone, Verdict::New})
