@@ -16,7 +16,7 @@ from torchscript_models import CASES, save, texts_of
 from opprof.commands.cli import main
 from opprof.commands.profile import ProfileOptions, profile_script
 from opprof.errors import OpprofError
-from opprof.export.archive_script import load_archive
+from opprof.export.archive_script import check_version, load_archive
 from opprof.recording.script_operators import join_operators
 from opprof.recording.torch_profiler import trace_steps
 from opprof.tools import find_tool
@@ -174,3 +174,9 @@ def test_wrong_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     script.write_text("")
     archive = script
     assert "--method and --input are for TorchScript archives" in refusal("--input=2x8xf32")
+
+
+def test_another_pytorch_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OpprofError, match=r"built against PyTorch 2\.0\.1, and this Python has"):
+        check_version(tmp_path / "model.pt", {"producer": {"torch": "2.0.1"}})
+    check_version(tmp_path / "model.pt", {"producer": {"torch": torch.__version__}})

@@ -55,7 +55,7 @@ def load_archive(
         with torch.serialization.safe_globals(_OF_LISTS):
             args = torch.load(arguments, map_location=device or "cpu", weights_only=True)
     document = read_json(graph)
-    _check_version(path, document)
+    check_version(path, document)
     try:
         module = torch.jit.load(path, map_location=device or "cpu")
     except Exception as error:
@@ -71,7 +71,7 @@ def load_archive(
     )
 
 
-def _check_version(path: Path, document: dict[str, Any]) -> None:
+def check_version(path: Path, document: dict[str, Any]) -> None:
     """Refuses a graph that was made by another PyTorch than the one that is to run the archive: its operators may be others."""
     made_by = str(document["producer"]["torch"])
     if made_by.split(".")[:2] != torch.__version__.split(".")[:2]:
