@@ -212,6 +212,11 @@ def _check_results(archive: ArchiveScript, script: ModelScript, places: list[int
 def _is_same(first: Any, second: Any) -> bool:
     if not isinstance(first, Tensor) or not isinstance(second, Tensor):
         return bool(first == second)
-    return first.dtype == second.dtype and torch.equal(
-        torch.nan_to_num(first), torch.nan_to_num(second)
+    return (first.dtype, first.shape) == (second.dtype, second.shape) and torch.equal(
+        _bits(first), _bits(second)
     )
+
+
+def _bits(tensor: Tensor) -> Tensor:
+    """What it holds as bytes, in which a NaN is itself."""
+    return tensor.contiguous().reshape(-1).view(torch.uint8)

@@ -8,8 +8,13 @@ import torch
 from opprof.units import counted
 
 #: Nodes of a plan that run several operators as one, or leave them to another executor.
-_FUSED = ("prim::TensorExprGroup", "prim::TensorExprDynamicGroup", "prim::FusionGroup")
-_FUSED += ("prim::CudaFusionGroup", "prim::oneDNNFusionGroup")
+_FUSED = (
+    "prim::TensorExprGroup",
+    "prim::TensorExprDynamicGroup",
+    "prim::FusionGroup",
+    "prim::CudaFusionGroup",
+    "prim::oneDNNFusionGroup",
+)
 _DIFFERENTIABLE = "prim::DifferentiableGraph"
 
 
