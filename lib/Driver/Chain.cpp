@@ -3,6 +3,7 @@
 // tools.
 
 #include "CompiledGraphs.h"
+#include "Recordings.h"
 
 #include "opprof/Dialect/FX/Transforms/Passes.h"
 #include "opprof/Driver/AnnotatedProgram.h"
@@ -12,6 +13,7 @@
 #include "opprof/Target/GraphFile/GraphFile.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
 #include "opprof/Trace/Gzip.h"
+#include "opprof/Trace/Reader.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Support/FileUtilities.h"
@@ -228,9 +230,10 @@ static Error attribute(Session &session, const RunFolder &folder,
   if (inputs.maps.empty() && (trace || captured || inputs.run->mode == "eager"))
     if (Error error = mapNodes(folder, graph, inputs))
       return error;
-  if (isFile(folder.counters()))
-    if (Error error = inputs.readCounters(folder.counters()))
-      return error;
+  for (const std::string &counters : {folder.counters(), folder.countersPage()})
+    if (isFile(counters))
+      if (Error error = inputs.readCounters(counters))
+        return error;
   session.progress("joining the timeline to the launches");
   std::unique_ptr<llvm::MemoryBuffer> timeline;
   if (!trace) {
@@ -343,8 +346,9 @@ static Expected<std::vector<std::string>> findCode(const RecordedFiles &files,
         " is missing\n  give the recorded files: --graph, --trace, and --code "
         "where the program was compiled");
   std::vector<std::string> given = {files.graph, files.trace};
-  if (!files.code.empty())
-    given.push_back(files.code);
+  for (const std::string &other : {files.code, files.counters})
+    if (!other.empty())
+      given.push_back(other);
   for (const std::string &path : given)
     if (!llvm::sys::fs::exists(path))
       return llvm::createStringError(path + ": no such file or folder");
@@ -354,6 +358,8 @@ static Expected<std::vector<std::string>> findCode(const RecordedFiles &files,
       resolve(llvm::sys::path::parent_path(files.trace))};
   if (!files.code.empty())
     sources.push_back(resolve(files.code));
+  if (!files.counters.empty())
+    sources.push_back(resolve(llvm::sys::path::parent_path(files.counters)));
   if (!output.empty() && llvm::is_contained(sources, output))
     return llvm::createStringError(
         folder.getPath() +
@@ -389,6 +395,8 @@ static Error writeRun(const RecordedFiles &files,
         if (!files.code.empty())
           json.attribute("code", files.code);
         json.attribute("trace", files.trace);
+        if (!files.counters.empty())
+          json.attribute("counters", files.counters);
       });
       json.attributeArray("compiled_graphs", [&] {
         for (StringRef name : names)
@@ -410,11 +418,18 @@ Error driver::profileFiles(Session &session, const RecordedFiles &files,
   Expected<OwningOpRef<ModuleOp>> graph = session.readGraph(files.graph);
   if (!graph)
     return graph.takeError();
-  std::string message;
-  std::unique_ptr<llvm::MemoryBuffer> recorded =
-      openInputFile(files.trace, &message);
+  Expected<std::unique_ptr<llvm::MemoryBuffer>> recorded =
+      openRecording(files.trace);
   if (!recorded)
-    return llvm::createStringError(message);
+    return recorded.takeError();
+  std::unique_ptr<llvm::MemoryBuffer> counters;
+  if (!files.counters.empty()) {
+    Expected<std::unique_ptr<llvm::MemoryBuffer>> read =
+        openRecording(files.counters);
+    if (!read)
+      return read.takeError();
+    counters = std::move(*read);
+  }
   if (Error error = folder.clear())
     return error;
   if (Error error = writeGraphFile(**graph, folder.graph()))
@@ -424,13 +439,26 @@ Error driver::profileFiles(Session &session, const RecordedFiles &files,
     if (Error error = code::copy(source, code::file(folder.getPath(), name)))
       return error;
   // What is read is what lies in the run folder, and is called so.
-  std::unique_ptr<llvm::MemoryBuffer> trace = llvm::MemoryBuffer::getMemBuffer(
-      recorded->getBuffer(), folder.trace(), /*RequiresNullTerminator=*/false);
+  std::unique_ptr<llvm::MemoryBuffer> trace =
+      llvm::MemoryBuffer::getMemBuffer((*recorded)->getBuffer(), folder.trace(),
+                                       /*RequiresNullTerminator=*/false);
   Error written = writeFile(folder.trace(), [&](llvm::raw_ostream &os) {
     trace::writeGzip(trace->getBuffer(), os);
   });
   if (written)
     return written;
+  if (counters) {
+    bool isPage = trace::isCountersPage(counters->getBuffer());
+    if (Error error =
+            writeFile(isPage ? folder.countersPage() : folder.counters(),
+                      [&](llvm::raw_ostream &os) {
+                        if (isPage)
+                          trace::writeGzip(counters->getBuffer(), os);
+                        else
+                          os << counters->getBuffer();
+                      }))
+      return error;
+  }
   if (Error error = writeRun(files, names, folder))
     return error;
   return attribute(session, folder, **graph, /*mapped=*/false, trace.get(),

@@ -95,7 +95,21 @@ Error ProfileInputs::readPartitions(StringRef file) {
 }
 
 Error ProfileInputs::readCounters(StringRef file) {
-  return readInto(counters, file, trace::readCounters);
+  return readWith(file, [&](StringRef text, StringRef name) -> Error {
+    if (!trace::isCountersPage(text)) {
+      Expected<trace::CountersFile> read = trace::readCounters(text, name);
+      if (!read)
+        return read.takeError();
+      counters = std::move(*read);
+      return Error::success();
+    }
+    Expected<std::unique_ptr<trace::Trace>> read =
+        trace::readCountedKernels({text, name});
+    if (!read)
+      return read.takeError();
+    countedKernels = std::move(*read);
+    return Error::success();
+  });
 }
 
 Error ProfileInputs::readRun(StringRef file) {
@@ -118,6 +132,8 @@ driver::makeProfile(MemoryBufferRef timeline, const ProfileInputs &inputs,
   llvm::append_range(profile->notes, inputs.notes);
   if (inputs.counters)
     join::attachCounters(*profile, *inputs.counters, joined);
+  if (inputs.countedKernels)
+    join::attachCounters(*profile, *inputs.countedKernels);
   computeFindings(*profile);
   report::describeFindings(*profile);
   return profile;

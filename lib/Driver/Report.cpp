@@ -1,6 +1,7 @@
 // Shows what a run folder, or files of any kind, hold: profiles, and recordings
 // that profiles are made of.
 
+#include "Recordings.h"
 #include "Shown.h"
 
 #include "opprof/Driver/Commands.h"
@@ -8,13 +9,10 @@
 #include "opprof/Profile/ProfileJSON.h"
 #include "opprof/Support/OutputFile.h"
 
-#include "mlir/Support/FileUtilities.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Program.h"
 
 using namespace opprof;
 using namespace opprof::driver;
@@ -41,7 +39,8 @@ static std::vector<std::string> findProcesses(StringRef folder) {
 /// those of torch.profiler's handler for TensorBoard, one a rank, and what
 /// people call so. Other JSON there may be anything.
 static bool isCalledRecording(StringRef name) {
-  for (StringRef ending : {".opcap", ".sqlite", ".nsys-rep", ".qdrep"})
+  for (StringRef ending :
+       {".opcap", ".sqlite", ".nsys-rep", ".qdrep", ".ncu-rep"})
     if (name.ends_with(ending))
       return true;
   return (name.contains("trace") || name.starts_with("rank")) &&
@@ -97,56 +96,13 @@ static bool isProfile(StringRef text) {
          !text.contains("\"traceEvents\"");
 }
 
-/// Has Nsight Systems export a report of its own, whose form only it knows, to
-/// `target`.
-static Error exportReport(StringRef report, StringRef target) {
-  llvm::ErrorOr<std::string> nsys = llvm::sys::findProgramByName("nsys");
-  if (!nsys)
-    return llvm::createStringError(
-        report +
-        ": a report of Nsight Systems is read by its nsys, which is "
-        "not in PATH\n  install Nsight Systems, or make the file "
-        "where it is: nsys export --type sqlite " +
-        report);
-  std::string output = ("--output=" + target).str();
-  std::string message;
-  int status = llvm::sys::ExecuteAndWait(
-      *nsys,
-      {*nsys, "export", "--type=sqlite", "--force-overwrite=true", output, "--",
-       report},
-      /*Env=*/std::nullopt,
-      /*Redirects=*/{StringRef(""), StringRef(""), std::nullopt},
-      /*SecondsToWait=*/0, /*MemoryLimit=*/0, &message);
-  if (status)
-    return llvm::createStringError(
-        report + ": `nsys export` failed with status " + Twine(status) +
-        (message.empty() ? "" : ": " + message) +
-        "\n  it may be older than the nsys that recorded the report");
-  return Error::success();
-}
 
 /// Reads a profile, or makes one of a recording, as the content says.
 static Expected<Shown> open(const std::string &file) {
-  std::string message;
-  llvm::SmallString<128> exported;
-  if (StringRef(file).ends_with(".nsys-rep") ||
-      StringRef(file).ends_with(".qdrep")) {
-    if (std::error_code error = llvm::sys::fs::createTemporaryFile(
-            "opprof-nsys", "sqlite", exported))
-      return llvm::createStringError(
-          file + ": no place to export it to: " + error.message());
-    if (Error error = exportReport(file, exported)) {
-      llvm::sys::fs::remove(exported);
-      return error;
-    }
-  }
-  std::unique_ptr<llvm::MemoryBuffer> text = mlir::openInputFile(
-      exported.empty() ? StringRef(file) : StringRef(exported), &message);
-  // What is mapped stays.
-  if (!exported.empty())
-    llvm::sys::fs::remove(exported);
-  if (!text)
-    return llvm::createStringError(message);
+  Expected<std::unique_ptr<llvm::MemoryBuffer>> read = openRecording(file);
+  if (!read)
+    return read.takeError();
+  std::unique_ptr<llvm::MemoryBuffer> text = std::move(*read);
   bool isOwn = isProfile(text->getBuffer());
   Expected<std::unique_ptr<profile::Profile>> profile =
       isOwn ? profile::readProfile(text->getBuffer(), file)

@@ -144,9 +144,10 @@ static Error checkLink(StringRef folder, StringRef path) {
 }
 
 Error RunFolder::checkLinks() const {
-  const std::string own[] = {
-      run(),   graphJSON(), graph(),           program(),  partitions(),
-      trace(), capture(),   countersCapture(), counters(), operators()};
+  const std::string own[] = {run(),       graphJSON(),       graph(),
+                             program(),   partitions(),      trace(),
+                             capture(),   countersCapture(), counters(),
+                             operators(), countersPage()};
   // Names that a process may end.
   auto isOwn = [&](StringRef entry) {
     StringRef name = sys::path::filename(entry);
@@ -217,10 +218,10 @@ Error RunFolder::clear() const {
     return error;
   if (Error error = makeFolder(path))
     return error;
-  std::vector<std::string> old = {reportText(), reportHTML(),      profile(),
-                                  run(),        partitions(),      operators(),
-                                  counters(),   countersCapture(), capture(),
-                                  trace(),      program()};
+  std::vector<std::string> old = {
+      reportText(), reportHTML(), profile(),  run(),
+      partitions(), operators(),  counters(), countersCapture(),
+      capture(),    trace(),      program(),  countersPage()};
   for (const std::string &folder : compiledGraphs())
     if (std::error_code error =
             sys::fs::remove_directories(folder, /*IgnoreErrors=*/false))

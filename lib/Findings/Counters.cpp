@@ -70,10 +70,17 @@ std::optional<double> Counted::sum(StringRef name) const {
 std::optional<Bound> findings::boundByCounters(const Counted &counted) {
   std::optional<double> compute = counted.rate("sm_throughput_pct");
   std::optional<double> memory = counted.rate("memory_throughput_pct");
+  bool isWhole = memory.has_value();
+  // The share of the memory is the largest of its levels': where one was not
+  // counted, the others say the least that it can be.
+  for (StringRef level :
+       {"dram_throughput_pct", "l2_throughput_pct", "l1_throughput_pct"})
+    if (std::optional<double> share = counted.rate(level); share && !isWhole)
+      memory = std::max(memory.value_or(0), *share);
   if (!compute || !memory)
     return std::nullopt;
   if (std::max(*compute, *memory) < 50)
-    return Bound::Latency;
+    return isWhole ? std::optional(Bound::Latency) : std::nullopt;
   return *compute > *memory ? Bound::Compute : Bound::Memory;
 }
 

@@ -104,6 +104,12 @@ void addNodes(profile::Finding &finding, llvm::ArrayRef<uint32_t> nodes);
 /// Gives operators without a graph their work, by the model of costs.
 void costOperators(profile::Profile &profile);
 
+/// Attention that the fused kernels refused, where operators are known.
+void addUnfusedAttention(Context &context);
+
+/// How much of the device's arithmetic the program makes use of.
+void addGoodput(Context &context);
+
 void addTimelineFindings(Context &context);
 void addRooflineFindings(Context &context);
 void addCounterFindings(Context &context);

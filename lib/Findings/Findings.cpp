@@ -74,9 +74,13 @@ void opprof::computeFindings(Profile &profile) {
   Context context(profile);
   if (context.kernels.empty() || context.wall() <= 0)
     return;
-  addTimelineFindings(context);
+  if (hasTimeline(profile))
+    addTimelineFindings(context);
   // Without a graph no kernel's work is known, and there is nothing to class.
   if (hasGraph(profile))
     addRooflineFindings(context);
+  if (hasTimeline(profile))
+    addGoodput(context);
+  addUnfusedAttention(context);
   addCounterFindings(context);
 }

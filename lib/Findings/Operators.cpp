@@ -4,6 +4,7 @@
 #include "FindingBuilder.h"
 
 #include "opprof/Analysis/Cost/CostModel.h"
+#include "opprof/Metrics/KernelFamilies.h"
 #include "opprof/Trace/InputShapes.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -205,4 +206,107 @@ static void setCost(OperatorTime &op) {
 void findings::costOperators(Profile &profile) {
   for (OperatorTime &op : profile.operators)
     setCost(op);
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The inputs of a call of attention, as far as fused ones ask for them.
+struct AttentionCall {
+  TensorShape query, key, value;
+  StringRef type;
+  bool hasMask = false;
+};
+} // namespace
+
+static std::optional<AttentionCall> readAttention(const OperatorTime &op) {
+  std::vector<trace::InputShape> shapes = trace::readInputShapes(op.inputDims);
+  std::vector<std::string> types = trace::readInputTexts(op.inputTypes);
+  if (shapes.size() < 3 || types.size() != shapes.size())
+    return std::nullopt;
+  AttentionCall call;
+  TensorShape *inputs[] = {&call.query, &call.key, &call.value};
+  for (auto [input, shape] : llvm::zip(inputs, shapes)) {
+    if (shape.isList || shape.tensors.empty())
+      return std::nullopt;
+    input->sizes.assign(shape.tensors.front().begin(),
+                        shape.tensors.front().end());
+  }
+  for (StringRef known : {"float", "double", "c10::Half", "c10::BFloat16"})
+    if (types.front() == known)
+      call.type = known;
+  call.hasMask = shapes.size() > 3 && !shapes[3].tensors.empty() &&
+                 !shapes[3].tensors.front().empty();
+  return call;
+}
+
+/// What PyTorch's checks (sdp_utils) of FlashAttention, or of memory-efficient
+/// attention, say of the call.
+static AttentionRefusal refuse(const AttentionCall &call, bool isFlash) {
+  bool isHalf = call.type == "c10::Half" || call.type == "c10::BFloat16";
+  bool isTaken = isFlash ? isHalf : isHalf || call.type == "float";
+  if (!isTaken)
+    return AttentionRefusal::Type;
+  for (const TensorShape *input : {&call.query, &call.key, &call.value})
+    if (input->sizes.size() != 4)
+      return AttentionRefusal::Rank;
+  int64_t size = call.query.sizes.back();
+  if (call.key.sizes.back() != size)
+    return AttentionRefusal::HeadSize;
+  if (isFlash && (size > 256 || call.value.sizes.back() != size))
+    return AttentionRefusal::HeadSize;
+  // Sixteen bytes at once.
+  int64_t aligned = call.type == "float" ? 4 : 8;
+  if (!isFlash && (size % aligned || call.value.sizes.back() % aligned))
+    return AttentionRefusal::Alignment;
+  if (isFlash && call.hasMask)
+    return AttentionRefusal::Mask;
+  return AttentionRefusal::Unknown;
+}
+
+void findings::addUnfusedAttention(Context &context) {
+  const Profile &profile = context.profile;
+  // By operator: steady kernels, their time, and whether one is fused.
+  struct Ran {
+    uint64_t kernels = 0;
+    int64_t timeNs = 0;
+    bool isFused = false;
+  };
+  std::map<uint32_t, Ran> calls;
+  for (const Activity *kernel : context.kernels) {
+    if (!kernel->op || profile.operators[*kernel->op].name !=
+                           "aten::scaled_dot_product_attention")
+      continue;
+    Ran &ran = calls[*kernel->op];
+    ++ran.kernels;
+    ran.timeNs += kernel->durationNs;
+    const metrics::KernelFamily *family =
+        metrics::findKernelFamily(kernel->name);
+    ran.isFused |= family && family->work == metrics::KernelWork::Attention;
+  }
+  evidence::UnfusedAttention found;
+  int64_t longest = -1;
+  for (const auto &[place, ran] : calls) {
+    const OperatorTime &op = profile.operators[place];
+    // One kernel is a fused one that no one knows.
+    if (ran.isFused || ran.kernels < 2 * std::max<uint64_t>(op.calls, 1))
+      continue;
+    found.calls += op.calls;
+    found.kernels += ran.kernels;
+    found.timeNs += ran.timeNs;
+    std::optional<AttentionCall> call = readAttention(op);
+    if (ran.timeNs <= longest || !call)
+      continue;
+    longest = ran.timeNs;
+    found.inputDims = op.inputDims;
+    found.flash = refuse(*call, /*isFlash=*/true);
+    found.efficient = refuse(*call, /*isFlash=*/false);
+  }
+  if (!found.kernels)
+    return;
+  found.sharePct = percentOf(found.timeNs, context.kernelTimeNs);
+  int64_t cost = context.perStep(found.timeNs);
+  context.add(std::move(found)).severityNsPerStep = cost;
 }

@@ -7,6 +7,8 @@
 
 #include "opprof/Analysis/Cost/CostModel.h"
 #include "opprof/Analysis/Cost/DeviceCeilings.h"
+#include "opprof/Metrics/KernelFamilies.h"
+#include "opprof/Trace/InputShapes.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -77,14 +79,6 @@ static WorkKind getKind(const LaunchRecord &launch) {
         ("aten." + (kernel == "bias_addmm" ? "addmm" : kernel)).str());
   kernel.consume_front("torch.ops.");
   return getWorkKind(kernel);
-}
-
-/// Whether a kernel of matrix products in fp32 runs on tensor cores, as far as
-/// libraries say it in its name.
-static bool usesTF32(StringRef kernel) {
-  return kernel.contains("tf32") || kernel.contains("s1688") ||
-         kernel.contains("tensorop") || kernel.starts_with("nvjet") ||
-         kernel.contains("xmma_gemm_f32f32_tf32");
 }
 
 /// Of a type as profilers or torch name it.
@@ -163,26 +157,52 @@ static std::optional<ProductType> getProductType(const LaunchRecord &launch,
   return std::nullopt;
 }
 
+/// The family of the launch's kernels: that of the longest one which is no
+/// other's helper.
+static const metrics::KernelFamily *findFamily(const LaunchRuns &runs) {
+  const metrics::KernelFamily *found = nullptr;
+  int64_t longest = -1;
+  for (const Activity *kernel : runs.list) {
+    const metrics::KernelFamily *family =
+        metrics::findKernelFamily(kernel->name);
+    if (!family || family->work == metrics::KernelWork::Helper ||
+        kernel->durationNs <= longest)
+      continue;
+    found = family;
+    longest = kernel->durationNs;
+  }
+  return found;
+}
+
 /// Holds a launch of products against the ceiling of its type, and says whether
-/// tensor cores, which could do them, are idle.
+/// tensor cores, which could do them, are idle: by their counter, or else by
+/// what its kernels are known to be. Of kernels that no one knows nothing is
+/// said.
 static void placeProduct(Placed &place, ProductType type,
                          const Counted &counted,
                          const DeviceCeilings &ceilings) {
+  using metrics::KernelWork;
+  using metrics::TensorCores;
   bool isHalf = type == ProductType::Half || type == ProductType::BFloat16;
   bool isSingle = type == ProductType::Single;
+  const metrics::KernelFamily *family = findFamily(place.runs);
+  // What reads each value once, or multiplies no matrices, has no use for them.
+  bool couldUse =
+      !family || (family->work != KernelWork::DepthwiseConvolution &&
+                  family->work != KernelWork::VectorProduct);
+  TensorCores use = family ? family->tensorCores : TensorCores::Unknown;
   std::optional<double> tensorPipe = counted.rate("tensor_pipe_pct");
   // Under one percent is what an epilogue may leave.
-  bool onTensorCores =
-      tensorPipe ? *tensorPipe >= 1 : usesTF32(place.runs.longest->name);
+  if (tensorPipe)
+    use = *tensorPipe >= 1 ? TensorCores::Used : TensorCores::Unused;
   Precision ofTensorCores = type == ProductType::Half ? Precision::FP16
                             : isHalf                  ? Precision::BF16
                                                       : Precision::TF32;
   if (getCeiling(ceilings, ofTensorCores).rate <= 0)
     return;
-  if (isHalf || (isSingle && onTensorCores))
+  if ((isHalf && couldUse) || (isSingle && use == TensorCores::Used))
     place.ceiling = ofTensorCores;
-  // By counters it shows for any type; a name tells it of fp32 only.
-  if (!onTensorCores && (isSingle || (isHalf && tensorPipe))) {
+  if (use == TensorCores::Unused && couldUse && (isSingle || isHalf)) {
     place.idleTensorCores = ofTensorCores;
     place.idleByCounters = tensorPipe.has_value();
   }
@@ -338,6 +358,65 @@ static void addTensorCoresIdle(Context &context, ArrayRef<Placed> placed) {
   finding.severityNsPerStep = context.perStep(gain);
   for (const Placed *place : ArrayRef(idle).take_front(5))
     addNodes(finding, context.profile.launches[place->runs.launch].nodes);
+}
+
+/// What the type says that products of it are at most.
+static Precision precisionOf(ProductType type) {
+  switch (type) {
+  case ProductType::Half:
+    return Precision::FP16;
+  case ProductType::BFloat16:
+    return Precision::BF16;
+  case ProductType::Single:
+  case ProductType::Other:
+    return Precision::FP32;
+  }
+  llvm_unreachable("unhandled type");
+}
+
+void findings::addGoodput(Context &context) {
+  const DeviceCeilings *ceilings = findDeviceCeilings(context.device->name);
+  if (context.isCPU || !ceilings)
+    return;
+  std::array<double, kNumPrecisions> flops{};
+  int64_t known = 0;
+  for (const LaunchRuns &runs : collectRuns(context)) {
+    std::optional<Placed> placed = place(context, runs, *ceilings);
+    if (!placed)
+      continue;
+    known += runs.time;
+    flops[size_t(placed->ceiling)] +=
+        ::countRuns(context, runs) *
+        double(*context.profile.launches[runs.launch].flops);
+  }
+  for (const OperatorTime &op : context.profile.operators) {
+    if (!op.flops)
+      continue;
+    known += op.kernelTimeNs;
+    std::vector<std::string> types = trace::readInputTexts(op.inputTypes);
+    Precision precision = Precision::FP32;
+    for (const std::string &type : types)
+      if (ProductType product = parseProductType(type);
+          product != ProductType::Other) {
+        precision = precisionOf(product);
+        break;
+      }
+    flops[size_t(precision)] += double(op.calls) * double(*op.flops);
+  }
+  evidence::Goodput goodput;
+  for (double part : flops)
+    goodput.flops += part;
+  // Less is no program of products, and its share says nothing.
+  if (goodput.flops < 1e6 * double(context.steps) || !known)
+    return;
+  goodput.knownPct = percentOf(known, context.kernelTimeNs);
+  goodput.flopsPerSecond = goodput.flops * 1e9 / double(context.wall());
+  goodput.precision = static_cast<Precision>(
+      std::max_element(flops.begin(), flops.end()) - flops.begin());
+  const Ceiling &peak = getCeiling(*ceilings, goodput.precision);
+  goodput.peak = {peak.rate, peak.origin.str()};
+  goodput.utilizationPct = 100 * goodput.flopsPerSecond / peak.rate;
+  context.add(std::move(goodput));
 }
 
 void findings::addRooflineFindings(Context &context) {

@@ -375,9 +375,11 @@ static void addHostCopies(Context &context) {
   evidence::HostCopies found;
   const Activity *longest = nullptr;
   for (const Activity *copy : context.copies) {
-    bool fromHost = copy->name.contains("HtoD");
-    if (copy->kind != ActivityKind::Memcpy ||
-        (!fromHost && !copy->name.contains("DtoH")))
+    // NVIDIA's recorders write the one, AMD's the other.
+    bool isOfHost = llvm::any_of(
+        ArrayRef<StringRef>{"HtoD", "DtoH", "HostToDevice", "DeviceToHost"},
+        [&](StringRef part) { return copy->name.contains(part); });
+    if (copy->kind != ActivityKind::Memcpy || !isOfHost)
       continue;
     ++found.copies;
     found.bytes += copy->bytes.value_or(0);
@@ -407,7 +409,8 @@ static bool addsToBias(const Context &context, const Activity &kernel) {
 static void addBiasCopies(Context &context) {
   std::vector<const Activity *> copies;
   for (const Activity *copy : context.copies)
-    if (copy->kind == ActivityKind::Memcpy && copy->name.contains("DtoD"))
+    if (copy->kind == ActivityKind::Memcpy &&
+        (copy->name.contains("DtoD") || copy->name.contains("DeviceToDevice")))
       copies.push_back(copy);
   // From the last to the first, so that what follows on each stream is known.
   llvm::stable_sort(copies, [](const Activity *a, const Activity *b) {

@@ -10,6 +10,7 @@
 #include "opprof/Join/Attribution.h"
 
 #include "CallJoins.h"
+#include "CountedKernels.h"
 #include "EagerJoins.h"
 #include "GraphReplays.h"
 #include "IdentityJoins.h"
@@ -282,6 +283,10 @@ Activity &Attributor::addActivity(const TraceActivity &event) {
     activity.launchStartNs = launch->startNs;
     activity.launchDurationNs = launch->durationNs;
     activity.cudaGraph |= launch->name.contains("GraphLaunch");
+  }
+  if (event.counters) {
+    activity.counters = profile->counters.size();
+    profile->counters.push_back(deriveCounters(trace, event));
   }
   return activity;
 }

@@ -11,6 +11,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/Twine.h"
 
 #include <cmath>
@@ -115,6 +116,50 @@ static std::optional<double> localWavefronts(const Counts &c) {
   return c.launch.localBytes == 0u ? 0 : c[kLocalMemory];
 }
 
+// What Nsight Compute's sets collect in their place. Shares of throughput are
+// its own breakdowns of more units than the formulas have, and that of the L1
+// is of the cycles in which it was active.
+namespace other {
+static constexpr Substitute kTime[] = {{"gpu__time_duration.avg"},
+                                       {"gpu__time_duration.max"}};
+static constexpr Substitute kDramRead[] = {{"fbpa__dram_read_bytes.sum"}};
+static constexpr Substitute kDramWrite[] = {{"fbpa__dram_write_bytes.sum"}};
+static constexpr Substitute kDramPct[] = {
+    {"dram__throughput.avg.pct_of_peak_sustained_elapsed"},
+    {"gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"}};
+static constexpr Substitute kMemoryPct[] = {
+    {"gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"}};
+static constexpr Substitute kL1Pct[] = {
+    {"l1tex__throughput.avg.pct_of_peak_sustained_active"}};
+static constexpr Substitute kL2Pct[] = {
+    {"lts__throughput.avg.pct_of_peak_sustained_elapsed"}};
+static constexpr Substitute kL1Hit[] = {{"l1tex__t_sector_hit_rate.pct"}};
+static constexpr Substitute kL2Hit[] = {{"lts__t_sector_hit_rate.pct"}};
+static constexpr Substitute kSmPct[] = {
+    {"sm__throughput.avg.pct_of_peak_sustained_elapsed"}};
+static constexpr Substitute kTensorPct[] = {
+    {"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"},
+    {"smsp__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"},
+    {"sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active"}};
+static constexpr Substitute kActive[] = {
+    {"sm__cycles_active.avg", 1, /*isMean=*/true}};
+static constexpr Substitute kOccupancy[] = {
+    {"sm__warps_active.avg.pct_of_peak_sustained_active"}};
+static constexpr Substitute kPerIssue[] = {
+    {"smsp__average_warp_latency_per_inst_issued.ratio"},
+    {"smsp__average_warps_active_per_issue_active.ratio"}};
+static constexpr Substitute kIssuePct[] = {
+    {"smsp__issue_active.avg.pct_of_peak_sustained_active"},
+    {"smsp__issue_active.avg.per_cycle_active", 100}};
+static constexpr Substitute kInstructions[] = {{"sm__inst_executed.sum"}};
+static constexpr Substitute kIpc[] = {
+    {"sm__inst_executed.avg.per_cycle_active"},
+    {"smsp__inst_executed.avg.per_cycle_active", kSchedulersPerSm}};
+static constexpr Substitute kThreads[] = {
+    {"smsp__thread_inst_executed_per_inst_executed.ratio"},
+    {"smsp__average_thread_inst_executed_per_inst_executed.ratio"}};
+} // namespace other
+
 ArrayRef<Metric> opprof::metrics::getMetrics() {
   using R = std::optional<double>;
   using enum Sum;
@@ -142,54 +187,70 @@ ArrayRef<Metric> opprof::metrics::getMetrics() {
                              kActivePct[] = {raw::kActive, raw::kElapsed};
   static const Metric table[] = {
       {"time_ns", "ns", Amount, Both, kTime,
-       [](const Counts &c) -> R { return c.timeNs(); }},
+       [](const Counts &c) -> R { return c.timeNs(); }, other::kTime},
       {"dram_read_bytes", "bytes", Amount, Both, kDramRead,
-       [](const Counts &c) -> R { return c[raw::kDramRead]; }},
+       [](const Counts &c) -> R { return c[raw::kDramRead]; },
+       other::kDramRead},
       {"dram_write_bytes", "bytes", Amount, Both, kDramWrite,
-       [](const Counts &c) -> R { return c[raw::kDramWrite]; }},
+       [](const Counts &c) -> R { return c[raw::kDramWrite]; },
+       other::kDramWrite},
       {"dram_throughput_pct", "%", Rate, Both, kDramPct,
-       [](const Counts &c) -> R { return c.stretch() * c[raw::kDramPct]; }},
-      {"memory_throughput_pct", "%", Rate, Both, kMemoryPct, memoryThroughput},
+       [](const Counts &c) -> R { return c.stretch() * c[raw::kDramPct]; },
+       other::kDramPct},
+      {"memory_throughput_pct", "%", Rate, Both, kMemoryPct, memoryThroughput,
+       other::kMemoryPct},
       {"l1_throughput_pct", "%", Rate, Both, kL1Pct,
-       [](const Counts &c) -> R { return c.stretch() * c[raw::kL1Pct]; }},
+       [](const Counts &c) -> R { return c.stretch() * c[raw::kL1Pct]; },
+       other::kL1Pct},
       {"l2_throughput_pct", "%", Rate, Both, kL2Pct,
-       [](const Counts &c) -> R { return c.stretch() * c[raw::kL2Pct]; }},
+       [](const Counts &c) -> R { return c.stretch() * c[raw::kL2Pct]; },
+       other::kL2Pct},
       {"l1_hit_pct", "%", Rate, Both, kL1Hit,
        [](const Counts &c) {
          return ratio(100 * c[raw::kL1Hits], c[raw::kL1Sectors]);
-       }},
+       },
+       other::kL1Hit},
       {"l2_hit_pct", "%", Rate, Both, kL2Hit,
        [](const Counts &c) {
          return ratio(100 * c[raw::kL2Hits], c[raw::kL2Tags]);
-       }},
-      {"sm_throughput_pct", "%", Rate, Both, kSmPct, smThroughput},
+       },
+       other::kL2Hit},
+      {"sm_throughput_pct", "%", Rate, Both, kSmPct, smThroughput,
+       other::kSmPct},
       {"tensor_pipe_pct", "%", Rate, Both, kTensorPct,
        [](const Counts &c) {
          return ratio(100 * c[raw::kTensor],
                       c[raw::kActive] * kSchedulersPerSm);
-       }},
+       },
+       other::kTensorPct},
       {"active_cycles", "cycles", Amount, Both, kActive,
-       [](const Counts &c) -> R { return c[raw::kActive]; }},
+       [](const Counts &c) -> R { return c[raw::kActive]; }, other::kActive},
       {"achieved_occupancy_pct", "%", Rate, Both, kOccupancy,
        [](const Counts &c) {
          return ratio(100 * c[raw::kWarps], c[raw::kActive] * c.warpsPerSM());
-       }},
+       },
+       other::kOccupancy},
       {"warp_cycles_per_issue", "cycles", Rate, Both, kPerIssue,
-       [](const Counts &c) { return ratio(c[raw::kWarps], c[raw::kIssue]); }},
+       [](const Counts &c) { return ratio(c[raw::kWarps], c[raw::kIssue]); },
+       other::kPerIssue},
       {"issue_active_pct", "%", Rate, Both, kIssuePct,
        [](const Counts &c) {
          return ratio(100 * c[raw::kIssue], c[raw::kActive] * kSchedulersPerSm);
-       }},
+       },
+       other::kIssuePct},
       {"instructions", "", Amount, Both, kInstructions,
-       [](const Counts &c) -> R { return c[raw::kInstructions]; }},
+       [](const Counts &c) -> R { return c[raw::kInstructions]; },
+       other::kInstructions},
       {"ipc", "", Rate, Both, kIpc,
        [](const Counts &c) {
          return ratio(c[raw::kInstructions], c[raw::kActive]);
-       }},
+       },
+       other::kIpc},
       {"threads_per_warp", "", Rate, Both, kThreads,
        [](const Counts &c) {
          return ratio(c[raw::kThreads], c[raw::kInstructions]);
-       }},
+       },
+       other::kThreads},
       {"registers",
        "",
        Limit,
@@ -291,6 +352,20 @@ ArrayRef<MetricSet> opprof::metrics::getMetricSets() {
   return sets;
 }
 
+bool opprof::metrics::isFindingCounter(StringRef name) {
+  static const StringSet<> known = [] {
+    StringSet<> known;
+    for (const MetricSet &set : getMetricSets().drop_front())
+      for (const std::string &counter : set.counters)
+        known.insert(counter);
+    for (const std::string &counter : getDefaultCounters())
+      known.erase(counter);
+    known.erase(kLocalMemory);
+    return known;
+  }();
+  return known.contains(name);
+}
+
 /// Up to three of the known names that are near to `name`, the nearest first.
 static std::vector<StringRef> findNearNames(StringRef name) {
   std::vector<StringRef> known;
@@ -378,13 +453,27 @@ static std::string explainAbsence(const Counts &counts,
                        : "nothing was done that it could be a share of";
 }
 
+/// What a counter that was collected in place of others says of the value.
+static double substitute(const Metric &metric, const Counts &counts) {
+  for (const Substitute &other : metric.substitutes) {
+    double value = counts[other.counter] * other.factor;
+    if (other.isMean)
+      value *= counts.smCount() ? counts.smCount() : kNotCollected;
+    if (!std::isnan(value))
+      return value;
+  }
+  return kNotCollected;
+}
+
 static CounterRow deriveIn(Scope scope, const Counts &counts) {
   CounterRow row;
   for (const Metric &metric : getMetrics()) {
     if (metric.scope != scope && metric.scope != Scope::Both)
       continue;
     std::optional<double> value = metric.formula(counts);
-    if (value && !std::isnan(*value))
+    if (!value || std::isnan(*value))
+      value = substitute(metric, counts);
+    if (!std::isnan(*value))
       row.values[metric.name.str()] = *value;
     else
       row.absent[metric.name.str()] = explainAbsence(counts, metric.needs);

@@ -387,6 +387,16 @@ void fields(Fields &io, evidence::BiasCopies &copies) {
   io.perStep("ns_per_step", copies.timeNs);
 }
 
+void fields(Fields &io, evidence::UnfusedAttention &attention) {
+  io.countPerStep("calls_per_step", attention.calls);
+  io.countPerStep("kernels_per_step", attention.kernels);
+  io.perStep("ns_per_step", attention.timeNs);
+  io.value("share_of_kernel_time_pct", attention.sharePct);
+  io.value("input_dims", attention.inputDims);
+  io.named("flash_refuses", attention.flash, kNumAttentionRefusals);
+  io.named("efficient_refuses", attention.efficient, kNumAttentionRefusals);
+}
+
 void fields(Fields &io, evidence::Communication &talk) {
   io.countPerStep("collectives_per_step", talk.collectives);
   io.perStep("ns_per_step", talk.timeNs);
@@ -495,6 +505,16 @@ void fields(Fields &io, evidence::TensorCoresIdle &idle) {
   io.perStep("least_ns_per_step_with_tensor_cores", idle.leastNs);
   io.value("launches_by_counters", idle.launchesByCounters);
   io.value("kernel", idle.kernel);
+}
+
+void fields(Fields &io, evidence::Goodput &goodput) {
+  io.perStep("flops_per_step", goodput.flops);
+  io.value("known_share_of_kernel_time_pct", goodput.knownPct);
+  io.rounded("flops_per_s", goodput.flopsPerSecond);
+  io.named("precision", goodput.precision, kNumPrecisions);
+  io.value("peak_flops_per_s", goodput.peak.perSecond);
+  io.value("peak_from", goodput.peak.origin);
+  io.tenths("utilization_pct", goodput.utilizationPct);
 }
 
 //===----------------------------------------------------------------------===//

@@ -56,6 +56,11 @@ StringRef opprof::profile::stringify(OccupancyLimiter limiter) {
 StringRef opprof::profile::stringify(StallReason reason) {
   return kStallReasons[static_cast<size_t>(reason)];
 }
+StringRef opprof::profile::stringify(AttentionRefusal refusal) {
+  static constexpr StringLiteral kRefusals[kNumAttentionRefusals] = {
+      "type", "rank", "head_size", "alignment", "mask", "unknown"};
+  return kRefusals[static_cast<size_t>(refusal)];
+}
 StringRef opprof::profile::stringify(Pipe pipe) {
   return kPipes[static_cast<size_t>(pipe)];
 }

@@ -226,6 +226,12 @@ bool opprof::profile::hasGraph(const Profile &profile) {
          !profile.nodes.empty();
 }
 
+bool opprof::profile::hasTimeline(const Profile &profile) {
+  return llvm::none_of(profile.sources, [](const Source &source) {
+    return source.kind == kNcuKind;
+  });
+}
+
 StringRef opprof::profile::recordingNoun(const Profile &profile) {
   return llvm::any_of(profile.sources,
                       [](const Source &source) {
@@ -316,7 +322,9 @@ void opprof::profile::summarize(Profile &profile) {
     device.busyNs.reset();
   if (!window)
     return;
-  summary.wallNs = window->second - window->first;
+  bool isTimed = hasTimeline(profile);
+  if (isTimed)
+    summary.wallNs = window->second - window->first;
   for (auto [from, to] : timeBetweenSteps(profile))
     *summary.wallNs -= to - from;
   for (Device &device : profile.devices) {
@@ -329,7 +337,7 @@ void opprof::profile::summarize(Profile &profile) {
     device.busyNs = sumLengths(running);
     // With several devices the summary speaks of the busiest one: adding them
     // up would pass the wall time.
-    if (summary.busyNs && *device.busyNs <= *summary.busyNs)
+    if (!isTimed || (summary.busyNs && *device.busyNs <= *summary.busyNs))
       continue;
     summary.busyNs = device.busyNs;
     llvm::append_range(running,

@@ -67,6 +67,8 @@ public:
   std::string say(const evidence::Stalls &stalls);
   std::string say(const evidence::Pipes &pipes);
   std::string say(const evidence::Divergence &divergence);
+  std::string say(const evidence::Goodput &goodput);
+  std::string say(const evidence::UnfusedAttention &attention);
 
 private:
   /// What figures a step are of: "a step", or "the capture" where the profile
@@ -365,6 +367,46 @@ std::string Prose::say(const evidence::Roofline &roofline) {
       time(static_cast<int64_t>(worst.roofNs)), worst.intensity,
       ceilings.device, ceilings.memory.perSecond / 1e12, ceilings.memory.origin,
       stringify(worst.ceiling), compute.perSecond / 1e12, compute.origin);
+}
+
+std::string Prose::say(const evidence::Goodput &goodput) {
+  return formatv(
+      "The program does {0:f2} TFLOP {1}, {2:f1} TFLOP/s: {3} of {4:f0} "
+      "TFLOP/s, the peak in {5} ({6}). FLOPs are known for {7} of kernel time.",
+      goodput.flops / double(steps) / 1e12, each(),
+      goodput.flopsPerSecond / 1e12, formatPercent(goodput.utilizationPct),
+      goodput.peak.perSecond / 1e12, stringify(goodput.precision),
+      goodput.peak.origin, formatPercent(goodput.knownPct));
+}
+
+static StringRef describeRefusal(AttentionRefusal refusal) {
+  switch (refusal) {
+  case AttentionRefusal::Type:
+    return "it takes no elements of this type";
+  case AttentionRefusal::Rank:
+    return "it takes [batch, heads, length, size]";
+  case AttentionRefusal::HeadSize:
+    return "it takes no heads of this size";
+  case AttentionRefusal::Alignment:
+    return "the size of a head is no multiple of what it loads";
+  case AttentionRefusal::Mask:
+    return "it takes no mask";
+  case AttentionRefusal::Unknown:
+    return "nothing that was recorded says why";
+  }
+  llvm_unreachable("unhandled refusal");
+}
+
+std::string Prose::say(const evidence::UnfusedAttention &attention) {
+  return formatv(
+      "{0} of attention {1} as single products and a softmax, in {2} kernels: "
+      "{3} {4}, {5} of kernel time. FlashAttention refuses {6}: {7}; "
+      "memory-efficient attention: {8}.",
+      formatCount(attention.calls / steps, "call", "calls"),
+      attention.calls / steps == 1 ? "runs" : "run", attention.kernels / steps,
+      timePerStep(attention.timeNs), each(), formatPercent(attention.sharePct),
+      attention.inputDims, describeRefusal(attention.flash),
+      describeRefusal(attention.efficient));
 }
 
 std::string Prose::say(const evidence::TensorCoresIdle &idle) {

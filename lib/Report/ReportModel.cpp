@@ -544,6 +544,14 @@ static std::vector<std::string> collectFacts(const ReportModel &model) {
               " that PyTorch had taken from the driver";
     facts.push_back(text);
   }
+  for (const Finding &finding : profile.findings)
+    if (const auto *goodput = std::get_if<evidence::Goodput>(&finding.evidence))
+      facts.push_back(formatv(
+          "{0:f1} TFLOP/s, {1} of the peak in {2} (MFU), by FLOPs of "
+          "{3} of kernel time",
+          goodput->flopsPerSecond / 1e12,
+          formatPercent(goodput->utilizationPct), stringify(goodput->precision),
+          formatPercent(goodput->knownPct)));
   // What the first line says of busy and idle time is the busiest device's.
   if (llvm::count_if(profile.devices, [](const Device &device) {
         return device.busyNs.has_value();

@@ -39,6 +39,23 @@ static bool reserve(PaddedText &text, size_t capacity) {
   return true;
 }
 
+std::string opprof::trace::unpackBegin(StringRef data, size_t size) {
+  std::string text;
+  z_stream stream = {};
+  if (inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK)
+    return text;
+  scope_exit end([&] { inflateEnd(&stream); });
+  text.resize(size);
+  stream.next_in = reinterpret_cast<Bytef *>(const_cast<char *>(data.data()));
+  // Deflate takes no less than a thousandth.
+  stream.avail_in = std::min<size_t>(data.size(), size + 4096);
+  stream.next_out = reinterpret_cast<Bytef *>(text.data());
+  stream.avail_out = size;
+  inflate(&stream, Z_SYNC_FLUSH);
+  text.resize(size - stream.avail_out);
+  return text;
+}
+
 /// Adds what a member that is damaged or cut off holds up to there, as far as
 /// it fits; libdeflate gives all of a member or nothing.
 static void inflateBegin(StringRef data, PaddedText &text, uint64_t bound) {

@@ -1,12 +1,15 @@
 // Traces of torch.profiler. One pass over the file with simdjson's on-demand
 // parser: an event that no one asks for is skipped unparsed, and the others are
-// turned into compact records at once. An event that makes no sense is left out
-// and counted. Where the text is no JSON, a second way looks for each event by
-// itself, so that damage costs what it touches.
+// turned into compact records at once. A large file is read in pieces of whole
+// events, so that of its text no more than a piece is in memory, and in the
+// caches. An event that makes no sense is left out and counted. Where the text
+// is no JSON, another way looks for each event by itself, so that damage costs
+// what it touches.
 
 #include "Readers.h"
 #include "opprof/Trace/Microseconds.h"
 
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/Twine.h"
@@ -25,8 +28,32 @@ using namespace simdjson;
 // Decimal microseconds
 //===----------------------------------------------------------------------===//
 
+/// What recorders write: up to fifteen digits, and three behind the point at
+/// most. Absent for any other text.
+static std::optional<int64_t> parsePlainMicroseconds(StringRef text) {
+  constexpr size_t kLongest = 15;
+  const char *at = text.begin(), *end = text.end();
+  int64_t value = 0;
+  for (; at != end && isDigit(*at); ++at)
+    value = value * 10 + (*at - '0');
+  size_t digits = at - text.begin();
+  if (!digits || digits > kLongest)
+    return std::nullopt;
+  int fraction = 0;
+  if (at != end && *at == '.')
+    for (++at; at != end && isDigit(*at) && fraction < 3; ++at, ++fraction)
+      value = value * 10 + (*at - '0');
+  if (at != end || text.back() == '.')
+    return std::nullopt;
+  for (; fraction < 3; ++fraction)
+    value *= 10;
+  return value;
+}
+
 std::optional<int64_t> opprof::trace::parseMicroseconds(StringRef text,
                                                         bool &rounded) {
+  if (std::optional<int64_t> plain = parsePlainMicroseconds(text))
+    return plain;
   text = text.trim();
   bool negative = text.consume_front("-");
   StringRef whole = text.take_while(isDigit);
@@ -94,6 +121,7 @@ enum class Category : uint8_t {
   HostOp,
   Annotation,
   Python,
+  Overhead,
   Other,
 };
 
@@ -112,6 +140,8 @@ static Category categoryOf(StringRef text) {
     return Category::Annotation;
   if (text == "python_function")
     return Category::Python;
+  if (text == "overhead")
+    return Category::Overhead;
   if (text.ends_with("_runtime") || text.ends_with("_driver") ||
       text == "Runtime")
     return Category::Runtime;
@@ -144,13 +174,17 @@ public:
   Reader(Trace &trace, const ReadOptions &options)
       : trace(trace), options(options) {}
 
+  /// Reads a text whose events are whole in pieces of ReadOptions::pieceBytes.
+  /// Fails, and isDamaged() holds, where they are not, or where pieces can't be
+  /// told: `read` may do.
+  Error readPieces(StringRef text);
   Error read(const PaddedText &text);
 
   /// Whether `read` failed because the text is no JSON.
   bool isDamaged() const { return damaged; }
   /// Reads what can be read of such a text: each event that is whole. Fails
   /// where no events begin in it.
-  Error readDamaged(const PaddedText &text);
+  Error readDamaged(StringRef text);
 
 private:
   Error fail(const Twine &message) {
@@ -181,7 +215,10 @@ private:
   }
 
   /// Where the JSON begins: after a byte order mark.
-  void setText(const PaddedText &text);
+  void setText(StringRef text);
+  Error checkFormat();
+  Error readPiece(StringRef begin, StringRef piece, StringRef end);
+  Error readDocument(const char *data, size_t length, size_t capacity);
   Error readKeys(ondemand::object root, bool &found);
   Error readEvents(ondemand::array events);
   Error readEvent(ondemand::object event);
@@ -199,12 +236,43 @@ private:
   ThreadId threadOf(std::string_view pid, std::string_view tid);
   std::optional<uint32_t> identityOf(llvm::StringRef range);
 
+  /// A token without the space behind it.
+  static StringRef tokenOf(ondemand::value value) {
+    std::string_view text = value.raw_json_token();
+    while (!text.empty() && isSpace(text.back()))
+      text.remove_suffix(1);
+    return text;
+  }
   /// The text of a scalar, quotes removed.
   static std::string_view scalarText(ondemand::value value) {
-    StringRef text = StringRef(value.raw_json_token()).trim();
+    StringRef text = tokenOf(value);
     if (text.size() >= 2 && text.front() == '"' && text.back() == '"')
       text = text.drop_front().drop_back();
     return {text.data(), text.size()};
+  }
+  /// A key, which is copied only where it has escapes.
+  static error_code readKey(ondemand::field &field, StringRef &key) {
+    // A text may not have a quote in it but behind a backslash.
+    const char *begin = field.key().raw();
+    const char *end = begin;
+    while (*end != '"' && *end != '\\')
+      ++end;
+    key = StringRef(begin, end - begin);
+    if (*end == '"')
+      return SUCCESS;
+    std::string_view whole;
+    error_code code = field.unescaped_key().get(whole);
+    key = whole;
+    return code;
+  }
+  /// A text, likewise; fails where the value is none.
+  static error_code readText(ondemand::value value, std::string_view &text) {
+    StringRef token = tokenOf(value);
+    if (token.size() < 2 || !token.consume_front("\"") ||
+        !token.consume_back("\"") || token.contains('\\'))
+      return value.get_string().get(text);
+    text = token;
+    return SUCCESS;
   }
   template <typename T>
   static void readInteger(ondemand::value value, std::optional<T> &out) {
@@ -248,12 +316,17 @@ private:
   RawEvent current;
   int64_t totalDuration = 0;
   bool damaged = false;
+  /// Of pieces.
+  ondemand::parser pieceParser;
+  std::string pieceText;
   /// Events that were left out, and what is wrong with the first.
   uint64_t lost = 0;
   std::string firstLost;
   StringMap<ThreadId> threadIds;
   StringMap<uint32_t> identities;
+  /// Of the last event that had one.
   std::string threadKey;
+  ThreadId lastThread = 0;
 };
 } // namespace
 
@@ -276,13 +349,18 @@ std::optional<uint32_t> Reader::identityOf(StringRef range) {
 }
 
 ThreadId Reader::threadOf(std::string_view pid, std::string_view tid) {
+  // Events of one thread mostly follow one another.
+  if (!threadKey.empty() && threadKey.size() == pid.size() + 1 + tid.size() &&
+      StringRef(threadKey).starts_with(pid) && threadKey[pid.size()] == '/' &&
+      StringRef(threadKey).ends_with(tid))
+    return lastThread;
   threadKey.assign(pid);
   threadKey += '/';
   threadKey.append(tid);
   auto [it, inserted] = threadIds.try_emplace(threadKey, trace.threads.size());
   if (inserted)
     trace.threads.push_back(threadKey);
-  return it->second;
+  return lastThread = it->second;
 }
 
 Error Reader::readTriple(ondemand::value value,
@@ -311,10 +389,9 @@ Error Reader::readArguments(ondemand::object arguments) {
     ondemand::field field;
     if (error_code code = std::move(result).get(field))
       return failJSON(code);
-    std::string_view view;
-    if (error_code code = field.unescaped_key().get(view))
+    StringRef key;
+    if (error_code code = readKey(field, key))
       return failJSON(code);
-    StringRef key(view);
     ondemand::value value = field.value();
     // Device ids, counts and shapes are optional: a value of another type is
     // unknown, which is what leaving it out means.
@@ -492,6 +569,9 @@ Error Reader::keepEvent() {
                                   *current.start, *current.duration});
     break;
   }
+  case Category::Overhead:
+    trace.overheads.push_back({name, *current.start, *current.duration});
+    break;
   case Category::Other:
     break;
   }
@@ -504,14 +584,16 @@ Error Reader::readEvent(ondemand::object event) {
     ondemand::field field;
     if (error_code code = std::move(result).get(field))
       return failJSON(code);
-    std::string_view view;
-    if (error_code code = field.unescaped_key().get(view))
+    StringRef key;
+    if (error_code code = readKey(field, key))
       return failJSON(code);
-    StringRef key(view);
+    // Those that are read have four letters at most.
+    if (key.size() > 4)
+      continue;
     ondemand::value value = field.value();
     if (key == "ph") {
       std::string_view phase;
-      if (error_code code = value.get_string().get(phase))
+      if (error_code code = readText(value, phase))
         return loseEvent(Twine("has no text as \"ph\": ") +
                          error_message(code));
       current.complete = phase == "X";
@@ -519,7 +601,7 @@ Error Reader::readEvent(ondemand::object event) {
         return Error::success();
     } else if (key == "cat") {
       std::string_view category;
-      if (error_code code = value.get_string().get(category))
+      if (error_code code = readText(value, category))
         return loseEvent(Twine("has no text as \"cat\": ") +
                          error_message(code));
       current.category = categoryOf(category);
@@ -537,7 +619,7 @@ Error Reader::readEvent(ondemand::object event) {
           key == "ts" ? current.start : current.duration;
       if (out)
         return loseEvent("states \"" + key + "\" twice");
-      StringRef text = StringRef(value.raw_json_token()).trim();
+      StringRef text = tokenOf(value);
       bool rounded = false;
       out = parseMicroseconds(text, rounded);
       if (!out)
@@ -632,8 +714,6 @@ Error Reader::readDevices(ondemand::value value) {
 static StringRef nameOtherFormat(StringRef text) {
   static constexpr std::pair<StringRef, StringRef> kFormats[] = {
       {"NVR", "a report of Nsight Compute"},
-      {"==PROF==", "the output of Nsight Compute"},
-      {"\"ID\",", "a CSV page of Nsight Compute"},
       {"PK\x03\x04", "a zip archive; graphs (.pt2) are given as --graph"},
       {"ML\xEFR", "MLIR bytecode; graphs are given as --graph"},
   };
@@ -643,11 +723,10 @@ static StringRef nameOtherFormat(StringRef text) {
   return "";
 }
 
-void Reader::setText(const PaddedText &text) {
-  StringRef whole = text.str();
-  whole.consume_front("\xEF\xBB\xBF");
-  base = whole.data();
-  size = whole.size();
+void Reader::setText(StringRef text) {
+  text.consume_front("\xEF\xBB\xBF");
+  base = text.data();
+  size = text.size();
 }
 
 Error Reader::readKeys(ondemand::object root, bool &found) {
@@ -698,22 +777,24 @@ Error Reader::readKeys(ondemand::object root, bool &found) {
   return Error::success();
 }
 
-Error Reader::read(const PaddedText &text) {
-  setText(text);
+Error Reader::checkFormat() {
   if (StringRef format = nameOtherFormat(StringRef(base, size));
       !format.empty())
     return fail("not a trace of torch.profiler, but " + format +
                 "; what is read is the trace that export_chrome_trace wrote, "
                 "and opprof's own capture (.opcap)");
-  ondemand::parser parser(std::numeric_limits<uint32_t>::max());
+  return Error::success();
+}
+
+Error Reader::readDocument(const char *data, size_t length, size_t capacity) {
   ondemand::document doc;
-  if (error_code code =
-          parser.iterate(base, size, size + SIMDJSON_PADDING).get(doc))
+  if (error_code code = pieceParser.iterate(data, length, capacity).get(doc))
     return failJSON(code);
   document = &doc;
+  scope_exit forget([&] { document = nullptr; });
   bool found = false;
   ondemand::object root;
-  if (StringRef(base, size).ltrim().starts_with("[")) {
+  if (StringRef(data, length).ltrim().starts_with("[")) {
     // Tools that cut traces leave the bare events.
     found = true;
     ondemand::array events;
@@ -732,12 +813,118 @@ Error Reader::read(const PaddedText &text) {
   }
   // At the end of the text there is no location.
   const char *rest = nullptr;
-  if (!doc.current_location().get(rest) && rest < base + size)
+  if (!doc.current_location().get(rest) && rest < data + length) {
     return fail("text follows the end of the JSON; two files may have been "
                 "joined: pass them one by one");
+  }
   if (!found)
     return fail("not a trace of torch.profiler: no \"traceEvents\"; pass the "
                 "file that export_chrome_trace wrote");
+  return Error::success();
+}
+
+Error Reader::read(const PaddedText &text) {
+  setText(text.str());
+  if (Error error = checkFormat())
+    return error;
+  if (Error error = readDocument(base, size, size + SIMDJSON_PADDING))
+    return error;
+  return finish();
+}
+
+//===----------------------------------------------------------------------===//
+// Pieces
+//===----------------------------------------------------------------------===//
+
+static constexpr StringLiteral kSpace = " \t\r\n";
+
+/// Where the list of events opens; npos where that can't be told.
+static size_t findEvents(StringRef text) {
+  size_t open = text.find_first_not_of(kSpace);
+  if (open == StringRef::npos || text[open] == '[')
+    return open;
+  constexpr StringLiteral kEvents = "\"traceEvents\"";
+  size_t key = text.find(kEvents);
+  if (key == StringRef::npos)
+    return key;
+  open = text.find_first_not_of(": \t\r\n", key + kEvents.size());
+  return open != StringRef::npos && text[open] == '[' ? open : StringRef::npos;
+}
+
+/// The key, in its quotes, that the first event of a list begins with, as all
+/// of a recorder's do; empty where there is none. Inside a text its quotes
+/// would be escaped.
+static StringRef firstKeyOf(StringRef events) {
+  events = events.ltrim(kSpace);
+  if (!events.consume_front("{"))
+    return "";
+  events = events.ltrim(kSpace);
+  size_t end = events.find('"', 1);
+  return events.starts_with("\"") && end != StringRef::npos
+             ? events.take_front(end + 1)
+             : StringRef();
+}
+
+/// Where the comma in front of the last event stands that begins in `window`
+/// and has one; 0 where none has.
+static size_t findCut(StringRef window, StringRef firstKey) {
+  for (size_t at; (at = window.rfind(firstKey)) != StringRef::npos;) {
+    window = window.take_front(at);
+    StringRef before = window.rtrim(kSpace);
+    if (!before.consume_back("{"))
+      continue;
+    before = before.rtrim(kSpace);
+    if (before.consume_back(","))
+      return before.size();
+  }
+  return 0;
+}
+
+Error Reader::readPiece(StringRef begin, StringRef piece, StringRef end) {
+  pieceText.assign(begin.data(), begin.size());
+  pieceText.append(piece.data(), piece.size());
+  pieceText.append(end.data(), end.size());
+  size_t length = pieceText.size();
+  pieceText.append(SIMDJSON_PADDING, ' ');
+  return readDocument(pieceText.data(), length, pieceText.size());
+}
+
+Error Reader::readPieces(StringRef whole) {
+  setText(whole);
+  if (Error error = checkFormat())
+    return error;
+  StringRef text(base, size);
+  // What goes wrong here has no place in the file.
+  base = nullptr;
+  size_t open = findEvents(text);
+  StringRef firstKey = open == StringRef::npos
+                           ? StringRef()
+                           : firstKeyOf(text.drop_front(open + 1));
+  damaged = true;
+  if (firstKey.empty())
+    return fail("no events begin in it");
+  bool isBare = text.take_front(open).trim(kSpace).empty();
+  if (!isBare)
+    if (Error error = readHead(text.take_front(open + 1)))
+      return error;
+  text = text.drop_front(open + 1);
+  while (true) {
+    size_t window = std::max<size_t>(options.pieceBytes, 1), cut = 0;
+    // An event may be larger than a piece.
+    while (window < text.size() &&
+           !(cut = findCut(text.take_front(window), firstKey)))
+      window *= 2;
+    if (window >= text.size())
+      break;
+    if (Error error = readPiece("[", text.take_front(cut), "]"))
+      return error;
+    text = text.drop_front(cut + 1);
+  }
+  if (text.size() >= std::numeric_limits<uint32_t>::max() - SIMDJSON_PADDING)
+    return fail("no events begin in it");
+  if (Error error = readPiece(isBare ? "[" : "{\"traceEvents\":[", text, ""))
+    return error;
+  damaged = false;
   return finish();
 }
 
@@ -765,7 +952,7 @@ Error Reader::finish() {
 /// Whether an event begins with the brace at `at`: the profiler writes "ph"
 /// first, and a text inside an event can't hold these characters unescaped.
 static bool beginsEvent(StringRef text, size_t at) {
-  return text.substr(at + 1).ltrim(" \t\r\n").starts_with("\"ph\"");
+  return text.substr(at + 1).ltrim(kSpace).starts_with("\"ph\"");
 }
 
 /// The end of the event whose brace is at `begin`; npos, with `next` at the
@@ -816,7 +1003,7 @@ Error Reader::readHead(StringRef head) {
 }
 
 void Reader::readTail(StringRef tail) {
-  tail = tail.ltrim(" \t\r\n,");
+  tail = tail.ltrim(", \t\r\n");
   padded_string padded(("{" + tail).str());
   ondemand::parser parser;
   ondemand::document doc;
@@ -850,23 +1037,15 @@ Error Reader::readWholeEvent(StringRef text, ondemand::parser &parser,
   return Error::success();
 }
 
-Error Reader::readDamaged(const PaddedText &padded) {
-  setText(padded);
+Error Reader::readDamaged(StringRef whole) {
+  setText(whole);
   StringRef text(base, size);
-  size_t open = text.find_first_not_of(" \t\r\n");
-  if (open != StringRef::npos && text[open] != '[') {
-    constexpr StringLiteral kEvents = "\"traceEvents\"";
-    size_t key = text.find(kEvents);
-    open = key == StringRef::npos
-               ? key
-               : text.find_first_not_of(": \t\r\n", key + kEvents.size());
-    if (open == StringRef::npos || text[open] != '[')
-      return fail("no events begin in it");
-    if (Error error = readHead(text.take_front(open + 1)))
-      return error;
-  }
+  size_t open = findEvents(text);
   if (open == StringRef::npos)
     return fail("no events begin in it");
+  if (!text.take_front(open).trim(kSpace).empty())
+    if (Error error = readHead(text.take_front(open + 1)))
+      return error;
 
   ondemand::parser parser;
   std::string buffer;
@@ -904,29 +1083,61 @@ Error Reader::readDamaged(const PaddedText &padded) {
 
 Expected<std::unique_ptr<Trace>>
 opprof::trace::readKineto(MemoryBufferRef buffer, const ReadOptions &options) {
-  StringRef name = buffer.getBufferIdentifier();
-  Expected<PaddedText> text =
-      readMaybeGzip(buffer.getBuffer(), name, options.limits);
-  if (!text)
-    return text.takeError();
+  StringRef name = buffer.getBufferIdentifier(), text = buffer.getBuffer();
+  PaddedText padded;
+  auto pad = [&]() -> Error {
+    Expected<PaddedText> read = readMaybeGzip(text, name, options.limits);
+    if (!read)
+      return read.takeError();
+    padded = std::move(*read);
+    return Error::success();
+  };
+  bool isSmall = text.size() <= options.pieceBytes;
+  if (isSmall || isGzip(text)) {
+    if (Error error = pad())
+      return error;
+    text = padded.str();
+    isSmall = text.size() <= options.pieceBytes;
+  }
   auto begin = [&] {
     auto trace = std::make_unique<Trace>();
     trace->kind = "kineto";
     trace->file = name.str();
-    if (!text->damage.empty())
-      trace->notes.push_back(text->damage + ": what comes before is read");
+    if (!padded.damage.empty())
+      trace->notes.push_back(padded.damage + ": what comes before is read");
     return trace;
   };
+  // What one way read until it failed is read again by the next: this is rare,
+  // and simple.
+  if (!isSmall) {
+    std::unique_ptr<Trace> trace = begin();
+    Reader reader(*trace, options);
+    Error error = reader.readPieces(text);
+    if (!error)
+      return trace;
+    if (!reader.isDamaged())
+      return error;
+    consumeError(std::move(error));
+  }
+  // simdjson takes no more at once.
+  if (!padded.data && text.size() > options.limits.maxBytes) {
+    std::unique_ptr<Trace> trace = begin();
+    if (Error error = Reader(*trace, options).readDamaged(text))
+      return error;
+    return trace;
+  }
+  if (!padded.data)
+    if (Error error = pad())
+      return error;
   std::unique_ptr<Trace> trace = begin();
   Reader reader(*trace, options);
-  Error error = reader.read(*text);
+  Error error = reader.read(padded);
   if (!error)
     return trace;
   if (!reader.isDamaged())
     return error;
-  // What was read until then is read again: this is rare, and simple.
   std::unique_ptr<Trace> rest = begin();
-  if (Error again = Reader(*rest, options).readDamaged(*text)) {
+  if (Error again = Reader(*rest, options).readDamaged(text)) {
     consumeError(std::move(again));
     return error;
   }

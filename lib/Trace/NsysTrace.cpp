@@ -111,6 +111,7 @@ private:
   void readCopies();
   void readCalls();
   void readRanges();
+  void readOverheads();
   void readClock();
   Error finish();
 
@@ -286,9 +287,12 @@ bool Reader::readTimes(const Row &row, int64_t &startNs, int64_t &durationNs) {
 }
 
 void Reader::readDevices() {
+  // Kernels name a device by its id, as nsys's own reports join them; what CUDA
+  // calls it differs where devices are hidden from a process.
   forEach("TARGET_INFO_GPU",
-          {"cuDevice", "id", "name", "smCount", "totalMemory", "threadsPerWarp",
-           "maxWarpsPerSm", "computeMajor", "computeMinor"},
+          {"id", "cuDevice", "name", "smCount", "totalMemory", "threadsPerWarp",
+           "maxWarpsPerSm", "computeMajor", "computeMinor", "maxRegistersPerSm",
+           "maxShmemPerSm"},
           [&](const Row &row) {
             std::optional<int64_t> id = row.integer(0);
             if (!id)
@@ -309,6 +313,8 @@ void Reader::readDevices() {
                 minor = row.count(8);
                 major && minor)
               device.computeCapability = {*major, *minor};
+            device.registersPerSM = row.count(9);
+            device.sharedPerSM = row.count(10);
             trace.devices.push_back(device);
           });
 }
@@ -381,8 +387,10 @@ void Reader::readGraphs() {
 /// "HtoD": CUPTI's numbers, which nsys keeps.
 static StringRef copyKindOf(std::optional<int64_t> kind) {
   static constexpr StringLiteral kKinds[] = {"Unknown", "HtoD", "DtoH", "HtoA",
-                                             "AtoH",    "AtoA", "AtoD", "DtoA",
-                                             "DtoD",    "HtoH", "PtoP"};
+                                             "AtoH", "AtoA", "AtoD", "DtoA",
+                                             "DtoD", "HtoH", "PtoP",
+                                             // Pages of unified memory.
+                                             "HtoD", "DtoH", "DtoD"};
   return kind && *kind >= 0 && *kind < int64_t(std::size(kKinds))
              ? kKinds[*kind]
              : kKinds[0];
@@ -507,6 +515,17 @@ void Reader::readRanges() {
           });
 }
 
+/// What CUPTI's own work took of the host: buffers, code that it instruments.
+void Reader::readOverheads() {
+  forEach("PROFILER_OVERHEAD", {"start", "end", "nameId"}, [&](const Row &row) {
+    ProfilerOverhead overhead;
+    if (!readTimes(row, overhead.startNs, overhead.durationNs))
+      return;
+    overhead.kind = nameOf(row.integer(2));
+    trace.overheads.push_back(overhead);
+  });
+}
+
 void Reader::readClock() {
   forEach("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs"},
           [&](const Row &row) { trace.baseTimeNs = row.integer(0); });
@@ -550,6 +569,7 @@ Error Reader::read(StringRef data) {
   readCopies();
   readCalls();
   readRanges();
+  readOverheads();
   readClock();
   return finish();
 }

@@ -17,6 +17,14 @@ struct Format {
 };
 } // namespace
 
+/// How much of a text shows what it is.
+static constexpr size_t kBegin = 1 << 16;
+
+bool opprof::trace::isCountersPage(StringRef data) {
+  return isGzip(data) ? isNcuPage(unpackBegin(data, kBegin))
+                      : isNcuPage(data.take_front(kBegin));
+}
+
 static bool isAnything(StringRef data) { return true; }
 
 /// In this order. JSON, plain or in gzip, has no mark of its own: its reader
@@ -24,6 +32,7 @@ static bool isAnything(StringRef data) { return true; }
 static constexpr Format kFormats[] = {
     {isCapture, readCapture},
     {isSQLite, readNsys},
+    {isCountersPage, readNcu},
     {isAnything, readKineto},
 };
 

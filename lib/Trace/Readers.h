@@ -24,6 +24,17 @@ bool isSQLite(llvm::StringRef data);
 llvm::Expected<std::unique_ptr<Trace>> readNsys(llvm::MemoryBufferRef buffer,
                                                 const ReadOptions &options);
 
+/// Whether a file that begins so, unpacked, is a CSV page of Nsight Compute,
+/// or what its command line prints before one.
+bool isNcuPage(llvm::StringRef begin);
+
+/// Reads the kernels and counters of a page (docs/formats/ncu.md), which has no
+/// timeline: kernels stand one after another, and a note says so. A row that is
+/// damaged is left out and counted. It takes some 20 bytes a value and 200 a
+/// kernel.
+llvm::Expected<std::unique_ptr<Trace>> readNcu(llvm::MemoryBufferRef buffer,
+                                               const ReadOptions &options);
+
 /// Reads the Chrome trace that torch.profiler (Kineto) exports, plain or in
 /// gzip, into events with exact integer nanoseconds. Fails with what the file
 /// is where it is another one that is known.

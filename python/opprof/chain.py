@@ -41,9 +41,12 @@ def attribute(folder: RunFolder, *, mapped: bool = False, shows: bool = False) -
     return run_driver("profile", folder.path, *options).decode()
 
 
-def profile_from_files(graph: Path, code: Path | None, trace: Path, output: Path) -> str:
+def profile_from_files(
+    graph: Path, code: Path | None, trace: Path, output: Path, counters: Path | None = None
+) -> str:
     """Makes a run folder out of files that were recorded elsewhere, and returns the report as a page."""
-    files = [f"--graph={graph}", f"--trace={trace}", *([f"--code={code}"] if code else [])]
+    files = [f"--graph={graph}", f"--trace={trace}"]
+    files += [f"--{key}={file}" for key, file in (("code", code), ("counters", counters)) if file]
     return run_driver("profile-files", output, *files, *page_options()).decode()
 
 

@@ -281,6 +281,72 @@ def test_ranks_are_set_side_by_side(write: Write) -> None:
     assert b"a page shows one" in driver("report", "--html=x", "--", *files).stderr
 
 
+def test_a_trace_of_an_amd_device(write: Write) -> None:
+    """Names of its runtime, kinds of copies, wavefronts of 64, and rates of its ceilings."""
+    made = [
+        {**launch(10, 1, 0), "name": "hipExtModuleLaunchKernel", "cat": "hip_runtime"},
+        {**kernel("Cijk_Ailk_Bljk_BBS_MT128x128x32_MI32x32x8x1", 20, 30, 1)},
+        {**launch(60, 2, 0), "name": "hipMemcpyWithStream"},
+        {**kernel("CopyHostToDevice", 70, 5, 2), "cat": "gpu_memcpy"},
+        {**launch(80, 3, 0), "name": "hipDeviceSynchronize"},
+    ]
+    made[3]["args"]["bytes"] = 4096
+    devices = [{"id": 0, "name": "AMD Instinct MI300X", "warpSize": 64, "numSms": 304}]
+    profile = profile_of(write("t.json", text_of(made, deviceProperties=devices)))
+    assert profile["devices"][0]["name"] == "AMD Instinct MI300X"
+    assert profile["kernels"][0]["launched_at_ns"] == 10_000
+    assert profile["synchronizations"][0]["name"] == "hipDeviceSynchronize"
+    found = {finding["id"]: finding for finding in profile["findings"]}
+    assert found["host-copies"]["evidence"]["copies_per_step"] == 1
+
+
+def test_the_profilers_own_time_is_no_cost(write: Write) -> None:
+    made = [
+        launch(0, 1, 0), kernel("a", 10, 10, 1), launch(1, 2, 0), kernel("b", 120, 10, 2),
+        {**{"ph": "X", "cat": "overhead", "name": "Activity Buffer Request", "pid": -1, "tid": 0}, "ts": 20, "dur": 60},
+    ]  # fmt: skip
+    profile = profile_of(write("t.json", text_of(made)))
+    assert [(o["kind"], o["duration_ns"]) for o in profile["overheads"]] == [
+        ("Activity Buffer Request", 60_000)
+    ]
+    busy = next(f for f in profile["findings"] if f["id"] == "device-busy")
+    assert busy["evidence"]["idle_profiler_ns_per_step"] == 60_000
+    assert busy["severity_ns_per_step"] == 40_000
+
+
+def test_several_devices_are_set_side_by_side(write: Write) -> None:
+    """The header speaks of the busiest one, and lists each; kernels are those of all."""
+    made = [launch(0, 1, 0), kernel("a", 10, 40, 1), launch(1, 2, 0), kernel("b", 20, 10, 2)]
+    made[3]["args"]["device"] = 1
+    profile = profile_of(write("t.json", text_of(made)))
+    assert profile["summary"]["kernel_time_ns"] == 50_000
+    assert profile["summary"]["busy_ns"] == 40_000
+    assert profile["summary"]["wall_ns"] == 40_000
+    text = driver("report", "--width=120", "--", write("t.json", text_of(made))).stdout.decode()
+    assert "device 0: 1 kernels in 40.0 µs in all, busy 100.0 %" in text
+    assert "device 1: 1 kernels in 10.0 µs in all, busy 25.0 %" in text
+
+
+def test_a_large_trace_is_read_in_pieces_as_it_is_whole(write: Write) -> None:
+    many = [
+        event
+        for number in range(4000)
+        for event in (
+            launch(10 * number, number + 1, 0),
+            kernel(f'k{number} {{"ph": ,', 10 * number + 5, 2.5, number + 1),
+        )
+    ]
+    text = text_of(many, distributedInfo={"rank": 2})
+    assert len(text) > 1 << 20
+    profile = profile_of(write("t.json", text))
+    assert profile["summary"]["kernels"] == 4000
+    assert profile["sources"][0]["rank"] == 2
+    assert len({kernel["name"] for kernel in profile["kernels"]}) == 4000
+    cut = profile_of(write("t.json", text[: len(text) // 2]))
+    assert 1990 <= cut["summary"]["kernels"] <= 2010
+    assert any("cut off" in note for note in cut["notes"])
+
+
 def test_no_link_leads_out_of_a_run_folder(tmp_path: Path, write: Write) -> None:
     secret = write(
         "secret.json", driver("report", "--json", "--", write("t.json", text_of(events()))).stdout
@@ -299,20 +365,59 @@ def test_no_link_leads_out_of_a_run_folder(tmp_path: Path, write: Write) -> None
 # Exports of Nsight Systems
 # ----------------------------------------------------------------------------------------------------------------------
 
-#: Columns that versions share, and those that came later.
-KERNEL = "start, end, deviceId, contextId, streamId, correlationId, globalPid, demangledName, shortName, registersPerThread, \
-gridX, gridY, gridZ, blockX, blockY, blockZ, staticSharedMemory, dynamicSharedMemory, localMemoryPerThread"
+#: The columns of each table as exports of a version have them: those of 2023 as in an export of a run on Perlmutter, of 2024 as in
+#: schema 3.16 (nsys 2024.6), the others as people's scripts for them read.
+PLACE = (
+    "start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, streamId INTEGER NOT NULL, \
+correlationId INTEGER, globalPid INTEGER"
+)
+GREEN = PLACE.replace("streamId", "greenContextId INTEGER, streamId")
+KERNEL = (
+    "demangledName INTEGER NOT NULL, shortName INTEGER NOT NULL DEFAULT 0, mangledName INTEGER, launchType INTEGER, cacheConfig INTEGER, \
+registersPerThread INTEGER NOT NULL DEFAULT 16, gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER, \
+staticSharedMemory INTEGER NOT NULL DEFAULT 0, dynamicSharedMemory INTEGER NOT NULL DEFAULT 0, localMemoryPerThread INTEGER NOT NULL DEFAULT 0, \
+localMemoryTotal INTEGER NOT NULL DEFAULT 0, gridId INTEGER NOT NULL DEFAULT 1, sharedMemoryExecuted INTEGER, graphNodeId INTEGER, \
+sharedMemoryLimitConfig INTEGER"
+)
+COPY = "bytes INTEGER NOT NULL, copyKind INTEGER NOT NULL, deprecatedSrcId INTEGER, srcKind INTEGER, dstKind INTEGER, srcDeviceId INTEGER, \
+srcContextId INTEGER, dstDeviceId INTEGER, dstContextId INTEGER, migrationCause INTEGER, graphNodeId INTEGER, virtualAddress INTEGER"
+SET = "value INTEGER NOT NULL, bytes INTEGER NOT NULL, graphNodeId INTEGER, memKind INTEGER"
+CALL = (
+    "start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL DEFAULT 0, globalTid INTEGER, correlationId INTEGER, \
+nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL DEFAULT 0, callchainId INTEGER"
+)
+RANGE = (
+    "start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId INTEGER, category INTEGER, color INTEGER, text TEXT, \
+globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId INTEGER, uint64Value INTEGER, int64Value INTEGER, doubleValue REAL, \
+uint32Value INTEGER, int32Value INTEGER, floatValue REAL, jsonTextId INTEGER, jsonText TEXT"
+)
+CLUSTER = ", qmdBulkReleaseDone INTEGER, qmdPreexitDone INTEGER, qmdLastCtaDone INTEGER, graphId INTEGER, clusterX INTEGER, clusterY INTEGER, \
+clusterZ INTEGER, clusterSchedulingPolicy INTEGER, maxPotentialClusterSize INTEGER, maxActiveClusters INTEGER"
+
+
+def schema(place: str, kernel: str = "", copy: str = "", ranges: str = "") -> dict[str, str]:
+    return {
+        "CUPTI_ACTIVITY_KIND_KERNEL": f"{place}, {KERNEL}{kernel}",
+        "CUPTI_ACTIVITY_KIND_MEMCPY": f"{place}, {COPY}{copy}",
+        "CUPTI_ACTIVITY_KIND_MEMSET": f"{place}, {SET}",
+        "CUPTI_ACTIVITY_KIND_RUNTIME": CALL,
+        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": f"{place}, syncType INTEGER NOT NULL, eventId INTEGER NOT NULL",
+        "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": f"{place}, graphId INTEGER, graphExecId INTEGER",
+        "NVTX_EVENTS": RANGE + ranges,
+        "PROFILER_OVERHEAD": "start INTEGER NOT NULL, end INTEGER NOT NULL, globalTid INTEGER, nameId INTEGER NOT NULL, returnValue INTEGER",
+    }
+
+
 VERSIONS = {
-    "2023": KERNEL,
-    "2024": KERNEL + ", mangledName, gridId, sharedMemoryExecuted, graphNodeId",
-    "2025": KERNEL + ", mangledName, greenContextId, graphNodeId, sharedMemoryLimitConfig",
-    "2026": KERNEL
-    + ", mangledName, greenContextId, graphNodeId, graphId, clusterX, clusterY, clusterZ",
+    "2023": schema(PLACE),
+    "2024": schema(GREEN, ranges=", binaryData TEXT"),
+    "2025": schema(GREEN, copy=", copyCount INTEGER", ranges=", binaryData TEXT"),
+    "2026": schema(GREEN, kernel=CLUSTER, copy=", copyCount INTEGER", ranges=", binaryData TEXT"),
 }
 THREAD = (77 << 24) | 78
 
 
-def nsys(path: Path, kernel_columns: str = VERSIONS["2025"]) -> Path:
+def nsys(path: Path, version: str = "2025") -> Path:
     """An export with two kernels that ran, their launches, a copy, a memset, and ranges."""
     path.unlink(missing_ok=True)
     database = sqlite3.connect(path)
@@ -324,57 +429,75 @@ def nsys(path: Path, kernel_columns: str = VERSIONS["2025"]) -> Path:
         "cudaLaunchKernel_v7000",
         "epoch",
         "cudaDeviceSynchronize_v3020",
+        "CUPTI Buffer Request",
     ]
     for number, name in enumerate(names, 1):
         run("INSERT INTO StringIds VALUES (?, ?)", (number, name))
+    for table, columns in VERSIONS[version].items():
+        run(f"CREATE TABLE {table} ({columns})")
+
+    def insert(table: str, **values: Any) -> None:
+        places = ", ".join("?" * len(values))
+        run(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({places})", tuple(values.values()))
+
     run(
-        "CREATE TABLE TARGET_INFO_GPU (id INTEGER, name TEXT, cuDevice INTEGER, smCount INTEGER, totalMemory INTEGER)"
+        "CREATE TABLE TARGET_INFO_GPU (vmId INTEGER, id INTEGER, name TEXT, cuDevice INTEGER, smCount INTEGER, totalMemory INTEGER)"
     )
-    run("INSERT INTO TARGET_INFO_GPU VALUES (0, 'NVIDIA H200', 0, 132, 150000000000)")
-    run(f"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL ({kernel_columns})")
-    columns = "start, end, deviceId, streamId, correlationId, globalPid, demangledName, gridX, gridY, gridZ, blockX, blockY, blockZ"
+    # The second device of the machine is the first that the process sees.
+    run("INSERT INTO TARGET_INFO_GPU VALUES (0, 1, 'NVIDIA H100', 3, 132, 80000000000)")
+    run("INSERT INTO TARGET_INFO_GPU VALUES (0, 0, 'NVIDIA H200', 1, 132, 150000000000)")
     for start, correlation, name in ((1000, 5, 2), (5000, 6, 1)):
-        row = (start, start + 750, 0, 7, correlation, 77 << 24, name, 8, 4, 1, 256, 1, 1)
-        run(
-            f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL ({columns}) VALUES ({', '.join('?' * len(row))})",
-            row,
+        insert(
+            "CUPTI_ACTIVITY_KIND_KERNEL",
+            **{**place(start, start + 750, correlation), "demangledName": name},
+            **{"gridX": 8, "gridY": 4, "gridZ": 1, "blockX": 256, "blockY": 1, "blockZ": 1},
         )
-    run(
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start, end, deviceId, streamId, correlationId, globalPid, bytes, copyKind, srcKind, dstKind)"
+    insert(
+        "CUPTI_ACTIVITY_KIND_MEMCPY",
+        **{**place(2000, 2600, 8), "bytes": 4096, "copyKind": 1, "srcKind": 0, "dstKind": 2},
     )
+    run("CREATE TABLE ENUM_CUDA_MEM_KIND (id INTEGER PRIMARY KEY, name TEXT, label TEXT)")
     run(
-        "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (2000, 2600, 0, 7, 8, ?, 4096, 1, 0, 2)",
-        (77 << 24,),
+        "INSERT INTO ENUM_CUDA_MEM_KIND VALUES (0, 'CUDA_MEMOPR_MEMORY_KIND_PAGEABLE', 'Pageable'), "
+        "(2, 'CUDA_MEMOPR_MEMORY_KIND_DEVICE', 'Device')"
     )
-    run("CREATE TABLE ENUM_CUDA_MEM_KIND (id, name, label)")
-    run("INSERT INTO ENUM_CUDA_MEM_KIND VALUES (0, 'X', 'Pageable'), (2, 'Y', 'Device')")
-    run(
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start, end, deviceId, streamId, correlationId, globalPid, bytes, value)"
+    insert("CUPTI_ACTIVITY_KIND_MEMSET", **{**place(3000, 3100, 9), "bytes": 64, "value": 0})
+    insert(
+        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+        **{**place(5100, 5200, 7), "syncType": 4, "eventId": 0},
     )
-    run(
-        "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (3000, 3100, 0, 7, 9, ?, 64, 0)", (77 << 24,)
-    )
-    run("CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId, nameId)")
     for start, correlation, name in ((500, 5, 3), (4000, 6, 3), (5100, 7, 5)):
-        run(
-            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, ?, ?, ?)",
-            (start, start + 100, THREAD, correlation, name),
+        insert(
+            "CUPTI_ACTIVITY_KIND_RUNTIME",
+            **{"start": start, "end": start + 100, "globalTid": THREAD},
+            **{"correlationId": correlation, "nameId": name},
         )
-    run("CREATE TABLE NVTX_EVENTS (start, end, eventType, globalTid, text, textId)")
-    run("INSERT INTO NVTX_EVENTS VALUES (400, 6000, 59, ?, NULL, 4)", (THREAD,))
-    run(
-        "INSERT INTO NVTX_EVENTS VALUES (3900, 4200, 59, ?, 'aten::mm, seq = 4, sizes = [[2, 3], [3, 4]]', NULL)",
-        (THREAD,),
-    )
-    run("INSERT INTO NVTX_EVENTS VALUES (450, NULL, 34, ?, 'mark', NULL)", (THREAD,))
+    insert("PROFILER_OVERHEAD", start=3000, end=3200, globalTid=THREAD, nameId=6)
+    for start, end, kind, text, text_id in (
+        (400, 6000, 59, None, 4),
+        (3900, 4200, 59, "aten::mm, seq = 4, sizes = [[2, 3], [3, 4]]", None),
+        (450, None, 34, "mark", None),
+    ):
+        insert(
+            "NVTX_EVENTS",
+            **{"start": start, "end": end, "eventType": kind, "globalTid": THREAD},
+            **{"text": text, "textId": text_id},
+        )
     database.commit()
     database.close()
     return path
 
 
-@pytest.mark.parametrize("columns", VERSIONS.values(), ids=VERSIONS.keys())
-def test_an_export_of_nsight_systems_is_read(columns: str, tmp_path: Path) -> None:
-    profile = profile_of(nsys(tmp_path / "report.sqlite", columns))
+def place(start: int, end: int, correlation: int) -> dict[str, int]:
+    return {
+        **{"start": start, "end": end, "deviceId": 0, "contextId": 1, "streamId": 7},
+        **{"correlationId": correlation, "globalPid": 77 << 24},
+    }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_export_of_nsight_systems_is_read(version: str, tmp_path: Path) -> None:
+    profile = profile_of(nsys(tmp_path / "report.sqlite", version))
     assert profile["sources"][0]["kind"] == "nsys"
     assert profile["summary"]["kernels"] == 2
     assert profile["summary"]["kernel_time_ns"] == 1500
@@ -388,7 +511,10 @@ def test_an_export_of_nsight_systems_is_read(columns: str, tmp_path: Path) -> No
     copy, fill = profile["copies"]
     assert (copy["name"], copy["bytes"]) == ("Memcpy HtoD (Pageable -> Device)", 4096)
     assert fill["bytes"] == 64
-    assert profile["devices"][0]["name"] == "NVIDIA H200"
+    assert [device["name"] for device in profile["devices"]] == ["NVIDIA H200"]
+    assert [(o["kind"], o["duration_ns"]) for o in profile["overheads"]] == [
+        ("CUPTI Buffer Request", 200)
+    ]
     assert profile["synchronizations"][0]["name"] == "cudaDeviceSynchronize"
     mm = next(op for op in profile["operators"] if op["name"] == "aten::mm")
     assert mm["input_dims"] == "[[2, 3], [3, 4]]"
@@ -410,7 +536,8 @@ ATTACKS: dict[str, str] = {
     "correlation gone": "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN correlationId",
     "device gone": "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN deviceId",
     "grid gone": "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN gridY",
-    "time is null": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = NULL WHERE rowid = 1",
+    "time is null": "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME TO k; CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL AS SELECT * FROM k; "
+    "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = NULL WHERE rowid = 1",
     "time is text": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'soon' WHERE rowid = 1",
     "time is a real number": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 1.5 WHERE rowid = 1",
     "time is bytes": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = x'00ff' WHERE rowid = 1",
@@ -442,10 +569,10 @@ ATTACKS: dict[str, str] = {
     "a computed column": "DROP TABLE CUPTI_ACTIVITY_KIND_MEMSET; CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start, end, bytes AS "
     "(length(hex(zeroblob(10000000)))));",
     "names without a key": "ALTER TABLE StringIds RENAME TO s; CREATE TABLE StringIds (id, value); INSERT INTO StringIds SELECT * FROM s",
-    "two processes": "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, correlationId, globalPid, demangledName) "
-    "VALUES (7000, 7100, 0, 5, 1677721600, 1)",
-    "graphs as a whole": "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start, end, deviceId, streamId, correlationId, graphId); "
-    "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (8000, 8100, 0, 7, 3, 2)",
+    "two processes": "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, contextId, streamId, correlationId, globalPid, demangledName) "
+    "VALUES (7000, 7100, 0, 1, 7, 5, 1677721600, 1)",
+    "graphs as a whole": "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start, end, deviceId, contextId, streamId, correlationId, graphId) "
+    "VALUES (8000, 8100, 0, 1, 7, 3, 2)",
     "events far apart": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 2000000000000000000, end = 2000000000000000010 WHERE rowid = 1",
 }  # fmt: skip
 

@@ -126,7 +126,13 @@ static cl::opt<std::string> codeFolder(
              "where the program ran uncompiled"));
 static cl::opt<std::string> trace("trace", cl::cat(category),
                                   cl::value_desc("file"), cl::sub(filesCommand),
-                                  cl::desc("torch.profiler's trace"));
+                                  cl::desc("torch.profiler's trace, or an "
+                                           "export of Nsight Systems"));
+static cl::opt<std::string>
+    countersFile("counters", cl::cat(category), cl::value_desc("file"),
+                 cl::sub(filesCommand),
+                 cl::desc("What Nsight Compute counted (a CSV page, a "
+                          "report), or counters.json"));
 
 static cl::opt<std::string> timeline("timeline", cl::cat(category),
                                      cl::Required, cl::value_desc("file"),
@@ -289,7 +295,8 @@ static Error run(int &status) {
     page = getPageOptions();
   if (profileCommand)
     return profileRun(session, folder, mapped, page);
-  return profileFiles(session, {graph, codeFolder, trace}, folder, page);
+  return profileFiles(session, {graph, codeFolder, trace, countersFile}, folder,
+                      page);
 }
 
 /// Where the command that waits for this process is killed and begun again, two

@@ -350,6 +350,107 @@ TEST_F(FindingsTest, TensorCoreKernelsAreNotIdle) {
   EXPECT_FALSE(find(FindingKind::TensorCoresIdle));
 }
 
+TEST_F(FindingsTest, AttentionInFP32UsesTensorCores) {
+  Activity &kernel = addKernel(0, 50'000);
+  kernel.name = "fmha_cutlassF_f32_aligned_64x64_rf_sm80(Params)";
+  kernel.inputType = "float";
+  launchAll("torch.ops.aten._scaled_dot_product_efficient_attention.default",
+            1'000'000'000, 1'000'000, 0);
+  compute();
+  EXPECT_FALSE(find(FindingKind::TensorCoresIdle));
+  EXPECT_EQ(get<evidence::Roofline>().mostAboveRoof[0].ceiling,
+            Precision::TF32);
+}
+
+TEST_F(FindingsTest, DepthwiseConvolutionsAreNoMatrixProducts) {
+  Activity &kernel = addKernel(0, 50'000);
+  kernel.name = "conv2d_c1_k1_nhwc";
+  kernel.inputType = "float";
+  launchAll("extern_kernels.convolution", 1'000'000'000, 1'000'000, 0);
+  compute();
+  EXPECT_FALSE(find(FindingKind::TensorCoresIdle));
+  EXPECT_EQ(get<evidence::Roofline>().mostAboveRoof[0].ceiling,
+            Precision::FP32);
+}
+
+TEST_F(FindingsTest, OfKernelsThatNoOneKnowsNothingIsSaid) {
+  Activity &kernel = addKernel(0, 50'000);
+  kernel.name = "my_gemm";
+  kernel.inputType = "float";
+  launchAll("extern_kernels.mm", 1'000'000'000, 1'000'000, 0);
+  compute();
+  EXPECT_FALSE(find(FindingKind::TensorCoresIdle));
+}
+
+TEST_F(FindingsTest, HelpersAreNotWhatALaunchRunsOn) {
+  // The sum of parts takes longer than the product that left them.
+  addKernel(0, 20'000).name = "nvjet_tst_64x8";
+  Activity &helper = addKernel(20'000, 30'000);
+  helper.name = "void cublasLt::splitKreduce_kernel<32>()";
+  helper.inputType = profile.kernels[0].inputType = "float";
+  launchAll("extern_kernels.mm", 1'000'000'000, 1'000'000, 0).runs = 1;
+  compute();
+  EXPECT_FALSE(find(FindingKind::TensorCoresIdle));
+}
+
+TEST_F(FindingsTest, GoodputIsOfTheWallTimeAndTheTypesPeak) {
+  // 78.8 GFLOP in 200 µs are 394 TFLOP/s, half of the bf16 peak.
+  Activity &kernel = addKernel(0, 150'000);
+  kernel.name = "nvjet_tst";
+  kernel.inputType = "c10::BFloat16";
+  launchAll("extern_kernels.mm", 78'800'000'000, 1'000'000, 0);
+  addKernel(150'000, 50'000).name = "other";
+  compute();
+  const auto &goodput = get<evidence::Goodput>();
+  EXPECT_EQ(goodput.precision, Precision::BF16);
+  EXPECT_NEAR(goodput.flopsPerSecond, 394e12, 1e6);
+  EXPECT_NEAR(goodput.utilizationPct, 50, 1e-9);
+  EXPECT_EQ(goodput.knownPct, 75);
+  EXPECT_FALSE(cost(FindingKind::Goodput));
+}
+
+TEST_F(FindingsTest, AttentionThatIsNotFusedSaysWhy) {
+  profile.nodes.clear();
+  profile.graph = "";
+  OperatorTime &op = profile.operators.emplace_back();
+  op.name = "aten::scaled_dot_product_attention";
+  op.inputDims = "[[2, 4, 128, 66], [2, 4, 128, 66], [2, 4, 128, 66], [], []]";
+  op.inputTypes = "[\"float\", \"float\", \"float\", \"\", \"Scalar\"]";
+  op.calls = 1;
+  for (int64_t start : {0, 20'000, 40'000}) {
+    Activity &kernel = addKernel(start, 10'000);
+    kernel.op = 0;
+    kernel.name = "ampere_sgemm_128x64_nn";
+  }
+  compute();
+  const auto &attention = get<evidence::UnfusedAttention>();
+  EXPECT_EQ(attention.kernels, 3u);
+  EXPECT_EQ(attention.timeNs, 30'000);
+  EXPECT_EQ(attention.flash, AttentionRefusal::Type);
+  EXPECT_EQ(attention.efficient, AttentionRefusal::Alignment);
+  EXPECT_EQ(cost(FindingKind::UnfusedAttention), 15'000);
+  profile.kernels[1].name = "fmha_cutlassF_f32_aligned_64x64_rf_sm80";
+  compute();
+  EXPECT_FALSE(find(FindingKind::UnfusedAttention));
+}
+
+TEST_F(FindingsTest, CeilingsOfFurtherDevices) {
+  for (auto [name, memory] : {std::pair("NVIDIA B200", 8e12),
+                              {"NVIDIA GB200", 8e12},
+                              {"Tesla V100-SXM2-16GB", 0.9e12},
+                              {"NVIDIA GeForce RTX 3090", 0.936e12},
+                              {"NVIDIA GeForce RTX 4090", 1.008e12},
+                              {"NVIDIA GeForce RTX 5090", 1.792e12},
+                              {"NVIDIA L4", 0.3e12},
+                              {"AMD Instinct MI300X", 5.3e12},
+                              {"NVIDIA L40S", 0.864e12}}) {
+    const DeviceCeilings *found = findDeviceCeilings(name);
+    ASSERT_TRUE(found) << name;
+    EXPECT_EQ(found->memory.rate, memory) << name;
+  }
+  EXPECT_FALSE(findDeviceCeilings("Tesla V100")->bf16.rate);
+}
+
 TEST_F(FindingsTest, LeavesTheClassOutWhereCeilingsAreUnknown) {
   profile.devices[0].name = "Radeon";
   addKernel(0, 50'000);
@@ -609,6 +710,20 @@ TEST_F(CounterFindingsTest, TensorCoresByTheirOwnCounter) {
   profile.counters[0].values["tensor_pipe_pct"] = 60;
   compute();
   EXPECT_FALSE(find(FindingKind::TensorCoresIdle));
+}
+
+TEST_F(CounterFindingsTest, SharesOfSomeLevelsAreALeastShare) {
+  addCounted(0, 40'000,
+             {{"sm_throughput_pct", 20}, {"dram_throughput_pct", 60}});
+  launchAll("triton_poi_fused_0", 1'000, 1000, 1000).category =
+      launch::LaunchCategory::Pointwise;
+  compute();
+  EXPECT_EQ(get<evidence::Roofline>().mostAboveRoof[0].bound, Bound::Memory);
+  EXPECT_TRUE(get<evidence::Roofline>().mostAboveRoof[0].isByCounters);
+  // A level that was not counted may be the one that bounds it.
+  profile.counters[0].values["dram_throughput_pct"] = 10;
+  compute();
+  EXPECT_FALSE(get<evidence::Roofline>().mostAboveRoof[0].isByCounters);
 }
 
 TEST_F(CounterFindingsTest, SpeedOfLight) {

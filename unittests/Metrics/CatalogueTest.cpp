@@ -167,4 +167,35 @@ TEST(Catalogue, SumsOverKernels) {
   EXPECT_EQ(sumOf("my.sum"), Sum::Rate);
 }
 
+TEST(Catalogue, WhatOtherToolsCollectStandsIn) {
+  RawCounters raw = {
+      {"gpu__time_duration.avg", 1000},
+      {"sm__cycles_active.avg", 400},
+      {"smsp__issue_active.avg.per_cycle_active", 0.5},
+      {"sm__throughput.avg.pct_of_peak_sustained_elapsed", 30},
+      {"gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed", 70},
+      {"smsp__inst_executed.avg.per_cycle_active", 0.25},
+  };
+  CounterRow row = derive(raw, kDevice, {});
+  EXPECT_EQ(row.values["time_ns"], 1000);
+  EXPECT_EQ(row.values["active_cycles"], 800);
+  EXPECT_EQ(row.values["issue_active_pct"], 50);
+  EXPECT_EQ(row.values["sm_throughput_pct"], 30);
+  EXPECT_EQ(row.values["memory_throughput_pct"], 70);
+  EXPECT_EQ(row.values["ipc"], 1);
+  EXPECT_TRUE(row.absent.contains("l2_hit_pct"));
+  // What the formula gives comes first.
+  raw["sm__cycles_active.sum"] = 900;
+  EXPECT_EQ(derive(raw, kDevice, {}).values["active_cycles"], 900);
+  // A mean of unknown many is no sum.
+  raw.erase("sm__cycles_active.sum");
+  EXPECT_FALSE(derive(raw, {}, {}).values.contains("active_cycles"));
+}
+
+TEST(Catalogue, FindingsReadCountersOfSetsByName) {
+  EXPECT_TRUE(isFindingCounter("l1tex__data_bank_conflicts_pipe_lsu.sum"));
+  EXPECT_FALSE(isFindingCounter("gpu__time_duration.sum"));
+  EXPECT_FALSE(isFindingCounter("sm__anything.sum"));
+}
+
 } // namespace

@@ -160,6 +160,9 @@ inline std::vector<Evidence> sampleEvidence() {
       withWork(stalls, barrier),
       withWork(pipes, fma),
       withWork(Divergence(), divergence),
+      Goodput{2e12, 87.5, 1e14, Precision::BF16, {788e12, "measured"}, 12.5},
+      UnfusedAttention{2, 8, 6'000, 75, "[[2, 4, 8, 3]]",
+                       AttentionRefusal::Type, AttentionRefusal::Alignment},
   };
 }
 

@@ -68,6 +68,62 @@ std::unique_ptr<Trace> readWhole(StringRef text) {
   } while (false)
 
 //===----------------------------------------------------------------------===//
+// Pieces
+//===----------------------------------------------------------------------===//
+
+/// What of a trace pieces could change.
+std::string describe(StringRef text, size_t pieceBytes) {
+  Expected<std::unique_ptr<Trace>> read =
+      readTrace({text, "t.json"}, {.pieceBytes = pieceBytes});
+  if (!read)
+    return toString(read.takeError());
+  const Trace &trace = **read;
+  std::string all = std::to_string(trace.events);
+  for (const TraceActivity &activity : trace.activities)
+    all += ("|" + activity.name + " " + Twine(activity.startNs) + " " +
+            Twine(activity.durationNs))
+               .str();
+  for (const Device &device : trace.devices)
+    all += "|" + device.name;
+  all += "|" + std::to_string(trace.rank.value_or(-1));
+  for (const std::string &note : trace.notes)
+    all += "|" + note;
+  return all;
+}
+
+TEST(KinetoPieces, EverySizeReadsTheSame) {
+  std::string events;
+  for (int number = 0; number < 40; ++number)
+    events += (number ? ",\n  " : "") +
+              event("\"name\": \"k{\\\"ph\\\", " + std::to_string(number) +
+                    "\", \"ts\": " + std::to_string(number) +
+                    ".25, \"dur\": 0.5, \"args\": {\"grid\": [1, 2, 3]}");
+  std::string devices = "\"deviceProperties\": [{\"id\": 0, \"name\": \"d\"}]";
+  std::string rank = "\"distributedInfo\": {\"rank\": 3}";
+  std::string last = events;
+  // An event without a name is lost wherever it stands.
+  last.insert(last.find("\"name\"", last.size() / 2), "\"name\": 7, ");
+  const std::string texts[] = {
+      "{" + devices + ", \"traceEvents\": [" + events + "], " + rank + "}",
+      "{" + rank + ", \"traceEvents\": [" + events + "]," + devices + "}",
+      "\xEF\xBB\xBF[\n" + events + "\n]\n",
+      "{\"traceEvents\": [" + events + "]",
+      "{\"traceEvents\": [" + events.substr(0, events.size() / 2),
+      "{\"traceEvents\": [" + last + "], " + devices + "}",
+      "{\"traceEvents\": [" + events + "], \"traceEvents\": []}",
+      "{\"traceEvents\": [" + events +
+          "], \"more\": [{\"ph\": 1}, {\"ph\": 2}]}",
+      "[" + events + "] [" + events + "]",
+      "[]",
+  };
+  for (const std::string &text : texts) {
+    std::string whole = describe(text, text.size());
+    for (size_t size : {1u, 7u, 64u, 100u, 333u, 1000u, 4000u})
+      EXPECT_EQ(describe(text, size), whole) << size << "\n" << text;
+  }
+}
+
+//===----------------------------------------------------------------------===//
 // Files
 //===----------------------------------------------------------------------===//
 
@@ -169,7 +225,7 @@ TEST(KinetoMalformed, WrongKind) {
 TEST(KinetoMalformed, FilesOfOtherToolsAreNamed) {
   EXPECT_ERROR(std::string("SQLite format 3\0\x10", 17), "SQLite");
   EXPECT_ERROR("NVR\x01", "a report of Nsight Compute");
-  EXPECT_ERROR(gzip("\"ID\",\"Process ID\"\n"), "a CSV page of Nsight Compute");
+  EXPECT_ERROR(gzip("\"ID\",\"Kernel Name\"\n"), "no kernel in the table");
   EXPECT_ERROR(std::string("PK\x03\x04\0\0\0", 7), "a zip archive");
 }
 

@@ -39,6 +39,8 @@ struct RecordedFiles {
   /// a program that ran uncompiled.
   std::string code;
   std::string trace;
+  /// A CSV page or report of Nsight Compute, or counters.json; empty without.
+  std::string counters;
 };
 
 /// Makes a run folder of them.

@@ -26,6 +26,8 @@ struct ProfileInputs {
   join::WrapperFiles wrappers;
   std::vector<PartitionMap> partitions;
   std::optional<trace::CountersFile> counters;
+  /// Those of a page of Nsight Compute.
+  std::unique_ptr<trace::Trace> countedKernels;
   std::optional<profile::RunFacts> run;
   /// What the report has to say of them, for a person.
   std::vector<std::string> notes;

@@ -30,6 +30,8 @@ public:
   /// opprof's own timeline, where there is a GPU; the trace is made of it.
   std::string capture() const { return file("capture.opcap"); }
   std::string counters() const { return file("counters.json"); }
+  /// What Nsight Compute printed, where counters are from there.
+  std::string countersPage() const { return file("counters.csv.gz"); }
   /// The timeline of the step whose kernels were counted.
   std::string countersCapture() const { return file("counters.opcap"); }
   /// The launch map of the graph where it ran node by node.

@@ -1,4 +1,5 @@
-// Puts the values of counters.json on the kernels and nodes of a profile.
+// Puts the values of counters.json, or of a page of Nsight Compute, on the
+// kernels and nodes of a profile.
 
 #ifndef OPPROF_JOIN_COUNTERS_H
 #define OPPROF_JOIN_COUNTERS_H
@@ -15,6 +16,14 @@ namespace opprof::join {
 /// those that the profile was made with.
 void attachCounters(profile::Profile &profile, const trace::CountersFile &file,
                     const AttributionInputs &inputs);
+
+/// The same with the counters of a page of Nsight Compute
+/// (trace::readCountedKernels), which knows of a kernel no more than its name,
+/// grid, block and place in the order. A step whose kernels are all in the page
+/// one after another is joined with medium confidence, and so is what an
+/// alignment of both leaves no choice for; other kernels of the same name, grid
+/// and block with low. A note says how many are which.
+void attachCounters(profile::Profile &profile, const trace::Trace &counted);
 
 } // namespace opprof::join
 

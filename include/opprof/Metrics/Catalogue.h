@@ -79,6 +79,16 @@ private:
   double timeStretch = 1;
 };
 
+/// A counter that is a value by itself, which tools collect in place of those
+/// that the value is made of.
+struct Substitute {
+  llvm::StringLiteral counter;
+  /// The value over the counter.
+  double factor = 1;
+  /// The counter is the mean of the multiprocessors, and the value their sum.
+  bool isMean = false;
+};
+
 /// A value that is made of raw counters.
 struct Metric {
   llvm::StringRef name;
@@ -89,6 +99,8 @@ struct Metric {
   llvm::ArrayRef<llvm::StringRef> needs;
   /// Absent, or not a number, where it can't be made.
   std::optional<double> (*formula)(const Counts &counts);
+  /// The first that was collected stands in where the formula gives nothing.
+  llvm::ArrayRef<Substitute> substitutes = {};
 };
 
 /// All values, in the order in which they are documented.
@@ -106,6 +118,10 @@ struct MetricSet {
   std::vector<std::string> counters;
 };
 llvm::ArrayRef<MetricSet> getMetricSets();
+
+/// Whether a set other than the default one has the counter: findings read it
+/// by its name, and no value is made of it.
+bool isFindingCounter(llvm::StringRef name);
 
 /// Collected beside the default set only when a kernel of the step has local
 /// memory: otherwise it is zero by construction.

@@ -42,6 +42,17 @@ enum class NoRoof : uint8_t {
   Run,       ///< no launch with known FLOPs and bytes ran
 };
 
+/// Why one of PyTorch's fused attentions takes an input not.
+enum class AttentionRefusal : uint8_t {
+  Type,      ///< the type of its elements
+  Rank,      ///< it is no [batch, heads, length, size]
+  HeadSize,  ///< the size of a head is too large, or they differ
+  Alignment, ///< the size of a head is no multiple of what is loaded at once
+  Mask,      ///< it takes no mask
+  Unknown,   ///< nothing of what was recorded
+};
+constexpr size_t kNumAttentionRefusals = 6;
+
 /// What keeps warps off a multiprocessor.
 enum class OccupancyLimiter : uint8_t {
   BlockSize,
@@ -77,6 +88,7 @@ llvm::StringRef stringify(Bound bound);
 llvm::StringRef stringify(Precision precision);
 llvm::StringRef stringify(OccupancyLimiter limiter);
 llvm::StringRef stringify(StallReason reason);
+llvm::StringRef stringify(AttentionRefusal refusal);
 llvm::StringRef stringify(Pipe pipe);
 std::optional<OccupancyLimiter> parseOccupancyLimiter(llvm::StringRef text);
 /// A clause: files have it as the reason for the lack of classes on `device`.
@@ -310,6 +322,33 @@ struct TensorCoresIdle {
   /// Not in files: that launch, and whether all are in fp32.
   std::optional<uint32_t> longest;
   bool isAllFP32 = false;
+};
+
+/// How much of the device the program's arithmetic makes use of.
+struct Goodput {
+  /// FLOPs by the model of costs, and the share of kernel time that they are
+  /// of.
+  double flops = 0;
+  double knownPct = 0;
+  double flopsPerSecond = 0;
+  /// The type that most of them are of, its peak, and the share of it: model
+  /// FLOPs utilization (MFU).
+  Precision precision = Precision::FP32;
+  Rate peak;
+  double utilizationPct = 0;
+};
+
+/// Calls of attention that ran as products and a softmax.
+struct UnfusedAttention {
+  uint64_t calls = 0;
+  uint64_t kernels = 0;
+  int64_t timeNs = 0;
+  double sharePct = 0;
+  /// Of the calls that take longest, and why FlashAttention and
+  /// memory-efficient attention do not take them.
+  std::string inputDims;
+  AttentionRefusal flash = AttentionRefusal::Unknown;
+  AttentionRefusal efficient = AttentionRefusal::Unknown;
 };
 
 /// Steady kernels of one launch, or of one node outside of launch maps, or of

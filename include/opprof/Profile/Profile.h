@@ -38,7 +38,7 @@ std::optional<Phase> parsePhase(llvm::StringRef text);
 
 /// A file that the profile was made from.
 struct Source {
-  /// "kineto" or "opprof capture".
+  /// "kineto", "nsys", "ncu" or "opprof capture".
   std::string kind;
   std::string file;
   std::optional<int64_t> rank;
@@ -419,6 +419,10 @@ bool isCounted(const Profile &profile, bool anySteady,
 /// Whether kernels could be joined to anything: launches or nodes of a graph.
 /// A program that was recorded unmodified has none.
 bool hasGraph(const Profile &profile);
+
+/// Whether it is known when things ran. Of a source that only counts, each
+/// kernel has its time, and stands where the one before it ends.
+bool hasTimeline(const Profile &profile);
 
 /// "capture" or "trace": what figures are of where there are no steps.
 llvm::StringRef recordingNoun(const Profile &profile);

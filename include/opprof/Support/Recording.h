@@ -19,6 +19,9 @@ enum class ActivityKind : uint8_t { Kernel, Memcpy, Memset };
 llvm::StringRef stringify(ActivityKind kind);
 std::optional<ActivityKind> parseActivityKind(llvm::StringRef text);
 
+/// The kind of a source that has counters and no timeline: Nsight Compute.
+inline constexpr llvm::StringLiteral kNcuKind = "ncu";
+
 /// What all durations of a file may add up to, some 70 years: readers refuse
 /// more, so that no sum or share overflows.
 constexpr int64_t kMaxTotalNs = int64_t(1) << 61;

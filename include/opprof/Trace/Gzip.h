@@ -37,6 +37,10 @@ struct GzipLimits {
 /// True when `data` starts like a gzip member.
 bool isGzip(llvm::StringRef data);
 
+/// The first bytes of what a gzip file holds, `size` of them at most; fewer
+/// where it is damaged.
+std::string unpackBegin(llvm::StringRef data, size_t size);
+
 /// Decompresses all members of a gzip file, or copies plain text, into padded
 /// memory. Of a member that is damaged or cut off, what comes before that is
 /// given. `name` stands in errors.

@@ -20,6 +20,8 @@ struct ReadOptions {
   uint64_t lastKernels = 0;
   /// Of traces in gzip.
   GzipLimits limits = {};
+  /// How much of a text is read at once, where its events are. Kineto only.
+  size_t pieceBytes = size_t(1) << 18;
   /// Whether frames of modules are kept. Kineto only.
   bool moduleFrames = true;
 };
@@ -28,6 +30,14 @@ struct ReadOptions {
 /// buffer's identifier stands in errors and in Trace::file.
 llvm::Expected<std::unique_ptr<Trace>>
 readTrace(llvm::MemoryBufferRef buffer, const ReadOptions &options = {});
+
+/// Whether `data` is what Nsight Compute prints: counters without a timeline.
+bool isCountersPage(llvm::StringRef data);
+
+/// Reads the kernels of such a page with their counters. Those whose time was
+/// not counted have none: 0.
+llvm::Expected<std::unique_ptr<Trace>>
+readCountedKernels(llvm::MemoryBufferRef buffer);
 
 } // namespace opprof::trace
 

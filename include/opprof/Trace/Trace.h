@@ -29,6 +29,11 @@ struct TraceActivity : DeviceActivity {
   std::optional<uint32_t> identity;
   /// Why there is no identity, where that is known.
   llvm::StringRef noIdentity;
+  /// Bytes a block, the parts of `sharedMemory`.
+  std::optional<uint64_t> staticShared;
+  std::optional<uint64_t> dynamicShared;
+  /// Place in Trace::counters.
+  std::optional<uint32_t> counters;
 };
 
 /// A call of the CUDA runtime or driver.
@@ -112,7 +117,7 @@ struct Trace {
   Trace(const Trace &) = delete;
   Trace &operator=(const Trace &) = delete;
 
-  /// Who made it: "kineto", "nsys" or "opprof capture".
+  /// Who made it: "kineto", "nsys", "ncu" or "opprof capture".
   std::string kind;
   std::string file;
   std::optional<int64_t> baseTimeNs;
@@ -130,6 +135,11 @@ struct Trace {
   /// Time that the profiler itself took.
   std::vector<ProfilerOverhead> overheads;
   std::vector<MemoryUse> memory;
+  /// What hardware counters said of activities: places in `counterNames`, which
+  /// are the recorder's own, and values, in nanoseconds, bytes or rates a
+  /// second.
+  std::vector<std::string> counterNames;
+  std::vector<std::vector<std::pair<uint32_t, double>>> counters;
   /// "pid/tid" of each thread.
   std::vector<std::string> threads;
   /// Events in the file, of every kind.

@@ -207,12 +207,18 @@ def _profile(options: argparse.Namespace) -> None:
 
         with locked(options.output), readable_graph(options.graph) as graph:
             assert graph is not None
-            page = profile_from_files(graph, options.code, options.trace, options.output)
+            counters = Path(options.counters) if options.counters else None
+            page = profile_from_files(graph, options.code, options.trace, options.output, counters)
         print(page, end="")
     else:
         if any(recorded):
             raise OpprofError(
                 "--graph, --code and --trace take the place of a model script; give one or the other"
+            )
+        if options.counters not in (None, *COUNTER_MODES):
+            raise OpprofError(
+                f"--counters={options.counters} is none of {', '.join(COUNTER_MODES)}",
+                remedy="a file of counters goes with --graph and --trace",
             )
         check_folder(options.output)
         check_script(Path(options.script))
@@ -308,11 +314,10 @@ def _add_counter_options(parser: argparse.ArgumentParser) -> None:
     )
     counted.add_argument(
         "--counters",
-        choices=COUNTER_MODES,
-        # Modes with commas in them cannot be read in a list with commas between.
         metavar="WHICH",
         help="unique (default): kernels of unique partitions, whose duplicates take them over; all: of every kernel; step: one range "
-        "over the whole step, which runs at its own speed, alone or beside the kernels (unique,step or all,step); none",
+        "over the whole step, which runs at its own speed, alone or beside the kernels (unique,step or all,step); none. With --graph and --trace, a file: what ncu "
+        "--csv --page raw (or details) printed, its report (.ncu-rep), or counters.json",
     )
     counted.add_argument(
         "--metrics",

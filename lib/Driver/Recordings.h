@@ -1,0 +1,21 @@
+// Recordings that only the tool which made them can read.
+
+#ifndef OPPROF_LIB_DRIVER_RECORDINGS_H
+#define OPPROF_LIB_DRIVER_RECORDINGS_H
+
+#include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <memory>
+
+namespace opprof::driver {
+
+/// Opens a recording, which bears the file's name. A report of Nsight Systems
+/// (.nsys-rep, .qdrep) or of Nsight Compute (.ncu-rep) is first exported by the
+/// nsys or ncu in PATH; without one the error says what to run where it is.
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+openRecording(llvm::StringRef file);
+
+} // namespace opprof::driver
+
+#endif // OPPROF_LIB_DRIVER_RECORDINGS_H
