@@ -185,6 +185,24 @@ static constexpr Explanation kExplanations[] = {
      "Branch by warp and not by thread, or sort the work.",
      "Where the grid's edge leaves threads without work: a larger input does "
      "not show it."},
+    {FindingKind::Goodput,
+     "How much of the device the program's arithmetic makes use of.",
+     "FLOPs by the cost model over wall time, and their share of the peak of "
+     "the type that most of them are of (MFU); of what share of kernel time "
+     "FLOPs are known.",
+     "Nothing by itself: the findings with a cost say what takes the rest. "
+     "It is the figure to compare machines and batches by.",
+     "Where FLOPs of much kernel time are not known, or the peak is a "
+     "datasheet's."},
+    {FindingKind::UnfusedAttention,
+     "Attention ran as products and a softmax, and not as one kernel.",
+     "Calls of scaled_dot_product_attention with the kernels that they "
+     "launched, and what FlashAttention and memory-efficient attention refuse "
+     "of their inputs. The cost is their time.",
+     "Give them what they take: fp16 or bf16, four dimensions, heads of a "
+     "size that is a multiple of 8, no mask or is_causal=True.",
+     "Where the library was turned off on purpose, or the inputs are so small "
+     "that products are faster."},
 };
 
 static_assert(std::size(kExplanations) == kNumFindingKinds,
