@@ -71,7 +71,6 @@ private:
   /// What B's time over A's is for most of the kernel time.
   std::optional<double> findClockRatio() const;
 
-  const SideTable &a, &b;
   Comparison &result;
   bool enough;
   Bootstrap bootstrap;
@@ -87,8 +86,8 @@ static bool isLarge(const std::optional<double> &time, double least) {
 }
 
 Judge::Judge(const SideTable &a, const SideTable &b, Comparison &result)
-    : a(a), b(b), result(result), enough(a.side.repeats >= kFewestRepeats &&
-                                         b.side.repeats >= kFewestRepeats),
+    : result(result), enough(a.side.repeats >= kFewestRepeats &&
+                             b.side.repeats >= kFewestRepeats),
       bootstrap(a.side.repeats, b.side.repeats) {
   leastNs = kLeastShare * (result.step.aNs ? *result.step.aNs
                                            : result.kernelTime.aNs.value_or(0));
