@@ -435,7 +435,8 @@ void Attributor::addActivities() {
             launch        ? launch->startNs
             : op != kNone ? host.op(op).startNs
                           : event.startNs);
-    if (!launch && op == kNone) {
+    // What only counts has no launches at all.
+    if (!launch && op == kNone && trace.kind != kNcuKind) {
       auto it = firstLaunched.find({event.device, event.stream.value_or(-1)});
       if (it == firstLaunched.end() || event.startNs < it->second) {
         activity.phase = Phase::BeforeWindow;
