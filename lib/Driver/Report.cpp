@@ -8,6 +8,7 @@
 #include "opprof/Driver/Profiling.h"
 #include "opprof/Profile/ProfileJSON.h"
 #include "opprof/Support/OutputFile.h"
+#include "opprof/Trace/Reader.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -90,12 +91,12 @@ static Expected<std::vector<std::string>> findFiles(StringRef path) {
 }
 
 /// Whether `text` is a profile of opprof: JSON with no events. Inside a text
-/// of a profile the quotes would be escaped.
+/// of a profile the quotes would be escaped. What a program printed before
+/// ncu's table may begin so too.
 static bool isProfile(StringRef text) {
   return text.ltrim(" \t\r\n").starts_with("{") &&
-         !text.contains("\"traceEvents\"");
+         !text.contains("\"traceEvents\"") && !trace::isCountersPage(text);
 }
-
 
 /// Reads a profile, or makes one of a recording, as the content says.
 static Expected<Shown> open(const std::string &file) {
