@@ -429,7 +429,7 @@ def joined(tmp_path: Path, trace: dict[str, Any], counters: str | bytes) -> Any:
     (tmp_path / "t.json").write_text(json.dumps(trace))
     file = tmp_path / "ncu.csv"
     file.write_bytes(counters.encode() if isinstance(counters, str) else counters)
-    (tmp_path / "g.mlir").write_text("fx.graph @made() {\n  fx.output() : ()\n}\n")
+    (tmp_path / "g.mlir").write_text('fx.graph @made stage "export" () {\n  fx.output() : ()\n}\n')
     run = tmp_path / "run"
     status = main(
         [
