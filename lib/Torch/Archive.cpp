@@ -279,3 +279,18 @@ ArchiveSummary opprof::torchscript::checkArchive(const std::string &path,
         "checkpoint of torch.save holds weights and no graph");
   return {{operators.begin(), operators.end()}};
 }
+
+std::string opprof::torchscript::printable(std::string text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    auto c = static_cast<uint8_t>(text[i]);
+    // In UTF-8 the second set of control characters is C2 80 to C2 9F.
+    bool isSecondSet = c == 0xC2 && i + 1 < text.size() &&
+                       static_cast<uint8_t>(text[i + 1]) >= 0x80 &&
+                       static_cast<uint8_t>(text[i + 1]) < 0xA0;
+    if (isSecondSet)
+      text.erase(i + 1, 1);
+    if (isSecondSet || (c < 0x20 && c != '\n') || c == 0x7F)
+      text[i] = '?';
+  }
+  return text;
+}

@@ -224,7 +224,7 @@ int main(int argc, char **argv) {
     return 2;
   } catch (const std::exception &error) {
     std::cerr << "opprof-torchscript: error: " << options.request.path << ": "
-              << error.what() << "\n";
+              << printable(error.what()) << "\n";
     return 1;
   }
 }

@@ -76,3 +76,11 @@ TEST(Pickles, OfAnyBytesEnd) {
   }
 }
 } // namespace
+
+TEST(Archive, WhatFilesSayIsShownWithoutControlCharacters) {
+  EXPECT_EQ(printable("\x1b[31mred\r\ttab\x7f"), "?[31mred??tab?");
+  EXPECT_EQ(printable("two\nlines, caf\xc3\xa9"), "two\nlines, caf\xc3\xa9");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31m, \xc2\xa0"),
+            "?31m, \xc2\xa0");
+}

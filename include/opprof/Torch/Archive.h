@@ -39,6 +39,10 @@ struct ArchiveSummary {
 ArchiveSummary checkArchive(const std::string &path,
                             const ArchiveLimits &limits = {});
 
+/// The text with a question mark for each control character but the end of a
+/// line: what a file says of itself is shown on terminals.
+std::string printable(std::string text);
+
 /// Throws InputError, which begins with `name`, where the pickle names a class
 /// or function that TorchScript's archives do not have, or is no pickle that
 /// LibTorch reads.
