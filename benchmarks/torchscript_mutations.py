@@ -1,11 +1,11 @@
 """Changes TorchScript archives in thousands of ways, and counts how reading each one ends.
 
-    python benchmarks/torchscript_mutations.py MODEL.pt… [--count 10000] [--tools build/bin] [--seed 1] [--sandbox] [--keep DIR]
+    ninja -C build torchscript-many-archives
+    python benchmarks/torchscript_mutations.py MODEL.pt… [--count 10000] [--seed 1] [--sandbox] [--keep DIR]
 
 A change is of bytes anywhere in the file, of its length, or of the content of one of its files: of code and pickles, with the checksums made
 right again, so that LibTorch gets to see it. Each way to end is counted: a graph; a refusal before LibTorch; an error of LibTorch's, its crash, or a limit,
-all contained and reported. Whatever else happens, such as a signal that ends the tool, an exit status that it does not have, or an output left behind
-by one that failed, is a fault: it is printed, kept in DIR, and makes the exit status 1.
+all contained and reported. Where the reader itself ends, that is a fault: it is printed, kept in DIR, and makes the exit status 1.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 WORDS = [
     b"torch.",
@@ -94,19 +95,45 @@ def mutate(archive: bytes, rng: random.Random) -> bytes:
     return change_bytes(archive, rng) if kind < 0.3 else change_file(archive, rng)
 
 
-def classify(status: int, said: str, has_output: bool) -> str:
+def classify(answer: str) -> str:
     """How it ended; a fault begins with FAULT."""
-    if status == 0:
-        return "graph" if has_output else "FAULT: no output"
-    if has_output:
-        return "FAULT: an output of one that failed"
-    if status != 1 or not said.startswith("opprof-torchscript: error: "):
-        return f"FAULT: exit status {status}"
+    status, _, said = answer.partition(" ")
+    if status == "0":
+        return "graph"
+    if status != "1":
+        return "FAULT: the reader ended"
     if "LibTorch ended with signal" in said:
         return "contained crash of LibTorch"
     if "more than the limit" in said or "memory" in said:
         return "limit"
     return "error of LibTorch" if "LibTorch" in said else "refused"
+
+
+class Reader:
+    """Reads archives in one process that has loaded LibTorch, and in a contained child of it each. One that ends is started again."""
+
+    def __init__(self, program: Path, sandbox: bool) -> None:
+        self._command = [program, *(["--sandbox"] if sandbox else [])]
+        self._process = self._start()
+
+    def _start(self) -> Any:
+        return subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            errors="replace",
+        )
+
+    def read(self, archive: Path) -> str:
+        """The exit status of opprof-torchscript for it, and what it says; empty where the process ended."""
+        self._process.stdin.write(f"{archive}\n")
+        self._process.stdin.flush()
+        answer: str = self._process.stdout.readline()
+        if not answer:
+            self._process = self._start()
+        return answer.strip()
 
 
 def main() -> int:
@@ -115,7 +142,9 @@ def main() -> int:
     )
     parser.add_argument("archives", nargs="+", type=Path)
     parser.add_argument("--count", type=int, default=10000)
-    parser.add_argument("--tools", type=Path, default=Path("build/bin"))
+    parser.add_argument(
+        "--reader", type=Path, default=Path("build/unittests/Torch/torchscript-many-archives")
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sandbox", action="store_true")
     parser.add_argument("--keep", type=Path)
@@ -124,22 +153,12 @@ def main() -> int:
     originals = [path.read_bytes() for path in options.archives]
     ends: collections.Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
-        changed, target = Path(folder) / "model.pt", Path(folder) / "graph.json"
-        command = [
-            options.tools / "opprof-torchscript",
-            changed,
-            "-o",
-            target,
-            "--seconds=20",
-            "--memory=4",
-        ]
-        command += ["--sandbox"] if options.sandbox else []
+        changed = Path(folder) / "model.pt"
+        reader = Reader(options.reader, options.sandbox)
         for number in range(options.count):
             changed.write_bytes(mutate(rng.choice(originals), rng))
-            target.unlink(missing_ok=True)
-            process = subprocess.run(command, capture_output=True, check=False)
-            said = process.stderr.decode(errors="replace")
-            end = classify(process.returncode, said, target.exists())
+            said = reader.read(changed)
+            end = classify(said)
             ends[end] += 1
             if (number + 1) % 500 == 0:
                 print(
