@@ -198,6 +198,60 @@ def test_weights_from_a_file(ending: str, tmp_path: Path) -> None:
         assert_same(program.module()(x), loaded(x))
 
 
+def test_a_state_dict_gives_parameters(tmp_path: Path) -> None:
+    """A state_dict holds detached tensors; operators see parameters that require what they did in the graph."""
+    module = torch.nn.Linear(3, 2)
+    module.bias.requires_grad_(False)
+    emitted = check_module(module, tmp_path, torch.randn(4, 3))
+    given = dict(module.state_dict())
+    weights = emitted.load(given).weights
+    assert [weights[name].requires_grad for name in ("weight", "bias")] == [True, False]
+    assert weights["weight"].data_ptr() == given["weight"].data_ptr()
+    assert emitted.load(weights).weights is weights
+
+
+class WithLoss(torch.nn.Module):
+    """Returns one number, which is what a joint graph differentiates."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x).square().mean()
+
+
+def test_a_joint_graph_is_called(tmp_path: Path) -> None:
+    """What the model returns, nested as it does, and behind it the gradients."""
+    from torch.export.experimental import _export_forward_backward
+
+    torch.manual_seed(0)
+    module, x = WithLoss(), torch.randn(4, 3)
+    joint = _export_forward_backward(torch.export.export(module, (x,)))
+    write_graph_json(tmp_path / "joint.json", source_of_exported_program(joint, "joint"))
+    emitted = emit(tmp_path / "joint.json", tmp_path)
+    with torch.no_grad():
+        loss, gradients = emitted.load(dict(module.state_dict()))(x)
+    expected = module(x)
+    expected.backward()
+    assert torch.allclose(loss, expected)
+    assert [tuple(value.shape) for value in gradients] == [(2, 3), (2,)]
+    assert torch.allclose(gradients[0], module.linear.weight.grad)
+
+
+def test_only_one_graph_becomes_a_program(tmp_path: Path) -> None:
+    graphs = "\n".join(f"fx.graph @{name}() {{\n  fx.output() : ()\n}}" for name in ("a", "b"))
+    (tmp_path / "two.mlir").write_text(graphs)
+    translate = find_tool("opprof-translate")
+    done = subprocess.run(
+        [translate, "--emit-python", tmp_path / "two.mlir", "-o", tmp_path / "p.py"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "@a is written, and @b is not" in done.stderr
+
+
 def test_missing_weights_and_wrong_calls_are_named(tmp_path: Path) -> None:
     module = Strided()
     emitted = check_module(module, tmp_path, torch.randn(2, 3))

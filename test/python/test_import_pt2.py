@@ -285,6 +285,14 @@ BROKEN = {
         with_value(2**70, *NODES, 1, "inputs", 1, "arg", "as_int"),
         "not valid JSON: Problem while parsing a number",
     ),
+    "negative size": (
+        with_value(-3, "graph_module", "graph", "tensor_values", "x", "sizes", 0, "as_int"),
+        "graph 'archive': the tensor 'x' has a size of -3",
+    ),
+    "unknown dtype": (
+        with_value(99, "graph_module", "graph", "tensor_values", "x", "dtype"),
+        "graph 'archive': the tensor 'x' is of the dtype 99",
+    ),
     "signature": (
         without("graph_module", "signature", "input_specs", 0),
         "but its signature speaks of 0",

@@ -524,7 +524,7 @@ void Exporter::writeNode(OStream &json, NodeOp node, const GraphNames &names) {
       json.attribute("stack", *stack);
     if (auto modules = addModules(node.getLoc()))
       json.attribute("modules", *modules);
-    for (StringRef key : {kSeqNrKey, kOriginalAtenKey})
+    for (StringRef key : {kSeqNrKey, kOriginalAtenKey, kTorchFunctionKey})
       if (Attribute value = getMember(metadata, key))
         writeMember(json, key, [&] { writeJSON(json, value); });
     writeFromNode(json, node.getLoc());

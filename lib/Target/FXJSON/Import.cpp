@@ -57,6 +57,7 @@ enum class Key {
   Stack,
   SeqNr,
   OriginalAten,
+  TorchFunction,
   FromNode,
   Value,
   Kind,
@@ -85,12 +86,19 @@ constexpr KeyName kGraphKeys[] = {
     {"attributes", Key::Attributes},
 };
 constexpr KeyName kNodeKeys[] = {
-    {"name", Key::Name},          {"op", Key::Op},
-    {"target", Key::Target},      {"args", Key::Args},
-    {"kwargs", Key::Kwargs},      {"type", Key::Type},
-    {"stack", Key::Stack},        {"modules", Key::Modules},
-    {"seq_nr", Key::SeqNr},       {"original_aten", Key::OriginalAten},
-    {"from_node", Key::FromNode}, {"blocks", Key::Blocks},
+    {"name", Key::Name},
+    {"op", Key::Op},
+    {"target", Key::Target},
+    {"args", Key::Args},
+    {"kwargs", Key::Kwargs},
+    {"type", Key::Type},
+    {"stack", Key::Stack},
+    {"modules", Key::Modules},
+    {"seq_nr", Key::SeqNr},
+    {"original_aten", Key::OriginalAten},
+    {"from_node", Key::FromNode},
+    {"blocks", Key::Blocks},
+    {"torch_fn", Key::TorchFunction},
 };
 constexpr KeyName kBlockKeys[] = {
     {"inputs", Key::Inputs},
@@ -568,6 +576,17 @@ bool Importer::readNodeMember(Key key) {
       return false;
     node.origin.originalAten = values.strings.get(name);
     return true;
+  }
+  case Key::TorchFunction: {
+    Attribute names = values.readJSON();
+    if (!names)
+      return false;
+    node.origin.torchFunction = dyn_cast<ArrayAttr>(names);
+    return (node.origin.torchFunction &&
+            node.origin.torchFunction.size() == 2 &&
+            llvm::all_of(node.origin.torchFunction,
+                         llvm::IsaPred<StringAttr>)) ||
+           fail("expected an array of two strings");
   }
   default: {
     Attribute fromNode = values.readJSON();

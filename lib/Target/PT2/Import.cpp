@@ -2,6 +2,7 @@
 // into the fx dialect, as torch.export.load reads it into an ExportedProgram:
 // the archive, its documents, and their graphs.
 
+#include "Enums.h"
 #include "Importer.h"
 #include "ZipArchive.h"
 
@@ -151,6 +152,23 @@ LogicalResult Importer::readOutputs(Graph &graph,
   return success();
 }
 
+/// Refuses what no tensor is: what such a graph computes is not known.
+LogicalResult Importer::checkTensors(Graph &graph) {
+  for (const auto &entry : graph.values[kTensors]) {
+    const json &meta = entry.getValue();
+    auto dtype = getInteger(getMember(meta, "dtype"));
+    if (dtype && getScalarTypeName(*dtype).empty())
+      return fail("the tensor '" + entry.getKey() + "' is of the dtype " +
+                  Twine(*dtype) + ", which PyTorch 2.6 to 2.13 do not have");
+    for (const json &size : getElements(getMember(meta, "sizes")))
+      if (auto number = dyn_cast_or_null<IntegerAttr>(getExtent(size));
+          number && number.getInt() < 0)
+        return fail("the tensor '" + entry.getKey() + "' has a size of " +
+                    Twine(number.getInt()));
+  }
+  return success();
+}
+
 LogicalResult Importer::readGraph(Graph &graph, std::optional<json> signature) {
   current = &graph;
   for (const char *key : {"inputs", "outputs", "nodes"})
@@ -164,6 +182,8 @@ LogicalResult Importer::readGraph(Graph &graph, std::optional<json> signature) {
         for (auto [name, value] : entries)
           if (!value.is_null())
             graph.values[table].try_emplace(name, value);
+  if (failed(checkTensors(graph)))
+    return failure();
   graph.builder.setStage("export");
   if (failed(readInputs(graph, signature)))
     return failure();

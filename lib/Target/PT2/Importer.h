@@ -57,6 +57,7 @@ private:
   mlir::LogicalResult readDocument(const json &document, llvm::StringRef name);
   void readModelAttributes(const json &document, GraphBuilder &graph);
   mlir::LogicalResult readGraph(Graph &graph, std::optional<json> signature);
+  mlir::LogicalResult checkTensors(Graph &graph);
   mlir::LogicalResult readInputs(Graph &graph, std::optional<json> signature);
   mlir::LogicalResult readInput(Graph &graph, size_t index, const json &input,
                                 std::optional<json> spec);

@@ -37,8 +37,7 @@ Type Importer::getTensorType(const json &meta) {
   TensorDescription tensor;
   for (const json &size : getElements(sizes)) {
     Attribute extent = getExtent(size);
-    auto number = dyn_cast_or_null<IntegerAttr>(extent);
-    if (!extent || (number && number.getInt() < 0))
+    if (!extent)
       return {};
     tensor.sizes.push_back(extent);
   }
@@ -58,8 +57,6 @@ Type Importer::getTensorType(const json &meta) {
     tensor.strides = {};
   }
   std::string dtypeName = getScalarTypeName(*dtype).str();
-  if (dtypeName.empty())
-    dtypeName = "unknown_" + std::to_string(*dtype);
   std::string deviceName = getDeviceName(*device);
   tensor.dtype = dtypeName;
   tensor.device = deviceName;

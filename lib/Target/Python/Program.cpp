@@ -19,8 +19,8 @@
 using namespace mlir;
 using namespace opprof::fx;
 
-// What stands after the functions; it uses INPUTS, PLACES, OUTPUTS, IN_SPEC,
-// OUT_SPEC, ATTRIBUTES and `_run`, which stand before it.
+// What stands after the functions; it uses INPUTS, PLACES, TRAINED, OUTPUTS,
+// IN_SPEC, OUT_SPEC, ATTRIBUTES and `_run`, which stand before it.
 static constexpr llvm::StringLiteral kRuntime = R"py(
 
 class Program:
@@ -35,7 +35,7 @@ class Program:
         missing = sorted({name for name in [*needed, *ATTRIBUTES] if name not in weights})
         if missing:
             raise KeyError(f"the weights lack {len(missing)} of {len(needed) + len(ATTRIBUTES)}: {', '.join(missing[:5])}")
-        self.weights = weights
+        self.weights = _trained_alike(weights)
         # Parsed here, and not in a call, which torch.compile may be looking at.
         self.in_spec, self.out_spec = _spec(IN_SPEC), _spec(OUT_SPEC)
         names = None if IN_SPEC is None else json.loads(IN_SPEC)[1]["children_spec"][1]["context"]
@@ -57,7 +57,7 @@ class Program:
         results = _run(inputs, self.weights)
         if OUTPUTS is None:
             return results if self.out_spec is None else pytree.tree_unflatten(list(results), self.out_spec)
-        returned = []
+        returned, gradients = [], []
         for (kind, target), value in zip(OUTPUTS, results, strict=True):
             if kind in ("buffer_mutation", "parameter_mutation"):
                 with torch.no_grad():
@@ -65,11 +65,17 @@ class Program:
             elif kind == "user_input_mutation":
                 with torch.no_grad():
                     inputs[target].copy_(value)
+            elif kind.startswith("gradient"):
+                gradients.append(value)
             elif kind != "token":
                 returned.append(value)
-        if self.out_spec is None:
-            return tuple(returned)
-        return pytree.tree_unflatten(returned, self.out_spec)
+        count = None if self.out_spec is None else self.out_spec.num_leaves
+        if count is None or count > len(returned):
+            return (*returned, *gradients)
+        # Behind the results of the model, gradients that PyTorch names or not.
+        gradients = [*returned[count:], *gradients]
+        result = pytree.tree_unflatten(returned[:count], self.out_spec)
+        return (result, tuple(gradients)) if gradients else result
 
     def _flatten(self, args, kwargs):
         """The tensors, and other leaves, of a call, in the order of the graph's inputs."""
@@ -83,6 +89,19 @@ class Program:
         if given != self.in_spec:
             raise TypeError(f"the program was exported for arguments of the structure {self.in_spec}, and got {given}")
         return values
+
+
+def _trained_alike(weights):
+    """The weights, and parameters that require a gradient exactly where they did in the graph: operators may look at that.
+
+    They share their storage with those given, which are kept where they are alike already.
+    """
+    changed = {}
+    for name, trained in TRAINED.items():
+        value = weights.get(name)
+        if isinstance(value, torch.Tensor) and value.requires_grad != trained:
+            changed[name] = torch.nn.Parameter(value.detach(), requires_grad=trained)
+    return {**weights, **changed} if changed else weights
 
 
 def _spec(text):
@@ -278,6 +297,18 @@ static void printPlace(raw_ostream &os, GraphOp graph, BlockArgument input) {
   os << "),\n";
 }
 
+/// An entry of TRAINED, where the input is a parameter.
+static void printTrained(raw_ostream &os, GraphOp graph, BlockArgument input) {
+  unsigned index = input.getArgNumber();
+  StringRef target = graph.getInputTarget(index);
+  auto tensor = dyn_cast<RankedTensorType>(input.getType());
+  auto info = tensor ? dyn_cast_or_null<TensorInfoAttr>(tensor.getEncoding())
+                     : TensorInfoAttr();
+  if (info && !target.empty() && graph.getInputKind(index) == "parameter")
+    os << "    " << getPythonString(target) << ": "
+       << (info.getRequiresGrad() ? "True" : "False") << ",\n";
+}
+
 LogicalResult ProgramPrinter::printTables(raw_ostream &os, GraphOp main) {
   os << "\n# What each input of the graph is: its kind, and its qualified name "
         "in the model.\nINPUTS = (\n";
@@ -293,6 +324,9 @@ LogicalResult ProgramPrinter::printTables(raw_ostream &os, GraphOp main) {
         "strides or None.\nPLACES = {\n";
   for (BlockArgument input : main.getBlock().getArguments())
     printPlace(os, main, input);
+  os << "}\n\n# Parameters: whether they require a gradient.\nTRAINED = {\n";
+  for (BlockArgument input : main.getBlock().getArguments())
+    printTrained(os, main, input);
   os << "}\n\n# What each output is; None where all are simply returned.\n";
   OutputOp output = main.getOutput();
   if (auto signature = output.getSignature()) {
@@ -338,22 +372,39 @@ LogicalResult ProgramPrinter::print(raw_ostream &os) {
       main = graph;
   if (!main)
     return module.emitError() << "holds no public fx.graph to write";
+  for (GraphOp graph : module.getOps<GraphOp>())
+    if (graph.isPublic() && graph != main)
+      mlir::emitWarning(graph.getLoc())
+          << "a program is of one graph: @" << main.getSymName()
+          << " is written, and @" << graph.getSymName() << " is not";
   if (failed(visit(main)))
     return failure();
 
-  for (StringRef name :
-       {"torch",      "operator",    "math",       "functools",
-        "json",       "os",          "pytree",     "Program",
-        "load",       "INPUTS",      "OUTPUTS",    "IN_SPEC",
-        "OUT_SPEC",   "ATTRIBUTES",  "PLACES",     "_read_safetensors",
-        "dict",       "open",        "bytearray",  "_run",
-        "_spec",      "_range_push", "_range_pop", "attributes",
-        "float",      "complex",     "slice",      "getattr",
-        "abs",        "bool",        "divmod",     "int",
-        "len",        "max",         "min",        "pow",
-        "round",      "sum",         "iter",       "next",
-        "zip",        "sorted",      "list",       "tuple",
-        "isinstance", "str",         "KeyError",   "TypeError"})
+  for (StringRef name : {"torch",      "operator",
+                         "math",       "functools",
+                         "json",       "os",
+                         "pytree",     "Program",
+                         "load",       "INPUTS",
+                         "OUTPUTS",    "IN_SPEC",
+                         "OUT_SPEC",   "ATTRIBUTES",
+                         "PLACES",     "_read_safetensors",
+                         "dict",       "open",
+                         "bytearray",  "_run",
+                         "_spec",      "_range_push",
+                         "_range_pop", "attributes",
+                         "float",      "complex",
+                         "slice",      "getattr",
+                         "abs",        "bool",
+                         "divmod",     "int",
+                         "len",        "max",
+                         "min",        "pow",
+                         "round",      "sum",
+                         "iter",       "next",
+                         "zip",        "sorted",
+                         "list",       "tuple",
+                         "isinstance", "str",
+                         "KeyError",   "TypeError",
+                         "TRAINED",    "_trained_alike"})
     takenNames.insert(name);
   // The main graph first: it is the one whose name people look for.
   for (GraphOp graph : llvm::reverse(order)) {

@@ -339,6 +339,9 @@ class _GraphFile:
         original = node.meta.get("original_aten")
         if original is not None:
             entry["original_aten"] = target_name(original)
+        function = node.meta.get("torch_fn")
+        if function is not None:
+            entry["torch_fn"] = [str(part) for part in function]
         chain = self._from_node(node, source)
         if chain:
             entry["from_node"] = chain
