@@ -68,13 +68,18 @@ def measure(name: str, tools: Path, folder: Path, options: str) -> dict[str, Any
         for type_, paths, nodes in oracle["groups"]
     ]
     missed = {group.type: paths for group in groups if (paths := merged.not_merged(group))}
-    outer = [group for group in found["classes"] if group["parent"] is None]
+    outer = [
+        [place for place in group["partitions"] if place.get("parent", group["parent"]) is None]
+        for group in found["classes"]
+    ]
     return {
         "model": name,
         "nodes": len(oracle["nodes"]),
         "left": merged.count(oracle["nodes"]),
-        "saved_outermost": sum(g["node_count"] * (len(g["partitions"]) - 1) for g in outer),
-        "classes_outermost": len(outer),
+        "saved_outermost": sum(
+            len(place["nodes"]) for places in outer for place in places if place["role"] != "unique"
+        ),
+        "classes_outermost": sum(map(bool, outer)),
         "classes": len(found["classes"]),
         "groups": len(groups),
         "repeats": sum(len(group.paths) - 1 for group in groups),
@@ -105,7 +110,10 @@ def main() -> None:
                 )
             except Exception as error:  # What fails is another project's model or exporter.
                 reason = str(error).strip().splitlines()
-                print(f"{name}: not exported: {reason[0] if reason else type(error).__name__}", file=sys.stderr)
+                print(
+                    f"{name}: not exported: {reason[0] if reason else type(error).__name__}",
+                    file=sys.stderr,
+                )
                 continue
             print(json.dumps(line), flush=True)
             lines.append(line)

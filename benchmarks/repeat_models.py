@@ -49,7 +49,9 @@ def _encoder(kind: str, **changes: Any) -> Callable[[], Example]:
     def build() -> Example:
         from transformers import AutoConfig, AutoModel
 
-        wanted = {k: v for k, v in _LANGUAGE.items() if k not in ("num_key_value_heads", "head_dim")}
+        wanted = {
+            k: v for k, v in _LANGUAGE.items() if k not in ("num_key_value_heads", "head_dim")
+        }
         config = AutoConfig.for_model(kind, **{**wanted, **changes})
         model = AutoModel.from_config(config)
         mask = torch.ones(_IDS, dtype=torch.int64)
@@ -64,7 +66,9 @@ def _sequence(kind: str, **changes: Any) -> Callable[[], Example]:
     def build() -> Example:
         from transformers import AutoConfig, AutoModel
 
-        config = AutoConfig.for_model(kind, vocab_size=96, pad_token_id=0, decoder_start_token_id=1, **changes)
+        config = AutoConfig.for_model(
+            kind, vocab_size=96, pad_token_id=0, decoder_start_token_id=1, **changes
+        )
         model = AutoModel.from_config(config)
         kwargs = {"input_ids": _ids(), "decoder_input_ids": _ids((2, 8)), "use_cache": False}
         return model, (), {**kwargs, "return_dict": False}
@@ -90,7 +94,11 @@ def _picture(kind: str, size: int = 32, **changes: Any) -> Callable[[], Example]
         from transformers import AutoConfig, AutoModel
 
         config = AutoConfig.for_model(kind, image_size=size, **changes)
-        return AutoModel.from_config(config), (), {"pixel_values": torch.randn(1, 3, size, size), "return_dict": False}
+        return (
+            AutoModel.from_config(config),
+            (),
+            {"pixel_values": torch.randn(1, 3, size, size), "return_dict": False},
+        )
 
     return build
 
@@ -99,7 +107,11 @@ def _timm(name: str, size: int = 64, **changes: Any) -> Callable[[], Example]:
     def build() -> Example:
         import timm
 
-        return timm.create_model(name, pretrained=False, **changes), (torch.randn(2, 3, size, size),), {}
+        return (
+            timm.create_model(name, pretrained=False, **changes),
+            (torch.randn(2, 3, size, size),),
+            {},
+        )
 
     return build
 
@@ -108,7 +120,11 @@ def _vision(name: str, size: int = 64, **changes: Any) -> Callable[[], Example]:
     def build() -> Example:
         import torchvision
 
-        return torchvision.models.get_model(name, weights=None, **changes), (torch.randn(2, 3, size, size),), {}
+        return (
+            torchvision.models.get_model(name, weights=None, **changes),
+            (torch.randn(2, 3, size, size),),
+            {},
+        )
 
     return build
 

@@ -2,6 +2,7 @@
 
 #include "opprof/Analysis/Structure/Equivalence.h"
 #include "opprof/Analysis/Structure/DataflowOrder.h"
+#include "opprof/Analysis/Structure/IdleArguments.h"
 
 #include "NodeComparison.h"
 
@@ -509,7 +510,13 @@ bool NodeComparison::compareNodes(NodeOp first, NodeOp second) {
                   toText(second.getArgs()));
   const OperatorSchema *schema =
       options.ignoreShapes ? lookupSchema(first.getTarget()) : nullptr;
+  std::optional<unsigned> idle;
+  if (first.getArgs() != second.getArgs())
+    if (idle = getIdleArgument(first); idle != getIdleArgument(second))
+      idle.reset();
   for (unsigned i = 0, e = first.getArgs().size(); i != e; ++i) {
+    if (i == idle)
+      continue;
     bool isSize = options.ignoreShapes &&
                   isSizeArgument(getArgumentName(first, schema, i));
     if (!compareArguments(first, first.getArgs()[i], second,

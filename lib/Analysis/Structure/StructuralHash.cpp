@@ -4,6 +4,8 @@
 
 #include "NodeComparison.h"
 
+#include "opprof/Analysis/Structure/IdleArguments.h"
+
 #include "opprof/Dialect/FX/IR/Arguments.h"
 
 #include "mlir/IR/SymbolTable.h"
@@ -296,7 +298,13 @@ uint64_t StructuralHash::hashGraphReference(Operation *op,
 uint64_t StructuralHash::hashArguments(NodeOp node) {
   ArrayAttr args = node.getArgs();
   uint64_t hash = kAbsent;
-  if (options.ignoreShapes) {
+  if (std::optional<unsigned> idle = getIdleArgument(node)) {
+    SmallVector<uint64_t> words;
+    for (auto [index, argument] : llvm::enumerate(args))
+      words.push_back(index == *idle ? uint64_t(kAbsent)
+                                     : hashAttribute(argument));
+    hash = hashWords(words);
+  } else if (options.ignoreShapes) {
     SmallVector<uint64_t> words;
     const OperatorSchema *schema = lookupSchema(node.getTarget());
     for (auto [index, argument] : llvm::enumerate(args))

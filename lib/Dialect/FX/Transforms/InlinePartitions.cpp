@@ -36,11 +36,12 @@ static Renaming getRenaming(CallOp call) {
 /// Puts the nodes of `callee` in the place of `call`.
 static void inlineCall(CallOp call, GraphOp callee) {
   OpBuilder builder(call);
-  ArrayAttr instance, attributes, types;
+  ArrayAttr instance, attributes, types, arguments;
   if (DictionaryAttr metadata = getMetadata(call.getLoc()))
     instance = metadata.getAs<ArrayAttr>(kInstanceKey);
   attributes = call->getAttrOfType<ArrayAttr>(kInstanceAttributesAttr);
   types = call->getAttrOfType<ArrayAttr>(kInstanceTypesAttr);
+  arguments = call->getAttrOfType<ArrayAttr>(kInstanceArgumentsAttr);
   size_t numNodes = llvm::count_if(callee.getBlock(), llvm::IsaPred<NodeOp>);
   // A callee that has been rewritten since has nodes of its own.
   if (instance && instance.size() != numNodes)
@@ -49,6 +50,8 @@ static void inlineCall(CallOp call, GraphOp callee) {
     attributes = {};
   if (types && types.size() != numNodes)
     types = {};
+  if (arguments && arguments.size() != numNodes)
+    arguments = {};
   Renaming renaming = getRenaming(call);
   bool isRenamed = !renaming.symbols.empty() || !renaming.graphs.empty();
 
@@ -71,6 +74,9 @@ static void inlineCall(CallOp call, GraphOp callee) {
       node.getResult().setType(
           renameSymbols(node.getResult().getType(), renaming.symbols));
     }
+    if (arguments)
+      if (auto own = dyn_cast<ArrayAttr>(arguments[index]))
+        node.setArgsAttr(own);
     if (types)
       if (auto type = dyn_cast<TypeAttr>(types[index]))
         node.getResult().setType(type.getValue());

@@ -3,6 +3,7 @@
 #include "Outlining.h"
 
 #include "opprof/Analysis/Structure/DataflowOrder.h"
+#include "opprof/Analysis/Structure/IdleArguments.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
 
@@ -252,6 +253,24 @@ static ArrayAttr getInstanceTypes(const Partition &first,
   return ArrayAttr::get(partition.nodes.front()->getContext(), types);
 }
 
+/// The arguments of nodes that differ from those of the class's first partition
+/// in what has no effect, or null where none does.
+static ArrayAttr getInstanceArguments(const Partition &first,
+                                      const Partition &partition) {
+  MLIRContext *context = partition.nodes.front()->getContext();
+  SmallVector<Attribute> arguments;
+  bool areSame = true;
+  for (auto [op, other] : llvm::zip(first.nodes, partition.nodes)) {
+    auto node = cast<NodeOp>(op), otherNode = cast<NodeOp>(other);
+    bool differs =
+        node.getArgsAttr() != otherNode.getArgsAttr() && getIdleArgument(node);
+    areSame &= !differs;
+    arguments.push_back(differs ? Attribute(otherNode.getArgsAttr())
+                                : UnitAttr::get(context));
+  }
+  return areSame ? ArrayAttr() : ArrayAttr::get(context, arguments);
+}
+
 static void setRenaming(CallOp call, const Renaming &renaming) {
   Builder builder(call.getContext());
   NamedAttrList symbols, graphs;
@@ -312,6 +331,9 @@ static CallOp createCall(GraphOp outlined, const PartitionClass &repeated,
   if (ArrayAttr types =
           getInstanceTypes(repeated.partitions.front(), partition))
     call->setDiscardableAttr(kInstanceTypesAttr, types);
+  if (ArrayAttr arguments =
+          getInstanceArguments(repeated.partitions.front(), partition))
+    call->setDiscardableAttr(kInstanceArgumentsAttr, arguments);
   setRenaming(call, partition.renaming);
   return call;
 }

@@ -14,6 +14,10 @@ namespace opprof::fx {
 /// On a call: the result types of the nodes of this instance, where they differ
 /// in more than names from those of the callee (in storage offsets).
 inline constexpr llvm::StringLiteral kInstanceTypesAttr = "fx.instance_types";
+/// On a call: the arguments of the nodes of this instance that differ from
+/// those of the callee, in what has no effect; units for the others.
+inline constexpr llvm::StringLiteral kInstanceArgumentsAttr =
+    "fx.instance_arguments";
 /// On a call: which graphs stand here for those that the callee's nodes name.
 inline constexpr llvm::StringLiteral kRenamedGraphsAttr = "fx.renamed_graphs";
 
