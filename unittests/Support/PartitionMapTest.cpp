@@ -16,8 +16,8 @@ static PartitionMap makeMap(llvm::StringRef graph) {
   only.hash = "0123456789abcdef";
   only.nodeCount = 1;
   only.partitions = {
-      {"h.0", true, {"h.0"}, {{map.graph, "export", "neg"}}},
-      {"h.1", false, {"h.1"}, {{map.graph, "export", "neg_1"}}},
+      {"h.0", true, "", {"h.0"}, {{map.graph, "export", "neg"}}},
+      {"h.1", false, "", {"h.1"}, {{map.graph, "export", "neg_1"}}},
   };
   MappedClass &nested = map.classes.emplace_back(only);
   nested.id = "c1";
