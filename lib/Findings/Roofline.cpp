@@ -411,8 +411,8 @@ void findings::addGoodput(Context &context) {
     return;
   goodput.knownPct = percentOf(known, context.kernelTimeNs);
   goodput.flopsPerSecond = goodput.flops * 1e9 / double(context.wall());
-  goodput.precision = static_cast<Precision>(
-      std::max_element(flops.begin(), flops.end()) - flops.begin());
+  goodput.precision =
+      static_cast<Precision>(llvm::max_element(flops) - flops.begin());
   const Ceiling &peak = getCeiling(*ceilings, goodput.precision);
   goodput.peak = {peak.rate, peak.origin.str()};
   goodput.utilizationPct = 100 * goodput.flopsPerSecond / peak.rate;

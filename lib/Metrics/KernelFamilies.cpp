@@ -81,7 +81,7 @@ static constexpr StringLiteral kDgemm[] = {"dgemm"};
 ArrayRef<KernelFamily> opprof::metrics::getKernelFamilies() {
   using enum KernelWork;
   using enum TensorCores;
-  static constexpr KernelFamily table[] = {
+  static constexpr KernelFamily kTable[] = {
       {kDepthwiseC1K1, DepthwiseConvolution, Unused, kNoProduct},
       {kDepthwise, DepthwiseConvolution, Unused, kNoProduct},
       {kFmhaCutlass, Attention, Used,
@@ -147,7 +147,7 @@ ArrayRef<KernelFamily> opprof::metrics::getKernelFamilies() {
        "cuBLAS names the type and no instruction: scalar products in fp32"},
       {kDgemm, Product, Unknown, "fp64 has tensor cores on some devices only"},
   };
-  return table;
+  return kTable;
 }
 
 const KernelFamily *opprof::metrics::findKernelFamily(StringRef kernel) {
