@@ -542,8 +542,15 @@ void Reader::beginTable() {
   for (size_t place = 0; place < count; ++place) {
     append_range(trace.counters[before + place], trace.counters[begin + place]);
     TraceActivity &first = trace.activities[before + place];
+    const TraceActivity &second = trace.activities[begin + place];
     if (!first.durationNs)
-      first.durationNs = trace.activities[begin + place].durationNs;
+      first.durationNs = second.durationNs;
+    if (!first.registers)
+      first.registers = second.registers;
+    if (!first.staticShared)
+      first.staticShared = second.staticShared;
+    if (!first.dynamicShared)
+      first.dynamicShared = second.dynamicShared;
   }
   trace.activities.resize(begin);
   trace.counters.resize(begin);
@@ -647,10 +654,6 @@ void Reader::take(TraceActivity &kernel, StringRef name, StringRef unitText,
   // No counter counts further.
   if (!(std::abs(value) <= 1e18))
     return;
-  if (name == "gpu__time_duration.sum" || name == "gpu__time_duration.avg" ||
-      name == "gpu__time_duration.max")
-    if (value >= 0 && value < double(kMaxTotalNs))
-      kernel.durationNs = std::llround(value);
   auto [it, isNew] = counterPlaces.try_emplace(name, trace.counterNames.size());
   if (isNew)
     trace.counterNames.push_back(name.str());
@@ -660,6 +663,10 @@ void Reader::take(TraceActivity &kernel, StringRef name, StringRef unitText,
       !taken.insert({*kernel.counters, it->second}).second)
     return;
   row.push_back({it->second, value});
+  if (name == "gpu__time_duration.sum" || name == "gpu__time_duration.avg" ||
+      name == "gpu__time_duration.max")
+    if (value >= 0 && value < double(kMaxTotalNs))
+      kernel.durationNs = std::llround(value);
 }
 
 void Reader::readRow(ArrayRef<StringRef> fields) {

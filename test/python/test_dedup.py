@@ -123,12 +123,16 @@ def test_experts_nest_in_layers(tmp_path: Path) -> None:
 
 
 def test_norms_nest_in_layers(tmp_path: Path) -> None:
-    """The three norms of a decoder layer repeat, though more than a norm looks the same at first."""
+    """The three norms of a decoder layer repeat, though more than a norm looks the same at first, and the one behind all layers is one of them."""
     result = dedup(export("t5", tmp_path), tmp_path, "levels=2")
     _, _, encoder, decoder, *_ = result["classes"]
-    for group, module, norms in ((encoder, "encoder", (1, 3)), (decoder, "decoder", (1, 2, 3))):
+    for group, last, module, norms in (
+        (encoder, "norm1", "encoder", (1, 3)),
+        (decoder, "norm2", "decoder", (1, 2, 3)),
+    ):
         assert [partition["label"] for partition in group["partitions"]] == [
-            f"{module}.{layer}.norm{norm}" for layer in range(6) for norm in norms
+            last,
+            *(f"{module}.{layer}.norm{norm}" for layer in range(6) for norm in norms),
         ]
 
 
@@ -254,6 +258,15 @@ def reorder(source: Path, target: Path, seed: int) -> bool:
     return order != nodes
 
 
+def saved(result: dict[str, Any]) -> int:
+    """Nodes that stand in a class's body instead of in its other partitions."""
+    return sum(
+        (len(group["partitions"]) - 1) * len(group["partitions"][0]["nodes"])
+        for group in result["classes"]
+        if not group.get("parent")
+    )
+
+
 def found(result: dict[str, Any]) -> list[tuple[str, list[tuple[str, str, frozenset[str]]]]]:
     """The classes: their hashes, and of each partition its label, its role and its nodes."""
     return [
@@ -269,7 +282,7 @@ def found(result: dict[str, Any]) -> list[tuple[str, list[tuple[str, str, frozen
 def test_any_order_finds_the_same_in_every_order(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Layers whose nodes are recorded between each other's are found, whole, and are the same ones."""
+    """Layers whose nodes are recorded between each other's are found, whole; where the recorded order saves more, it is taken."""
     graph = request.getfixturevalue("joint") if name == "joint" else export(name, tmp_path)
     expected = dedup(graph, tmp_path, "any-order")
     if name in EXPECTED:
@@ -278,7 +291,11 @@ def test_any_order_finds_the_same_in_every_order(
     moved = 0
     for seed in range(5):
         moved += reorder(graph, other, seed)
-        assert found(dedup(other, tmp_path, "any-order")) == found(expected), f"order {seed}"
+        reordered = dedup(other, tmp_path, "any-order")
+        if found(reordered) != found(expected):
+            assert saved(reordered) == saved(dedup(other, tmp_path)), f"order {seed}"
+        else:
+            assert saved(reordered) >= saved(dedup(other, tmp_path)), f"order {seed}"
     assert moved == 5
 
 

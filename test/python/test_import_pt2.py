@@ -91,6 +91,9 @@ def check(program: torch.export.ExportedProgram, folder: Path) -> Path:
         for key in left:
             if isinstance(left[key], list):
                 for one, other in zip(left[key], right[key], strict=True):
+                    # An archive keeps no records of what takes one of several results: it has those of the call.
+                    if one.get("target") == "operator.getitem":
+                        one, other = ({**node, "torch_fn": None} for node in (one, other))
                     assert one == other
             else:
                 assert left[key] == right[key]

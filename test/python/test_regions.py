@@ -83,8 +83,7 @@ def check(
         ("mixture", (3, 1)),
         ("swin", (3, 1)),
         ("bert", (12, 1)),
-        # Two of its six classes are handed views of one tensor, and stay plain functions.
-        ("lstm", (12, 4)),
+        ("lstm", (12, 3)),
     ],
 )
 def test_models(name: str, counts: tuple[int, int], tmp_path: Path) -> None:
