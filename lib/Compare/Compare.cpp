@@ -157,7 +157,7 @@ void Judge::judge(const Series &a, const Series &b, Change &change) const {
     change.verdict = larger < leastNs ? Verdict::Small : Verdict::Same;
 }
 
-static std::optional<double> meanOf(const Series &series) {
+static std::optional<double> trimmedMeanOf(const Series &series) {
   if (series.values.empty())
     return std::nullopt;
   return trimmedMean(series.values).mean;
@@ -182,7 +182,7 @@ pairItems(const SideTable &a, const SideTable &b,
   std::vector<bool> taken(b.items.size());
   for (auto [place, found] : llvm::enumerate(matchItems(a.items, b.items))) {
     ItemChange &change = add(a.items[place]);
-    change.aNs = meanOf(a.times[place]);
+    change.aNs = trimmedMeanOf(a.times[place]);
     change.aKernels = perRepeat(a.items[place], a);
     series.push_back({&a.times[place], nullptr});
     if (!found.place) {
@@ -191,7 +191,7 @@ pairItems(const SideTable &a, const SideTable &b,
     }
     taken[*found.place] = true;
     change.matchedBy = found.match;
-    change.bNs = meanOf(b.times[*found.place]);
+    change.bNs = trimmedMeanOf(b.times[*found.place]);
     change.bKernels = perRepeat(b.items[*found.place], b);
     series.back().second = &b.times[*found.place];
   }
@@ -199,7 +199,7 @@ pairItems(const SideTable &a, const SideTable &b,
     if (taken[place])
       continue;
     ItemChange &change = add(item);
-    change.bNs = meanOf(b.times[place]);
+    change.bNs = trimmedMeanOf(b.times[place]);
     change.bKernels = perRepeat(item, b);
     change.verdict = Verdict::New;
     series.push_back({nullptr, &b.times[place]});
@@ -283,9 +283,9 @@ Comparison compare::compareRecordings(ArrayRef<Recording> a,
   result.a = ofA.side;
   result.b = ofB.side;
   result.unlike = findUnlike(ofA, ofB);
-  result.step.aNs = meanOf(ofA.wall);
-  result.step.bNs = meanOf(ofB.wall);
-  result.kernelTime.aNs = meanOf(ofA.kernels);
+  result.step.aNs = trimmedMeanOf(ofA.wall);
+  result.step.bNs = trimmedMeanOf(ofB.wall);
+  result.kernelTime.aNs = trimmedMeanOf(ofA.kernels);
   std::vector<std::pair<const Series *, const Series *>> series;
   result.items = pairItems(ofA, ofB, series);
   Judge judge(ofA, ofB, result);

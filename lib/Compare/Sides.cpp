@@ -2,6 +2,7 @@
 
 #include "Sides.h"
 
+#include "opprof/Compare/Statistics.h"
 #include "opprof/Support/Units.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -42,11 +43,6 @@ std::vector<Found> compare::matchItems(ArrayRef<Item> from, ArrayRef<Item> to) {
     }
   }
   return found;
-}
-
-static double meanOf(ArrayRef<double> values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) /
-         static_cast<double>(values.size());
 }
 
 /// Means of neighbours, so that no more than kMostRepeats are left.

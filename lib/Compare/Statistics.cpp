@@ -14,6 +14,11 @@ using namespace llvm;
 using namespace opprof;
 using namespace opprof::compare;
 
+double compare::meanOf(ArrayRef<double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) /
+         static_cast<double>(values.size());
+}
+
 static size_t countTrimmed(size_t repeats) {
   return static_cast<size_t>(kTrim * static_cast<double>(repeats));
 }
@@ -26,8 +31,7 @@ TrimmedMean compare::trimmedMean(ArrayRef<double> values) {
   TrimmedMean result;
   result.kept = sorted.size() - 2 * trimmed;
   ArrayRef<double> kept = ArrayRef(sorted).slice(trimmed, result.kept);
-  result.mean = std::accumulate(kept.begin(), kept.end(), 0.0) /
-                static_cast<double>(result.kept);
+  result.mean = meanOf(kept);
   if (result.kept < 2)
     return result;
   // What was left out counts as the nearest that was not.
@@ -35,8 +39,7 @@ TrimmedMean compare::trimmedMean(ArrayRef<double> values) {
     sorted[i] = kept.front();
     sorted[sorted.size() - 1 - i] = kept.back();
   }
-  double mean = std::accumulate(sorted.begin(), sorted.end(), 0.0) /
-                static_cast<double>(sorted.size());
+  double mean = meanOf(sorted);
   double squares = 0;
   for (double value : sorted)
     squares += (value - mean) * (value - mean);
@@ -114,8 +117,7 @@ std::optional<double> compare::marginOfDifference(const TrimmedMean &a,
 double compare::correlationOfNeighbours(ArrayRef<double> values) {
   if (values.size() < 4)
     return 0;
-  double mean = std::accumulate(values.begin(), values.end(), 0.0) /
-                static_cast<double>(values.size());
+  double mean = meanOf(values);
   double together = 0, alone = 0;
   for (size_t i = 0; i < values.size(); ++i) {
     alone += (values[i] - mean) * (values[i] - mean);

@@ -14,6 +14,9 @@
 
 namespace opprof::compare {
 
+/// `values` must not be empty.
+double meanOf(llvm::ArrayRef<double> values);
+
 /// The share of the repeats that is left out at each end of a trimmed mean: a
 /// step that the machine disturbed says nothing of the program.
 inline constexpr double kTrim = 0.2;
