@@ -47,7 +47,6 @@ std::optional<double> GraphRunner::numberOf(const json::Value *value) const {
   return std::nullopt;
 }
 
-/// The members of a list or tuple, or null.
 const json::Array *opprof::inductor::listOf(const json::Value *value) {
   if (!value)
     return nullptr;

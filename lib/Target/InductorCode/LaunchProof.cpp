@@ -7,27 +7,27 @@
 
 #include "llvm/ADT/StringSwitch.h"
 
-#include <numeric>
-
 using namespace llvm;
 using namespace opprof;
 using namespace opprof::inductor;
 using namespace opprof::launch;
-using Place = GraphRunner::Place;
 
 /// So many nodes after what a launch reads are tried.
 static constexpr size_t kMaxReachable = 1200;
 static constexpr size_t kMaxCone = 20'000;
 
-/// The node's value is read, and so that of its twins and of what it copies.
-static void hold(uint32_t node, const IndexedGraph &graph, LaunchProof &proof) {
-  proof.held.insert(node);
+/// The nodes whose value is there where the node's is: it, its twins, and what
+/// it copies.
+static SmallVector<uint32_t, 2> findSame(uint32_t node,
+                                         const IndexedGraph &graph) {
+  SmallVector<uint32_t, 2> same = {node};
   while (graph.isClone(node)) {
     node = graph[node].operands.front();
-    proof.held.insert(node);
+    same.push_back(node);
   }
   if (auto it = graph.twins.find(graph.twin[node]); it != graph.twins.end())
-    proof.held.insert(it->second.begin(), it->second.end());
+    append_range(same, it->second);
+  return same;
 }
 
 /// The node, and everything that it is computed from, back to what is read.
@@ -202,6 +202,8 @@ private:
   LaunchProof proof;
   /// By parameter: the node whose value the kernel stored there and reads back.
   DenseMap<unsigned, uint32_t> readBack;
+  /// What is held only because the kernel computed it itself.
+  SmallVector<uint32_t> ownValues;
   bool isComplete = false, hasStore = false;
 };
 
@@ -241,7 +243,7 @@ AbstractValue KernelProver::load(unsigned parameter, double offset) {
       if (other.node == kNoNode || other.graph != &graph ||
           (&other != region && !joiner.overlaps(other, *operand)))
         continue;
-      hold(other.node, graph, proof);
+      proof.held.insert_range(findSame(other.node, graph));
       if (other.lacksBias)
         proof.withoutBias.insert(other.node);
       readBy[parameter].insert(graph.twin[other.node]);
@@ -283,15 +285,17 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
   if (best.node != kNoNode || !store.value.known || !store.value.isData)
     return best;
   // A view that is a part of what it shows, or repeats it, laid out anew.
+  auto countElements = [&](uint32_t node) -> std::optional<uint64_t> {
+    const std::vector<TensorInfo> &results = graph[node].results;
+    if (results.size() != 1)
+      return std::nullopt;
+    return joiner.elementsOf(results.front());
+  };
   std::vector<uint32_t> resized;
   for (uint32_t view : views) {
-    std::optional<Place> size = runner.shapeOf(view);
-    std::optional<Place> from = runner.shapeOf(graph.value[view]);
-    auto count = [](const Place &shape) {
-      return std::accumulate(shape.begin(), shape.end(), 1.0,
-                             std::multiplies<>());
-    };
-    if (size && from && count(*size) != count(*from))
+    std::optional<uint64_t> size = countElements(view);
+    std::optional<uint64_t> from = countElements(graph.value[view]);
+    if (size && from && size != from)
       resized.push_back(view);
   }
   best = findMatch(operand, store, runner, unrolled, resized);
@@ -492,7 +496,9 @@ bool KernelProver::runOnce() {
     add(match);
     readBack[parameter] = match.node;
     readBy[arguments.size() + parameter] = {graph.twin[match.node]};
-    hold(match.node, graph, proof);
+    for (uint32_t same : findSame(match.node, graph))
+      if (proof.held.insert(same).second)
+        ownValues.push_back(same);
   }
   return !settled.empty();
 }
@@ -503,11 +509,8 @@ LaunchProof KernelProver::run() {
   while (runOnce())
     ;
   proof.complete = isComplete && hasStore;
-  for (auto [parameter, node] : readBack) {
+  for (uint32_t node : ownValues)
     proof.held.erase(node);
-    for (uint32_t other : graph.twins.lookup(graph.twin[node]))
-      proof.held.erase(other);
-  }
   if (!begunBy.empty())
     dropBegun();
   return std::move(proof);
@@ -587,7 +590,7 @@ LaunchProof Joiner::proveCall(const LaunchWork &work,
     proof.sure &= input.sure;
     if (region && region->node != kNoNode)
       if (auto inside = offsetIn(*region, *operand.offset)) {
-        hold(region->node, graph, proof);
+        proof.held.insert_range(findSame(region->node, graph));
         input.value = GraphRunner::given(graph.twin[region->node], *inside);
       }
     arguments.inputs.push_back(input);
