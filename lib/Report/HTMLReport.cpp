@@ -403,7 +403,7 @@ private:
          << "</td><td class=\"num\">" << time(row.kernelTimeNs)
          << "</td><td class=\"num\">"
          << (counted == "partitions" ? std::to_string(row.count)
-                                     : model.countPerStep(row.count))
+                                     : escape(model.countPerStep(row.count)))
          << "</td></tr>";
     }
     os << "</table>";

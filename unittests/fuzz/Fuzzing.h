@@ -6,12 +6,17 @@
 #include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 
-/// Stops the fuzzer where what has to hold does not.
-inline void require(bool holds) {
-  if (!holds)
-    std::abort();
+/// Stops the fuzzer where what has to hold does not, and says which line
+/// requires it.
+inline void require(bool holds, const char *file = __builtin_FILE(),
+                    int line = __builtin_LINE()) {
+  if (holds)
+    return;
+  std::fprintf(stderr, "%s:%d: what has to hold does not\n", file, line);
+  std::abort();
 }
 
 inline llvm::StringRef toText(const uint8_t *data, size_t size) {
