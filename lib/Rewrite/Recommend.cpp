@@ -126,7 +126,7 @@ FailureOr<Offers> opprof::rewrite::recommend(ModuleOp module,
   SmallVector<fx::GraphOp> graphs = getRewritableGraphs(module);
   Offers offers;
   if (graphs.empty())
-    return std::move(offers);
+    return offers;
   for (const Rule *rule : getRules())
     rule->find(graphs, evidence, offers);
   if (!rules.empty()) {
@@ -160,7 +160,7 @@ FailureOr<Offers> opprof::rewrite::recommend(ModuleOp module,
                     [](const Recommendation &a, const Recommendation &b) {
                       return a.savesNs > b.savesNs;
                     });
-  return std::move(offers);
+  return offers;
 }
 
 NodeId opprof::rewrite::getNodeId(fx::GraphOp graph, Operation *node) {
