@@ -14,6 +14,9 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <array>
+#include <charconv>
+
 using namespace mlir;
 using namespace opprof::fx;
 
@@ -139,6 +142,8 @@ StringRef opprof::fx::stringifyDifferenceKind(DifferenceKind kind) {
     return "output order";
   case DifferenceKind::Subgraph:
     return "subgraph";
+  case DifferenceKind::Unmatched:
+    return "node";
   }
   llvm_unreachable("every kind has its name");
 }
@@ -171,6 +176,10 @@ static bool isAboutNode(DifferenceKind kind) {
 }
 
 std::string Difference::getText() const {
+  if (kind == DifferenceKind::Unmatched)
+    return (Twine("only the ") + (first ? "first" : "second") + " has node " +
+            Twine(position) + ", " + describe(first ? first : second))
+        .str();
   std::string text = ("they differ in " + stringifyDifferenceKind(kind)).str();
   if (isAboutNode(kind) && (first || second))
     text += (" at node " + Twine(position) + ", " + describe(first) + " and " +
@@ -180,16 +189,40 @@ std::string Difference::getText() const {
            kind != DifferenceKind::InputCount &&
            kind != DifferenceKind::OutputCount)
     text += (" at position " + Twine(position)).str();
-  return text + ": " + firstText + " in the first, " + secondText +
-         " in the second";
+  text += ": ";
+  if (!argument.empty())
+    text += ("the argument '" + argument + "' is ").str();
+  return text + firstText + " in the first, " + secondText + " in the second";
+}
+
+/// The calls that led to the user's line, innermost first, as notes.
+static void attachCalls(InFlightDiagnostic &diagnostic, Location location) {
+  FileLineColLoc place = getUserFrame(location);
+  SmallVector<StackFrame> frames = getStackFrames(location);
+  while (place && !frames.empty() &&
+         (frames.back().file != place.getFilename() ||
+          frames.back().line != place.getLine()))
+    frames.pop_back();
+  if (frames.empty())
+    return;
+  frames.pop_back();
+  for (const StackFrame &frame : llvm::reverse(frames))
+    diagnostic.attachNote(
+        FileLineColLoc::get(location.getContext(), frame.file, frame.line, 0))
+        << "called from here";
 }
 
 void Difference::report(Location place) const {
   if (first || second)
     place = (first ? first : second)->getLoc();
+  // The printer of diagnostics shows the calls that led to the first place.
   InFlightDiagnostic diagnostic = mlir::emitRemark(place) << getText();
-  if (first && second)
-    diagnostic.attachNote(second->getLoc()) << "the other one is here";
+  if (!first || !second)
+    return;
+  FileLineColLoc line = getUserFrame(second->getLoc());
+  diagnostic.attachNote(line ? Location(line) : second->getLoc())
+      << "the other one is here";
+  attachCalls(diagnostic, second->getLoc());
 }
 
 //===----------------------------------------------------------------------===//
@@ -205,10 +238,50 @@ static std::string toText(Type type) {
 static std::string toText(Attribute attribute) {
   if (!attribute)
     return "nothing";
+  if (isa<ValueAttr>(attribute))
+    return "a value";
+  if (isa<UnitAttr>(attribute))
+    return "None";
+  if (auto number = dyn_cast<FloatAttr>(attribute)) {
+    std::array<char, 32> digits;
+    auto end =
+        std::to_chars(digits.begin(), digits.end(), number.getValueAsDouble());
+    return {digits.begin(), end.ptr};
+  }
   std::string text;
   llvm::raw_string_ostream os(text);
   attribute.print(os, /*elideType=*/true);
   return text;
+}
+
+StringRef opprof::fx::getArgumentName(NodeOp node, const OperatorSchema *schema,
+                                      unsigned index) {
+  unsigned numPositional = node.getNumPositional();
+  if (index >= numPositional)
+    return cast<StringAttr>((*node.getKwargNames())[index - numPositional]);
+  if (schema && index < schema->arguments.size())
+    return schema->arguments[index].name;
+  return "";
+}
+
+/// The name of the argument that operand `index` of the node stands in.
+static StringRef getArgumentOfOperand(NodeOp node, unsigned index) {
+  for (unsigned i = 0, e = node.getArgs().size(); i != e; ++i) {
+    unsigned numValues = countValues(node.getArgs()[i]);
+    if (index < numValues)
+      return getArgumentName(node, lookupSchema(node.getTarget()), i);
+    index -= numValues;
+  }
+  return "";
+}
+
+StringRef NodeComparison::getComparedArgument() {
+  if (comparedArgument)
+    return getArgumentName(comparedNode, lookupSchema(comparedNode.getTarget()),
+                           *comparedArgument);
+  if (comparedOperand && comparedNode)
+    return getArgumentOfOperand(comparedNode, *comparedOperand);
+  return comparedName;
 }
 
 bool NodeComparison::differ(DifferenceKind kind, std::string firstText,
@@ -216,6 +289,9 @@ bool NodeComparison::differ(DifferenceKind kind, std::string firstText,
   difference.kind = kind;
   difference.firstText = std::move(firstText);
   difference.secondText = std::move(secondText);
+  difference.argument = getComparedArgument();
+  if (all)
+    all->push_back(difference);
   return false;
 }
 
@@ -471,17 +547,8 @@ bool NodeComparison::compareArguments(Operation *first, Attribute argument,
   return differ(DifferenceKind::Constant, toText(argument), toText(other));
 }
 
-StringRef opprof::fx::getArgumentName(NodeOp node, const OperatorSchema *schema,
-                                      unsigned index) {
-  unsigned numPositional = node.getNumPositional();
-  if (index >= numPositional)
-    return cast<StringAttr>((*node.getKwargNames())[index - numPositional]);
-  if (schema && index < schema->arguments.size())
-    return schema->arguments[index].name;
-  return "";
-}
-
 bool NodeComparison::compareNodes(NodeOp first, NodeOp second) {
+  comparedNode = first;
   difference.first = first;
   difference.second = second;
   if (first.getKind() != second.getKind())
@@ -504,27 +571,45 @@ bool NodeComparison::compareNodes(NodeOp first, NodeOp second) {
     return differ(DifferenceKind::Arguments, "its blocks", "other blocks");
   if (isPattern)
     return comparePatternArguments(first, second);
+  bool isSame = true;
   if (first.getArgs().size() != second.getArgs().size() ||
-      first.getKwargNamesAttr() != second.getKwargNamesAttr())
-    return differ(DifferenceKind::Arguments, toText(first.getArgs()),
-                  toText(second.getArgs()));
+      first.getKwargNamesAttr() != second.getKwargNamesAttr()) {
+    isSame = false;
+    if (!all)
+      return differ(DifferenceKind::Arguments, toText(first.getArgs()),
+                    toText(second.getArgs()));
+    listArguments(first, second);
+  } else {
+    isSame = compareGivenArguments(first, second);
+    if (!isSame && !all)
+      return false;
+  }
+  return compareTypes(first.getResult().getType(),
+                      second.getResult().getType()) &&
+         isSame;
+}
+
+bool NodeComparison::compareGivenArguments(NodeOp first, NodeOp second) {
   const OperatorSchema *schema =
       options.ignoreShapes ? lookupSchema(first.getTarget()) : nullptr;
   std::optional<unsigned> idle;
   if (first.getArgs() != second.getArgs())
     if (idle = getIdleArgument(first); idle != getIdleArgument(second))
       idle.reset();
+  bool isSame = true;
   for (unsigned i = 0, e = first.getArgs().size(); i != e; ++i) {
     if (i == idle)
       continue;
+    comparedArgument = i;
     bool isSize = options.ignoreShapes &&
                   isSizeArgument(getArgumentName(first, schema, i));
-    if (!compareArguments(first, first.getArgs()[i], second,
-                          second.getArgs()[i], isSize))
-      return false;
+    isSame &= compareArguments(first, first.getArgs()[i], second,
+                               second.getArgs()[i], isSize);
+    if (!isSame && !all)
+      break;
   }
-  return compareTypes(first.getResult().getType(),
-                      second.getResult().getType());
+  comparedArgument.reset();
+  return isSame;
 }
 
 /// Whether the schema knows all arguments of `node`.
@@ -536,6 +621,27 @@ static bool isOfSchema(NodeOp node, const OperatorSchema &schema) {
          llvm::all_of(names.getAsRange<StringAttr>(), [&](StringAttr name) {
            return schema.getArgumentIndex(name) >= 0;
          });
+}
+
+bool NodeComparison::listArguments(NodeOp first, NodeOp second) {
+  const OperatorSchema *schema = lookupSchema(first.getTarget());
+  size_t before = all->size();
+  if (schema && isOfSchema(first, *schema) && isOfSchema(second, *schema))
+    for (const SchemaArgument &argument : schema->arguments) {
+      comparedName = argument.name;
+      Attribute given = getNormalizedArgument(first, argument);
+      Attribute other = getNormalizedArgument(second, argument);
+      if (!given != !other)
+        differ(DifferenceKind::Arguments, toText(given), toText(other));
+      else if (given)
+        compareArguments(first, given, second, other, false);
+    }
+  comparedName = "";
+  // They may say the same in other words.
+  return all->size() == before &&
+         differ(DifferenceKind::Arguments,
+                std::to_string(first.getArgs().size()) + " are written",
+                std::to_string(second.getArgs().size()) + " are written");
 }
 
 bool NodeComparison::comparePatternArguments(NodeOp pattern, NodeOp node) {
@@ -577,6 +683,7 @@ bool NodeComparison::comparePatternArguments(NodeOp pattern, NodeOp node) {
 }
 
 bool NodeComparison::compareOperations(Operation *first, Operation *second) {
+  comparedNode = nullptr;
   if (first->getName() != second->getName()) {
     difference.first = first;
     difference.second = second;
@@ -628,97 +735,189 @@ bool NodeComparison::bind(Value first, Value second) {
   return forward->second == second && backward->second == first;
 }
 
-bool NodeComparison::compareSubgraphs(const Subgraph &first,
-                                      const Subgraph &second) {
-  bool areGraphs = first.graph && second.graph;
-  if (areGraphs) {
-    if (first.inputs.size() != second.inputs.size())
-      return differ(DifferenceKind::InputCount,
-                    std::to_string(first.inputs.size()),
-                    std::to_string(second.inputs.size()));
-    for (auto [index, input] : llvm::enumerate(first.inputs)) {
-      difference.position = index;
-      if (!compareTypes(input.getType(), second.inputs[index].getType()))
-        return false;
-      bind(input, second.inputs[index]);
-    }
-  }
-  llvm::SmallPtrSet<Operation *, 16> inside(first.nodes.begin(),
-                                            first.nodes.end());
-  llvm::SmallPtrSet<Operation *, 16> otherInside(second.nodes.begin(),
-                                                 second.nodes.end());
-  for (unsigned i = 0, e = std::min(first.nodes.size(), second.nodes.size());
-       i != e; ++i) {
-    Operation *node = first.nodes[i], *other = second.nodes[i];
-    difference.position = i;
-    if (!compareOperations(node, other))
-      return false;
-    if (node->getNumOperands() != other->getNumOperands())
-      return differ(DifferenceKind::Arguments,
-                    std::to_string(node->getNumOperands()) + " operands",
-                    std::to_string(other->getNumOperands()) + " operands");
-    for (auto [operand, otherOperand] :
-         llvm::zip(node->getOperands(), other->getOperands())) {
-      bool isNew =
-          !values.count(operand) && !backwardValues.count(otherOperand);
-      auto isFromOutside = [](Value value, const auto &nodes) {
-        Operation *definition = value.getDefiningOp();
-        return !definition || !nodes.contains(definition);
-      };
-      bool isInput = isFromOutside(operand, inside);
-      bool otherIsInput = isFromOutside(otherOperand, otherInside);
-      if (isInput == otherIsInput && bind(operand, otherOperand)) {
-        if (isNew && isInput &&
-            !compareTypes(operand.getType(), otherOperand.getType()))
-          return false;
-        continue;
-      }
-      return differ(
-          isInput && otherIsInput && areGraphs ? DifferenceKind::InputOrder
-                                               : DifferenceKind::Edge,
-          describeValue(operand, first), describeValue(otherOperand, second));
-    }
-    for (auto [result, otherResult] :
-         llvm::zip(node->getResults(), other->getResults()))
-      bind(result, otherResult);
-  }
-  difference.first = difference.second = nullptr;
-  if (first.nodes.size() != second.nodes.size())
-    return differ(DifferenceKind::NodeCount, std::to_string(first.nodes.size()),
-                  std::to_string(second.nodes.size()));
+bool NodeComparison::compareInputs(const Subgraph &first,
+                                   const Subgraph &second) {
   if (first.inputs.size() != second.inputs.size())
     return differ(DifferenceKind::InputCount,
                   std::to_string(first.inputs.size()),
                   std::to_string(second.inputs.size()));
+  bool isSame = true;
+  for (auto [index, input] : llvm::enumerate(first.inputs)) {
+    difference.position = index;
+    isSame &= compareTypes(input.getType(), second.inputs[index].getType());
+    if (!isSame && !all)
+      return false;
+    bind(input, second.inputs[index]);
+  }
+  return isSame;
+}
+
+bool NodeComparison::compareOperands(Operation *node, Operation *other,
+                                     const Subgraph &first,
+                                     const Subgraph &second) {
+  if (node->getNumOperands() != other->getNumOperands())
+    return differ(DifferenceKind::Arguments,
+                  std::to_string(node->getNumOperands()) + " operands",
+                  std::to_string(other->getNumOperands()) + " operands");
+  auto isFromOutside = [](Value value, const auto &nodes) {
+    Operation *definition = value.getDefiningOp();
+    return !definition || !nodes.contains(definition);
+  };
+  auto isOfOne = [&](Value value) {
+    return value.getDefiningOp() && unmatched.contains(value.getDefiningOp());
+  };
+  bool isSame = true;
+  for (unsigned i = 0, e = node->getNumOperands(); i != e; ++i) {
+    Value operand = node->getOperand(i), otherOperand = other->getOperand(i);
+    if (all && (isOfOne(operand) || isOfOne(otherOperand)))
+      continue;
+    comparedOperand = i;
+    bool isNew = !values.count(operand) && !backwardValues.count(otherOperand);
+    bool isInput = isFromOutside(operand, inside);
+    bool agrees = true;
+    if (isInput == isFromOutside(otherOperand, otherInside) &&
+        bind(operand, otherOperand)) {
+      agrees = !isNew || !isInput ||
+               compareTypes(operand.getType(), otherOperand.getType());
+    } else {
+      bool areInputs = isInput && isFromOutside(otherOperand, otherInside);
+      agrees = differ(
+          areInputs && first.graph && second.graph ? DifferenceKind::InputOrder
+                                                   : DifferenceKind::Edge,
+          describeValue(operand, first), describeValue(otherOperand, second));
+    }
+    isSame &= agrees;
+    if (!isSame && !all)
+      break;
+  }
+  comparedOperand.reset();
+  return isSame;
+}
+
+/// What the outputs of the graph are to its caller, in order.
+static SmallVector<Attribute> getOutputKinds(GraphOp graph) {
+  SmallVector<Attribute> kinds;
+  if (auto signature = graph.getOutput().getSignature())
+    for (auto entry : signature->getAsRange<DictionaryAttr>())
+      kinds.push_back(entry.get("kind"));
+  return kinds;
+}
+
+bool NodeComparison::compareBorders(const Subgraph &first,
+                                    const Subgraph &second) {
+  difference.first = difference.second = nullptr;
+  // Which nodes are more is listed where all differences are.
+  if (first.nodes.size() != second.nodes.size() && !all)
+    return differ(DifferenceKind::NodeCount, std::to_string(first.nodes.size()),
+                  std::to_string(second.nodes.size()));
+  bool areGraphs = first.graph && second.graph;
+  bool isSame = true;
+  // That of two graphs was compared before.
+  if (first.inputs.size() != second.inputs.size() && !(areGraphs && all)) {
+    isSame =
+        differ(DifferenceKind::InputCount, std::to_string(first.inputs.size()),
+               std::to_string(second.inputs.size()));
+    if (!all)
+      return false;
+  }
   if (first.outputs.size() != second.outputs.size())
     return differ(DifferenceKind::OutputCount,
                   std::to_string(first.outputs.size()),
                   std::to_string(second.outputs.size()));
   for (auto [index, output] : llvm::enumerate(first.outputs)) {
+    Value other = second.outputs[index];
     difference.position = index;
-    if (!bind(output, second.outputs[index])) {
-      difference.first = output.getDefiningOp();
-      difference.second = second.outputs[index].getDefiningOp();
-      return differ(DifferenceKind::OutputOrder, describeValue(output, first),
-                    describeValue(second.outputs[index], second));
-    }
+    if (unmatched.contains(output.getDefiningOp()) ||
+        unmatched.contains(other.getDefiningOp()) || bind(output, other))
+      continue;
+    difference.first = output.getDefiningOp();
+    difference.second = other.getDefiningOp();
+    isSame = differ(DifferenceKind::OutputOrder, describeValue(output, first),
+                    describeValue(other, second));
+    if (!all)
+      return false;
   }
   if (!areGraphs)
-    return true;
-  auto getKinds = [](GraphOp graph) {
-    SmallVector<Attribute> kinds;
-    if (auto signature = graph.getOutput().getSignature())
-      for (auto entry : signature->getAsRange<DictionaryAttr>())
-        kinds.push_back(entry.get("kind"));
-    return kinds;
-  };
+    return isSame;
+  difference.first = difference.second = nullptr;
   GraphOp graph = first.graph, otherGraph = second.graph;
   if (graph.getOutput().getArgs() != otherGraph.getOutput().getArgs() ||
-      getKinds(graph) != getKinds(otherGraph))
+      getOutputKinds(graph) != getOutputKinds(otherGraph))
     return differ(DifferenceKind::OutputOrder,
                   toText(graph.getOutput().getArgs()),
                   toText(otherGraph.getOutput().getArgs()));
-  return true;
+  return isSame;
+}
+
+bool NodeComparison::compareSubgraphs(const Subgraph &first,
+                                      const Subgraph &second) {
+  if (first.graph && second.graph && !compareInputs(first, second))
+    return false;
+  inside.insert(first.nodes.begin(), first.nodes.end());
+  otherInside.insert(second.nodes.begin(), second.nodes.end());
+  for (unsigned i = 0, e = std::min(first.nodes.size(), second.nodes.size());
+       i != e; ++i) {
+    Operation *node = first.nodes[i], *other = second.nodes[i];
+    difference.position = i;
+    if (!compareOperations(node, other) ||
+        !compareOperands(node, other, first, second))
+      return false;
+    for (auto [result, otherResult] :
+         llvm::zip(node->getResults(), other->getResults()))
+      bind(result, otherResult);
+  }
+  return compareBorders(first, second);
+}
+
+void NodeComparison::listDifferences(
+    const Subgraph &first, const Subgraph &second,
+    ArrayRef<std::pair<unsigned, unsigned>> pairs,
+    std::vector<Difference> &differences) {
+  all = &differences;
+  if (first.graph && second.graph)
+    compareInputs(first, second);
+  inside.insert(first.nodes.begin(), first.nodes.end());
+  otherInside.insert(second.nodes.begin(), second.nodes.end());
+  unmatched.insert(first.nodes.begin(), first.nodes.end());
+  unmatched.insert(second.nodes.begin(), second.nodes.end());
+  for (auto [position, otherPosition] : pairs) {
+    unmatched.erase(first.nodes[position]);
+    unmatched.erase(second.nodes[otherPosition]);
+  }
+  unsigned next = 0, otherNext = 0;
+  auto listUnmatched = [&](unsigned end, unsigned otherEnd) {
+    for (; next < end; ++next)
+      differences.push_back({DifferenceKind::Unmatched, next, first.nodes[next],
+                             nullptr, "", "", ""});
+    for (; otherNext < otherEnd; ++otherNext)
+      differences.push_back({DifferenceKind::Unmatched, otherNext, nullptr,
+                             second.nodes[otherNext], "", "", ""});
+  };
+  for (auto [position, otherPosition] : pairs) {
+    listUnmatched(position, otherPosition);
+    ++next, ++otherNext;
+    Operation *node = first.nodes[position];
+    Operation *other = second.nodes[otherPosition];
+    difference.position = position;
+    // Another operator's operands are other ones.
+    size_t before = differences.size();
+    bool isSame = compareOperations(node, other);
+    auto isOther = [](const Difference &found) {
+      return found.kind == DifferenceKind::Operation ||
+             found.kind == DifferenceKind::Target ||
+             found.kind == DifferenceKind::NodeKind ||
+             found.kind == DifferenceKind::Effect;
+    };
+    if (isSame ||
+        (node->getNumOperands() == other->getNumOperands() &&
+         llvm::none_of(ArrayRef(differences).drop_front(before), isOther)))
+      compareOperands(node, other, first, second);
+    for (auto [result, otherResult] :
+         llvm::zip(node->getResults(), other->getResults()))
+      bind(result, otherResult);
+  }
+  listUnmatched(first.nodes.size(), second.nodes.size());
+  compareBorders(first, second);
 }
 
 std::optional<Difference> opprof::fx::findDifference(const Subgraph &first,

@@ -35,6 +35,12 @@ public:
   bool compareOperations(mlir::Operation *first, mlir::Operation *second);
   bool compareSubgraphs(const Subgraph &first, const Subgraph &second);
 
+  /// Appends every difference to `differences`, where `pairs` are positions in
+  /// `first` and `second` that stand for each other, in order.
+  void listDifferences(const Subgraph &first, const Subgraph &second,
+                       llvm::ArrayRef<std::pair<unsigned, unsigned>> pairs,
+                       std::vector<Difference> &differences);
+
   const Difference &getDifference() const { return difference; }
   Renaming takeRenaming() { return std::move(renaming); }
 
@@ -48,6 +54,7 @@ public:
   bool bindSize(mlir::Attribute expected, mlir::Attribute size);
 
 private:
+  llvm::StringRef getComparedArgument();
   bool differ(DifferenceKind kind, std::string firstText,
               std::string secondText);
   bool compareSymbols(llvm::StringRef first, llvm::StringRef second);
@@ -59,12 +66,32 @@ private:
   bool compareArguments(mlir::Operation *first, mlir::Attribute argument,
                         mlir::Operation *second, mlir::Attribute other,
                         bool isSize);
+  /// The arguments of two calls that give as many, with the same keywords.
+  bool compareGivenArguments(NodeOp first, NodeOp second);
   bool comparePatternArguments(NodeOp pattern, NodeOp node);
+  /// Lists in which arguments, by the schema's names and with defaults
+  /// explicit, two calls differ that give another number of them.
+  bool listArguments(NodeOp first, NodeOp second);
+  /// The inputs of two graphs.
+  bool compareInputs(const Subgraph &first, const Subgraph &second);
+  bool compareOperands(mlir::Operation *node, mlir::Operation *other,
+                       const Subgraph &first, const Subgraph &second);
+  /// Numbers of nodes, inputs and outputs, and which the outputs are.
+  bool compareBorders(const Subgraph &first, const Subgraph &second);
   bool bind(mlir::Value first, mlir::Value second);
 
   EquivalenceOptions options;
   bool isPattern;
   Difference difference;
+  /// What is being compared, so that a difference can name it: an argument of
+  /// `comparedNode` by its index, by the index of an operand in it, or by name.
+  NodeOp comparedNode;
+  std::optional<unsigned> comparedArgument, comparedOperand;
+  llvm::StringRef comparedName;
+  /// Where all differences are asked for: they go there, and comparing goes on.
+  std::vector<Difference> *all = nullptr;
+  /// The nodes of the two subgraphs, and those that the other one lacks.
+  llvm::SmallPtrSet<mlir::Operation *, 16> inside, otherInside, unmatched;
   Renaming renaming;
   llvm::StringMap<std::string> backwardSymbols;
   llvm::DenseMap<mlir::Value, mlir::Value> values, backwardValues;

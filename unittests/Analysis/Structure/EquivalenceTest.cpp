@@ -23,6 +23,8 @@ TEST(Equivalence, HoldsUnderRenaming) {
     GraphOp first = buildGraph(*test.module, "first", recipe);
     GraphOp second = buildGraph(*test.module, "second", recipe);
     EXPECT_TRUE(areSame(first, second));
+    EXPECT_TRUE(
+        findDifferences(Subgraph::get(first), Subgraph::get(second)).empty());
   }
 }
 
@@ -43,6 +45,11 @@ TEST(Equivalence, SeesEverySingleChange) {
           findDifference(Subgraph::get(first), Subgraph::get(second));
       ASSERT_TRUE(difference) << "change " << int(kind);
       EXPECT_FALSE(difference->getText().empty());
+      std::vector<Difference> all =
+          findDifferences(Subgraph::get(first), Subgraph::get(second));
+      EXPECT_FALSE(all.empty()) << "change " << int(kind);
+      for (const Difference &one : all)
+        EXPECT_FALSE(one.getText().empty());
       switch (kind) {
       case Change::Constant:
         EXPECT_EQ(difference->kind, DifferenceKind::Constant);

@@ -13,6 +13,7 @@
 #include "llvm/ADT/StringMap.h"
 
 #include <memory>
+#include <vector>
 
 namespace opprof::fx {
 
@@ -72,28 +73,31 @@ enum class DifferenceKind {
   Effect,
   InputOrder,
   OutputOrder,
-  Subgraph, ///< in a graph that both name or call
+  Subgraph,  ///< in a graph that both name or call
+  Unmatched, ///< a node that only one of them has
 };
 
 /// "operand", "stride", … as reports and remarks write it.
 llvm::StringRef stringifyDifferenceKind(DifferenceKind kind);
 
-/// The first thing in which two subgraphs differ.
+/// One thing in which two subgraphs differ.
 struct Difference {
   DifferenceKind kind = DifferenceKind::NodeCount;
-  /// The position in `Subgraph::nodes`, or of the input or output.
+  /// The position in `Subgraph::nodes`, of the first where both have a node
+  /// there, or of the input or output.
   unsigned position = 0;
   /// The nodes at that position; null where a subgraph has none there.
   mlir::Operation *first = nullptr, *second = nullptr;
   /// What each has there, in words.
   std::string firstText, secondText;
-  /// In a pattern, the schema's name of the argument that differs, or empty.
+  /// The schema's name of the argument that differs, or empty.
   llvm::StringRef argument;
 
-  /// One sentence: "node 3: the operand at position 1 is … here and … there".
+  /// One sentence: "they differ in constant at node 3, … and …: the argument
+  /// 'dim' is 0 in the first, -1 in the second".
   std::string getText() const;
-  /// Reports it as a remark at the first node with a note at the second, or at
-  /// `place` where it is of no node.
+  /// Reports it as a remark at the first node with a note at the second, each
+  /// with the calls that led there, or at `place` where it is of no node.
   void report(mlir::Location place) const;
 };
 
@@ -120,6 +124,17 @@ inline bool areEquivalent(const Subgraph &first, const Subgraph &second,
                           Renaming *renaming = nullptr) {
   return !findDifference(first, second, options, renaming);
 }
+
+/// All differences, in the order of the nodes; empty where findDifference finds
+/// none. Nodes are paired as in a diff of two texts, by what they call and
+/// give, so that a node that only one subgraph has is one difference and does
+/// not shift what follows; that the values it gives are taken then is no
+/// difference of its own. Beyond kMostAligned pairs of nodes that could be
+/// compared, those at equal positions are paired.
+inline constexpr size_t kMostAligned = 25'000'000;
+std::vector<Difference> findDifferences(const Subgraph &first,
+                                        const Subgraph &second,
+                                        EquivalenceOptions options = {});
 
 /// A node's arguments with the symbols and graphs that they name renamed.
 mlir::Attribute rename(mlir::Attribute attribute, const Renaming &renaming);

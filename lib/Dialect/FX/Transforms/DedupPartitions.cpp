@@ -328,10 +328,11 @@ void Deduplicator::reportWeakClasses() {
       parts.push_back(std::move(part));
       if (index == 0)
         continue;
-      if (auto difference = findDifference(parts.front(), parts.back()))
-        if (kinds.insert(stringifyDifferenceKind(difference->kind)).second)
+      for (const Difference &difference :
+           findDifferences(parts.front(), parts.back()))
+        if (kinds.insert(stringifyDifferenceKind(difference.kind)).second)
           mapped.differIn.push_back(
-              stringifyDifferenceKind(difference->kind).str());
+              stringifyDifferenceKind(difference.kind).str());
     }
     if (mapped.differIn.empty())
       continue;

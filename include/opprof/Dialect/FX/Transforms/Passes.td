@@ -111,10 +111,16 @@ def InlinePartitionsPass : Pass<"inline-partitions", "::mlir::ModuleOp"> {
 def ExplainDifferencePass : Pass<"explain-difference", "::mlir::ModuleOp"> {
   let summary = "Say why two partitions are not the same";
   let description = [{
-    Reports, as a remark at the first node that differs, in what two parts of
-    the module differ. A part is named by a module path (`h.0`: the nodes of
-    that module and of those inside it), by the label of a partition, or by the
-    name of a graph (`@block`).
+    Reports everything in which two parts of the module differ: a remark at
+    each node that differs, with the argument's name in the operator's schema,
+    and a note at the other one, each with the calls that led there. Nodes are
+    paired as lines are in a diff, so that one which only one part has is said
+    once and does not shift the rest.
+
+    A part is named by a module path (`h.0`: the nodes of that module and of
+    those inside it), by the label of a partition, by the name of a graph
+    (`@block`), or, where `partition-map` names the map that
+    `--dedup-partitions` wrote, by the id of a class (`c0`).
 
     ```mlir
     fx.graph @first(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -128,11 +134,13 @@ def ExplainDifferencePass : Pass<"explain-difference", "::mlir::ModuleOp"> {
     ```
 
     `--explain-difference=partitions=@first,@second` remarks: they differ in
-    constant at node 0: 0 in the first, -1 in the second.
+    constant at node 0: the argument 'dim' is 0 in the first, -1 in the second.
   }];
   let options = [
     ListOption<"partitions", "partitions", "std::string",
                "The two parts to compare">,
+    Option<"partitionMap", "partition-map", "std::string", "",
+           "The map that --dedup-partitions wrote, whose classes may be named">,
   ];
 }
 
