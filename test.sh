@@ -4,7 +4,8 @@
 #   ./test.sh             everything
 #   ./test.sh --no-fuzz   all but the libFuzzer targets, which need a build of their own
 #
-# OPPROF_FUZZ_SECONDS is the time that each fuzzer gets (10).
+# Each fuzzer makes the same OPPROF_FUZZ_RUNS inputs (10000) every time, from OPPROF_FUZZ_SEED (1), so that a check that
+# fails fails again; benchmarks/fuzz_long.sh looks for new ones.
 set -uo pipefail
 cd "$(dirname "$0")"
 
@@ -75,10 +76,11 @@ if [ "$with_fuzzers" = yes ]; then
   for fuzzer in build-fuzz/fuzz/*; do
     [ -x "$fuzzer" ] && [ -f "$fuzzer" ] || continue
     name=$(basename "$fuzzer")
-    corpus=build-fuzz/corpus/$name
+    corpus=$results/corpus/$name
     mkdir -p "$corpus"
     seeds=unittests/fuzz/corpus/$name
-    check "fuzz $name" run_fuzzer "$fuzzer" -max_total_time="${OPPROF_FUZZ_SECONDS:-10}" -max_len=65536 -timeout=20 \
+    check "fuzz $name" run_fuzzer "$fuzzer" -seed="${OPPROF_FUZZ_SEED:-1}" -runs="${OPPROF_FUZZ_RUNS:-10000}" \
+      -max_total_time=20 -max_len=65536 -timeout=20 \
       -rss_limit_mb=4096 -artifact_prefix="$results/" -print_final_stats=0 -verbosity=0 \
       "$corpus" $([ -d "$seeds" ] && echo "$seeds")
   done
