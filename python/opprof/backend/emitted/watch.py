@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import dataclasses
 import types
 from collections.abc import Callable, Iterable, Sized
 from operator import getitem, is_
@@ -30,6 +31,7 @@ _ATOMS = (
     torch.Size,
     types.BuiltinFunctionType,
     types.CodeType,
+    dataclasses.Field,
 )
 
 
