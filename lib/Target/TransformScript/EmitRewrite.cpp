@@ -193,9 +193,7 @@ static void printStrategy(Attribute value, llvm::raw_ostream &os) {
   }
 }
 
-/// Prints the functions of `module`, then `REWRITES += (…)` and `STRATEGY =
-/// replace(STRATEGY, …)` for what its sequence does.
-static LogicalResult emitRewrite(ModuleOp module, llvm::raw_ostream &os) {
+LogicalResult opprof::fx::emitRewrite(ModuleOp module, llvm::raw_ostream &os) {
   transform::TransformOpInterface entry =
       transform::detail::findTransformEntryPoint(module, ModuleOp());
   if (!entry)

@@ -41,6 +41,10 @@ loadRewriteScripts(llvm::StringRef path, mlir::MLIRContext *context);
 mlir::LogicalResult applyRewriteScript(const RewriteScript &script,
                                        mlir::ModuleOp payload);
 
+/// Prints the functions of a script, then `REWRITES += (…)` and `STRATEGY =
+/// replace(STRATEGY, …)` for what its sequence does. Writes nothing on failure.
+mlir::LogicalResult emitRewrite(mlir::ModuleOp script, llvm::raw_ostream &os);
+
 /// Makes --emit-rewrite known: one script as Python definitions.
 void registerEmitRewriteTranslation();
 
