@@ -9,6 +9,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(opprof_flags INTERFACE -Wno-dangling-pointer -Wno-maybe-uninitialized
     -Wno-stringop-overread -Wno-array-bounds -Wno-restrict)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # libstdc++ 12's own std::stable_sort calls the deprecated std::get_temporary_buffer.
+  target_compile_options(opprof_flags INTERFACE -Wno-deprecated-declarations)
+endif()
 if(EXISTS "${LLVM_TOOLS_BINARY_DIR}/ld.lld")
   target_link_options(opprof_flags INTERFACE "-B${LLVM_TOOLS_BINARY_DIR}" -fuse-ld=lld)
 endif()
@@ -16,6 +20,11 @@ target_link_options(opprof_flags INTERFACE -Wl,--gc-sections)
 if(OPPROF_SANITIZE)
   target_compile_options(opprof_flags INTERFACE -fsanitize=${OPPROF_SANITIZE} -fno-omit-frame-pointer -g)
   target_link_options(opprof_flags INTERFACE -fsanitize=${OPPROF_SANITIZE})
+  if(OPPROF_SANITIZE MATCHES "undefined")
+    # What is undefined stops the program, as a bad address does. LLVM's classes have no type information to check.
+    target_compile_options(opprof_flags INTERFACE -fno-sanitize-recover=undefined -fno-sanitize=vptr)
+    target_link_options(opprof_flags INTERFACE -fno-sanitize=vptr)
+  endif()
 endif()
 
 # add_opprof_library(NAME sources… [LINK_LIBS opprof libraries…] [MLIR_LIBS MLIR components…])
