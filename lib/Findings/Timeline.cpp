@@ -32,8 +32,9 @@ struct IdleCauses {
 static std::vector<Interval> findOverheads(const Context &context) {
   std::vector<Interval> overheads;
   for (const ProfilerOverhead &overhead : context.profile.overheads)
-    overheads.push_back(
-        {overhead.startNs, overhead.startNs + overhead.durationNs});
+    if (overhead.isProfilersOwn())
+      overheads.push_back(
+          {overhead.startNs, overhead.startNs + overhead.durationNs});
   return unite(std::move(overheads));
 }
 

@@ -588,7 +588,9 @@ static std::vector<std::string> collectFacts(const ReportModel &model) {
         ranged, profile.kernels.size()));
   std::vector<std::pair<int64_t, int64_t>> spans;
   for (const ProfilerOverhead &overhead : profile.overheads)
-    spans.push_back({overhead.startNs, overhead.startNs + overhead.durationNs});
+    if (overhead.isProfilersOwn())
+      spans.push_back(
+          {overhead.startNs, overhead.startNs + overhead.durationNs});
   if (int64_t time = unionLength(std::move(spans)))
     facts.push_back(formatTime(time) +
                     " of the host's time was the profiler's own");

@@ -3,6 +3,8 @@
 #include "opprof/Support/Recording.h"
 #include "opprof/Support/EnumNames.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 using namespace llvm;
 using namespace opprof;
 
@@ -15,4 +17,13 @@ StringRef opprof::stringify(ActivityKind kind) {
 
 std::optional<ActivityKind> opprof::parseActivityKind(StringRef text) {
   return parseEnumerator<ActivityKind>(kActivityKinds, text);
+}
+
+bool ProfilerOverhead::isProfilersOwn() const {
+  // As CUPTI, Kineto and nsys spell them.
+  return llvm::none_of(
+      std::initializer_list<StringRef>{"command buffer full",
+                                       "function loading", "module loading",
+                                       "compiler"},
+      [&](StringRef part) { return kind.contains_insensitive(part); });
 }

@@ -7,6 +7,7 @@
 #include "Readers.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -14,6 +15,9 @@
 #include "llvm/ADT/Twine.h"
 
 #include <sqlite3.h>
+
+#include <map>
+#include <set>
 
 using namespace llvm;
 using namespace opprof;
@@ -92,13 +96,16 @@ private:
   bool hasTable(StringRef table) { return !columnsOf(table).empty(); }
   /// Calls `visit` with each row of a table. A table that is not there has
   /// none, and of one that is damaged what comes before the damage is read.
+  /// Rows of events are counted as such.
   void forEach(StringRef table, ArrayRef<StringRef> columns,
-               function_ref<void(const Row &)> visit);
+               function_ref<void(const Row &)> visit, bool isCounted = true);
   /// The text of StringIds, or empty.
   StringRef nameOf(std::optional<int64_t> id);
   /// The enumerators of a table of them, by their numbers.
   DenseMap<int64_t, std::string> namesIn(StringRef table);
   ThreadId threadOf(std::optional<int64_t> globalId);
+  /// The device of the machine that a process calls so.
+  int64_t deviceOf(int64_t id, std::optional<int64_t> globalId) const;
   /// What correlation ids are of: they are a process's own.
   std::optional<uint64_t> correlationOf(std::optional<uint64_t> id,
                                         std::optional<int64_t> globalId);
@@ -106,13 +113,17 @@ private:
   bool readTimes(const Row &row, int64_t &startNs, int64_t &durationNs);
   void place(const Row &row, ActivityKind kind, StringRef name);
   void readDevices();
+  void readProcesses();
   void readKernels();
   void readGraphs();
   void readCopies();
   void readCalls();
   void readRanges();
-  void readOverheads();
+  void readOverheads(StringRef table);
   void readClock();
+  void countOthers();
+  void noteLosses();
+  void noteProcesses();
   Error finish();
 
   Trace &trace;
@@ -121,7 +132,19 @@ private:
   DenseMap<int64_t, StringRef> names;
   StringMap<ThreadId> threadIds;
   DenseMap<int64_t, uint64_t> processes;
+  /// The one process that made calls, if it is one.
+  std::optional<int64_t> onlyProcess;
+  /// By process and CUDA's number of a device there.
+  std::map<std::pair<int64_t, int64_t>, int64_t> devices;
+  /// Of the devices that no table ties to the machine's, the processes that
+  /// name them.
+  std::map<int64_t, std::set<int64_t>> usersOf;
+  /// Processes' correlations whose kernels were recorded one by one.
+  DenseSet<uint64_t> seenInside;
   uint64_t lost = 0;
+  uint64_t endless = 0;
+  /// Of `lost`: those that ran on a device without anyone having seen when.
+  uint64_t untimed = 0;
   int64_t totalDuration = 0;
   /// Steps of SQLite's machine that are left.
   int64_t stepsLeft = 0;
@@ -191,7 +214,7 @@ StringMap<bool> Reader::columnsOf(StringRef table) {
 }
 
 void Reader::forEach(StringRef table, ArrayRef<StringRef> columns,
-                     function_ref<void(const Row &)> visit) {
+                     function_ref<void(const Row &)> visit, bool isCounted) {
   StringMap<bool> known = columnsOf(table);
   if (known.empty())
     return;
@@ -215,12 +238,16 @@ void Reader::forEach(StringRef table, ArrayRef<StringRef> columns,
     visit(Row(rows.get(), places));
     ++count;
   }
-  trace.events += count;
-  if (status != SQLITE_DONE)
-    trace.notes.push_back(
-        (table + " is damaged or cut off after " + Twine(count) + " rows: " +
-         sqlite3_errmsg(database.get()) + "; what comes before is read")
-            .str());
+  if (isCounted)
+    trace.events += count;
+  if (status == SQLITE_DONE)
+    return;
+  std::string note = (table + " is damaged or cut off after " + Twine(count) +
+                      " rows: " + sqlite3_errmsg(database.get()) +
+                      "; what comes before is read")
+                         .str();
+  if (!is_contained(trace.notes, note))
+    trace.notes.push_back(std::move(note));
 }
 
 StringRef Reader::nameOf(std::optional<int64_t> id) {
@@ -240,15 +267,23 @@ StringRef Reader::nameOf(std::optional<int64_t> id) {
 
 DenseMap<int64_t, std::string> Reader::namesIn(StringRef table) {
   DenseMap<int64_t, std::string> found;
-  forEach(table, {"id", "name", "label"}, [&](const Row &row) {
-    std::optional<uint64_t> id = row.count(0);
-    if (id && *id < 1000)
-      found[*id] = (row.text(1) + " " + row.text(2)).str();
-  });
+  forEach(
+      table, {"id", "name", "label"},
+      [&](const Row &row) {
+        std::optional<uint64_t> id = row.count(0);
+        if (id && *id < 1000)
+          found[*id] = (row.text(1) + " " + row.text(2)).str();
+      },
+      /*isCounted=*/false);
   return found;
 }
 
-/// A thread's number holds its process above 24 bits of its own.
+/// A thread's number, and a process's, holds the process above 24 bits, and
+/// what it runs on above that.
+static int64_t processOf(int64_t globalId) {
+  return int64_t(uint64_t(globalId) >> 24);
+}
+
 ThreadId Reader::threadOf(std::optional<int64_t> globalId) {
   uint64_t id = uint64_t(globalId.value_or(0));
   std::string key =
@@ -265,17 +300,24 @@ std::optional<uint64_t> Reader::correlationOf(std::optional<uint64_t> id,
                                               std::optional<int64_t> globalId) {
   if (!id || !*id || *id > UINT32_MAX)
     return std::nullopt;
-  uint64_t process =
-      processes
-          .try_emplace(int64_t(uint64_t(globalId.value_or(0)) >> 24),
-                       processes.size())
-          .first->second;
-  return process << 32 | *id;
+  int64_t process = globalId ? processOf(*globalId) : onlyProcess.value_or(0);
+  return processes.try_emplace(process, processes.size()).first->second << 32 |
+         *id;
+}
+
+int64_t Reader::deviceOf(int64_t id, std::optional<int64_t> globalId) const {
+  if (!globalId && !onlyProcess)
+    return id;
+  int64_t process = globalId ? processOf(*globalId) : *onlyProcess;
+  auto it = devices.find({process & 0xFFFFFF, id});
+  return it == devices.end() ? id : it->second;
 }
 
 bool Reader::readTimes(const Row &row, int64_t &startNs, int64_t &durationNs) {
   std::optional<int64_t> start = row.integer(0), end = row.integer(1);
-  if (!start || !end || *start < 0 || *end < *start || *end > kMaxTotalNs ||
+  // What was called before the recording began has a time before 0.
+  if (!start || !end || *start < -kMaxTotalNs || *end < *start ||
+      *end > kMaxTotalNs || *end - *start > kMaxTotalNs ||
       *end - *start > kMaxTotalNs - totalDuration) {
     ++lost;
     return false;
@@ -289,34 +331,58 @@ bool Reader::readTimes(const Row &row, int64_t &startNs, int64_t &durationNs) {
 void Reader::readDevices() {
   // Kernels name a device by its id, as nsys's own reports join them; what CUDA
   // calls it differs where devices are hidden from a process.
-  forEach("TARGET_INFO_GPU",
-          {"id", "cuDevice", "name", "smCount", "totalMemory", "threadsPerWarp",
-           "maxWarpsPerSm", "computeMajor", "computeMinor", "maxRegistersPerSm",
-           "maxShmemPerSm"},
-          [&](const Row &row) {
-            std::optional<int64_t> id = row.integer(0);
-            if (!id)
-              id = row.integer(1);
-            if (!id)
-              return;
-            Device device;
-            device.id = *id;
-            device.kind = "cuda";
-            device.name = row.text(2).str();
-            device.smCount = row.count(3);
-            device.totalMemory = row.count(4);
-            device.warpSize = row.count(5);
-            std::optional<uint64_t> warps = row.count(6);
-            if (warps && *warps < 1024 && device.warpSize.value_or(0) < 1024)
-              device.maxThreadsPerSM = *warps * device.warpSize.value_or(32);
-            if (std::optional<uint64_t> major = row.count(7),
-                minor = row.count(8);
-                major && minor)
-              device.computeCapability = {*major, *minor};
-            device.registersPerSM = row.count(9);
-            device.sharedPerSM = row.count(10);
-            trace.devices.push_back(device);
-          });
+  forEach(
+      "TARGET_INFO_GPU",
+      {"id", "cuDevice", "name", "smCount", "totalMemory", "threadsPerWarp",
+       "maxWarpsPerSm", "computeMajor", "computeMinor", "maxRegistersPerSm",
+       "maxShmemPerSm"},
+      [&](const Row &row) {
+        std::optional<int64_t> id = row.integer(0);
+        if (!id)
+          id = row.integer(1);
+        if (!id)
+          return;
+        Device device;
+        device.id = *id;
+        device.kind = "cuda";
+        device.name = row.text(2).str();
+        device.smCount = row.count(3);
+        device.totalMemory = row.count(4);
+        device.warpSize = row.count(5);
+        std::optional<uint64_t> warps = row.count(6);
+        if (warps && *warps < 1024 && device.warpSize.value_or(0) < 1024)
+          device.maxThreadsPerSM = *warps * device.warpSize.value_or(32);
+        if (std::optional<uint64_t> major = row.count(7), minor = row.count(8);
+            major && minor)
+          device.computeCapability = {*major, *minor};
+        device.registersPerSM = row.count(9);
+        device.sharedPerSM = row.count(10);
+        trace.devices.push_back(device);
+      },
+      /*isCounted=*/false);
+  forEach(
+      "TARGET_INFO_CUDA_DEVICE", {"gpuId", "cudaId", "pid"},
+      [&](const Row &row) {
+        std::optional<int64_t> gpu = row.integer(0), cuda = row.integer(1),
+                               process = row.integer(2);
+        if (gpu && cuda && process)
+          devices[{*process & 0xFFFFFF, *cuda}] = *gpu;
+      },
+      /*isCounted=*/false);
+}
+
+/// Exports without the processes of kernels are of one.
+void Reader::readProcesses() {
+  std::set<int64_t> found;
+  forEach(
+      "CUPTI_ACTIVITY_KIND_RUNTIME", {"globalTid"},
+      [&](const Row &row) {
+        if (std::optional<int64_t> id = row.integer(0); id && found.size() < 2)
+          found.insert(processOf(*id));
+      },
+      /*isCounted=*/false);
+  if (found.size() == 1)
+    onlyProcess = *found.begin();
 }
 
 // The first columns of everything that a device ran.
@@ -326,16 +392,28 @@ void Reader::readDevices() {
 static constexpr size_t kPlaces = 7;
 
 void Reader::place(const Row &row, ActivityKind kind, StringRef name) {
+  // CUPTI's way to say that it could not see when.
+  if (row.integer(0) == 0 && row.integer(1) == 0) {
+    ++untimed;
+    return;
+  }
   TraceActivity activity;
   if (!readTimes(row, activity.startNs, activity.durationNs))
     return;
   activity.kind = kind;
   activity.name = trace.intern(name);
-  activity.device = row.integer(2).value_or(0);
+  std::optional<int64_t> process = row.integer(5);
+  int64_t device = row.integer(2).value_or(0);
+  activity.device = deviceOf(device, process);
+  if (process && devices.empty())
+    usersOf[device].insert(processOf(*process));
   activity.stream = row.integer(3);
-  activity.correlation = correlationOf(row.count(4), row.integer(5));
-  if (std::optional<uint64_t> node = row.count(6); node && *node)
+  activity.correlation = correlationOf(row.count(4), process);
+  if (std::optional<uint64_t> node = row.count(6); node && *node) {
     activity.graphNode = node;
+    if (activity.correlation)
+      seenInside.insert(*activity.correlation);
+  }
   trace.activities.push_back(activity);
 }
 
@@ -366,11 +444,19 @@ void Reader::readKernels() {
           });
 }
 
-/// Graphs that were traced as one: what ran in them is not known.
+/// Graphs that were traced as one: what ran in them is not known. A replay
+/// whose kernels are there too would count twice.
 void Reader::readGraphs() {
   size_t before = trace.activities.size();
+  uint64_t known = 0;
   forEach("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", {OPPROF_PLACE, "graphId"},
           [&](const Row &row) {
+            std::optional<uint64_t> correlation =
+                correlationOf(row.count(4), row.integer(5));
+            if (correlation && seenInside.contains(*correlation)) {
+              ++known;
+              return;
+            }
             std::string name = "CUDA graph";
             if (std::optional<uint64_t> id = row.count(kPlaces))
               name += " " + std::to_string(*id);
@@ -382,6 +468,11 @@ void Reader::readGraphs() {
          " replays of CUDA graphs were traced as a whole, and stand for the "
          "kernels in them; record with --cuda-graph-trace=node to see those")
             .str());
+  if (known)
+    trace.notes.push_back((Twine(known) +
+                           " replays of CUDA graphs are left out as a whole: "
+                           "their kernels are there one by one")
+                              .str());
 }
 
 /// "HtoD": CUPTI's numbers, which nsys keeps.
@@ -398,6 +489,10 @@ static StringRef copyKindOf(std::optional<int64_t> kind) {
 
 void Reader::readCopies() {
   DenseMap<int64_t, std::string> kinds = namesIn("ENUM_CUDA_MEM_KIND");
+  // Exports before 2023 have no such table, and the same numbers.
+  if (kinds.empty())
+    kinds = {{0, "Pageable"}, {1, "Pinned"}, {2, "Device"}, {3, "Array"},
+             {4, "Managed"},  {5, "Device"}, {6, "Managed"}};
   auto memory = [&](std::optional<int64_t> kind) -> StringRef {
     if (!kind || *kind < 0 || *kind >= 1000)
       return "";
@@ -466,12 +561,13 @@ void Reader::readCalls() {
 /// "aten::mm, seq = 4, sizes = [[2, 3], [3, 4]]".
 static void readOperator(StringRef text, HostOp &op) {
   auto [name, rest] = text.split(", ");
-  if (rest.empty() || !name.contains("::") || name.contains(' '))
-    return;
   if (!rest.starts_with("seq = ") && !rest.starts_with("sizes = ") &&
       !rest.starts_with("op_id = "))
     return;
+  // Of a function of autograd too the calls are told apart by numbers only.
   op.name = name;
+  if (!name.contains("::") || name.contains(' '))
+    return;
   op.annotation = false;
   StringRef number = rest;
   int64_t sequence;
@@ -492,16 +588,27 @@ static void readOperator(StringRef text, HostOp &op) {
 }
 
 void Reader::readRanges() {
-  // Ranges that are pushed and popped, and those that start and end.
-  constexpr int64_t kPushed = 59, kStarted = 60;
+  // Ranges that are pushed and popped, those that start and end, and both as
+  // they are imported from text; an export's own numbers count.
+  std::set<int64_t> types;
+  for (const auto &[id, name] : namesIn("ENUM_NSYS_EVENT_TYPE"))
+    if (is_contained({"NvtxPushPopRange", "NvtxStartEndRange",
+                      "NvtxtPushPopRange", "NvtxtStartEndRange"},
+                     StringRef(name).split(' ').first))
+      types.insert(id);
+  if (types.empty())
+    types = {59, 60, 70, 71};
   forEach("NVTX_EVENTS",
           {"start", "end", "eventType", "globalTid", "text", "textId"},
           [&](const Row &row) {
             std::optional<int64_t> type = row.integer(2);
             // Marks have no end, and domains no time.
-            if ((type && *type != kPushed && *type != kStarted) ||
-                !row.integer(1))
+            if (type && !types.contains(*type))
               return;
+            if (std::optional<int64_t> end = row.integer(1); !end || *end < 0) {
+              ++endless;
+              return;
+            }
             HostOp op;
             if (!readTimes(row, op.startNs, op.durationNs))
               return;
@@ -516,19 +623,80 @@ void Reader::readRanges() {
 }
 
 /// What CUPTI's own work took of the host: buffers, code that it instruments.
-void Reader::readOverheads() {
-  forEach("PROFILER_OVERHEAD", {"start", "end", "nameId"}, [&](const Row &row) {
-    ProfilerOverhead overhead;
-    if (!readTimes(row, overhead.startNs, overhead.durationNs))
-      return;
-    overhead.kind = nameOf(row.integer(2));
-    trace.overheads.push_back(overhead);
-  });
+/// What CUDA itself takes, to load functions for one, is in another table since
+/// 2026.
+void Reader::readOverheads(StringRef table) {
+  DenseMap<int64_t, std::string> types = namesIn("ENUM_CUPTI_OVERHEAD_TYPE");
+  forEach(table, {"start", "end", "nameId", "overheadType"},
+          [&](const Row &row) {
+            ProfilerOverhead overhead;
+            if (!readTimes(row, overhead.startNs, overhead.durationNs))
+              return;
+            overhead.kind = nameOf(row.integer(2));
+            if (std::optional<uint64_t> type = row.count(3);
+                overhead.kind.empty() && type && *type < 1000)
+              overhead.kind =
+                  trace.intern(StringRef(types[*type]).split(' ').second);
+            trace.overheads.push_back(overhead);
+          });
+}
+
+/// Says of what a device did that is neither kernel nor copy how much there is.
+void Reader::countOthers() {
+  static constexpr std::pair<StringLiteral, StringLiteral> kOthers[] = {
+      {"CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS",
+       "decompressions by the copy engine"},
+      {"CUPTI_ACTIVITY_KIND_GRAPH_HOST_NODE_AND_HOST_LAUNCH",
+       "functions of the host that streams waited for"},
+      {"CUDA_UM_GPU_PAGE_FAULT_EVENTS", "page faults of devices"},
+  };
+  for (const auto &[table, what] : kOthers) {
+    uint64_t count = 0;
+    forEach(table, {"start"}, [&](const Row &) { ++count; });
+    if (count)
+      trace.notes.push_back(
+          (Twine(count) + " " + what + " (" + table + ") are left out").str());
+  }
 }
 
 void Reader::readClock() {
-  forEach("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs"},
-          [&](const Row &row) { trace.baseTimeNs = row.integer(0); });
+  forEach(
+      "TARGET_INFO_SESSION_START_TIME", {"utcEpochNs"},
+      [&](const Row &row) { trace.baseTimeNs = row.integer(0); },
+      /*isCounted=*/false);
+}
+
+void Reader::noteLosses() {
+  auto note = [&](uint64_t count, StringRef one, StringRef many) {
+    if (count)
+      trace.notes.push_back((Twine(count) + (count == 1 ? one : many)).str());
+  };
+  std::string of = (" of " + Twine(trace.events)).str();
+  note(lost, " event" + of + " has times that make no sense, and is left out",
+       " events" + of + " have times that make no sense, and are left out");
+  note(
+      untimed,
+      " kernel, copy or graph has no time, as CUPTI could not see when it ran, "
+      "and is left out",
+      " kernels, copies or graphs have no time, as CUPTI could not see when "
+      "they ran, and are left out");
+  note(endless, " range has no end, and is left out",
+       " ranges have no end, and are left out");
+}
+
+void Reader::noteProcesses() {
+  if (processes.size() > 1)
+    trace.notes.push_back((Twine(processes.size()) +
+                           " processes are in the file, and all of them are "
+                           "counted")
+                              .str());
+  for (const auto &[device, users] : usersOf)
+    if (users.size() > 1)
+      trace.notes.push_back(
+          (Twine(users.size()) + " processes name device " + Twine(device) +
+           ", and nothing in the file says whether it is one: it is taken for "
+           "one; export again with a newer nsys, or record each process alone")
+              .str());
 }
 
 Error Reader::finish() {
@@ -540,16 +708,8 @@ Error Reader::finish() {
                 "; record with --trace=cuda,nvtx, and make the file with "
                 "`nsys export --type sqlite`");
   }
-  if (lost)
-    trace.notes.push_back((Twine(lost) + (lost == 1 ? " event" : " events") +
-                           " of " + Twine(trace.events) +
-                           " have times that make no sense, and are left out")
-                              .str());
-  if (processes.size() > 1)
-    trace.notes.push_back((Twine(processes.size()) +
-                           " processes are in the file, and all of them are "
-                           "counted")
-                              .str());
+  noteLosses();
+  noteProcesses();
   return Error::success();
 }
 
@@ -564,12 +724,15 @@ Error Reader::read(StringRef data) {
   if (hasTable("StringIds"))
     findName = prepare("SELECT value FROM StringIds WHERE id = ?");
   readDevices();
+  readProcesses();
   readKernels();
-  readGraphs();
   readCopies();
+  readGraphs();
   readCalls();
   readRanges();
-  readOverheads();
+  readOverheads("PROFILER_OVERHEAD");
+  readOverheads("CUPTI_ACTIVITY_KIND_OVERHEAD");
+  countOthers();
   readClock();
   return finish();
 }

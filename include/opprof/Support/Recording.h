@@ -88,11 +88,16 @@ struct StepCounters {
   uint64_t countedKernels = 0;
 };
 
-/// Time that the profiler itself took, on the host.
+/// Time that the profiler itself took, on the host, or that CUPTI counts with
+/// it.
 struct ProfilerOverhead {
   llvm::StringRef kind;
   int64_t startNs = 0;
   int64_t durationNs = 0;
+
+  /// Whether it goes away with the profiler: CUDA compiles, loads functions and
+  /// waits for room in its queue without one too.
+  bool isProfilersOwn() const;
 };
 
 /// Memory of a device that the process allocated while it was recorded. What it

@@ -1,0 +1,287 @@
+"""What goes into a reader comes out: each recorded file, counted by Python's own json, sqlite3, csv and struct, against the profile that
+`opprof report --json` prints. OPPROF_RECORDED names folders with more recordings, with colons between them."""
+
+import csv
+import functools
+import gzip
+import json
+import os
+import sqlite3
+import struct
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nsys_exports import VERSIONS, write_export
+
+from opprof.tools import find_tool
+
+INPUTS = Path(__file__).parents[1] / "Profile" / "Inputs"
+
+#: A kernel or copy: its kind, name, device, stream, when it began and how long it took in nanoseconds.
+Ran = tuple[str, str, int, int | None, int, int]
+
+
+@dataclass
+class Counted:
+    """What a file holds."""
+
+    ran: Counter[Ran] = field(default_factory=Counter)
+    #: Calls in which the host waits: when they began and how long they took.
+    waits: Counter[tuple[int, int]] = field(default_factory=Counter)
+    overheads: Counter[tuple[int, int]] = field(default_factory=Counter)
+    #: Where the recorder gives copies no names, opprof makes them.
+    copies_have_names: bool = True
+    #: What only counts has no timeline.
+    has_timeline: bool = True
+    #: What the notes have to say of what was left out.
+    left_out: str = ""
+    #: Whether `waits` and `overheads` are all that there are.
+    host_is_counted: bool = True
+
+
+def unpacked(path: Path) -> bytes:
+    content = path.read_bytes()
+    return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Traces of torch.profiler
+# ----------------------------------------------------------------------------------------------------------------------
+
+DEVICE_KINDS = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
+
+
+def nanoseconds(microseconds: Decimal | int) -> int:
+    return int((Decimal(microseconds) * 1000).to_integral_value(ROUND_HALF_UP))
+
+
+def count_kineto(path: Path) -> Counted:
+    trace = json.loads(unpacked(path), parse_float=Decimal)
+    events = [e for e in trace["traceEvents"] if e.get("ph") == "X"]
+    counted = Counted()
+    for event in events:
+        kind, arguments = event.get("cat", ""), event.get("args", {})
+        when = nanoseconds(event["ts"]), nanoseconds(event["dur"])
+        if kind in DEVICE_KINDS:
+            place = arguments.get("device", event["pid"]), arguments.get("stream")
+            counted.ran[DEVICE_KINDS[kind], event["name"], *place, *when] += 1
+        elif kind.endswith(("_runtime", "_driver")) and "Synchronize" in event["name"]:
+            counted.waits[when] += 1
+        elif kind == "overhead":
+            counted.overheads[when] += 1
+    if not counted.ran:
+        count_host(events, counted)
+    return counted
+
+
+def count_host(events: list[Any], counted: Counted) -> None:
+    """Without a GPU what ran are the operators of calls of compiled graphs that lie in no other one, each on its thread."""
+    threads = defaultdict(list)
+    for event in events:
+        is_call = event["name"].startswith("## Call CompiledFxGraph")
+        if event["cat"] == "cpu_op" or is_call:
+            start, duration = nanoseconds(event["ts"]), nanoseconds(event["dur"])
+            threads[event["pid"], event["tid"]].append((start, -duration, is_call, event["name"]))
+    for thread, calls in enumerate(threads.values()):
+        call_end = end = -1
+        for start, duration, is_call, name in sorted(calls):
+            if is_call:
+                call_end = start - duration
+            elif end <= start < call_end:
+                end = start - duration
+                counted.ran["kernel", name, 0, thread, start, -duration] += 1
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Exports of Nsight Systems
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def count_nsys(path: Path) -> Counted:
+    counted = Counted(copies_have_names=False)
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as run:
+        tables = {name for (name,) in run.execute("SELECT name FROM sqlite_master")}
+
+        def rows(table: str, columns: str) -> Iterator[Any]:
+            name = f"CUPTI_ACTIVITY_KIND_{table}" if table.isupper() else table
+            yield from run.execute(f"SELECT {columns} FROM {name}") if name in tables else ()
+
+        names = dict(run.execute("SELECT id, value FROM StringIds"))
+        place = "start, end - start, deviceId, streamId"
+        for name, start, duration, device, stream in rows("KERNEL", f"demangledName, {place}"):
+            counted.ran["kernel", names[name], device, stream, start, duration] += 1
+        for kind in ("memcpy", "memset"):
+            for start, duration, device, stream in rows(kind.upper(), place):
+                counted.ran[kind, "", device, stream, start, duration] += 1
+        for name, start, duration in rows("RUNTIME", "nameId, start, end - start"):
+            if "Synchronize" in names[name]:
+                counted.waits[start, duration] += 1
+        for table in ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD"):
+            if table in tables:
+                counted.overheads.update(run.execute(f"SELECT start, end - start FROM {table}"))
+    return counted
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Captures of opprof, by docs/formats/capture.md
+# ----------------------------------------------------------------------------------------------------------------------
+
+STRINGS, KERNELS, COPIES, SETS, MARKS = 2, 3, 4, 5, 15
+
+
+def chunks_of(content: bytes) -> Iterator[tuple[int, bytes, int]]:
+    """The type of each chunk, its payload, and how long its records are."""
+    at = struct.unpack_from("<I", content, 12)[0]
+    while at + 24 <= len(content):
+        magic, kind, size, _, record = struct.unpack_from("<4sIIII", content, at)
+        assert magic == b"CHNK"
+        yield kind, content[at + 24 : at + 24 + size], record
+        at += 24 + (size + 7) // 8 * 8
+
+
+def count_capture(path: Path) -> Counted:
+    """Without what ran between marks of warm-up, which the notes count."""
+    counted = Counted(copies_have_names=False, host_is_counted=False)
+    names: dict[int, str] = {}
+    marks: list[tuple[int, int, int]] = []
+    for kind, payload, record in chunks_of(unpacked(path)):
+        if kind == STRINGS:
+            at = 0
+            while at < len(payload):
+                number, size = struct.unpack_from("<II", payload, at)
+                names[number] = payload[at + 8 : at + 8 + size].decode()
+                at += 8 + size
+        for at in range(0, len(payload), record or len(payload)):
+            if kind == MARKS:
+                marks.append(struct.unpack_from("<Q8xII", payload, at))
+            elif kind in (KERNELS, COPIES, SETS):
+                counted.ran[ran_in_capture(kind, payload[at : at + record], names)] += 1
+    warm_up = sorted(
+        time for time, kind, name in marks if kind in (1, 2) and names.get(name) == "warm-up"
+    )
+    before = counted.ran.total()
+    for begin, end in zip(warm_up[::2], warm_up[1::2], strict=True):
+        counted.ran = Counter(
+            {ran: n for ran, n in counted.ran.items() if not begin <= ran[4] <= end}
+        )
+    if dropped := before - counted.ran.total():
+        counted.left_out = f"{dropped} kernels, copies and sets before the first step are left out"
+    return counted
+
+
+def ran_in_capture(kind: int, record: bytes, names: dict[int, str]) -> Ran:
+    start, end = struct.unpack_from("<QQ", record)
+    if kind == KERNELS:
+        name, device, _, stream = struct.unpack_from("<IIII", record, 32)
+        return "kernel", demangled(names[name]), device, stream, start, end - start
+    device, _, stream = struct.unpack_from("<III", record, 32)
+    return "memcpy" if kind == COPIES else "memset", "", device, stream, start, end - start
+
+
+@functools.cache
+def demangled(name: str) -> str:
+    return subprocess.run(
+        ["c++filt", name], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Pages of Nsight Compute
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def count_ncu(path: Path) -> Counted:
+    """Of a raw page; times of counters have no beginning."""
+    lines = unpacked(path).decode().splitlines()
+    begin = next(at for at, line in enumerate(lines) if line.startswith('"ID"'))
+    table = list(csv.DictReader(lines[begin:]))
+    unit = {"ns": 1, "us": 1000, "µs": 1000, "ms": 10**6}[table[0]["gpu__time_duration.sum"]]
+    counted = Counted(has_timeline=False)
+    for row in table[1:]:
+        time = int(Decimal(row["gpu__time_duration.sum"].replace(",", "")) * unit)
+        counted.ran[
+            "kernel", row["Kernel Name"], int(row["Device"]), int(row["Stream"]), 0, time
+        ] += 1
+    return counted
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# All of them
+# ----------------------------------------------------------------------------------------------------------------------
+
+COUNTS = {
+    ".trace.json.gz": count_kineto,
+    ".sqlite": count_nsys,
+    ".opcap.gz": count_capture,
+    ".csv.gz": count_ncu,
+}
+
+
+def recordings() -> list[Path]:
+    folders = [INPUTS, *map(Path, filter(None, os.environ.get("OPPROF_RECORDED", "").split(":")))]
+    found = [path for folder in folders for ending in COUNTS for path in folder.rglob(f"*{ending}")]
+    return sorted(path for path in found if not path.name.startswith("counters"))
+
+
+def profile_of(path: Path) -> Any:
+    command = [find_tool("opprof-driver"), "report", "--json", "--", str(path)]
+    return json.loads(subprocess.run(command, capture_output=True, check=True, timeout=300).stdout)
+
+
+def ran_of(profile: Any, counted: Counted) -> Counter[Ran]:
+    ran: Counter[Ran] = Counter()
+    for kernel in [*profile["kernels"], *profile.get("copies", [])]:
+        kind = kernel.get("kind", "kernel")
+        name = kernel["name"] if kind == "kernel" or counted.copies_have_names else ""
+        where = kernel["device"], kernel.get("stream")
+        start = kernel["start_ns"] if counted.has_timeline else 0
+        ran[kind, name, *where, start, kernel["duration_ns"]] += 1
+    return ran
+
+
+def check(path: Path, tmp_path: Path) -> None:
+    counted = next(count for ending, count in COUNTS.items() if path.name.endswith(ending))(path)
+    if path.name.endswith(".opcap.gz"):
+        (tmp_path / "plain.opcap").write_bytes(unpacked(path))
+        path = tmp_path / "plain.opcap"
+    profile = profile_of(path)
+    ran = ran_of(profile, counted)
+    assert ran == counted.ran, [
+        (ran - counted.ran).most_common(3),
+        (counted.ran - ran).most_common(3),
+    ]
+    kernels = {key: count for key, count in counted.ran.items() if key[0] == "kernel"}
+    copies = {key: count for key, count in counted.ran.items() if key[0] != "kernel"}
+    summary = profile["summary"]
+    for what, those in (("kernel", kernels), ("copy", copies)):
+        assert summary[{"kernel": "kernels", "copy": "copies"}[what]] == sum(those.values())
+        assert summary[f"{what}_time_ns"] == sum(key[5] * count for key, count in those.items())
+    assert counted.left_out in "\n".join(profile.get("notes", []))
+    # What kernels there are is told by confidence, the rest included: nothing is between.
+    assert sum(summary["attributed_ns"].values()) == summary["kernel_time_ns"]
+    if counted.host_is_counted:
+        waits, overheads = profile.get("synchronizations", []), profile.get("overheads", [])
+        assert Counter((s["start_ns"], s["duration_ns"]) for s in waits) == counted.waits
+        assert Counter((o["start_ns"], o["duration_ns"]) for o in overheads) == counted.overheads
+
+
+def test_there_are_recordings_of_each_kind() -> None:
+    endings = {ending for path in recordings() for ending in COUNTS if path.name.endswith(ending)}
+    assert endings >= {".trace.json.gz", ".opcap.gz"}
+
+
+@pytest.mark.parametrize("path", recordings(), ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_what_a_recording_holds_comes_out(path: Path, tmp_path: Path) -> None:
+    check(path, tmp_path)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_an_export_holds_comes_out(version: str, tmp_path: Path) -> None:
+    check(write_export(tmp_path / "made.sqlite", version), tmp_path)
