@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import math
+import random
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -231,6 +233,70 @@ def test_damage_costs_what_it_touches(damage: Callable[[str], str], write: Write
     # What is lost is said, unless nothing is: commas between events and rubbish behind them hold nothing.
     if profile["summary"]["kernels"] < 3:
         assert any("damaged and left out" in note or "cut off" in note for note in profile["notes"])
+
+
+def many_events() -> list[Event]:
+    """Kernels that are told apart by name and time, and what launched them."""
+    return [
+        event
+        for number in range(120)
+        for event in (
+            launch(10 * number, number + 1, 0),
+            kernel(f"k{number}", 10 * number + 5, 1 + number / 8, number + 1),
+        )
+    ]
+
+
+def kernels_in(made: list[Event]) -> list[tuple[str, int, int]]:
+    """Names, beginnings and durations in nanoseconds."""
+    return [
+        (event["name"], round(event["ts"] * 1000), round(event["dur"] * 1000))
+        for event in made
+        if event["cat"] == "kernel"
+    ]
+
+
+def kernels_of(profile: Any) -> list[tuple[str, int, int]]:
+    return [(k["name"], k["start_ns"], k["duration_ns"]) for k in profile["kernels"]]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, None, "soon", [], {}, True])
+def test_each_damaged_event_costs_itself_and_is_counted(bad: Any, write: Write) -> None:
+    """NaN and infinity are no JSON, and their text is read event by event; the rest is JSON with a value of another type."""
+    choose = random.Random(repr(bad))
+    for count in (1, 7, 60):
+        made = many_events()
+        damaged = set(choose.sample(range(len(made)), count))
+        whole = [event for place, event in enumerate(made) if place not in damaged]
+        for place in damaged:
+            made[place] = {**made[place], choose.choice(["ts", "dur"]): bad}
+        for text in (text_of(made), json.dumps(made), "\ufeff" + text_of(made)):
+            profile = profile_of(write("t.json", text))
+            assert kernels_of(profile) == kernels_in(whole)
+            (note,) = [
+                note for note in profile["notes"] if "left out" in note and "damaged" in note
+            ]
+            lost = f"{count} event{'s' if count > 1 else ''} of {len(made)} "
+            assert note.startswith(lost), note
+
+
+def test_a_cut_costs_what_does_not_end_before_it(write: Write) -> None:
+    """Of every length; an event is whole where the text up to there ends with its brace or behind it."""
+    made = many_events()
+    pieces = [json.dumps(event) for event in made]
+    for head in ('{"schemaVersion": 1, "traceEvents": [', "["):
+        text = head + ", ".join(pieces) + ("]}" if head[0] == "{" else "]")
+        ends = [
+            len(head) + sum(len(p) + 2 for p in pieces[:n]) - 2 for n in range(1, len(pieces) + 1)
+        ]
+        for length in range(len(head) + 200, len(text) - 2, 997):
+            whole = [event for event, end in zip(made, ends, strict=True) if end <= length]
+            profile = profile_of(write("t.json", text[:length]))
+            assert kernels_of(profile) == kernels_in(whole), length
+            notes = "\n".join(profile["notes"])
+            assert "it was cut off" in notes
+            is_inside = len(whole) < len(made) and length > ends[len(whole) - 1] + 2
+            assert ("1 event of" in notes) == is_inside, length
 
 
 def test_a_cut_gzip_file_is_read_up_to_there(write: Write) -> None:
