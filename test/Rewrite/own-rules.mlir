@@ -18,7 +18,7 @@
 // CHECK-NEXT: "fourth"
 // CHECK: "declined": [
 // CHECK: "rule": "elsewhere"
-// CHECK-NEXT: "reason": "its pattern is nowhere; nearest: the argument 'other' is 2.000000e+00{{.*}} here and 3.000000e+00{{.*}} in the pattern"
+// CHECK-NEXT: "reason": "its pattern is nowhere; nearest: the argument 'other' is 2.0 here and 3.0 in the pattern"
 // CHECK-NEXT: "node": "first"
 
 // SCRIPT: fx.sym<"n">

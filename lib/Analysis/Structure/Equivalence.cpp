@@ -246,7 +246,12 @@ static std::string toText(Attribute attribute) {
     std::array<char, 32> digits;
     auto end =
         std::to_chars(digits.begin(), digits.end(), number.getValueAsDouble());
-    return {digits.begin(), end.ptr};
+    std::string text(digits.begin(), end.ptr);
+    // What is no integer does not look like one.
+    return text +
+           (StringRef(text).find_first_not_of("-0123456789") == StringRef::npos
+                ? ".0"
+                : "");
   }
   std::string text;
   llvm::raw_string_ostream os(text);
