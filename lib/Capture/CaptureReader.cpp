@@ -262,6 +262,14 @@ bool CaptureReader::dispatch(const ChunkHeader &header, const char *payload,
     good = eachRecord<ApiNameRecord>(header, payload,
                                      [&](auto &r) { visitor.apiName(r); });
     break;
+  case ChunkType::Operators:
+    good = eachRecord<OperatorRecord>(
+        header, payload, [&](auto &r) { visitor.operatorRun(r); });
+    break;
+  case ChunkType::Places:
+    good = eachRecord<PlaceRecord>(header, payload,
+                                   [&](auto &r) { visitor.place(r); });
+    break;
   case ChunkType::Losses:
     good = eachRecord<LossRecord>(header, payload, [&](auto &r) {
       Summary.lost += r.count;

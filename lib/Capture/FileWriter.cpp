@@ -1,6 +1,6 @@
 // Writes capture files. See docs/formats/capture.md for the format.
 
-#include "FileWriter.h"
+#include "opprof/Capture/FileWriter.h"
 
 #include <cerrno>
 #include <cstring>

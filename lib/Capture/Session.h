@@ -6,7 +6,7 @@
 #define OPPROF_LIB_CAPTURE_SESSION_H
 
 #include "Cupti.h"
-#include "FileWriter.h"
+#include "opprof/Capture/FileWriter.h"
 
 #include "opprof/Capture/Capture.h"
 

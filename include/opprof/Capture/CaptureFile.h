@@ -61,6 +61,8 @@ enum class ChunkType : uint32_t {
   Losses = 19,
   ApiNames = 20,
   End = 21,
+  Operators = 22,
+  Places = 23,
 };
 
 struct KernelRecord {
@@ -180,6 +182,36 @@ struct EndRecord {
   uint64_t records, lost, chunks, time;
 };
 
+/// What an OperatorRecord is of, as its `scope` says.
+enum class OperatorScope : uint8_t {
+  Operator = 0,
+  Backward = 1, ///< a function that autograd recorded
+  Range = 2,    ///< marked by PyTorch or by the program
+  Host = 3,     ///< what the interpreter did: garbage, a compilation
+};
+
+/// An operator, or what else the host did, on one thread from `start` to `end`.
+struct OperatorRecord {
+  uint64_t start, end; ///< on the clock of ClockRecord::cupti
+  uint64_t id;         ///< what the launches that it makes carry
+  int64_t sequence;    ///< autograd's number; negative where it has none
+  uint32_t thread, forwardThread; ///< as PyTorch numbers them; 0 is none
+  uint32_t name;                  ///< string
+  uint32_t place;                 ///< PlaceRecord::number, or kNone
+  uint32_t sizes, types;          ///< strings, or kNone
+  uint8_t scope, reserved[7];
+};
+
+/// Where in the program an operator was called.
+struct PlaceRecord {
+  uint32_t number;
+  uint32_t module;   ///< string: its path from the model that was called
+  uint32_t file;     ///< string: of the deepest line outside of PyTorch
+  uint32_t function; ///< string
+  uint32_t line;     ///< 0 where it is not known
+  uint32_t group;    ///< string: an optimizer's group of parameters
+};
+
 /// Followed by `metrics` string numbers (uint32_t each).
 struct CounterSetHeader {
   uint32_t set, device, metrics, passes;
@@ -206,6 +238,7 @@ static_assert(sizeof(MarkRecord) == 32 && sizeof(IdNameRecord) == 16);
 static_assert(sizeof(LossRecord) == 16 && sizeof(ApiNameRecord) == 16);
 static_assert(sizeof(EndRecord) == 32 && sizeof(CounterSetHeader) == 24);
 static_assert(sizeof(CounterRowHeader) == 48);
+static_assert(sizeof(OperatorRecord) == 64 && sizeof(PlaceRecord) == 24);
 
 /// CRC-32 (IEEE 802.3, as zlib's crc32), continuing from `seed`.
 uint32_t crc32(uint32_t seed, const void *data, size_t size);

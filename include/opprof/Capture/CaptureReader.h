@@ -37,6 +37,8 @@ public:
   virtual void mark(const MarkRecord &) {}
   virtual void idName(const IdNameRecord &) {}
   virtual void apiName(const ApiNameRecord &) {}
+  virtual void operatorRun(const OperatorRecord &) {}
+  virtual void place(const PlaceRecord &) {}
   virtual void loss(const LossRecord &) {}
   virtual void counterSet(const CounterSetHeader &,
                           const std::vector<uint32_t> &metrics) {}

@@ -2,8 +2,8 @@
 // chunks, each group of chunks by one call to write(2): what was handed to the
 // kernel survives the death of the process.
 
-#ifndef OPPROF_LIB_CAPTURE_FILEWRITER_H
-#define OPPROF_LIB_CAPTURE_FILEWRITER_H
+#ifndef OPPROF_CAPTURE_FILEWRITER_H
+#define OPPROF_CAPTURE_FILEWRITER_H
 
 #include "opprof/Capture/CaptureFile.h"
 
@@ -76,4 +76,4 @@ private:
 
 } // namespace opprof::capture
 
-#endif // OPPROF_LIB_CAPTURE_FILEWRITER_H
+#endif // OPPROF_CAPTURE_FILEWRITER_H

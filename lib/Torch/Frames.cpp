@@ -1,0 +1,453 @@
+// Where in a Python program a thread is, read from the interpreter's own
+// frames. A walk from the innermost frame outwards follows one pointer a frame;
+// what it meets is known by the addresses of code objects and modules, so that
+// the texts of a place are made once. Nothing is installed in the interpreter:
+// programs that trace, profile or compile their own frames run as they would.
+//
+// PyTorch lets go of the interpreter's lock before it runs most operators. A
+// thread's own frames stay as they are meanwhile; the lock is taken for what is
+// met for the first time only.
+
+#define PY_SSIZE_T_CLEAN
+#define Py_BUILD_CORE
+#include <Python.h>
+#include <internal/pycore_frame.h>
+#undef Py_BUILD_CORE
+
+#include "opprof/Torch/Frames.h"
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace {
+
+using Frame = _PyInterpreterFrame;
+
+/// Modules that enclose a call, at most; deeper ones are left out.
+constexpr size_t kMostModules = 64;
+/// Modules that are looked at to find one by its name.
+constexpr size_t kMostVisited = 100'000;
+/// Code objects that are held on to, so that no other takes their place.
+constexpr size_t kMostCodes = 200'000;
+
+//===----------------------------------------------------------------------===//
+// Frames of the versions of CPython
+//===----------------------------------------------------------------------===//
+
+const Frame *innermostFrame(const PyThreadState *thread) {
+#if PY_VERSION_HEX >= 0x030D0000
+  return thread->current_frame;
+#else
+  return thread->cframe ? thread->cframe->current_frame : nullptr;
+#endif
+}
+
+PyObject *codeOf(const Frame *frame) {
+#if PY_VERSION_HEX >= 0x030D0000
+  return frame->f_executable;
+#else
+  return reinterpret_cast<PyObject *>(frame->f_code);
+#endif
+}
+
+const _Py_CODEUNIT *instructionOf(const Frame *frame) {
+#if PY_VERSION_HEX >= 0x030D0000
+  return frame->instr_ptr;
+#else
+  return frame->prev_instr;
+#endif
+}
+
+/// What a variable of the function holds; null where it holds nothing.
+PyObject *localOf(const Frame *frame, int index) {
+  PyObject *value = frame->localsplus[index];
+  return value && PyCell_Check(value) ? PyCell_GET(value) : value;
+}
+
+//===----------------------------------------------------------------------===//
+// Code
+//===----------------------------------------------------------------------===//
+
+enum class CodeKind : uint8_t {
+  Hidden, ///< PyTorch's, the standard library's, or made of thin air
+  User,
+  ModuleCall,
+  OptimizerStep,
+};
+
+struct Code {
+  PyObject *object = nullptr;
+  CodeKind kind = CodeKind::Hidden;
+  /// Of a step of an optimizer: its variable `group`.
+  int group = -1;
+};
+
+/// A module in one place of another. Kept for good: a path is a text.
+struct Module {
+  PyObject *object = nullptr;
+  /// A weak reference, which tells whether `object` is still that module.
+  PyObject *reference = nullptr;
+  Module *parent = nullptr;
+  std::string path;
+
+  bool isAlive() const {
+    return reinterpret_cast<PyWeakReference *>(reference)->wr_object == object;
+  }
+};
+
+/// What a walk finds.
+struct Walk {
+  const Frame *user = nullptr;
+  PyObject *group = nullptr;
+  const Frame *step = nullptr;
+  /// Innermost first.
+  std::array<PyObject *, kMostModules> modules;
+  size_t numModules = 0;
+
+  size_t hash() const {
+    size_t value = user ? size_t(instructionOf(user)) : 0;
+    value = value * 31 + size_t(group);
+    for (size_t at = 0; at < numModules; ++at)
+      value = value * 1000003 ^ size_t(modules[at]) >> 4;
+    return value;
+  }
+};
+
+struct Known {
+  const _Py_CODEUNIT *instruction = nullptr;
+  PyObject *group = nullptr;
+  /// Innermost first.
+  std::vector<const Module *> modules;
+  uint32_t number = OPPROF_NO_PLACE;
+
+  bool is(const Walk &walk) const {
+    if (instruction != (walk.user ? instructionOf(walk.user) : nullptr) ||
+        group != walk.group || modules.size() != walk.numModules)
+      return false;
+    for (size_t at = 0; at < modules.size(); ++at)
+      if (modules[at]->object != walk.modules[at] || !modules[at]->isAlive())
+        return false;
+    return true;
+  }
+};
+
+/// Takes the interpreter's lock, whoever has it.
+class Interpreter {
+public:
+  Interpreter() : state(PyGILState_Ensure()) {
+    PyErr_Fetch(&type, &value, &trace);
+  }
+  ~Interpreter() {
+    // What an operator is called with may be an error that is being handled.
+    PyErr_Restore(type, value, trace);
+    PyGILState_Release(state);
+  }
+  Interpreter(const Interpreter &) = delete;
+  Interpreter &operator=(const Interpreter &) = delete;
+
+private:
+  PyGILState_STATE state;
+  PyObject *type, *value, *trace;
+};
+
+class Places {
+public:
+  static Places &get() {
+    static Places *places = new Places;
+    return *places;
+  }
+
+  PyObject *moduleCall = nullptr;
+  std::vector<std::string> hidden;
+
+  uint32_t find(const Frame *frame, const void *until);
+
+private:
+  const Code &codeOf(PyObject *object);
+  Code classify(PyObject *object) const;
+  bool isHidden(const char *file) const;
+  const Known &add(const Walk &walk);
+  Module *moduleOf(Module *parent, PyObject *object);
+  std::string groupOf(const Walk &walk) const;
+
+  // All below is of the thread that holds the interpreter's lock.
+  std::unordered_map<PyObject *, Code> codes;
+  std::deque<Module> modules;
+  std::unordered_map<PyObject *, std::vector<Module *>> byObject;
+  std::deque<Known> known;
+  std::unordered_multimap<size_t, const Known *> byHash;
+};
+
+/// What a thread met last, by address.
+struct Cache {
+  std::array<Code, 2048> codes;
+  std::array<const Known *, 4096> known{};
+};
+
+Cache &cache() {
+  thread_local Cache cache;
+  return cache;
+}
+
+} // namespace
+
+static const char *textOf(PyObject *object) {
+  const char *text =
+      object && PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : nullptr;
+  PyErr_Clear();
+  return text ? text : "";
+}
+
+bool Places::isHidden(const char *file) const {
+  // Made by fx and by the import system; what a person types is <stdin>.
+  if (file[0] == '<' && std::strncmp(file, "<stdin", 6) != 0 &&
+      std::strncmp(file, "<ipython", 8) != 0)
+    return true;
+  for (const std::string &folder : hidden)
+    if (!std::strncmp(file, folder.c_str(), folder.size()) &&
+        !std::strstr(file + folder.size(), "-packages/"))
+      return true;
+  return false;
+}
+
+Code Places::classify(PyObject *object) const {
+  Code code;
+  code.object = object;
+  if (object == moduleCall) {
+    code.kind = CodeKind::ModuleCall;
+    return code;
+  }
+  if (!PyCode_Check(object))
+    return code;
+  auto *of = reinterpret_cast<PyCodeObject *>(object);
+  const char *file = textOf(of->co_filename);
+  if (!isHidden(file)) {
+    code.kind = CodeKind::User;
+    return code;
+  }
+  if (std::strcmp(textOf(of->co_name), "step") != 0 ||
+      !std::strstr(file, "/torch/optim/"))
+    return code;
+  PyObject *names = PyCode_GetVarnames(of);
+  for (Py_ssize_t at = 0; names && at < PyTuple_GET_SIZE(names); ++at)
+    if (!std::strcmp(textOf(PyTuple_GET_ITEM(names, at)), "group")) {
+      code.kind = CodeKind::OptimizerStep;
+      code.group = int(at);
+    }
+  Py_XDECREF(names);
+  PyErr_Clear();
+  return code;
+}
+
+const Code &Places::codeOf(PyObject *object) {
+  Code &last = cache().codes[(size_t(object) >> 5) % cache().codes.size()];
+  if (last.object == object)
+    return last;
+  Interpreter lock;
+  auto [it, isNew] = codes.try_emplace(object);
+  if (isNew) {
+    it->second = classify(object);
+    if (codes.size() < kMostCodes)
+      Py_INCREF(object);
+    else
+      codes.erase(it);
+  }
+  auto found = codes.find(object);
+  static const Code unknown;
+  if (found == codes.end())
+    return unknown;
+  return last = found->second;
+}
+
+/// "h.3.attn" where `child` is below `module` so; empty where it is not.
+static std::string nameBelow(PyObject *module, PyObject *child) {
+  struct Entry {
+    PyObject *module;
+    std::string path;
+  };
+  std::deque<Entry> queue{{module, ""}};
+  std::unordered_set<PyObject *> seen;
+  while (!queue.empty() && seen.size() < kMostVisited) {
+    Entry entry = std::move(queue.front());
+    queue.pop_front();
+    // Modules are held by those that they are in.
+    PyObject *own = PyObject_GenericGetDict(entry.module, nullptr);
+    PyObject *list = own ? PyDict_GetItemString(own, "_modules") : nullptr;
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    while (list && PyDict_Check(list) && PyDict_Next(list, &at, &key, &value)) {
+      std::string path =
+          entry.path + (entry.path.empty() ? "" : ".") + textOf(key);
+      if (value == child) {
+        Py_XDECREF(own);
+        return path;
+      }
+      if (value != Py_None && seen.insert(value).second)
+        queue.push_back({value, std::move(path)});
+    }
+    Py_XDECREF(own);
+    PyErr_Clear();
+  }
+  return "";
+}
+
+Module *Places::moduleOf(Module *parent, PyObject *object) {
+  std::vector<Module *> &same = byObject[object];
+  for (Module *module : same)
+    // What is called without the module that it is in, as checkpointing does,
+    // is known by the path that it was first called by.
+    if (module->isAlive() && (module->parent == parent || !parent))
+      return module;
+  PyObject *reference = PyWeakref_NewRef(object, nullptr);
+  PyErr_Clear();
+  if (!reference)
+    return nullptr;
+  Module &module = modules.emplace_back();
+  module.object = object;
+  module.reference = reference;
+  module.parent = parent;
+  const char *type = Py_TYPE(object)->tp_name;
+  if (const char *dot = std::strrchr(type, '.'))
+    type = dot + 1;
+  module.path = type;
+  // torch.compile's is the module that it was made of.
+  bool isWrapper = !std::strcmp(type, "OptimizedModule");
+  if (parent && parent->path.empty() && parent->parent)
+    parent = parent->parent;
+  if (parent && !parent->path.empty()) {
+    std::string name = nameBelow(parent->object, object);
+    module.path = parent->path + "." + (name.empty() ? type : name);
+  }
+  if (isWrapper)
+    module.path = parent ? parent->path : "";
+  same.push_back(&module);
+  return &module;
+}
+
+/// "AdamW group 1": the optimizer, and which of its groups is stepped.
+std::string Places::groupOf(const Walk &walk) const {
+  PyObject *optimizer = localOf(walk.step, 0);
+  if (!optimizer)
+    return "";
+  const char *type = Py_TYPE(optimizer)->tp_name;
+  if (const char *dot = std::strrchr(type, '.'))
+    type = dot + 1;
+  std::string text = type;
+  PyObject *own = PyObject_GenericGetDict(optimizer, nullptr);
+  PyObject *groups = own ? PyDict_GetItemString(own, "param_groups") : nullptr;
+  if (groups && PyList_Check(groups))
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(groups); ++at)
+      if (PyList_GET_ITEM(groups, at) == walk.group)
+        text += " group " + std::to_string(at);
+  Py_XDECREF(own);
+  PyErr_Clear();
+  return text;
+}
+
+const Known &Places::add(const Walk &walk) {
+  Interpreter lock;
+  size_t hash = walk.hash();
+  auto [begin, end] = byHash.equal_range(hash);
+  for (auto it = begin; it != end; ++it)
+    if (it->second->is(walk))
+      return *it->second;
+  Known &place = known.emplace_back();
+  place.instruction = walk.user ? instructionOf(walk.user) : nullptr;
+  place.group = walk.group;
+  Module *module = nullptr;
+  place.modules.resize(walk.numModules);
+  for (size_t at = walk.numModules; at-- > 0;) {
+    Module *inner = moduleOf(module, walk.modules[at]);
+    module = inner ? inner : module;
+    place.modules[at] = module;
+  }
+  const char *file = "", *function = "";
+  int line = 0;
+  if (walk.user) {
+    auto *code = reinterpret_cast<PyCodeObject *>(::codeOf(walk.user));
+    file = textOf(code->co_filename);
+    function = textOf(code->co_name);
+    auto offset = int((instructionOf(walk.user) - _PyCode_CODE(code)) *
+                      Py_ssize_t(sizeof(_Py_CODEUNIT)));
+    line = std::max(PyCode_Addr2Line(code, offset), 0);
+  }
+  std::string group = walk.group ? groupOf(walk) : "";
+  place.number =
+      opprof_observer_add_place(module ? module->path.c_str() : "", file,
+                                function, uint32_t(line), group.c_str());
+  byHash.emplace(hash, &place);
+  return place;
+}
+
+uint32_t Places::find(const Frame *frame, const void *until) {
+  Walk walk;
+  for (; frame && frame != until; frame = frame->previous) {
+    PyObject *object = ::codeOf(frame);
+    if (!object)
+      continue;
+    const Code &code = codeOf(object);
+    switch (code.kind) {
+    case CodeKind::Hidden:
+      break;
+    case CodeKind::User:
+      walk.user = walk.user ? walk.user : frame;
+      break;
+    case CodeKind::ModuleCall:
+      if (PyObject *module = localOf(frame, 0);
+          module && walk.numModules < kMostModules)
+        walk.modules[walk.numModules++] = module;
+      break;
+    case CodeKind::OptimizerStep:
+      if (!walk.step) {
+        walk.step = frame;
+        walk.group = localOf(frame, code.group);
+      }
+      break;
+    }
+  }
+  if (!walk.user && !walk.numModules && !walk.group)
+    return OPPROF_NO_PLACE;
+  const Known *&last = cache().known[walk.hash() % cache().known.size()];
+  if (!last || !last->is(walk))
+    last = &add(walk);
+  return last->number;
+}
+
+static const Frame *currentFrame() {
+  const PyThreadState *thread = PyGILState_GetThisThreadState();
+  return thread ? innermostFrame(thread) : nullptr;
+}
+
+static const void *frameOfThread() { return currentFrame(); }
+
+static uint32_t placeOfThread(const void *until) {
+  const Frame *frame = currentFrame();
+  if (!frame || _Py_IsFinalizing())
+    return OPPROF_NO_PLACE;
+  return Places::get().find(frame, until);
+}
+
+const char *opprof_frames_start(void *moduleCall, const char *const *hidden,
+                                size_t count) {
+  auto *code = static_cast<PyObject *>(moduleCall);
+  if (!PyCode_Check(code))
+    return "the call of nn.Module is no function of Python";
+  if ((Py_Version >> 16) != (PY_VERSION_HEX >> 16))
+    return "it was built for another version of Python";
+  Py_INCREF(code);
+  Places &places = Places::get();
+  places.moduleCall = code;
+  places.hidden.assign(hidden, hidden + count);
+  return nullptr;
+}
+
+const opprof_place_source *opprof_frames_source(void) {
+  static const opprof_place_source source{frameOfThread, placeOfThread};
+  return Places::get().moduleCall ? &source : nullptr;
+}

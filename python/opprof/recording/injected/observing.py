@@ -1,0 +1,131 @@
+"""Loads the observer into a program that has imported PyTorch, and has it record until the process ends.
+
+Nothing of opprof can be imported here: the program's Python need not be the one that opprof is installed in. What the libraries
+are called says which PyTorch and Python they are of.
+"""
+
+import atexit
+import ctypes
+import gc
+import multiprocessing.util
+import os
+import sys
+import sysconfig
+import time
+from types import ModuleType
+from typing import Any, ClassVar
+
+ABI = 1
+
+#: Collections that are shorter are not worth a line of a report.
+_LEAST_GARBAGE_NS = 50_000
+
+
+class _Options(ctypes.Structure):
+    _fields_: ClassVar = [
+        ("size", ctypes.c_size_t),
+        ("prefix", ctypes.c_char_p),
+        ("shapes", ctypes.c_uint32),
+        ("flush_ms", ctypes.c_uint32),
+        ("limit_bytes", ctypes.c_uint64),
+        ("delay_s", ctypes.c_double),
+        ("duration_s", ctypes.c_double),
+        ("capture", ctypes.c_char_p),
+    ]
+
+
+class NotObservedError(Exception):
+    """Why the observer does not record, in words."""
+
+
+def _load(folder: str, torch: ModuleType) -> Any:
+    name = f"libopprof_observer-torch-{torch.__version__}.so"
+    path = os.path.join(folder, name)
+    if not os.path.isfile(path):
+        raise NotObservedError(f"the observer was not built for PyTorch {torch.__version__}")
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise NotObservedError(f"the observer cannot be loaded: {error}") from error
+    library.opprof_observer_torch.restype = ctypes.c_char_p
+    library.opprof_observer_last_error.restype = ctypes.c_char_p
+    library.opprof_observer_note.restype = None
+    library.opprof_observer_note.argtypes = [ctypes.c_char_p, ctypes.c_uint64]
+    built = library.opprof_observer_torch().decode()
+    if library.opprof_observer_abi() != ABI or not torch.__version__.startswith(built):
+        raise NotObservedError(f"{path} is of another version")
+    return library
+
+
+def _follow_frames(folder: str, torch: ModuleType, observer: Any) -> str | None:
+    """Has the observer know modules and lines; returns why it does not."""
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    path = os.path.join(folder, f"libopprof_frames-torch-{torch.__version__}-python-{python}.so")
+    if sys.implementation.name != "cpython" or not os.path.isfile(path):
+        return f"nothing reads the frames of Python {python}"
+    try:
+        frames = ctypes.PyDLL(path)
+    except OSError as error:
+        return str(error)
+    here = os.path.dirname(os.path.abspath(__file__))
+    own = os.path.dirname(os.path.dirname(here))
+    hidden = [os.path.dirname(torch.__file__), sysconfig.get_paths()["stdlib"], own]
+    texts = (ctypes.c_char_p * len(hidden))(
+        *(os.fsencode(os.path.join(place, "")) for place in hidden)
+    )
+    frames.opprof_frames_start.restype = ctypes.c_char_p
+    frames.opprof_frames_source.restype = ctypes.c_void_p
+    call = torch.nn.Module.__call__.__code__
+    reason: bytes | None = frames.opprof_frames_start(
+        ctypes.c_void_p(id(call)), texts, ctypes.c_size_t(len(hidden))
+    )
+    if reason is not None:
+        return reason.decode()
+    observer.opprof_observer_set_places(ctypes.c_void_p(frames.opprof_frames_source()))
+    return None
+
+
+def _note_garbage(observer: Any) -> None:
+    began = 0
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        nonlocal began
+        now = time.monotonic_ns()
+        if phase == "start":
+            began = now
+        elif now - began > _LEAST_GARBAGE_NS:
+            observer.opprof_observer_note(b"garbage of generation %d" % info["generation"], began)
+
+    gc.callbacks.append(note)
+
+
+def observe(torch: ModuleType) -> str | None:
+    """Begins to record; returns what is to be said of it, if anything. Raises NotObservedError."""
+    folder = os.environ["OPPROF_OBSERVER_LIBRARIES"]
+    observer = _load(folder, torch)
+    reason = _follow_frames(folder, torch, observer)
+    options = _Options(
+        ctypes.sizeof(_Options),
+        os.fsencode(os.environ["OPPROF_OPERATORS"]),
+        "OPPROF_OPERATORS_SHAPES" in os.environ,
+        0,
+        0,
+        float(os.environ.get("OPPROF_CAPTURE_DELAY", "0")),
+        float(os.environ.get("OPPROF_CAPTURE_DURATION", "0")),
+        os.fsencode(os.environ["CUDA_INJECTION64_PATH"])
+        if "CUDA_INJECTION64_PATH" in os.environ
+        else None,
+    )
+    if observer.opprof_observer_start(ctypes.byref(options)):
+        raise NotObservedError(observer.opprof_observer_last_error().decode())
+    _note_garbage(observer)
+
+    def stop() -> None:
+        observer.opprof_observer_stop()
+
+    atexit.register(stop)
+    # What multiprocessing forks ends without atexit; its own finalizers run.
+    multiprocessing.util.register_after_fork(
+        stop, lambda own: multiprocessing.util.Finalize(None, own, exitpriority=-1000)
+    )
+    return f"operators have no modules and lines: {reason}" if reason else None
