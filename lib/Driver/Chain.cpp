@@ -302,7 +302,8 @@ Error driver::profileRun(Session &session, const RunFolder &folder, bool mapped,
 }
 
 Error driver::profileTimeline(const RunFolder &folder, StringRef timeline,
-                              bool mapped, uint64_t lastKernels) {
+                              StringRef operators, bool mapped,
+                              uint64_t lastKernels) {
   ProfileInputs inputs;
   if (Error error = inputs.readRun(folder.run()))
     return error;
@@ -321,8 +322,17 @@ Error driver::profileTimeline(const RunFolder &folder, StringRef timeline,
       openInputFile(timeline, &message);
   if (!buffer)
     return llvm::createStringError(message);
+  trace::ReadOptions options;
+  options.lastKernels = lastKernels;
+  std::unique_ptr<llvm::MemoryBuffer> observed;
+  if (!operators.empty()) {
+    observed = openInputFile(operators, &message);
+    if (!observed)
+      return llvm::createStringError(message);
+    options.operators = observed->getMemBufferRef();
+  }
   Expected<std::unique_ptr<profile::Profile>> profile =
-      makeProfile(buffer->getMemBufferRef(), inputs, lastKernels);
+      makeProfile(buffer->getMemBufferRef(), inputs, options);
   if (!profile)
     return profile.takeError();
   return writeResults(**profile, folder);

@@ -80,7 +80,8 @@ static Error translate(const MemoryBuffer &buffer, raw_ostream &os) {
       }))
     return error;
   Expected<std::unique_ptr<profile::Profile>> profile =
-      makeProfile(buffer.getMemBufferRef(), inputs, options().lastKernels);
+      makeProfile(buffer.getMemBufferRef(), inputs,
+                  {.lastKernels = options().lastKernels});
   if (!profile)
     return profile.takeError();
   profile::writeProfile(**profile, os);

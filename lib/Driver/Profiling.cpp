@@ -118,9 +118,9 @@ Error ProfileInputs::readRun(StringRef file) {
 
 Expected<std::unique_ptr<Profile>>
 driver::makeProfile(MemoryBufferRef timeline, const ProfileInputs &inputs,
-                    uint64_t lastKernels) {
+                    const trace::ReadOptions &options) {
   Expected<std::unique_ptr<trace::Trace>> trace =
-      trace::readTrace(timeline, {.lastKernels = lastKernels});
+      trace::readTrace(timeline, options);
   if (!trace)
     return trace.takeError();
   join::AttributionInputs joined;

@@ -113,6 +113,7 @@ void addGoodput(Context &context);
 void addTimelineFindings(Context &context);
 void addRooflineFindings(Context &context);
 void addCounterFindings(Context &context);
+void addLineFindings(Context &context);
 
 } // namespace opprof::findings
 

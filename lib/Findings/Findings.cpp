@@ -83,4 +83,5 @@ void opprof::computeFindings(Profile &profile) {
     addGoodput(context);
   addUnfusedAttention(context);
   addCounterFindings(context);
+  addLineFindings(context);
 }

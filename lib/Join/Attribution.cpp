@@ -13,10 +13,12 @@
 #include "CountedKernels.h"
 #include "EagerJoins.h"
 #include "GraphReplays.h"
+#include "HostCosts.h"
 #include "IdentityJoins.h"
 #include "IdleHost.h"
 #include "JoinedNodes.h"
 #include "ModuleTimeline.h"
+#include "OperatorPlaces.h"
 #include "TraceSteps.h"
 #include "opprof/Metrics/Occupancy.h"
 
@@ -50,6 +52,7 @@ private:
   Activity &addActivity(const TraceActivity &event);
   uint32_t findOperator(const TraceActivity &event) const;
   void setStep(Activity &activity, uint32_t op, int64_t time) const;
+  void setPlace(Activity &activity, uint32_t op);
   void joinActivity(Activity &activity, uint32_t place, uint32_t op);
   void addHostKernels();
   void addOperator(Activity &activity, uint32_t top);
@@ -83,6 +86,7 @@ private:
 
   HostTimeline host;
   ModuleTimeline modules;
+  OperatorPlaces places;
   RuntimeCalls runtime;
   LaunchIndex index;
   CallJoins calls;
@@ -134,10 +138,11 @@ beginProfile(const Trace &trace, const HostTimeline &host,
 
 Attributor::Attributor(const Trace &trace, const AttributionInputs &inputs)
     : trace(trace), inputs(inputs),
-      onHost(trace.activities.empty() && trace.kind == "kineto"),
+      onHost(trace.activities.empty() &&
+             (trace.kind == "kineto" || trace.kind == "opprof observer")),
       anyGraph(!inputs.maps.empty() || !inputs.partitions.empty() ||
                !trace.identities.empty()),
-      host(trace), modules(trace), runtime(trace), index(inputs.maps),
+      host(trace), modules(trace), places(trace, host), runtime(trace), index(inputs.maps),
       calls(trace, host, index, inputs.wrappers, onHost),
       eager(trace, host, index),
       profile(beginProfile(trace, host, index, calls, eager, anyGraph)),
@@ -318,6 +323,15 @@ void Attributor::setStep(Activity &activity, uint32_t op, int64_t time) const {
     activity.phase = profile->steps[*activity.step].phase;
 }
 
+/// Where in the program `op`, which started the activity, was called.
+void Attributor::setPlace(Activity &activity, uint32_t op) {
+  const OperatorPlaces::Where &where = places.of(op);
+  if (!where.module.empty())
+    activity.module = profile->intern(where.module);
+  activity.source = profile->intern(where.source);
+  activity.part = where.part;
+}
+
 /// Joins the activity at `place` of the trace, which `op` started, to what is
 /// known to have launched it.
 void Attributor::joinActivity(Activity &activity, uint32_t place, uint32_t op) {
@@ -455,6 +469,7 @@ void Attributor::addActivities() {
     if (launch)
       activity.module =
           profile->intern(modules.at(launch->thread, launch->startNs));
+    setPlace(activity, op);
     joinActivity(activity, place, op);
   }
 }
@@ -484,6 +499,7 @@ void Attributor::addHostKernels() {
     activity.range = profile->intern(rangeAt(host.parent(place)));
     activity.inputType = profile->intern(op.inputType);
     activity.module = profile->intern(modules.at(op.thread, op.startNs));
+    setPlace(activity, place);
     setStep(activity, place, op.startNs);
     addOperator(activity, place);
     opOfKernel.push_back(place);
@@ -658,6 +674,7 @@ std::unique_ptr<Profile> Attributor::run() {
            *profile);
   addCalls();
   addHostEvents();
+  addHostCosts(trace, host, places, *profile);
   addHostWork(trace, host, *profile);
   addDevices();
   addNotes();

@@ -2,6 +2,8 @@
 
 #include "TraceSteps.h"
 
+#include "RecurringSteps.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
@@ -70,13 +72,19 @@ void opprof::join::findSteps(const Trace &trace, const HostTimeline &host,
         "no marks of steps (ProfilerStep#n) in the trace: a "
         "step is taken to begin at each pass through the "
         "graph");
+  } else {
+    findRecurringSteps(trace, host, profile);
   }
   for (auto [number, step] : llvm::enumerate(profile.steps))
     step.index = number;
   if (!profile.steps.empty())
     profile.summary.steps = profile.steps.size();
 
-  // A step in which something was compiled is no steady one.
+  // A step in which something was compiled is no steady one, but where it is
+  // the program's way to compile in every step.
+  if (profile.summary.stepsFrom == "optimizer_steps" ||
+      profile.summary.stepsFrom == "recurring_operators")
+    return;
   for (const HostOp &op : trace.hostOps) {
     if (!op.name.ends_with("(dynamo_timed)") &&
         !op.name.starts_with("CUDAGraphNode.record"))

@@ -381,6 +381,14 @@ void fields(Fields &io, evidence::HostCopies &copies) {
   io.value("pageable", copies.isPageable);
 }
 
+// One for all that are of a line.
+void fields(Fields &io, evidence::LineCost &line) {
+  io.value("source", line.source);
+  io.value("module", line.module);
+  io.countPerStep("calls_per_step", line.calls);
+  io.perStep("ns_per_step", line.timeNs);
+}
+
 void fields(Fields &io, evidence::BiasCopies &copies) {
   io.countPerStep("copies_per_step", copies.copies);
   io.perStep("bytes_per_step", copies.bytes);

@@ -15,13 +15,35 @@ using namespace opprof;
 using namespace opprof::profile;
 
 static constexpr StringLiteral kPhases[] = {"steady", "warm_up", "compile",
-                                            "autotune", "before_window"};
+                                            "autotune", "before_window",
+                                            "apart"};
 
 StringRef opprof::profile::stringify(Phase phase) {
   return kPhases[static_cast<size_t>(phase)];
 }
 std::optional<Phase> opprof::profile::parsePhase(StringRef text) {
   return parseEnumerator<Phase>(kPhases, text);
+}
+
+static constexpr StringLiteral kParts[kNumParts] = {
+    "", "forward", "backward", "optimizer", "data_loading"};
+
+StringRef opprof::profile::stringify(Part part) {
+  return kParts[static_cast<size_t>(part)];
+}
+std::optional<Part> opprof::profile::parsePart(StringRef text) {
+  return parseEnumerator<Part>(kParts, text);
+}
+
+static constexpr StringLiteral kHostCostKinds[] = {"data_loading", "wait",
+                                                   "garbage", "compilation"};
+
+StringRef opprof::profile::stringify(HostCostKind kind) {
+  return kHostCostKinds[static_cast<size_t>(kind)];
+}
+std::optional<HostCostKind>
+opprof::profile::parseHostCostKind(StringRef text) {
+  return parseEnumerator<HostCostKind>(kHostCostKinds, text);
 }
 
 static constexpr StringLiteral kShares[] = {"none", "whole", "modelled",

@@ -79,6 +79,7 @@ private:
   void nodes();
   void partitions();
   void operators();
+  void host();
   void hostEvents();
 
   const Profile &profile;
@@ -210,6 +211,8 @@ void Writer::activity(const Activity &activity) {
     text("host_op", activity.hostOp);
     optional("operator", activity.op);
     text("module", activity.module);
+    text("source", activity.source);
+    text("part", stringify(activity.part));
     text("input_type", activity.inputType);
     optional("launched_at_ns", activity.launchStartNs);
     optional("launch_call_ns", activity.launchDurationNs);
@@ -321,6 +324,22 @@ void Writer::operators() {
         optional("flops", op.flops);
         optional("bytes_read", op.bytesRead);
         optional("bytes_written", op.bytesWritten);
+      });
+  });
+}
+
+void Writer::host() {
+  if (profile.host.empty())
+    return;
+  json.attributeArray("host", [&] {
+    for (const HostCost &cost : profile.host)
+      json.object([&] {
+        json.attribute("kind", stringify(cost.kind));
+        json.attribute("name", cost.name);
+        text("source", cost.source);
+        text("module", cost.module);
+        json.attribute("calls", cost.calls);
+        json.attribute("time_ns", cost.timeNs);
       });
   });
 }
@@ -452,6 +471,7 @@ void Writer::write() {
     });
     steps();
     operators();
+    host();
     json.attributeArray("kernels", [&] {
       for (const Activity &kernel : profile.kernels)
         activity(kernel);
@@ -556,6 +576,7 @@ private:
   Error readCopy(object from) { return readActivity(from, profile.copies); }
   Error readPartition(object from);
   Error readOperator(object from);
+  Error readHostCost(object from);
   Error readCall(object from);
   Error readSynchronization(object from);
   Error readDevice(object from);
@@ -739,6 +760,11 @@ Error Reader::readHost(object from, Activity &activity) {
   if (activity.op && *activity.op >= profile.operators.size())
     return fail("\"operator\" is no place in \"operators\"");
   if (Error error = getInterned(from, "module", activity.module))
+    return error;
+  if (Error error = getInterned(from, "source", activity.source))
+    return error;
+  if (Error error = getEnum(from, "part", activity.part, parsePart,
+                            /*required=*/false))
     return error;
   if (Error error = getInterned(from, "input_type", activity.inputType))
     return error;
@@ -1015,6 +1041,22 @@ Error Reader::readOperator(object from) {
   return getInteger(from, "bytes_written", op.bytesWritten);
 }
 
+Error Reader::readHostCost(object from) {
+  HostCost &cost = profile.host.emplace_back();
+  if (Error error = getEnum(from, "kind", cost.kind, parseHostCostKind,
+                            /*required=*/true))
+    return error;
+  if (Error error = getString(from, "name", cost.name, true))
+    return error;
+  if (Error error = getString(from, "source", cost.source, false))
+    return error;
+  if (Error error = getString(from, "module", cost.module, false))
+    return error;
+  if (Error error = getRequired(from, "calls", cost.calls))
+    return error;
+  return getDuration(from, "time_ns", cost.timeNs);
+}
+
 Error Reader::readCall(object from) {
   CompiledCall &call = profile.calls.emplace_back();
   if (Error error =
@@ -1079,6 +1121,7 @@ Error Reader::readProfile(element root) {
            List{"nodes", false, &Reader::readNode},
            List{"launches", false, &Reader::readLaunch},
            List{"operators", false, &Reader::readOperator},
+           List{"host", false, &Reader::readHostCost},
            List{"kernels", true, &Reader::readKernel},
            List{"copies", false, &Reader::readCopy},
            List{"partitions", false, &Reader::readPartition},

@@ -69,6 +69,17 @@ public:
   std::string say(const evidence::Divergence &divergence);
   std::string say(const evidence::Goodput &goodput);
   std::string say(const evidence::UnfusedAttention &attention);
+  std::string say(const evidence::DataLoadingWaits &line);
+  std::string say(const evidence::Recompilation &line);
+  std::string say(const evidence::NormalizationByHand &line);
+  std::string say(const evidence::AttentionByHand &line);
+  std::string say(const evidence::GradientLoop &line);
+  std::string say(const evidence::OptimizerLoop &line);
+  std::string say(const evidence::GradientSets &line);
+  std::string say(const evidence::DenseEmbeddingGradient &line);
+  /// A sentence of a line: {0} is where, {1} its time, {2} of what, {3} its
+  /// calls.
+  std::string sayOf(const evidence::LineCost &line, const char *sentence);
 
 private:
   /// What figures a step are of: "a step", or "the capture" where the profile
@@ -269,6 +280,70 @@ std::string Prose::say(const evidence::HostCopies &copies) {
       longest.hostOp.empty() ? longest.name.str()
                              : "started by " + longest.hostOp.str(),
       hasSteps ? "inside the steps" : "in " + span(), each());
+}
+
+std::string Prose::sayOf(const evidence::LineCost &line,
+                         const char *sentence) {
+  std::string where =
+      line.source.empty() ? "a line that is not known" : line.source;
+  if (!line.module.empty())
+    where += " (" + line.module + ")";
+  return formatv(sentence, where, timePerStep(line.timeNs), each(),
+                 formatCount(std::max<int64_t>(int64_t(line.calls) / steps, 1),
+                             "call", "calls"));
+}
+std::string Prose::say(const evidence::DataLoadingWaits &line) {
+  return sayOf(
+      line,
+      "The program waits for its data at {0}: {1} {2}; more "
+      "workers, or less work for each sample, would hide it.");
+}
+std::string Prose::say(const evidence::Recompilation &line) {
+  return sayOf(
+      line,
+      "A function is compiled again in steady steps, called at "
+      "{0}: {3} take {1} {2}; mark what changes as dynamic, or "
+      "keep it the same.");
+}
+std::string Prose::say(const evidence::NormalizationByHand &line) {
+  return sayOf(
+      line,
+      "A normalization is written by hand at {0}: {3} take {1} "
+      "{2}, which torch.nn.functional.layer_norm or rms_norm do as "
+      "one.");
+}
+std::string Prose::say(const evidence::AttentionByHand &line) {
+  return sayOf(
+      line,
+      "An attention is written by hand at {0}: its products and "
+      "softmax take {1} {2}; scaled_dot_product_attention does "
+      "them as one.");
+}
+std::string Prose::say(const evidence::GradientLoop &line) {
+  return sayOf(
+      line,
+      "Gradients are clipped one by one at {0}: {3} take {1} {2}; "
+      "torch.nn.utils.clip_grad_norm_ takes all norms in a few.");
+}
+std::string Prose::say(const evidence::OptimizerLoop &line) {
+  return sayOf(
+      line,
+      "The optimizer steps its parameters one by one at {0}: {3} "
+      "take {1} {2}; fused=True or foreach=True does them in a "
+      "few.");
+}
+std::string Prose::say(const evidence::GradientSets &line) {
+  return sayOf(
+      line,
+      "zero_grad sets gradients to zero at {0}: {3} take {1} {2}; "
+      "set_to_none=True leaves that to the backward pass.");
+}
+std::string Prose::say(const evidence::DenseEmbeddingGradient &line) {
+  return sayOf(
+      line,
+      "The gradient of an embedding has all rows of its table, "
+      "called at {0}: {1} {2}; sparse=True makes those that were "
+      "used.");
 }
 
 std::string Prose::say(const evidence::BiasCopies &copies) {

@@ -289,6 +289,52 @@ static void sumWithoutGraph(ReportModel &model) {
                                   formatTime(rest.kernelTimeNs)));
 }
 
+static StringRef describe(Part part) {
+  switch (part) {
+  case Part::None:
+    return "(other)";
+  case Part::DataLoading:
+    return "data loading";
+  default:
+    return stringify(part);
+  }
+}
+
+/// Fills in the sums by where operators were called, where that is known.
+static void sumPlaces(ReportModel &model) {
+  const Profile &profile = *model.profile;
+  uint64_t steady = countSteadySteps(profile);
+  std::map<std::tuple<StringRef, StringRef, StringRef, bool>, PlaceRow> rows;
+  std::map<std::string, TimeRow> parts;
+  bool any = false;
+  for (const Activity &kernel : profile.kernels) {
+    if (!isCounted(profile, steady, kernel))
+      continue;
+    any |= !kernel.source.empty() || kernel.part != Part::None;
+    bool isBackward = kernel.part == Part::Backward;
+    StringRef name = kernel.hostOp.empty() ? kernel.name : kernel.hostOp;
+    PlaceRow &row = rows[{name, kernel.module, kernel.source, isBackward}];
+    row.name = name.str();
+    row.module = kernel.module.str();
+    row.source = kernel.source.str();
+    row.isBackward = isBackward;
+    row.kernelTimeNs += kernel.durationNs;
+    ++row.count;
+    TimeRow &part = parts[describe(kernel.part).str()];
+    part.name = describe(kernel.part).str();
+    part.kernelTimeNs += kernel.durationNs;
+    ++part.count;
+  }
+  if (!any)
+    return;
+  model.parts = sortRows(parts);
+  for (auto &[key, row] : rows)
+    model.places.push_back(std::move(row));
+  llvm::stable_sort(model.places, [](const PlaceRow &a, const PlaceRow &b) {
+    return a.kernelTimeNs > b.kernelTimeNs;
+  });
+}
+
 static std::vector<NodeRow> rankNodes(const Profile &profile) {
   // A kernel's id is its place among all activities.
   DenseMap<uint32_t, const Activity *> kernels;
@@ -624,6 +670,7 @@ ReportModel report::makeReportModel(const Profile &profile) {
     model.modules = sumModules(profile);
   else
     sumWithoutGraph(model);
+  sumPlaces(model);
   model.classes = sumClasses(profile);
   model.categories = sumCategories(profile);
   model.nodes = rankNodes(profile);

@@ -291,6 +291,55 @@ static void printOperators(Page &page, const ReportModel &model, size_t limit) {
   }
 }
 
+/// Operators with the module and the line that called them.
+static void printPlaces(Page &page, const ReportModel &model, size_t limit) {
+  page.heading("By operator, module and line",
+               "share, time in " + model.span());
+  constexpr unsigned kShare = 8, kTime = 10;
+  unsigned rest = page.getWidth() - 2 - 1 - kShare - kTime;
+  unsigned name = rest * 3 / 10, module = rest * 3 / 10,
+           source = rest - name - module;
+  for (const PlaceRow &row : ArrayRef(model.places).take_front(limit)) {
+    page.text("  ").left(row.name + (row.isBackward ? " (backward)" : ""),
+                         name - 1);
+    page.text(" ").left(row.module, module - 1).text(" ");
+    page.left(fitSource(row.source, source), source);
+    page.text(" ").right(formatPercent(model.share(row.kernelTimeNs)), kShare);
+    page.right(formatTime(model.perStep(row.kernelTimeNs)), kTime);
+    page.end();
+  }
+  if (model.places.size() > limit) {
+    page.text(formatv("  and {0} more", model.places.size() - limit).str(),
+              Style::Dim);
+    page.end();
+  }
+}
+
+/// What the host did besides computing, with its line.
+static void printHostCosts(Page &page, const ReportModel &model,
+                           size_t limit) {
+  page.heading("What the host did besides",
+               "calls, time in " + model.span());
+  constexpr unsigned kKind = 14, kCalls = 8, kTime = 10;
+  unsigned rest = page.getWidth() - 2 - kKind - kCalls - kTime;
+  ArrayRef<HostCost> costs = model.profile->host;
+  for (const HostCost &cost : costs.take_front(limit)) {
+    std::string kind = stringify(cost.kind).str();
+    std::replace(kind.begin(), kind.end(), '_', ' ');
+    page.text("  ").left(kind, kKind);
+    page.left(cost.name, rest / 2 - 1).text(" ");
+    page.left(fitSource(cost.source, rest - rest / 2), rest - rest / 2);
+    page.right(model.countPerStep(cost.calls), kCalls, Style::Dim);
+    page.right(formatTime(model.perStep(cost.timeNs)), kTime);
+    page.end();
+  }
+  if (costs.size() > limit) {
+    page.text(formatv("  and {0} more", costs.size() - limit).str(),
+              Style::Dim);
+    page.end();
+  }
+}
+
 void report::printText(const Profile &profile, raw_ostream &os,
                        const TextOptions &options) {
   ReportModel model = makeReportModel(profile);
@@ -317,6 +366,15 @@ void report::printText(const Profile &profile, raw_ostream &os,
                   "run",
                   /*longNames=*/true);
   }
+  if (!model.parts.empty()) {
+    page.heading("By part of a step", columns);
+    printTimeRows(page, model, model.parts, model.parts.size(), model.work);
+  }
+  if (!model.places.empty())
+    printPlaces(page, model, listSize(model.places.size(), room / 4));
+  if (!model.profile->host.empty())
+    printHostCosts(page, model,
+                   listSize(model.profile->host.size(), room / 8));
   if (!model.operators.empty())
     printOperators(page, model, listSize(model.operators.size(), room / 4));
   if (!model.ranges.empty()) {

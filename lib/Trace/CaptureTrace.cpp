@@ -7,6 +7,7 @@
 #include "Readers.h"
 
 #include "opprof/Capture/CaptureJoins.h"
+#include "opprof/Trace/InputShapes.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -29,33 +30,43 @@ namespace {
 /// CUPTI's kind of a device's own memory.
 constexpr uint32_t kDeviceMemory = 3;
 
+/// Who makes recordings of operators.
+constexpr StringLiteral kObserver = "opprof observer";
+
 /// How far ahead of the device the host may have launched: what it did longer
 /// before the kernels that are kept is not.
 constexpr uint64_t kHostLeadNs = 10'000'000'000;
 
-/// Finds when the last `limit` kernels of a capture begin.
+/// Finds when the last `limit` kernels or operators of a capture begin.
 class LastKernels final : public CaptureVisitor {
 public:
   explicit LastKernels(uint64_t limit) : limit(limit) {}
 
   void kernel(const KernelRecord &r) override {
-    first = std::min(first, r.start);
-    ++total;
-    if (latest.size() == limit) {
-      if (r.start <= latest.top())
-        return;
-      latest.pop();
-    }
-    latest.push(r.start);
+    ++kernels;
+    count(r.start);
   }
+  void operatorRun(const OperatorRecord &r) override { count(r.start); }
 
   /// 0 where all are kept.
   uint64_t begin() const { return total > limit ? latest.top() : 0; }
 
   uint64_t total = 0;
+  uint64_t kernels = 0;
   uint64_t first = std::numeric_limits<uint64_t>::max();
 
 private:
+  void count(uint64_t start) {
+    first = std::min(first, start);
+    ++total;
+    if (latest.size() == limit) {
+      if (start <= latest.top())
+        return;
+      latest.pop();
+    }
+    latest.push(start);
+  }
+
   uint64_t limit;
   std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> latest;
 };
@@ -76,6 +87,8 @@ public:
   void marker(const MarkerRecord &r) override;
   void mark(const MarkRecord &r) override;
   void memory(const MemoryRecord &r) override;
+  void operatorRun(const OperatorRecord &r) override;
+  void place(const PlaceRecord &r) override;
 
   void finish(const CaptureSummary &summary);
 
@@ -102,9 +115,12 @@ private:
   void nameCalls();
   void resolveWaits();
   void addRanges();
+  void addOperators();
   void addMemory();
   void addDevices();
   void dropWarmUp();
+  /// Whether operators are what the file holds, and not launches.
+  bool isObserver() const;
   void addNotes(const CaptureSummary &summary);
 
   Trace &trace;
@@ -132,6 +148,8 @@ private:
   std::map<uint64_t, int64_t> openSteps;
   std::vector<std::pair<SyncRecord, Span>> waits;
   std::vector<MemoryRecord> memoryRecords;
+  std::vector<OperatorRecord> operators;
+  std::vector<PlaceRecord> places;
 };
 
 } // namespace
@@ -316,6 +334,18 @@ void Builder::memory(const MemoryRecord &r) {
     memoryRecords.push_back(r);
 }
 
+void Builder::operatorRun(const OperatorRecord &r) {
+  if (r.end >= hostBegin && (r.start >= begin || !isObserver()))
+    operators.push_back(r);
+}
+
+void Builder::place(const PlaceRecord &r) { places.push_back(r); }
+
+bool Builder::isObserver() const {
+  auto it = Meta.find("recorder");
+  return it != Meta.end() && it->second == kObserver;
+}
+
 //===----------------------------------------------------------------------===//
 // Joins
 //===----------------------------------------------------------------------===//
@@ -361,6 +391,8 @@ void Builder::resolveIdentities() {
       continue;
     }
     const std::string *name = nameOfId(id);
+    // An operator's, where the observer ran.
+    activity.externalId = id;
     if (!name) {
       activity.noIdentity =
           trace.intern(("it carries the id " + Twine(id) +
@@ -436,6 +468,57 @@ void Builder::addRanges() {
     trace.notes.push_back(std::to_string(open) +
                           (open == 1 ? " range has" : " ranges have") +
                           " no end: taken to last as long as the capture");
+}
+
+void Builder::addOperators() {
+  // Records are written where operators end; ids say in which order those of a
+  // thread began.
+  llvm::sort(operators, [](const OperatorRecord &a, const OperatorRecord &b) {
+    return std::pair(a.start, a.id) < std::pair(b.start, b.id);
+  });
+  std::unordered_map<uint32_t, uint32_t> placeOf;
+  for (const PlaceRecord &r : places) {
+    if (!placeOf.try_emplace(r.number, trace.places.size()).second)
+      continue;
+    Place &place = trace.places.emplace_back();
+    place.module = text(r.module);
+    place.function = text(r.function);
+    place.group = text(r.group);
+    place.source = text(r.file);
+    if (r.line)
+      place.source = trace.intern((place.source + ":" + Twine(r.line)).str());
+  }
+  uint64_t process = trace.processId.value_or(0);
+  for (const OperatorRecord &r : operators) {
+    Span when = span(r.start, r.end, "an operator");
+    auto place = placeOf.find(r.place);
+    std::optional<uint32_t> where =
+        place == placeOf.end() ? std::nullopt : std::optional(place->second);
+    ThreadId own = thread(process, r.thread);
+    if (r.scope == uint8_t(OperatorScope::Host)) {
+      trace.hostEvents.push_back(
+          {text(r.name), own, when.start, when.duration, where});
+      continue;
+    }
+    HostOp &op = trace.hostOps.emplace_back();
+    op.name = text(r.name);
+    op.thread = own;
+    op.startNs = when.start;
+    op.durationNs = when.duration;
+    op.externalId = r.id;
+    op.place = where;
+    op.annotation = r.scope == uint8_t(OperatorScope::Range);
+    op.backward = r.scope == uint8_t(OperatorScope::Backward);
+    if (r.sequence >= 0)
+      op.sequenceNumber = r.sequence;
+    if (r.forwardThread)
+      op.forwardThread = thread(process, r.forwardThread);
+    op.inputDims = text(r.sizes);
+    op.inputTypes = text(r.types);
+    std::vector<std::string> types = readInputTexts(op.inputTypes);
+    if (!types.empty())
+      op.inputType = trace.intern(types.front());
+  }
 }
 
 void Builder::addMemory() {
@@ -566,6 +649,8 @@ void Builder::finish(const CaptureSummary &summary) {
       return std::nullopt;
     return int64_t(*value);
   };
+  if (isObserver())
+    trace.kind = kObserver;
   trace.rank = number("rank");
   trace.worldSize = number("world_size");
   trace.processId = number("pid");
@@ -580,6 +665,7 @@ void Builder::finish(const CaptureSummary &summary) {
   nameCalls();
   resolveWaits();
   addRanges();
+  addOperators();
   dropWarmUp();
   addMemory();
   addDevices();
@@ -587,6 +673,52 @@ void Builder::finish(const CaptureSummary &summary) {
     return a.startNs < b.startNs;
   });
   addNotes(summary);
+}
+
+/// Puts what the observer recorded into the capture of the same process, on the
+/// capture's clock.
+static void takeOperators(Trace &trace, const Trace &from) {
+  int64_t shift = 0;
+  if (trace.baseTimeNs && from.baseTimeNs)
+    shift = *from.baseTimeNs - *trace.baseTimeNs;
+  else
+    trace.notes.push_back("no clock says how the operators lie to the kernels");
+  auto moved = [&](int64_t time) {
+    return std::clamp<int64_t>(time + shift, 0, kMaxTotalNs);
+  };
+  // Threads have other numbers there.
+  auto thread = [&, first = trace.threads.size()](ThreadId number) {
+    return ThreadId(first + number);
+  };
+  llvm::append_range(trace.threads, from.threads);
+  uint32_t firstPlace = trace.places.size();
+  for (const Place &place : from.places)
+    trace.places.push_back({trace.intern(place.module),
+                            trace.intern(place.source),
+                            trace.intern(place.function),
+                            trace.intern(place.group)});
+  for (HostOp op : from.hostOps) {
+    op.name = trace.intern(op.name);
+    op.inputType = trace.intern(op.inputType);
+    op.inputDims = trace.intern(op.inputDims);
+    op.inputTypes = trace.intern(op.inputTypes);
+    op.thread = thread(op.thread);
+    if (op.forwardThread)
+      op.forwardThread = thread(*op.forwardThread);
+    if (op.place)
+      *op.place += firstPlace;
+    op.startNs = moved(op.startNs);
+    trace.hostOps.push_back(op);
+  }
+  for (HostEvent event : from.hostEvents) {
+    event.name = trace.intern(event.name);
+    event.thread = thread(event.thread);
+    if (event.place)
+      *event.place += firstPlace;
+    event.startNs = moved(event.startNs);
+    trace.hostEvents.push_back(event);
+  }
+  llvm::append_range(trace.notes, from.notes);
 }
 
 //===----------------------------------------------------------------------===//
@@ -607,16 +739,16 @@ opprof::trace::readCapture(MemoryBufferRef buffer, const ReadOptions &options) {
   CaptureReader reader;
   uint64_t begin = 0;
   // A file that is too small to hold more kernels need not be counted.
-  if (lastKernels && data.size() / sizeof(KernelRecord) > lastKernels) {
+  if (lastKernels && data.size() / sizeof(OperatorRecord) > lastKernels) {
     LastKernels last(lastKernels);
     if (!reader.readBuffer({data.data(), data.size()}, name.str(), last))
       return createStringError(reader.error());
     begin = last.begin();
     if (begin)
       trace->notes.push_back(
-          formatv("the capture holds {0} kernels: this is about the last {1}, "
-                  "which begin {2:f1} s after the first",
-                  last.total, lastKernels, double(begin - last.first) / 1e9));
+          formatv("the capture holds {0} {1}: this is about the last {2}, "
+                  "which begin {3:f1} s after the first",
+                  last.total, last.kernels ? "kernels" : "operators", lastKernels, double(begin - last.first) / 1e9));
   }
   Builder builder(reader, *trace, begin);
   if (!reader.readBuffer({data.data(), data.size()}, name.str(), builder))
@@ -625,5 +757,14 @@ opprof::trace::readCapture(MemoryBufferRef buffer, const ReadOptions &options) {
     builder.finish(reader.summary());
   if (!builder.error.empty())
     return createStringError(name + ": " + builder.error);
+  if (options.operators) {
+    ReadOptions own = options;
+    own.operators.reset();
+    Expected<std::unique_ptr<Trace>> operators =
+        readCapture(*options.operators, own);
+    if (!operators)
+      return operators.takeError();
+    takeOperators(*trace, **operators);
+  }
   return trace;
 }

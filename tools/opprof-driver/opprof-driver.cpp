@@ -139,6 +139,10 @@ static cl::opt<std::string> timeline("timeline", cl::cat(category),
                                      cl::sub(timelineCommand),
                                      cl::desc("A capture or a trace"));
 static cl::opt<std::string>
+    observed("operators", cl::cat(category), cl::value_desc("file"),
+             cl::sub(timelineCommand),
+             cl::desc("What the observer recorded beside the capture"));
+static cl::opt<std::string>
     process("process", cl::cat(category), cl::value_desc("-rRANK-pPID"),
             cl::sub(timelineCommand),
             cl::desc("Ends the names of what is one process's of several"));
@@ -264,7 +268,7 @@ static Error run(int &status) {
   if (deriveCommand)
     return deriveMetrics(path);
   if (timelineCommand)
-    return profileTimeline(folder, timeline, mapped, lastKernels);
+    return profileTimeline(folder, timeline, observed, mapped, lastKernels);
   if (reportCommand) {
     if (asJSON && !html.empty())
       return createStringError(

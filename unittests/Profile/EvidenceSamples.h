@@ -163,6 +163,14 @@ inline std::vector<Evidence> sampleEvidence() {
       Goodput{2e12, 87.5, 1e14, Precision::BF16, {788e12, "measured"}, 12.5},
       UnfusedAttention{2, 8, 6'000, 75, "[[2, 4, 8, 3]]",
                        AttentionRefusal::Type, AttentionRefusal::Alignment},
+      DataLoadingWaits{{"train.py:7", "Net.norm", 4, 3'000}},
+      Recompilation{{"train.py:7", "Net.norm", 4, 3'000}},
+      NormalizationByHand{{"train.py:7", "Net.norm", 4, 3'000}},
+      AttentionByHand{{"train.py:7", "Net.norm", 4, 3'000}},
+      GradientLoop{{"train.py:7", "Net.norm", 4, 3'000}},
+      OptimizerLoop{{"train.py:7", "Net.norm", 4, 3'000}},
+      GradientSets{{"train.py:7", "Net.norm", 4, 3'000}},
+      DenseEmbeddingGradient{{"train.py:7", "Net.norm", 4, 3'000}},
   };
 }
 

@@ -49,9 +49,11 @@ llvm::Error profileFiles(Session &session, const RecordedFiles &files,
 
 /// The profile and reports of a timeline in a run folder. With `mapped`, its
 /// kernels are joined to the launch maps, partitions and counters that lie
-/// there; else they stand for themselves.
+/// there; else they stand for themselves. `operators` is what the observer
+/// recorded beside a capture; it may be empty.
 llvm::Error profileTimeline(const RunFolder &folder, llvm::StringRef timeline,
-                            bool mapped, uint64_t lastKernels);
+                            llvm::StringRef operators, bool mapped,
+                            uint64_t lastKernels);
 
 enum class ReportForm { Text, JSON, HTML };
 

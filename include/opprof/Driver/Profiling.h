@@ -9,6 +9,7 @@
 #include "opprof/Launch/LaunchMap.h"
 #include "opprof/Profile/Profile.h"
 #include "opprof/Support/PartitionMap.h"
+#include "opprof/Trace/Reader.h"
 
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBufferRef.h"
@@ -48,11 +49,10 @@ struct ProfileInputs {
 };
 
 /// The profile of a timeline, with its findings: a capture, or a trace of
-/// torch.profiler, as the bytes say. Of a capture with more than `lastKernels`
-/// kernels only that many, the latest, are read; 0 reads all.
+/// torch.profiler, as the bytes say.
 llvm::Expected<std::unique_ptr<profile::Profile>>
 makeProfile(llvm::MemoryBufferRef timeline, const ProfileInputs &inputs,
-            uint64_t lastKernels = 0);
+            const trace::ReadOptions &options = {});
 
 /// The report as pages in files: 120 columns of text, and HTML.
 llvm::Error writeTextReport(const profile::Profile &profile,

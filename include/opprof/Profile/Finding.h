@@ -207,6 +207,33 @@ struct HostCopies {
   std::optional<uint32_t> longest;
 };
 
+/// What one line of the program costs.
+struct LineCost {
+  /// "file:line"; empty where it is not known.
+  std::string source;
+  std::string module;
+  uint64_t calls = 0;
+  int64_t timeNs = 0;
+};
+
+/// The program waits for its data loader.
+struct DataLoadingWaits : LineCost {};
+/// A function is compiled again in steady steps.
+struct Recompilation : LineCost {};
+/// Several operators do what layer_norm or rms_norm does.
+struct NormalizationByHand : LineCost {};
+/// Two products with a softmax between do what scaled_dot_product_attention
+/// does.
+struct AttentionByHand : LineCost {};
+/// A loop takes the norm of each gradient by itself.
+struct GradientLoop : LineCost {};
+/// The optimizer steps each parameter by itself.
+struct OptimizerLoop : LineCost {};
+/// zero_grad sets gradients to zero that the backward pass could make anew.
+struct GradientSets : LineCost {};
+/// The gradient of an embedding has all rows of its table.
+struct DenseEmbeddingGradient : LineCost {};
+
 /// Copies on the device that put a bias where a product adds to it.
 struct BiasCopies {
   uint64_t copies = 0;

@@ -31,10 +31,49 @@ using opprof::Confidence;
 using opprof::kNumConfidences;
 
 /// What the program was doing when it launched a kernel.
-enum class Phase : uint8_t { Steady, WarmUp, Compile, Autotune, BeforeWindow };
+enum class Phase : uint8_t {
+  Steady,
+  WarmUp,
+  Compile,
+  Autotune,
+  BeforeWindow,
+  Apart, ///< in a step that did something else besides: an evaluation
+};
 
 llvm::StringRef stringify(Phase phase);
 std::optional<Phase> parsePhase(llvm::StringRef text);
+
+/// The part of a training step that an operator is of.
+enum class Part : uint8_t {
+  None,
+  Forward,
+  Backward,
+  Optimizer,
+  DataLoading,
+};
+constexpr size_t kNumParts = 5;
+
+llvm::StringRef stringify(Part part);
+std::optional<Part> parsePart(llvm::StringRef text);
+
+/// What the host does besides computing.
+enum class HostCostKind : uint8_t { DataLoading, Wait, Garbage, Compilation };
+
+llvm::StringRef stringify(HostCostKind kind);
+std::optional<HostCostKind> parseHostCostKind(llvm::StringRef text);
+
+/// What the host did at one line of the program, in the steady steps, or in all
+/// where there are none.
+struct HostCost {
+  HostCostKind kind = HostCostKind::Wait;
+  /// The operator or range: "aten::item".
+  std::string name;
+  /// "file:line"; empty where it is not known.
+  std::string source;
+  std::string module;
+  uint64_t calls = 0;
+  int64_t timeNs = 0;
+};
 
 /// A file that the profile was made from.
 struct Source {
@@ -104,6 +143,10 @@ struct Activity : DeviceActivity {
   std::optional<uint32_t> op;
   /// The modules that the host was in, outermost first: "GPT_0.Block_3.MLP_3".
   llvm::StringRef module;
+  /// The deepest line outside of PyTorch that called the operator, "file:line";
+  /// of what autograd runs, that of the forward operator.
+  llvm::StringRef source;
+  Part part = Part::None;
   /// First input's type as the profiler names it: "float", "c10::BFloat16".
   llvm::StringRef inputType;
   /// The call that launched it.
@@ -311,7 +354,8 @@ struct Summary {
   std::optional<uint64_t> steps;
   /// "profiler_step" (marks of the profiler), "capture_marks" (marks of the
   /// capture), "compiled_calls" (the calls of compiled graphs repeat),
-  /// "graph_passes" (the operators of a graph repeat) or "none".
+  /// "graph_passes" (the operators of a graph repeat), "optimizer_steps",
+  /// "recurring_operators" or "none".
   std::string stepsFrom = "none";
   std::array<int64_t, kNumConfidences> attributedNs{};
   /// Kernel time by the confidence of each link, for kernels that have it.
@@ -344,6 +388,8 @@ struct Profile {
   std::vector<Node> nodes;
   std::vector<PartitionTime> partitions;
   std::vector<OperatorTime> operators;
+  /// Costliest first.
+  std::vector<HostCost> host;
   std::vector<CompiledCall> calls;
   std::vector<Synchronization> synchronizations;
   /// Of the longest idle times.

@@ -91,6 +91,17 @@ struct CounterShare {
   double inferred = 0;
 };
 
+/// What one operator took where one line of a module called it.
+struct PlaceRow {
+  std::string name;
+  std::string module;
+  std::string source;
+  /// Of its backward.
+  bool isBackward = false;
+  int64_t kernelTimeNs = 0;
+  uint64_t count = 0;
+};
+
 struct ReportModel {
   const profile::Profile *profile = nullptr;
   /// The graph, the command line of a program without one, or the file that
@@ -122,6 +133,10 @@ struct ReportModel {
   /// Without a graph: by short name, and by the innermost range (NVTX,
   /// record_function) that the program had marked; empty where it marked none.
   std::vector<TimeRow> kernels, ranges;
+  /// Where it was recorded: by part of a training step, and by operator, module
+  /// and line.
+  std::vector<TimeRow> parts;
+  std::vector<PlaceRow> places;
   /// Without a graph: what the host called, those that ran longest first.
   std::vector<const profile::OperatorTime *> operators;
   std::vector<NodeRow> nodes;

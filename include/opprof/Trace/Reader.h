@@ -15,9 +15,12 @@
 namespace opprof::trace {
 
 struct ReadOptions {
-  /// Of a recording with more kernels than this, only so many, the latest, are
+  /// Of a recording with more kernels or operators than this, only so many, the latest, are
   /// kept, with what the host did meanwhile; 0 keeps all. Captures only.
   uint64_t lastKernels = 0;
+  /// What the observer recorded of the same process, which is joined to the
+  /// launches of a capture. Captures only.
+  std::optional<llvm::MemoryBufferRef> operators = {};
   /// Of traces in gzip.
   GzipLimits limits = {};
   /// How much of a text is read at once, where its events are. Kineto only.

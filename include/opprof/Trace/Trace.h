@@ -48,6 +48,27 @@ struct RuntimeCall {
   int64_t endNs() const { return startNs + durationNs; }
 };
 
+/// Where in the program the host was.
+struct Place {
+  /// Path of the innermost module from the one that was called; empty outside.
+  llvm::StringRef module;
+  /// The deepest line outside of PyTorch, "file:line", and its function.
+  llvm::StringRef source;
+  llvm::StringRef function;
+  /// Of an optimizer: "AdamW group 0".
+  llvm::StringRef group;
+};
+
+/// What the host did besides operators: collecting garbage, compiling.
+struct HostEvent {
+  llvm::StringRef name;
+  ThreadId thread = 0;
+  int64_t startNs = 0;
+  int64_t durationNs = 0;
+  /// In Trace::places.
+  std::optional<uint32_t> place;
+};
+
 /// An operator that the host ran, or a range that PyTorch itself marked.
 struct HostOp {
   llvm::StringRef name;
@@ -71,6 +92,10 @@ struct HostOp {
   std::optional<int64_t> sequenceNumber;
   /// Runs a function that a forward operator recorded.
   bool backward = false;
+  /// The thread of that operator, where it was recorded.
+  std::optional<ThreadId> forwardThread;
+  /// In Trace::places: where it was called, if that was recorded.
+  std::optional<uint32_t> place;
   /// A kernel that Triton compiled, with or without a hash.
   bool generated = false;
   /// Marked by user_annotation rather than cpu_op.
@@ -117,7 +142,8 @@ struct Trace {
   Trace(const Trace &) = delete;
   Trace &operator=(const Trace &) = delete;
 
-  /// Who made it: "kineto", "nsys", "ncu" or "opprof capture".
+  /// Who made it: "kineto", "nsys", "ncu", "opprof capture" or "opprof
+  /// observer".
   std::string kind;
   std::string file;
   std::optional<int64_t> baseTimeNs;
@@ -129,6 +155,8 @@ struct Trace {
   std::vector<TraceActivity> activities;
   std::vector<RuntimeCall> runtimeCalls;
   std::vector<HostOp> hostOps;
+  std::vector<Place> places;
+  std::vector<HostEvent> hostEvents;
   std::vector<ModuleFrame> moduleFrames;
   std::vector<Identity> identities;
   std::vector<TraceStep> steps;

@@ -40,6 +40,9 @@ LARGEST_SHOWN = 100 << 20
 #: What captures and traces of processes are called.
 _CAPTURES, _TRACES = f"capture-*{CAPTURE}", "trace-*.json.gz"
 
+#: And what the observer recorded of each.
+_OPERATORS = f"operators-*{CAPTURE}"
+
 #: A profile of a process that ran no operator is no larger.
 _EMPTY_PROFILE = 20_000
 
@@ -48,7 +51,7 @@ _EMPTY_PROFILE = 20_000
 class _Recorded:
     """What one process left, and what it is called."""
 
-    #: A capture, or a trace of torch.profiler.
+    #: A capture, what the observer recorded, or a trace of torch.profiler.
     capture: Path
     rank: int | None
     process: str
@@ -90,12 +93,11 @@ def run_program(
         facts["timeline"] = {"by": "opprof capture", "delay_s": delay, "duration_s": duration}
         captures, status = _captured(program, output, delay, duration)
     else:
-        facts["timeline"] = {"by": "torch.profiler", "reason": reason}
-        if delay or duration:
-            progress(
-                "torch.profiler records from beginning to end: --delay and --duration are for GPUs"
-            )
-        traces, status = _traced(program, output, reason)
+        traces, status = _observed(program, output, reason, delay, duration)
+        by = "opprof observer"
+        if any(entry.capture.suffix != CAPTURE for entry in traces):
+            by = "torch.profiler"
+        facts["timeline"] = {"by": by, "reason": reason, "delay_s": delay, "duration_s": duration}
     facts["exit_status"] = status
     try:
         write_run(folder, facts)
@@ -119,29 +121,42 @@ def _failed(what: str, error: Exception) -> None:
         show(f"  {error.remedy}")
 
 
-def _traced(command: Sequence[str], output: Path, reason: str) -> tuple[list[_Recorded], int]:
-    """Runs a program with torch.profiler in every Python of it that imports PyTorch."""
-    progress(reason)
-    progress(f"running {shlex.join(command)} under torch.profiler on the CPU")
+def _observing(output: Path, delay: float, duration: float) -> dict[str, str]:
+    """What has every Python of a program that imports PyTorch record its operators."""
     paths = [str(INJECTED), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "OPPROF_OPERATORS": str(output.resolve() / "operators"),
+        "OPPROF_OBSERVER_LIBRARIES": os.environ.get("OPPROF_OBSERVER_LIBRARIES", "")
+        or str(Path(find_library()).parent),
+        "OPPROF_CAPTURE_DELAY": str(delay),
+        "OPPROF_CAPTURE_DURATION": str(duration),
+    }
+
+
+def _observed(
+    command: Sequence[str], output: Path, reason: str, delay: float, duration: float
+) -> tuple[list[_Recorded], int]:
+    """Runs a program with the observer, or for want of it torch.profiler, in every Python of it that imports PyTorch."""
+    progress(reason)
+    progress(f"running {shlex.join(command)}, and recording its operators on the CPU")
     environment = {
         **QUIET,
         **os.environ,
+        **_observing(output, delay, duration),
         "OPPROF_CPU_TRACES": str(output.resolve()),
-        "PYTHONPATH": os.pathsep.join(paths),
     }
-    before = set(output.glob(_TRACES))
+    before = {*output.glob(_TRACES), *output.glob(_OPERATORS)}
+    for file in output.glob(_OPERATORS):
+        file.unlink()
     status = _run(command, environment)
     traces = []
-    for trace in sorted(set(output.glob(_TRACES)) - before):
-        rank, _, process = (
-            trace.name.removesuffix(".json.gz").removeprefix("trace-r").partition("-p")
-        )
-        traces.append(_Recorded(trace, int(rank) if rank.isdecimal() else None, process, 1))
+    for file in sorted({*output.glob(_TRACES), *output.glob(_OPERATORS)} - before):
+        name = file.name.removesuffix(".json.gz").removesuffix(CAPTURE)
+        rank, _, process = name.partition("-r")[2].partition("-p")
+        traces.append(_Recorded(file, int(rank) if rank.isdecimal() else None, process, 1))
     if not traces:
-        progress(
-            "nothing was recorded: a trace is written when a Python that imported PyTorch ends by itself"
-        )
+        progress("nothing was recorded: no Python of the program imported PyTorch")
     return traces, status
 
 
@@ -149,12 +164,12 @@ def _report_traces(traces: Sequence[_Recorded], output: Path) -> None:
     """Makes of each trace what a person can open; what fails for one takes nothing from the others."""
     shown: list[tuple[_Recorded, RunFolder]] = []
     for entry in traces:
-        folder = RunFolder(
-            output, entry.capture.name.removesuffix(".json.gz").removeprefix("trace")
-        )
+        name = entry.capture.name.removesuffix(".json.gz").removesuffix(CAPTURE)
+        folder = RunFolder(output, name[name.index("-r") :])
         try:
             progress(f"reporting {entry.name}")
-            report_timeline(folder, entry.capture)
+            limit = [f"--last-kernels={MOST_KERNELS}"] if entry.capture.suffix == CAPTURE else []
+            report_timeline(folder, entry.capture, *limit)
         except Exception as error:
             _failed(f"no report of {entry.name}; {entry.capture} is kept", error)
             continue
@@ -170,7 +185,8 @@ def _report_traces(traces: Sequence[_Recorded], output: Path) -> None:
         # One process is the run.
         entry, own = shown[0]
         folder = RunFolder(output)
-        entry.capture.replace(folder.trace)
+        if entry.capture.suffix != CAPTURE:
+            entry.capture.replace(folder.trace)
         own.profile.replace(folder.profile)
         own.report_text.replace(folder.report_text)
         own.report_html.replace(folder.report_html)
@@ -225,9 +241,10 @@ def _captured(
         "OPPROF_CAPTURE_FILE": os.path.join(
             str(output.resolve()).replace("%", "%%"), f"capture-r%r-p%p{CAPTURE}"
         ),
-        "OPPROF_CAPTURE_DELAY": str(delay),
-        "OPPROF_CAPTURE_DURATION": str(duration),
+        **_observing(output, delay, duration),
     }
+    for file in output.glob(_OPERATORS):
+        file.unlink()
     before = {file: file.stat().st_mtime_ns for file in output.glob(_CAPTURES)}
     progress(f"running {shlex.join(command)}")
     status = _run(command, environment)
@@ -258,7 +275,12 @@ def _report_captures(captures: Sequence[Path], output: Path) -> None:
             folder = RunFolder(output, own)
             try:
                 progress(f"reporting {entry.name}")
-                report_timeline(folder, entry.capture, f"--last-kernels={MOST_KERNELS}")
+                report_timeline(
+                    folder,
+                    entry.capture,
+                    f"--last-kernels={MOST_KERNELS}",
+                    *_operators(entry.capture),
+                )
                 shown.append((entry, folder))
             except Exception as error:
                 _failed(f"no report of {entry.name}; {entry.capture} is kept", error)
@@ -274,6 +296,12 @@ def _report_captures(captures: Sequence[Path], output: Path) -> None:
         show(
             f"opprof merge {output} -o {merged} puts the ranks on one clock, and says what communication costs"
         )
+
+
+def _operators(capture: Path) -> list[str]:
+    """What the observer recorded of the process of a capture, as an option of the driver."""
+    file = capture.with_name("operators" + capture.name.removeprefix("capture"))
+    return [f"--operators={file}"] if file.is_file() else []
 
 
 def _show_all(shown: list[tuple[_Recorded, RunFolder]]) -> None:

@@ -1,4 +1,4 @@
-"""Records a process of `opprof run` with torch.profiler, on a machine without a GPU.
+"""Records what a process of `opprof run` has PyTorch do: with the observer, or without one and without a GPU by torch.profiler.
 
 The folder of this file is put on PYTHONPATH, so that every Python of the program begins by running it. Nothing is recorded until the
 program imports PyTorch; the trace is written when the process ends. The program runs as it would without: its `__main__`, its
@@ -52,6 +52,32 @@ def _say(text: str) -> None:
 
 
 def _record(torch: ModuleType) -> None:
+    try:
+        remark = _load_beside("observing").observe(torch)
+        if remark:
+            _say(remark)
+        return
+    except Exception as error:
+        reason = f"{error}"
+    # A GPU's kernels are captured whatever is known of operators.
+    if "OPPROF_CPU_TRACES" not in os.environ:
+        _say(f"{reason}: kernels have no operators")
+        return
+    _say(f"{reason}: torch.profiler records")
+    _profile(torch)
+
+
+def _load_beside(name: str) -> ModuleType:
+    """A module of this folder, which is on no path."""
+    file = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
+    spec = importlib.util.spec_from_file_location(f"_opprof_{name}", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _profile(torch: ModuleType) -> None:
     try:
         profiler = torch.profiler.profile(
             activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True
@@ -108,7 +134,7 @@ def _run_the_programs_own() -> None:
 
 
 # Inductor's workers compile for the program, and are none of it.
-if "OPPROF_CPU_TRACES" in os.environ and not any(
+if "OPPROF_OPERATORS" in os.environ and not any(
     "compile_worker" in argument for argument in sys.orig_argv
 ):
     sys.meta_path.insert(0, _WaitForTorch)

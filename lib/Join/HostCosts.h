@@ -1,0 +1,18 @@
+// What the host did besides computing, where an observer recorded it.
+
+#ifndef OPPROF_LIB_JOIN_HOSTCOSTS_H
+#define OPPROF_LIB_JOIN_HOSTCOSTS_H
+
+#include "OperatorPlaces.h"
+
+namespace opprof::join {
+
+/// Gives the profile what the host did in its steady steps, or in all where
+/// there are none: loading data, waiting for values, collecting garbage,
+/// compiling; each by line, costliest first.
+void addHostCosts(const trace::Trace &trace, const HostTimeline &host,
+                  const OperatorPlaces &places, profile::Profile &profile);
+
+} // namespace opprof::join
+
+#endif // OPPROF_LIB_JOIN_HOSTCOSTS_H

@@ -1,0 +1,91 @@
+// Where in the program each operator came from, where an observer recorded it.
+
+#include "OperatorPlaces.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <map>
+#include <numeric>
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::join;
+using namespace opprof::profile;
+using namespace opprof::trace;
+
+static constexpr uint32_t kNone = HostTimeline::kNone;
+
+/// What a range of PyTorch's own is of.
+static Part partOfRange(StringRef name) {
+  if (name.starts_with("Optimizer."))
+    return Part::Optimizer;
+  if (name.starts_with("enumerate(DataLoader)"))
+    return Part::DataLoading;
+  return Part::None;
+}
+
+static bool isEngine(const HostOp &op) {
+  return op.name.starts_with("autograd::engine::");
+}
+
+OperatorPlaces::OperatorPlaces(const Trace &trace, const HostTimeline &host) {
+  if (trace.places.empty())
+    return;
+  wheres.resize(trace.hostOps.size());
+  std::vector<uint32_t> order(trace.hostOps.size());
+  std::iota(order.begin(), order.end(), 0);
+  llvm::stable_sort(order, [&](uint32_t a, uint32_t b) {
+    return trace.hostOps[a].startNs < trace.hostOps[b].startNs;
+  });
+  // By thread and sequence number: of operators that have the same, the last
+  // began is the one that recorded the function.
+  std::map<std::pair<ThreadId, int64_t>, uint32_t> recorder;
+  std::vector<uint32_t> lastBackward(trace.threads.size(), kNone);
+  for (uint32_t index : order) {
+    const HostOp &op = trace.hostOps[index];
+    Where &where = wheres[index];
+    uint32_t outer = host.parent(index);
+    if (outer != kNone)
+      where = wheres[outer];
+    if (op.annotation) {
+      if (Part part = partOfRange(op.name); part != Part::None)
+        where.part = part;
+    } else if (isEngine(op)) {
+      where.part = Part::Backward;
+    }
+    if (op.backward) {
+      uint32_t from = lastBackward[op.thread];
+      if (op.sequenceNumber) {
+        auto it = recorder.find(
+            {op.forwardThread.value_or(op.thread), *op.sequenceNumber});
+        from = it == recorder.end() ? kNone : it->second;
+      }
+      where = from == kNone ? Where() : wheres[from];
+      where.part = Part::Backward;
+      lastBackward[op.thread] = index;
+      // Gradients that meet here are added up after the function.
+      if (outer != kNone && isEngine(trace.hostOps[outer]))
+        wheres[outer] = where;
+    } else if (op.place && *op.place < trace.places.size()) {
+      const Place &place = trace.places[*op.place];
+      if (!place.source.empty())
+        where.source = place.source;
+      if (!place.module.empty())
+        where.module = place.module;
+      if (!place.group.empty()) {
+        where.module = place.group;
+        where.part = Part::Optimizer;
+      }
+    }
+    if (where.part == Part::None && !op.annotation && !op.backward &&
+        (op.sequenceNumber || !where.module.empty()))
+      where.part = Part::Forward;
+    if (op.sequenceNumber && !op.backward)
+      recorder[{op.thread, *op.sequenceNumber}] = index;
+  }
+}
+
+const OperatorPlaces::Where &OperatorPlaces::of(uint32_t op) const {
+  static const Where nowhere;
+  return op < wheres.size() ? wheres[op] : nowhere;
+}

@@ -1,0 +1,234 @@
+"""The observer: operators with module and line, backward as forward, steps, faults by line, and programs that end in all ways."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+ROOT = Path(__file__).parents[2]
+BUILD = Path(os.environ.get("OPPROF_BUILD_DIR", ROOT / "build"))
+LIBRARIES = BUILD / "lib"
+PROGRAMS = Path(__file__).parent / "observed_programs.py"
+FAULTS = re.findall(r"# ([a-z-]+)$", PROGRAMS.read_text(), re.MULTILINE)
+
+pytestmark = pytest.mark.skipif(
+    not (LIBRARIES / f"libopprof_observer-torch-{torch.__version__}.so").is_file()
+    or not list(
+        LIBRARIES.glob(f"libopprof_frames-*-python-{sys.version_info[0]}.{sys.version_info[1]}.so")
+    ),
+    reason="the observer is not built for this PyTorch and Python",
+)
+
+
+def opprof(*arguments: object) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "python"),
+        "OPPROF_TOOLS_DIR": str(BUILD / "bin"),
+        "OPPROF_CAPTURE_LIBRARY": str(LIBRARIES / "libopprof_capture.so"),
+        "OPPROF_CUDA_LIBRARY": "/no/such/libcuda.so",
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "opprof", *map(str, arguments)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def observe(folder: Path, program: Path, *arguments: object) -> dict[str, Any]:
+    """The profile of a program that ends well."""
+    done = opprof("run", "-o", folder, program, *arguments)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads((folder / "profile.opprof.json").read_text())
+    return result
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "program.py"
+    path.write_text(text)
+    return path
+
+
+def line_of(program: Path, text: str) -> str:
+    lines = program.read_text().splitlines()
+    return f"{program}:{next(n for n, line in enumerate(lines, 1) if text in line)}"
+
+
+def named(profile: dict[str, Any]) -> dict[str, str]:
+    """The findings that are of lines, with their lines."""
+    return {f["id"]: f["evidence"]["source"] for f in profile["findings"] if f["id"] in FAULTS}
+
+
+def test_operators_have_modules_and_lines_and_backward_those_of_forward(tmp_path: Path) -> None:
+    profile = observe(tmp_path / "run", PROGRAMS, "clean")
+    steady = [k for k in profile["kernels"] if k["phase"] == "steady"]
+    products = [k for k in steady if k.get("module") == "Net.layers.1.up"]
+    line = line_of(PROGRAMS, "torch.relu(self.up(x))")
+    assert {k["part"] for k in products} == {"forward", "backward"}
+    assert {k["source"] for k in products} == {line}
+    steps = [k for k in steady if k.get("part") == "optimizer"]
+    assert {k["module"] for k in steps if k["source"] == line_of(PROGRAMS, "optimizer.step()")} == {
+        "AdamW group 0"
+    }
+    total = sum(k["duration_ns"] for k in steady)
+    placed = sum(k["duration_ns"] for k in steady if "source" in k)
+    assert placed >= 0.99 * total
+    assert profile["summary"]["steps_from"] == "optimizer_steps"
+    assert profile["summary"]["steps"] == 12
+
+
+def test_nothing_is_named_in_a_program_without_faults(tmp_path: Path) -> None:
+    assert named(observe(tmp_path / "run", PROGRAMS, "clean")) == {}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_named_with_its_line(fault: str, tmp_path: Path) -> None:
+    profile = observe(tmp_path / "run", PROGRAMS, fault)
+    assert named(profile) == {fault: line_of(PROGRAMS, f"# {fault}")}
+
+
+def test_backward_of_checkpoints_double_backward_and_functions_of_the_program(
+    tmp_path: Path,
+) -> None:
+    program = write(
+        tmp_path,
+        "import torch\n"
+        "from torch.utils.checkpoint import checkpoint\n"
+        "class Cube(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, x):\n"
+        "        ctx.save_for_backward(x)\n"
+        "        return x.pow(3)\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, g):\n"
+        "        return g.cosh()\n"
+        "class Inner(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return x.sin()\n"
+        "class Outer(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.inner = Inner()\n"
+        "    def forward(self, x):\n"
+        "        return checkpoint(self.inner, x, use_reentrant=False)\n"
+        "x = torch.ones(4, requires_grad=True)\n"
+        "Cube.apply(x).sum().backward()\n"
+        "Outer()(x).sum().backward()\n"
+        "y = x.exp()\n"
+        "g, = torch.autograd.grad(y.sum(), x, create_graph=True)\n"
+        "g.tanh().sum().backward()\n",
+    )
+    profile = observe(tmp_path / "run", program)
+    places = {(k["name"], k.get("part")): k for k in profile["kernels"]}
+    assert places["aten::cosh", "backward"]["source"] == f"{program}:10"
+    # Run again in the backward pass, by the path of the forward one.
+    again = places["aten::sin", "backward"]
+    assert (again["source"], again["module"]) == (f"{program}:13", "Outer.inner")
+    assert places["aten::cos", "backward"]["source"] == f"{program}:13"
+    tanh = [k for k in profile["kernels"] if k.get("part") == "backward"]
+    assert any(k["source"] == f"{program}:25" and "tanh" in k["name"] for k in tanh)
+
+
+def test_other_threads_are_recorded(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import threading, torch\n"
+        "def work():\n"
+        "    torch.ones(8).exp()\n"
+        "thread = threading.Thread(target=work)\n"
+        "thread.start()\n"
+        "thread.join()\n",
+    )
+    profile = observe(tmp_path / "run", program)
+    assert {k["source"] for k in profile["kernels"]} == {f"{program}:3"}
+
+
+def test_steps_of_a_program_without_an_optimizer_recur(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import torch\n"
+        "net = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(3)))\n"
+        "with torch.no_grad():\n"
+        "    for _ in range(10):\n"
+        "        net(torch.ones(2, 8)).sum()\n",
+    )
+    summary = observe(tmp_path / "run", program)["summary"]
+    assert (summary["steps_from"], summary["steps"]) == ("recurring_operators", 10)
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        ("raise ValueError('of the program')", 1),
+        ("import os, signal, time; time.sleep(1.5); os.kill(os.getpid(), signal.SIGKILL)", 137),
+        ("sys.exit(7)", 7),
+    ],
+)
+def test_however_a_program_ends_its_operators_are_reported(
+    end: str, status: int, tmp_path: Path
+) -> None:
+    program = write(tmp_path, f"import sys, torch\ntorch.ones(8).exp()\n{end}\n")
+    done = opprof("run", "-o", tmp_path / "run", program)
+    assert done.returncode == status, done.stderr
+    text = (tmp_path / "run" / "report.txt").read_text()
+    assert "aten::exp" in text and "program.py:2" in text
+
+
+def test_forks_have_files_of_their_own(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import multiprocessing, torch\n"
+        "def work():\n"
+        "    torch.ones(8).exp()\n"
+        "torch.ones(8).sin()\n"
+        "for _ in range(2):\n"
+        "    child = multiprocessing.get_context('fork').Process(target=work)\n"
+        "    child.start()\n"
+        "    child.join()\n",
+    )
+    done = opprof("run", "-o", tmp_path / "run", program)
+    assert done.returncode == 0, done.stderr
+    profiles = [json.loads(f.read_text()) for f in (tmp_path / "run").glob("profile-*.json")]
+    sources = [k.get("source") for p in profiles for k in p["kernels"] if k["name"] == "aten::exp"]
+    assert sources == [f"{program}:3"] * 2
+
+
+def test_the_programs_own_profiler_runs_beside_the_observer(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import torch\n"
+        "torch.ones(8).exp()\n"
+        "with torch.profiler.profile() as own:\n"
+        "    torch.ones(8).tanh()\n"
+        "print([event.name for event in own.events()])\n",
+    )
+    done = opprof("run", "-o", tmp_path / "run", program)
+    assert done.returncode == 0 and "aten::tanh" in done.stdout, done.stderr
+    text = (tmp_path / "run" / "report.txt").read_text()
+    assert "aten::exp" in text and "aten::tanh" in text
+
+
+def test_torchrun_leaves_a_report_of_each_rank(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "x = torch.ones(8)\n"
+        "dist.all_reduce(x)\n"
+        "dist.destroy_process_group()\n",
+    )
+    command = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", program)
+    done = opprof("run", "-o", tmp_path / "run", "--", sys.executable, *command)
+    assert done.returncode == 0, done.stderr
+    profiles = sorted(f.name[:11] for f in (tmp_path / "run").glob("profile-*.json"))
+    assert profiles == ["profile-r0-", "profile-r1-"]
