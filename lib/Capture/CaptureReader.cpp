@@ -263,8 +263,8 @@ bool CaptureReader::dispatch(const ChunkHeader &header, const char *payload,
                                      [&](auto &r) { visitor.apiName(r); });
     break;
   case ChunkType::Operators:
-    good = eachRecord<OperatorRecord>(
-        header, payload, [&](auto &r) { visitor.operatorRun(r); });
+    good = eachRecord<OperatorRecord>(header, payload,
+                                      [&](auto &r) { visitor.operatorRun(r); });
     break;
   case ChunkType::Places:
     good = eachRecord<PlaceRecord>(header, payload,

@@ -79,9 +79,8 @@ static Error translate(const MemoryBuffer &buffer, raw_ostream &os) {
         return inputs.readCounters(file);
       }))
     return error;
-  Expected<std::unique_ptr<profile::Profile>> profile =
-      makeProfile(buffer.getMemBufferRef(), inputs,
-                  {.lastKernels = options().lastKernels});
+  Expected<std::unique_ptr<profile::Profile>> profile = makeProfile(
+      buffer.getMemBufferRef(), inputs, {.lastKernels = options().lastKernels});
   if (!profile)
     return profile.takeError();
   profile::writeProfile(**profile, os);

@@ -111,9 +111,8 @@ static void addNormalizations(Context &context) {
         }
       if (!hasRoot || !hasScale)
         continue;
-      bool isCounted = llvm::any_of(counted, [&](StringRef other) {
-        return Line(other).isNear(line);
-      });
+      bool isCounted = llvm::any_of(
+          counted, [&](StringRef other) { return Line(other).isNear(line); });
       if (isCounted)
         continue;
       counted.insert(source);
@@ -147,11 +146,10 @@ static void addAttentions(Context &context) {
   };
   std::map<StringRef, Sum> found;
   std::vector<const Activity *> kernels;
-  llvm::copy_if(context.kernels, std::back_inserter(kernels),
-                [](const Activity *kernel) {
-                  return kernel->part == Part::Forward &&
-                         !kernel->source.empty();
-                });
+  llvm::copy_if(
+      context.kernels, std::back_inserter(kernels), [](const Activity *kernel) {
+        return kernel->part == Part::Forward && !kernel->source.empty();
+      });
   for (size_t at = 0; at < kernels.size(); ++at) {
     StringRef name = nameOf(*kernels[at]);
     if (name != "softmax" && name != "_softmax")
@@ -165,8 +163,7 @@ static void addAttentions(Context &context) {
         first = at - back;
         break;
       }
-    for (size_t on = 1;
-         on <= kAttentionReach && at + on < kernels.size(); ++on)
+    for (size_t on = 1; on <= kAttentionReach && at + on < kernels.size(); ++on)
       if (inModule(at + on) && isProduct(*kernels[at + on])) {
         last = at + on;
         break;
@@ -226,8 +223,7 @@ static void addOptimizer(Context &context) {
     sum.timeNs += kernel->durationNs;
     sum.module = kernel->module;
     StringRef name = nameOf(*kernel);
-    sum.isFused |=
-        name.starts_with("_fused_") || name.starts_with("_foreach_");
+    sum.isFused |= name.starts_with("_fused_") || name.starts_with("_foreach_");
   }
   for (const auto &[source, sum] : steps)
     if (!sum.isFused &&
@@ -251,9 +247,8 @@ static void addEmbeddingGradients(Context &context) {
   for (const auto &[where, sum] : sums)
     if (static_cast<double>(sum.second) >=
         5 * kLeastShare * static_cast<double>(context.wall()))
-      addAt<evidence::DenseEmbeddingGradient>(context, where.first,
-                                              where.second, sum.first,
-                                              sum.second);
+      addAt<evidence::DenseEmbeddingGradient>(
+          context, where.first, where.second, sum.first, sum.second);
 }
 
 void findings::addLineFindings(Context &context) {

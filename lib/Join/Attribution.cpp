@@ -142,8 +142,8 @@ Attributor::Attributor(const Trace &trace, const AttributionInputs &inputs)
              (trace.kind == "kineto" || trace.kind == "opprof observer")),
       anyGraph(!inputs.maps.empty() || !inputs.partitions.empty() ||
                !trace.identities.empty()),
-      host(trace), modules(trace), places(trace, host), runtime(trace), index(inputs.maps),
-      calls(trace, host, index, inputs.wrappers, onHost),
+      host(trace), modules(trace), places(trace, host), runtime(trace),
+      index(inputs.maps), calls(trace, host, index, inputs.wrappers, onHost),
       eager(trace, host, index),
       profile(beginProfile(trace, host, index, calls, eager, anyGraph)),
       identities(trace, inputs, index, runtime, *profile) {}

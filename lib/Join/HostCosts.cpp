@@ -40,8 +40,7 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
   bool anySteady = countSteadySteps(profile) > 0;
   auto isCounted = [&](int64_t time) {
     std::optional<uint32_t> step = stepAt(profile.steps, time);
-    return !anySteady ||
-           (step && profile.steps[*step].phase == Phase::Steady);
+    return !anySteady || (step && profile.steps[*step].phase == Phase::Steady);
   };
   std::map<std::tuple<HostCostKind, StringRef, StringRef>, HostCost> costs;
   auto add = [&](HostCostKind kind, StringRef name, StringRef source,

@@ -1,6 +1,6 @@
-// Steps of a program that marks none. A training loop steps its optimizer; other
-// loops run the same operators from the same lines again and again, which a
-// suffix array of the operators shows.
+// Steps of a program that marks none. A training loop steps its optimizer;
+// other loops run the same operators from the same lines again and again, which
+// a suffix array of the operators shows.
 
 #include "RecurringSteps.h"
 
@@ -35,10 +35,9 @@ static std::vector<uint32_t> sortSuffixes(ArrayRef<uint32_t> sequence,
     llvm::sort(suffixes,
                [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
     for (size_t at = 0; at < count; ++at)
-      next[suffixes[at]] =
-          at ? next[suffixes[at - 1]] +
-                   (key(suffixes[at - 1]) != key(suffixes[at]))
-             : 0;
+      next[suffixes[at]] = at ? next[suffixes[at - 1]] +
+                                    (key(suffixes[at - 1]) != key(suffixes[at]))
+                              : 0;
     rank.swap(next);
     if (!count || rank[suffixes.back()] == count - 1)
       return suffixes;
@@ -105,8 +104,10 @@ static std::vector<int64_t> recurringSteps(const Trace &trace,
     byThread[trace.hostOps[op].thread].push_back(op);
   if (byThread.empty())
     return {};
-  std::vector<uint32_t> &ops = *llvm::max_element(
-      byThread, [](const auto &a, const auto &b) { return a.size() < b.size(); });
+  std::vector<uint32_t> &ops =
+      *llvm::max_element(byThread, [](const auto &a, const auto &b) {
+        return a.size() < b.size();
+      });
   if (ops.size() > kMostOperators)
     ops.erase(ops.begin(), ops.end() - kMostOperators);
   std::map<CallKey, uint32_t> numbers;

@@ -14,9 +14,8 @@ using namespace llvm;
 using namespace opprof;
 using namespace opprof::profile;
 
-static constexpr StringLiteral kPhases[] = {"steady", "warm_up", "compile",
-                                            "autotune", "before_window",
-                                            "apart"};
+static constexpr StringLiteral kPhases[] = {
+    "steady", "warm_up", "compile", "autotune", "before_window", "apart"};
 
 StringRef opprof::profile::stringify(Phase phase) {
   return kPhases[static_cast<size_t>(phase)];
@@ -41,8 +40,7 @@ static constexpr StringLiteral kHostCostKinds[] = {"data_loading", "wait",
 StringRef opprof::profile::stringify(HostCostKind kind) {
   return kHostCostKinds[static_cast<size_t>(kind)];
 }
-std::optional<HostCostKind>
-opprof::profile::parseHostCostKind(StringRef text) {
+std::optional<HostCostKind> opprof::profile::parseHostCostKind(StringRef text) {
   return parseEnumerator<HostCostKind>(kHostCostKinds, text);
 }
 
@@ -87,11 +85,12 @@ opprof::profile::wallWindow(const Profile &profile) {
     window->first = std::min(window->first, from);
     window->second = std::max(window->second, to);
   };
-  bool marks = (profile.summary.stepsFrom == "profiler_step" ||
-                profile.summary.stepsFrom == "capture_marks") &&
-               llvm::any_of(profile.steps, [](const Step &step) {
-                 return step.phase == Phase::Steady;
-               });
+  // Steps that are taken to begin at passes of a graph say nothing of what lies
+  // before the first and after the last.
+  bool marks = llvm::is_contained({"profiler_step", "capture_marks",
+                                   "optimizer_steps", "recurring_operators"},
+                                  StringRef(profile.summary.stepsFrom)) &&
+               countSteadySteps(profile) > 0;
   if (marks) {
     for (const Step &step : profile.steps)
       if (step.phase == Phase::Steady)
@@ -113,8 +112,15 @@ opprof::profile::wallWindow(const Profile &profile) {
 std::vector<std::pair<int64_t, int64_t>>
 opprof::profile::timeBetweenSteps(const Profile &profile) {
   std::vector<std::pair<int64_t, int64_t>> between, running;
-  if (profile.summary.stepsFrom != "capture_marks")
+  if (profile.summary.stepsFrom != "capture_marks") {
+    std::optional<std::pair<int64_t, int64_t>> window = wallWindow(profile);
+    for (const Step &step : profile.steps)
+      if (step.phase == Phase::Apart && step.startNs < window->second &&
+          step.endNs > window->first)
+        between.push_back({std::max(step.startNs, window->first),
+                           std::min(step.endNs, window->second)});
     return between;
+  }
   for (const std::vector<Activity> *list : {&profile.kernels, &profile.copies})
     for (const Activity &activity : *list)
       running.push_back({activity.startNs, activity.endNs()});
@@ -149,7 +155,7 @@ opprof::profile::runningTimes(ArrayRef<Activity> list, int64_t device,
                               std::pair<int64_t, int64_t> window) {
   std::vector<Interval> intervals;
   for (const Activity &activity : list)
-    if (activity.device == device)
+    if (activity.device == device && activity.phase != Phase::Apart)
       intervals.push_back(
           {std::clamp(activity.startNs, window.first, window.second),
            std::clamp(activity.endNs(), window.first, window.second)});

@@ -203,6 +203,68 @@ static constexpr Explanation kExplanations[] = {
      "size that is a multiple of 8, no mask or is_causal=True.",
      "Where the library was turned off on purpose, or the inputs are so small "
      "that products are faster."},
+    {FindingKind::DataLoadingWaits,
+     "The program waits for its data loader, and computes nothing meanwhile.",
+     "The time inside `enumerate(DataLoader)` on the thread that iterates, in "
+     "steady steps, where it is a tenth of them or more.",
+     "Give the DataLoader workers (num_workers, persistent_workers, "
+     "prefetch_factor), or do less for each sample.",
+     "On a GPU, where kernels that were launched before go on meanwhile: "
+     "device-busy says whether it idles."},
+    {FindingKind::Recompilation,
+     "A function is compiled in steady steps, again and again.",
+     "The ranges that torch.compile marks round its compilations, by the line "
+     "that called the compiled function.",
+     "TORCH_LOGS=recompiles names the guard that failed; mark what changes "
+     "with torch._dynamo.mark_dynamic, or keep it the same.",
+     "Where the program was recorded for so short that every step is among its "
+     "first."},
+    {FindingKind::NormalizationByHand,
+     "A normalization written as several operators, each a kernel that reads "
+     "and writes all of its input.",
+     "A mean or variance, a root and a product or quotient of one module's "
+     "forward pass, within four lines of the program. The cost is their time.",
+     "torch.nn.functional.layer_norm or rms_norm, or torch.compile of the "
+     "module.",
+     "Where what is computed is no normalization of the last dimensions."},
+    {FindingKind::AttentionByHand,
+     "Attention written as two products with a softmax between, whose scores "
+     "go through memory several times.",
+     "A softmax with a product at most six operators before and after it, in "
+     "one module's forward pass. The cost is the time from one product to the "
+     "other.",
+     "torch.nn.functional.scaled_dot_product_attention.",
+     "Where the scores themselves are used, or the fused operator refuses the "
+     "inputs (attention-not-fused says why)."},
+    {FindingKind::GradientLoop,
+     "Gradients are clipped or measured one parameter after the other.",
+     "Norms outside of modules and optimizers, eight times a step or more at "
+     "one line. The cost is what that line and those round it run.",
+     "torch.nn.utils.clip_grad_norm_(parameters, norm, foreach=True).",
+     "Where each parameter's norm is wanted by itself: "
+     "torch._foreach_norm gives all of them."},
+    {FindingKind::OptimizerLoop,
+     "The optimizer steps each parameter by operators of its own.",
+     "Thirty operators a step or more inside `Optimizer.step`, none of them "
+     "fused or foreach. The cost is their time.",
+     "fused=True, or foreach=True where there is no fused form.",
+     "Where a few large parameters take most of the time: their arithmetic "
+     "stays."},
+    {FindingKind::GradientSets,
+     "zero_grad writes zeros, to which the backward pass adds.",
+     "What `Optimizer.zero_grad` runs. The cost is its time.",
+     "zero_grad(set_to_none=True), which is the default.",
+     "Where gradients are views that something else holds on to, as some "
+     "reducers do."},
+    {FindingKind::DenseEmbeddingGradient,
+     "The gradient of an embedding is as large as its table, of which a step "
+     "uses some rows.",
+     "The backward operators of embeddings, where they take 5 % of a step or "
+     "more. The cost is their time.",
+     "sparse=True with an optimizer that takes sparse gradients (SparseAdam, "
+     "SGD, Adagrad).",
+     "Where most rows are used in every step, or the optimizer moves all of "
+     "them by its momentum."},
 };
 
 static_assert(std::size(kExplanations) == kNumFindingKinds,

@@ -282,8 +282,7 @@ std::string Prose::say(const evidence::HostCopies &copies) {
       hasSteps ? "inside the steps" : "in " + span(), each());
 }
 
-std::string Prose::sayOf(const evidence::LineCost &line,
-                         const char *sentence) {
+std::string Prose::sayOf(const evidence::LineCost &line, const char *sentence) {
   std::string where =
       line.source.empty() ? "a line that is not known" : line.source;
   if (!line.module.empty())
@@ -293,57 +292,46 @@ std::string Prose::sayOf(const evidence::LineCost &line,
                              "call", "calls"));
 }
 std::string Prose::say(const evidence::DataLoadingWaits &line) {
-  return sayOf(
-      line,
-      "The program waits for its data at {0}: {1} {2}; more "
-      "workers, or less work for each sample, would hide it.");
+  return sayOf(line, "The program waits for its data at {0}: {1} {2}; more "
+                     "workers, or less work for each sample, would hide it.");
 }
 std::string Prose::say(const evidence::Recompilation &line) {
-  return sayOf(
-      line,
-      "A function is compiled again in steady steps, called at "
-      "{0}: {3} take {1} {2}; mark what changes as dynamic, or "
-      "keep it the same.");
+  return sayOf(line, "A function is compiled again in steady steps, called at "
+                     "{0}: {3} take {1} {2}; mark what changes as dynamic, or "
+                     "keep it the same.");
 }
 std::string Prose::say(const evidence::NormalizationByHand &line) {
-  return sayOf(
-      line,
-      "A normalization is written by hand at {0}: {3} take {1} "
-      "{2}, which torch.nn.functional.layer_norm or rms_norm do as "
-      "one.");
+  return sayOf(line,
+               "A normalization is written by hand at {0}: {3} take {1} "
+               "{2}, which torch.nn.functional.layer_norm or rms_norm do as "
+               "one.");
 }
 std::string Prose::say(const evidence::AttentionByHand &line) {
-  return sayOf(
-      line,
-      "An attention is written by hand at {0}: its products and "
-      "softmax take {1} {2}; scaled_dot_product_attention does "
-      "them as one.");
+  return sayOf(line, "An attention is written by hand at {0}: its products and "
+                     "softmax take {1} {2}; scaled_dot_product_attention does "
+                     "them as one.");
 }
 std::string Prose::say(const evidence::GradientLoop &line) {
-  return sayOf(
-      line,
-      "Gradients are clipped one by one at {0}: {3} take {1} {2}; "
-      "torch.nn.utils.clip_grad_norm_ takes all norms in a few.");
+  return sayOf(line,
+               "Gradients are clipped one by one at {0}: {3} take {1} {2}; "
+               "torch.nn.utils.clip_grad_norm_ takes all norms in a few.");
 }
 std::string Prose::say(const evidence::OptimizerLoop &line) {
-  return sayOf(
-      line,
-      "The optimizer steps its parameters one by one at {0}: {3} "
-      "take {1} {2}; fused=True or foreach=True does them in a "
-      "few.");
+  return sayOf(line,
+               "The optimizer steps its parameters one by one at {0}: {3} "
+               "take {1} {2}; fused=True or foreach=True does them in a "
+               "few.");
 }
 std::string Prose::say(const evidence::GradientSets &line) {
-  return sayOf(
-      line,
-      "zero_grad sets gradients to zero at {0}: {3} take {1} {2}; "
-      "set_to_none=True leaves that to the backward pass.");
+  return sayOf(line,
+               "zero_grad sets gradients to zero at {0}: {3} take {1} {2}; "
+               "set_to_none=True leaves that to the backward pass.");
 }
 std::string Prose::say(const evidence::DenseEmbeddingGradient &line) {
-  return sayOf(
-      line,
-      "The gradient of an embedding has all rows of its table, "
-      "called at {0}: {1} {2}; sparse=True makes those that were "
-      "used.");
+  return sayOf(line,
+               "The gradient of an embedding has all rows of its table, "
+               "called at {0}: {1} {2}; sparse=True makes those that were "
+               "used.");
 }
 
 std::string Prose::say(const evidence::BiasCopies &copies) {

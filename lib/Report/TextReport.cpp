@@ -316,10 +316,8 @@ static void printPlaces(Page &page, const ReportModel &model, size_t limit) {
 }
 
 /// What the host did besides computing, with its line.
-static void printHostCosts(Page &page, const ReportModel &model,
-                           size_t limit) {
-  page.heading("What the host did besides",
-               "calls, time in " + model.span());
+static void printHostCosts(Page &page, const ReportModel &model, size_t limit) {
+  page.heading("What the host did besides", "calls, time in " + model.span());
   constexpr unsigned kKind = 14, kCalls = 8, kTime = 10;
   unsigned rest = page.getWidth() - 2 - kKind - kCalls - kTime;
   ArrayRef<HostCost> costs = model.profile->host;
@@ -373,8 +371,7 @@ void report::printText(const Profile &profile, raw_ostream &os,
   if (!model.places.empty())
     printPlaces(page, model, listSize(model.places.size(), room / 4));
   if (!model.profile->host.empty())
-    printHostCosts(page, model,
-                   listSize(model.profile->host.size(), room / 8));
+    printHostCosts(page, model, listSize(model.profile->host.size(), room / 8));
   if (!model.operators.empty())
     printOperators(page, model, listSize(model.operators.size(), room / 4));
   if (!model.ranges.empty()) {

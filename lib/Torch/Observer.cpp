@@ -53,6 +53,10 @@ struct Open final : at::ObserverContext {
   /// Where the innermost function of autograd's round it, or itself, began.
   const void *backwardFrame = nullptr;
   bool inBackward = false;
+  /// An operator, or inside of one: not a range, and not autograd's.
+  bool inOperator = false;
+  /// The recording that the record's numbers are of.
+  uint32_t recording = 0;
 
   // One a call of an operator: from a list of its thread's own.
   static void *operator new(size_t size);
@@ -71,6 +75,12 @@ struct Name {
   uint32_t number = 0;
 };
 
+/// Sizes and types of inputs that were met before.
+struct Inputs {
+  uint64_t hash = 0;
+  uint32_t sizes = kNone, types = kNone;
+};
+
 struct PlaceText {
   std::string module, file, function, group;
   uint32_t line;
@@ -84,7 +94,10 @@ struct ThreadState {
   /// Inside the source of places, where an operator is not to ask it again.
   bool asking = false;
   std::vector<void *> freed;
+  /// Which recording the numbers below are of.
+  uint32_t recording = 0;
   std::array<Name, 1024> names;
+  std::array<Inputs, 1024> inputs;
 
   ~ThreadState();
 };
@@ -105,6 +118,8 @@ public:
   void add(ThreadState &state, const OperatorRecord &record);
   uint32_t name(ThreadState &state, const char *text);
   uint32_t text(std::string_view text);
+  void noteInputs(ThreadState &state, const at::RecordFunction &function,
+                  OperatorRecord &record);
   uint32_t addPlace(PlaceText place);
   uint32_t placeAt(ThreadState &state, const void *until);
   const void *frame() const {
@@ -115,9 +130,12 @@ public:
   void dropLog(const std::shared_ptr<Log> &log);
 
   std::atomic<bool> recording{false};
+  /// How many recordings have begun: numbers of texts are of one.
+  std::atomic<uint32_t> recordings{0};
   std::atomic<const opprof_place_source *> source{nullptr};
   void (*atId)(uint64_t) = nullptr;
   bool shapes = false;
+  at::CallbackHandle callback = 0;
   uint64_t begin = 0, end = 0;
   std::string error;
 
@@ -127,6 +145,8 @@ private:
   void writeEvery();
   void write(Log &log);
   void startWriting();
+  void holdLocks();
+  void releaseLocks();
   void forked();
 
   std::string prefix;
@@ -139,7 +159,8 @@ private:
 
   /// Its own mutex guards it, and what follows.
   std::unique_ptr<FileWriter> file;
-  size_t names = 0;
+  /// Of earlier recordings, which a callback may still hold.
+  std::vector<std::unique_ptr<FileWriter>> finished;
   /// By number: a fork's file has them too.
   std::vector<PlaceText> places;
 
@@ -151,6 +172,19 @@ private:
 
 ThreadState &thisThread() {
   thread_local ThreadState state;
+  return state;
+}
+
+/// The state of a thread that is about to record.
+ThreadState &recordingThread(Observer &observer) {
+  ThreadState &state = thisThread();
+  if (!state.log)
+    state.log = observer.makeLog(state.number);
+  if (state.recording != observer.recordings) {
+    state.recording = observer.recordings;
+    state.names.fill({});
+    state.inputs.fill({});
+  }
   return state;
 }
 
@@ -190,7 +224,6 @@ bool Observer::open() {
                      std::to_string(::getpid()) + ".opcap";
   file = std::make_unique<FileWriter>();
   std::lock_guard<std::mutex> lock(file->Mutex);
-  names = 0;
   if (!file->open(path, error))
     return false;
   file->meta("recorder", "opprof observer");
@@ -214,10 +247,10 @@ bool Observer::open() {
 
 uint32_t Observer::text(std::string_view text) {
   std::lock_guard<std::mutex> lock(file->Mutex);
-  if (names >= kMostNames)
-    return file->string("(further names)");
-  ++names;
-  return file->string(text.substr(0, kLongestName));
+  text = text.substr(0, kLongestName);
+  if (file->strings() >= kMostNames && !file->hasString(text))
+    text = "(further names)";
+  return file->string(text);
 }
 
 uint32_t Observer::name(ThreadState &state, const char *text) {
@@ -343,6 +376,36 @@ uint32_t Observer::placeAt(ThreadState &state, const void *until) {
   return place;
 }
 
+/// Tells inputs of other sizes or types apart.
+static uint64_t hashInputs(const at::RecordFunction &function) {
+  uint64_t hash = 1469598103934665603u;
+  auto mix = [&](uint64_t value) {
+    hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
+    hash ^= hash >> 29;
+  };
+  auto mixTensor = [&](const at::Tensor &tensor) {
+    if (!tensor.defined() || tensor.is_nested() ||
+        tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides())
+      return mix(1);
+    mix(2 + tensor.sizes().size());
+    for (int64_t size : tensor.sizes())
+      mix(uint64_t(size));
+    mix(hash_value(tensor.dtype().id()));
+  };
+  for (const c10::IValue &input : function.inputs()) {
+    if (input.isTensor()) {
+      mixTensor(input.toTensor());
+    } else if (input.isTensorList()) {
+      mix(3);
+      for (const at::Tensor &tensor : input.toTensorList())
+        mixTensor(tensor);
+    } else {
+      mix(input.isScalar() ? 5 : 7);
+    }
+  }
+  return hash ? hash : 1;
+}
+
 /// As torch.profiler writes them: "[[8, 16], [], [[4], [4]]]".
 static void describeInputs(const at::RecordFunction &function,
                            std::string &sizes, std::string &types) {
@@ -386,6 +449,20 @@ static void describeInputs(const at::RecordFunction &function,
   types += ']';
 }
 
+void Observer::noteInputs(ThreadState &state,
+                          const at::RecordFunction &function,
+                          OperatorRecord &record) {
+  uint64_t hash = hashInputs(function);
+  Inputs &known = state.inputs[hash % state.inputs.size()];
+  if (known.hash != hash) {
+    std::string sizes, types;
+    describeInputs(function, sizes, types);
+    known = {hash, text(sizes), text(types)};
+  }
+  record.sizes = known.sizes;
+  record.types = known.types;
+}
+
 static OperatorScope scopeOf(at::RecordScope scope) {
   switch (scope) {
   case at::RecordScope::BACKWARD_FUNCTION:
@@ -407,10 +484,9 @@ beginOperator(const at::RecordFunction &function) {
   Observer &observer = Observer::get();
   if (!observer.recording.load(std::memory_order_relaxed))
     return nullptr;
-  ThreadState &state = thisThread();
-  if (!state.log)
-    state.log = observer.makeLog(state.number);
+  ThreadState &state = recordingThread(observer);
   auto open = std::make_unique<Open>();
+  open->recording = state.recording;
   OperatorRecord &record = open->record;
   const char *name = function.name();
   OperatorScope scope = scopeOf(function.scope());
@@ -442,12 +518,12 @@ beginOperator(const at::RecordFunction &function) {
     record.place = observer.placeAt(
         state, open->inBackward ? open->backwardFrame : nullptr);
   }
-  if (observer.shapes && scope != OperatorScope::Range && !outer) {
-    std::string sizes, types;
-    describeInputs(function, sizes, types);
-    record.sizes = observer.text(sizes);
-    record.types = observer.text(types);
-  }
+  bool wasInOperator = outer && outer->inOperator;
+  open->inOperator =
+      wasInOperator || (scope == OperatorScope::Operator && !isEngine(name));
+  // What operators call is computed from the sizes of the outermost.
+  if (observer.shapes && open->inOperator && !wasInOperator)
+    observer.noteInputs(state, function, record);
   state.open = open.get();
   if (observer.atId)
     observer.atId(record.id);
@@ -471,10 +547,9 @@ static void endOperator(const at::RecordFunction &,
     }
   if (observer.atId)
     observer.atId(state.open ? state.open->record.id : 0);
-  if (!state.log)
-    state.log = observer.makeLog(state.number);
-  if (observer.recording.load(std::memory_order_relaxed))
-    observer.add(state, open->record);
+  if (observer.recording.load(std::memory_order_relaxed) &&
+      open->recording == observer.recordings)
+    observer.add(recordingThread(observer), open->record);
 }
 
 //===----------------------------------------------------------------------===//
@@ -486,24 +561,36 @@ void Observer::startWriting() {
   writing = std::thread([this] { writeEvery(); });
 }
 
+/// Nothing that a fork copies is half changed by another thread.
+void Observer::holdLocks() {
+  logsMutex.lock();
+  if (file)
+    file->Mutex.lock();
+}
+
+void Observer::releaseLocks() {
+  if (file)
+    file->Mutex.unlock();
+  logsMutex.unlock();
+}
+
 /// A fork has this thread alone. It writes a file of its own, which is made
 /// when it runs an operator: most forks run another program.
 void Observer::forked() {
-  if (!recording)
-    return;
-  // Locks and the writing thread may be in any state: they are left as they
-  // are, and new ones made.
+  // The writing thread and what it waits for may be in any state: they are
+  // left as they are, and new ones made.
   if (file)
     file.release()->abandon(); // NOLINT(bugprone-unused-return-value)
   new (&logsMutex) std::mutex;
   new (&wakeMutex) std::mutex;
   new (&wake) std::condition_variable;
   new (&writing) std::thread;
+  for (std::shared_ptr<Log> &log : logs)
+    // Another thread of the parent's may hold its lock.
+    new (&log) std::shared_ptr<Log>;
   logs.clear();
   ThreadState &state = thisThread();
-  for (Name &name : state.names)
-    name.pointer = nullptr;
-  // The parent's writer may hold its lock.
+  ++recordings;
   new (&state.log) std::shared_ptr<Log>;
 }
 
@@ -527,20 +614,33 @@ bool Observer::start(const opprof_observer_options &options) {
     if (void *library = ::dlopen(options.capture, RTLD_NOW | RTLD_LOCAL))
       atId = reinterpret_cast<void (*)(uint64_t)>(
           ::dlsym(library, "opprof_capture_at_id"));
-  if (!open())
-    return false;
-  startWriting();
+  {
+    std::lock_guard<std::mutex> lock(logsMutex);
+    if (file)
+      finished.push_back(std::move(file));
+    ++recordings;
+    for (const std::shared_ptr<Log> &log : logs) {
+      std::lock_guard<std::mutex> own(log->mutex);
+      log->records.clear();
+    }
+    if (!open())
+      return false;
+    startWriting();
+  }
   static std::once_flag once;
   std::call_once(once, [] {
-    ::pthread_atfork(nullptr, nullptr, [] { Observer::get().forked(); });
+    ::pthread_atfork([] { Observer::get().holdLocks(); },
+                     [] { Observer::get().releaseLocks(); },
+                     [] { Observer::get().forked(); });
   });
   recording = true;
-  at::addGlobalCallback(at::RecordFunctionCallback(beginOperator, endOperator)
-                            .needsInputs(shapes)
-                            .scopes({at::RecordScope::FUNCTION,
-                                     at::RecordScope::BACKWARD_FUNCTION,
-                                     at::RecordScope::TORCHSCRIPT_FUNCTION,
-                                     at::RecordScope::USER_SCOPE}));
+  callback = at::addGlobalCallback(
+      at::RecordFunctionCallback(beginOperator, endOperator)
+          .needsInputs(shapes)
+          .scopes({at::RecordScope::FUNCTION,
+                   at::RecordScope::BACKWARD_FUNCTION,
+                   at::RecordScope::TORCHSCRIPT_FUNCTION,
+                   at::RecordScope::USER_SCOPE}));
   return true;
 }
 
@@ -555,6 +655,7 @@ bool Observer::stop() {
   writing.join();
   // Callbacks that other threads are in come to nothing from here on.
   recording = false;
+  at::removeCallback(callback);
   flush();
   std::lock_guard<std::mutex> lock(file->Mutex);
   bool good = file->finish(0, now());
@@ -601,9 +702,7 @@ void opprof_observer_note(const char *name, uint64_t start) {
   Observer &observer = Observer::get();
   if (!observer.recording)
     return;
-  ThreadState &state = thisThread();
-  if (!state.log)
-    state.log = observer.makeLog(state.number);
+  ThreadState &state = recordingThread(observer);
   OperatorRecord record{};
   record.start = start;
   record.end = now();

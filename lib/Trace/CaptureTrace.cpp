@@ -693,10 +693,9 @@ static void takeOperators(Trace &trace, const Trace &from) {
   llvm::append_range(trace.threads, from.threads);
   uint32_t firstPlace = trace.places.size();
   for (const Place &place : from.places)
-    trace.places.push_back({trace.intern(place.module),
-                            trace.intern(place.source),
-                            trace.intern(place.function),
-                            trace.intern(place.group)});
+    trace.places.push_back(
+        {trace.intern(place.module), trace.intern(place.source),
+         trace.intern(place.function), trace.intern(place.group)});
   for (HostOp op : from.hostOps) {
     op.name = trace.intern(op.name);
     op.inputType = trace.intern(op.inputType);
@@ -748,7 +747,8 @@ opprof::trace::readCapture(MemoryBufferRef buffer, const ReadOptions &options) {
       trace->notes.push_back(
           formatv("the capture holds {0} {1}: this is about the last {2}, "
                   "which begin {3:f1} s after the first",
-                  last.total, last.kernels ? "kernels" : "operators", lastKernels, double(begin - last.first) / 1e9));
+                  last.total, last.kernels ? "kernels" : "operators",
+                  lastKernels, double(begin - last.first) / 1e9));
   }
   Builder builder(reader, *trace, begin);
   if (!reader.readBuffer({data.data(), data.size()}, name.str(), builder))

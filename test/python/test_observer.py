@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,14 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def opprof(*arguments: object) -> subprocess.CompletedProcess[str]:
+def opprof(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT / "python"),
         "OPPROF_TOOLS_DIR": str(BUILD / "bin"),
         "OPPROF_CAPTURE_LIBRARY": str(LIBRARIES / "libopprof_capture.so"),
         "OPPROF_CUDA_LIBRARY": "/no/such/libcuda.so",
+        **variables,
     }
     return subprocess.run(
         [sys.executable, "-m", "opprof", *map(str, arguments)],
@@ -139,6 +141,24 @@ def test_backward_of_checkpoints_double_backward_and_functions_of_the_program(
     assert any(k["source"] == f"{program}:25" and "tanh" in k["name"] for k in tanh)
 
 
+def test_the_same_operators_as_torch_profiler_records(tmp_path: Path) -> None:
+    """A second run of the program, recorded by PyTorch itself: as many of each operator, of the same sizes."""
+    observed = observe(tmp_path / "observed", PROGRAMS, "clean", 3)
+    done = opprof(
+        *("run", "-o", tmp_path / "profiled", PROGRAMS, "clean", 3),
+        OPPROF_OBSERVER_LIBRARIES="/no/such/folder",
+    )
+    assert done.returncode == 0, done.stderr
+    profiled = json.loads((tmp_path / "profiled" / "profile.opprof.json").read_text())
+    assert [p["sources"][0]["kind"] for p in (observed, profiled)] == ["opprof observer", "kineto"]
+
+    def counts(profile: dict[str, Any]) -> Counter[tuple[str, str]]:
+        sizes = [str(operator.get("sizes")) for operator in profile["operators"]]
+        return Counter((k["name"], sizes[k["operator"]]) for k in profile["kernels"])
+
+    assert counts(observed) == counts(profiled)
+
+
 def test_other_threads_are_recorded(tmp_path: Path) -> None:
     program = write(
         tmp_path,
@@ -172,6 +192,7 @@ def test_steps_of_a_program_without_an_optimizer_recur(tmp_path: Path) -> None:
         ("raise ValueError('of the program')", 1),
         ("import os, signal, time; time.sleep(1.5); os.kill(os.getpid(), signal.SIGKILL)", 137),
         ("sys.exit(7)", 7),
+        ("import os; os._exit(4)", 4),
     ],
 )
 def test_however_a_program_ends_its_operators_are_reported(

@@ -370,13 +370,18 @@ def test_a_fork_writes_nothing(program: Path, tmp_path: Path) -> None:
     assert "complete: yes" in capture.with_suffix(".txt").read_text()
 
 
-def test_without_a_gpu_a_script_runs_under_torch_profiler(tmp_path: Path) -> None:
+#: Where no observer lies.
+UNOBSERVED = {"OPPROF_OBSERVER_LIBRARIES": "/no/such/folder"}
+
+
+def test_without_an_observer_torch_profiler_records(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     script = tmp_path / "script.py"
     script.write_text("import sys, torch\ntorch.ones(8).exp()\nsys.exit(len(sys.argv))\n")
-    done = opprof("run", "-o", tmp_path / "run", script, "a", "b", gpu=False)
+    done = opprof("run", "-o", tmp_path / "run", script, "a", "b", gpu=False, **UNOBSERVED)
     assert done.returncode == 3, done.stderr
-    assert "under torch.profiler on the CPU" in done.stderr
+    assert done.stderr.count("the observer was not built for PyTorch") == 1
+    assert ": torch.profiler records" in done.stderr
     trace = json.loads(gzip.decompress((tmp_path / "run" / "trace.json.gz").read_bytes()))
     assert any(e.get("name") == "aten::exp" for e in trace["traceEvents"])
     run = check_report(tmp_path / "run", done.stderr, count=2, work="operator")
@@ -385,7 +390,7 @@ def test_without_a_gpu_a_script_runs_under_torch_profiler(tmp_path: Path) -> Non
     # The program's own traceback is what Python prints of it alone.
     script.write_text("import torch\nraise ValueError('of the script')\n")
     alone = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
-    failed = opprof("run", "-o", tmp_path / "failed", script, gpu=False)
+    failed = opprof("run", "-o", tmp_path / "failed", script, gpu=False, **UNOBSERVED)
     assert alone.stderr in failed.stderr and failed.returncode == alone.returncode == 1
     nothing = opprof("run", "-o", tmp_path / "nothing", "true", gpu=False)
     assert nothing.returncode == 0 and "nothing was recorded" in nothing.stderr
@@ -409,7 +414,8 @@ def test_every_python_of_a_program_is_recorded_without_a_gpu(tmp_path: Path) -> 
     for file in profiles:
         names = {kernel["name"] for kernel in json.loads(file.read_text())["kernels"]}
         assert "aten::exp" in names
-    assert len(list((tmp_path / "run").glob("trace-*.json.gz"))) == 2
+    kept = [*(tmp_path / "run").glob("trace-*.json.gz"), *(tmp_path / "run").glob("operators-*")]
+    assert len(kept) == 2
     assert "rank 1, process" in done.stderr and "ran no operator" in done.stderr
 
 
@@ -435,7 +441,7 @@ def test_the_programs_own_profiler_goes_before(tmp_path: Path) -> None:
         "import torch\ntorch.ones(8).exp()\nwith torch.profiler.profile() as own:\n    torch.ones(8).tanh()\n"
         "print([event.name for event in own.events()])\n"
     )
-    done = opprof("run", "-o", tmp_path / "run", script, gpu=False)
+    done = opprof("run", "-o", tmp_path / "run", script, gpu=False, **UNOBSERVED)
     assert done.returncode == 0, done.stderr
     assert "aten::tanh" in done.stdout and "starts torch.profiler itself" in done.stderr
     text = (tmp_path / "run" / "report.txt").read_text()
@@ -460,7 +466,7 @@ def test_the_programs_own_sitecustomize_is_run(tmp_path: Path) -> None:
         ("import os; os._exit(4)", 4, False),
     ],
 )
-def test_however_a_script_ends_without_a_gpu_its_status_is_kept(
+def test_however_a_script_ends_under_torch_profiler_its_status_is_kept(
     end: str, status: int, reported: bool, tmp_path: Path
 ) -> None:
     pytest.importorskip("torch")
@@ -470,9 +476,9 @@ def test_however_a_script_ends_without_a_gpu_its_status_is_kept(
     folder.mkdir()
     for name in ("trace.json.gz", "report.txt", "profile.opprof.json"):
         (folder / name).write_text("of an earlier run")
-    done = opprof("run", "-o", folder, "--delay", "1", script, gpu=False)
+    done = opprof("run", "-o", folder, "--delay", "1", script, gpu=False, **UNOBSERVED)
     assert done.returncode == status, done.stderr
-    assert "--delay and --duration are for GPUs" in done.stderr
+    assert "--delay and --duration need the observer" in done.stderr
     if reported:
         assert "of the script" in done.stderr
         check_report(folder, done.stderr, count=2, work="operator")
@@ -488,7 +494,7 @@ def test_a_trace_that_cannot_be_written_costs_no_status(tmp_path: Path) -> None:
         "import shutil, sys, torch\ntorch.ones(8).exp()\nshutil.rmtree(sys.argv[1])\nsys.exit(6)\n"
     )
     folder = tmp_path / "run"
-    done = opprof("run", "-o", folder, script, folder, gpu=False)
+    done = opprof("run", "-o", folder, script, folder, gpu=False, **UNOBSERVED)
     assert done.returncode == 6, done.stderr
     assert "torch.profiler left no trace: " in done.stderr
     assert "nothing was recorded" in done.stderr
@@ -506,7 +512,7 @@ def test_a_trace_that_cannot_be_read_costs_no_status(tmp_path: Path) -> None:
         "sys.exit(6)\n"
     )
     folder = tmp_path / "run"
-    done = opprof("run", "-o", folder, script, folder / "trace-*", gpu=False)
+    done = opprof("run", "-o", folder, script, folder / "trace-*", gpu=False, **UNOBSERVED)
     assert done.returncode == 6, done.stderr
     (trace,) = folder.glob("trace-*.json.gz")
     assert "no report of process" in done.stderr and f"{trace} is kept" in done.stderr

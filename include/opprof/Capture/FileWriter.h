@@ -33,6 +33,10 @@ public:
 
   /// The number of a text, defined in the file before it is used.
   uint32_t string(std::string_view text);
+  bool hasString(std::string_view text) const {
+    return Numbers.find(text) != Numbers.end();
+  }
+  size_t strings() const { return Numbers.size(); }
   void meta(std::string_view key, std::string_view value);
 
   /// Writes what was gathered. False once the disk failed; the failure stays.

@@ -429,12 +429,13 @@ std::optional<std::pair<int64_t, int64_t>> wallWindow(const Profile &profile);
 
 /// What of that span lies between two steps of a capture, with nothing on any
 /// device: it was not recorded (counters were taken, or the program did other
-/// things), so it is no step's idle time. Sorted and disjoint.
+/// things), so it is no step's idle time. Of steps that were found, those that
+/// are apart. Sorted and disjoint.
 std::vector<std::pair<int64_t, int64_t>>
 timeBetweenSteps(const Profile &profile);
 
-/// When the device ran what `list` has of it, whatever launched that and when:
-/// sorted, disjoint, inside the window.
+/// When the device ran what `list` has of it, whatever launched that and when,
+/// but for steps that are apart: sorted, disjoint, inside the window.
 std::vector<std::pair<int64_t, int64_t>>
 runningTimes(llvm::ArrayRef<Activity> list, int64_t device,
              std::pair<int64_t, int64_t> window);

@@ -15,8 +15,9 @@
 namespace opprof::trace {
 
 struct ReadOptions {
-  /// Of a recording with more kernels or operators than this, only so many, the latest, are
-  /// kept, with what the host did meanwhile; 0 keeps all. Captures only.
+  /// Of a recording with more kernels or operators than this, only so many, the
+  /// latest, are kept, with what the host did meanwhile; 0 keeps all. Captures
+  /// only.
   uint64_t lastKernels = 0;
   /// What the observer recorded of the same process, which is joined to the
   /// launches of a capture. Captures only.

@@ -578,8 +578,8 @@ def _add_run(commands: _Commands) -> None:
         "run",
         help="record an unmodified program, and report where its time went",
         description="Runs a program with the capture library injected into every process of it that uses CUDA, torchrun's "
-        "too, and leaves a capture, a trace, a profile and a report (text and HTML) of each. Without a GPU, torch.profiler "
-        "records every Python of it that imports PyTorch. The report is printed on stderr; stdout and the exit status are the program's.",
+        "too, and leaves a capture, a trace, a profile and a report (text and HTML) of each. Every Python of it that imports "
+        "PyTorch has its operators recorded, with module and line, without a GPU too. The report is printed on stderr; stdout and the exit status are the program's.",
     )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to fill"

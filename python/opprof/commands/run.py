@@ -145,10 +145,12 @@ def _observed(
         **os.environ,
         **_observing(output, delay, duration),
         "OPPROF_CPU_TRACES": str(output.resolve()),
+        # There are no kernels, whose launches cost more than the sizes do.
+        "OPPROF_OPERATORS_SHAPES": "1",
     }
-    before = {*output.glob(_TRACES), *output.glob(_OPERATORS)}
     for file in output.glob(_OPERATORS):
         file.unlink()
+    before = set(output.glob(_TRACES))
     status = _run(command, environment)
     traces = []
     for file in sorted({*output.glob(_TRACES), *output.glob(_OPERATORS)} - before):

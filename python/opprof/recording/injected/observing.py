@@ -7,13 +7,12 @@ are called says which PyTorch and Python they are of.
 import atexit
 import ctypes
 import gc
-import multiprocessing.util
 import os
 import sys
 import sysconfig
 import time
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 ABI = 1
 
@@ -124,8 +123,12 @@ def observe(torch: ModuleType) -> str | None:
         observer.opprof_observer_stop()
 
     atexit.register(stop)
-    # What multiprocessing forks ends without atexit; its own finalizers run.
-    multiprocessing.util.register_after_fork(
-        stop, lambda own: multiprocessing.util.Finalize(None, own, exitpriority=-1000)
-    )
+    leave = os._exit
+
+    def leave_whole(status: int) -> NoReturn:
+        observer.opprof_observer_stop()
+        leave(status)
+
+    # What multiprocessing forks ends so too.
+    os._exit = leave_whole
     return f"operators have no modules and lines: {reason}" if reason else None

@@ -64,6 +64,8 @@ def _record(torch: ModuleType) -> None:
         _say(f"{reason}: kernels have no operators")
         return
     _say(f"{reason}: torch.profiler records")
+    if any(float(os.environ.get(f"OPPROF_CAPTURE_{n}", "0")) for n in ("DELAY", "DURATION")):
+        _say("it does from beginning to end: --delay and --duration need the observer")
     _profile(torch)
 
 
