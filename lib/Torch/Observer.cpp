@@ -34,6 +34,8 @@ constexpr size_t kBuffered = 4096;
 /// up as it goes takes no more memory the longer it runs.
 constexpr size_t kMostNames = 200'000;
 constexpr size_t kLongestName = 512;
+/// Of the sizes of an operator's inputs; longer ones are not recorded.
+constexpr size_t kLongestInputs = 1 << 16;
 constexpr uint64_t kDefaultLimit = uint64_t(2) << 30;
 
 uint64_t now() {
@@ -247,7 +249,6 @@ bool Observer::open() {
 
 uint32_t Observer::text(std::string_view text) {
   std::lock_guard<std::mutex> lock(file->Mutex);
-  text = text.substr(0, kLongestName);
   if (file->strings() >= kMostNames && !file->hasString(text))
     text = "(further names)";
   return file->string(text);
@@ -260,7 +261,7 @@ uint32_t Observer::name(ThreadState &state, const char *text) {
   // Ranges' names may lie where others did before.
   if (known.pointer == text && known.text == text)
     return known.number;
-  known.number = this->text(text);
+  known.number = this->text(std::string_view(text).substr(0, kLongestName));
   known.pointer = text;
   known.text = text;
   return known.number;
@@ -457,7 +458,9 @@ void Observer::noteInputs(ThreadState &state,
   if (known.hash != hash) {
     std::string sizes, types;
     describeInputs(function, sizes, types);
-    known = {hash, text(sizes), text(types)};
+    bool isLong =
+        sizes.size() > kLongestInputs || types.size() > kLongestInputs;
+    known = {hash, isLong ? kNone : text(sizes), isLong ? kNone : text(types)};
   }
   record.sizes = known.sizes;
   record.types = known.types;
@@ -522,7 +525,8 @@ beginOperator(const at::RecordFunction &function) {
   open->inOperator =
       wasInOperator || (scope == OperatorScope::Operator && !isEngine(name));
   // What operators call is computed from the sizes of the outermost.
-  if (observer.shapes && open->inOperator && !wasInOperator)
+  if (observer.shapes && (scope == OperatorScope::Backward ||
+                          (open->inOperator && !wasInOperator)))
     observer.noteInputs(state, function, record);
   state.open = open.get();
   if (observer.atId)

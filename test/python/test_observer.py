@@ -153,7 +153,7 @@ def test_the_same_operators_as_torch_profiler_records(tmp_path: Path) -> None:
     assert [p["sources"][0]["kind"] for p in (observed, profiled)] == ["opprof observer", "kineto"]
 
     def counts(profile: dict[str, Any]) -> Counter[tuple[str, str]]:
-        sizes = [str(operator.get("sizes")) for operator in profile["operators"]]
+        sizes = [str(operator.get("input_dims")) for operator in profile["operators"]]
         return Counter((k["name"], sizes[k["operator"]]) for k in profile["kernels"])
 
     assert counts(observed) == counts(profiled)
