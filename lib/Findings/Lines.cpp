@@ -80,6 +80,17 @@ static void addHostLines(Context &context) {
   }
 }
 
+/// What the backward pass of these lines of a module takes.
+static int64_t backwardTime(const Context &context, StringRef module,
+                            const std::set<StringRef> &lines) {
+  int64_t timeNs = 0;
+  for (const Activity *kernel : context.kernels)
+    if (kernel->part == Part::Backward && kernel->module == module &&
+        lines.count(kernel->source))
+      timeNs += kernel->durationNs;
+  return timeNs;
+}
+
 /// Means, roots and quotients of one place, and no operator that normalizes.
 static void addNormalizations(Context &context) {
   std::map<StringRef, std::vector<const Activity *>> byModule;
@@ -118,13 +129,16 @@ static void addNormalizations(Context &context) {
       counted.insert(source);
       Sum &sum = found[source];
       sum.module = module;
+      std::set<StringRef> lines;
       for (const Activity *kernel : kernels)
         if (Line(kernel->source).isNear(line) &&
             is(kernel, {"mean", "var", "var_mean", "std", "pow", "square",
                         "sub", "rsub", "add", "mul", "div", "rsqrt", "sqrt"})) {
           ++sum.calls;
           sum.timeNs += kernel->durationNs;
+          lines.insert(kernel->source);
         }
+      sum.timeNs += backwardTime(context, module, lines);
     }
   }
   for (const auto &[source, sum] : found)
@@ -145,6 +159,8 @@ static void addAttentions(Context &context) {
     StringRef module;
   };
   std::map<StringRef, Sum> found;
+  // Modules and lines of the operators that each is made of.
+  std::map<StringRef, std::set<std::pair<StringRef, StringRef>>> lines;
   std::vector<const Activity *> kernels;
   llvm::copy_if(
       context.kernels, std::back_inserter(kernels), [](const Activity *kernel) {
@@ -173,9 +189,17 @@ static void addAttentions(Context &context) {
     Sum &sum = found[kernels[at]->source];
     sum.module = kernels[at]->module;
     ++sum.calls;
-    for (size_t place = first; place <= last; ++place)
+    for (size_t place = first; place <= last; ++place) {
       sum.timeNs += kernels[place]->durationNs;
+      lines[kernels[at]->source].insert(
+          {kernels[at]->module, kernels[place]->source});
+    }
   }
+  for (const Activity *kernel : context.kernels)
+    if (kernel->part == Part::Backward)
+      for (auto &[source, of] : lines)
+        if (of.count({kernel->module, kernel->source}))
+          found[source].timeNs += kernel->durationNs;
   for (const auto &[source, sum] : found)
     addAt<evidence::AttentionByHand>(context, source, sum.module, sum.calls,
                                      sum.timeNs);

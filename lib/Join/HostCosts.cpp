@@ -17,8 +17,6 @@ using namespace opprof::trace;
 
 /// What an operator is besides arithmetic, if anything.
 static std::optional<HostCostKind> kindOf(const HostOp &op) {
-  if (op.annotation && op.name.starts_with("_compile.compile_inner"))
-    return HostCostKind::Compilation;
   if (op.annotation)
     return op.name.starts_with("enumerate(DataLoader)")
                ? std::optional(HostCostKind::DataLoading)
@@ -73,7 +71,9 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
       source = trace.places[*event.place].source;
       module = trace.places[*event.place].module;
     }
-    add(HostCostKind::Garbage, event.name, source, module, event.durationNs);
+    add(event.name.starts_with("garbage") ? HostCostKind::Garbage
+                                          : HostCostKind::Compilation,
+        event.name, source, module, event.durationNs);
   }
   for (auto &[key, cost] : costs)
     profile.host.push_back(std::move(cost));

@@ -60,6 +60,12 @@ OperatorPlaces::OperatorPlaces(const Trace &trace, const HostTimeline &host) {
             {op.forwardThread.value_or(op.thread), *op.sequenceNumber});
         from = it == recorder.end() ? kNone : it->second;
       }
+      // PyTorch numbers what needs no gradient too: what was recorded is what
+      // comes back.
+      for (uint32_t at = from; at != kNone && wheres[at].part == Part::None &&
+                               !trace.hostOps[at].annotation;
+           at = host.parent(at))
+        wheres[at].part = Part::Forward;
       where = from == kNone ? Where() : wheres[from];
       where.part = Part::Backward;
       lastBackward[op.thread] = index;
@@ -78,7 +84,7 @@ OperatorPlaces::OperatorPlaces(const Trace &trace, const HostTimeline &host) {
       }
     }
     if (where.part == Part::None && !op.annotation && !op.backward &&
-        (op.sequenceNumber || !where.module.empty()))
+        !where.module.empty())
       where.part = Part::Forward;
     if (op.sequenceNumber && !op.backward)
       recorder[{op.thread, *op.sequenceNumber}] = index;

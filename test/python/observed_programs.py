@@ -95,6 +95,10 @@ def main() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     net = Net()
+    if FAULT == "gradient-sets":
+        # One that nothing uses has its gradient set all the same.
+        net.unused = nn.Parameter(torch.zeros(4_000_000))
+        net.unused.grad = torch.zeros_like(net.unused)
     fused = FAULT != "optimizer-loop"
     optimizer = torch.optim.AdamW(net.parameters(), fused=fused, foreach=False)
     call: Any = torch.compile(net, backend="eager") if FAULT == "recompilation" else net

@@ -5,6 +5,7 @@ are called says which PyTorch and Python they are of.
 """
 
 import atexit
+import contextlib
 import ctypes
 import gc
 import os
@@ -18,6 +19,10 @@ ABI = 1
 
 #: Collections that are shorter are not worth a line of a report.
 _LEAST_GARBAGE_NS = 50_000
+
+
+#: The library, once it records.
+_observers: list[Any] = []
 
 
 class _Options(ctypes.Structure):
@@ -98,6 +103,33 @@ def _note_garbage(observer: Any) -> None:
     gc.callbacks.append(note)
 
 
+def note_compilations(callback: ModuleType) -> None:
+    """Notes when Dynamo compiles, once its module of callbacks is loaded; says nothing where it has none such."""
+    began: list[int] = []
+
+    def start(*_: object) -> None:
+        began.append(time.monotonic_ns())
+
+    def end(*_: object) -> None:
+        if began:
+            _observers[0].opprof_observer_note(b"compilation", began.pop())
+
+    def register() -> None:
+        callback.callback_handler.register_start_callback(start)
+        callback.callback_handler.register_end_callback(end)
+
+    with contextlib.suppress(AttributeError):
+        register()
+        clear = callback.callback_handler.clear
+
+        def clear_and_register() -> None:
+            # As torch._dynamo.reset does.
+            clear()
+            register()
+
+        callback.callback_handler.clear = clear_and_register
+
+
 def observe(torch: ModuleType) -> str | None:
     """Begins to record; returns what is to be said of it, if anything. Raises NotObservedError."""
     folder = os.environ["OPPROF_OBSERVER_LIBRARIES"]
@@ -117,6 +149,7 @@ def observe(torch: ModuleType) -> str | None:
     )
     if observer.opprof_observer_start(ctypes.byref(options)):
         raise NotObservedError(observer.opprof_observer_last_error().decode())
+    _observers.append(observer)
     _note_garbage(observer)
 
     def stop() -> None:

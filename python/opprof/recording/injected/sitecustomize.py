@@ -15,17 +15,20 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 
 
-class _WaitForTorch:
-    """A finder that has PyTorch's module begin the recording when it has been loaded."""
+class _WaitFor:
+    """A finder that calls back with a module when it has been loaded."""
 
-    @classmethod
+    def __init__(self, name: str, act: Callable[[ModuleType], None]) -> None:
+        self.name = name
+        self.act = act
+
     def find_spec(
-        cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if name != "torch":
+        if name != self.name:
             return None
         # Programs ask for the spec to see whether there is a PyTorch, and import it later: this stays until it is loaded.
-        for finder in [other for other in sys.meta_path if other is not cls]:
+        for finder in [other for other in sys.meta_path if other is not self]:
             spec = finder.find_spec(name, path, target)
             if spec is not None:
                 break
@@ -36,9 +39,9 @@ class _WaitForTorch:
 
             def load_and_record(module: ModuleType) -> None:
                 load(module)
-                if cls in sys.meta_path:
-                    sys.meta_path.remove(cls)
-                    _record(module)
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
+                    self.act(module)
 
             # To mypy a method is nothing to assign to.
             setattr(spec.loader, "exec_module", load_and_record)  # noqa: B010
@@ -53,9 +56,11 @@ def _say(text: str) -> None:
 
 def _record(torch: ModuleType) -> None:
     try:
-        remark = _load_beside("observing").observe(torch)
+        observing = _load_beside("observing")
+        remark = observing.observe(torch)
         if remark:
             _say(remark)
+        sys.meta_path.insert(0, _WaitFor("torch._dynamo.callback", observing.note_compilations))
         return
     except Exception as error:
         reason = f"{error}"
@@ -139,5 +144,5 @@ def _run_the_programs_own() -> None:
 if "OPPROF_OPERATORS" in os.environ and not any(
     "compile_worker" in argument for argument in sys.orig_argv
 ):
-    sys.meta_path.insert(0, _WaitForTorch)
+    sys.meta_path.insert(0, _WaitFor("torch", _record))
 _run_the_programs_own()
