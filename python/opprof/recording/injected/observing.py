@@ -73,7 +73,7 @@ def _follow_frames(folder: str, torch: ModuleType, observer: Any) -> str | None:
         return str(error)
     here = os.path.dirname(os.path.abspath(__file__))
     own = os.path.dirname(os.path.dirname(here))
-    hidden = [os.path.dirname(torch.__file__), sysconfig.get_paths()["stdlib"], own]
+    hidden = [os.path.dirname(str(torch.__file__)), sysconfig.get_paths()["stdlib"], own]
     texts = (ctypes.c_char_p * len(hidden))(
         *(os.fsencode(os.path.join(place, "")) for place in hidden)
     )
