@@ -224,6 +224,26 @@ def test_forks_have_files_of_their_own(tmp_path: Path) -> None:
     assert sources == [f"{program}:3"] * 2
 
 
+def test_workers_of_a_data_loader_are_helpers_of_the_run(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import torch\n"
+        "class Rows(torch.utils.data.Dataset):\n"
+        "    def __len__(self):\n"
+        "        return 8\n"
+        "    def __getitem__(self, index):\n"
+        "        return torch.ones(8) * index\n"
+        "for rows in torch.utils.data.DataLoader(Rows(), 4, num_workers=2):\n"
+        "    rows.exp()\n",
+    )
+    profile = observe(tmp_path / "run", program)
+    assert "aten::exp" in {k["name"] for k in profile["kernels"]}
+    helpers = [json.loads(f.read_text()) for f in (tmp_path / "run").glob("profile-*.json")]
+    assert len(helpers) == 2
+    for helper in helpers:
+        assert f"{program}:6" in {k.get("source") for k in helper["kernels"]}
+
+
 def test_the_programs_own_profiler_runs_beside_the_observer(tmp_path: Path) -> None:
     program = write(
         tmp_path,

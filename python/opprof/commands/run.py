@@ -57,6 +57,8 @@ class _Recorded:
     process: str
     #: Kernels, copies and sets; without, there is nothing to report.
     work: int
+    #: Whether it is the program itself, and no process that this started.
+    is_program: bool = False
 
     @property
     def name(self) -> str:
@@ -151,12 +153,13 @@ def _observed(
     for file in output.glob(_OPERATORS):
         file.unlink()
     before = set(output.glob(_TRACES))
-    status = _run(command, environment)
+    status, own = _run(command, environment)
     traces = []
     for file in sorted({*output.glob(_TRACES), *output.glob(_OPERATORS)} - before):
         name = file.name.removesuffix(".json.gz").removesuffix(CAPTURE)
         rank, _, process = name.partition("-r")[2].partition("-p")
-        traces.append(_Recorded(file, int(rank) if rank.isdecimal() else None, process, 1))
+        number = int(rank) if rank.isdecimal() else None
+        traces.append(_Recorded(file, number, process, 1, process == str(own)))
     if not traces:
         progress("nothing was recorded: no Python of the program imported PyTorch")
     return traces, status
@@ -183,21 +186,23 @@ def _report_traces(traces: Sequence[_Recorded], output: Path) -> None:
             progress(f"{entry.name} ran no operator: there is nothing to report of it")
             continue
         shown.append((entry, folder))
-    if len(shown) == 1:
-        # One process is the run.
-        entry, own = shown[0]
+    # One process is the run, or the one whose helpers the others are, as workers of a data loader.
+    runs = [pair for pair in shown if len(shown) == 1 or pair[0].is_program]
+    others = [pair for pair in shown if pair not in runs]
+    if runs and all(entry.rank is None for entry, _ in others):
+        entry, own = runs[0]
         folder = RunFolder(output)
         if entry.capture.suffix != CAPTURE:
             entry.capture.replace(folder.trace)
         own.profile.replace(folder.profile)
         own.report_text.replace(folder.report_text)
         own.report_html.replace(folder.report_html)
-        shown = [(entry, folder)]
+        shown = [(entry, folder), *others]
     _show_all(shown)
 
 
-def _run(command: Sequence[str], environment: dict[str, str]) -> int:
-    """Runs a program to its end; returns its status as a shell has it.
+def _run(command: Sequence[str], environment: dict[str, str]) -> tuple[int, int]:
+    """Runs a program to its end; returns its status as a shell has it, and its process.
 
     Signals are the program's to answer: its exit writes the rest of the capture.
     """
@@ -222,10 +227,10 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> int:
             signal.signal(number, handler)
     if status < 0:
         progress(f"the program was ended by signal {-status}")
-        return 128 - status
+        return 128 - status, process.pid
     if status:
         progress(f"the program ended with status {status}")
-    return status
+    return status, process.pid
 
 
 def _captured(
@@ -249,7 +254,7 @@ def _captured(
         file.unlink()
     before = {file: file.stat().st_mtime_ns for file in output.glob(_CAPTURES)}
     progress(f"running {shlex.join(command)}")
-    status = _run(command, environment)
+    status, _ = _run(command, environment)
     captures = sorted(
         file for file in output.glob(_CAPTURES) if before.get(file) != file.stat().st_mtime_ns
     )
