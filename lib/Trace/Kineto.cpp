@@ -34,9 +34,9 @@ static std::optional<int64_t> parsePlainMicroseconds(StringRef text) {
   constexpr size_t kLongest = 15;
   const char *at = text.begin(), *end = text.end();
   int64_t value = 0;
-  for (; at != end && isDigit(*at); ++at)
+  size_t digits = 0;
+  for (; at != end && isDigit(*at) && digits <= kLongest; ++at, ++digits)
     value = value * 10 + (*at - '0');
-  size_t digits = at - text.begin();
   if (!digits || digits > kLongest)
     return std::nullopt;
   int fraction = 0;
