@@ -24,16 +24,14 @@ static void printSummary(Page &page, const ReportModel &model) {
     rest +=
         formatv(", {0} step{1}", *summary.steps, *summary.steps == 1 ? "" : "s")
             .str();
-  // A command line may be longer than the page.
+  // A command line may be longer than the page, and so may what others wrote.
   std::string origin = model.origin.empty() ? "" : ", " + model.origin;
   unsigned taken = Page::columns(rest) + Page::columns(origin);
-  if (page.isNarrow()) {
+  if (page.isNarrow() ||
+      taken + std::min(Page::columns(model.title), 30u) > page.getWidth()) {
     page.paragraph(model.title + rest + origin, 0, 4);
   } else {
-    page.text(Page::fit(model.title, page.getWidth() > taken + 30
-                                         ? page.getWidth() - taken
-                                         : 30),
-              Style::Bold);
+    page.text(Page::fit(model.title, page.getWidth() - taken), Style::Bold);
     page.text(rest);
     page.text(origin, Style::Dim);
     page.end();
@@ -261,10 +259,13 @@ static std::string describeCall(const OperatorTime &op, unsigned limit) {
 
 /// What the host called, with the rates that the model of costs gives.
 static void printOperators(Page &page, const ReportModel &model, size_t limit) {
+  bool withRates = !page.isNarrow();
   page.heading("By operator and sizes",
-               "calls, time in " + model.span() + ", rate by the cost model");
+               "calls, time in " + model.span() +
+                   (withRates ? ", rate by the cost model" : ""));
   constexpr unsigned kCalls = 8, kTime = 10, kRate = 15;
-  unsigned name = page.getWidth() - 2 - kCalls - kTime - 2 * kRate;
+  unsigned name =
+      page.getWidth() - 2 - kCalls - kTime - (withRates ? 2 * kRate : 0);
   for (const OperatorTime *op : ArrayRef(model.operators).take_front(limit)) {
     page.text("  ").left(describeCall(*op, name - 1), name);
     page.right(model.countPerStep(op->calls), kCalls, Style::Dim);
@@ -276,12 +277,14 @@ static void printOperators(Page &page, const ReportModel &model, size_t limit) {
                        unit.str()
                  : std::string();
     };
-    page.right(rate(double(op->flops.value_or(0)), "FLOP/s"), kRate);
-    page.right(
-        op->bytesRead && op->bytesWritten
-            ? rate(double(*op->bytesRead) + double(*op->bytesWritten), "B/s")
-            : "",
-        kRate);
+    if (withRates) {
+      page.right(rate(double(op->flops.value_or(0)), "FLOP/s"), kRate);
+      page.right(
+          op->bytesRead && op->bytesWritten
+              ? rate(double(*op->bytesRead) + double(*op->bytesWritten), "B/s")
+              : "",
+          kRate);
+    }
     page.end();
   }
   if (model.operators.size() > limit) {
@@ -409,12 +412,14 @@ void report::printText(const Profile &profile, raw_ostream &os,
                               ? formatTime(*finding->severityNsPerStep)
                               : "",
                           9, Style::Warn);
-    page.text(" ").text(finding->id(), Style::Bold).text(": ");
+    // Another version's may be of any length.
+    std::string id = Page::fit(finding->id(), page.getWidth() / 2);
+    page.text(" ").text(id, Style::Bold).text(": ");
     if (page.isNarrow()) {
       page.end();
       page.text("    ").paragraph(finding->text, 4, 6);
     } else {
-      page.paragraph(finding->text, 14 + Page::columns(finding->id()), 2);
+      page.paragraph(finding->text, 14 + Page::columns(id), 2);
     }
   }
   if (model.findings.size() > findings) {
@@ -432,14 +437,21 @@ void report::printComparison(ArrayRef<const Profile *> profiles,
                              raw_ostream &os, const TextOptions &options) {
   Page page(os, options);
   constexpr unsigned kRank = 6, kTime = 11, kShare = 9;
-  unsigned name = page.getWidth() - kRank - 4 * kTime - kShare - 2;
+  // Who waits for whom is what people look for here: where there is no room for
+  // all columns, busy time and collectives are left to a page of one recording.
+  bool isNarrow = page.isNarrow();
+  unsigned name =
+      page.getWidth() - kRank - 2 - (isNarrow ? 2 * kTime : 4 * kTime + kShare);
   page.text(formatv("{0} recordings", profiles.size()).str(), Style::Bold);
   page.end();
   page.text("  ").left("", name, Style::Dim).right("rank", kRank, Style::Dim);
-  page.right("step", kTime, Style::Dim).right("busy", kShare, Style::Dim);
+  page.right("step", kTime, Style::Dim);
+  if (!isNarrow)
+    page.right("busy", kShare, Style::Dim);
   page.right("kernels", kTime, Style::Dim);
-  page.right("collectives", kTime, Style::Dim);
-  page.right("exposed", kTime, Style::Dim);
+  if (!isNarrow)
+    page.right("collectives", kTime, Style::Dim)
+        .right("exposed", kTime, Style::Dim);
   page.end();
   std::optional<int64_t> fastest, slowest;
   for (const Profile *profile : profiles) {
@@ -453,14 +465,16 @@ void report::printComparison(ArrayRef<const Profile *> profiles,
     page.right(rank ? std::to_string(*rank) : "", kRank);
     int64_t wall = model.perStep(summary.wallNs.value_or(0));
     page.right(summary.wallNs ? formatTime(wall) : "", kTime);
-    page.right(summary.wallNs && summary.busyNs && *summary.wallNs > 0
-                   ? formatPercent(100.0 * *summary.busyNs / *summary.wallNs)
-                   : "",
-               kShare);
+    if (!isNarrow)
+      page.right(summary.wallNs && summary.busyNs && *summary.wallNs > 0
+                     ? formatPercent(100.0 * *summary.busyNs / *summary.wallNs)
+                     : "",
+                 kShare);
     page.right(formatTime(model.perStep(model.counted.kernelTimeNs)), kTime);
     for (const Finding &finding : profile->findings)
       if (const auto *talk =
-              std::get_if<evidence::Communication>(&finding.evidence)) {
+              std::get_if<evidence::Communication>(&finding.evidence);
+          talk && !isNarrow) {
         page.right(formatTime(model.perStep(talk->timeNs)), kTime);
         page.right(formatTime(model.perStep(talk->exposedNs)), kTime);
       }

@@ -342,6 +342,41 @@ TEST(Report, TheTerminalPageKeepsToItsColumns) {
   }
 }
 
+TEST(Report, TheNarrowestPageHasEveryColumnThatFits) {
+  Profile profile;
+  fill(profile, {{"a", 60'000}, {"b", 30'000}});
+  // A graph's nodes stand for the operators.
+  profile.graph.clear();
+  profile.nodes.clear();
+  for (Activity &kernel : profile.kernels)
+    kernel.nodes.clear();
+  OperatorTime op;
+  op.name = "aten::convolution";
+  op.inputDims = "[[16, 128, 32, 32], [256, 128, 3, 3]]";
+  op.calls = op.kernels = 2;
+  op.kernelTimeNs = 90'000;
+  op.flops = op.bytesRead = op.bytesWritten = 1'000'000;
+  profile.operators.push_back(op);
+  profile.summary.wallNs = 200'000;
+  profile.summary.busyNs = 90'000;
+  for (unsigned width : {1u, 40u, 60u, 71u, 72u}) {
+    TextOptions options;
+    options.width = width;
+    std::string text = printText(profile, options);
+    EXPECT_NE(text.find("aten::convolution"), std::string::npos) << text;
+    EXPECT_EQ(text.find("FLOP/s") != std::string::npos, width == 72) << text;
+    llvm::raw_string_ostream os(text);
+    report::printComparison({&profile, &profile}, os, options);
+    EXPECT_EQ(text.find("collectives") != std::string::npos, width == 72);
+    llvm::SmallVector<llvm::StringRef> lines;
+    llvm::StringRef(text).split(lines, '\n');
+    for (llvm::StringRef line : lines)
+      EXPECT_LE(llvm::sys::unicode::columnWidthUTF8(line),
+                int(std::max(width, 40u)))
+          << line.str();
+  }
+}
+
 TEST(Report, ManyRowsFitTheScreen) {
   Profile profile;
   std::vector<std::pair<std::string, int64_t>> kernels;

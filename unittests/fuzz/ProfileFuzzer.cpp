@@ -1,7 +1,7 @@
 // profile.opprof.json from anywhere: it is refused with an error, or written,
 // read again and written the same, and shown. A page for the terminal holds
-// nothing that commands it, and no text of the profile is markup of the HTML
-// page.
+// nothing that commands it and no line that is too long for it, and no text of
+// the profile is markup of the HTML page.
 
 #include "Fuzzing.h"
 
@@ -11,6 +11,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Unicode.h"
 
 using namespace llvm;
 using namespace opprof;
@@ -28,8 +29,11 @@ static void checkTerminal(const profile::Profile &profile, unsigned width) {
   report::TextOptions options;
   options.width = width;
   report::printText(profile, os, options);
+  report::printComparison({&profile, &profile}, os, options);
   for (unsigned char c : page)
     require(c == '\n' || (c >= 0x20 && c != 0x7f));
+  for (StringRef line : llvm::split(page, '\n'))
+    require(sys::unicode::columnWidthUTF8(line) <= int(width));
 }
 
 /// Every element that is begun is ended, in order, and there is no script or
