@@ -37,10 +37,16 @@ static constexpr Explanation kExplanations[] = {
     {FindingKind::DeviceBusy,
      "How much of the time the device ran a kernel, and why it was idle "
      "otherwise: the host was late with the launch, or the launch was queued.",
-     "Idle time before a kernel is split at the end of the kernel's launch "
-     "call. It is launch-bound where the device is busy for under 75 % and "
-     "the host was late for over half of the idle time. The largest gaps name "
-     "what ended them and what the host did.",
+     "Idle time before a kernel, which is the cost, is split at the end of the "
+     "kernel's launch call: until then the host was late, after that the "
+     "launch was queued. It is launch-bound where the device is busy for "
+     "under 75 % and the host was late for over half of the idle time. The "
+     "largest gaps name the kernel or copy that ended them and what the host "
+     "did for most of them (enumerate(DataLoader)… is waiting for data). "
+     "Beside it stand how long kernels wait from the end of their launch call "
+     "to their start, and, from the profiler's estimates, occupancy and SM "
+     "efficiency: blocks over SMs, at most 1, weighted by time, over wall "
+     "time.",
      "Launch less (fusion, larger batches), launch earlier (no waits, data "
      "loaded ahead), or launch all at once: a CUDA graph (`mode=\"reduce-"
      "overhead\"`).",
@@ -56,7 +62,8 @@ static constexpr Explanation kExplanations[] = {
      "the host did in the largest."},
     {FindingKind::NoArithmetic,
      "Launches that only move data: copies, casts, changes of layout, gathers.",
-     "The cost model gives them bytes but no FLOPs; reductions are left out.",
+     "The cost model gives them bytes but no FLOPs; reductions are left out. "
+     "The cost is their time.",
      "Find the line that makes them: .contiguous(), .to(dtype), transposes "
      "before products, weights in another layout than the kernel takes.",
      "Where the launch map could not tell what a kernel computes, or the data "
@@ -71,8 +78,8 @@ static constexpr Explanation kExplanations[] = {
      "device was done, and the idle time is what follows."},
     {FindingKind::HostCopies,
      "Copies between host and device inside the steps.",
-     "Their time and bytes, and whether the host's memory is pageable, which "
-     "blocks the host.",
+     "Their time, which is the cost, their bytes, and whether the host's "
+     "memory is pageable, which blocks the host.",
      "Pin the memory (pin_memory=True), copy with non_blocking=True on a "
      "stream of its own, or keep the data on the device.",
      "Where kernels of another stream hide them: wall-time says what is left."},
@@ -80,7 +87,7 @@ static constexpr Explanation kExplanations[] = {
      "A copy puts the bias where a matrix product adds to it, because the "
      "library could not add it at the end of the product.",
      "Copies on the device that an addmm or baddbmm follows on the same "
-     "stream.",
+     "stream. The cost is their time.",
      "Let the product be compiled (its epilogue adds the bias), give the bias "
      "the shape and dtype that the library fuses, or use a Linear.",
      "Where the copy is of something else that happens to come before a "
@@ -88,7 +95,7 @@ static constexpr Explanation kExplanations[] = {
     {FindingKind::Communication,
      "Time in collectives, and how much of it no other kernel covers.",
      "Kernels of NCCL on this rank; exposed is what is outside of the union of "
-     "all other kernels.",
+     "all other kernels, and the cost.",
      "Overlap it (DDP's buckets, FSDP's prefetch), send less (a lower "
      "precision, larger accumulation), or even the ranks out.",
      "A rank that waits for others inside a collective looks busy in it: "
@@ -102,7 +109,8 @@ static constexpr Explanation kExplanations[] = {
     {FindingKind::Variation,
      "Some runs of a launch take much longer than the same launch usually.",
      "Launches of at least five runs of which some take over half as long "
-     "again as the median, where that makes 1 % of kernel time.",
+     "again as the median, where that makes 1 % of kernel time. The cost is "
+     "what is above the median.",
      "Look at what runs beside it: another stream, another process, a clock "
      "that is throttled; or at data whose sizes change.",
      "Where the launch does other work in those steps."},
@@ -111,7 +119,7 @@ static constexpr Explanation kExplanations[] = {
      "memory, its launch, or latency.",
      "FLOPs over the ceiling of compute and bytes over that of memory, from "
      "the cost model and the table of ceilings; counters decide the class "
-     "where there are any.",
+     "where there are any. The cost is the time above the roof.",
      "Compute-bound: lower precision, tensor cores. Memory-bound: fuse, "
      "smaller types. Latency- or launch-bound: larger or fewer launches.",
      "Where data came from a cache (a share above 100 %), the ceilings are of "
@@ -119,8 +127,10 @@ static constexpr Explanation kExplanations[] = {
     {FindingKind::TensorCoresIdle,
      "Matrix products, convolutions or attention that do not use tensor cores.",
      "By the counter of the tensor pipe, under 1 % of the cycles; without "
-     "counters, fp32 products whose kernels' names show no use of them. The "
-     "cost is the time above what tensor cores would allow.",
+     "counters, by kernels of a family that does not use it: of one of no "
+     "known family nothing is said. Depthwise convolutions and products with "
+     "a vector have no use for it. The cost is the time above what tensor "
+     "cores would allow.",
      "torch.set_float32_matmul_precision(\"high\") for tf32, autocast for "
      "bf16, and sizes that are multiples of 8. Check the error: `opprof "
      "validate` does.",
@@ -129,7 +139,8 @@ static constexpr Explanation kExplanations[] = {
     {FindingKind::SpeedOfLight,
      "How near to the peaks of compute and of memory the kernels run.",
      "Counters, weighted by time: over 80 % of a peak is near it, under half "
-     "of both is far from both.",
+     "of both is far from both. The longest launches are listed with their "
+     "shares, hit rates and occupancy.",
      "Near a peak: do less work. Far from both: more parallel work, fewer "
      "dependencies.",
      "Where counted launches are not typical of the rest: it says how much of "
@@ -146,7 +157,9 @@ static constexpr Explanation kExplanations[] = {
     {FindingKind::LowOccupancy,
      "Latency-bound launches have too few warps in flight to hide waiting.",
      "Counters: under half of both peaks with under half of the warps that "
-     "fit; the limit is computed from the launch and the device's sizes.",
+     "fit. What limits them is computed from the launch and the device's "
+     "sizes: the grid, registers, shared memory, the size of blocks, or a "
+     "last wave that is filled in part.",
      "What limits them says it: larger grids, fewer registers or less shared "
      "memory a block, blocks of another size.",
      "Where a kernel hides latency by instruction-level parallelism, as "
@@ -159,7 +172,8 @@ static constexpr Explanation kExplanations[] = {
      "the roof."},
     {FindingKind::BankConflicts,
      "Threads of a warp reach for the same bank of shared memory.",
-     "Counters (set memory): conflicts in over 10 % of the active cycles.",
+     "Counters (set memory): conflicts in over 10 % of the active cycles. The "
+     "cost is that share of their time.",
      "Pad or swizzle the tile in shared memory.",
      "Where another wait hides them."},
     {FindingKind::ScatteredAccess,
@@ -173,7 +187,8 @@ static constexpr Explanation kExplanations[] = {
      "The sentence of the finding says what the reason asks for.",
      "Where enough warps are ready all the same: issue slots are full."},
     {FindingKind::Pipes, "Which of the device's pipes take most instructions.",
-     "Counters (set pipes): the pipe that leads, weighted by the time of the "
+     "Counters (set pipes): the pipe that leads (tensor, FMA, ALU, special "
+     "functions, loads and stores, FP64), weighted by the time of the "
      "launches that it leads in.",
      "Use another pipe: tensor cores for multiply-adds, approximate special "
      "functions, fewer index computations.",
@@ -181,7 +196,7 @@ static constexpr Explanation kExplanations[] = {
     {FindingKind::Divergence,
      "Threads of a warp do different things, and wait for one another.",
      "Counters: under 24 active threads a warp, where that makes 1 % of kernel "
-     "time.",
+     "time. The cost is the share of idle threads.",
      "Branch by warp and not by thread, or sort the work.",
      "Where the grid's edge leaves threads without work: a larger input does "
      "not show it."},
@@ -198,7 +213,8 @@ static constexpr Explanation kExplanations[] = {
      "Attention ran as products and a softmax, and not as one kernel.",
      "Calls of scaled_dot_product_attention with the kernels that they "
      "launched, and what FlashAttention and memory-efficient attention refuse "
-     "of their inputs. The cost is their time.",
+     "of their inputs: type, rank, size or alignment of heads, a mask "
+     "(programs without a graph, shapes recorded). The cost is their time.",
      "Give them what they take: fp16 or bf16, four dimensions, heads of a "
      "size that is a multiple of 8, no mask or is_causal=True.",
      "Where the library was turned off on purpose, or the inputs are so small "
@@ -278,8 +294,8 @@ static std::string listIds() {
 }
 
 static void printMarkdown(raw_ostream &os) {
-  os << "# What findings mean\n\nThis page is what `opprof explain` says; the "
-        "[rules](../findings.md) have the exact limits.\n";
+  os << "# What findings mean\n\nThis page is what `opprof explain` says; what "
+        "holds for all of them is in [findings](../findings.md).\n";
   for (const Explanation &explanation : kExplanations)
     os << "\n## " << stringify(explanation.kind) << "\n\n"
        << explanation.means
