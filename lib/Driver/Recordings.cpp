@@ -1,4 +1,5 @@
-// Recordings that only the tool which made them can read.
+// Recordings by their names, and those that only the tool which made them can
+// read.
 
 #include "Recordings.h"
 
@@ -50,6 +51,14 @@ static const Exporter *findExporter(StringRef file) {
       if (file.ends_with(ending))
         return &exporter;
   return nullptr;
+}
+
+bool driver::isCalledRecording(StringRef name) {
+  if (name.ends_with(".opcap") || name.ends_with(".sqlite") ||
+      findExporter(name))
+    return true;
+  return (name.contains("trace") || name.starts_with("rank")) &&
+         (name.ends_with(".json") || name.ends_with(".json.gz"));
 }
 
 /// What a person is to run.

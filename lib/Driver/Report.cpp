@@ -36,18 +36,6 @@ static std::vector<std::string> findProcesses(StringRef folder) {
   return found;
 }
 
-/// Whether a file in a folder that is no run folder is taken for a recording:
-/// those of torch.profiler's handler for TensorBoard, one a rank, and what
-/// people call so. Other JSON there may be anything.
-static bool isCalledRecording(StringRef name) {
-  for (StringRef ending :
-       {".opcap", ".sqlite", ".nsys-rep", ".qdrep", ".ncu-rep"})
-    if (name.ends_with(ending))
-      return true;
-  return (name.contains("trace") || name.starts_with("rank")) &&
-         (name.ends_with(".json") || name.ends_with(".json.gz"));
-}
-
 static std::vector<std::string> findRecordings(StringRef folder) {
   std::vector<std::string> found;
   std::error_code error;

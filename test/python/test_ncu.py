@@ -354,6 +354,10 @@ def test_a_report_of_nsight_compute_needs_ncu(
     assert profile["sources"][0]["file"] == str(report)
     fake.write_text("#!/bin/sh\nexit 7\n")
     assert "failed with status 7" in error_of(report)
+    # Of a folder too, by each name that such a report has.
+    (tmp_path / "older").mkdir()
+    report.rename(tmp_path / "older" / "r.nsight-cuprof-report")
+    assert "failed with status 7" in error_of(tmp_path / "older")
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -126,8 +126,10 @@ static cl::opt<std::string> codeFolder(
              "where the program ran uncompiled"));
 static cl::opt<std::string> trace("trace", cl::cat(category),
                                   cl::value_desc("file"), cl::sub(filesCommand),
-                                  cl::desc("torch.profiler's trace, or an "
-                                           "export of Nsight Systems"));
+                                  cl::desc("The recording: a trace of "
+                                           "torch.profiler, a capture, a "
+                                           "report of Nsight Systems or its "
+                                           "export"));
 static cl::opt<std::string>
     countersFile("counters", cl::cat(category), cl::value_desc("file"),
                  cl::sub(filesCommand),

@@ -302,7 +302,11 @@ def _add_profile(commands: _Commands) -> None:
         help="Inductor's debug folder, or a folder of them; left out where the program ran uncompiled",
     )
     recorded.add_argument(
-        "--trace", type=Path, metavar="FILE", help="torch.profiler's trace (.json, .json.gz)"
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="the recording: a trace of torch.profiler (.json, .json.gz), a capture (.opcap), a report of Nsight Systems (.nsys-rep, "
+        ".qdrep) or its export (.sqlite)",
     )
     parser.set_defaults(run=_profile)
 
