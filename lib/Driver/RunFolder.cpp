@@ -192,14 +192,20 @@ Error RunFolder::check() const {
     return refuse(path + ": is a debug folder of Inductor, not a run folder");
   // Their names are such that others have them too.
   const std::pair<std::string, StringRef> marks[] = {
-      {run(), "\"version\""},
-      {graphJSON(), "\"opprof_graph_version\""},
-      {partitions(), "\"version\""},
-      {operators(), "\"version\""},
-      {reportHTML(), "opprof</title>"}};
+      {run(), "\"version\""},        {graphJSON(), "\"opprof_graph_version\""},
+      {partitions(), "\"version\""}, {operators(), "\"version\""},
+      {profile(), "\"version\""},    {reportHTML(), "opprof</title>"}};
   for (const auto &[file, mark] : marks)
     if (!holdsOwn(file, mark))
       return refuse(file + ": is none of opprof's files, and would be lost");
+  // A page of text bears no mark, but a run that writes one has left what it
+  // was made of.
+  if (isFile(reportText()) &&
+      none_of(ArrayRef<std::string>{run(), graph(), graphJSON(), program(),
+                                    profile(), trace(), capture()},
+              [](const std::string &file) { return isFile(file); }))
+    return refuse(reportText() +
+                  ": is none of opprof's files, and would be lost");
   for (const std::string &folder : compiledGraphs()) {
     std::error_code error;
     for (sys::fs::directory_iterator it(folder, error), end;

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from opprof.backend.emit import emit
 from opprof.commands import cli
 from opprof.errors import OpprofError
 from opprof.files import locked, read_json
@@ -132,7 +133,7 @@ def test_two_runs_into_one_folder_are_refused(tmp_path: Path, script: Callable[.
     assert not run.exists()
 
 
-@pytest.mark.parametrize("name", ["report.html", "run.json", "graph.json"])
+@pytest.mark.parametrize("name", ["report.html", "report.txt", "run.json", "graph.json"])
 def test_what_is_somebody_elses_is_not_replaced(tmp_path: Path, name: str) -> None:
     program = tmp_path / "program.py"
     program.write_text("")
@@ -143,6 +144,18 @@ def test_what_is_somebody_elses_is_not_replaced(tmp_path: Path, name: str) -> No
     assert said.returncode == 1
     assert f"{name}: is none of opprof's files, and would be lost" in said.stderr
     assert (run / name).read_text() == "months of somebody's work"
+
+
+def test_a_test_of_somebody_elses_is_not_replaced(tmp_path: Path) -> None:
+    emit([], tmp_path / "backend.py")
+    emit([], tmp_path / "backend.py")
+    own = tmp_path / "model_test.py"
+    own.write_text("def test_my_model(): ...\n")
+    with pytest.raises(OpprofError, match="none of opprof's files") as refused:
+        emit([], tmp_path / "model.py")
+    assert "another name" in str(refused.value.remedy)
+    assert own.read_text() == "def test_my_model(): ...\n"
+    assert not (tmp_path / "model.py").exists()
 
 
 def test_a_killed_run_holds_nothing(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ MODULES = (
 )
 # The one that what is read from scripts takes the place of.
 _DEFINITIONS = "definitions"
+_TEST_TITLE = '"""Tests of the torch.compile backend in'
 _RULE = f"# {'-' * 117}\n"
 
 
@@ -150,6 +151,12 @@ def emit(
     test = _TEST_TEMPLATE.read_text().split("\n\n", 1)[1]
     test = test.replace('"opprof_template.py"', repr(output.name))
     beside = test_file(output)
+    # Nobody named this one: what has its name may be a test of somebody's own.
+    if beside.exists() and not beside.read_bytes().startswith(_TEST_TITLE.encode()):
+        raise OpprofError(
+            f"{beside}: is none of opprof's files, and would be lost",
+            remedy="move it away, or give -o another name",
+        )
     for file, content in ((output, text), (beside, _test_head(output) + "\n" + test)):
         with replacing(file) as stream:
             stream.write(content)
@@ -201,4 +208,4 @@ A graph in which no pattern is found, or that needs gradients or has symbolic si
 
 
 def _test_head(output: Path) -> str:
-    return f'"""Tests of the torch.compile backend in {escaped(output.name)}: run `pytest {escaped(test_file(output).name)}`."""\n'
+    return f'{_TEST_TITLE} {escaped(output.name)}: run `pytest {escaped(test_file(output).name)}`."""\n'
