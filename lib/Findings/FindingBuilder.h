@@ -81,6 +81,11 @@ public:
     return static_cast<int64_t>(total / static_cast<double>(steps));
   }
 
+  /// Whether it ran in the window, in a steady step.
+  bool isInSteps(const profile::Activity &activity) const;
+  /// Kernels of steady steps on a device, in order of their start.
+  std::vector<const profile::Activity *> kernelsOn(int64_t device) const;
+
   /// Adds a finding and returns it.
   profile::Finding &add(profile::Evidence evidence);
   /// The place of one of the kernels.

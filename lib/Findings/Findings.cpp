@@ -23,22 +23,12 @@ Context::Context(Profile &profile)
   isCPU = device->kind == "cpu";
   steps = std::max<int64_t>(countSteadySteps(profile), 1);
 
-  for (const Activity &kernel : profile.kernels) {
-    if (kernel.device != device->id || kernel.phase != Phase::Steady ||
-        kernel.endNs() <= window.first || kernel.startNs >= window.second)
-      continue;
-    kernels.push_back(&kernel);
-    kernelTimeNs += kernel.durationNs;
-  }
-  for (const Activity &copy : profile.copies) {
-    if (copy.device != device->id || copy.phase != Phase::Steady ||
-        copy.endNs() <= window.first || copy.startNs >= window.second)
-      continue;
-    copies.push_back(&copy);
-  }
-  llvm::stable_sort(kernels, [](const Activity *a, const Activity *b) {
-    return a->startNs < b->startNs;
-  });
+  kernels = kernelsOn(device->id);
+  for (const Activity *kernel : kernels)
+    kernelTimeNs += kernel->durationNs;
+  for (const Activity &copy : profile.copies)
+    if (copy.device == device->id && isInSteps(copy))
+      copies.push_back(&copy);
   // What was launched before the window, or to compile, keeps the device busy
   // as well.
   busy = runningTimes(profile.kernels, device->id, window);
@@ -46,6 +36,22 @@ Context::Context(Profile &profile)
   llvm::append_range(occupied,
                      runningTimes(profile.copies, device->id, window));
   occupied = unite(std::move(occupied));
+}
+
+bool Context::isInSteps(const Activity &activity) const {
+  return activity.phase == Phase::Steady && activity.endNs() > window.first &&
+         activity.startNs < window.second;
+}
+
+std::vector<const Activity *> Context::kernelsOn(int64_t device) const {
+  std::vector<const Activity *> found;
+  for (const Activity &kernel : profile.kernels)
+    if (kernel.device == device && isInSteps(kernel))
+      found.push_back(&kernel);
+  llvm::stable_sort(found, [](const Activity *a, const Activity *b) {
+    return a->startNs < b->startNs;
+  });
+  return found;
 }
 
 Finding &Context::add(Evidence evidence) {

@@ -443,24 +443,97 @@ static void addBiasCopies(Context &context) {
 }
 
 /// Time in collectives, and how much of it nothing else covered.
-static void addCommunication(Context &context) {
+static bool isCollective(const Activity &kernel) {
+  return kernel.name.contains_insensitive("nccl");
+}
+
+/// The collectives among kernels of one device, by name and in their order.
+using Collectives = std::map<StringRef, std::vector<const Activity *>>;
+
+static Collectives findCollectives(ArrayRef<const Activity *> kernels) {
+  Collectives found;
+  for (const Activity *kernel : kernels)
+    if (isCollective(*kernel))
+      found[kernel->name].push_back(kernel);
+  return found;
+}
+
+static evidence::DeviceTalk measureTalk(int64_t device,
+                                        ArrayRef<const Activity *> kernels) {
+  evidence::DeviceTalk found;
+  found.device = device;
   std::vector<Interval> talk, work;
-  evidence::Communication found;
-  const Activity *longest = nullptr;
-  for (const Activity *kernel : context.kernels) {
-    bool isCollective = StringRef(kernel->name).contains_insensitive("nccl");
-    (isCollective ? talk : work).push_back({kernel->startNs, kernel->endNs()});
-    if (!isCollective)
-      continue;
-    ++found.collectives;
-    if (!longest || kernel->durationNs > longest->durationNs)
-      longest = kernel;
+  for (const Activity *kernel : kernels) {
+    bool talks = isCollective(*kernel);
+    (talks ? talk : work).push_back({kernel->startNs, kernel->endNs()});
+    found.collectives += talks;
   }
-  if (!longest)
-    return;
   talk = unite(std::move(talk));
   found.timeNs = sumLengths(talk);
   found.exposedNs = sumLengths(subtract(talk, unite(std::move(work))));
+  return found;
+}
+
+/// Adds what each device waits for the last one. The n-th collective of a name
+/// on one is the n-th on each other, if there are as many and all of them run
+/// at one time.
+static void addWaits(std::vector<evidence::DeviceTalk> &devices,
+                     ArrayRef<Collectives> collectives) {
+  for (const auto &[name, first] : collectives.front()) {
+    if (!llvm::all_of(collectives, [&](const Collectives &other) {
+          auto it = other.find(name);
+          return it != other.end() && it->second.size() == first.size();
+        }))
+      continue;
+    for (size_t at = 0; at < first.size(); ++at) {
+      int64_t lastStart = first[at]->startNs, firstEnd = first[at]->endNs();
+      for (const Collectives &other : collectives) {
+        const Activity &same = *other.at(name)[at];
+        lastStart = std::max(lastStart, same.startNs);
+        firstEnd = std::min(firstEnd, same.endNs());
+      }
+      if (lastStart >= firstEnd)
+        continue;
+      for (auto [device, own] : llvm::zip_equal(devices, collectives))
+        device.waitedNs += lastStart - own.at(name)[at]->startNs;
+    }
+  }
+}
+
+/// The collectives of each device, where several ran any.
+static std::vector<evidence::DeviceTalk> compareTalk(const Context &context) {
+  std::vector<evidence::DeviceTalk> devices;
+  std::vector<Collectives> collectives;
+  for (const Device &device : context.profile.devices) {
+    std::vector<const Activity *> kernels = context.kernelsOn(device.id);
+    Collectives own = findCollectives(kernels);
+    if (own.empty())
+      continue;
+    devices.push_back(measureTalk(device.id, kernels));
+    collectives.push_back(std::move(own));
+  }
+  if (devices.size() < 2)
+    return {};
+  addWaits(devices, collectives);
+  llvm::sort(devices,
+             [](const auto &a, const auto &b) { return a.device < b.device; });
+  return devices;
+}
+
+static void addCommunication(Context &context) {
+  evidence::Communication found;
+  const Activity *longest = nullptr;
+  for (const Activity *kernel : context.kernels)
+    if (isCollective(*kernel) &&
+        (!longest || kernel->durationNs > longest->durationNs))
+      longest = kernel;
+  if (!longest)
+    return;
+  evidence::DeviceTalk own = measureTalk(context.device->id, context.kernels);
+  found.collectives = own.collectives;
+  found.timeNs = own.timeNs;
+  found.exposedNs = own.exposedNs;
+  found.devices = compareTalk(context);
   found.longestNs = longest->durationNs;
   found.longestName = longest->name;
   found.longest = context.placeOf(*longest);

@@ -405,6 +405,14 @@ void fields(Fields &io, evidence::UnfusedAttention &attention) {
   io.named("efficient_refuses", attention.efficient, kNumAttentionRefusals);
 }
 
+void fields(Fields &io, evidence::DeviceTalk &talk) {
+  io.value("device", talk.device);
+  io.countPerStep("collectives_per_step", talk.collectives);
+  io.perStep("ns_per_step", talk.timeNs);
+  io.perStep("exposed_ns_per_step", talk.exposedNs);
+  io.perStep("waited_ns_per_step", talk.waitedNs);
+}
+
 void fields(Fields &io, evidence::Communication &talk) {
   io.countPerStep("collectives_per_step", talk.collectives);
   io.perStep("ns_per_step", talk.timeNs);
@@ -412,6 +420,8 @@ void fields(Fields &io, evidence::Communication &talk) {
   io.value("longest_ns", talk.longestNs);
   io.value("longest", talk.longestName);
   io.value("rank", talk.rank);
+  if (!talk.devices.empty() || io.has("devices"))
+    io.list("devices", talk.devices);
 }
 
 void fields(Fields &io, evidence::ColdStart &cold) {

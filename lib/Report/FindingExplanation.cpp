@@ -94,12 +94,15 @@ static constexpr Explanation kExplanations[] = {
      "product."},
     {FindingKind::Communication,
      "Time in collectives, and how much of it no other kernel covers.",
-     "Kernels of NCCL on this rank; exposed is what is outside of the union of "
-     "all other kernels, and the cost.",
+     "Kernels of NCCL on the busiest device; exposed is what is outside of the "
+     "union of its other kernels, and the cost. Where several devices are in a "
+     "recording, "
+     "each has its own figures, and what it waits until the last one has begun "
+     "the same collective.",
      "Overlap it (DDP's buckets, FSDP's prefetch), send less (a lower "
      "precision, larger accumulation), or even the ranks out.",
-     "A rank that waits for others inside a collective looks busy in it: "
-     "`opprof merge` tells skew from transfer."},
+     "A rank that waits for others inside a collective looks busy in it: of "
+     "recordings of one rank each, `opprof merge` tells skew from transfer."},
     {FindingKind::ColdStart,
      "The recording has warm-up steps, which take longer than steady ones.",
      "Steps in which something was compiled, or a CUDA graph recorded.",

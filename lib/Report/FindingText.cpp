@@ -82,6 +82,8 @@ public:
   std::string sayOf(const evidence::LineCost &line, const char *sentence);
 
 private:
+  /// Collectives of several devices; empty of one.
+  std::string compare(ArrayRef<evidence::DeviceTalk> devices);
   /// What figures a step are of: "a step", or "the capture" where the profile
   /// has no steps.
   std::string span() const {
@@ -346,12 +348,23 @@ std::string Prose::say(const evidence::BiasCopies &copies) {
 std::string Prose::say(const evidence::Communication &talk) {
   return formatv(
       "{0}{7}{1} take {2}, of which no other kernel covers {3} ({4}); the "
-      "longest, {5}, takes {6}.",
+      "longest, {5}, takes {6}.{8}",
       formatCount(talk.collectives / steps, "collective", "collectives"),
       talk.rank ? formatv(" of rank {0}", *talk.rank).str() : std::string(),
       timePerStep(talk.timeNs), timePerStep(talk.exposedNs),
       share(talk.exposedNs, talk.timeNs), name(profile.kernels[*talk.longest]),
-      time(talk.longestNs), hasSteps ? " a step" : "");
+      time(talk.longestNs), hasSteps ? " a step" : "", compare(talk.devices));
+}
+
+std::string Prose::compare(ArrayRef<evidence::DeviceTalk> devices) {
+  std::string text;
+  for (const evidence::DeviceTalk &talk : devices)
+    text += formatv("{0} device {1} has {2} of them, {3} uncovered, and waits "
+                    "{4} for the others",
+                    text.empty() ? " Of the devices," : ";", talk.device,
+                    timePerStep(talk.timeNs), timePerStep(talk.exposedNs),
+                    timePerStep(talk.waitedNs));
+  return text.empty() ? text : text + ".";
 }
 
 std::string Prose::say(const evidence::ColdStart &cold) {

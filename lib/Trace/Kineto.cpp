@@ -12,6 +12,7 @@
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/Twine.h"
 
 #include <simdjson.h>
@@ -227,6 +228,7 @@ private:
   Error readHead(StringRef head);
   void readTail(StringRef tail);
   Error finish();
+  void noteProcesses();
   Error readArguments(ondemand::object arguments);
   Error keepEvent();
   Error keepActivity(StringRef name);
@@ -928,9 +930,25 @@ Error Reader::readPieces(StringRef whole) {
   return finish();
 }
 
+/// The profiler records the calls of its own process. Where there are others,
+/// someone has put traces together.
+void Reader::noteProcesses() {
+  StringSet<> processes;
+  for (const RuntimeCall &call : trace.runtimeCalls)
+    processes.insert(StringRef(trace.threads[call.thread]).split('/').first);
+  if (processes.size() > 1)
+    trace.notes.push_back(
+        (Twine(processes.size()) +
+         " processes made calls in this file, in which one number may mean "
+         "several launches and devices: traces of several ranks were put "
+         "together; give each rank's own file instead")
+            .str());
+}
+
 /// Says what was left out. A file of which nothing is left is not one with
 /// nothing in it.
 Error Reader::finish() {
+  noteProcesses();
   if (!lost)
     return Error::success();
   if (trace.activities.empty() && trace.hostOps.empty() &&

@@ -392,6 +392,39 @@ def test_several_devices_are_set_side_by_side(write: Write) -> None:
     assert "device 1: 1 kernels in 10.0 µs in all, busy 25.0 %" in text
 
 
+def test_each_device_has_its_own_collectives(write: Write) -> None:
+    """The figures of the busiest device are not those of all, and the last to join a collective waits for no one."""
+    made = []
+    for device, work in ((0, 40), (1, 25), (2, 10)):
+        for number, (name, at, duration) in enumerate(
+            (("gemm", 0, work), ("ncclDevKernel_AllReduce", work, 60 - work))
+        ):
+            correlation = 1 + 2 * device + number
+            made += [launch(0, correlation, 0), kernel(name, 100 + at, duration, correlation)]
+            made[-1]["args"]["device"] = device
+    profile = profile_of(write("t.json", text_of(made)))
+    talk = next(f for f in profile["findings"] if f["id"] == "communication")
+    assert [
+        (d["device"], d["ns_per_step"], d["exposed_ns_per_step"], d["waited_ns_per_step"])
+        for d in talk["evidence"]["devices"]
+    ] == [(0, 20_000, 20_000, 0), (1, 35_000, 35_000, 15_000), (2, 50_000, 50_000, 30_000)]
+    assert "device 2 has 50.0 µs of them" in talk["text"]
+    assert not any("processes made calls" in note for note in profile["notes"])
+    # One rank in a file says nothing of devices.
+    alone = profile_of(write("t.json", text_of(made[:4])))
+    talk = next(f for f in alone["findings"] if f["id"] == "communication")
+    assert "devices" not in talk["evidence"]
+
+
+def test_ranks_that_were_put_into_one_file_are_told(write: Write) -> None:
+    """Each has its own correlation ids and its own device 0."""
+    made = events() + [{**event, "pid": event["pid"] + 10} for event in events()]
+    for text in (text_of(made), json.dumps(made)):
+        profile = profile_of(write("t.json", text))
+        assert profile["summary"]["kernels"] == 6
+        assert any(note.startswith("2 processes made calls") for note in profile["notes"])
+
+
 def test_a_large_trace_is_read_in_pieces_as_it_is_whole(write: Write) -> None:
     many = [
         event

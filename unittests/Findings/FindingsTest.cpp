@@ -651,6 +651,33 @@ TEST_F(FindingsTest, CommunicationThatNothingCovers) {
   EXPECT_FALSE(find(FindingKind::Communication));
 }
 
+TEST_F(FindingsTest, CommunicationOfSeveralDevices) {
+  profile.devices.push_back(profile.devices.front());
+  profile.devices.back().id = 1;
+  auto addOn = [&](int64_t device, int64_t start, int64_t duration,
+                   const char *name) {
+    Activity &kernel = addKernel(start, duration);
+    kernel.device = device;
+    kernel.name = name;
+  };
+  addOn(0, 0, 40'000, "gemm");
+  addOn(0, 40'000, 20'000, "ncclAllReduce");
+  addOn(1, 0, 30'000, "gemm");
+  addOn(1, 30'000, 30'000, "ncclAllReduce");
+  // What does not run at one time is not one collective.
+  addOn(0, 60'000, 5'000, "ncclSendRecv");
+  addOn(1, 70'000, 5'000, "ncclSendRecv");
+  compute();
+  const auto &talk = get<evidence::Communication>();
+  ASSERT_EQ(talk.devices.size(), 2u);
+  EXPECT_EQ(talk.devices[0].waitedNs, 0);
+  EXPECT_EQ(talk.devices[1].waitedNs, 10'000);
+  EXPECT_EQ(talk.devices[0].timeNs, 25'000);
+  EXPECT_EQ(talk.devices[1].timeNs, 35'000);
+  EXPECT_EQ(talk.devices[1].collectives, 2u);
+  EXPECT_EQ(talk.exposedNs, 25'000);
+}
+
 //===----------------------------------------------------------------------===//
 // Counters
 //===----------------------------------------------------------------------===//

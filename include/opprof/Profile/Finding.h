@@ -243,6 +243,17 @@ struct BiasCopies {
   std::optional<uint32_t> product;
 };
 
+/// Of collectives on one of several devices.
+struct DeviceTalk {
+  int64_t device = 0;
+  uint64_t collectives = 0;
+  int64_t timeNs = 0;
+  /// What of it no other kernel of that device covers.
+  int64_t exposedNs = 0;
+  /// Until the last device joined in those that all devices ran at a time.
+  int64_t waitedNs = 0;
+};
+
 struct Communication {
   uint64_t collectives = 0;
   int64_t timeNs = 0;
@@ -253,6 +264,8 @@ struct Communication {
   std::optional<int64_t> rank;
   /// Not in files.
   std::optional<uint32_t> longest;
+  /// Where there are several; the other fields are of the busiest one.
+  std::vector<DeviceTalk> devices;
 };
 
 struct ColdStart {
