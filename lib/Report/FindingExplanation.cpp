@@ -96,9 +96,8 @@ static constexpr Explanation kExplanations[] = {
      "Time in collectives, and how much of it no other kernel covers.",
      "Kernels of NCCL on the busiest device; exposed is what is outside of the "
      "union of its other kernels, and the cost. Where several devices are in a "
-     "recording, "
-     "each has its own figures, and what it waits until the last one has begun "
-     "the same collective.",
+     "recording, each has its own figures, and what it waits until the last "
+     "one has begun the same collective.",
      "Overlap it (DDP's buckets, FSDP's prefetch), send less (a lower "
      "precision, larger accumulation), or even the ranks out.",
      "A rank that waits for others inside a collective looks busy in it: of "

@@ -154,6 +154,7 @@ def test_each_of_several_processes_has_a_report(program: Path, tmp_path: Path) -
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "report.txt").write_text("of an earlier run")
+    (folder / "profile.opprof.json").write_text('{"version": 1}')
     done = opprof("run", "-o", folder, launcher, program)
     assert done.returncode == 0, done.stderr
     names = [file.stem.removeprefix("capture") for file in sorted(folder.glob("*.opcap"))]
@@ -475,7 +476,7 @@ def test_however_a_script_ends_under_torch_profiler_its_status_is_kept(
     folder = tmp_path / "run"
     folder.mkdir()
     for name in ("trace.json.gz", "report.txt", "profile.opprof.json"):
-        (folder / name).write_text("of an earlier run")
+        (folder / name).write_text('"version" 0, of an earlier run')
     done = opprof("run", "-o", folder, "--delay", "1", script, gpu=False, **UNOBSERVED)
     assert done.returncode == status, done.stderr
     assert "--delay and --duration need the observer" in done.stderr
