@@ -326,7 +326,7 @@ static void printHostCosts(Page &page, const ReportModel &model, size_t limit) {
   ArrayRef<HostCost> costs = model.profile->host;
   for (const HostCost &cost : costs.take_front(limit)) {
     std::string kind = stringify(cost.kind).str();
-    std::replace(kind.begin(), kind.end(), '_', ' ');
+    llvm::replace(kind, '_', ' ');
     page.text("  ").left(kind, kKind);
     page.left(cost.name, rest / 2 - 1).text(" ");
     page.left(fitSource(cost.source, rest - rest / 2), rest - rest / 2);

@@ -36,11 +36,13 @@ constexpr size_t kMostVisited = 100'000;
 /// Code objects that are held on to, so that no other takes their place.
 constexpr size_t kMostCodes = 200'000;
 
+} // namespace
+
 //===----------------------------------------------------------------------===//
 // Frames of the versions of CPython
 //===----------------------------------------------------------------------===//
 
-const Frame *innermostFrame(const PyThreadState *thread) {
+static const Frame *innermostFrame(const PyThreadState *thread) {
 #if PY_VERSION_HEX >= 0x030D0000
   return thread->current_frame;
 #else
@@ -48,7 +50,7 @@ const Frame *innermostFrame(const PyThreadState *thread) {
 #endif
 }
 
-PyObject *codeOf(const Frame *frame) {
+static PyObject *codeOf(const Frame *frame) {
 #if PY_VERSION_HEX >= 0x030D0000
   return frame->f_executable;
 #else
@@ -56,7 +58,7 @@ PyObject *codeOf(const Frame *frame) {
 #endif
 }
 
-const _Py_CODEUNIT *instructionOf(const Frame *frame) {
+static const _Py_CODEUNIT *instructionOf(const Frame *frame) {
 #if PY_VERSION_HEX >= 0x030D0000
   return frame->instr_ptr;
 #else
@@ -65,7 +67,7 @@ const _Py_CODEUNIT *instructionOf(const Frame *frame) {
 }
 
 /// What a variable of the function holds; null where it holds nothing.
-PyObject *localOf(const Frame *frame, int index) {
+static PyObject *localOf(const Frame *frame, int index) {
   PyObject *value = frame->localsplus[index];
   return value && PyCell_Check(value) ? PyCell_GET(value) : value;
 }
@@ -73,6 +75,8 @@ PyObject *localOf(const Frame *frame, int index) {
 //===----------------------------------------------------------------------===//
 // Code
 //===----------------------------------------------------------------------===//
+
+namespace {
 
 enum class CodeKind : uint8_t {
   Hidden, ///< PyTorch's, the standard library's, or made of thin air
@@ -190,12 +194,12 @@ struct Cache {
   std::array<const Known *, 4096> known{};
 };
 
-Cache &cache() {
+} // namespace
+
+static Cache &cache() {
   thread_local Cache cache;
   return cache;
 }
-
-} // namespace
 
 static const char *textOf(PyObject *object) {
   const char *text =

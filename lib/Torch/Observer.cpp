@@ -38,11 +38,15 @@ constexpr size_t kLongestName = 512;
 constexpr size_t kLongestInputs = 1 << 16;
 constexpr uint64_t kDefaultLimit = uint64_t(2) << 30;
 
-uint64_t now() {
+} // namespace
+
+static uint64_t now() {
   timespec time;
   ::clock_gettime(CLOCK_MONOTONIC, &time);
   return uint64_t(time.tv_sec) * 1'000'000'000 + uint64_t(time.tv_nsec);
 }
+
+namespace {
 
 /// An operator that has begun. PyTorch holds it until the end, on whichever
 /// thread that is.
@@ -172,13 +176,15 @@ private:
   std::thread writing;
 };
 
-ThreadState &thisThread() {
+} // namespace
+
+static ThreadState &thisThread() {
   thread_local ThreadState state;
   return state;
 }
 
 /// The state of a thread that is about to record.
-ThreadState &recordingThread(Observer &observer) {
+static ThreadState &recordingThread(Observer &observer) {
   ThreadState &state = thisThread();
   if (!state.log)
     state.log = observer.makeLog(state.number);
@@ -189,8 +195,6 @@ ThreadState &recordingThread(Observer &observer) {
   }
   return state;
 }
-
-} // namespace
 
 ThreadState::~ThreadState() {
   if (log)
