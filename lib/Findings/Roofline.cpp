@@ -40,7 +40,7 @@ struct Placed {
   double computeTime = 0;
   double memoryTime = 0;
   Precision ceiling = Precision::FP32;
-  Bound bound = Bound::Latency;
+  Bound bound = Bound::Unknown;
   /// The class is from counters, and else from the model.
   bool byCounters = false;
   /// What tensor cores could do it in, where they are idle; whether a counter
@@ -214,14 +214,18 @@ static void classify(Placed &place, const Counted &counted, double runs) {
     place.bound = *bound;
     place.byCounters = true;
   } else if (place.roof() < place.runTime / 2) {
-    place.bound = Bound::Latency;
+    // Only a grid that leaves the device unfilled shows latency by itself.
+    std::optional<double> blocks = place.runs.longest->blocksPerSM;
+    place.bound = blocks && *blocks < 1 ? Bound::Latency : Bound::Unknown;
   } else {
     place.bound =
         place.computeTime > place.memoryTime ? Bound::Compute : Bound::Memory;
   }
   double launchCall =
       place.runs.withLaunchCall ? double(place.runs.launchCalls) / runs : 0;
-  if (place.bound == Bound::Latency && place.runTime < launchCall)
+  bool isFarOff =
+      place.bound == Bound::Latency || place.bound == Bound::Unknown;
+  if (isFarOff && place.runTime < launchCall)
     place.bound = Bound::Launch;
 }
 

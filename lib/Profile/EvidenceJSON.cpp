@@ -502,11 +502,17 @@ void fields(Fields &io, evidence::Roofline &roofline) {
     io.derived(("ridge_" + stringify(precision) + "_flops_per_byte").str(),
                ceilings.of(precision).perSecond / ceilings.memory.perSecond);
   io.nested("classes", [&](Fields &classes) {
-    for (size_t index = 0; index < kNumBounds; ++index)
-      classes.nested(stringify(static_cast<Bound>(index)), [&](Fields &inner) {
+    for (size_t index = 0; index < kNumBounds; ++index) {
+      Bound bound = static_cast<Bound>(index);
+      // Earlier profiles call these latency-bound.
+      if (bound == Bound::Unknown && classes.isReading &&
+          !classes.has(stringify(bound)))
+        continue;
+      classes.nested(stringify(bound), [&](Fields &inner) {
         inner.value("launches", roofline.classes[index].launches);
         inner.perStep("ns_per_step", roofline.classes[index].timeNs);
       });
+    }
   });
   io.value("classes_from_counters_launches", roofline.byCounters.launches);
   io.perStep("classes_from_counters_ns_per_step", roofline.byCounters.timeNs);

@@ -14,7 +14,7 @@ static constexpr StringLiteral kKinds[] = {
 static_assert(std::size(kKinds) == kNumFindingKinds);
 
 static constexpr StringLiteral kBounds[] = {"compute", "memory", "latency",
-                                            "launch"};
+                                            "launch", "unknown"};
 static_assert(std::size(kBounds) == kNumBounds);
 
 static constexpr StringLiteral kPrecisions[] = {"fp32", "tf32", "bf16", "fp16"};

@@ -121,7 +121,9 @@ static constexpr Explanation kExplanations[] = {
      "memory, its launch, or latency.",
      "FLOPs over the ceiling of compute and bytes over that of memory, from "
      "the cost model and the table of ceilings; counters decide the class "
-     "where there are any. The cost is the time above the roof.",
+     "where there are any. Without them a launch at under half of its roof is "
+     "of unknown bound, unless its grid leaves the device unfilled or its call "
+     "takes longer. The cost is the time above the roof.",
      "Compute-bound: lower precision, tensor cores. Memory-bound: fuse, "
      "smaller types. Latency- or launch-bound: larger or fewer launches.",
      "Where data came from a cache (a share above 100 %), the ceilings are of "

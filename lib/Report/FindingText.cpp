@@ -412,10 +412,15 @@ std::string Prose::splitClasses(const evidence::Roofline &roofline) const {
     total += sum.timeNs;
   std::string parts;
   for (auto [index, sum] : llvm::enumerate(roofline.classes))
-    if (sum.launches)
-      parts += formatv("{0}{1} {2}-bound", parts.empty() ? "" : ", ",
-                       share(sum.timeNs, total),
-                       stringify(static_cast<Bound>(index)));
+    if (sum.launches) {
+      Bound bound = static_cast<Bound>(index);
+      std::string what =
+          bound == Bound::Unknown
+              ? "at under half of the roof (counters would tell why)"
+              : (stringify(bound) + "-bound").str();
+      parts += formatv("{0}{1} {2}", parts.empty() ? "" : ", ",
+                       share(sum.timeNs, total), what);
+    }
   if (byCounters == total)
     return parts + " by counters";
   if (!byCounters)

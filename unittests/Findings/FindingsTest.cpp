@@ -303,6 +303,9 @@ TEST_F(FindingsTest, LaunchesShorterThanTheirCallAreLaunchBound) {
   EXPECT_EQ(get<evidence::Roofline>().mostAboveRoof[0].bound, Bound::Launch);
   profile.kernels[0].launchDurationNs = 2'000;
   compute();
+  EXPECT_EQ(get<evidence::Roofline>().mostAboveRoof[0].bound, Bound::Unknown);
+  profile.kernels[0].blocksPerSM = 0.5;
+  compute();
   EXPECT_EQ(get<evidence::Roofline>().mostAboveRoof[0].bound, Bound::Latency);
 }
 

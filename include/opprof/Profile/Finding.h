@@ -25,9 +25,10 @@ namespace opprof::profile {
 
 struct Profile;
 
-/// What holds a launch back.
-enum class Bound : uint8_t { Compute, Memory, Latency, Launch };
-constexpr size_t kNumBounds = 4;
+/// What holds a launch back. Unknown is far from its roof for a reason that
+/// counters would tell: latency, or traffic that the model does not know of.
+enum class Bound : uint8_t { Compute, Memory, Latency, Launch, Unknown };
+constexpr size_t kNumBounds = 5;
 
 /// What a launch's arithmetic is held against.
 enum class Precision : uint8_t { FP32, TF32, BF16, FP16 };
@@ -323,7 +324,7 @@ struct ClassTime {
 /// A launch against its roof; times are of one run.
 struct PlacedLaunch {
   uint32_t launch = 0;
-  Bound bound = Bound::Latency;
+  Bound bound = Bound::Unknown;
   /// The class is from counters, and else from the model.
   bool isByCounters = false;
   Precision ceiling = Precision::FP32;
