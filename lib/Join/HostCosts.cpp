@@ -58,7 +58,9 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
       continue;
     // A wait inside another one is part of it.
     uint32_t outer = host.parent(index);
-    if (outer != HostTimeline::kNone && kindOf(host.op(outer)))
+    while (outer != HostTimeline::kNone && !kindOf(host.op(outer)))
+      outer = host.parent(outer);
+    if (outer != HostTimeline::kNone)
       continue;
     const OperatorPlaces::Where &where = places.of(index);
     add(*kind, op.name, where.source, where.module, op.durationNs);

@@ -142,10 +142,11 @@ static void classifySteps(const Trace &trace, const HostTimeline &host,
   std::vector<int64_t> durations;
   for (const Step &step : profile.steps)
     durations.push_back(step.endNs - step.startNs);
-  if (durations.size() < 3)
+  if (durations.size() < 2)
     return;
-  int64_t usual = median(durations);
+  // It has what the program began with.
   profile.steps.front().phase = Phase::WarmUp;
+  int64_t usual = median(durations);
   for (size_t at = 1; at + 1 < durations.size() && durations[at] > 2 * usual;
        ++at)
     profile.steps[at].phase = Phase::WarmUp;

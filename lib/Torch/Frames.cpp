@@ -16,6 +16,7 @@
 
 #include "opprof/Torch/Frames.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <deque>
@@ -35,6 +36,9 @@ constexpr size_t kMostModules = 64;
 constexpr size_t kMostVisited = 100'000;
 /// Code objects that are held on to, so that no other takes their place.
 constexpr size_t kMostCodes = 200'000;
+/// Places and modules that are kept; a program that makes modules as it goes
+/// has more, and what comes then has no place.
+constexpr size_t kMostKept = 200'000;
 
 } // namespace
 
@@ -92,6 +96,11 @@ struct Code {
   int group = -1;
 };
 
+/// Whether the weak reference is still of that object.
+static bool refersTo(PyObject *reference, PyObject *object) {
+  return reinterpret_cast<PyWeakReference *>(reference)->wr_object == object;
+}
+
 /// A module in one place of another. Kept for good: a path is a text.
 struct Module {
   PyObject *object = nullptr;
@@ -100,16 +109,15 @@ struct Module {
   Module *parent = nullptr;
   std::string path;
 
-  bool isAlive() const {
-    return reinterpret_cast<PyWeakReference *>(reference)->wr_object == object;
-  }
+  bool isAlive() const { return refersTo(reference, object); }
 };
 
 /// What a walk finds.
 struct Walk {
   const Frame *user = nullptr;
   PyObject *group = nullptr;
-  const Frame *step = nullptr;
+  /// Whose group it is.
+  PyObject *optimizer = nullptr;
   /// Innermost first.
   std::array<PyObject *, kMostModules> modules;
   size_t numModules = 0;
@@ -117,6 +125,7 @@ struct Walk {
   size_t hash() const {
     size_t value = user ? size_t(instructionOf(user)) : 0;
     value = value * 31 + size_t(group);
+    value = value * 31 + size_t(optimizer);
     for (size_t at = 0; at < numModules; ++at)
       value = value * 1000003 ^ size_t(modules[at]) >> 4;
     return value;
@@ -126,18 +135,29 @@ struct Walk {
 struct Known {
   const _Py_CODEUNIT *instruction = nullptr;
   PyObject *group = nullptr;
+  /// Whose group it is, and a weak reference, as for a module.
+  PyObject *optimizer = nullptr, *optimizerReference = nullptr;
   /// Innermost first.
   std::vector<const Module *> modules;
   uint32_t number = OPPROF_NO_PLACE;
 
+  /// Something that it is of is gone, so that no walk finds it again.
+  bool isDead() const {
+    if (optimizerReference && !refersTo(optimizerReference, optimizer))
+      return true;
+    return std::any_of(
+        modules.begin(), modules.end(),
+        [](const Module *module) { return !module || !module->isAlive(); });
+  }
   bool is(const Walk &walk) const {
     if (instruction != (walk.user ? instructionOf(walk.user) : nullptr) ||
-        group != walk.group || modules.size() != walk.numModules)
+        group != walk.group || optimizer != walk.optimizer ||
+        modules.size() != walk.numModules)
       return false;
     for (size_t at = 0; at < modules.size(); ++at)
-      if (modules[at]->object != walk.modules[at] || !modules[at]->isAlive())
+      if (!modules[at] || modules[at]->object != walk.modules[at])
         return false;
-    return true;
+    return !isDead();
   }
 };
 
@@ -303,11 +323,15 @@ static std::string nameBelow(PyObject *module, PyObject *child) {
 
 Module *Places::moduleOf(Module *parent, PyObject *object) {
   std::vector<Module *> &same = byObject[object];
+  // Of modules that were at that address before.
+  std::erase_if(same, [](Module *module) { return !module->isAlive(); });
   for (Module *module : same)
     // What is called without the module that it is in, as checkpointing does,
     // is known by the path that it was first called by.
     if (module->isAlive() && (module->parent == parent || !parent))
       return module;
+  if (modules.size() >= kMostKept)
+    return nullptr;
   PyObject *reference = PyWeakref_NewRef(object, nullptr);
   PyErr_Clear();
   if (!reference)
@@ -336,7 +360,7 @@ Module *Places::moduleOf(Module *parent, PyObject *object) {
 
 /// "AdamW group 1": the optimizer, and which of its groups is stepped.
 std::string Places::groupOf(const Walk &walk) const {
-  PyObject *optimizer = localOf(walk.step, 0);
+  PyObject *optimizer = walk.optimizer;
   if (!optimizer)
     return "";
   const char *type = Py_TYPE(optimizer)->tp_name;
@@ -358,12 +382,23 @@ const Known &Places::add(const Walk &walk) {
   Interpreter lock;
   size_t hash = walk.hash();
   auto [begin, end] = byHash.equal_range(hash);
-  for (auto it = begin; it != end; ++it)
+  for (auto it = begin; it != end;) {
     if (it->second->is(walk))
       return *it->second;
+    it = it->second->isDead() ? byHash.erase(it) : std::next(it);
+  }
+  if (known.size() >= kMostKept) {
+    static const Known beyond;
+    return beyond;
+  }
   Known &place = known.emplace_back();
   place.instruction = walk.user ? instructionOf(walk.user) : nullptr;
   place.group = walk.group;
+  place.optimizer = walk.optimizer;
+  if (place.optimizer) {
+    place.optimizerReference = PyWeakref_NewRef(place.optimizer, nullptr);
+    PyErr_Clear();
+  }
   Module *module = nullptr;
   place.modules.resize(walk.numModules);
   for (size_t at = walk.numModules; at-- > 0;) {
@@ -408,9 +443,9 @@ uint32_t Places::find(const Frame *frame, const void *until) {
         walk.modules[walk.numModules++] = module;
       break;
     case CodeKind::OptimizerStep:
-      if (!walk.step) {
-        walk.step = frame;
+      if (!walk.group) {
         walk.group = localOf(frame, code.group);
+        walk.optimizer = localOf(frame, 0);
       }
       break;
     }

@@ -34,6 +34,8 @@ constexpr size_t kBuffered = 4096;
 /// up as it goes takes no more memory the longer it runs.
 constexpr size_t kMostNames = 200'000;
 constexpr size_t kLongestName = 512;
+/// Bytes of all names and sizes.
+constexpr size_t kMostText = size_t(64) << 20;
 /// Of the sizes of an operator's inputs; longer ones are not recorded.
 constexpr size_t kLongestInputs = 1 << 16;
 constexpr uint64_t kDefaultLimit = uint64_t(2) << 30;
@@ -136,6 +138,8 @@ public:
   void dropLog(const std::shared_ptr<Log> &log);
 
   std::atomic<bool> recording{false};
+  /// Bytes of the names in the file; its mutex guards it.
+  size_t textBytes = 0;
   /// How many recordings have begun: numbers of texts are of one.
   std::atomic<uint32_t> recordings{0};
   std::atomic<const opprof_place_source *> source{nullptr};
@@ -173,6 +177,7 @@ private:
   std::mutex wakeMutex;
   std::condition_variable wake;
   bool ending = false;
+  std::atomic<bool> stopping{false};
   std::thread writing;
 };
 
@@ -253,8 +258,11 @@ bool Observer::open() {
 
 uint32_t Observer::text(std::string_view text) {
   std::lock_guard<std::mutex> lock(file->Mutex);
-  if (file->strings() >= kMostNames && !file->hasString(text))
-    text = "(further names)";
+  if (!file->hasString(text)) {
+    if (file->strings() >= kMostNames || textBytes + text.size() > kMostText)
+      text = "(further names)";
+    textBytes += text.size();
+  }
   return file->string(text);
 }
 
@@ -598,6 +606,8 @@ void Observer::forked() {
     new (&log) std::shared_ptr<Log>;
   logs.clear();
   ThreadState &state = thisThread();
+  stopping = false;
+  textBytes = 0;
   ++recordings;
   new (&state.log) std::shared_ptr<Log>;
 }
@@ -611,6 +621,8 @@ bool Observer::start(const opprof_observer_options &options) {
     error = "the observer's options are of another version";
     return false;
   }
+  stopping = false;
+  textBytes = 0;
   prefix = options.prefix;
   shapes = options.shapes;
   limit = options.limit_bytes ? options.limit_bytes : kDefaultLimit;
@@ -653,7 +665,8 @@ bool Observer::start(const opprof_observer_options &options) {
 }
 
 bool Observer::stop() {
-  if (!file || !writing.joinable())
+  // One thread may leave the process while another one ends it.
+  if (!file || stopping.exchange(true) || !writing.joinable())
     return true;
   {
     std::lock_guard<std::mutex> lock(wakeMutex);

@@ -65,8 +65,12 @@ def _follow_frames(folder: str, torch: ModuleType, observer: Any) -> str | None:
     """Has the observer know modules and lines; returns why it does not."""
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     path = os.path.join(folder, f"libopprof_frames-torch-{torch.__version__}-python-{python}.so")
-    if sys.implementation.name != "cpython" or not os.path.isfile(path):
-        return f"nothing reads the frames of Python {python}"
+    # Other builds of one version lay their objects and frames out otherwise.
+    is_usual = not sysconfig.get_config_var("Py_GIL_DISABLED") and not hasattr(
+        sys, "gettotalrefcount"
+    )
+    if sys.implementation.name != "cpython" or not is_usual or not os.path.isfile(path):
+        return f"nothing reads the frames of this Python {python}"
     try:
         frames = ctypes.PyDLL(path)
     except OSError as error:
@@ -118,7 +122,8 @@ def note_compilations(callback: ModuleType) -> None:
         callback.callback_handler.register_start_callback(start)
         callback.callback_handler.register_end_callback(end)
 
-    with contextlib.suppress(AttributeError):
+    # Nothing of ours fails the program's import.
+    with contextlib.suppress(Exception):
         register()
         clear = callback.callback_handler.clear
 
@@ -162,6 +167,8 @@ def observe(torch: ModuleType) -> str | None:
         observer.opprof_observer_stop()
         leave(status)
 
+    # It can be pickled, as the function that it stands for.
+    leave_whole.__module__, leave_whole.__name__, leave_whole.__qualname__ = "os", "_exit", "_exit"
     # What multiprocessing forks ends so too.
     os._exit = leave_whole
     return f"operators have no modules and lines: {reason}" if reason else None

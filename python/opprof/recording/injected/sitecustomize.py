@@ -5,6 +5,8 @@ program imports PyTorch; the trace is written when the process ends. The program
 arguments and its own sitecustomize are as they were.
 """
 
+from __future__ import annotations
+
 import atexit
 import contextlib
 import importlib.machinery
@@ -29,7 +31,8 @@ class _WaitFor:
             return None
         # Programs ask for the spec to see whether there is a PyTorch, and import it later: this stays until it is loaded.
         for finder in [other for other in sys.meta_path if other is not self]:
-            spec = finder.find_spec(name, path, target)
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find is not None else None
             if spec is not None:
                 break
         else:
@@ -140,9 +143,11 @@ def _run_the_programs_own() -> None:
         spec.loader.exec_module(module)
 
 
-# Inductor's workers compile for the program, and are none of it.
-if "OPPROF_OPERATORS" in os.environ and not any(
-    "compile_worker" in argument for argument in sys.orig_argv
-):
-    sys.meta_path.insert(0, _WaitFor("torch", _record))
-_run_the_programs_own()
+try:
+    # Inductor's workers compile for the program, and are none of it.
+    if "OPPROF_OPERATORS" in os.environ and not any(
+        "compile_worker" in argument for argument in getattr(sys, "orig_argv", [])
+    ):
+        sys.meta_path.insert(0, _WaitFor("torch", _record))
+finally:
+    _run_the_programs_own()
