@@ -414,10 +414,9 @@ std::string Prose::splitClasses(const evidence::Roofline &roofline) const {
   for (auto [index, sum] : llvm::enumerate(roofline.classes))
     if (sum.launches) {
       Bound bound = static_cast<Bound>(index);
-      std::string what =
-          bound == Bound::Unknown
-              ? "at under half of the roof (counters would tell why)"
-              : (stringify(bound) + "-bound").str();
+      std::string what = bound == Bound::Unknown
+                             ? "of unknown bound"
+                             : (stringify(bound) + "-bound").str();
       parts += formatv("{0}{1} {2}", parts.empty() ? "" : ", ",
                        share(sum.timeNs, total), what);
     }

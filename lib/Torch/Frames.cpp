@@ -16,7 +16,6 @@
 
 #include "opprof/Torch/Frames.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <deque>
@@ -80,6 +79,11 @@ static PyObject *localOf(const Frame *frame, int index) {
 // Code
 //===----------------------------------------------------------------------===//
 
+/// Whether the weak reference is still of that object.
+static bool refersTo(PyObject *reference, PyObject *object) {
+  return reinterpret_cast<PyWeakReference *>(reference)->wr_object == object;
+}
+
 namespace {
 
 enum class CodeKind : uint8_t {
@@ -95,11 +99,6 @@ struct Code {
   /// Of a step of an optimizer: its variable `group`.
   int group = -1;
 };
-
-/// Whether the weak reference is still of that object.
-static bool refersTo(PyObject *reference, PyObject *object) {
-  return reinterpret_cast<PyWeakReference *>(reference)->wr_object == object;
-}
 
 /// A module in one place of another. Kept for good: a path is a text.
 struct Module {
@@ -145,9 +144,10 @@ struct Known {
   bool isDead() const {
     if (optimizerReference && !refersTo(optimizerReference, optimizer))
       return true;
-    return std::any_of(
-        modules.begin(), modules.end(),
-        [](const Module *module) { return !module || !module->isAlive(); });
+    for (const Module *module : modules)
+      if (!module || !module->isAlive())
+        return true;
+    return false;
   }
   bool is(const Walk &walk) const {
     if (instruction != (walk.user ? instructionOf(walk.user) : nullptr) ||

@@ -141,6 +141,58 @@ def test_backward_of_checkpoints_double_backward_and_functions_of_the_program(
     assert any(k["source"] == f"{program}:25" and "tanh" in k["name"] for k in tanh)
 
 
+def test_what_lies_where_another_one_did_is_not_taken_for_it(tmp_path: Path) -> None:
+    """Optimizers one after the other, whose groups reuse addresses, and a module made anew in each round."""
+    program = write(
+        tmp_path,
+        "import torch\n"
+        "parameters = [torch.nn.Parameter(torch.randn(8)) for _ in range(4)]\n"
+        "def go(kind):\n"
+        "    groups = [{'params': parameters[:2]}, {'params': parameters[2:]}]\n"
+        "    optimizer = kind(groups, lr=0.1)\n"
+        "    for _ in range(5):\n"
+        "        for parameter in parameters:\n"
+        "            parameter.grad = torch.ones(8)\n"
+        "        optimizer.step()\n"
+        "for kind in (torch.optim.SGD, torch.optim.RMSprop, torch.optim.SGD):\n"
+        "    go(kind)\n"
+        "for round in range(3000):\n"
+        "    module = torch.nn.ReLU() if round % 2 else torch.nn.Sigmoid()\n"
+        "    module(torch.ones(2))\n",
+    )
+    profile = observe(tmp_path / "run", program)
+    kinds: dict[str, set[str]] = {}
+    for kernel in profile["kernels"]:
+        if kernel.get("range", "").startswith("Optimizer.step#"):
+            kinds.setdefault(kernel["range"], set()).add(kernel["module"])
+        if kernel["name"] in ("aten::relu", "aten::sigmoid"):
+            assert kernel["module"] == {"aten::relu": "ReLU"}.get(kernel["name"], "Sigmoid")
+    assert kinds == {
+        f"Optimizer.step#{kind}.step": {f"{kind} group 0", f"{kind} group 1"}
+        for kind in ("SGD", "RMSprop")
+    }
+
+
+def test_a_program_finds_its_python_as_it_is(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import importlib.util, os, pickle, sys\n"
+        "class Old:\n"
+        "    def find_module(self, name, path=None):\n"
+        "        return None\n"
+        "sys.meta_path.insert(0, Old())\n"
+        "assert importlib.util.find_spec('torch') is not None\n"
+        "sys.meta_path.pop(0)\n"
+        "import torch\n"
+        "torch.ones(2).exp()\n"
+        "assert pickle.loads(pickle.dumps(os._exit)) is os._exit\n"
+        "os._exit(5)\n",
+    )
+    done = opprof("run", "-o", tmp_path / "run", program)
+    assert done.returncode == 5, done.stderr
+    assert (tmp_path / "run" / "profile.opprof.json").is_file()
+
+
 def test_the_same_operators_as_torch_profiler_records(tmp_path: Path) -> None:
     """A second run of the program, recorded by PyTorch itself: as many of each operator, of the same sizes."""
     observed = observe(tmp_path / "observed", PROGRAMS, "clean", 3)

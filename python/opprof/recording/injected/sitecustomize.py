@@ -31,8 +31,10 @@ class _WaitFor:
             return None
         # Programs ask for the spec to see whether there is a PyTorch, and import it later: this stays until it is loaded.
         for finder in [other for other in sys.meta_path if other is not self]:
-            find = getattr(finder, "find_spec", None)
-            spec = find(name, path, target) if find is not None else None
+            # Python still takes finders of the older kind, which have none.
+            if not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(name, path, target)
             if spec is not None:
                 break
         else:
