@@ -616,9 +616,14 @@ void Reader::takeFact(TraceActivity &kernel, StringRef name, StringRef text,
       size = {1, 1, 1};
     (*size)[name.back() - 'x'] = number;
   };
-  if (name.starts_with("launch__grid_dim_"))
+  // Another version may name something else so.
+  auto isAxisOf = [&](StringRef prefix) {
+    return name.size() == prefix.size() + 1 && name.starts_with(prefix) &&
+           name.back() >= 'x' && name.back() <= 'z';
+  };
+  if (isAxisOf("launch__grid_dim_"))
     return setAxis(kernel.grid);
-  if (name.starts_with("launch__block_dim_"))
+  if (isAxisOf("launch__block_dim_"))
     return setAxis(kernel.block);
   if (name == "launch__registers_per_thread")
     kernel.registers = number;
