@@ -8,6 +8,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <cmath>
+
 using namespace llvm;
 using namespace opprof;
 using namespace opprof::profile;
@@ -31,6 +33,15 @@ private:
   template <typename T> void optional(StringRef key, const T &value) {
     if (value)
       json.attribute(key, *value);
+  }
+  /// JSON has no number that is not finite: it is left out as not known.
+  void number(StringRef key, double value) {
+    if (std::isfinite(value))
+      json.attribute(key, value);
+  }
+  void optional(StringRef key, const std::optional<double> &value) {
+    if (value)
+      number(key, *value);
   }
   void text(StringRef key, StringRef value) {
     if (!value.empty())
@@ -57,7 +68,7 @@ private:
   void metrics(const std::map<std::string, double> &values) {
     json.attributeObject("metrics", [&] {
       for (const auto &[name, value] : values)
-        json.attribute(name, value);
+        number(name, value);
     });
   }
   void absentMetrics(const std::map<std::string, std::string> &reasons) {

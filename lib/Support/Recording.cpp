@@ -19,6 +19,14 @@ std::optional<ActivityKind> opprof::parseActivityKind(StringRef text) {
   return parseEnumerator<ActivityKind>(kActivityKinds, text);
 }
 
+void Device::dropZeros() {
+  for (std::optional<uint64_t> *fact :
+       {&smCount, &totalMemory, &maxThreadsPerSM, &registersPerSM, &sharedPerSM,
+        &warpSize})
+    if (*fact == 0)
+      fact->reset();
+}
+
 bool ProfilerOverhead::isProfilersOwn() const {
   // As CUPTI, Kineto and nsys spell them.
   return llvm::none_of(

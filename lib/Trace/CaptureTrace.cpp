@@ -566,16 +566,13 @@ void Builder::addDevices() {
     device.id = id;
     device.name = name;
     device.kind = "cuda";
-    // 0 is what the driver was not asked, or did not say.
-    auto known = [](uint64_t value) {
-      return value ? std::optional<uint64_t>(value) : std::nullopt;
-    };
-    device.smCount = known(r.smCount);
-    device.totalMemory = known(r.memoryBytes);
-    device.maxThreadsPerSM = known(r.maxThreadsPerSm);
-    device.registersPerSM = known(r.registersPerSm);
-    device.sharedPerSM = known(r.sharedPerSm);
-    device.warpSize = known(r.warpSize);
+    device.smCount = r.smCount;
+    device.totalMemory = r.memoryBytes;
+    device.maxThreadsPerSM = r.maxThreadsPerSm;
+    device.registersPerSM = r.registersPerSm;
+    device.sharedPerSM = r.sharedPerSm;
+    device.warpSize = r.warpSize;
+    device.dropZeros();
     if (r.computeMajor)
       device.computeCapability = {r.computeMajor, r.computeMinor};
   }

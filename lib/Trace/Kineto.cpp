@@ -706,6 +706,7 @@ Error Reader::readDevices(ondemand::value value) {
     device.id = *id;
     if (major && minor)
       device.computeCapability = {*major, *minor};
+    device.dropZeros();
     trace.devices.push_back(device);
   }
   return Error::success();

@@ -704,6 +704,8 @@ Error Reader::finish(bool needsTimes) {
       kernel.sharedMemory =
           kernel.staticShared.value_or(0) + kernel.dynamicShared.value_or(0);
   }
+  for (Device &device : trace.devices)
+    device.dropZeros();
   if (needsTimes && untimed == trace.activities.size())
     return fail("Nsight Compute did not count how long kernels took; collect "
                 "gpu__time_duration.sum (any of ncu's sets has it)");

@@ -357,6 +357,7 @@ void Reader::readDevices() {
           device.computeCapability = {*major, *minor};
         device.registersPerSM = row.count(9);
         device.sharedPerSM = row.count(10);
+        device.dropZeros();
         trace.devices.push_back(device);
       },
       /*isCounted=*/false);

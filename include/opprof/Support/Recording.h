@@ -40,6 +40,9 @@ struct Device {
   std::optional<std::array<uint64_t, 2>> computeCapability;
   /// Union of the kernel intervals over all streams, inside the wall window.
   std::optional<int64_t> busyNs;
+
+  /// No device has 0 of anything: files write it for what was not asked.
+  void dropZeros();
 };
 
 /// What a recording says of a kernel, copy or memset that a device ran.
