@@ -211,7 +211,8 @@ void Writer::activity(const Activity &activity) {
     nodeRefs(activity.nodes);
     json.attribute("method", activity.method);
     json.attribute("confidence", stringify(activity.confidence));
-    if (activity.links.launch || activity.links.nodes)
+    if (activity.links.launch || activity.links.nodes ||
+        activity.links.exported)
       json.attributeObject("links", [&] {
         for (auto [link, confidence] : llvm::enumerate(toArray(activity.links)))
           if (confidence)

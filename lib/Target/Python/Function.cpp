@@ -471,13 +471,8 @@ FailureOr<std::string> FunctionPrinter::getArgument(Operation *op,
     return getPythonFloat(number.getValueAsDouble());
   if (auto text = dyn_cast<StringAttr>(argument))
     return getPythonString(text);
-  if (auto number = dyn_cast<BigIntAttr>(argument)) {
-    StringRef digits = number.getValue();
-    digits.consume_front("-");
-    if (digits.empty() || !llvm::all_of(digits, llvm::isDigit))
-      return error(op) << "'" << number.getValue() << "' is no whole number";
+  if (auto number = dyn_cast<BigIntAttr>(argument))
     return number.getValue().str();
-  }
   if (auto number = dyn_cast<opprof::fx::ComplexAttr>(argument))
     return "complex(" + getPythonFloat(number.getReal().getValueAsDouble()) +
            ", " + getPythonFloat(number.getImaginary().getValueAsDouble()) +

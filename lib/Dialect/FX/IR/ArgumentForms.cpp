@@ -12,9 +12,6 @@ using llvm::Twine;
 
 using FailFn = llvm::function_ref<void(const Twine &)>;
 
-// A bound on what a file may ask for, far above what PyTorch writes.
-static constexpr size_t kMaxIntDigits = 4096;
-
 // In the order of the enumeration.
 static constexpr StringLiteral kForms[] = {
     "node", "tuple",   "dict",  "slice",  "ellipsis", "float",
@@ -70,16 +67,13 @@ static Attribute makeFloat(StringRef text, Builder builder, FailFn fail) {
 }
 
 static Attribute makeInt(StringRef text, Builder builder, FailFn fail) {
-  StringRef digits = text;
-  digits.consume_front("-");
-  if (digits.empty() || !llvm::all_of(digits, llvm::isDigit) ||
-      text.size() > kMaxIntDigits)
-    return wrong(fail, "'int' takes a whole number of up to " +
-                           Twine(kMaxIntDigits) +
-                           " decimal digits, as a string");
   int64_t small;
   if (!text.getAsInteger(10, small))
     return builder.getI64IntegerAttr(small);
+  if (!BigIntAttr::isWholeNumber(text))
+    return wrong(fail, "'int' takes a whole number of up to " +
+                           Twine(BigIntAttr::kMaxDigits) +
+                           " decimal digits, as a string");
   return BigIntAttr::get(builder.getContext(), text);
 }
 

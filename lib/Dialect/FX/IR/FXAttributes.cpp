@@ -6,6 +6,7 @@
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -21,6 +22,22 @@ void FXDialect::registerAttributes() {
 #define GET_ATTRDEF_LIST
 #include "opprof/Dialect/FX/IR/FXAttrs.cpp.inc"
       >();
+}
+
+bool BigIntAttr::isWholeNumber(StringRef text) {
+  text.consume_front("-");
+  return !text.empty() && text.size() <= kMaxDigits &&
+         llvm::all_of(text, llvm::isDigit) && !text.starts_with("0");
+}
+
+LogicalResult
+BigIntAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                   StringRef value) {
+  if (!isWholeNumber(value))
+    return emitError() << "a whole number of up to " << kMaxDigits
+                       << " decimal digits is expected, and no zero before "
+                          "them";
+  return success();
 }
 
 LogicalResult

@@ -7,6 +7,12 @@ module attributes {fx.test = #fx.dict<["k"], []>} {
 
 // -----
 
+// expected-error@below {{a whole number of up to 4096 decimal digits is expected, and no zero before them}}
+module attributes {fx.test = #fx.int<"0018446744073709551617">} {
+}
+
+// -----
+
 // expected-error@below {{'long' is no Python scalar: use int, float, bool or str}}
 fx.graph @scalar(%x: !fx.scalar<"long">) { fx.output() : () }
 

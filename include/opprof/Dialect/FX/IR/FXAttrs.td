@@ -71,7 +71,16 @@ def FX_ComplexAttr : FX_Attr<"Complex", "complex"> {
   let assemblyFormat = "`<` $real `,` $imaginary `>`";
 }
 
-def FX_BigIntAttr : FX_TextAttr<"BigInt", "int", "a whole number outside 64 bits", "36893488147419103232">;
+def FX_BigIntAttr : FX_TextAttr<"BigInt", "int", "a whole number outside 64 bits", "36893488147419103232"> {
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    // A bound on what a file may ask for, far above what PyTorch writes.
+    static constexpr size_t kMaxDigits = 4096;
+
+    /// Whether Python reads `text` as a whole number, and writes it so.
+    static bool isWholeNumber(llvm::StringRef text);
+  }];
+}
 def FX_DTypeAttr : FX_TextAttr<"DType", "dtype", "a torch.dtype", "bfloat16">;
 def FX_DeviceAttr : FX_TextAttr<"Device", "device", "a torch.device", "cuda:0">;
 def FX_LayoutAttr : FX_TextAttr<"Layout", "layout", "a torch.layout", "strided">;
