@@ -41,15 +41,15 @@ bool FileWriter::open(const std::string &path, std::string &error) {
 }
 
 void FileWriter::addBytes(ChunkType type, const void *data, size_t size,
-                          uint32_t recordBytes) {
+                          uint32_t recordBytes, size_t count) {
   Pending &pending = Chunks[type];
   pending.RecordBytes = recordBytes;
-  ++pending.Count;
+  pending.Count += uint32_t(count);
   const char *bytes = static_cast<const char *>(data);
   pending.Data.insert(pending.Data.end(), bytes, bytes + size);
   PendingBytes += size;
   if (type != ChunkType::Strings && type != ChunkType::Meta)
-    ++Records;
+    Records += count;
   if (PendingBytes >= kFlushBytes)
     flush();
 }
@@ -81,7 +81,7 @@ void FileWriter::meta(std::string_view key, std::string_view value) {
   std::memcpy(record.data(), sizes, sizeof(sizes));
   record.insert(record.end(), key.begin(), key.begin() + sizes[0]);
   record.insert(record.end(), value.begin(), value.begin() + sizes[1]);
-  addBytes(ChunkType::Meta, record.data(), record.size(), 0);
+  addBytes(ChunkType::Meta, record.data(), record.size(), 0, 1);
 }
 
 void FileWriter::appendChunk(std::vector<char> &out, ChunkType type,
@@ -123,7 +123,7 @@ bool FileWriter::flush() {
 bool FileWriter::finish(uint64_t lost, uint64_t time) {
   flush();
   EndRecord end{Records, lost, ChunkCount, time};
-  addBytes(ChunkType::End, &end, sizeof(end), sizeof(end));
+  add(ChunkType::End, end);
   bool good = flush() && Error.empty();
   if (Descriptor >= 0)
     ::close(Descriptor);

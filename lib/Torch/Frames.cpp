@@ -19,6 +19,7 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -191,9 +192,10 @@ public:
   std::vector<std::string> hidden;
 
   uint32_t find(const Frame *frame, const void *until);
+  /// Asks the interpreter, under its lock.
+  Code codeOf(PyObject *object);
 
 private:
-  const Code &codeOf(PyObject *object);
   Code classify(PyObject *object) const;
   bool isHidden(const char *file) const;
   const Known &add(const Walk &walk);
@@ -209,16 +211,45 @@ private:
 };
 
 /// What a thread met last, by address.
-struct Cache {
+class Cache {
+public:
+  Code codeOf(PyObject *object) {
+    size_t slot = (size_t(object) >> 4) * 0x9E3779B97F4A7C15u >> 48;
+    for (size_t probe = 0; probe < kProbes; ++probe) {
+      Code &last = codes[(slot + probe) % codes.size()];
+      if (last.object == object)
+        return last;
+      if (!last.object)
+        return last = Places::get().codeOf(object);
+    }
+    return codes[slot % codes.size()] = Places::get().codeOf(object);
+  }
+  const Known *&lastOf(size_t hash) { return known[hash % known.size()]; }
+
+private:
+  /// Two codes of one stack may not push each other out.
+  static constexpr size_t kProbes = 8;
   std::array<Code, 2048> codes;
   std::array<const Known *, 4096> known{};
 };
 
 } // namespace
 
-static Cache &cache() {
-  thread_local Cache cache;
-  return cache;
+/// This thread's, or null: one load, where a thread-local object costs calls.
+[[gnu::tls_model(
+    "initial-exec")]] static constinit thread_local Cache *thisCache = nullptr;
+
+/// Null at the thread's end.
+static Cache *makeCache() {
+  struct Owner {
+    std::unique_ptr<Cache> cache = std::make_unique<Cache>();
+    ~Owner() {
+      thisCache = nullptr;
+      cache = nullptr;
+    }
+  };
+  thread_local Owner owner;
+  return thisCache = owner.cache.get();
 }
 
 static const char *textOf(PyObject *object) {
@@ -269,24 +300,20 @@ Code Places::classify(PyObject *object) const {
   return code;
 }
 
-const Code &Places::codeOf(PyObject *object) {
-  Code &last = cache().codes[(size_t(object) >> 5) % cache().codes.size()];
-  if (last.object == object)
-    return last;
+Code Places::codeOf(PyObject *object) {
   Interpreter lock;
   auto [it, isNew] = codes.try_emplace(object);
-  if (isNew) {
+  if (isNew)
     it->second = classify(object);
-    if (codes.size() < kMostCodes)
-      Py_INCREF(object);
-    else
-      codes.erase(it);
+  Code code = it->second;
+  if (isNew && codes.size() < kMostCodes)
+    Py_INCREF(object);
+  else if (isNew) {
+    // Another may take its place: it is looked at each time.
+    code.object = nullptr;
+    codes.erase(it);
   }
-  auto found = codes.find(object);
-  static const Code unknown;
-  if (found == codes.end())
-    return unknown;
-  return last = found->second;
+  return code;
 }
 
 /// "h.3.attn" where `child` is below `module` so; empty where it is not.
@@ -425,12 +452,15 @@ const Known &Places::add(const Walk &walk) {
 }
 
 uint32_t Places::find(const Frame *frame, const void *until) {
+  Cache *cache = thisCache ? thisCache : makeCache();
+  if (!cache)
+    return OPPROF_NO_PLACE;
   Walk walk;
   for (; frame && frame != until; frame = frame->previous) {
     PyObject *object = ::codeOf(frame);
     if (!object)
       continue;
-    const Code &code = codeOf(object);
+    const Code &code = cache->codeOf(object);
     switch (code.kind) {
     case CodeKind::Hidden:
       break;
@@ -452,7 +482,7 @@ uint32_t Places::find(const Frame *frame, const void *until) {
   }
   if (!walk.user && !walk.numModules && !walk.group)
     return OPPROF_NO_PLACE;
-  const Known *&last = cache().known[walk.hash() % cache().known.size()];
+  const Known *&last = cache->lastOf(walk.hash());
   if (!last || !last->is(walk))
     last = &add(walk);
   return last->number;
@@ -465,11 +495,10 @@ static const Frame *currentFrame() {
 
 static const void *frameOfThread() { return currentFrame(); }
 
-static uint32_t placeOfThread(const void *until) {
-  const Frame *frame = currentFrame();
-  if (!frame || _Py_IsFinalizing())
+static uint32_t placeOfThread(const void *frame, const void *until) {
+  if (_Py_IsFinalizing())
     return OPPROF_NO_PLACE;
-  return Places::get().find(frame, until);
+  return Places::get().find(static_cast<const Frame *>(frame), until);
 }
 
 const char *opprof_frames_start(void *moduleCall, const char *const *hidden,

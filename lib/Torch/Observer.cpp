@@ -1,8 +1,11 @@
 // Notes every operator that a program runs. PyTorch calls back where an
 // operator, a function of autograd's or a marked range begins and ends; each is
-// one record of a fixed size in its thread's buffer, which goes to the file
-// when it is full, and twice a second by a thread of its own, so that a program
-// that is killed has lost little.
+// one record of a fixed size in its thread's ring. A thread of its own writes
+// the rings to the file, when one is half full and twice a second, so that a
+// program that is killed has lost little.
+//
+// A step runs thousands of operators, so what happens at each takes no lock,
+// allocates nothing and compares no text but a range's.
 
 #include "opprof/Torch/Observer.h"
 
@@ -28,8 +31,8 @@ using namespace opprof::capture;
 
 namespace {
 
-/// Records of one thread that wait to be written: 256 KiB.
-constexpr size_t kBuffered = 4096;
+/// Records of one thread that may wait to be written: 512 KiB.
+constexpr size_t kBuffered = 8192;
 /// Names beyond so many are one, so that a program that makes its ranges' names
 /// up as it goes takes no more memory the longer it runs.
 constexpr size_t kMostNames = 200'000;
@@ -71,22 +74,92 @@ struct Open final : at::ObserverContext {
   static void operator delete(void *memory);
 };
 
-/// A thread's records. Its lock is waited for only while they are written.
+/// A thread's records: a ring, which the thread adds to and whoever holds the
+/// lock takes from. The thread waits for the lock only where the ring is full.
 struct Log {
+  std::unique_ptr<OperatorRecord[]> records{new OperatorRecord[kBuffered]};
+  alignas(64) std::atomic<uint64_t> added{0};
+  alignas(64) std::atomic<uint64_t> taken{0};
   std::mutex mutex;
-  std::vector<OperatorRecord> records;
 };
 
-struct Name {
-  const char *pointer = nullptr;
-  std::string text;
-  uint32_t number = 0;
+/// The numbers of names that a thread has met.
+class Names {
+public:
+  /// Of an operator, whose name lies where it is for as long as it can be
+  /// called. Null where it is not known.
+  const uint32_t *find(const char *text) const {
+    for (size_t probe = 0; probe < kProbes; ++probe) {
+      const Operator &known = operators[slotOf(text, probe)];
+      if (known.text == text)
+        return std::memcmp(known.head, text, kHead) ? nullptr : &known.number;
+      if (!known.text)
+        return nullptr;
+    }
+    return nullptr;
+  }
+  void add(const char *text, uint32_t number) {
+    size_t probe = 0;
+    while (probe < kProbes && operators[slotOf(text, probe)].text &&
+           operators[slotOf(text, probe)].text != text)
+      ++probe;
+    Operator &known = operators[slotOf(text, probe % kProbes)];
+    known.text = text;
+    known.number = number;
+    std::memcpy(known.head, text, kHead);
+  }
+
+  /// Of what is named by a text that is made for the call.
+  const uint32_t *findText(std::string_view text) const {
+    const Text &known = texts[hash(text) % kTexts];
+    return known.text == text ? &known.number : nullptr;
+  }
+  void addText(std::string_view text, uint32_t number) {
+    texts[hash(text) % kTexts] = {std::string(text), number};
+  }
+
+private:
+  static constexpr size_t kOperators = 2048, kProbes = 8, kTexts = 2048;
+  /// A name is a std::string's, which has so many bytes at least. They tell a
+  /// text from the operator of a library that was unloaded from there.
+  static constexpr size_t kHead = 16;
+  struct Operator {
+    const char *text = nullptr;
+    uint32_t number = 0;
+    char head[kHead];
+  };
+  struct Text {
+    std::string text;
+    uint32_t number = 0;
+  };
+
+  static size_t slotOf(const char *text, size_t probe) {
+    size_t mixed = (reinterpret_cast<uintptr_t>(text) >> 3) * kGolden;
+    return ((mixed >> 48) + probe) % kOperators;
+  }
+  static size_t hash(std::string_view text) {
+    uint64_t hash = text.size();
+    for (; text.size() >= 8; text.remove_prefix(8)) {
+      uint64_t word;
+      std::memcpy(&word, text.data(), 8);
+      hash = (hash ^ word) * kGolden;
+      hash ^= hash >> 32;
+    }
+    for (char letter : text)
+      hash = (hash ^ uint8_t(letter)) * kGolden;
+    return hash >> 32;
+  }
+  static constexpr uint64_t kGolden = 0x9E3779B97F4A7C15u;
+
+  std::array<Operator, kOperators> operators;
+  std::array<Text, kTexts> texts;
 };
 
 /// Sizes and types of inputs that were met before.
 struct Inputs {
   uint64_t hash = 0;
   uint32_t sizes = kNone, types = kNone;
+  bool isKnown = false;
 };
 
 struct PlaceText {
@@ -98,13 +171,17 @@ struct ThreadState {
   std::shared_ptr<Log> log;
   Open *open = nullptr;
   uint64_t nextId = 0;
+  /// Of the log, when it was last asked.
+  uint64_t taken = 0;
   uint32_t number = 0;
+  /// Which recording the log and the numbers below are of.
+  uint32_t recording = 0;
   /// Inside the source of places, where an operator is not to ask it again.
   bool asking = false;
-  std::vector<void *> freed;
-  /// Which recording the numbers below are of.
-  uint32_t recording = 0;
-  std::array<Name, 1024> names;
+  /// Memory of operators that have ended.
+  Open *freed = nullptr;
+  size_t numFreed = 0;
+  std::unique_ptr<Names> names;
   std::array<Inputs, 1024> inputs;
 
   ~ThreadState();
@@ -124,12 +201,12 @@ public:
   bool isWriting() const { return recording && file; }
 
   void add(ThreadState &state, const OperatorRecord &record);
-  uint32_t name(ThreadState &state, const char *text);
+  uint32_t name(ThreadState &state, const at::RecordFunction &function);
   uint32_t text(std::string_view text);
   void noteInputs(ThreadState &state, const at::RecordFunction &function,
                   OperatorRecord &record);
   uint32_t addPlace(PlaceText place);
-  uint32_t placeAt(ThreadState &state, const void *until);
+  uint32_t placeAt(ThreadState &state, const void *frame, const void *until);
   const void *frame() const {
     const opprof_place_source *from = source.load(std::memory_order_acquire);
     return from ? from->frame() : nullptr;
@@ -158,6 +235,7 @@ private:
   void holdLocks();
   void releaseLocks();
   void forked();
+  void begun();
 
   std::string prefix;
   uint64_t limit = kDefaultLimit;
@@ -177,52 +255,83 @@ private:
   std::mutex wakeMutex;
   std::condition_variable wake;
   bool ending = false;
-  std::atomic<bool> stopping{false};
+  std::atomic<bool> isHalfFull{false};
+  /// Held while a recording begins or ends.
+  std::mutex lifeMutex;
+  bool isEnded = false;
   std::thread writing;
 };
 
 } // namespace
 
-static ThreadState &thisThread() {
-  thread_local ThreadState state;
-  return state;
+/// This thread's state, or null: where a thread-local object costs calls, a
+/// pointer costs one load.
+[[gnu::tls_model(
+    "initial-exec")]] static constinit thread_local ThreadState *thisThread =
+    nullptr;
+
+/// The state of a thread that is about to record for the first time; null where
+/// the thread is at its end.
+static ThreadState *makeThread() {
+  struct Owner {
+    ThreadState *state = nullptr;
+    bool isGone = false;
+    ~Owner() {
+      isGone = true;
+      thisThread = nullptr;
+      delete state;
+    }
+  };
+  thread_local Owner owner;
+  if (owner.isGone)
+    return nullptr;
+  return thisThread = owner.state = new ThreadState;
 }
 
-/// The state of a thread that is about to record.
-static ThreadState &recordingThread(Observer &observer) {
-  ThreadState &state = thisThread();
-  if (!state.log)
-    state.log = observer.makeLog(state.number);
-  if (state.recording != observer.recordings) {
-    state.recording = observer.recordings;
-    state.names.fill({});
-    state.inputs.fill({});
-  }
+/// The state of a thread that is about to record; null where it cannot.
+static ThreadState *recordingThread(Observer &observer) {
+  ThreadState *state = thisThread;
+  if (!state) [[unlikely]]
+    state = makeThread();
+  uint32_t recording = observer.recordings.load(std::memory_order_relaxed);
+  if (!state || state->recording == recording) [[likely]]
+    return state;
+  state->recording = recording;
+  state->names = std::make_unique<Names>();
+  state->inputs.fill({});
+  if (!state->log)
+    state->log = observer.makeLog(state->number);
   return state;
 }
 
 ThreadState::~ThreadState() {
   if (log)
     Observer::get().dropLog(log);
-  for (void *memory : freed)
-    ::free(memory);
+  while (freed) {
+    Open *next = freed->outer;
+    ::free(freed);
+    freed = next;
+  }
 }
 
 void *Open::operator new(size_t size) {
-  std::vector<void *> &freed = thisThread().freed;
-  if (freed.empty())
+  ThreadState *state = thisThread;
+  if (!state || !state->freed)
     return ::malloc(size);
-  void *memory = freed.back();
-  freed.pop_back();
+  Open *memory = state->freed;
+  state->freed = memory->outer;
+  --state->numFreed;
   return memory;
 }
 
 void Open::operator delete(void *memory) {
-  std::vector<void *> &freed = thisThread().freed;
-  if (freed.size() < 256)
-    freed.push_back(memory);
-  else
-    ::free(memory);
+  ThreadState *state = thisThread;
+  if (!state || state->numFreed >= 256)
+    return ::free(memory);
+  auto *open = static_cast<Open *>(memory);
+  open->outer = state->freed;
+  state->freed = open;
+  ++state->numFreed;
 }
 
 //===----------------------------------------------------------------------===//
@@ -266,17 +375,20 @@ uint32_t Observer::text(std::string_view text) {
   return file->string(text);
 }
 
-uint32_t Observer::name(ThreadState &state, const char *text) {
-  Name &known =
-      state
-          .names[(reinterpret_cast<uintptr_t>(text) >> 3) % state.names.size()];
-  // Ranges' names may lie where others did before.
-  if (known.pointer == text && known.text == text)
-    return known.number;
-  known.number = this->text(std::string_view(text).substr(0, kLongestName));
-  known.pointer = text;
-  known.text = text;
-  return known.number;
+uint32_t Observer::name(ThreadState &state,
+                        const at::RecordFunction &function) {
+  const char *text = function.name();
+  if (const uint32_t *known = state.names->find(text)) [[likely]]
+    return *known;
+  std::string_view whole(text, ::strnlen(text, kLongestName));
+  if (const uint32_t *known = state.names->findText(whole))
+    return *known;
+  uint32_t number = this->text(whole);
+  if (function.operator_name())
+    state.names->add(text, number);
+  else
+    state.names->addText(whole, number);
+  return number;
 }
 
 void Observer::writePlace(uint32_t number) {
@@ -300,17 +412,19 @@ uint32_t Observer::addPlace(PlaceText place) {
 }
 
 void Observer::write(Log &log) {
-  std::vector<OperatorRecord> records;
-  {
-    std::lock_guard<std::mutex> lock(log.mutex);
-    records.swap(log.records);
-    log.records.reserve(kBuffered);
-  }
-  if (records.empty())
+  std::lock_guard<std::mutex> own(log.mutex);
+  uint64_t from = log.taken.load(std::memory_order_relaxed);
+  const uint64_t to = log.added.load(std::memory_order_acquire);
+  if (from == to)
     return;
   std::lock_guard<std::mutex> lock(file->Mutex);
-  for (const OperatorRecord &record : records)
-    file->add(ChunkType::Operators, record);
+  while (from < to) {
+    size_t at = from % kBuffered;
+    size_t count = std::min<size_t>(to - from, kBuffered - at);
+    file->addAll(ChunkType::Operators, &log.records[at], count);
+    from += count;
+  }
+  log.taken.store(to, std::memory_order_release);
   file->flush();
   if (file->bytes() <= limit || !recording.exchange(false))
     return;
@@ -323,19 +437,26 @@ void Observer::write(Log &log) {
 void Observer::add(ThreadState &state, const OperatorRecord &record) {
   if (record.end < begin || (end && record.start > end))
     return;
-  bool full;
-  {
-    std::lock_guard<std::mutex> lock(state.log->mutex);
-    state.log->records.push_back(record);
-    full = state.log->records.size() >= kBuffered;
+  Log &log = *state.log;
+  uint64_t at = log.added.load(std::memory_order_relaxed);
+  if (at - state.taken >= kBuffered) [[unlikely]] {
+    state.taken = log.taken.load(std::memory_order_acquire);
+    if (at - state.taken >= kBuffered) {
+      write(log);
+      state.taken = log.taken.load(std::memory_order_acquire);
+    }
   }
-  if (full)
-    write(*state.log);
+  log.records[at % kBuffered] = record;
+  log.added.store(++at, std::memory_order_release);
+  if (at % (kBuffered / 2) == 0) [[unlikely]] {
+    // Where the writing thread is not waiting, it is about to look.
+    isHalfFull = true;
+    wake.notify_one();
+  }
 }
 
 std::shared_ptr<Log> Observer::makeLog(uint32_t &number) {
   auto log = std::make_shared<Log>();
-  log->records.reserve(kBuffered);
   std::lock_guard<std::mutex> lock(logsMutex);
   if (!file) {
     if (!open())
@@ -368,7 +489,11 @@ bool Observer::flush() {
 
 void Observer::writeEvery() {
   std::unique_lock<std::mutex> lock(wakeMutex);
-  while (!wake.wait_for(lock, interval, [&] { return ending; })) {
+  while (true) {
+    wake.wait_for(lock, interval, [&] { return ending || isHalfFull; });
+    if (ending)
+      return;
+    isHalfFull = false;
     lock.unlock();
     flush();
     lock.lock();
@@ -379,100 +504,119 @@ void Observer::writeEvery() {
 // What PyTorch calls
 //===----------------------------------------------------------------------===//
 
-uint32_t Observer::placeAt(ThreadState &state, const void *until) {
-  const opprof_place_source *from = source.load(std::memory_order_acquire);
-  if (!from || state.asking)
+uint32_t Observer::placeAt(ThreadState &state, const void *frame,
+                           const void *until) {
+  if (!frame || state.asking)
     return OPPROF_NO_PLACE;
   state.asking = true;
-  uint32_t place = from->place(until);
+  uint32_t place = source.load(std::memory_order_acquire)->place(frame, until);
   state.asking = false;
   return place;
 }
 
+/// Whether the sizes can be asked for without running anything.
+static bool hasSizes(const at::Tensor &tensor) {
+  return tensor.defined() && !tensor.is_nested() &&
+         !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+}
+
+/// Calls `visitor` with each input: a tensor, a list of them, or another value.
+template <typename Visitor>
+static void visitInputs(const at::RecordFunction &function, Visitor &visitor) {
+  for (const c10::IValue &input : function.inputs()) {
+    if (input.isTensor())
+      visitor.tensor(input.toTensor());
+    else if (input.isTensorList())
+      visitor.list(input.toTensorList());
+    else
+      visitor.other(input.isScalar());
+  }
+}
+
+namespace {
+
 /// Tells inputs of other sizes or types apart.
-static uint64_t hashInputs(const at::RecordFunction &function) {
+struct InputsHash {
   uint64_t hash = 1469598103934665603u;
-  auto mix = [&](uint64_t value) {
+
+  void mix(uint64_t value) {
     hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
     hash ^= hash >> 29;
-  };
-  auto mixTensor = [&](const at::Tensor &tensor) {
-    if (!tensor.defined() || tensor.is_nested() ||
-        tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides())
+  }
+  void tensor(const at::Tensor &tensor) {
+    if (!hasSizes(tensor))
       return mix(1);
     mix(2 + tensor.sizes().size());
     for (int64_t size : tensor.sizes())
       mix(uint64_t(size));
     mix(hash_value(tensor.dtype().id()));
-  };
-  for (const c10::IValue &input : function.inputs()) {
-    if (input.isTensor()) {
-      mixTensor(input.toTensor());
-    } else if (input.isTensorList()) {
-      mix(3);
-      for (const at::Tensor &tensor : input.toTensorList())
-        mixTensor(tensor);
-    } else {
-      mix(input.isScalar() ? 5 : 7);
-    }
   }
-  return hash ? hash : 1;
-}
+  void list(const c10::List<at::Tensor> &tensors) {
+    mix(3);
+    for (const at::Tensor &each : tensors)
+      tensor(each);
+  }
+  void other(bool isScalar) { mix(isScalar ? 5 : 7); }
+};
 
 /// As torch.profiler writes them: "[[8, 16], [], [[4], [4]]]".
-static void describeInputs(const at::RecordFunction &function,
-                           std::string &sizes, std::string &types) {
-  auto describe = [&](const at::Tensor &tensor) {
+struct InputsText {
+  std::string sizes, types;
+
+  void tensor(const at::Tensor &tensor) {
+    add("\"" + std::string(tensor.defined() ? tensor.dtype().name() : "") +
+        "\"");
+    describe(tensor);
+  }
+  void list(const c10::List<at::Tensor> &tensors) {
+    add("\"TensorList\"");
     sizes += '[';
-    if (tensor.defined() && !tensor.is_nested() &&
-        !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides())
-      for (size_t at = 0; at < tensor.sizes().size(); ++at)
-        sizes += (at ? ", " : "") + std::to_string(tensor.sizes()[at]);
+    const char *separator = "";
+    for (const at::Tensor &each : tensors) {
+      sizes += std::exchange(separator, ", ");
+      describe(each);
+    }
     sizes += ']';
-  };
-  sizes = types = "[";
-  bool first = true;
-  for (const c10::IValue &input : function.inputs()) {
-    if (!first) {
+  }
+  void other(bool isScalar) {
+    add(isScalar ? "\"Scalar\"" : "\"\"");
+    sizes += "[]";
+  }
+
+private:
+  void add(std::string_view type) {
+    if (!types.empty()) {
       sizes += ", ";
       types += ", ";
     }
-    first = false;
-    if (input.isTensor()) {
-      const at::Tensor &tensor = input.toTensor();
-      describe(tensor);
-      std::string type(tensor.defined() ? tensor.dtype().name() : "");
-      types += '"' + type + '"';
-    } else if (input.isTensorList()) {
-      sizes += '[';
-      bool begun = false;
-      for (const at::Tensor &tensor : input.toTensorVector()) {
-        sizes += begun ? ", " : "";
-        begun = true;
-        describe(tensor);
-      }
-      sizes += ']';
-      types += "\"TensorList\"";
-    } else {
-      sizes += "[]";
-      types += input.isScalar() ? "\"Scalar\"" : "\"\"";
-    }
+    types += type;
   }
-  sizes += ']';
-  types += ']';
-}
+  void describe(const at::Tensor &tensor) {
+    sizes += '[';
+    if (hasSizes(tensor))
+      for (size_t at = 0; at < tensor.sizes().size(); ++at)
+        sizes += (at ? ", " : "") + std::to_string(tensor.sizes()[at]);
+    sizes += ']';
+  }
+};
+
+} // namespace
 
 void Observer::noteInputs(ThreadState &state,
                           const at::RecordFunction &function,
                           OperatorRecord &record) {
-  uint64_t hash = hashInputs(function);
-  Inputs &known = state.inputs[hash % state.inputs.size()];
-  if (known.hash != hash) {
-    std::string sizes, types;
-    describeInputs(function, sizes, types);
-    bool isLong =
-        sizes.size() > kLongestInputs || types.size() > kLongestInputs;
-    known = {hash, isLong ? kNone : text(sizes), isLong ? kNone : text(types)};
+  InputsHash hash;
+  visitInputs(function, hash);
+  Inputs &known = state.inputs[hash.hash % state.inputs.size()];
+  if (!known.isKnown || known.hash != hash.hash) {
+    InputsText inputs;
+    visitInputs(function, inputs);
+    bool isLong = inputs.sizes.size() > kLongestInputs ||
+                  inputs.types.size() > kLongestInputs;
+    auto number = [&](const std::string &list) {
+      return isLong ? kNone : text("[" + list + "]");
+    };
+    known = {hash.hash, number(inputs.sizes), number(inputs.types), true};
   }
   record.sizes = known.sizes;
   record.types = known.types;
@@ -499,14 +643,16 @@ beginOperator(const at::RecordFunction &function) {
   Observer &observer = Observer::get();
   if (!observer.recording.load(std::memory_order_relaxed))
     return nullptr;
-  ThreadState &state = recordingThread(observer);
+  ThreadState *recording = recordingThread(observer);
+  if (!recording)
+    return nullptr;
+  ThreadState &state = *recording;
   auto open = std::make_unique<Open>();
   open->recording = state.recording;
   OperatorRecord &record = open->record;
-  const char *name = function.name();
   OperatorScope scope = scopeOf(function.scope());
   record.scope = uint8_t(scope);
-  record.name = observer.name(state, name);
+  record.name = observer.name(state, function);
   record.id = uint64_t(state.number) << 40 | ++state.nextId;
   record.sequence = function.seqNr();
   record.thread = uint32_t(function.threadId());
@@ -520,6 +666,9 @@ beginOperator(const at::RecordFunction &function) {
     open->inBackward = outer->inBackward;
     open->backwardFrame = outer->backwardFrame;
   }
+  const bool wasInOperator = outer && outer->inOperator;
+  // What operators call is none of the engine's.
+  const bool isOfEngine = !wasInOperator && isEngine(function.name());
   if (scope == OperatorScope::Backward) {
     open->inBackward = true;
     open->backwardFrame = open->frame;
@@ -527,15 +676,14 @@ beginOperator(const at::RecordFunction &function) {
              outer->record.scope != uint8_t(OperatorScope::Range)) {
     // No Python lies between the two.
     record.place = outer->record.place;
-  } else if (open->frame && !isEngine(name)) {
+  } else if (!isOfEngine) {
     // Autograd runs on the thread that called it, whose frames say nothing of
     // the functions.
     record.place = observer.placeAt(
-        state, open->inBackward ? open->backwardFrame : nullptr);
+        state, open->frame, open->inBackward ? open->backwardFrame : nullptr);
   }
-  bool wasInOperator = outer && outer->inOperator;
   open->inOperator =
-      wasInOperator || (scope == OperatorScope::Operator && !isEngine(name));
+      wasInOperator || (scope == OperatorScope::Operator && !isOfEngine);
   // What operators call is computed from the sizes of the outermost.
   if (observer.shapes && (scope == OperatorScope::Backward ||
                           (open->inOperator && !wasInOperator)))
@@ -554,7 +702,10 @@ static void endOperator(const at::RecordFunction &,
     return;
   open->record.end = now();
   Observer &observer = Observer::get();
-  ThreadState &state = thisThread();
+  ThreadState *recording = recordingThread(observer);
+  if (!recording)
+    return;
+  ThreadState &state = *recording;
   // A range may end out of order, or on another thread.
   for (Open **at = &state.open; *at; at = &(*at)->outer)
     if (*at == open) {
@@ -564,8 +715,8 @@ static void endOperator(const at::RecordFunction &,
   if (observer.atId)
     observer.atId(state.open ? state.open->record.id : 0);
   if (observer.recording.load(std::memory_order_relaxed) &&
-      open->recording == observer.recordings)
-    observer.add(recordingThread(observer), open->record);
+      open->recording == state.recording)
+    observer.add(state, open->record);
 }
 
 //===----------------------------------------------------------------------===//
@@ -605,14 +756,21 @@ void Observer::forked() {
     // Another thread of the parent's may hold its lock.
     new (&log) std::shared_ptr<Log>;
   logs.clear();
-  ThreadState &state = thisThread();
-  stopping = false;
+  if (ThreadState *state = thisThread)
+    new (&state->log) std::shared_ptr<Log>;
+  new (&lifeMutex) std::mutex;
+  begun();
+}
+
+/// What was numbered before is of another file.
+void Observer::begun() {
+  isEnded = false;
   textBytes = 0;
   ++recordings;
-  new (&state.log) std::shared_ptr<Log>;
 }
 
 bool Observer::start(const opprof_observer_options &options) {
+  std::lock_guard<std::mutex> life(lifeMutex);
   if (recording) {
     error = "the observer records already";
     return false;
@@ -621,8 +779,6 @@ bool Observer::start(const opprof_observer_options &options) {
     error = "the observer's options are of another version";
     return false;
   }
-  stopping = false;
-  textBytes = 0;
   prefix = options.prefix;
   shapes = options.shapes;
   limit = options.limit_bytes ? options.limit_bytes : kDefaultLimit;
@@ -638,10 +794,10 @@ bool Observer::start(const opprof_observer_options &options) {
     std::lock_guard<std::mutex> lock(logsMutex);
     if (file)
       finished.push_back(std::move(file));
-    ++recordings;
+    begun();
     for (const std::shared_ptr<Log> &log : logs) {
       std::lock_guard<std::mutex> own(log->mutex);
-      log->records.clear();
+      log->taken = log->added.load();
     }
     if (!open())
       return false;
@@ -665,9 +821,12 @@ bool Observer::start(const opprof_observer_options &options) {
 }
 
 bool Observer::stop() {
-  // One thread may leave the process while another one ends it.
-  if (!file || stopping.exchange(true) || !writing.joinable())
+  // One thread may leave the process while another one ends it: both wait until
+  // the file is whole.
+  std::lock_guard<std::mutex> life(lifeMutex);
+  if (!file || isEnded || !writing.joinable())
     return true;
+  isEnded = true;
   {
     std::lock_guard<std::mutex> lock(wakeMutex);
     ending = true;
@@ -723,16 +882,18 @@ void opprof_observer_note(const char *name, uint64_t start) {
   Observer &observer = Observer::get();
   if (!observer.recording)
     return;
-  ThreadState &state = recordingThread(observer);
+  ThreadState *state = recordingThread(observer);
+  if (!state)
+    return;
   OperatorRecord record{};
   record.start = start;
   record.end = now();
-  record.id = uint64_t(state.number) << 40 | ++state.nextId;
+  record.id = uint64_t(state->number) << 40 | ++state->nextId;
   record.sequence = -1;
   record.thread = uint32_t(at::RecordFunction::currentThreadId());
   record.name = observer.text(name);
-  record.place = observer.placeAt(state, nullptr);
+  record.place = observer.placeAt(*state, observer.frame(), nullptr);
   record.sizes = record.types = kNone;
   record.scope = uint8_t(OperatorScope::Host);
-  observer.add(state, record);
+  observer.add(*state, record);
 }

@@ -24,11 +24,16 @@ public:
 
   /// Adds one fixed-size record.
   template <typename Record> void add(ChunkType type, const Record &record) {
-    addBytes(type, &record, sizeof(record), sizeof(record));
+    addAll(type, &record, 1);
+  }
+  /// Adds `count` of them.
+  template <typename Record>
+  void addAll(ChunkType type, const Record *records, size_t count) {
+    addBytes(type, records, count * sizeof(Record), sizeof(Record), count);
   }
   /// Adds one record of varying size.
   void addVariable(ChunkType type, const void *data, size_t size) {
-    addBytes(type, data, size, 0);
+    addBytes(type, data, size, 0, 1);
   }
 
   /// The number of a text, defined in the file before it is used.
@@ -59,7 +64,7 @@ private:
     uint32_t Count = 0, RecordBytes = 0;
   };
   void addBytes(ChunkType type, const void *data, size_t size,
-                uint32_t recordBytes);
+                uint32_t recordBytes, size_t count);
   void appendChunk(std::vector<char> &out, ChunkType type,
                    const Pending &pending);
   bool writeAll(const char *data, size_t size);

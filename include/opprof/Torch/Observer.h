@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define OPPROF_OBSERVER_ABI 1
+#define OPPROF_OBSERVER_ABI 2
 #define OPPROF_OBSERVER_API __attribute__((visibility("default")))
 
 /** No place. */
@@ -40,9 +40,9 @@ typedef struct opprof_observer_options {
 typedef struct opprof_place_source {
   /* The innermost frame of this thread, or null: only compared. */
   const void *(*frame)(void);
-  /* The place of the frames above `until` (all, where that is null), or
-     OPPROF_NO_PLACE. */
-  uint32_t (*place)(const void *until);
+  /* The place of the frames from the innermost, `frame`, up to `until` (all,
+     where that is null), or OPPROF_NO_PLACE. */
+  uint32_t (*place)(const void *frame, const void *until);
 } opprof_place_source;
 
 OPPROF_OBSERVER_API int opprof_observer_abi(void);

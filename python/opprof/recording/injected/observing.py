@@ -15,7 +15,7 @@ import time
 from types import ModuleType
 from typing import Any, ClassVar, NoReturn
 
-ABI = 1
+ABI = 2
 
 #: Collections that are shorter are not worth a line of a report.
 _LEAST_GARBAGE_NS = 50_000
