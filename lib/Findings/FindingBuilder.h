@@ -62,7 +62,8 @@ public:
   /// the profile has no steps.
   Interval window = {0, 0};
   int64_t steps = 1;
-  /// Kernels alone, and kernels with copies: sorted, disjoint, in the window.
+  /// When `device` ran kernels, and kernels or copies: sorted, disjoint, in the
+  /// window.
   std::vector<Interval> busy, occupied;
   int64_t kernelTimeNs = 0;
 
@@ -72,10 +73,16 @@ public:
   int64_t wall() const {
     return window.second - window.first - sumLengths(between);
   }
-  /// When the device did nothing in the steps, sorted and disjoint.
-  std::vector<Interval> idle() const {
+  /// When `device` did nothing in the steps, sorted and disjoint.
+  std::vector<Interval> idle() const { return idleBeside(occupied); }
+  /// And another one, which was `occupied` then.
+  std::vector<Interval> idleBeside(llvm::ArrayRef<Interval> occupied) const {
     return subtract(gapsIn(window, occupied), between);
   }
+  /// When a device ran kernels or copies, of which `kernels` are the times of
+  /// the kernels: sorted, disjoint, in the window.
+  std::vector<Interval> occupiedTimes(int64_t device,
+                                      std::vector<Interval> kernels) const;
   int64_t perStep(int64_t total) const { return total / steps; }
   int64_t perStep(double total) const {
     return static_cast<int64_t>(total / static_cast<double>(steps));

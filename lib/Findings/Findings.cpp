@@ -32,10 +32,13 @@ Context::Context(Profile &profile)
   // What was launched before the window, or to compile, keeps the device busy
   // as well.
   busy = runningTimes(profile.kernels, device->id, window);
-  occupied = busy;
-  llvm::append_range(occupied,
-                     runningTimes(profile.copies, device->id, window));
-  occupied = unite(std::move(occupied));
+  occupied = occupiedTimes(device->id, busy);
+}
+
+std::vector<Interval>
+Context::occupiedTimes(int64_t device, std::vector<Interval> kernels) const {
+  llvm::append_range(kernels, runningTimes(profile.copies, device, window));
+  return unite(std::move(kernels));
 }
 
 bool Context::isInSteps(const Activity &activity) const {

@@ -16,6 +16,8 @@ using namespace opprof::profile;
 
 /// Below this a kernel is small: launching one costs about as much.
 static constexpr int64_t kSmallKernelNs = 10'000;
+/// The longest gaps of a device, which findings name.
+static constexpr size_t kNamedGaps = 5;
 
 namespace {
 /// What the host did while the device was idle.
@@ -90,14 +92,15 @@ static void nameHost(const Context &context, Interval interval,
   }
 }
 
-/// The idle times, longest first, each with the kernel or copy that ends it.
-static std::vector<evidence::Gap> findGaps(const Context &context,
-                                           ArrayRef<Interval> idle) {
+/// The idle times of a device, longest first, each with the kernel or copy that
+/// ends it.
+static std::vector<evidence::Gap>
+findGaps(const Context &context, int64_t device, ArrayRef<Interval> idle) {
   std::vector<const Activity *> next;
   for (const std::vector<Activity> *list :
        {&context.profile.kernels, &context.profile.copies})
     for (const Activity &activity : *list)
-      if (activity.device == context.device->id)
+      if (activity.device == device)
         next.push_back(&activity);
   llvm::stable_sort(next, [](const Activity *a, const Activity *b) {
     return a->startNs < b->startNs;
@@ -201,32 +204,78 @@ static void addDelays(const Context &context, evidence::DeviceBusy &busy) {
   busy.launchToStartShortestNs = delays.front();
 }
 
+/// Each device that ran kernels, where several did.
+static std::vector<evidence::BusyOfDevice>
+compareBusy(const Context &context, ArrayRef<Interval> overheads) {
+  std::vector<evidence::BusyOfDevice> devices;
+  for (const Device &device : context.profile.devices) {
+    if (!device.busyNs)
+      continue;
+    std::vector<Interval> busy =
+        runningTimes(context.profile.kernels, device.id, context.window);
+    evidence::BusyOfDevice &found = devices.emplace_back();
+    found.device = device.id;
+    found.busyNs = sumLengths(busy);
+    found.busyPct = percentOf(found.busyNs, context.wall());
+    std::vector<Interval> idle =
+        context.idleBeside(context.occupiedTimes(device.id, std::move(busy)));
+    found.idleNs = sumLengths(idle);
+    found.idleProfilerNs = sumLengths(intersect(idle, overheads));
+    std::vector<evidence::Gap> gaps = findGaps(context, device.id, idle);
+    found.gaps = gaps.size();
+    found.largestGaps = ArrayRef(gaps).take_front(kNamedGaps).vec();
+  }
+  if (devices.size() < 2)
+    return {};
+  llvm::sort(devices,
+             [](const auto &a, const auto &b) { return a.device < b.device; });
+  return devices;
+}
+
+/// What idle time costs: what the steps would be shorter by if the work kept
+/// all devices busy, which is the mean of their idle times.
+static int64_t idleCost(const evidence::DeviceBusy &busy) {
+  if (busy.devices.empty())
+    return busy.idleNs - busy.idleProfilerNs;
+  int64_t sum = 0;
+  for (const evidence::BusyOfDevice &device : busy.devices)
+    sum += device.idleNs - device.idleProfilerNs;
+  return sum / static_cast<int64_t>(busy.devices.size());
+}
+
 static void addBusy(Context &context) {
   std::vector<Interval> idle = context.idle();
-  std::vector<evidence::Gap> gaps = findGaps(context, idle);
+  std::vector<Interval> overheads = findOverheads(context);
+  std::vector<evidence::Gap> gaps = findGaps(context, context.device->id, idle);
   evidence::DeviceBusy busy;
   busy.busyNs = sumLengths(context.busy);
   busy.busyPct = percentOf(busy.busyNs, context.wall());
   busy.kernelTimeNs = context.kernelTimeNs;
   busy.overlappedNs = context.kernelTimeNs - busy.busyNs;
   busy.idleNs = sumLengths(idle);
-  busy.idleProfilerNs = sumLengths(intersect(idle, findOverheads(context)));
+  busy.idleProfilerNs = sumLengths(intersect(idle, overheads));
   busy.gaps = gaps.size();
   judgeHost(context, gaps, busy);
   addEstimates(context, busy);
   addDelays(context, busy);
-  ArrayRef<evidence::Gap> largest = ArrayRef(gaps).take_front(5);
+  ArrayRef<evidence::Gap> largest = ArrayRef(gaps).take_front(kNamedGaps);
   busy.largestGaps = largest.vec();
   busy.idleIn = sumByHost(gaps);
-  const auto *named = llvm::find_if(
+  const auto *before = llvm::find_if(
       ArrayRef(gaps), [](const evidence::Gap &gap) { return gap.kernel; });
-  if (named != ArrayRef(gaps).end())
-    busy.largestBeforeKernel = *named;
+  if (before != ArrayRef(gaps).end())
+    busy.largestBeforeKernel = *before;
 
-  int64_t cost = context.perStep(busy.idleNs - busy.idleProfilerNs);
+  busy.devices = compareBusy(context, overheads);
+  std::vector<evidence::Gap> named = largest.vec();
+  for (const evidence::BusyOfDevice &device : busy.devices)
+    if (device.device != context.device->id)
+      llvm::append_range(named, device.largestGaps);
+
+  int64_t cost = context.perStep(idleCost(busy));
   Finding &finding = context.add(std::move(busy));
   finding.severityNsPerStep = cost;
-  for (const evidence::Gap &gap : largest)
+  for (const evidence::Gap &gap : named)
     if (gap.kernel)
       addNodes(finding, context.profile.kernels[*gap.kernel].nodes);
 }

@@ -324,6 +324,16 @@ void fields(Fields &io, evidence::IdleIn &idle) {
   io.perStep("idle_ns_per_step", idle.idleNs);
 }
 
+void fields(Fields &io, evidence::BusyOfDevice &busy) {
+  io.value("device", busy.device);
+  io.value("busy_pct", busy.busyPct);
+  io.perStep("busy_ns_per_step", busy.busyNs);
+  io.perStep("idle_ns_per_step", busy.idleNs);
+  io.perStep("idle_profiler_ns_per_step", busy.idleProfilerNs);
+  io.countPerStep("gaps_per_step", busy.gaps);
+  io.list("largest_gaps", busy.largestGaps);
+}
+
 void fields(Fields &io, evidence::DeviceBusy &busy) {
   io.value("busy_pct", busy.busyPct);
   io.perStep("busy_ns_per_step", busy.busyNs);
@@ -341,6 +351,8 @@ void fields(Fields &io, evidence::DeviceBusy &busy) {
   io.list("largest_gaps", busy.largestGaps);
   if (!busy.idleIn.empty() || io.has("idle_in"))
     io.list("idle_in", busy.idleIn);
+  if (!busy.devices.empty() || io.has("devices"))
+    io.list("devices", busy.devices);
 }
 
 void fields(Fields &io, evidence::SmallKernels &small) {

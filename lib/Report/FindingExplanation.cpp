@@ -37,8 +37,9 @@ static constexpr Explanation kExplanations[] = {
     {FindingKind::DeviceBusy,
      "How much of the time the device ran a kernel, and why it was idle "
      "otherwise: the host was late with the launch, or the launch was queued.",
-     "Idle time before a kernel, which is the cost, is split at the end of the "
-     "kernel's launch call: until then the host was late, after that the "
+     "Idle time, which is the cost (of several devices its mean, and each has "
+     "its own), is split at the end of the launch call of the kernel after "
+     "it: until then the host was late, after that the "
      "launch was queued. It is launch-bound where the device is busy for "
      "under 75 % and the host was late for over half of the idle time. The "
      "largest gaps name the kernel or copy that ended them and what the host "

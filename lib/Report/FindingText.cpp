@@ -41,8 +41,11 @@ public:
   explicit Prose(const Profile &profile)
       : profile(profile), hasSteps(countSteadySteps(profile) > 0),
         steps(std::max<int64_t>(countSteadySteps(profile), 1)) {
-    const Device *device = findBusiestDevice(profile);
-    isCPU = device && device->kind == "cpu";
+    const Device *busiest = findBusiestDevice(profile);
+    isCPU = busiest && busiest->kind == "cpu";
+    auto ran = [](const Device &device) { return device.busyNs.has_value(); };
+    if (busiest && llvm::count_if(profile.devices, ran) > 1)
+      device = formatv("device {0}", busiest->id);
   }
 
   std::string say(const evidence::Unread &) { return ""; }
@@ -82,8 +85,12 @@ public:
   std::string sayOf(const evidence::LineCost &line, const char *sentence);
 
 private:
-  /// Collectives of several devices; empty of one.
+  /// Collectives, and idle times, of several devices; empty of one.
   std::string compare(ArrayRef<evidence::DeviceTalk> devices);
+  std::string compare(ArrayRef<evidence::BusyOfDevice> devices);
+  /// What ends a gap that is the device's largest, in a clause; empty where
+  /// that says nothing.
+  std::string sayLargest(const evidence::Gap &gap) const;
   /// What figures a step are of: "a step", or "the capture" where the profile
   /// has no steps.
   std::string span() const {
@@ -125,6 +132,8 @@ private:
   bool hasSteps;
   int64_t steps;
   bool isCPU = false;
+  /// Which one figures of a device are of.
+  std::string device = "the device";
 };
 } // namespace
 
@@ -166,14 +175,14 @@ std::string Prose::splitIdle(const evidence::WallTime &time) const {
                    share(time.idleInCompiledCallsNs, time.wallNs),
                    timePerStep(outside), share(outside, time.wallNs));
   }
-  return formatv("the device idles {0}{1} while {2} for the device, and {3} "
+  return formatv("{4} idles {0}{1} while {2} for the device, and {3} "
                  "while it does something else.",
                  isCompiled ? timePerStep(time.idleInCompiledCallsNs) +
                                   " while the host runs compiled code, "
                             : std::string(),
                  timePerStep(time.idleHostWaitingNs),
                  isCompiled ? "it waits" : "the host waits",
-                 timePerStep(time.idleOutsideNs));
+                 timePerStep(time.idleOutsideNs), device);
 }
 
 std::string Prose::say(const evidence::WallTime &time) {
@@ -185,7 +194,7 @@ std::string Prose::say(const evidence::WallTime &time) {
                             : ", from the device's first event to its last"),
       formatCount(time.kernels / steps, isCPU ? "operator" : "kernel",
                   isCPU ? "operators" : "kernels"),
-      isCPU ? "compute for" : "keep the device busy for",
+      isCPU ? "compute for" : "keep " + device + " busy for",
       timePerStep(time.kernelsNs), share(time.kernelsNs, time.wallNs));
   if (time.copiesOnlyNs)
     text += formatv("copies add {0}; ", timePerStep(time.copiesOnlyNs));
@@ -197,9 +206,11 @@ std::string Prose::say(const evidence::WallTime &time) {
 }
 
 std::string Prose::say(const evidence::DeviceBusy &busy) {
-  std::string text =
-      formatv("{0} {1} busy {2} of the time", isCPU ? "Operators keep" : "The",
-              isCPU ? "the CPU" : "device is", formatPercent(busy.busyPct));
+  std::string text = device + " is";
+  text.front() = toUpper(text.front());
+  if (isCPU)
+    text = "Operators keep the CPU";
+  text += formatv(" busy {0} of the time", formatPercent(busy.busyPct));
   // What explains a good part of it comes first.
   if (!busy.idleIn.empty() && busy.idleIn.front().idleNs >= busy.idleNs / 10)
     text += formatv("; while it was idle, the host was in {0} for {1}",
@@ -225,7 +236,31 @@ std::string Prose::say(const evidence::DeviceBusy &busy) {
   if (busy.overlappedNs > 0)
     text += formatv("; {0} of kernel time overlaps and counts once",
                     timePerStep(busy.overlappedNs));
-  return text + ".";
+  return text + "." + compare(busy.devices);
+}
+
+std::string Prose::sayLargest(const evidence::Gap &gap) const {
+  // Under a microsecond a gap is the device's own.
+  if (gap.lengthNs < 1000)
+    return "";
+  std::string text = formatv(", the largest {0}", time(gap.lengthNs));
+  if (gap.kernel)
+    text += " before " + name(profile.kernels[*gap.kernel]);
+  else if (gap.copy)
+    text += " before the copy " + profile.copies[*gap.copy].name.str();
+  return text;
+}
+
+std::string Prose::compare(ArrayRef<evidence::BusyOfDevice> devices) {
+  std::string text;
+  for (const evidence::BusyOfDevice &busy : devices)
+    text += formatv(
+        "{0} device {1} is busy {2} and idle for {3} in {4}{5}",
+        text.empty() ? " Of the devices," : ";", busy.device,
+        formatPercent(busy.busyPct), timePerStep(busy.idleNs),
+        formatCount(busy.gaps / steps, "gap", "gaps"),
+        busy.largestGaps.empty() ? "" : sayLargest(busy.largestGaps.front()));
+  return text.empty() ? text : text + ".";
 }
 
 std::string Prose::say(const evidence::SmallKernels &small) {
@@ -240,7 +275,7 @@ std::string Prose::say(const evidence::SmallKernels &small) {
     text += formatv("; launching them takes the host {0}",
                     timePerStep(*small.launchCallsNs));
   text += formatv(", and {0} idle {1} between them",
-                  isCPU ? "the CPU spends" : "the device is",
+                  isCPU ? "the CPU spends" : device + " is",
                   timePerStep(small.idleBeforeNs));
   if (small.mostIdleBefore)
     text += formatv("; most before {0}",
@@ -261,13 +296,13 @@ std::string Prose::say(const evidence::Synchronizations &waits) {
   uint64_t number = 0;
   for (const auto &[name, times] : waits.calls)
     number += times;
-  return formatv(
-      "The host waits for the device {0} ({1} in {2}, {3} {5}); the device "
-      "is idle for {4} of {6} meanwhile.",
-      formatCount(number, "time", "times"), waits.calls.begin()->first,
-      hasSteps ? formatCount(steps, "step", "steps") : span(),
-      timePerStep(waits.hostWaitsNs), timePerStep(waits.deviceIdleNs), each(),
-      span());
+  return formatv("The host waits for the device {0} ({1} in {2}, {3} {5}); {7} "
+                 "is idle for {4} of {6} meanwhile.",
+                 formatCount(number, "time", "times"),
+                 waits.calls.begin()->first,
+                 hasSteps ? formatCount(steps, "step", "steps") : span(),
+                 timePerStep(waits.hostWaitsNs),
+                 timePerStep(waits.deviceIdleNs), each(), span(), device);
 }
 
 std::string Prose::say(const evidence::HostCopies &copies) {

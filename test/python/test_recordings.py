@@ -6,6 +6,7 @@ import functools
 import gzip
 import json
 import os
+import random
 import sqlite3
 import struct
 import subprocess
@@ -18,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver_runs import profile_of
 from nsys_exports import VERSIONS, write_export
-
-from opprof.tools import find_tool
 
 INPUTS = Path(__file__).parents[1] / "Profile" / "Inputs"
 
@@ -230,11 +230,6 @@ def recordings() -> list[Path]:
     return sorted(path for path in found if not path.name.startswith("counters"))
 
 
-def profile_of(path: Path) -> Any:
-    command = [find_tool("opprof-driver"), "report", "--json", "--", str(path)]
-    return json.loads(subprocess.run(command, capture_output=True, check=True, timeout=300).stdout)
-
-
 def ran_of(profile: Any, counted: Counted) -> Counter[Ran]:
     ran: Counter[Ran] = Counter()
     for kernel in [*profile["kernels"], *profile.get("copies", [])]:
@@ -246,12 +241,40 @@ def ran_of(profile: Any, counted: Counted) -> Counter[Ran]:
     return ran
 
 
+def idle_times(ran: Counter[Ran]) -> dict[int, list[int]]:
+    """Of each device that ran kernels, how long it ran nothing each time between the first and the last that any device ran, longest
+    first."""
+    first = min(start for *_, start, _ in ran)
+    last = max(start + duration for *_, start, duration in ran)
+    found = {}
+    for device in {device for kind, _, device, *_ in ran if kind == "kernel"}:
+        gaps, reached = [], first
+        for start, duration in sorted((r[4], r[5]) for r in ran if r[2] == device):
+            gaps.append(start - reached)
+            reached = max(reached, start + duration)
+        gaps.append(last - reached)
+        found[device] = sorted((gap for gap in gaps if gap > 0), reverse=True)
+    return found
+
+
+def check_idle_times(profile: Any, ran: Counter[Ran]) -> None:
+    """Without steps, whose marks bound the time that is looked at."""
+    busy = next(f["evidence"] for f in profile["findings"] if f["id"] == "device-busy")
+    expected = idle_times(ran)
+    devices = busy.get("devices", [{"device": device, **busy} for device in expected])
+    assert {
+        d["device"]: (
+            d["idle_ns_per_step"],
+            d["gaps_per_step"],
+            [g["gap_ns"] for g in d["largest_gaps"]],
+        )
+        for d in devices
+    } == {device: (sum(gaps), len(gaps), gaps[:5]) for device, gaps in expected.items()}
+
+
 def check(path: Path, tmp_path: Path) -> None:
     counted = next(count for ending, count in COUNTS.items() if path.name.endswith(ending))(path)
-    if path.name.endswith(".opcap.gz"):
-        (tmp_path / "plain.opcap").write_bytes(unpacked(path))
-        path = tmp_path / "plain.opcap"
-    profile = profile_of(path)
+    profile = profile_of(path, timeout=300)
     ran = ran_of(profile, counted)
     assert ran == counted.ran, [
         (ran - counted.ran).most_common(3),
@@ -270,6 +293,8 @@ def check(path: Path, tmp_path: Path) -> None:
         waits, overheads = profile.get("synchronizations", []), profile.get("overheads", [])
         assert Counter((s["start_ns"], s["duration_ns"]) for s in waits) == counted.waits
         assert Counter((o["start_ns"], o["duration_ns"]) for o in overheads) == counted.overheads
+    if counted.has_timeline and not profile.get("steps"):
+        check_idle_times(profile, counted.ran)
 
 
 def test_there_are_recordings_of_each_kind() -> None:
@@ -285,3 +310,22 @@ def test_what_a_recording_holds_comes_out(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_an_export_holds_comes_out(version: str, tmp_path: Path) -> None:
     check(write_export(tmp_path / "made.sqlite", version), tmp_path)
+
+
+@pytest.mark.parametrize("devices", [1, 2, 8])
+def test_idle_times_of_each_device_come_out(devices: int, tmp_path: Path) -> None:
+    """Of what overlaps on several streams, copies too, by chance."""
+    chance = random.Random(devices)
+    events: list[Any] = []
+    for number in range(1, 100 * devices):
+        place = {"device": chance.randrange(devices), "stream": chance.randrange(3)}
+        kind, start = chance.choice(list(DEVICE_KINDS)), chance.randrange(1000, 3000)
+        for category, name, at, length, more in (
+            ("cuda_runtime", "cudaLaunchKernel", start - 900, 1, {}),
+            (kind, "k", start, chance.randrange(1, 40) / 8, place),
+        ):
+            event = {"ph": "X", "cat": category, "name": name, "pid": 0, "tid": 7, "ts": at}
+            events.append({**event, "dur": length, "args": {"correlation": number, **more}})
+    path = tmp_path / "made.trace.json.gz"
+    path.write_bytes(gzip.compress(json.dumps({"traceEvents": events}).encode()))
+    check(path, tmp_path)

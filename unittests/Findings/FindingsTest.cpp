@@ -221,6 +221,43 @@ TEST_F(FindingsTest, GapsEndAtCopiesTooAndNameTheHost) {
   EXPECT_EQ(busy.idleIn.front().idleNs, 125'000);
 }
 
+TEST_F(FindingsTest, EachDeviceHasItsOwnIdleTime) {
+  for (int64_t id : {1, 2}) {
+    profile.devices.push_back(profile.devices.front());
+    profile.devices.back().id = id;
+  }
+  profile.steps = {{0, 0, 100'000, Phase::Steady}};
+  addKernel(0, 100'000);
+  // While device 0 is busy all the time the other is not.
+  addKernel(20'000, 10'000).device = 1;
+  Activity &copy = profile.copies.emplace_back();
+  copy.kind = ActivityKind::Memcpy;
+  copy.device = 1;
+  copy.startNs = 70'000;
+  copy.durationNs = 5'000;
+  copy.step = 0;
+  profile.overheads = {{"Buffer Flush", 80'000, 5'000}};
+  compute();
+  const auto &busy = get<evidence::DeviceBusy>();
+  EXPECT_EQ(busy.idleNs, 0);
+  ASSERT_EQ(busy.devices.size(), 2u);
+  EXPECT_EQ(busy.devices[0].device, 0);
+  EXPECT_EQ(busy.devices[0].idleNs, 0);
+  EXPECT_EQ(busy.devices[0].gaps, 0u);
+  const evidence::BusyOfDevice &other = busy.devices[1];
+  EXPECT_EQ(other.device, 1);
+  EXPECT_EQ(other.busyNs, 10'000);
+  EXPECT_EQ(other.idleNs, 85'000);
+  EXPECT_EQ(other.gaps, 3u);
+  ASSERT_EQ(other.largestGaps.size(), 3u);
+  EXPECT_EQ(other.largestGaps[0].lengthNs, 40'000);
+  EXPECT_EQ(other.largestGaps[0].copy, 0u);
+  EXPECT_EQ(other.largestGaps[1].lengthNs, 25'000);
+  EXPECT_EQ(other.largestGaps[2].kernel, 1u);
+  // Spread over both, the work would leave half of that.
+  EXPECT_EQ(cost(FindingKind::DeviceBusy), (85'000 - 5'000) / 2);
+}
+
 TEST_F(FindingsTest, BusyAndIdleAreTheSameInHeaderAndFindings) {
   profile.steps = {{0, 100'000, 200'000, Phase::Steady}};
   Activity &before = addKernel(90'000, 30'000);

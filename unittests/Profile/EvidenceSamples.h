@@ -139,6 +139,8 @@ inline std::vector<Evidence> sampleEvidence() {
           {gap,
            {2'000, std::nullopt, std::nullopt, std::nullopt, "", std::nullopt}},
           {{"aten::item", 1'500}},
+          {{0, 40, 8'000, 12'000, 600, 6, {gap}},
+           {1, 10, 2'000, 18'000, 600, 2, {}}},
           gap,
           true},
       SmallKernels{10'000, 4, 6, 3'000, 33.3, 2'000, 1, 5'000, 0},

@@ -34,12 +34,16 @@ TEST(FindingText, OfTheTimeline) {
             "4.0 µs (40.0 %); copies add 200 ns; the device idles 500 ns while "
             "the host waits for the device, and 4.0 µs while it does something "
             "else. Another 300 ns idle was the profiler's own.");
-  EXPECT_EQ(describe(FindingKind::DeviceBusy),
-            "The device is busy 40.0 % of the time; while it was idle, the "
-            "host was in aten::item for 750 ns; the host was late for 1.5 "
-            "µs of 4.0 µs idle before kernels: the program is launch-bound; "
-            "the largest gap, 4.0 µs, is before linear (h.0, model.py:42); 500 "
-            "ns of kernel time overlaps and counts once.");
+  EXPECT_EQ(
+      describe(FindingKind::DeviceBusy),
+      "The device is busy 40.0 % of the time; while it was idle, the "
+      "host was in aten::item for 750 ns; the host was late for 1.5 "
+      "µs of 4.0 µs idle before kernels: the program is launch-bound; "
+      "the largest gap, 4.0 µs, is before linear (h.0, model.py:42); 500 "
+      "ns of kernel time overlaps and counts once. Of the devices, device "
+      "0 is busy 40.0 % and idle for 6.0 µs in 3 gaps, the largest 4.0 "
+      "µs before linear (h.0, model.py:42); device 1 is busy 10.0 % and "
+      "idle for 9.0 µs in 1 gap.");
   EXPECT_EQ(
       describe(FindingKind::SmallKernels),
       "2 of 3 kernels are small (under 10.0 µs or shorter than their own "

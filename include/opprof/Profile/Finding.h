@@ -134,6 +134,17 @@ struct IdleIn {
   int64_t idleNs = 0;
 };
 
+/// Busy and idle time of one of several devices, in the window of all.
+struct BusyOfDevice {
+  int64_t device = 0;
+  double busyPct = 0;
+  int64_t busyNs = 0;
+  int64_t idleNs = 0;
+  int64_t idleProfilerNs = 0;
+  uint64_t gaps = 0;
+  std::vector<Gap> largestGaps;
+};
+
 struct DeviceBusy {
   double busyPct = 0;
   int64_t busyNs = 0;
@@ -156,6 +167,8 @@ struct DeviceBusy {
   std::vector<Gap> largestGaps;
   /// Largest first.
   std::vector<IdleIn> idleIn;
+  /// Where several ran kernels; the other fields are of the busiest one.
+  std::vector<BusyOfDevice> devices;
   /// Not in files: the largest gap that a kernel ends, and whether the host
   /// being late decides.
   std::optional<Gap> largestBeforeKernel;
