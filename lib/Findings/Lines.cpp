@@ -45,6 +45,22 @@ struct Line {
            other.number <= number + kLinesAround;
   }
 };
+
+/// What the kernels of one line take.
+struct Cost {
+  StringRef module;
+  uint64_t calls = 0;
+  int64_t timeNs = 0;
+
+  void add(const Activity &kernel) {
+    module = kernel.module;
+    ++calls;
+    timeNs += kernel.durationNs;
+  }
+};
+
+/// A module and a line of it.
+using ModuleLine = std::pair<StringRef, StringRef>;
 } // namespace
 
 static StringRef nameOf(const Activity &kernel) {
@@ -54,39 +70,37 @@ static StringRef nameOf(const Activity &kernel) {
 }
 
 template <typename Evidence>
-static void addAt(Context &context, StringRef source, StringRef module,
-                  uint64_t calls, int64_t timeNs) {
-  if (static_cast<double>(timeNs) <
+static void addAt(Context &context, StringRef source, const Cost &cost) {
+  if (static_cast<double>(cost.timeNs) <
       kLeastShare * static_cast<double>(context.wall()))
     return;
   Evidence found;
   found.source = source.str();
-  found.module = module.str();
-  found.calls = calls;
-  found.timeNs = timeNs;
-  context.add(found).severityNsPerStep = context.perStep(timeNs);
+  found.module = cost.module.str();
+  found.calls = cost.calls;
+  found.timeNs = cost.timeNs;
+  context.add(found).severityNsPerStep = context.perStep(cost.timeNs);
 }
 
 static void addHostLines(Context &context) {
-  for (const HostCost &cost : context.profile.host) {
+  for (const HostCost &host : context.profile.host) {
+    Cost cost = {host.module, host.calls, host.timeNs};
     bool isMuch = static_cast<double>(cost.timeNs) >=
                   kLeastLoadingShare * static_cast<double>(context.wall());
-    if (cost.kind == HostCostKind::DataLoading && isMuch)
-      addAt<evidence::DataLoadingWaits>(context, cost.source, cost.module,
-                                        cost.calls, cost.timeNs);
-    if (cost.kind == HostCostKind::Compilation)
-      addAt<evidence::Recompilation>(context, cost.source, cost.module,
-                                     cost.calls, cost.timeNs);
+    if (host.kind == HostCostKind::DataLoading && isMuch)
+      addAt<evidence::DataLoadingWaits>(context, host.source, cost);
+    if (host.kind == HostCostKind::Compilation)
+      addAt<evidence::Recompilation>(context, host.source, cost);
   }
 }
 
-/// What the backward pass of these lines of a module takes.
-static int64_t backwardTime(const Context &context, StringRef module,
-                            const std::set<StringRef> &lines) {
+/// What the backward pass of these lines takes.
+static int64_t backwardTime(const Context &context,
+                            const std::set<ModuleLine> &lines) {
   int64_t timeNs = 0;
   for (const Activity *kernel : context.kernels)
-    if (kernel->part == Part::Backward && kernel->module == module &&
-        lines.count(kernel->source))
+    if (kernel->part == Part::Backward &&
+        lines.count({kernel->module, kernel->source}))
       timeNs += kernel->durationNs;
   return timeNs;
 }
@@ -97,12 +111,7 @@ static void addNormalizations(Context &context) {
   for (const Activity *kernel : context.kernels)
     if (kernel->part == Part::Forward && !kernel->source.empty())
       byModule[kernel->module].push_back(kernel);
-  struct Sum {
-    uint64_t calls = 0;
-    int64_t timeNs = 0;
-    StringRef module;
-  };
-  std::map<StringRef, Sum> found;
+  std::map<StringRef, Cost> found;
   for (auto &[module, kernels] : byModule) {
     auto is = [](const Activity *kernel, std::initializer_list<StringRef> of) {
       return llvm::is_contained(of, nameOf(*kernel));
@@ -127,23 +136,21 @@ static void addNormalizations(Context &context) {
       if (isCounted)
         continue;
       counted.insert(source);
-      Sum &sum = found[source];
-      sum.module = module;
-      std::set<StringRef> lines;
+      // One line in two modules is of the last.
+      Cost &cost = found[source];
+      std::set<ModuleLine> lines;
       for (const Activity *kernel : kernels)
         if (Line(kernel->source).isNear(line) &&
             is(kernel, {"mean", "var", "var_mean", "std", "pow", "square",
                         "sub", "rsub", "add", "mul", "div", "rsqrt", "sqrt"})) {
-          ++sum.calls;
-          sum.timeNs += kernel->durationNs;
-          lines.insert(kernel->source);
+          cost.add(*kernel);
+          lines.insert({module, kernel->source});
         }
-      sum.timeNs += backwardTime(context, module, lines);
+      cost.timeNs += backwardTime(context, lines);
     }
   }
-  for (const auto &[source, sum] : found)
-    addAt<evidence::NormalizationByHand>(context, source, sum.module, sum.calls,
-                                         sum.timeNs);
+  for (const auto &[source, cost] : found)
+    addAt<evidence::NormalizationByHand>(context, source, cost);
 }
 
 /// A softmax between two products of one module.
@@ -153,14 +160,9 @@ static void addAttentions(Context &context) {
         .Cases({"matmul", "bmm", "baddbmm", "einsum"}, true)
         .Default(false);
   };
-  struct Sum {
-    uint64_t calls = 0;
-    int64_t timeNs = 0;
-    StringRef module;
-  };
-  std::map<StringRef, Sum> found;
-  // Modules and lines of the operators that each is made of.
-  std::map<StringRef, std::set<std::pair<StringRef, StringRef>>> lines;
+  std::map<StringRef, Cost> found;
+  // Of the operators that each is made of.
+  std::map<StringRef, std::set<ModuleLine>> lines;
   std::vector<const Activity *> kernels;
   llvm::copy_if(
       context.kernels, std::back_inserter(kernels), [](const Activity *kernel) {
@@ -186,23 +188,19 @@ static void addAttentions(Context &context) {
       }
     if (first == at || last == at)
       continue;
-    Sum &sum = found[kernels[at]->source];
-    sum.module = kernels[at]->module;
-    ++sum.calls;
+    Cost &cost = found[kernels[at]->source];
+    cost.module = kernels[at]->module;
+    ++cost.calls;
     for (size_t place = first; place <= last; ++place) {
-      sum.timeNs += kernels[place]->durationNs;
+      cost.timeNs += kernels[place]->durationNs;
       lines[kernels[at]->source].insert(
           {kernels[at]->module, kernels[place]->source});
     }
   }
-  for (const Activity *kernel : context.kernels)
-    if (kernel->part == Part::Backward)
-      for (auto &[source, of] : lines)
-        if (of.count({kernel->module, kernel->source}))
-          found[source].timeNs += kernel->durationNs;
-  for (const auto &[source, sum] : found)
-    addAt<evidence::AttentionByHand>(context, source, sum.module, sum.calls,
-                                     sum.timeNs);
+  for (auto &[source, cost] : found) {
+    cost.timeNs += backwardTime(context, lines[source]);
+    addAt<evidence::AttentionByHand>(context, source, cost);
+  }
 }
 
 /// A norm for each parameter's gradient, one after the other.
@@ -218,61 +216,51 @@ static void addGradientLoops(Context &context) {
     if (count < kLeastLoop * uint64_t(context.steps))
       continue;
     Line line(source);
-    uint64_t calls = 0;
-    int64_t timeNs = 0;
+    Cost cost;
     for (const Activity *kernel : context.kernels)
-      if (kernel->part == Part::None && Line(kernel->source).isNear(line)) {
-        ++calls;
-        timeNs += kernel->durationNs;
-      }
-    addAt<evidence::GradientLoop>(context, source, "", calls, timeNs);
+      if (kernel->part == Part::None && Line(kernel->source).isNear(line))
+        cost.add(*kernel);
+    // Gradients of all modules.
+    cost.module = "";
+    addAt<evidence::GradientLoop>(context, source, cost);
   }
 }
 
 /// What the optimizer runs: a loop over parameters, or gradients set to zero.
 static void addOptimizer(Context &context) {
-  struct Sum {
-    uint64_t calls = 0;
-    int64_t timeNs = 0;
-    StringRef module;
-    bool isFused = false;
-  };
-  std::map<StringRef, Sum> steps, sets;
+  std::map<StringRef, Cost> steps, sets;
+  std::set<StringRef> fused;
   for (const Activity *kernel : context.kernels) {
     if (kernel->part != Part::Optimizer)
       continue;
     bool isSet = kernel->range.starts_with("Optimizer.zero_grad#");
-    Sum &sum = (isSet ? sets : steps)[kernel->source];
-    ++sum.calls;
-    sum.timeNs += kernel->durationNs;
-    sum.module = kernel->module;
+    (isSet ? sets : steps)[kernel->source].add(*kernel);
     StringRef name = nameOf(*kernel);
-    sum.isFused |= name.starts_with("_fused_") || name.starts_with("_foreach_");
+    if (name.starts_with("_fused_") || name.starts_with("_foreach_"))
+      fused.insert(kernel->source);
   }
-  for (const auto &[source, sum] : steps)
-    if (!sum.isFused &&
-        sum.calls >= kLeastOptimizerLoop * uint64_t(context.steps))
-      addAt<evidence::OptimizerLoop>(context, source, sum.module, sum.calls,
-                                     sum.timeNs);
-  for (const auto &[source, sum] : sets)
-    addAt<evidence::GradientSets>(context, source, "", sum.calls, sum.timeNs);
+  for (const auto &[source, cost] : steps)
+    if (!fused.count(source) &&
+        cost.calls >= kLeastOptimizerLoop * uint64_t(context.steps))
+      addAt<evidence::OptimizerLoop>(context, source, cost);
+  for (auto &[source, cost] : sets) {
+    // Gradients of all modules.
+    cost.module = "";
+    addAt<evidence::GradientSets>(context, source, cost);
+  }
 }
 
 /// The gradient of a whole table of which a step used some rows.
 static void addEmbeddingGradients(Context &context) {
-  std::map<std::pair<StringRef, StringRef>, std::pair<uint64_t, int64_t>> sums;
+  std::map<ModuleLine, Cost> sums;
   for (const Activity *kernel : context.kernels)
     if (nameOf(*kernel).starts_with("embedding") &&
-        nameOf(*kernel).ends_with("backward") && !kernel->source.empty()) {
-      auto &[calls, timeNs] = sums[{kernel->source, kernel->module}];
-      ++calls;
-      timeNs += kernel->durationNs;
-    }
-  for (const auto &[where, sum] : sums)
-    if (static_cast<double>(sum.second) >=
+        nameOf(*kernel).ends_with("backward") && !kernel->source.empty())
+      sums[{kernel->module, kernel->source}].add(*kernel);
+  for (const auto &[where, cost] : sums)
+    if (static_cast<double>(cost.timeNs) >=
         5 * kLeastShare * static_cast<double>(context.wall()))
-      addAt<evidence::DenseEmbeddingGradient>(
-          context, where.first, where.second, sum.first, sum.second);
+      addAt<evidence::DenseEmbeddingGradient>(context, where.second, cost);
 }
 
 void findings::addLineFindings(Context &context) {
