@@ -750,24 +750,12 @@ Error Reader::read(StringRef text, bool needsTimes) {
   return finish(needsTimes);
 }
 
-static Expected<std::unique_ptr<Trace>>
-read(MemoryBufferRef buffer, const GzipLimits &limits, bool needsTimes) {
-  StringRef name = buffer.getBufferIdentifier();
+static Expected<std::unique_ptr<Trace>> readPage(MemoryBufferRef buffer,
+                                                 bool needsTimes) {
   auto trace = std::make_unique<Trace>();
   trace->kind = kNcuKind.str();
-  trace->file = name.str();
-  PaddedText unpacked;
-  StringRef text = buffer.getBuffer();
-  if (isGzip(text)) {
-    Expected<PaddedText> whole = readMaybeGzip(text, name, limits);
-    if (!whole)
-      return whole.takeError();
-    unpacked = std::move(*whole);
-    text = unpacked.str();
-    if (!unpacked.damage.empty())
-      trace->notes.push_back(unpacked.damage + ": what comes before is read");
-  }
-  if (Error error = Reader(*trace).read(text, needsTimes))
+  trace->file = buffer.getBufferIdentifier().str();
+  if (Error error = Reader(*trace).read(buffer.getBuffer(), needsTimes))
     return error;
   return trace;
 }
@@ -775,7 +763,7 @@ read(MemoryBufferRef buffer, const GzipLimits &limits, bool needsTimes) {
 Expected<std::unique_ptr<Trace>>
 opprof::trace::readNcu(MemoryBufferRef buffer, const ReadOptions &options) {
   Expected<std::unique_ptr<Trace>> trace =
-      read(buffer, options.limits, /*needsTimes=*/true);
+      readPage(buffer, /*needsTimes=*/true);
   if (trace)
     (*trace)->notes.push_back(
         "Nsight Compute runs kernels one by one, with caches and clocks of its "
@@ -786,5 +774,7 @@ opprof::trace::readNcu(MemoryBufferRef buffer, const ReadOptions &options) {
 
 Expected<std::unique_ptr<Trace>>
 opprof::trace::readCountedKernels(MemoryBufferRef buffer) {
-  return read(buffer, {}, /*needsTimes=*/false);
+  return readUnpacked(buffer, {}, [](MemoryBufferRef page) {
+    return readPage(page, /*needsTimes=*/false);
+  });
 }

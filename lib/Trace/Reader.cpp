@@ -10,8 +10,8 @@ using namespace opprof::trace;
 
 namespace {
 struct Format {
-  /// Whether a file that begins so is one.
-  bool (*matches)(StringRef data);
+  /// Whether a file that begins so, unpacked, is one.
+  bool (*matches)(StringRef begin);
   Expected<std::unique_ptr<Trace>> (*read)(MemoryBufferRef buffer,
                                            const ReadOptions &options);
 };
@@ -25,23 +25,42 @@ bool opprof::trace::isCountersPage(StringRef data) {
                       : isNcuPage(data.take_front(kBegin));
 }
 
-static bool isAnything(StringRef data) { return true; }
-
-/// In this order. JSON, plain or in gzip, has no mark of its own: its reader
-/// takes what is left, and says what a file is that it can't read.
 static constexpr Format kFormats[] = {
     {isCapture, readCapture},
     {isSQLite, readNsys},
-    {isCountersPage, readNcu},
-    {isAnything, readKineto},
+    {isNcuPage, readNcu},
 };
+
+Expected<std::unique_ptr<Trace>> opprof::trace::readUnpacked(
+    MemoryBufferRef buffer, const GzipLimits &limits,
+    function_ref<Expected<std::unique_ptr<Trace>>(MemoryBufferRef)> read) {
+  if (!isGzip(buffer.getBuffer()))
+    return read(buffer);
+  Expected<PaddedText> whole =
+      readMaybeGzip(buffer.getBuffer(), buffer.getBufferIdentifier(), limits);
+  if (!whole)
+    return whole.takeError();
+  Expected<std::unique_ptr<Trace>> trace =
+      read({whole->str(), buffer.getBufferIdentifier()});
+  if (trace && !whole->damage.empty())
+    (*trace)->notes.insert((*trace)->notes.begin(),
+                           whole->damage + ": what comes before is read");
+  return trace;
+}
 
 Expected<std::unique_ptr<Trace>>
 opprof::trace::readTrace(MemoryBufferRef buffer, const ReadOptions &options) {
   limitReading(buffer.getBufferIdentifier(), buffer.getBufferSize(),
                kPackedBudget);
-  for (const Format &format : ArrayRef(kFormats).drop_back())
-    if (format.matches(buffer.getBuffer()))
-      return format.read(buffer, options);
-  return std::end(kFormats)[-1].read(buffer, options);
+  StringRef data = buffer.getBuffer();
+  std::string unpacked = isGzip(data) ? unpackBegin(data, kBegin) : "";
+  StringRef begin = isGzip(data) ? unpacked : data.take_front(kBegin);
+  for (const Format &format : kFormats)
+    if (format.matches(begin))
+      return readUnpacked(buffer, options.limits, [&](MemoryBufferRef whole) {
+        return format.read(whole, options);
+      });
+  // JSON has no mark of its own: its reader takes what is left, and says what a
+  // file is that it can't read.
+  return readKineto(buffer, options);
 }

@@ -5,7 +5,17 @@
 
 #include "opprof/Trace/Reader.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
+
 namespace opprof::trace {
+
+/// Reads with `read` a file that may be in gzip. Where that is damaged, what
+/// comes before is read, and a note says so.
+llvm::Expected<std::unique_ptr<Trace>>
+readUnpacked(llvm::MemoryBufferRef buffer, const GzipLimits &limits,
+             llvm::function_ref<
+                 llvm::Expected<std::unique_ptr<Trace>>(llvm::MemoryBufferRef)>
+                 read);
 
 /// Whether `data` begins as a capture file does.
 bool isCapture(llvm::StringRef data);

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_report_files import driver, error_of, profile_of
+from driver_runs import driver, error_of, profile_of, stand_in
 
 from opprof.commands.cli import main
 
@@ -343,16 +343,13 @@ def test_a_report_of_nsight_compute_needs_ncu(
     # One that prints what ncu prints.
     (tmp_path / "made.csv").write_bytes(FORMS["raw"])
     fake = tmp_path / "bin" / "ncu"
-    fake.parent.mkdir()
-    fake.write_text(
-        f'#!/bin/sh\n[ "$*" = "--csv --page raw --print-units base --import {report}" ] || exit 3\nexec /bin/cat {tmp_path}/made.csv\n'
-    )
-    fake.chmod(0o755)
-    monkeypatch.setenv("PATH", str(fake.parent))
+    asked = f"--csv --page raw --print-units base --import {report}"
+    body = f'[ "$*" = "{asked}" ] || exit 3\nexec /bin/cat {tmp_path}/made.csv'
+    stand_in(fake, body, monkeypatch)
     profile = profile_of(report)
     assert profile["summary"]["kernels"] == 3
     assert profile["sources"][0]["file"] == str(report)
-    fake.write_text("#!/bin/sh\nexit 7\n")
+    stand_in(fake, "exit 7", monkeypatch)
     assert "failed with status 7" in error_of(report)
     # Of a folder too, by each name that such a report has.
     (tmp_path / "older").mkdir()

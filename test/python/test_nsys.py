@@ -1,40 +1,16 @@
 """Exports of Nsight Systems: of every version that is known, without each table and column, odd ones, and several processes. No PyTorch
 is needed. The rows are made up; test_recordings.py reads recorded exports."""
 
+import gzip
 import json
 import sqlite3
-import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from driver_runs import driver, error_of, profile_of, stand_in
 from nsys_exports import PROCESS, READ, VERSIONS, insert, place, write_export
-
-from opprof.tools import find_tool
-
-
-def driver(*arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
-    """Runs a command of the driver, which must end by itself and in time."""
-    command = [find_tool("opprof-driver"), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, timeout=120)
-    assert done.returncode in (0, 1), done.stderr
-    return done
-
-
-def profile_of(file: Path) -> Any:
-    """The profile of a file, which must be read."""
-    done = driver("report", "--json", "--", file)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def error_of(file: Path) -> str:
-    """Why a file is not read."""
-    done = driver("report", "--json", "--", file)
-    assert done.returncode == 1
-    assert not done.stdout
-    return done.stderr.decode(errors="replace")
 
 
 def changed(path: Path, script: str) -> Path:
@@ -162,6 +138,15 @@ def test_a_database_of_something_else_says_so(tmp_path: Path) -> None:
     assert "not an export of Nsight Systems" in error_of(tmp_path / "other.sqlite")
 
 
+def test_an_export_in_gzip_is_read_as_it_is(tmp_path: Path) -> None:
+    plain = write_export(tmp_path / "made.sqlite")
+    packed = tmp_path / "made.sqlite.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    expected = profile_of(plain)
+    expected["sources"][0]["file"] = str(packed)
+    assert profile_of(packed) == expected
+
+
 def test_a_report_of_nsight_systems_needs_nsys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,13 +156,9 @@ def test_a_report_of_nsight_systems_needs_nsys(
     assert "nsys" in error_of(report)
     # One that does what nsys does.
     write_export(tmp_path / "made.sqlite")
-    tool = tmp_path / "bin" / "nsys"
-    tool.parent.mkdir()
-    tool.write_text(
-        f'#!/bin/sh\nfor a in "$@"; do case $a in --output=*) /bin/cp {tmp_path}/made.sqlite "${{a#--output=}}";; esac; done\n'
-    )
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tool.parent))
+    copies = f'/bin/cp {tmp_path}/made.sqlite "${{a#--output=}}"'
+    body = f'for a in "$@"; do case $a in --output=*) {copies};; esac; done'
+    stand_in(tmp_path / "bin" / "nsys", body, monkeypatch)
     assert profile_of(report)["summary"]["kernels"] == 2
 
 

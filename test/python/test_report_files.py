@@ -4,39 +4,16 @@ import gzip
 import json
 import math
 import random
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from driver_runs import driver, error_of, profile_of
 
-from opprof.tools import find_tool
+INPUTS = Path(__file__).parents[1] / "Profile" / "Inputs"
 
 Event = dict[str, Any]
-
-
-def driver(*arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
-    """Runs a command of the driver, which must end by itself and in time."""
-    command = [find_tool("opprof-driver"), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, timeout=120)
-    assert done.returncode in (0, 1), done.stderr
-    return done
-
-
-def profile_of(*files: Path) -> Any:
-    """The profile of files, which must be read."""
-    done = driver("report", "--json", "--", *files)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def error_of(file: Path) -> str:
-    """Why a file is not read."""
-    done = driver("report", "--json", "--", file)
-    assert done.returncode == 1
-    assert not done.stdout
-    return done.stderr.decode(errors="replace")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -377,6 +354,19 @@ def test_the_profilers_own_time_is_no_cost(write: Write) -> None:
     busy = next(f for f in profile["findings"] if f["id"] == "device-busy")
     assert busy["evidence"]["idle_profiler_ns_per_step"] == 60_000
     assert busy["severity_ns_per_step"] == 40_000
+
+
+def test_a_capture_in_gzip_is_read_as_far_as_it_is_whole(write: Write) -> None:
+    packed = (INPUTS / "conv_block.opcap.gz").read_bytes()
+    kernels = [
+        profile_of(write(name, content))["kernels"]
+        for name, content in (("c.opcap.gz", packed), ("c.opcap", gzip.decompress(packed)))
+    ]
+    assert kernels[0] == kernels[1] != []
+    cut = profile_of(write("cut.opcap.gz", packed[: len(packed) * 3 // 4]))
+    # Without the marks at its end its steps are not known, nor what was warm-up.
+    assert cut["summary"]["kernels"] > 0
+    assert any("gzip data is damaged or cut off" in note for note in cut["notes"])
 
 
 def test_several_devices_are_set_side_by_side(write: Write) -> None:
