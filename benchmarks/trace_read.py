@@ -1,16 +1,20 @@
 """Times the trace reader beside Python's json module on the same traces, in one run, and prints a table.
 
-    python benchmarks/trace_read.py [--megabytes 64] [--runs 5] [TRACE ...]
+    python benchmarks/trace_read.py [--megabytes 64] [--runs 5] [--repeat] [TRACE ...]
+    python benchmarks/trace_read.py --memory [--tools DIR:DIR…] [--megabytes 1000] [--runs 3] [--repeat] [TRACE ...]
 
 What is timed of opprof is the whole command, `opprof-translate --attribute-profile`: start, reading, attribution, findings and
 writing the profile. Of Python it is json.loads alone (and gzip.decompress for a compressed trace). Without traces of your own one is
-made: kernels, launches and operators in the proportions of a GPT-2 step, until the text has the size asked for.
+made: kernels, launches and operators in the proportions of a GPT-2 step, until the text has the size asked for. With --repeat those that
+are given are: one step after another, each with ids of its own. --memory tells the time and the most memory of `opprof-driver report --json`,
+besides mapped files, and Python reads nothing; the folders of --tools take turns.
 """
 
 import argparse
 import gzip
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -88,6 +92,68 @@ def made_trace(size: int) -> str:
     )
 
 
+NUMBERS = re.compile(
+    rb'("ts": |"External id": |"Ev Idx": |"correlation": |"id": |"Sequence number": )(\d+)'
+)
+
+
+def repeated_trace(trace: Path, size: int, to: Path) -> None:
+    """Writes the events of a trace again and again, each time later and with ids of their own, until they have `size` bytes."""
+    data = trace.read_bytes()
+    data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    begin = data.index(b"[", data.index(b'"traceEvents"')) + 1
+    end = data.rindex(b"]")
+    head, events, tail = data[:begin], data[begin:end], data[end:]
+    parts = NUMBERS.split(events)
+    keys, numbers = parts[1::3], list(map(int, parts[2::3]))
+    times = [n for key, n in zip(keys, numbers, strict=True) if key == b'"ts": ']
+    span = max(times) - min(times) + 1_000_000
+    most = max(n for key, n in zip(keys, numbers, strict=True) if key != b'"ts": ') + 1
+    shift = [span if key == b'"ts": ' else most for key in keys]
+    with to.open("wb") as file:
+        file.write(head)
+        for again in range(-(-size // len(events))):
+            file.write(b"," if again else b"")
+            for at, (number, step) in enumerate(zip(numbers, shift, strict=True)):
+                # 0 as an id is none.
+                parts[3 * at + 2] = b"%d" % (number + again * step if number else 0)
+            file.write(b"".join(parts))
+        file.write(tail)
+
+
+def own_memory(process: int) -> int:
+    """What it holds at this moment besides mapped files, in bytes; 0 once it has ended."""
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return 0
+    held = re.search(r"^RssAnon:\s+(\d+) kB", status, re.MULTILINE)
+    return int(held[1]) * 1024 if held else 0
+
+
+def print_memory(trace: Path, folders: list[str], runs: int) -> None:
+    """The least seconds and the most memory of each folder's tool, run in turns."""
+    seconds: dict[str, list[float]] = {folder: [] for folder in folders}
+    most = dict.fromkeys(folders, 0)
+    for _ in range(runs):
+        for folder in folders:
+            command = [f"{folder}/opprof-driver", "report", "--json", "--", str(trace)]
+            start = time.perf_counter()
+            with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+                while process.poll() is None:
+                    most[folder] = max(most[folder], own_memory(process.pid))
+                    time.sleep(0.005)
+            seconds[folder].append(time.perf_counter() - start)
+            if process.returncode:
+                sys.exit(f"{' '.join(command)} failed")
+    size = trace.stat().st_size
+    for folder in folders:
+        print(
+            f"| {trace.name} | {size / 1e6:.1f} | {folder} | {min(seconds[folder]):.2f} |"
+            f" {size / 1e6 / min(seconds[folder]):.0f} | {most[folder] / 1e6:.0f} | {most[folder] / size:.2f} |"
+        )
+
+
 def median_seconds(body: Callable[[], object], runs: int) -> float:
     seconds = []
     for _ in range(runs):
@@ -137,6 +203,11 @@ def main() -> None:
     parser.add_argument("traces", nargs="*", type=Path)
     parser.add_argument("--megabytes", type=int, default=64, help="size of the made trace")
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument(
+        "--repeat", action="store_true", help="repeat the given traces to that size"
+    )
+    parser.add_argument("--memory", action="store_true", help="tell memory; of plain traces alone")
+    parser.add_argument("--tools", help="folders of tools, with colons between them")
     options = parser.parse_args()
     tool = find_tool()
     with tempfile.TemporaryDirectory() as folder:
@@ -147,6 +218,19 @@ def main() -> None:
             traces = [work / "made.json", work / "made.json.gz"]
             traces[0].write_text(text)
             traces[1].write_bytes(gzip.compress(text.encode(), compresslevel=6))
+        elif options.repeat:
+            for place, trace in enumerate(traces):
+                to = work / f"{place}-{trace.name.removesuffix('.gz')}"
+                repeated_trace(trace, options.megabytes * 1_000_000, to)
+                traces[place] = to
+        if options.memory:
+            folders = options.tools.split(":") if options.tools else [str(Path(tool).parent)]
+            print("| trace | MB | tools | all (s) | MB/s | memory (MB) | of the file |")
+            print("|---|---|---|---|---|---|---|")
+            for trace in traces:
+                if trace.suffix != ".gz":
+                    print_memory(trace, folders, options.runs)
+            return
         print(
             "| trace | MB of text | opprof, all (s) | MB/s | json.loads alone (s) | MB/s | ratio |"
         )

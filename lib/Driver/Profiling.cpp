@@ -128,6 +128,8 @@ driver::makeProfile(MemoryBufferRef timeline, const ProfileInputs &inputs,
   joined.partitions = inputs.partitions;
   joined.wrappers = &inputs.wrappers;
   std::unique_ptr<Profile> profile = join::attribute(**trace, joined);
+  // A large one takes as much memory as the findings and the text that follow.
+  trace->reset();
   profile->run = inputs.run;
   llvm::append_range(profile->notes, inputs.notes);
   if (inputs.counters)

@@ -399,15 +399,16 @@ void Attributor::addOperator(Activity &activity, uint32_t top) {
       activity.phase == Phase::BeforeWindow)
     return;
   const HostOp &op = host.op(top);
-  auto [it, isNew] = operators.try_emplace(
-      {op.name, op.inputDims, op.inputTypes, op.inputValues},
-      profile->operators.size());
+  const OperatorInputs &inputs = host.inputsOf(top);
+  auto [it, isNew] =
+      operators.try_emplace({op.name, inputs.dims, inputs.types, inputs.values},
+                            profile->operators.size());
   if (isNew) {
     OperatorTime &made = profile->operators.emplace_back();
     made.name = op.name.str();
-    made.inputDims = onOneLine(op.inputDims);
-    made.inputTypes = onOneLine(op.inputTypes);
-    made.inputValues = onOneLine(op.inputValues);
+    made.inputDims = onOneLine(inputs.dims);
+    made.inputTypes = onOneLine(inputs.types);
+    made.inputValues = onOneLine(inputs.values);
   }
   activity.op = it->second;
   countedCalls.resize(trace.hostOps.size());
@@ -430,6 +431,14 @@ void Attributor::addActivities() {
       it->second = std::min(it->second, event.startNs);
     }
 
+  // What grows is there twice while it does.
+  size_t kernels =
+      llvm::count_if(trace.activities, [](const TraceActivity &event) {
+        return event.kind == ActivityKind::Kernel;
+      });
+  profile->kernels.reserve(profile->kernels.size() + kernels);
+  profile->copies.reserve(profile->copies.size() + trace.activities.size() -
+                          kernels);
   std::vector<uint32_t> order(trace.activities.size());
   std::iota(order.begin(), order.end(), 0);
   llvm::stable_sort(order, [&](uint32_t a, uint32_t b) {
@@ -461,9 +470,9 @@ void Attributor::addActivities() {
     }
     if (uint32_t top = op == kNone ? kNone : host.topOf(op); top != kNone) {
       activity.hostOp = profile->intern(host.op(top).name);
-      activity.inputType = profile->intern(host.op(op).inputType.empty()
-                                               ? host.op(top).inputType
-                                               : host.op(op).inputType);
+      StringRef type = host.inputsOf(op).firstType;
+      activity.inputType =
+          profile->intern(type.empty() ? host.inputsOf(top).firstType : type);
       addOperator(activity, top);
     }
     if (launch)
@@ -497,7 +506,7 @@ void Attributor::addHostKernels() {
     activity.durationNs = op.durationNs;
     activity.hostOp = activity.name;
     activity.range = profile->intern(rangeAt(host.parent(place)));
-    activity.inputType = profile->intern(op.inputType);
+    activity.inputType = profile->intern(host.inputsOf(place).firstType);
     activity.module = profile->intern(modules.at(op.thread, op.startNs));
     setPlace(activity, place);
     setStep(activity, place, op.startNs);

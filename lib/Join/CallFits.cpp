@@ -44,7 +44,7 @@ CallFits::CallFits(const HostTimeline &host, LaunchIndex &index,
 CallFits::Sequence CallFits::sequenceOf(ArrayRef<uint32_t> operators) {
   Sequence sequence;
   for (uint32_t op : operators) {
-    LaunchKey key = index.keyOf(host.op(op));
+    LaunchKey key = index.keyOf(host, op);
     sequence.push_back(uint64_t(key.hash) << 32 | key.name);
   }
   return sequence;
@@ -81,8 +81,7 @@ const std::vector<CallFit> &CallFits::fitsOf(ArrayRef<uint32_t> operators) {
     bool anyGenerated = false, generatedMatched = false, hashMatched = false;
     for (auto [position, element] : llvm::enumerate(alignment.elements)) {
       const HostOp &op = host.op(operators[position]);
-      if (op.kernelHash.empty() && !op.generated &&
-          !op.name.contains("cpp_fused"))
+      if (!op.generated && !op.name.contains("cpp_fused"))
         continue;
       anyGenerated = true;
       if (!element.position)
@@ -215,11 +214,12 @@ void CallFits::chooseByOperators() {
 
 /// FLOPs of a matrix product by the shapes of its operands; absent for other
 /// operators.
-static std::optional<uint64_t> countFlops(const HostOp &op) {
+static std::optional<uint64_t> countFlops(const HostOp &op,
+                                          const OperatorInputs &given) {
   bool adds = op.name == "aten::addmm" || op.name == "aten::baddbmm";
   if (!adds && op.name != "aten::mm" && op.name != "aten::bmm")
     return std::nullopt;
-  std::vector<InputShape> inputs = readInputShapes(op.inputDims);
+  std::vector<InputShape> inputs = readInputShapes(given.dims);
   if (inputs.size() < 2u + adds)
     return std::nullopt;
   const InputShape &left = inputs[adds], &right = inputs[1 + adds];
@@ -238,7 +238,8 @@ bool CallFits::isOfMap(ArrayRef<uint32_t> operators, const CallFit &fit) const {
     if (!element.position)
       continue;
     const launch::Launch &launch = index.at({fit.map, *element.position});
-    std::optional<uint64_t> flops = countFlops(host.op(operators[position]));
+    std::optional<uint64_t> flops = countFlops(
+        host.op(operators[position]), host.inputsOf(operators[position]));
     if (flops && launch.flops && *flops != *launch.flops)
       return false;
   }
@@ -264,7 +265,7 @@ void CallFits::settleShapes() {
       continue;
     std::string shapes;
     for (uint32_t op : calls[call])
-      shapes += host.op(op).inputDims.str() + ";";
+      shapes += host.inputsOf(op).dims.str() + ";";
     variants[{fit, shapes}].push_back(call);
   }
   for (const auto &[variant, members] : variants) {

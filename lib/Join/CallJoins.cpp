@@ -56,6 +56,10 @@ CallJoins::CallJoins(const Trace &trace, const HostTimeline &host,
                      LaunchIndex &index, const WrapperFiles *wrappers,
                      bool onHost)
     : host(host), index(index), onHost(onHost) {
+  mapOfCall.assign(host.calls().size(), kNone);
+  namedMaps.resize(host.calls().size());
+  if (index.getMaps().empty())
+    return;
   startedBy.assign(trace.hostOps.size(), 0);
   for (const TraceActivity &event : trace.activities)
     if (event.externalId)
@@ -63,7 +67,6 @@ CallJoins::CallJoins(const Trace &trace, const HostTimeline &host,
           op != kNone && host.topOf(op) != kNone)
         ++startedBy[host.topOf(op)];
   joins.resize(trace.hostOps.size());
-  mapOfCall.assign(host.calls().size(), kNone);
   std::vector<CallFits::Operators> calls(host.calls().size());
   for (uint32_t call = 0; call < host.calls().size(); ++call)
     for (uint32_t op : host.topsOfCall(call))
@@ -72,7 +75,7 @@ CallJoins::CallJoins(const Trace &trace, const HostTimeline &host,
   CallFits fits(host, index, wrappers, std::move(calls));
   for (uint32_t call = 0; call < host.calls().size(); ++call) {
     const CallChoice &choice = fits.choiceOf(call);
-    namedMaps.push_back(choice.named);
+    namedMaps[call] = choice.named;
     mapOfCall[call] = choice.named.value_or(kNone);
     if (!choice.fit)
       continue;
@@ -88,10 +91,15 @@ bool CallJoins::provesGraph(const CallFit &fit, ArrayRef<uint32_t> ops) const {
   if (fit.alignment.complete)
     return true;
   for (auto [position, element] : llvm::enumerate(fit.alignment.elements))
-    if (element.position && index.keyOf(host.op(ops[position])).hash &&
+    if (element.position && index.keyOf(host, ops[position]).hash &&
         index.keysOf(fit.map)[*element.position].hash)
       return true;
   return false;
+}
+
+const Join &CallJoins::of(uint32_t op) const {
+  static const Join none;
+  return joins.empty() ? none : joins[op];
 }
 
 void CallJoins::joinCall(const CallChoice &choice, ArrayRef<uint32_t> ops) {
@@ -112,7 +120,7 @@ void CallJoins::joinCall(const CallChoice &choice, ArrayRef<uint32_t> ops) {
   for (auto [position, element] : llvm::enumerate(alignment.elements)) {
     uint32_t op = ops[position];
     const HostOp &hostOp = host.op(op);
-    LaunchKey key = index.keyOf(hostOp);
+    LaunchKey key = index.keyOf(host, op);
     Join &join = joins[op];
     if (!element.position) {
       // In a loop a launch runs more often than the map lists it: one launch
@@ -131,8 +139,9 @@ void CallJoins::joinCall(const CallChoice &choice, ArrayRef<uint32_t> ops) {
           choice.doubt.empty() ? Confidence::High : Confidence::Medium;
       join.explanation =
           ("host operator " + hostOp.name + " carries kernel_hash " +
-           hostOp.kernelHash + ", and " + index.describe(join.launch) +
-           " is the only one of that hash" + choice.doubt)
+           host.inputsOf(op).kernelHash + ", and " +
+           index.describe(join.launch) + " is the only one of that hash" +
+           choice.doubt)
               .str();
       continue;
     }
@@ -144,9 +153,10 @@ void CallJoins::joinCall(const CallChoice &choice, ArrayRef<uint32_t> ops) {
     join.confidence = sure ? Confidence::High : Confidence::Medium;
     std::string what;
     if (byHashToo)
-      what = ("host operator carries kernel_hash " + hostOp.kernelHash +
-              " of " + index.describe(join.launch) + "; ")
-                 .str();
+      what =
+          ("host operator carries kernel_hash " + host.inputsOf(op).kernelHash +
+           " of " + index.describe(join.launch) + "; ")
+              .str();
     else
       what = ("host operator " + hostOp.name + " is what " +
               index.describe(join.launch) + " calls as " +
@@ -222,7 +232,7 @@ void CallJoins::joinOutside(CallFits &fits) {
         pass.clear();
       };
       auto startsPass = [&](uint32_t op) {
-        LaunchKey key = index.keyOf(host.op(op));
+        LaunchKey key = index.keyOf(host, op);
         if (key.hash)
           for (uint32_t map = 0; map < index.getMaps().size(); ++map)
             if (ArrayRef<LaunchKey> launches = index.keysOf(map);
@@ -246,7 +256,7 @@ void CallJoins::joinOutside(CallFits &fits) {
   for (uint32_t op : host.topsOutside()) {
     if (joins[op].launch.valid())
       continue;
-    LaunchKey key = index.keyOf(host.op(op));
+    LaunchKey key = index.keyOf(host, op);
     if (!key.hash)
       continue;
     ArrayRef<LaunchId> same = index.ofHash(key.hash);
@@ -257,7 +267,7 @@ void CallJoins::joinOutside(CallFits &fits) {
     join.method = "kernel_hash";
     join.confidence = Confidence::High;
     join.explanation =
-        ("host operator carries kernel_hash " + host.op(op).kernelHash +
+        ("host operator carries kernel_hash " + host.inputsOf(op).kernelHash +
          ", and " + index.describe(join.launch) +
          " is the only one of that hash in all compiled graphs")
             .str();

@@ -21,7 +21,8 @@ public:
             LaunchIndex &index, const WrapperFiles *wrappers, bool onHost);
 
   /// Of an operator of the host.
-  const Join &of(uint32_t op) const { return joins[op]; }
+  const Join &of(uint32_t op) const;
+  /// Of all of them; empty without maps.
   llvm::ArrayRef<Join> all() const { return joins; }
   /// The map that a call of the host fits, or HostTimeline::kNone.
   uint32_t mapOf(uint32_t call) const { return mapOfCall[call]; }

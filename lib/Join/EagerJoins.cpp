@@ -161,9 +161,10 @@ MapAligner::collect(ArrayRef<uint32_t> ops,
     if (it == familyIds.end())
       continue;
     inside.insert(op);
-    auto [dims, inserted] = dimIds.try_emplace(hostOp.inputDims, shown.size());
+    StringRef sizes = host.inputsOf(op).dims;
+    auto [dims, inserted] = dimIds.try_emplace(sizes, shown.size());
     if (inserted)
-      shown.push_back(readInputShapes(hostOp.inputDims));
+      shown.push_back(readInputShapes(sizes));
     candidates.push_back({op, it->second, dims->second});
   }
   return candidates;
@@ -345,7 +346,7 @@ void EagerJoins::alignThread(uint32_t map, ThreadId thread,
     return;
   double of = launches.launches.size();
   bool shapesSeen = llvm::any_of(candidates, [&](const Candidate &candidate) {
-    return !host.op(candidate.op).inputDims.empty();
+    return !host.inputsOf(candidate.op).dims.empty();
   });
   // The graph may have been exported with another batch: then names and order
   // are all there is.
@@ -408,9 +409,9 @@ void EagerJoins::setJoin(uint32_t op, LaunchId launch, const LaunchIndex &index,
 /// What adds to the gradient of a parameter follows the function that made the
 /// gradient: of those that ran last, the newest whose node takes a tensor of
 /// these sizes.
-static Join joinAccumulation(const HostOp &hostOp, ArrayRef<uint32_t> recent,
+static Join joinAccumulation(StringRef dims, ArrayRef<uint32_t> recent,
                              ArrayRef<Join> found, const LaunchIndex &index) {
-  std::vector<InputShape> gradient = readInputShapes(hostOp.inputDims);
+  std::vector<InputShape> gradient = readInputShapes(dims);
   if (gradient.size() != 1 || gradient.front().isList)
     return Join();
   std::optional<Sizes> sizes = gradient.front().tensors.front();
@@ -444,7 +445,8 @@ void EagerJoins::joinBackward(const Trace &trace, const LaunchIndex &index) {
     for (uint32_t op : host.opsOf(thread)) {
       const HostOp &hostOp = host.op(op);
       if (hostOp.name == "torch::autograd::AccumulateGrad")
-        found[op] = joinAccumulation(hostOp, recent, found, index);
+        found[op] =
+            joinAccumulation(host.inputsOf(op).dims, recent, found, index);
       if (!hostOp.backward || !hostOp.sequenceNumber)
         continue;
       auto it = drawn.find(*hostOp.sequenceNumber);

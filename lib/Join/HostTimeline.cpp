@@ -14,7 +14,7 @@ using namespace opprof::trace;
 bool opprof::join::isOperator(const HostOp &op) {
   if (op.annotation)
     return false;
-  if (!op.kernelHash.empty() || op.generated || op.name.contains("cpp_fused"))
+  if (op.generated || op.name.contains("cpp_fused"))
     return true;
   auto [space, rest] = op.name.split("::");
   return !rest.empty() && !space.empty() && !space.contains(' ') &&
@@ -47,7 +47,7 @@ HostTimeline::HostTimeline(const Trace &trace) : trace(trace) {
     const HostOp &op = trace.hostOps[index];
     byThread[op.thread].push_back(index);
     if (op.externalId)
-      externalIds.try_emplace(*op.externalId, index);
+      externalIds.push_back({*op.externalId, index});
 
     // Ends are rounded, so a child may end a nanosecond after its parent: the
     // start alone decides.
@@ -75,11 +75,18 @@ HostTimeline::HostTimeline(const Trace &trace) : trace(trace) {
     }
     stack.push_back(index);
   }
+  // Of several with one id the first to begin stays first.
+  if (!llvm::is_sorted(externalIds, less_first()))
+    llvm::stable_sort(externalIds, less_first());
 }
 
 uint32_t HostTimeline::byExternalId(uint64_t externalId) const {
-  auto it = externalIds.find(externalId);
-  return it == externalIds.end() ? kNone : it->second;
+  const auto *it = llvm::lower_bound(
+      ArrayRef(externalIds), externalId,
+      [](const auto &known, uint64_t id) { return known.first < id; });
+  return it == ArrayRef(externalIds).end() || it->first != externalId
+             ? kNone
+             : it->second;
 }
 
 uint32_t HostTimeline::enclosing(ThreadId thread, int64_t time) const {

@@ -17,6 +17,9 @@ public:
   explicit HostTimeline(const trace::Trace &trace);
 
   const trace::HostOp &op(uint32_t index) const { return trace.hostOps[index]; }
+  const trace::OperatorInputs &inputsOf(uint32_t index) const {
+    return trace.inputsOf(op(index));
+  }
   /// The range directly round `op`, or none.
   uint32_t parent(uint32_t op) const { return parents[op]; }
   /// The innermost range of `thread` that contains `time`, or none.
@@ -53,7 +56,8 @@ private:
   std::vector<uint32_t> outsideTops;
   /// Operators of each thread by start.
   std::vector<std::vector<uint32_t>> byThread;
-  llvm::DenseMap<uint64_t, uint32_t> externalIds;
+  /// Ids and operators, sorted; a map would take three times the room.
+  std::vector<std::pair<uint64_t, uint32_t>> externalIds;
 };
 
 /// True for an operator or a generated kernel; false for the ranges that

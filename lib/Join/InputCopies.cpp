@@ -17,9 +17,10 @@ static constexpr uint32_t kNone = HostTimeline::kNone;
 
 /// The shapes of the tensors that a copying operator writes, "256,512": its
 /// first argument, a tensor or a list of them.
-static SmallVector<std::string> writtenShapes(const HostOp &op) {
-  std::vector<InputShape> inputs = readInputShapes(op.inputDims);
-  bool takesList = op.name == "aten::_foreach_copy_";
+static SmallVector<std::string> writtenShapes(const HostTimeline &host,
+                                              uint32_t op) {
+  std::vector<InputShape> inputs = readInputShapes(host.inputsOf(op).dims);
+  bool takesList = host.op(op).name == "aten::_foreach_copy_";
   if (inputs.empty() || inputs.front().isList != takesList)
     return {};
   SmallVector<std::string> shapes;
@@ -76,7 +77,7 @@ std::vector<InputCopy> opprof::join::findInputCopies(
       auto [known, isNew] = inputs.try_emplace(map);
       if (isNew && wrappers)
         known->second = wrappers->inputsOf(map);
-      copy.inputs = findInputs(writtenShapes(host.op(top)), known->second,
+      copy.inputs = findInputs(writtenShapes(host, top), known->second,
                                index.getMaps()[map]);
       copy.explanation = "copies inputs of " + index.getMaps()[map].graph +
                          " to where its CUDA graph reads them";

@@ -50,8 +50,9 @@ uint32_t LaunchIndex::intern(StringRef text) {
                       : names.try_emplace(text, names.size() + 1).first->second;
 }
 
-LaunchKey LaunchIndex::keyOf(const HostOp &op) {
-  return {intern(op.kernelHash), intern(profilerName(op.name))};
+LaunchKey LaunchIndex::keyOf(const HostTimeline &host, uint32_t op) {
+  return {intern(host.inputsOf(op).kernelHash),
+          intern(profilerName(host.op(op).name))};
 }
 
 ArrayRef<LaunchId> LaunchIndex::ofHash(uint32_t hash) const {

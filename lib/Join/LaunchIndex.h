@@ -61,7 +61,7 @@ public:
 
   /// Of each launch of a map.
   llvm::ArrayRef<LaunchKey> keysOf(uint32_t map) const { return keys[map]; }
-  LaunchKey keyOf(const trace::HostOp &op);
+  LaunchKey keyOf(const HostTimeline &host, uint32_t op);
   /// The number of a kernel's name as the device has it, 0 if no launch has it.
   uint32_t nameOf(llvm::StringRef kernel) const { return names.lookup(kernel); }
   /// The launches of a kernel hash.

@@ -513,11 +513,13 @@ void Builder::addOperators() {
       op.sequenceNumber = r.sequence;
     if (r.forwardThread)
       op.forwardThread = thread(process, r.forwardThread);
-    op.inputDims = text(r.sizes);
-    op.inputTypes = text(r.types);
-    std::vector<std::string> types = readInputTexts(op.inputTypes);
+    OperatorInputs inputs;
+    inputs.dims = text(r.sizes);
+    inputs.types = text(r.types);
+    std::vector<std::string> types = readInputTexts(inputs.types);
     if (!types.empty())
-      op.inputType = trace.intern(types.front());
+      inputs.firstType = trace.intern(types.front());
+    op.inputs = trace.placeOf(inputs);
   }
 }
 
@@ -693,16 +695,20 @@ static void takeOperators(Trace &trace, const Trace &from) {
     trace.places.push_back(
         {trace.intern(place.module), trace.intern(place.source),
          trace.intern(place.function), trace.intern(place.group)});
+  std::vector<uint32_t> inputs;
+  for (const OperatorInputs &own : from.operatorInputs)
+    inputs.push_back(
+        trace.placeOf({trace.intern(own.kernelHash),
+                       trace.intern(own.firstType), trace.intern(own.dims),
+                       trace.intern(own.types), trace.intern(own.values)}));
   for (HostOp op : from.hostOps) {
     op.name = trace.intern(op.name);
-    op.inputType = trace.intern(op.inputType);
-    op.inputDims = trace.intern(op.inputDims);
-    op.inputTypes = trace.intern(op.inputTypes);
+    op.inputs = inputs[op.inputs];
     op.thread = thread(op.thread);
     if (op.forwardThread)
       op.forwardThread = thread(*op.forwardThread);
     if (op.place)
-      *op.place += firstPlace;
+      op.place = *op.place + firstPlace;
     op.startNs = moved(op.startNs);
     trace.hostOps.push_back(op);
   }

@@ -509,19 +509,21 @@ void Reader::keepHostOp(StringRef name) {
   op.durationNs = *current.duration;
   if (current.externalId && *current.externalId)
     op.externalId = current.externalId;
+  OperatorInputs inputs;
   if (!current.kernelHash.empty())
-    op.kernelHash = trace.intern(current.kernelHash);
+    inputs.kernelHash = trace.intern(current.kernelHash);
   if (!current.inputTypes.empty()) {
-    op.inputTypes = trace.intern(current.inputTypes);
-    op.inputType = firstTypeOf(op.inputTypes);
+    inputs.types = trace.intern(current.inputTypes);
+    inputs.firstType = firstTypeOf(inputs.types);
   }
   if (!current.inputValues.empty())
-    op.inputValues = trace.intern(current.inputValues);
+    inputs.values = trace.intern(current.inputValues);
   if (!current.inputDims.empty())
-    op.inputDims = trace.intern(current.inputDims);
+    inputs.dims = trace.intern(current.inputDims);
+  op.inputs = trace.placeOf(inputs);
   op.sequenceNumber = current.sequenceNumber;
   op.backward = current.forwardThread.value_or(0) > 0;
-  op.generated = current.generated;
+  op.generated = current.generated || !inputs.kernelHash.empty();
   op.annotation = current.category == Category::Annotation;
   if (op.annotation)
     op.identity = identityOf(name);

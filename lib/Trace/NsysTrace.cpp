@@ -560,7 +560,7 @@ void Reader::readCalls() {
 
 /// What torch.autograd.profiler.emit_nvtx puts behind an operator's name:
 /// "aten::mm, seq = 4, sizes = [[2, 3], [3, 4]]".
-static void readOperator(StringRef text, HostOp &op) {
+static void readOperator(StringRef text, HostOp &op, Trace &trace) {
   auto [name, rest] = text.split(", ");
   if (!rest.starts_with("seq = ") && !rest.starts_with("sizes = ") &&
       !rest.starts_with("op_id = "))
@@ -582,7 +582,9 @@ static void readOperator(StringRef text, HostOp &op) {
   for (size_t at = 0; at < list.size(); ++at) {
     depth += list[at] == '[';
     if (list[at] == ']' && --depth == 0) {
-      op.inputDims = list.take_front(at + 1);
+      OperatorInputs inputs;
+      inputs.dims = list.take_front(at + 1);
+      op.inputs = trace.placeOf(inputs);
       return;
     }
   }
@@ -618,7 +620,7 @@ void Reader::readRanges() {
             op.name = text;
             op.annotation = true;
             op.thread = threadOf(row.integer(3));
-            readOperator(text, op);
+            readOperator(text, op, trace);
             trace.hostOps.push_back(op);
           });
 }

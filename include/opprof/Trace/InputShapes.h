@@ -18,7 +18,7 @@ struct InputShape {
   bool isList = false;
 };
 
-/// Reads trace::HostOp::inputDims, "[[8, 16], [16], [[4], [4, 2]], []]": one
+/// Reads trace::OperatorInputs::dims, "[[8, 16], [16], [[4], [4, 2]], []]": one
 /// for each input, by position; none where the text can't be read.
 std::vector<InputShape> readInputShapes(llvm::StringRef dims);
 

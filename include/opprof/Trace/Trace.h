@@ -7,11 +7,13 @@
 
 #include "opprof/Support/Recording.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Allocator.h"
 #include "llvm/Support/StringSaver.h"
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +22,31 @@ namespace opprof::trace {
 
 /// A process and thread of the host, as a place in Trace::threads.
 using ThreadId = uint32_t;
+
+/// A number that may not be known, in the room of the number alone: there are
+/// as many of them as events. `none` is one that no recorder writes.
+template <typename T, T none> class OptionalNumber {
+public:
+  OptionalNumber() = default;
+  OptionalNumber(T number) : number(number) {}
+  OptionalNumber(std::optional<T> other) : number(other.value_or(none)) {}
+
+  explicit operator bool() const { return number != none; }
+  operator std::optional<T>() const {
+    return *this ? std::optional(number) : std::nullopt;
+  }
+  T operator*() const { return number; }
+  T value_or(T otherwise) const { return *this ? number : otherwise; }
+
+private:
+  T number = none;
+};
+/// What recorders count calls and functions with.
+using OptionalId =
+    OptionalNumber<uint64_t, std::numeric_limits<uint64_t>::max()>;
+/// In a list of the trace.
+using OptionalPlace =
+    OptionalNumber<uint32_t, std::numeric_limits<uint32_t>::max()>;
 
 /// A kernel, copy or memset.
 struct TraceActivity : DeviceActivity {
@@ -42,8 +69,8 @@ struct RuntimeCall {
   ThreadId thread = 0;
   int64_t startNs = 0;
   int64_t durationNs = 0;
-  std::optional<uint64_t> correlation;
-  std::optional<uint64_t> externalId;
+  OptionalId correlation;
+  OptionalId externalId;
 
   int64_t endNs() const { return startNs + durationNs; }
 };
@@ -69,39 +96,46 @@ struct HostEvent {
   std::optional<uint32_t> place;
 };
 
-/// An operator that the host ran, or a range that PyTorch itself marked.
-struct HostOp {
-  llvm::StringRef name;
-  ThreadId thread = 0;
-  int64_t startNs = 0;
-  int64_t durationNs = 0;
-  std::optional<uint64_t> externalId;
+/// What operators were called with, and how: the same for most of them.
+struct OperatorInputs {
   /// Basename of the generated source file of a Triton kernel.
   llvm::StringRef kernelHash;
-  llvm::StringRef inputType;
+  llvm::StringRef firstType;
   /// Sizes of the inputs as the profiler writes them, by position of the
   /// schema: "[[8, 16], [16], []]", where [] is a scalar too. Empty where
   /// shapes were not recorded.
-  llvm::StringRef inputDims;
+  llvm::StringRef dims;
   /// Their types, and the values of what is no tensor, likewise:
   /// ["float", "ScalarList"], ["", "[1, 1]"].
-  llvm::StringRef inputTypes;
-  llvm::StringRef inputValues;
+  llvm::StringRef types;
+  llvm::StringRef values;
+};
+
+/// An operator that the host ran, or a range that PyTorch itself marked.
+struct HostOp {
+  llvm::StringRef name;
+  int64_t startNs = 0;
+  int64_t durationNs = 0;
+  OptionalId externalId;
   /// Autograd's number: of a forward operator that of the next function it
   /// records, of a backward one that of its own.
-  std::optional<int64_t> sequenceNumber;
+  OptionalNumber<int64_t, std::numeric_limits<int64_t>::min()> sequenceNumber;
+  ThreadId thread = 0;
+  /// In Trace::operatorInputs.
+  uint32_t inputs = 0;
+  /// The thread of the forward operator that recorded what it runs, where that
+  /// is known.
+  OptionalPlace forwardThread;
+  /// In Trace::places: where it was called, if that was recorded.
+  OptionalPlace place;
+  /// Place in Trace::identities of the node that runs in this range.
+  OptionalPlace identity;
   /// Runs a function that a forward operator recorded.
   bool backward = false;
-  /// The thread of that operator, where it was recorded.
-  std::optional<ThreadId> forwardThread;
-  /// In Trace::places: where it was called, if that was recorded.
-  std::optional<uint32_t> place;
   /// A kernel that Triton compiled, with or without a hash.
   bool generated = false;
   /// Marked by user_annotation rather than cpu_op.
   bool annotation = false;
-  /// Place in Trace::identities of the node that runs in this range.
-  std::optional<uint32_t> identity;
 
   int64_t endNs() const { return startNs + durationNs; }
 };
@@ -155,6 +189,8 @@ struct Trace {
   std::vector<TraceActivity> activities;
   std::vector<RuntimeCall> runtimeCalls;
   std::vector<HostOp> hostOps;
+  /// The first is of those of which nothing is known.
+  std::vector<OperatorInputs> operatorInputs = {{}};
   std::vector<Place> places;
   std::vector<HostEvent> hostEvents;
   std::vector<ModuleFrame> moduleFrames;
@@ -179,7 +215,16 @@ struct Trace {
 
   llvm::StringRef intern(llvm::StringRef text) { return strings.save(text); }
 
+  const OperatorInputs &inputsOf(const HostOp &op) const {
+    return operatorInputs[op.inputs];
+  }
+  /// The place of such inputs, whose texts are the trace's own, in
+  /// `operatorInputs`, where they are put if they are new.
+  uint32_t placeOf(const OperatorInputs &inputs);
+
 private:
+  /// By a hash of where the texts are, which are the trace's own.
+  llvm::DenseMap<uint64_t, uint32_t> inputPlaces;
   llvm::BumpPtrAllocator allocator;
   llvm::UniqueStringSaver strings;
 };
