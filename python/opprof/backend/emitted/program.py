@@ -8,7 +8,10 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._guards import TracingContext
 from torch._inductor.compile_fx import compile_fx
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from opprof.backend.emitted.cuda_graph import CapturedGraph, why_not_capture
 from opprof.backend.emitted.definitions import BACKEND_NAME, STRATEGY
@@ -30,6 +33,15 @@ from opprof.backend.emitted.weights import Weights, checksum_of, weight_watch
 
 # Inductor compiles one program at a time, and Dynamo may be at it in another thread.
 _compile_lock: Any = getattr(torch._dynamo.convert_frame, "compile_lock", threading.RLock())
+
+
+class _FixedSizes(FakeTensorMode):
+    """Sizes are numbers, though there is a place for symbols: Inductor's cache of compiled graphs asks for one."""
+
+    def from_tensor(
+        self, tensor: torch.Tensor, *, static_shapes: Any = None, **options: Any
+    ) -> Any:
+        return super().from_tensor(tensor, static_shapes=True, **options)
 
 
 class Recorder(threading.local):
@@ -170,7 +182,8 @@ class Program:
             options["freezing"] = True
         # Compiled inside Dynamo's own compilation, whose lock is held: Inductor takes one program at a time.
         tf32 = self.strategy.tf32
-        with torch._guards.tracing(None):
+        sizes = _FixedSizes(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+        with torch._guards.tracing(TracingContext(sizes)):
             compile_graph = with_tf32(compile_fx) if tf32 else compile_fx
             compiled = compile_graph(graph, list(inputs), config_patches=options)
         return with_tf32(compiled) if tf32 else compiled
