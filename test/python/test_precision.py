@@ -11,7 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from opprof.backend.checks import Subject, relative_error
+from opprof.backend.emitted import matching
 from opprof.backend.emitted.graphs import trace_to_aten
+from opprof.backend.emitted.interface import Rewrite, TensorSpec
 from opprof.backend.emitted.prologue import split_prologue
 from opprof.backend.emitted.regions import LEVELS, cast_regions, class_of
 from opprof.export.model_script import ModelScript
@@ -147,6 +149,43 @@ def test_weights_are_cast_and_split_in_the_prologue() -> None:
             weight,
             ((4, 64), torch.float32),
         ]
+
+
+def test_what_takes_the_place_of_products_has_their_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pattern(x: Tensor, a: Tensor, b: Tensor) -> Any:
+        linear = torch.ops.aten.linear.default
+        return linear(x, a), linear(x, b)
+
+    def replacement(x: Tensor, a: Tensor, b: Tensor) -> Any:
+        both = torch.ops.aten.linear.default(x, torch.ops.aten.cat.default([a, b]))
+        return tuple(torch.ops.aten.split.Tensor(both, 16, -1)[i] for i in range(2))
+
+    def function(x: Tensor, a: Tensor, b: Tensor) -> Any:
+        return nn.functional.linear(x, a), nn.functional.linear(x, b).relu()
+
+    spec = TensorSpec()
+    merge = Rewrite("merge", pattern, replacement, (spec,) * 5, ())
+    monkeypatch.setattr(matching, "REWRITES", [merge])
+    inputs = [torch.randn(4, 64), torch.randn(16, 64), torch.randn(16, 64)]
+    with torch.no_grad():
+        graph = trace_to_aten(function, inputs)
+        assert matching.apply_rewrites(graph) == {"merge": 1}
+        narrow = cast_regions(graph, inputs, {"linear 4x64 16x64": "float16"})
+    expected = function(*(value.double() for value in inputs))
+    for own, reference in zip(narrow(*inputs), expected, strict=True):
+        # As many bits are lost as float16 loses, and no fewer.
+        assert 5e-5 < relative_error(own, reference) < 2e-3
+
+
+def test_statistics_stay_float32_beside_narrow_values() -> None:
+    # cuDNN takes float16 with float32 parameters, and with no others.
+    module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)).eval()
+    function, inputs = with_weights(module, torch.randn(2, 3, 8, 8))
+    (name,) = (one for one in classes(function, inputs) if "batch_norm" in one)
+    graph = cast(function, inputs, {name: "float16"})
+    (norm,) = (node for node in graph.graph.nodes if "batch_norm" in str(node.target))
+    types = [operand.meta["val"].dtype for operand in norm.all_input_nodes]
+    assert types == [torch.float16, *[torch.float32] * 4]
 
 
 def test_whole_numbers_and_what_counts_are_never_cast() -> None:

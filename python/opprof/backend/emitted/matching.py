@@ -12,8 +12,9 @@ from opprof.backend.emitted.calls import filled_in, normalized_arguments, same_a
 from opprof.backend.emitted.conditions import PLACE_CHECKS, Place, accepts
 from opprof.backend.emitted.definitions import PASSES, REWRITES
 from opprof.backend.emitted.effects import Effects
-from opprof.backend.emitted.graphs import propagate_values
+from opprof.backend.emitted.graphs import operator_name, propagate_values
 from opprof.backend.emitted.interface import Open, Rewrite, Size
+from opprof.backend.emitted.regions import class_of
 
 
 def apply_rewrites(graph: fx.GraphModule) -> dict[str, int]:
@@ -229,12 +230,17 @@ def _replace(rewrite: Rewrite, graph: fx.GraphModule, places: list[Place]) -> No
             for key in ("stack_trace", "nn_module_stack")
             if key in place.nodes[0].meta
         }
+        # Levels of precision were chosen for what was there.
+        classes = {operator_name(node): class_of(node) for node in reversed(place.nodes)}
         with graph.graph.inserting_before(original[place.before]):
             for node in _calls(replacement):
                 copy = graph.graph.node_copy(node, copies.__getitem__)
                 copy.args = filled_in(copy.args, place.constants, place.sizes)
                 copy.kwargs = filled_in(copy.kwargs, place.constants, place.sizes)
                 copy.meta = dict(kept)
+                known = classes.get(operator_name(copy))
+                if known is not None:
+                    copy.meta["class"] = known
                 copies[node] = copy
         for old, new in zip(place.results, results, strict=True):
             replaced[old] = copies[new]

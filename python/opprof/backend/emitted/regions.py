@@ -37,6 +37,15 @@ _PRODUCTS = (
     *(f"_scaled_dot_product_{kind}_attention" for kind in ("efficient", "flash", "cudnn")),
     "_scaled_dot_product_flash_attention_for_cpu",
 )
+# Their parameters and statistics are float32 beside operands of any type: the library asks for it.
+_OVER_BATCHES = (
+    "batch_norm",
+    "native_batch_norm",
+    "_native_batch_norm_legit",
+    "_native_batch_norm_legit_no_training",
+    "_batch_norm_no_update",
+    "cudnn_batch_norm",
+)
 # They give the values that they take, or choose among them: nothing is rounded.
 _MOVERS = (
     *("cat", "stack", "clone", "contiguous", "_to_copy", "to", "index", "index_select", "gather"),
@@ -57,7 +66,9 @@ _MOVERS = (
 
 def class_of(node: fx.Node) -> str | None:
     """What nodes that share a level are called: their operator, and of a product what it multiplies. None for what follows its
-    operands, and for what is no operator."""
+    operands, and for what is no operator. What a rewrite has put in the place of others is of their class."""
+    if "class" in node.meta:
+        return str(node.meta["class"])
     name = operator_name(node)
     if node.op != "call_function" or not name:
         return None
@@ -191,8 +202,12 @@ class Levels(fx.Interpreter):
             leaf = _cast(leaf, dtype)
             return _cast(leaf, torch.float32) if self.emulated and products else leaf
 
-        products = narrow and operator_name(node) in _PRODUCTS
-        args, kwargs = torch.utils._pytree.tree_map(prepare, (args, kwargs))
+        name = operator_name(node)
+        products = narrow and name in _PRODUCTS
+        if name in _OVER_BATCHES:
+            args = (prepare(args[0]), *args[1:])
+        else:
+            args, kwargs = torch.utils._pytree.tree_map(prepare, (args, kwargs))
         result = self.call_function(node.target, args, kwargs)
         if not products:
             return result
