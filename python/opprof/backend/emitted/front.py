@@ -260,6 +260,8 @@ class Front:
 
     # Shapes that are compiled for themselves. What comes after them is compiled by torch.compile's own rules, for any shape.
     most_shapes = 6
+    # Of the model between calls, after which no time is spent on telling that there are none.
+    most_changes = 16
 
     def __init__(self, model: nn.Module, *, copies: bool) -> None:
         self.model = model
@@ -268,6 +270,9 @@ class Front:
         self._shortcuts: list[Shortcut] = []
         self._lock = threading.Lock()
         self._hooks: list[Any] | None = None
+        # The model as it was when its hooks were looked at, and how often it was another the next time.
+        self._as_noted: Watch | None = None
+        self._changes = 0
         self._shapes: set[Any] = set()
         # For calls of one kind: failures to learn of them in a row, and the call from which on it is tried again.
         self._tries: dict[Any, tuple[int, int]] = {}
@@ -327,6 +332,8 @@ class Front:
 
     def _note_hooks(self) -> None:
         """Dynamo does not look at hooks again, once it has compiled a module: other hooks are another function."""
+        if self._as_noted is not None and self._as_noted.holds():
+            return
         modules = nn.modules.module
         hooks = [
             *getattr(modules, "_global_forward_hooks", {}).values(),
@@ -337,6 +344,10 @@ class Front:
         if self._hooks is not None and hooks != self._hooks:
             self._renew_functions()
         self._hooks = hooks
+        self._changes += 1
+        # A model that writes its own attributes in each call is looked at each time.
+        rarely = self._changes < self.most_changes
+        self._as_noted = Watch(self.model, (), {}) if rarely else None
 
     def _learn(self, signature: Signature, runs: list[Any], result: Any) -> None:
         """Makes the shortcut for calls like the one that gave the result, where it can be told what they depend on."""

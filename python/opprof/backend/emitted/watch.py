@@ -47,7 +47,11 @@ class _Given:
     """What a call is given, which is looked at in each call."""
 
 
-_GIVEN = _Given()
+class _Absent:
+    """An attribute that a guard looks for, and that is not there."""
+
+
+_GIVEN, _ABSENT = _Given(), _Absent()
 
 
 class Watch:
@@ -149,7 +153,7 @@ class Watch:
         elif isinstance(getattr(value, "__dict__", None), dict):
             self._sized_parts[id(value)] = vars(value)
         elif (
-            not isinstance(value, (*_ATOMS, _Given))
+            not isinstance(value, (*_ATOMS, _Given, _Absent))
             and type(value) is not object
             and not callable(value)
         ):
@@ -184,6 +188,10 @@ class Watch:
                 if owner is _GIVEN
                 else self._item(owner, self._key(node.args[1], text), text)
             )
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "object.__getattribute__":
+            # As PyTorch before 2.12 names what no `__getattr__` is asked for.
+            owner, name = self._evaluate(node.args[0]), self._key(node.args[1], text)
+            return _GIVEN if owner is _GIVEN else self._attribute(owner, name, text)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
             value = self._evaluate(node.args[0])
             if value is _GIVEN:
@@ -243,7 +251,7 @@ class Watch:
         try:
             value = getattr(owner, name)
         except AttributeError:
-            raise Unknown(text) from None
+            return self._absence(owner, text)
         own = getattr(owner, "__dict__", None)
         if isinstance(owner, nn.Module) and _holds(owner, name):
             self._watch_module(owner)
@@ -259,6 +267,16 @@ class Watch:
         elif not (name == "__dict__" and isinstance(owner, type)):
             raise Unknown(text)
         return value
+
+    def _absence(self, owner: Any, text: str) -> Any:
+        """An attribute is not there while nothing comes into the object and its classes."""
+        if owner is _ABSENT or not isinstance(getattr(owner, "__dict__", None), dict):
+            raise Unknown(text)
+        if isinstance(owner, nn.Module):
+            self._watch_module(owner)
+        for own in (vars(owner), *map(vars, type(owner).__mro__)):
+            self._sized_parts[id(own)] = own
+        return _ABSENT
 
 
 def _holds(module: nn.Module, name: str) -> bool:
