@@ -16,7 +16,7 @@ from opprof.backend.rewrites import Script
 from opprof.commands.cli import main
 from opprof.export.model_script import load_model_script
 from opprof.search import ahead, baselines, explore
-from opprof.search.ahead import Job, compile_ahead, compile_only, worker_count
+from opprof.search.ahead import Ahead, Job, compile_only, worker_count
 from opprof.search.baselines import Recipe, least_float32_ns, make_baseline, recipes
 from opprof.search.candidates import Built, Workshop, strategy_of
 from opprof.search.clock import Clock
@@ -413,9 +413,9 @@ def test_compiling_ahead_runs_no_compiled_program(
         compile_only(subject, job)
     assert len(ran) == 3
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
-    done: list[int] = []
-    compile_ahead(subject, [Job(backend=file), Job()], 2, Clock(), lambda: done.append(1))
-    assert done == [1] and "ended early" not in capsys.readouterr().err
+    with Ahead(subject, 2, Clock()) as ahead:
+        ahead.add([Job(backend=file), Job()])
+    assert "ended early" not in capsys.readouterr().err
     # What this process would find there.
     assert list((tmp_path / "cache" / "fxgraph").iterdir())
 

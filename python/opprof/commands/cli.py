@@ -20,6 +20,7 @@ from opprof.choices import (
 )
 from opprof.errors import OpprofError, ProgramError
 from opprof.files import check_folder, check_script, locked
+from opprof.processes import start_server
 from opprof.suffixes import CAPTURE, GRAPH_JSON, GRAPHS, MLIR_BYTECODE, MLIR_TEXT, PT, SAFETENSORS
 from opprof.terminal import prepare_streams, printable, program_output_on_stderr
 from opprof.torchscript import TorchScriptOptions, is_torchscript, readable_graph
@@ -769,9 +770,10 @@ def _optimize(options: argparse.Namespace) -> None:
     check_folder(options.output)
     check_script(Path(options.script))
     archive = _archive_options(options)
-    from opprof.commands.optimize import OptimizeOptions, optimize
-
     with locked(options.output), program_output_on_stderr():
+        start_server()
+        from opprof.commands.optimize import OptimizeOptions, optimize
+
         optimize(
             options.script,
             options.output,

@@ -4,14 +4,15 @@ Needs PyTorch. The model script is run. What is kept beats everything that anybo
 otherwise no backend is written, and the report says what to use.
 """
 
+import contextlib
 import json
-import multiprocessing
 import os
 import shutil
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -27,9 +28,10 @@ from opprof.errors import OpprofError
 from opprof.export.archive_model import usage, write_archive_model
 from opprof.export.graph_json import GraphSource, write_graph_json
 from opprof.export.inductor import CompiledGraph, watching_inductor
-from opprof.export.model_script import load_model_script
+from opprof.export.model_script import import_script, load_model_script
 from opprof.files import replacing, scratch_folder
-from opprof.progress import began, began_at, progress
+from opprof.processes import begin, beginning, start_server
+from opprof.progress import progress
 from opprof.recording.torch_profiler import trace_steps
 from opprof.run_folder import POST_GRAD, RunFolder, write_run
 from opprof.search.baselines import Baseline
@@ -38,7 +40,7 @@ from opprof.search.explore import Found, Search, SearchOptions
 from opprof.search.measure import Timing, measure_all
 from opprof.search.outcome import OPTIMIZED, VERSION, Entrant, Outcome, facts_of
 from opprof.search.precision import EXACT, PRECISION_SCRIPT
-from opprof.tools import end_with, run_tool
+from opprof.tools import run_tool
 from opprof.torchscript import TorchScriptOptions
 from opprof.units import counted, milliseconds
 
@@ -79,14 +81,14 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     options.profile.device = options.device
     progress("1/4 profile")
     with clock.phase("profile"):
-        before = _profile(path, output / "profile", options.profile)
+        before, script = _profile(path, output / "profile", options.profile)
     # The optimized program is profiled like this one, and proven.
     clock.reserved = 0.8 * clock.phases["profile"] + options.seconds
     progress("2/4 recommend")
     scripts = recommend(
         before.path, output / "rewrites", error_budget=options.error_budget, rules=options.rules
     )
-    subject = Subject(load_model_script(path, device=options.device))
+    subject = Subject(load_model_script(path, device=options.device, script=script))
     (output / PRECISION_SCRIPT).unlink(missing_ok=True)
     progress(f"3/4 try {len(scripts)} recommendations")
     with scratch_folder() as candidates:
@@ -104,20 +106,20 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     return outcome
 
 
-def _begin(start: float, parent: int) -> None:
-    end_with(parent)
-    began_at(start)
-
-
-def _profile(path: str, folder: Path, options: ProfileOptions) -> RunFolder:
+def _profile(
+    path: str, folder: Path, options: ProfileOptions
+) -> tuple[RunFolder, ModuleType | None]:
     """Profiles in a process of its own: one in which CUPTI has recorded launches more slowly to its end, and what is compared
-    here would be compared unfairly.
+    here would be compared unfairly. Meanwhile the script's libraries are loaded here: also gives the script, where that went well.
     """
-    with ProcessPoolExecutor(
-        1, multiprocessing.get_context("spawn"), _begin, (began(), os.getpid())
-    ) as process:
+    with ProcessPoolExecutor(1, start_server(), begin, (beginning(),)) as process:
         try:
-            return process.submit(profile_script, path, folder, options, check_inference).result()
+            profiled = process.submit(profile_script, path, folder, options, check_inference)
+            script = None
+            with contextlib.suppress(Exception):
+                # What fails there fails in the other process too, which says so.
+                script = import_script(Path(path))
+            return profiled.result(), script
         except BrokenProcessPool:
             raise OpprofError(
                 f"{path}: the process that profiled it was ended from outside",

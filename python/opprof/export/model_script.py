@@ -96,7 +96,8 @@ class ModelScript:
         return forward
 
 
-def _import_file(path: Path) -> ModuleType:
+def import_script(path: Path) -> ModuleType:
+    """Runs the script, but none of its functions."""
     check_script(path)
     # A script may be called like a module that is loaded already: json.py must not become everybody's json.
     name = f"opprof_script_{path.stem}" if path.stem in sys.modules else path.stem
@@ -200,15 +201,18 @@ def _is_same(first: Any, second: Any) -> bool:
     )
 
 
-def load_model_script(path: str | Path, *, device: str | None = None) -> ModelScript:
-    """Runs the script and its get_model_and_input(); with `device`, "cpu" or "cuda", moves model and inputs there.
+def load_model_script(
+    path: str | Path, *, device: str | None = None, script: ModuleType | None = None
+) -> ModelScript:
+    """Runs the script, where `script` is not what import_script() gave of it, and its get_model_and_input(); with `device`, "cpu" or
+    "cuda", moves model and inputs there.
 
     Says so where a model is left on the CPU of a machine with a GPU.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise OpprofError("--device=cuda: PyTorch sees no GPU", remedy="leave out --device")
     path = Path(path)
-    script = _import_file(path)
+    script = script or import_script(path)
     factory = getattr(script, "get_model_and_input", None)
     if not callable(factory):
         raise OpprofError(

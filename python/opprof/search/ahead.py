@@ -5,12 +5,13 @@ cache, would be made on a busy device.
 """
 
 import copy
-import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,14 @@ import torch._inductor.config
 
 from opprof.backend.checks import Subject, load_backend
 from opprof.export.model_script import load_model_script
+from opprof.processes import Beginning, begin, beginning, start_server
 from opprof.progress import progress
 from opprof.search.baselines import cast_floats
 from opprof.search.clock import Clock
-from opprof.tools import end_with
 from opprof.units import counted
 
-# Seconds that a process takes to begin, PyTorch and the model included, at least.
-_START_SECONDS = 8.0
+# Seconds that a process takes to begin and to load the model, at least.
+_START_SECONDS = 5.0
 # Memory of the model's own size that a process may need, and of PyTorch's beside it.
 _MODEL_COPIES, _OVERHEAD_BYTES = 4, 2 << 30
 
@@ -53,53 +54,69 @@ def worker_count(subject: Subject, jobs: int) -> int:
     return count if count > 1 else 0
 
 
-def compile_ahead(
-    subject: Subject,
-    jobs: Sequence[Job],
-    workers: int,
-    clock: Clock,
-    meanwhile: Callable[[], Any],
-) -> None:
-    """Has `workers` processes do the jobs and runs `meanwhile` here; gives up on those that the time box has no time for.
+class Ahead:
+    """Processes that do jobs while the block runs; its end waits for them, as long as the time box has time for that.
 
-    What fails there fails here again, where it is said.
+    What fails there fails here again, where it is said. Without `workers` nothing is done ahead.
     """
-    context = multiprocessing.get_context("spawn")
-    script = subject.script
-    threads = max(1, len(os.sched_getaffinity(0)) // workers)
-    arguments = (os.getpid(), str(script.path), script.moved_to, threads)
-    processes = [
-        context.Process(target=_work, args=(*arguments, list(jobs[i::workers])), daemon=False)
-        for i in range(workers)
-    ]
-    for process in processes:
-        process.start()
-    try:
-        meanwhile()
-        end = time.monotonic() + min(max(clock.left / 2, _START_SECONDS), 600)
-        for process in processes:
+
+    def __init__(self, subject: Subject, workers: int, clock: Clock) -> None:
+        self.clock = clock
+        self._processes: list[BaseProcess] = []
+        if not workers:
+            return
+        progress(f"  compiling ahead in {workers} processes")
+        context = start_server()
+        self._jobs: SimpleQueue[Job | None] = context.SimpleQueue()
+        script = subject.script
+        threads = max(1, len(os.sched_getaffinity(0)) // workers)
+        arguments = (beginning(), str(script.path), script.moved_to, threads, self._jobs)
+        self._processes = [context.Process(target=_work, args=arguments) for _ in range(workers)]
+
+    def add(self, jobs: Iterable[Job | None]) -> None:
+        """To be done in this order, by whichever process is free."""
+        if self._processes:
+            for job in jobs:
+                self._jobs.put(job)
+
+    def __enter__(self) -> "Ahead":
+        for process in self._processes:
+            process.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.add([None] * len(self._processes))
+        try:
+            if kind is None:
+                self._wait()
+        finally:
+            for process in self._processes:
+                if process.is_alive():
+                    process.terminate()
+                process.join()
+
+    def _wait(self) -> None:
+        end = time.monotonic() + min(max(self.clock.left / 2, _START_SECONDS), 600)
+        for process in self._processes:
             process.join(max(end - time.monotonic(), 0))
-        failed = [process for process in processes if process.exitcode not in (None, 0)]
+        failed = [process for process in self._processes if process.exitcode not in (None, 0)]
         if failed:
             progress(
                 f"  {counted(len(failed), 'process', 'processes')} ended early: no harm but time"
             )
-    finally:
-        for process in processes:
-            if process.is_alive():
-                process.terminate()
-            process.join()
 
 
-def _work(parent: int, path: str, device: str | None, threads: int, jobs: list[Job]) -> None:
+def _work(
+    start: Beginning, path: str, device: str | None, threads: int, jobs: "SimpleQueue[Job | None]"
+) -> None:
     """The process: what the model and PyTorch print has been printed by the one that began it."""
-    end_with(parent)
+    begin(start)
     sink = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(sink, stream)
     torch._inductor.config.compile_threads = threads
     subject = Subject(load_model_script(path, device=device))
-    for job in jobs:
+    while (job := jobs.get()) is not None:
         try:
             compile_only(subject, job)
         except Exception as error:

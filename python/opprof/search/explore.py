@@ -8,7 +8,7 @@ from typing import Any
 from opprof.backend.checks import LEAST_GAIN, Measurement, Program, Subject, measure
 from opprof.backend.rewrites import Script
 from opprof.progress import progress
-from opprof.search.ahead import Job, compile_ahead, worker_count
+from opprof.search.ahead import Ahead, Job, worker_count
 from opprof.search.baselines import (
     EAGER,
     INDUCTOR,
@@ -84,15 +84,13 @@ class Search:
         """Everything in its order; what the time box leaves out is named in the trials and baselines."""
         found = self.found
         ways = recipes(self.subject)
-        with self.clock.phase("compile ahead"):
-            self._compile_ahead([way for way in ways if not way.tunes_float32])
+        with self.clock.phase("precision, compile ahead"):
+            self._prepare([way for way in ways if not way.tunes_float32])
         with self.clock.phase("recipes"):
             for way in ways:
                 if not self._comes_late(way):
                     self._add_baseline(way)
             self.best_ns = self._time_of(self.best)
-        with self.clock.phase("precision"):
-            self._find_precision()
         with self.clock.phase("rewrites"):
             self._take_all()
         with self.clock.phase("ablation"):
@@ -114,22 +112,43 @@ class Search:
         in_box = self.clock.budget_seconds is not None
         return way.late or (in_box and way.name not in (EAGER, INDUCTOR))
 
-    def _compile_ahead(self, ways: Sequence[Recipe]) -> None:
+    def _prepare(self, ways: Sequence[Recipe]) -> None:
+        """What needs no time measured, at once: compilations in other processes, and what is known of precision here."""
         jobs = [
             Job(options=tuple(way.options.items()), dtype=way.dtype)
             for way in ways
             if way.options is not None
         ]
-        for script in self.scripts:
-            if "autotune" not in self.workshop.strategy(script):
-                jobs.append(Job(backend=self.workshop.file([script])))
+        jobs += self._jobs_of(self.scripts)
         workers = self.options.workers
         if workers is None:
             workers = worker_count(self.subject, len(jobs))
-        if not workers:
-            return
-        progress(f"  compiling ahead in {workers} processes")
-        compile_ahead(self.subject, jobs, workers, self.clock, lambda: self.subject.references)
+        with Ahead(self.subject, workers, self.clock) as ahead:
+            ahead.add(jobs)
+            self._find_precision()
+            if self.regions is not None:
+                ahead.add(self._jobs_of([self.regions]))
+            narrow = self.regions or next(filter(self._is_narrow, self.scripts), None)
+            if narrow is not None:
+                # What most likely is kept first, and what stands on top of it then.
+                ahead.add(self._jobs_of(self.scripts, on=narrow))
+            # Needed below in any case.
+            _ = self.subject.references
+
+    def _jobs_of(self, scripts: Sequence[Script], on: Script | None = None) -> list[Job]:
+        """Compilations of scripts, each alone or on top of another; those whose kernels are chosen by timing are none of these."""
+        jobs = []
+        for script in scripts:
+            strategy = self.workshop.strategy(script)
+            # A captured graph changes nothing of what is compiled.
+            apart = on is None or not (self._is_narrow(script) or "cuda_graph" in strategy)
+            if apart and "autotune" not in strategy:
+                both = [script] if on is None else [on, script]
+                jobs.append(Job(backend=self.workshop.file(both)))
+        return jobs
+
+    def _is_narrow(self, script: Script) -> bool:
+        return bool({"precision", "regions"} & set(self.workshop.strategy(script)))
 
     def _add_baseline(self, recipe: Recipe) -> None:
         baseline = Baseline(recipe)
@@ -164,7 +183,7 @@ class Search:
 
     def _find_precision(self) -> None:
         """Puts a script with levels by region behind the one with all in one narrow type, for the case that this is over the budget."""
-        if not self.clock.allows(self.workshop.longest_seconds + self.options.seconds):
+        if not self.clock.allows(self.options.seconds):
             return
         try:
             precision = explore_precision(self.subject, self.options.error_budget)
@@ -275,6 +294,7 @@ class Search:
         error = built.verdict.error
         facts: dict[str, Any] = {
             "error": error,
+            "seconds": built.seconds,
             "order": list(built.scripts),
             "instead_of": instead,
         }
