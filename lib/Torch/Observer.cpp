@@ -701,22 +701,22 @@ static void endOperator(const at::RecordFunction &,
   if (!open)
     return;
   open->record.end = now();
-  Observer &observer = Observer::get();
-  ThreadState *recording = recordingThread(observer);
-  if (!recording)
-    return;
-  ThreadState &state = *recording;
+  ThreadState *state = thisThread;
   // A range may end out of order, or on another thread.
-  for (Open **at = &state.open; *at; at = &(*at)->outer)
+  for (Open **at = state ? &state->open : nullptr; at && *at;
+       at = &(*at)->outer)
     if (*at == open) {
       *at = open->outer;
       break;
     }
+  Observer &observer = Observer::get();
   if (observer.atId)
-    observer.atId(state.open ? state.open->record.id : 0);
-  if (observer.recording.load(std::memory_order_relaxed) &&
-      open->recording == state.recording)
-    observer.add(state, open->record);
+    observer.atId(state && state->open ? state->open->record.id : 0);
+  if (!observer.recording.load(std::memory_order_relaxed) ||
+      open->recording != observer.recordings.load(std::memory_order_relaxed))
+    return;
+  if (ThreadState *recording = recordingThread(observer))
+    observer.add(*recording, open->record);
 }
 
 //===----------------------------------------------------------------------===//

@@ -5,7 +5,9 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -325,3 +327,56 @@ def test_torchrun_leaves_a_report_of_each_rank(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     profiles = sorted(f.name[:11] for f in (tmp_path / "run").glob("profile-*.json"))
     assert profiles == ["profile-r0-", "profile-r1-"]
+
+
+def test_a_program_that_waits_is_recorded_several_times_from_outside(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import pathlib, sys, threading, torch\n"
+        "def work():\n"
+        "    torch.ones(8).exp()\n"
+        "end = pathlib.Path(sys.argv[1])\n"
+        "while not end.exists():\n"
+        "    work()\n"
+        "    threading.Event().wait(0.002)\n"
+        "assert len(threading.enumerate()) == 1\n"
+        "sys.exit(3)\n",
+    )
+    control = tmp_path / "control"
+    with ThreadPoolExecutor() as pool:
+        run = pool.submit(opprof, "run", "--wait", "-o", control, program, tmp_path / "end")
+        try:
+            while not (waiting := list(control.glob("waiting-p*"))):
+                assert not run.done(), run.result().stderr
+                time.sleep(0.1)
+            process = waiting[0].name.partition("-p")[2]
+            # What another user could write is no request.
+            foreign = tmp_path / "request"
+            foreign.write_text(json.dumps({"number": "1", "folder": str(tmp_path), "seconds": 9}))
+            foreign.chmod(0o666)
+            request = foreign.rename(control / f"attach-p{process}")
+            time.sleep(1.2)
+            assert not (control / f"attached-p{process}").exists()
+            request.unlink()
+            for folder in (tmp_path / "one", tmp_path / "two"):
+                done = opprof("attach", process, "-o", folder, "--seconds", 0.5)
+                assert done.returncode == 0, done.stderr
+                profile = json.loads((folder / "profile.opprof.json").read_text())
+                sources = {k["source"] for k in profile["kernels"] if k["name"] == "aten::exp"}
+                assert sources == {f"{program}:3"}
+                answer = json.loads((control / f"attached-p{process}").read_text())
+                assert answer["error"] is None
+        finally:
+            (tmp_path / "end").touch()
+        assert run.result().returncode == 3, run.result().stderr
+    assert not control.exists()
+    done = opprof("attach", process, "-o", tmp_path / "three")
+    assert f"there is no process {process}" in done.stderr
+
+
+def test_what_cannot_be_attached_to_is_said(tmp_path: Path) -> None:
+    for process, what in ((os.getpid(), "was not started to be recorded"), (1, "another user's")):
+        if process == 1 and os.stat("/proc/1").st_uid == os.geteuid():
+            continue
+        done = opprof("attach", process, "-o", tmp_path / "run")
+        assert done.returncode and what in done.stderr, done.stderr

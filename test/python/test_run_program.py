@@ -228,7 +228,7 @@ def report_of(folder: Path, capture: bytes, settings: str = "") -> subprocess.Co
         f"{settings}\n"
         "from opprof.run_folder import RunFolder, write_run\n"
         "folder = Path(sys.argv[1]); write_run(RunFolder(folder), {})\n"
-        "run._report_captures([folder / 'capture-r0-p4711.opcap'], folder)\n"
+        "run.report_captures([folder / 'capture-r0-p4711.opcap'], folder)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, folder],

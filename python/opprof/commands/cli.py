@@ -570,9 +570,11 @@ def _add_explain(commands: _Commands) -> None:
 
 
 def _run_program(options: argparse.Namespace) -> int:
-    from opprof.commands.run import run_program
+    from opprof.commands.run import run_program, run_waiting
 
     with locked(options.output):
+        if options.wait:
+            return run_waiting(options.command, options.output)
         return run_program(
             options.command, options.output, delay=options.delay, duration=options.duration
         )
@@ -600,12 +602,45 @@ def _add_run(commands: _Commands) -> None:
         help="seconds of recording (default: all)",
     )
     parser.add_argument(
+        "--wait",
+        action="store_true",
+        help="record nothing until `opprof attach` asks for it, which it can several times",
+    )
+    parser.add_argument(
         "command",
         nargs=argparse.REMAINDER,
         metavar="script.py …",
         help="a Python script or a program, and its arguments",
     )
     parser.set_defaults(run=_run_program)
+
+
+def _attach(options: argparse.Namespace) -> None:
+    from opprof.commands.attach import attach
+
+    with locked(options.output):
+        attach(options.process, options.output, options.seconds)
+
+
+def _add_attach(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "attach",
+        help="record a program that runs already, and report where its time goes",
+        description="Records a process of a program that was started by `opprof run --wait` for some seconds, and reports them "
+        "as `opprof run` does. The program goes on as before, and can be recorded again.",
+    )
+    parser.add_argument("process", type=_positive, metavar="PID", help="the process")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to fill"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=_seconds,
+        default=10.0,
+        metavar="S",
+        help="seconds of recording (default: 10)",
+    )
+    parser.set_defaults(run=_attach)
 
 
 def _merge(options: argparse.Namespace) -> None:
@@ -861,6 +896,7 @@ def build_parser() -> argparse.ArgumentParser:
         _add_top,
         _add_explain,
         _add_run,
+        _add_attach,
         _add_merge,
         _add_recommend,
         _add_emit,

@@ -48,7 +48,7 @@ _EMPTY_PROFILE = 20_000
 
 
 @dataclass(frozen=True)
-class _Recorded:
+class Recorded:
     """What one process left, and what it is called."""
 
     #: A capture, what the observer recorded, or a trace of torch.profiler.
@@ -66,10 +66,8 @@ class _Recorded:
         return process if self.rank is None else f"rank {self.rank}, {process}"
 
 
-def run_program(
-    command: Sequence[str], output: Path, *, delay: float = 0.0, duration: float = 0.0
-) -> int:
-    """Runs a program to its end with every process of it recorded, reports, and returns its exit status."""
+def _given(command: Sequence[str]) -> list[str]:
+    """The program as it is to be started."""
     command = list(command)
     if command and command[0] == "--":
         del command[0]
@@ -80,17 +78,48 @@ def run_program(
         raise OpprofError(f"{command[0]}: no such file")
     if not script and shutil.which(command[0]) is None:
         raise OpprofError(f"{command[0]}: no such program")
+    return [sys.executable, *command] if script else command
+
+
+def run_waiting(command: Sequence[str], output: Path) -> int:
+    """Runs a program that `opprof attach` can record, and returns its exit status; nothing is recorded before."""
+    program = _given(command)
+    output.mkdir(parents=True, exist_ok=True)
     reason = why_no_gpu()
-    if reason is not None and script and importlib.util.find_spec("torch") is None:
-        raise OpprofError(f"{command[0]} cannot be recorded: {reason}, and there is no PyTorch")
+    environment = {**QUIET, **os.environ, **_loading(), "OPPROF_CONTROL": str(output.resolve())}
+    if reason is None:
+        environment.update(_injecting())
+    else:
+        progress(reason)
+        environment["OPPROF_OPERATORS_SHAPES"] = "1"
+    progress(f"running {shlex.join(program)}: `opprof attach` records its processes")
+    try:
+        return _run(program, environment)[0]
+    finally:
+        for kind in ("waiting", "attach", "attached"):
+            for file in output.glob(f"{kind}-p*"):
+                file.unlink(missing_ok=True)
+
+
+def run_program(
+    command: Sequence[str], output: Path, *, delay: float = 0.0, duration: float = 0.0
+) -> int:
+    """Runs a program to its end with every process of it recorded, reports, and returns its exit status."""
+    program = _given(command)
+    reason = why_no_gpu()
+    if (
+        reason is not None
+        and program[0] == sys.executable
+        and importlib.util.find_spec("torch") is None
+    ):
+        raise OpprofError(f"{program[1]} cannot be recorded: {reason}, and there is no PyTorch")
     folder = RunFolder(output)
     folder.clear()
     facts: dict[str, Any] = {
         "command": ["opprof", *sys.argv[1:]],
-        "program": shlex.join(command),
+        "program": shlex.join(program[program[0] == sys.executable :]),
         "versions": versions(),
     }
-    program = [sys.executable, *command] if script else command
     if reason is None:
         facts["timeline"] = {"by": "opprof capture", "delay_s": delay, "duration_s": duration}
         captures, status = _captured(program, output, delay, duration)
@@ -104,9 +133,9 @@ def run_program(
     try:
         write_run(folder, facts)
         if reason is None:
-            _report_captures(captures, output)
+            report_captures(captures, output)
         else:
-            _report_traces(traces, output)
+            report_operators(traces, output)
     except KeyboardInterrupt:
         progress("interrupted: what was recorded is kept")
     except Exception as error:
@@ -123,14 +152,32 @@ def _failed(what: str, error: Exception) -> None:
         show(f"  {error.remedy}")
 
 
-def _observing(output: Path, delay: float, duration: float) -> dict[str, str]:
-    """What has every Python of a program that imports PyTorch record its operators."""
+def _loading() -> dict[str, str]:
+    """What has every Python of a program that imports PyTorch load the observer."""
     paths = [str(INJECTED), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         "PYTHONPATH": os.pathsep.join(paths),
-        "OPPROF_OPERATORS": str(output.resolve() / "operators"),
         "OPPROF_OBSERVER_LIBRARIES": os.environ.get("OPPROF_OBSERVER_LIBRARIES", "")
         or str(Path(find_library()).parent),
+    }
+
+
+def _injecting() -> dict[str, str]:
+    """What has every process of a program that uses CUDA load the capture library."""
+    return {
+        "CUDA_INJECTION64_PATH": find_library(),
+        # NVTX asks for its tool at its first range; the library leads it to the CUPTI that the program uses.
+        "NVTX_INJECTION64_PATH": find_library(),
+        # A program that brings no CUPTI is lent this one.
+        "OPPROF_CUPTI_DEFAULT": Library.get().info()["cupti"],
+    }
+
+
+def _observing(output: Path, delay: float, duration: float) -> dict[str, str]:
+    """What has it record its operators from the beginning."""
+    return {
+        **_loading(),
+        "OPPROF_OPERATORS": str(output.resolve() / "operators"),
         "OPPROF_CAPTURE_DELAY": str(delay),
         "OPPROF_CAPTURE_DURATION": str(duration),
     }
@@ -138,7 +185,7 @@ def _observing(output: Path, delay: float, duration: float) -> dict[str, str]:
 
 def _observed(
     command: Sequence[str], output: Path, reason: str, delay: float, duration: float
-) -> tuple[list[_Recorded], int]:
+) -> tuple[list[Recorded], int]:
     """Runs a program with the observer, or for want of it torch.profiler, in every Python of it that imports PyTorch."""
     progress(reason)
     progress(f"running {shlex.join(command)}, and recording its operators on the CPU")
@@ -154,20 +201,24 @@ def _observed(
         file.unlink()
     before = set(output.glob(_TRACES))
     status, own = _run(command, environment)
-    traces = []
-    for file in sorted({*output.glob(_TRACES), *output.glob(_OPERATORS)} - before):
-        name = file.name.removesuffix(".json.gz").removesuffix(CAPTURE)
-        rank, _, process = name.partition("-r")[2].partition("-p")
-        number = int(rank) if rank.isdecimal() else None
-        traces.append(_Recorded(file, number, process, 1, process == str(own)))
+    files = sorted({*output.glob(_TRACES), *output.glob(_OPERATORS)} - before)
+    traces = [recorded_operators(file, own) for file in files]
     if not traces:
         progress("nothing was recorded: no Python of the program imported PyTorch")
     return traces, status
 
 
-def _report_traces(traces: Sequence[_Recorded], output: Path) -> None:
+def recorded_operators(file: Path, program: int) -> Recorded:
+    """What the observer or torch.profiler left of one process; `program` is the process of the program itself."""
+    name = file.name.removesuffix(".json.gz").removesuffix(CAPTURE)
+    rank, _, process = name.partition("-r")[2].partition("-p")
+    number = int(rank) if rank.isdecimal() else None
+    return Recorded(file, number, process, 1, process == str(program))
+
+
+def report_operators(traces: Sequence[Recorded], output: Path) -> None:
     """Makes of each trace what a person can open; what fails for one takes nothing from the others."""
-    shown: list[tuple[_Recorded, RunFolder]] = []
+    shown: list[tuple[Recorded, RunFolder]] = []
     for entry in traces:
         name = entry.capture.name.removesuffix(".json.gz").removesuffix(CAPTURE)
         folder = RunFolder(output, name[name.index("-r") :])
@@ -239,11 +290,7 @@ def _captured(
     """Runs a program with the capture library in it; returns the captures that it left, and its status."""
     environment = {
         **os.environ,
-        "CUDA_INJECTION64_PATH": find_library(),
-        # NVTX asks for its tool at its first range; the library leads it to the CUPTI that the program uses.
-        "NVTX_INJECTION64_PATH": find_library(),
-        # A program that brings no CUPTI is lent this one.
-        "OPPROF_CUPTI_DEFAULT": Library.get().info()["cupti"],
+        **_injecting(),
         # The library puts numbers where a % is; one of the folder's name stays.
         "OPPROF_CAPTURE_FILE": os.path.join(
             str(output.resolve()).replace("%", "%%"), f"capture-r%r-p%p{CAPTURE}"
@@ -263,7 +310,7 @@ def _captured(
     return captures, status
 
 
-def _report_captures(captures: Sequence[Path], output: Path) -> None:
+def report_captures(captures: Sequence[Path], output: Path) -> None:
     """Makes of each capture what a person can open; what fails for one takes nothing from the others."""
     recorded = []
     for capture in captures:
@@ -275,7 +322,7 @@ def _report_captures(captures: Sequence[Path], output: Path) -> None:
         if found is not None:
             recorded.append(found)
     working = [entry for entry in recorded if entry.work]
-    shown: list[tuple[_Recorded, RunFolder]] = []
+    shown: list[tuple[Recorded, RunFolder]] = []
     for entry in recorded:
         if entry.work:
             own = entry.capture.stem.removeprefix("capture") if len(working) > 1 else ""
@@ -307,11 +354,13 @@ def _report_captures(captures: Sequence[Path], output: Path) -> None:
 
 def _operators(capture: Path) -> list[str]:
     """What the observer recorded of the process of a capture, as an option of the driver."""
-    file = capture.with_name("operators" + capture.name.removeprefix("capture"))
-    return [f"--operators={file}"] if file.is_file() else []
+    # Without torchrun one name has rank 0, and the other none.
+    process = capture.stem.rpartition("-p")[2]
+    files = sorted(capture.parent.glob(f"operators-*-p{process}{CAPTURE}"))
+    return [f"--operators={file}" for file in files[:1]]
 
 
-def _show_all(shown: list[tuple[_Recorded, RunFolder]]) -> None:
+def _show_all(shown: list[tuple[Recorded, RunFolder]]) -> None:
     """Prints the first rank's report, and of each other the summary and where its report is."""
     shown.sort(key=lambda pair: (pair[0].rank is None, pair[0].rank or 0))
     if not shown:
@@ -323,7 +372,7 @@ def _show_all(shown: list[tuple[_Recorded, RunFolder]]) -> None:
         show(f"{entry.name}: {', '.join([*summary, str(folder.report_html)])}")
 
 
-def _summarized(capture: Path) -> _Recorded | None:
+def _summarized(capture: Path) -> Recorded | None:
     """Writes what a capture holds, a line each; removes it where a process put nothing on a device."""
     summary = Library.get().summarize(str(capture))
     process = capture.stem.rpartition("-p")[2]
@@ -336,7 +385,7 @@ def _summarized(capture: Path) -> _Recorded | None:
     with replacing(capture.with_suffix(".txt")) as file:
         file.write(printable(summary))
     progress(f"wrote {capture}")
-    return _Recorded(capture, counts.get("rank"), process, work)
+    return Recorded(capture, counts.get("rank"), process, work)
 
 
 def _export_trace(capture: Path) -> None:

@@ -12,6 +12,7 @@ import os
 import sys
 import sysconfig
 import time
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, ClassVar, NoReturn
 
@@ -135,40 +136,66 @@ def note_compilations(callback: ModuleType) -> None:
         callback.callback_handler.clear = clear_and_register
 
 
-def observe(torch: ModuleType) -> str | None:
-    """Begins to record; returns what is to be said of it, if anything. Raises NotObservedError."""
-    folder = os.environ["OPPROF_OBSERVER_LIBRARIES"]
-    observer = _load(folder, torch)
-    reason = _follow_frames(folder, torch, observer)
-    options = _Options(
-        ctypes.sizeof(_Options),
-        os.fsencode(os.environ["OPPROF_OPERATORS"]),
-        "OPPROF_OPERATORS_SHAPES" in os.environ,
-        0,
-        0,
-        float(os.environ.get("OPPROF_CAPTURE_DELAY", "0")),
-        float(os.environ.get("OPPROF_CAPTURE_DURATION", "0")),
-        os.fsencode(os.environ["CUDA_INJECTION64_PATH"])
-        if "CUDA_INJECTION64_PATH" in os.environ
-        else None,
-    )
-    if observer.opprof_observer_start(ctypes.byref(options)):
-        raise NotObservedError(observer.opprof_observer_last_error().decode())
-    _observers.append(observer)
-    _note_garbage(observer)
+class _Recorder:
+    """The libraries, and one recording after the other."""
 
-    def stop() -> None:
-        observer.opprof_observer_stop()
+    def __init__(self, folder: str, torch: ModuleType) -> None:
+        self.observer = _load(folder, torch)
+        #: Why operators have no modules and lines, if they have none.
+        self.remark = _follow_frames(folder, torch, self.observer)
+        #: Where the capture library is injected for a GPU.
+        self.capture = os.environ.get("CUDA_INJECTION64_PATH")
 
+    def start(self, prefix: str, delay: float = 0.0, duration: float = 0.0) -> None:
+        """Records operators into files that begin with `prefix`; raises NotObservedError."""
+        options = _Options(
+            ctypes.sizeof(_Options),
+            os.fsencode(prefix),
+            "OPPROF_OPERATORS_SHAPES" in os.environ,
+            0,
+            0,
+            delay,
+            duration,
+            os.fsencode(self.capture) if self.capture is not None else None,
+        )
+        if self.observer.opprof_observer_start(ctypes.byref(options)):
+            raise NotObservedError(self.observer.opprof_observer_last_error().decode())
+
+    def stop(self) -> None:
+        """Ends the recording that there is; that it ends is not to fail the program."""
+        self.observer.opprof_observer_stop()
+
+
+def observe(torch: ModuleType, load: Callable[[str], ModuleType]) -> str | None:
+    """Begins to record, or to wait for `opprof attach`; returns what is to be said of it, if anything.
+
+    `load` gives a module of this folder. Raises NotObservedError.
+    """
+    recorder = _Recorder(os.environ["OPPROF_OBSERVER_LIBRARIES"], torch)
+    control = os.environ.get("OPPROF_CONTROL")
+    if control is None:
+        recorder.start(
+            os.environ["OPPROF_OPERATORS"],
+            float(os.environ.get("OPPROF_CAPTURE_DELAY", "0")),
+            float(os.environ.get("OPPROF_CAPTURE_DURATION", "0")),
+        )
+        stop = recorder.stop
+    else:
+        waiting = load("attaching").Waiting(recorder, control)
+        stop = waiting.leave
+    _observers.append(recorder.observer)
+    _note_garbage(recorder.observer)
     atexit.register(stop)
     leave = os._exit
 
     def leave_whole(status: int) -> NoReturn:
-        observer.opprof_observer_stop()
+        stop()
         leave(status)
 
     # It can be pickled, as the function that it stands for.
     leave_whole.__module__, leave_whole.__name__, leave_whole.__qualname__ = "os", "_exit", "_exit"
     # What multiprocessing forks ends so too.
     os._exit = leave_whole
-    return f"operators have no modules and lines: {reason}" if reason else None
+    if recorder.remark:
+        return f"operators have no modules and lines: {recorder.remark}"
+    return None

@@ -62,15 +62,18 @@ def _say(text: str) -> None:
 def _record(torch: ModuleType) -> None:
     try:
         observing = _load_beside("observing")
-        remark = observing.observe(torch)
+        remark = observing.observe(torch, _load_beside)
         if remark:
             _say(remark)
         sys.meta_path.insert(0, _WaitFor("torch._dynamo.callback", observing.note_compilations))
         return
     except Exception as error:
         reason = f"{error}"
-    # A GPU's kernels are captured whatever is known of operators.
+    if "OPPROF_CONTROL" in os.environ:
+        _say(f"{reason}: `opprof attach` cannot record this process")
+        return
     if "OPPROF_CPU_TRACES" not in os.environ:
+        # A GPU's kernels are captured whatever is known of operators.
         _say(f"{reason}: kernels have no operators")
         return
     _say(f"{reason}: torch.profiler records")
@@ -147,7 +150,7 @@ def _run_the_programs_own() -> None:
 
 try:
     # Inductor's workers compile for the program, and are none of it.
-    if "OPPROF_OPERATORS" in os.environ and not any(
+    if {"OPPROF_OPERATORS", "OPPROF_CONTROL"} & {*os.environ} and not any(
         "compile_worker" in argument for argument in getattr(sys, "orig_argv", [])
     ):
         sys.meta_path.insert(0, _WaitFor("torch", _record))

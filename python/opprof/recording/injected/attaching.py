@@ -1,0 +1,150 @@
+"""Waits in a program for `opprof attach`, records while it asks for that, and says when it is done.
+
+The two speak by files in a folder of the user's own, the one of `opprof run --wait`: `waiting-p<process>` says that this process can be
+recorded, `attach-p<process>` is the request, and `attached-p<process>` the answer. A request counts only where its file is the
+user's of this process and nobody else can write it; recording ends when the time that it states is over or the file is gone. No signal is
+sent, no port is open, and the program's own threads do nothing for it: the thread here looks twice a second.
+"""
+
+import _thread
+import contextlib
+import ctypes
+import json
+import os
+import stat
+import time
+from typing import Any, ClassVar
+
+_LOOK_S = 0.5
+
+#: No request is longer.
+_LONGEST = 1 << 16
+
+
+class _CaptureOptions(ctypes.Structure):
+    _fields_: ClassVar = [
+        ("size", ctypes.c_size_t),
+        ("path", ctypes.c_char_p),
+        ("kinds", ctypes.c_uint32),
+        ("buffer_bytes", ctypes.c_uint32),
+        ("pool_bytes", ctypes.c_uint64),
+        ("flush_ms", ctypes.c_uint32),
+        ("paused", ctypes.c_uint32),
+    ]
+
+
+class Waiting:
+    """A process that waits for `opprof attach`."""
+
+    def __init__(self, recorder: Any, control: str) -> None:
+        self.recorder = recorder
+        self.control = control
+        self.capture: Any = None
+        if recorder.capture is not None:
+            self.capture = ctypes.CDLL(recorder.capture)
+            self.capture.opprof_capture_last_error.restype = ctypes.c_char_p
+        self.lock = _thread.allocate_lock()
+        self.is_recording = False
+        os.register_at_fork(after_in_child=self._begin)
+        self._begin()
+
+    def _file(self, kind: str) -> str:
+        return os.path.join(self.control, f"{kind}-p{os.getpid()}")
+
+    def _begin(self) -> None:
+        self.lock = _thread.allocate_lock()
+        self.is_recording = False
+        with contextlib.suppress(OSError):
+            self._write("waiting", {})
+            # Not one of the threading module's, which the program may list.
+            _thread.start_new_thread(self._wait, (os.getpid(),))
+
+    def _write(self, kind: str, content: dict[str, Any]) -> None:
+        file = self._file(kind)
+        descriptor = os.open(file + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as out:
+            json.dump(content, out)
+        os.replace(file + ".new", file)
+
+    def _request(self) -> dict[str, Any] | None:
+        """What is asked for; None where nothing is, or not by this user."""
+        try:
+            descriptor = os.open(self._file("attach"), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            of = os.fstat(file.fileno())
+            is_own = of.st_uid == os.geteuid() and not of.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+            if not is_own or not stat.S_ISREG(of.st_mode) or of.st_size > _LONGEST:
+                return None
+            try:
+                request: dict[str, Any] = json.loads(file.read(_LONGEST))
+                return {
+                    "number": str(request["number"]),
+                    "folder": str(request["folder"]),
+                    "end": time.monotonic() + float(request["seconds"]),
+                }
+            except (ValueError, KeyError, TypeError):
+                return None
+
+    def _wait(self, process: int) -> None:
+        done = None
+        while os.getpid() == process:
+            time.sleep(_LOOK_S)
+            request = self._request()
+            if request is None or request["number"] == done:
+                continue
+            done = request["number"]
+            error = self._start(request["folder"])
+            self._write("attached", {"number": done, "error": error, "done": error is not None})
+            if error is not None:
+                continue
+            while time.monotonic() < request["end"]:
+                time.sleep(min(_LOOK_S, max(0.0, request["end"] - time.monotonic())))
+                now = self._request()
+                if now is None or now["number"] != done:
+                    break
+            error = self._stop()
+            self._write("attached", {"number": done, "error": error, "done": True})
+
+    def _start(self, folder: str) -> str | None:
+        """Returns why nothing is recorded."""
+        with self.lock:
+            self.recorder.stop()
+            if self.capture is not None:
+                rank = os.environ.get("RANK") or "0"
+                path = os.path.join(folder, f"capture-r{rank}-p{os.getpid()}.opcap")
+                # Small buffers, of which a program that is killed loses one.
+                options = _CaptureOptions(
+                    ctypes.sizeof(_CaptureOptions), os.fsencode(path), 0, 256 << 10, 0, 0, 0
+                )
+                if self.capture.opprof_capture_start(ctypes.byref(options)):
+                    return str(self.capture.opprof_capture_last_error().decode(errors="replace"))
+            try:
+                self.recorder.start(os.path.join(folder, "operators"))
+            except Exception as error:
+                if self.capture is not None:
+                    self.capture.opprof_capture_stop(None)
+                return str(error)
+            self.is_recording = True
+            return None
+
+    def _stop(self) -> str | None:
+        with self.lock:
+            # A fork of a process that was recorded has a recording too.
+            self.recorder.stop()
+            was_recording, self.is_recording = self.is_recording, False
+            if not was_recording or self.capture is None:
+                return None
+            if self.capture.opprof_capture_stop(None):
+                return str(self.capture.opprof_capture_last_error().decode(errors="replace"))
+            return None
+
+    def leave(self) -> None:
+        """At the end of the process: what is recorded is whole, and nobody waits for more."""
+        error = self._stop()
+        with contextlib.suppress(OSError):
+            request = self._request()
+            if request is not None:
+                self._write("attached", {"number": request["number"], "error": error, "done": True})
+            os.unlink(self._file("waiting"))
