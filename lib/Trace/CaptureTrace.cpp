@@ -37,6 +37,10 @@ constexpr StringLiteral kObserver = "opprof observer";
 /// before the kernels that are kept is not.
 constexpr uint64_t kHostLeadNs = 10'000'000'000;
 
+/// A kernel has at most about so many operators; of what launched kernels that
+/// are kept, more are not read.
+constexpr uint64_t kOperatorsPerKernel = 16;
+
 /// Finds when the last `limit` kernels or operators of a capture begin.
 class LastKernels final : public CaptureVisitor {
 public:
@@ -73,10 +77,21 @@ private:
 
 class Builder final : public CaptureJoins {
 public:
-  /// What began before `begin` is left out; 0 keeps everything.
-  Builder(const CaptureReader &reader, Trace &trace, uint64_t begin = 0)
+  /// What began before `begin` is left out, and operators that ended before
+  /// `beginRealtime`; 0 keeps everything.
+  Builder(const CaptureReader &reader, Trace &trace, uint64_t begin,
+          int64_t beginRealtime)
       : CaptureJoins(reader), trace(trace), begin(begin),
-        hostBegin(begin > kHostLeadNs ? begin - kHostLeadNs : 0) {}
+        hostBegin(begin > kHostLeadNs ? begin - kHostLeadNs : 0),
+        beginRealtime(beginRealtime) {}
+
+  /// When what the host did for the activities that are kept begins, in
+  /// nanoseconds since 1970; 0 where everything is kept.
+  int64_t hostBeginRealtime() const {
+    return hostBegin && trace.baseTimeNs
+               ? int64_t(hostBegin) + *trace.baseTimeNs
+               : 0;
+  }
 
   void kernel(const KernelRecord &r) override;
   void memcpy(const MemcpyRecord &r) override;
@@ -126,6 +141,7 @@ private:
   Trace &trace;
   uint64_t begin;
   uint64_t hostBegin;
+  int64_t beginRealtime;
   /// Strings of the file that are interned already.
   std::vector<StringRef> names;
   std::unordered_map<uint32_t, StringRef> kernelNames;
@@ -335,6 +351,12 @@ void Builder::memory(const MemoryRecord &r) {
 }
 
 void Builder::operatorRun(const OperatorRecord &r) {
+  if (beginRealtime && Clock.cupti <= uint64_t(kMaxTotalNs) &&
+      Clock.realtime <= uint64_t(kMaxTotalNs) &&
+      int64_t(std::min(r.end, uint64_t(kMaxTotalNs))) +
+              int64_t(Clock.realtime) - int64_t(Clock.cupti) <
+          beginRealtime)
+    return;
   if (r.end >= hostBegin && (r.start >= begin || !isObserver()))
     operators.push_back(r);
 }
@@ -753,7 +775,7 @@ opprof::trace::readCapture(MemoryBufferRef buffer, const ReadOptions &options) {
                   last.total, last.kernels ? "kernels" : "operators",
                   lastKernels, double(begin - last.first) / 1e9));
   }
-  Builder builder(reader, *trace, begin);
+  Builder builder(reader, *trace, begin, options.beginRealtimeNs);
   if (!reader.readBuffer({data.data(), data.size()}, name.str(), builder))
     return createStringError(reader.error());
   if (builder.error.empty())
@@ -763,6 +785,8 @@ opprof::trace::readCapture(MemoryBufferRef buffer, const ReadOptions &options) {
   if (options.operators) {
     ReadOptions own = options;
     own.operators.reset();
+    own.lastKernels *= kOperatorsPerKernel;
+    own.beginRealtimeNs = builder.hostBeginRealtime();
     Expected<std::unique_ptr<Trace>> operators =
         readCapture(*options.operators, own);
     if (!operators)

@@ -254,6 +254,46 @@ TEST_F(CaptureTraceTest, OfManyKernelsTheLastAreKept) {
   }
 }
 
+TEST_F(CaptureTraceTest, TheLastKernelsHaveAllOfTheirOperators) {
+  constexpr uint64_t kSecond = 1'000'000'000, kRealtime = kSecond << 30;
+  // The observer's clock is another one than the capture's.
+  constexpr uint64_t kAhead = 500 * kSecond;
+  ClockRecord clock{};
+  clock.cupti = 1000;
+  clock.realtime = kRealtime;
+  file.add(ChunkType::Clocks, clock);
+  CaptureFileBuilder observed;
+  observed.meta("recorder", "opprof observer");
+  clock.cupti += kAhead;
+  observed.add(ChunkType::Clocks, clock);
+  OperatorRecord op{};
+  op.name = observed.string("aten::mm");
+  op.place = op.sizes = op.types = kNone;
+  for (int number = 0; number < 40; ++number) {
+    for (int nested = 0; nested < 3; ++nested) {
+      op.start = time + kAhead;
+      op.end = op.start + 1000;
+      observed.add(ChunkType::Operators, op);
+    }
+    launch("k" + std::to_string(number), 0);
+    time += kSecond;
+  }
+  file.end();
+  observed.end();
+  ReadOptions options;
+  options.lastKernels = 5;
+  options.operators = llvm::MemoryBufferRef(observed.bytes, "o.opcap");
+  llvm::Expected<std::unique_ptr<Trace>> last =
+      readTrace({file.bytes, "t.opcap"}, options);
+  ASSERT_TRUE(bool(last)) << llvm::toString(last.takeError());
+  ASSERT_EQ((*last)->activities.size(), 5u);
+  // As far back as what else the host did: ten seconds more.
+  size_t operators = llvm::count_if((*last)->hostOps, [](const HostOp &found) {
+    return found.name == "aten::mm";
+  });
+  EXPECT_EQ(operators, 3u * 14u);
+}
+
 TEST_F(CaptureTraceTest, RangesOfTheProgramCanBeItsSteps) {
   uint32_t id = 0;
   auto marker = [&](uint32_t flags, const std::string &name) {

@@ -19,6 +19,9 @@ struct ReadOptions {
   /// latest, are kept, with what the host did meanwhile; 0 keeps all. Captures
   /// only.
   uint64_t lastKernels = 0;
+  /// What ended before this point, in nanoseconds since 1970, is left out; 0
+  /// keeps all. Recordings of operators only.
+  int64_t beginRealtimeNs = 0;
   /// What the observer recorded of the same process, which is joined to the
   /// launches of a capture. Captures only.
   std::optional<llvm::MemoryBufferRef> operators = {};
