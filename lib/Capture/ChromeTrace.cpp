@@ -367,6 +367,7 @@ public:
     ++Counts["external ids"];
   }
   void marker(const MarkerRecord &) override { ++Counts["markers"]; }
+  void operatorRun(const OperatorRecord &) override { ++Counts["operators"]; }
   void memory(const MemoryRecord &r) override {
     ++Counts["memory operations"];
     // Kind 3 is device memory; other kinds are the host's.

@@ -278,7 +278,7 @@ def test_forks_have_files_of_their_own(tmp_path: Path) -> None:
     assert sources == [f"{program}:3"] * 2
 
 
-def test_workers_of_a_data_loader_are_helpers_of_the_run(tmp_path: Path) -> None:
+def test_workers_of_a_data_loader_are_summed_in_a_line(tmp_path: Path) -> None:
     program = write(
         tmp_path,
         "import torch\n"
@@ -290,12 +290,14 @@ def test_workers_of_a_data_loader_are_helpers_of_the_run(tmp_path: Path) -> None
         "for rows in torch.utils.data.DataLoader(Rows(), 4, num_workers=2):\n"
         "    rows.exp()\n",
     )
-    profile = observe(tmp_path / "run", program)
+    done = opprof("run", "-o", tmp_path / "run", program)
+    assert done.returncode == 0, done.stderr
+    profile = json.loads((tmp_path / "run" / "profile.opprof.json").read_text())
     assert "aten::exp" in {k["name"] for k in profile["kernels"]}
-    helpers = [json.loads(f.read_text()) for f in (tmp_path / "run").glob("profile-*.json")]
-    assert len(helpers) == 2
-    for helper in helpers:
-        assert f"{program}:6" in {k.get("source") for k in helper["kernels"]}
+    assert not list((tmp_path / "run").glob("profile-*.json"))
+    line = re.search(r"2 workers of data loaders ran (\d+) operators", done.stderr)
+    assert line and int(line[1]) >= 16, done.stderr
+    assert len(list((tmp_path / "run").glob("operators-*.opcap"))) == 3
 
 
 def test_the_programs_own_profiler_runs_beside_the_observer(tmp_path: Path) -> None:

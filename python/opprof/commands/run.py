@@ -4,6 +4,7 @@ The program comes first: its exit status is this command's, its stdout is its ow
 away what was recorded.
 """
 
+import contextlib
 import importlib.util
 import os
 import shlex
@@ -42,6 +43,9 @@ _CAPTURES, _TRACES = f"capture-*{CAPTURE}", "trace-*.json.gz"
 
 #: And what the observer recorded of each.
 _OPERATORS = f"operators-*{CAPTURE}"
+
+#: What says that a process was a worker of a data loader.
+_WORKERS = "worker-p*"
 
 #: A profile of a process that ran no operator is no larger.
 _EMPTY_PROFILE = 20_000
@@ -197,7 +201,7 @@ def _observed(
         # There are no kernels, whose launches cost more than the sizes do.
         "OPPROF_OPERATORS_SHAPES": "1",
     }
-    for file in output.glob(_OPERATORS):
+    for file in [*output.glob(_OPERATORS), *output.glob(_WORKERS)]:
         file.unlink()
     before = set(output.glob(_TRACES))
     status, own = _run(command, environment)
@@ -206,6 +210,24 @@ def _observed(
     if not traces:
         progress("nothing was recorded: no Python of the program imported PyTorch")
     return traces, status
+
+
+def _without_workers(traces: Sequence[Recorded], output: Path) -> list[Recorded]:
+    """The processes but workers of data loaders, of which one line says what they ran."""
+    names = {file.name.removeprefix("worker-p") for file in output.glob(_WORKERS)}
+    workers = [entry for entry in traces if entry.process in names]
+    operators = 0
+    for entry in workers:
+        with contextlib.suppress(OpprofError):
+            summary = Library.for_files().summarize(str(entry.capture))
+            operators += summary_counts(summary).get("operators", 0)
+    if workers:
+        several = "s" if len(workers) > 1 else ""
+        progress(
+            f"{len(workers)} worker{several} of data loaders ran {operators} operators: no report of them, "
+            f"{workers[0].capture.name}{' and others' if several else ''} kept"
+        )
+    return [entry for entry in traces if entry.process not in names]
 
 
 def recorded_operators(file: Path, program: int) -> Recorded:
@@ -219,7 +241,7 @@ def recorded_operators(file: Path, program: int) -> Recorded:
 def report_operators(traces: Sequence[Recorded], output: Path) -> None:
     """Makes of each trace what a person can open; what fails for one takes nothing from the others."""
     shown: list[tuple[Recorded, RunFolder]] = []
-    for entry in traces:
+    for entry in _without_workers(traces, output):
         name = entry.capture.name.removesuffix(".json.gz").removesuffix(CAPTURE)
         folder = RunFolder(output, name[name.index("-r") :])
         try:
@@ -237,7 +259,7 @@ def report_operators(traces: Sequence[Recorded], output: Path) -> None:
             progress(f"{entry.name} ran no operator: there is nothing to report of it")
             continue
         shown.append((entry, folder))
-    # One process is the run, or the one whose helpers the others are, as workers of a data loader.
+    # One process is the run, or the one whose helpers the others are.
     runs = [pair for pair in shown if len(shown) == 1 or pair[0].is_program]
     others = [pair for pair in shown if pair not in runs]
     if runs and all(entry.rank is None for entry, _ in others):
@@ -297,7 +319,7 @@ def _captured(
         ),
         **_observing(output, delay, duration),
     }
-    for file in output.glob(_OPERATORS):
+    for file in [*output.glob(_OPERATORS), *output.glob(_WORKERS)]:
         file.unlink()
     before = {file: file.stat().st_mtime_ns for file in output.glob(_CAPTURES)}
     progress(f"running {shlex.join(command)}")

@@ -166,6 +166,15 @@ class _Recorder:
         self.observer.opprof_observer_stop()
 
 
+def _note_worker(prefix: str) -> None:
+    """Leaves an empty file beside the recording of a worker of a data loader, which gets no report of its own."""
+    worker = sys.modules.get("torch.utils.data._utils.worker")
+    if getattr(worker, "_worker_info", None) is not None:
+        path = os.path.join(os.path.dirname(prefix), f"worker-p{os.getpid()}")
+        with contextlib.suppress(OSError), open(path, "x"):
+            pass
+
+
 def observe(torch: ModuleType, load: Callable[[str], ModuleType]) -> str | None:
     """Begins to record, or to wait for `opprof attach`; returns what is to be said of it, if anything.
 
@@ -179,7 +188,10 @@ def observe(torch: ModuleType, load: Callable[[str], ModuleType]) -> str | None:
             float(os.environ.get("OPPROF_CAPTURE_DELAY", "0")),
             float(os.environ.get("OPPROF_CAPTURE_DURATION", "0")),
         )
-        stop = recorder.stop
+
+        def stop() -> None:
+            _note_worker(os.environ["OPPROF_OPERATORS"])
+            recorder.stop()
     else:
         waiting = load("attaching").Waiting(recorder, control)
         stop = waiting.leave
