@@ -1,5 +1,5 @@
-// The report as one HTML page: no other file, no network, no script needed to
-// read it.
+// The report as one HTML page: no other file, no network. No script is needed
+// to read it; its own sorts and searches tables and zooms the timeline.
 
 #include "opprof/Report/Report.h"
 #include "opprof/Report/ReportModel.h"
@@ -17,7 +17,7 @@ using namespace opprof::profile;
 using namespace opprof::report;
 
 static constexpr StringLiteral kStyle = R"css(
-:root { --bg: #fff; --fg: #1b1f24; --dim: #667080; --line: #dfe3e8; --card: #f6f8fa; --bar: #2f7fb8; --warn: #b35900; }
+:root { color-scheme: light dark; --bg: #fff; --fg: #1b1f24; --dim: #667080; --line: #dfe3e8; --card: #f6f8fa; --bar: #2f7fb8; --warn: #b35900; }
 @media (prefers-color-scheme: dark) {
   :root { --bg: #14171b; --fg: #e4e8ee; --dim: #93a0b0; --line: #2c333b; --card: #1c2127; --bar: #4fa3dd; --warn: #f0a04b; }
 }
@@ -34,7 +34,14 @@ table { border-collapse: collapse; width: 100% } th { text-align: left; font-wei
 td, th { padding: 4px 10px 4px 0; border-bottom: 1px solid var(--line); vertical-align: top } th.num { text-align: right }
 .bar { background: var(--line); border-radius: 3px; height: 10px; min-width: 90px; margin-top: 5px }
 .bar i { display: block; height: 100%; border-radius: 3px; background: var(--bar) }
-.columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(440px, 1fr)); gap: 0 36px }
+.columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(440px, 100%), 1fr)); gap: 0 36px }
+.wide { overflow-x: auto } .wide td code { display: inline-block; min-width: 320px }
+.columns td:first-child { overflow-wrap: anywhere; min-width: 130px } .keyed { display: inline-block }
+.finding { overflow-wrap: anywhere } .finding pre { white-space: pre-wrap }
+.tools { display: flex; flex-wrap: wrap; gap: 6px; margin: 0 0 6px } th.sorts { cursor: pointer }
+.tools button, .tools input { font: inherit; color: var(--fg); background: var(--card); border: 1px solid var(--line);
+  border-radius: 5px; padding: 3px 10px; min-height: 30px }
+@media (max-width: 600px) { body { padding: 16px 12px 40px } svg { min-width: 640px } .bar { min-width: 40px } }
 .finding { background: var(--card); border: 1px solid var(--line); border-left: 4px solid var(--warn); border-radius: 6px;
   padding: 10px 14px; margin: 0 0 10px }
 .finding b.cost { float: right; font-variant-numeric: tabular-nums }
@@ -43,7 +50,103 @@ td, th { padding: 4px 10px 4px 0; border-bottom: 1px solid var(--line); vertical
 details { margin-top: 14px } summary { cursor: pointer; font-weight: 600 }
 svg { display: block; width: 100%; height: auto; background: var(--card); border: 1px solid var(--line); border-radius: 6px }
 svg text { fill: var(--dim); font: 11px system-ui, sans-serif }
+svg.zoom { background: none; border: 0; min-width: 0; touch-action: pan-y }
 )css";
+
+/// Adds to the page, once it is there, what only a script can do.
+static constexpr StringLiteral kScript = R"js(
+const units = { ns: 1e-9, 'µs': 1e-6, ms: 1e-3, s: 1 };
+const prefixes = { k: 1e3, K: 1e3, M: 1e6, G: 1e9, T: 1e12 };
+// A number with its unit, or else the text itself.
+function valueOf(cell) {
+  const text = cell ? cell.textContent.trim() : '';
+  const found = /^(-?[\d.]+)\s*(ns|µs|ms|s|%|\*|([kKMGT]?)(?:FLOP\/s|B\/s|B))?$/.exec(text);
+  return found ? found[1] * (units[found[2]] || prefixes[found[3]] || 1) : text;
+}
+function compare(a, b) {
+  if (typeof a === typeof b) return typeof a === 'number' ? a - b : a.localeCompare(b);
+  return typeof a === 'number' ? 1 : -1;
+}
+function tool(bar, name, action) {
+  const button = bar.appendChild(document.createElement('button'));
+  button.textContent = name;
+  button.onclick = action;
+}
+function toolsBefore(element) {
+  const bar = document.createElement('div');
+  bar.className = 'tools';
+  element.before(bar);
+  return bar;
+}
+for (const table of document.querySelectorAll('table')) {
+  const rows = [...table.rows].slice(1);
+  if (rows.length < 2) continue;
+  [...table.rows[0].cells].forEach((head, column) => {
+    if (!head.textContent) return;
+    head.className += ' sorts';
+    head.tabIndex = 0;
+    head.onclick = () => {
+      const down = head.getAttribute('aria-sort') !== 'descending';
+      for (const other of table.rows[0].cells) other.removeAttribute('aria-sort');
+      head.setAttribute('aria-sort', down ? 'descending' : 'ascending');
+      const keys = new Map(rows.map(row => [row, valueOf(row.cells[column])]));
+      rows.sort((a, b) => (down ? -1 : 1) * compare(keys.get(a), keys.get(b)));
+      rows[0].parentNode.append(...rows);
+    };
+    head.onkeydown = event => event.key === 'Enter' && head.onclick();
+  });
+  if (rows.length < 12) continue;
+  const search = document.createElement('input');
+  search.type = 'search';
+  search.placeholder = 'search ' + rows.length + ' rows';
+  search.oninput = () => {
+    const words = search.value.toLowerCase().split(/\s+/);
+    for (const row of rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !words.every(word => text.includes(word));
+    }
+  };
+  toolsBefore(table.closest('.wide') || table).append(search);
+}
+for (const lanes of document.querySelectorAll('svg.zoom')) {
+  const all = lanes.viewBox.baseVal.width, left = lanes.viewBox.baseVal.x;
+  const ends = lanes.parentNode.querySelectorAll('text.end'), span = +lanes.dataset.ns;
+  const name = ns => ns < 1e3 ? ns.toFixed(0) + ' ns' : ns < 1e6 ? (ns / 1e3).toFixed(2) + ' µs' : (ns / 1e6).toFixed(3) + ' ms';
+  let from = 0, width = all;
+  const show = () => {
+    width = Math.min(Math.max(width, all / 1e5), all);
+    from = Math.min(Math.max(from, 0), all - width);
+    lanes.setAttribute('viewBox', `${left + from} 0 ${width} ${lanes.viewBox.baseVal.height}`);
+    ends[0].textContent = name(from / all * span);
+    ends[1].textContent = name((from + width) / all * span);
+  };
+  const zoom = (by, at) => { from += at * width * (1 - by); width *= by; show(); };
+  const bar = toolsBefore(lanes.closest('.wide'));
+  tool(bar, '+', () => zoom(0.5, 0.5));
+  tool(bar, '−', () => zoom(2, 0.5));
+  tool(bar, '←', () => { from -= width / 2; show(); });
+  tool(bar, '→', () => { from += width / 2; show(); });
+  tool(bar, 'all', () => { width = all; show(); });
+  lanes.addEventListener('wheel', event => {
+    if (!event.ctrlKey && !event.metaKey && !event.shiftKey) return;
+    event.preventDefault();
+    const place = lanes.parentNode.getBoundingClientRect();
+    const start = place.left + place.width * 100 / 1120;
+    const share = (event.clientX - start) / (place.width * 1000 / 1120);
+    zoom((event.deltaY || event.deltaX) > 0 ? 1.25 : 0.8, Math.min(Math.max(share, 0), 1));
+  }, { passive: false });
+  let held = null;
+  lanes.onpointerdown = event => { held = event.clientX; };
+  window.addEventListener('pointerup', () => { held = null; });
+  window.addEventListener('pointermove', event => {
+    if (held === null) return;
+    const place = lanes.parentNode.getBoundingClientRect();
+    from -= (event.clientX - held) / (place.width * 1000 / 1120) * width;
+    held = event.clientX;
+    show();
+  });
+}
+)js";
 
 /// Kernels drawn in the timeline and listed in the table: more would make the
 /// page heavier than a mail takes.
@@ -111,7 +214,8 @@ public:
   void print() {
     std::string title = escape(model.title);
     os << "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-          "<meta name=\"viewport\" content=\"width=device-width\">\n<title>"
+          "<meta name=\"viewport\" content=\"width=device-width, "
+          "initial-scale=1\">\n<title>"
        << title << " — opprof</title><style>" << kStyle
        << "</style></head><body>\n<h1>" << title << "</h1><div class=\"dim\">"
        << escape(model.deviceName);
@@ -134,11 +238,15 @@ public:
       printRows("Kernel time by kind", model.categories, works);
       printRows("By module", model.modules, works);
     } else {
+      printRows("By part of the step", model.parts, works);
       printRows("By " + model.work.str(), model.kernels, "runs");
+      printRows("By module", model.modules, works);
     }
     printRows("By range, the innermost", model.ranges, works);
     printRows("By class of repeated subgraphs", model.classes, "partitions");
     os << "</div>\n";
+    printOperators();
+    printPlaces();
     printNodes();
     printKernels();
     if (!profile.notes.empty()) {
@@ -147,7 +255,7 @@ public:
         os << "<li>" << escape(note) << "</li>";
       os << "</ul>\n";
     }
-    os << "</body></html>\n";
+    os << "<script>" << kScript << "</script></body></html>\n";
   }
 
 private:
@@ -225,7 +333,8 @@ private:
         os << ", of which " << step.countedKernels
            << " were counted and stand for the others";
     }
-    os << "</div><table><tr><th>value</th><th class=\"num\">step</th>";
+    os << "</div><div class=\"wide\"><table><tr><th>value</th><th "
+          "class=\"num\">step</th>";
     if (hasSums)
       os << "<th class=\"num\">kernels</th><th class=\"num\">difference</th>";
     os << "</tr>";
@@ -238,7 +347,7 @@ private:
       }
       os << "</tr>";
     }
-    os << "</table>\n";
+    os << "</table></div>\n";
     for (const auto &[name, reason] : step.row.absent)
       os << "<div class=\"dim\">no " << escape(name) << ": " << escape(reason)
          << "</div>\n";
@@ -322,11 +431,17 @@ private:
                            kernels.size(), model.work, model.unit)
                        .str()
                  : model.span())
-       << "</h2>\n<svg viewBox=\"0 0 1120 " << 28 + 30 * rows.size() << "\">";
+       << "</h2>\n<div class=\"wide\"><svg viewBox=\"0 0 1120 "
+       << 28 + 30 * rows.size() << "\">";
     for (const auto &[key, row] : rows)
       os << "<text x=\"6\" y=\"" << 22 + 30 * row << "\">"
          << (key.second < 0 ? "device" : "stream ")
          << (key.second < 0 ? "" : std::to_string(key.second)) << "</text>";
+    // What lies outside of the part that is shown is cut off.
+    unsigned height = 2 + 30 * rows.size();
+    os << "<svg class=\"zoom\" x=\"100\" width=\"1000\" height=\"" << height
+       << "\" viewBox=\"100 0 1000 " << height
+       << "\" preserveAspectRatio=\"none\" data-ns=\"" << end - begin << "\">";
     for (const Activity *activity : shown) {
       unsigned row = rows[{activity->device, activity->stream.value_or(-1)}];
       os << formatv("<rect x=\"{0:f2}\" y=\"{1}\" width=\"{2:f2}\" "
@@ -342,17 +457,19 @@ private:
          << formatTime(activity->startNs - begin) << "\n"
          << escape(describeNodes(*activity)) << "</title></rect>";
     }
-    os << "<text x=\"100\" y=\"" << 20 + 30 * rows.size()
-       << "\">0</text><text x=\"1100\" text-anchor=\"end\" y=\""
+    os << "</svg><text class=\"end\" x=\"100\" y=\"" << 20 + 30 * rows.size()
+       << "\">0</text><text class=\"end\" x=\"1100\" text-anchor=\"end\" y=\""
        << 20 + 30 * rows.size() << "\">" << formatTime(end - begin)
-       << "</text></svg>\n<div class=\"dim\">";
+       << "</text></svg></div>\n<div class=\"dim\">";
     if (model.hasGraph)
       for (const TimeRow &row : model.categories)
-        os << "<span class=\"key\" style=\"background:" << getColor(row.name)
-           << "\"></span>" << escape(row.name);
+        os << "<span class=\"keyed\"><span class=\"key\" style=\"background:"
+           << getColor(row.name) << "\"></span>" << escape(row.name)
+           << "</span>";
     for (const TimeRow &row : namedInTimeline())
-      os << "<span class=\"key\" style=\"background:" << colorOf[row.name]
-         << "\"></span><code>" << escape(row.name) << "</code>";
+      os << "<span class=\"keyed\"><span class=\"key\" style=\"background:"
+         << colorOf[row.name] << "\"></span><code>" << escape(row.name)
+         << "</code></span>";
     os << "</div>\n";
   }
 
@@ -387,7 +504,8 @@ private:
     if (rows.empty())
       return;
     os << "<section><h2>" << title.str()
-       << "</h2><table><tr><th>name</th><th></th><th class=\"num\">share</th>"
+       << "</h2><div class=\"wide\"><table><tr><th>name</th><th></th><th "
+          "class=\"num\">share</th>"
           "<th class=\"num\">"
        << (model.unit == "step" ? "a step" : "time")
        << "</th><th class=\"num\">" << counted << "</th></tr>";
@@ -406,11 +524,74 @@ private:
                                      : escape(model.countPerStep(row.count)))
          << "</td></tr>";
     }
-    os << "</table>";
-    if (rows.size() > kRows)
-      os << "<p class=\"dim\">and " << rows.size() - kRows
-         << " more; all of them are in the JSON.</p>";
+    os << "</table></div>";
+    sayMore(rows.size(), kRows);
     os << "</section>\n";
+  }
+
+  /// Of `amount` a call; nothing where it is not known.
+  static std::string rate(const OperatorTime &op, double amount,
+                          StringRef unit) {
+    double seconds = double(op.kernelTimeNs) / 1e9;
+    if (seconds <= 0 || amount <= 0)
+      return "";
+    return formatAmount(double(op.calls) * amount / seconds) + unit.str();
+  }
+
+  static constexpr size_t kOperators = 200;
+
+  /// What the host called, with the rates that the model of costs gives.
+  void printOperators() {
+    if (model.operators.empty())
+      return;
+    os << "<h2>By operator and sizes</h2><div class=\"wide\"><table><tr>"
+          "<th>operator</th><th>sizes</th><th class=\"num\">calls</th>"
+          "<th class=\"num\">"
+       << (model.unit == "step" ? "a step" : "time")
+       << "</th><th class=\"num\">share</th><th class=\"num\">FLOP/s</th>"
+          "<th class=\"num\">B/s</th></tr>";
+    for (const OperatorTime *op :
+         ArrayRef(model.operators).take_front(kOperators)) {
+      std::string bytes;
+      if (op->bytesRead && op->bytesWritten)
+        bytes = rate(*op, double(*op->bytesRead) + double(*op->bytesWritten),
+                     "B/s");
+      os << "<tr><td><b>" << escape(op->name) << "</b></td><td><code>"
+         << escape(op->inputDims) << "</code></td><td class=\"num\">"
+         << model.countPerStep(op->calls) << "</td><td class=\"num\">"
+         << time(op->kernelTimeNs) << "</td><td class=\"num\">"
+         << formatPercent(model.share(op->kernelTimeNs))
+         << "</td><td class=\"num\">"
+         << rate(*op, double(op->flops.value_or(0)), "FLOP/s")
+         << "</td><td class=\"num\">" << bytes << "</td></tr>";
+    }
+    os << "</table></div>\n";
+    sayMore(model.operators.size(), kOperators);
+  }
+
+  /// Operators with the module and the line that called them.
+  void printPlaces() {
+    if (model.places.empty())
+      return;
+    os << "<h2>By operator, module and line</h2><div class=\"wide\"><table>"
+          "<tr><th>operator</th><th>module</th><th>line</th>"
+          "<th class=\"num\">share</th><th class=\"num\">"
+       << (model.unit == "step" ? "a step" : "time") << "</th></tr>";
+    for (const PlaceRow &row : ArrayRef(model.places).take_front(kOperators))
+      os << "<tr><td><b>" << escape(row.name) << "</b>"
+         << (row.isBackward ? " (backward)" : "") << "</td><td>"
+         << escape(row.module) << "</td><td>" << escape(row.source)
+         << "</td><td class=\"num\">"
+         << formatPercent(model.share(row.kernelTimeNs))
+         << "</td><td class=\"num\">" << time(row.kernelTimeNs) << "</td></tr>";
+    os << "</table></div>\n";
+    sayMore(model.places.size(), kOperators);
+  }
+
+  void sayMore(size_t all, size_t shown) {
+    if (all > shown)
+      os << "<p class=\"dim\">and " << all - shown
+         << " more; all of them are in the JSON.</p>";
   }
 
   void counterHead() {
@@ -465,7 +646,7 @@ private:
       return;
     constexpr size_t kGroups = 40, kNodes = 400;
     auto head = [&] {
-      os << "<table><tr><th class=\"num\">"
+      os << "<div class=\"wide\"><table><tr><th class=\"num\">"
          << (model.unit == "step" ? "a step" : "time")
          << "</th><th class=\"num\">share</th>";
       counterHead();
@@ -478,16 +659,14 @@ private:
          ArrayRef(model.nodeGroups).take_front(kGroups))
       nodeCells(group.kernelTimeNs, group.getName(), group.getModule(),
                 group.slowest, group.confidence);
-    os << "</table>\n<details><summary>Each node alone (" << model.nodes.size()
-       << ")</summary>";
+    os << "</table></div>\n<details><summary>Each node alone ("
+       << model.nodes.size() << ")</summary>";
     head();
     for (const NodeRow &row : ArrayRef(model.nodes).take_front(kNodes))
       nodeCells(row.node->kernelTimeNs, row.node->id.name,
                 row.node->module.value_or(""), row, row.confidence);
-    os << "</table>";
-    if (model.nodes.size() > kNodes)
-      os << "<p class=\"dim\">and " << model.nodes.size() - kNodes
-         << " more; all of them are in the JSON.</p>";
+    os << "</table></div>";
+    sayMore(model.nodes.size(), kNodes);
     os << "</details>\n";
   }
 
@@ -499,7 +678,8 @@ private:
        << (model.hasGraph ? "All kernels, and how each was joined ("
                           : "All " + model.work.str() + "s (")
        << profile.kernels.size()
-       << ")</summary><table><tr><th class=\"num\">start</th><th "
+       << ")</summary><div class=\"wide\"><table><tr><th "
+          "class=\"num\">start</th><th "
           "class=\"num\">duration</th>";
     counterHead();
     os << "<th>" << model.work << "</th>"
@@ -527,7 +707,7 @@ private:
                                   : " · in " + escape(kernel.range))
          << "</div></td></tr>";
     }
-    os << "</table>";
+    os << "</table></div>";
     if (profile.kernels.size() > shown)
       os << "<p class=\"dim\">" << profile.kernels.size() - shown
          << " more are in the JSON.</p>";
