@@ -62,14 +62,17 @@ static std::vector<double> group(ArrayRef<double> values) {
 static Series makeSeries(ArrayRef<double> values, ArrayRef<size_t> parts,
                          bool byRecording) {
   Series series;
-  std::vector<double> means;
+  std::vector<double> means, trimmed;
   for (size_t from = 0; size_t part : parts) {
-    if (part)
+    if (part) {
       means.push_back(meanOf(values.slice(from, part)));
+      trimmed.push_back(trimmedMean(values.slice(from, part)).mean);
+    }
     from += part;
   }
-  if (means.size() > 1)
-    series.apart = *llvm::max_element(means) - *llvm::min_element(means);
+  // One step that the machine disturbed does not set a recording apart.
+  if (trimmed.size() > 1)
+    series.apart = *llvm::max_element(trimmed) - *llvm::min_element(trimmed);
   series.values = byRecording ? means : group(values);
   return series;
 }

@@ -173,6 +173,22 @@ TEST(Compare, RecordingsOfOneSideThatAreApartAreNoise) {
   EXPECT_EQ(result.count(Verdict::Slower), 0u);
 }
 
+TEST(Compare, OneDisturbedStepSetsNoRecordingApart) {
+  auto slower = [](size_t node) { return node == 13 ? 1.6 : 1.0; };
+  auto one = makeRun({.seed = 1}), two = makeRun({.seed = 2}),
+       other = makeRun({.seed = 3, .factor = slower}),
+       last = makeRun({.seed = 4, .factor = slower});
+  for (Activity &kernel : two->kernels)
+    if (kernel.step == 3u && kernel.nodes == std::vector<uint32_t>{13})
+      kernel.durationNs *= 30;
+  summarize(*two);
+  Comparison result =
+      compareRecordings({{one.get(), "1"}, {two.get(), "2"}},
+                        {{other.get(), "3"}, {last.get(), "4"}}, std::nullopt);
+  EXPECT_EQ(result.count(Verdict::Slower), 1u);
+  EXPECT_EQ(result.items.front().name, "linear_13");
+}
+
 TEST(Compare, NodesAreMatchedByModuleWhereNumbersMoved) {
   // One more node before all others moves every number.
   Comparison result =
