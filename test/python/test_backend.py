@@ -309,3 +309,23 @@ def test_what_cannot_be_cast_keeps_its_precision(
         assert graph.refusal is None and any(reason in text for text in graph.left_out)
     if isinstance(actual, tuple):
         assert actual[0].data_ptr() + 32 == actual[1].data_ptr()
+
+
+def test_what_was_compiled_once_is_found_again(
+    backend: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch._dynamo.utils import counters
+    from torch._inductor.utils import run_and_get_code
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    model, x = Merged().eval(), torch.randn(5, 8)
+    with torch.no_grad():
+        _, code = run_and_get_code(torch.compile(model, backend=backend.BACKEND_NAME), x)
+        # Sizes are numbers, for which kernels are made.
+        assert "(5, 8)" in code[0]
+        torch._dynamo.reset()
+        counters.clear()
+        again = torch.compile(model, backend=backend.BACKEND_NAME)(x)
+        for own, reference in zip(again, model(x), strict=True):
+            torch.testing.assert_close(own, reference)
+    assert counters["inductor"]["fxgraph_cache_hit"] == 1

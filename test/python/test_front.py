@@ -17,6 +17,7 @@ from test_backend import CHANGES, STRATEGIES, Merged, errors, errors_in_threads,
 from torch import Tensor, nn
 
 from opprof.backend.emit import emit
+from opprof.backend.emitted.watch import Unknown, Watch
 
 SETTINGS = {"factor": 2.0}
 ALL = {
@@ -437,22 +438,24 @@ def test_the_module_itself_is_parametrized(backend: ModuleType) -> None:
         assert torch.allclose(fast(x), nn.functional.linear(x, fast.weight, fast.bias))
 
 
+class Breaks(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.relu()
+        torch._dynamo.graph_break()
+        return y.tanh()
+
+
+class Counts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x * self.calls
+
+
 def test_what_cannot_be_short_is_as_fast_as_before(backend: ModuleType) -> None:
-    class Breaks(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            y = x.relu()
-            torch._dynamo.graph_break()
-            return y.tanh()
-
-    class Counts(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.calls = 0
-
-        def forward(self, x: Tensor) -> Tensor:
-            self.calls += 1
-            return x * self.calls
-
     x = torch.randn(3)
     for model in (Breaks(), Counts()):
         twin = copy.deepcopy(model)
@@ -462,6 +465,39 @@ def test_what_cannot_be_short_is_as_fast_as_before(backend: ModuleType) -> None:
         status = backend.status()["fronts"][-1]
         assert status.shortcuts == 0 and status.unfit
     assert model.calls == 20
+
+
+def test_hooks_of_what_cannot_be_short(backend: ModuleType) -> None:
+    x = torch.randn(4, 8)
+    for model in (Breaks(), Counts()):
+        twin = copy.deepcopy(model)
+        fast = backend.optimize(model)
+        for hooked in (False, True, False) * 8:
+            handles = [own.register_forward_hook(hook) for own in (fast, twin) if hooked]
+            for _ in range(2):
+                agree(backend, fast, twin, x)
+            for handle in handles:
+                handle.remove()
+
+
+@pytest.mark.parametrize("owner", ["module", "class", "config", "class of config"])
+def test_attributes_that_are_not_there(owner: str) -> None:
+    class Own(nn.Module):
+        config = SimpleNamespace(other=1)
+
+    class Config:
+        pass
+
+    model = Own()
+    model.config = Config()
+    reads = ["L['model'].groups", "object.__getattribute__(L['model'].config, '__dict__')"]
+    watch = Watch(model, [*reads, "L['model'].config.groups"], {})
+    assert watch.holds()
+    owners = {"module": model, "class": Own, "config": model.config, "class of config": Config}
+    owners[owner].groups = 2  # type: ignore[attr-defined]
+    assert not watch.holds()
+    with pytest.raises(Unknown):
+        Watch(Own(), ["L['model'].groups.more"], {})
 
 
 class Registry(dict[Any, Any]):
