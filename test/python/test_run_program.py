@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -601,3 +603,37 @@ def test_collectives_of_recordings_that_begin_at_other_ones_are_paired_by_their_
     assert merged([], collectives(0, 3)).skews == []
     other = [Collective("ncclDevKernel_Other", c.start, c.end) for c in collectives(0, 3)]
     assert merged(collectives(0, 3), other).unpaired == {0: 3, 1: 3}
+
+
+def test_a_program_that_waits_has_its_kernels_captured_from_outside(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    if not (BUILD / "lib" / f"libopprof_observer-torch-{torch.__version__}.so").is_file():
+        pytest.skip("the observer is not built for this PyTorch")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import ctypes, os, pathlib, sys, time, torch\n"
+        "ctypes.CDLL(os.environ['CUDA_INJECTION64_PATH']).InitializeInjection()\n"
+        "fake = ctypes.CDLL(os.environ['OPPROF_CUPTI_LIBRARY'])\n"
+        "end = pathlib.Path(sys.argv[1])\n"
+        "while not end.exists():\n"
+        "    torch.ones(2)\n"
+        "    fake.fake_launch(b'gemm', 1, 1)\n"
+        "    time.sleep(0.002)\n"
+    )
+    control = tmp_path / "control"
+    with ThreadPoolExecutor() as pool:
+        run = pool.submit(opprof, "run", "--wait", "-o", control, program, tmp_path / "end")
+        try:
+            while not (waiting := list(control.glob("waiting-p*"))):
+                assert not run.done(), run.result().stderr
+                time.sleep(0.1)
+            process = waiting[0].name.partition("-p")[2]
+            for folder in (tmp_path / "one", tmp_path / "two"):
+                done = opprof("attach", process, "-o", folder, "--seconds", "0.5")
+                assert done.returncode == 0, done.stderr
+                profile = json.loads((folder / "profile.opprof.json").read_text())
+                assert {k["name"] for k in profile["kernels"]} == {"gemm"}
+                assert len(list(folder.glob(f"operators-*-p{process}.opcap"))) == 1
+        finally:
+            (tmp_path / "end").touch()
+        assert run.result().returncode == 0, run.result().stderr
