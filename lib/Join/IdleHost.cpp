@@ -45,9 +45,10 @@ static std::vector<Interval> findIdle(const Profile &profile) {
   return idle;
 }
 
-/// Steps say nothing of what is done in them.
+/// Steps say nothing of what is done in them, and what has no end may have been
+/// over.
 static bool saysNothing(const HostOp &op) {
-  return op.name.starts_with("ProfilerStep#");
+  return op.open || op.name.starts_with("ProfilerStep#");
 }
 
 namespace {

@@ -485,6 +485,7 @@ void Builder::addRanges() {
     op.startNs = start;
     op.durationNs = std::max<int64_t>(end - start, 0);
     op.annotation = true;
+    op.open = !range.end;
   }
   if (open)
     trace.notes.push_back(std::to_string(open) +

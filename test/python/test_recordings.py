@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_runs import profile_of
+from driver_runs import driver, profile_of
 from nsys_exports import VERSIONS, write_export
 
 INPUTS = Path(__file__).parents[1] / "Profile" / "Inputs"
@@ -329,3 +329,35 @@ def test_idle_times_of_each_device_come_out(devices: int, tmp_path: Path) -> Non
     path = tmp_path / "made.trace.json.gz"
     path.write_bytes(gzip.compress(json.dumps({"traceEvents": events}).encode()))
     check(path, tmp_path)
+
+
+def test_a_training_run_that_an_h200_recorded(tmp_path: Path) -> None:
+    """40 steps of benchmarks/train_transformer.py under torchrun: the capture, and what the observer wrote beside it."""
+    files = {name: tmp_path / f"{name}.opcap" for name in ("capture", "operators")}
+    for name, source in (("capture", "train.opcap.gz"), ("operators", "train.operators.gz")):
+        files[name].write_bytes(gzip.decompress((INPUTS / source).read_bytes()))
+    run = {"version": 1, "program": "train_transformer.py 40", "timeline": {"by": "opprof capture"}}
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    done = driver(
+        "profile-timeline",
+        tmp_path,
+        f"--timeline={files['capture']}",
+        f"--operators={files['operators']}",
+    )
+    assert done.returncode == 0, done.stderr
+    profile = json.loads((tmp_path / "profile.opprof.json").read_text())
+    assert profile["summary"]["steps"] == 40
+    assert profile["summary"]["steps_from"] == "optimizer_steps"
+    times: Counter[str] = Counter()
+    for kernel in profile["kernels"]:
+        times["all"] += kernel["duration_ns"]
+        for key in ("host_op", "module", "source", "part"):
+            times[key] += kernel["duration_ns"] if kernel.get(key) else 0
+        # The loop of the script is no function, and the optimizer is called from it.
+        assert kernel.get("part") != "optimizer" or kernel["source"].endswith(
+            ("train_transformer.py:36", "train_transformer.py:37")
+        )
+    assert all(times[key] > 0.99 * times["all"] for key in ("host_op", "module", "source", "part"))
+    # The program ended inside two ranges: nobody knows for how long.
+    busy = next(f for f in profile["findings"] if f["id"] == "device-busy")
+    assert "ncclCommInitRankConfig" not in json.dumps(busy)

@@ -136,6 +136,8 @@ struct HostOp {
   bool generated = false;
   /// Marked by user_annotation rather than cpu_op.
   bool annotation = false;
+  /// Its end was not recorded: it may have ended at any time.
+  bool open = false;
 
   int64_t endNs() const { return startNs + durationNs; }
 };
