@@ -57,7 +57,7 @@ OperatorPlaces::OperatorPlaces(const Trace &trace, const HostTimeline &host) {
       uint32_t from = lastBackward[op.thread];
       if (op.sequenceNumber) {
         auto it = recorder.find(
-            {op.forwardThread.value_or(op.thread), *op.sequenceNumber});
+            {op.forwardThread.valueOr(op.thread), *op.sequenceNumber});
         from = it == recorder.end() ? kNone : it->second;
       }
       // PyTorch numbers what needs no gradient too: what was recorded is what

@@ -36,7 +36,7 @@ public:
     return *this ? std::optional(number) : std::nullopt;
   }
   T operator*() const { return number; }
-  T value_or(T otherwise) const { return *this ? number : otherwise; }
+  T valueOr(T otherwise) const { return *this ? number : otherwise; }
 
 private:
   T number = none;
