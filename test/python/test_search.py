@@ -23,6 +23,7 @@ from opprof.search.clock import Clock
 from opprof.search.explore import Search, SearchOptions
 from opprof.search.measure import compare, measure_all
 from opprof.search.outcome import OPTIMIZED, Entrant, Outcome, facts_of
+from opprof.search.prediction import StepModel, kernel_time
 from opprof.search.trials import End, Trial
 
 ROOT = Path(__file__).parents[2]
@@ -127,6 +128,7 @@ def searching(subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         names: Sequence[str],
         saves: dict[str, int] | None = None,
         clock: Clock | None = None,
+        model: StepModel | None = None,
     ) -> Search:
         scripts = [
             Script(tmp_path / f"{name}.mlir", name, name, saves_ns=(saves or {}).get(name))
@@ -134,7 +136,7 @@ def searching(subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ]
         made = Search(subject, scripts, tmp_path, tmp_path, SearchOptions(1e-3), clock or Clock())
         made.workshop = table
-        made.best, made.best_ns = (lambda: 1000), 1000
+        made.best, made.best_ns, made.model = (lambda: 1000), 1000, model
         made._take_all()
         made._ablate()
         return made
@@ -363,6 +365,52 @@ def test_loops_are_timed_beside_single_steps_on_a_gpu(
     timing = measure_all(subject, programs, seconds=0.1)
     assert timing.loop["slow"] > timing.loop["fast"] > 4e5
     assert timing.latency.median("slow") > timing.latency.median("fast")
+
+
+def test_predictions_know_what_bounds_a_step(searching: Any) -> None:
+    """Kernels that are shorter than their launches save nothing more, until one graph launches them."""
+    times = {
+        frozenset(): 1000,
+        frozenset({"half"}): 650,
+        frozenset({"graph"}): 1000,
+        frozenset({"half", "graph"}): 210,
+        frozenset({"tf32", "graph"}): 400,
+    }
+    strategies = {
+        "half": {"precision": "torch.float16"},
+        "graph": {"cuda_graph": "True"},
+        "tf32": {"tf32": "True"},
+    }
+    table = Table(times.__getitem__, strategies=strategies)
+    found = searching(
+        table,
+        ["half", "graph", "tf32"],
+        {"half": 800, "graph": 0, "tf32": 600},
+        model=StepModel(kernel_ns=950, host_ns=600, rest_ns=50),
+    ).found
+    trials = {trial.script.name: trial for trial in found.trials}
+    assert [one.name for one in found.kept] == ["half", "graph"]
+    # 950 − 800 of kernels, and the host's 600; then the kernels alone; then 200 more in kernels.
+    assert {name: trial.predicted_ns for name, trial in trials.items()} == {
+        "half": 350,
+        "graph": 450,
+        "tf32": -200,
+    }
+    assert {name: trial.saved_ns for name, trial in trials.items()} == {
+        "half": 350,
+        "graph": 440,
+        "tf32": -190,
+    }
+
+
+def test_the_kernels_of_a_steady_step() -> None:
+    kernels = [
+        {"phase": phase, "duration_ns": ns}
+        for phase, ns in (("warm-up", 900), ("steady", 40), ("steady", 60), ("steady", 80))
+    ]
+    steps = [{"phase": "warm-up"}, {"phase": "steady"}, {"phase": "steady"}]
+    assert kernel_time({"steps": steps, "kernels": kernels}) == 90
+    assert kernel_time({"steps": steps[:1], "kernels": kernels}) is None
 
 
 def test_as_many_processes_compile_ahead_as_the_machine_has_room_for(

@@ -40,6 +40,7 @@ from opprof.search.explore import Found, Search, SearchOptions
 from opprof.search.measure import Timing, measure_all
 from opprof.search.outcome import OPTIMIZED, VERSION, Entrant, Outcome, facts_of
 from opprof.search.precision import EXACT, PRECISION_SCRIPT
+from opprof.search.prediction import kernel_time
 from opprof.tools import run_tool
 from opprof.torchscript import TorchScriptOptions
 from opprof.units import counted, milliseconds
@@ -92,7 +93,8 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     (output / PRECISION_SCRIPT).unlink(missing_ok=True)
     progress(f"3/4 try {len(scripts)} recommendations")
     with scratch_folder() as candidates:
-        how = SearchOptions(options.error_budget, options.seconds, options.workers)
+        kernel_ns = kernel_time(json.loads(before.profile.read_text()))
+        how = SearchOptions(options.error_budget, options.seconds, options.workers, kernel_ns)
         found = Search(subject, scripts, candidates, output, how, clock).run()
         progress("4/4 prove and report")
         outcome = _finish(subject, found, output, options, clock)

@@ -20,8 +20,9 @@ from opprof.search.baselines import (
 )
 from opprof.search.candidates import Built, Workshop
 from opprof.search.clock import Clock
-from opprof.search.measure import compare
+from opprof.search.measure import compare, launch_time
 from opprof.search.precision import Assignment, explore_precision, write_script
+from opprof.search.prediction import StepModel
 from opprof.search.trials import Ablation, End, Trial
 from opprof.units import counted, microseconds, milliseconds
 
@@ -41,6 +42,8 @@ class SearchOptions:
     seconds: float = 3.0
     # Processes that compile ahead; None for as many as the machine has room for.
     workers: int | None = None
+    # Nanoseconds of kernels in a step as it was profiled, where that is known.
+    kernel_ns: float | None = None
 
 
 @dataclass
@@ -76,6 +79,8 @@ class Search:
         self.found = Found()
         self.best: Program = subject.inductor
         self.best_ns = 0
+        # On a GPU, what bounds a step of the best.
+        self.model: StepModel | None = None
         # Levels by region, and what makes them needless where it is kept.
         self.regions: Script | None = None
         self.instead_of_regions: list[Script] = []
@@ -91,6 +96,9 @@ class Search:
                 if not self._comes_late(way):
                     self._add_baseline(way)
             self.best_ns = self._time_of(self.best)
+            if self.options.kernel_ns is not None and self.subject.script.device_type == "cuda":
+                host_ns = launch_time(self.subject, self.best)
+                self.model = StepModel(self.options.kernel_ns, host_ns).measured(self.best_ns)
         with self.clock.phase("rewrites"):
             self._take_all()
         with self.clock.phase("ablation"):
@@ -244,7 +252,11 @@ class Search:
                     self._try([trial.script])
 
     def _is_small(self, script: Script) -> bool:
-        return script.saves_ns is not None and script.saves_ns < NOISE * self.best_ns
+        saves = script.saves_ns
+        if self.model is not None and "cuda_graph" in self.workshop.strategy(script):
+            # It grows with what was kept since the rule saw the program.
+            saves, _ = self._predict([script], [])
+        return saves is not None and saves < NOISE * self.best_ns
 
     def _take_small(self, scripts: list[Script]) -> None:
         """Those that nothing could tell from noise alone: together, where that much can be told."""
@@ -292,8 +304,10 @@ class Search:
 
     def _judge(self, scripts: list[Script], built: Built, instead: list[Script]) -> Trial:
         error = built.verdict.error
+        saves, model = self._predict(scripts, instead)
         facts: dict[str, Any] = {
             "error": error,
+            "predicted_ns": saves,
             "seconds": built.seconds,
             "order": list(built.scripts),
             "instead_of": instead,
@@ -320,7 +334,26 @@ class Search:
             self._end([script], End.CONFLICT, f"{names} takes its place, and is faster")
         self.found.kept = list(built.scripts)
         self.best, self.best_ns = built.program, measurement.median("candidate")
+        if model is not None:
+            self.model = model.measured(self.best_ns)
         return self._end(scripts, End.KEPT, f"{times}, {gain}", **facts)
+
+    def _predict(
+        self, scripts: list[Script], instead: list[Script]
+    ) -> tuple[int | None, StepModel | None]:
+        """What scripts save of a step beyond those that they take the place of, and on a GPU what bounds it then."""
+        if any(script.saves_ns is None for script in (*scripts, *instead)):
+            return None, None
+        captures = {script for script in scripts if "cuda_graph" in self.workshop.strategy(script)}
+        # What a rule says of a capture is idle time that it saw: no kernel is shorter for it.
+        counted = [script for script in scripts if self.model is None or script not in captures]
+        saves = sum(one.saves_ns or 0 for one in counted) - sum(
+            one.saves_ns or 0 for one in instead
+        )
+        if self.model is None:
+            return saves, None
+        model = self.model.saving(saves, captured=self.model.captured or bool(captures))
+        return int(self.model.step_ns - model.step_ns), model
 
     def _end(self, scripts: list[Script], end: End, reason: str, **facts: Any) -> Trial:
         """Notes how it ended; what was said of the same scripts before is no longer true."""

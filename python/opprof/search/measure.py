@@ -35,6 +35,19 @@ def compare(subject: Subject, best: Program, candidate: Program, *, seconds: flo
     return measure(subject, programs, seconds=seconds, is_enough=is_clear)
 
 
+def launch_time(subject: Subject, program: Program) -> int:
+    """Nanoseconds until a call returns, on a device that has nothing to do: what the host needs for it. The median of some calls."""
+    times = []
+    for _ in range(_ROUNDS):
+        synchronize()
+        start = time.perf_counter_ns()
+        program(*subject.script.args, **subject.script.kwargs)
+        times.append(time.perf_counter_ns() - start)
+    synchronize()
+    subject.restore()
+    return int(statistics.median(times))
+
+
 def measure_all(subject: Subject, programs: dict[str, Program], *, seconds: float) -> Timing:
     """Latencies of all, and on a GPU a loop of each, in one run."""
     latency = measure(subject, programs, seconds=seconds)

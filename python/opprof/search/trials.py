@@ -33,18 +33,13 @@ class Trial:
     # Nanoseconds of a step before it and with it, in one run.
     before_ns: int | None = None
     after_ns: int | None = None
-    # What compiling and checking it took.
+    # What it was predicted to save of that step, beyond what it took the place of.
+    predicted_ns: int | None = None
+    # Seconds that compiling and checking it took.
     seconds: float | None = None
     # What it was tried with, itself included, in order; and what it took the place of.
     order: list[Script] = field(default_factory=list)
     instead_of: list[Script] = field(default_factory=list)
-
-    @property
-    def predicted_ns(self) -> int | None:
-        """What it was predicted to save beyond what it took the place of."""
-        if self.script.saves_ns is None or any(one.saves_ns is None for one in self.instead_of):
-            return None
-        return self.script.saves_ns - sum(one.saves_ns or 0 for one in self.instead_of)
 
     @property
     def saved_ns(self) -> int | None:
