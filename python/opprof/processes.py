@@ -6,6 +6,9 @@ can.
 
 import multiprocessing
 import os
+import select
+import signal
+import threading
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
@@ -29,16 +32,28 @@ def start_server() -> ForkServerContext:
 class Beginning:
     """What a process takes over of the one that asks for it: the server may have begun before all of it was so."""
 
+    process: int
     start: float
     environment: dict[str, str]
 
 
 def beginning() -> Beginning:
-    return Beginning(began(), dict(os.environ))
+    return Beginning(os.getpid(), began(), dict(os.environ))
 
 
 def begin(of: Beginning) -> None:
-    """The first call in a process, which ends with the server, as that ends with the command."""
+    """The first call in a process. It ends with the one that asked for it, and with the server, which lasts as long as its forks."""
     end_with(os.getppid())
+    try:
+        ended = os.pidfd_open(of.process)
+    except ProcessLookupError:
+        os.kill(os.getpid(), signal.SIGKILL)
+    threading.Thread(target=_end_after, args=(ended,), daemon=True).start()
     os.environ.update(of.environment)
     began_at(of.start)
+
+
+def _end_after(process: int) -> None:
+    """Waits for the process of a descriptor, which can be read once it has ended."""
+    select.select([process], [], [])
+    os.kill(os.getpid(), signal.SIGKILL)

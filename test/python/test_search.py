@@ -1,6 +1,8 @@
 """The search for the fastest program: what is tried, in which order and beside what, and why each of them ended as it did."""
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -543,3 +545,24 @@ def test_a_time_box_ends_it(script: Any, tmp_path: Path) -> None:
 
 def test_the_schema_is_one() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_processes_end_with_the_command_that_is_killed(tmp_path: Path) -> None:
+    program = tmp_path / "command.py"
+    program.write_text(
+        "import os, signal, time\n"
+        "from opprof.processes import begin, beginning, start_server\n"
+        "def work(of):\n"
+        "    begin(of)\n"
+        "    print(os.getpid(), os.getppid(), flush=True)\n"
+        "    time.sleep(600)\n"
+        "if __name__ == '__main__':\n"
+        "    start_server().Process(target=work, args=(beginning(),)).start()\n"
+        "    time.sleep(600)\n"
+    )
+    command = subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, text=True)
+    assert command.stdout is not None
+    assert command.stdout.readline()
+    command.kill()
+    # The last of them closes the pipe.
+    assert command.communicate(timeout=60) == ("", None)
