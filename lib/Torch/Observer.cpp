@@ -23,6 +23,7 @@
 #include <ctime>
 #include <dlfcn.h>
 #include <memory>
+#include <new>
 #include <pthread.h>
 #include <thread>
 #include <unistd.h>
@@ -53,6 +54,8 @@ static uint64_t now() {
 
 namespace {
 
+struct ThreadState;
+
 /// An operator that has begun. PyTorch holds it until the end, on whichever
 /// thread that is.
 struct Open final : at::ObserverContext {
@@ -69,9 +72,16 @@ struct Open final : at::ObserverContext {
   /// The recording that the record's numbers are of.
   uint32_t recording = 0;
 
+  /// The thread in whose chain of open ones it is; null where it is in none.
+  ThreadState *owner = nullptr;
+  /// Another thread ended it: its owner takes it out of the chain and frees it.
+  std::atomic<bool> over{false};
+
   // One a call of an operator: from a list of its thread's own.
+  // NOLINTNEXTLINE(misc-new-delete-overloads): it knows no delete that
+  // destroys.
   static void *operator new(size_t size);
-  static void operator delete(void *memory);
+  static void operator delete(Open *open, std::destroying_delete_t);
 };
 
 /// A thread's records: a ring, which the thread adds to and whoever holds the
@@ -314,6 +324,7 @@ ThreadState::~ThreadState() {
   }
 }
 
+// NOLINTNEXTLINE(misc-new-delete-overloads)
 void *Open::operator new(size_t size) {
   ThreadState *state = thisThread;
   if (!state || !state->freed)
@@ -324,11 +335,15 @@ void *Open::operator new(size_t size) {
   return memory;
 }
 
-void Open::operator delete(void *memory) {
+void Open::operator delete(Open *open, std::destroying_delete_t) {
+  if (open->owner) {
+    open->over.store(true, std::memory_order_release);
+    return;
+  }
+  open->~Open();
   ThreadState *state = thisThread;
   if (!state || state->numFreed >= 256)
-    return ::free(memory);
-  auto *open = static_cast<Open *>(memory);
+    return ::free(open);
   open->outer = state->freed;
   state->freed = open;
   ++state->numFreed;
@@ -638,6 +653,16 @@ static bool isEngine(const char *name) {
   return std::strncmp(name, "autograd::engine::", 18) == 0;
 }
 
+/// Takes those out of the thread's chain that another thread has ended.
+static void dropEnded(ThreadState &state) {
+  while (state.open && state.open->over.load(std::memory_order_acquire)) {
+    Open *ended = state.open;
+    state.open = ended->outer;
+    ended->owner = nullptr;
+    delete ended;
+  }
+}
+
 static std::unique_ptr<at::ObserverContext>
 beginOperator(const at::RecordFunction &function) {
   Observer &observer = Observer::get();
@@ -660,6 +685,7 @@ beginOperator(const at::RecordFunction &function) {
   record.place = OPPROF_NO_PLACE;
   record.sizes = record.types = kNone;
 
+  dropEnded(state);
   const Open *outer = open->outer = state.open;
   open->frame = observer.frame();
   if (outer) {
@@ -688,7 +714,11 @@ beginOperator(const at::RecordFunction &function) {
   if (observer.shapes && (scope == OperatorScope::Backward ||
                           (open->inOperator && !wasInOperator)))
     observer.noteInputs(state, function, record);
-  state.open = open.get();
+  // What is made to end on another thread is round nothing of this one.
+  if (!function.isAsync()) {
+    state.open = open.get();
+    open->owner = &state;
+  }
   if (observer.atId)
     observer.atId(record.id);
   record.start = now();
@@ -702,13 +732,16 @@ static void endOperator(const at::RecordFunction &,
     return;
   open->record.end = now();
   ThreadState *state = thisThread;
-  // A range may end out of order, or on another thread.
-  for (Open **at = state ? &state->open : nullptr; at && *at;
-       at = &(*at)->outer)
-    if (*at == open) {
-      *at = open->outer;
-      break;
-    }
+  if (state && open->owner == state) {
+    // A range may end out of order.
+    for (Open **at = &state->open; *at; at = &(*at)->outer)
+      if (*at == open) {
+        *at = open->outer;
+        break;
+      }
+    open->owner = nullptr;
+    dropEnded(*state);
+  }
   Observer &observer = Observer::get();
   if (observer.atId)
     observer.atId(state && state->open ? state->open->record.id : 0);
@@ -824,8 +857,12 @@ bool Observer::stop() {
   // One thread may leave the process while another one ends it: both wait until
   // the file is whole.
   std::lock_guard<std::mutex> life(lifeMutex);
-  if (!file || isEnded || !writing.joinable())
+  if (!file || isEnded || !writing.joinable()) {
+    // A fork of what records has had nothing to record yet.
+    if (recording.exchange(false))
+      at::removeCallback(callback);
     return true;
+  }
   isEnded = true;
   {
     std::lock_guard<std::mutex> lock(wakeMutex);

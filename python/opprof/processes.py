@@ -16,8 +16,8 @@ from multiprocessing.context import ForkServerContext
 from opprof.progress import began, began_at
 from opprof.tools import end_with
 
-# With it comes most of what the parts need. Inductor's own modules ask for GPUs while they load, after which a fork has none.
-_LOADED = ("opprof.search.ahead",)
+# What takes long to load. Inductor's modules ask for GPUs while they load, after which a fork has none.
+_LOADED = ("torch._dynamo",)
 
 
 def start_server() -> ForkServerContext:

@@ -497,7 +497,7 @@ def test_attributes_that_are_not_there(owner: str) -> None:
     owners[owner].groups = 2  # type: ignore[attr-defined]
     assert not watch.holds()
     with pytest.raises(Unknown):
-        Watch(Own(), ["L['model'].groups.more"], {})
+        Watch(Own(), ["L['model'].nothing.more"], {})
 
 
 class Registry(dict[Any, Any]):

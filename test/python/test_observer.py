@@ -213,6 +213,32 @@ def test_the_same_operators_as_torch_profiler_records(tmp_path: Path) -> None:
     assert counts(observed) == counts(profiled)
 
 
+def test_ranges_that_end_on_another_thread(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import threading\n"
+        "import torch\n"
+        "profiler, x = torch.ops.profiler, torch.ones(4)\n"
+        "end = profiler._record_function_exit._RecordFunction\n"
+        "for _ in range(50):\n"
+        "    outer = profiler._record_function_enter_new('outer', None)\n"
+        "    inner = profiler._record_function_enter_new('inner', None)\n"
+        "    thread = threading.Thread(target=end, args=(inner,))\n"
+        "    thread.start(), thread.join()\n"
+        "    del inner, thread\n"
+        "    y = x + 1\n"
+        "    z = y * 2\n"
+        "    end(outer)\n"
+        "    del outer\n",
+    )
+    profile = observe(tmp_path / "run", program)
+    lines = {
+        name: {k["source"].rpartition(":")[2] for k in profile["kernels"] if k["name"] == name}
+        for name in ("aten::add", "aten::mul")
+    }
+    assert lines == {"aten::add": {"11"}, "aten::mul": {"12"}}
+
+
 def test_other_threads_are_recorded(tmp_path: Path) -> None:
     program = write(
         tmp_path,

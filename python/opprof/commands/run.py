@@ -90,7 +90,7 @@ def run_waiting(command: Sequence[str], output: Path) -> int:
     program = _given(command)
     output.mkdir(parents=True, exist_ok=True)
     reason = why_no_gpu()
-    environment = {**QUIET, **os.environ, **_loading(), "OPPROF_CONTROL": str(output.resolve())}
+    environment = {**QUIET, **_inherited(), **_loading(), "OPPROF_CONTROL": str(output.resolve())}
     if reason is None:
         environment.update(_injecting())
     else:
@@ -177,6 +177,12 @@ def _injecting() -> dict[str, str]:
     }
 
 
+def _inherited() -> dict[str, str]:
+    """The environment, without what an `opprof run` round this one asks of its programs."""
+    asked = ("OPPROF_CONTROL", "OPPROF_OPERATORS", "OPPROF_CAPTURE_FILE")
+    return {key: value for key, value in os.environ.items() if key not in asked}
+
+
 def _observing(output: Path, delay: float, duration: float) -> dict[str, str]:
     """What has it record its operators from the beginning."""
     return {
@@ -195,7 +201,7 @@ def _observed(
     progress(f"running {shlex.join(command)}, and recording its operators on the CPU")
     environment = {
         **QUIET,
-        **os.environ,
+        **_inherited(),
         **_observing(output, delay, duration),
         "OPPROF_CPU_TRACES": str(output.resolve()),
         # There are no kernels, whose launches cost more than the sizes do.
@@ -311,7 +317,7 @@ def _captured(
 ) -> tuple[list[Path], int]:
     """Runs a program with the capture library in it; returns the captures that it left, and its status."""
     environment = {
-        **os.environ,
+        **_inherited(),
         **_injecting(),
         # The library puts numbers where a % is; one of the folder's name stays.
         "OPPROF_CAPTURE_FILE": os.path.join(

@@ -4,9 +4,9 @@ Nothing is timed there and no compiled program runs: its kernels' choices, which
 cache, would be made on a busy device.
 """
 
+import contextlib
 import copy
 import os
-import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -75,13 +75,18 @@ class Ahead:
 
     def add(self, jobs: Iterable[Job | None]) -> None:
         """To be done in this order, by whichever process is free."""
-        if self._processes:
-            for job in jobs:
+        for job in jobs:
+            # Nobody would take what a pipe without readers has no room for.
+            if any(process.is_alive() for process in self._processes):
                 self._jobs.put(job)
 
     def __enter__(self) -> "Ahead":
-        for process in self._processes:
-            process.start()
+        try:
+            for process in self._processes:
+                process.start()
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -90,9 +95,13 @@ class Ahead:
             if kind is None:
                 self._wait()
         finally:
-            for process in self._processes:
-                if process.is_alive():
-                    process.terminate()
+            self._end()
+
+    def _end(self) -> None:
+        for process in self._processes:
+            if process.pid is not None:
+                # The script may do something else when it is asked to end.
+                process.kill()
                 process.join()
 
     def _wait(self) -> None:
@@ -117,10 +126,9 @@ def _work(
     torch._inductor.config.compile_threads = threads
     subject = Subject(load_model_script(path, device=device))
     while (job := jobs.get()) is not None:
-        try:
+        # What fails here fails again where it is said.
+        with contextlib.suppress(Exception):
             compile_only(subject, job)
-        except Exception as error:
-            print(f"{job}: {error}", file=sys.stderr)
         torch._dynamo.reset()
 
 

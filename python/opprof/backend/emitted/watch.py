@@ -4,7 +4,7 @@ import ast
 import builtins
 import dataclasses
 import types
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable
 from operator import getitem, is_
 from typing import Any
 
@@ -66,8 +66,12 @@ class Watch:
         self._lists: dict[int, list[Any]] = {}
         self._items: dict[tuple[int, Any], tuple[Any, Any, Any]] = {}
         self._attributes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
-        # Of objects and classes: what they hold is looked at where it is read, and here that nothing comes in.
-        self._sized_parts: dict[int, Sized] = {}
+        # Of objects and classes: what they hold is looked at where it is read, and here that nothing comes in or goes.
+        self._key_owners: dict[int, Iterable[Any]] = {}
+        # Attributes that are looked for, and are not there.
+        self._missing: dict[tuple[int, str], tuple[Any, str]] = {}
+        # What is given another class has other functions.
+        self._typed: dict[int, Any] = {}
         self._values: dict[str, Any] = {}
         # Tensors that are read, of which those that guards look at.
         self.tensors: list[torch.Tensor] = []
@@ -94,8 +98,12 @@ class Watch:
         self._attribute_names = [name for _, name, _ in attributes]
         self._expected = [value for _, _, value in [*items, *attributes]]
         self._copies = [(own, tuple(own)) for own in self._lists.values()]
-        self._sized = list(self._sized_parts.values())
-        self._sizes = list(map(len, self._sized))
+        self._keyed = list(self._key_owners.values())
+        self._keys = list(map(frozenset, self._keyed))
+        self._missing_owners = [owner for owner, _ in self._missing.values()]
+        self._missing_names = [name for _, name in self._missing.values()]
+        self._objects = list(self._typed.values())
+        self._types = list(map(type, self._objects))
         self._values = {}
 
     def holds(self) -> bool:
@@ -103,7 +111,9 @@ class Watch:
         if (
             any(self._empty)
             or list(map(_version_of, self._filled)) != self._versions
-            or list(map(len, self._sized)) != self._sizes
+            or list(map(type, self._objects)) != self._types
+            or list(map(frozenset, self._keyed)) != self._keys
+            or any(map(hasattr, self._missing_owners, self._missing_names))
         ):
             return False
         try:
@@ -130,11 +140,19 @@ class Watch:
 
     def _watch_module(self, module: nn.Module) -> None:
         own = vars(module)
+        self._typed[id(module)] = module
         if id(own) not in self._dicts:
             self._watch_dict(own)
             for name in _DECISIVE:
                 if isinstance(own.get(name), dict):
                     self._watch_dict(own[name])
+
+    def _watch_classes(self, value: Any) -> None:
+        """The class of an object, and the attributes that its classes have, but for those of PyTorch and Python."""
+        self._typed[id(value)] = value
+        for kind in type(value).__mro__:
+            if kind.__module__.partition(".")[0] not in ("torch", "builtins"):
+                self._key_owners[id(kind)] = vars(kind)
 
     def _watch_parts(self, value: Any) -> None:
         """What a guard may have asked of the value: its elements, which attributes it has."""
@@ -142,16 +160,18 @@ class Watch:
             self.tensors.append(value)
         elif isinstance(value, nn.Module):
             self._watch_module(value)
+            self._watch_classes(value)
         elif isinstance(value, dict):
             self._watch_dict(value)
         elif type(value) is list:
             self._lists[id(value)] = value
         elif isinstance(value, types.MappingProxyType):
-            self._sized_parts[id(value)] = value
+            self._key_owners[id(value)] = value
         elif isinstance(value, (tuple, types.ModuleType, types.FunctionType, types.MethodType)):
             pass
         elif isinstance(getattr(value, "__dict__", None), dict):
-            self._sized_parts[id(value)] = vars(value)
+            self._key_owners[id(value)] = vars(value)
+            self._watch_classes(value)
         elif (
             not isinstance(value, (*_ATOMS, _Given, _Absent))
             and type(value) is not object
@@ -251,7 +271,7 @@ class Watch:
         try:
             value = getattr(owner, name)
         except AttributeError:
-            return self._absence(owner, text)
+            return self._absence(owner, name, text)
         own = getattr(owner, "__dict__", None)
         if isinstance(owner, nn.Module) and _holds(owner, name):
             self._watch_module(owner)
@@ -268,14 +288,11 @@ class Watch:
             raise Unknown(text)
         return value
 
-    def _absence(self, owner: Any, text: str) -> Any:
-        """An attribute is not there while nothing comes into the object and its classes."""
-        if owner is _ABSENT or not isinstance(getattr(owner, "__dict__", None), dict):
+    def _absence(self, owner: Any, name: str, text: str) -> Any:
+        """An attribute that is not there."""
+        if owner is _ABSENT:
             raise Unknown(text)
-        if isinstance(owner, nn.Module):
-            self._watch_module(owner)
-        for own in (vars(owner), *map(vars, type(owner).__mro__)):
-            self._sized_parts[id(own)] = own
+        self._missing[id(owner), name] = (owner, name)
         return _ABSENT
 
 

@@ -45,11 +45,16 @@ class Waiting:
             self.capture.opprof_capture_last_error.restype = ctypes.c_char_p
         self.lock = _thread.allocate_lock()
         self.is_recording = False
-        os.register_at_fork(after_in_child=self._begin)
+        os.register_at_fork(after_in_child=self._forked)
         self._begin()
 
     def _file(self, kind: str) -> str:
         return os.path.join(self.control, f"{kind}-p{os.getpid()}")
+
+    def _forked(self) -> None:
+        """The recording is the parent's; the fork waits for one of its own."""
+        self.recorder.stop()
+        self._begin()
 
     def _begin(self) -> None:
         self.lock = _thread.allocate_lock()
