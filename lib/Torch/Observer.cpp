@@ -78,8 +78,8 @@ struct Open final : at::ObserverContext {
   std::atomic<bool> over{false};
 
   // One a call of an operator: from a list of its thread's own.
-  // NOLINTNEXTLINE(misc-new-delete-overloads): it knows no delete that
-  // destroys.
+  // The checker knows no delete that destroys.
+  // NOLINTNEXTLINE(misc-new-delete-overloads)
   static void *operator new(size_t size);
   static void operator delete(Open *open, std::destroying_delete_t);
 };
