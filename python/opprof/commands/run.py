@@ -70,8 +70,8 @@ class Recorded:
         return process if self.rank is None else f"rank {self.rank}, {process}"
 
 
-def _given(command: Sequence[str]) -> list[str]:
-    """The program as it is to be started."""
+def _given(command: Sequence[str]) -> tuple[list[str], bool]:
+    """The program as it was given, and whether it is a script, which this Python runs."""
     command = list(command)
     if command and command[0] == "--":
         del command[0]
@@ -82,12 +82,13 @@ def _given(command: Sequence[str]) -> list[str]:
         raise OpprofError(f"{command[0]}: no such file")
     if not script and shutil.which(command[0]) is None:
         raise OpprofError(f"{command[0]}: no such program")
-    return [sys.executable, *command] if script else command
+    return command, script
 
 
 def run_waiting(command: Sequence[str], output: Path) -> int:
     """Runs a program that `opprof attach` can record, and returns its exit status; nothing is recorded before."""
-    program = _given(command)
+    command, script = _given(command)
+    program = [sys.executable, *command] if script else command
     output.mkdir(parents=True, exist_ok=True)
     reason = why_no_gpu()
     environment = {**QUIET, **_inherited(), **_loading(), "OPPROF_CONTROL": str(output.resolve())}
@@ -109,19 +110,16 @@ def run_program(
     command: Sequence[str], output: Path, *, delay: float = 0.0, duration: float = 0.0
 ) -> int:
     """Runs a program to its end with every process of it recorded, reports, and returns its exit status."""
-    program = _given(command)
+    command, script = _given(command)
+    program = [sys.executable, *command] if script else command
     reason = why_no_gpu()
-    if (
-        reason is not None
-        and program[0] == sys.executable
-        and importlib.util.find_spec("torch") is None
-    ):
-        raise OpprofError(f"{program[1]} cannot be recorded: {reason}, and there is no PyTorch")
+    if reason is not None and script and importlib.util.find_spec("torch") is None:
+        raise OpprofError(f"{command[0]} cannot be recorded: {reason}, and there is no PyTorch")
     folder = RunFolder(output)
     folder.clear()
     facts: dict[str, Any] = {
         "command": ["opprof", *sys.argv[1:]],
-        "program": shlex.join(program[program[0] == sys.executable :]),
+        "program": shlex.join(command),
         "versions": versions(),
     }
     if reason is None:
