@@ -405,6 +405,19 @@ def test_predictions_know_what_bounds_a_step(searching: Any) -> None:
     }
 
 
+def test_every_candidate_has_its_prediction(searching: Any) -> None:
+    """What is not tried too; and once something is kept of which none was made, the rule's own is all that is known."""
+    times = {frozenset(): 1000, frozenset({"own"}): 500, frozenset({"own", "half"}): 500}
+    found = searching(
+        Table(lambda names: times[names]),
+        ["own", "half", "tiny"],
+        {"half": 800, "tiny": 1},
+        model=StepModel(kernel_ns=950, host_ns=600),
+    ).found
+    ends = {trial.script.name: (trial.end, trial.predicted_ns) for trial in found.trials}
+    assert ends == {"own": (End.KEPT, None), "half": (End.SLOWER, 800), "tiny": (End.NOISE, 1)}
+
+
 def test_the_kernels_of_a_steady_step() -> None:
     kernels = [
         {"phase": phase, "duration_ns": ns}

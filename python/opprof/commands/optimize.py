@@ -29,7 +29,7 @@ from opprof.export.archive_model import usage, write_archive_model
 from opprof.export.graph_json import GraphSource, write_graph_json
 from opprof.export.inductor import CompiledGraph, watching_inductor
 from opprof.export.model_script import import_script, load_model_script
-from opprof.files import replacing, scratch_folder
+from opprof.files import read_json, replacing, scratch_folder
 from opprof.processes import begin, beginning, start_server
 from opprof.progress import progress
 from opprof.recording.torch_profiler import trace_steps
@@ -93,7 +93,9 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     (output / PRECISION_SCRIPT).unlink(missing_ok=True)
     progress(f"3/4 try {len(scripts)} recommendations")
     with scratch_folder() as candidates:
-        kernel_ns = kernel_time(json.loads(before.profile.read_text()))
+        kernel_ns = None
+        if subject.script.device_type == "cuda":
+            kernel_ns = kernel_time(read_json(before.profile, within=before.path))
         how = SearchOptions(options.error_budget, options.seconds, options.workers, kernel_ns)
         found = Search(subject, scripts, candidates, output, how, clock).run()
         progress("4/4 prove and report")

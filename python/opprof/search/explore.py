@@ -42,7 +42,7 @@ class SearchOptions:
     seconds: float = 3.0
     # Processes that compile ahead; None for as many as the machine has room for.
     workers: int | None = None
-    # Nanoseconds of kernels in a step as it was profiled, where that is known.
+    # On a GPU, nanoseconds of kernels in a step as it was profiled, where that is known.
     kernel_ns: float | None = None
 
 
@@ -96,7 +96,7 @@ class Search:
                 if not self._comes_late(way):
                     self._add_baseline(way)
             self.best_ns = self._time_of(self.best)
-            if self.options.kernel_ns is not None and self.subject.script.device_type == "cuda":
+            if self.options.kernel_ns is not None:
                 host_ns = launch_time(self.subject, self.best)
                 self.model = StepModel(self.options.kernel_ns, host_ns).measured(self.best_ns)
         with self.clock.phase("rewrites"):
@@ -334,8 +334,8 @@ class Search:
             self._end([script], End.CONFLICT, f"{names} takes its place, and is faster")
         self.found.kept = list(built.scripts)
         self.best, self.best_ns = built.program, measurement.median("candidate")
-        if model is not None:
-            self.model = model.measured(self.best_ns)
+        # Without a prediction of what is kept, nothing is known of what bounds it.
+        self.model = None if model is None else model.measured(self.best_ns)
         return self._end(scripts, End.KEPT, f"{times}, {gain}", **facts)
 
     def _predict(
@@ -358,7 +358,10 @@ class Search:
     def _end(self, scripts: list[Script], end: End, reason: str, **facts: Any) -> Trial:
         """Notes how it ended; what was said of the same scripts before is no longer true."""
         self.found.trials = [other for other in self.found.trials if other.script not in scripts]
-        made = [Trial(script, end, reason, **facts) for script in scripts]
+        made = [
+            Trial(script, end, reason, **{"predicted_ns": script.saves_ns, **facts})
+            for script in scripts
+        ]
         self.found.trials += made
         return made[0]
 
