@@ -583,7 +583,8 @@ static void readOperator(StringRef text, HostOp &op, Trace &trace) {
     depth += list[at] == '[';
     if (list[at] == ']' && --depth == 0) {
       OperatorInputs inputs;
-      inputs.dims = list.take_front(at + 1);
+      // Each operator says its own, and most say what others said.
+      inputs.dims = trace.intern(list.take_front(at + 1));
       op.inputs = trace.placeOf(inputs);
       return;
     }
