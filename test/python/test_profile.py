@@ -274,6 +274,9 @@ def test_a_recurrent_model_is_not_what_the_user_compiles(
     """)
     folder = recorded(path)
     assert "cells (GRU)" in load(folder.run)["differs"]
+    code = (folder.compiled_graphs()[0] / "output_code.py").read_text()
+    assert code.count("= torch.ops.opprof_recurrent.gru.default(") == 1
+    assert "library a layer" in load(folder.run)["differs"]
     assert "leaves cells (GRU) uncompiled" in capsys.readouterr().err
     eager = RunFolder(path.parent / "eager")
     record(str(path), eager, replace(OPTIONS, mode="eager"))

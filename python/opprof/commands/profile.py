@@ -297,7 +297,7 @@ def _record_program(
 ) -> BaseException | None:
     """Times and records a program that has run; returns what ended it while it was recorded."""
     no_capture = why_no_capture(script)
-    differs = difference(script.module, exported, options.mode)
+    differs = difference(script.module, exported, options.mode, program.compiled)
     if differs is not None:
         progress(differs)
         facts["differs"] = differs

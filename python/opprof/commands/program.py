@@ -23,6 +23,7 @@ import torch
 from torch import fx
 from torch.fx.traceback import NodeSource
 
+from opprof.backend.emitted.recurrent import keep_layers
 from opprof.devices import synchronize
 from opprof.errors import OpprofError
 from opprof.export.compilations import CompilationLog, Names
@@ -112,6 +113,8 @@ class CompiledGraphs:
         # The Dynamo graphs where the model does not export, and which of them each compiled graph was made from.
         self.dynamo_graphs: list[Path] = []
         self.made_from: dict[str, Path] = {}
+        # Whether recurrent layers stay calls of the library, which have no gradients.
+        self.keeps_layers = False
         # Those that are run node by node.
         self.run_by_node: list[NodeGraph] = []
 
@@ -126,6 +129,9 @@ class CompiledGraphs:
         if compiler == INDUCTOR:
             from torch._inductor.compile_fx import compile_fx
 
+            if not _needs_gradients(inputs):
+                keep_layers(module)
+                self.keeps_layers = True
             return compile_fx(module, inputs, **options)
         return torch._dynamo.lookup_backend(compiler)(module, inputs, **options)
 
@@ -192,7 +198,9 @@ class CompiledGraphs:
         )
 
 
-def difference(module: torch.nn.Module, exported: bool, mode: str) -> str | None:
+def difference(
+    module: torch.nn.Module, exported: bool, mode: str, compiled: CompiledGraphs | None
+) -> str | None:
     """How the program of a mode differs from what `torch.compile(module)` runs, in a sentence; None where it does not."""
     recurrent = [
         f"{name or 'the model'} ({type(part).__name__})"
@@ -201,9 +209,20 @@ def difference(module: torch.nn.Module, exported: bool, mode: str) -> str | None
     ]
     if not exported or mode == EAGER or not recurrent or torch._dynamo.config.allow_rnn:
         return None
+    inside = (
+        "stays one call of the library a layer"
+        if compiled is not None and compiled.keeps_layers
+        else "is compiled too, step by step of the sequence"
+    )
     return (
-        f"torch.compile(model) leaves {', '.join(recurrent)} uncompiled; this program is the compiled export, in which Inductor "
-        f"compiles that too. --mode={EAGER} runs it as it is"
+        f"torch.compile(model) leaves {', '.join(recurrent)} uncompiled, and divides the graph there; this program is the compiled "
+        f"export, one graph in which that {inside}. --mode={EAGER} runs the model as it is"
+    )
+
+
+def _needs_gradients(inputs: list[Any]) -> bool:
+    return torch.is_grad_enabled() and any(
+        isinstance(value, torch.Tensor) and value.requires_grad for value in inputs
     )
 
 
