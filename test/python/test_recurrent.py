@@ -115,3 +115,30 @@ def test_training_runs_as_it_did(tmp_path: Path) -> None:
         assert torch.allclose(own.grad, reference.grad, rtol=1e-4, atol=1e-5)
     (graph,) = backend.status()["graphs"]
     assert graph.refusal == "gradients are needed"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_that_were_cast_lie_together_as_the_library_takes_them(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[object, ...]] = []
+    monkeypatch.setattr(torch.backends.cudnn, "is_acceptable", lambda value: True)
+    monkeypatch.setattr(torch.backends.cudnn.rnn, "get_cudnn_mode", lambda mode: mode)
+    monkeypatch.setattr(
+        torch, "_cudnn_rnn_flatten_weight", lambda *arguments: given.append(arguments)
+    )
+    backend = backend_of(
+        tmp_path, f"together_{name}", recurrent=True, prologue=True, precision=torch.bfloat16
+    )
+    model = MODELS[name]().eval()
+    with torch.no_grad():
+        torch.compile(model, backend=backend.BACKEND_NAME)(torch.randn(3, 5, 8))
+    layer = model.layer
+    (weights, *rest) = given[0]
+    assert [value.shape for value in weights] == [value.shape for value in layer._flat_weights]
+    assert all(value.dtype is torch.bfloat16 for value in weights)
+    # What the module itself gives for its own weights.
+    per_layer = len(layer.all_weights[0])
+    sizes = [layer.input_size, layer.mode, layer.hidden_size, layer.proj_size, layer.num_layers]
+    expected = [per_layer, *sizes, layer.batch_first, layer.bidirectional]
+    assert rest == expected

@@ -26,6 +26,7 @@ from opprof.backend.emitted.prologue import (
     why_not_freeze,
     with_constants,
 )
+from opprof.backend.emitted.recurrent import put_together
 from opprof.backend.emitted.regions import cast_regions, why_not_regions
 from opprof.backend.emitted.status import GraphStatus, log
 from opprof.backend.emitted.tf32 import with_tf32
@@ -212,6 +213,7 @@ class Program:
                     if made:
                         torch._foreach_copy_(list(old.made), list(made))
                 else:
+                    put_together(self.main, made)
                     generation.made = tuple(made)
             held = [value.detach() for value in self.pick_constants(inputs)]
             generation.held = (*generation.made, *held)
