@@ -15,7 +15,13 @@ from opprof.backend.emitted import matching
 from opprof.backend.emitted.graphs import trace_to_aten
 from opprof.backend.emitted.interface import Rewrite, TensorSpec
 from opprof.backend.emitted.prologue import split_prologue
-from opprof.backend.emitted.regions import LEVELS, cast_regions, class_of
+from opprof.backend.emitted.regions import (
+    LEVELS,
+    cast_regions,
+    class_of,
+    most_exact,
+    without_writes,
+)
 from opprof.export.model_script import ModelScript
 from opprof.search import precision
 from opprof.search.candidates import Workshop
@@ -105,6 +111,30 @@ def test_products_are_classes_by_their_sizes_and_the_rest_by_operator() -> None:
         "add",
         "add",
     ]
+
+
+def test_a_write_changes_no_name_of_a_class() -> None:
+    def function(x: Tensor, w: Tensor, b: Tensor, y: Tensor) -> Tensor:
+        z = nn.functional.linear(x, w, b).relu()
+        z = nn.functional.scaled_dot_product_attention(z, z, z) + nn.functional.layer_norm(z, (6,))
+        return torch.softmax(z, -1) * y.add(1)
+
+    def writing(x: Tensor, w: Tensor, b: Tensor, y: Tensor) -> Tensor:
+        z = nn.functional.linear(x, w, b).relu_()
+        z = nn.functional.scaled_dot_product_attention(z, z, z) + nn.functional.layer_norm(z, (6,))
+        return torch.softmax(z, -1) * y.clone().add_(1)
+
+    inputs = [torch.randn(2, 4, 3), torch.randn(6, 3), torch.randn(6), torch.randn(6)]
+    graph = without_writes(trace_to_aten(writing, inputs), inputs)
+    named = {name for node in graph.graph.nodes if (name := class_of(node)) is not None}
+    assert named == {name.replace("add_", "add") for name in classes(function, inputs)}
+
+
+def test_a_merge_computes_at_the_most_exact_level_of_what_it_merges() -> None:
+    levels = {"linear a": "float16", "linear b": "float16x2", "linear c": "bfloat16"}
+    assert most_exact(["linear a", "linear c"], levels) == "linear a"
+    assert most_exact(["linear c", "linear b", "linear a"], levels) == "linear b"
+    assert most_exact(["linear a", "linear d"], levels) == "linear d"
 
 
 @pytest.mark.parametrize(

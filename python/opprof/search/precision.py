@@ -14,7 +14,7 @@ import torch
 from torch import fx
 
 from opprof.backend.checks import SEEDS, Program, Subject
-from opprof.backend.emitted.graphs import trace_to_aten
+from opprof.backend.emitted.graphs import operator_name, trace_to_aten
 from opprof.backend.emitted.precision import exact_nodes
 from opprof.backend.emitted.regions import (
     Levels,
@@ -177,12 +177,13 @@ class Probe:
         tensors = [value for value in values if isinstance(value, torch.Tensor)]
         result = torch.utils._pytree.tree_leaves(node.meta["val"])[0]
         region.bytes += 4.0 * (result.numel() + sum(value.numel() for value in tensors))
-        region.flops += _flops(name.split()[0], result, tensors)
+        operator = operator_name(node)
+        region.flops += _flops(operator, result, tensors)
         args = [
             operand.meta.get("val") if isinstance(operand, fx.Node) else operand
             for operand in node.args
         ]
-        region.splits = name.split()[0] in _SPLIT and split_operands(node, args) is not None
+        region.splits = operator in _SPLIT and split_operands(node, args) is not None
 
 
 _SPLIT = ("linear", "mm", "addmm", "bmm", "matmul")

@@ -10,11 +10,11 @@ from torch.utils._pytree import tree_leaves
 
 from opprof.backend.emitted.calls import filled_in, normalized_arguments, same_arguments
 from opprof.backend.emitted.conditions import PLACE_CHECKS, Place, accepts
-from opprof.backend.emitted.definitions import PASSES, REWRITES
+from opprof.backend.emitted.definitions import PASSES, REWRITES, STRATEGY
 from opprof.backend.emitted.effects import Effects
 from opprof.backend.emitted.graphs import operator_name, propagate_values
 from opprof.backend.emitted.interface import Open, Rewrite, Size
-from opprof.backend.emitted.regions import class_of
+from opprof.backend.emitted.regions import class_of, is_product, most_exact, put_into_class
 
 
 def apply_rewrites(graph: fx.GraphModule) -> dict[str, int]:
@@ -232,6 +232,7 @@ def _replace(rewrite: Rewrite, graph: fx.GraphModule, places: list[Place]) -> No
         }
         # Levels of precision were chosen for what was there.
         classes = {operator_name(node): class_of(node) for node in reversed(place.nodes)}
+        products = [name for node in place.nodes if is_product(node) and (name := class_of(node))]
         with graph.graph.inserting_before(original[place.before]):
             for node in _calls(replacement):
                 copy = graph.graph.node_copy(node, copies.__getitem__)
@@ -239,8 +240,10 @@ def _replace(rewrite: Rewrite, graph: fx.GraphModule, places: list[Place]) -> No
                 copy.kwargs = filled_in(copy.kwargs, place.constants, place.sizes)
                 copy.meta = dict(kept)
                 known = classes.get(operator_name(copy))
+                if products and is_product(copy):
+                    known = most_exact(products, dict(STRATEGY.regions))
                 if known is not None:
-                    copy.meta["class"] = known
+                    put_into_class(copy, known)
                 copies[node] = copy
         for old, new in zip(place.results, results, strict=True):
             replaced[old] = copies[new]

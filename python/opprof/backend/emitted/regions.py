@@ -1,11 +1,12 @@
 """Precision by region: each class of nodes computes at a level of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.traceback import preserve_node_meta
 
 from opprof.backend.emitted.effects import written_inputs
 from opprof.backend.emitted.graphs import (
@@ -24,6 +25,10 @@ _RESULT_IN_FLOAT32 = "float16_float32"
 _PARTS = {_RESULT_IN_FLOAT32: 1, "float16x2": 2, "float16x3": 3}
 _NARROW = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 LEVELS = (*_NARROW, *_PARTS)
+# From the one that rounds least on.
+_BY_EXACTNESS = ("float32", "float16x3", "float16x2", _RESULT_IN_FLOAT32, "float16", "bfloat16")
+# In a node's meta["custom"], which PyTorch hands on to what is traced of the node.
+_CLASS = "opprof_class"
 
 _MATRIX_PRODUCTS = ("linear", "mm", "addmm", "bmm", "matmul", "baddbmm")
 _PRODUCTS = (
@@ -66,26 +71,45 @@ _MOVERS = (
 
 def class_of(node: fx.Node) -> str | None:
     """What nodes that share a level are called: their operator, and of a product what it multiplies. None for what follows its
-    operands, and for what is no operator. What a rewrite has put in the place of others is of their class."""
-    if "class" in node.meta:
-        return str(node.meta["class"])
+    operands, and for what is no operator. What was put in the place of others is of their class."""
     name = operator_name(node)
     if node.op != "call_function" or not name:
         return None
+    given = node.meta.get("custom", {}).get(_CLASS)
+    if given is not None and "val" not in node.meta:
+        return str(given)
     results = torch.utils._pytree.tree_leaves(node.meta.get("val"))
     if not any(isinstance(v, torch.Tensor) and v.dtype is torch.float32 for v in results):
         return None
-    if name in _PRODUCTS:
-        values = [operand.meta.get("val") for operand in node.all_input_nodes]
-        sizes = [
-            "x".join(map(str, value.shape))
-            for value in values[:3]
-            if isinstance(value, torch.Tensor) and value.dim() > 1
-        ]
-        return " ".join([name, *sizes])
-    if name in _MOVERS or (may_alias(node) and not may_write(node)) or not node.all_input_nodes:
+    if not is_product(node) and (
+        name in _MOVERS or (may_alias(node) and not may_write(node)) or not node.all_input_nodes
+    ):
         return None
-    return name
+    if given is not None:
+        return str(given)
+    if not is_product(node):
+        # In place or not.
+        return name.removesuffix("_")
+    values = [operand.meta.get("val") for operand in node.all_input_nodes]
+    sizes = [
+        "x".join(map(str, value.shape))
+        for value in values[:3]
+        if isinstance(value, torch.Tensor) and value.dim() > 1
+    ]
+    return " ".join([name, *sizes])
+
+
+def put_into_class(node: fx.Node, name: str) -> None:
+    node.meta["custom"] = {**node.meta.get("custom", {}), _CLASS: name}
+
+
+def is_product(node: fx.Node) -> bool:
+    return operator_name(node) in _PRODUCTS
+
+
+def most_exact(classes: Iterable[str], levels: dict[str, str]) -> str:
+    """The class whose level rounds least."""
+    return min(classes, key=lambda name: _BY_EXACTNESS.index(levels.get(name, "float32")))
 
 
 def split_operands(node: fx.Node, args: Sequence[Any]) -> tuple[Any, Any, Any] | None:
@@ -246,9 +270,14 @@ def without_writes(graph: fx.GraphModule, inputs: Sequence[Any]) -> fx.GraphModu
     """The graph without operators that write: a value and its view may be of several types here."""
     if not any(map(may_write, graph.graph.nodes)):
         return graph
-    # What removes writes works below autograd, and so on the operators that are left there.
-    functional = torch.func.functionalize(graph, remove="mutations")
-    with torch._guards.tracing(None), torch.no_grad():
+    # What removes writes works below autograd, and so on the operators that are left there; they are of the class of what they are
+    # parts of, as in a graph without writes.
+    for node in graph.graph.nodes:
+        name = class_of(node)
+        if name is not None:
+            put_into_class(node, name)
+    functional = torch.func.functionalize(fx.Interpreter(graph).run, remove="mutations")
+    with torch._guards.tracing(None), torch.no_grad(), preserve_node_meta():
         return make_fx(functional, tracing_mode="fake")(*[value.detach() for value in inputs])
 
 
