@@ -1,6 +1,8 @@
 """The search for the fastest program: what is tried, in which order and beside what, and why each of them ended as it did."""
 
+import contextlib
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -18,7 +20,7 @@ from opprof.backend.rewrites import Script
 from opprof.commands.cli import main
 from opprof.export.model_script import load_model_script
 from opprof.search import ahead, baselines, explore
-from opprof.search.ahead import Ahead, Job, compile_only, worker_count
+from opprof.search.ahead import Ahead, Job, compile_only, results_like, worker_count
 from opprof.search.baselines import Recipe, least_float32_ns, make_baseline, recipes
 from opprof.search.candidates import Built, Workshop, strategy_of
 from opprof.search.clock import Clock
@@ -136,7 +138,9 @@ def searching(subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             Script(tmp_path / f"{name}.mlir", name, name, saves_ns=(saves or {}).get(name))
             for name in names
         ]
-        made = Search(subject, scripts, tmp_path, tmp_path, SearchOptions(1e-3), clock or Clock())
+        ahead = Ahead(subject.script, 0)
+        options = SearchOptions(1e-3)
+        made = Search(subject, scripts, tmp_path, tmp_path, options, clock or Clock(), ahead)
         made.workshop = table
         made.best, made.best_ns, made.model = (lambda: 1000), 1000, model
         made._take_all()
@@ -401,8 +405,10 @@ def test_predictions_know_what_bounds_a_step(searching: Any) -> None:
     assert {name: trial.saved_ns for name, trial in trials.items()} == {
         "half": 350,
         "graph": 440,
-        "tf32": -190,
+        # It would take the place of what saves more: nothing is compiled for it.
+        "tf32": None,
     }
+    assert trials["tf32"].end is End.LEFT_OUT and "place of “half”" in trials["tf32"].reason
 
 
 def test_every_candidate_has_its_prediction(searching: Any) -> None:
@@ -416,6 +422,18 @@ def test_every_candidate_has_its_prediction(searching: Any) -> None:
     ).found
     ends = {trial.script.name: (trial.end, trial.predicted_ns) for trial in found.trials}
     assert ends == {"own": (End.KEPT, None), "half": (End.SLOWER, 800), "tiny": (End.NOISE, 1)}
+
+
+def test_what_is_saved_of_kernels_is_a_share_of_what_is_left_of_them() -> None:
+    model = StepModel(kernel_ns=1000, host_ns=100)
+    half = model.saving(800, captured=True)
+    assert (half.step_ns, half.saving(500).step_ns) == (200, 100)
+    # Measured shorter than predicted: the kernels cannot be longer than the step.
+    shorter = half.measured(100)
+    assert (shorter.step_ns, shorter.saving(500).step_ns) == (100, 50)
+    # What takes the place of another changes the kernels as they were profiled.
+    assert half.saving(600, instead_ns=800).step_ns == 400
+    assert half.measured(250).step_ns == half.measured(250).saving(0).step_ns == 250
 
 
 def test_the_kernels_of_a_steady_step() -> None:
@@ -433,13 +451,11 @@ def test_as_many_processes_compile_ahead_as_the_machine_has_room_for(
 ) -> None:
     monkeypatch.setattr(ahead.os, "sched_getaffinity", lambda pid: set(range(16)))
     monkeypatch.setattr(ahead.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 1}.get(name, 64 << 30))
-    assert worker_count(subject, 20) == 8
-    assert worker_count(subject, 3) == 3
-    assert worker_count(subject, 1) == 0
+    assert worker_count(subject.script) == 8
     monkeypatch.setattr(ahead.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 1}.get(name, 6 << 30))
-    assert worker_count(subject, 20) == 2
+    assert worker_count(subject.script) == 2
     monkeypatch.setattr(ahead.os, "sched_getaffinity", lambda pid: {0, 1})
-    assert worker_count(subject, 20) == 0
+    assert worker_count(subject.script) == 0
 
 
 def test_a_recipe_that_fails_says_so(subject: Subject) -> None:
@@ -450,11 +466,61 @@ def test_a_recipe_that_fails_says_so(subject: Subject) -> None:
     assert baseline.reason == "fails: NotImplementedError: not this one"
 
 
+def test_a_recipe_that_chooses_kernels_for_too_long_is_left_out(subject: Subject) -> None:
+    def make(subject: Subject) -> Any:
+        while True:
+            # As Inductor's choice of kernels does, where one of them fails.
+            with contextlib.suppress(Exception):
+                time.sleep(0.01)
+
+    baseline = make_baseline(Recipe("slow", (), make), subject, 1e-3, limit=0.2)
+    assert baseline.reason == "left out: choosing its kernels takes longer than 0 s"
+    assert baseline.program is None and signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    assert make_baseline(Recipe("eager", (), lambda s: s.eager), subject, 1e-3, limit=60).allowed
+
+
 def test_the_least_time_of_products_is_not_above_what_they_take(subject: Subject) -> None:
     least = least_float32_ns(subject)
     start = time.perf_counter_ns()
     subject.eager(*subject.script.args)
     assert 0 < least < time.perf_counter_ns() - start
+
+
+def test_in_the_place_of_results_there_are_zeros_like_them() -> None:
+    seen: list[Any] = []
+
+    def backend(module: Any, inputs: Any) -> Any:
+        seen.append(results_like(module))
+        return module.forward
+
+    def function(x: torch.Tensor) -> Any:
+        return x.t() * 2, x.sum(0) + 1
+
+    torch.compile(function, backend=backend)(torch.randn(4, 3))
+    assert seen[0] is not None
+    for own, expected in zip(seen[0](), function(torch.randn(4, 3)), strict=True):
+        assert (own.shape, own.stride(), own.dtype) == (
+            expected.shape,
+            expected.stride(),
+            expected.dtype,
+        )
+        assert not own.any()
+    torch.compile(function, backend=backend, dynamic=True)(torch.randn(6, 5))
+    assert seen[1] is None
+
+
+def test_who_needs_what_nobody_has_begun_does_it_himself(subject: Subject) -> None:
+    made = Ahead(subject.script, 0)
+    made.add([Job()])
+    assert made.waiting == []
+    made.settle(Job())
+    with Ahead(subject.script, 1) as one:
+        jobs = [Job(options=(("max_autotune", False),)), *(Job(Path(f"{i}.py")) for i in range(3))]
+        one.add([*jobs, None, jobs[0]])
+        one.settle(jobs[3])
+        # Waits while the process does the first one, at which it is, if it is.
+        one.settle(jobs[0])
+        assert jobs[3] not in one.waiting and len(one.waiting) < 4
 
 
 def test_compiling_ahead_runs_no_compiled_program(
@@ -476,8 +542,14 @@ def test_compiling_ahead_runs_no_compiled_program(
         compile_only(subject, job)
     assert len(ran) == 3
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
-    with Ahead(subject, 2, Clock()) as ahead:
-        ahead.add([Job(backend=file), Job()])
+    jobs = [Job(backend=file), Job()]
+    with Ahead(subject.script, 2) as ahead:
+        ahead.add(jobs)
+        # Both have been begun, each by one of the processes.
+        while ahead.waiting:
+            time.sleep(0.01)
+        for job in jobs:
+            ahead.settle(job)
     assert "ended early" not in capsys.readouterr().err
     # What this process would find there.
     assert list((tmp_path / "cache" / "fxgraph").iterdir())

@@ -28,12 +28,13 @@ from opprof.errors import OpprofError
 from opprof.export.archive_model import usage, write_archive_model
 from opprof.export.graph_json import GraphSource, write_graph_json
 from opprof.export.inductor import CompiledGraph, watching_inductor
-from opprof.export.model_script import import_script, load_model_script
+from opprof.export.model_script import ModelScript, import_script, load_model_script
 from opprof.files import read_json, replacing, scratch_folder
 from opprof.processes import begin, beginning, start_server
 from opprof.progress import progress
 from opprof.recording.torch_profiler import trace_steps
 from opprof.run_folder import POST_GRAD, RunFolder, write_run
+from opprof.search.ahead import Ahead, worker_count
 from opprof.search.baselines import Baseline
 from opprof.search.clock import Clock
 from opprof.search.explore import Found, Search, SearchOptions
@@ -45,6 +46,8 @@ from opprof.tools import run_tool
 from opprof.torchscript import TorchScriptOptions
 from opprof.units import counted, milliseconds
 
+# A machine with so many has some that a profile leaves idle.
+_IDLE_CORES = 8
 # Classes of nodes that the report names.
 _MOST_CLASSES = 8
 
@@ -81,23 +84,29 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         first_lines, path = usage(program, archive), str(program)
     options.profile.device = options.device
     progress("1/4 profile")
-    with clock.phase("profile"):
-        before, script = _profile(path, output / "profile", options.profile)
-    # The optimized program is profiled like this one, and proven.
-    clock.reserved = 0.8 * clock.phases["profile"] + options.seconds
-    progress("2/4 recommend")
-    scripts = recommend(
-        before.path, output / "rewrites", error_budget=options.error_budget, rules=options.rules
-    )
-    subject = Subject(load_model_script(path, device=options.device, script=script))
-    (output / PRECISION_SCRIPT).unlink(missing_ok=True)
-    progress(f"3/4 try {len(scripts)} recommendations")
-    with scratch_folder() as candidates:
+    with contextlib.ExitStack() as stack:
+        with clock.phase("profile"):
+            before, loaded = _profile(path, output / "profile", options, stack)
+        # The optimized program is profiled like this one, and proven.
+        clock.reserved = 0.8 * clock.phases["profile"] + options.seconds
+        progress("2/4 recommend")
+        scripts = recommend(
+            before.path, output / "rewrites", error_budget=options.error_budget, rules=options.rules
+        )
+        script = loaded.script or load_model_script(
+            path, device=options.device, script=loaded.module
+        )
+        subject = Subject(script)
+        ahead = loaded.ahead or _start_ahead(script, options, stack)
+        (output / PRECISION_SCRIPT).unlink(missing_ok=True)
+        progress(f"3/4 try {len(scripts)} recommendations")
+        candidates = stack.enter_context(scratch_folder())
         kernel_ns = None
         if subject.script.device_type == "cuda":
             kernel_ns = kernel_time(read_json(before.profile, within=before.path))
-        how = SearchOptions(options.error_budget, options.seconds, options.workers, kernel_ns)
-        found = Search(subject, scripts, candidates, output, how, clock).run()
+        how = SearchOptions(options.error_budget, options.seconds, kernel_ns)
+        found = Search(subject, scripts, candidates, output, how, clock, ahead).run()
+        ahead.close()
         progress("4/4 prove and report")
         outcome = _finish(subject, found, output, options, clock)
     if outcome.backend is not None:
@@ -110,25 +119,58 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     return outcome
 
 
+@dataclass
+class _Loaded:
+    """What was made ready here while the model was profiled in another process."""
+
+    module: ModuleType | None = None
+    script: ModelScript | None = None
+    ahead: Ahead | None = None
+
+
 def _profile(
-    path: str, folder: Path, options: ProfileOptions
-) -> tuple[RunFolder, ModuleType | None]:
+    path: str, folder: Path, options: OptimizeOptions, stack: contextlib.ExitStack
+) -> tuple[RunFolder, _Loaded]:
     """Profiles in a process of its own: one in which CUPTI has recorded launches more slowly to its end, and what is compared
-    here would be compared unfairly. Meanwhile the script's libraries are loaded here: also gives the script, where that went well.
+    here would be compared unfairly. Meanwhile the script's libraries are loaded here.
     """
     with ProcessPoolExecutor(1, start_server(), begin, (beginning(),)) as process:
         try:
-            profiled = process.submit(profile_script, path, folder, options, check_inference)
-            script = None
+            profiled = process.submit(
+                profile_script, path, folder, options.profile, check_inference
+            )
+            loaded = _Loaded()
+            # What fails here fails in the other process too, which says so.
             with contextlib.suppress(Exception):
-                # What fails there fails in the other process too, which says so.
-                script = import_script(Path(path))
-            return profiled.result(), script
+                loaded.module = import_script(Path(path))
+                _load_early(path, options, loaded, stack)
+            return profiled.result(), loaded
         except BrokenProcessPool:
             raise OpprofError(
                 f"{path}: the process that profiled it was ended from outside",
                 remedy="the kernel's log says whether memory ran out; `opprof profile` alone shows how far it gets",
             ) from None
+
+
+def _load_early(
+    path: str, options: OptimizeOptions, loaded: _Loaded, stack: contextlib.ExitStack
+) -> None:
+    """Where the profile is of a GPU and leaves cores idle, also loads the model, and begins the processes that compile ahead: they
+    load it too while Inductor compiles what is profiled, and are given nothing to do before it has been.
+    """
+    if not torch.cuda.is_available() or len(os.sched_getaffinity(0)) < _IDLE_CORES:
+        return
+    script = load_model_script(path, device=options.device, script=loaded.module)
+    if script.device_type == "cuda":
+        loaded.script = script
+        loaded.ahead = _start_ahead(script, options, stack)
+
+
+def _start_ahead(
+    script: ModelScript, options: OptimizeOptions, stack: contextlib.ExitStack
+) -> Ahead:
+    workers = worker_count(script) if options.workers is None else options.workers
+    return stack.enter_context(Ahead(script, workers))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from opprof.backend.checks import Program, Subject
 from opprof.backend.emitted.cuda_graph import CapturedGraph
 from opprof.backend.emitted.tf32 import with_tf32
 from opprof.devices import synchronize
+from opprof.search.clock import TimeIsUp, limited
 
 EAGER, INDUCTOR = "eager", "Inductor"
 
@@ -33,6 +34,8 @@ class Recipe:
     options: dict[str, Any] | None = None
     # What the model is cast to as a whole for it.
     dtype: torch.dtype | None = None
+    # Whether float32 products run on TF32 units.
+    tf32: bool = False
     # Whether it is made after the rewrites: where the time box ends first, it is what is missed least.
     late: bool = False
     # Whether products run in float32, whose speed bounds it, while much time goes into the choice of kernels.
@@ -70,6 +73,8 @@ def recipes(subject: Subject) -> list[Recipe]:
                 "tf32",
                 ('torch.set_float32_matmul_precision("high")', compile_line),
                 lambda s: with_tf32(s.compiled("inductor")),
+                options={},
+                tf32=True,
                 late=True,
             ),
             _narrow(torch.float16, captured=True),
@@ -186,16 +191,24 @@ def _captured(subject: Subject, dtype: torch.dtype) -> Program:
     return run
 
 
-def make_baseline(recipe: Recipe, subject: Subject, error_budget: float) -> Baseline:
-    """Compiles it and compares what it gives; what fails is said, and takes nothing from the others."""
+def make_baseline(
+    recipe: Recipe, subject: Subject, error_budget: float, *, limit: float | None = None
+) -> Baseline:
+    """Compiles it, for no more than `limit` seconds, and compares what it gives; what fails is said, and takes nothing from the others."""
     baseline = Baseline(recipe)
     try:
-        program = recipe.make(subject)
-        baseline.error = subject.error_of(program)
-        baseline.allowed = (
-            subject.same_bits(program) if error_budget == 0 else baseline.error <= error_budget
-        )
+        with limited(limit):
+            program = recipe.make(subject)
+            baseline.error = subject.error_of(program)
+            baseline.allowed = (
+                subject.same_bits(program) if error_budget == 0 else baseline.error <= error_budget
+            )
         baseline.program = program
+    except TimeIsUp:
+        baseline.error = None
+        baseline.reason = f"left out: choosing its kernels takes longer than {limit:.0f} s"
+        subject.restore()
+        torch._dynamo.reset()
     except Exception as error:
         text = (str(error) or "no message").splitlines()[0][:200]
         baseline.reason = f"fails: {type(error).__name__}: {text}"

@@ -8,7 +8,7 @@ from typing import Any
 from opprof.backend.checks import LEAST_GAIN, Measurement, Program, Subject, measure
 from opprof.backend.rewrites import Script
 from opprof.progress import progress
-from opprof.search.ahead import Ahead, Job, worker_count
+from opprof.search.ahead import Ahead, Job, job_of
 from opprof.search.baselines import (
     EAGER,
     INDUCTOR,
@@ -28,6 +28,8 @@ from opprof.units import counted, microseconds, milliseconds
 
 # A prediction below this share of a step is not worth a compilation of its own.
 NOISE = LEAST_GAIN / 2
+# A recipe that times kernels to choose among them may take so long, and half of what the search took before it.
+_TUNING_SECONDS = 30.0
 # What the error of a model run operator by operator may be, relative to the budget, for its compiled form to be worth a try: fused
 # kernels compute in float32 between their operators.
 COMPILED_ROUNDS_LESS = 2.5
@@ -40,8 +42,6 @@ class SearchOptions:
     error_budget: float
     # Seconds that the programs of one comparison are timed, where it is not clear before.
     seconds: float = 3.0
-    # Processes that compile ahead; None for as many as the machine has room for.
-    workers: int | None = None
     # On a GPU, nanoseconds of kernels in a step as it was profiled, where that is known.
     kernel_ns: float | None = None
 
@@ -69,13 +69,15 @@ class Search:
         output: Path,
         options: SearchOptions,
         clock: Clock,
+        ahead: Ahead,
     ) -> None:
         self.subject = subject
         self.scripts = list(scripts)
         self.output = output
         self.options = options
         self.clock = clock
-        self.workshop = Workshop(subject, folder, options.error_budget)
+        self.ahead = ahead
+        self.workshop = Workshop(subject, folder, options.error_budget, self._settle)
         self.found = Found()
         self.best: Program = subject.inductor
         self.best_ns = 0
@@ -89,8 +91,8 @@ class Search:
         """Everything in its order; what the time box leaves out is named in the trials and baselines."""
         found = self.found
         ways = recipes(self.subject)
-        with self.clock.phase("precision, compile ahead"):
-            self._prepare([way for way in ways if not way.tunes_float32])
+        with self.clock.phase("precision"):
+            self._prepare(ways)
         with self.clock.phase("recipes"):
             for way in ways:
                 if not self._comes_late(way):
@@ -122,26 +124,20 @@ class Search:
 
     def _prepare(self, ways: Sequence[Recipe]) -> None:
         """What needs no time measured, at once: compilations in other processes, and what is known of precision here."""
-        jobs = [
-            Job(options=tuple(way.options.items()), dtype=way.dtype)
-            for way in ways
-            if way.options is not None
-        ]
-        jobs += self._jobs_of(self.scripts)
-        workers = self.options.workers
-        if workers is None:
-            workers = worker_count(self.subject, len(jobs))
-        with Ahead(self.subject, workers, self.clock) as ahead:
-            ahead.add(jobs)
-            self._find_precision()
-            if self.regions is not None:
-                ahead.add(self._jobs_of([self.regions]))
-            narrow = self.regions or next(filter(self._is_narrow, self.scripts), None)
-            if narrow is not None:
-                # What most likely is kept first, and what stands on top of it then.
-                ahead.add(self._jobs_of(self.scripts, on=narrow))
-            # Needed below in any case.
-            _ = self.subject.references
+        # In the order in which they are asked for, as far as that is known.
+        early = [job_of(way) for way in ways if not self._comes_late(way)]
+        late = [job_of(way) for way in ways if self._comes_late(way)]
+        self.ahead.add([*early, *self._jobs_of(self.scripts)])
+        self._find_precision()
+        if self.regions is not None:
+            self.ahead.add(self._jobs_of([self.regions]))
+        narrow = self.regions or next(filter(self._is_narrow, self.scripts), None)
+        if narrow is not None:
+            # What most likely is kept first, and what stands on top of it then.
+            self.ahead.add(self._jobs_of(self.scripts, on=narrow))
+        self.ahead.add(late)
+        # Needed below in any case.
+        _ = self.subject.references
 
     def _jobs_of(self, scripts: Sequence[Script], on: Script | None = None) -> list[Job]:
         """Compilations of scripts, each alone or on top of another; those whose kernels are chosen by timing are none of these."""
@@ -154,6 +150,11 @@ class Search:
                 both = [script] if on is None else [on, script]
                 jobs.append(Job(backend=self.workshop.file(both)))
         return jobs
+
+    def _settle(self, scripts: Sequence[Script]) -> None:
+        """Waits for a process that compiles the same."""
+        compiled = [one for one in scripts if "cuda_graph" not in self.workshop.strategy(one)]
+        self.ahead.settle(Job(backend=self.workshop.file(compiled or scripts)))
 
     def _is_narrow(self, script: Script) -> bool:
         return bool({"precision", "regions"} & set(self.workshop.strategy(script)))
@@ -176,7 +177,9 @@ class Search:
             baseline.reason = "left out: the time box was over"
             return
         progress(f"  {recipe.name}")
-        made = make_baseline(recipe, self.subject, self.options.error_budget)
+        self.ahead.settle(job_of(recipe))
+        limit = max(_TUNING_SECONDS, self.clock.elapsed / 2) if recipe.tunes_float32 else None
+        made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
         self.found.baselines[-1] = made
         if made.reason:
             progress(f"     {made.reason}")
@@ -242,7 +245,7 @@ class Search:
                     self._end([script], End.CONFLICT, reason)
                     continue
             trial = self._try([script])
-            if trial.end is End.SLOWER:
+            if trial.end in (End.SLOWER, End.LEFT_OUT):
                 lost_before.append((trial, len(self.found.kept)))
         self._take_small(small)
         # A rewrite may win only after another one: launches that cost nothing change what pays.
@@ -278,13 +281,29 @@ class Search:
         """Tries scripts on top of what is kept, in the order and beside the ones that they can stand beside."""
         title = scripts[0].title if len(scripts) == 1 else f"{len(scripts)} small ones together"
         progress(f"  {len(self.found.trials) + 1}. {title}")
+        pointless = self._why_pointless(scripts)
         if not self.clock.allows(self.workshop.longest_seconds + self.options.seconds):
             trial = self._end(scripts, End.LEFT_OUT, "the time box was over")
+        elif pointless is not None:
+            trial = self._end(scripts, End.LEFT_OUT, pointless[0], predicted_ns=pointless[1])
         else:
             built, instead = self._arrange(scripts)
             trial = self._judge(scripts, built, instead)
         progress(f"     {trial.end.value}: {trial.reason}")
         return trial
+
+    def _why_pointless(self, scripts: list[Script]) -> tuple[str, int] | None:
+        """Why scripts are not worth a compilation, where they take the place of what is kept and save no more by what is predicted;
+        and what they save then.
+        """
+        kept = self.found.kept
+        instead = [one for script in scripts for one in self.workshop.excluded(script, kept)]
+        saves, _ = self._predict(scripts, instead)
+        if not instead or saves is None or saves > 0:
+            return None
+        names = " and ".join(one.title for one in instead)
+        more = f"{microseconds(-saves)} µs of a step more" if saves else "as much"
+        return f"it takes the place of “{names}”, which is predicted to save {more}", saves
 
     def _arrange(self, scripts: list[Script]) -> tuple[Built, list[Script]]:
         """The first arrangement in which everything applies, or the last of them; and the kept ones that it does without."""
@@ -347,12 +366,11 @@ class Search:
         captures = {script for script in scripts if "cuda_graph" in self.workshop.strategy(script)}
         # What a rule says of a capture is idle time that it saw: no kernel is shorter for it.
         counted = [script for script in scripts if self.model is None or script not in captures]
-        saves = sum(one.saves_ns or 0 for one in counted) - sum(
-            one.saves_ns or 0 for one in instead
-        )
+        saves = sum(one.saves_ns or 0 for one in counted)
+        lost = sum(one.saves_ns or 0 for one in instead)
         if self.model is None:
-            return saves, None
-        model = self.model.saving(saves, captured=self.model.captured or bool(captures))
+            return saves - lost, None
+        model = self.model.saving(saves, instead_ns=lost, captured=bool(captures))
         return int(self.model.step_ns - model.step_ns), model
 
     def _end(self, scripts: list[Script], end: End, reason: str, **facts: Any) -> Trial:

@@ -8,7 +8,7 @@ from typing import Any
 class StepModel:
     """Nanoseconds of a step, of a program on a GPU."""
 
-    # Of its kernels together, as profiled, less what was predicted to be saved of them.
+    # Of its kernels together, as profiled, less what was predicted to be saved of them and what a measured step has no room for.
     kernel_ns: float
     # Of the host, from the beginning of a call until it has launched everything.
     host_ns: float
@@ -16,19 +16,29 @@ class StepModel:
     rest_ns: float = 0.0
     # Whether one CUDA graph launches everything.
     captured: bool = False
+    # Which part of the profiled kernels' time is left: rules predict shares of those.
+    left: float = 1.0
 
     @property
     def step_ns(self) -> float:
         return max(self.kernel_ns, 0.0 if self.captured else self.host_ns) + self.rest_ns
 
     def measured(self, step_ns: float) -> "StepModel":
-        """The same, where a step was measured to take so long."""
-        bound = self.step_ns - self.rest_ns
-        return replace(self, rest_ns=max(step_ns - bound, 0.0))
+        """The same, where a step was measured to take so long: what was predicted to take longer takes less."""
+        kernel_ns, host_ns = min(self.kernel_ns, step_ns), min(self.host_ns, step_ns)
+        left = self.left * kernel_ns / self.kernel_ns if self.kernel_ns else self.left
+        made = replace(self, kernel_ns=kernel_ns, host_ns=host_ns, left=left, rest_ns=0.0)
+        return replace(made, rest_ns=step_ns - made.step_ns)
 
-    def saving(self, kernel_ns: float, *, captured: bool) -> "StepModel":
-        """With so much less in kernels, or more where it is below 0."""
-        return replace(self, kernel_ns=max(self.kernel_ns - kernel_ns, 0.0), captured=captured)
+    def saving(
+        self, profiled_ns: float, *, instead_ns: float = 0.0, captured: bool = False
+    ) -> "StepModel":
+        """With so much less in kernels, in time of the kernels as they were profiled; `instead_ns` is what no longer is saved."""
+        # What takes the place of another changes the same kernels: both are of what was profiled.
+        changed = self.kernel_ns + instead_ns - profiled_ns * (1.0 if instead_ns else self.left)
+        kernel_ns = max(changed, 0.0)
+        left = self.left * kernel_ns / self.kernel_ns if self.kernel_ns else self.left
+        return replace(self, kernel_ns=kernel_ns, left=left, captured=self.captured or captured)
 
 
 def kernel_time(profile: Any) -> float | None:
