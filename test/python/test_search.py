@@ -521,6 +521,13 @@ def test_who_needs_what_nobody_has_begun_does_it_himself(subject: Subject) -> No
         # Waits while the process does the first one, at which it is, if it is.
         one.settle(jobs[0])
         assert jobs[3] not in one.waiting and len(one.waiting) < 4
+        one.add([Job(Path("last.py"))])
+        with one.quiet():
+            waiting = list(one.waiting)
+            time.sleep(0.2)
+            assert one.waiting == waiting
+        while one.waiting:
+            time.sleep(0.01)
 
 
 def test_compiling_ahead_runs_no_compiled_program(

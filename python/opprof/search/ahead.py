@@ -8,7 +8,7 @@ import contextlib
 import copy
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -79,6 +79,8 @@ class Ahead:
         # What nobody has begun.
         self.waiting: list[Job] = []
         self._running: set[Job] = set()
+        # While something is measured that needs the cores.
+        self._held = 0
         self._ending = False
         self._failed = 0
         self._processes: list[BaseProcess] = []
@@ -125,6 +127,19 @@ class Ahead:
                 self.waiting.remove(job)
             self._changed.wait_for(lambda: job not in self._running)
 
+    @contextlib.contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Waits until no process does anything; none begins anything before the block ends."""
+        with self._changed:
+            self._held += 1
+            self._changed.wait_for(lambda: not self._running)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._held -= 1
+                self._changed.notify_all()
+
     def close(self) -> None:
         """Ends the processes; says how many had ended before."""
         with self._changed:
@@ -159,7 +174,7 @@ class Ahead:
 
     def _next(self) -> Job | None:
         with self._changed:
-            self._changed.wait_for(lambda: self.waiting or self._ending)
+            self._changed.wait_for(lambda: (self.waiting and not self._held) or self._ending)
             if self._ending:
                 return None
             job = self.waiting.pop(0)

@@ -1,5 +1,6 @@
 """The search: recommendations one on top of the other, each measured, and what was kept taken apart again. Needs PyTorch."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -178,15 +179,23 @@ class Search:
             return
         progress(f"  {recipe.name}")
         self.ahead.settle(job_of(recipe))
-        limit = max(_TUNING_SECONDS, self.clock.elapsed / 2) if recipe.tunes_float32 else None
-        made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
+        with self._timing() if recipe.tunes_float32 else contextlib.nullcontext():
+            limit = max(_TUNING_SECONDS, self.clock.elapsed / 2) if recipe.tunes_float32 else None
+            made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
         self.found.baselines[-1] = made
         if made.reason:
             progress(f"     {made.reason}")
 
     def _time_of(self, program: Program) -> int:
-        measurement = measure(self.subject, {"program": program}, seconds=0.5)
+        with self._timing():
+            measurement = measure(self.subject, {"program": program}, seconds=0.5)
         return measurement.median("program")
+
+    def _timing(self) -> contextlib.AbstractContextManager[None]:
+        """While something is timed: a program on the CPU needs the cores that compile ahead, one on a GPU those that they leave."""
+        if self.subject.script.device_type == "cpu":
+            return self.ahead.quiet()
+        return contextlib.nullcontext()
 
     # -----------------------------------------------------------------------------------------------------------------
     # Precision
@@ -336,9 +345,10 @@ class Search:
             end = End.CONFLICT if built.missing else End.FAILED if within else End.WRONG
             return self._end(scripts, end, built.failure or "does not run", **facts)
         try:
-            measurement = compare(
-                self.subject, self.best, built.program, seconds=self.options.seconds
-            )
+            with self._timing():
+                measurement = compare(
+                    self.subject, self.best, built.program, seconds=self.options.seconds
+                )
         except RuntimeError as failure:
             return self._end(scripts, End.FAILED, f"fails when it is timed: {failure}", **facts)
         won, times, gain = measurement.wins("candidate", "best")
@@ -394,11 +404,15 @@ class Search:
             if not programs:
                 return
             progress(f"  without each of {counted(len(programs), 'kept rewrite')}")
-            measurement = measure(
-                self.subject,
-                {"kept": self.best, **{name: program for name, (_, program) in programs.items()}},
-                seconds=self.options.seconds,
-            )
+            with self._timing():
+                measurement = measure(
+                    self.subject,
+                    {
+                        "kept": self.best,
+                        **{name: program for name, (_, program) in programs.items()},
+                    },
+                    seconds=self.options.seconds,
+                )
             gains = {
                 script: measurement.gain("kept", name) for name, (script, _) in programs.items()
             }
