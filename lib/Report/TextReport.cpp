@@ -235,24 +235,51 @@ static void printNodes(Page &page, const ReportModel &model, size_t limit) {
   }
 }
 
-/// "aten::mm [1024, 768] [768, 3072]": with the sizes of as many tensors as fit
-/// whole.
+/// Where the list that begins at `begin` ends, after its bracket; npos where it
+/// does not.
+static size_t endOfList(StringRef text, size_t begin) {
+  size_t depth = 0;
+  for (size_t at = begin; at < text.size(); ++at) {
+    depth += text[at] == '[';
+    if (text[at] == ']' && --depth == 0)
+      return at + 1;
+  }
+  return StringRef::npos;
+}
+
+/// "aten::mm [1024, 768] [768, 3072]", "aten::cat [[8, 8], [4, 8]]": with the
+/// sizes of as many tensors as fit whole.
 static std::string describeCall(const OperatorTime &op, unsigned limit) {
   std::string text = op.name;
   StringRef dims = op.inputDims;
   dims.consume_front("[");
   dims.consume_back("]");
-  for (size_t at = 0; at < dims.size();) {
-    size_t begin = dims.find('[', at), end = dims.find(']', at);
-    if (begin == StringRef::npos || end == StringRef::npos)
+  for (size_t at = dims.find('['); at != StringRef::npos;) {
+    size_t end = endOfList(dims, at);
+    if (end == StringRef::npos)
       break;
+    StringRef input = dims.slice(at, end);
+    at = dims.find('[', end);
     // What is no tensor has no sizes, as a scalar has.
-    std::string sizes = " " + dims.slice(begin, end + 1).str();
-    if (end > begin + 1 && text.size() + sizes.size() + 2 > limit)
-      return text + " …";
-    if (end > begin + 1)
-      text += sizes;
-    at = end + 1;
+    if (input == "[]")
+      continue;
+    if (text.size() + 1 + input.size() + 2 <= limit) {
+      text += " " + input.str();
+      continue;
+    }
+    // Of a list of tensors the first ones.
+    constexpr size_t kCut = 6; // " [" and ", …]"
+    std::string first;
+    for (size_t from = 1; from < input.size() && input[from] == '[';) {
+      size_t to = endOfList(input, from);
+      std::string next =
+          (first.empty() ? "" : ", ") + input.slice(from, to).str();
+      if (text.size() + first.size() + next.size() + kCut > limit)
+        break;
+      first += next;
+      from = to + (input[to] == ',' ? 2 : 0);
+    }
+    return text + (first.empty() ? " …" : " [" + first + ", …]");
   }
   return text;
 }

@@ -377,6 +377,35 @@ TEST(Report, TheNarrowestPageHasEveryColumnThatFits) {
   }
 }
 
+TEST(Report, SizesOfListsAreClosed) {
+  Profile profile;
+  fill(profile, {{"a", 60'000}});
+  profile.graph.clear();
+  profile.nodes.clear();
+  profile.kernels.front().nodes.clear();
+  OperatorTime op;
+  op.name = "aten::cat";
+  op.calls = op.kernels = 1;
+  op.kernelTimeNs = 60'000;
+  auto shown = [&](llvm::StringRef dims) {
+    op.inputDims = dims.str();
+    profile.operators = {op};
+    std::string text = printText(profile, {72, 40, false});
+    llvm::StringRef row(text);
+    row = row.substr(row.find("aten::cat"));
+    return row.take_until([](char c) { return c == '\n'; })
+        .split("  ")
+        .first.str();
+  };
+  EXPECT_EQ(shown("[[[8, 8], [8]], [], [4]]"), "aten::cat [[8, 8], [8]] [4]");
+  EXPECT_EQ(shown("[[[1000, 1000], [2000, 1000], [3000, 1000]], []]"),
+            "aten::cat [[1000, 1000], …]");
+  EXPECT_EQ(shown("[[], [[1000, 1000, 1000, 1000, 1000, 1000, 1000]]]"),
+            "aten::cat …");
+  EXPECT_EQ(shown("[[8], [[8, 8"), "aten::cat [8]");
+  EXPECT_EQ(shown("[[[8],]]"), "aten::cat [[8],]");
+}
+
 TEST(Report, ManyRowsFitTheScreen) {
   Profile profile;
   std::vector<std::pair<std::string, int64_t>> kernels;
