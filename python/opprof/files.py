@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,23 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OpprofError(f"{path}: cannot be made a folder: {error.strerror}") from error
+
+
+def check_own(path: Path) -> None:
+    """Refuses a folder that is another user's, or that others can write to: what lies in it may be theirs."""
+    try:
+        of = path.stat()
+    except OSError as error:
+        raise OpprofError(f"{path}: cannot be looked into: {error.strerror}") from error
+    if of.st_uid != os.geteuid():
+        raise OpprofError(
+            f"{path}: is another user's folder", remedy="give -o a folder of your own"
+        )
+    if of.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise OpprofError(
+            f"{path}: others can write to this folder",
+            remedy=f"give -o another one, or `chmod go-w {path}`",
+        )
 
 
 @contextlib.contextmanager

@@ -4,8 +4,10 @@ The other side is recording/injected/attaching.py, which says how the two speak.
 """
 
 import contextlib
+import fcntl
 import json
 import os
+import re
 import secrets
 import stat
 import time
@@ -15,6 +17,7 @@ from typing import Any
 
 from opprof.commands.run import recorded_operators, report_captures, report_operators
 from opprof.errors import OpprofError
+from opprof.files import check_own
 from opprof.progress import progress
 from opprof.run_folder import RunFolder, versions, write_run
 from opprof.suffixes import CAPTURE
@@ -24,23 +27,25 @@ _ANSWER_S = 20.0
 
 _LOOK_S = 0.1
 
+#: The place of a process's start in what follows its name in /proc/…/stat.
+_STARTED = 19
+
 
 def attach(process: int, output: Path, seconds: float) -> None:
     """Records the process for so many seconds, and reports; raises OpprofError where it cannot be recorded."""
     control = _control(process)
-    if not (control / f"waiting-p{process}").is_file():
-        raise OpprofError(
-            f"process {process} has not imported PyTorch",
-            remedy="attach to the process that runs the model; one that was just started needs a while",
-        )
     folder = RunFolder(output)
-    folder.clear()
-    for file in _recorded(output, process, "capture") + _recorded(output, process, "operators"):
-        file.unlink()
     number = secrets.token_hex(8)
     answer = control / f"attached-p{process}"
-    with _request(control / f"attach-p{process}", number, output, seconds):
-        started = _answer(answer, process, number, _ANSWER_S)
+    with contextlib.ExitStack() as held:
+        began = held.enter_context(_alone(control, process))
+        folder.clear()
+        for file in _recorded(output, process, "capture") + _recorded(output, process, "operators"):
+            file.unlink()
+        held.enter_context(_request(control / f"attach-p{process}", number, output, seconds))
+        started = _answer(answer, process, began, number, _ANSWER_S)
+        if started is None and _started(process) != began:
+            raise OpprofError(f"process {process} ended before the recording began")
         if started is None:
             raise OpprofError(
                 f"process {process} does not answer",
@@ -50,14 +55,14 @@ def attach(process: int, output: Path, seconds: float) -> None:
             raise OpprofError(f"process {process} cannot be recorded: {started['error']}")
         progress(f"recording process {process} for {seconds:g} s")
         try:
-            ended = _answer(answer, process, number, seconds + _ANSWER_S, done=True)
+            ended = _answer(answer, process, began, number, seconds + _ANSWER_S, done=True)
         except KeyboardInterrupt:
             progress("interrupted: what was recorded until now is reported")
             (control / f"attach-p{process}").unlink(missing_ok=True)
-            ended = _answer(answer, process, number, _ANSWER_S, done=True)
-    if ended is None:
+            ended = _answer(answer, process, began, number, _ANSWER_S, done=True)
+    if ended is None or ended["ended"]:
         progress(f"process {process} ended meanwhile: what was written is reported")
-    elif ended["error"]:
+    if ended is not None and ended["error"]:
         progress(f"the recording ended with an error: {ended['error']}")
     captures = _recorded(output, process, "capture")
     by = "opprof capture" if captures else "opprof observer"
@@ -84,6 +89,7 @@ def _control(process: int) -> Path:
         if owner != os.geteuid():
             raise PermissionError
         variables = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+        status = Path(f"/proc/{process}/status").read_text(errors="replace")
     except FileNotFoundError:
         raise OpprofError(f"there is no process {process}") from None
     except PermissionError:
@@ -92,43 +98,76 @@ def _control(process: int) -> Path:
         ) from None
     for variable in variables:
         if variable.startswith(b"OPPROF_CONTROL="):
-            return Path(os.fsdecode(variable.partition(b"=")[2]))
-    raise OpprofError(
-        f"process {process} was not started to be recorded",
-        remedy="start the program with `opprof run --wait -o run/ …`",
+            control = Path(os.fsdecode(variable.partition(b"=")[2]))
+            break
+    else:
+        raise OpprofError(
+            f"process {process} was not started to be recorded",
+            remedy="start the program with `opprof run --wait -o run/ …`",
+        )
+    # The numbers of the process in each namespace, from this one inwards.
+    numbers = re.search(r"^NSpid:\s+\d+(?:\s+\d+)*\s+(\d+)$", status, re.MULTILINE)
+    if numbers is not None:
+        raise OpprofError(
+            f"process {process} is in a container (another PID namespace), where it is process {numbers[1]}",
+            remedy=f"run `opprof attach {numbers[1]}` in that container",
+        )
+    check_own(control)
+    return control
+
+
+def _started(process: int) -> int | None:
+    """When the process did, in the kernel's ticks; None where there is none. Numbers of processes are given again."""
+    try:
+        # What follows the program's name, which may hold anything.
+        return int(Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[_STARTED])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+@contextlib.contextmanager
+def _alone(control: Path, process: int) -> Iterator[int]:
+    """Keeps the process to this command; gives when it started. The lock ends with this process, however that ends."""
+    try:
+        descriptor = os.open(control / f"waiting-p{process}", os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        raise _not_waiting(process) from None
+    with os.fdopen(descriptor) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OpprofError(
+                f"another `opprof attach` records {process}", remedy="wait until it has ended"
+            ) from None
+        except OSError:
+            # A file system without locks.
+            pass
+        try:
+            began = int(json.load(file)["started"])
+        except (ValueError, KeyError, TypeError):
+            raise _not_waiting(process) from None
+        # The file may be of a process that was killed, whose number this one got.
+        if began != _started(process):
+            raise _not_waiting(process)
+        yield began
+
+
+def _not_waiting(process: int) -> OpprofError:
+    return OpprofError(
+        f"process {process} has not imported PyTorch",
+        remedy="attach to the process that runs the model; one that was just started needs a while",
     )
 
 
 @contextlib.contextmanager
 def _request(file: Path, number: str, output: Path, seconds: float) -> Iterator[None]:
-    """Asks for a recording; takes the request back at the end."""
-    text = json.dumps(
-        {
-            "number": number,
-            "folder": str(output.resolve()),
-            "seconds": seconds,
-            "asker": os.getpid(),
-        }
-    )
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        # Of one that was killed.
-        if not os.path.exists(f"/proc/{int(json.loads(file.read_text())['asker'])}"):
-            file.unlink()
+    """Asks for a recording, in the place of one whose asker was killed; takes the request back at the end."""
     partial = file.with_name(f"{file.name}.{number}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
+    with os.fdopen(descriptor, "w") as out:
         os.fchmod(descriptor, stat.S_IRUSR | stat.S_IWUSR)
-        with os.fdopen(descriptor, "w") as out:
-            out.write(text)
-        # Unlike a rename, this fails where there is a request.
-        os.link(partial, file)
-    except FileExistsError:
-        raise OpprofError(
-            f"another `opprof attach` records {file.name.partition('-p')[2]}",
-            remedy="wait until it has ended",
-        ) from None
-    finally:
-        partial.unlink()
+        json.dump({"number": number, "folder": str(output.resolve()), "seconds": seconds}, out)
+    partial.replace(file)
     try:
         yield
     finally:
@@ -136,13 +175,13 @@ def _request(file: Path, number: str, output: Path, seconds: float) -> Iterator[
 
 
 def _answer(
-    file: Path, process: int, number: str, patience: float, *, done: bool = False
+    file: Path, process: int, began: int, number: str, patience: float, *, done: bool = False
 ) -> dict[str, Any] | None:
     """What the process says of the request, of its end if `done`; None where it says nothing for so many seconds, or ended."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
         # Asked first: the last it does is to answer.
-        runs = os.path.exists(f"/proc/{process}")
+        runs = _started(process) == began
         with contextlib.suppress(OSError, ValueError):
             answer: dict[str, Any] = json.loads(file.read_text())
             if answer["number"] == number and (answer["done"] or not done):

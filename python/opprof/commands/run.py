@@ -20,7 +20,7 @@ from typing import Any
 from opprof.chain import report_timeline
 from opprof.commands.report import report_text
 from opprof.errors import OpprofError
-from opprof.files import read_json, replacing
+from opprof.files import check_own, read_json, replacing
 from opprof.progress import progress, show
 from opprof.recording import INJECTED
 from opprof.recording.library import Library, find_library, summary_counts, why_no_gpu
@@ -89,7 +89,10 @@ def run_waiting(command: Sequence[str], output: Path) -> int:
     """Runs a program that `opprof attach` can record, and returns its exit status; nothing is recorded before."""
     command, script = _given(command)
     program = [sys.executable, *command] if script else command
-    output.mkdir(parents=True, exist_ok=True)
+    if not any(output.iterdir()):
+        # Made just now, perhaps with a mask that lets others write.
+        output.chmod(0o700)
+    check_own(output)
     reason = why_no_gpu()
     environment = {**QUIET, **_inherited(), **_loading(), "OPPROF_CONTROL": str(output.resolve())}
     if reason is None:

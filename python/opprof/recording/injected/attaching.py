@@ -1,7 +1,8 @@
 """Waits in a program for `opprof attach`, records while it asks for that, and says when it is done.
 
 The two speak by files in a folder of the user's own, the one of `opprof run --wait`: `waiting-p<process>` says that this process can be
-recorded, `attach-p<process>` is the request, and `attached-p<process>` the answer. A request counts only where its file is the
+recorded and when it started, `attach-p<process>` is the request, and `attached-p<process>` the answer. Who asks holds a lock on the first for as
+long, so that there is one at a time. A folder that others can write is none, and a request counts only where its file is the
 user's of this process and nobody else can write it; recording ends when the time that it states is over or the file is gone. No signal is
 sent, no port is open, and the program's own threads do nothing for it: the thread here looks twice a second.
 """
@@ -20,6 +21,9 @@ _LOOK_S = 0.5
 #: No request is longer.
 _LONGEST = 1 << 16
 
+#: Why a request that comes at the end of the process is not met.
+_LEFT = "it ended before the recording began"
+
 
 class _CaptureOptions(ctypes.Structure):
     _fields_: ClassVar = [
@@ -33,18 +37,39 @@ class _CaptureOptions(ctypes.Structure):
     ]
 
 
+def _why_not_own(folder: str) -> str | None:
+    """Why what lies in the folder may be another user's."""
+    try:
+        of = os.stat(folder, follow_symlinks=False)
+    except OSError as error:
+        return str(error)
+    if not stat.S_ISDIR(of.st_mode) or of.st_uid != os.geteuid():
+        return f"{folder} is no folder of this user's"
+    if of.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"others can write to {folder}"
+    return None
+
+
+def _started() -> int:
+    """When this process did, in the kernel's ticks: no other one of its number started then."""
+    with open("/proc/self/stat", "rb") as file:
+        # What follows the program's name, which may hold anything.
+        return int(file.read().rpartition(b")")[2].split()[19])
+
+
 class Waiting:
-    """A process that waits for `opprof attach`."""
+    """A process that waits for `opprof attach`. Raises OSError where it cannot."""
 
     def __init__(self, recorder: Any, control: str) -> None:
         self.recorder = recorder
         self.control = control
+        reason = _why_not_own(control)
+        if reason is not None:
+            raise OSError(reason)
         self.capture: Any = None
         if recorder.capture is not None:
             self.capture = ctypes.CDLL(recorder.capture)
             self.capture.opprof_capture_last_error.restype = ctypes.c_char_p
-        self.lock = _thread.allocate_lock()
-        self.is_recording = False
         os.register_at_fork(after_in_child=self._forked)
         self._begin()
 
@@ -59,17 +84,29 @@ class Waiting:
     def _begin(self) -> None:
         self.lock = _thread.allocate_lock()
         self.is_recording = False
+        self.is_leaving = False
+        self.answered = ""
         with contextlib.suppress(OSError):
-            self._write("waiting", {})
+            self._write("waiting", {"started": _started()})
             # Not one of the threading module's, which the program may list.
             _thread.start_new_thread(self._wait, (os.getpid(),))
 
     def _write(self, kind: str, content: dict[str, Any]) -> None:
         file = self._file(kind)
-        descriptor = os.open(file + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as out:
+        with contextlib.suppress(FileNotFoundError):
+            # Of a process that was killed.
+            os.unlink(file + ".new")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with os.fdopen(os.open(file + ".new", flags, 0o600), "w") as out:
             json.dump(content, out)
         os.replace(file + ".new", file)
+
+    def _say(self, number: str, error: str | None, *, done: bool, ended: bool = False) -> None:
+        """Answers the request of that number."""
+        self.answered = number
+        with self.lock, contextlib.suppress(OSError):
+            answer = {"number": number, "error": error, "done": done, "ended": ended}
+            self._write("attached", answer)
 
     def _request(self) -> dict[str, Any] | None:
         """What is asked for; None where nothing is, or not by this user."""
@@ -93,28 +130,29 @@ class Waiting:
                 return None
 
     def _wait(self, process: int) -> None:
-        done = None
         while os.getpid() == process:
             time.sleep(_LOOK_S)
             request = self._request()
-            if request is None or request["number"] == done:
+            if request is None or request["number"] == self.answered:
                 continue
-            done = request["number"]
+            number = request["number"]
             error = self._start(request["folder"])
-            self._write("attached", {"number": done, "error": error, "done": error is not None})
+            self._say(number, error, done=error is not None)
             if error is not None:
                 continue
             while time.monotonic() < request["end"]:
                 time.sleep(min(_LOOK_S, max(0.0, request["end"] - time.monotonic())))
                 now = self._request()
-                if now is None or now["number"] != done:
+                if now is None or now["number"] != number:
                     break
             error = self._stop()
-            self._write("attached", {"number": done, "error": error, "done": True})
+            self._say(number, error, done=True, ended=self.is_leaving)
 
     def _start(self, folder: str) -> str | None:
         """Returns why nothing is recorded."""
         with self.lock:
+            if self.is_leaving:
+                return _LEFT
             self.recorder.stop()
             if self.capture is not None:
                 rank = os.environ.get("RANK") or "0"
@@ -147,9 +185,15 @@ class Waiting:
 
     def leave(self) -> None:
         """At the end of the process: what is recorded is whole, and nobody waits for more."""
+        with self.lock:
+            # Nothing begins any more.
+            self.is_leaving = True
+            was_recording = self.is_recording
         error = self._stop()
+        request = self._request()
+        if was_recording:
+            self._say(self.answered, error, done=True, ended=True)
+        elif request is not None and request["number"] != self.answered:
+            self._say(request["number"], _LEFT, done=True, ended=True)
         with contextlib.suppress(OSError):
-            request = self._request()
-            if request is not None:
-                self._write("attached", {"number": request["number"], "error": error, "done": True})
             os.unlink(self._file("waiting"))
