@@ -3,6 +3,7 @@
 #include "opprof/Capture/FileWriter.h"
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <fcntl.h>
@@ -12,6 +13,12 @@ using namespace opprof::capture;
 
 /// Records are written at the latest when this much of them has gathered.
 static constexpr size_t kFlushBytes = 4u << 20;
+
+std::string opprof::capture::recordedName() {
+  const char *rank = std::getenv("RANK");
+  return std::string("r") + (rank ? rank : "") + "-p" +
+         std::to_string(::getpid());
+}
 
 FileWriter::~FileWriter() {
   if (Descriptor >= 0)

@@ -6,6 +6,7 @@
 #include "Cupti.h"
 
 #include "opprof/Capture/Capture.h"
+#include "opprof/Capture/FileWriter.h"
 
 #include <chrono>
 #include <cstdio>
@@ -35,6 +36,9 @@ static std::string expand(const char *pattern) {
       out += rank && *rank ? rank : "0";
       break;
     }
+    case 'n':
+      out += recordedName();
+      break;
     case 'h':
       ::gethostname(host, sizeof(host) - 1);
       out += host;

@@ -238,7 +238,7 @@ public:
 
 private:
   bool open();
-  void writePlace(uint32_t number);
+  void writePlace(FileWriter &file, uint32_t number) const;
   void writeEvery();
   void write(Log &log);
   void startWriting();
@@ -255,10 +255,18 @@ private:
   std::vector<std::shared_ptr<Log>> logs;
   uint32_t threads = 0;
 
-  /// Its own mutex guards it, and what follows.
-  std::unique_ptr<FileWriter> file;
-  /// Of earlier recordings, which a callback may still hold.
-  std::vector<std::unique_ptr<FileWriter>> finished;
+  /// A file that is locked, and the one of this recording.
+  struct LockedFile {
+    FileWriter *file;
+    std::unique_lock<std::mutex> lock;
+  };
+  LockedFile lockFile();
+
+  /// Of this recording, or the last one; its own mutex guards it.
+  std::atomic<FileWriter *> file{nullptr};
+  /// All that there were, which a callback may still hold.
+  std::vector<std::unique_ptr<FileWriter>> files;
+  std::mutex placesMutex;
   /// By number: a fork's file has them too.
   std::vector<PlaceText> places;
 
@@ -353,14 +361,30 @@ void Open::operator delete(Open *open, std::destroying_delete_t) {
 // The file
 //===----------------------------------------------------------------------===//
 
+static std::string pathOf(const std::string &prefix) {
+  return prefix + "-" + recordedName() + ".opcap";
+}
+
+Observer::LockedFile Observer::lockFile() {
+  while (true) {
+    FileWriter *at = file.load(std::memory_order_acquire);
+    if (!at)
+      return {nullptr, {}};
+    std::unique_lock<std::mutex> lock(at->Mutex);
+    // A recording may have begun meanwhile, with a file of its own.
+    if (at == file.load(std::memory_order_acquire))
+      return {at, std::move(lock)};
+  }
+}
+
 bool Observer::open() {
-  const char *rank = std::getenv("RANK");
-  std::string path = prefix + "-r" + (rank ? rank : "") + "-p" +
-                     std::to_string(::getpid()) + ".opcap";
-  file = std::make_unique<FileWriter>();
-  std::lock_guard<std::mutex> lock(file->Mutex);
-  if (!file->open(path, error))
+  // Until it is known to all, its places are those that there are now.
+  std::lock_guard<std::mutex> lock(placesMutex);
+  auto made = std::make_unique<FileWriter>();
+  FileWriter *file = made.get();
+  if (!file->open(pathOf(prefix), error))
     return false;
+  const char *rank = std::getenv("RANK");
   file->meta("recorder", "opprof observer");
   file->meta("pid", std::to_string(::getpid()));
   file->meta("torch", opprof_observer_torch());
@@ -376,12 +400,20 @@ bool Observer::open() {
       time};
   file->add(ChunkType::Clocks, clock);
   for (uint32_t number = 0; number < places.size(); ++number)
-    writePlace(number);
-  return file->flush();
+    writePlace(*file, number);
+  if (!file->flush()) {
+    error = file->error();
+    return false;
+  }
+  files.push_back(std::move(made));
+  this->file.store(file, std::memory_order_release);
+  return true;
 }
 
 uint32_t Observer::text(std::string_view text) {
-  std::lock_guard<std::mutex> lock(file->Mutex);
+  auto [file, lock] = lockFile();
+  if (!file)
+    return kNone;
   if (!file->hasString(text)) {
     if (file->strings() >= kMostNames || textBytes + text.size() > kMostText)
       text = "(further names)";
@@ -406,23 +438,24 @@ uint32_t Observer::name(ThreadState &state,
   return number;
 }
 
-void Observer::writePlace(uint32_t number) {
+void Observer::writePlace(FileWriter &file, uint32_t number) const {
   const PlaceText &place = places[number];
   PlaceRecord record{number,
-                     file->string(place.module),
-                     file->string(place.file),
-                     file->string(place.function),
+                     file.string(place.module),
+                     file.string(place.file),
+                     file.string(place.function),
                      place.line,
-                     file->string(place.group)};
-  file->add(ChunkType::Places, record);
+                     file.string(place.group)};
+  file.add(ChunkType::Places, record);
 }
 
 uint32_t Observer::addPlace(PlaceText place) {
-  std::lock_guard<std::mutex> lock(file->Mutex);
+  std::lock_guard<std::mutex> all(placesMutex);
   if (places.size() >= kMostNames)
     return OPPROF_NO_PLACE;
   places.push_back(std::move(place));
-  writePlace(uint32_t(places.size() - 1));
+  if (auto [file, lock] = lockFile(); file)
+    writePlace(*file, uint32_t(places.size() - 1));
   return uint32_t(places.size() - 1);
 }
 
@@ -432,7 +465,9 @@ void Observer::write(Log &log) {
   const uint64_t to = log.added.load(std::memory_order_acquire);
   if (from == to)
     return;
-  std::lock_guard<std::mutex> lock(file->Mutex);
+  auto [file, lock] = lockFile();
+  if (!file || !file->isOpen())
+    return;
   while (from < to) {
     size_t at = from % kBuffered;
     size_t count = std::min<size_t>(to - from, kBuffered - at);
@@ -464,8 +499,11 @@ void Observer::add(ThreadState &state, const OperatorRecord &record) {
   log.records[at % kBuffered] = record;
   log.added.store(++at, std::memory_order_release);
   if (at % (kBuffered / 2) == 0) [[unlikely]] {
-    // Where the writing thread is not waiting, it is about to look.
-    isHalfFull = true;
+    {
+      // Between its look and its wait the writing thread would not hear.
+      std::lock_guard<std::mutex> lock(wakeMutex);
+      isHalfFull = true;
+    }
     wake.notify_one();
   }
 }
@@ -474,9 +512,10 @@ std::shared_ptr<Log> Observer::makeLog(uint32_t &number) {
   auto log = std::make_shared<Log>();
   std::lock_guard<std::mutex> lock(logsMutex);
   if (!file) {
-    if (!open())
+    if (open())
+      startWriting();
+    else
       recording = false;
-    startWriting();
   }
   number = ++threads;
   logs.push_back(log);
@@ -484,8 +523,8 @@ std::shared_ptr<Log> Observer::makeLog(uint32_t &number) {
 }
 
 void Observer::dropLog(const std::shared_ptr<Log> &log) {
-  if (file && recording)
-    write(*log);
+  // A recording that is about to end may not have read it yet.
+  write(*log);
   std::lock_guard<std::mutex> lock(logsMutex);
   std::erase(logs, log);
 }
@@ -498,8 +537,8 @@ bool Observer::flush() {
   }
   for (const std::shared_ptr<Log> &log : all)
     write(*log);
-  std::lock_guard<std::mutex> lock(file->Mutex);
-  return file->flush();
+  auto [file, lock] = lockFile();
+  return file && file->flush();
 }
 
 void Observer::writeEvery() {
@@ -764,13 +803,15 @@ void Observer::startWriting() {
 /// Nothing that a fork copies is half changed by another thread.
 void Observer::holdLocks() {
   logsMutex.lock();
-  if (file)
-    file->Mutex.lock();
+  placesMutex.lock();
+  if (FileWriter *at = file)
+    at->Mutex.lock();
 }
 
 void Observer::releaseLocks() {
-  if (file)
-    file->Mutex.unlock();
+  if (FileWriter *at = file)
+    at->Mutex.unlock();
+  placesMutex.unlock();
   logsMutex.unlock();
 }
 
@@ -779,9 +820,10 @@ void Observer::releaseLocks() {
 void Observer::forked() {
   // The writing thread and what it waits for may be in any state: they are
   // left as they are, and new ones made.
-  if (file)
-    file.release()->abandon(); // NOLINT(bugprone-unused-return-value)
+  if (FileWriter *at = file.exchange(nullptr))
+    at->abandon();
   new (&logsMutex) std::mutex;
+  new (&placesMutex) std::mutex;
   new (&wakeMutex) std::mutex;
   new (&wake) std::condition_variable;
   new (&writing) std::thread;
@@ -825,8 +867,6 @@ bool Observer::start(const opprof_observer_options &options) {
           ::dlsym(library, "opprof_capture_at_id"));
   {
     std::lock_guard<std::mutex> lock(logsMutex);
-    if (file)
-      finished.push_back(std::move(file));
     begun();
     for (const std::shared_ptr<Log> &log : logs) {
       std::lock_guard<std::mutex> own(log->mutex);
@@ -874,7 +914,7 @@ bool Observer::stop() {
   recording = false;
   at::removeCallback(callback);
   flush();
-  std::lock_guard<std::mutex> lock(file->Mutex);
+  auto [file, lock] = lockFile();
   bool good = file->finish(0, now());
   error = file->error();
   return good;
@@ -911,6 +951,12 @@ uint32_t opprof_observer_add_place(const char *module, const char *file,
                                    const char *function, uint32_t line,
                                    const char *group) {
   return Observer::get().addPlace({module, file, function, group, line});
+}
+
+const char *opprof_observer_file(const char *prefix) {
+  thread_local std::string path;
+  path = pathOf(prefix);
+  return path.c_str();
 }
 
 uint64_t opprof_observer_now(void) { return now(); }

@@ -1,6 +1,7 @@
 """A run folder: what `opprof profile` and `opprof run` leave, and where it lies. Needs no PyTorch."""
 
 import json
+import re
 import shutil
 import sys
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from opprof.files import read_json, replacing
+from opprof.suffixes import CAPTURE
 from opprof.tools import run_driver
 from opprof.version import __version__
 
@@ -109,6 +111,44 @@ def _compilation(name: str) -> tuple[int, int]:
         int(number) if number.isdecimal() else 0,
         int(again) if again.isdecimal() else 0,
     )
+
+
+#: What is recorded of a process, and how the names of such files end.
+RECORDED_ENDINGS = {"capture": CAPTURE, "operators": CAPTURE, "trace": ".json.gz"}
+
+
+@dataclass(frozen=True)
+class RecordedFile:
+    """What a name says of a file that was recorded of one process: "<kind>-r<rank>-p<process>", and an ending.
+
+    The rank is torchrun's, and empty without one. recordedName in include/opprof/Capture/FileWriter.h makes the names, and
+    recording/injected/sitecustomize.py those of torch.profiler's traces.
+    """
+
+    path: Path
+    kind: str
+    rank: int | None
+    process: str
+
+    @property
+    def name(self) -> str:
+        """Ends the names of what is made of it."""
+        return self.path.name.partition(".")[0].removeprefix(self.kind)
+
+
+def recorded_files(folder: Path, kind: str, process: object = "*") -> list[RecordedFile]:
+    """What a folder has of a kind, of all processes or of one."""
+    ending = RECORDED_ENDINGS[kind]
+    return [recorded_file(path) for path in sorted(folder.glob(f"{kind}-r*-p{process}{ending}"))]
+
+
+def recorded_file(path: Path) -> RecordedFile:
+    """What the file's name says; of no process where it was given another name."""
+    found = re.fullmatch(r"(\w+)-r(\d*)-p(\d+)", path.name.partition(".")[0])
+    if found is None:
+        return RecordedFile(path, path.name.partition(".")[0], None, "")
+    kind, rank, process = found.groups()
+    return RecordedFile(path, kind, int(rank) if rank else None, process)
 
 
 def versions() -> dict[str, str]:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import struct
 import subprocess
 import sys
 import time
@@ -12,6 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_recordings import STRINGS, chunks_of
+
+from opprof.recording import INJECTED
+from opprof.run_folder import recorded_file
 
 torch = pytest.importorskip("torch")
 
@@ -19,6 +24,8 @@ ROOT = Path(__file__).parents[2]
 BUILD = Path(os.environ.get("OPPROF_BUILD_DIR", ROOT / "build"))
 LIBRARIES = BUILD / "lib"
 PROGRAMS = Path(__file__).parent / "observed_programs.py"
+#: Chunks of docs/formats/capture.md.
+END, OPERATORS = 21, 22
 FAULTS = re.findall(r"# ([a-z-]+)$", PROGRAMS.read_text(), re.MULTILINE)
 
 pytestmark = pytest.mark.skipif(
@@ -408,3 +415,96 @@ def test_what_cannot_be_attached_to_is_said(tmp_path: Path) -> None:
             continue
         done = opprof("attach", process, "-o", tmp_path / "run")
         assert done.returncode and what in done.stderr, done.stderr
+
+
+# Has the observer record what threads do that are about to end, round after round, while others run operators all the time.
+RECORDINGS = """
+import ctypes, importlib.util, os, sys, threading, torch
+spec = importlib.util.spec_from_file_location("observing", sys.argv[1])
+observing = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(observing)
+recorder = observing._Recorder(sys.argv[2], torch)
+ended = False
+def run():
+    while not ended:
+        torch.ones(2)
+def work(together):
+    for _ in range(10):
+        torch.ones(2).exp()
+    together.wait()
+others = [threading.Thread(target=run) for _ in range(2)]
+for thread in others:
+    thread.start()
+for round in range(40):
+    recorder.start(f"{sys.argv[3]}/{round}")
+    together = threading.Barrier(25)
+    threads = [threading.Thread(target=work, args=(together,)) for _ in range(24)]
+    for thread in threads:
+        thread.start()
+    together.wait()
+    recorder.stop()
+    for thread in threads:
+        thread.join()
+ended = True
+for thread in others:
+    thread.join()
+"""
+
+
+def test_recordings_that_begin_and_end_among_threads_lose_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", RECORDINGS, INJECTED / "observing.py", LIBRARIES, tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for round_ in range(40):
+        (file,) = tmp_path.glob(f"{round_}-r*.opcap")
+        chunks = list(chunks_of(file.read_bytes()))
+        names = {}
+        for kind, payload, _ in chunks:
+            at = 0
+            while kind == STRINGS and at < len(payload):
+                number, size = struct.unpack_from("<II", payload, at)
+                names[number] = payload[at + 8 : at + 8 + size]
+                at += 8 + size
+        ran = Counter(
+            names[struct.unpack_from("<I", payload, at + 40)[0]]
+            for kind, payload, record in chunks
+            if kind == OPERATORS
+            for at in range(0, len(payload), record)
+        )
+        assert ran[b"aten::exp"] == 240
+        assert [kind for kind, _, _ in chunks].count(END) == 1
+
+
+@pytest.mark.parametrize("rank", ["", "3"])
+def test_files_are_found_by_the_rule_that_they_are_named_by(rank: str) -> None:
+    """What C++ and Python say is in FileWriter.h and run_folder.py."""
+    program = (
+        "import ctypes, os, sys, torch\n"
+        "library = ctypes.CDLL(sys.argv[1])\n"
+        "library.opprof_observer_file.restype = ctypes.c_char_p\n"
+        "print(library.opprof_observer_file(b'/run/operators').decode(), os.getpid())\n"
+    )
+    library = LIBRARIES / f"libopprof_observer-torch-{torch.__version__}.so"
+    environment = {key: value for key, value in os.environ.items() if key != "RANK"}
+    done = subprocess.run(
+        [sys.executable, "-c", program, library],
+        env=environment | ({"RANK": rank} if rank else {}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    path, process = done.stdout.split()
+    found = recorded_file(Path(path))
+    assert found.path == Path("/run") / f"operators-r{rank}-p{process}.opcap"
+    assert (found.kind, found.rank, found.process) == (
+        "operators",
+        int(rank) if rank else None,
+        process,
+    )
+    assert found.name == f"-r{rank}-p{process}"
+    assert recorded_file(Path("mine.opcap")).process == ""

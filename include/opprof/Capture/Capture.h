@@ -243,9 +243,10 @@ OPPROF_CAPTURE_API size_t opprof_demangle(const char *name, char *buffer,
                                           size_t size);
 
 /** Called by the CUDA driver in programs started with CUDA_INJECTION64_PATH.
- *  Reads OPPROF_CAPTURE_FILE (%p process, %r rank, %h host),
- * OPPROF_CAPTURE_KINDS, OPPROF_CAPTURE_DELAY and OPPROF_CAPTURE_DURATION
- * (seconds). */
+ *  Reads OPPROF_CAPTURE_FILE (%p process, %r rank or 0, %h host, %n what
+ *  `opprof run` ends its names with: r<rank>-p<process>),
+ *  OPPROF_CAPTURE_KINDS, OPPROF_CAPTURE_DELAY and OPPROF_CAPTURE_DURATION
+ *  (seconds). */
 OPPROF_CAPTURE_API int InitializeInjection(void);
 
 /** Called by NVTX in programs started with NVTX_INJECTION64_PATH: hands its

@@ -16,6 +16,11 @@
 
 namespace opprof::capture {
 
+/// What a file of this process is called, between its kind and its ending:
+/// "r<rank>-p<process>", where the rank is torchrun's, and empty without one.
+/// python/opprof/run_folder.py finds files by it.
+std::string recordedName();
+
 class FileWriter {
 public:
   ~FileWriter();
@@ -51,6 +56,8 @@ public:
   /// Forgets the file without touching it, in a fork.
   void abandon();
 
+  /// Whether what is added still gets into the file.
+  bool isOpen() const { return Descriptor >= 0; }
   uint64_t records() const { return Records; }
   uint64_t bytes() const { return Bytes; }
   const std::string &error() const { return Error; }

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define OPPROF_OBSERVER_ABI 2
+#define OPPROF_OBSERVER_ABI 3
 #define OPPROF_OBSERVER_API __attribute__((visibility("default")))
 
 /** No place. */
@@ -24,7 +24,7 @@ extern "C" {
 
 typedef struct opprof_observer_options {
   size_t size; /* sizeof(opprof_observer_options) */
-  /* The file is `prefix`-r<$RANK>-p<process>.opcap; a fork has its own. */
+  /* The file is opprof_observer_file(prefix); a fork has its own. */
   const char *prefix;
   uint32_t shapes;            /* record sizes and types of inputs */
   uint32_t flush_ms;          /* how often records are written; 0 is 500 */
@@ -50,6 +50,10 @@ OPPROF_OBSERVER_API int opprof_observer_abi(void);
 OPPROF_OBSERVER_API const char *opprof_observer_torch(void);
 /** What was wrong with the last call that failed; "" when none did. */
 OPPROF_OBSERVER_API const char *opprof_observer_last_error(void);
+
+/** The path of the file of this process whose kind and folder `prefix` says;
+ *  valid until the thread's next call. */
+OPPROF_OBSERVER_API const char *opprof_observer_file(const char *prefix);
 
 /** Begins to record every thread of the process. 0, or 1 with an error. */
 OPPROF_OBSERVER_API int

@@ -19,8 +19,7 @@ from opprof.commands.run import recorded_operators, report_captures, report_oper
 from opprof.errors import OpprofError
 from opprof.files import check_own
 from opprof.progress import progress
-from opprof.run_folder import RunFolder, versions, write_run
-from opprof.suffixes import CAPTURE
+from opprof.run_folder import RunFolder, recorded_files, versions, write_run
 
 #: How long an answer takes at most: the process looks twice a second, where Python lets its thread run.
 _ANSWER_S = 20.0
@@ -40,8 +39,9 @@ def attach(process: int, output: Path, seconds: float) -> None:
     with contextlib.ExitStack() as held:
         began = held.enter_context(_alone(control, process))
         folder.clear()
-        for file in _recorded(output, process, "capture") + _recorded(output, process, "operators"):
-            file.unlink()
+        for kind in ("capture", "operators"):
+            for file in recorded_files(output, kind, process):
+                file.path.unlink()
         held.enter_context(_request(control / f"attach-p{process}", number, output, seconds))
         started = _answer(answer, process, began, number, _ANSWER_S)
         if started is None and _started(process) != began:
@@ -64,7 +64,7 @@ def attach(process: int, output: Path, seconds: float) -> None:
         progress(f"process {process} ended meanwhile: what was written is reported")
     if ended is not None and ended["error"]:
         progress(f"the recording ended with an error: {ended['error']}")
-    captures = _recorded(output, process, "capture")
+    captures = [file.path for file in recorded_files(output, "capture", process)]
     by = "opprof capture" if captures else "opprof observer"
     write_run(
         folder,
@@ -78,7 +78,7 @@ def attach(process: int, output: Path, seconds: float) -> None:
     if captures:
         report_captures(captures, output)
     else:
-        operators = _recorded(output, process, "operators")
+        operators = recorded_files(output, "operators", process)
         report_operators([recorded_operators(file, process) for file in operators], output)
 
 
@@ -190,10 +190,6 @@ def _answer(
             return None
         time.sleep(_LOOK_S)
     return None
-
-
-def _recorded(output: Path, process: int, kind: str) -> list[Path]:
-    return sorted(output.glob(f"{kind}-*-p{process}{CAPTURE}"))
 
 
 def _command_line(process: int) -> str:

@@ -25,7 +25,14 @@ from opprof.progress import progress, show
 from opprof.recording import INJECTED
 from opprof.recording.library import Library, find_library, summary_counts, why_no_gpu
 from opprof.recording.torch_profiler import QUIET
-from opprof.run_folder import RunFolder, versions, write_run
+from opprof.run_folder import (
+    RecordedFile,
+    RunFolder,
+    recorded_file,
+    recorded_files,
+    versions,
+    write_run,
+)
 from opprof.suffixes import CAPTURE
 from opprof.terminal import printable
 
@@ -37,12 +44,6 @@ MOST_KERNELS = 1_000_000
 
 #: A larger profile takes too long to read again for the sake of colors and the terminal's width.
 LARGEST_SHOWN = 100 << 20
-
-#: What captures and traces of processes are called.
-_CAPTURES, _TRACES = f"capture-*{CAPTURE}", "trace-*.json.gz"
-
-#: And what the observer recorded of each.
-_OPERATORS = f"operators-*{CAPTURE}"
 
 #: What says that a process was a worker of a data loader.
 _WORKERS = "worker-p*"
@@ -208,12 +209,11 @@ def _observed(
         # There are no kernels, whose launches cost more than the sizes do.
         "OPPROF_OPERATORS_SHAPES": "1",
     }
-    for file in [*output.glob(_OPERATORS), *output.glob(_WORKERS)]:
-        file.unlink()
-    before = set(output.glob(_TRACES))
+    _drop_operators(output)
+    before = recorded_files(output, "trace")
     status, own = _run(command, environment)
-    files = sorted({*output.glob(_TRACES), *output.glob(_OPERATORS)} - before)
-    traces = [recorded_operators(file, own) for file in files]
+    files = [*recorded_files(output, "operators"), *recorded_files(output, "trace")]
+    traces = [recorded_operators(file, own) for file in files if file not in before]
     if not traces:
         progress("nothing was recorded: no Python of the program imported PyTorch")
     return traces, status
@@ -237,20 +237,23 @@ def _without_workers(traces: Sequence[Recorded], output: Path) -> list[Recorded]
     return [entry for entry in traces if entry.process not in names]
 
 
-def recorded_operators(file: Path, program: int) -> Recorded:
+def _drop_operators(output: Path) -> None:
+    """Takes away what an earlier run recorded of operators: one process's may be taken for another's of its number."""
+    earlier = [file.path for file in recorded_files(output, "operators")]
+    for path in [*earlier, *output.glob(_WORKERS)]:
+        path.unlink()
+
+
+def recorded_operators(file: RecordedFile, program: int) -> Recorded:
     """What the observer or torch.profiler left of one process; `program` is the process of the program itself."""
-    name = file.name.removesuffix(".json.gz").removesuffix(CAPTURE)
-    rank, _, process = name.partition("-r")[2].partition("-p")
-    number = int(rank) if rank.isdecimal() else None
-    return Recorded(file, number, process, 1, process == str(program))
+    return Recorded(file.path, file.rank, file.process, 1, file.process == str(program))
 
 
 def report_operators(traces: Sequence[Recorded], output: Path) -> None:
     """Makes of each trace what a person can open; what fails for one takes nothing from the others."""
     shown: list[tuple[Recorded, RunFolder]] = []
     for entry in _without_workers(traces, output):
-        name = entry.capture.name.removesuffix(".json.gz").removesuffix(CAPTURE)
-        folder = RunFolder(output, name[name.index("-r") :])
+        folder = RunFolder(output, recorded_file(entry.capture).name)
         try:
             progress(f"reporting {entry.name}")
             limit = [f"--last-kernels={MOST_KERNELS}"] if entry.capture.suffix == CAPTURE else []
@@ -322,18 +325,16 @@ def _captured(
         **_injecting(),
         # The library puts numbers where a % is; one of the folder's name stays.
         "OPPROF_CAPTURE_FILE": os.path.join(
-            str(output.resolve()).replace("%", "%%"), f"capture-r%r-p%p{CAPTURE}"
+            str(output.resolve()).replace("%", "%%"), f"capture-%n{CAPTURE}"
         ),
         **_observing(output, delay, duration),
     }
-    for file in [*output.glob(_OPERATORS), *output.glob(_WORKERS)]:
-        file.unlink()
-    before = {file: file.stat().st_mtime_ns for file in output.glob(_CAPTURES)}
+    _drop_operators(output)
+    before = {file.path: file.path.stat().st_mtime_ns for file in recorded_files(output, "capture")}
     progress(f"running {shlex.join(command)}")
     status, _ = _run(command, environment)
-    captures = sorted(
-        file for file in output.glob(_CAPTURES) if before.get(file) != file.stat().st_mtime_ns
-    )
+    found = [file.path for file in recorded_files(output, "capture")]
+    captures = [file for file in found if before.get(file) != file.stat().st_mtime_ns]
     if not captures:
         progress("no process of the program used CUDA: nothing was captured")
     return captures, status
@@ -354,7 +355,7 @@ def report_captures(captures: Sequence[Path], output: Path) -> None:
     shown: list[tuple[Recorded, RunFolder]] = []
     for entry in recorded:
         if entry.work:
-            own = entry.capture.stem.removeprefix("capture") if len(working) > 1 else ""
+            own = recorded_file(entry.capture).name if len(working) > 1 else ""
             folder = RunFolder(output, own)
             try:
                 progress(f"reporting {entry.name}")
@@ -383,10 +384,8 @@ def report_captures(captures: Sequence[Path], output: Path) -> None:
 
 def _operators(capture: Path) -> list[str]:
     """What the observer recorded of the process of a capture, as an option of the driver."""
-    # Without torchrun one name has rank 0, and the other none.
-    process = capture.stem.rpartition("-p")[2]
-    files = sorted(capture.parent.glob(f"operators-*-p{process}{CAPTURE}"))
-    return [f"--operators={file}" for file in files[:1]]
+    files = recorded_files(capture.parent, "operators", recorded_file(capture).process)
+    return [f"--operators={file.path}" for file in files[:1]]
 
 
 def _show_all(shown: list[tuple[Recorded, RunFolder]]) -> None:
@@ -404,7 +403,7 @@ def _show_all(shown: list[tuple[Recorded, RunFolder]]) -> None:
 def _summarized(capture: Path) -> Recorded | None:
     """Writes what a capture holds, a line each; removes it where a process put nothing on a device."""
     summary = Library.get().summarize(str(capture))
-    process = capture.stem.rpartition("-p")[2]
+    process = recorded_file(capture).process
     counts = summary_counts(summary)
     work = sum(counts.get(name, 0) for name in ("kernels", "memcpys", "memsets"))
     if not work and not any(counts.get(n) for n in ("api calls", "markers")):

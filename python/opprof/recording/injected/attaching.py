@@ -155,11 +155,10 @@ class Waiting:
                 return _LEFT
             self.recorder.stop()
             if self.capture is not None:
-                rank = os.environ.get("RANK") or "0"
-                path = os.path.join(folder, f"capture-r{rank}-p{os.getpid()}.opcap")
+                path = self.recorder.file(os.path.join(folder, "capture"))
                 # Small buffers, of which a program that is killed loses one.
                 options = _CaptureOptions(
-                    ctypes.sizeof(_CaptureOptions), os.fsencode(path), 0, 256 << 10, 0, 0, 0
+                    ctypes.sizeof(_CaptureOptions), path, 0, 256 << 10, 0, 0, 0
                 )
                 if self.capture.opprof_capture_start(ctypes.byref(options)):
                     return str(self.capture.opprof_capture_last_error().decode(errors="replace"))

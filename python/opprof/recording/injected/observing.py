@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, ClassVar, NoReturn
 
-ABI = 2
+ABI = 3
 
 #: Collections that are shorter are not worth a line of a report.
 _LEAST_GARBAGE_NS = 50_000
@@ -54,6 +54,7 @@ def _load(folder: str, torch: ModuleType) -> Any:
         raise NotObservedError(f"the observer cannot be loaded: {error}") from error
     library.opprof_observer_torch.restype = ctypes.c_char_p
     library.opprof_observer_last_error.restype = ctypes.c_char_p
+    library.opprof_observer_file.restype = ctypes.c_char_p
     library.opprof_observer_note.restype = None
     library.opprof_observer_note.argtypes = [ctypes.c_char_p, ctypes.c_uint64]
     built = library.opprof_observer_torch().decode()
@@ -160,6 +161,11 @@ class _Recorder:
         )
         if self.observer.opprof_observer_start(ctypes.byref(options)):
             raise NotObservedError(self.observer.opprof_observer_last_error().decode())
+
+    def file(self, prefix: str) -> bytes:
+        """The path of this process's file of a kind and in a folder, which `prefix` says."""
+        path: bytes = self.observer.opprof_observer_file(os.fsencode(prefix))
+        return path
 
     def stop(self) -> None:
         """Ends the recording that there is; that it ends is not to fail the program."""
