@@ -142,3 +142,33 @@ def test_weights_that_were_cast_lie_together_as_the_library_takes_them(
     sizes = [layer.input_size, layer.mode, layer.hidden_size, layer.proj_size, layer.num_layers]
     expected = [per_layer, *sizes, layer.batch_first, layer.bidirectional]
     assert rest == expected
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_calls_pass_dynamo_by(tmp_path: Path, name: str) -> None:
+    torch.manual_seed(0)
+    backend = backend_of(tmp_path, f"front_{name}", recurrent=True, prologue=True)
+    model = MODELS[name]().eval()
+    front = backend.optimize(model)
+    x = torch.randn(3, 5, 8)
+
+    def check() -> int:
+        before = backend.status()["fronts"][0].shortcuts
+        for _ in range(4):
+            for own, reference in zip(front(x), model(x), strict=True):
+                assert torch.allclose(own, reference, rtol=1e-4, atol=1e-5)
+        return int(backend.status()["fronts"][0].shortcuts) - int(before)
+
+    with torch.no_grad():
+        assert check() >= 2
+        layer = model.layer
+        layer.weight_hh_l0.mul_(2)
+        assert check() >= 2
+        # PyTorch's layers keep weak references to their weights, look whether these are the weights still, and make them anew in
+        # the call where they are not.
+        layer.weight_ih_l0 = nn.Parameter(torch.randn_like(layer.weight_ih_l0))
+        check()
+        layer.load_state_dict({key: value / 2 for key, value in layer.state_dict().items()})
+        check()
+        layer._init_flat_weights()
+        check()

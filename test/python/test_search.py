@@ -509,27 +509,6 @@ def test_in_the_place_of_results_there_are_zeros_like_them() -> None:
     assert seen[1] is None
 
 
-def test_who_needs_what_nobody_has_begun_does_it_himself(subject: Subject) -> None:
-    made = Ahead(subject.script, 0)
-    made.add([Job()])
-    assert made.waiting == []
-    made.settle(Job())
-    with Ahead(subject.script, 1) as one:
-        jobs = [Job(options=(("max_autotune", False),)), *(Job(Path(f"{i}.py")) for i in range(3))]
-        one.add([*jobs, None, jobs[0]])
-        one.settle(jobs[3])
-        # Waits while the process does the first one, at which it is, if it is.
-        one.settle(jobs[0])
-        assert jobs[3] not in one.waiting and len(one.waiting) < 4
-        one.add([Job(Path("last.py"))])
-        with one.quiet():
-            waiting = list(one.waiting)
-            time.sleep(0.2)
-            assert one.waiting == waiting
-        while one.waiting:
-            time.sleep(0.01)
-
-
 def test_compiling_ahead_runs_no_compiled_program(
     subject: Subject,
     tmp_path: Path,
@@ -549,14 +528,10 @@ def test_compiling_ahead_runs_no_compiled_program(
         compile_only(subject, job)
     assert len(ran) == 3
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
-    jobs = [Job(backend=file), Job()]
     with Ahead(subject.script, 2) as ahead:
-        ahead.add(jobs)
-        # Both have been begun, each by one of the processes.
-        while ahead.waiting:
-            time.sleep(0.01)
-        for job in jobs:
-            ahead.settle(job)
+        # Each once.
+        ahead.add([Job(backend=file), Job(), None, Job()])
+        ahead.finish(Clock())
     assert "ended early" not in capsys.readouterr().err
     # What this process would find there.
     assert list((tmp_path / "cache" / "fxgraph").iterdir())

@@ -106,7 +106,6 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
             kernel_ns = kernel_time(read_json(before.profile, within=before.path))
         how = SearchOptions(options.error_budget, options.seconds, kernel_ns)
         found = Search(subject, scripts, candidates, output, how, clock, ahead).run()
-        ahead.close()
         progress("4/4 prove and report")
         outcome = _finish(subject, found, output, options, clock)
     if outcome.backend is not None:

@@ -1,17 +1,17 @@
 """Compiles candidates ahead in processes of their own, so that this one finds their kernels in Inductor's cache. Needs PyTorch.
 
 Nothing is timed there and no compiled program runs: its kernels' choices, which Triton times at the first call and keeps in the
-cache, would be made on a busy device. Some cores are left to the command itself, which measures meanwhile.
+cache, would be made on a busy device. Neither does the command time anything meanwhile: what launches kernels is slower beside them.
 """
 
 import contextlib
 import copy
 import os
-import threading
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,15 @@ from opprof.export.model_script import ModelScript, load_model_script
 from opprof.processes import Beginning, begin, beginning, start_server
 from opprof.progress import progress
 from opprof.search.baselines import Recipe, cast_floats
+from opprof.search.clock import Clock
 from opprof.units import counted
 
 # Memory of the model's own size that a process may need, and of PyTorch's beside it.
 _MODEL_COPIES, _OVERHEAD_BYTES = 4, 2 << 30
 # More have nothing to do: so many candidates are rarely known at once.
 _MOST_WORKERS = 12
-# Of the cores, what the processes leave to the command.
-_CORES_LEFT = 4
+# Seconds that a process takes to begin and to load the model, at least.
+_START_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -68,139 +69,85 @@ def worker_count(script: ModelScript) -> int:
 
 
 class Ahead:
-    """Processes that do jobs while this one goes on, from the first `with` on; its end ends them, whatever is left to do.
+    """Processes that do jobs, from the first `with` on until all are done or the block ends.
 
     What fails there fails here again, where it is said. Without `workers` nothing is done ahead.
     """
 
     def __init__(self, script: ModelScript, workers: int) -> None:
-        self._changed = threading.Condition()
-        self._known: set[Job] = set()
-        # What nobody has begun.
-        self.waiting: list[Job] = []
-        self._running: set[Job] = set()
-        # While something is measured that needs the cores.
-        self._held = 0
-        self._ending = False
-        self._failed = 0
         self._processes: list[BaseProcess] = []
-        # Of each process the end of its pipe that is here, and its own.
-        self._pipes: list[tuple[Connection, Connection]] = []
+        self._known: set[Job] = set()
         if not workers:
             return
         progress(f"  compiling ahead in {workers} processes")
         context = start_server()
-        for _ in range(workers):
-            here, there = context.Pipe()
-            arguments = (beginning(), str(script.path), script.moved_to, workers, there)
-            self._processes.append(context.Process(target=_work, args=arguments))
-            self._pipes.append((here, there))
+        self._jobs: SimpleQueue[Job | None] = context.SimpleQueue()
+        threads = max(1, len(os.sched_getaffinity(0)) // workers)
+        arguments = (beginning(), str(script.path), script.moved_to, threads, self._jobs)
+        self._processes = [context.Process(target=_work, args=arguments) for _ in range(workers)]
+
+    def add(self, jobs: Iterable[Job | None]) -> None:
+        """To be done in this order, by whichever process is free; what is known already is not done again."""
+        for job in jobs:
+            if job is not None and job not in self._known:
+                self._known.add(job)
+                self._put(job)
+
+    def _put(self, job: Job | None) -> None:
+        # Nobody would take what a pipe without readers has no room for.
+        if any(process.is_alive() for process in self._processes):
+            self._jobs.put(job)
 
     def __enter__(self) -> "Ahead":
         try:
-            for process, (here, there) in zip(self._processes, self._pipes, strict=True):
+            for process in self._processes:
                 process.start()
-                # What is left open here would hide that the process is gone.
-                there.close()
-                threading.Thread(target=self._serve, args=(here,), daemon=True).start()
         except BaseException:
-            self.close()
+            self._end()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._end()
 
-    def add(self, jobs: Iterable[Job | None]) -> None:
-        """To be done in this order, by whichever process is free; what is known already is not done again."""
-        with self._changed:
-            for job in jobs:
-                if job is not None and job not in self._known and self._processes:
-                    self._known.add(job)
-                    self.waiting.append(job)
-            self._changed.notify_all()
+    def finish(self, clock: Clock) -> None:
+        """Waits until all jobs are done, as long as the time box has time for that, and ends the processes."""
+        for _ in self._processes:
+            self._put(None)
+        end = time.monotonic() + min(max(clock.left / 2, _START_SECONDS), 600)
+        for process in self._processes:
+            process.join(max(end - time.monotonic(), 0))
+        failed = [process for process in self._processes if process.exitcode not in (None, 0)]
+        if failed:
+            progress(
+                f"  {counted(len(failed), 'process', 'processes')} ended early: no harm but time"
+            )
+        self._end()
 
-    def settle(self, job: Job | None) -> None:
-        """Returns when the job is done; at once where nobody has begun it, who asks does it as soon himself."""
-        with self._changed:
-            if job in self.waiting:
-                self.waiting.remove(job)
-            self._changed.wait_for(lambda: job not in self._running)
-
-    @contextlib.contextmanager
-    def quiet(self) -> Iterator[None]:
-        """Waits until no process does anything; none begins anything before the block ends."""
-        with self._changed:
-            self._held += 1
-            self._changed.wait_for(lambda: not self._running)
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._held -= 1
-                self._changed.notify_all()
-
-    def close(self) -> None:
-        """Ends the processes; says how many had ended before."""
-        with self._changed:
-            self._ending = True
-            self._changed.notify_all()
+    def _end(self) -> None:
         for process in self._processes:
             if process.pid is not None:
                 # The script may do something else when it is asked to end.
                 process.kill()
                 process.join()
-        if self._failed:
-            progress(
-                f"  {counted(self._failed, 'process', 'processes')} ended early: no harm but time"
-            )
-        self._processes, self._failed = [], 0
-
-    def _serve(self, end: Connection) -> None:
-        """Hands jobs to one process until it ends."""
-        with end:
-            while (job := self._next()) is not None:
-                try:
-                    end.send(job)
-                    end.recv()
-                except (EOFError, OSError):
-                    with self._changed:
-                        self._failed += not self._ending
-                    return
-                finally:
-                    with self._changed:
-                        self._running.discard(job)
-                        self._changed.notify_all()
-
-    def _next(self) -> Job | None:
-        with self._changed:
-            self._changed.wait_for(lambda: (self.waiting and not self._held) or self._ending)
-            if self._ending:
-                return None
-            job = self.waiting.pop(0)
-            self._running.add(job)
-            return job
+        self._processes = []
 
 
-def _work(start: Beginning, path: str, device: str | None, workers: int, jobs: Connection) -> None:
+def _work(
+    start: Beginning, path: str, device: str | None, threads: int, jobs: "SimpleQueue[Job | None]"
+) -> None:
     """The process: what the model and PyTorch print has been printed by the one that began it."""
     begin(start)
     sink = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(sink, stream)
-    cores = sorted(os.sched_getaffinity(0))
-    cores = cores[len(cores) // _CORES_LEFT :]
-    os.sched_setaffinity(0, cores)
-    torch._inductor.config.compile_threads = max(2, len(cores) // workers)
+    torch._inductor.config.compile_threads = threads
     subject = Subject(load_model_script(path, device=device))
-    with contextlib.suppress(EOFError):
-        while True:
-            job = jobs.recv()
-            # What fails here fails again where it is said.
-            with contextlib.suppress(Exception):
-                compile_only(subject, job)
-            torch._dynamo.reset()
-            jobs.send(None)
+    while (job := jobs.get()) is not None:
+        # What fails here fails again where it is said.
+        with contextlib.suppress(Exception):
+            compile_only(subject, job)
+        torch._dynamo.reset()
 
 
 def compile_only(subject: Subject, job: Job) -> None:
@@ -233,7 +180,7 @@ def compile_only(subject: Subject, job: Job) -> None:
 def results_like(module: fx.GraphModule) -> Callable[..., Any] | None:
     """A function that gives zeros like what a graph of Dynamo's gives; None where their sizes are not known.
 
-    No other process's measurements wait for kernels of it then.
+    A process beside it may be measuring the model for its profile, and would wait for kernels of the graph.
     """
     given = next(iter(reversed(module.graph.nodes))).args[0]
     known = tree_map(

@@ -3,7 +3,7 @@
 import ast
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,18 +42,10 @@ class Built:
 class Workshop:
     """Makes candidates of scripts, each once."""
 
-    def __init__(
-        self,
-        subject: Subject,
-        folder: Path,
-        error_budget: float,
-        settle: Callable[[Sequence[Script]], None] = lambda scripts: None,
-    ) -> None:
+    def __init__(self, subject: Subject, folder: Path, error_budget: float) -> None:
         self.subject = subject
         self.folder = folder
         self.error_budget = error_budget
-        # Called before a candidate is compiled: another process may be doing the same.
-        self.settle = settle
         self._built: dict[tuple[Path, ...], Built] = {}
         self._strategies: dict[Path, dict[str, Any]] = {}
         # Of the slowest so far: what the next one may take.
@@ -71,7 +63,6 @@ class Workshop:
         """Compiles and checks; the same scripts in the same order are not compiled again."""
         key = tuple(script.path for script in scripts)
         if key not in self._built:
-            self.settle(scripts)
             start = time.monotonic()
             verdict, program = check_backend(
                 self.file(scripts), self.subject, error_budget=self.error_budget

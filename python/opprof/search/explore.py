@@ -1,6 +1,5 @@
 """The search: recommendations one on top of the other, each measured, and what was kept taken apart again. Needs PyTorch."""
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,7 +77,7 @@ class Search:
         self.options = options
         self.clock = clock
         self.ahead = ahead
-        self.workshop = Workshop(subject, folder, options.error_budget, self._settle)
+        self.workshop = Workshop(subject, folder, options.error_budget)
         self.found = Found()
         self.best: Program = subject.inductor
         self.best_ns = 0
@@ -92,7 +91,7 @@ class Search:
         """Everything in its order; what the time box leaves out is named in the trials and baselines."""
         found = self.found
         ways = recipes(self.subject)
-        with self.clock.phase("precision"):
+        with self.clock.phase("precision, compile ahead"):
             self._prepare(ways)
         with self.clock.phase("recipes"):
             for way in ways:
@@ -125,37 +124,36 @@ class Search:
 
     def _prepare(self, ways: Sequence[Recipe]) -> None:
         """What needs no time measured, at once: compilations in other processes, and what is known of precision here."""
-        # In the order in which they are asked for, as far as that is known.
-        early = [job_of(way) for way in ways if not self._comes_late(way)]
-        late = [job_of(way) for way in ways if self._comes_late(way)]
-        self.ahead.add([*early, *self._jobs_of(self.scripts)])
+        whole = list(filter(self._is_narrow, self.scripts))
+        self.ahead.add([*map(job_of, ways), *self._jobs_of(whole[:1])])
         self._find_precision()
-        if self.regions is not None:
-            self.ahead.add(self._jobs_of([self.regions]))
         narrow = self.regions or next(filter(self._is_narrow, self.scripts), None)
         if narrow is not None:
             # What most likely is kept first, and what stands on top of it then.
-            self.ahead.add(self._jobs_of(self.scripts, on=narrow))
-        self.ahead.add(late)
+            self.ahead.add([*self._jobs_of([narrow]), *self._jobs_of(self.scripts, on=narrow)])
+            graphs = [one for one in self.scripts if "cuda_graph" in self.workshop.strategy(one)]
+            self.ahead.add(self._jobs_of(graphs))
+        else:
+            self.ahead.add(self._jobs_of(self.scripts))
         # Needed below in any case.
         _ = self.subject.references
+        self.ahead.finish(self.clock)
 
     def _jobs_of(self, scripts: Sequence[Script], on: Script | None = None) -> list[Job]:
         """Compilations of scripts, each alone or on top of another; those whose kernels are chosen by timing are none of these."""
         jobs = []
         for script in scripts:
             strategy = self.workshop.strategy(script)
-            # A captured graph changes nothing of what is compiled.
-            apart = on is None or not (self._is_narrow(script) or "cuda_graph" in strategy)
+            # A captured graph changes nothing of what is compiled; what saves nothing is not tried.
+            apart = on is None or not (
+                self.workshop.excluded(script, [on])
+                or "cuda_graph" in strategy
+                or script.saves_ns == 0
+            )
             if apart and "autotune" not in strategy:
                 both = [script] if on is None else [on, script]
                 jobs.append(Job(backend=self.workshop.file(both)))
         return jobs
-
-    def _settle(self, scripts: Sequence[Script]) -> None:
-        """Waits for a process that compiles the same."""
-        compiled = [one for one in scripts if "cuda_graph" not in self.workshop.strategy(one)]
-        self.ahead.settle(Job(backend=self.workshop.file(compiled or scripts)))
 
     def _is_narrow(self, script: Script) -> bool:
         return bool({"precision", "regions"} & set(self.workshop.strategy(script)))
@@ -178,24 +176,15 @@ class Search:
             baseline.reason = "left out: the time box was over"
             return
         progress(f"  {recipe.name}")
-        self.ahead.settle(job_of(recipe))
-        with self._timing() if recipe.tunes_float32 else contextlib.nullcontext():
-            limit = max(_TUNING_SECONDS, self.clock.elapsed / 2) if recipe.tunes_float32 else None
-            made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
+        limit = max(_TUNING_SECONDS, self.clock.elapsed / 2) if recipe.tunes_float32 else None
+        made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
         self.found.baselines[-1] = made
         if made.reason:
             progress(f"     {made.reason}")
 
     def _time_of(self, program: Program) -> int:
-        with self._timing():
-            measurement = measure(self.subject, {"program": program}, seconds=0.5)
+        measurement = measure(self.subject, {"program": program}, seconds=0.5)
         return measurement.median("program")
-
-    def _timing(self) -> contextlib.AbstractContextManager[None]:
-        """While something is timed: a program on the CPU needs the cores that compile ahead, one on a GPU those that they leave."""
-        if self.subject.script.device_type == "cpu":
-            return self.ahead.quiet()
-        return contextlib.nullcontext()
 
     # -----------------------------------------------------------------------------------------------------------------
     # Precision
@@ -345,10 +334,9 @@ class Search:
             end = End.CONFLICT if built.missing else End.FAILED if within else End.WRONG
             return self._end(scripts, end, built.failure or "does not run", **facts)
         try:
-            with self._timing():
-                measurement = compare(
-                    self.subject, self.best, built.program, seconds=self.options.seconds
-                )
+            measurement = compare(
+                self.subject, self.best, built.program, seconds=self.options.seconds
+            )
         except RuntimeError as failure:
             return self._end(scripts, End.FAILED, f"fails when it is timed: {failure}", **facts)
         won, times, gain = measurement.wins("candidate", "best")
@@ -404,15 +392,11 @@ class Search:
             if not programs:
                 return
             progress(f"  without each of {counted(len(programs), 'kept rewrite')}")
-            with self._timing():
-                measurement = measure(
-                    self.subject,
-                    {
-                        "kept": self.best,
-                        **{name: program for name, (_, program) in programs.items()},
-                    },
-                    seconds=self.options.seconds,
-                )
+            measurement = measure(
+                self.subject,
+                {"kept": self.best, **{name: program for name, (_, program) in programs.items()}},
+                seconds=self.options.seconds,
+            )
             gains = {
                 script: measurement.gain("kept", name) for name, (script, _) in programs.items()
             }

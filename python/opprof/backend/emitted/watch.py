@@ -4,6 +4,7 @@ import ast
 import builtins
 import dataclasses
 import types
+import weakref
 from collections.abc import Callable, Iterable
 from operator import getitem, is_
 from typing import Any
@@ -73,6 +74,8 @@ class Watch:
         # What is given another class has other functions.
         self._typed: dict[int, Any] = {}
         self._values: dict[str, Any] = {}
+        # What weak references give, as long as this holds it.
+        self._referents: list[Any] = []
         # Tensors that are read, of which those that guards look at.
         self.tensors: list[torch.Tensor] = []
         modules = nn.modules.module
@@ -212,6 +215,11 @@ class Watch:
             # As PyTorch before 2.12 names what no `__getattr__` is asked for.
             owner, name = self._evaluate(node.args[0]), self._key(node.args[1], text)
             return _GIVEN if owner is _GIVEN else self._attribute(owner, name, text)
+        if isinstance(node, ast.Call) and not node.args and not node.keywords:
+            reference = self._evaluate(node.func)
+            if type(reference) is weakref.ref and (value := reference()) is not None:
+                self._referents.append(value)
+                return value
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
             value = self._evaluate(node.args[0])
             if value is _GIVEN:
