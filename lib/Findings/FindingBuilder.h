@@ -49,9 +49,9 @@ std::optional<profile::Bound> boundByCounters(const Counted &counted);
 /// A profile with the sums that several rules use.
 class Context {
 public:
-  explicit Context(profile::Profile &profile);
+  explicit Context(const profile::Profile &profile);
 
-  profile::Profile &profile;
+  const profile::Profile &profile;
   /// Kernels of steady steps on `device`, in order of their start.
   std::vector<const profile::Activity *> kernels;
   std::vector<const profile::Activity *> copies;
@@ -75,6 +75,10 @@ public:
   }
   /// When `device` did nothing in the steps, sorted and disjoint.
   std::vector<Interval> idle() const { return idleBeside(occupied); }
+  std::vector<Interval> idleOf(int64_t device) const {
+    return idleBeside(
+        occupiedTimes(device, runningTimes(profile.kernels, device, window)));
+  }
   /// And another one, which was `occupied` then.
   std::vector<Interval> idleBeside(llvm::ArrayRef<Interval> occupied) const {
     return subtract(gapsIn(window, occupied), between);
@@ -92,7 +96,11 @@ public:
   bool isInSteps(const profile::Activity &activity) const;
   /// Kernels of steady steps on a device, in order of their start.
   std::vector<const profile::Activity *> kernelsOn(int64_t device) const;
+  /// Devices that ran kernels in the window, in their order.
+  std::vector<int64_t> devicesWithKernels() const;
 
+  /// What the rules found, which no rule reads.
+  std::vector<profile::Finding> findings;
   /// Adds a finding and returns it.
   profile::Finding &add(profile::Evidence evidence);
   /// The place of one of the kernels.
@@ -124,6 +132,8 @@ void addGoodput(Context &context);
 
 void addTimelineFindings(Context &context);
 void addRooflineFindings(Context &context);
+/// Gives nodes their arithmetic intensity and their share of the roof.
+void setRooflineMetrics(const Context &context, profile::Profile &profile);
 void addCounterFindings(Context &context);
 void addLineFindings(Context &context);
 

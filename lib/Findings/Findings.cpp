@@ -13,7 +13,7 @@ using namespace opprof;
 using namespace opprof::findings;
 using namespace opprof::profile;
 
-Context::Context(Profile &profile)
+Context::Context(const Profile &profile)
     : profile(profile), device(findBusiestDevice(profile)) {
   std::optional<Interval> span = wallWindow(profile);
   if (!device || !span)
@@ -57,8 +57,17 @@ std::vector<const Activity *> Context::kernelsOn(int64_t device) const {
   return found;
 }
 
+std::vector<int64_t> Context::devicesWithKernels() const {
+  std::vector<int64_t> found;
+  for (const Device &device : profile.devices)
+    if (device.busyNs)
+      found.push_back(device.id);
+  llvm::sort(found);
+  return found;
+}
+
 Finding &Context::add(Evidence evidence) {
-  Finding &finding = profile.findings.emplace_back();
+  Finding &finding = findings.emplace_back();
   finding.evidence = std::move(evidence);
   return finding;
 }
@@ -85,12 +94,12 @@ void opprof::computeFindings(Profile &profile) {
     return;
   if (hasTimeline(profile))
     addTimelineFindings(context);
-  // Without a graph no kernel's work is known, and there is nothing to class.
-  if (hasGraph(profile))
-    addRooflineFindings(context);
+  addRooflineFindings(context);
   if (hasTimeline(profile))
     addGoodput(context);
   addUnfusedAttention(context);
   addCounterFindings(context);
   addLineFindings(context);
+  setRooflineMetrics(context, profile);
+  profile.findings = std::move(context.findings);
 }

@@ -7,6 +7,7 @@
 
 #include "opprof/Analysis/Cost/CostModel.h"
 #include "opprof/Analysis/Cost/DeviceCeilings.h"
+#include "opprof/Findings/RooflinePlot.h"
 #include "opprof/Metrics/KernelFamilies.h"
 #include "opprof/Trace/InputShapes.h"
 
@@ -21,9 +22,12 @@ using namespace opprof::findings;
 using namespace opprof::profile;
 
 namespace {
-/// The steady runs of one launch.
-struct LaunchRuns {
-  uint32_t launch = 0;
+/// The steady runs of one launch; without a graph the calls of one operator
+/// with inputs of one size.
+struct WorkRuns {
+  /// Places in the profile; one of them.
+  std::optional<uint32_t> launch;
+  std::optional<uint32_t> op;
   int64_t time = 0;
   uint64_t kernels = 0;
   int64_t launchCalls = 0;
@@ -32,9 +36,19 @@ struct LaunchRuns {
   std::vector<const Activity *> list;
 };
 
-/// A launch against the ceilings; times are of one run.
+/// What one run does.
+struct WorkOfRun {
+  double flops = 0;
+  double bytes = 0;
+  WorkKind kind = WorkKind::Unknown;
+};
+
+/// Work against the ceilings; times are of one run.
 struct Placed {
-  LaunchRuns runs;
+  WorkRuns runs;
+  /// How many there were.
+  double times = 0;
+  WorkOfRun work;
   double runTime = 0;
   double intensity = 0;
   double computeTime = 0;
@@ -96,13 +110,18 @@ static bool isSingleByName(StringRef kernel) {
          kernel.contains("s1688gemm_");
 }
 
-static std::vector<LaunchRuns> collectRuns(const Context &context) {
-  std::vector<LaunchRuns> all(context.profile.launches.size());
+/// Of the operators where there are no launches.
+static std::vector<WorkRuns> collectRuns(const Context &context) {
+  const Profile &profile = context.profile;
+  bool byLaunch = !profile.launches.empty();
+  std::vector<WorkRuns> all(byLaunch ? profile.launches.size()
+                                     : profile.operators.size());
   for (const Activity *kernel : context.kernels) {
-    if (!kernel->launch)
+    std::optional<uint32_t> place = byLaunch ? kernel->launch : kernel->op;
+    if (!place)
       continue;
-    LaunchRuns &runs = all[*kernel->launch];
-    runs.launch = *kernel->launch;
+    WorkRuns &runs = all[*place];
+    (byLaunch ? runs.launch : runs.op) = place;
     runs.time += kernel->durationNs;
     runs.list.push_back(kernel);
     ++runs.kernels;
@@ -113,14 +132,39 @@ static std::vector<LaunchRuns> collectRuns(const Context &context) {
     if (!runs.longest || kernel->durationNs > runs.longest->durationNs)
       runs.longest = kernel;
   }
-  llvm::erase_if(all, [](const LaunchRuns &runs) { return !runs.kernels; });
+  llvm::erase_if(all, [](const WorkRuns &runs) { return !runs.kernels; });
   return all;
 }
 
-/// Steady runs of a launch; without a count of them, each kernel is one.
-static double countRuns(const Context &context, const LaunchRuns &runs) {
-  return findings::countRuns(context.profile.launches[runs.launch], runs.time)
+/// Steady runs of a launch; without a count of them, each kernel is one. Calls
+/// of an operator are those of all devices.
+static double countRuns(const Context &context, const WorkRuns &runs) {
+  if (runs.op) {
+    const OperatorTime &op = context.profile.operators[*runs.op];
+    return std::max(1.0, double(op.calls) * double(runs.kernels) /
+                             double(std::max(op.kernels, runs.kernels)));
+  }
+  return findings::countRuns(context.profile.launches[*runs.launch], runs.time)
       .value_or(double(runs.kernels));
+}
+
+/// Absent where the model of costs does not know it.
+static std::optional<WorkOfRun> findWork(const Context &context,
+                                         const WorkRuns &runs) {
+  if (runs.op) {
+    const OperatorTime &op = context.profile.operators[*runs.op];
+    if (!op.flops || !op.bytesRead || !op.bytesWritten)
+      return std::nullopt;
+    StringRef name = op.name;
+    name.consume_front("aten::");
+    return WorkOfRun{double(*op.flops),
+                     double(*op.bytesRead) + double(*op.bytesWritten),
+                     getWorkKind(("aten." + name).str())};
+  }
+  const LaunchRecord &launch = context.profile.launches[*runs.launch];
+  if (!hasModel(launch))
+    return std::nullopt;
+  return WorkOfRun{double(*launch.flops), bytesOf(launch), getKind(launch)};
 }
 
 //===----------------------------------------------------------------------===//
@@ -142,14 +186,21 @@ static const Ceiling &getCeiling(const DeviceCeilings &ceilings,
   llvm_unreachable("unhandled precision");
 }
 
-/// The type that a launch of products multiplies, as the profiler saw it, or
-/// else as the code that launches it says, or else as its kernel's name does.
-/// Absent where that is not known.
-static std::optional<ProductType> getProductType(const LaunchRecord &launch,
-                                                 const Activity &kernel) {
+/// The type that products multiply, as the profiler saw it, or else as the code
+/// that launches them says, or else as their kernel's name does. Absent where
+/// that is not known.
+static std::optional<ProductType> getProductType(const Context &context,
+                                                 const WorkRuns &runs) {
+  const Activity &kernel = *runs.longest;
+  if (runs.op)
+    for (const std::string &type :
+         trace::readInputTexts(context.profile.operators[*runs.op].inputTypes))
+      if (ProductType product = parseProductType(type);
+          product != ProductType::Other)
+        return product;
   StringRef type = kernel.inputType;
-  if (type.empty())
-    type = launch.dtype;
+  if (type.empty() && runs.launch)
+    type = context.profile.launches[*runs.launch].dtype;
   if (!type.empty())
     return parseProductType(type);
   if (isSingleByName(kernel.name))
@@ -159,7 +210,7 @@ static std::optional<ProductType> getProductType(const LaunchRecord &launch,
 
 /// The family of the launch's kernels: that of the longest one which is no
 /// other's helper.
-static const metrics::KernelFamily *findFamily(const LaunchRuns &runs) {
+static const metrics::KernelFamily *findFamily(const WorkRuns &runs) {
   const metrics::KernelFamily *found = nullptr;
   int64_t longest = -1;
   for (const Activity *kernel : runs.list) {
@@ -229,35 +280,42 @@ static void classify(Placed &place, const Counted &counted, double runs) {
     place.bound = Bound::Launch;
 }
 
-/// Absent where the launch's work, or the type of its products, is not known.
-static std::optional<Placed> place(const Context &context,
-                                   const LaunchRuns &runs,
+/// Absent where the work, or the type of its products, is not known.
+static std::optional<Placed> place(const Context &context, const WorkRuns &runs,
                                    const DeviceCeilings &ceilings) {
-  const LaunchRecord &launch = context.profile.launches[runs.launch];
-  if (!hasModel(launch))
+  std::optional<WorkOfRun> work = findWork(context, runs);
+  if (!work)
     return std::nullopt;
   Placed place;
   place.runs = runs;
-  double times = countRuns(context, runs);
-  place.runTime = double(runs.time) / times;
-  double flops = double(*launch.flops), bytes = bytesOf(launch);
-  place.intensity = bytes > 0 ? flops / bytes : 0;
-  place.memoryTime = bytes / ceilings.memory.rate * 1e9;
+  place.work = *work;
+  place.times = countRuns(context, runs);
+  place.runTime = double(runs.time) / place.times;
+  place.intensity = work->bytes > 0 ? work->flops / work->bytes : 0;
+  place.memoryTime = work->bytes / ceilings.memory.rate * 1e9;
 
   Counted counted(context.profile, runs.list);
-  if (getKind(launch) == WorkKind::Matrix) {
-    std::optional<ProductType> type = getProductType(launch, *runs.longest);
+  if (work->kind == WorkKind::Matrix) {
+    std::optional<ProductType> type = getProductType(context, runs);
     if (!type)
       return std::nullopt;
     placeProduct(place, *type, counted, ceilings);
     if (place.idleTensorCores)
       place.tensorTime = std::max(
-          flops / getCeiling(ceilings, *place.idleTensorCores).rate * 1e9,
+          work->flops / getCeiling(ceilings, *place.idleTensorCores).rate * 1e9,
           place.memoryTime);
   }
-  place.computeTime = flops / getCeiling(ceilings, place.ceiling).rate * 1e9;
-  classify(place, counted, times);
+  place.computeTime =
+      work->flops / getCeiling(ceilings, place.ceiling).rate * 1e9;
+  classify(place, counted, place.times);
   return place;
+}
+
+/// The nodes that a launch computes; an operator without a graph has none.
+static ArrayRef<uint32_t> nodesOf(const Context &context,
+                                  const WorkRuns &runs) {
+  return runs.launch ? ArrayRef(context.profile.launches[*runs.launch].nodes)
+                     : ArrayRef<uint32_t>();
 }
 
 //===----------------------------------------------------------------------===//
@@ -268,13 +326,13 @@ static std::optional<Placed> place(const Context &context,
 static void addWithoutRoof(Context &context, NoRoof reason) {
   double flops = 0, bytes = 0;
   int64_t time = 0;
-  for (const LaunchRuns &runs : collectRuns(context)) {
-    const LaunchRecord &launch = context.profile.launches[runs.launch];
-    if (!hasModel(launch))
+  for (const WorkRuns &runs : collectRuns(context)) {
+    std::optional<WorkOfRun> work = findWork(context, runs);
+    if (!work)
       continue;
     double times = countRuns(context, runs);
-    flops += times * double(*launch.flops);
-    bytes += times * bytesOf(launch);
+    flops += times * work->flops;
+    bytes += times * work->bytes;
     time += runs.time;
   }
   evidence::Roofline roofline;
@@ -301,16 +359,6 @@ static evidence::Ceilings describeCeilings(const DeviceCeilings &ceilings) {
   return described;
 }
 
-/// A node that several launches compute has no intensity of its own.
-static void setMetrics(Profile &profile, const Placed &place) {
-  const LaunchRecord &launch = profile.launches[place.runs.launch];
-  if (launch.nodes.size() != 1)
-    return;
-  Node &node = profile.nodes[launch.nodes.front()];
-  node.metrics["arithmetic_intensity"] = place.intensity;
-  node.metrics["roof_pct"] = percentOf(place.roof(), place.runTime);
-}
-
 /// Sums up `placed`, which comes furthest above the roof first.
 static evidence::Roofline sumClasses(ArrayRef<Placed> placed) {
   evidence::Roofline roofline;
@@ -328,9 +376,9 @@ static evidence::Roofline sumClasses(ArrayRef<Placed> placed) {
   }
   for (const Placed &place : placed.take_front(10))
     roofline.mostAboveRoof.push_back(
-        {place.runs.launch, place.bound, place.byCounters, place.ceiling,
-         place.runTime, place.roof(), percentOf(place.roof(), place.runTime),
-         place.intensity});
+        {place.runs.launch, place.runs.op, place.bound, place.byCounters,
+         place.ceiling, place.runTime, place.roof(),
+         percentOf(place.roof(), place.runTime), place.intensity});
   return roofline;
 }
 
@@ -352,30 +400,16 @@ static void addTensorCoresIdle(Context &context, ArrayRef<Placed> placed) {
   llvm::stable_sort(idle, [](const Placed *a, const Placed *b) {
     return a->runs.time > b->runs.time;
   });
-  const LaunchRuns &longest = idle.front()->runs;
+  const WorkRuns &longest = idle.front()->runs;
   found.launches = idle.size();
   found.sharePct = percentOf(found.timeNs, context.kernelTimeNs);
   found.leastNs = double(found.timeNs) - gain;
   found.kernel = longest.longest->name;
-  found.longest = longest.launch;
+  found.longest = context.placeOf(*longest.longest);
   Finding &finding = context.add(std::move(found));
   finding.severityNsPerStep = context.perStep(gain);
   for (const Placed *place : ArrayRef(idle).take_front(5))
-    addNodes(finding, context.profile.launches[place->runs.launch].nodes);
-}
-
-/// What the type says that products of it are at most.
-static Precision precisionOf(ProductType type) {
-  switch (type) {
-  case ProductType::Half:
-    return Precision::FP16;
-  case ProductType::BFloat16:
-    return Precision::BF16;
-  case ProductType::Single:
-  case ProductType::Other:
-    return Precision::FP32;
-  }
-  llvm_unreachable("unhandled type");
+    addNodes(finding, nodesOf(context, place->runs));
 }
 
 void findings::addGoodput(Context &context) {
@@ -384,28 +418,12 @@ void findings::addGoodput(Context &context) {
     return;
   std::array<double, kNumPrecisions> flops{};
   int64_t known = 0;
-  for (const LaunchRuns &runs : collectRuns(context)) {
+  for (const WorkRuns &runs : collectRuns(context)) {
     std::optional<Placed> placed = place(context, runs, *ceilings);
     if (!placed)
       continue;
     known += runs.time;
-    flops[size_t(placed->ceiling)] +=
-        ::countRuns(context, runs) *
-        double(*context.profile.launches[runs.launch].flops);
-  }
-  for (const OperatorTime &op : context.profile.operators) {
-    if (!op.flops)
-      continue;
-    known += op.kernelTimeNs;
-    std::vector<std::string> types = trace::readInputTexts(op.inputTypes);
-    Precision precision = Precision::FP32;
-    for (const std::string &type : types)
-      if (ProductType product = parseProductType(type);
-          product != ProductType::Other) {
-        precision = precisionOf(product);
-        break;
-      }
-    flops[size_t(precision)] += double(op.calls) * double(*op.flops);
+    flops[size_t(placed->ceiling)] += placed->times * placed->work.flops;
   }
   evidence::Goodput goodput;
   for (double part : flops)
@@ -423,9 +441,30 @@ void findings::addGoodput(Context &context) {
   context.add(std::move(goodput));
 }
 
+/// What can be placed, furthest above its roof first.
+static std::vector<Placed> placeAll(const Context &context,
+                                    const DeviceCeilings &ceilings) {
+  std::vector<Placed> placed;
+  for (const WorkRuns &runs : collectRuns(context))
+    if (std::optional<Placed> found = place(context, runs, ceilings))
+      placed.push_back(std::move(*found));
+  llvm::stable_sort(placed, [](const Placed &a, const Placed &b) {
+    return a.above() > b.above();
+  });
+  return placed;
+}
+
 void findings::addRooflineFindings(Context &context) {
-  Profile &profile = context.profile;
-  if (llvm::none_of(profile.launches, hasModel))
+  const Profile &profile = context.profile;
+  bool anyWork = llvm::any_of(profile.launches, hasModel);
+  if (profile.launches.empty())
+    anyWork = llvm::any_of(profile.operators, [](const OperatorTime &op) {
+      return op.flops && op.bytesRead && op.bytesWritten;
+    });
+  // Without a graph and sizes there is nothing to class, and nobody asked.
+  if (!anyWork && !hasGraph(profile))
+    return;
+  if (!anyWork)
     return addWithoutRoof(context, profile.launches.empty() ? NoRoof::LaunchMap
                                                             : NoRoof::Costs);
   if (context.isCPU)
@@ -434,29 +473,122 @@ void findings::addRooflineFindings(Context &context) {
   if (!ceilings)
     return addWithoutRoof(context, NoRoof::Device);
 
-  std::vector<Placed> placed;
-  int64_t withoutModel = 0;
-  for (const LaunchRuns &runs : collectRuns(context)) {
-    if (std::optional<Placed> found = place(context, runs, *ceilings))
-      placed.push_back(std::move(*found));
-    else
-      withoutModel += runs.time;
-  }
+  std::vector<Placed> placed = placeAll(context, *ceilings);
   if (placed.empty())
     return addWithoutRoof(context, NoRoof::Run);
-
-  llvm::stable_sort(placed, [](const Placed &a, const Placed &b) {
-    return a.above() > b.above();
-  });
-  for (const Placed &place : placed)
-    setMetrics(profile, place);
   evidence::Roofline roofline = sumClasses(placed);
   roofline.ceilings = describeCeilings(*ceilings);
-  roofline.withoutModelNs = withoutModel;
+  roofline.withoutModelNs = context.kernelTimeNs;
+  for (const Placed &place : placed)
+    roofline.withoutModelNs -= place.runs.time;
   int64_t cost = context.perStep(roofline.aboveRoofNs);
   Finding &finding = context.add(std::move(roofline));
   finding.severityNsPerStep = cost;
   for (const Placed &place : ArrayRef(placed).take_front(5))
-    addNodes(finding, profile.launches[place.runs.launch].nodes);
+    addNodes(finding, nodesOf(context, place.runs));
   addTensorCoresIdle(context, placed);
+}
+
+void findings::setRooflineMetrics(const Context &context, Profile &profile) {
+  const DeviceCeilings *ceilings = findDeviceCeilings(context.device->name);
+  if (context.isCPU || !ceilings)
+    return;
+  for (const Placed &place : placeAll(context, *ceilings)) {
+    ArrayRef<uint32_t> nodes = nodesOf(context, place.runs);
+    // A node that several launches compute has no intensity of its own.
+    if (nodes.size() != 1)
+      continue;
+    Node &node = profile.nodes[nodes.front()];
+    node.metrics["arithmetic_intensity"] = place.intensity;
+    node.metrics["roof_pct"] = percentOf(place.roof(), place.runTime);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The plot
+//===----------------------------------------------------------------------===//
+
+/// Why kernels of one work, or of none, are not in the plot.
+static NoPlace explainNoPlace(const Context &context,
+                              const std::optional<WorkOfRun> &work,
+                              const WorkRuns &runs) {
+  if (work)
+    return work->flops > 0 ? NoPlace::Type : NoPlace::Arithmetic;
+  if (!runs.launch && !runs.op)
+    return context.profile.launches.empty() ? NoPlace::Operator
+                                            : NoPlace::Launch;
+  if (runs.op && context.profile.operators[*runs.op].inputDims.empty())
+    return NoPlace::Sizes;
+  return NoPlace::Model;
+}
+
+RooflinePlot opprof::plotRoofline(const Profile &profile) {
+  RooflinePlot plot;
+  Context context(profile);
+  if (context.kernels.empty())
+    return plot;
+  const DeviceCeilings *ceilings =
+      context.isCPU ? nullptr : findDeviceCeilings(context.device->name);
+  if (ceilings)
+    plot.ceilings = describeCeilings(*ceilings);
+  plot.steps = context.steps;
+  std::map<NoPlace, std::map<StringRef, KernelsOfName>> without;
+  auto leaveOut = [&](NoPlace why, ArrayRef<const Activity *> kernels) {
+    for (const Activity *kernel : kernels) {
+      KernelsOfName &sum = without[why][kernel->name];
+      sum.name = kernel->name;
+      sum.timeNs += kernel->durationNs;
+      ++sum.kernels;
+    }
+  };
+  for (const WorkRuns &runs : collectRuns(context)) {
+    std::optional<WorkOfRun> work = findWork(context, runs);
+    // Where no ceilings are known, the rates are all the same.
+    std::optional<Placed> placed;
+    if (ceilings)
+      placed = place(context, runs, *ceilings);
+    bool isPlaced = ceilings ? placed.has_value() : work.has_value();
+    if (!isPlaced || work->flops <= 0 || work->bytes <= 0 || runs.time <= 0) {
+      leaveOut(explainNoPlace(context, work, runs), runs.list);
+      continue;
+    }
+    RooflinePoint &point = plot.points.emplace_back();
+    point.launch = runs.launch;
+    point.op = runs.op;
+    point.kernel = context.placeOf(*runs.longest);
+    point.kernels = runs.kernels;
+    point.timeNs = runs.time;
+    double times = countRuns(context, runs);
+    point.flopsPerSecond = work->flops * times * 1e9 / double(runs.time);
+    point.intensity = work->flops / work->bytes;
+    if (placed) {
+      point.ceiling = placed->ceiling;
+      point.bound = placed->bound;
+      point.roofPct = percentOf(placed->roof(), placed->runTime);
+    }
+  }
+  bool byLaunch = !profile.launches.empty();
+  std::vector<const Activity *> unknown;
+  for (const Activity *kernel : context.kernels)
+    if (!(byLaunch ? kernel->launch : kernel->op))
+      unknown.push_back(kernel);
+  leaveOut(explainNoPlace(context, std::nullopt, WorkRuns()), unknown);
+  llvm::stable_sort(plot.points,
+                    [](const RooflinePoint &a, const RooflinePoint &b) {
+                      return a.timeNs > b.timeNs;
+                    });
+  for (auto &[why, names] : without) {
+    WithoutPlace &group = plot.without.emplace_back();
+    group.why = why;
+    for (auto &[name, sum] : names) {
+      group.timeNs += sum.timeNs;
+      group.kernels += sum.kernels;
+      group.names.push_back(sum);
+    }
+    llvm::stable_sort(group.names,
+                      [](const KernelsOfName &a, const KernelsOfName &b) {
+                        return a.timeNs > b.timeNs;
+                      });
+  }
+  return plot;
 }

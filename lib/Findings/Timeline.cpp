@@ -296,21 +296,31 @@ static int64_t gapBefore(ArrayRef<Interval> idle, const Activity &kernel) {
   return length <= kLongestSmallGapNs ? length : 0;
 }
 
-static void addSmallKernels(Context &context) {
-  evidence::SmallKernels small;
-  small.thresholdNs = kSmallKernelNs;
-  small.kernels = context.kernels.size();
+namespace {
+/// Kernels that are small, each with the idle time before it, and what
+/// launching them took.
+struct SmallFound {
+  std::vector<std::pair<int64_t, const Activity *>> kernels;
   uint64_t shorterThanLaunch = 0, withLaunch = 0;
   int64_t launchTime = 0;
-  std::vector<std::pair<int64_t, const Activity *>> found;
-  std::vector<Interval> idle = context.idle();
+};
+} // namespace
+
+/// Adds those of one device, whose `kernels` come in their order.
+static evidence::SmallOfDevice measureSmall(int64_t device,
+                                            ArrayRef<const Activity *> kernels,
+                                            ArrayRef<Interval> idle,
+                                            SmallFound &found) {
+  evidence::SmallOfDevice small;
+  small.device = device;
+  small.kernels = kernels.size();
   bool wasSmall = false;
-  for (const Activity *kernel : context.kernels) {
+  for (const Activity *kernel : kernels) {
     // One call launches all kernels of a graph: none is shorter than its own.
     bool ownLaunch = kernel->launchDurationNs && !kernel->cudaGraph;
-    withLaunch += ownLaunch;
+    found.withLaunch += ownLaunch;
     bool isShort = ownLaunch && kernel->durationNs < *kernel->launchDurationNs;
-    shorterThanLaunch += isShort;
+    found.shorterThanLaunch += isShort;
     if (kernel->durationNs >= kSmallKernelNs && !isShort) {
       wasSmall = false;
       continue;
@@ -322,24 +332,50 @@ static void addSmallKernels(Context &context) {
     wasSmall = true;
     small.idleBeforeNs += gap;
     if (ownLaunch)
-      launchTime += *kernel->launchDurationNs;
-    found.push_back({gap, kernel});
+      found.launchTime += *kernel->launchDurationNs;
+    found.kernels.push_back({gap, kernel});
+  }
+  return small;
+}
+
+static void addSmallKernels(Context &context) {
+  evidence::SmallKernels small;
+  small.thresholdNs = kSmallKernelNs;
+  SmallFound found;
+  int64_t kernelTime = 0;
+  for (int64_t device : context.devicesWithKernels()) {
+    std::vector<const Activity *> kernels = context.kernelsOn(device);
+    for (const Activity *kernel : kernels)
+      kernelTime += kernel->durationNs;
+    const evidence::SmallOfDevice &own = small.devices.emplace_back(
+        measureSmall(device, kernels, context.idleOf(device), found));
+    small.small += own.small;
+    small.kernels += own.kernels;
+    small.smallNs += own.smallNs;
+    small.idleBeforeNs += own.idleBeforeNs;
   }
   if (!small.small)
     return;
-  small.sharePct = percentOf(small.smallNs, context.kernelTimeNs);
-  if (withLaunch) {
-    small.shorterThanLaunch = shorterThanLaunch;
-    small.launchCallsNs = launchTime;
+  small.sharePct = percentOf(small.smallNs, kernelTime);
+  if (found.withLaunch) {
+    small.shorterThanLaunch = found.shorterThanLaunch;
+    small.launchCallsNs = found.launchTime;
   }
-  llvm::stable_sort(
-      found, [](const auto &a, const auto &b) { return a.first > b.first; });
-  if (found.front().first > 0)
-    small.mostIdleBefore = context.placeOf(*found.front().second);
+  llvm::stable_sort(found.kernels, [](const auto &a, const auto &b) {
+    return a.first > b.first;
+  });
+  if (found.kernels.front().first > 0)
+    small.mostIdleBefore = context.placeOf(*found.kernels.front().second);
+  // As of idle time: what the steps would be shorter by if the work kept all
+  // devices busy.
+  int64_t cost =
+      context.perStep(small.idleBeforeNs / int64_t(small.devices.size()));
+  if (small.devices.size() < 2)
+    small.devices.clear();
 
-  Finding &finding = context.add(small);
-  finding.severityNsPerStep = context.perStep(small.idleBeforeNs);
-  for (auto [gap, kernel] : ArrayRef(found).take_front(5))
+  Finding &finding = context.add(std::move(small));
+  finding.severityNsPerStep = cost;
+  for (auto [gap, kernel] : ArrayRef(found.kernels).take_front(5))
     addNodes(finding, kernel->nodes);
 }
 
@@ -421,28 +457,47 @@ static void addSynchronization(Context &context) {
   context.add(std::move(found)).severityNsPerStep = cost;
 }
 
+/// Whether it copies from the host or to it: NVIDIA's recorders write the one,
+/// AMD's the other.
+static bool isOfHost(const Activity &copy) {
+  return copy.kind == ActivityKind::Memcpy &&
+         llvm::any_of(ArrayRef<StringRef>{"HtoD", "DtoH", "HostToDevice",
+                                          "DeviceToHost"},
+                      [&](StringRef part) { return copy.name.contains(part); });
+}
+
 static void addHostCopies(Context &context) {
   evidence::HostCopies found;
   const Activity *longest = nullptr;
-  for (const Activity *copy : context.copies) {
-    // NVIDIA's recorders write the one, AMD's the other.
-    bool isOfHost = llvm::any_of(
-        ArrayRef<StringRef>{"HtoD", "DtoH", "HostToDevice", "DeviceToHost"},
-        [&](StringRef part) { return copy->name.contains(part); });
-    if (copy->kind != ActivityKind::Memcpy || !isOfHost)
+  std::map<int64_t, evidence::CopiesOfDevice> devices;
+  for (int64_t device : context.devicesWithKernels())
+    devices[device].device = device;
+  for (const Activity &copy : context.profile.copies) {
+    if (!isOfHost(copy) || !context.isInSteps(copy))
       continue;
-    ++found.copies;
-    found.bytes += copy->bytes.value_or(0);
-    found.timeNs += copy->durationNs;
-    found.isPageable |= copy->name.contains("Pageable");
-    if (!longest || copy->durationNs > longest->durationNs)
-      longest = copy;
+    evidence::CopiesOfDevice &own = devices[copy.device];
+    own.device = copy.device;
+    ++own.copies;
+    own.bytes += copy.bytes.value_or(0);
+    own.timeNs += copy.durationNs;
+    found.isPageable |= copy.name.contains("Pageable");
+    if (!longest || copy.durationNs > longest->durationNs)
+      longest = &copy;
   }
   if (!longest)
     return;
+  for (const auto &[device, own] : devices) {
+    found.copies += own.copies;
+    found.bytes += own.bytes;
+    found.timeNs += own.timeNs;
+    if (devices.size() > 1)
+      found.devices.push_back(own);
+  }
   found.longest = longest - context.profile.copies.data();
-  Finding &finding = context.add(found);
-  finding.severityNsPerStep = context.perStep(found.timeNs);
+  // Devices copy beside one another: the steps have the mean of it.
+  int64_t cost = context.perStep(found.timeNs / int64_t(devices.size()));
+  Finding &finding = context.add(std::move(found));
+  finding.severityNsPerStep = cost;
   addNodes(finding, longest->nodes);
 }
 

@@ -207,6 +207,18 @@ public:
       object["kernel"] = profile.launches[place].kernel;
   }
 
+  /// An operator by its place in the file's list.
+  void op(uint32_t &place) {
+    uint64_t index = place;
+    value("operator", index);
+    isValid &= index < profile.operators.size();
+    place = static_cast<uint32_t>(index);
+    if (isReading || !isValid)
+      return;
+    object["name"] = profile.operators[place].name;
+    object["input_dims"] = profile.operators[place].inputDims;
+  }
+
   /// A node by its bare name, where one node has it.
   void node(StringRef key, std::optional<uint32_t> &place) {
     present(key, place, [&](uint32_t &known) {
@@ -355,6 +367,14 @@ void fields(Fields &io, evidence::DeviceBusy &busy) {
     io.list("devices", busy.devices);
 }
 
+void fields(Fields &io, evidence::SmallOfDevice &small) {
+  io.value("device", small.device);
+  io.countPerStep("small_per_step", small.small);
+  io.countPerStep("kernels_per_step", small.kernels);
+  io.perStep("small_ns_per_step", small.smallNs);
+  io.perStep("idle_before_small_ns_per_step", small.idleBeforeNs);
+}
+
 void fields(Fields &io, evidence::SmallKernels &small) {
   io.value("threshold_ns", small.thresholdNs);
   io.countPerStep("small_per_step", small.small);
@@ -364,6 +384,8 @@ void fields(Fields &io, evidence::SmallKernels &small) {
   io.perStep("idle_before_small_ns_per_step", small.idleBeforeNs);
   io.countPerStep("shorter_than_own_launch_per_step", small.shorterThanLaunch);
   io.perStep("launch_calls_ns_per_step", small.launchCallsNs);
+  if (!small.devices.empty() || io.has("devices"))
+    io.list("devices", small.devices);
 }
 
 void fields(Fields &io, evidence::LaunchTime &time) {
@@ -386,11 +408,20 @@ void fields(Fields &io, evidence::Synchronizations &waits) {
   io.perStep("device_idle_ns_per_step", waits.deviceIdleNs);
 }
 
+void fields(Fields &io, evidence::CopiesOfDevice &copies) {
+  io.value("device", copies.device);
+  io.countPerStep("copies_per_step", copies.copies);
+  io.perStep("bytes_per_step", copies.bytes);
+  io.perStep("ns_per_step", copies.timeNs);
+}
+
 void fields(Fields &io, evidence::HostCopies &copies) {
   io.countPerStep("copies_per_step", copies.copies);
   io.perStep("bytes_per_step", copies.bytes);
   io.perStep("ns_per_step", copies.timeNs);
   io.value("pageable", copies.isPageable);
+  if (!copies.devices.empty() || io.has("devices"))
+    io.list("devices", copies.devices);
 }
 
 // One for all that are of a line.
@@ -458,7 +489,12 @@ void fields(Fields &io, evidence::Variation &found) {
 //===----------------------------------------------------------------------===//
 
 void fields(Fields &io, evidence::PlacedLaunch &placed) {
-  io.launchAndKernel(placed.launch);
+  if (io.isReading)
+    (io.has("operator") ? placed.op : placed.launch).emplace();
+  if (placed.op)
+    io.op(*placed.op);
+  else if (placed.launch)
+    io.launchAndKernel(*placed.launch);
   io.named("class", placed.bound, kNumBounds);
   std::string from = placed.isByCounters ? "counters" : "model";
   io.value("class_from", from);

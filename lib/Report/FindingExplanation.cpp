@@ -56,7 +56,8 @@ static constexpr Explanation kExplanations[] = {
     {FindingKind::SmallKernels,
      "Many kernels are so short that starting them costs as much as they do.",
      "Kernels under 10 µs, or shorter than their own launch call; the cost is "
-     "the idle time between one and the next, of gaps up to 100 µs.",
+     "the idle time between one and the next, of gaps up to 100 µs; of several "
+     "devices its mean, and each has its own.",
      "Fuse them (torch.compile, a rewrite of `opprof recommend`), put "
      "optimizer steps into foreach or fused forms, or replay a CUDA graph.",
      "Where the gaps have another cause: the finding device-busy names what "
@@ -79,8 +80,9 @@ static constexpr Explanation kExplanations[] = {
      "device was done, and the idle time is what follows."},
     {FindingKind::HostCopies,
      "Copies between host and device inside the steps.",
-     "Their time, which is the cost, their bytes, and whether the host's "
-     "memory is pageable, which blocks the host.",
+     "Their time, which is the cost (of several devices its mean, and each has "
+     "its own), their bytes, and whether the host's memory is pageable, which "
+     "blocks the host.",
      "Pin the memory (pin_memory=True), copy with non_blocking=True on a "
      "stream of its own, or keep the data on the device.",
      "Where kernels of another stream hide them: wall-time says what is left."},

@@ -88,6 +88,8 @@ private:
   /// Collectives, and idle times, of several devices; empty of one.
   std::string compare(ArrayRef<evidence::DeviceTalk> devices);
   std::string compare(ArrayRef<evidence::BusyOfDevice> devices);
+  std::string compare(ArrayRef<evidence::SmallOfDevice> devices);
+  std::string compare(ArrayRef<evidence::CopiesOfDevice> devices);
   /// What ends a gap that is the device's largest, in a clause; empty where
   /// that says nothing.
   std::string sayLargest(const evidence::Gap &gap) const;
@@ -119,6 +121,18 @@ private:
   std::string nameLaunch(uint32_t launch) const {
     return name(profile.launches[launch].nodes,
                 profile.launches[launch].kernel);
+  }
+  /// "aten::mm [[8, 16], [16, 4]]".
+  static std::string nameOperator(const OperatorTime &op) {
+    return shorten(op.name + " " + op.inputDims, 60);
+  }
+  /// A kernel by its launch or operator, or else by its name.
+  std::string nameWork(const Activity &kernel) const {
+    if (kernel.launch)
+      return nameLaunch(*kernel.launch);
+    if (kernel.op)
+      return nameOperator(profile.operators[*kernel.op]);
+    return name(kernel);
   }
   std::string name(const evidence::Work &work) const {
     return name(profile.kernels[*work.longest]);
@@ -275,12 +289,24 @@ std::string Prose::say(const evidence::SmallKernels &small) {
     text += formatv("; launching them takes the host {0}",
                     timePerStep(*small.launchCallsNs));
   text += formatv(", and {0} idle {1} between them",
-                  isCPU ? "the CPU spends" : device + " is",
+                  isCPU                   ? "the CPU spends"
+                  : small.devices.empty() ? device + " is"
+                                          : "the devices are",
                   timePerStep(small.idleBeforeNs));
   if (small.mostIdleBefore)
     text += formatv("; most before {0}",
                     name(profile.kernels[*small.mostIdleBefore]));
-  return text + ".";
+  return text + "." + compare(small.devices);
+}
+
+std::string Prose::compare(ArrayRef<evidence::SmallOfDevice> devices) {
+  std::string text;
+  for (const evidence::SmallOfDevice &small : devices)
+    text += formatv("{0} device {1} has {2} of {3} and idles {4} between them",
+                    text.empty() ? " Of the devices," : ";", small.device,
+                    small.small / steps, small.kernels / steps,
+                    timePerStep(small.idleBeforeNs));
+  return text.empty() ? text : text + ".";
 }
 
 std::string Prose::say(const evidence::NoArithmetic &moves) {
@@ -308,15 +334,25 @@ std::string Prose::say(const evidence::Synchronizations &waits) {
 std::string Prose::say(const evidence::HostCopies &copies) {
   const Activity &longest = profile.copies[*copies.longest];
   return formatv(
-      "{0} between host and device {5}: {1} and {2} bytes {6}{3}; the longest "
-      "is {4}.",
+      "{0} between host and {7} {5}: {1} and {2} bytes {6}{3}; the longest "
+      "is {4}.{8}",
       formatCount(copies.copies, "copy", "copies"), timePerStep(copies.timeNs),
       static_cast<int64_t>(copies.bytes) / steps,
       copies.isPageable ? ", from or to pageable memory, which blocks the host"
                         : "",
       longest.hostOp.empty() ? longest.name.str()
                              : "started by " + longest.hostOp.str(),
-      hasSteps ? "inside the steps" : "in " + span(), each());
+      hasSteps ? "inside the steps" : "in " + span(), each(),
+      copies.devices.empty() ? "device" : "devices", compare(copies.devices));
+}
+
+std::string Prose::compare(ArrayRef<evidence::CopiesOfDevice> devices) {
+  std::string text;
+  for (const evidence::CopiesOfDevice &copies : devices)
+    text += formatv("{0} device {1} has {2} of them, for {3}",
+                    text.empty() ? " Of the devices," : ";", copies.device,
+                    copies.copies, timePerStep(copies.timeNs));
+  return text.empty() ? text : text + ".";
 }
 
 std::string Prose::sayOf(const evidence::LineCost &line, const char *sentence) {
@@ -478,7 +514,9 @@ std::string Prose::say(const evidence::Roofline &roofline) {
       "off: {3}, {4} where {5} would do ({6:f1} FLOP/byte; {7}: {8:f1} TB/s "
       "{9}, {10} {11:f0} TFLOP/s {12}).",
       timePerStep(total), splitClasses(roofline), timePerStep(roofline.roofNs),
-      nameLaunch(worst.launch), time(static_cast<int64_t>(worst.runNs)),
+      worst.op ? nameOperator(profile.operators[*worst.op])
+               : nameLaunch(*worst.launch),
+      time(static_cast<int64_t>(worst.runNs)),
       time(static_cast<int64_t>(worst.roofNs)), worst.intensity,
       ceilings.device, ceilings.memory.perSecond / 1e12, ceilings.memory.origin,
       stringify(worst.ceiling), compute.perSecond / 1e12, compute.origin);
@@ -530,7 +568,7 @@ std::string Prose::say(const evidence::TensorCoresIdle &idle) {
       "{8} ceiling allows {3}; longest is {4}, kernel {5}.",
       formatCount(idle.launches, "matrix product runs", "matrix products run"),
       timePerStep(idle.timeNs), formatPercent(idle.sharePct),
-      timePerStep(idle.leastNs), nameLaunch(*idle.longest),
+      timePerStep(idle.leastNs), nameWork(profile.kernels[*idle.longest]),
       shorten(idle.kernel, 48), idle.isAllFP32 ? "in fp32 " : "",
       idle.launchesByCounters == idle.launches ? " (their counter shows none)"
                                                : "",

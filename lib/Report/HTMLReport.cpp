@@ -5,11 +5,13 @@
 #include "opprof/Report/ReportModel.h"
 #include "opprof/Support/Units.h"
 
+#include "HTMLPlots.h"
+
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/JSON.h"
 
 using namespace llvm;
 using namespace opprof;
@@ -152,32 +154,6 @@ for (const lanes of document.querySelectorAll('svg.zoom')) {
 /// page heavier than a mail takes.
 static constexpr size_t kMaxDrawn = 4000;
 
-static std::string escape(StringRef text) {
-  std::string escaped;
-  for (char c : json::isUTF8(text) ? text.str() : json::fixUTF8(text)) {
-    switch (c) {
-    case '&':
-      escaped += "&amp;";
-      break;
-    case '<':
-      escaped += "&lt;";
-      break;
-    case '>':
-      escaped += "&gt;";
-      break;
-    case '"':
-      escaped += "&quot;";
-      break;
-    case '\'':
-      escaped += "&#39;";
-      break;
-    default:
-      escaped += c;
-    }
-  }
-  return escaped;
-}
-
 static StringRef getColor(StringRef category) {
   return StringSwitch<StringRef>(category)
       .Case("extern", "#c8553d")
@@ -209,14 +185,20 @@ namespace {
 class HTMLPage {
 public:
   HTMLPage(const ReportModel &model, raw_ostream &os)
-      : model(model), profile(*model.profile), os(os) {}
+      : model(model), profile(*model.profile), os(os) {
+    for (const NodeRow &row : ArrayRef(model.nodes).take_front(kNodes))
+      shownNodes.insert(row.node - profile.nodes.data());
+    for (const OperatorTime *op :
+         ArrayRef(model.operators).take_front(kOperators))
+      shownOperators.insert(op - profile.operators.data());
+  }
 
   void print() {
     std::string title = escape(model.title);
     os << "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
           "<meta name=\"viewport\" content=\"width=device-width, "
           "initial-scale=1\">\n<title>"
-       << title << " — opprof</title><style>" << kStyle
+       << title << " — opprof</title><style>" << kStyle << kPlotStyle
        << "</style></head><body>\n<h1>" << title << "</h1><div class=\"dim\">"
        << escape(model.deviceName);
     if (!model.origin.empty())
@@ -232,6 +214,8 @@ public:
     printStepValues();
     printFindings();
     printTimeline();
+    printFlame(model, os);
+    printRooflinePlot(model, rowOf, os);
     os << "<div class=\"columns\">";
     std::string works = model.work.str() + "s";
     if (model.hasGraph) {
@@ -255,7 +239,7 @@ public:
         os << "<li>" << escape(note) << "</li>";
       os << "</ul>\n";
     }
-    os << "<script>" << kScript << "</script></body></html>\n";
+    os << "<script>" << kScript << kPlotScript << "</script></body></html>\n";
   }
 
 private:
@@ -538,7 +522,7 @@ private:
     return formatAmount(double(op.calls) * amount / seconds) + unit.str();
   }
 
-  static constexpr size_t kOperators = 200;
+  static constexpr size_t kOperators = 200, kNodes = 400;
 
   /// What the host called, with the rates that the model of costs gives.
   void printOperators() {
@@ -556,10 +540,11 @@ private:
       if (op->bytesRead && op->bytesWritten)
         bytes = rate(*op, double(*op->bytesRead) + double(*op->bytesWritten),
                      "B/s");
-      os << "<tr><td><b>" << escape(op->name) << "</b></td><td><code>"
-         << escape(op->inputDims) << "</code></td><td class=\"num\">"
-         << model.countPerStep(op->calls) << "</td><td class=\"num\">"
-         << time(op->kernelTimeNs) << "</td><td class=\"num\">"
+      os << "<tr id=\"op" << op - profile.operators.data() << "\"><td><b>"
+         << escape(op->name) << "</b></td><td><code>" << escape(op->inputDims)
+         << "</code></td><td class=\"num\">" << model.countPerStep(op->calls)
+         << "</td><td class=\"num\">" << time(op->kernelTimeNs)
+         << "</td><td class=\"num\">"
          << formatPercent(model.share(op->kernelTimeNs))
          << "</td><td class=\"num\">"
          << rate(*op, double(op->flops.value_or(0)), "FLOP/s")
@@ -630,9 +615,11 @@ private:
   }
 
   void nodeCells(int64_t total, StringRef name, const Twine &module,
-                 const NodeRow &row, Confidence confidence) {
-    os << "<tr><td class=\"num\">" << time(total) << "</td><td class=\"num\">"
-       << formatPercent(model.share(total)) << "</td>";
+                 const NodeRow &row, Confidence confidence,
+                 const Twine &id = "") {
+    os << "<tr" << id << "><td class=\"num\">" << time(total)
+       << "</td><td class=\"num\">" << formatPercent(model.share(total))
+       << "</td>";
     counterCells(row.node->metrics, metricsOriginIn(profile, *row.node));
     os << "<td><b>" << escape(name) << "</b></td><td>" << escape(module.str())
        << "</td><td>";
@@ -644,7 +631,7 @@ private:
   void printNodes() {
     if (model.nodes.empty())
       return;
-    constexpr size_t kGroups = 40, kNodes = 400;
+    constexpr size_t kGroups = 40;
     auto head = [&] {
       os << "<div class=\"wide\"><table><tr><th class=\"num\">"
          << (model.unit == "step" ? "a step" : "time")
@@ -664,7 +651,8 @@ private:
     head();
     for (const NodeRow &row : ArrayRef(model.nodes).take_front(kNodes))
       nodeCells(row.node->kernelTimeNs, row.node->id.name,
-                row.node->module.value_or(""), row, row.confidence);
+                row.node->module.value_or(""), row, row.confidence,
+                " id=\"node" + Twine(row.node - profile.nodes.data()) + "\"");
     os << "</table></div>";
     sayMore(model.nodes.size(), kNodes);
     os << "</details>\n";
@@ -687,7 +675,8 @@ private:
                           : "<th>stream</th><th>range</th></tr>");
     int64_t begin = profile.kernels.front().startNs;
     for (const Activity &kernel : ArrayRef(profile.kernels).take_front(shown)) {
-      os << "<tr><td class=\"num\">" << formatTime(kernel.startNs - begin)
+      os << "<tr id=\"kernel" << &kernel - profile.kernels.data()
+         << "\"><td class=\"num\">" << formatTime(kernel.startNs - begin)
          << "</td><td class=\"num\">" << formatTime(kernel.durationNs)
          << "</td>";
       counterCells(kernel.counters ? profile.counters[*kernel.counters].values
@@ -714,9 +703,33 @@ private:
     os << "</details>\n";
   }
 
+  /// The id of the row of what a point of the roofline stands for: its node
+  /// that takes most, its operator, or its longest kernel. Empty where that is
+  /// not shown.
+  std::string findRow(const RooflinePoint &point) const {
+    std::optional<uint32_t> longest;
+    if (point.launch)
+      for (uint32_t node : profile.launches[*point.launch].nodes)
+        if (shownNodes.contains(node) &&
+            (!longest || profile.nodes[node].kernelTimeNs >
+                             profile.nodes[*longest].kernelTimeNs))
+          longest = node;
+    if (longest)
+      return "node" + std::to_string(*longest);
+    if (point.op && shownOperators.contains(*point.op))
+      return "op" + std::to_string(*point.op);
+    return point.kernel < kMaxDrawn ? "kernel" + std::to_string(point.kernel)
+                                    : "";
+  }
+
   const ReportModel &model;
   const Profile &profile;
   raw_ostream &os;
+  /// Places of what has rows of its own.
+  DenseSet<uint32_t> shownNodes, shownOperators;
+  const RowOf rowOf = [this](const RooflinePoint &point) {
+    return findRow(point);
+  };
 };
 } // namespace
 

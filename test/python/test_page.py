@@ -1,5 +1,6 @@
 """The HTML page in Debian's chromium: what its script does, and that it fits a phone. Skipped where there is no chromium."""
 
+import gzip
 import html
 import json
 import re
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 from driver_runs import driver
+
+from opprof.tools import find_tool
 
 INPUTS = Path(__file__).parents[1] / "Profile" / "Inputs"
 CHROMIUM = shutil.which("chromium")
@@ -22,6 +25,21 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of a program without a graph."""
     path = tmp_path_factory.mktemp("page") / "page.html"
     driver("report", f"--html={path}", "--", INPUTS / "mlp_activations_eager.trace.json.gz")
+    return path
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a program with launch maps: two layers, whose modules have kernels."""
+    path = tmp_path_factory.mktemp("compiled") / "page.html"
+    profile = path.with_name("profile.opprof.json")
+    launches = path.with_name("launches.json")
+    launches.write_bytes(gzip.decompress((INPUTS / "gpt2.launches.json.gz").read_bytes()))
+    maps = f"--launches={launches}"
+    trace = str(INPUTS / "gpt2.trace.json.gz")
+    tool = [find_tool("opprof-translate"), "--attribute-profile", trace, maps, "-o", str(profile)]
+    subprocess.run(tool, check=True, timeout=120)
+    driver("report", f"--html={path}", "--", profile)
     return path
 
 
@@ -134,5 +152,124 @@ def test_operators_are_sorted_by_their_rates(page: Path) -> None:
 
 def test_a_page_asks_for_nothing_else(page: Path) -> None:
     text = page.read_text()
-    assert not re.search(r'(src|href)="|@import|url\(|fetch\(|XMLHttpRequest|import\(', text)
+    # Links lead to places of the page.
+    assert not re.search(r'src="|href="[^#]|@import|url\(|fetch\(|XMLHttpRequest|import\(', text)
     assert len(text) < 5_000_000
+
+
+ROOFLINE = """
+    const plot = document.querySelector('svg.roofline'), box = plot.viewBox.baseVal;
+    const dots = [...plot.querySelectorAll('circle')];
+"""
+
+
+@pytest.mark.parametrize("which", ["page", "compiled"])
+def test_dots_of_the_roofline_lead_to_rows(which: str, request: pytest.FixtureRequest) -> None:
+    inside, links, roofs, opened = said_in(
+        request.getfixturevalue(which),
+        ROOFLINE
+        + """
+        const inside = dots.every(dot => { const b = dot.getBBox();
+          return b.x > 0 && b.y > 0 && b.x + b.width <= box.width && b.y + b.height <= box.height; });
+        const links = [...plot.querySelectorAll('a')].map(a => a.getAttribute('href').slice(1));
+        const roofs = [...plot.querySelectorAll('text.in')].map(t => t.textContent);
+        const opened = links.map(id => {
+          [...plot.querySelectorAll('a')][links.indexOf(id)].dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true}));
+          const found = document.querySelectorAll('tr.found');
+          return found.length === 1 && found[0].id === id && found[0].checkVisibility();
+        });
+        return [inside, [links.length, dots.length], roofs, opened.every(Boolean)];""",
+    )
+    assert inside
+    assert links[0] == links[1] > 3
+    assert roofs == [
+        "memory 4.30 TB/s",
+        "bf16, fp16 788 TFLOP/s",
+        "tf32 394 TFLOP/s",
+        "fp32 67.0 TFLOP/s",
+    ]
+    assert opened
+
+
+def test_no_dot_is_above_its_roof_but_by_a_cache(compiled: Path) -> None:
+    """A dot above the slope has its bytes from a cache, and its text says more than 100 % of the roof."""
+    wrong = said_in(
+        compiled,
+        ROOFLINE
+        + """
+        const [slope] = plot.querySelectorAll('path.memory');
+        const [x1, y1, x2, y2] = slope.getAttribute('d').match(/[-\\d.]+/g).map(Number);
+        return dots.filter(dot => {
+          const x = dot.cx.baseVal.value, above = dot.cy.baseVal.value < y1 + (x - x1) * (y2 - y1) / (x2 - x1) - 1;
+          const share = +/([\\d.]+) % of its roof/.exec(dot.textContent)[1];
+          return above && share < 99;
+        }).map(dot => dot.textContent);""",
+    )
+    assert wrong == []
+
+
+def test_kernels_without_a_place_say_why(compiled: Path) -> None:
+    reasons = said_in(
+        compiled,
+        "return [...document.querySelectorAll('ul.without li')].map(li => li.textContent);",
+    )
+    assert reasons
+    assert all(re.search(r"kernels?, .*: (they|the|sizes|no|it)", reason) for reason in reasons)
+
+
+FLAME = """
+    const flame = document.querySelector('.flame'), frames = [...flame.children];
+    const shown = () => frames.filter(frame => !frame.hidden);
+    const press = key => document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true, cancelable: true}));
+    const widest = depth => shown().filter(frame => frame.style.getPropertyValue('--d') == depth)
+      .sort((a, b) => b.clientWidth - a.clientWidth)[0];
+"""
+
+
+@pytest.mark.parametrize("width", [500, 1280])
+def test_modules_zoom_by_click_and_by_keys(compiled: Path, width: int) -> None:
+    names, all_width, clicked, after, out, below = said_in(
+        compiled,
+        FLAME
+        + """
+        const names = frames.map(frame => frame.textContent), all = flame.clientWidth;
+        const sum = shown().filter(f => f.style.getPropertyValue('--d') == 1).reduce((n, f) => n + f.getBoundingClientRect().width, 0);
+        const target = widest(2);
+        target.click();
+        const after = [target.getBoundingClientRect().width, shown().length, flame.nextElementSibling.textContent];
+        target.focus();
+        press('ArrowUp');
+        const up = document.activeElement.textContent;
+        press('ArrowDown');
+        const down = document.activeElement === target;
+        press('Escape');
+        const out = [shown().length, target.getBoundingClientRect().width, document.activeElement.textContent];
+        press('Home');
+        const one = frames.filter(f => f.tabIndex === 0);
+        return [names, [all, sum], [target.title, up, down], after, out, [one.length, one[0].textContent]];""",
+        width,
+    )
+    assert names[0] == "all"
+    assert any(re.fullmatch(r"h\.\d+", name) for name in names)
+    # What has nodes sums to the whole, but for the border.
+    assert all_width[1] == pytest.approx(all_width[0], abs=3)
+    title, up, down = clicked
+    assert after[0] == pytest.approx(all_width[0], abs=2)
+    assert after[1] < len(names)
+    assert after[2] == title
+    assert up in names
+    assert down
+    assert out[1] < after[0] - 2
+    assert below == [1, "all"]
+
+
+def test_frames_lie_in_what_they_are_in(compiled: Path) -> None:
+    outside = said_in(
+        compiled,
+        FLAME
+        + """
+        const places = shown().map(f => [+f.style.getPropertyValue('--d'), f.getBoundingClientRect(), f.textContent]);
+        return places.filter(([depth, box], at) => depth && !places.some(([outer, around]) =>
+          outer === depth - 1 && around.left <= box.left + 1 && around.right >= box.right - 1)).map(place => place[2]);""",
+    )
+    assert outside == []

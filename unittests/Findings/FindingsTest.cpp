@@ -2,6 +2,7 @@
 
 #include "opprof/Findings/Findings.h"
 #include "opprof/Analysis/Cost/DeviceCeilings.h"
+#include "opprof/Findings/RooflinePlot.h"
 
 #include "gtest/gtest.h"
 
@@ -269,6 +270,56 @@ TEST_F(FindingsTest, BusyAndIdleAreTheSameInHeaderAndFindings) {
   EXPECT_EQ(profile.summary.idleNs, 60'000);
   EXPECT_EQ(get<evidence::DeviceBusy>().busyNs, 40'000);
   EXPECT_EQ(get<evidence::DeviceBusy>().idleNs, 60'000);
+}
+
+TEST_F(FindingsTest, OperatorsHaveARoofWithoutAGraph) {
+  profile.graph.clear();
+  profile.nodes.clear();
+  profile.steps = {{0, 0, 2'000'000, Phase::Steady}};
+  // 34.4 GFLOP at 67 TFLOP/s take 513 µs, twice that many a second would do.
+  Activity &kernel = addKernel(0, 1'000'000);
+  kernel.name = "sgemm_128x64";
+  kernel.op = 0;
+  OperatorTime &product = profile.operators.emplace_back();
+  product.name = "aten::mm";
+  product.inputDims = "[[4096, 1024], [1024, 4096]]";
+  product.inputTypes = R"(["float", "float"])";
+  product.calls = product.kernels = 1;
+  product.kernelTimeNs = 1'000'000;
+  addKernel(1'000'000, 1'000).op = 1;
+  OperatorTime &copy = profile.operators.emplace_back();
+  copy.name = "aten::copy_";
+  copy.inputDims = "[[8], [8]]";
+  copy.inputTypes = R"(["float", "float"])";
+  copy.calls = copy.kernels = 1;
+  addKernel(1'010'000, 2'000).op = 2;
+  OperatorTime &unknown = profile.operators.emplace_back();
+  unknown.name = "aten::mm";
+  unknown.calls = unknown.kernels = 1;
+  addKernel(1'020'000, 3'000).name = "elsewhere";
+  compute();
+  const auto &roofline = get<evidence::Roofline>();
+  EXPECT_FALSE(roofline.without);
+  ASSERT_FALSE(roofline.mostAboveRoof.empty());
+  EXPECT_EQ(roofline.mostAboveRoof[0].op, 0u);
+  EXPECT_FALSE(roofline.mostAboveRoof[0].launch);
+  EXPECT_EQ(roofline.mostAboveRoof[0].roofPct, 51.3);
+  EXPECT_EQ(roofline.withoutModelNs, 5'000);
+  EXPECT_EQ(get<evidence::TensorCoresIdle>().timeNs, 1'000'000);
+
+  RooflinePlot plot = plotRoofline(profile);
+  ASSERT_TRUE(plot.ceilings);
+  EXPECT_EQ(plot.ceilings->device, "H200");
+  ASSERT_EQ(plot.points.size(), 1u);
+  EXPECT_EQ(plot.points[0].op, 0u);
+  EXPECT_NEAR(plot.points[0].flopsPerSecond, 34.36e12, 0.01e12);
+  EXPECT_EQ(plot.points[0].roofPct, 51.3);
+  std::map<NoPlace, int64_t> without;
+  for (const WithoutPlace &group : plot.without)
+    without[group.why] = group.timeNs;
+  EXPECT_EQ(without, (std::map<NoPlace, int64_t>{{NoPlace::Arithmetic, 1'000},
+                                                 {NoPlace::Sizes, 2'000},
+                                                 {NoPlace::Operator, 3'000}}));
 }
 
 TEST_F(FindingsTest, ClassesByTheRoof) {
@@ -553,6 +604,47 @@ TEST_F(FindingsTest, CopiesFromTheHost) {
   EXPECT_EQ(copies.longest, 0u);
   EXPECT_EQ(cost(FindingKind::HostCopies), 4'000);
   EXPECT_EQ(get<evidence::WallTime>().copiesOnlyNs, 8'000);
+}
+
+TEST_F(FindingsTest, SmallKernelsAndCopiesOfAllDevicesAddUp) {
+  profile.devices.push_back(profile.devices.front());
+  profile.devices.back().id = 1;
+  profile.steps = {{0, 0, 100'000, Phase::Steady}};
+  addKernel(0, 60'000);
+  addKernel(62'000, 5'000);
+  // The other device has most of them, and all of the copies.
+  for (int64_t start : {0, 10'000, 20'000})
+    addKernel(start, 4'000).device = 1;
+  for (int64_t start : {70'000, 80'000}) {
+    Activity &copy = profile.copies.emplace_back();
+    copy.kind = ActivityKind::Memcpy;
+    copy.name = "Memcpy DtoH (Device -> Pinned)";
+    copy.device = 1;
+    copy.startNs = start;
+    copy.durationNs = 3'000;
+    copy.bytes = 100;
+    copy.step = 0;
+  }
+  compute();
+  const auto &small = get<evidence::SmallKernels>();
+  EXPECT_EQ(small.small, 4u);
+  EXPECT_EQ(small.kernels, 5u);
+  EXPECT_EQ(small.smallNs, 17'000);
+  EXPECT_EQ(small.idleBeforeNs, 12'000);
+  EXPECT_EQ(small.mostIdleBefore, 3u);
+  ASSERT_EQ(small.devices.size(), 2u);
+  EXPECT_EQ(small.devices[0].idleBeforeNs, 0);
+  EXPECT_EQ(small.devices[1].small, 3u);
+  EXPECT_EQ(small.devices[1].idleBeforeNs, 12'000);
+  EXPECT_EQ(cost(FindingKind::SmallKernels), 6'000);
+  const auto &copies = get<evidence::HostCopies>();
+  EXPECT_EQ(copies.copies, 2u);
+  EXPECT_EQ(copies.bytes, 200u);
+  EXPECT_FALSE(copies.isPageable);
+  ASSERT_EQ(copies.devices.size(), 2u);
+  EXPECT_EQ(copies.devices[0].copies, 0u);
+  EXPECT_EQ(copies.devices[1].timeNs, 6'000);
+  EXPECT_EQ(cost(FindingKind::HostCopies), 3'000);
 }
 
 TEST_F(FindingsTest, CopiesOfABiasAreThoseRightBeforeItsProduct) {

@@ -27,6 +27,9 @@ inline std::unique_ptr<Profile> sampleProfile() {
   launch.index = 3;
   launch.kernel = "extern_kernels.mm";
   launch.nodes = {0};
+  OperatorTime &op = profile->operators.emplace_back();
+  op.name = "aten::mm";
+  op.inputDims = "[[8, 16], [16, 4]]";
   Activity &kernel = profile->kernels.emplace_back();
   kernel.name = "gemm";
   kernel.launch = 0;
@@ -72,8 +75,10 @@ inline std::vector<Evidence> sampleEvidence() {
   roofline.roofNs = 10'000;
   roofline.aboveRoofNs = 6'000;
   roofline.withoutModelNs = 200;
-  roofline.mostAboveRoof = {
-      {0, Bound::Memory, true, Precision::TF32, 3'000, 2'000, 66.7, 12.5}};
+  roofline.mostAboveRoof = {{0, std::nullopt, Bound::Memory, true,
+                             Precision::TF32, 3'000, 2'000, 66.7, 12.5},
+                            {std::nullopt, 0, Bound::Compute, false,
+                             Precision::FP32, 900, 800, 88.9, 400}};
 
   SpeedOfLight speed;
   speed.countedNs = 6'000;
@@ -143,10 +148,11 @@ inline std::vector<Evidence> sampleEvidence() {
            {1, 10, 2'000, 18'000, 600, 2, {}}},
           gap,
           true},
-      SmallKernels{10'000, 4, 6, 3'000, 33.3, 2'000, 1, 5'000, 0},
+      SmallKernels{10'000, 4, 6, 3'000, 33.3, 2'000, 1, 5'000, 0, {}},
       NoArithmetic{1, 4, 3'000, 33.3, 128, {{0, 3'000}}},
       Synchronizations{{{"cudaDeviceSynchronize", 2}}, 5'000, 3'000},
-      HostCopies{2, 4'096, 3'000, true, 0},
+      HostCopies{
+          4, 4'096, 3'000, true, 0, {{0, 2, 4'000, 2'000}, {1, 2, 96, 1'000}}},
       BiasCopies{2, 4'096, 3'000, 0},
       Communication{4,
                     8'000,

@@ -51,9 +51,10 @@ TEST(FindingText, OfTheTimeline) {
       "takes the host 2.5 µs, and the device is idle 1.0 µs between them; "
       "most before linear (h.0, model.py:42).");
   EXPECT_EQ(describe(FindingKind::HostCopies),
-            "2 copies between host and device inside the steps: 1.5 µs and "
+            "4 copies between host and devices inside the steps: 1.5 µs and "
             "2048 bytes a step, from or to pageable memory, which blocks the "
-            "host; the longest is Memcpy HtoD.");
+            "host; the longest is Memcpy HtoD. Of the devices, device 0 has 2 "
+            "of them, for 1.0 µs; device 1 has 2 of them, for 500 ns.");
 }
 
 TEST(FindingText, OfBiasCopies) {

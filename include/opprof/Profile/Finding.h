@@ -175,6 +175,16 @@ struct DeviceBusy {
   bool isLaunchBound = false;
 };
 
+/// Of small kernels on one of several devices.
+struct SmallOfDevice {
+  int64_t device = 0;
+  uint64_t small = 0;
+  uint64_t kernels = 0;
+  int64_t smallNs = 0;
+  int64_t idleBeforeNs = 0;
+};
+
+/// Of all devices together.
 struct SmallKernels {
   int64_t thresholdNs = 0;
   uint64_t small = 0;
@@ -188,6 +198,8 @@ struct SmallKernels {
   std::optional<int64_t> launchCallsNs;
   /// Not in files: the kernel after the largest gap.
   std::optional<uint32_t> mostIdleBefore;
+  /// Where several ran kernels.
+  std::vector<SmallOfDevice> devices;
 };
 
 struct LaunchTime {
@@ -212,6 +224,15 @@ struct Synchronizations {
   int64_t deviceIdleNs = 0;
 };
 
+/// Of copies between the host and one of several devices.
+struct CopiesOfDevice {
+  int64_t device = 0;
+  uint64_t copies = 0;
+  uint64_t bytes = 0;
+  int64_t timeNs = 0;
+};
+
+/// Of all devices together.
 struct HostCopies {
   uint64_t copies = 0;
   uint64_t bytes = 0;
@@ -219,6 +240,8 @@ struct HostCopies {
   bool isPageable = false;
   /// Not in files.
   std::optional<uint32_t> longest;
+  /// Where several ran kernels or copies.
+  std::vector<CopiesOfDevice> devices;
 };
 
 /// What one line of the program costs.
@@ -334,9 +357,12 @@ struct ClassTime {
   int64_t timeNs = 0;
 };
 
-/// A launch against its roof; times are of one run.
+/// A launch, or without a graph an operator with inputs of one size, against
+/// its roof; times are of one run.
 struct PlacedLaunch {
-  uint32_t launch = 0;
+  /// One of them.
+  std::optional<uint32_t> launch;
+  std::optional<uint32_t> op;
   Bound bound = Bound::Unknown;
   /// The class is from counters, and else from the model.
   bool isByCounters = false;
@@ -373,7 +399,7 @@ struct TensorCoresIdle {
   uint64_t launchesByCounters = 0;
   /// Name of the longest kernel of the launch that takes longest.
   std::string kernel;
-  /// Not in files: that launch, and whether all are in fp32.
+  /// Not in files: that kernel, and whether all are in fp32.
   std::optional<uint32_t> longest;
   bool isAllFP32 = false;
 };
