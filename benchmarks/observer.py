@@ -4,8 +4,8 @@
 
 Each round starts the same training program once bare, once observed and once profiled, and takes the median wall time of its steps.
 `--quick` does so in one process, in under a minute: the observer begins and ends between the steps. It adds what PyTorch itself takes
-to call back (`called`: a callback that does nothing, compiled with g++), below which no observer of operators gets, and the cost of an
-operator, outermost and nested.
+to call back (`called`: a callback that does nothing, compiled with g++), below which no observer of operators gets, what a program takes
+outside of the steps that `opprof run --steps` records (`counted`), and the cost of an operator, outermost and nested.
 On a GPU the capture's own records come on top (`opprof run`); this measures the operators alone. `--build` compiles the two
 libraries for the installed PyTorch and Python into the folder first, which needs g++ and Python's headers, and neither LLVM nor CMake.
 """
@@ -93,7 +93,10 @@ def build(folder: Path) -> None:
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     folder.mkdir(parents=True, exist_ok=True)
     observer = folder / f"libopprof_observer-torch-{torch.__version__}.so"
-    sources = ["lib/Torch/Observer.cpp", "lib/Capture/FileWriter.cpp", "lib/Capture/Crc32.cpp"]
+    sources = [
+        *("lib/Torch/Observer.cpp", "lib/Torch/StepCounter.cpp"),
+        *("lib/Capture/FileWriter.cpp", "lib/Capture/Crc32.cpp"),
+    ]
     compile_library(observer, *(ROOT / source for source in sources))
     compile_library(
         folder / f"libopprof_frames-torch-{torch.__version__}-python-{python}.so",
@@ -102,13 +105,14 @@ def build(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def observed(library: Any, folder: str) -> Iterator[None]:
-    """The observer records meanwhile."""
+def observed(library: Any, folder: str, first: int = 0) -> Iterator[None]:
+    """The observer records meanwhile; where there is a first step to record, it counts until that."""
     import observing  # type: ignore[import-not-found]
 
     options = observing._Options(
         ctypes.sizeof(observing._Options), os.fsencode(f"{folder}/operators")
     )
+    options.first_step, options.end_step = first, first and first + 1
     if library.opprof_observer_start(ctypes.byref(options)):
         raise RuntimeError(library.opprof_observer_last_error().decode())
     try:
@@ -156,6 +160,7 @@ def quick(device: str, rounds: int, libraries: Path) -> None:
         ways: dict[str, Callable[[], Any]] = {
             "bare": contextlib.nullcontext,
             "called": lambda: called(empty),
+            "counted": lambda: observed(library, folder, 1 << 40),
             "observed": lambda: observed(library, folder),
             "profiled": lambda: torch.profiler.profile(
                 activities=activities, with_stack=True, with_modules=True
@@ -193,7 +198,7 @@ def quick(device: str, rounds: int, libraries: Path) -> None:
             f"{way:9} {middle:8.3f} ms a step, {middle / bare:.3f} of bare, {(middle - bare) / count * 1e6:5.0f} ns "
             f"for each of {count} operators, {min(times):.3f} to {max(times):.3f}"
         )
-    for way in ("called", "observed"):
+    for way in ("called", "counted", "observed"):
         extra = {
             kind: statistics.median(single[kind, way]) - statistics.median(single[kind, "bare"])
             for kind in operators

@@ -353,6 +353,8 @@ public:
   void meta(std::string_view key, std::string_view value) override {
     if (key == "rank")
       Rank = value;
+    if (key == "steps")
+      Steps = value;
   }
   void kernel(const KernelRecord &r) override {
     ++Counts["kernels"];
@@ -391,7 +393,7 @@ public:
   std::map<std::string, uint64_t> Counts;
   std::unordered_map<uint64_t, uint64_t> Live;
   uint64_t KernelTime = 0, Held = 0, Peak = 0;
-  std::string Rank;
+  std::string Rank, Steps;
 };
 } // namespace
 
@@ -408,6 +410,8 @@ bool opprof::capture::summarize(const std::string &path, std::string &text,
     text += name + ": " + std::to_string(count) + "\n";
   if (!counter.Rank.empty())
     text += "rank: " + counter.Rank + "\n";
+  if (!counter.Steps.empty())
+    text += "steps: " + counter.Steps + "\n";
   text += "kernel time: " + std::to_string(counter.KernelTime) + " ns\n";
   if (counter.Peak)
     text += "device memory peak: " + std::to_string(counter.Peak) + " bytes\n";

@@ -10,6 +10,8 @@
 
 #include <map>
 #include <numeric>
+#include <set>
+#include <tuple>
 
 using namespace llvm;
 using namespace opprof;
@@ -79,6 +81,8 @@ using CallKey = std::pair<StringRef, std::optional<uint32_t>>;
 } // namespace
 
 /// Ends of steps: where the optimizer that steps last in the program does.
+/// Several that one line steps are one step together: they have places of
+/// their own with the same texts.
 static std::vector<int64_t> optimizerSteps(const Trace &trace) {
   std::vector<const HostOp *> steps;
   for (const HostOp &op : trace.hostOps)
@@ -87,11 +91,23 @@ static std::vector<int64_t> optimizerSteps(const Trace &trace) {
   llvm::stable_sort(steps, [](const HostOp *a, const HostOp *b) {
     return a->startNs < b->startNs;
   });
+  auto textsOf = [&](const HostOp *step) {
+    const Place none, &place = step->place ? trace.places[*step->place] : none;
+    return std::tuple(step->name, place.source, place.module, place.group);
+  };
   std::vector<int64_t> ends;
-  for (const HostOp *step : steps)
-    if (CallKey(step->name, step->place) ==
-        CallKey(steps.back()->name, steps.back()->place))
-      ends.push_back(step->endNs());
+  std::set<uint32_t> stepped;
+  for (const HostOp *step : steps) {
+    if (textsOf(step) != textsOf(steps.back()))
+      continue;
+    uint32_t place = step->place ? *step->place : uint32_t(trace.places.size());
+    if (stepped.insert(place).second && stepped.size() > 1) {
+      ends.back() = step->endNs();
+      continue;
+    }
+    stepped = {place};
+    ends.push_back(step->endNs());
+  }
   return ends;
 }
 
@@ -145,10 +161,11 @@ static void classifySteps(const Trace &trace, const HostTimeline &host,
   if (durations.size() < 2)
     return;
   // It has what the program began with.
-  profile.steps.front().phase = Phase::WarmUp;
+  if (!trace.firstStep)
+    profile.steps.front().phase = Phase::WarmUp;
   int64_t usual = median(durations);
-  for (size_t at = 1; at + 1 < durations.size() && durations[at] > 2 * usual;
-       ++at)
+  for (size_t at = trace.firstStep ? 0 : 1;
+       at + 1 < durations.size() && durations[at] > 2 * usual; ++at)
     profile.steps[at].phase = Phase::WarmUp;
   std::vector<int64_t> counts(profile.steps.size());
   for (uint32_t op : host.topsOutside())
@@ -170,8 +187,9 @@ void opprof::join::findRecurringSteps(const Trace &trace,
     return;
   std::vector<int64_t> bounds = optimizerSteps(trace);
   StringRef from = "optimizer_steps";
-  if (bounds.size() >= 2) {
-    // The first has what comes before: all of the program's beginning.
+  if (bounds.size() >= (trace.firstStep ? 1 : 2)) {
+    // The first has what comes before: all of the program's beginning, where
+    // the recording does not begin with a step.
     int64_t start = bounds.front();
     for (const HostOp &op : trace.hostOps)
       start = std::min(start, op.startNs);
@@ -180,7 +198,7 @@ void opprof::join::findRecurringSteps(const Trace &trace,
     bounds = recurringSteps(trace, host);
     from = "recurring_operators";
   }
-  if (bounds.size() < 3)
+  if (bounds.size() < (trace.firstStep ? 2 : 3))
     return;
   for (size_t at = 0; at + 1 < bounds.size(); ++at)
     profile.steps.push_back({uint32_t(at), bounds[at], bounds[at + 1]});

@@ -92,13 +92,16 @@ enum class CodeKind : uint8_t {
   User,
   ModuleCall,
   OptimizerStep,
+  /// What PyTorch puts round an optimizer's step.
+  OptimizerHook,
 };
 
 struct Code {
   PyObject *object = nullptr;
   CodeKind kind = CodeKind::Hidden;
-  /// Of a step of an optimizer: its variable `group`.
-  int group = -1;
+  /// Of a step of an optimizer: its variable `group`. Of what is round it: the
+  /// optimizer.
+  int variable = -1;
 };
 
 /// A module in one place of another. Kept for good: a path is a text.
@@ -286,14 +289,18 @@ Code Places::classify(PyObject *object) const {
     code.kind = CodeKind::User;
     return code;
   }
-  if (std::strcmp(textOf(of->co_name), "step") != 0 ||
-      !std::strstr(file, "/torch/optim/"))
+  bool isStep = !std::strcmp(textOf(of->co_name), "step") &&
+                std::strstr(file, "/torch/optim/");
+  bool isHook = !std::strcmp(textOf(of->co_name), "wrapper") &&
+                std::strstr(file, "/torch/optim/optimizer.py");
+  if (!isStep && !isHook)
     return code;
   PyObject *names = PyCode_GetVarnames(of);
   for (Py_ssize_t at = 0; names && at < PyTuple_GET_SIZE(names); ++at)
-    if (!std::strcmp(textOf(PyTuple_GET_ITEM(names, at)), "group")) {
-      code.kind = CodeKind::OptimizerStep;
-      code.group = int(at);
+    if (!std::strcmp(textOf(PyTuple_GET_ITEM(names, at)),
+                     isStep ? "group" : "self")) {
+      code.kind = isStep ? CodeKind::OptimizerStep : CodeKind::OptimizerHook;
+      code.variable = int(at);
     }
   Py_XDECREF(names);
   PyErr_Clear();
@@ -443,10 +450,9 @@ const Known &Places::add(const Walk &walk) {
                       Py_ssize_t(sizeof(_Py_CODEUNIT)));
     line = std::max(PyCode_Addr2Line(code, offset), 0);
   }
-  std::string group = walk.group ? groupOf(walk) : "";
-  place.number =
-      opprof_observer_add_place(module ? module->path.c_str() : "", file,
-                                function, uint32_t(line), group.c_str());
+  place.number = opprof_observer_add_place(module ? module->path.c_str() : "",
+                                           file, function, uint32_t(line),
+                                           groupOf(walk).c_str());
   byHash.emplace(hash, &place);
   return place;
 }
@@ -474,13 +480,17 @@ uint32_t Places::find(const Frame *frame, const void *until) {
       break;
     case CodeKind::OptimizerStep:
       if (!walk.group) {
-        walk.group = localOf(frame, code.group);
+        walk.group = localOf(frame, code.variable);
         walk.optimizer = localOf(frame, 0);
       }
       break;
+    case CodeKind::OptimizerHook:
+      if (!walk.optimizer)
+        walk.optimizer = localOf(frame, code.variable);
+      break;
     }
   }
-  if (!walk.user && !walk.numModules && !walk.group)
+  if (!walk.user && !walk.numModules && !walk.optimizer)
     return OPPROF_NO_PLACE;
   const Known *&last = cache->lastOf(walk.hash());
   if (!last || !last->is(walk))

@@ -9,6 +9,9 @@
 
 #include "opprof/Torch/Observer.h"
 
+#include "StepCounter.h"
+
+#include "opprof/Capture/Capture.h"
 #include "opprof/Capture/FileWriter.h"
 
 #include <ATen/record_function.h>
@@ -18,6 +21,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -29,6 +33,7 @@
 #include <unistd.h>
 
 using namespace opprof::capture;
+using opprof::observer::StepCounter;
 
 namespace {
 
@@ -43,6 +48,12 @@ constexpr size_t kMostText = size_t(64) << 20;
 /// Of the sizes of an operator's inputs; longer ones are not recorded.
 constexpr size_t kLongestInputs = 1 << 16;
 constexpr uint64_t kDefaultLimit = uint64_t(2) << 30;
+/// How long a program whose steps are to be recorded is recorded before one has
+/// ended, and how large the file gets.
+constexpr double kSearchSeconds = 30;
+constexpr uint64_t kSearchBytes = uint64_t(128) << 20;
+/// How far a device may be behind the host.
+constexpr uint64_t kDeviceLateNs = 2'000'000'000;
 
 } // namespace
 
@@ -197,6 +208,27 @@ struct ThreadState {
   ~ThreadState();
 };
 
+/// libopprof_capture.so, as far as it is used here.
+struct CaptureLibrary {
+  void (*atId)(uint64_t) = nullptr;
+  int (*start)(const opprof_capture_options *) = nullptr;
+  int (*pause)() = nullptr;
+  int (*stop)(opprof_capture_stats *) = nullptr;
+  int (*active)() = nullptr;
+
+  void load(const char *path);
+};
+
+/// Where a program is that only some steps are to be recorded of.
+enum class Part : uint8_t {
+  All,      ///< everything is recorded
+  Search,   ///< recorded, until it is known whether it has steps
+  NotFound, ///< it had none for long: what was recorded stays
+  Before,   ///< nothing is recorded before the first of the steps
+  Inside,
+  Over,
+};
+
 class Observer {
 public:
   static Observer &get() {
@@ -223,6 +255,7 @@ public:
   }
   std::shared_ptr<Log> makeLog(uint32_t &number);
   void dropLog(const std::shared_ptr<Log> &log);
+  void rangeEnded(const at::RecordFunction &function);
 
   std::atomic<bool> recording{false};
   /// Bytes of the names in the file; its mutex guards it.
@@ -230,9 +263,9 @@ public:
   /// How many recordings have begun: numbers of texts are of one.
   std::atomic<uint32_t> recordings{0};
   std::atomic<const opprof_place_source *> source{nullptr};
-  void (*atId)(uint64_t) = nullptr;
+  CaptureLibrary capture;
   bool shapes = false;
-  at::CallbackHandle callback = 0;
+  at::CallbackHandle callback = at::INVALID_CALLBACK_HANDLE;
   uint64_t begin = 0, end = 0;
   std::string error;
 
@@ -242,6 +275,18 @@ private:
   void writeEvery();
   void write(Log &log);
   void startWriting();
+  bool openNext();
+  void call(bool forOperators);
+  void callNobody();
+  void endFile();
+  void note(const char *key, const std::string &text);
+  void searchEnded();
+  void endCapture();
+  void beginSteps();
+  void dropBegun();
+  void endSteps();
+  void sayWhatEnded();
+  std::string describeWindow() const;
   void holdLocks();
   void releaseLocks();
   void forked();
@@ -278,6 +323,20 @@ private:
   std::mutex lifeMutex;
   bool isEnded = false;
   std::thread writing;
+
+  /// Held while steps are counted; never taken by one that holds another lock
+  /// but `lifeMutex`.
+  std::mutex stepsMutex;
+  std::atomic<Part> part{Part::All};
+  StepCounter steps;
+  uint64_t firstStep = 0, endStep = 0, begunStep = 0;
+  uint64_t searchNs = 0;
+  /// When the first operator ran.
+  std::atomic<uint64_t> began{0};
+  /// When the last step was over.
+  std::atomic<uint64_t> pausedAt{0};
+  /// Empty where there is no GPU.
+  std::string capturePath;
 };
 
 } // namespace
@@ -518,6 +577,8 @@ std::shared_ptr<Log> Observer::makeLog(uint32_t &number) {
       recording = false;
   }
   number = ++threads;
+  uint64_t never = 0;
+  began.compare_exchange_strong(never, now());
   logs.push_back(log);
   return log;
 }
@@ -527,6 +588,41 @@ void Observer::dropLog(const std::shared_ptr<Log> &log) {
   write(*log);
   std::lock_guard<std::mutex> lock(logsMutex);
   std::erase(logs, log);
+}
+
+/// Begins a file in the place of the one that there is.
+bool Observer::openNext() {
+  std::lock_guard<std::mutex> lock(logsMutex);
+  FileWriter *last = file;
+  begun();
+  for (const std::shared_ptr<Log> &log : logs) {
+    std::lock_guard<std::mutex> own(log->mutex);
+    log->taken = log->added.load();
+  }
+  if (!open())
+    return false;
+  if (last) {
+    std::lock_guard<std::mutex> own(last->Mutex);
+    last->abandon();
+  }
+  return true;
+}
+
+void Observer::endFile() {
+  flush();
+  auto [file, lock] = lockFile();
+  if (!file || !file->isOpen())
+    return;
+  file->finish(0, now());
+  error = file->error();
+}
+
+void Observer::note(const char *key, const std::string &text) {
+  auto [file, lock] = lockFile();
+  if (!file || !file->isOpen())
+    return;
+  file->meta(key, text);
+  file->flush();
 }
 
 bool Observer::flush() {
@@ -550,6 +646,8 @@ void Observer::writeEvery() {
     isHalfFull = false;
     lock.unlock();
     flush();
+    searchEnded();
+    endCapture();
     lock.lock();
   }
 }
@@ -758,17 +856,13 @@ beginOperator(const at::RecordFunction &function) {
     state.open = open.get();
     open->owner = &state;
   }
-  if (observer.atId)
-    observer.atId(record.id);
+  if (observer.capture.atId)
+    observer.capture.atId(record.id);
   record.start = now();
   return open;
 }
 
-static void endOperator(const at::RecordFunction &,
-                        at::ObserverContext *context) {
-  auto *open = static_cast<Open *>(context);
-  if (!open)
-    return;
+static void recordEnd(Open *open) {
   open->record.end = now();
   ThreadState *state = thisThread;
   if (state && open->owner == state) {
@@ -782,13 +876,249 @@ static void endOperator(const at::RecordFunction &,
     dropEnded(*state);
   }
   Observer &observer = Observer::get();
-  if (observer.atId)
-    observer.atId(state && state->open ? state->open->record.id : 0);
+  if (observer.capture.atId)
+    observer.capture.atId(state && state->open ? state->open->record.id : 0);
   if (!observer.recording.load(std::memory_order_relaxed) ||
       open->recording != observer.recordings.load(std::memory_order_relaxed))
     return;
   if (ThreadState *recording = recordingThread(observer))
     observer.add(*recording, open->record);
+}
+
+static void endOperator(const at::RecordFunction &function,
+                        at::ObserverContext *context) {
+  if (auto *open = static_cast<Open *>(context))
+    recordEnd(open);
+  if (function.scope() == at::RecordScope::USER_SCOPE)
+    Observer::get().rangeEnded(function);
+}
+
+/// Where operators are not recorded, steps are counted all the same.
+static std::unique_ptr<at::ObserverContext>
+beginCounted(const at::RecordFunction &) {
+  return nullptr;
+}
+
+static void endCounted(const at::RecordFunction &function,
+                       at::ObserverContext *) {
+  Observer::get().rangeEnded(function);
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+void CaptureLibrary::load(const char *path) {
+  void *library = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    return;
+  auto find = [&](auto &function, const char *name) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
+        ::dlsym(library, name));
+  };
+  find(atId, "opprof_capture_at_id");
+  find(start, "opprof_capture_start");
+  find(pause, "opprof_capture_pause");
+  find(stop, "opprof_capture_stop");
+  find(active, "opprof_capture_active");
+}
+
+/// Has PyTorch call back at each operator, or at ranges alone.
+void Observer::call(bool forOperators) {
+  callNobody();
+  at::RecordFunctionCallback ranges(beginCounted, endCounted);
+  at::RecordFunctionCallback operators(beginOperator, endOperator);
+  callback = at::addGlobalCallback(
+      forOperators
+          ? operators.needsInputs(shapes).scopes(
+                {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
+                 at::RecordScope::TORCHSCRIPT_FUNCTION,
+                 at::RecordScope::USER_SCOPE})
+          : ranges.scopes({at::RecordScope::USER_SCOPE}));
+}
+
+void Observer::callNobody() {
+  if (callback != at::INVALID_CALLBACK_HANDLE)
+    at::removeCallback(callback);
+  callback = at::INVALID_CALLBACK_HANDLE;
+}
+
+/// "--steps=20:40".
+std::string Observer::describeWindow() const {
+  return "--steps=" + std::to_string(firstStep) + ":" + std::to_string(endStep);
+}
+
+/// What ran until now was before the first of the steps.
+void Observer::dropBegun() {
+  part = Part::Before;
+  recording = false;
+  call(/*forOperators=*/false);
+  if (!capturePath.empty()) {
+    if (capture.active())
+      capture.stop(nullptr);
+    ::unlink(capturePath.c_str());
+    // Of a program that uses CUDA for the first time from here on.
+    ::setenv("OPPROF_CAPTURE_FILE", "", 1);
+  }
+  openNext();
+  note("steps",
+       describeWindow() +
+           ": nothing is recorded: the program did not get to these steps");
+}
+
+void Observer::beginSteps() {
+  begunStep = steps.steps();
+  if (!openNext())
+    return;
+  note("first step", std::to_string(begunStep));
+  note("steps", describeWindow() + ": the program's steps from " +
+                    std::to_string(begunStep) +
+                    " on are recorded; a step ends with " + steps.endsWith());
+  if (!capturePath.empty() && !capture.active()) {
+    opprof_capture_options options{};
+    options.size = sizeof(options);
+    options.path = capturePath.c_str();
+    // As in a program that is recorded from the beginning.
+    options.buffer_bytes = 256u << 10;
+    if (capture.start(&options) != OPPROF_OK)
+      note("not recorded", "kernels: the capture did not begin");
+  }
+  if (!writing.joinable())
+    // In a fork.
+    startWriting();
+  part = Part::Inside;
+  recording = true;
+  call(/*forOperators=*/true);
+}
+
+/// Says in the file which steps there are, now that it ends.
+void Observer::sayWhatEnded() {
+  std::string window = describeWindow(), text;
+  uint64_t count = steps.steps();
+  switch (part.load()) {
+  case Part::Search:
+    text = count || !began
+               ? ""
+               : "the program stepped no optimizer and no torch.profiler, so "
+                 "that its steps could not be counted: all of it is recorded. "
+                 "--delay and --duration choose a part of it by time";
+    break;
+  case Part::NotFound:
+    text = "the program stepped no optimizer and no torch.profiler in its "
+           "first " +
+           std::to_string(searchNs / 1'000'000'000) +
+           " s, which are recorded instead. Call step() of a torch.profiler "
+           "in it, or choose by --delay and --duration";
+    break;
+  case Part::Before:
+    text = "nothing is recorded: the program ended after " +
+           std::to_string(count) + (count == 1 ? " step" : " steps") +
+           "; a step ends with " + steps.endsWith();
+    break;
+  case Part::Inside:
+  case Part::Over: {
+    uint64_t last = part == Part::Over ? endStep : count;
+    text = last <= begunStep + 1
+               ? "step " + std::to_string(begunStep) + " of the program is"
+               : "steps " + std::to_string(begunStep) + " to " +
+                     std::to_string(last - 1) + " of the program are";
+    text += " recorded";
+    if (part == Part::Inside)
+      text += ", after which it ended";
+    text += "; a step ends with " + steps.endsWith();
+    break;
+  }
+  case Part::All:
+    break;
+  }
+  if (!text.empty())
+    note("steps", window + ": " + text);
+}
+
+void Observer::endSteps() {
+  part = Part::Over;
+  recording = false;
+  callNobody();
+  // What the device still runs is recorded, and nothing that comes after.
+  if (!capturePath.empty() && capture.active())
+    capture.pause();
+  pausedAt = now();
+  sayWhatEnded();
+  endFile();
+}
+
+/// What the device still ran when the steps were over has ended by now.
+void Observer::endCapture() {
+  if (part != Part::Over || !pausedAt || now() - pausedAt < kDeviceLateNs)
+    return;
+  std::unique_lock<std::mutex> own(stepsMutex, std::try_to_lock);
+  if (!own)
+    return;
+  pausedAt = 0;
+  if (!capturePath.empty() && capture.active())
+    capture.stop(nullptr);
+}
+
+/// A program that has no steps for long is not recorded any longer.
+void Observer::searchEnded() {
+  if (part != Part::Search || !began)
+    return;
+  FileWriter *at = file;
+  if (now() - began < searchNs && at && at->bytes() < kSearchBytes)
+    return;
+  // At the program's end there is no need for it.
+  std::unique_lock<std::mutex> own(stepsMutex, std::try_to_lock);
+  if (!own || part != Part::Search || steps.steps())
+    return;
+  searchNs = now() - began;
+  part = Part::NotFound;
+  recording = false;
+  call(/*forOperators=*/false);
+  if (!capturePath.empty() && capture.active())
+    capture.pause();
+  sayWhatEnded();
+  std::fprintf(stderr,
+               "opprof: no optimizer and no torch.profiler has stepped for "
+               "%llu s, which are recorded; %s is begun when one does\n",
+               static_cast<unsigned long long>(searchNs / 1'000'000'000),
+               describeWindow().c_str());
+}
+
+void Observer::rangeEnded(const at::RecordFunction &function) {
+  Part at = part.load(std::memory_order_relaxed);
+  if (at == Part::All || at == Part::Over ||
+      !StepCounter::counts(function.name()))
+    return;
+  ThreadState *state = thisThread ? thisThread : makeThread();
+  if (!state)
+    return;
+  uint32_t place = placeAt(*state, frame(), nullptr);
+  std::lock_guard<std::mutex> lock(stepsMutex);
+  StepCounter::Event event = steps.rangeEnded(function.name(), place);
+  if (event == StepCounter::Event::None || part == Part::Over)
+    return;
+  uint64_t count = steps.steps();
+  if (part == Part::Search && firstStep == 0) {
+    note("first step", "0");
+    part = Part::Inside;
+  }
+  // Also where steps are counted anew.
+  if ((part == Part::Search || part == Part::NotFound ||
+       part == Part::Inside) &&
+      count < firstStep)
+    dropBegun();
+  if (part == Part::Inside && event == StepCounter::Event::Longer &&
+      count == firstStep && firstStep)
+    dropBegun();
+  if ((part == Part::Before || part == Part::Search ||
+       part == Part::NotFound) &&
+      count >= firstStep) {
+    if (part != Part::Before)
+      dropBegun();
+    beginSteps();
+  }
+  if (part == Part::Inside && count >= endStep)
+    endSteps();
 }
 
 //===----------------------------------------------------------------------===//
@@ -834,6 +1164,14 @@ void Observer::forked() {
   if (ThreadState *state = thisThread)
     new (&state->log) std::shared_ptr<Log>;
   new (&lifeMutex) std::mutex;
+  new (&stepsMutex) std::mutex;
+  capturePath.clear();
+  if (part != Part::All) {
+    // Its steps are counted from its beginning, and most have none.
+    part = Part::Before;
+    steps = StepCounter();
+    recording = false;
+  }
   begun();
 }
 
@@ -862,20 +1200,19 @@ bool Observer::start(const opprof_observer_options &options) {
   begin = now() + uint64_t(options.delay_s * 1e9);
   end = options.duration_s > 0 ? begin + uint64_t(options.duration_s * 1e9) : 0;
   if (options.capture)
-    if (void *library = ::dlopen(options.capture, RTLD_NOW | RTLD_LOCAL))
-      atId = reinterpret_cast<void (*)(uint64_t)>(
-          ::dlsym(library, "opprof_capture_at_id"));
-  {
-    std::lock_guard<std::mutex> lock(logsMutex);
-    begun();
-    for (const std::shared_ptr<Log> &log : logs) {
-      std::lock_guard<std::mutex> own(log->mutex);
-      log->taken = log->added.load();
-    }
-    if (!open())
-      return false;
-    startWriting();
-  }
+    capture.load(options.capture);
+  firstStep = options.first_step;
+  endStep = options.end_step;
+  begunStep = 0;
+  part = endStep ? Part::Search : Part::All;
+  steps = StepCounter();
+  searchNs = uint64_t(
+      (options.search_s > 0 ? options.search_s : kSearchSeconds) * 1e9);
+  if (options.capture_prefix && capture.start)
+    capturePath = pathOf(options.capture_prefix);
+  if (!openNext())
+    return false;
+  startWriting();
   static std::once_flag once;
   std::call_once(once, [] {
     ::pthread_atfork([] { Observer::get().holdLocks(); },
@@ -883,13 +1220,7 @@ bool Observer::start(const opprof_observer_options &options) {
                      [] { Observer::get().forked(); });
   });
   recording = true;
-  callback = at::addGlobalCallback(
-      at::RecordFunctionCallback(beginOperator, endOperator)
-          .needsInputs(shapes)
-          .scopes({at::RecordScope::FUNCTION,
-                   at::RecordScope::BACKWARD_FUNCTION,
-                   at::RecordScope::TORCHSCRIPT_FUNCTION,
-                   at::RecordScope::USER_SCOPE}));
+  call(/*forOperators=*/true);
   return true;
 }
 
@@ -899,8 +1230,8 @@ bool Observer::stop() {
   std::lock_guard<std::mutex> life(lifeMutex);
   if (!file || isEnded || !writing.joinable()) {
     // A fork of what records has had nothing to record yet.
-    if (recording.exchange(false))
-      at::removeCallback(callback);
+    recording = false;
+    callNobody();
     return true;
   }
   isEnded = true;
@@ -910,14 +1241,18 @@ bool Observer::stop() {
   }
   wake.notify_all();
   writing.join();
+  std::lock_guard<std::mutex> lock(stepsMutex);
   // Callbacks that other threads are in come to nothing from here on.
   recording = false;
-  at::removeCallback(callback);
-  flush();
-  auto [file, lock] = lockFile();
-  bool good = file->finish(0, now());
-  error = file->error();
-  return good;
+  callNobody();
+  error.clear();
+  if (part != Part::Over)
+    sayWhatEnded();
+  endFile();
+  if (part != Part::All && !capturePath.empty() && capture.active())
+    capture.stop(nullptr);
+  part = Part::All;
+  return error.empty();
 }
 
 //===----------------------------------------------------------------------===//

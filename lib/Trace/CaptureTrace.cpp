@@ -630,6 +630,9 @@ void Builder::addNotes(const CaptureSummary &summary) {
   auto it = Meta.find("not recorded");
   if (it != Meta.end() && !it->second.empty())
     note("not recorded: " + it->second);
+  it = Meta.find("steps");
+  if (it != Meta.end() && !it->second.empty())
+    note(it->second);
 }
 
 /// Leaves out what ran in the steps that only got the recording over its first
@@ -676,6 +679,9 @@ void Builder::finish(const CaptureSummary &summary) {
   trace.rank = number("rank");
   trace.worldSize = number("world_size");
   trace.processId = number("pid");
+  // Of what is cut the beginning is missing.
+  if (!begin)
+    trace.firstStep = number("first step");
   auto host = Meta.find("host");
   if (host != Meta.end())
     trace.host = host->second;
@@ -744,6 +750,7 @@ static void takeOperators(Trace &trace, const Trace &from) {
     trace.hostEvents.push_back(event);
   }
   llvm::append_range(trace.notes, from.notes);
+  trace.firstStep = from.firstStep;
 }
 
 //===----------------------------------------------------------------------===//

@@ -33,6 +33,14 @@ typedef struct opprof_observer_options {
   /* libopprof_capture.so, whose launches are to carry the operators' ids, or
      null. */
   const char *capture;
+  /* The steps to record, the first and the one after the last, or 0 and 0. What
+     runs until the first step has ended is recorded too, and dropped then;
+     where none ends, it is recorded for `search_s` seconds; 0 is 30. */
+  uint64_t first_step, end_step;
+  double search_s;
+  /* Where `capture` writes in these steps: opprof_observer_file of it; null
+     where there is no GPU. */
+  const char *capture_prefix;
 } opprof_observer_options;
 
 /** Tells where in the program a thread is. Called on the thread itself, with or

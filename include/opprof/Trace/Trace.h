@@ -186,6 +186,8 @@ struct Trace {
   std::optional<int64_t> rank;
   std::optional<int64_t> worldSize;
   std::optional<int64_t> processId;
+  /// Where the recording begins with a step of the program: which one.
+  std::optional<int64_t> firstStep;
   std::string host;
   std::vector<Device> devices;
   std::vector<TraceActivity> activities;

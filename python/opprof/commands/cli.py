@@ -5,6 +5,7 @@ Nothing is imported here that a subcommand does not need: `opprof report` starts
 
 import argparse
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -569,15 +570,29 @@ def _add_explain(commands: _Commands) -> None:
     parser.set_defaults(run=_explain)
 
 
-def _run_program(options: argparse.Namespace) -> int:
-    from opprof.commands.run import run_program, run_waiting
+def _steps(text: str) -> tuple[int, int]:
+    """The first step and the one after the last: "20:40"."""
+    found = re.fullmatch(r"(\d{1,15}):(\d{1,15})", text)
+    if found is None or int(found[1]) >= int(found[2]):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} are no steps: 20:40 are those from 20 to 39, counted from 0"
+        )
+    return int(found[1]), int(found[2])
 
+
+def _run_program(options: argparse.Namespace) -> int:
+    from opprof.commands.run import Part, run_program, run_waiting
+
+    if (options.steps is not None) + bool(options.delay or options.duration) + options.wait > 1:
+        raise OpprofError(
+            "--steps, --delay with --duration, and --wait each choose what is recorded",
+            remedy="give one of them",
+        )
     with locked(options.output):
         if options.wait:
             return run_waiting(options.command, options.output)
-        return run_program(
-            options.command, options.output, delay=options.delay, duration=options.duration
-        )
+        part = Part(options.delay, options.duration, options.steps)
+        return run_program(options.command, options.output, part)
 
 
 def _add_run(commands: _Commands) -> None:
@@ -600,6 +615,13 @@ def _add_run(commands: _Commands) -> None:
         default=0.0,
         metavar="S",
         help="seconds of recording (default: all)",
+    )
+    parser.add_argument(
+        "--steps",
+        type=_steps,
+        metavar="A:B",
+        help="record the steps of the program from A up to but not B, the first being 0; a step ends where the program's "
+        "optimizer steps, of several the last one, or torch.profiler where there is none",
     )
     parser.add_argument(
         "--wait",

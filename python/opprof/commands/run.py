@@ -7,6 +7,7 @@ away what was recorded.
 import contextlib
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -71,6 +72,32 @@ class Recorded:
         return process if self.rank is None else f"rank {self.rank}, {process}"
 
 
+@dataclass(frozen=True)
+class Part:
+    """What of a program is recorded."""
+
+    #: Seconds, of which a duration of 0 is all.
+    delay: float = 0.0
+    duration: float = 0.0
+    #: The first step and the one after the last, in place of seconds.
+    steps: tuple[int, int] | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """What run.json says of it."""
+        if self.steps is not None:
+            return {"steps": list(self.steps)}
+        return {"delay_s": self.delay, "duration_s": self.duration}
+
+    def environment(self) -> dict[str, str]:
+        """What tells the program's processes."""
+        if self.steps is not None:
+            return {"OPPROF_STEPS": f"{self.steps[0]}:{self.steps[1]}"}
+        return {
+            "OPPROF_CAPTURE_DELAY": str(self.delay),
+            "OPPROF_CAPTURE_DURATION": str(self.duration),
+        }
+
+
 def _given(command: Sequence[str]) -> tuple[list[str], bool]:
     """The program as it was given, and whether it is a script, which this Python runs."""
     command = list(command)
@@ -110,9 +137,7 @@ def run_waiting(command: Sequence[str], output: Path) -> int:
                 file.unlink(missing_ok=True)
 
 
-def run_program(
-    command: Sequence[str], output: Path, *, delay: float = 0.0, duration: float = 0.0
-) -> int:
+def run_program(command: Sequence[str], output: Path, part: Part) -> int:
     """Runs a program to its end with every process of it recorded, reports, and returns its exit status."""
     command, script = _given(command)
     program = [sys.executable, *command] if script else command
@@ -127,14 +152,14 @@ def run_program(
         "versions": versions(),
     }
     if reason is None:
-        facts["timeline"] = {"by": "opprof capture", "delay_s": delay, "duration_s": duration}
-        captures, status = _captured(program, output, delay, duration)
+        facts["timeline"] = {"by": "opprof capture", **part.facts()}
+        captures, status = _captured(program, output, part)
     else:
-        traces, status = _observed(program, output, reason, delay, duration)
+        traces, status = _observed(program, output, reason, part)
         by = "opprof observer"
         if any(entry.capture.suffix != CAPTURE for entry in traces):
             by = "torch.profiler"
-        facts["timeline"] = {"by": by, "reason": reason, "delay_s": delay, "duration_s": duration}
+        facts["timeline"] = {"by": by, "reason": reason, **part.facts()}
     facts["exit_status"] = status
     try:
         write_run(folder, facts)
@@ -181,22 +206,18 @@ def _injecting() -> dict[str, str]:
 
 def _inherited() -> dict[str, str]:
     """The environment, without what an `opprof run` round this one asks of its programs."""
-    asked = ("OPPROF_CONTROL", "OPPROF_OPERATORS", "OPPROF_CAPTURE_FILE")
+    asked = ("OPPROF_CONTROL", "OPPROF_OPERATORS", "OPPROF_CAPTURE_FILE", "OPPROF_STEPS")
     return {key: value for key, value in os.environ.items() if key not in asked}
 
 
-def _observing(output: Path, delay: float, duration: float) -> dict[str, str]:
+def _observing(output: Path, part: Part) -> dict[str, str]:
     """What has it record its operators from the beginning."""
-    return {
-        **_loading(),
-        "OPPROF_OPERATORS": str(output.resolve() / "operators"),
-        "OPPROF_CAPTURE_DELAY": str(delay),
-        "OPPROF_CAPTURE_DURATION": str(duration),
-    }
+    operators = str(output.resolve() / "operators")
+    return {**_loading(), "OPPROF_OPERATORS": operators, **part.environment()}
 
 
 def _observed(
-    command: Sequence[str], output: Path, reason: str, delay: float, duration: float
+    command: Sequence[str], output: Path, reason: str, part: Part
 ) -> tuple[list[Recorded], int]:
     """Runs a program with the observer, or for want of it torch.profiler, in every Python of it that imports PyTorch."""
     progress(reason)
@@ -204,7 +225,7 @@ def _observed(
     environment = {
         **QUIET,
         **_inherited(),
-        **_observing(output, delay, duration),
+        **_observing(output, part),
         "OPPROF_CPU_TRACES": str(output.resolve()),
         # There are no kernels, whose launches cost more than the sizes do.
         "OPPROF_OPERATORS_SHAPES": "1",
@@ -264,9 +285,10 @@ def report_operators(traces: Sequence[Recorded], output: Path) -> None:
         small = folder.profile.stat().st_size < _EMPTY_PROFILE
         if small and not read_json(folder.profile)["summary"]["kernels"]:
             # torchrun itself, for one.
+            why = _steps_of(entry) or "ran no operator: there is nothing to report of it"
             for file in (entry.capture, folder.profile, folder.report_text, folder.report_html):
                 file.unlink()
-            progress(f"{entry.name} ran no operator: there is nothing to report of it")
+            progress(f"{entry.name} {why}")
             continue
         shown.append((entry, folder))
     # One process is the run, or the one whose helpers the others are.
@@ -282,6 +304,17 @@ def report_operators(traces: Sequence[Recorded], output: Path) -> None:
         own.report_html.replace(folder.report_html)
         shown = [(entry, folder), *others]
     _show_all(shown)
+
+
+def _steps_of(entry: Recorded) -> str | None:
+    """What the observer says of the steps that were asked for."""
+    if entry.capture.suffix != CAPTURE:
+        return None
+    with contextlib.suppress(OpprofError):
+        text = Library.for_files().summarize(str(entry.capture))
+        found = re.search(r"^steps: (.*)$", text, re.MULTILINE)
+        return found and printable(found[1])
+    return None
 
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> tuple[int, int]:
@@ -316,9 +349,7 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> tuple[int, int]
     return status, process.pid
 
 
-def _captured(
-    command: Sequence[str], output: Path, delay: float, duration: float
-) -> tuple[list[Path], int]:
+def _captured(command: Sequence[str], output: Path, part: Part) -> tuple[list[Path], int]:
     """Runs a program with the capture library in it; returns the captures that it left, and its status."""
     environment = {
         **_inherited(),
@@ -327,7 +358,7 @@ def _captured(
         "OPPROF_CAPTURE_FILE": os.path.join(
             str(output.resolve()).replace("%", "%%"), f"capture-%n{CAPTURE}"
         ),
-        **_observing(output, delay, duration),
+        **_observing(output, part),
     }
     _drop_operators(output)
     before = {file.path: file.path.stat().st_mtime_ns for file in recorded_files(output, "capture")}
@@ -336,7 +367,11 @@ def _captured(
     found = [file.path for file in recorded_files(output, "capture")]
     captures = [file for file in found if before.get(file) != file.stat().st_mtime_ns]
     if not captures:
-        progress("no process of the program used CUDA: nothing was captured")
+        files = recorded_files(output, "operators")
+        said = [_steps_of(recorded_operators(file, 0)) for file in files]
+        none = "no process of the program used CUDA: nothing was captured"
+        for text in [text for text in said if text] or [none]:
+            progress(text)
     return captures, status
 
 

@@ -36,6 +36,10 @@ class _Options(ctypes.Structure):
         ("delay_s", ctypes.c_double),
         ("duration_s", ctypes.c_double),
         ("capture", ctypes.c_char_p),
+        ("first_step", ctypes.c_uint64),
+        ("end_step", ctypes.c_uint64),
+        ("search_s", ctypes.c_double),
+        ("capture_prefix", ctypes.c_char_p),
     ]
 
 
@@ -147,8 +151,19 @@ class _Recorder:
         #: Where the capture library is injected for a GPU.
         self.capture = os.environ.get("CUDA_INJECTION64_PATH")
 
-    def start(self, prefix: str, delay: float = 0.0, duration: float = 0.0) -> None:
-        """Records operators into files that begin with `prefix`; raises NotObservedError."""
+    def start(
+        self,
+        prefix: str,
+        *,
+        delay: float = 0.0,
+        duration: float = 0.0,
+        steps: tuple[int, int] = (0, 0),
+    ) -> None:
+        """Records operators into files that begin with `prefix`; raises NotObservedError.
+
+        `steps` are the first and the one after the last to record; then a capture of the steps is made in the same folder.
+        """
+        capture = os.fsencode(self.capture) if self.capture is not None else None
         options = _Options(
             ctypes.sizeof(_Options),
             os.fsencode(prefix),
@@ -157,7 +172,10 @@ class _Recorder:
             0,
             delay,
             duration,
-            os.fsencode(self.capture) if self.capture is not None else None,
+            capture,
+            *steps,
+            float(os.environ.get("OPPROF_STEPS_SEARCH", "0")),
+            os.fsencode(os.path.join(os.path.dirname(prefix), "capture")) if capture else None,
         )
         if self.observer.opprof_observer_start(ctypes.byref(options)):
             raise NotObservedError(self.observer.opprof_observer_last_error().decode())
@@ -189,10 +207,12 @@ def observe(torch: ModuleType, load: Callable[[str], ModuleType]) -> str | None:
     recorder = _Recorder(os.environ["OPPROF_OBSERVER_LIBRARIES"], torch)
     control = os.environ.get("OPPROF_CONTROL")
     if control is None:
+        first, _, end = os.environ.get("OPPROF_STEPS", "0:0").partition(":")
         recorder.start(
             os.environ["OPPROF_OPERATORS"],
-            float(os.environ.get("OPPROF_CAPTURE_DELAY", "0")),
-            float(os.environ.get("OPPROF_CAPTURE_DURATION", "0")),
+            delay=float(os.environ.get("OPPROF_CAPTURE_DELAY", "0")),
+            duration=float(os.environ.get("OPPROF_CAPTURE_DURATION", "0")),
+            steps=(int(first), int(end)),
         )
 
         def stop() -> None:

@@ -75,10 +75,16 @@ def _record(torch: ModuleType) -> None:
     if "OPPROF_CPU_TRACES" not in os.environ:
         # A GPU's kernels are captured whatever is known of operators.
         _say(f"{reason}: kernels have no operators")
+        if "OPPROF_STEPS" in os.environ:
+            _say(
+                "its steps cannot be counted, and all of it is recorded: --steps needs the observer"
+            )
         return
     _say(f"{reason}: torch.profiler records")
-    if any(float(os.environ.get(f"OPPROF_CAPTURE_{n}", "0")) for n in ("DELAY", "DURATION")):
-        _say("it does from beginning to end: --delay and --duration need the observer")
+    if "OPPROF_STEPS" in os.environ or any(
+        float(os.environ.get(f"OPPROF_CAPTURE_{n}", "0")) for n in ("DELAY", "DURATION")
+    ):
+        _say("it does from beginning to end: --steps, --delay and --duration need the observer")
     _profile(torch)
 
 

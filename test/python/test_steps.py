@@ -1,0 +1,254 @@
+"""`opprof run --steps=A:B`: a window of the steps of a program that nobody marked, and what is said where it has none."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import test_observer  # noqa: E402 - it needs PyTorch
+import test_run_program  # noqa: E402
+from test_observer import opprof, write  # noqa: E402
+
+pytestmark = test_observer.pytestmark
+
+TRAIN = """
+import sys, torch
+net = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(int(sys.argv[1])):
+    optimizer.zero_grad()
+    net(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+sys.exit(4)
+"""
+
+
+def record(
+    folder: Path, steps: str, text: str, *arguments: object, status: int = 0, **variables: str
+) -> tuple[dict[str, Any], str]:
+    """The profile of the steps, and what was said; without a profile where nothing was recorded."""
+    program = write(folder, text)
+    run = folder / "run"
+    done = opprof("run", "-o", run, f"--steps={steps}", program, *arguments, **variables)
+    assert done.returncode == status, done.stderr
+    file = run / "profile.opprof.json"
+    return json.loads(file.read_text()) if file.exists() else {}, done.stderr
+
+
+def said(profile: dict[str, Any]) -> str:
+    (note,) = (note for note in profile["notes"] if note.startswith("--steps="))
+    return str(note)
+
+
+def names_by_step(profile: dict[str, Any]) -> list[list[str]]:
+    steps: list[list[str]] = [[] for _ in profile["steps"]]
+    for kernel in profile["kernels"]:
+        steps[kernel["step"]].append(kernel["name"])
+    return steps
+
+
+def test_the_steps_that_are_asked_for_are_recorded_and_nothing_else(tmp_path: Path) -> None:
+    whole, _ = record(tmp_path, "0:12", TRAIN, 12, status=4)
+    profile, _ = record(tmp_path, "5:8", TRAIN, 12, status=4)
+    assert said(profile) == (
+        "--steps=5:8: steps 5 to 7 of the program are recorded; a step ends with SGD.step"
+    )
+    assert said(profile) in (tmp_path / "run" / "report.txt").read_text().replace("\n      ", " ")
+    assert profile["summary"]["steps_from"] == "optimizer_steps"
+    steps = names_by_step(profile)
+    assert len(steps) == 3 and steps[0] == steps[1] == steps[2]
+    # A step of the whole program's, but for the first, which has its beginning.
+    assert steps[0] == names_by_step(whole)[-1]
+    # The first of them is a step as the others are.
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert run["timeline"]["steps"] == [5, 8] and "delay_s" not in run["timeline"]
+    (one, _) = record(tmp_path, "11:12", TRAIN, 12, status=4)
+    assert [step["phase"] for step in one["steps"]] == ["steady"]
+    assert "step 11 of the program is recorded; a step ends" in said(one)
+
+
+def test_a_program_that_ends_before_the_steps_or_among_them(tmp_path: Path) -> None:
+    profile, errors = record(tmp_path, "20:40", TRAIN, 7, status=4)
+    assert profile == {}
+    assert (
+        "--steps=20:40: nothing is recorded: the program ended after 7 steps; a step ends with SGD.step"
+        in errors
+    )
+    assert [file.name for file in (tmp_path / "run").iterdir()] == ["run.json"]
+    profile, _ = record(tmp_path, "5:40", TRAIN, 7, status=4)
+    assert len(profile["steps"]) == 2
+    assert "steps 5 to 6 of the program are recorded, after which it ended" in said(profile)
+
+
+def test_of_two_optimizers_a_step_has_both(tmp_path: Path) -> None:
+    profile, _ = record(
+        tmp_path,
+        "3:6",
+        "import torch\n"
+        "generator, critic = torch.nn.Linear(4, 8), torch.nn.Linear(8, 1)\n"
+        "own = torch.optim.Adam(generator.parameters())\n"
+        "other = torch.optim.Adam(critic.parameters())\n"
+        "for step in range(9):\n"
+        "    critic(generator(torch.randn(2, 4)).detach()).exp().mean().backward()\n"
+        "    other.step()\n"
+        "    critic(generator(torch.randn(2, 4))).tanh().mean().backward()\n"
+        "    own.step()\n",
+    )
+    assert "a step ends with Adam.step" in said(profile)
+    assert [(n.count("aten::exp"), n.count("aten::tanh")) for n in names_by_step(profile)] == [
+        (1, 1)
+    ] * 3
+
+
+def test_optimizers_that_one_line_steps_are_one_step(tmp_path: Path) -> None:
+    text = (
+        "import torch\n"
+        "first, second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)\n"
+        "optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (first, second)]\n"
+        "for step in range(9):\n"
+        "    second(first(torch.ones(2, 4))).exp().sum().backward()\n"
+        "    for optimizer in optimizers:\n"
+        "        optimizer.step()\n"
+    )
+    profile, _ = record(tmp_path, "2:5", text)
+    assert [names.count("aten::exp") for names in names_by_step(profile)] == [1, 1, 1]
+    whole = test_observer.observe(tmp_path / "whole", tmp_path / "program.py")
+    assert [names.count("aten::exp") for names in names_by_step(whole)] == [1] * 9
+
+
+def test_gradients_that_are_gathered_and_scaled(tmp_path: Path) -> None:
+    profile, _ = record(
+        tmp_path,
+        "2:4",
+        "import torch\n"
+        "net = torch.nn.Linear(4, 4)\n"
+        "optimizer = torch.optim.AdamW(net.parameters())\n"
+        "scaler = torch.amp.GradScaler('cpu')\n"
+        "for micro in range(20):\n"
+        "    with torch.autocast('cpu', dtype=torch.bfloat16):\n"
+        "        loss = net(torch.ones(2, 4)).float().exp().sum()\n"
+        "    scaler.scale(loss).backward()\n"
+        "    if micro % 4 == 3:\n"
+        "        scaler.step(optimizer)\n"
+        "        scaler.update()\n"
+        "        optimizer.zero_grad()\n",
+    )
+    assert [names.count("aten::exp") for names in names_by_step(profile)] == [4, 4]
+
+
+def test_steps_of_a_program_that_only_has_torch_profiler(tmp_path: Path) -> None:
+    profile, _ = record(
+        tmp_path,
+        "3:5",
+        "import torch\n"
+        "net = torch.nn.Linear(4, 4)\n"
+        "with torch.profiler.profile(schedule=lambda step: torch.profiler.ProfilerAction.NONE) as own:\n"
+        "    for step in range(9):\n"
+        "        net(torch.ones(2, 4)).exp()\n"
+        "        own.step()\n",
+    )
+    assert "a step ends with a step of torch.profiler's" in said(profile)
+    assert profile["summary"]["steps_from"] == "profiler_step"
+    assert [names.count("aten::exp") for names in names_by_step(profile)] == [1, 1]
+
+
+INFERENCE = """
+import sys, time, torch
+net = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(3)))
+for request in range(int(sys.argv[1])):
+    net(torch.ones(2, 8)).sum()
+    time.sleep(0.01)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(int(sys.argv[2])):
+    net(torch.ones(2, 8)).exp().sum().backward()
+    optimizer.step()
+"""
+
+
+def test_a_program_without_steps_is_recorded_and_told(tmp_path: Path) -> None:
+    profile, _ = record(tmp_path, "2:4", INFERENCE, 12, 0)
+    assert "its steps could not be counted: all of it is recorded" in said(profile)
+    assert profile["summary"]["steps_from"] == "recurring_operators"
+    assert len(profile["steps"]) == 12
+    profile, errors = record(tmp_path, "2:4", INFERENCE, 200, 0, OPPROF_STEPS_SEARCH="0.3")
+    assert "no optimizer and no torch.profiler has stepped for" in errors
+    assert "s, which are recorded instead. Call step() of a torch.profiler" in said(profile)
+    assert 5 < len(profile["steps"]) < 150
+    # Where there are some after all, they are recorded, and nothing else.
+    profile, errors = record(tmp_path, "2:4", INFERENCE, 200, 9, OPPROF_STEPS_SEARCH="0.3")
+    assert "no optimizer and no torch.profiler has stepped for" in errors
+    assert [names.count("aten::exp") for names in names_by_step(profile)] == [1, 1]
+
+
+def test_workers_of_data_loaders_leave_nothing(tmp_path: Path) -> None:
+    record(
+        tmp_path,
+        "2:4",
+        "import torch\n"
+        "class Rows(torch.utils.data.Dataset):\n"
+        "    def __len__(self):\n"
+        "        return 32\n"
+        "    def __getitem__(self, index):\n"
+        "        return torch.ones(4) * index\n"
+        "net = torch.nn.Linear(4, 4)\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "for rows in torch.utils.data.DataLoader(Rows(), 4, num_workers=2):\n"
+        "    net(rows).sum().backward()\n"
+        "    optimizer.step()\n",
+    )
+    assert len(list((tmp_path / "run").glob("operators-*"))) == 1
+
+
+def test_kernels_of_the_steps_alone_are_captured(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import ctypes, os, sys, torch\n"
+        "ctypes.CDLL(os.environ['CUDA_INJECTION64_PATH']).InitializeInjection()\n"
+        "fake = ctypes.CDLL(os.environ['OPPROF_CUPTI_LIBRARY'])\n"
+        "net = torch.nn.Linear(4, 4)\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "names = [f'step{step}'.encode() for step in range(int(sys.argv[1]))]\n"
+        "for name in names:\n"
+        "    net(torch.ones(2, 4)).sum().backward()\n"
+        "    fake.fake_launch(name, 1, 1)\n"
+        "    optimizer.step()\n",
+    )
+    run = tmp_path / "run"
+
+    def recorded(steps: str, count: int) -> subprocess.CompletedProcess[str]:
+        done = test_run_program.opprof("run", "-o", run, f"--steps={steps}", program, count)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    recorded("5:8", 12)
+    profile = json.loads((run / "profile.opprof.json").read_text())
+    assert names_by_step(profile) == [["step5"], ["step6"], ["step7"]]
+    assert "steps 5 to 7 of the program are recorded" in said(profile)
+    for file in run.iterdir():
+        file.unlink()
+    done = recorded("20:40", 12)
+    assert "nothing is recorded: the program ended after 12 steps" in done.stderr
+    assert not list(run.glob("capture-*"))
+    recorded("0:2", 12)
+    profile = json.loads((run / "profile.opprof.json").read_text())
+    assert names_by_step(profile) == [["step0"], ["step1"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (("--steps=5",), "'5' are no steps: 20:40 are those from 20 to 39"),
+        (("--steps=5:5",), "are no steps"),
+        (("--steps=-1:5",), "are no steps"),
+        (("--steps=1:5", "--duration", "2"), "each choose what is recorded"),
+        (("--steps=1:5", "--wait"), "each choose what is recorded"),
+    ],
+)
+def test_what_is_no_window_is_refused(options: tuple[str, ...], what: str, tmp_path: Path) -> None:
+    done = opprof("run", "-o", tmp_path / "run", *options, write(tmp_path, TRAIN), 2)
+    assert done.returncode not in (0, 4) and what in done.stderr, done.stderr
+    assert not (tmp_path / "run").exists()
