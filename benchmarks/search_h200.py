@@ -55,15 +55,15 @@ def optimize(name: str, output: Path, options: argparse.Namespace, limit: float)
         command = [sys.executable, "-m", "opprof", "optimize", str(script_of(name))]
         command += ["-o", str(output), f"--error-budget={options.error_budget}"]
         command += [f"--budget-seconds={options.budget_seconds}"]
-        try:
-            done = subprocess.run(
-                command, env=environment, capture_output=True, text=True, timeout=limit, check=False
-            )
-            log = done.stdout + done.stderr
-        except subprocess.TimeoutExpired:
-            log = f"stopped after {limit:.0f} s\n"
-    output.mkdir(parents=True, exist_ok=True)
-    (output / "log.txt").write_text(log)
+        output.mkdir(parents=True, exist_ok=True)
+        # As it comes: what was stopped says how far it got.
+        with (output / "log.txt").open("w") as log:
+            try:
+                subprocess.run(
+                    command, env=environment, stdout=log, stderr=log, timeout=limit, check=False
+                )
+            except subprocess.TimeoutExpired:
+                log.write(f"stopped after {limit:.0f} s\n")
     (output / "wall.json").write_text(json.dumps({"seconds": time.monotonic() - start}))
 
 
