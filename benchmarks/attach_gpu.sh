@@ -10,8 +10,8 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 python=${1:-python3}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-export PYTHONPATH=$root/python OPPROF_TOOLS_DIR=$root/build/bin
-export OPPROF_CAPTURE_LIBRARY=$root/build/lib/libopprof_capture.so OPPROF_OBSERVER_LIBRARIES=$folder/lib
+export PYTHONPATH=$root/python OPPROF_TOOLS_DIR=${OPPROF_TOOLS_DIR:-$root/build/bin}
+export OPPROF_CAPTURE_LIBRARY=${OPPROF_CAPTURE_LIBRARY:-$root/build/lib/libopprof_capture.so} OPPROF_OBSERVER_LIBRARIES=$folder/lib
 
 fail() {
   echo "attach: FAILED: $1"

@@ -79,7 +79,7 @@ def compile_library(output: Path, *inputs: object, visible: bool = False) -> Non
     own = Path(torch.__file__).parent
     libraries = [own / "lib" / name for name in ("libtorch_cpu.so", "libc10.so")]
     subprocess.run(
-        ["g++", "-std=c++20", "-O2", "-fPIC", "-shared", *([] if visible else ["-fvisibility=hidden"]), "-Wl,-z,nodelete",
+        ["g++", "-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-shared", *([] if visible else ["-fvisibility=hidden"]), "-Wl,-z,nodelete",
          f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", f"-I{ROOT}/include", f"-isystem{own}/include",
          *inputs, *libraries, "-Wl,--allow-shlib-undefined", "-o", output],
         check=True,

@@ -479,6 +479,29 @@ def test_a_recipe_that_chooses_kernels_for_too_long_is_left_out(subject: Subject
     assert make_baseline(Recipe("eager", (), lambda s: s.eager), subject, 1e-3, limit=60).allowed
 
 
+def test_a_candidate_that_chooses_kernels_for_too_long_is_left_out(
+    searching: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(product({"half": 0.5}), strategies={"tuned": {"autotune": "True"}})
+    build = table.build
+    monkeypatch.setattr(explore, "_TUNING_SECONDS", 0.2)
+    # In no search it has taken long to get here.
+    monkeypatch.setattr(Clock, "elapsed", property(lambda self: 0.0))
+
+    def slow(scripts: Sequence[Script]) -> Built:
+        while "tuned" in names_of(scripts):
+            with contextlib.suppress(Exception):
+                time.sleep(0.01)
+        return build(scripts)
+
+    monkeypatch.setattr(table, "build", slow)
+    found = searching(table, ["tuned", "half"]).found
+    trials = {trial.script.name: trial for trial in found.trials}
+    assert trials["tuned"].end is End.LEFT_OUT
+    assert trials["tuned"].reason == "choosing its kernels takes longer than 0 s"
+    assert names_of(found.kept) == ["half"]
+
+
 def test_the_least_time_of_products_is_not_above_what_they_take(subject: Subject) -> None:
     least = least_float32_ns(subject)
     start = time.perf_counter_ns()

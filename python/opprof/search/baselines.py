@@ -208,7 +208,6 @@ def make_baseline(
         baseline.error = None
         baseline.reason = f"left out: choosing its kernels takes longer than {limit:.0f} s"
         subject.restore()
-        torch._dynamo.reset()
     except Exception as error:
         text = (str(error) or "no message").splitlines()[0][:200]
         baseline.reason = f"fails: {type(error).__name__}: {text}"

@@ -19,7 +19,7 @@ from opprof.search.baselines import (
     recipes,
 )
 from opprof.search.candidates import Built, Workshop
-from opprof.search.clock import Clock
+from opprof.search.clock import Clock, TimeIsUp, limited
 from opprof.search.measure import compare, launch_time
 from opprof.search.precision import Assignment, explore_precision, write_script
 from opprof.search.prediction import StepModel
@@ -28,7 +28,7 @@ from opprof.units import counted, microseconds, milliseconds
 
 # A prediction below this share of a step is not worth a compilation of its own.
 NOISE = LEAST_GAIN / 2
-# A recipe that times kernels to choose among them may take so long, and half of what the search took before it.
+# What times kernels to choose among them may take so long in any case, and otherwise half of what the search took before it.
 _TUNING_SECONDS = 30.0
 # What the error of a model run operator by operator may be, relative to the budget, for its compiled form to be worth a try: fused
 # kernels compute in float32 between their operators.
@@ -176,11 +176,15 @@ class Search:
             baseline.reason = "left out: the time box was over"
             return
         progress(f"  {recipe.name}")
-        limit = max(_TUNING_SECONDS, self.clock.elapsed / 2) if recipe.tunes_float32 else None
+        limit = self._tuning_limit() if recipe.tunes_float32 else None
         made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
         self.found.baselines[-1] = made
         if made.reason:
             progress(f"     {made.reason}")
+
+    def _tuning_limit(self) -> float:
+        """Seconds that choosing kernels by timing them may take."""
+        return max(_TUNING_SECONDS, min(self.clock.elapsed / 2, self.clock.left))
 
     def _time_of(self, program: Program) -> int:
         measurement = measure(self.subject, {"program": program}, seconds=0.5)
@@ -243,7 +247,8 @@ class Search:
                     self._end([script], End.CONFLICT, reason)
                     continue
             trial = self._try([script])
-            if trial.end in (End.SLOWER, End.LEFT_OUT):
+            # What was left out before anything was compiled costs nothing to ask again.
+            if trial.end is End.SLOWER or (trial.end is End.LEFT_OUT and trial.seconds is None):
                 lost_before.append((trial, len(self.found.kept)))
         self._take_small(small)
         # A rewrite may win only after another one: launches that cost nothing change what pays.
@@ -285,10 +290,21 @@ class Search:
         elif pointless is not None:
             trial = self._end(scripts, End.LEFT_OUT, pointless[0], predicted_ns=pointless[1])
         else:
-            built, instead = self._arrange(scripts)
-            trial = self._judge(scripts, built, instead)
+            trial = self._build_and_judge(scripts)
         progress(f"     {trial.end.value}: {trial.reason}")
         return trial
+
+    def _build_and_judge(self, scripts: list[Script]) -> Trial:
+        tunes = any("autotune" in self.workshop.strategy(script) for script in scripts)
+        limit = self._tuning_limit() if tunes else None
+        try:
+            with limited(limit):
+                built, instead = self._arrange(scripts)
+        except TimeIsUp:
+            self.subject.restore()
+            reason = f"choosing its kernels takes longer than {limit:.0f} s"
+            return self._end(scripts, End.LEFT_OUT, reason, seconds=limit)
+        return self._judge(scripts, built, instead)
 
     def _why_pointless(self, scripts: list[Script]) -> tuple[str, int] | None:
         """Why scripts are not worth a compilation, where they take the place of what is kept and save no more by what is predicted;
