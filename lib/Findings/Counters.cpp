@@ -296,7 +296,7 @@ void CounterRules::addOccupancy() {
     evidence::OccupancyOfWork entry;
     entry.achievedPct = rounded(*achieved);
     if (std::optional<Occupancy> bound =
-            estimateOccupancy(*group.longest, *context.device)) {
+            estimateOccupancy(*group.longest->config, *context.device)) {
       entry.possiblePct = rounded(bound->pct);
       entry.waves = std::round(bound->waves * 100) / 100;
       entry.limiter = findLimiter(*bound);
@@ -317,8 +317,8 @@ void CounterRules::addLocalMemory() {
       continue;
     evidence::LocalMemoryOfWork entry;
     entry.wavefronts = *wavefronts;
-    entry.bytesPerThread = group.longest->localMemory;
-    entry.registers = group.longest->registers;
+    entry.bytesPerThread = group.longest->config->localMemory;
+    entry.registers = group.longest->config->registers;
     found.push_back({&group, entry});
   }
   if (!found.empty())

@@ -266,7 +266,7 @@ static void classify(Placed &place, const Counted &counted, double runs) {
     place.byCounters = true;
   } else if (place.roof() < place.runTime / 2) {
     // Only a grid that leaves the device unfilled shows latency by itself.
-    std::optional<double> blocks = place.runs.longest->blocksPerSM;
+    std::optional<double> blocks = place.runs.longest->config->blocksPerSM;
     place.bound = blocks && *blocks < 1 ? Bound::Latency : Bound::Unknown;
   } else {
     place.bound =

@@ -175,12 +175,13 @@ static void addEstimates(const Context &context, evidence::DeviceBusy &busy) {
   double residentTime = 0, occupancy = 0, occupancyTime = 0;
   bool haveBlocks = !context.kernels.empty();
   for (const Activity *kernel : context.kernels) {
-    if (kernel->blocksPerSM)
-      residentTime += std::min(*kernel->blocksPerSM, 1.0) * kernel->durationNs;
+    if (kernel->config->blocksPerSM)
+      residentTime +=
+          std::min(*kernel->config->blocksPerSM, 1.0) * kernel->durationNs;
     else
       haveBlocks = false;
-    if (kernel->occupancyPct) {
-      occupancy += *kernel->occupancyPct * kernel->durationNs;
+    if (kernel->config->occupancyPct) {
+      occupancy += *kernel->config->occupancyPct * kernel->durationNs;
       occupancyTime += kernel->durationNs;
     }
   }

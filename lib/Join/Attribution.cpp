@@ -50,6 +50,7 @@ public:
 private:
   void addActivities();
   Activity &addActivity(const TraceActivity &event);
+  void estimateFill(Activity &kernel);
   uint32_t findOperator(const TraceActivity &event) const;
   void setStep(Activity &activity, uint32_t op, int64_t time) const;
   void setPlace(Activity &activity, uint32_t op);
@@ -101,6 +102,8 @@ private:
   /// are counted there.
   std::map<std::array<StringRef, 4>, uint32_t> operators;
   std::vector<bool> countedCalls;
+  /// Configurations of the trace on a device, with how they fill it.
+  std::map<std::pair<const LaunchConfig *, int64_t>, SharedConfig> filled;
   /// The operator that started each activity, or none.
   std::vector<uint32_t> opOfKernel, opOfCopy;
 };
@@ -248,28 +251,40 @@ void Attributor::describeUnjoined() {
             profile->intern(explainUnjoined((*ops)[activity.id]));
 }
 
-/// How a launch fills its device, where the trace does not say.
-static void estimateFill(const Trace &trace, Activity &kernel) {
+/// How a launch fills its device.
+static LaunchConfig withFill(const Trace &trace, LaunchConfig config,
+                             int64_t id) {
   const Device *device = nullptr;
   for (const Device &candidate : trace.devices)
-    if (candidate.id == kernel.device)
+    if (candidate.id == id)
       device = &candidate;
-  if (!device || !device->smCount || !kernel.grid || !kernel.block)
-    return;
+  if (!device || !device->smCount || !config.grid || !config.block)
+    return config;
   double blocks = 1, threads = 1;
-  for (uint64_t size : *kernel.grid)
+  for (uint64_t size : *config.grid)
     blocks *= double(size);
-  for (uint64_t size : *kernel.block)
+  for (uint64_t size : *config.block)
     threads *= double(size);
   double sms = double(*device->smCount);
   double warpSize = double(device->warpSize.value_or(32));
-  kernel.blocksPerSM = blocks / sms;
-  kernel.warpsPerSM = blocks * std::ceil(threads / warpSize) / sms;
+  config.blocksPerSM = blocks / sms;
+  config.warpsPerSM = blocks * std::ceil(threads / warpSize) / sms;
   if (std::optional<metrics::Occupancy> bound =
-          metrics::estimateOccupancy(kernel, *device))
-    kernel.occupancyPct =
-        std::min(bound->pct, 100 * *kernel.warpsPerSM * warpSize /
+          metrics::estimateOccupancy(config, *device))
+    config.occupancyPct =
+        std::min(bound->pct, 100 * *config.warpsPerSM * warpSize /
                                  double(*device->maxThreadsPerSM));
+  return config;
+}
+
+/// Says how the kernel fills its device, where the trace does not.
+void Attributor::estimateFill(Activity &kernel) {
+  if (kernel.config->blocksPerSM || !kernel.config->grid)
+    return;
+  auto [it, isNew] = filled.try_emplace({&*kernel.config, kernel.device});
+  if (isNew)
+    it->second.own() = withFill(trace, *kernel.config, kernel.device);
+  kernel.config = it->second;
 }
 
 /// Adds a kernel or copy as the trace has it, not yet joined.
@@ -282,8 +297,8 @@ Activity &Attributor::addActivity(const TraceActivity &event) {
   activity.name = profile->intern(event.name);
   activity.rank = trace.rank;
   activity.cudaGraph = event.graphNode.has_value();
-  if (isKernel && !activity.blocksPerSM)
-    estimateFill(trace, activity);
+  if (isKernel)
+    estimateFill(activity);
   if (const RuntimeCall *launch = runtime.of(event)) {
     activity.launchStartNs = launch->startNs;
     activity.launchDurationNs = launch->durationNs;

@@ -34,8 +34,8 @@ CounterRow opprof::join::deriveCounters(const Trace &counted,
         facts.warpsPerSM = *device.maxThreadsPerSM / 32;
     }
   metrics::LaunchFacts launch;
-  launch.registers = kernel.registers;
-  launch.dynamicShared = kernel.dynamicShared;
+  launch.registers = kernel.config->registers;
+  launch.dynamicShared = kernel.config->dynamicShared;
   if (kernel.durationNs)
     launch.durationNs = kernel.durationNs;
   CounterRow row = metrics::derive(raw, facts, launch);
@@ -88,8 +88,9 @@ private:
 
 uint32_t KernelJoin::workOf(const DeviceActivity &kernel) {
   return works
-      .try_emplace({functionName(kernel.name), kernel.grid.value_or(Size()),
-                    kernel.block.value_or(Size())},
+      .try_emplace({functionName(kernel.name),
+                    kernel.config->grid.value_or(Size()),
+                    kernel.config->block.value_or(Size())},
                    works.size())
       .first->second;
 }

@@ -142,9 +142,9 @@ IdentityJoins::inOrderOfLaunch(const RuntimeCalls &runtime) const {
   llvm::stable_sort(order, [&](const Launched &a, const Launched &b) {
     const TraceActivity &left = trace.activities[a.activity];
     const TraceActivity &right = trace.activities[b.activity];
-    return std::tuple(a.when, left.correlation.value_or(0),
+    return std::tuple(a.when, left.correlation.valueOr(0),
                       left.graphNode.value_or(0), left.startNs) <
-           std::tuple(b.when, right.correlation.value_or(0),
+           std::tuple(b.when, right.correlation.valueOr(0),
                       right.graphNode.value_or(0), right.startNs);
   });
   return order;
@@ -171,7 +171,7 @@ void IdentityJoins::joinInOrder(ArrayRef<Launched> order,
     bool isKernel = event.kind == ActivityKind::Kernel;
     std::optional<uint32_t> step = stepAt(profile.steps, launched.when);
     Running &at = running[{launched.replayed,
-                           launched.replayed  ? event.correlation.value_or(0)
+                           launched.replayed  ? event.correlation.valueOr(0)
                            : launched.runtime ? launched.runtime->thread
                                               : ~uint64_t(0)}];
     bool sameCall = at.call != kNone && at.map == place.map && at.step == step;

@@ -22,7 +22,7 @@ static uint64_t maxBlocks(const std::array<uint64_t, 2> &capability) {
 }
 
 std::optional<Occupancy>
-opprof::metrics::estimateOccupancy(const DeviceActivity &kernel,
+opprof::metrics::estimateOccupancy(const LaunchConfig &kernel,
                                    const Device &device) {
   if (!kernel.grid || !kernel.block || !kernel.registers ||
       !kernel.sharedMemory || !device.smCount || !device.maxThreadsPerSM ||

@@ -232,14 +232,14 @@ void Writer::activity(const Activity &activity) {
       json.attribute("cuda_graph", true);
     optional("graph_node", activity.graphNode);
     text("range", activity.range);
-    triple("grid", activity.grid);
-    triple("block", activity.block);
-    optional("registers", activity.registers);
-    optional("shared_memory", activity.sharedMemory);
-    optional("local_memory", activity.localMemory);
-    optional("blocks_per_sm", activity.blocksPerSM);
-    optional("warps_per_sm", activity.warpsPerSM);
-    optional("occupancy_pct", activity.occupancyPct);
+    triple("grid", activity.config->grid);
+    triple("block", activity.config->block);
+    optional("registers", activity.config->registers);
+    optional("shared_memory", activity.config->sharedMemory);
+    optional("local_memory", activity.config->localMemory);
+    optional("blocks_per_sm", activity.config->blocksPerSM);
+    optional("warps_per_sm", activity.config->warpsPerSM);
+    optional("occupancy_pct", activity.config->occupancyPct);
     optional("bytes", activity.bytes);
     if (activity.counters) {
       const CounterRow &row = profile.counters[*activity.counters];
@@ -603,6 +603,7 @@ private:
   /// small enough for the end of an event, and the span between two, to fit.
   static constexpr int64_t kMaxTime = int64_t(1) << 61;
   Profile &profile;
+  ConfigPool configs;
   int64_t totalDuration = 0;
   NodeIdMap<uint32_t> nodeIds;
   std::map<std::pair<std::string, uint64_t>, uint32_t> launchIds;
@@ -794,22 +795,24 @@ Error Reader::readHost(object from, Activity &activity) {
 
 /// How the launch fills its device.
 Error Reader::readShape(object from, Activity &activity) {
-  if (Error error = getTriple(from, "grid", activity.grid))
+  LaunchConfig config;
+  if (Error error = getTriple(from, "grid", config.grid))
     return error;
-  if (Error error = getTriple(from, "block", activity.block))
+  if (Error error = getTriple(from, "block", config.block))
     return error;
-  if (Error error = getInteger(from, "registers", activity.registers))
+  if (Error error = getInteger(from, "registers", config.registers))
     return error;
-  if (Error error = getInteger(from, "shared_memory", activity.sharedMemory))
+  if (Error error = getInteger(from, "shared_memory", config.sharedMemory))
     return error;
-  if (Error error = getInteger(from, "local_memory", activity.localMemory))
+  if (Error error = getInteger(from, "local_memory", config.localMemory))
     return error;
-  if (Error error = getNumber(from, "blocks_per_sm", activity.blocksPerSM))
+  if (Error error = getNumber(from, "blocks_per_sm", config.blocksPerSM))
     return error;
-  if (Error error = getNumber(from, "warps_per_sm", activity.warpsPerSM))
+  if (Error error = getNumber(from, "warps_per_sm", config.warpsPerSM))
     return error;
-  if (Error error = getNumber(from, "occupancy_pct", activity.occupancyPct))
+  if (Error error = getNumber(from, "occupancy_pct", config.occupancyPct))
     return error;
+  activity.config = configs.keep(config);
   return getInteger(from, "bytes", activity.bytes);
 }
 

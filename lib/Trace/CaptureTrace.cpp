@@ -264,11 +264,13 @@ void Builder::kernel(const KernelRecord &r) {
     return;
   TraceActivity &kernel = add(r, ActivityKind::Kernel, "a kernel");
   kernel.name = kernelName(r.name);
-  kernel.grid = sizes(r.grid);
-  kernel.block = sizes(r.block);
-  kernel.registers = r.registers;
-  kernel.sharedMemory = uint64_t(r.staticShared) + r.dynamicShared;
-  kernel.localMemory = r.localPerThread;
+  LaunchConfig config;
+  config.grid = sizes(r.grid);
+  config.block = sizes(r.block);
+  config.registers = r.registers;
+  config.sharedMemory = uint64_t(r.staticShared) + r.dynamicShared;
+  config.localMemory = r.localPerThread;
+  kernel.config = trace.configs.keep(config);
 }
 
 void Builder::memcpy(const MemcpyRecord &r) {
@@ -402,7 +404,7 @@ std::optional<uint32_t> Builder::parseIdentity(uint64_t id,
 
 void Builder::resolveIdentities() {
   for (TraceActivity &activity : trace.activities) {
-    uint64_t id = idOf(activity.correlation.value_or(kNone),
+    uint64_t id = idOf(activity.correlation.valueOr(kNone),
                        activity.graphNode.value_or(0));
     if (!id) {
       activity.noIdentity =

@@ -160,11 +160,9 @@ struct RawEvent {
   std::optional<int64_t> duration;
   std::string_view pid, tid;
 
-  std::optional<uint64_t> correlation, externalId, registers, sharedMemory,
-      bytes;
+  std::optional<uint64_t> correlation, externalId, bytes;
   std::optional<int64_t> device, stream;
-  std::optional<std::array<uint64_t, 3>> grid, block;
-  std::optional<double> blocksPerSM, warpsPerSM, occupancyPct;
+  LaunchConfig config;
   std::string_view kernelHash, inputTypes, inputDims, inputValues;
   std::optional<int64_t> sequenceNumber, forwardThread;
   bool generated = false;
@@ -406,20 +404,20 @@ Error Reader::readArguments(ondemand::object arguments) {
     else if (key == "stream")
       readInteger(value, current.stream);
     else if (key == "registers per thread")
-      readInteger(value, current.registers);
+      readInteger(value, current.config.registers);
     else if (key == "shared memory")
-      readInteger(value, current.sharedMemory);
+      readInteger(value, current.config.sharedMemory);
     else if (key == "bytes")
       readInteger(value, current.bytes);
     else if (key == "blocks per SM")
-      readNumber(value, current.blocksPerSM);
+      readNumber(value, current.config.blocksPerSM);
     else if (key == "warps per SM")
-      readNumber(value, current.warpsPerSM);
+      readNumber(value, current.config.warpsPerSM);
     else if (key == "est. achieved occupancy %")
-      readNumber(value, current.occupancyPct);
+      readNumber(value, current.config.occupancyPct);
     else if (key == "grid" || key == "block") {
-      if (Error error =
-              readTriple(value, key == "grid" ? current.grid : current.block))
+      if (Error error = readTriple(value, key == "grid" ? current.config.grid
+                                                        : current.config.block))
         return error;
     } else if (key == "kernel_hash") {
       std::string_view text;
@@ -465,13 +463,7 @@ Error Reader::keepActivity(StringRef name) {
     activity.correlation = current.correlation;
   if (current.externalId && *current.externalId)
     activity.externalId = current.externalId;
-  activity.grid = current.grid;
-  activity.block = current.block;
-  activity.registers = current.registers;
-  activity.sharedMemory = current.sharedMemory;
-  activity.blocksPerSM = current.blocksPerSM;
-  activity.warpsPerSM = current.warpsPerSM;
-  activity.occupancyPct = current.occupancyPct;
+  activity.config = trace.configs.keep(current.config);
   activity.bytes = current.bytes;
   trace.activities.push_back(activity);
   return Error::success();

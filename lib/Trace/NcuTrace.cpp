@@ -523,7 +523,8 @@ void Reader::beginTable() {
   if (!begin || count > begin)
     return;
   auto sameWork = [](const TraceActivity &a, const TraceActivity &b) {
-    return a.name == b.name && a.grid == b.grid && a.block == b.block;
+    return a.name == b.name && a.config->grid == b.config->grid &&
+           a.config->block == b.config->block;
   };
   size_t before = begin - count;
   for (size_t place = 0; place < count; ++place)
@@ -545,12 +546,13 @@ void Reader::beginTable() {
     const TraceActivity &second = trace.activities[begin + place];
     if (!first.durationNs)
       first.durationNs = second.durationNs;
-    if (!first.registers)
-      first.registers = second.registers;
-    if (!first.staticShared)
-      first.staticShared = second.staticShared;
-    if (!first.dynamicShared)
-      first.dynamicShared = second.dynamicShared;
+    LaunchConfig &config = first.config.own();
+    if (!config.registers)
+      config.registers = second.config->registers;
+    if (!config.staticShared)
+      config.staticShared = second.config->staticShared;
+    if (!config.dynamicShared)
+      config.dynamicShared = second.config->dynamicShared;
   }
   trace.activities.resize(begin);
   trace.counters.resize(begin);
@@ -579,8 +581,8 @@ TraceActivity *Reader::findKernel(ArrayRef<StringRef> fields) {
     kernel.stream = integer;
   if (!at(columns.device).getAsInteger(10, integer))
     kernel.device = integer;
-  kernel.grid = readTriple(at(columns.grid));
-  kernel.block = readTriple(at(columns.block));
+  kernel.config.own().grid = readTriple(at(columns.grid));
+  kernel.config.own().block = readTriple(at(columns.block));
   auto [major, minor] = at(columns.capability).split('.');
   std::array<uint64_t, 2> capability;
   Device &device = deviceOf(kernel);
@@ -622,15 +624,15 @@ void Reader::takeFact(TraceActivity &kernel, StringRef name, StringRef text,
            name.back() >= 'x' && name.back() <= 'z';
   };
   if (isAxisOf("launch__grid_dim_"))
-    return setAxis(kernel.grid);
+    return setAxis(kernel.config.own().grid);
   if (isAxisOf("launch__block_dim_"))
-    return setAxis(kernel.block);
+    return setAxis(kernel.config.own().block);
   if (name == "launch__registers_per_thread")
-    kernel.registers = number;
+    kernel.config.own().registers = number;
   else if (name == "launch__shared_mem_per_block_dynamic")
-    kernel.dynamicShared = number;
+    kernel.config.own().dynamicShared = number;
   else if (name == "launch__shared_mem_per_block_static")
-    kernel.staticShared = number;
+    kernel.config.own().staticShared = number;
   Device &device = deviceOf(kernel);
   if (name == "launch__sm_count" ||
       name == "device__attribute_multiprocessor_count")
@@ -700,9 +702,11 @@ Error Reader::finish(bool needsTimes) {
     // One after another, since when each ran is not known.
     kernel.startNs = total;
     total += kernel.durationNs;
-    if (kernel.staticShared || kernel.dynamicShared)
-      kernel.sharedMemory =
-          kernel.staticShared.value_or(0) + kernel.dynamicShared.value_or(0);
+    LaunchConfig config = *kernel.config;
+    if (config.staticShared || config.dynamicShared)
+      config.sharedMemory =
+          config.staticShared.value_or(0) + config.dynamicShared.value_or(0);
+    kernel.config = trace.configs.keep(config);
   }
   for (Device &device : trace.devices)
     device.dropZeros();

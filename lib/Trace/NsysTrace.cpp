@@ -433,15 +433,17 @@ void Reader::readKernels() {
             if (trace.activities.size() == before)
               return;
             TraceActivity &kernel = trace.activities.back();
-            kernel.grid = row.triple(kPlaces + 2);
-            kernel.block = row.triple(kPlaces + 5);
-            kernel.registers = row.count(kPlaces + 8);
+            LaunchConfig config;
+            config.grid = row.triple(kPlaces + 2);
+            config.block = row.triple(kPlaces + 5);
+            config.registers = row.count(kPlaces + 8);
             std::optional<uint64_t> fixed = row.count(kPlaces + 9),
                                     dynamic = row.count(kPlaces + 10);
             if (fixed && dynamic && *fixed < UINT32_MAX &&
                 *dynamic < UINT32_MAX)
-              kernel.sharedMemory = *fixed + *dynamic;
-            kernel.localMemory = row.count(kPlaces + 11);
+              config.sharedMemory = *fixed + *dynamic;
+            config.localMemory = row.count(kPlaces + 11);
+            kernel.config = trace.configs.keep(config);
           });
 }
 

@@ -156,11 +156,11 @@ TEST_F(FindingsTest, TellsALateHostFromAQueuedLaunch) {
 
 TEST_F(FindingsTest, RecordersEstimatesAreMeansOverTime) {
   Activity &small = addKernel(0, 30'000);
-  small.blocksPerSM = 0.5;
-  small.occupancyPct = 20;
+  small.config.own().blocksPerSM = 0.5;
+  small.config.own().occupancyPct = 20;
   Activity &large = addKernel(30'000, 10'000);
-  large.blocksPerSM = 8;
-  large.occupancyPct = 60;
+  large.config.own().blocksPerSM = 8;
+  large.config.own().occupancyPct = 60;
   compute();
   // (15 + 10) of 200 µs.
   EXPECT_EQ(get<evidence::DeviceBusy>().smEfficiencyPct, 12.5);
@@ -392,7 +392,7 @@ TEST_F(FindingsTest, LaunchesShorterThanTheirCallAreLaunchBound) {
   profile.kernels[0].launchDurationNs = 2'000;
   compute();
   EXPECT_EQ(get<evidence::Roofline>().mostAboveRoof[0].bound, Bound::Unknown);
-  profile.kernels[0].blocksPerSM = 0.5;
+  profile.kernels[0].config.own().blocksPerSM = 0.5;
   compute();
   EXPECT_EQ(get<evidence::Roofline>().mostAboveRoof[0].bound, Bound::Latency);
 }
@@ -928,10 +928,10 @@ TEST_F(CounterFindingsTest, WhatHoldsOccupancyDown) {
                                 {{"sm_throughput_pct", 20},
                                  {"memory_throughput_pct", 30},
                                  {"achieved_occupancy_pct", 11}});
-  kernel.grid = {10'000, 1, 1};
-  kernel.block = {256, 1, 1};
-  kernel.registers = 200;
-  kernel.sharedMemory = 0;
+  kernel.config.own().grid = {10'000, 1, 1};
+  kernel.config.own().block = {256, 1, 1};
+  kernel.config.own().registers = 200;
+  kernel.config.own().sharedMemory = 0;
   compute();
   EXPECT_EQ(largest<evidence::LowOccupancy>().limiter,
             OccupancyLimiter::Registers);
@@ -940,7 +940,7 @@ TEST_F(CounterFindingsTest, WhatHoldsOccupancyDown) {
   EXPECT_EQ(
       get<evidence::LowOccupancy>().timeNsOf.at(OccupancyLimiter::Registers),
       50'000);
-  profile.kernels[0].grid = {10, 1, 1};
+  profile.kernels[0].config.own().grid = {10, 1, 1};
   compute();
   EXPECT_EQ(largest<evidence::LowOccupancy>().limiter, OccupancyLimiter::Grid);
   profile.counters[0].values["memory_throughput_pct"] = 70;
@@ -963,6 +963,7 @@ TEST_F(CounterFindingsTest, SpillsConflictsScatterStallsDivergence) {
        {"sm__inst_executed_pipe_fma.sum", 300},
        {"sm__inst_executed_pipe_xu.sum", 100},
        {"threads_per_warp", 8}})
+      .config.own()
       .localMemory = 64;
   compute();
   EXPECT_EQ(largest<evidence::LocalMemory>().wavefronts, 1000);

@@ -20,9 +20,9 @@ static Device hopper() {
   return device;
 }
 
-static DeviceActivity kernel(uint64_t threads, uint64_t registers,
-                             uint64_t shared, uint64_t blocks = 1320) {
-  DeviceActivity kernel;
+static LaunchConfig kernel(uint64_t threads, uint64_t registers,
+                           uint64_t shared, uint64_t blocks = 1320) {
+  LaunchConfig kernel;
   kernel.grid = {blocks, 1, 1};
   kernel.block = {threads, 1, 1};
   kernel.registers = registers;
@@ -30,7 +30,7 @@ static DeviceActivity kernel(uint64_t threads, uint64_t registers,
   return kernel;
 }
 
-static Occupancy bound(const DeviceActivity &kernel,
+static Occupancy bound(const LaunchConfig &kernel,
                        const Device &device = hopper()) {
   std::optional<Occupancy> result = estimateOccupancy(kernel, device);
   EXPECT_TRUE(result);
@@ -73,7 +73,7 @@ TEST(Occupancy, WavesAreOfTheWholeDevice) {
 }
 
 TEST(Occupancy, UnknownIsNoBound) {
-  DeviceActivity unknown = kernel(128, 32, 0);
+  LaunchConfig unknown = kernel(128, 32, 0);
   unknown.registers.reset();
   EXPECT_FALSE(estimateOccupancy(unknown, hopper()));
   EXPECT_FALSE(estimateOccupancy(kernel(4096, 32, 0), hopper()));

@@ -201,9 +201,9 @@ TEST_F(CaptureTraceTest, TimesAreExact) {
   EXPECT_EQ(read->runtimeCalls[0].startNs, int64_t(before));
   EXPECT_EQ(read->runtimeCalls[0].durationNs, 2000);
   EXPECT_EQ(read->runtimeCalls[0].name, "cudaLaunchKernel");
-  EXPECT_EQ(read->activities[0].registers, 32u);
-  EXPECT_EQ(read->activities[0].sharedMemory, 1024u);
-  EXPECT_EQ(read->activities[0].localMemory, 8u);
+  EXPECT_EQ(read->activities[0].config->registers, 32u);
+  EXPECT_EQ(read->activities[0].config->sharedMemory, 1024u);
+  EXPECT_EQ(read->activities[0].config->localMemory, 8u);
   EXPECT_EQ(read->activities[0].stream, 7);
 }
 

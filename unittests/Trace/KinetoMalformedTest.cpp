@@ -338,11 +338,11 @@ TEST(KinetoMalformed, OptionalArgumentsOfAnotherTypeAreUnknown) {
   const TraceActivity &activity = read->activities.front();
   EXPECT_FALSE(activity.correlation);
   EXPECT_FALSE(activity.stream);
-  EXPECT_FALSE(activity.grid);
-  EXPECT_FALSE(activity.block);
-  EXPECT_FALSE(activity.registers);
-  EXPECT_FALSE(activity.occupancyPct);
-  EXPECT_FALSE(activity.warpsPerSM);
+  EXPECT_FALSE(activity.config->grid);
+  EXPECT_FALSE(activity.config->block);
+  EXPECT_FALSE(activity.config->registers);
+  EXPECT_FALSE(activity.config->occupancyPct);
+  EXPECT_FALSE(activity.config->warpsPerSM);
 }
 
 TEST(KinetoMalformed, ZeroIsNoCorrelation) {

@@ -22,7 +22,7 @@ struct Occupancy {
 };
 
 /// Absent where the launch or the device is not known well enough.
-std::optional<Occupancy> estimateOccupancy(const DeviceActivity &kernel,
+std::optional<Occupancy> estimateOccupancy(const LaunchConfig &kernel,
                                            const Device &device);
 
 } // namespace opprof::metrics

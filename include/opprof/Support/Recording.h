@@ -4,6 +4,7 @@
 #ifndef OPPROF_SUPPORT_RECORDING_H
 #define OPPROF_SUPPORT_RECORDING_H
 
+#include "llvm/ADT/IntrusiveRefCntPtr.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <array>
@@ -11,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 
 namespace opprof {
 
@@ -45,6 +47,61 @@ struct Device {
   void dropZeros();
 };
 
+/// How a kernel was launched, and how that fills the device.
+struct LaunchConfig {
+  std::optional<std::array<uint64_t, 3>> grid;
+  std::optional<std::array<uint64_t, 3>> block;
+  std::optional<uint64_t> registers;
+  std::optional<uint64_t> sharedMemory;
+  /// Bytes a block, the parts of `sharedMemory`.
+  std::optional<uint64_t> staticShared;
+  std::optional<uint64_t> dynamicShared;
+  /// Bytes a thread, of registers that were spilled and arrays.
+  std::optional<uint64_t> localMemory;
+  std::optional<double> blocksPerSM;
+  std::optional<double> warpsPerSM;
+  std::optional<double> occupancyPct;
+
+  bool operator==(const LaunchConfig &other) const;
+};
+
+/// A configuration that many kernels have together: there are few of them, and
+/// they are larger than all else that is known of a kernel.
+class SharedConfig {
+public:
+  SharedConfig() = default;
+  SharedConfig(const SharedConfig &) = default;
+  // LLVM's pointer does not say that it throws nothing, without which vectors
+  // that grow copy.
+  SharedConfig(SharedConfig &&other) noexcept : held(std::move(other.held)) {}
+  SharedConfig &operator=(const SharedConfig &) = default;
+  SharedConfig &operator=(SharedConfig &&other) noexcept {
+    held = std::move(other.held);
+    return *this;
+  }
+
+  const LaunchConfig &operator*() const;
+  const LaunchConfig *operator->() const { return &**this; }
+  /// For one activity alone to write to.
+  LaunchConfig &own();
+
+private:
+  struct Counted : llvm::ThreadSafeRefCountedBase<Counted> {
+    LaunchConfig config;
+  };
+  llvm::IntrusiveRefCntPtr<Counted> held;
+};
+
+/// Keeps one of equal configurations.
+class ConfigPool {
+public:
+  /// Nothing is known: nothing is kept.
+  SharedConfig keep(const LaunchConfig &config);
+
+private:
+  std::unordered_map<size_t, SharedConfig> kept;
+};
+
 /// What a recording says of a kernel, copy or memset that a device ran.
 struct DeviceActivity {
   ActivityKind kind = ActivityKind::Kernel;
@@ -56,15 +113,7 @@ struct DeviceActivity {
   int64_t durationNs = 0;
   /// The node of the CUDA graph that this is a replay of.
   std::optional<uint64_t> graphNode;
-  std::optional<std::array<uint64_t, 3>> grid;
-  std::optional<std::array<uint64_t, 3>> block;
-  std::optional<uint64_t> registers;
-  std::optional<uint64_t> sharedMemory;
-  /// Bytes a thread, of registers that were spilled and arrays.
-  std::optional<uint64_t> localMemory;
-  std::optional<double> blocksPerSM;
-  std::optional<double> warpsPerSM;
-  std::optional<double> occupancyPct;
+  SharedConfig config;
   /// Of a copy or memset.
   std::optional<uint64_t> bytes;
 

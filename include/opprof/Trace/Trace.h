@@ -50,17 +50,14 @@ using OptionalPlace =
 
 /// A kernel, copy or memset.
 struct TraceActivity : DeviceActivity {
-  std::optional<uint64_t> correlation;
-  std::optional<uint64_t> externalId;
+  OptionalId correlation;
+  OptionalId externalId;
   /// Place in Trace::identities: what launched it, as it was recorded.
-  std::optional<uint32_t> identity;
+  OptionalPlace identity;
+  /// Place in Trace::counters.
+  OptionalPlace counters;
   /// Why there is no identity, where that is known.
   llvm::StringRef noIdentity;
-  /// Bytes a block, the parts of `sharedMemory`.
-  std::optional<uint64_t> staticShared;
-  std::optional<uint64_t> dynamicShared;
-  /// Place in Trace::counters.
-  std::optional<uint32_t> counters;
 };
 
 /// A call of the CUDA runtime or driver.
@@ -191,6 +188,7 @@ struct Trace {
   std::string host;
   std::vector<Device> devices;
   std::vector<TraceActivity> activities;
+  ConfigPool configs;
   std::vector<RuntimeCall> runtimeCalls;
   std::vector<HostOp> hostOps;
   /// The first is of those of which nothing is known.
