@@ -461,15 +461,16 @@ void findings::addRooflineFindings(Context &context) {
     anyWork = llvm::any_of(profile.operators, [](const OperatorTime &op) {
       return op.flops && op.bytesRead && op.bytesWritten;
     });
-  // Without a graph and sizes there is nothing to class, and nobody asked.
-  if (!anyWork && !hasGraph(profile))
+  const DeviceCeilings *ceilings =
+      context.isCPU ? nullptr : findDeviceCeilings(context.device->name);
+  // Without a graph nobody asked, and operators have their rates beside them.
+  if (!hasGraph(profile) && (!anyWork || !ceilings))
     return;
   if (!anyWork)
     return addWithoutRoof(context, profile.launches.empty() ? NoRoof::LaunchMap
                                                             : NoRoof::Costs);
   if (context.isCPU)
     return addWithoutRoof(context, NoRoof::CPU);
-  const DeviceCeilings *ceilings = findDeviceCeilings(context.device->name);
   if (!ceilings)
     return addWithoutRoof(context, NoRoof::Device);
 

@@ -355,7 +355,8 @@ static void addSmallKernels(Context &context) {
     small.smallNs += own.smallNs;
     small.idleBeforeNs += own.idleBeforeNs;
   }
-  if (!small.small)
+  // In some steps only, it is none of their cost.
+  if (int64_t(small.small) < context.steps)
     return;
   small.sharePct = percentOf(small.smallNs, kernelTime);
   if (found.withLaunch) {

@@ -139,9 +139,16 @@ beginProfile(const Trace &trace, const HostTimeline &host,
   return profile;
 }
 
+/// Calls that start something on a device.
+static size_t countLaunches(const Trace &trace) {
+  return llvm::count_if(trace.runtimeCalls, [](const RuntimeCall &call) {
+    return call.name.contains("Launch");
+  });
+}
+
 Attributor::Attributor(const Trace &trace, const AttributionInputs &inputs)
     : trace(trace), inputs(inputs),
-      onHost(trace.activities.empty() &&
+      onHost(trace.activities.empty() && !countLaunches(trace) &&
              (trace.kind == "kineto" || trace.kind == "opprof observer")),
       anyGraph(!inputs.maps.empty() || !inputs.partitions.empty() ||
                !trace.identities.empty()),
@@ -657,6 +664,12 @@ void Attributor::addNotes() {
         std::to_string(before) +
         (before == 1 ? " kernel was" : " kernels were") +
         " launched before the trace begins: kept, and counted as unattributed");
+  if (size_t launches = countLaunches(trace);
+      launches && trace.activities.empty())
+    profile->notes.push_back(
+        "the host launched " + std::to_string(launches) +
+        " kernels, and none is in the file: it ends before them, or the device "
+        "was not recorded");
   if (runtime.areByOrder())
     profile->notes.push_back(
         "the trace has no correlation ids: kernels were given to the calls "
@@ -671,8 +684,8 @@ void Attributor::addNotes() {
   addUnseenCode();
   if (!anyGraph && !profile->kernels.empty())
     profile->notes.push_back(
-        "no graph: kernels are not joined to nodes, and findings that need a "
-        "node's work (roofline, tensor cores, data movement) are left out");
+        "no graph: kernels are not joined to nodes; what is known of their "
+        "work is that of operators whose sizes were recorded");
   for (const auto &[reason, sum] : unattributed)
     if (sum.first && anyGraph)
       profile->notes.push_back(std::to_string(sum.first) + " of " +

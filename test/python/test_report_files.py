@@ -276,6 +276,18 @@ def test_a_cut_costs_what_does_not_end_before_it(write: Write) -> None:
             assert ("1 event of" in notes) == is_inside, length
 
 
+def test_a_cut_before_the_kernels_makes_no_program_of_the_cpu(write: Write) -> None:
+    """The profiler writes what the host did first: its operators are not what ran."""
+    made = [event for event in events() if event["cat"] != "kernel"]
+    text = text_of(made)
+    path = write("cut.json", text[: text.rindex('"dur"')])
+    profile = profile_of(path)
+    assert profile["summary"]["kernels"] == 0
+    assert any("kernels, and none is in the file" in note for note in profile["notes"])
+    assert not any(device["kind"] == "cpu" for device in profile["devices"])
+    assert "none is in the file" in driver("report", "--", path).stdout.decode()
+
+
 def test_a_cut_gzip_file_is_read_up_to_there(write: Write) -> None:
     many = [
         event
