@@ -293,6 +293,99 @@ static constexpr Explanation kExplanations[] = {
 static_assert(std::size(kExplanations) == kNumFindingKinds,
               "every kind of finding is explained");
 
+/// What differs on a CPU, where nothing is launched.
+static StringRef remedyOnCPU(FindingKind kind) {
+  switch (kind) {
+  case FindingKind::DeviceBusy:
+    return "Call less: torch.compile fuses operators and leaves out what "
+           "Python "
+           "and PyTorch do between them; larger batches make it matter less.";
+  case FindingKind::SmallKernels:
+    return "Fuse them (torch.compile), or put optimizer steps into foreach or "
+           "fused forms.";
+  default:
+    return "";
+  }
+}
+
+/// Whether `opprof recommend` has rules for such findings.
+static bool hasRules(FindingKind kind) {
+  switch (kind) {
+  case FindingKind::DeviceBusy:
+  case FindingKind::SmallKernels:
+  case FindingKind::TensorCoresIdle:
+  case FindingKind::Roofline:
+    return true;
+  default:
+    return false;
+  }
+}
+
+/// The deepest line that called the node and is none of a library's, or else
+/// the module that it is in.
+static std::string placeOf(const Node &node) {
+  auto isOfLibrary = [](StringRef frame) {
+    return frame.contains("site-packages/") || frame.contains("dist-packages/");
+  };
+  for (const std::string &frame : llvm::reverse(node.stack))
+    if (!isOfLibrary(frame))
+      return frame;
+  if (node.source && !isOfLibrary(*node.source))
+    return *node.source;
+  return node.module.value_or("");
+}
+
+/// The line of the program to look at first; empty where it is not known.
+static std::string findLine(const Finding &finding, const Profile &profile) {
+  std::string line = std::visit(
+      [](const auto &evidence) -> std::string {
+        if constexpr (std::is_base_of_v<evidence::LineCost,
+                                        std::decay_t<decltype(evidence)>>)
+          return evidence.source;
+        else
+          return "";
+      },
+      finding.evidence);
+  for (uint32_t node : finding.nodes)
+    if (line.empty() && node < profile.nodes.size())
+      line = placeOf(profile.nodes[node]);
+  return line;
+}
+
+std::string report::adviseOn(const Finding &finding, const Profile &profile) {
+  std::optional<FindingKind> kind = finding.kind();
+  if (!kind)
+    return "";
+  // What reaches that much of its roof has nothing left that pays.
+  constexpr double kNear = 80;
+  if (const auto *roofline =
+          std::get_if<evidence::Roofline>(&finding.evidence)) {
+    if (roofline->without)
+      return "";
+    double reached =
+        percentOf(roofline->roofNs, roofline->roofNs + roofline->aboveRoofNs);
+    if (reached >= kNear)
+      return formatv("Nothing: these kernels reach {0} of what the device "
+                     "allows.",
+                     formatPercent(reached));
+  }
+  const Device *device = findBusiestDevice(profile);
+  StringRef remedy;
+  if (device && device->kind == "cpu")
+    remedy = remedyOnCPU(*kind);
+  if (remedy.empty())
+    remedy = llvm::find_if(kExplanations, [&](const Explanation &explanation) {
+               return explanation.kind == *kind;
+             })->remedy;
+  std::string text = remedy.str();
+  if (std::string line = findLine(finding, profile); !line.empty())
+    text += " Begin at " + line + ".";
+  if (hasGraph(profile) && !profile.graph.empty() && hasRules(*kind))
+    text += " `opprof recommend` has the rewrites of this graph and what each "
+            "would save.";
+  return text;
+}
+
 static std::string listIds() {
   std::string ids;
   for (size_t kind = 0; kind < kNumFindingKinds; ++kind)

@@ -13,6 +13,12 @@ using namespace opprof;
 using namespace opprof::profile;
 using namespace opprof::report;
 
+/// "1.53 G", "843 ": what a unit follows.
+static std::string withPrefix(double value) {
+  std::string amount = formatAmount(value);
+  return amount.empty() || !isDigit(amount.back()) ? amount : amount + " ";
+}
+
 /// `text`, cut after `length` bytes at most.
 static std::string shorten(StringRef text, size_t length) {
   if (text.size() <= length)
@@ -98,6 +104,10 @@ private:
   std::string span() const {
     return hasSteps ? "a step" : ("the " + recordingNoun(profile)).str();
   }
+  /// Which of several devices a figure is of: " on device 1".
+  std::string onDevice() const {
+    return device == "the device" ? "" : " on " + device;
+  }
   /// How they are stated: "3 ms a step", or "3 ms in all".
   StringRef each() const { return hasSteps ? "a step" : "in all"; }
 
@@ -106,6 +116,10 @@ private:
   }
   /// Of a sum, which is stated a step.
   std::string timePerStep(int64_t total) const { return time(total / steps); }
+  /// With what it is of.
+  std::string timeEach(int64_t total) const {
+    return (timePerStep(total) + " " + each()).str();
+  }
   std::string timePerStep(double total) const {
     return time(static_cast<int64_t>(total / static_cast<double>(steps)));
   }
@@ -462,16 +476,21 @@ std::string Prose::say(const evidence::Variation &variation) {
 //===----------------------------------------------------------------------===//
 
 std::string Prose::sayWithoutRoof(const evidence::Roofline &roofline) const {
-  std::string text = "No roofline class: " +
-                     stringify(*roofline.without, roofline.ceilings.device);
+  bool isUnnamed =
+      roofline.without == NoRoof::Device && roofline.ceilings.device.empty();
+  std::string text =
+      "No roofline class: " +
+      (isUnnamed ? "the recording does not name its device"
+                 : stringify(*roofline.without, roofline.ceilings.device));
   if (const std::optional<evidence::WorkRates> &rates = roofline.rates) {
     bool isSmall = rates->flopsPerStep < 1e7;
-    text += formatv("; the {0} known work did {1:f2} {5} {4} at {2:f1} "
-                    "GFLOP/s and {3:f1} GB/s",
+    text += formatv("; the {0} known work did {1:f2} {5} {4} at {2}FLOP/s and "
+                    "{3}B/s",
                     isCPU ? "operators of" : "kernels of",
                     rates->flopsPerStep / (isSmall ? 1e6 : 1e9),
-                    rates->flopsPerSecond / 1e9, rates->bytesPerSecond / 1e9,
-                    each(), isSmall ? "MFLOP" : "GFLOP");
+                    withPrefix(rates->flopsPerSecond),
+                    withPrefix(rates->bytesPerSecond), each(),
+                    isSmall ? "MFLOP" : "GFLOP");
   }
   return text + ".";
 }
@@ -510,8 +529,9 @@ std::string Prose::say(const evidence::Roofline &roofline) {
   const evidence::Ceilings &ceilings = roofline.ceilings;
   const evidence::Rate &compute = ceilings.of(worst.ceiling);
   return formatv(
-      "Of {0} of kernels with known work, {1}; the roof allows {2}. Furthest "
-      "off: {3}, {4} where {5} would do ({6:f1} FLOP/byte; {7}: {8:f1} TB/s "
+      "Of {0} of kernels with known work{13}, {1}; the roof allows {2}. "
+      "Furthest off: {3}, {4} where {5} would do ({6:f1} FLOP/byte; {7}: "
+      "{8:f1} TB/s "
       "{9}, {10} {11:f0} TFLOP/s {12}).",
       timePerStep(total), splitClasses(roofline), timePerStep(roofline.roofNs),
       worst.op ? nameOperator(profile.operators[*worst.op])
@@ -519,17 +539,19 @@ std::string Prose::say(const evidence::Roofline &roofline) {
       time(static_cast<int64_t>(worst.runNs)),
       time(static_cast<int64_t>(worst.roofNs)), worst.intensity,
       ceilings.device, ceilings.memory.perSecond / 1e12, ceilings.memory.origin,
-      stringify(worst.ceiling), compute.perSecond / 1e12, compute.origin);
+      stringify(worst.ceiling), compute.perSecond / 1e12, compute.origin,
+      onDevice());
 }
 
 std::string Prose::say(const evidence::Goodput &goodput) {
   return formatv(
-      "The program does {0:f2} TFLOP {1}, {2:f1} TFLOP/s: {3} of {4:f0} "
-      "TFLOP/s, the peak in {5} ({6}). FLOPs are known for {7} of kernel time.",
-      goodput.flops / double(steps) / 1e12, each(),
-      goodput.flopsPerSecond / 1e12, formatPercent(goodput.utilizationPct),
-      goodput.peak.perSecond / 1e12, stringify(goodput.precision),
-      goodput.peak.origin, formatPercent(goodput.knownPct));
+      "The program does {0}FLOP{8} {1}, {2}FLOP/s: {3} of "
+      "{4}FLOP/s, the peak in "
+      "{5} ({6}). FLOPs are known for {7} of kernel time.",
+      withPrefix(goodput.flops / double(steps)), each(),
+      withPrefix(goodput.flopsPerSecond), formatPercent(goodput.utilizationPct),
+      withPrefix(goodput.peak.perSecond), stringify(goodput.precision),
+      goodput.peak.origin, formatPercent(goodput.knownPct), onDevice());
 }
 
 static StringRef describeRefusal(AttentionRefusal refusal) {
@@ -564,7 +586,7 @@ std::string Prose::say(const evidence::UnfusedAttention &attention) {
 
 std::string Prose::say(const evidence::TensorCoresIdle &idle) {
   return formatv(
-      "{0} {6}without tensor cores{7}: {1} {9}, {2} of kernel time, where "
+      "{0} {6}without tensor cores{10}{7}: {1} {9}, {2} of kernel time, where "
       "{8} ceiling allows {3}; longest is {4}, kernel {5}.",
       formatCount(idle.launches, "matrix product runs", "matrix products run"),
       timePerStep(idle.timeNs), formatPercent(idle.sharePct),
@@ -572,7 +594,7 @@ std::string Prose::say(const evidence::TensorCoresIdle &idle) {
       shorten(idle.kernel, 48), idle.isAllFP32 ? "in fp32 " : "",
       idle.launchesByCounters == idle.launches ? " (their counter shows none)"
                                                : "",
-      idle.isAllFP32 ? "tf32's" : "their", each());
+      idle.isAllFP32 ? "tf32's" : "their", each(), onDevice());
 }
 
 //===----------------------------------------------------------------------===//
@@ -598,11 +620,11 @@ std::string Prose::say(const evidence::SpeedOfLight &speed) {
 std::string Prose::say(const evidence::MemoryTraffic &traffic) {
   const evidence::Traffic &worst = traffic.largest.front();
   return formatv(
-      "{0} ({1} a step) through DRAM over one and a half times the bytes that "
+      "{0} ({1}) through DRAM over one and a half times the bytes that "
       "{2} inputs and outputs have; the worst, {3}, {4:f1} MB where {5:f1} MB "
       "would do.",
       formatCount(traffic.launches, "launch moves", "launches move"),
-      timePerStep(traffic.timeNs), traffic.launches == 1 ? "its" : "their",
+      timeEach(traffic.timeNs), traffic.launches == 1 ? "its" : "their",
       name(worst), worst.dramBytes / 1e6, worst.fewestBytes / 1e6);
 }
 
@@ -630,21 +652,21 @@ static StringRef explain(OccupancyLimiter limiter) {
 
 std::string Prose::say(const evidence::LowOccupancy &occupancy) {
   return formatv(
-      "{0} ({1} a step) {2} latency-bound with under half of the warps that "
+      "{0} ({1}) {2} latency-bound with under half of the warps that "
       "the device holds, mostly as {3}; the longest is {4}, {5:f0} %.",
       formatCount(occupancy.launches, "launch", "launches"),
-      timePerStep(occupancy.timeNs), occupancy.launches == 1 ? "is" : "are",
+      timeEach(occupancy.timeNs), occupancy.launches == 1 ? "is" : "are",
       explain(findMost(occupancy.timeNsOf).first),
       name(occupancy.largest.front()), occupancy.largest.front().achievedPct);
 }
 
 std::string Prose::say(const evidence::LocalMemory &memory) {
-  return formatv(
-      "{0} ({1} a step) {2} values in local memory, spilled registers or "
-      "arrays; the longest is {3}.",
-      formatCount(memory.launches, "launch", "launches"),
-      timePerStep(memory.timeNs), memory.launches == 1 ? "keeps" : "keep",
-      name(memory.largest.front()));
+  return formatv("{0} ({1}) {2} values in local memory, spilled registers or "
+                 "arrays; the longest is {3}.",
+                 formatCount(memory.launches, "launch", "launches"),
+                 timeEach(memory.timeNs),
+                 memory.launches == 1 ? "keeps" : "keep",
+                 name(memory.largest.front()));
 }
 
 std::string Prose::say(const evidence::BankConflicts &conflicts) {
@@ -658,10 +680,10 @@ std::string Prose::say(const evidence::BankConflicts &conflicts) {
 
 std::string Prose::say(const evidence::ScatteredAccess &scatter) {
   return formatv(
-      "{0} ({1} a step) {2} global memory scattered: {3} touches {4} sectors a "
+      "{0} ({1}) {2} global memory scattered: {3} touches {4} sectors a "
       "request, where neighbouring addresses need 16 at most.",
       formatCount(scatter.launches, "launch", "launches"),
-      timePerStep(scatter.timeNs), scatter.launches == 1 ? "reaches" : "reach",
+      timeEach(scatter.timeNs), scatter.launches == 1 ? "reaches" : "reach",
       name(scatter.largest.front()), scatter.largest.front().sectorsPerRequest);
 }
 
@@ -698,9 +720,9 @@ static StallWords explain(StallReason reason) {
 std::string Prose::say(const evidence::Stalls &stalls) {
   auto [reason, most] = findMost(stalls.timeNsOf);
   StallWords words = explain(reason);
-  return formatv("Warps wait most for {0} ({1}) in launches of {2} a step ({3} "
+  return formatv("Warps wait most for {0} ({1}) in launches of {2} ({3} "
                  "of what was counted); it asks for {4}.",
-                 words.waitsFor, stringify(reason), timePerStep(most),
+                 words.waitsFor, stringify(reason), timeEach(most),
                  share(most, stalls.timeNs), words.remedy);
 }
 
@@ -725,18 +747,17 @@ static StringRef explain(Pipe pipe) {
 std::string Prose::say(const evidence::Pipes &pipes) {
   auto [pipe, most] = findMost(pipes.timeNsOf);
   return formatv(
-      "Most instructions are {0} ({1}) in launches of {2} a step ({3} of what "
+      "Most instructions are {0} ({1}) in launches of {2} ({3} of what "
       "was counted); in the longest launch, {4}, they are {5}.",
-      explain(pipe), stringify(pipe), timePerStep(most),
-      share(most, pipes.timeNs), name(pipes.largest.front()),
-      stringify(pipes.largest.front().pipe));
+      explain(pipe), stringify(pipe), timeEach(most), share(most, pipes.timeNs),
+      name(pipes.largest.front()), stringify(pipes.largest.front().pipe));
 }
 
 std::string Prose::say(const evidence::Divergence &divergence) {
-  return formatv("{0} ({1} a step) {2} with under 24 of a warp's 32 threads "
+  return formatv("{0} ({1}) {2} with under 24 of a warp's 32 threads "
                  "active; {3} with {4:f1}.",
                  formatCount(divergence.launches, "launch", "launches"),
-                 timePerStep(divergence.timeNs),
+                 timeEach(divergence.timeNs),
                  divergence.launches == 1 ? "runs" : "run",
                  name(divergence.largest.front()),
                  divergence.largest.front().threadsPerWarp);

@@ -45,7 +45,7 @@ function showRow(id) {
   if (!row) return;
   for (let part = row.closest('details'); part; part = part.parentNode.closest('details')) part.open = true;
   row.hidden = false;
-  for (const other of document.querySelectorAll('tr.found')) other.classList.remove('found');
+  for (const other of document.querySelectorAll('.found')) other.classList.remove('found');
   row.classList.add('found');
   row.scrollIntoView({ block: 'center' });
 }

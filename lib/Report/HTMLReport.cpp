@@ -1,6 +1,7 @@
 // The report as one HTML page: no other file, no network. No script is needed
 // to read it; its own sorts and searches tables and zooms the timeline.
 
+#include "opprof/Report/FindingExplanation.h"
 #include "opprof/Report/Report.h"
 #include "opprof/Report/ReportModel.h"
 #include "opprof/Support/Units.h"
@@ -46,6 +47,8 @@ td, th { padding: 4px 10px 4px 0; border-bottom: 1px solid var(--line); vertical
 @media (max-width: 600px) { body { padding: 16px 12px 40px } svg { min-width: 640px } .bar { min-width: 40px } }
 .finding { background: var(--card); border: 1px solid var(--line); border-left: 4px solid var(--warn); border-radius: 6px;
   padding: 10px 14px; margin: 0 0 10px }
+.pays { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(300px, 100%), 1fr)); gap: 0 12px } h2 .dim { font-weight: 400; font-size: 13px }
+.pays .finding { border-left-color: var(--bar) } a { color: inherit } .finding.found { outline: 2px solid var(--bar) }
 .finding b.cost { float: right; font-variant-numeric: tabular-nums }
 .stack { display: flex; height: 12px; border-radius: 4px; overflow: hidden; margin: 8px 0 4px; background: var(--line) }
 .key { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin: 0 5px 0 14px }
@@ -212,6 +215,7 @@ public:
       os << "<div class=\"dim\">" << escape(fact) << "</div>\n";
     printConfidence();
     printStepValues();
+    printPayoffs();
     printFindings();
     printTimeline();
     printFlame(model, os);
@@ -337,12 +341,32 @@ private:
          << "</div>\n";
   }
 
+  /// What to do first, before all that proves it.
+  void printPayoffs() {
+    if (model.payoffs.empty())
+      return;
+    os << "<h2>What pays most <span class=\"dim\">each alone: costs "
+          "overlap</span></h2>\n<div class=\"pays\">";
+    for (const Payoff &payoff : model.payoffs) {
+      os << "<div class=\"finding\"><b class=\"cost\">"
+         << formatTime(*payoff.finding->severityNsPerStep)
+         << "</b><a href=\"#finding" << payoff.finding - profile.findings.data()
+         << "\"><b>" << escape(payoff.finding->id()) << "</b></a><div>leaves "
+         << formatTime(payoff.leavesNs) << " of "
+         << formatTime(model.perStep(*profile.summary.wallNs))
+         << formatv(" (×{0:f2})</div><div>", payoff.times)
+         << escape(adviseOn(*payoff.finding, profile)) << "</div></div>";
+    }
+    os << "</div>\n";
+  }
+
   void printFindings() {
     os << "<h2>Findings</h2>\n";
     if (model.findings.empty())
       os << "<p class=\"dim\">None.</p>\n";
     for (const Finding *finding : model.findings) {
-      os << "<div class=\"finding\">";
+      os << "<div class=\"finding\" id=\"finding"
+         << finding - profile.findings.data() << "\">";
       if (finding->severityNsPerStep)
         os << "<b class=\"cost\">" << formatTime(*finding->severityNsPerStep)
            << (model.unit == "step" ? " a step" : "") << "</b>";
@@ -359,6 +383,8 @@ private:
           os << " and " << finding->nodes.size() - kShown << " more";
         os << "</div>";
       }
+      if (std::string advice = adviseOn(*finding, profile); !advice.empty())
+        os << "<div><b>What to do:</b> " << escape(advice) << "</div>";
       json::Object evidence = toJSON(finding->evidence, profile);
       if (!evidence.empty())
         os << "<details><summary class=\"dim\">evidence</summary><pre><code>"
@@ -417,10 +443,16 @@ private:
                  : model.span())
        << "</h2>\n<div class=\"wide\"><svg viewBox=\"0 0 1120 "
        << 28 + 30 * rows.size() << "\">";
-    for (const auto &[key, row] : rows)
-      os << "<text x=\"6\" y=\"" << 22 + 30 * row << "\">"
-         << (key.second < 0 ? "device" : "stream ")
-         << (key.second < 0 ? "" : std::to_string(key.second)) << "</text>";
+    bool several = rows.begin()->first.first != rows.rbegin()->first.first;
+    for (const auto &[key, row] : rows) {
+      std::string name = key.second < 0 ? "" : std::to_string(key.second);
+      if (several)
+        name = formatv("device {0}{1}{2}", key.first, name.empty() ? "" : " · ",
+                       name);
+      else
+        name = name.empty() ? "device" : "stream " + name;
+      os << "<text x=\"6\" y=\"" << 22 + 30 * row << "\">" << name << "</text>";
+    }
     // What lies outside of the part that is shown is cut off.
     unsigned height = 2 + 30 * rows.size();
     os << "<svg class=\"zoom\" x=\"100\" width=\"1000\" height=\"" << height

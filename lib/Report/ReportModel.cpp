@@ -7,6 +7,7 @@
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/IntEqClasses.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -593,9 +594,9 @@ static std::vector<std::string> collectFacts(const ReportModel &model) {
   for (const Finding &finding : profile.findings)
     if (const auto *goodput = std::get_if<evidence::Goodput>(&finding.evidence))
       facts.push_back(formatv(
-          "{0:f1} TFLOP/s, {1} of the peak in {2} (MFU), by FLOPs of "
-          "{3} of kernel time",
-          goodput->flopsPerSecond / 1e12,
+          "{0}FLOP/s, {1} of the peak in {2} (MFU), by FLOPs of {3} of kernel "
+          "time",
+          formatAmount(goodput->flopsPerSecond),
           formatPercent(goodput->utilizationPct), stringify(goodput->precision),
           formatPercent(goodput->knownPct)));
   // What the first line says of busy and idle time is the busiest device's.
@@ -643,6 +644,24 @@ static std::vector<std::string> collectFacts(const ReportModel &model) {
   return facts;
 }
 
+/// The three costliest findings that leave something.
+static void findPayoffs(ReportModel &model) {
+  constexpr size_t kMost = 3;
+  // Less is no work for anyone.
+  constexpr double kLeastPct = 0.5;
+  int64_t wall = model.perStep(model.profile->summary.wallNs.value_or(0));
+  for (const Finding *finding : model.findings) {
+    int64_t cost = finding->severityNsPerStep.value_or(0);
+    if (model.payoffs.size() == kMost || cost <= 0 ||
+        100.0 * double(cost) < kLeastPct * double(wall))
+      break;
+    // What to do about another version's is not known.
+    if (finding->kind() && cost < wall)
+      model.payoffs.push_back(
+          {finding, wall - cost, double(wall) / double(wall - cost)});
+  }
+}
+
 ReportModel report::makeReportModel(const Profile &profile) {
   ReportModel model;
   model.profile = &profile;
@@ -654,10 +673,16 @@ ReportModel report::makeReportModel(const Profile &profile) {
   if (llvm::any_of(profile.devices,
                    [](const Device &device) { return device.kind == "cpu"; }))
     model.work = "operator";
-  for (const Device &device : profile.devices) {
+  // "2 × NVIDIA H200".
+  MapVector<StringRef, unsigned> devices;
+  for (const Device &device : profile.devices)
+    ++devices[device.name];
+  for (const auto &[name, count] : devices) {
     if (!model.deviceName.empty())
       model.deviceName += ", ";
-    model.deviceName += device.name;
+    if (count > 1)
+      model.deviceName += formatv("{0} × ", count);
+    model.deviceName += name;
   }
   model.origin = describeOrigin(profile);
   model.counters = shareCounters(profile);
@@ -681,5 +706,6 @@ ReportModel report::makeReportModel(const Profile &profile) {
     return a->severityNsPerStep.value_or(-1) >
            b->severityNsPerStep.value_or(-1);
   });
+  findPayoffs(model);
   return model;
 }

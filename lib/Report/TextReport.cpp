@@ -1,5 +1,6 @@
 // The report as one page of a terminal.
 
+#include "opprof/Report/FindingExplanation.h"
 #include "opprof/Report/Report.h"
 #include "opprof/Report/ReportModel.h"
 #include "opprof/Support/Units.h"
@@ -9,6 +10,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
 
 using namespace llvm;
 using namespace opprof;
@@ -52,7 +54,8 @@ static void printSummary(Page &page, const ReportModel &model) {
   if (model.counted.copies)
     add("copies " + Twine(model.counted.copies / model.steps) + " in " +
         formatTime(model.perStep(model.counted.copyTimeNs)));
-  page.paragraph(line, 0, 2);
+  unsigned lines = page.isNarrow() ? 4 : 2;
+  page.paragraph(line, 0, lines);
 
   if (model.hasGraph) {
     line = "attributed";
@@ -70,7 +73,33 @@ static void printSummary(Page &page, const ReportModel &model) {
       page.paragraph(line, 2, 2);
   }
   for (const std::string &fact : model.facts)
-    page.paragraph(fact, 2, 2);
+    page.paragraph(fact, 2, lines);
+}
+
+/// What to do first, before all that proves it.
+static void printPayoffs(Page &page, const ReportModel &model) {
+  if (model.payoffs.empty())
+    return;
+  page.heading("What pays most", "each alone: costs overlap");
+  for (const Payoff &payoff : model.payoffs) {
+    page.text("  ").right(formatTime(*payoff.finding->severityNsPerStep), 9,
+                          Style::Warn);
+    page.text(" ").text(payoff.finding->id(), Style::Bold);
+    if (page.isNarrow()) {
+      page.end();
+      page.text("    ");
+    } else {
+      page.text(": ");
+    }
+    page.text(formatv("leaves {0} (×{1:f2})", formatTime(payoff.leavesNs),
+                      payoff.times)
+                  .str());
+    page.end();
+    unsigned indent = page.isNarrow() ? 4 : 12;
+    page.text(std::string(indent, ' '))
+        .paragraph(adviseOn(*payoff.finding, *model.profile), indent,
+                   page.isNarrow() ? 8 : 3);
+  }
 }
 
 /// Values that kernels have a sum of are a line each; the others follow one
@@ -373,6 +402,7 @@ void report::printText(const Profile &profile, raw_ostream &os,
   ReportModel model = makeReportModel(profile);
   Page page(os, options);
   printSummary(page, model);
+  printPayoffs(page, model);
   if (!model.stepValues.empty())
     printStepValues(page, model);
 
@@ -460,15 +490,37 @@ void report::printText(const Profile &profile, raw_ostream &os,
   }
 }
 
+static StringRef fileOf(const Profile &profile) {
+  if (profile.sources.empty())
+    return "";
+  return profile.sources.front().file;
+}
+
+/// The title of one of several recordings; of files that are called the same in
+/// different folders, with their folders.
+static std::string nameAmong(ArrayRef<const Profile *> profiles,
+                             const Profile &profile, StringRef title) {
+  StringRef file = fileOf(profile);
+  StringRef name = sys::path::filename(file);
+  bool isShared =
+      title == name && llvm::any_of(profiles, [&](const Profile *other) {
+        return other != &profile && fileOf(*other) != file &&
+               sys::path::filename(fileOf(*other)) == name;
+      });
+  StringRef folder = sys::path::filename(sys::path::parent_path(file));
+  return isShared && !folder.empty() ? (folder + "/" + name).str()
+                                     : title.str();
+}
+
 void report::printComparison(ArrayRef<const Profile *> profiles,
                              raw_ostream &os, const TextOptions &options) {
   Page page(os, options);
-  constexpr unsigned kRank = 6, kTime = 11, kShare = 9;
+  constexpr unsigned kRank = 6, kTime = 11, kShare = 9, kTalk = 13;
   // Who waits for whom is what people look for here: where there is no room for
   // all columns, busy time and collectives are left to a page of one recording.
   bool isNarrow = page.isNarrow();
-  unsigned name =
-      page.getWidth() - kRank - 2 - (isNarrow ? 2 * kTime : 4 * kTime + kShare);
+  unsigned name = page.getWidth() - kRank - 2 -
+                  (isNarrow ? 2 * kTime : 3 * kTime + kTalk + kShare);
   page.text(formatv("{0} recordings", profiles.size()).str(), Style::Bold);
   page.end();
   page.text("  ").left("", name, Style::Dim).right("rank", kRank, Style::Dim);
@@ -477,7 +529,7 @@ void report::printComparison(ArrayRef<const Profile *> profiles,
     page.right("busy", kShare, Style::Dim);
   page.right("kernels", kTime, Style::Dim);
   if (!isNarrow)
-    page.right("collectives", kTime, Style::Dim)
+    page.right("collectives", kTalk, Style::Dim)
         .right("exposed", kTime, Style::Dim);
   page.end();
   std::optional<int64_t> fastest, slowest;
@@ -488,7 +540,9 @@ void report::printComparison(ArrayRef<const Profile *> profiles,
     for (const Source &source : profile->sources)
       if (source.rank)
         rank = source.rank;
-    page.text("  ").left(model.title, name - 1).text(" ");
+    page.text("  ")
+        .left(nameAmong(profiles, *profile, model.title), name - 1)
+        .text(" ");
     page.right(rank ? std::to_string(*rank) : "", kRank);
     int64_t wall = model.perStep(summary.wallNs.value_or(0));
     page.right(summary.wallNs ? formatTime(wall) : "", kTime);
@@ -502,7 +556,7 @@ void report::printComparison(ArrayRef<const Profile *> profiles,
       if (const auto *talk =
               std::get_if<evidence::Communication>(&finding.evidence);
           talk && !isNarrow) {
-        page.right(formatTime(model.perStep(talk->timeNs)), kTime);
+        page.right(formatTime(model.perStep(talk->timeNs)), kTalk);
         page.right(formatTime(model.perStep(talk->exposedNs)), kTime);
       }
     page.end();

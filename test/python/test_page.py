@@ -157,6 +157,35 @@ def test_a_page_asks_for_nothing_else(page: Path) -> None:
     assert len(text) < 5_000_000
 
 
+@pytest.mark.parametrize("which", ["page", "compiled"])
+def test_the_page_opens_with_what_pays_most(which: str, request: pytest.FixtureRequest) -> None:
+    """Three findings, what each would leave, and what to do; each leads to its proof."""
+    cards, first, opened = said_in(
+        request.getfixturevalue(which),
+        """
+        const cards = [...document.querySelectorAll('.pays .finding')], links = cards.map(card => card.querySelector('a'));
+        const opened = links.map(link => { link.click(); const found = document.querySelectorAll('.found');
+          return found.length === 1 && '#' + found[0].id === link.getAttribute('href') && found[0].textContent; });
+        return [cards.map(card => card.textContent), document.querySelector('h2').textContent, opened];""",
+    )
+    assert first.startswith("What pays most")
+    assert len(cards) == 3
+    costs = []
+    for card, proof in zip(cards, opened, strict=True):
+        found = re.match(
+            r"([\d.]+ \S+?s)([a-z-]+)leaves ([\d.]+ \S+) of ([\d.]+ \S+) \(×([\d.]+)\)(.+)", card
+        )
+        assert found, card
+        cost, left, whole = (nanoseconds(found[at]) for at in (1, 3, 4))
+        assert cost + left == pytest.approx(whole, rel=0.02)
+        assert whole / left == pytest.approx(float(found[5]), rel=0.02)
+        assert proof
+        assert found[2] in proof
+        assert "What to do: " + found[6] in proof
+        costs.append(cost)
+    assert costs == sorted(costs, reverse=True)
+
+
 ROOFLINE = """
     const plot = document.querySelector('svg.roofline'), box = plot.viewBox.baseVal;
     const dots = [...plot.querySelectorAll('circle')];

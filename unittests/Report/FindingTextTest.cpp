@@ -126,3 +126,16 @@ TEST(FindingText, OfAFileStays) {
   report::describeFindings(*profile);
   EXPECT_EQ(finding.text, "what the file says");
 }
+
+TEST(FindingText, OfCountersWithoutStepsIsOfAll) {
+  auto profile = sampleProfile();
+  profile->steps.clear();
+  for (FindingKind kind :
+       {FindingKind::MemoryTraffic, FindingKind::LowOccupancy,
+        FindingKind::LocalMemory, FindingKind::ScatteredAccess,
+        FindingKind::Stalls, FindingKind::Pipes, FindingKind::Divergence}) {
+    std::string text = describe(*profile, sampleEvidence()[size_t(kind)]);
+    EXPECT_EQ(text.find("step"), std::string::npos) << text;
+    EXPECT_NE(text.find(" in all"), std::string::npos) << text;
+  }
+}

@@ -2,6 +2,7 @@
 // and that the HTML page shows names as text.
 
 #include "opprof/Report/Report.h"
+#include "opprof/Report/FindingExplanation.h"
 #include "opprof/Report/ReportModel.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -390,7 +391,7 @@ TEST(Report, SizesOfListsAreClosed) {
   auto shown = [&](llvm::StringRef dims) {
     op.inputDims = dims.str();
     profile.operators = {op};
-    std::string text = printText(profile, {72, 40, false});
+    std::string text = printText(profile, {80, 40, false});
     llvm::StringRef row(text);
     row = row.substr(row.find("aten::cat"));
     return row.take_until([](char c) { return c == '\n'; })
@@ -553,4 +554,66 @@ TEST(Report, SaysHowTheProgramRan) {
             std::string::npos)
       << text;
   EXPECT_NE(printHTML(profile).find("1.50 GB"), std::string::npos);
+}
+
+TEST(Report, OpensWithWhatPaysMostAndWhatToDo) {
+  Profile profile;
+  fill(profile, {{"a", 60'000}, {"b", 40'000}});
+  profile.summary.wallNs = 200'000; // 100 µs a step.
+  profile.nodes[0].source = "/x/site-packages/transformers/utils.py:9";
+  profile.nodes[0].stack = {"/home/user/train.py:3",
+                            "/x/site-packages/transformers/utils.py:9"};
+  Finding &small = profile.findings.emplace_back();
+  small.evidence = evidence::SmallKernels{};
+  small.severityNsPerStep = 20'000;
+  small.nodes = {0};
+  Finding &moves = profile.findings.emplace_back();
+  moves.evidence = evidence::Synchronizations{};
+  moves.severityNsPerStep = 50'000;
+  // Nothing is left of a step, or next to nothing is gained.
+  profile.findings.push_back(makeFinding("later", "text"));
+  profile.findings.back().severityNsPerStep = 10'000;
+  Finding &copies = profile.findings.emplace_back();
+  copies.evidence = evidence::BiasCopies{};
+  copies.severityNsPerStep = 100;
+
+  ReportModel model = makeReportModel(profile);
+  ASSERT_EQ(model.payoffs.size(), 2u);
+  EXPECT_EQ(model.payoffs[0].finding->id(), "synchronization");
+  EXPECT_EQ(model.payoffs[0].leavesNs, 50'000);
+  EXPECT_DOUBLE_EQ(model.payoffs[0].times, 2);
+  EXPECT_EQ(model.payoffs[1].leavesNs, 80'000);
+
+  std::string advice = adviseOn(profile.findings[0], profile);
+  EXPECT_NE(advice.find("Begin at /home/user/train.py:3."), std::string::npos)
+      << advice;
+  EXPECT_NE(advice.find("`opprof recommend`"), std::string::npos) << advice;
+  // Of a library's line the module says more.
+  profile.nodes[0].stack.clear();
+  EXPECT_NE(adviseOn(profile.findings[0], profile).find("Begin at h.0.mlp."),
+            std::string::npos);
+  profile.devices[0].kind = "cpu";
+  profile.devices[0].busyNs = 1;
+  EXPECT_EQ(adviseOn(profile.findings[0], profile).find("CUDA"),
+            std::string::npos);
+  EXPECT_EQ(adviseOn(makeFinding("later", "text"), profile), "");
+
+  Finding near;
+  evidence::Roofline roofline;
+  roofline.roofNs = 90'000;
+  roofline.aboveRoofNs = 10'000;
+  near.evidence = roofline;
+  EXPECT_EQ(adviseOn(near, profile),
+            "Nothing: these kernels reach 90.0 % of what the device allows.");
+
+  std::string text = printText(profile, {72});
+  EXPECT_LT(text.find("What pays most"), text.find("Kernel time by kind"));
+  EXPECT_NE(text.find("leaves 50.0 µs (×2.00)"), std::string::npos) << text;
+}
+
+TEST(Report, EqualDevicesAreCounted) {
+  Profile profile;
+  fill(profile, {{"a", 1000}});
+  profile.devices.push_back(profile.devices.front());
+  EXPECT_EQ(makeReportModel(profile).deviceName, "2 × NVIDIA H200");
 }

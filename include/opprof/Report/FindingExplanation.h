@@ -17,6 +17,12 @@ llvm::Error explainFinding(llvm::StringRef id, const profile::Profile *profile,
                            llvm::raw_ostream &os,
                            const TextOptions &options = {});
 
+/// What to do about the finding: a rewrite that opprof offers, a change of the
+/// program, at its line where that is known, or nothing. Empty of a finding
+/// that this version does not know.
+std::string adviseOn(const profile::Finding &finding,
+                     const profile::Profile &profile);
+
 } // namespace opprof::report
 
 #endif // OPPROF_REPORT_FINDINGEXPLANATION_H

@@ -102,6 +102,14 @@ struct PlaceRow {
   uint64_t count = 0;
 };
 
+/// A finding, and what would be left of a step without its cost.
+struct Payoff {
+  const profile::Finding *finding = nullptr;
+  int64_t leavesNs = 0;
+  /// How much faster that is.
+  double times = 1;
+};
+
 struct ReportModel {
   const profile::Profile *profile = nullptr;
   /// The graph, the command line of a program without one, or the file that
@@ -141,6 +149,8 @@ struct ReportModel {
   std::vector<const profile::OperatorTime *> operators;
   std::vector<NodeRow> nodes;
   std::vector<NodeGroup> nodeGroups;
+  /// The costliest, each by itself: what they cost overlaps.
+  std::vector<Payoff> payoffs;
   /// Costliest first; those without a cost last.
   std::vector<const profile::Finding *> findings;
 
