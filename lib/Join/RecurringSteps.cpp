@@ -4,9 +4,11 @@
 
 #include "RecurringSteps.h"
 
+#include "Requests.h"
 #include "TraceSteps.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <map>
 #include <numeric>
@@ -21,6 +23,10 @@ using namespace opprof::trace;
 
 /// Operators that recurrences are looked for in, the last ones.
 static constexpr size_t kMostOperators = 200'000;
+
+/// Other threads matter where they run more than this part of what the busiest
+/// one does.
+static constexpr size_t kLeastOthers = 10;
 
 /// Suffixes of `sequence` in order, by doubling what they are compared by.
 static std::vector<uint32_t> sortSuffixes(ArrayRef<uint32_t> sequence,
@@ -111,32 +117,50 @@ static std::vector<int64_t> optimizerSteps(const Trace &trace) {
   return ends;
 }
 
+namespace {
+/// What the host ran, thread by thread: operators by number, and what tells
+/// them apart.
+struct Sequences {
+  std::vector<std::vector<uint32_t>> ops, keys;
+  size_t size = 0;
+
+  size_t busiest() const {
+    return llvm::max_element(ops,
+                             [](const auto &a, const auto &b) {
+                               return a.size() < b.size();
+                             }) -
+           ops.begin();
+  }
+};
+} // namespace
+
+/// The last operators, of all threads together.
+static Sequences readSequences(const Trace &trace, const HostTimeline &host) {
+  Sequences sequences;
+  sequences.ops.resize(trace.threads.size());
+  sequences.keys.resize(trace.threads.size());
+  std::map<CallKey, uint32_t> numbers;
+  ArrayRef<uint32_t> tops = host.topsOutside();
+  for (uint32_t op : tops.take_back(kMostOperators)) {
+    const HostOp &called = trace.hostOps[op];
+    sequences.ops[called.thread].push_back(op);
+    sequences.keys[called.thread].push_back(
+        numbers.try_emplace({called.name, called.place}, numbers.size())
+            .first->second);
+    ++sequences.size;
+  }
+  return sequences;
+}
+
 /// Beginnings of steps, and the end of the last, of operators that recur on the
 /// thread that runs most of them.
 static std::vector<int64_t> recurringSteps(const Trace &trace,
-                                           const HostTimeline &host) {
-  std::vector<std::vector<uint32_t>> byThread(trace.threads.size());
-  for (uint32_t op : host.topsOutside())
-    byThread[trace.hostOps[op].thread].push_back(op);
-  if (byThread.empty())
-    return {};
-  std::vector<uint32_t> &ops =
-      *llvm::max_element(byThread, [](const auto &a, const auto &b) {
-        return a.size() < b.size();
-      });
-  if (ops.size() > kMostOperators)
-    ops.erase(ops.begin(), ops.end() - kMostOperators);
-  std::map<CallKey, uint32_t> numbers;
-  std::vector<uint32_t> sequence;
-  for (uint32_t op : ops)
-    sequence.push_back(
-        numbers
-            .try_emplace({trace.hostOps[op].name, trace.hostOps[op].place},
-                         numbers.size())
-            .first->second);
-  std::optional<Recurrence> found = findRecurrence(sequence);
+                                           const Sequences &sequences) {
+  const std::vector<uint32_t> &ops = sequences.ops[sequences.busiest()];
+  std::optional<Recurrence> found =
+      findRecurrence(sequences.keys[sequences.busiest()]);
   // What is less than half of the program is no step of it.
-  if (!found || found->length < sequence.size() / 2)
+  if (!found || found->length < ops.size() / 2)
     return {};
   std::vector<int64_t> starts;
   uint32_t at = 0;
@@ -144,6 +168,68 @@ static std::vector<int64_t> recurringSteps(const Trace &trace,
     starts.push_back(trace.hostOps[ops[found->begin + at]].startNs);
   starts.push_back(trace.hostOps[ops[found->begin + at - 1]].endNs());
   return starts;
+}
+
+/// "aten::linear (serve.py:12)".
+static std::string describeOp(const Trace &trace, const HostOp &op) {
+  std::string text = op.name.str();
+  if (op.place && !trace.places[*op.place].source.empty())
+    text += " (" + trace.places[*op.place].source.str() + ")";
+  return text;
+}
+
+/// Steps of a program whose threads run the same again and again: requests of a
+/// server. Those that run at once have no time of their own, and are no steps;
+/// what was found is said in both cases. False where nothing was.
+static bool findRequests(const Trace &trace, const Sequences &sequences,
+                         Profile &profile) {
+  std::optional<SharedPiece> shared = findSharedPiece(sequences.keys);
+  if (!shared)
+    return false;
+  std::vector<Step> requests;
+  for (const Piece &piece : shared->pieces) {
+    ArrayRef<uint32_t> ops = sequences.ops[piece.thread];
+    requests.push_back(
+        {0, trace.hostOps[ops[piece.begin]].startNs,
+         trace.hostOps[ops[piece.begin + shared->length - 1]].endNs()});
+  }
+  llvm::sort(requests, [](const Step &a, const Step &b) {
+    return a.startNs < b.startNs;
+  });
+  // At the begin of one that of those before has not ended.
+  size_t atOnce = 1, overlapping = 0;
+  std::multiset<int64_t> ends;
+  for (const Step &request : requests) {
+    ends.erase(ends.begin(), ends.upper_bound(request.startNs));
+    overlapping += !ends.empty();
+    ends.insert(request.endNs);
+    atOnce = std::max(atOnce, ends.size());
+  }
+  const Piece &first = shared->pieces.front();
+  ArrayRef<uint32_t> ops = sequences.ops[first.thread];
+  std::string evidence = formatv(
+      "{0} times, on {1} threads, {2} operators follow one another, "
+      "from {3} to {4}; they are {5:f1} % of all operators",
+      requests.size(), shared->threads, shared->length,
+      describeOp(trace, trace.hostOps[ops[first.begin]]),
+      describeOp(trace, trace.hostOps[ops[first.begin + shared->length - 1]]),
+      100.0 * double(requests.size() * shared->length) /
+          double(sequences.size));
+  if (overlapping) {
+    profile.notes.push_back(
+        formatv("requests: {0}. {1} of them began while another one ran, up "
+                "to {2} at once, so that no time is one request's alone and "
+                "none is a step: figures are of all together",
+                evidence, overlapping, atOnce));
+    return true;
+  }
+  profile.notes.push_back("steps are requests: " + evidence);
+  for (auto [number, request] : llvm::enumerate(requests)) {
+    request.index = uint32_t(number);
+    profile.steps.push_back(request);
+  }
+  profile.summary.stepsFrom = "recurring_operators";
+  return true;
 }
 
 static int64_t median(std::vector<int64_t> values) {
@@ -195,14 +281,29 @@ void opprof::join::findRecurringSteps(const Trace &trace,
       start = std::min(start, op.startNs);
     bounds.insert(bounds.begin(), start);
   } else {
-    bounds = recurringSteps(trace, host);
+    Sequences sequences = readSequences(trace, host);
+    if (!sequences.size)
+      return;
     from = "recurring_operators";
+    // What one thread does is not the program where others do as much.
+    size_t busiest = sequences.ops[sequences.busiest()].size();
+    bool isAlone = sequences.size - busiest <= busiest / kLeastOthers;
+    if (isAlone || !findRequests(trace, sequences, profile))
+      bounds = recurringSteps(trace, sequences);
+    if (!isAlone && bounds.size() >= 3)
+      profile.notes.push_back(formatv(
+          "a step is what one thread runs over and over; others run "
+          "{0:f1} % of all operators, which count to the step that "
+          "they began in",
+          100.0 * double(sequences.size - busiest) / double(sequences.size)));
   }
-  if (bounds.size() < (trace.firstStep ? 2 : 3))
-    return;
-  for (size_t at = 0; at + 1 < bounds.size(); ++at)
-    profile.steps.push_back({uint32_t(at), bounds[at], bounds[at + 1]});
-  profile.summary.stepsFrom = from.str();
+  if (profile.steps.empty()) {
+    if (bounds.size() < (trace.firstStep ? 2 : 3))
+      return;
+    for (size_t at = 0; at + 1 < bounds.size(); ++at)
+      profile.steps.push_back({uint32_t(at), bounds[at], bounds[at + 1]});
+    profile.summary.stepsFrom = from.str();
+  }
   profile.summary.steps = profile.steps.size();
   classifySteps(trace, host, profile);
 }

@@ -33,12 +33,11 @@ StepCounter::Event StepCounter::rangeEnded(std::string_view name,
     return Event::None;
   name.remove_prefix(kOptimizer.size());
   ++stepped;
-  auto it = std::find_if(optimizers.begin(), optimizers.end(),
-                         [&](const Optimizer &known) {
-                           return known.name == name && known.place == place;
-                         });
-  size_t at = size_t(it - optimizers.begin());
-  if (it == optimizers.end()) {
+  size_t at = 0;
+  while (at < optimizers.size() &&
+         (optimizers[at].name != name || optimizers[at].place != place))
+    ++at;
+  if (at == optimizers.size()) {
     if (optimizers.size() == kMostOptimizers)
       return Event::None;
     // The profiler's were parts of this one's.
@@ -53,8 +52,9 @@ StepCounter::Event StepCounter::rangeEnded(std::string_view name,
     ++count;
     return Event::Step;
   }
-  it->longestGap = std::max(it->longestGap, stepped - it->last);
-  it->last = stepped;
+  Optimizer &known = optimizers[at];
+  known.longestGap = std::max(known.longestGap, stepped - known.last);
+  known.last = stepped;
   // One that stays away for much longer than ever is out of use.
   const Optimizer &awaited = optimizers[ending];
   if (stepped - awaited.last > 2 * awaited.longestGap + 2) {

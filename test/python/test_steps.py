@@ -1,6 +1,7 @@
 """`opprof run --steps=A:B`: a window of the steps of a program that nobody marked, and what is said where it has none."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,8 @@ def said(profile: dict[str, Any]) -> str:
 def names_by_step(profile: dict[str, Any]) -> list[list[str]]:
     steps: list[list[str]] = [[] for _ in profile["steps"]]
     for kernel in profile["kernels"]:
-        steps[kernel["step"]].append(kernel["name"])
+        if "step" in kernel:
+            steps[kernel["step"]].append(kernel["name"])
     return steps
 
 
@@ -252,3 +254,70 @@ def test_what_is_no_window_is_refused(options: tuple[str, ...], what: str, tmp_p
     done = opprof("run", "-o", tmp_path / "run", *options, write(tmp_path, TRAIN), 2)
     assert done.returncode not in (0, 4) and what in done.stderr, done.stderr
     assert not (tmp_path / "run").exists()
+
+
+SERVER = """
+import concurrent.futures, http.client, http.server, json, sys, threading, torch
+torch.set_num_threads(1)
+net = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 64)).eval()
+together = threading.Barrier(int(sys.argv[1]))
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_POST(self):
+        rows = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with torch.inference_mode():
+            answer = net(torch.tensor(rows))
+            # As many as there are clients are answered at once.
+            together.wait()
+            answer = answer.softmax(-1)
+        body = json.dumps(answer.tolist()).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *arguments):
+        pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+def client(number):
+    connection = None
+    for request in range(12):
+        connection = connection or http.client.HTTPConnection(*server.server_address)
+        rows = [[0.5] * 64] * (1 + request % 3)
+        connection.request("POST", "/", json.dumps(rows))
+        connection.getresponse().read()
+        if sys.argv[2] == "close":
+            connection.close()
+            connection = None
+with concurrent.futures.ThreadPoolExecutor(int(sys.argv[1])) as pool:
+    list(pool.map(client, range(int(sys.argv[1]))))
+"""
+
+
+def test_requests_of_a_server_are_steps_where_they_do_not_overlap(tmp_path: Path) -> None:
+    """Each is answered on a thread of its own."""
+    program = write(tmp_path, SERVER)
+    profile = test_observer.observe(tmp_path / "one", program, 1, "close")
+    (note,) = (note for note in profile["notes"] if "requests" in note)
+    first, last = (
+        re.escape(test_observer.line_of(program, text))
+        for text in ("torch.tensor(rows)", "answer.tolist()")
+    )
+    assert re.fullmatch(
+        r"steps are requests: 12 times, on 12 threads, \d+ operators follow one another, "
+        rf"from aten::\w+ \({first}\) to aten::\w+ \({last}\); they are \d+\.\d % of all operators",
+        note,
+    ), note
+    assert profile["summary"]["steps_from"] == "recurring_operators"
+    assert [names.count("aten::softmax") for names in names_by_step(profile)] == [1] * 12
+    assert {step["phase"] for step in profile["steps"][4:]} == {"steady"}
+
+
+@pytest.mark.parametrize("connections", ["close", "keep"])
+def test_requests_that_overlap_are_told_and_are_no_steps(connections: str, tmp_path: Path) -> None:
+    program = write(tmp_path, SERVER)
+    profile = test_observer.observe(tmp_path / "run", program, 3, connections)
+    (note,) = (note for note in profile["notes"] if "requests" in note)
+    assert note.startswith("requests: 36 times, on ")
+    assert "up to 3 at once, so that no time is one request's alone and none is a step" in note
+    assert profile["summary"]["steps_from"] == "none"
