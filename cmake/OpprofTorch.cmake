@@ -29,7 +29,8 @@ else()
   add_library(opprof_libtorch INTERFACE)
   target_include_directories(opprof_libtorch SYSTEM INTERFACE
     "${OPPROF_TORCH_DIR}/include" "${OPPROF_TORCH_DIR}/include/torch/csrc/api/include")
-  target_compile_definitions(opprof_libtorch INTERFACE _GLIBCXX_USE_CXX11_ABI=${OPPROF_TORCH_ABI})
+  # PyTorch is built with NDEBUG, without which some of its classes have fields more.
+  target_compile_definitions(opprof_libtorch INTERFACE _GLIBCXX_USE_CXX11_ABI=${OPPROF_TORCH_ABI} NDEBUG)
   # A build with CUDA needs libraries that other packages hold, which are found when the program starts.
   target_link_options(opprof_libtorch INTERFACE -Wl,--allow-shlib-undefined "-Wl,-rpath,${OPPROF_TORCH_DIR}/lib")
   target_link_libraries(opprof_libtorch INTERFACE

@@ -32,6 +32,10 @@
 #include <thread>
 #include <unistd.h>
 
+#ifndef NDEBUG
+#error "compile with NDEBUG, as PyTorch is: at::RecordFunction has a field more without it"
+#endif
+
 using namespace opprof::capture;
 using opprof::observer::StepCounter;
 
