@@ -246,11 +246,12 @@ static void classifySteps(const Trace &trace, const HostTimeline &host,
     durations.push_back(step.endNs - step.startNs);
   if (durations.size() < 2)
     return;
-  // It has what the program began with.
-  if (!trace.firstStep)
+  // The program's first one has what that began with.
+  bool isFirst = !trace.firstStep || *trace.firstStep == 0;
+  if (isFirst)
     profile.steps.front().phase = Phase::WarmUp;
   int64_t usual = median(durations);
-  for (size_t at = trace.firstStep ? 0 : 1;
+  for (size_t at = isFirst ? 1 : 0;
        at + 1 < durations.size() && durations[at] > 2 * usual; ++at)
     profile.steps[at].phase = Phase::WarmUp;
   std::vector<int64_t> counts(profile.steps.size());

@@ -821,7 +821,9 @@ beginOperator(const at::RecordFunction &function) {
   record.name = observer.name(state, function);
   record.id = uint64_t(state.number) << 40 | ++state.nextId;
   record.sequence = function.seqNr();
-  record.thread = uint32_t(function.threadId());
+  // What is made to end on another thread is round nothing of this one, nor
+  // does it lie within what this one runs.
+  record.thread = function.isAsync() ? 0 : uint32_t(function.threadId());
   record.forwardThread = uint32_t(function.forwardThreadId());
   record.place = OPPROF_NO_PLACE;
   record.sizes = record.types = kNone;
@@ -855,7 +857,6 @@ beginOperator(const at::RecordFunction &function) {
   if (observer.shapes && (scope == OperatorScope::Backward ||
                           (open->inOperator && !wasInOperator)))
     observer.noteInputs(state, function, record);
-  // What is made to end on another thread is round nothing of this one.
   if (!function.isAsync()) {
     state.open = open.get();
     open->owner = &state;

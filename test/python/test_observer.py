@@ -364,6 +364,27 @@ def test_torchrun_leaves_a_report_of_each_rank(tmp_path: Path) -> None:
     assert profiles == ["profile-r0-", "profile-r1-"]
 
 
+def test_operators_beside_a_collective_that_runs_are_no_part_of_it(tmp_path: Path) -> None:
+    """What a collective marks ends on a thread of the backend's, when the slowest rank has come."""
+    program = write(
+        tmp_path,
+        "import time, torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "for _ in range(20):\n"
+        "    time.sleep(0.05 * dist.get_rank())\n"
+        "    work = dist.all_reduce(torch.ones(8), async_op=True)\n"
+        "    torch.ones(8).exp()\n"
+        "    work.wait()\n"
+        "dist.destroy_process_group()\n",
+    )
+    command = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", program)
+    done = opprof("run", "-o", tmp_path / "run", "--", sys.executable, *command)
+    assert done.returncode == 0, done.stderr
+    (file,) = (tmp_path / "run").glob("profile-r0-*.json")
+    names = [kernel["name"] for kernel in json.loads(file.read_text())["kernels"]]
+    assert names.count("aten::exp") == 20
+
+
 def test_a_program_that_waits_is_recorded_several_times_from_outside(tmp_path: Path) -> None:
     program = write(
         tmp_path,

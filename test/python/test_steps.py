@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,8 @@ def test_the_steps_that_are_asked_for_are_recorded_and_nothing_else(tmp_path: Pa
     assert len(steps) == 3 and steps[0] == steps[1] == steps[2]
     # A step of the whole program's, but for the first, which has its beginning.
     assert steps[0] == names_by_step(whole)[-1]
-    # The first of them is a step as the others are.
+    # The first of them is a step as the others are, and that of the program is not.
+    assert (profile["steps"][0]["phase"], whole["steps"][0]["phase"]) == ("steady", "warm_up")
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["timeline"]["steps"] == [5, 8] and "delay_s" not in run["timeline"]
     (one, _) = record(tmp_path, "11:12", TRAIN, 12, status=4)
@@ -205,6 +207,29 @@ def test_workers_of_data_loaders_leave_nothing(tmp_path: Path) -> None:
     assert len(list((tmp_path / "run").glob("operators-*"))) == 1
 
 
+def test_each_rank_has_the_steps(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "for step in range(8):\n"
+        "    net(torch.ones(2, 4)).exp().sum().backward()\n"
+        "    optimizer.step()\n"
+        "dist.destroy_process_group()\n",
+    )
+    run = tmp_path / "run"
+    command = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+    done = opprof("run", "-o", run, "--steps=3:5", "--", *command, program)
+    assert done.returncode == 0, done.stderr
+    for rank in range(2):
+        (file,) = run.glob(f"profile-r{rank}-p*.opprof.json")
+        profile = json.loads(file.read_text())
+        assert "steps 3 to 4 of the program are recorded" in said(profile)
+        assert [names.count("aten::exp") for names in names_by_step(profile)] == [1, 1]
+
+
 def test_kernels_of_the_steps_alone_are_captured(tmp_path: Path) -> None:
     program = write(
         tmp_path,
@@ -234,7 +259,7 @@ def test_kernels_of_the_steps_alone_are_captured(tmp_path: Path) -> None:
         file.unlink()
     done = recorded("20:40", 12)
     assert "nothing is recorded: the program ended after 12 steps" in done.stderr
-    assert not list(run.glob("capture-*"))
+    assert [file.name for file in run.iterdir()] == ["run.json"]
     recorded("0:2", 12)
     profile = json.loads((run / "profile.opprof.json").read_text())
     assert names_by_step(profile) == [["step0"], ["step1"]]

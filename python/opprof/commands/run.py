@@ -367,11 +367,12 @@ def _captured(command: Sequence[str], output: Path, part: Part) -> tuple[list[Pa
     found = [file.path for file in recorded_files(output, "capture")]
     captures = [file for file in found if before.get(file) != file.stat().st_mtime_ns]
     if not captures:
-        files = recorded_files(output, "operators")
-        said = [_steps_of(recorded_operators(file, 0)) for file in files]
-        none = "no process of the program used CUDA: nothing was captured"
-        for text in [text for text in said if text] or [none]:
+        files = [recorded_operators(f, 0) for f in recorded_files(output, "operators")]
+        said = [text for text in map(_steps_of, files) if text]
+        for text in said or ["no process of the program used CUDA: nothing was captured"]:
             progress(text)
+        if said:
+            _drop_operators(output)
     return captures, status
 
 
