@@ -189,14 +189,13 @@ class HTMLPage {
 public:
   HTMLPage(const ReportModel &model, raw_ostream &os)
       : model(model), profile(*model.profile), os(os) {
-    for (const NodeRow &row : ArrayRef(model.nodes).take_front(kNodes))
-      shownNodes.insert(row.node - profile.nodes.data());
     for (const OperatorTime *op :
          ArrayRef(model.operators).take_front(kOperators))
       shownOperators.insert(op - profile.operators.data());
   }
 
   void print() {
+    renderRows();
     std::string title = escape(model.title);
     os << "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
           "<meta name=\"viewport\" content=\"width=device-width, "
@@ -554,7 +553,7 @@ private:
     return formatAmount(double(op.calls) * amount / seconds) + unit.str();
   }
 
-  static constexpr size_t kOperators = 200, kNodes = 400;
+  static constexpr size_t kOperators = 200;
 
   /// What the host called, with the rates that the model of costs gives.
   void printOperators() {
@@ -622,14 +621,17 @@ private:
                     StringRef from) {
     if (!model.counters)
       return;
+    bool isSaid = false;
     for (const CounterColumn &column : getCounterColumns()) {
       std::string value = formatCounter(column, values);
       os << "<td class=\"num\"";
-      if (!from.empty() && !value.empty())
-        os << " title=\"of " << escape(from) << "\"><i>" << value
-           << "*</i></td>";
-      else
-        os << ">" << value << "</td>";
+      // The first says whose all of them are.
+      if (!from.empty() && !value.empty() && !isSaid)
+        os << " title=\"of " << escape(from) << "\"";
+      bool isMarked = !from.empty() && !value.empty();
+      isSaid |= isMarked;
+      os << (isMarked ? "><i>" : ">") << value
+         << (isMarked ? "*</i></td>" : "</td>");
     }
   }
 
@@ -681,19 +683,60 @@ private:
     os << "</table></div>\n<details><summary>Each node alone ("
        << model.nodes.size() << ")</summary>";
     head();
-    for (const NodeRow &row : ArrayRef(model.nodes).take_front(kNodes))
-      nodeCells(row.node->kernelTimeNs, row.node->id.name,
-                row.node->module.value_or(""), row, row.confidence,
-                " id=\"node" + Twine(row.node - profile.nodes.data()) + "\"");
-    os << "</table></div>";
-    sayMore(model.nodes.size(), kNodes);
+    os << nodeRows << "</table></div>";
+    sayMore(model.nodes.size(), shownNodes.size());
     os << "</details>\n";
+  }
+
+  /// The rows of long tables, as many as a page has room for: before what leads
+  /// to them is printed.
+  void renderRows() {
+    constexpr size_t kMostBytes = 1'500'000;
+    raw_string_ostream ofNodes(nodeRows), ofKernels(kernelRows);
+    HTMLPage nodes(model, ofNodes), kernels(model, ofKernels);
+    for (const NodeRow &row : model.nodes) {
+      if (nodeRows.size() > kMostBytes)
+        break;
+      uint32_t place = row.node - profile.nodes.data();
+      nodes.nodeCells(row.node->kernelTimeNs, row.node->id.name,
+                      row.node->module.value_or(""), row, row.confidence,
+                      " id=\"node" + Twine(place) + "\"");
+      shownNodes.insert(place);
+    }
+    for (const Activity &kernel : profile.kernels) {
+      if (kernelRows.size() > kMostBytes || shownKernels == kMaxDrawn)
+        break;
+      kernels.kernelRow(kernel);
+      ++shownKernels;
+    }
+  }
+
+  void kernelRow(const Activity &kernel) {
+    int64_t begin = profile.kernels.front().startNs;
+    os << "<tr id=\"kernel" << &kernel - profile.kernels.data()
+       << "\"><td class=\"num\">" << formatTime(kernel.startNs - begin)
+       << "</td><td class=\"num\">" << formatTime(kernel.durationNs) << "</td>";
+    counterCells(kernel.counters ? profile.counters[*kernel.counters].values
+                                 : std::map<std::string, double>(),
+                 kernel.countersFrom);
+    os << "<td><code>" << escape(kernel.name) << "</code></td><td>";
+    if (!model.hasGraph) {
+      if (kernel.stream)
+        os << *kernel.stream;
+      os << "</td><td>" << escape(kernel.range) << "</td></tr>";
+      return;
+    }
+    os << escape(describeNodes(kernel)) << "</td><td>"
+       << stringify(kernel.confidence) << " by " << escape(kernel.method)
+       << "<div class=\"dim\">" << escape(kernel.explanation)
+       << (kernel.range.empty() ? std::string()
+                                : " · in " + escape(kernel.range))
+       << "</div></td></tr>";
   }
 
   void printKernels() {
     if (profile.kernels.empty())
       return;
-    size_t shown = std::min(profile.kernels.size(), kMaxDrawn);
     os << "<details><summary>"
        << (model.hasGraph ? "All kernels, and how each was joined ("
                           : "All " + model.work.str() + "s (")
@@ -705,32 +748,10 @@ private:
     os << "<th>" << model.work << "</th>"
        << (model.hasGraph ? "<th>nodes</th><th>join</th></tr>"
                           : "<th>stream</th><th>range</th></tr>");
-    int64_t begin = profile.kernels.front().startNs;
-    for (const Activity &kernel : ArrayRef(profile.kernels).take_front(shown)) {
-      os << "<tr id=\"kernel" << &kernel - profile.kernels.data()
-         << "\"><td class=\"num\">" << formatTime(kernel.startNs - begin)
-         << "</td><td class=\"num\">" << formatTime(kernel.durationNs)
-         << "</td>";
-      counterCells(kernel.counters ? profile.counters[*kernel.counters].values
-                                   : std::map<std::string, double>(),
-                   kernel.countersFrom);
-      os << "<td><code>" << escape(kernel.name) << "</code></td><td>";
-      if (!model.hasGraph) {
-        if (kernel.stream)
-          os << *kernel.stream;
-        os << "</td><td>" << escape(kernel.range) << "</td></tr>";
-        continue;
-      }
-      os << escape(describeNodes(kernel)) << "</td><td>"
-         << stringify(kernel.confidence) << " by " << escape(kernel.method)
-         << "<div class=\"dim\">" << escape(kernel.explanation)
-         << (kernel.range.empty() ? std::string()
-                                  : " · in " + escape(kernel.range))
-         << "</div></td></tr>";
-    }
+    os << kernelRows;
     os << "</table></div>";
-    if (profile.kernels.size() > shown)
-      os << "<p class=\"dim\">" << profile.kernels.size() - shown
+    if (profile.kernels.size() > shownKernels)
+      os << "<p class=\"dim\">" << profile.kernels.size() - shownKernels
          << " more are in the JSON.</p>";
     os << "</details>\n";
   }
@@ -750,15 +771,17 @@ private:
       return "node" + std::to_string(*longest);
     if (point.op && shownOperators.contains(*point.op))
       return "op" + std::to_string(*point.op);
-    return point.kernel < kMaxDrawn ? "kernel" + std::to_string(point.kernel)
-                                    : "";
+    return point.kernel < shownKernels ? "kernel" + std::to_string(point.kernel)
+                                       : "";
   }
 
   const ReportModel &model;
   const Profile &profile;
   raw_ostream &os;
-  /// Places of what has rows of its own.
+  /// Places of what has rows of its own; of kernels the first ones have.
   DenseSet<uint32_t> shownNodes, shownOperators;
+  size_t shownKernels = 0;
+  std::string nodeRows, kernelRows;
   const RowOf rowOf = [this](const RooflinePoint &point) {
     return findRow(point);
   };

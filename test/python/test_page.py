@@ -302,3 +302,48 @@ def test_frames_lie_in_what_they_are_in(compiled: Path) -> None:
           outer === depth - 1 && around.left <= box.left + 1 && around.right >= box.right - 1)).map(place => place[2]);""",
     )
     assert outside == []
+
+
+def test_a_page_of_ten_thousand_nodes_is_no_heavier_than_a_mail(compiled: Path) -> None:
+    """What is left out is said, and what is there leads to rows that are there."""
+    profile = json.loads(compiled.with_name("profile.opprof.json").read_bytes())
+    nodes, kernels = profile["nodes"], profile["kernels"]
+    times = 10_000 // len(nodes) + 1
+    profile.update(nodes=[], kernels=[], findings=[])
+    for again in range(times):
+        # The launches lead to the first ones.
+        end = f"__again_{again}" if again else ""
+        for node in nodes:
+            ran = [kernel + again * len(kernels) for kernel in node.get("kernels", [])]
+            place = {
+                "name": node["name"] + end,
+                "module": f"stage.{again}.{node.get('module', '')}",
+            }
+            profile["nodes"].append({**node, **place, "kernels": ran})
+        for kernel in kernels:
+            made = {
+                "id": kernel["id"] + again * len(kernels),
+                "explanation": "because of this " * 20,
+            }
+            made["nodes"] = [name + end for name in kernel.get("nodes", [])]
+            profile["kernels"].append({**kernel, **made})
+    for total in ("kernels", "kernel_time_ns"):
+        profile["summary"][total] *= times
+    page = compiled.with_name("large.html")
+    large = compiled.with_name("large.opprof.json")
+    large.write_text(json.dumps(profile))
+    driver("report", f"--html={page}", "--", large)
+    assert len(profile["nodes"]) > 10_000
+    assert 1_000_000 < page.stat().st_size < 5_000_000
+    text = page.read_text()
+    links = re.findall(r'href="#([^"]+)"', text)
+    assert len(links) > 10
+    assert not set(links) - set(re.findall(r' id="([^"]+)"', text))
+    for table in ("node", "kernel"):
+        shown = len(re.findall(rf'<tr id="{table}\d', text))
+        ran = (
+            profile["kernels"]
+            if table == "kernel"
+            else [n for n in profile["nodes"] if n["kernels"]]
+        )
+        assert f"{len(ran) - shown} more" in text
