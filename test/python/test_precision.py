@@ -14,6 +14,7 @@ from opprof.backend.checks import Subject, relative_error
 from opprof.backend.emitted import matching
 from opprof.backend.emitted.graphs import trace_to_aten
 from opprof.backend.emitted.interface import Rewrite, TensorSpec
+from opprof.backend.emitted.precision import cast_graph
 from opprof.backend.emitted.prologue import split_prologue
 from opprof.backend.emitted.regions import (
     LEVELS,
@@ -128,6 +129,26 @@ def test_a_write_changes_no_name_of_a_class() -> None:
     graph = without_writes(trace_to_aten(writing, inputs), inputs)
     named = {name for node in graph.graph.nodes if (name := class_of(node)) is not None}
     assert named == {name.replace("add_", "add") for name in classes(function, inputs)}
+
+
+def test_masks_made_for_float32_fit_narrower_floats() -> None:
+    least = torch.finfo(torch.float32).min
+
+    def function(x: Tensor, w: Tensor, mask: Tensor) -> Tensor:
+        # As models of transformers spell it: added, and filled in.
+        causal = torch.full((4, 4), least).triu(1)
+        scores = torch.where(mask, x @ w + causal, least)
+        return torch.softmax(scores.masked_fill(~mask, least), -1) @ x
+
+    mask = torch.ones(4, 4, dtype=torch.bool)
+    mask[:, 3] = False
+    inputs = [torch.randn(4, 8), torch.randn(8, 4), mask]
+    expected = function(*inputs)
+    whole = cast_graph(trace_to_aten(function, inputs), inputs, torch.float16)
+    assert relative_error(whole(*inputs), expected) < 1e-2
+    regions = dict.fromkeys(classes(function, inputs), "float16")
+    assert "where" in regions
+    assert relative_error(cast(function, inputs, regions)(*inputs), expected) < 1e-2
 
 
 def test_a_merge_computes_at_the_most_exact_level_of_what_it_merges() -> None:

@@ -1,5 +1,6 @@
 """Precision: a graph computed in narrower floats."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -95,6 +96,23 @@ def exact_nodes(graph: fx.GraphModule) -> set[fx.Node]:
     return exact
 
 
+# They put a number in the place of values. Arithmetic takes its numbers in float32, whatever its operands are.
+_FILLS = (
+    *("full", "full_like", "new_full", "fill", "scalar_tensor", "masked_fill", "where"),
+    "constant_pad_nd",
+)
+
+
+def saturated(node: fx.Node, leaf: Any, dtype: torch.dtype) -> Any:
+    """A number that a node fills values of `dtype` with: the largest of its sign where it is beyond that, as a mask's is that was made
+    for float32. PyTorch raises an error there.
+    """
+    if isinstance(leaf, float) and math.isfinite(leaf) and abs(leaf) > torch.finfo(dtype).max:
+        if operator_name(node).removesuffix("_") in _FILLS:
+            return math.copysign(torch.finfo(dtype).max, leaf)
+    return leaf
+
+
 def cast_graph(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype) -> fx.GraphModule:
     """The graph at a lower precision: float32 inputs cast on entry, all that was float32 in between, results cast back.
 
@@ -121,11 +139,12 @@ def cast_graph(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype)
             def prepare(leaf: Any) -> Any:
                 if wide:
                     return convert(leaf, dtype, torch.float32)
-                return dtype if leaf is torch.float32 else leaf
+                return dtype if leaf is torch.float32 else saturated(node, leaf, dtype)
 
             args, kwargs = torch.utils._pytree.tree_map(prepare, (args, kwargs))
             result = self.call_function(node.target, args, kwargs)
-            if wide and node not in exact:
+            # What is made of no tensor is float32 without being told.
+            if node not in exact and (wide or not node.all_input_nodes):
                 return torch.utils._pytree.tree_map(
                     lambda leaf: convert(leaf, torch.float32, dtype), result
                 )

@@ -16,7 +16,7 @@ from opprof.backend.emitted.graphs import (
     results_of,
     trace_to_aten,
 )
-from opprof.backend.emitted.precision import exact_nodes, why_not_cast
+from opprof.backend.emitted.precision import exact_nodes, saturated, why_not_cast
 
 # Levels: what a class's operands and results are. float32 is the one that needs no word.
 # The result of a product in float32 has no rounding of its own.
@@ -223,7 +223,7 @@ class Levels(fx.Interpreter):
         def prepare(leaf: Any) -> Any:
             if leaf is torch.float32 and narrow:
                 return dtype
-            leaf = _cast(leaf, dtype)
+            leaf = _cast(saturated(node, leaf, dtype), dtype)
             return _cast(leaf, torch.float32) if self.emulated and products else leaf
 
         name = operator_name(node)
