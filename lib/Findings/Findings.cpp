@@ -60,7 +60,7 @@ std::vector<const Activity *> Context::kernelsOn(int64_t device) const {
 std::vector<int64_t> Context::devicesWithKernels() const {
   std::vector<int64_t> found;
   for (const Device &device : profile.devices)
-    if (device.busyNs)
+    if (device.busyNs.value_or(0) > 0)
       found.push_back(device.id);
   llvm::sort(found);
   return found;

@@ -50,7 +50,9 @@ function showRow(id) {
   row.scrollIntoView({ block: 'center' });
 }
 for (const link of document.querySelectorAll('a[href^="#"]'))
-  link.addEventListener('click', event => { event.preventDefault(); showRow(link.getAttribute('href').slice(1)); });
+  link.addEventListener('click', event => { event.preventDefault();
+    history.pushState(null, '', link.getAttribute('href')); showRow(link.getAttribute('href').slice(1)); });
+addEventListener('popstate', () => { if (location.hash) showRow(location.hash.slice(1)); });
 for (const flame of document.querySelectorAll('.flame')) {
   const frames = [...flame.children].map(element => ({ element, left: parseFloat(element.style.left),
     width: parseFloat(element.style.width), depth: +element.style.getPropertyValue('--d') }));

@@ -52,8 +52,9 @@ def check_own(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keeps a folder for results to this process: another command that fills it is refused until the block has ended.
+def locked(path: Path) -> Iterator[bool]:
+    """Keeps a folder for results to this process: another command that fills it is refused until the block has ended. Gives whether
+    it made the folder.
 
     A process that is killed holds nothing any more. A folder that is made for it and stays empty is taken away again.
     """
@@ -71,7 +72,7 @@ def locked(path: Path) -> Iterator[None]:
         except OSError:
             # A file system without locks.
             pass
-        yield
+        yield is_new
     finally:
         if is_new:
             # What was written into it stays.

@@ -2,7 +2,9 @@
 
 import collections
 import copy
+import gc
 import io
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -498,6 +500,37 @@ def test_attributes_that_are_not_there(owner: str) -> None:
     assert not watch.holds()
     with pytest.raises(Unknown):
         Watch(Own(), ["L['model'].nothing.more"], {})
+
+
+class Factor:
+    k = 2.0
+
+
+class Loose(nn.Module):
+    """Uses something as long as somebody else has it."""
+
+    def __init__(self, factor: Factor) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.factor = weakref.ref(factor)
+
+    def forward(self, x: Tensor) -> Tensor:
+        factor = self.factor()
+        return self.linear(x) if factor is None else self.linear(x) * factor.k
+
+
+def test_what_is_held_weakly_may_go(backend: ModuleType) -> None:
+    factor = Factor()
+    model, x = Loose(factor).eval(), torch.randn(2, 4)
+    fast, referent = backend.optimize(model), weakref.ref(factor)
+    with torch.no_grad():
+        for _ in range(6):
+            assert torch.allclose(fast(x), model(x), atol=1e-6)
+        del factor
+        gc.collect()
+        assert referent() is None
+        for _ in range(3):
+            assert torch.allclose(fast(x), model(x), atol=1e-6)
 
 
 class Registry(dict[Any, Any]):

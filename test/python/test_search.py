@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from opprof.search import ahead, baselines, explore
 from opprof.search.ahead import Ahead, Job, compile_only, results_like, worker_count
 from opprof.search.baselines import Recipe, least_float32_ns, make_baseline, recipes
 from opprof.search.candidates import Built, Workshop, strategy_of
-from opprof.search.clock import Clock
+from opprof.search.clock import Clock, TimeIsUp, limited
 from opprof.search.explore import Search, SearchOptions
 from opprof.search.measure import compare, measure_all
 from opprof.search.outcome import OPTIMIZED, Entrant, Outcome, facts_of
@@ -498,8 +499,55 @@ def test_a_candidate_that_chooses_kernels_for_too_long_is_left_out(
     found = searching(table, ["tuned", "half"]).found
     trials = {trial.script.name: trial for trial in found.trials}
     assert trials["tuned"].end is End.LEFT_OUT
-    assert trials["tuned"].reason == "choosing its kernels takes longer than 0 s"
+    assert trials["tuned"].reason == "choosing its kernels takes longer than 1 s"
     assert names_of(found.kept) == ["half"]
+
+
+def test_what_is_ended_cleans_up_and_leaves_no_thread_at_work() -> None:
+    began, cleaned = [], []
+    pool = ThreadPoolExecutor(2)
+
+    def work(number: int) -> None:
+        began.append(number)
+        time.sleep(0.3)
+
+    def block() -> None:
+        with limited(0.2):
+            try:
+                for number in range(100):
+                    pool.submit(work, number)
+                time.sleep(60)
+            finally:
+                time.sleep(1.2)
+                cleaned.append(True)
+
+    before = signal.getsignal(signal.SIGALRM)
+    with pytest.raises(TimeIsUp):
+        block()
+    assert cleaned and signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    assert signal.getsignal(signal.SIGALRM) is before
+    # What had begun has ended, and nothing else begins.
+    count = len(began)
+    assert 2 <= count < 20
+    time.sleep(0.5)
+    assert len(began) == count
+    pool.shutdown()
+
+
+def test_a_prediction_that_a_measurement_refuted_leaves_nothing_out(searching: Any) -> None:
+    times = {
+        frozenset(): 1000,
+        frozenset({"half"}): 950,
+        frozenset({"tf32"}): 500,
+    }
+    strategies = {"half": {"precision": "torch.float16"}, "tf32": {"tf32": "True"}}
+    found = searching(
+        Table(times.__getitem__, strategies=strategies),
+        ["half", "tf32"],
+        {"half": 800, "tf32": 600},
+        model=StepModel(kernel_ns=1000, host_ns=100),
+    ).found
+    assert names_of(found.kept) == ["tf32"]
 
 
 def test_the_least_time_of_products_is_not_above_what_they_take(subject: Subject) -> None:

@@ -588,9 +588,9 @@ def _run_program(options: argparse.Namespace) -> int:
             "--steps, --delay with --duration, and --wait each choose what is recorded",
             remedy="give one of them",
         )
-    with locked(options.output):
+    with locked(options.output) as is_new:
         if options.wait:
-            return run_waiting(options.command, options.output)
+            return run_waiting(options.command, options.output, is_new=is_new)
         part = Part(options.delay, options.duration, options.steps)
         return run_program(options.command, options.output, part)
 

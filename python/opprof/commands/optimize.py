@@ -8,7 +8,8 @@ import contextlib
 import json
 import os
 import shutil
-from concurrent.futures import ProcessPoolExecutor
+import time
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -135,6 +136,7 @@ def _profile(
     """
     with ProcessPoolExecutor(1, start_server(), begin, (beginning(),)) as process:
         try:
+            begun = time.time()
             profiled = process.submit(
                 profile_script, path, folder, options.profile, check_inference
             )
@@ -142,7 +144,9 @@ def _profile(
             # What fails here fails in the other process too, which says so.
             with contextlib.suppress(Exception):
                 loaded.module = import_script(Path(path))
-                _load_early(path, options, loaded, stack)
+                if _has_idle_cores():
+                    _wait_for_graph(RunFolder(folder), begun, profiled)
+                    _load_early(path, options, loaded, stack)
             return profiled.result(), loaded
         except BrokenProcessPool:
             raise OpprofError(
@@ -151,14 +155,25 @@ def _profile(
             ) from None
 
 
+def _has_idle_cores() -> bool:
+    return torch.cuda.is_available() and len(os.sched_getaffinity(0)) >= _IDLE_CORES
+
+
+def _wait_for_graph(folder: RunFolder, begun: float, profiled: "Future[RunFolder]") -> None:
+    """Until the profile has a graph: the program has been timed as it is then, and Inductor is next."""
+    while not profiled.done():
+        with contextlib.suppress(OSError):
+            if folder.graph_json.stat().st_mtime >= begun:
+                return
+        time.sleep(0.05)
+
+
 def _load_early(
     path: str, options: OptimizeOptions, loaded: _Loaded, stack: contextlib.ExitStack
 ) -> None:
-    """Where the profile is of a GPU and leaves cores idle, also loads the model, and begins the processes that compile ahead: they
-    load it too while Inductor compiles what is profiled, and are given nothing to do before it has been.
+    """Where the profile is of a GPU, also loads the model, and begins the processes that compile ahead: they load it too while Inductor
+    compiles what is profiled, and are given nothing to do before it has been.
     """
-    if not torch.cuda.is_available() or len(os.sched_getaffinity(0)) < _IDLE_CORES:
-        return
     script = load_model_script(path, device=options.device, script=loaded.module)
     if script.device_type == "cuda":
         loaded.script = script

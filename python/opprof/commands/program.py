@@ -130,8 +130,7 @@ class CompiledGraphs:
             from torch._inductor.compile_fx import compile_fx
 
             if not _needs_gradients(inputs):
-                keep_layers(module)
-                self.keeps_layers = True
+                self.keeps_layers |= keep_layers(module) > 0
             return compile_fx(module, inputs, **options)
         return torch._dynamo.lookup_backend(compiler)(module, inputs, **options)
 

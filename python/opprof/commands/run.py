@@ -113,12 +113,14 @@ def _given(command: Sequence[str]) -> tuple[list[str], bool]:
     return command, script
 
 
-def run_waiting(command: Sequence[str], output: Path) -> int:
-    """Runs a program that `opprof attach` can record, and returns its exit status; nothing is recorded before."""
+def run_waiting(command: Sequence[str], output: Path, *, is_new: bool) -> int:
+    """Runs a program that `opprof attach` can record, and returns its exit status; nothing is recorded before. `is_new` says that the
+    folder was made for it.
+    """
     command, script = _given(command)
     program = [sys.executable, *command] if script else command
-    if not any(output.iterdir()):
-        # Made just now, perhaps with a mask that lets others write.
+    if is_new:
+        # Whatever the user's mask lets others do in folders.
         output.chmod(0o700)
     check_own(output)
     reason = why_no_gpu()

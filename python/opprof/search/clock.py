@@ -1,10 +1,13 @@
 """The time box of a search: what is left of it, and what took how long. Needs no PyTorch."""
 
+import concurrent.futures.thread
 import contextlib
+import queue
 import signal
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Any
 
 from opprof.progress import began
@@ -49,21 +52,65 @@ class TimeIsUp(BaseException):
     """Ends what took too long. No Exception: libraries catch those, and go on with the next of what they try."""
 
 
+# Seconds after which it is raised again, where it came while an exception cannot be raised, as in a finalizer. What libraries do when
+# they are ended takes less.
+_AGAIN_S = 15.0
+# Seconds that threads of libraries get to end what they have begun.
+_REST_S = 20.0
+
+
 @contextlib.contextmanager
 def limited(seconds: float | None) -> Iterator[None]:
-    """Ends the block with TimeIsUp after so long, between two steps of Python; only the main thread can be ended so."""
+    """Ends the block with TimeIsUp after so long, between two steps of Python, and what it left to pools of threads; only the main
+    thread can be ended so.
+    """
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
+    over = False
 
     def end(*_: Any) -> None:
-        raise TimeIsUp
+        if not over:
+            raise TimeIsUp
 
+    pools = _threads_of_pools()
     before = signal.signal(signal.SIGALRM, end)
-    # Again where it came while an exception cannot be raised, as in a finalizer.
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
     try:
-        yield
+        try:
+            yield
+        finally:
+            over = True
+    except TimeIsUp:
+        over = True
+        _end_pools(_threads_of_pools().keys() - pools.keys())
+        raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def _threads_of_pools() -> dict[threading.Thread, Any]:
+    """The threads of all executors, and the queue that each is given its work by."""
+    return dict(concurrent.futures.thread._threads_queues)
+
+
+def _end_pools(threads: Set[threading.Thread]) -> None:
+    """Takes from threads what they have not begun, and waits until they have nothing to do: nothing is timed beside them."""
+    for thread, work in _threads_of_pools().items():
+        with contextlib.suppress(queue.Empty):
+            while thread in threads:
+                item = work.get_nowait()
+                if item is None:
+                    # Which says that its executor has ended.
+                    work.put(None)
+                    break
+                item.future.cancel()
+    end = time.monotonic() + _REST_S
+    while any(map(_is_busy, threads)) and time.monotonic() < end:
+        time.sleep(0.05)
+
+
+def _is_busy(thread: threading.Thread) -> bool:
+    frame = sys._current_frames().get(thread.ident or 0)
+    return frame is not None and frame.f_code is not concurrent.futures.thread._worker.__code__

@@ -184,7 +184,7 @@ class Search:
 
     def _tuning_limit(self) -> float:
         """Seconds that choosing kernels by timing them may take."""
-        return max(_TUNING_SECONDS, min(self.clock.elapsed / 2, self.clock.left))
+        return max(1.0, min(self.clock.left, max(_TUNING_SECONDS, self.clock.elapsed / 2)))
 
     def _time_of(self, program: Program) -> int:
         measurement = measure(self.subject, {"program": program}, seconds=0.5)
@@ -310,19 +310,32 @@ class Search:
         """Why scripts are not worth a compilation, where they take the place of what is kept and save no more by what is predicted;
         and what they save then.
         """
-        kept = self.found.kept
-        instead = [one for script in scripts for one in self.workshop.excluded(script, kept)]
+        instead = self._excluded(scripts)
         saves, _ = self._predict(scripts, instead)
-        if not instead or saves is None or saves > 0:
+        if not instead or saves is None or saves > 0 or not all(map(self._kept_its_word, instead)):
             return None
         names = " and ".join(one.title for one in instead)
         more = f"{microseconds(-saves)} µs of a step more" if saves else "as much"
         return f"it takes the place of “{names}”, which is predicted to save {more}", saves
 
+    def _excluded(self, scripts: Sequence[Script]) -> list[Script]:
+        """Which of the kept ones cannot stand beside them, each once."""
+        kept = self.found.kept
+        found = [one for script in scripts for one in self.workshop.excluded(script, kept)]
+        return list(dict.fromkeys(found))
+
+    def _kept_its_word(self, script: Script) -> bool:
+        """Whether a kept one was measured to save at least half of what it was predicted to."""
+        trials = [trial for trial in self.found.trials if trial.script == script]
+        return all(
+            trial.saved_ns is not None and trial.saved_ns >= (trial.predicted_ns or 0) / 2
+            for trial in trials
+        )
+
     def _arrange(self, scripts: list[Script]) -> tuple[Built, list[Script]]:
         """The first arrangement in which everything applies, or the last of them; and the kept ones that it does without."""
         kept = self.found.kept
-        instead = [one for script in scripts for one in self.workshop.excluded(script, kept)]
+        instead = self._excluded(scripts)
         rest = [script for script in kept if script not in instead]
         built = self.workshop.build([*rest, *scripts])
         if built.missing and rest:

@@ -84,13 +84,16 @@ def has_layers(module: fx.GraphModule) -> bool:
     return any(node.op == "call_function" and node.target in calls for node in module.graph.nodes)
 
 
-def keep_layers(graph: fx.GraphModule) -> None:
-    """Puts a call that Inductor leaves alone in the place of each recurrent layer."""
+def keep_layers(graph: fx.GraphModule) -> int:
+    """Puts a call that Inductor leaves alone in the place of each recurrent layer; returns of how many."""
+    kept = 0
     for node in graph.graph.nodes:
         if node.op == "call_function" and node.target in _LAYERS:
             name = _LAYERS[node.target][0]
             node.target = getattr(getattr(torch.ops, _NAMESPACE), name).default
+            kept += 1
     graph.recompile()
+    return kept
 
 
 def weights_of_layers(graph: fx.GraphModule) -> list[tuple[fx.Node, list[fx.Node]]]:
@@ -109,7 +112,9 @@ def put_together(graph: fx.GraphModule, made: Sequence[torch.Tensor]) -> None:
     values = dict(zip(placeholders_of(graph), made, strict=False))
     for node, weights in weights_of_layers(graph):
         own = [values[weight] for weight in weights if weight in values]
-        if len(own) < len(weights) or not all(map(torch.backends.cudnn.is_acceptable, own)):
+        if len(own) < len(weights) or len({(one.dtype, one.device) for one in own}) > 1:
+            continue
+        if not all(map(torch.backends.cudnn.is_acceptable, own)):
             continue
         _, _, _, has_biases, layers, _, _, bidirectional, batch_first = node.args
         mode, gates = _CUDNN[str(node.target).split(".")[1]]
