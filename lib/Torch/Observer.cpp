@@ -32,8 +32,9 @@
 #include <thread>
 #include <unistd.h>
 
+// Without it, at::RecordFunction has a field that PyTorch's own has not.
 #ifndef NDEBUG
-#error "compile with NDEBUG, as PyTorch is: at::RecordFunction has a field more without it"
+#error "compile with NDEBUG, as PyTorch is"
 #endif
 
 using namespace opprof::capture;
