@@ -23,6 +23,7 @@ import torch
 from torch import fx
 from torch.fx.traceback import NodeSource
 
+from opprof.backend.emitted.graphs import needs_gradients
 from opprof.backend.emitted.recurrent import keep_layers
 from opprof.devices import synchronize
 from opprof.errors import OpprofError
@@ -129,7 +130,7 @@ class CompiledGraphs:
         if compiler == INDUCTOR:
             from torch._inductor.compile_fx import compile_fx
 
-            if not _needs_gradients(inputs):
+            if not needs_gradients(inputs):
                 self.keeps_layers |= keep_layers(module) > 0
             return compile_fx(module, inputs, **options)
         return torch._dynamo.lookup_backend(compiler)(module, inputs, **options)
@@ -216,12 +217,6 @@ def difference(
     return (
         f"torch.compile(model) leaves {', '.join(recurrent)} uncompiled, and divides the graph there; this program is the compiled "
         f"export, one graph in which that {inside}. --mode={EAGER} runs the model as it is"
-    )
-
-
-def _needs_gradients(inputs: list[Any]) -> bool:
-    return torch.is_grad_enabled() and any(
-        isinstance(value, torch.Tensor) and value.requires_grad for value in inputs
     )
 
 

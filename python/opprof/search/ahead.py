@@ -182,7 +182,7 @@ def results_like(module: fx.GraphModule) -> Callable[..., Any] | None:
 
     A process beside it may be measuring the model for its profile, and would wait for kernels of the graph.
     """
-    given = next(iter(reversed(module.graph.nodes))).args[0]
+    given = module.graph.output_node().args[0]
     known = tree_map(
         lambda leaf: leaf.meta.get("example_value") if isinstance(leaf, fx.Node) else leaf, given
     )

@@ -204,9 +204,9 @@ def make_baseline(
                 subject.same_bits(program) if error_budget == 0 else baseline.error <= error_budget
             )
         baseline.program = program
-    except TimeIsUp:
+    except TimeIsUp as up:
         baseline.error = None
-        baseline.reason = f"left out: choosing its kernels takes longer than {limit:.0f} s"
+        baseline.reason = f"left out: choosing its kernels {up}"
         subject.restore()
     except Exception as error:
         text = (str(error) or "no message").splitlines()[0][:200]

@@ -71,7 +71,7 @@ def limited(seconds: float | None) -> Iterator[None]:
 
     def end(*_: Any) -> None:
         if not over:
-            raise TimeIsUp
+            raise TimeIsUp(f"takes longer than {seconds:.0f} s")
 
     pools = _threads_of_pools()
     before = signal.signal(signal.SIGALRM, end)

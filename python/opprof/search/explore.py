@@ -300,10 +300,9 @@ class Search:
         try:
             with limited(limit):
                 built, instead = self._arrange(scripts)
-        except TimeIsUp:
+        except TimeIsUp as up:
             self.subject.restore()
-            reason = f"choosing its kernels takes longer than {limit:.0f} s"
-            return self._end(scripts, End.LEFT_OUT, reason, seconds=limit)
+            return self._end(scripts, End.LEFT_OUT, f"choosing its kernels {up}", seconds=limit)
         return self._judge(scripts, built, instead)
 
     def _why_pointless(self, scripts: list[Script]) -> tuple[str, int] | None:

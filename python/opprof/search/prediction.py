@@ -25,9 +25,8 @@ class StepModel:
 
     def measured(self, step_ns: float) -> "StepModel":
         """The same, where a step was measured to take so long: what was predicted to take longer takes less."""
-        kernel_ns, host_ns = min(self.kernel_ns, step_ns), min(self.host_ns, step_ns)
-        left = self.left * kernel_ns / self.kernel_ns if self.kernel_ns else self.left
-        made = replace(self, kernel_ns=kernel_ns, host_ns=host_ns, left=left, rest_ns=0.0)
+        made = self._with_kernels(min(self.kernel_ns, step_ns))
+        made = replace(made, host_ns=min(self.host_ns, step_ns), rest_ns=0.0)
         return replace(made, rest_ns=step_ns - made.step_ns)
 
     def saving(
@@ -36,9 +35,11 @@ class StepModel:
         """With so much less in kernels, in time of the kernels as they were profiled; `instead_ns` is what no longer is saved."""
         # What takes the place of another changes the same kernels: both are of what was profiled.
         changed = self.kernel_ns + instead_ns - profiled_ns * (1.0 if instead_ns else self.left)
-        kernel_ns = max(changed, 0.0)
+        return replace(self._with_kernels(max(changed, 0.0)), captured=self.captured or captured)
+
+    def _with_kernels(self, kernel_ns: float) -> "StepModel":
         left = self.left * kernel_ns / self.kernel_ns if self.kernel_ns else self.left
-        return replace(self, kernel_ns=kernel_ns, left=left, captured=self.captured or captured)
+        return replace(self, kernel_ns=kernel_ns, left=left)
 
 
 def kernel_time(profile: Any) -> float | None:

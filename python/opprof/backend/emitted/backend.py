@@ -10,7 +10,7 @@ from torch._inductor.compile_fx import compile_fx
 from torch._subclasses import FakeTensor
 
 from opprof.backend.emitted.definitions import BACKEND_NAME, STRATEGY
-from opprof.backend.emitted.graphs import trace_to_aten
+from opprof.backend.emitted.graphs import needs_gradients, trace_to_aten
 from opprof.backend.emitted.interface import Strategy
 from opprof.backend.emitted.matching import apply_rewrites
 from opprof.backend.emitted.origin import origin_of
@@ -78,7 +78,7 @@ def _reason_to_leave_alone(inputs: Sequence[Any]) -> str | None:
         return "sizes are symbolic"
     if any(isinstance(value, FakeTensor) for value in inputs):
         return "the inputs have no values yet"
-    if torch.is_grad_enabled() and any(value.requires_grad for value in inputs):
+    if needs_gradients(inputs):
         return "gradients are needed"
     return None
 

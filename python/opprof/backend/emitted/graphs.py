@@ -31,6 +31,13 @@ def note_gradients(graph: fx.GraphModule, needed: Sequence[bool]) -> None:
             node.meta["val"].requires_grad_()
 
 
+def needs_gradients(inputs: Sequence[Any]) -> bool:
+    """True where what is computed of the inputs is to be differentiated."""
+    return torch.is_grad_enabled() and any(
+        isinstance(value, torch.Tensor) and value.requires_grad for value in inputs
+    )
+
+
 def propagate_values(graph: fx.GraphModule) -> None:
     """Gives the nodes that a replacement brought in the fake values that others have."""
     values = [node.meta["val"] for node in placeholders_of(graph)]

@@ -98,8 +98,8 @@ def exact_nodes(graph: fx.GraphModule) -> set[fx.Node]:
 
 # They put a number in the place of values. Arithmetic takes its numbers in float32, whatever its operands are.
 _FILLS = (
-    *("full", "full_like", "new_full", "fill", "scalar_tensor", "masked_fill", "where"),
-    "constant_pad_nd",
+    *("full", "full_like", "new_full", "fill", "masked_fill", "where"),
+    *("scalar_tensor", "constant_pad_nd"),
 )
 
 

@@ -16,13 +16,8 @@ _LAYERS = {
     torch.ops.aten.rnn_tanh.input: ("rnn_tanh", "Tensor hx", "(Tensor, Tensor)"),
     torch.ops.aten.rnn_relu.input: ("rnn_relu", "Tensor hx", "(Tensor, Tensor)"),
 }
-# By the operator's name: what cuDNN calls it, and the gates of a cell.
-_CUDNN = {
-    "lstm": ("LSTM", 4),
-    "gru": ("GRU", 3),
-    "rnn_tanh": ("RNN_TANH", 1),
-    "rnn_relu": ("RNN_RELU", 1),
-}
+# By the operator's name: of a cell. cuDNN has the same names in capitals.
+_GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 _ARGUMENTS = "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first"
 
 
@@ -96,29 +91,21 @@ def keep_layers(graph: fx.GraphModule) -> int:
     return kept
 
 
-def weights_of_layers(graph: fx.GraphModule) -> list[tuple[fx.Node, list[fx.Node]]]:
-    """The calls of keep_layers() in a graph, and the weights of each."""
-    return [
-        (node, list(node.args[2]))
-        for node in graph.graph.nodes
-        if node.op == "call_function" and str(node.target).startswith(f"{_NAMESPACE}.")
-    ]
-
-
 def put_together(graph: fx.GraphModule, made: Sequence[torch.Tensor]) -> None:
     """Moves the weights of each recurrent layer, as far as they are among the first inputs of the graph, which are `made`, into
     the one piece of memory that cuDNN takes them from: others it copies there in every call.
     """
     values = dict(zip(placeholders_of(graph), made, strict=False))
-    for node, weights in weights_of_layers(graph):
+    for node in graph.graph.nodes:
+        namespace, _, name = str(node.target).removesuffix(".default").partition(".")
+        if namespace != _NAMESPACE:
+            continue
+        _, _, weights, has_biases, layers, _, _, bidirectional, batch_first = node.args
         own = [values[weight] for weight in weights if weight in values]
         if len(own) < len(weights) or len({(one.dtype, one.device) for one in own}) > 1:
             continue
         if not all(map(torch.backends.cudnn.is_acceptable, own)):
             continue
-        _, _, _, has_biases, layers, _, _, bidirectional, batch_first = node.args
-        mode, gates = _CUDNN[str(node.target).split(".")[1]]
-        hidden = own[0].shape[0] // gates
         # Of a layer: of the input, of the state, a bias of each, and what projects the state.
         per_layer = len(own) // (layers * (2 if bidirectional else 1))
         projected = own[per_layer - 1].shape[0] if per_layer - 2 * has_biases == 3 else 0
@@ -126,8 +113,8 @@ def put_together(graph: fx.GraphModule, made: Sequence[torch.Tensor]) -> None:
             own,
             per_layer,
             own[0].shape[1],
-            torch.backends.cudnn.rnn.get_cudnn_mode(mode),
-            hidden,
+            torch.backends.cudnn.rnn.get_cudnn_mode(name.upper()),
+            own[0].shape[0] // _GATES[name],
             projected,
             layers,
             batch_first,

@@ -81,13 +81,14 @@ def class_of(node: fx.Node) -> str | None:
     results = torch.utils._pytree.tree_leaves(node.meta.get("val"))
     if not any(isinstance(v, torch.Tensor) and v.dtype is torch.float32 for v in results):
         return None
-    if not is_product(node) and (
+    product = is_product(node)
+    if not product and (
         name in _MOVERS or (may_alias(node) and not may_write(node)) or not node.all_input_nodes
     ):
         return None
     if given is not None:
         return str(given)
-    if not is_product(node):
+    if not product:
         # In place or not.
         return name.removesuffix("_")
     values = [operand.meta.get("val") for operand in node.all_input_nodes]

@@ -74,8 +74,6 @@ class Watch:
         # What is given another class has other functions.
         self._typed: dict[int, Any] = {}
         self._values: dict[str, Any] = {}
-        # Which of them live as long as the model has them: what else a weak reference gives may go at any time.
-        self._own = {id(value) for value in (*model.parameters(), *model.buffers())}
         # Tensors that are read, of which those that guards look at.
         self.tensors: list[torch.Tensor] = []
         modules = nn.modules.module
@@ -217,9 +215,13 @@ class Watch:
             return _GIVEN if owner is _GIVEN else self._attribute(owner, name, text)
         if isinstance(node, ast.Call) and not node.args and not node.keywords:
             reference = self._evaluate(node.func)
-            if type(reference) is weakref.ref and id(value := reference()) in self._own:
-                # Another one in its place is noticed where the model holds it.
-                return value
+            if type(reference) is weakref.ref:
+                value = reference()
+                # These live as long as the model has them, where another one in their place is noticed; what else there is may go at
+                # any time.
+                own = (*self._model.parameters(), *self._model.buffers())
+                if any(value is one for one in own):
+                    return value
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
             value = self._evaluate(node.args[0])
             if value is _GIVEN:
