@@ -348,39 +348,36 @@ def test_the_programs_own_profiler_runs_beside_the_observer(tmp_path: Path) -> N
     assert "aten::exp" in text and "aten::tanh" in text
 
 
-def test_torchrun_leaves_a_report_of_each_rank(tmp_path: Path) -> None:
+def in_two_ranks(tmp_path: Path, *lines: str) -> Path:
+    """The run folder of these lines in two processes of torchrun."""
     program = write(
         tmp_path,
-        "import torch, torch.distributed as dist\n"
-        "dist.init_process_group('gloo')\n"
-        "x = torch.ones(8)\n"
-        "dist.all_reduce(x)\n"
-        "dist.destroy_process_group()\n",
+        "import time, torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n" + "".join(lines) + "dist.destroy_process_group()\n",
     )
     command = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", program)
     done = opprof("run", "-o", tmp_path / "run", "--", sys.executable, *command)
     assert done.returncode == 0, done.stderr
-    profiles = sorted(f.name[:11] for f in (tmp_path / "run").glob("profile-*.json"))
+    return tmp_path / "run"
+
+
+def test_torchrun_leaves_a_report_of_each_rank(tmp_path: Path) -> None:
+    folder = in_two_ranks(tmp_path, "x = torch.ones(8)\n", "dist.all_reduce(x)\n")
+    profiles = sorted(f.name[:11] for f in folder.glob("profile-*.json"))
     assert profiles == ["profile-r0-", "profile-r1-"]
 
 
 def test_operators_beside_a_collective_that_runs_are_no_part_of_it(tmp_path: Path) -> None:
     """What a collective marks ends on a thread of the backend's, when the slowest rank has come."""
-    program = write(
+    folder = in_two_ranks(
         tmp_path,
-        "import time, torch, torch.distributed as dist\n"
-        "dist.init_process_group('gloo')\n"
-        "for _ in range(20):\n"
-        "    time.sleep(0.05 * dist.get_rank())\n"
-        "    work = dist.all_reduce(torch.ones(8), async_op=True)\n"
-        "    torch.ones(8).exp()\n"
-        "    work.wait()\n"
-        "dist.destroy_process_group()\n",
+        "for _ in range(20):\n",
+        "    time.sleep(0.05 * dist.get_rank())\n",
+        "    work = dist.all_reduce(torch.ones(8), async_op=True)\n",
+        "    torch.ones(8).exp()\n",
+        "    work.wait()\n",
     )
-    command = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", program)
-    done = opprof("run", "-o", tmp_path / "run", "--", sys.executable, *command)
-    assert done.returncode == 0, done.stderr
-    (file,) = (tmp_path / "run").glob("profile-r0-*.json")
+    (file,) = folder.glob("profile-r0-*.json")
     names = [kernel["name"] for kernel in json.loads(file.read_text())["kernels"]]
     assert names.count("aten::exp") == 20
 
