@@ -18,6 +18,7 @@ from opprof.backend.checks import (
 )
 from opprof.backend.emit import emit
 from opprof.backend.probes import probe_backend
+from opprof.commands.optimize import OptimizeOptions, optimize
 from opprof.errors import OpprofError
 from opprof.export.model_script import load_model_script
 
@@ -92,6 +93,35 @@ def test_a_budget_of_zero_asks_for_bits(tmp_path: Path, subject: Subject) -> Non
     file = backend_that(tmp_path, "almost", "out * (1 + 2e-7)")
     assert check_backend(file, subject, error_budget=1e-3)[0].passed
     assert not check_backend(file, subject, error_budget=0)[0].passed
+
+
+UNPROVABLE = {
+    "zeros": (
+        "nn.init.zeros_(self.fc.weight), nn.init.zeros_(self.fc.bias)",
+        "every output is zero",
+    ),
+    "a bias alone": ("nn.init.zeros_(self.fc.weight)", "the same on every input"),
+    "both": ("()", None),
+}
+
+
+@pytest.mark.parametrize("begins", UNPROVABLE)
+def test_outputs_that_nothing_reaches_prove_nothing(tmp_path: Path, begins: str) -> None:
+    text, reason = UNPROVABLE[begins]
+    file = tmp_path / "headless.py"
+    file.write_text(SCRIPT.replace("nn.Linear(16, 16)", f"nn.Linear(16, 16)\n        {text}"))
+    subject = Subject(load_model_script(file))
+    verdict, _ = check_backend(
+        backend_that(tmp_path, "backend_of_nothing", "out"), subject, error_budget=1e-3
+    )
+    assert verdict.passed == (reason is None)
+    if reason is None:
+        assert subject.why_unprovable is None
+    else:
+        assert reason in (subject.why_unprovable or "")
+        assert reason in verdict.checks[-1].text
+        with pytest.raises(OpprofError, match=reason):
+            optimize(str(file), tmp_path / "out", OptimizeOptions())
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,10 @@ from opprof.units import milliseconds
 Program = Callable[..., Any]
 
 SEEDS = (11, 23, 47)
+# What helps where results say nothing.
+UNPROVABLE_REMEDY = (
+    "initialize the weights that are zeros, often those of a head that is yet to be trained"
+)
 # A gain below this is not told from noise.
 LEAST_GAIN = 0.02
 
@@ -202,6 +206,23 @@ class Subject:
         return results
 
     @functools.cached_property
+    def why_unprovable(self) -> str | None:
+        """Why to compare results with the references says nothing of what is computed; None where it does."""
+        outputs = list(zip(*self.references.values(), strict=True))
+        if outputs and not any(bool(value.any()) for values in outputs for value in values):
+            return "every output is zero, on every input"
+        floats = [values for values in outputs if values[0].is_floating_point()]
+        inputs = [tree_leaves(self.inputs(seed)) for seed in SEEDS]
+        differ = any(
+            isinstance(first, torch.Tensor) and not torch.equal(first, other)
+            for values in zip(*inputs, strict=True)
+            for first, other in [values[:2]]
+        )
+        if floats and differ and all(_all_identical(values) for values in floats):
+            return "the outputs are the same on every input"
+        return None
+
+    @functools.cached_property
     def inductor(self) -> Callable[..., Any]:
         return self.compiled("inductor")
 
@@ -266,6 +287,10 @@ def relative_error(actual: torch.Tensor, expected: torch.Tensor) -> float:
     if norm == 0:
         return difference
     return difference / norm
+
+
+def _all_identical(values: Sequence[torch.Tensor]) -> bool:
+    return all(_identical(values[0], value) for value in values[1:])
 
 
 def _identical(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -413,7 +438,9 @@ def _check_equality(
         verdict.add("equality", False, f"{type(error).__name__}: {error}")
         return
     seeds = f"{len(SEEDS)} seeds"
-    if math.isnan(verdict.error):
+    if subject.why_unprovable is not None:
+        verdict.add("equality", False, f"{subject.why_unprovable}: {UNPROVABLE_REMEDY}")
+    elif math.isnan(verdict.error):
         verdict.add(
             "equality", False, "an output holds values that are no numbers, or has another shape"
         )

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -18,7 +19,13 @@ from typing import Any
 
 import torch
 
-from opprof.backend.checks import Subject, check_backend, check_inference
+from opprof.backend.checks import (
+    UNPROVABLE_REMEDY,
+    Program,
+    Subject,
+    check_backend,
+    check_inference,
+)
 from opprof.backend.emit import emit, test_file
 from opprof.backend.rewrites import Script
 from opprof.chain import attribute
@@ -98,6 +105,11 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
             path, device=options.device, script=loaded.module
         )
         subject = Subject(script)
+        if subject.why_unprovable is not None:
+            raise OpprofError(
+                f"{path}: {subject.why_unprovable}, so that no program can be proven to compute the same",
+                remedy=UNPROVABLE_REMEDY,
+            )
         ahead = loaded.ahead or _start_ahead(script, options, stack)
         (output / PRECISION_SCRIPT).unlink(missing_ok=True)
         progress(f"3/4 try {len(scripts)} recommendations")
@@ -108,10 +120,11 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         how = SearchOptions(options.error_budget, options.seconds, kernel_ns)
         found = Search(subject, scripts, candidates, output, how, clock, ahead).run()
         progress("4/4 prove and report")
-        outcome = _finish(subject, found, output, options, clock)
-    if outcome.backend is not None:
-        with clock.phase("profile of the result"):
-            _try_to_profile_after(subject, outcome, before, output, options)
+        result = stack.enter_context(_Result(RunFolder(output / "after")))
+        outcome = _finish(subject, found, output, result, options, clock)
+        if outcome.backend is not None:
+            with clock.phase("profile of the result"):
+                _try_to_profile_after(subject, outcome, before, result, options)
     outcome.seconds = clock.phases
     for entrant in outcome.entrants:
         entrant.lines = (*first_lines, *entrant.lines)
@@ -192,17 +205,54 @@ def _start_ahead(
 # ---------------------------------------------------------------------------------------------------------------------
 
 
+class _Result:
+    """The run folder of the optimized program, and what is compiled for it, until the block ends."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self.compiled: list[CompiledGraph] = []
+        # What ran while Inductor was watched.
+        self.program: Program | None = None
+
+    def __enter__(self) -> "_Result":
+        if self.folder.graph.is_file():
+            # Of an earlier run; a folder without a graph is none of these.
+            shutil.rmtree(self.folder.path)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.folder.drop_scratch()
+        # Where nothing was kept, nothing is in it.
+        with contextlib.suppress(OSError):
+            self.folder.path.rmdir()
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """The block, with the graphs and the code of what is compiled in it kept in the folder's scratch."""
+
+        def keep(graph: CompiledGraph) -> None:
+            self.compiled.append(graph)
+            write_graph_json(
+                graph.folder / POST_GRAD, GraphSource(graph.module, graph.name, "post_grad")
+            )
+
+        self.folder.path.mkdir(parents=True, exist_ok=True)
+        with watching_inductor(self.folder.scratch, keep):
+            yield
+
+
 def _finish(
-    subject: Subject, found: Found, output: Path, options: OptimizeOptions, clock: Clock
+    subject: Subject,
+    found: Found,
+    output: Path,
+    result: _Result,
+    options: OptimizeOptions,
+    clock: Clock,
 ) -> Outcome:
     """Writes the backend, proves it once more as it lies there, and measures it beside all recipes."""
     target = output / f"{subject.script.name}_optimized.py"
     for stale in (target, test_file(target)):
         stale.unlink(missing_ok=True)
-    after = RunFolder(output / "after")
-    if after.graph.is_file():
-        # Of an earlier run; a folder without a graph is none of these.
-        shutil.rmtree(after.path)
     entrants = [_entrant(baseline) for baseline in found.baselines]
     outcome = Outcome(subject.script.name, entrants, found.trials, found.ablations, found.kept)
     if found.assignment is not None:
@@ -214,7 +264,7 @@ def _finish(
     }
     if found.kept:
         with clock.phase("proof"):
-            program = _prove(subject, outcome, target, options)
+            program = _prove(subject, outcome, target, result, options)
         if program is not None:
             programs[OPTIMIZED] = program
     with clock.phase("last measurement"):
@@ -238,12 +288,20 @@ def _entrant(baseline: Baseline) -> Entrant:
     )
 
 
-def _prove(subject: Subject, outcome: Outcome, target: Path, options: OptimizeOptions) -> Any:
+def _prove(
+    subject: Subject, outcome: Outcome, target: Path, result: _Result, options: OptimizeOptions
+) -> Any:
     """The program of the backend as it was written, where it passes every check."""
     model = os.path.relpath(subject.script.path.resolve(), target.parent.resolve())
     emit(outcome.kept, target, model=model, device=options.device)
     progress("  proving the backend as it was written")
-    verdict, program = check_backend(target, subject, error_budget=options.error_budget)
+    with contextlib.ExitStack() as stack:
+        # What is compiled for a GPU is the same whether somebody watches or not, and need not be compiled again for its profile.
+        watched = subject.script.device_type == "cuda"
+        if watched:
+            stack.enter_context(result.watched())
+        verdict, program = check_backend(target, subject, error_budget=options.error_budget)
+        result.program = program if watched else None
     outcome.checks = verdict.lines()
     lines = (f"import {target.stem}", f"model = {target.stem}.optimize(model)")
     entrant = Entrant(OPTIMIZED, lines, verdict.error, verdict.passed)
@@ -283,10 +341,14 @@ def _decide(outcome: Outcome, timing: Timing, target: Path) -> None:
 
 
 def _try_to_profile_after(
-    subject: Subject, outcome: Outcome, before: RunFolder, output: Path, options: OptimizeOptions
+    subject: Subject,
+    outcome: Outcome,
+    before: RunFolder,
+    result: _Result,
+    options: OptimizeOptions,
 ) -> None:
     try:
-        _profile_after(subject, outcome, before, RunFolder(output / "after"), options)
+        _profile_after(subject, outcome, before, result, options)
     except Exception as error:
         # The proof stands without it, and is not to be lost for it.
         progress(f"  no profile of the optimized program: {type(error).__name__}: {error}")
@@ -296,49 +358,37 @@ def _profile_after(
     subject: Subject,
     outcome: Outcome,
     before: RunFolder,
-    after: RunFolder,
+    result: _Result,
     options: OptimizeOptions,
 ) -> None:
     """A run folder of the optimized program: the rewritten graph, what Inductor made of it, and a trace."""
     assert outcome.backend is not None
     progress("  profiling the optimized program")
+    after, program = result.folder, result.program
     after.path.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(before.graph, after.graph)
     for script in outcome.kept:
         _apply(script, after)
-    compiled: list[CompiledGraph] = []
-
-    def keep(graph: CompiledGraph) -> None:
-        compiled.append(graph)
-        write_graph_json(
-            graph.folder / POST_GRAD, GraphSource(graph.module, graph.name, "post_grad")
-        )
-
-    try:
-        with watching_inductor(after.scratch, keep):
+    args, kwargs = subject.script.args, subject.script.kwargs
+    if program is None:
+        with result.watched():
             torch._dynamo.reset()
             program = subject.compiled(outcome.backend.stem)
-            program(*subject.script.args, **subject.script.kwargs)
-        trace_steps(
-            lambda: program(*subject.script.args, **subject.script.kwargs),
-            options.profile.traced,
-            after.trace,
-        )
-        own = outcome.entrant(OPTIMIZED)
-        write_run(
-            after,
-            {
-                **{k: v for k, v in before.read_run().items() if k in ("device", "versions")},
-                "script": str(subject.script.path),
-                "backend": outcome.backend.name,
-                "compiled_graphs": [graph.name for graph in compiled],
-                "iterations": options.profile.traced,
-                "step": {"median_ns": own.latency_ns if own is not None else None},
-            },
-        )
-        attribute(after)
-    finally:
-        after.drop_scratch()
+            program(*args, **kwargs)
+    trace_steps(lambda: program(*args, **kwargs), options.profile.traced, after.trace)
+    own = outcome.entrant(OPTIMIZED)
+    write_run(
+        after,
+        {
+            **{k: v for k, v in before.read_run().items() if k in ("device", "versions")},
+            "script": str(subject.script.path),
+            "backend": outcome.backend.name,
+            "compiled_graphs": [graph.name for graph in result.compiled],
+            "iterations": options.profile.traced,
+            "step": {"median_ns": own.latency_ns if own is not None else None},
+        },
+    )
+    attribute(after)
 
 
 def _apply(script: Script, folder: RunFolder) -> None:

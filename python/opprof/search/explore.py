@@ -143,17 +143,19 @@ class Search:
         """Compilations of scripts, each alone or on top of another; those whose kernels are chosen by timing are none of these."""
         jobs = []
         for script in scripts:
-            strategy = self.workshop.strategy(script)
             # A captured graph changes nothing of what is compiled; what saves nothing is not tried.
             apart = on is None or not (
                 self.workshop.excluded(script, [on])
-                or "cuda_graph" in strategy
+                or "cuda_graph" in self.workshop.strategy(script)
                 or script.saves_ns == 0
             )
-            if apart and "autotune" not in strategy:
+            if apart and not self._tunes(script):
                 both = [script] if on is None else [on, script]
                 jobs.append(Job(backend=self.workshop.file(both)))
         return jobs
+
+    def _tunes(self, script: Script) -> bool:
+        return "autotune" in self.workshop.strategy(script)
 
     def _is_narrow(self, script: Script) -> bool:
         return bool({"precision", "regions"} & set(self.workshop.strategy(script)))
@@ -236,7 +238,8 @@ class Search:
         """Takes recommendations one by one, the best first, each on top of what won before it."""
         small: list[Script] = []
         lost_before: list[tuple[Trial, int]] = []
-        for script in self.scripts:
+        # What times kernels to choose among them takes longest, and is not to take the place of others in a time box.
+        for script in sorted(self.scripts, key=self._tunes):
             if self._is_small(script):
                 small.append(script)
                 continue
@@ -295,8 +298,7 @@ class Search:
         return trial
 
     def _build_and_judge(self, scripts: list[Script]) -> Trial:
-        tunes = any("autotune" in self.workshop.strategy(script) for script in scripts)
-        limit = self._tuning_limit() if tunes else None
+        limit = self._tuning_limit() if any(map(self._tunes, scripts)) else None
         try:
             with limited(limit):
                 built, instead = self._arrange(scripts)

@@ -82,7 +82,8 @@ class Watch:
         for module in model.modules():
             self._watch_module(module)
         for read in reads:
-            value = self._evaluate(ast.parse(read, mode="eval").body)
+            self._source = read.strip()
+            value = self._evaluate(ast.parse(self._source, mode="eval").body)
             self._watch_parts(value)
         self._settle()
 
@@ -182,8 +183,16 @@ class Watch:
 
     # What an expression of Dynamo's reads
 
+    def _text(self, node: ast.expr) -> str:
+        """What the expression is called: its own piece of the source where columns count characters, as to print trees takes longer
+        than all else here.
+        """
+        if self._source.isascii() and "\n" not in self._source:
+            return self._source[node.col_offset : node.end_col_offset]
+        return ast.unparse(node)
+
     def _evaluate(self, node: ast.expr) -> Any:
-        text = ast.unparse(node)
+        text = self._text(node)
         if text not in self._values:
             self._values[text] = self._read(node, text)
         return self._values[text]
