@@ -69,12 +69,7 @@ static Error readRun(const RunFolder &folder,
   Expected<RewriteFacts> facts = readFacts(folder.run());
   if (!facts)
     return facts.takeError();
-  if (facts->isTraining)
-    return llvm::createStringError(
-        folder.getPath() +
-        ": is a run of a training step, which writes its weights; no backend "
-        "of opprof rewrites that\n  profile a script without make_step() whose "
-        "module is in eval mode");
+  options.training = facts->isTraining;
   options.device = facts->deviceType == "cpu" ? "cpu" : facts->deviceName;
   options.script = facts->script;
   if (isFile(folder.profile()))

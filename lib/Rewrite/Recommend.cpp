@@ -103,21 +103,55 @@ static bool isRecurrentLayer(fx::NodeOp node) {
                             fx::getOperatorName(node.getTarget()));
 }
 
-/// Lets the script ask for the graphs with recurrent layers, which are handed
-/// to no backend otherwise, whatever else it does.
-static void askForRecurrentLayers(ModuleOp script) {
-  UnitAttr flag = UnitAttr::get(script.getContext());
-  transform::NamedSequenceOp sequence;
+/// The op of the script that names strategies; null where none does.
+static transform::RegionStrategyOp findStrategy(ModuleOp script) {
   transform::RegionStrategyOp strategy;
-  script.walk([&](transform::NamedSequenceOp op) { sequence = op; });
   script.walk([&](transform::RegionStrategyOp op) { strategy = op; });
-  if (strategy)
-    return strategy.setRecurrentAttr(flag);
+  return strategy;
+}
+
+/// Lets the script ask for graphs that are handed to no backend otherwise, or
+/// left alone by it, whatever else it does.
+static void askFor(ModuleOp script, StringRef graphs) {
+  MLIRContext *context = script.getContext();
+  NamedAttribute flag(StringAttr::get(context, graphs), UnitAttr::get(context));
+  if (transform::RegionStrategyOp strategy = findStrategy(script)) {
+    strategy->setAttr(flag.getName(), flag.getValue());
+    return;
+  }
+  transform::NamedSequenceOp sequence;
+  script.walk([&](transform::NamedSequenceOp op) { sequence = op; });
   Block &body = sequence.getBody().front();
   OpBuilder builder(body.getTerminator());
-  transform::RegionStrategyOp::create(
-      builder, sequence.getLoc(), TypeRange(), ValueRange{body.getArgument(0)},
-      ArrayRef<NamedAttribute>{{"recurrent", flag}});
+  transform::RegionStrategyOp::create(builder, sequence.getLoc(), TypeRange(),
+                                      ValueRange{body.getArgument(0)},
+                                      ArrayRef<NamedAttribute>{flag});
+}
+
+/// What the script does that means nothing where weights change in every step
+/// and gradients are taken; empty where it does none of that.
+static StringRef findWorkOfInference(ModuleOp script) {
+  transform::RegionStrategyOp strategy = findStrategy(script);
+  if (!strategy)
+    return {};
+  if (strategy.getFreeze() || strategy.getPrologue())
+    return "makes something of weights once, and they change in every step of "
+           "training";
+  if (strategy.getCudaGraph())
+    return "captures the forward pass, whose gradients are needed";
+  return {};
+}
+
+/// Keeps what leaves gradients right, and lets it have the graphs.
+static void offerForTraining(Offers &offers) {
+  llvm::erase_if(offers.recommendations, [&](const Recommendation &result) {
+    StringRef reason = findWorkOfInference(*result.script);
+    if (!reason.empty())
+      offers.decline(result.name, reason, {}, nullptr);
+    return !reason.empty();
+  });
+  for (Recommendation &result : offers.recommendations)
+    askFor(*result.script, "training");
 }
 
 FailureOr<Offers> opprof::rewrite::recommend(ModuleOp module,
@@ -143,7 +177,9 @@ FailureOr<Offers> opprof::rewrite::recommend(ModuleOp module,
   });
   if (hasRecurrentLayers)
     for (Recommendation &result : offers.recommendations)
-      askForRecurrentLayers(*result.script);
+      askFor(*result.script, "recurrent");
+  if (evidence.isTraining)
+    offerForTraining(offers);
   double allowed = std::max(evidence.errorBudget, kRoundingOrder);
   std::vector<Recommendation> &results = offers.recommendations;
   llvm::erase_if(results, [&](const Recommendation &result) {

@@ -61,8 +61,9 @@ private:
     for (const std::string &value :
          {dir.getValue(), profile.getValue(), device.getValue(),
           script.getValue(), rules.getValue()})
-      for (StringRef name : {dir.ArgStr, profile.ArgStr, device.ArgStr,
-                             script.ArgStr, rules.ArgStr, errorBudget.ArgStr})
+      for (StringRef name :
+           {dir.ArgStr, profile.ArgStr, device.ArgStr, script.ArgStr,
+            rules.ArgStr, errorBudget.ArgStr, training.ArgStr})
         if (StringRef(value).contains(("," + name + "=").str()))
           return fail(value, "options are separated by blanks, not by commas: "
                              "write --recommend-rewrites=\"dir=FOLDER " +
@@ -91,6 +92,7 @@ private:
     }
     Evidence evidence = readEvidence(module);
     evidence.errorBudget = errorBudget;
+    evidence.isTraining = training;
     if (!device.empty())
       evidence.device = assumeDeviceCeilings(device);
     FailureOr<Offers> offers = recommend(module, evidence, rules);

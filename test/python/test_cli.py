@@ -267,12 +267,12 @@ def test_folders_may_have_blanks_in_their_names(
     assert "holds no rewrites" in nothing
 
 
-def test_a_training_step_is_not_profiled_to_be_optimized(
+def test_training_without_a_step_is_not_profiled_to_be_optimized(
     capfd: pytest.CaptureFixture[str], script: Any, tmp_path: Path
 ) -> None:
     path = script("def get_model_and_input(): return torch.nn.ReLU().train(), torch.ones(1)\n")
     message = fails(capfd, "optimize", str(path), "-o", str(tmp_path / "out"))
-    assert "a training step writes its weights" in message
+    assert "in training mode" in message and "make_step(module)" in message
     # The process that profiles says what it does on the same stderr.
     assert "loading" in message and "timing" not in message
     assert not (tmp_path / "out").exists()
@@ -300,16 +300,6 @@ def test_what_fails_in_the_process_that_profiles_is_shown_as_in_this_one(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MODEL_DIES", "1")
         assert "was ended from outside" in fails(capfd, *arguments)
-
-
-def test_nothing_is_recommended_for_a_training_step(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "run.json").write_text('{"version": 1, "training": true}')
-    (tmp_path / "graph.mlirbc").write_bytes(b"")
-    message = fails(capsys, "recommend", str(tmp_path), "-o", str(tmp_path / "rewrites"))
-    assert "is a run of a training step" in message
-    assert not (tmp_path / "rewrites").exists()
 
 
 def test_a_model_that_cannot_be_compiled_can_be_profiled_uncompiled(

@@ -33,6 +33,8 @@ def RecommendRewritesPass : Pass<"recommend-rewrites", "::mlir::ModuleOp"> {
            "The relative error against float32 that a rewrite may bring">,
     Option<"script", "script", "std::string", /*default=*/"\"\"",
            "The model script that the graph is of, for the index">,
+    Option<"training", "training", "bool", /*default=*/"false",
+           "Whether a step trains: only what keeps gradients right is offered">,
     Option<"rules", "rules", "std::string", /*default=*/"\"\"",
            "A folder of rewrite scripts that are offered, where their patterns "
            "are, like those of the rules">,

@@ -128,21 +128,24 @@ def load_backend(file: Path) -> ModuleType:
     return module
 
 
-def check_inference(script: ModelScript) -> None:
+def check_script(script: ModelScript) -> None:
     """Refuses what cannot be rewritten."""
-    if script.make_step is not None or script.module.training:
+    if script.make_step is None and script.module.training:
         raise OpprofError(
-            f"{script.path}: a training step writes its weights, and no backend of opprof rewrites that",
-            remedy="give a script without make_step() whose module is in eval mode",
+            f"{script.path}: its module is in training mode, and nothing says what a step of training is",
+            remedy="define make_step(module), which returns the function of one step, or give the module in eval mode",
         )
 
 
 class Subject:
     """The model under test: its inputs, its reference, and programs made of it."""
 
+    # Whether a step makes gradients.
+    trains = False
+
     def __init__(self, script: ModelScript) -> None:
         self.script = script
-        check_inference(script)
+        check_script(script)
         self.state = copy.deepcopy(dict(script.module.named_buffers()))
         # Each candidate is one more compilation of the same forward.
         for limit in ("recompile_limit", "cache_size_limit"):
@@ -157,7 +160,7 @@ class Subject:
                     buffer.copy_(self.state[name])
 
     def compiled(self, backend: str | Callable[..., Any]) -> Callable[..., Any]:
-        return self.without_gradients(torch.compile(self.script.module, backend=backend))
+        return self.step_of(torch.compile(self.script.module, backend=backend))
 
     @property
     def module(self) -> torch.nn.Module:
@@ -165,9 +168,11 @@ class Subject:
 
     @property
     def eager(self) -> Callable[..., Any]:
-        return self.without_gradients(self.script.module)
+        return self.step_of(self.script.module)
 
-    def without_gradients(self, function: Any) -> Callable[..., Any]:
+    def step_of(self, function: Any) -> Callable[..., Any]:
+        """What a step is where `function` is called in the place of the module."""
+
         def run(*args: Any, **kwargs: Any) -> Any:
             with torch.no_grad():
                 return function(*args, **kwargs)
@@ -181,28 +186,32 @@ class Subject:
     def run(self, program: Callable[..., Any], seed: int) -> list[torch.Tensor]:
         args, kwargs = self.inputs(seed)
         self.restore()
-        return _tensors(program(*args, **kwargs))
+        return self.results_of(program, args, kwargs)
+
+    def results_of(
+        self, program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> list[torch.Tensor]:
+        """What is compared of a step."""
+        return tensors_of(program(*args, **kwargs))
 
     @functools.cached_property
     def references(self) -> dict[int, list[torch.Tensor]]:
         """What the model gives in float64, or as it is where that does not run."""
         results: dict[int, list[torch.Tensor]] = {}
-        try:
-            double = copy.deepcopy(self.script.module).double()
-        except Exception:
-            double = None
+        in_double = True
         for seed in SEEDS:
             args, kwargs = self.inputs(seed)
             self.restore()
-            try:
-                if double is None:
-                    raise RuntimeError("no float64 copy")
-                wide = tree_map(_widen, (args, kwargs))
-                with torch.no_grad():
-                    results[seed] = _tensors(double(*wide[0], **wide[1]))
-            except Exception:
-                double = None
-                results[seed] = self.run(self.eager, seed)
+            if in_double:
+                try:
+                    # A step may write weights and buffers, so that each seed has a copy of its own.
+                    double = self.step_of(copy.deepcopy(self.script.module).double())
+                    wide = tree_map(widen, (args, kwargs))
+                    results[seed] = self.results_of(double, *wide)
+                    continue
+                except Exception:
+                    in_double = False
+            results[seed] = self.run(self.eager, seed)
         return results
 
     @functools.cached_property
@@ -230,6 +239,9 @@ class Subject:
     def inductor_results(self) -> dict[int, list[torch.Tensor]]:
         return {seed: self.run(self.inductor, seed) for seed in SEEDS}
 
+    def check_further(self, verdict: "Verdict", called: Any, error_budget: float) -> None:
+        """Adds what is to be asked of `called`, which takes the module's place, besides the results of single steps."""
+
     def error_of(self, program: Program, seeds: Sequence[int] = SEEDS) -> float:
         """The largest relative error over seeds and outputs; NaN where an output is not what the reference is."""
         worst = 0.0
@@ -249,11 +261,12 @@ class Subject:
         )
 
 
-def _widen(leaf: Any) -> Any:
+def widen(leaf: Any) -> Any:
+    """A float tensor in float64."""
     return leaf.double() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
 
 
-def _tensors(result: Any) -> list[torch.Tensor]:
+def tensors_of(result: Any) -> list[torch.Tensor]:
     if hasattr(result, "to_tuple"):
         result = result.to_tuple()
     return [leaf.detach().clone() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
@@ -389,10 +402,12 @@ def check_backend(
 
     # What people call: the front, which files of earlier versions do not have.
     front = getattr(backend, "optimize", None)
-    if front is None:
-        program = subject.compiled(observed)
-    else:
-        program = subject.without_gradients(front(subject.script.module))
+    called = (
+        torch.compile(subject.script.module, backend=observed)
+        if front is None
+        else front(subject.script.module)
+    )
+    program = subject.step_of(called)
     try:
         subject.run(program, SEEDS[0])
     except Exception as error:
@@ -412,6 +427,8 @@ def check_backend(
         f"nowhere: {', '.join(missing)}" if missing else described or "strategies only",
     )
     _check_equality(verdict, subject, program, error_budget)
+    if verdict.passed:
+        subject.check_further(verdict, called, error_budget)
     return verdict, program
 
 

@@ -36,6 +36,7 @@ MODULES = (
     "origin",
     "recurrent",
     "program",
+    "training",
     "backend",
     "watch",
     "front",
@@ -202,7 +203,8 @@ def _head(name: str, output: Path, titles: list[str]) -> str:
 Rewrites:
 {listed}
 
-A graph in which no pattern is found, or that needs gradients or has symbolic sizes, is compiled by Inductor as it is.
+A graph in which no pattern is found, that has symbolic sizes, or that needs gradients where the strategy is none for training, is
+compiled by Inductor as it is.
 """
 '''
 

@@ -30,9 +30,7 @@ class Probes:
         self.verdict, self.subject, self.backend = verdict, subject, backend
         front = getattr(backend, "optimize", None)
         # A front falls back to what torch.compile gives, so that both are asked.
-        self.program = (
-            program if front is None else subject.without_gradients(front(subject.module))
-        )
+        self.program = program if front is None else subject.step_of(front(subject.module))
         self.tolerance = 1.0
 
     def run(self, error_budget: float) -> None:

@@ -24,10 +24,11 @@ from opprof.backend.checks import (
     Program,
     Subject,
     check_backend,
-    check_inference,
+    check_script,
 )
 from opprof.backend.emit import emit, test_file
 from opprof.backend.rewrites import Script
+from opprof.backend.training import subject_of
 from opprof.chain import attribute
 from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.commands.profile import ProfileOptions, profile_script
@@ -104,7 +105,7 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         script = loaded.script or load_model_script(
             path, device=options.device, script=loaded.module
         )
-        subject = Subject(script)
+        subject = subject_of(script)
         if subject.why_unprovable is not None:
             raise OpprofError(
                 f"{path}: {subject.why_unprovable}, so that no program can be proven to compute the same",
@@ -150,9 +151,7 @@ def _profile(
     with ProcessPoolExecutor(1, start_server(), begin, (beginning(),)) as process:
         try:
             begun = time.time()
-            profiled = process.submit(
-                profile_script, path, folder, options.profile, check_inference
-            )
+            profiled = process.submit(profile_script, path, folder, options.profile, check_script)
             loaded = _Loaded()
             # What fails here fails in the other process too, which says so.
             with contextlib.suppress(Exception):
@@ -197,6 +196,9 @@ def _start_ahead(
     script: ModelScript, options: OptimizeOptions, stack: contextlib.ExitStack
 ) -> Ahead:
     workers = worker_count(script) if options.workers is None else options.workers
+    if script.make_step is not None:
+        # What is compiled there are forward passes without gradients.
+        workers = 0
     return stack.enter_context(Ahead(script, workers))
 
 
@@ -289,7 +291,11 @@ def _entrant(baseline: Baseline) -> Entrant:
 
 
 def _prove(
-    subject: Subject, outcome: Outcome, target: Path, result: _Result, options: OptimizeOptions
+    subject: Subject,
+    outcome: Outcome,
+    target: Path,
+    result: _Result,
+    options: OptimizeOptions,
 ) -> Any:
     """The program of the backend as it was written, where it passes every check."""
     model = os.path.relpath(subject.script.path.resolve(), target.parent.resolve())

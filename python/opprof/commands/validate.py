@@ -6,8 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-from opprof.backend.checks import Subject, Verdict, check_backend, judge_gain, measure
+from opprof.backend.checks import Verdict, check_backend, judge_gain, measure
 from opprof.backend.probes import probe_backend
+from opprof.backend.training import subject_of
 from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.errors import OpprofError
 from opprof.export.model_script import load_model_script
@@ -35,10 +36,10 @@ def validate(
             f"{file}: does not say which model it is for", remedy="give --model model.py"
         )
     progress(f"loading {model}")
-    subject = Subject(load_model_script(model, device=device))
+    subject = subject_of(load_model_script(model, device=device))
     progress("compiling and comparing")
     verdict, program = check_backend(file, subject, error_budget=error_budget)
-    if verdict.passed and program is not None:
+    if verdict.passed and program is not None and not subject.trains:
         progress("changing weights and inputs, from several threads")
         backend = sys.modules[file.stem]
         probe_backend(verdict, subject, backend, program, error_budget=error_budget)

@@ -89,7 +89,7 @@ def _mode(mode: str, *, tunes_float32: bool = False) -> Recipe:
     return Recipe(
         mode,
         (f'model = torch.compile(model, mode="{mode}")',),
-        lambda subject: subject.without_gradients(torch.compile(subject.script.module, mode=mode)),
+        lambda subject: subject.step_of(torch.compile(subject.script.module, mode=mode)),
         options=torch._inductor.list_mode_options(mode),
         late=tunes_float32,
         tunes_float32=tunes_float32,

@@ -23,6 +23,7 @@ from opprof.search.clock import Clock, TimeIsUp, limited
 from opprof.search.measure import compare, launch_time
 from opprof.search.precision import Assignment, explore_precision, write_script
 from opprof.search.prediction import StepModel
+from opprof.search.training import training_recipes
 from opprof.search.trials import Ablation, End, Trial
 from opprof.units import counted, microseconds, milliseconds
 
@@ -90,7 +91,7 @@ class Search:
     def run(self) -> Found:
         """Everything in its order; what the time box leaves out is named in the trials and baselines."""
         found = self.found
-        ways = recipes(self.subject)
+        ways = (training_recipes if self.subject.trains else recipes)(self.subject)
         with self.clock.phase("precision, compile ahead"):
             self._prepare(ways)
         with self.clock.phase("recipes"):
@@ -225,7 +226,8 @@ class Search:
         if precision.assignment is not None:
             self.found.assignment = precision.assignment
             saves = None if saves is None else int(saves * precision.saved_share)
-            regions = write_script(precision.assignment, self.output, saves)
+            kind = "training" if self.subject.trains else "freeze"
+            regions = write_script(precision.assignment, self.output, saves, kind)
             self.scripts = [*whole, regions, *(s for s in self.scripts if s not in whole)]
             self.instead_of_regions = whole
             self.regions = regions

@@ -163,7 +163,8 @@ class Probe:
         for node in graph.graph.nodes:
             if not exact.intersection([node, *node.all_input_nodes]):
                 self._add(node)
-        emulated = self.subject.script.device_type == "cpu"
+        # What is emulated has gradients in float32.
+        emulated = self.subject.script.device_type == "cpu" and not self.subject.trains
         runner = Levels(graph, self.levels, emulated=emulated)
         return lambda *values: runner.run(*values)
 
@@ -306,7 +307,9 @@ def explore_precision(subject: Subject, budget: float) -> Precision | None:
     if not any(region.flops for region in probe.regions.values()):
         return None
     gpu = subject.script.device_type == "cuda"
-    narrow, device = ("float16", _GPU) if gpu else ("bfloat16", _CPU)
+    # Gradients of a mean over many have no place in float16.
+    narrow = "float16" if gpu and not subject.trains else "bfloat16"
+    device = _GPU if gpu else _CPU
     precision = Precision(narrow, probe.error(dict.fromkeys(probe.regions, narrow), SEEDS))
     if precision.fits(budget):
         return precision
@@ -321,13 +324,17 @@ def explore_precision(subject: Subject, budget: float) -> Precision | None:
     return precision
 
 
-def write_script(assignment: Assignment, folder: Path, saves_ns: int | None) -> Script:
-    """The assignment as a rewrite script."""
+def write_script(
+    assignment: Assignment, folder: Path, saves_ns: int | None, weights: str = "freeze"
+) -> Script:
+    """The assignment as a rewrite script. `weights` is what becomes of them: "freeze" makes constants of them, "training" casts them in
+    each step.
+    """
     classes = len(assignment.levels)
     title = f"{classes} of {len(assignment.regions)} classes of nodes in narrower floats, within the error budget"
     explanation = (
         "Each class was run alone at each level against float64; the cheapest levels whose errors fit were confirmed together on "
-        f"{len(SEEDS)} inputs: a relative error of {assignment.error:.1e}. Weights are cast once."
+        f"{len(SEEDS)} inputs: a relative error of {assignment.error:.1e}. Weights are cast {'once' if weights == 'freeze' else 'in each step'}."
     )
     levels = ",\n      ".join(
         f"{_quoted(name)} = {_quoted(level)}" for name, level in sorted(assignment.levels.items())
@@ -340,7 +347,7 @@ def write_script(assignment: Assignment, folder: Path, saves_ns: int | None) -> 
             f"  title = {_quoted(title)},\n  explanation = {_quoted(explanation)},\n"
             f"  expected_error = {assignment.error:.6e}}}}} {{\n"
             "  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {\n"
-            f"    transform.fx.region_strategy %root {{freeze, regions = {{\n      {levels}}}}} : !transform.any_op\n"
+            f"    transform.fx.region_strategy %root {{{weights}, regions = {{\n      {levels}}}}} : !transform.any_op\n"
             "    transform.yield\n  }\n}\n"
         )
     return Script(file, "precision-by-region", title, "matrix-units-idle", explanation, saves_ns)

@@ -174,7 +174,7 @@ DictionaryAttr transform::RegionStrategyOp::getStrategies() {
   for (StringAttr name :
        {getPrologueAttrName(), getFreezeAttrName(), getPrecisionAttrName(),
         getRegionsAttrName(), getTf32AttrName(), getAutotuneAttrName(),
-        getCudaGraphAttrName(), getRecurrentAttrName()})
+        getCudaGraphAttrName(), getRecurrentAttrName(), getTrainingAttrName()})
     if (Attribute value = getOperation()->getAttr(name))
       strategies.set(name, value);
   return strategies.getDictionary(getContext());
@@ -184,7 +184,7 @@ LogicalResult transform::RegionStrategyOp::verify() {
   if (getStrategies().empty())
     return emitOpError()
            << "names no strategy: give prologue, freeze, precision, regions, "
-              "tf32, autotune, cuda_graph or recurrent";
+              "tf32, autotune, cuda_graph, recurrent or training";
   if (std::optional<StringRef> precision = getPrecision())
     if (*precision != "float16" && *precision != "bfloat16")
       return emitOpError() << "has precision \"" << *precision

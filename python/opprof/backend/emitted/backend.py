@@ -17,6 +17,7 @@ from opprof.backend.emitted.origin import origin_of
 from opprof.backend.emitted.program import Program
 from opprof.backend.emitted.recurrent import has_layers, keep_layers
 from opprof.backend.emitted.status import GraphStatus, applied, log, new_graph
+from opprof.backend.emitted.training import TrainingProgram
 
 
 def _register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,10 +63,14 @@ if STRATEGY.recurrent:
     torch._dynamo.config.allow_rnn = True
 
 
-def _program(module: fx.GraphModule, inputs: Sequence[Any], graph: GraphStatus) -> "Program":
+def _program(
+    module: fx.GraphModule, inputs: Sequence[Any], graph: GraphStatus
+) -> Program | TrainingProgram:
     weights = _weight_positions(module, inputs)
     aten = trace_to_aten(module, inputs)
     graph.applied = apply_rewrites(aten)
+    if needs_gradients(inputs):
+        return TrainingProgram(aten, inputs, graph)
     if STRATEGY.recurrent:
         keep_layers(aten)
     program = Program(aten, inputs, weights, graph)
@@ -78,7 +83,7 @@ def _reason_to_leave_alone(inputs: Sequence[Any]) -> str | None:
         return "sizes are symbolic"
     if any(isinstance(value, FakeTensor) for value in inputs):
         return "the inputs have no values yet"
-    if needs_gradients(inputs):
+    if needs_gradients(inputs) and not STRATEGY.training:
         return "gradients are needed"
     return None
 

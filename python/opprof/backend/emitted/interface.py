@@ -66,5 +66,7 @@ class Strategy:
     autotune: bool = False
     # The compiled program is captured once into a CUDA graph and replayed.
     cuda_graph: bool = False
+    # Graphs whose gradients are needed are rewritten too; else they are compiled as they are.
+    training: bool = False
     # Recurrent layers come to this backend, which Dynamo keeps from others, and stay the library's own kernels.
     recurrent: bool = False

@@ -14,7 +14,7 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from opprof.backend.emitted.cuda_graph import CapturedGraph, why_not_capture
-from opprof.backend.emitted.definitions import BACKEND_NAME, STRATEGY
+from opprof.backend.emitted.definitions import STRATEGY
 from opprof.backend.emitted.effects import written_inputs
 from opprof.backend.emitted.interface import Strategy
 from opprof.backend.emitted.origin import Origin
@@ -28,8 +28,8 @@ from opprof.backend.emitted.prologue import (
 )
 from opprof.backend.emitted.recurrent import put_together
 from opprof.backend.emitted.regions import cast_regions, why_not_regions
-from opprof.backend.emitted.status import GraphStatus, log
-from opprof.backend.emitted.tf32 import with_tf32
+from opprof.backend.emitted.status import GraphStatus
+from opprof.backend.emitted.tf32 import compile_with_tf32
 from opprof.backend.emitted.weights import Weights, checksum_of, weight_watch
 
 # Inductor compiles one program at a time, and Dynamo may be at it in another thread.
@@ -43,6 +43,57 @@ class _FixedSizes(FakeTensorMode):
         self, tensor: torch.Tensor, *, static_shapes: Any = None, **options: Any
     ) -> Any:
         return super().from_tensor(tensor, static_shapes=True, **options)
+
+
+def choose(
+    strategy: Strategy, graph: fx.GraphModule, inputs: Sequence[Any], state: GraphStatus
+) -> Strategy:
+    """The strategy without the parts that would change what this graph gives, which the state and the log name."""
+    parts: list[tuple[str, dict[str, Any], str | None]] = []
+    if strategy.precision:
+        parts.append(("precision", {"precision": None}, why_not_cast(graph)))
+    if strategy.regions:
+        parts.append(("regions", {"regions": ()}, why_not_regions(graph, inputs)))
+    if strategy.freeze:
+        parts.append(("freeze", {"freeze": False}, why_not_freeze(graph)))
+    if strategy.cuda_graph:
+        parts.append(("cuda_graph", {"cuda_graph": False}, why_not_capture(graph, inputs)))
+    for name, without, reason in parts:
+        if reason:
+            strategy = replace(strategy, **without)
+            state.leave_out(name, reason)
+    state.strategy = strategy
+    return strategy
+
+
+def at_precision(
+    graph: fx.GraphModule, inputs: Sequence[Any], strategy: Strategy
+) -> fx.GraphModule:
+    """The graph in the floats that the strategy names."""
+    if strategy.precision:
+        return cast_graph(graph, inputs, strategy.precision)
+    if strategy.regions:
+        return cast_regions(graph, inputs, dict(strategy.regions))
+    return graph
+
+
+def compile_graph(
+    graph: fx.GraphModule,
+    inputs: Sequence[Any],
+    strategy: Strategy,
+    *,
+    freezing: bool = False,
+) -> Any:
+    """What Inductor makes of the graph, and of its gradients where they are needed."""
+    options: dict[str, Any] = {"max_autotune": True} if strategy.autotune else {}
+    if freezing:
+        options["freezing"] = True
+    # Compiled inside Dynamo's own compilation, whose lock is held: Inductor takes one program at a time.
+    sizes = _FixedSizes(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+    with torch._guards.tracing(TracingContext(sizes)):
+        if strategy.tf32:
+            return compile_with_tf32(graph, list(inputs), options)
+        return compile_fx(graph, list(inputs), config_patches=options)
 
 
 class Recorder(threading.local):
@@ -108,12 +159,8 @@ class Program:
         self.state = state
         self.origin = Origin()
         self.lock = threading.RLock()
-        self.strategy = self._choose(graph, inputs)
-        state.strategy = self.strategy
-        if self.strategy.precision:
-            graph = cast_graph(graph, inputs, self.strategy.precision)
-        elif self.strategy.regions:
-            graph = cast_regions(graph, inputs, dict(self.strategy.regions))
+        self.strategy = choose(STRATEGY, graph, inputs, state)
+        graph = at_precision(graph, inputs, self.strategy)
         self.written = written_inputs(graph)
         # Tensors of inference mode have no versions, so nothing is made of them.
         keeps = self.strategy.prologue or self.strategy.freeze or self.strategy.cuda_graph
@@ -140,7 +187,7 @@ class Program:
         if self.strategy.freeze and self.weights:
             # Constants of the program: it takes them as they were, and a refresh needs the other one.
             constant = with_constants(self.main, generation.held)
-            self.frozen = self._compile(constant, data, freezing=True)
+            self.frozen = compile_graph(constant, data, self.strategy, freezing=True)
             self.main = split_prologue(graph, self.weights)[1]
             generation.frozen = True
             generation.sums = self._sums(inputs)
@@ -150,44 +197,8 @@ class Program:
                 # Calls on other streams find the constants made.
                 torch.cuda.synchronize(self.device)
         else:
-            self.compiled = self._compile(self.main, [*generation.held, *data])
+            self.compiled = compile_graph(self.main, [*generation.held, *data], self.strategy)
         self.generations = [generation]
-
-    def _choose(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Strategy:
-        """The strategy without the parts that would change what this graph gives."""
-        strategy = STRATEGY
-        parts: list[tuple[str, dict[str, Any], str | None]] = []
-        if strategy.precision:
-            parts.append(("precision", {"precision": None}, why_not_cast(graph)))
-        if strategy.regions:
-            parts.append(("regions", {"regions": ()}, why_not_regions(graph, inputs)))
-        if strategy.freeze:
-            parts.append(("freeze", {"freeze": False}, why_not_freeze(graph)))
-        if strategy.cuda_graph:
-            parts.append(("cuda_graph", {"cuda_graph": False}, why_not_capture(graph, inputs)))
-        for name, without, reason in parts:
-            if reason:
-                strategy = replace(strategy, **without)
-                self._leave_out(name, reason)
-        return strategy
-
-    def _leave_out(self, name: str, reason: str) -> None:
-        self.state.left_out.append(f"{name}: {reason}")
-        log.warning("%s: no %s for a graph, as %s", BACKEND_NAME, name, reason)
-
-    def _compile(
-        self, graph: fx.GraphModule, inputs: Sequence[Any], *, freezing: bool = False
-    ) -> Any:
-        options = {"max_autotune": True} if self.strategy.autotune else {}
-        if freezing:
-            options["freezing"] = True
-        # Compiled inside Dynamo's own compilation, whose lock is held: Inductor takes one program at a time.
-        tf32 = self.strategy.tf32
-        sizes = _FixedSizes(allow_non_fake_inputs=True, shape_env=ShapeEnv())
-        with torch._guards.tracing(TracingContext(sizes)):
-            compile_graph = with_tf32(compile_fx) if tf32 else compile_fx
-            compiled = compile_graph(graph, list(inputs), config_patches=options)
-        return with_tf32(compiled) if tf32 else compiled
 
     def _sums(self, inputs: Sequence[Any]) -> list[torch.Tensor]:
         return [checksum_of(value) for value in self.pick_read(inputs)]
@@ -268,7 +279,8 @@ class Program:
         if self.compiled is None:
             # Changed once, they are weights in training, or of a model that is loaded anew: no longer constants.
             with _compile_lock:
-                self.compiled = self._compile(self.main, [*new.held, *self.pick_data(inputs)])
+                data = self.pick_data(inputs)
+                self.compiled = compile_graph(self.main, [*new.held, *data], self.strategy)
         kept = [g for g in self.generations if g is not old and g.weights.alive]
         self.generations = [new, *kept[: self.most_generations - 1]]
         if not any(generation.frozen for generation in self.generations):
@@ -327,5 +339,5 @@ class Program:
             )
         except Exception as error:
             first = (str(error) or "no message").splitlines()[0]
-            self._leave_out("cuda_graph", f"{type(error).__name__}: {first}")
+            self.state.leave_out("cuda_graph", f"{type(error).__name__}: {first}")
         return generation.captured

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from opprof.backend.emitted.definitions import REWRITES
+from opprof.backend.emitted.definitions import BACKEND_NAME, REWRITES
 from opprof.backend.emitted.interface import Strategy
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,11 @@ class GraphStatus:
     refreshes: int = 0
     # What was made of weights and is kept beside them.
     held_bytes: int = 0
+
+    def leave_out(self, part: str, reason: str) -> None:
+        """Notes that a part of the strategy is not carried out for this graph."""
+        self.left_out.append(f"{part}: {reason}")
+        log.warning("%s: no %s for a graph, as %s", BACKEND_NAME, part, reason)
 
 
 _graphs: list[GraphStatus] = []

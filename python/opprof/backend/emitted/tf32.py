@@ -5,6 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch._functorch.config
+from torch import fx
+from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
 
 class TF32Switch:
@@ -45,3 +48,16 @@ def with_tf32(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
 
     return wrapped
+
+
+def compile_with_tf32(graph: fx.GraphModule, inputs: list[Any], options: dict[str, Any]) -> Any:
+    """What Inductor makes of the graph, forward and backward, each with the units while it runs."""
+
+    def compile_part(*args: Any, **kwargs: Any) -> Any:
+        part = compile_fx_inner(*args, **kwargs)
+        part.current_callable = with_tf32(part.current_callable)
+        return part
+
+    # What comes out of the cache of both together would come without this.
+    with torch._functorch.config.patch(enable_autograd_cache=False), _switch:
+        return compile_fx(graph, inputs, inner_compile=compile_part, config_patches=options)

@@ -91,6 +91,10 @@ def RegionStrategyOp : Op<Transform_Dialect, "fx.region_strategy", [
     - `recurrent`: recurrent layers, which Dynamo keeps from every backend unless
       it is told not to, are compiled with the rest and stay the library's own
       kernels: they are never unrolled.
+    - `training`: graphs whose gradients are needed are rewritten too, where the
+      other strategies keep gradients right: `tf32`, and `precision` and `regions`
+      of bfloat16, with weights and gradients in float32. Without it they are
+      compiled as they are.
 
     ```mlir
     module attributes {transform.with_named_sequence} {
@@ -109,7 +113,8 @@ def RegionStrategyOp : Op<Transform_Dialect, "fx.region_strategy", [
                        UnitAttr:$tf32,
                        UnitAttr:$autotune,
                        UnitAttr:$cuda_graph,
-                       UnitAttr:$recurrent);
+                       UnitAttr:$recurrent,
+                       UnitAttr:$training);
   let assemblyFormat = "$target attr-dict `:` type($target)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{

@@ -1,0 +1,45 @@
+"""The program of one graph whose gradients are needed."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import fx
+
+from opprof.backend.emitted.definitions import STRATEGY
+from opprof.backend.emitted.program import at_precision, choose, compile_graph
+from opprof.backend.emitted.status import GraphStatus
+
+# Weights change in every step, so that nothing is kept of them; a captured graph has no gradients.
+_OF_INFERENCE = ("prologue", "freeze", "cuda_graph")
+
+
+class TrainingProgram:
+    """A rewritten graph, compiled with its gradients: autograd differentiates what takes the place of the graph's nodes, and weights
+    that are cast get their gradients through the casts, in float32.
+    """
+
+    def __init__(self, graph: fx.GraphModule, inputs: Sequence[Any], state: GraphStatus) -> None:
+        self.state = state
+        for name in _OF_INFERENCE:
+            if getattr(STRATEGY, name):
+                state.leave_out(name, "gradients are needed")
+        strategy = replace(STRATEGY, prologue=False, freeze=False, cuda_graph=False)
+        strategy = choose(self._differentiable(strategy), graph, inputs, state)
+        self.compiled = compile_graph(at_precision(graph, inputs, strategy), inputs, strategy)
+
+    def _differentiable(self, strategy: Any) -> Any:
+        """The strategy without float16, which has no place for the gradients of a mean over many."""
+        narrow = {level for _, level in strategy.regions}
+        if strategy.precision is torch.float16:
+            self.state.leave_out("precision", "gradients may be too small for float16")
+            strategy = replace(strategy, precision=None)
+        if narrow - {"bfloat16"}:
+            self.state.leave_out("regions", "gradients may be too small for float16")
+            strategy = replace(strategy, regions=())
+        return strategy
+
+    def __call__(self, *inputs: Any) -> Any:
+        self.state.calls += 1
+        return self.compiled(*inputs)

@@ -1,0 +1,129 @@
+"""The training step under test: what is compared are its results and the gradients that its optimizers take. Needs PyTorch."""
+
+import contextlib
+import copy
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.utils._pytree import tree_map
+
+from opprof.backend.checks import (
+    SEEDS,
+    Program,
+    Subject,
+    Verdict,
+    relative_error,
+    tensors_of,
+    widen,
+)
+from opprof.errors import OpprofError
+from opprof.export.model_script import ModelScript
+
+# Steps of the curve of losses: enough for optimizers with two moments to move.
+CURVE_STEPS = 3 * len(SEEDS)
+
+
+class TrainingSubject(Subject):
+    """A script's make_step(): programs are steps, each with optimizers of its own, on the same weights."""
+
+    trains = True
+
+    def __init__(self, script: ModelScript) -> None:
+        super().__init__(script)
+        self.weights = copy.deepcopy(dict(script.module.named_parameters()))
+
+    def restore(self) -> None:
+        """Gives the module the weights and buffers that it came with, and no gradients."""
+        super().restore()
+        with torch.no_grad():
+            for name, weight in self.script.module.named_parameters():
+                weight.copy_(self.weights[name])
+                weight.grad = None
+
+    def step_of(self, function: Any) -> Callable[..., Any]:
+        assert self.script.make_step is not None
+        return self.script.make_step(function)
+
+    def results_of(
+        self, program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> list[torch.Tensor]:
+        """What the step returns, and after it all gradients in one: those that an optimizer took, or else those that were left."""
+        torch.manual_seed(0)
+        with gradients_taken() as taken:
+            results = program(*args, **kwargs)
+        # A replay of a captured step calls no optimizer.
+        taken = taken or getattr(program, "gradients", [])
+        if not taken:
+            taken = [p.grad for p in self.script.module.parameters() if p.grad is not None]
+        if not taken:
+            raise OpprofError(
+                f"{self.script.path}: no optimizer took a gradient in a step, and none was left",
+                remedy="make_step(module) returns the function that runs forward, backward and the optimizer's step",
+            )
+        flat = torch.cat([gradient.detach().to_dense().flatten() for gradient in taken])
+        return [*_losses(results), flat]
+
+    def check_further(self, verdict: Verdict, called: Any, error_budget: float) -> None:
+        """Whether a curve of losses is that of the model in float64."""
+        if not self.curve:
+            return
+        error = relative_error(torch.stack(self._curve_of(called)), torch.stack(self.curve))
+        verdict.add(
+            "losses",
+            error <= error_budget,
+            f"relative error {error:.1e} over {CURVE_STEPS} steps one after the other, budget {error_budget:.0e}",
+        )
+
+    @functools.cached_property
+    def curve(self) -> list[torch.Tensor]:
+        """What steps one after the other return in float64; empty where they return nothing."""
+        self.restore()
+        return self._curve_of(copy.deepcopy(self.script.module).double(), wide=True)
+
+    def _curve_of(self, called: Any, *, wide: bool = False) -> list[torch.Tensor]:
+        """The means of what steps return, from the weights that the model came with and an optimizer that is new."""
+        self.restore()
+        step = self.step_of(called)
+        losses = []
+        for number in range(CURVE_STEPS):
+            args, kwargs = self.inputs(SEEDS[number % len(SEEDS)])
+            if wide:
+                args, kwargs = tree_map(widen, (args, kwargs))
+            torch.manual_seed(number)
+            losses += [loss.double().mean() for loss in _losses(step(*args, **kwargs))]
+        self.restore()
+        return losses
+
+
+def subject_of(script: ModelScript) -> Subject:
+    """The model of the script, or its step of training where it has one."""
+    return Subject(script) if script.make_step is None else TrainingSubject(script)
+
+
+def _losses(results: Any) -> list[torch.Tensor]:
+    """The tensors that a step returns; a number is one."""
+    numbers = tree_map(
+        lambda leaf: torch.tensor(leaf, dtype=torch.float64) if isinstance(leaf, float) else leaf,
+        results,
+    )
+    return [loss for loss in tensors_of(numbers) if loss.is_floating_point()]
+
+
+@contextlib.contextmanager
+def gradients_taken(*, copies: bool = True) -> Iterator[list[torch.Tensor]]:
+    """The gradients that optimizers take in the block, in the order of their parameters; or copies, as they are then."""
+    taken: list[torch.Tensor] = []
+
+    def note(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        for group in optimizer.param_groups:
+            own = [p.grad.detach() for p in group["params"] if p.grad is not None]
+            taken.extend([gradient.clone() for gradient in own] if copies else own)
+
+    hook = register_optimizer_step_pre_hook(note)
+    try:
+        yield taken
+    finally:
+        hook.remove()

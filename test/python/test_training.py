@@ -1,0 +1,321 @@
+"""Backends for steps of training: their gradients are those of autograd in float64, and what cannot keep them right is left out."""
+
+import copy
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from opprof.backend.checks import Subject, check_backend, load_backend
+from opprof.backend.emit import emit
+from opprof.backend.rewrites import Script
+from opprof.backend.training import TrainingSubject, subject_of
+from opprof.commands.optimize import OptimizeOptions, optimize
+from opprof.commands.profile import ProfileOptions
+from opprof.commands.validate import validate
+from opprof.errors import OpprofError
+from opprof.export.model_script import load_model_script
+from opprof.search.training import training_recipes
+
+# Batch norm writes its statistics, the ReLU what it takes, and dropout that is off stays.
+MODEL = """
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+        self.bn = nn.BatchNorm2d(8) if NORMALIZES else nn.Identity()
+        self.up = nn.Linear(8 * 6 * 6, 64)
+        self.norm = nn.LayerNorm(64)
+        self.drop = nn.Dropout(0.0)
+        self.down = nn.Linear(64, 4)
+
+    def forward(self, x, y):
+        x = F.relu_(self.bn(self.conv(x))).flatten(1)
+        x = self.drop(F.gelu(self.norm(self.up(x))))
+        return F.cross_entropy(self.down(x), y)
+
+
+def get_model_and_input():
+    torch.manual_seed(0)
+    return Model().train(), (torch.randn(6, 3, 8, 8), torch.randint(0, 4, (6,)))
+"""
+STEP = """
+
+def make_step(model):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def step(x, y):
+        optimizer.zero_grad(set_to_none=True)
+        loss = model(x, y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step
+"""
+
+
+def write(folder: Path, *, normalizes: bool = True, step: str = STEP) -> Path:
+    file = folder / "training_model.py"
+    file.write_text(MODEL.replace("NORMALIZES", str(normalizes)) + step)
+    return file
+
+
+def strategy(folder: Path, text: str) -> Path:
+    """A backend whose only script asks for these strategies."""
+    script = folder / "strategy.mlir"
+    script.write_text(
+        "module attributes {transform.with_named_sequence} {\n"
+        "  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {\n"
+        f"    transform.fx.region_strategy %root {{{text}}} : !transform.any_op\n"
+        "    transform.yield\n  }\n}\n"
+    )
+    output = folder / "trained_by.py"
+    emit([Script(script, "strategy")], output)
+    return output
+
+
+def gradients(module: nn.Module) -> torch.Tensor:
+    return torch.cat([p.grad.double().flatten() for p in module.parameters() if p.grad is not None])
+
+
+def trained(module: nn.Module, called: Any, inputs: tuple[Any, ...]) -> torch.Tensor:
+    called(*inputs).backward()
+    return gradients(module)
+
+
+def error(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    return float((actual - expected).norm() / expected.norm())
+
+
+@pytest.mark.parametrize(
+    ("text", "normalizes", "most", "least", "left_out"),
+    [
+        ("training", True, 1e-6, 0.0, ()),
+        # A CPU has no such units.
+        ("training, tf32", True, 1e-6, 0.0, ()),
+        ('training, precision = "bfloat16"', False, 5e-2, 1e-4, ()),
+        ('training, regions = {"linear 6x64 4x64" = "bfloat16"}', False, 2e-2, 1e-4, ()),
+        ('training, precision = "bfloat16"', True, 1e-6, 0.0, ("precision",)),
+        ('training, precision = "float16"', False, 1e-6, 0.0, ("precision",)),
+        ('training, regions = {gelu = "float16"}', False, 1e-6, 0.0, ("regions",)),
+        (
+            "training, freeze, prologue, cuda_graph",
+            True,
+            1e-6,
+            0.0,
+            ("prologue", "freeze", "cuda_graph"),
+        ),
+    ],
+)
+def test_gradients_are_those_of_float64(
+    tmp_path: Path,
+    text: str,
+    normalizes: bool,
+    most: float,
+    least: float,
+    left_out: tuple[str, ...],
+) -> None:
+    loaded = load_model_script(write(tmp_path, normalizes=normalizes))
+    backend = load_backend(strategy(tmp_path, text))
+    module = copy.deepcopy(loaded.module)
+    double = copy.deepcopy(loaded.module).double()
+    images, classes = loaded.args
+    expected = trained(double, double, (images.double(), classes))
+    optimized = backend.optimize(module)
+    found = error(trained(module, optimized, loaded.args), expected)
+    assert least <= found <= most
+    assert {p.grad.dtype for p in module.parameters() if p.grad is not None} == {torch.float32}
+    (graph,) = backend.status()["graphs"]
+    assert graph.refusal is None and graph.calls == 1
+    assert [line.partition(":")[0] for line in graph.left_out] == list(left_out)
+    if normalizes:
+        assert torch.allclose(module.bn.running_mean.double(), double.bn.running_mean)
+    # Weights change, as they do: the second step is of the new ones.
+    for trained_module in (module, double):
+        with torch.no_grad():
+            for weight in trained_module.parameters():
+                weight.mul_(1.5)
+                weight.grad = None
+    again = trained(double, double, (images.double(), classes))
+    assert error(trained(module, optimized, loaded.args), again) <= most
+    assert error(again, expected) > 0.05
+
+
+def test_a_backend_of_inference_leaves_training_alone(tmp_path: Path) -> None:
+    loaded = load_model_script(write(tmp_path, normalizes=False))
+    backend = load_backend(strategy(tmp_path, 'precision = "bfloat16"'))
+    backend.optimize(loaded.module)(*loaded.args).backward()
+    (graph,) = backend.status()["graphs"]
+    assert graph.refusal == "gradients are needed"
+
+
+ATTENTION = """
+import math
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(16, 48)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).view(2, 5, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        scores = torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(8), -1)
+        return (scores @ v).square().mean()
+
+
+def get_model_and_input():
+    torch.manual_seed(0)
+    return Model().train(), torch.randn(2, 5, 16)
+
+
+def make_step(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+"""
+
+
+def test_rules_offer_a_step_what_keeps_gradients_right(tmp_path: Path) -> None:
+    file = tmp_path / "attends.py"
+    file.write_text(ATTENTION)
+    options = OptimizeOptions(
+        seconds=0.2, profile=ProfileOptions(counters="none", timed_seconds=0.1, timed=3)
+    )
+    outcome = optimize(str(file), tmp_path / "out", options)
+    names = {trial.script.name for trial in outcome.trials}
+    assert "attention" in " ".join(names), names
+    # What is frozen is said to be left out, with the reason, and not tried.
+    index = (tmp_path / "out" / "rewrites" / "rewrites.json").read_text()
+    assert "change in every step of training" in index
+    assert not {"freeze", "float16", "bfloat16"} & names
+    for trial in outcome.trials:
+        assert trial.error is None or trial.error < 1e-5, trial
+    assert {one.name for one in outcome.entrants} >= {"eager", "Inductor", "bfloat16 autocast"}
+    script = next(t.script for t in outcome.trials if "attention" in t.script.name)
+    emit([script], tmp_path / "attends_better.py", model=str(file))
+    verdict = validate(tmp_path / "attends_better.py", model=str(file))
+    found = {check.name: check for check in verdict.checks}
+    assert found["applied"].passed and "attention" in found["applied"].text
+    assert found["equality"].passed and found["losses"].passed
+
+
+def test_a_step_without_gradients_says_so(tmp_path: Path) -> None:
+    step = STEP.replace("loss.backward()", "pass")
+    subject = subject_of(load_model_script(write(tmp_path, step=step)))
+    with pytest.raises(OpprofError, match="no optimizer took a gradient"):
+        subject.run(subject.eager, 11)
+
+
+def test_gradients_without_an_optimizer_are_those_that_are_left(tmp_path: Path) -> None:
+    step = textwrap.dedent("""
+        def make_step(model):
+            def step(x, y):
+                loss = model(x, y)
+                loss.backward()
+                return loss.item()
+            return step
+    """)
+    subject = subject_of(load_model_script(write(tmp_path, step=step)))
+    loss, flat = subject.run(subject.eager, 11)
+    module = copy.deepcopy(subject.script.module)
+    args, _ = subject.inputs(11)
+    expected = module(*args)
+    expected.backward()
+    assert loss.item() == pytest.approx(expected.item())
+    assert error(flat.double(), gradients(module)) < 1e-6
+    # Once more: gradients do not add up over runs.
+    assert torch.equal(subject.run(subject.eager, 11)[1], flat)
+
+
+@pytest.fixture
+def subject(tmp_path: Path) -> Subject:
+    return subject_of(load_model_script(write(tmp_path)))
+
+
+def backend_that(tmp_path: Path, name: str, body: str) -> Path:
+    file = tmp_path / f"{name}.py"
+    file.write_text(
+        "import torch\nfrom torch._dynamo import register_backend\n"
+        f'BACKEND_NAME = "{name}"\nREWRITES = ()\napplied = {{}}\ncalls = [0]\n'
+        "@register_backend(name=BACKEND_NAME)\n"
+        "def backend(module, inputs):\n"
+        "    def run(*values):\n"
+        "        calls[0] += 1\n"
+        f"        return {body}\n"
+        "    return run\n"
+    )
+    return file
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "failed"),
+    [
+        ("same_step", "module(*values)", None),
+        # The loss is right, its gradient twice what it should be.
+        ("double_gradient", "[2 * v - v.detach() for v in module(*values)]", "equality"),
+        # Right on each input alone, and wrong once the weights have moved.
+        ("wrong_later", "[v * (1.01 if calls[0] > 8 else 1) for v in module(*values)]", "losses"),
+    ],
+)
+def test_wrong_gradients_and_wrong_curves_do_not_pass(
+    tmp_path: Path, subject: Subject, name: str, body: str, failed: str | None
+) -> None:
+    verdict, _ = check_backend(backend_that(tmp_path, name, body), subject, error_budget=1e-3)
+    names = [check.name for check in verdict.checks if not check.passed]
+    assert names == ([] if failed is None else [failed])
+
+
+def test_every_program_begins_with_the_same_weights(subject: Subject) -> None:
+    assert isinstance(subject, TrainingSubject)
+    before = [p.detach().clone() for p in subject.module.parameters()]
+    first = subject.run(subject.eager, 11)
+    subject.run(subject.eager, 23)
+    assert all(map(torch.equal, first, subject.run(subject.eager, 11)))
+    subject.restore()
+    assert all(map(torch.equal, before, subject.module.parameters()))
+    assert not any(p.grad is not None for p in subject.module.parameters())
+    assert int(subject.module.bn.num_batches_tracked) == 0
+
+
+def test_recipes_of_training_compute_what_they_say(subject: Subject) -> None:
+    found = {way.name: way for way in training_recipes(subject)}
+    fused = subject.error_of(found["fused optimizer"].make(subject))
+    narrow = subject.error_of(found["bfloat16 autocast"].make(subject))
+    assert fused < 1e-5 < narrow < 0.1
+
+
+def test_a_fused_optimizer_is_one(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch.optim import adam
+
+    calls: list[int] = []
+    original = adam._fused_adam
+
+    def fused(*args: Any, **kwargs: Any) -> Any:
+        calls.append(1)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(adam, "_fused_adam", fused)
+    ways = {way.name: way for way in training_recipes(subject)}
+    subject.run(ways["Inductor"].make(subject), 11)
+    assert not calls
+    subject.run(ways["fused optimizer"].make(subject), 11)
+    assert calls
