@@ -234,6 +234,8 @@ static Error attribute(Session &session, const RunFolder &folder,
     if (isFile(counters))
       if (Error error = inputs.readCounters(counters))
         return error;
+  if (Error error = inputs.readCeilings(folder))
+    return error;
   session.progress("joining the timeline to the launches");
   std::unique_ptr<llvm::MemoryBuffer> timeline;
   if (!trace) {
@@ -306,6 +308,8 @@ Error driver::profileTimeline(const RunFolder &folder, StringRef timeline,
                               uint64_t lastKernels) {
   ProfileInputs inputs;
   if (Error error = inputs.readRun(folder.run()))
+    return error;
+  if (Error error = inputs.readCeilings(folder))
     return error;
   if (mapped) {
     if (Error error = inputs.readMaps(folder, /*some=*/true))

@@ -116,6 +116,15 @@ Error ProfileInputs::readRun(StringRef file) {
   return readInto(run, file, readRunFacts);
 }
 
+Error ProfileInputs::readCeilings(StringRef file) {
+  return readInto(ceilings, file, profile::readCeilings);
+}
+
+Error ProfileInputs::readCeilings(const RunFolder &folder) {
+  std::string file = folder.ceilings();
+  return isFile(file) ? readCeilings(file) : Error::success();
+}
+
 Expected<std::unique_ptr<Profile>>
 driver::makeProfile(MemoryBufferRef timeline, const ProfileInputs &inputs,
                     const trace::ReadOptions &options) {
@@ -136,6 +145,8 @@ driver::makeProfile(MemoryBufferRef timeline, const ProfileInputs &inputs,
     join::attachCounters(*profile, *inputs.counters, joined);
   if (inputs.countedKernels)
     join::attachCounters(*profile, *inputs.countedKernels);
+  if (inputs.ceilings)
+    setCeilings(*profile, *inputs.ceilings);
   computeFindings(*profile);
   report::describeFindings(*profile);
   return profile;

@@ -6,7 +6,10 @@
 
 #include "opprof/Driver/Commands.h"
 #include "opprof/Driver/Profiling.h"
+#include "opprof/Findings/Findings.h"
+#include "opprof/Profile/Ceilings.h"
 #include "opprof/Profile/ProfileJSON.h"
+#include "opprof/Report/FindingText.h"
 #include "opprof/Support/OutputFile.h"
 #include "opprof/Trace/Reader.h"
 
@@ -113,17 +116,59 @@ static void printJSON(llvm::ArrayRef<Shown> list) {
   llvm::outs() << "]\n";
 }
 
+/// Holds what is shown against ceilings that its file does not have yet.
+static Error applyCeilings(Shown &shown, const profile::Ceilings &ceilings,
+                           StringRef file, bool isAsked) {
+  std::vector<Device> before = shown.profile->devices;
+  if (!profile::setCeilings(*shown.profile, ceilings)) {
+    if (!isAsked)
+      return Error::success();
+    std::string names;
+    for (const Device &device : before)
+      names += (names.empty() ? "'" : ", '") + device.name + "'";
+    return llvm::createStringError(
+        file + ": was measured on '" + ceilings.rates.device + "', and " +
+        shown.file + " is of " + (names.empty() ? "no known device" : names) +
+        "\n  measure the device that the recording is of: opprof ceilings");
+  }
+  auto isSame = [](const Device &a, const Device &b) {
+    return a.measured == b.measured;
+  };
+  if (std::equal(before.begin(), before.end(), shown.profile->devices.begin(),
+                 isSame))
+    return Error::success();
+  renewCeilingFindings(*shown.profile);
+  report::describeFindings(*shown.profile);
+  return Error::success();
+}
+
 Expected<std::vector<Shown>>
-driver::openShown(llvm::ArrayRef<std::string> paths) {
+driver::openShown(llvm::ArrayRef<std::string> paths, StringRef ceilings) {
+  ProfileInputs asked;
+  if (!ceilings.empty())
+    if (Error error = asked.readCeilings(ceilings))
+      return error;
   std::vector<Shown> list;
   for (const std::string &path : paths) {
     Expected<std::vector<std::string>> files = findFiles(path);
     if (!files)
       return files.takeError();
+    ProfileInputs own;
+    RunFolder folder(path);
+    if (!asked.ceilings && llvm::sys::fs::is_directory(path))
+      if (Error error = own.readCeilings(folder))
+        return error;
     for (const std::string &found : *files) {
       Expected<Shown> shown = open(found);
       if (!shown)
         return shown.takeError();
+      if (const std::optional<profile::Ceilings> &rates =
+              asked.ceilings ? asked.ceilings : own.ceilings)
+        if (Error error = applyCeilings(*shown, *rates,
+                                        asked.ceilings ? ceilings.str()
+                                                       : folder.ceilings(),
+                                        asked.ceilings.has_value()))
+          return error;
       list.push_back(std::move(*shown));
     }
   }
@@ -131,8 +176,9 @@ driver::openShown(llvm::ArrayRef<std::string> paths) {
 }
 
 Error driver::showReport(llvm::ArrayRef<std::string> paths, ReportForm form,
-                         StringRef file, const report::TextOptions &page) {
-  Expected<std::vector<Shown>> opened = openShown(paths);
+                         StringRef file, StringRef ceilings,
+                         const report::TextOptions &page) {
+  Expected<std::vector<Shown>> opened = openShown(paths, ceilings);
   if (!opened)
     return opened.takeError();
   llvm::ArrayRef<Shown> list = *opened;

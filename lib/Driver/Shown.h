@@ -21,8 +21,10 @@ struct Shown {
 
 /// Opens all that the paths stand for, in their order: run folders, folders of
 /// recordings, profiles, recordings of any kind. There is at least one for a
-/// path.
-llvm::Expected<std::vector<Shown>> openShown(llvm::ArrayRef<std::string> paths);
+/// path. What their devices can do is read from the file `ceilings`, or else
+/// from where it lies in a run folder.
+llvm::Expected<std::vector<Shown>> openShown(llvm::ArrayRef<std::string> paths,
+                                             llvm::StringRef ceilings = {});
 
 } // namespace opprof::driver
 

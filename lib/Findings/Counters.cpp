@@ -244,7 +244,7 @@ void CounterRules::addSpeedOfLight() {
 /// Bytes that went through DRAM against the fewest that the launch has to move.
 void CounterRules::addMemoryTraffic() {
   std::vector<Found<evidence::Traffic>> found;
-  const DeviceCeilings *ceilings = findDeviceCeilings(context.device->name);
+  std::optional<DeviceCeilings> ceilings = findDeviceCeilings(*context.device);
   for (auto [index, group] : llvm::enumerate(groups)) {
     std::optional<double> read = counted[index].sum("dram_read_bytes");
     std::optional<double> written = counted[index].sum("dram_write_bytes");

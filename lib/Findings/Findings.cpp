@@ -103,3 +103,34 @@ void opprof::computeFindings(Profile &profile) {
   setRooflineMetrics(context, profile);
   profile.findings = std::move(context.findings);
 }
+
+static bool isOfCeilings(const Finding &finding) {
+  std::optional<FindingKind> kind = finding.kind();
+  return kind == FindingKind::Roofline ||
+         kind == FindingKind::TensorCoresIdle || kind == FindingKind::Goodput ||
+         kind == FindingKind::MemoryTraffic;
+}
+
+void opprof::renewCeilingFindings(Profile &profile) {
+  std::vector<Finding> known = std::move(profile.findings);
+  computeFindings(profile);
+  llvm::erase_if(known, isOfCeilings);
+  // In the order of what is computed.
+  std::vector<Finding> all;
+  for (Finding &fresh : profile.findings) {
+    if (isOfCeilings(fresh)) {
+      all.push_back(std::move(fresh));
+      continue;
+    }
+    auto same = llvm::find_if(known, [&](const Finding &finding) {
+      return finding.kind() == fresh.kind();
+    });
+    if (same == known.end())
+      continue;
+    all.push_back(std::move(*same));
+    known.erase(same);
+  }
+  all.insert(all.end(), std::make_move_iterator(known.begin()),
+             std::make_move_iterator(known.end()));
+  profile.findings = std::move(all);
+}

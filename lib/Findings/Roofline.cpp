@@ -351,7 +351,7 @@ static evidence::Ceilings describeCeilings(const DeviceCeilings &ceilings) {
     return evidence::Rate{from.rate, from.origin.str()};
   };
   evidence::Ceilings described;
-  described.device = ceilings.name;
+  described.device = ceilings.name.str();
   described.memory = rate(ceilings.memory);
   for (size_t index = 0; index < kNumPrecisions; ++index)
     described.compute[index] =
@@ -413,8 +413,8 @@ static void addTensorCoresIdle(Context &context, ArrayRef<Placed> placed) {
 }
 
 void findings::addGoodput(Context &context) {
-  const DeviceCeilings *ceilings = findDeviceCeilings(context.device->name);
-  if (context.isCPU || !ceilings)
+  std::optional<DeviceCeilings> ceilings = findDeviceCeilings(*context.device);
+  if (!ceilings)
     return;
   std::array<double, kNumPrecisions> flops{};
   int64_t known = 0;
@@ -461,18 +461,16 @@ void findings::addRooflineFindings(Context &context) {
     anyWork = llvm::any_of(profile.operators, [](const OperatorTime &op) {
       return op.flops && op.bytesRead && op.bytesWritten;
     });
-  const DeviceCeilings *ceilings =
-      context.isCPU ? nullptr : findDeviceCeilings(context.device->name);
+  std::optional<DeviceCeilings> ceilings = findDeviceCeilings(*context.device);
   // Without a graph nobody asked, and operators have their rates beside them.
   if (!hasGraph(profile) && (!anyWork || !ceilings))
     return;
   if (!anyWork)
     return addWithoutRoof(context, profile.launches.empty() ? NoRoof::LaunchMap
                                                             : NoRoof::Costs);
-  if (context.isCPU)
-    return addWithoutRoof(context, NoRoof::CPU);
   if (!ceilings)
-    return addWithoutRoof(context, NoRoof::Device);
+    return addWithoutRoof(context,
+                          context.isCPU ? NoRoof::CPU : NoRoof::Device);
 
   std::vector<Placed> placed = placeAll(context, *ceilings);
   if (placed.empty())
@@ -491,8 +489,8 @@ void findings::addRooflineFindings(Context &context) {
 }
 
 void findings::setRooflineMetrics(const Context &context, Profile &profile) {
-  const DeviceCeilings *ceilings = findDeviceCeilings(context.device->name);
-  if (context.isCPU || !ceilings)
+  std::optional<DeviceCeilings> ceilings = findDeviceCeilings(*context.device);
+  if (!ceilings)
     return;
   for (const Placed &place : placeAll(context, *ceilings)) {
     ArrayRef<uint32_t> nodes = nodesOf(context, place.runs);
@@ -528,8 +526,7 @@ RooflinePlot opprof::plotRoofline(const Profile &profile) {
   Context context(profile);
   if (context.kernels.empty())
     return plot;
-  const DeviceCeilings *ceilings =
-      context.isCPU ? nullptr : findDeviceCeilings(context.device->name);
+  std::optional<DeviceCeilings> ceilings = findDeviceCeilings(*context.device);
   if (ceilings)
     plot.ceilings = describeCeilings(*ceilings);
   plot.steps = context.steps;

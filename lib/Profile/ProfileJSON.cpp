@@ -85,6 +85,7 @@ private:
   void summary();
   void launches();
   void sources();
+  void measuredRates(const MeasuredRates &rates);
   void devices();
   void steps();
   void nodes();
@@ -371,6 +372,24 @@ void Writer::sources() {
   });
 }
 
+/// Keys of the rates of MeasuredRates.
+static constexpr std::pair<StringLiteral, double MeasuredRates::*> kRates[] = {
+    {"memory_bytes_per_s", &MeasuredRates::memory},
+    {"fp32_flops_per_s", &MeasuredRates::fp32},
+    {"tf32_flops_per_s", &MeasuredRates::tf32},
+    {"bf16_flops_per_s", &MeasuredRates::bf16},
+    {"fp16_flops_per_s", &MeasuredRates::fp16},
+};
+
+void Writer::measuredRates(const MeasuredRates &rates) {
+  json.attributeObject("measured", [&] {
+    text("device", rates.device);
+    for (const auto &[key, rate] : kRates)
+      if (rates.*rate > 0)
+        number(key, rates.*rate);
+  });
+}
+
 void Writer::devices() {
   json.attributeArray("devices", [&] {
     for (const Device &device : profile.devices)
@@ -390,6 +409,8 @@ void Writer::devices() {
             json.value((*device.computeCapability)[1]);
           });
         optional("busy_ns", device.busyNs);
+        if (device.measured)
+          measuredRates(*device.measured);
       });
   });
 }
@@ -591,6 +612,7 @@ private:
   Error readHostCost(object from);
   Error readCall(object from);
   Error readSynchronization(object from);
+  Error readMeasured(object from, MeasuredRates &rates);
   Error readDevice(object from);
   Error readSummary(object keys);
   Error readFinding(object from);
@@ -873,6 +895,22 @@ Error Reader::readActivity(object from, std::vector<Activity> &list) {
   return readCounters(from, activity);
 }
 
+Error Reader::readMeasured(object from, MeasuredRates &rates) {
+  if (Error error = getString(from, "device", rates.device, true))
+    return error;
+  for (const auto &[key, rate] : kRates) {
+    std::optional<double> found;
+    if (Error error = getNumber(from, key, found))
+      return error;
+    rates.*rate = found.value_or(0);
+    if (found && !(*found > 0 && std::isfinite(*found)))
+      return fail("\"" + key + "\" must be a rate above 0");
+  }
+  if (!rates.memory || !rates.fp32)
+    return fail("memory and fp32 must both be measured");
+  return Error::success();
+}
+
 Error Reader::readDevice(object from) {
   Device &device = profile.devices.emplace_back();
   if (Error error = getRequired(from, "id", device.id))
@@ -899,6 +937,10 @@ Error Reader::readDevice(object from) {
     return error;
   if (capability.size() == 2)
     device.computeCapability = {capability[0], capability[1]};
+  if (Error error = inObject(from, "measured", [&](object measured) {
+        return readMeasured(measured, device.measured.emplace());
+      }))
+    return error;
   return getInteger(from, "busy_ns", device.busyNs);
 }
 

@@ -123,7 +123,8 @@ static constexpr Explanation kExplanations[] = {
      "What each launch could take on this device, and what bounds it: compute, "
      "memory, its launch, or latency.",
      "FLOPs over the ceiling of compute and bytes over that of memory, from "
-     "the cost model and the table of ceilings; counters decide the class "
+     "the cost model and what was measured of the device, or else the table; "
+     "counters decide the class "
      "where there are any. Without them a launch at under half of its roof is "
      "of unknown bound, unless its grid leaves the device unfilled or its call "
      "takes longer. The cost is the time above the roof.",

@@ -482,6 +482,9 @@ std::string Prose::sayWithoutRoof(const evidence::Roofline &roofline) const {
       "No roofline class: " +
       (isUnnamed ? "the recording does not name its device"
                  : stringify(*roofline.without, roofline.ceilings.device));
+  if (!isUnnamed &&
+      (roofline.without == NoRoof::CPU || roofline.without == NoRoof::Device))
+    text += " (`opprof ceilings` measures them where nothing else runs)";
   if (const std::optional<evidence::WorkRates> &rates = roofline.rates) {
     bool isSmall = rates->flopsPerStep < 1e7;
     text += formatv("; the {0} known work did {1:f2} {5} {4} at {2}FLOP/s and "
@@ -519,6 +522,17 @@ std::string Prose::splitClasses(const evidence::Roofline &roofline) const {
                      .str();
 }
 
+/// "4.3 TB/s", "19.9 GB/s".
+static std::string describeRate(const evidence::Rate &rate, StringRef unit,
+                                StringRef format) {
+  constexpr double kTera = 1e12;
+  if (rate.perSecond < kTera)
+    return withPrefix(rate.perSecond) + unit.str();
+  return formatv(/*Validate=*/false, format.data(), rate.perSecond / kTera)
+             .str() +
+         " T" + unit.str();
+}
+
 std::string Prose::say(const evidence::Roofline &roofline) {
   if (roofline.without)
     return sayWithoutRoof(roofline);
@@ -531,16 +545,15 @@ std::string Prose::say(const evidence::Roofline &roofline) {
   return formatv(
       "Of {0} of kernels with known work{13}, {1}; the roof allows {2}. "
       "Furthest off: {3}, {4} where {5} would do ({6:f1} FLOP/byte; {7}: "
-      "{8:f1} TB/s "
-      "{9}, {10} {11:f0} TFLOP/s {12}).",
+      "{8} {9}, {10} {11} {12}).",
       timePerStep(total), splitClasses(roofline), timePerStep(roofline.roofNs),
       worst.op ? nameOperator(profile.operators[*worst.op])
                : nameLaunch(*worst.launch),
       time(static_cast<int64_t>(worst.runNs)),
       time(static_cast<int64_t>(worst.roofNs)), worst.intensity,
-      ceilings.device, ceilings.memory.perSecond / 1e12, ceilings.memory.origin,
-      stringify(worst.ceiling), compute.perSecond / 1e12, compute.origin,
-      onDevice());
+      ceilings.device, describeRate(ceilings.memory, "B/s", "{0:f1}"),
+      ceilings.memory.origin, stringify(worst.ceiling),
+      describeRate(compute, "FLOP/s", "{0:f0}"), compute.origin, onDevice());
 }
 
 std::string Prose::say(const evidence::Goodput &goodput) {

@@ -55,6 +55,11 @@ class RunFolder:
         return self.path / "capture.opcap"
 
     @property
+    def ceilings(self) -> Path:
+        """What the device was measured to do."""
+        return self.path / "ceilings.json"
+
+    @property
     def counters(self) -> Path:
         return self.path / "counters.json"
 

@@ -164,6 +164,10 @@ static cl::opt<bool> asJSON("json", cl::cat(category), cl::sub(reportCommand),
 static cl::opt<std::string> html("html", cl::cat(category),
                                  cl::value_desc("file"), cl::sub(reportCommand),
                                  cl::desc("Write an HTML page"));
+static cl::opt<std::string>
+    ceilings("ceilings", cl::cat(category), cl::value_desc("file"),
+             cl::sub(reportCommand),
+             cl::desc("What `opprof ceilings` measured of the device"));
 static cl::opt<unsigned> width("width", cl::cat(category),
                                cl::sub(reportCommand), cl::sub(profileCommand),
                                cl::sub(filesCommand), cl::sub(diffCommand),
@@ -280,7 +284,7 @@ static Error run(int &status) {
                                      : ReportForm::HTML;
     std::vector<std::string> paths = {path};
     append_range(paths, others);
-    return showReport(paths, form, html, getPageOptions());
+    return showReport(paths, form, html, ceilings, getPageOptions());
   }
   Session session(elapsed);
   if (importCommand)

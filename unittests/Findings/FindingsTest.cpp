@@ -1001,4 +1001,82 @@ TEST(DeviceCeilings, FindsTheVariantOfADevice) {
   EXPECT_EQ(findDeviceCeilings("cpu"), nullptr);
 }
 
+TEST(DeviceCeilings, TakesNoNameForAnother) {
+  // As drivers call them, and what the table calls them; "" is not in it.
+  for (auto [device, entry] :
+       {std::pair<const char *, const char *>("NVIDIA GeForce RTX 4090",
+                                              "RTX 4090"),
+        {"NVIDIA GeForce RTX 4090 D", ""},
+        {"NVIDIA GeForce RTX 4090 Laptop GPU", ""},
+        {"NVIDIA GeForce RTX 4080", "RTX 4080"},
+        {"NVIDIA GeForce RTX 4080 SUPER", "RTX 4080 SUPER"},
+        {"NVIDIA GeForce RTX 4070 Ti SUPER", "RTX 4070 Ti SUPER"},
+        {"NVIDIA GeForce RTX 4070 Ti", "RTX 4070 Ti"},
+        {"NVIDIA GeForce RTX 4070 SUPER", "RTX 4070 SUPER"},
+        {"NVIDIA GeForce RTX 4070", "RTX 4070"},
+        {"NVIDIA GeForce RTX 3080 Ti", "RTX 3080 Ti"},
+        {"NVIDIA GeForce RTX 3080 Ti Laptop GPU", ""},
+        {"NVIDIA GeForce RTX 2080 Ti", ""},
+        {"NVIDIA GeForce RTX 5070 Ti", "RTX 5070 Ti"},
+        {"NVIDIA GeForce RTX 5070", "RTX 5070"},
+        {"NVIDIA L4", "L4"},
+        {"NVIDIA L40", "L40"},
+        {"NVIDIA L40S", "L40S"},
+        {"NVIDIA A10", "A10"},
+        {"NVIDIA A10G", ""},
+        {"NVIDIA A100-SXM4-40GB", "A100"},
+        {"NVIDIA A100-PCIE-40GB", "A100"},
+        {"NVIDIA A100 80GB PCIe", "A100 80GB PCIe"},
+        {"NVIDIA A100-SXM4-80GB MIG 1g.10gb", ""},
+        {"GRID A100X-10C", ""},
+        {"NVIDIA A30", "A30"},
+        {"NVIDIA A40", "A40"},
+        {"NVIDIA RTX A6000", "RTX A6000"},
+        {"NVIDIA RTX 6000 Ada Generation", ""},
+        {"NVIDIA H100 NVL", "H100 NVL"},
+        {"NVIDIA H200", "H200"},
+        {"NVIDIA H200 NVL", "H200 NVL"},
+        {"NVIDIA GH200 480GB", "GH200"},
+        {"NVIDIA B200", "B200"},
+        {"NVIDIA GB200", "GB200"},
+        {"Tesla V100-SXM2-32GB", "V100-SXM2"},
+        {"Tesla V100-PCIE-16GB", "V100"},
+        {"Tesla V100S-PCIE-32GB", "V100S"},
+        {"Tesla V100-SXM3-32GB", ""},
+        {"AMD Instinct MI300X", "MI300X"},
+        {"AMD Instinct MI300X VF", "MI300X"},
+        {"AMD Instinct MI325X", "MI325X"},
+        {"AMD Instinct MI300A", "MI300A"},
+        {"AMD Instinct MI250X", ""}}) {
+    const DeviceCeilings *found = findDeviceCeilings(device);
+    EXPECT_EQ(found ? found->name : "", entry) << device;
+  }
+}
+
+TEST(DeviceCeilings, AreThoseThatWereMeasured) {
+  Device device;
+  device.kind = "cuda";
+  device.name = "NVIDIA H200";
+  EXPECT_EQ(findDeviceCeilings(device)->name, "H200");
+  device.measured = MeasuredRates{"NVIDIA H200", 4e12, 50e12, 0, 700e12, 0};
+  std::optional<DeviceCeilings> found = findDeviceCeilings(device);
+  EXPECT_EQ(found->name, "NVIDIA H200");
+  EXPECT_EQ(found->memory.rate, 4e12);
+  EXPECT_EQ(found->bf16.origin, "measured on this device");
+  EXPECT_EQ(found->fp16.rate, 788e12);
+  EXPECT_EQ(found->multiprocessors, 132u);
+  // Of what no table has, nothing is assumed.
+  device.name = "Someone's";
+  EXPECT_EQ(findDeviceCeilings(device)->fp16.rate, 0);
+  device.measured.reset();
+  EXPECT_FALSE(findDeviceCeilings(device));
+  // A CPU's name says nothing, whatever it is.
+  device.kind = "cpu";
+  device.name = "H200";
+  EXPECT_FALSE(findDeviceCeilings(device));
+  device.measured = MeasuredRates{"Some CPU", 4e10, 1e12, 0, 0, 0};
+  EXPECT_FALSE(findDeviceCeilings(device)->isGPU);
+  EXPECT_EQ(findDeviceCeilings(device)->tf32.rate, 0);
+}
+
 } // namespace

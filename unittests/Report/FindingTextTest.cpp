@@ -81,7 +81,8 @@ TEST(FindingText, OfTheModel) {
   roofline.ceilings.device = "Radeon";
   EXPECT_EQ(describe(*sampleProfile(), roofline),
             "No roofline class: the ceilings of the device 'Radeon' are not in "
-            "the table.");
+            "the table (`opprof ceilings` measures them where nothing else "
+            "runs).");
 }
 
 TEST(FindingText, OfCounters) {

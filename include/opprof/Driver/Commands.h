@@ -59,9 +59,11 @@ enum class ReportForm { Text, JSON, HTML };
 
 /// Shows what run folders or files hold, whatever they are: profiles, captures,
 /// traces. On stdout, or as HTML in `file`, which shows one. Several are set
-/// side by side first; as JSON they are a list of profiles.
+/// side by side first; as JSON they are a list of profiles. What the devices
+/// can do is read from the file `ceilings`, where that is not empty.
 llvm::Error showReport(llvm::ArrayRef<std::string> paths, ReportForm form,
-                       llvm::StringRef file, const report::TextOptions &page);
+                       llvm::StringRef file, llvm::StringRef ceilings,
+                       const report::TextOptions &page);
 
 enum class DifferenceForm : uint8_t { Text, Markdown, JSON };
 

@@ -7,6 +7,7 @@
 #include "opprof/Join/Counters.h"
 #include "opprof/Join/WrapperFiles.h"
 #include "opprof/Launch/LaunchMap.h"
+#include "opprof/Profile/Ceilings.h"
 #include "opprof/Profile/Profile.h"
 #include "opprof/Support/PartitionMap.h"
 #include "opprof/Trace/Reader.h"
@@ -30,6 +31,7 @@ struct ProfileInputs {
   /// Those of a page of Nsight Compute.
   std::unique_ptr<trace::Trace> countedKernels;
   std::optional<profile::RunFacts> run;
+  std::optional<profile::Ceilings> ceilings;
   /// What the report has to say of them, for a person.
   std::vector<std::string> notes;
 
@@ -42,7 +44,10 @@ struct ProfileInputs {
   llvm::Error readPartitions(llvm::StringRef file);
   llvm::Error readCounters(llvm::StringRef file);
   llvm::Error readRun(llvm::StringRef file);
+  llvm::Error readCeilings(llvm::StringRef file);
 
+  /// Those of the folder, if it has some.
+  llvm::Error readCeilings(const RunFolder &folder);
   /// Reads the launch maps that lie in the folder; those that are missing are
   /// passed over where `some` will do.
   llvm::Error readMaps(const RunFolder &folder, bool some);

@@ -13,6 +13,11 @@ namespace opprof {
 /// the model of FLOPs and bytes. Only steady kernels count.
 void computeFindings(profile::Profile &profile);
 
+/// Replaces those that follow from what devices can do at most, which has
+/// become known since the others were computed. Of what these rest on, a file
+/// does not have everything.
+void renewCeilingFindings(profile::Profile &profile);
+
 } // namespace opprof
 
 #endif // OPPROF_FINDINGS_FINDINGS_H

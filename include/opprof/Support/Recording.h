@@ -28,6 +28,20 @@ inline constexpr llvm::StringLiteral kNcuKind = "ncu";
 /// more, so that no sum or share overflows.
 constexpr int64_t kMaxTotalNs = int64_t(1) << 61;
 
+/// What a device was measured to do (`opprof ceilings`), in bytes or
+/// floating-point operations a second; 0 where it was not measured.
+struct MeasuredRates {
+  /// As PyTorch calls it.
+  std::string device;
+  double memory = 0;
+  double fp32 = 0;
+  double tf32 = 0;
+  double bf16 = 0;
+  double fp16 = 0;
+
+  bool operator==(const MeasuredRates &other) const = default;
+};
+
 struct Device {
   int64_t id = 0;
   std::string name;
@@ -42,6 +56,7 @@ struct Device {
   std::optional<std::array<uint64_t, 2>> computeCapability;
   /// Union of the kernel intervals over all streams, inside the wall window.
   std::optional<int64_t> busyNs;
+  std::optional<MeasuredRates> measured;
 
   /// No device has 0 of anything: files write it for what was not asked.
   void dropZeros();

@@ -2,12 +2,17 @@
 
 #include "opprof/Analysis/Cost/DeviceCeilings.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+
+#include <string>
+#include <vector>
 
 using namespace llvm;
 using namespace opprof;
 
 static constexpr StringLiteral kMeasured = "measured";
+static constexpr StringLiteral kMeasuredThere = "measured on this device";
 static constexpr StringLiteral kDatasheet = "datasheet";
 static constexpr StringLiteral kHalfOfBF16 = "half of the measured bf16 rate";
 static constexpr StringLiteral kSameAsBF16 = "the measured bf16 rate";
@@ -15,8 +20,8 @@ static constexpr StringLiteral kAssumed = "assumed";
 static constexpr Ceiling kNone = {0, "no such unit"};
 
 /// The first fitting entry counts: longer names stand before those that they
-/// contain. Rates are dense ones, of sums in fp32 where the maker tells them
-/// apart. What a launch costs the host is assumed.
+/// contain, but for words of kVariants. Rates are dense ones, of sums in fp32
+/// where the maker tells them apart. What a launch costs the host is assumed.
 static constexpr DeviceCeilings kTable[] = {
     // NVIDIA's data sheets "GB200 NVL72" (per GPU: half of a superchip's) and
     // "DGX B200" (an eighth of the system's); halves of what they state with
@@ -36,6 +41,24 @@ static constexpr DeviceCeilings kTable[] = {
      {2250e12, kDatasheet},
      {2250e12, kDatasheet},
      148,
+     3000},
+    // "NVIDIA GH200 Grace Hopper Superchip" (with HBM3) and "NVIDIA H200 Tensor
+    // Core GPU" (NVL), without sparsity.
+    {"GH200",
+     {4.0e12, kDatasheet},
+     {67e12, kDatasheet},
+     {494e12, kDatasheet},
+     {989e12, kDatasheet},
+     {989e12, kDatasheet},
+     132,
+     3000},
+    {"H200 NVL",
+     {4.8e12, kDatasheet},
+     {60e12, kDatasheet},
+     {417e12, kDatasheet},
+     {835e12, kDatasheet},
+     {835e12, kDatasheet},
+     132,
      3000},
     // Measured with a device-to-device copy and with dense bf16 products.
     {"H200",
@@ -139,6 +162,40 @@ static constexpr DeviceCeilings kTable[] = {
      {112.6e12, kDatasheet},
      84,
      3500},
+    {"RTX 5070 Ti",
+     {0.896e12, kDatasheet},
+     {43.9e12, kDatasheet},
+     {43.9e12, kDatasheet},
+     {87.9e12, kDatasheet},
+     {87.9e12, kDatasheet},
+     70,
+     3500},
+    {"RTX 5070",
+     {0.672e12, kDatasheet},
+     {30.9e12, kDatasheet},
+     {30.9e12, kDatasheet},
+     {61.7e12, kDatasheet},
+     {61.7e12, kDatasheet},
+     48,
+     3500},
+    // NVIDIA's comparisons of GeForce cards: cores, boost clock and bandwidth,
+    // with the rates of the same architecture.
+    {"RTX 5060 Ti",
+     {0.448e12, kDatasheet},
+     {23.7e12, kDatasheet},
+     {23.7e12, kDatasheet},
+     {47.4e12, kDatasheet},
+     {47.4e12, kDatasheet},
+     36,
+     3500},
+    {"RTX 5060",
+     {0.448e12, kDatasheet},
+     {19.2e12, kDatasheet},
+     {19.2e12, kDatasheet},
+     {38.4e12, kDatasheet},
+     {38.4e12, kDatasheet},
+     30,
+     3500},
     {"RTX 4090",
      {1.008e12, kDatasheet},
      {82.6e12, kDatasheet},
@@ -155,6 +212,62 @@ static constexpr DeviceCeilings kTable[] = {
      {97.5e12, kDatasheet},
      76,
      3500},
+    {"RTX 4080 SUPER",
+     {0.7363e12, kDatasheet},
+     {52.2e12, kDatasheet},
+     {52.2e12, kDatasheet},
+     {104.4e12, kDatasheet},
+     {104.4e12, kDatasheet},
+     80,
+     3500},
+    {"RTX 4070 Ti SUPER",
+     {0.672e12, kDatasheet},
+     {44.1e12, kDatasheet},
+     {44.1e12, kDatasheet},
+     {88.2e12, kDatasheet},
+     {88.2e12, kDatasheet},
+     66,
+     3500},
+    {"RTX 4070 Ti",
+     {0.504e12, kDatasheet},
+     {40.1e12, kDatasheet},
+     {40.1e12, kDatasheet},
+     {80.2e12, kDatasheet},
+     {80.2e12, kDatasheet},
+     60,
+     3500},
+    {"RTX 4070 SUPER",
+     {0.504e12, kDatasheet},
+     {35.5e12, kDatasheet},
+     {35.5e12, kDatasheet},
+     {71.0e12, kDatasheet},
+     {71.0e12, kDatasheet},
+     56,
+     3500},
+    {"RTX 4070",
+     {0.504e12, kDatasheet},
+     {29.1e12, kDatasheet},
+     {29.1e12, kDatasheet},
+     {58.3e12, kDatasheet},
+     {58.3e12, kDatasheet},
+     46,
+     3500},
+    {"RTX 4060 Ti",
+     {0.288e12, kDatasheet},
+     {22.1e12, kDatasheet},
+     {22.1e12, kDatasheet},
+     {44.1e12, kDatasheet},
+     {44.1e12, kDatasheet},
+     34,
+     3500},
+    {"RTX 4060",
+     {0.272e12, kDatasheet},
+     {15.1e12, kDatasheet},
+     {15.1e12, kDatasheet},
+     {30.2e12, kDatasheet},
+     {30.2e12, kDatasheet},
+     24,
+     3500},
     {"RTX 3090",
      {0.936e12, kDatasheet},
      {35.6e12, kDatasheet},
@@ -163,6 +276,14 @@ static constexpr DeviceCeilings kTable[] = {
      {71e12, kDatasheet},
      82,
      3500},
+    {"RTX 3090 Ti",
+     {1.008e12, kDatasheet},
+     {40.0e12, kDatasheet},
+     {40.0e12, kDatasheet},
+     {80.0e12, kDatasheet},
+     {80.0e12, kDatasheet},
+     84,
+     3500},
     {"RTX 3080",
      {0.76e12, kDatasheet},
      {29.8e12, kDatasheet},
@@ -170,6 +291,46 @@ static constexpr DeviceCeilings kTable[] = {
      {59.5e12, kDatasheet},
      {59.5e12, kDatasheet},
      68,
+     3500},
+    {"RTX 3080 Ti",
+     {0.912e12, kDatasheet},
+     {34.1e12, kDatasheet},
+     {34.1e12, kDatasheet},
+     {68.2e12, kDatasheet},
+     {68.2e12, kDatasheet},
+     80,
+     3500},
+    {"RTX 3070 Ti",
+     {0.608e12, kDatasheet},
+     {21.7e12, kDatasheet},
+     {21.7e12, kDatasheet},
+     {43.5e12, kDatasheet},
+     {43.5e12, kDatasheet},
+     48,
+     3500},
+    {"RTX 3070",
+     {0.448e12, kDatasheet},
+     {20.3e12, kDatasheet},
+     {20.3e12, kDatasheet},
+     {40.6e12, kDatasheet},
+     {40.6e12, kDatasheet},
+     46,
+     3500},
+    {"RTX 3060 Ti",
+     {0.448e12, kDatasheet},
+     {16.2e12, kDatasheet},
+     {16.2e12, kDatasheet},
+     {32.4e12, kDatasheet},
+     {32.4e12, kDatasheet},
+     38,
+     3500},
+    {"RTX 3060",
+     {0.36e12, kDatasheet},
+     {12.7e12, kDatasheet},
+     {12.7e12, kDatasheet},
+     {25.5e12, kDatasheet},
+     {25.5e12, kDatasheet},
+     28,
      3500},
     // "AMD Instinct MI300X Accelerator", "MI325X" and "MI300A APU" data sheets:
     // matrix rates without sparsity, vector rate for fp32.
@@ -197,13 +358,21 @@ static constexpr DeviceCeilings kTable[] = {
      {980.6e12, kDatasheet},
      228,
      3500},
-    // "NVIDIA V100 Tensor Core GPU", SXM2 and PCIe.
+    // "NVIDIA V100 Tensor Core GPU", SXM2, V100S and PCIe.
     {"V100-SXM2",
      {0.9e12, kDatasheet},
      {15.7e12, kDatasheet},
      kNone,
      kNone,
      {125e12, kDatasheet},
+     80,
+     4000},
+    {"V100S",
+     {1.134e12, kDatasheet},
+     {16.4e12, kDatasheet},
+     kNone,
+     kNone,
+     {130e12, kDatasheet},
      80,
      4000},
     {"V100",
@@ -214,6 +383,32 @@ static constexpr DeviceCeilings kTable[] = {
      {112e12, kDatasheet},
      80,
      4000},
+    // "NVIDIA A30 Tensor Core GPU", "NVIDIA A40", "NVIDIA RTX A6000", without
+    // sparsity.
+    {"A30",
+     {0.933e12, kDatasheet},
+     {10.3e12, kDatasheet},
+     {82e12, kDatasheet},
+     {165e12, kDatasheet},
+     {165e12, kDatasheet},
+     56,
+     3500},
+    {"A40",
+     {0.696e12, kDatasheet},
+     {37.4e12, kDatasheet},
+     {74.8e12, kDatasheet},
+     {149.7e12, kDatasheet},
+     {149.7e12, kDatasheet},
+     84,
+     3500},
+    {"RTX A6000",
+     {0.768e12, kDatasheet},
+     {38.7e12, kDatasheet},
+     {77.4e12, kDatasheet},
+     {154.8e12, kDatasheet},
+     {154.8e12, kDatasheet},
+     84,
+     3500},
     {"A10",
      {0.6e12, kDatasheet},
      {31.2e12, kDatasheet},
@@ -264,11 +459,58 @@ static bool containsWords(StringRef name, StringRef part) {
   return false;
 }
 
+/// Words that make a device another one: an "RTX 4080 SUPER" is no "RTX 4080",
+/// and neither is a part of one (MIG, GRID) or what is throttled for its case.
+static constexpr StringLiteral kVariants[] = {"Ti",   "SUPER",  "D",   "Laptop",
+                                              "Max",  "Mobile", "MIG", "GRID",
+                                              "SXM3", "FHHL"};
+
+static std::vector<std::string> listVariants(StringRef name) {
+  std::vector<std::string> found;
+  while (!name.empty()) {
+    name = name.drop_while([](char c) { return !isAlnum(c); });
+    StringRef word = name.take_while([](char c) { return isAlnum(c); });
+    name = name.drop_front(word.size());
+    if (llvm::any_of(kVariants, [&](StringRef variant) {
+          return word.equals_insensitive(variant);
+        }))
+      found.push_back(word.lower());
+  }
+  llvm::sort(found);
+  return found;
+}
+
 const DeviceCeilings *opprof::findDeviceCeilings(StringRef deviceName) {
+  std::vector<std::string> variants = listVariants(deviceName);
   for (const DeviceCeilings &device : kTable)
-    if (containsWords(deviceName, device.name))
+    if (containsWords(deviceName, device.name) &&
+        listVariants(device.name) == variants)
       return &device;
   return nullptr;
+}
+
+std::optional<DeviceCeilings> opprof::findDeviceCeilings(const Device &device) {
+  bool isCPU = device.kind == "cpu";
+  const DeviceCeilings *known =
+      isCPU ? nullptr : findDeviceCeilings(device.name);
+  if (!device.measured)
+    return known ? std::optional(*known) : std::nullopt;
+  const DeviceCeilings &other = known ? *known : isCPU ? kAnyCPU : kAnyGPU;
+  DeviceCeilings own = other;
+  const MeasuredRates &rates = *device.measured;
+  own.name = rates.device;
+  // What is assumed of any device is no ceiling.
+  auto pick = [&](double rate, const Ceiling &otherwise) {
+    if (rate > 0)
+      return Ceiling{rate, kMeasuredThere};
+    return known ? otherwise : kNone;
+  };
+  own.memory = pick(rates.memory, other.memory);
+  own.fp32 = pick(rates.fp32, other.fp32);
+  own.tf32 = pick(rates.tf32, other.tf32);
+  own.bf16 = pick(rates.bf16, other.bf16);
+  own.fp16 = pick(rates.fp16, other.fp16);
+  return own;
 }
 
 const DeviceCeilings &opprof::assumeDeviceCeilings(StringRef deviceName) {

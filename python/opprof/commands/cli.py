@@ -361,6 +361,16 @@ def _add_counter_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _seconds_of_rate(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.05 <= seconds <= 60:
+        raise argparse.ArgumentTypeError(f"{text} is no time from 0.05 to 60 seconds")
+    return seconds
+
+
 def _positive(text: str) -> int:
     return _whole(text, 1)
 
@@ -406,18 +416,20 @@ def _report(options: argparse.Namespace) -> None:
 
         if len(options.files) > 1:
             raise OpprofError("--parquet writes one recording", remedy="give one of the files")
+        if options.ceilings is not None:
+            raise OpprofError("--ceilings changes no table", remedy="leave it out")
         for file in load(options.files[0]).to_parquet(options.parquet):
             print(f"wrote {file}", file=sys.stderr)
     elif options.json:
-        sys.stdout.write(report_json(options.files))
+        sys.stdout.write(report_json(options.files, ceilings=options.ceilings))
     elif options.html is not None:
-        page = report_html(options.files, options.html)
+        page = report_html(options.files, options.html, ceilings=options.ceilings)
         if str(options.html) == "-":
             sys.stdout.write(page)
         else:
             print(f"wrote {options.html}", file=sys.stderr)
     else:
-        print(report_text(options.files, width=options.width), end="")
+        print(report_text(options.files, width=options.width, ceilings=options.ceilings), end="")
 
 
 def _add_report(commands: _Commands) -> None:
@@ -449,7 +461,57 @@ def _add_report(commands: _Commands) -> None:
     parser.add_argument(
         "--width", type=_positive, metavar="N", help="columns (default: those of the terminal)"
     )
+    parser.add_argument(
+        "--ceilings",
+        type=Path,
+        metavar="FILE",
+        help="hold kernels against what `opprof ceilings` measured of the device, and not against the table or ceilings.json in the folder",
+    )
     parser.set_defaults(run=_report)
+
+
+def _ceilings(options: argparse.Namespace) -> None:
+    import torch
+
+    from opprof.commands.ceilings import measure_ceilings
+
+    kind = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise OpprofError("PyTorch sees no GPU", remedy="leave out --device to measure the CPU")
+    found = measure_ceilings(torch.device(kind), options.seconds)
+    found.write(options.output)
+    print(found.as_text(), end="")
+    print(f"wrote {options.output}", file=sys.stderr)
+
+
+def _add_ceilings(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "ceilings",
+        help="measure what this machine's device can do at most",
+        description="Measures the memory's bandwidth and the rate of matrix products in each type, and writes them to a file that reports hold "
+        "kernels against: `opprof report --ceilings FILE`, or a run folder in which it lies as ceilings.json. A busy device is refused.",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("ceilings.json"),
+        metavar="FILE",
+        help="what to write (ceilings.json)",
+    )
+    parser.add_argument(
+        "--device",
+        choices=("cpu", "cuda"),
+        help="what is measured (default: a GPU where there is one)",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=_seconds,
+        default=1.0,
+        metavar="S",
+        help="how long each rate is measured (1)",
+    )
+    parser.set_defaults(run=_ceilings)
 
 
 def _diff(options: argparse.Namespace) -> int:
@@ -914,6 +976,7 @@ def build_parser() -> argparse.ArgumentParser:
         _add_launches,
         _add_profile,
         _add_report,
+        _add_ceilings,
         _add_diff,
         _add_top,
         _add_explain,

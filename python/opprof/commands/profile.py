@@ -6,7 +6,6 @@ torch.profiler's trace.
 
 import contextlib
 import gc
-import platform
 import shutil
 import statistics
 import sys
@@ -19,6 +18,7 @@ from typing import Any
 import torch
 
 from opprof.chain import attribute, map_run
+from opprof.commands.ceilings import Busy, ceilings_of_run
 from opprof.commands.program import (
     CUDA_GRAPHS,
     EAGER,
@@ -31,7 +31,7 @@ from opprof.commands.program import (
     make_program,
     run_user,
 )
-from opprof.devices import synchronize
+from opprof.devices import describe_device, synchronize
 from opprof.errors import OpprofError, ProgramError
 from opprof.export.archive_script import ArchiveScript, load_archive
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
@@ -359,8 +359,20 @@ def _trace(
             "fails under the profiler",
             lambda: trace_steps(program.step, options.traced, folder.trace, with_stack=of_archive),
         )
+    if script.device_type == "cpu":
+        _measure(folder, facts)
     if isinstance(script, ArchiveScript):
         _join_archive(script, folder, options, facts)
+
+
+def _measure(folder: RunFolder, facts: dict[str, Any]) -> None:
+    """What the CPU can do at most: there is no table of CPUs, and what one does depends on what it is built into."""
+    progress("measuring what the CPU can do")
+    try:
+        ceilings_of_run(torch.device("cpu")).write(folder.ceilings)
+    except Busy as error:
+        progress(f"no ceilings: {error}")
+        facts["ceilings"] = {"left_out": str(error)}
 
 
 def _join_archive(
@@ -473,33 +485,11 @@ def _export(script: ModelScript, folder: RunFolder) -> torch.export.ExportedProg
 
 def facts_of(script: ModelScript) -> dict[str, Any]:
     """What a reader has to know of the machine and the program to compare this run with another."""
-    device: dict[str, Any] = {
-        "type": "cpu",
-        "name": _cpu_name(),
-        "threads": torch.get_num_threads(),
-    }
-    if torch.cuda.is_available() and script.device_type == "cuda":
-        properties = torch.cuda.get_device_properties(0)
-        device = {
-            "type": "cuda",
-            "name": properties.name,
-            "sm_count": properties.multi_processor_count,
-            "memory_bytes": properties.total_memory,
-        }
+    is_cuda = torch.cuda.is_available() and script.device_type == "cuda"
     return {
         "command": ["opprof", *sys.argv[1:]],
         "script": str(script.path),
         "versions": versions(),
-        "device": device,
+        "device": describe_device("cuda" if is_cuda else "cpu"),
         "training": script.module.training,
     }
-
-
-def _cpu_name() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()

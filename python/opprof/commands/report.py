@@ -7,23 +7,31 @@ from opprof.chain import page_options
 from opprof.tools import run_driver
 
 
-def _show(paths: Path | Sequence[Path], *options: str) -> bytes:
+def _show(paths: Path | Sequence[Path], ceilings: Path | None, *options: str) -> bytes:
+    own = [] if ceilings is None else [f"--ceilings={ceilings}"]
     first, *others = [paths] if isinstance(paths, Path) else paths
-    return run_driver("report", first, *options, others=others)
+    return run_driver("report", first, *own, *options, others=others)
 
 
 def report_text(
-    paths: Path | Sequence[Path], *, width: int | None = None, color: bool | None = None
+    paths: Path | Sequence[Path],
+    *,
+    width: int | None = None,
+    color: bool | None = None,
+    ceilings: Path | None = None,
 ) -> str:
-    """The terminal page of run folders, profiles, captures or traces, as wide as the terminal and in color where it is one, unless told."""
-    return _show(paths, *page_options(width, color)).decode()
+    """The terminal page of run folders, profiles, captures or traces, as wide as the terminal and in color where it is one, unless told.
+
+    `ceilings` is a file of `opprof ceilings` that kernels are held against; else what lies in a run folder is, or the table.
+    """
+    return _show(paths, ceilings, *page_options(width, color)).decode()
 
 
-def report_json(paths: Path | Sequence[Path]) -> str:
+def report_json(paths: Path | Sequence[Path], *, ceilings: Path | None = None) -> str:
     """The profile of a run folder as its file has it, or that of a recording; of several a list."""
-    return _show(paths, "--json").decode()
+    return _show(paths, ceilings, "--json").decode()
 
 
-def report_html(paths: Path | Sequence[Path], target: Path) -> str:
+def report_html(paths: Path | Sequence[Path], target: Path, *, ceilings: Path | None = None) -> str:
     """Writes the self-contained page; to `-`, it is what is returned."""
-    return _show(paths, f"--html={target}").decode()
+    return _show(paths, ceilings, f"--html={target}").decode()

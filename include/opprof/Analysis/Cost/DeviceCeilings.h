@@ -5,7 +5,11 @@
 #ifndef OPPROF_ANALYSIS_COST_DEVICECEILINGS_H
 #define OPPROF_ANALYSIS_COST_DEVICECEILINGS_H
 
+#include "opprof/Support/Recording.h"
+
 #include "llvm/ADT/StringRef.h"
+
+#include <optional>
 
 namespace opprof {
 
@@ -17,8 +21,9 @@ struct Ceiling {
 };
 
 struct DeviceCeilings {
-  /// What a device's name has to contain.
-  llvm::StringLiteral name = "";
+  /// What a device's name has to contain; of a device that was measured, its
+  /// own, which lives as long as that.
+  llvm::StringRef name;
   Ceiling memory;
   /// Without tensor cores.
   Ceiling fp32;
@@ -36,6 +41,10 @@ struct DeviceCeilings {
 
 /// Null for a device that is not in the table, a CPU for one.
 const DeviceCeilings *findDeviceCeilings(llvm::StringRef deviceName);
+
+/// What was measured on the device, and what was not by the table; absent for
+/// one of which neither knows anything.
+std::optional<DeviceCeilings> findDeviceCeilings(const Device &device);
 
 /// The same, and for other devices ("cuda", "cpu", an unknown name) what
 /// predictions assume of any.
