@@ -152,7 +152,7 @@ Attributor::Attributor(const Trace &trace, const AttributionInputs &inputs)
              (trace.kind == "kineto" || trace.kind == "opprof observer")),
       anyGraph(!inputs.maps.empty() || !inputs.partitions.empty() ||
                !trace.identities.empty()),
-      host(trace), modules(trace), places(trace, host), runtime(trace),
+      host(trace), modules(trace), places(trace, host, modules), runtime(trace),
       index(inputs.maps), calls(trace, host, index, inputs.wrappers, onHost),
       eager(trace, host, index),
       profile(beginProfile(trace, host, index, calls, eager, anyGraph)),
@@ -670,6 +670,8 @@ void Attributor::addNotes() {
         "the host launched " + std::to_string(launches) +
         " kernels, and none is in the file: it ends before them, or the device "
         "was not recorded");
+  if (std::string backward = places.describeBackward(); !backward.empty())
+    profile->notes.push_back(std::move(backward));
   if (runtime.areByOrder())
     profile->notes.push_back(
         "the trace has no correlation ids: kernels were given to the calls "

@@ -1,8 +1,10 @@
-// Where in the program each operator came from, where an observer recorded it.
+// Where in the program each operator came from, where an observer recorded it
+// or a trace has frames of modules.
 
 #include "OperatorPlaces.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Twine.h"
 
 #include <map>
 #include <numeric>
@@ -28,8 +30,16 @@ static bool isEngine(const HostOp &op) {
   return op.name.starts_with("autograd::engine::");
 }
 
-OperatorPlaces::OperatorPlaces(const Trace &trace, const HostTimeline &host) {
-  if (trace.places.empty())
+/// What adds to the gradient of a parameter runs right after the function that
+/// made the gradient. Not every recorder says that it is of the backward pass.
+static bool addsUp(const HostOp &op) {
+  return isEngine(op) && op.name.ends_with("AccumulateGrad");
+}
+
+OperatorPlaces::OperatorPlaces(const Trace &trace, const HostTimeline &host,
+                               const ModuleTimeline &modules)
+    : fromFrames(trace.places.empty()) {
+  if (trace.places.empty() && trace.moduleFrames.empty())
     return;
   wheres.resize(trace.hostOps.size());
   std::vector<uint32_t> order(trace.hostOps.size());
@@ -53,12 +63,17 @@ OperatorPlaces::OperatorPlaces(const Trace &trace, const HostTimeline &host) {
     } else if (isEngine(op)) {
       where.part = Part::Backward;
     }
-    if (op.backward) {
+    if (op.backward || addsUp(op)) {
       uint32_t from = lastBackward[op.thread];
       if (op.sequenceNumber) {
         auto it = recorder.find(
             {op.forwardThread.valueOr(op.thread), *op.sequenceNumber});
         from = it == recorder.end() ? kNone : it->second;
+        // The engine's own range is round the function.
+        if (outer == kNone || !trace.hostOps[outer].backward) {
+          ++functions;
+          found += from != kNone;
+        }
       }
       // PyTorch numbers what needs no gradient too: what was recorded is what
       // comes back.
@@ -83,12 +98,31 @@ OperatorPlaces::OperatorPlaces(const Trace &trace, const HostTimeline &host) {
         where.part = Part::Optimizer;
       }
     }
+    // The engine's threads have no frames but of what is computed again.
+    if (fromFrames && !op.backward)
+      if (StringRef module = modules.at(op.thread, op.startNs); !module.empty())
+        where.module = module;
     if (where.part == Part::None && !op.annotation && !op.backward &&
         !where.module.empty())
       where.part = Part::Forward;
     if (op.sequenceNumber && !op.backward)
       recorder[{op.thread, *op.sequenceNumber}] = index;
   }
+}
+
+std::string OperatorPlaces::describeBackward() const {
+  if (!fromFrames || !functions)
+    return "";
+  return ("modules of backward operators are those of the forward operators "
+          "with their sequence numbers, which is certain, and known of " +
+          Twine(found) + " of " + Twine(functions) +
+          " functions of autograd; what adds up gradients has those of the "
+          "function before it" +
+          (found == functions
+               ? ""
+               : "; of the others the forward operator is not in the trace, or "
+                 "several threads have such a number"))
+      .str();
 }
 
 const OperatorPlaces::Where &OperatorPlaces::of(uint32_t op) const {

@@ -1,9 +1,11 @@
-// Where in the program each operator came from, where an observer recorded it.
+// Where in the program each operator came from, where an observer recorded it
+// or a trace has frames of modules.
 
 #ifndef OPPROF_LIB_JOIN_OPERATORPLACES_H
 #define OPPROF_LIB_JOIN_OPERATORPLACES_H
 
 #include "HostTimeline.h"
+#include "ModuleTimeline.h"
 
 #include "opprof/Profile/Profile.h"
 
@@ -14,7 +16,8 @@ namespace opprof::join {
 /// up gradients has those of the function before it, which computed them.
 class OperatorPlaces {
 public:
-  OperatorPlaces(const trace::Trace &trace, const HostTimeline &host);
+  OperatorPlaces(const trace::Trace &trace, const HostTimeline &host,
+                 const ModuleTimeline &modules);
 
   struct Where {
     llvm::StringRef module;
@@ -25,9 +28,16 @@ public:
   const Where &of(uint32_t op) const;
   /// Whether any operator has a place.
   bool any() const { return !wheres.empty(); }
+  /// Of frames of modules: how many functions of autograd have the modules of
+  /// their forward operator, for a person; empty where there are none.
+  std::string describeBackward() const;
 
 private:
   std::vector<Where> wheres;
+  /// Functions of autograd, and those whose forward operator was found.
+  uint64_t functions = 0;
+  uint64_t found = 0;
+  bool fromFrames = false;
 };
 
 } // namespace opprof::join

@@ -9,6 +9,7 @@
 #include "Readers.h"
 #include "opprof/Trace/Microseconds.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -19,6 +20,8 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
+#include <set>
 
 using namespace llvm;
 using namespace opprof;
@@ -227,6 +230,7 @@ private:
   void readTail(StringRef tail);
   Error finish();
   void noteProcesses();
+  void findForwardThreads();
   Error readArguments(ondemand::object arguments);
   Error keepEvent();
   Error keepActivity(StringRef name);
@@ -324,6 +328,9 @@ private:
   std::string firstLost;
   StringMap<ThreadId> threadIds;
   StringMap<uint32_t> identities;
+  /// Operators that run what a forward operator recorded, and the thread of
+  /// that, by PyTorch's own count of threads.
+  std::vector<std::pair<uint32_t, int64_t>> recordedOn;
   /// Of the last event that had one.
   std::string threadKey;
   ThreadId lastThread = 0;
@@ -515,6 +522,8 @@ void Reader::keepHostOp(StringRef name) {
   op.inputs = trace.placeOf(inputs);
   op.sequenceNumber = current.sequenceNumber;
   op.backward = current.forwardThread.value_or(0) > 0;
+  if (op.backward && op.sequenceNumber)
+    recordedOn.push_back({trace.hostOps.size(), *current.forwardThread});
   op.generated = current.generated || !inputs.kernelHash.empty();
   op.annotation = current.category == Category::Annotation;
   if (op.annotation)
@@ -940,10 +949,63 @@ void Reader::noteProcesses() {
             .str());
 }
 
+/// PyTorch counts the threads that record for backward passes for itself. Which
+/// of the trace's a number means is told by the sequence numbers: those of what
+/// it recorded are forward operators' of that thread. Each thread counts its
+/// own, so that those of another may be the same: then it is the thread that
+/// runs the backward pass as well, or is not known.
+void Reader::findForwardThreads() {
+  if (recordedOn.empty())
+    return;
+  std::vector<std::pair<int64_t, ThreadId>> forward;
+  for (const HostOp &op : trace.hostOps)
+    if (op.sequenceNumber && !op.backward && !op.annotation)
+      forward.push_back({*op.sequenceNumber, op.thread});
+  llvm::sort(forward);
+  forward.erase(llvm::unique(forward), forward.end());
+  // By the number of a thread: what it recorded, on which threads that could
+  // have been, and on which it ran.
+  struct Recorded {
+    uint64_t functions = 0;
+    std::map<ThreadId, uint64_t> fits;
+    std::set<ThreadId> ranOn;
+  };
+  std::map<int64_t, Recorded> all;
+  for (auto [place, number] : recordedOn) {
+    const HostOp &op = trace.hostOps[place];
+    auto first =
+        llvm::lower_bound(forward, std::pair(*op.sequenceNumber, ThreadId(0)));
+    if (first == forward.end() || first->first != *op.sequenceNumber)
+      continue;
+    Recorded &recorded = all[number];
+    ++recorded.functions;
+    recorded.ranOn.insert(op.thread);
+    for (; first != forward.end() && first->first == *op.sequenceNumber;
+         ++first)
+      ++recorded.fits[first->second];
+  }
+  std::map<int64_t, ThreadId> known;
+  for (const auto &[number, recorded] : all) {
+    std::vector<ThreadId> fitting;
+    for (auto [thread, fits] : recorded.fits)
+      if (fits == recorded.functions)
+        fitting.push_back(thread);
+    ThreadId own = *recorded.ranOn.begin();
+    if (fitting.size() == 1)
+      known[number] = fitting.front();
+    else if (recorded.ranOn.size() == 1 && llvm::is_contained(fitting, own))
+      known[number] = own;
+  }
+  for (auto [place, number] : recordedOn)
+    if (auto it = known.find(number); it != known.end())
+      trace.hostOps[place].forwardThread = it->second;
+}
+
 /// Says what was left out. A file of which nothing is left is not one with
 /// nothing in it.
 Error Reader::finish() {
   noteProcesses();
+  findForwardThreads();
   if (!lost)
     return Error::success();
   if (trace.activities.empty() && trace.hostOps.empty() &&
