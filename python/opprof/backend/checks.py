@@ -142,6 +142,8 @@ class Subject:
 
     # Whether a step makes gradients.
     trains = False
+    # Whether the references are in float64.
+    in_double = True
 
     def __init__(self, script: ModelScript) -> None:
         self.script = script
@@ -198,11 +200,10 @@ class Subject:
     def references(self) -> dict[int, list[torch.Tensor]]:
         """What the model gives in float64, or as it is where that does not run."""
         results: dict[int, list[torch.Tensor]] = {}
-        in_double = True
         for seed in SEEDS:
             args, kwargs = self.inputs(seed)
             self.restore()
-            if in_double:
+            if self.in_double:
                 try:
                     # A step may write weights and buffers, so that each seed has a copy of its own.
                     double = self.step_of(copy.deepcopy(self.script.module).double())
@@ -210,7 +211,7 @@ class Subject:
                     results[seed] = self.results_of(double, *wide)
                     continue
                 except Exception:
-                    in_double = False
+                    self.in_double = False
             results[seed] = self.run(self.eager, seed)
         return results
 

@@ -257,6 +257,8 @@ def _finish(
         stale.unlink(missing_ok=True)
     entrants = [_entrant(baseline) for baseline in found.baselines]
     outcome = Outcome(subject.script.name, entrants, found.trials, found.ablations, found.kept)
+    if not subject.in_double:
+        outcome.reference = "the uncompiled model"
     if found.assignment is not None:
         outcome.precision = found.assignment.facts()
     programs = {
@@ -415,7 +417,7 @@ def report(outcome: Outcome, options: OptimizeOptions, *, device: str) -> str:
         lines.append("Budget: the bits of plain Inductor")
     else:
         lines.append(
-            f"Relative error against float64, of which {options.error_budget:.0e} is allowed."
+            f"Relative error against {outcome.reference}, of which {options.error_budget:.0e} is allowed."
         )
     if outcome.backend is None:
         reason = f" ({outcome.remark})" if outcome.remark else ""

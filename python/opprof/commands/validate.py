@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from opprof.backend.checks import Verdict, check_backend, judge_gain, measure
+from opprof.backend.device_time import own_share
 from opprof.backend.probes import probe_backend
 from opprof.backend.training import subject_of
 from opprof.choices import DEFAULT_ERROR_BUDGET
@@ -49,6 +50,12 @@ def validate(
             subject, {"eager": subject.eager, "Inductor": subject.inductor, "optimized": program}
         )
         judge_gain(verdict, "optimized", "Inductor")
+        share = None if subject.trains else own_share(subject, sys.modules[file.stem], program)
+        if share is not None:
+            where = "device" if subject.script.device_type == "cuda" else "CPU"
+            verdict.add(
+                "own time", share > 0, f"own programs take {share:.0%} of a step's {where} time"
+            )
     return verdict
 
 

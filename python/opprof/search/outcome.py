@@ -47,6 +47,8 @@ class Outcome:
     # The checks of the backend as it was written.
     checks: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    # What errors are relative to.
+    reference: str = "float64"
     # Levels by region, where they were searched for.
     precision: dict[str, Any] | None = None
 
@@ -100,6 +102,7 @@ def facts_of(outcome: Outcome) -> dict[str, Any]:
         "precision": outcome.precision,
         "backend": outcome.backend.name if outcome.backend is not None else None,
         "error": _number(own.error) if own is not None else None,
+        "reference": outcome.reference,
         "seconds": {name: round(value, 1) for name, value in outcome.seconds.items()},
         "programs": [
             {
