@@ -13,7 +13,7 @@ from opprof.backend.checks import Subject, check_backend, load_backend
 from opprof.backend.emit import emit
 from opprof.backend.rewrites import Script
 from opprof.backend.training import TrainingSubject, subject_of
-from opprof.commands.optimize import OptimizeOptions, optimize
+from opprof.commands.optimize import OptimizeOptions, optimize, widen_budget
 from opprof.commands.profile import ProfileOptions
 from opprof.commands.validate import validate
 from opprof.errors import OpprofError
@@ -216,6 +216,36 @@ def test_rules_offer_a_step_what_keeps_gradients_right(tmp_path: Path) -> None:
     found = {check.name: check for check in verdict.checks}
     assert found["applied"].passed and "attention" in found["applied"].text
     assert found["equality"].passed and found["losses"].passed
+
+
+def test_a_step_that_draws_numbers_is_compared_with_what_draws_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch._inductor.config, "fallback_random", False)
+    file = write(tmp_path)
+    assert not subject_of(load_model_script(file)).draws
+    file.write_text(file.read_text().replace("Dropout(0.0)", "Dropout(0.5)"))
+    subject = subject_of(load_model_script(file))
+    assert subject.draws and torch._inductor.config.fallback_random
+    verdict, _ = check_backend(strategy(tmp_path, "training"), subject, error_budget=1e-4)
+    assert verdict.passed, verdict.lines()
+
+
+@pytest.mark.parametrize(("factor", "budget"), [(1.0, 1e-3), (1 + 4e-3, 8e-3), (1.2, None)])
+def test_what_the_model_errs_by_itself_is_allowed_up_to_a_limit(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch, factor: float, budget: float | None
+) -> None:
+    references = {
+        seed: [value * factor for value in values] for seed, values in subject.references.items()
+    }
+    monkeypatch.setitem(vars(subject), "references", references)
+    options = OptimizeOptions()
+    if budget is None:
+        with pytest.raises(OpprofError, match="itself errs by"):
+            widen_budget(subject, options)
+    else:
+        widen_budget(subject, options)
+        assert options.error_budget == pytest.approx(budget, rel=0.01)
 
 
 def test_a_step_without_gradients_says_so(tmp_path: Path) -> None:

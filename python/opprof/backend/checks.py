@@ -215,6 +215,12 @@ class Subject:
             results[seed] = self.run(self.eager, seed)
         return results
 
+    @property
+    def reference(self) -> str:
+        """What errors are relative to."""
+        _ = self.references
+        return "float64" if self.in_double else "the uncompiled model"
+
     @functools.cached_property
     def why_unprovable(self) -> str | None:
         """Why to compare results with the references says nothing of what is computed; None where it does."""

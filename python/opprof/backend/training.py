@@ -26,8 +26,8 @@ from opprof.progress import progress
 
 # Steps of the curve of losses: enough for optimizers with two moments to move.
 CURVE_STEPS = 3 * len(SEEDS)
-# An error that no rounding of float32 brings: dropout took other elements.
-_OTHER_NUMBERS = 0.05
+# An error that no order of sums in float32 brings, nor float64: dropout took other elements.
+_OTHER_NUMBERS = 5e-3
 
 
 class TrainingSubject(Subject):
@@ -37,6 +37,8 @@ class TrainingSubject(Subject):
 
     def __init__(self, script: ModelScript) -> None:
         super().__init__(script)
+        # Of the module, whose weights these are, and what else begins with them.
+        self._modules = [script.module]
         self.weights = copy.deepcopy(dict(script.module.named_parameters()))
         if self.draws:
             progress(
@@ -53,7 +55,8 @@ class TrainingSubject(Subject):
             self.restore()
             results.append(self.results_of(self.eager, args, kwargs, seed=seed))
         self.restore()
-        return not all(map(torch.equal, *results))
+        # A GPU adds up in another order each time, which is less.
+        return not largest_error(*results) <= _OTHER_NUMBERS
 
     @functools.cached_property
     def references(self) -> dict[int, list[torch.Tensor]]:
@@ -67,12 +70,20 @@ class TrainingSubject(Subject):
         return results
 
     def restore(self) -> None:
-        """Gives the module the weights and buffers that it came with, and no gradients."""
-        super().restore()
+        """Gives the module and its copies the weights and buffers that it came with, and it no gradients."""
         with torch.no_grad():
-            for name, weight in self.script.module.named_parameters():
-                weight.copy_(self.weights[name])
-                weight.grad = None
+            for module in self._modules:
+                for name, buffer in module.named_buffers():
+                    buffer.copy_(self.state[name])
+                for name, weight in module.named_parameters():
+                    weight.copy_(self.weights[name])
+        self.script.module.zero_grad(set_to_none=True)
+
+    def copy_of_module(self) -> torch.nn.Module:
+        """A copy with weights of its own, which begin each run as the module's do."""
+        module = copy.deepcopy(self.script.module)
+        self._modules.append(module)
+        return module
 
     def step_of(self, function: Any) -> Callable[..., Any]:
         assert self.script.make_step is not None

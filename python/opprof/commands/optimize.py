@@ -111,6 +111,7 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
                 f"{path}: {subject.why_unprovable}, so that no program can be proven to compute the same",
                 remedy=UNPROVABLE_REMEDY,
             )
+        widen_budget(subject, options)
         ahead = loaded.ahead or _start_ahead(script, options, stack)
         (output / PRECISION_SCRIPT).unlink(missing_ok=True)
         progress(f"3/4 try {len(scripts)} recommendations")
@@ -131,6 +132,28 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         entrant.lines = (*first_lines, *entrant.lines)
     _write_report(outcome, before, output, options)
     return outcome
+
+
+# What a program may err by where the model itself is over the budget: rounding in another order is not the same error.
+_AS_WELL = 2.0
+# From here on errors say nothing: gradients of a deep network that is not trained may change wholly with the last bits.
+_MOST_OF_ITS_OWN = 0.05
+
+
+def widen_budget(subject: Subject, options: OptimizeOptions) -> None:
+    """Nothing is asked of programs that the model does not do as it is: convolutions of a GPU round to TF32 unless told otherwise."""
+    own = subject.error_of(subject.eager)
+    if not 0 < options.error_budget < own:
+        return
+    what = f"the uncompiled model itself errs by {own:.1e} against {subject.reference}"
+    if own > _MOST_OF_ITS_OWN:
+        raise OpprofError(
+            f"{subject.script.path}: {what}, so that no program can be proven to compute the same",
+            remedy="switch off what rounds (torch.backends.cudnn.allow_tf32 = False), or give weights that were trained for a while: "
+            "gradients of a deep network at its beginning follow every rounding",
+        )
+    options.error_budget = _AS_WELL * own
+    progress(f"  {what}, more than the budget: {options.error_budget:.1e} is allowed")
 
 
 @dataclass
@@ -257,8 +280,7 @@ def _finish(
         stale.unlink(missing_ok=True)
     entrants = [_entrant(baseline) for baseline in found.baselines]
     outcome = Outcome(subject.script.name, entrants, found.trials, found.ablations, found.kept)
-    if not subject.in_double:
-        outcome.reference = "the uncompiled model"
+    outcome.reference = subject.reference
     if found.assignment is not None:
         outcome.precision = found.assignment.facts()
     programs = {

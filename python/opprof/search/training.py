@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from opprof.backend.checks import Program, Subject
 from opprof.backend.emitted.tf32 import with_tf32
-from opprof.backend.training import gradients_taken
+from opprof.backend.training import TrainingSubject, gradients_taken
 from opprof.search.baselines import EAGER, INDUCTOR, Recipe
 
 _COMPILE = "model = torch.compile(model)"
@@ -53,7 +53,7 @@ def training_recipes(subject: Subject) -> list[Recipe]:
                     "    loss = step(batch)",
                     "# a step: batch.copy_(next_batch); graph.replay(); the learning rate is what it was when captured",
                 ),
-                CapturedStep,
+                _captured,
             ),
         ]
     autocast = f'with torch.autocast("{device}", torch.bfloat16):'
@@ -122,29 +122,42 @@ def _with_fused_optimizers(subject: Subject) -> Program:
     return step
 
 
+def _captured(subject: Subject) -> Program:
+    assert isinstance(subject, TrainingSubject)
+    return CapturedStep(subject)
+
+
 class CapturedStep:
     """The step with the model compiled by Inductor, captured into one CUDA graph; a call copies its inputs in and its results out."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: TrainingSubject) -> None:
+        # Autograd goes on with the streams of weights that were trained elsewhere.
+        module = subject.copy_of_module()
         with _optimizers_made() as made:
-            step = subject.step_of(torch.compile(subject.script.module))
+            step = subject.step_of(torch.compile(module))
         for optimizer in made:
             _set(optimizer, "capturable", {})
         leaves, structure = tree_flatten((subject.script.args, subject.script.kwargs))
         self._places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         self._leaves = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         args, kwargs = tree_unflatten(self._leaves, structure)
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
+        current, stream = torch.cuda.current_stream(), torch.cuda.Stream()
+        stream.wait_stream(current)
         with torch.cuda.stream(stream):
             for _ in range(3):
                 step(*args, **kwargs)
-        torch.cuda.current_stream().wait_stream(stream)
+        current.wait_stream(stream)
         self._graph = torch.cuda.CUDAGraph()
+        try:
+            with (
+                gradients_taken(copies=False) as taken,
+                torch.cuda.graph(self._graph, stream=stream),
+            ):
+                self._results = step(*args, **kwargs)
+        finally:
+            # A capture that fails leaves this thread on the stream that it was captured on.
+            torch.cuda.set_stream(current)
         #: Where a replay leaves its gradients.
-        self.gradients: list[torch.Tensor] = []
-        with gradients_taken(copies=False) as taken, torch.cuda.graph(self._graph):
-            self._results = step(*args, **kwargs)
         self.gradients = taken
         subject.restore()
 

@@ -50,6 +50,18 @@ class Recording:
         self._storages = [v.untyped_storage() for v in self.outputs if isinstance(v, torch.Tensor)]
         self._keys = [storage._cdata for storage in self._storages]
         self._references = list(map(_references_to, self._keys))
+        # Where its results were handed out last.
+        self._stream: torch.cuda.Stream | None = None
+        self._raw_stream = -1
+
+    def hand_out(self, device: torch.device) -> None:
+        """Lets the current stream come after what was begun with results that were handed out on another one and dropped since."""
+        raw = torch._C._cuda_getCurrentRawStream(device.index)
+        if raw != self._raw_stream:
+            current = torch.cuda.current_stream(device)
+            if self._stream is not None:
+                current.wait_stream(self._stream)
+            self._stream, self._raw_stream = current, raw
 
     def is_free(self) -> bool:
         """True where nobody holds a result that was handed out, nor a view of one."""
@@ -85,6 +97,8 @@ class CapturedGraph:
         self.stream = 0
         # Bytes that a recording takes.
         self.memory = 0
+        # Which threads have run the function.
+        self.warm = threading.local()
         with self._on_device():
             self._prepare(inputs)
             # Its results are always copied, so that it can be replayed whatever callers hold.
@@ -97,16 +111,24 @@ class CapturedGraph:
         return torch.cuda.device(self.device)
 
     def _prepare(self, inputs: Sequence[torch.Tensor]) -> None:
-        """Runs the function before it is captured: libraries allocate workspaces and Triton loads kernels in the first calls."""
+        """Makes what all recordings share."""
         self.done = torch.cuda.Event()
         self._copy_in(inputs)
         # One of this device, where torch.cuda.graph would take one of the first device that it was used on.
-        current, self.side = torch.cuda.current_stream(), torch.cuda.Stream()
+        self.side = torch.cuda.Stream()
+        self._warm_up(3)
+
+    def _warm_up(self, runs: int) -> None:
+        """Runs the function before it is captured: Triton loads kernels in the first calls, and libraries allocate workspaces, and make
+        handles for each thread, which a capture does not allow.
+        """
+        current = torch.cuda.current_stream()
         self.side.wait_stream(current)
         with torch.cuda.stream(self.side):
-            for _ in range(3):
+            for _ in range(runs):
                 self.function(*self.inputs)
         current.wait_stream(self.side)
+        self.warm.up = True
 
     def _record(
         self, inputs: Sequence[torch.Tensor], addresses: tuple[int, ...] | None
@@ -114,11 +136,18 @@ class CapturedGraph:
         """Captures the function. Each recording has memory of its own: results of one may be held while another is replayed."""
         graph = torch.cuda.CUDAGraph()
         with _capture_lock:
+            if not hasattr(self.warm, "up"):
+                self._warm_up(1)
             torch.cuda.synchronize()
             before = torch.cuda.memory_reserved()
-            # Other threads may allocate and synchronize meanwhile.
-            with torch.cuda.graph(graph, stream=self.side, capture_error_mode="thread_local"):
-                outputs = list(self.function(*inputs))
+            current = torch.cuda.current_stream()
+            try:
+                # Other threads may allocate and synchronize meanwhile.
+                with torch.cuda.graph(graph, stream=self.side, capture_error_mode="thread_local"):
+                    outputs = list(self.function(*inputs))
+            finally:
+                # A capture that fails leaves this thread on the stream that it was captured on.
+                torch.cuda.set_stream(current)
             self.memory = max(self.memory, torch.cuda.memory_reserved() - before)
         return Recording(graph.replay, outputs, addresses)
 
@@ -146,6 +175,8 @@ class CapturedGraph:
         with self._on_device():
             self.wait()
             recording = self._choose(inputs) if hand_out else self.recordings[0]
+            if recording is not self.recordings[0]:
+                recording.hand_out(self.device)
             if recording.addresses is None:
                 self._copy_in(inputs)
             recording.replay()
