@@ -459,6 +459,31 @@ static void addSynchronization(Context &context) {
   context.add(std::move(found)).severityNsPerStep = cost;
 }
 
+/// Where the device has work meanwhile, lookups cost nothing.
+static void addCacheLookups(Context &context) {
+  std::vector<Interval> lookups;
+  evidence::CacheLookups found;
+  for (const CacheLookup &lookup : context.profile.cacheLookups) {
+    Interval span = {lookup.startNs, lookup.startNs + lookup.durationNs};
+    if (span.first < context.window.first ||
+        span.second > context.window.second)
+      continue;
+    lookups.push_back(span);
+    ++found.lookups;
+    found.longestNs = std::max(found.longestNs, lookup.durationNs);
+  }
+  // One function may call another that was compiled by itself.
+  lookups = subtract(unite(std::move(lookups)), context.between);
+  found.timeNs = sumLengths(lookups);
+  found.deviceIdleNs = sumLengths(intersect(context.idle(), lookups));
+  constexpr double kWorthIt = 0.01;
+  if (double(found.deviceIdleNs) < kWorthIt * double(context.wall()))
+    return;
+  found.sharePct = percentOf(found.timeNs, context.wall());
+  int64_t cost = context.perStep(found.deviceIdleNs);
+  context.add(std::move(found)).severityNsPerStep = cost;
+}
+
 /// Whether it copies from the host or to it: NVIDIA's recorders write the one,
 /// AMD's the other.
 static bool isOfHost(const Activity &copy) {
@@ -708,6 +733,7 @@ void findings::addTimelineFindings(Context &context) {
   addSmallKernels(context);
   addNoArithmetic(context);
   addSynchronization(context);
+  addCacheLookups(context);
   addHostCopies(context);
   addBiasCopies(context);
   addCommunication(context);

@@ -592,6 +592,14 @@ void Attributor::addHostEvents() {
   for (const ProfilerOverhead &overhead : trace.overheads)
     profile->overheads.push_back({profile->intern(overhead.kind),
                                   overhead.startNs, overhead.durationNs});
+  for (const HostOp &op : trace.hostOps)
+    if (op.name == "TorchDynamo Cache Lookup" && !op.open)
+      profile->cacheLookups.push_back({op.startNs, op.durationNs});
+  llvm::sort(profile->cacheLookups,
+             [](const CacheLookup &a, const CacheLookup &b) {
+               return std::tuple(a.startNs, a.durationNs) <
+                      std::tuple(b.startNs, b.durationNs);
+             });
   profile->memory = trace.memory;
   for (const RuntimeCall &call : trace.runtimeCalls)
     if (call.name.contains("Synchronize"))

@@ -408,6 +408,14 @@ void fields(Fields &io, evidence::Synchronizations &waits) {
   io.perStep("device_idle_ns_per_step", waits.deviceIdleNs);
 }
 
+void fields(Fields &io, evidence::CacheLookups &lookups) {
+  io.countPerStep("lookups_per_step", lookups.lookups);
+  io.perStep("host_ns_per_step", lookups.timeNs);
+  io.value("longest_ns", lookups.longestNs);
+  io.perStep("device_idle_ns_per_step", lookups.deviceIdleNs);
+  io.value("share_of_wall_time_pct", lookups.sharePct);
+}
+
 void fields(Fields &io, evidence::CopiesOfDevice &copies) {
   io.value("device", copies.device);
   io.countPerStep("copies_per_step", copies.copies);

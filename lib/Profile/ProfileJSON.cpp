@@ -463,6 +463,14 @@ void Writer::hostEvents() {
         json.attribute("duration_ns", wait.durationNs);
       });
   });
+  if (!profile.cacheLookups.empty())
+    json.attributeArray("cache_lookups", [&] {
+      for (const CacheLookup &lookup : profile.cacheLookups)
+        json.object([&] {
+          json.attribute("start_ns", lookup.startNs);
+          json.attribute("duration_ns", lookup.durationNs);
+        });
+    });
   if (!profile.overheads.empty())
     json.attributeArray("overheads", [&] {
       for (const ProfilerOverhead &overhead : profile.overheads)
@@ -612,6 +620,7 @@ private:
   Error readHostCost(object from);
   Error readCall(object from);
   Error readSynchronization(object from);
+  Error readCacheLookup(object from);
   Error readMeasured(object from, MeasuredRates &rates);
   Error readDevice(object from);
   Error readSummary(object keys);
@@ -1139,6 +1148,13 @@ Error Reader::readSynchronization(object from) {
   return getSpan(from, "duration_ns", wait.durationNs);
 }
 
+Error Reader::readCacheLookup(object from) {
+  CacheLookup &lookup = profile.cacheLookups.emplace_back();
+  if (Error error = getTime(from, "start_ns", lookup.startNs))
+    return error;
+  return getSpan(from, "duration_ns", lookup.durationNs);
+}
+
 Error Reader::readProfile(element root) {
   object keys;
   if (Error error = getObject(root, keys))
@@ -1184,6 +1200,7 @@ Error Reader::readProfile(element root) {
            List{"partitions", false, &Reader::readPartition},
            List{"calls", false, &Reader::readCall},
            List{"synchronizations", false, &Reader::readSynchronization},
+           List{"cache_lookups", false, &Reader::readCacheLookup},
            List{"overheads", false, &Reader::readOverhead},
            List{"memory", false, &Reader::readMemory},
            List{"findings", false, &Reader::readFinding},

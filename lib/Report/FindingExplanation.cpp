@@ -289,6 +289,23 @@ static constexpr Explanation kExplanations[] = {
      "SGD, Adagrad).",
      "Where most rows are used in every step, or the optimizer moves all of "
      "them by its momentum."},
+    {FindingKind::CacheLookups,
+     "Before compiled code runs, Dynamo evaluates guards, one compilation "
+     "after "
+     "the other, to find the one that fits, while the device has nothing to "
+     "do.",
+     "The ranges `TorchDynamo Cache Lookup` in the steady steps, which count "
+     "once where one is in another. The cost is the idle time during them; "
+     "under 1 % of the steps nothing is said.",
+     "Compile one function round what is called in a step instead of several; "
+     "keep sizes and flags from changing, or mark them "
+     "(torch._dynamo.mark_dynamic), so that there are fewer compilations to "
+     "try; where modules and globals stay as they are, leave out their guards: "
+     "torch.compile(model, options={\"guard_filter_fn\": "
+     "torch.compiler.skip_guard_on_all_nn_modules_unsafe}), which is wrong if "
+     "they do change.",
+     "Where the profiler slows the host: the range itself takes some "
+     "microseconds, which count."},
 };
 
 static_assert(std::size(kExplanations) == kNumFindingKinds,

@@ -60,6 +60,7 @@ public:
   std::string say(const evidence::SmallKernels &small);
   std::string say(const evidence::NoArithmetic &moves);
   std::string say(const evidence::Synchronizations &waits);
+  std::string say(const evidence::CacheLookups &lookups);
   std::string say(const evidence::HostCopies &copies);
   std::string say(const evidence::BiasCopies &copies);
   std::string say(const evidence::Communication &talk);
@@ -330,6 +331,17 @@ std::string Prose::say(const evidence::NoArithmetic &moves) {
       formatCount(moves.launches, "launch does", "launches do"),
       timePerStep(moves.timeNs), formatPercent(moves.sharePct),
       nameLaunch(moves.largest.front().launch), each());
+}
+
+std::string Prose::say(const evidence::CacheLookups &lookups) {
+  return formatv(
+      "Dynamo evaluates guards to find the compilation that fits a call: {0} "
+      "{1}, {2}, {3} of the time; {4} runs nothing for {5} of that. The "
+      "longest takes {6}.",
+      formatCount((lookups.lookups + steps / 2) / steps, "lookup", "lookups"),
+      each(), timePerStep(lookups.timeNs), formatPercent(lookups.sharePct),
+      isCPU ? "the CPU" : "the device", timePerStep(lookups.deviceIdleNs),
+      time(lookups.longestNs));
 }
 
 std::string Prose::say(const evidence::Synchronizations &waits) {

@@ -130,6 +130,42 @@ TEST_F(FindingsTest, SplitsWallTimeByWhatTheHostDoes) {
   EXPECT_EQ(cost(FindingKind::Synchronizations), 5'000);
 }
 
+TEST_F(FindingsTest, CacheLookupsCostWhatTheDeviceIdles) {
+  // Two steps of 100 µs each.
+  addKernel(20'000, 30'000);
+  addKernel(120'000, 40'000, 1);
+  // Half of it is hidden by the first kernel.
+  profile.cacheLookups = {{40'000, 20'000}, {100'000, 10'000}};
+  // One in another is no further time.
+  profile.cacheLookups.push_back({102'000, 4'000});
+  compute();
+  const auto &lookups = get<evidence::CacheLookups>();
+  EXPECT_EQ(lookups.lookups, 3u);
+  EXPECT_EQ(lookups.timeNs, 30'000);
+  EXPECT_EQ(lookups.deviceIdleNs, 20'000);
+  EXPECT_EQ(lookups.longestNs, 20'000);
+  EXPECT_EQ(lookups.sharePct, 15.0);
+  EXPECT_EQ(cost(FindingKind::CacheLookups), 10'000);
+}
+
+TEST_F(FindingsTest, CacheLookupsThatCostNothingAreNoFinding) {
+  addKernel(20'000, 30'000);
+  addKernel(120'000, 40'000, 1);
+  for (std::vector<CacheLookup> lookups :
+       {std::vector<CacheLookup>{},
+        // Behind a kernel; and of 200 µs 1.9 µs; and out of the steps.
+        {{22'000, 20'000}, {130'000, 10'000}},
+        {{5'000, 1'900}},
+        {{210'000, 50'000}}}) {
+    profile.cacheLookups = lookups;
+    compute();
+    EXPECT_FALSE(find(FindingKind::CacheLookups)) << lookups.size();
+  }
+  profile.cacheLookups = {{5'000, 2'000}};
+  compute();
+  EXPECT_TRUE(find(FindingKind::CacheLookups));
+}
+
 TEST_F(FindingsTest, TellsALateHostFromAQueuedLaunch) {
   Activity &late = addKernel(50'000, 50'000);
   late.launchStartNs = 30'000;

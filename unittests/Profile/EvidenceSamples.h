@@ -186,6 +186,7 @@ inline std::vector<Evidence> sampleEvidence() {
       OptimizerLoop{{"train.py:7", "Net.norm", 4, 3'000}},
       GradientSets{{"train.py:7", "Net.norm", 4, 3'000}},
       DenseEmbeddingGradient{{"train.py:7", "Net.norm", 4, 3'000}},
+      CacheLookups{4, 6'000, 2'000, 4'000, 30},
   };
 }
 

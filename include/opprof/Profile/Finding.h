@@ -224,6 +224,17 @@ struct Synchronizations {
   int64_t deviceIdleNs = 0;
 };
 
+/// Dynamo evaluates guards to find which of its compilations fits a call.
+struct CacheLookups {
+  uint64_t lookups = 0;
+  int64_t timeNs = 0;
+  int64_t longestNs = 0;
+  /// What of it the device ran nothing in.
+  int64_t deviceIdleNs = 0;
+  /// Of the steps' time.
+  double sharePct = 0;
+};
+
 /// Of copies between the host and one of several devices.
 struct CopiesOfDevice {
   int64_t device = 0;

@@ -270,6 +270,12 @@ struct Synchronization {
   int64_t durationNs = 0;
 };
 
+/// Dynamo looks for the compilation that fits a call of a function.
+struct CacheLookup {
+  int64_t startNs = 0;
+  int64_t durationNs = 0;
+};
+
 struct Step {
   uint32_t index = 0;
   /// On the host: where the step's own range begins and ends.
@@ -392,6 +398,7 @@ struct Profile {
   std::vector<HostCost> host;
   std::vector<CompiledCall> calls;
   std::vector<Synchronization> synchronizations;
+  std::vector<CacheLookup> cacheLookups;
   /// Of the longest idle times.
   std::vector<HostWork> hostWork;
   std::vector<ProfilerOverhead> overheads;
