@@ -106,6 +106,16 @@ Error driver::recommendRewrites(Session &session, StringRef path,
   Expected<OwningOpRef<ModuleOp>> module = session.readGraph(graph);
   if (!module)
     return module.takeError();
-  return session.runPass(
-      **module, rewrite::createRecommendRewritesPass(std::move(options)));
+  if (Error error = session.runPass(
+          **module, rewrite::createRecommendRewritesPass(std::move(options))))
+    return error;
+  if (!llvm::sys::fs::is_directory(path))
+    return Error::success();
+  // Reports of the run quote it.
+  std::string index = code::file(output, "rewrites.json"), message;
+  std::unique_ptr<llvm::MemoryBuffer> text = openInputFile(index, &message);
+  if (!text)
+    return llvm::createStringError(message);
+  return writeFile(RunFolder(path).rewrites(),
+                   [&](llvm::raw_ostream &os) { os << text->getBuffer(); });
 }

@@ -9,6 +9,7 @@
 #include "opprof/Findings/Findings.h"
 #include "opprof/Profile/Ceilings.h"
 #include "opprof/Profile/ProfileJSON.h"
+#include "opprof/Profile/RewriteOffers.h"
 #include "opprof/Report/FindingText.h"
 #include "opprof/Support/OutputFile.h"
 #include "opprof/Trace/Reader.h"
@@ -142,6 +143,23 @@ static Error applyCeilings(Shown &shown, const profile::Ceilings &ceilings,
   return Error::success();
 }
 
+/// What was recommended for a run folder's profile.
+static Error readOffers(Shown &shown, const RunFolder &folder) {
+  std::string file = folder.rewrites();
+  if (shown.file != folder.profile() || !isFile(file))
+    return Error::success();
+  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> text =
+      llvm::MemoryBuffer::getFile(file, /*IsText=*/true);
+  if (!text)
+    return llvm::createStringError(file + ": " + text.getError().message());
+  Expected<std::vector<profile::RewriteOffer>> offers =
+      profile::readRewriteOffers((*text)->getBuffer(), file);
+  if (!offers)
+    return offers.takeError();
+  shown.profile->offers = std::move(*offers);
+  return Error::success();
+}
+
 Expected<std::vector<Shown>>
 driver::openShown(llvm::ArrayRef<std::string> paths, StringRef ceilings) {
   ProfileInputs asked;
@@ -169,6 +187,8 @@ driver::openShown(llvm::ArrayRef<std::string> paths, StringRef ceilings) {
                                                        : folder.ceilings(),
                                         asked.ceilings.has_value()))
           return error;
+      if (Error error = readOffers(*shown, folder))
+        return error;
       list.push_back(std::move(*shown));
     }
   }

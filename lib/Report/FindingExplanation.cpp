@@ -326,17 +326,57 @@ static StringRef remedyOnCPU(FindingKind kind) {
   }
 }
 
-/// Whether `opprof recommend` has rules for such findings.
-static bool hasRules(FindingKind kind) {
+/// The rules of `opprof recommend` that answer such findings.
+static ArrayRef<StringLiteral> listRules(FindingKind kind) {
+  static constexpr StringLiteral kLaunches[] = {"cuda-graph"};
+  static constexpr StringLiteral kSmall[] = {"cuda-graph", "merge-gemms",
+                                             "form-attention"};
+  static constexpr StringLiteral kPrecision[] = {"tf32", "float16", "bfloat16"};
+  static constexpr StringLiteral kKernels[] = {
+      "tf32",           "float16",         "bfloat16", "merge-gemms",
+      "form-attention", "fold-batch-norm", "freeze",   "autotune"};
   switch (kind) {
   case FindingKind::DeviceBusy:
+    return kLaunches;
   case FindingKind::SmallKernels:
+    return kSmall;
   case FindingKind::TensorCoresIdle:
+    return kPrecision;
   case FindingKind::Roofline:
-    return true;
+    return kKernels;
   default:
-    return false;
+    return {};
   }
+}
+
+/// What `opprof recommend` had for such a finding, best first, with what became
+/// of it; or that it can be asked.
+static std::string adviseRewrites(FindingKind kind, const Profile &profile) {
+  ArrayRef<StringLiteral> rules = listRules(kind);
+  if (rules.empty())
+    return "";
+  if (!profile.offers)
+    return " `opprof recommend` has the rewrites of this graph and what each "
+           "would save.";
+  constexpr size_t kMost = 2;
+  std::string text;
+  size_t said = 0;
+  for (const RewriteOffer &offer : *profile.offers) {
+    if (said == kMost || !llvm::is_contained(rules, offer.name))
+      continue;
+    text += formatv("{0} {1} ({2}) is predicted to save {3} of a step",
+                    said ? ";" : " Of `opprof recommend`:", offer.title,
+                    offer.file, formatTime(offer.savesNs));
+    if (offer.measuredNs)
+      text += formatv(", and was measured to {0} {1}",
+                      *offer.measuredNs < 0 ? "cost" : "save",
+                      formatTime(std::abs(*offer.measuredNs)));
+    if (!offer.end.empty())
+      text += formatv(" ({0})", offer.end);
+    ++said;
+  }
+  return said ? text + "."
+              : " `opprof recommend` has no rewrite of this graph for it.";
 }
 
 /// The deepest line that called the node and is none of a library's, or else
@@ -398,9 +438,8 @@ std::string report::adviseOn(const Finding &finding, const Profile &profile) {
   std::string text = remedy.str();
   if (std::string line = findLine(finding, profile); !line.empty())
     text += " Begin at " + line + ".";
-  if (hasGraph(profile) && !profile.graph.empty() && hasRules(*kind))
-    text += " `opprof recommend` has the rewrites of this graph and what each "
-            "would save.";
+  if (hasGraph(profile) && !profile.graph.empty())
+    text += adviseRewrites(*kind, profile);
   return text;
 }
 

@@ -98,7 +98,7 @@ static void printPayoffs(Page &page, const ReportModel &model) {
     unsigned indent = page.isNarrow() ? 4 : 12;
     page.text(std::string(indent, ' '))
         .paragraph(adviseOn(*payoff.finding, *model.profile), indent,
-                   page.isNarrow() ? 8 : 3);
+                   page.isNarrow() ? 16 : 8);
   }
 }
 

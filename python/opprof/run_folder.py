@@ -55,6 +55,11 @@ class RunFolder:
         return self.path / "capture.opcap"
 
     @property
+    def rewrites(self) -> Path:
+        """What `opprof recommend` had for the run, which its reports quote."""
+        return self.path / "rewrites.json"
+
+    @property
     def ceilings(self) -> Path:
         """What the device was measured to do."""
         return self.path / "ceilings.json"

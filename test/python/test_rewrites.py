@@ -16,11 +16,16 @@ from torch import Tensor, nn
 from opprof.backend.emit import emit
 from opprof.backend.emitted.graphs import draws_numbers
 from opprof.backend.emitted.tf32 import with_tf32
+from opprof.backend.rewrites import Script
 from opprof.chain import import_graph
 from opprof.choices import DEFAULT_ERROR_BUDGET
+from opprof.commands.optimize import note_results
 from opprof.commands.recommend import read_rewrites, recommend
+from opprof.commands.report import report_text
+from opprof.errors import OpprofError
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
 from opprof.run_folder import RunFolder, write_run
+from opprof.search.trials import End, Trial
 from opprof.tools import run_driver, run_tool
 
 
@@ -224,6 +229,53 @@ def test_the_index_says_of_which_script_and_within_what_error(tmp_path: Path) ->
     run_driver("recommend", run.path, "-o", tmp_path / "native")
     assert index["error_budget"] == DEFAULT_ERROR_BUDGET
     assert json.loads((tmp_path / "native" / "rewrites.json").read_text()) == index
+    # And the run folder has what was recommended last.
+    assert json.loads(run.rewrites.read_text()) == index
+
+
+def test_reports_quote_what_was_recommended_and_what_became_of_it(tmp_path: Path) -> None:
+    inputs = Path(__file__).parents[1] / "Profile" / "Inputs"
+    name = inputs / "mlp_activations"
+    run = RunFolder(tmp_path / "run")
+    run.path.mkdir()
+    arguments = [f"{name}.trace.json.gz", f"--launches={name}.launches.json", "-o", run.profile]
+    run_tool("opprof-translate", ["--attribute-profile", *arguments])
+    profile = json.loads(run.profile.read_text())
+    # Nothing is recommended without one.
+    run.profile.write_text(json.dumps({**profile, "graph": "mlp", "stage": "export"}))
+
+    def page() -> str:
+        return re.sub(r"\s+", " ", report_text(run.path, width=100))
+
+    assert "`opprof recommend` has the rewrites of this graph and what each would save." in page()
+    graph = {
+        "name": "cuda-graph",
+        "file": "01-cuda-graph.mlir",
+        "title": "One CUDA graph",
+        "saves_ns": 250_000,
+    }
+    # No rule answers it.
+    other = {
+        "name": "given",
+        "file": "02-given.mlir",
+        "title": "Something else",
+        "saves_ns": 900_000,
+    }
+    run.rewrites.write_text(json.dumps({"version": 1, "rewrites": [graph, other]}))
+    quoted = "Of `opprof recommend`: One CUDA graph (01-cuda-graph.mlir) is predicted to save 250 µs of a step"
+    assert f"{quoted}." in page()
+    assert "Something else" not in page()
+    script = Script(tmp_path / "01-cuda-graph.mlir", "cuda-graph")
+    note_results(run, [Trial(script, End.KEPT, "", before_ns=900_000, after_ns=700_000)])
+    assert f"{quoted}, and was measured to save 200 µs (kept)." in page()
+    assert json.loads(run.rewrites.read_text())["rewrites"][1] == other
+    run.rewrites.write_text(json.dumps({"version": 1, "rewrites": []}))
+    assert "`opprof recommend` has no rewrite of this graph for it." in page()
+    run.rewrites.write_text('{"version": 1, "rewrites": [{}]}')
+    with pytest.raises(
+        OpprofError, match=r"rewrites\.json: rewrites\[0\]: the key \"name\" is missing"
+    ):
+        page()
 
 
 @pytest.mark.parametrize("model", [Returned(), DifferentInputs(), Written()])

@@ -588,6 +588,33 @@ TEST(Report, OpensWithWhatPaysMostAndWhatToDo) {
   EXPECT_NE(advice.find("Begin at /home/user/train.py:3."), std::string::npos)
       << advice;
   EXPECT_NE(advice.find("`opprof recommend`"), std::string::npos) << advice;
+  // Where it was asked, its answer is quoted: best first, and of rules that
+  // answer such a finding.
+  profile.offers.emplace();
+  EXPECT_NE(
+      adviseOn(profile.findings[0], profile)
+          .find("`opprof recommend` has no rewrite of this graph for it."),
+      std::string::npos);
+  profile.offers = {{"float16", "01-float16.mlir", "Halves", 90'000, {}, ""},
+                    {"cuda-graph", "02-cuda-graph.mlir", "One CUDA graph",
+                     40'000, std::nullopt, ""}};
+  advice = adviseOn(profile.findings[0], profile);
+  EXPECT_TRUE(llvm::StringRef(advice).ends_with(
+      "Of `opprof recommend`: One CUDA graph (02-cuda-graph.mlir) is predicted "
+      "to save 40.0 µs of a step."))
+      << advice;
+  profile.offers->back().measuredNs = 35'000;
+  profile.offers->back().end = "kept";
+  advice = adviseOn(profile.findings[0], profile);
+  EXPECT_TRUE(llvm::StringRef(advice).ends_with(
+      "is predicted to save 40.0 µs of a step, and was measured to save 35.0 "
+      "µs (kept)."))
+      << advice;
+  profile.offers->back().measuredNs = -2'000;
+  profile.offers->back().end = "not faster";
+  EXPECT_TRUE(llvm::StringRef(adviseOn(profile.findings[0], profile))
+                  .ends_with("and was measured to cost 2.00 µs (not faster)."));
+  profile.offers.reset();
   // Of a library's line the module says more.
   profile.nodes[0].stack.clear();
   EXPECT_NE(adviseOn(profile.findings[0], profile).find("Begin at h.0.mlp."),

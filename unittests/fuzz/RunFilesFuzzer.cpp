@@ -1,10 +1,11 @@
-// The small JSON files of a run folder from anywhere, run.json, ceilings.json
-// and partitions.json: each is refused with an error or read, and a partition
-// map is written, read again and written the same.
+// The small JSON files of a run folder from anywhere, run.json, ceilings.json,
+// rewrites.json and partitions.json: each is refused with an error or read, and
+// a partition map is written, read again and written the same.
 
 #include "Fuzzing.h"
 
 #include "opprof/Profile/Ceilings.h"
+#include "opprof/Profile/RewriteOffers.h"
 #include "opprof/Profile/RunFacts.h"
 #include "opprof/Support/PartitionMap.h"
 
@@ -21,6 +22,7 @@ static std::string write(ArrayRef<PartitionMap> maps) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   StringRef text = toText(data, size);
   consumeError(profile::readRunFacts(text, "run.json").takeError());
+  consumeError(profile::readRewriteOffers(text, "rewrites.json").takeError());
   consumeError(profile::readCeilings(text, "ceilings.json").takeError());
   Expected<std::vector<PartitionMap>> maps =
       readPartitionMaps(text, "partitions.json");

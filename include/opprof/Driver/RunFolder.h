@@ -29,6 +29,8 @@ public:
   std::string trace() const { return file("trace.json.gz"); }
   /// opprof's own timeline, where there is a GPU; the trace is made of it.
   std::string capture() const { return file("capture.opcap"); }
+  /// What `opprof recommend` had for the run.
+  std::string rewrites() const { return file("rewrites.json"); }
   /// What the devices were measured to do.
   std::string ceilings() const { return file("ceilings.json"); }
   std::string counters() const { return file("counters.json"); }

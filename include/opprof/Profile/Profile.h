@@ -276,6 +276,20 @@ struct CacheLookup {
   int64_t durationNs = 0;
 };
 
+/// A rewrite that `opprof recommend` has for the profile's graph.
+struct RewriteOffer {
+  /// The rule's, and the file of the script: "float16", "01-float16.mlir".
+  std::string name;
+  std::string file;
+  std::string title;
+  /// Predicted for one step.
+  int64_t savesNs = 0;
+  /// What `opprof optimize` measured that it saves of a step, and how its trial
+  /// ended ("kept", "not faster"), where there was one.
+  std::optional<int64_t> measuredNs;
+  std::string end;
+};
+
 struct Step {
   uint32_t index = 0;
   /// On the host: where the step's own range begins and ends.
@@ -404,6 +418,9 @@ struct Profile {
   std::vector<ProfilerOverhead> overheads;
   std::vector<MemoryUse> memory;
   std::vector<Finding> findings;
+  /// What has been recommended for the run, best first; absent where nothing
+  /// was asked. Not in files: rewrites.json of the run folder has them.
+  std::optional<std::vector<RewriteOffer>> offers;
   /// What the reader has to say of the input, for a person.
   std::vector<std::string> notes;
 

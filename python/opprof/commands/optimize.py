@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -51,6 +51,7 @@ from opprof.search.measure import Timing, measure_all
 from opprof.search.outcome import OPTIMIZED, VERSION, Entrant, Outcome, facts_of
 from opprof.search.precision import EXACT, PRECISION_SCRIPT
 from opprof.search.prediction import kernel_time
+from opprof.search.trials import Trial
 from opprof.tools import run_tool
 from opprof.torchscript import TorchScriptOptions
 from opprof.units import counted, milliseconds
@@ -79,7 +80,8 @@ class OptimizeOptions:
     # How a TorchScript archive is read, where that is what is optimized.
     archive: TorchScriptOptions | None = None
     profile: ProfileOptions = field(
-        default_factory=lambda: ProfileOptions(counters="none", timed_seconds=1.0)
+        # What compiles ahead runs meanwhile, and a busy CPU has no ceilings.
+        default_factory=lambda: ProfileOptions(counters="none", timed_seconds=1.0, ceilings=False)
     )
 
 
@@ -531,4 +533,22 @@ def _write_report(
     }
     with replacing(output / "optimize.json") as file:
         json.dump(facts, file, indent=1)
+        file.write("\n")
+    note_results(before, outcome.trials)
+
+
+def note_results(before: RunFolder, trials: Sequence[Trial]) -> None:
+    """Adds to what was recommended for the run what became of it, for its reports."""
+    if not before.rewrites.is_file():
+        return
+    index = read_json(before.rewrites, within=before.path)
+    ended = {trial.script.path.name: trial for trial in trials}
+    for entry in index["rewrites"]:
+        trial = ended.get(entry["file"])
+        if trial is not None:
+            entry["end"] = trial.end.value
+            if trial.saved_ns is not None:
+                entry["measured_ns"] = trial.saved_ns
+    with replacing(before.rewrites) as file:
+        json.dump(index, file, indent=1)
         file.write("\n")

@@ -70,6 +70,8 @@ class ProfileOptions:
     archive: TorchScriptOptions | None = None
     # Where model and inputs are moved before anything runs: "cpu" or "cuda"; None leaves them where the script puts them.
     device: str | None = None
+    # Whether what the CPU can do is measured, where the model is there.
+    ceilings: bool = True
     # Hardware counters of one step: one of capture.COUNTER_MODES, or None, which is "unique" where there is a GPU.
     counters: str | None = None
     metrics: str = "default"
@@ -359,7 +361,7 @@ def _trace(
             "fails under the profiler",
             lambda: trace_steps(program.step, options.traced, folder.trace, with_stack=of_archive),
         )
-    if script.device_type == "cpu":
+    if options.ceilings and script.device_type == "cpu":
         _measure(folder, facts)
     if isinstance(script, ArchiveScript):
         _join_archive(script, folder, options, facts)
