@@ -5,7 +5,8 @@
 Each round starts the same training program once bare, once observed and once profiled, and takes the median wall time of its steps.
 `--quick` does so in one process, in under a minute: the observer begins and ends between the steps. It adds what PyTorch itself takes
 to call back (`called`: a callback that does nothing, compiled with g++), below which no observer of operators gets, what a program takes
-outside of the steps that `opprof run --steps` records (`counted`), and the cost of an operator, outermost and nested.
+outside of the steps that `opprof run --steps` records (`counted`), what recording allocations costs as well (`memory`), and the cost of
+an operator, outermost and nested.
 On a GPU the capture's own records come on top (`opprof run`); this measures the operators alone. `--build` compiles the two
 libraries for the installed PyTorch and Python into the folder first, which needs g++ and Python's headers, and neither LLVM nor CMake.
 """
@@ -94,7 +95,7 @@ def build(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     observer = folder / f"libopprof_observer-torch-{torch.__version__}.so"
     sources = [
-        *("lib/Torch/Observer.cpp", "lib/Torch/StepCounter.cpp"),
+        *("lib/Torch/Observer.cpp", "lib/Torch/Allocations.cpp", "lib/Torch/StepCounter.cpp"),
         *("lib/Capture/FileWriter.cpp", "lib/Capture/Crc32.cpp"),
     ]
     compile_library(observer, *(ROOT / source for source in sources))
@@ -105,7 +106,7 @@ def build(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def observed(library: Any, folder: str, first: int = 0) -> Iterator[None]:
+def observed(library: Any, folder: str, first: int = 0, memory: bool = False) -> Iterator[None]:
     """The observer records meanwhile; where there is a first step to record, it counts until that."""
     import observing  # type: ignore[import-not-found]
 
@@ -113,6 +114,7 @@ def observed(library: Any, folder: str, first: int = 0) -> Iterator[None]:
         ctypes.sizeof(observing._Options), os.fsencode(f"{folder}/operators")
     )
     options.first_step, options.end_step = first, first and first + 1
+    options.memory = memory
     if library.opprof_observer_start(ctypes.byref(options)):
         raise RuntimeError(library.opprof_observer_last_error().decode())
     try:
@@ -162,6 +164,7 @@ def quick(device: str, rounds: int, libraries: Path) -> None:
             "called": lambda: called(empty),
             "counted": lambda: observed(library, folder, 1 << 40),
             "observed": lambda: observed(library, folder),
+            "memory": lambda: observed(library, folder, memory=True),
             "profiled": lambda: torch.profiler.profile(
                 activities=activities, with_stack=True, with_modules=True
             ),
@@ -171,6 +174,8 @@ def quick(device: str, rounds: int, libraries: Path) -> None:
             "outermost": lambda: one.as_strided((4, 4), (4, 1)),
             # Calls aten::transpose, and that aten::as_strided.
             "nested": lambda: one.t(),
+            # Takes a block and gives it back.
+            "allocating": lambda: torch.empty(16),
         }
         steps: dict[str, list[float]] = {way: [] for way in ways}
         single: dict[tuple[str, str], list[float]] = {}
@@ -198,14 +203,14 @@ def quick(device: str, rounds: int, libraries: Path) -> None:
             f"{way:9} {middle:8.3f} ms a step, {middle / bare:.3f} of bare, {(middle - bare) / count * 1e6:5.0f} ns "
             f"for each of {count} operators, {min(times):.3f} to {max(times):.3f}"
         )
-    for way in ("called", "counted", "observed"):
+    for way in ("called", "counted", "observed", "memory"):
         extra = {
             kind: statistics.median(single[kind, way]) - statistics.median(single[kind, "bare"])
             for kind in operators
         }
         print(
             f"{way:9} an outermost operator {extra['outermost']:.0f} ns more, a nested one "
-            f"{(extra['nested'] - extra['outermost']) / 2:.0f}"
+            f"{(extra['nested'] - extra['outermost']) / 2:.0f}, one that allocates {extra['allocating']:.0f}"
         )
 
 

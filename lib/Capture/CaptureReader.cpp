@@ -270,6 +270,10 @@ bool CaptureReader::dispatch(const ChunkHeader &header, const char *payload,
     good = eachRecord<PlaceRecord>(header, payload,
                                    [&](auto &r) { visitor.place(r); });
     break;
+  case ChunkType::Allocations:
+    good = eachRecord<AllocationRecord>(
+        header, payload, [&](auto &r) { visitor.allocation(r); });
+    break;
   case ChunkType::Losses:
     good = eachRecord<LossRecord>(header, payload, [&](auto &r) {
       Summary.lost += r.count;

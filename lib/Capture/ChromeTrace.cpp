@@ -370,6 +370,10 @@ public:
   }
   void marker(const MarkerRecord &) override { ++Counts["markers"]; }
   void operatorRun(const OperatorRecord &) override { ++Counts["operators"]; }
+  void allocation(const AllocationRecord &r) override {
+    Counts["allocations"] +=
+        r.operation == uint8_t(AllocationOperation::Allocate);
+  }
   void memory(const MemoryRecord &r) override {
     ++Counts["memory operations"];
     // Kind 3 is device memory; other kinds are the host's.

@@ -17,6 +17,7 @@
 #include "IdentityJoins.h"
 #include "IdleHost.h"
 #include "JoinedNodes.h"
+#include "MemorySites.h"
 #include "ModuleTimeline.h"
 #include "OperatorPlaces.h"
 #include "TraceSteps.h"
@@ -722,6 +723,7 @@ std::unique_ptr<Profile> Attributor::run() {
   addCalls();
   addHostEvents();
   addHostCosts(trace, host, places, *profile);
+  addTensorMemory(trace, host, places, *profile);
   addHostWork(trace, host, *profile);
   addDevices();
   addNotes();

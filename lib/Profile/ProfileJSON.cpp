@@ -93,6 +93,7 @@ private:
   void operators();
   void host();
   void hostEvents();
+  void tensorMemory(const TensorMemory &memory);
 
   const Profile &profile;
   json::OStream json;
@@ -492,6 +493,52 @@ void Writer::hostEvents() {
           json.attribute("peak_at_ns", use.peakTimeNs);
         });
     });
+  if (!profile.tensorMemory.empty())
+    json.attributeArray("tensor_memory", [&] {
+      for (const TensorMemory &memory : profile.tensorMemory)
+        json.object([&] { tensorMemory(memory); });
+    });
+}
+
+void Writer::tensorMemory(const TensorMemory &memory) {
+  json.attribute("device", memory.device);
+  json.attribute("start_ns", memory.startNs);
+  json.attribute("end_ns", memory.endNs);
+  json.attribute("allocations", memory.allocations);
+  json.attribute("peak_bytes", memory.peakBytes);
+  json.attribute("peak_at_ns", memory.peakTimeNs);
+  optional("peak_step", memory.peakStep);
+  optional("peak_site", memory.peakSite);
+  json.attribute("earlier_bytes", memory.earlierBytes);
+  json.attribute("end_bytes", memory.endBytes);
+  json.attribute("unknown_frees", memory.unknownFrees);
+  json.attribute("calls", memory.calls);
+  json.attribute("bytes", memory.bytes);
+  json.attribute("churn_bytes", memory.churnBytes);
+  json.attribute("scratch_bytes", memory.scratchBytes);
+  json.attribute("growth_bytes_per_step", memory.growthBytesPerStep);
+  json.attributeArray("held_bytes", [&] {
+    for (uint64_t bytes : memory.heldBytes)
+      json.value(bytes);
+  });
+  json.attributeArray("sites", [&] {
+    for (const MemorySite &site : memory.sites)
+      json.object([&] {
+        text("source", site.source);
+        text("module", site.module);
+        if (site.part != Part::None)
+          json.attribute("part", stringify(site.part));
+        text("operator", site.op);
+        json.attribute("peak_bytes", site.peakBytes);
+        json.attribute("peak_blocks", site.peakBlocks);
+        json.attribute("calls", site.calls);
+        json.attribute("bytes", site.bytes);
+        json.attribute("churn_bytes", site.churnBytes);
+        json.attribute("scratch_bytes", site.scratchBytes);
+        json.attribute("growth_bytes_per_step", site.growthBytesPerStep);
+      });
+  });
+  json.attribute("other_sites", memory.otherSites);
 }
 
 void Writer::write() {
@@ -629,6 +676,8 @@ private:
   Error readStepCounters(object keys);
   Error readOverhead(object from);
   Error readMemory(object from);
+  Error readTensorMemory(object from);
+  Error readMemorySite(object from, TensorMemory &memory);
 
   /// Later than any clock's time in nanoseconds since 1970 for decades, and
   /// small enough for the end of an event, and the span between two, to fit.
@@ -1023,6 +1072,71 @@ Error Reader::readMemory(object from) {
   return getTime(from, "peak_at_ns", use.peakTimeNs);
 }
 
+Error Reader::readTensorMemory(object from) {
+  TensorMemory &memory = profile.tensorMemory.emplace_back();
+  if (Error error = getString(from, "device", memory.device, true))
+    return error;
+  if (Error error = getTime(from, "start_ns", memory.startNs))
+    return error;
+  if (Error error = getTime(from, "end_ns", memory.endNs))
+    return error;
+  if (Error error = getTime(from, "peak_at_ns", memory.peakTimeNs))
+    return error;
+  for (auto [key, number] : {
+           std::pair("allocations", &memory.allocations),
+           std::pair("peak_bytes", &memory.peakBytes),
+           std::pair("earlier_bytes", &memory.earlierBytes),
+           std::pair("end_bytes", &memory.endBytes),
+           std::pair("unknown_frees", &memory.unknownFrees),
+           std::pair("calls", &memory.calls),
+           std::pair("bytes", &memory.bytes),
+           std::pair("churn_bytes", &memory.churnBytes),
+           std::pair("scratch_bytes", &memory.scratchBytes),
+           std::pair("growth_bytes_per_step", &memory.growthBytesPerStep),
+           std::pair("other_sites", &memory.otherSites),
+       })
+    if (Error error = getRequired(from, key, *number))
+      return error;
+  if (Error error = getInteger(from, "peak_step", memory.peakStep))
+    return error;
+  if (Error error = getIntegers(from, "held_bytes", memory.heldBytes))
+    return error;
+  if (Error error = getObjects(from, "sites", true, [&](object item) {
+        return readMemorySite(item, memory);
+      }))
+    return error;
+  if (Error error = getInteger(from, "peak_site", memory.peakSite))
+    return error;
+  if (memory.peakSite && *memory.peakSite >= memory.sites.size())
+    return fail("\"peak_site\" is no place in \"sites\"");
+  return Error::success();
+}
+
+Error Reader::readMemorySite(object from, TensorMemory &memory) {
+  MemorySite &site = memory.sites.emplace_back();
+  if (Error error = getString(from, "source", site.source, false))
+    return error;
+  if (Error error = getString(from, "module", site.module, false))
+    return error;
+  if (Error error = getEnum(from, "part", site.part, parsePart,
+                            /*required=*/false))
+    return error;
+  if (Error error = getString(from, "operator", site.op, false))
+    return error;
+  for (auto [key, number] : {
+           std::pair("peak_bytes", &site.peakBytes),
+           std::pair("peak_blocks", &site.peakBlocks),
+           std::pair("calls", &site.calls),
+           std::pair("bytes", &site.bytes),
+           std::pair("churn_bytes", &site.churnBytes),
+           std::pair("scratch_bytes", &site.scratchBytes),
+           std::pair("growth_bytes_per_step", &site.growthBytesPerStep),
+       })
+    if (Error error = getRequired(from, key, *number))
+      return error;
+  return Error::success();
+}
+
 Error Reader::readFinding(object from) {
   Finding &finding = profile.findings.emplace_back();
   std::string id;
@@ -1203,6 +1317,7 @@ Error Reader::readProfile(element root) {
            List{"cache_lookups", false, &Reader::readCacheLookup},
            List{"overheads", false, &Reader::readOverhead},
            List{"memory", false, &Reader::readMemory},
+           List{"tensor_memory", false, &Reader::readTensorMemory},
            List{"findings", false, &Reader::readFinding},
        })
     if (Error error =

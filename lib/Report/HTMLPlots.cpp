@@ -36,6 +36,7 @@ tr:target td, tr.found td { background: color-mix(in srgb, var(--bar) 22%, trans
 .flame .k { background: #b9d3a8 } .flame .k.o { background: #a9c896 } .flame .thin { padding: 0; border-right-width: 0; color: transparent }
 .flame button:hover, .flame button:focus-visible { filter: brightness(1.12); outline: 2px solid var(--fg); outline-offset: -2px; z-index: 1 }
 .flamed { min-height: 1.5em; overflow-wrap: anywhere; margin-top: 4px }
+svg .held { fill: var(--bar); fill-opacity: .55 }
 )css";
 
 const StringLiteral report::kPlotScript = R"js(
@@ -670,4 +671,27 @@ void report::printFlame(const ReportModel &model, raw_ostream &os) {
   if (!anyModule)
     os << "<div class=\"dim\">No modules were recorded: profile(…, "
           "with_stack=True) or `opprof run` does.</div>\n";
+}
+
+void report::printHeldBytes(const TensorMemory &memory, raw_ostream &os) {
+  size_t count = memory.heldBytes.size();
+  if (count < 2 || !memory.peakBytes)
+    return;
+  constexpr double kWidth = 1000, kHeight = 90, kTop = 4;
+  os << formatv("<svg viewBox=\"0 0 {0} {1}\" role=\"img\" aria-label=\"bytes "
+                "held over the time of the recording\"><path class=\"held\" "
+                "d=\"M0 {1}",
+                kWidth, kHeight);
+  for (size_t at = 0; at < count; ++at) {
+    double share =
+        std::min(1.0, double(memory.heldBytes[at]) / double(memory.peakBytes));
+    double y = kHeight - share * (kHeight - kTop);
+    os << formatv("L{0:f1} {1:f1}L{2:f1} {1:f1}", kWidth * at / count, y,
+                  kWidth * (at + 1) / count);
+  }
+  os << formatv(
+      "L{0} {1}Z\"/></svg>\n<div class=\"dim\">the most that was held "
+      "in each of {2} parts of {3}; {4} at the end</div>\n",
+      kWidth, kHeight, count, formatTime(memory.endNs - memory.startNs),
+      formatBytes(memory.endBytes));
 }

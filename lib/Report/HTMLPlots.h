@@ -30,6 +30,9 @@ void printRooflinePlot(const ReportModel &model, const RowOf &rowOf,
 /// Kernel time by module, inside of it by operator or node, and by kernel.
 void printFlame(const ReportModel &model, llvm::raw_ostream &os);
 
+/// What tensors held on a device over the time of the recording.
+void printHeldBytes(const profile::TensorMemory &memory, llvm::raw_ostream &os);
+
 } // namespace opprof::report
 
 #endif // OPPROF_LIB_REPORT_HTMLPLOTS_H

@@ -234,6 +234,7 @@ public:
     os << "</div>\n";
     printOperators();
     printPlaces();
+    printMemory();
     printNodes();
     printKernels();
     if (!profile.notes.empty()) {
@@ -279,6 +280,8 @@ private:
     // What tensors held says more than what was taken for them.
     if (profile.run && profile.run->peakBytes)
       peak = *profile.run->peakBytes;
+    for (const TensorMemory &memory : profile.tensorMemory)
+      peak = std::max(peak, memory.peakBytes);
     if (peak)
       tile("memory peak", formatBytes(peak));
     os << "</div>\n";
@@ -602,6 +605,48 @@ private:
          << "</td><td class=\"num\">" << time(row.kernelTimeNs) << "</td></tr>";
     os << "</table></div>\n";
     sayMore(model.places.size(), kOperators);
+  }
+
+  /// Who holds the memory of tensors, what steps take and give back.
+  void printMemory() {
+    for (const TensorMemory &memory : profile.tensorMemory) {
+      os << "<h2>Memory of tensors on " << escape(memory.device)
+         << " <span class=\"dim\">at most " << formatBytes(memory.peakBytes)
+         << "</span></h2>";
+      printHeldBytes(memory, os);
+      bool grows = memory.growthBytesPerStep > 0;
+      os << "<div class=\"wide\"><table><tr><th>operator</th><th>module</th>"
+            "<th>line</th><th class=\"num\">held at the peak</th>"
+            "<th class=\"num\">share</th><th class=\"num\">blocks</th>"
+            "<th class=\"num\">taken in "
+         << model.span()
+         << "</th><th class=\"num\">blocks</th><th class=\"num\">free again in "
+            "it</th><th class=\"num\">in the operator itself</th>"
+         << (grows ? "<th class=\"num\">more after each step</th>" : "")
+         << "</tr>";
+      auto bytes = [&](uint64_t number) {
+        os << "</td><td class=\"num\">" << (number ? formatBytes(number) : "");
+      };
+      for (const MemorySite &site :
+           ArrayRef(memory.sites).take_front(kOperators)) {
+        os << "<tr><td><b>" << escape(describeWork(site)) << "</b></td><td>"
+           << escape(site.module) << "</td><td>" << escape(site.source);
+        bytes(site.peakBytes);
+        os << "</td><td class=\"num\">"
+           << formatPercent(
+                  percentOf(double(site.peakBytes), double(memory.peakBytes)))
+           << "</td><td class=\"num\">" << site.peakBlocks;
+        bytes(site.bytes / model.steps);
+        os << "</td><td class=\"num\">" << model.countPerStep(site.calls);
+        bytes(site.churnBytes / model.steps);
+        bytes(site.scratchBytes / model.steps);
+        if (grows)
+          bytes(site.growthBytesPerStep);
+        os << "</td></tr>";
+      }
+      os << "</table></div>\n";
+      sayMore(memory.sites.size(), kOperators);
+    }
   }
 
   void sayMore(size_t all, size_t shown) {

@@ -532,6 +532,43 @@ static std::string makeTitle(const Profile &profile) {
   return "profile";
 }
 
+/// What tensors held on a device: "tensors on cpu held at most 1.50 GB, in step
+/// 3 of the recording, when aten::mm of Net.head (net.py:7) had run".
+static std::string describeMemory(const ReportModel &model,
+                                  const TensorMemory &memory) {
+  std::string text = formatv("tensors on {0} held at most {1}", memory.device,
+                             formatBytes(memory.peakBytes));
+  if (memory.peakStep)
+    text += formatv(", in step {0} of the recording", *memory.peakStep);
+  if (memory.peakSite) {
+    const MemorySite &site = memory.sites[*memory.peakSite];
+    std::string where = site.module;
+    if (!site.source.empty())
+      where += (where.empty() ? "" : ", ") + site.source;
+    std::string work = describeWork(site);
+    if (!work.empty() || !where.empty())
+      text += ", reached in " + (work.empty() ? where : work);
+    if (!work.empty() && !where.empty())
+      text += " of " + where;
+  }
+  if (memory.bytes)
+    text += formatv("; {0} takes {1} in {2} blocks, of which {3} are free "
+                    "again before it ends",
+                    model.span(), formatBytes(memory.bytes / model.steps),
+                    model.countPerStep(memory.calls),
+                    formatBytes(memory.churnBytes / model.steps));
+  if (memory.earlierBytes)
+    text += formatv("; {0} of the peak are older than the recording",
+                    formatBytes(memory.earlierBytes));
+  if (memory.unknownFrees)
+    text += formatv("; {0} freed from before the recording, whose bytes are "
+                    "not counted",
+                    memory.unknownFrees == 1
+                        ? "a block was"
+                        : std::to_string(memory.unknownFrees) + " blocks were");
+  return text;
+}
+
 static std::vector<std::string> collectFacts(const ReportModel &model) {
   const Profile &profile = *model.profile;
   std::vector<std::string> facts;
@@ -624,6 +661,8 @@ static std::vector<std::string> collectFacts(const ReportModel &model) {
                 "recorded, in {2} allocation{3}",
                 use.device, formatBytes(use.peakBytes), use.allocations,
                 use.allocations == 1 ? "" : "s"));
+  for (const TensorMemory &memory : profile.tensorMemory)
+    facts.push_back(describeMemory(model, memory));
   // Ranges that opprof puts round launches are named so.
   uint64_t ranged = llvm::count_if(profile.kernels, [](const Activity &kernel) {
     return kernel.range.starts_with("layer::");
@@ -660,6 +699,24 @@ static void findPayoffs(ReportModel &model) {
       model.payoffs.push_back(
           {finding, wall - cost, double(wall) / double(wall - cost)});
   }
+}
+
+std::vector<const MemorySite *>
+report::largestSites(const TensorMemory &memory, uint64_t MemorySite::*value) {
+  std::vector<const MemorySite *> sites;
+  for (const MemorySite &site : memory.sites)
+    if (site.*value)
+      sites.push_back(&site);
+  llvm::stable_sort(sites, [&](const MemorySite *a, const MemorySite *b) {
+    return a->*value > b->*value;
+  });
+  return sites;
+}
+
+std::string report::describeWork(const MemorySite &site) {
+  if (site.part != Part::Backward)
+    return site.op;
+  return site.op + (site.op.empty() ? "" : " ") + "(backward)";
 }
 
 ReportModel report::makeReportModel(const Profile &profile) {

@@ -397,6 +397,63 @@ static void printHostCosts(Page &page, const ReportModel &model, size_t limit) {
   }
 }
 
+/// Lines that took memory, most of `value` first; `each` says how often, where
+/// that is asked.
+static void printSites(Page &page, const TensorMemory &memory, size_t limit,
+                       uint64_t MemorySite::*value,
+                       function_ref<std::string(uint64_t)> print,
+                       function_ref<std::string(const MemorySite &)> each) {
+  std::vector<const MemorySite *> sites = largestSites(memory, value);
+  constexpr unsigned kBytes = 10, kEach = 14;
+  unsigned eachWidth = page.isNarrow() ? 0 : kEach;
+  unsigned rest = page.getWidth() - 2 - kBytes - 1 - eachWidth;
+  unsigned name = rest * 3 / 10, module = rest * 3 / 10,
+           source = rest - name - module;
+  for (const MemorySite *site : ArrayRef(sites).take_front(limit)) {
+    page.text("  ").right(print(site->*value), kBytes).text(" ");
+    page.left(describeWork(*site), name - 1).text(" ");
+    page.left(site->module, module - 1).text(" ");
+    page.left(fitSource(site->source, source), source);
+    if (eachWidth)
+      page.right(each(*site), eachWidth, Style::Dim);
+    page.end();
+  }
+  if (sites.size() > limit) {
+    page.text(formatv("  and {0} more", sites.size() - limit).str(),
+              Style::Dim);
+    page.end();
+  }
+}
+
+/// Who holds the memory of tensors, what steps take and give back, what grows.
+static void printMemory(Page &page, const ReportModel &model,
+                        const TensorMemory &memory, size_t limit) {
+  auto perStep = [&](uint64_t bytes) {
+    return formatBytes(bytes / model.steps);
+  };
+  page.heading("Memory of tensors on " + memory.device,
+               "who holds the peak of " + formatBytes(memory.peakBytes));
+  printSites(page, memory, limit, &MemorySite::peakBytes, formatBytes,
+             [](const MemorySite &site) {
+               return formatCount(site.peakBlocks, "block", "blocks");
+             });
+  if (memory.churnBytes) {
+    page.heading("Taken and given back on " + memory.device,
+                 "bytes of " + model.span() + ", how often it takes some");
+    printSites(page, memory, limit, &MemorySite::churnBytes, perStep,
+               [&](const MemorySite &site) {
+                 std::string count = model.countPerStep(site.calls);
+                 return count + (count == "1" ? " block" : " blocks");
+               });
+  }
+  if (memory.growthBytesPerStep) {
+    page.heading("Held longer and longer on " + memory.device,
+                 "more after each step than after the one before");
+    printSites(page, memory, limit, &MemorySite::growthBytesPerStep,
+               formatBytes, [](const MemorySite &) { return "a step"; });
+  }
+}
+
 void report::printText(const Profile &profile, raw_ostream &os,
                        const TextOptions &options) {
   ReportModel model = makeReportModel(profile);
@@ -432,6 +489,8 @@ void report::printText(const Profile &profile, raw_ostream &os,
     printPlaces(page, model, listSize(model.places.size(), room / 4));
   if (!model.profile->host.empty())
     printHostCosts(page, model, listSize(model.profile->host.size(), room / 8));
+  for (const TensorMemory &memory : profile.tensorMemory)
+    printMemory(page, model, memory, std::max(room / 8, 5u));
   if (!model.operators.empty())
     printOperators(page, model, listSize(model.operators.size(), room / 4));
   if (!model.ranges.empty()) {

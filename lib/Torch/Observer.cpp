@@ -9,6 +9,7 @@
 
 #include "opprof/Torch/Observer.h"
 
+#include "Allocations.h"
 #include "StepCounter.h"
 
 #include "opprof/Capture/Capture.h"
@@ -31,6 +32,7 @@
 #include <pthread.h>
 #include <thread>
 #include <unistd.h>
+#include <unordered_map>
 
 // Without it, at::RecordFunction has a field that PyTorch's own has not.
 #ifndef NDEBUG
@@ -42,7 +44,8 @@ using opprof::observer::StepCounter;
 
 namespace {
 
-/// Records of one thread that may wait to be written: 512 KiB.
+/// Records of a kind and thread that may wait to be written: 512 KiB of
+/// operators and 320 KiB of allocations.
 constexpr size_t kBuffered = 8192;
 /// Names beyond so many are one, so that a program that makes its ranges' names
 /// up as it goes takes no more memory the longer it runs.
@@ -59,6 +62,8 @@ constexpr double kSearchSeconds = 30;
 constexpr uint64_t kSearchBytes = uint64_t(128) << 20;
 /// How far a device may be behind the host.
 constexpr uint64_t kDeviceLateNs = 2'000'000'000;
+/// How long a thread may take from the time that it writes down to the record.
+constexpr uint64_t kRecordLateNs = 100'000'000;
 
 } // namespace
 
@@ -100,13 +105,64 @@ struct Open final : at::ObserverContext {
   static void operator delete(Open *open, std::destroying_delete_t);
 };
 
-/// A thread's records: a ring, which the thread adds to and whoever holds the
-/// lock takes from. The thread waits for the lock only where the ring is full.
-struct Log {
-  std::unique_ptr<OperatorRecord[]> records{new OperatorRecord[kBuffered]};
+/// Records of one kind, which a thread adds to and whoever holds its log's lock
+/// takes from.
+template <typename Record> struct Ring {
+  /// Made by the thread before it adds the first.
+  std::unique_ptr<Record[]> records;
+  /// What was taken when the thread last looked.
+  uint64_t seen = 0;
   alignas(64) std::atomic<uint64_t> added{0};
   alignas(64) std::atomic<uint64_t> taken{0};
+};
+
+/// A thread's records. The thread waits for the lock only where a ring is full.
+struct Log {
+  Ring<OperatorRecord> operators;
+  Ring<AllocationRecord> allocations;
   std::mutex mutex;
+};
+
+/// Memory that is held, of a program whose first steps are not recorded: what
+/// is there when recording begins is known by it.
+class Blocks {
+public:
+  struct Shard {
+    std::mutex mutex;
+    std::unordered_map<uint64_t, AllocationRecord> held;
+  };
+  /// Of the blocks with this one's address, on any device.
+  Shard &of(uint64_t address) {
+    return shards[(address * 0x9E3779B97F4A7C15u) >> 58];
+  }
+  void hold() {
+    for (Shard &shard : shards)
+      shard.mutex.lock();
+  }
+  void release() {
+    for (Shard &shard : shards)
+      shard.mutex.unlock();
+  }
+  /// In a fork, after hold().
+  void renewLocks() {
+    for (Shard &shard : shards)
+      new (&shard.mutex) std::mutex;
+  }
+  void clear() {
+    for (Shard &shard : shards) {
+      std::lock_guard<std::mutex> lock(shard.mutex);
+      shard.held.clear();
+    }
+  }
+  /// Between hold() and release().
+  template <typename Visitor> void visit(Visitor visitor) {
+    for (Shard &shard : shards)
+      for (const auto &[address, record] : shard.held)
+        visitor(record);
+  }
+
+private:
+  std::array<Shard, 64> shards;
 };
 
 /// The numbers of names that a thread has met.
@@ -197,8 +253,6 @@ struct ThreadState {
   std::shared_ptr<Log> log;
   Open *open = nullptr;
   uint64_t nextId = 0;
-  /// Of the log, when it was last asked.
-  uint64_t taken = 0;
   uint32_t number = 0;
   /// Which recording the log and the numbers below are of.
   uint32_t recording = 0;
@@ -245,9 +299,14 @@ public:
   bool start(const opprof_observer_options &options);
   bool stop();
   bool flush();
+  void followMemory();
   bool isWriting() const { return recording && file; }
 
   void add(ThreadState &state, const OperatorRecord &record);
+  void allocated(const void *address, uint64_t bytes, c10::Device device,
+                 std::optional<uint64_t> held);
+  void freed(const void *address, uint64_t bytes, c10::Device device,
+             std::optional<uint64_t> held);
   uint32_t name(ThreadState &state, const at::RecordFunction &function);
   uint32_t text(std::string_view text);
   void noteInputs(ThreadState &state, const at::RecordFunction &function,
@@ -279,6 +338,14 @@ private:
   void writePlace(FileWriter &file, uint32_t number) const;
   void writeEvery();
   void write(Log &log);
+  template <typename Record>
+  void writeRing(FileWriter &file, ChunkType type, Ring<Record> &ring);
+  template <typename Record>
+  void addTo(Log &log, Ring<Record> &ring, const Record &record);
+  void addAllocation(const AllocationRecord &record);
+  void noteHeld(const AllocationRecord &record, uint64_t before);
+  void recordHeld();
+  void listen();
   void startWriting();
   bool openNext();
   void call(bool forOperators);
@@ -342,6 +409,16 @@ private:
   std::atomic<uint64_t> pausedAt{0};
   /// Empty where there is no GPU.
   std::string capturePath;
+
+  /// Whether allocations get into the file, and whether what is held is known
+  /// by `blocks`, which holds its locks while the first is changed.
+  std::atomic<bool> recordsMemory{false}, keepsBlocks{false};
+  bool memory = false;
+  /// What is held is kept between the recordings too.
+  bool followsMemory = false;
+  Blocks blocks;
+  /// By device: the recording that has said what it holds.
+  std::array<std::atomic<uint32_t>, 1024> saidHeld{};
 };
 
 } // namespace
@@ -523,25 +600,33 @@ uint32_t Observer::addPlace(PlaceText place) {
   return uint32_t(places.size() - 1);
 }
 
+template <typename Record>
+void Observer::writeRing(FileWriter &file, ChunkType type, Ring<Record> &ring) {
+  uint64_t from = ring.taken.load(std::memory_order_relaxed);
+  const uint64_t to = ring.added.load(std::memory_order_acquire);
+  while (from < to) {
+    size_t at = from % kBuffered;
+    size_t count = std::min<size_t>(to - from, kBuffered - at);
+    file.addAll(type, &ring.records[at], count);
+    from += count;
+  }
+  ring.taken.store(to, std::memory_order_release);
+}
+
 void Observer::write(Log &log) {
   std::lock_guard<std::mutex> own(log.mutex);
-  uint64_t from = log.taken.load(std::memory_order_relaxed);
-  const uint64_t to = log.added.load(std::memory_order_acquire);
-  if (from == to)
+  if (log.operators.taken == log.operators.added &&
+      log.allocations.taken == log.allocations.added)
     return;
   auto [file, lock] = lockFile();
   if (!file || !file->isOpen())
     return;
-  while (from < to) {
-    size_t at = from % kBuffered;
-    size_t count = std::min<size_t>(to - from, kBuffered - at);
-    file->addAll(ChunkType::Operators, &log.records[at], count);
-    from += count;
-  }
-  log.taken.store(to, std::memory_order_release);
+  writeRing(*file, ChunkType::Operators, log.operators);
+  writeRing(*file, ChunkType::Allocations, log.allocations);
   file->flush();
   if (file->bytes() <= limit || !recording.exchange(false))
     return;
+  recordsMemory = false;
   file->meta("not recorded", "what ran after the file had reached its limit "
                              "of " +
                                  std::to_string(limit >> 20) + " MiB");
@@ -551,17 +636,23 @@ void Observer::write(Log &log) {
 void Observer::add(ThreadState &state, const OperatorRecord &record) {
   if (record.end < begin || (end && record.start > end))
     return;
-  Log &log = *state.log;
-  uint64_t at = log.added.load(std::memory_order_relaxed);
-  if (at - state.taken >= kBuffered) [[unlikely]] {
-    state.taken = log.taken.load(std::memory_order_acquire);
-    if (at - state.taken >= kBuffered) {
+  addTo(*state.log, state.log->operators, record);
+}
+
+template <typename Record>
+void Observer::addTo(Log &log, Ring<Record> &ring, const Record &record) {
+  if (!ring.records) [[unlikely]]
+    ring.records.reset(new Record[kBuffered]);
+  uint64_t at = ring.added.load(std::memory_order_relaxed);
+  if (at - ring.seen >= kBuffered) [[unlikely]] {
+    ring.seen = ring.taken.load(std::memory_order_acquire);
+    if (at - ring.seen >= kBuffered) {
       write(log);
-      state.taken = log.taken.load(std::memory_order_acquire);
+      ring.seen = ring.taken.load(std::memory_order_acquire);
     }
   }
-  log.records[at % kBuffered] = record;
-  log.added.store(++at, std::memory_order_release);
+  ring.records[at % kBuffered] = record;
+  ring.added.store(++at, std::memory_order_release);
   if (at % (kBuffered / 2) == 0) [[unlikely]] {
     {
       // Between its look and its wait the writing thread would not hear.
@@ -574,6 +665,7 @@ void Observer::add(ThreadState &state, const OperatorRecord &record) {
 
 std::shared_ptr<Log> Observer::makeLog(uint32_t &number) {
   auto log = std::make_shared<Log>();
+  log->operators.records.reset(new OperatorRecord[kBuffered]);
   std::lock_guard<std::mutex> lock(logsMutex);
   if (!file) {
     if (open())
@@ -602,7 +694,8 @@ bool Observer::openNext() {
   begun();
   for (const std::shared_ptr<Log> &log : logs) {
     std::lock_guard<std::mutex> own(log->mutex);
-    log->taken = log->added.load();
+    log->operators.taken = log->operators.added.load();
+    log->allocations.taken = log->allocations.added.load();
   }
   if (!open())
     return false;
@@ -631,6 +724,7 @@ void Observer::note(const char *key, const std::string &text) {
 }
 
 bool Observer::flush() {
+  const uint64_t written = now() - kRecordLateNs;
   std::vector<std::shared_ptr<Log>> all;
   {
     std::lock_guard<std::mutex> lock(logsMutex);
@@ -639,6 +733,13 @@ bool Observer::flush() {
   for (const std::shared_ptr<Log> &log : all)
     write(*log);
   auto [file, lock] = lockFile();
+  if (file && file->isOpen() && recordsMemory) {
+    AllocationRecord record{};
+    record.time = written;
+    record.place = OPPROF_NO_PLACE;
+    record.operation = uint8_t(AllocationOperation::Written);
+    file->add(ChunkType::Allocations, record);
+  }
   return file && file->flush();
 }
 
@@ -891,6 +992,144 @@ static void recordEnd(Open *open) {
     observer.add(*recording, open->record);
 }
 
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+void Observer::listen() {
+  static const opprof::observer::AllocationListener listener{
+      [](const void *address, uint64_t bytes, c10::Device device,
+         std::optional<uint64_t> held) {
+        get().allocated(address, bytes, device, held);
+      },
+      [](const void *address, uint64_t bytes, c10::Device device,
+         std::optional<uint64_t> held) {
+        get().freed(address, bytes, device, held);
+      }};
+  std::string missing = opprof::observer::listenToAllocations(listener);
+  if (!missing.empty())
+    note("memory", "not recorded: " + missing);
+}
+
+void Observer::followMemory() {
+  listen();
+  followsMemory = keepsBlocks = true;
+}
+
+/// Writes what is held into the file, before anything else gets there.
+void Observer::recordHeld() {
+  blocks.hold();
+  if (auto [file, lock] = lockFile(); file)
+    blocks.visit([&, file = file](const AllocationRecord &record) {
+      file->add(ChunkType::Allocations, record);
+    });
+  recordsMemory = true;
+  blocks.release();
+}
+
+/// Of a device whose allocator says it: what it had given out before the first
+/// record, by blocks that nobody may know.
+void Observer::noteHeld(const AllocationRecord &record, uint64_t before) {
+  size_t device =
+      (size_t(uint8_t(record.deviceType)) * 32 + uint8_t(record.deviceIndex)) %
+      saidHeld.size();
+  uint32_t number = recordings.load(std::memory_order_relaxed);
+  if (saidHeld[device].load(std::memory_order_relaxed) == number ||
+      saidHeld[device].exchange(number) == number)
+    return;
+  AllocationRecord held = record;
+  held.operation = uint8_t(AllocationOperation::Held);
+  held.address = 0;
+  held.bytes = before;
+  addAllocation(held);
+}
+
+void Observer::addAllocation(const AllocationRecord &record) {
+  if (end && record.time > end)
+    return;
+  if (ThreadState *state = recordingThread(*this); state && state->log)
+    return addTo(*state->log, state->log->allocations, record);
+  // A thread that is at its end frees what it held.
+  if (auto [file, lock] = lockFile(); file && file->isOpen())
+    file->add(ChunkType::Allocations, record);
+}
+
+static AllocationRecord allocationOf(AllocationOperation operation,
+                                     const void *address, uint64_t bytes,
+                                     c10::Device device) {
+  AllocationRecord record{};
+  record.time = now();
+  record.address = reinterpret_cast<uintptr_t>(address);
+  record.bytes = bytes;
+  record.place = OPPROF_NO_PLACE;
+  record.operation = uint8_t(operation);
+  record.deviceType = int8_t(device.type());
+  record.deviceIndex = int8_t(device.index());
+  return record;
+}
+
+void Observer::allocated(const void *address, uint64_t bytes,
+                         c10::Device device, std::optional<uint64_t> held) {
+  const bool keeps = keepsBlocks.load(std::memory_order_relaxed);
+  // A fork has no file until it runs an operator.
+  if (!keeps && (!recordsMemory.load(std::memory_order_relaxed) || !file))
+    return;
+  AllocationRecord record =
+      allocationOf(AllocationOperation::Allocate, address, bytes, device);
+  ThreadState *state = thisThread ? thisThread : makeThread();
+  const Open *open = state ? state->open : nullptr;
+  while (open && open->over.load(std::memory_order_acquire))
+    open = open->outer;
+  if (open) {
+    record.id = open->record.id;
+    record.place = open->record.place;
+  }
+  // A device's allocator holds its lock, and whoever holds the interpreter's
+  // may wait for that.
+  const bool mayAsk = state && device.type() == c10::DeviceType::CPU;
+  if (mayAsk && record.place == OPPROF_NO_PLACE && (!open || keeps))
+    record.place = placeAt(*state, frame(), nullptr);
+  if (!keeps) {
+    if (held)
+      noteHeld(record, *held - bytes);
+    return addAllocation(record);
+  }
+  if (recordsMemory)
+    recordingThread(*this);
+  Blocks::Shard &shard = blocks.of(record.address);
+  std::lock_guard<std::mutex> lock(shard.mutex);
+  shard.held[record.address] = record;
+  if (!recordsMemory || !file)
+    return;
+  if (held)
+    noteHeld(record, *held - bytes);
+  addAllocation(record);
+}
+
+void Observer::freed(const void *address, uint64_t bytes, c10::Device device,
+                     std::optional<uint64_t> held) {
+  const bool keeps = keepsBlocks.load(std::memory_order_relaxed);
+  if (!keeps && (!recordsMemory.load(std::memory_order_relaxed) || !file))
+    return;
+  AllocationRecord record =
+      allocationOf(AllocationOperation::Free, address, bytes, device);
+  if (!keeps) {
+    if (held)
+      noteHeld(record, *held + bytes);
+    return addAllocation(record);
+  }
+  if (recordsMemory)
+    recordingThread(*this);
+  Blocks::Shard &shard = blocks.of(record.address);
+  std::lock_guard<std::mutex> lock(shard.mutex);
+  shard.held.erase(record.address);
+  if (!recordsMemory || !file)
+    return;
+  if (held)
+    noteHeld(record, *held + bytes);
+  addAllocation(record);
+}
+
 static void endOperator(const at::RecordFunction &function,
                         at::ObserverContext *context) {
   if (auto *open = static_cast<Open *>(context))
@@ -958,6 +1197,9 @@ std::string Observer::describeWindow() const {
 void Observer::dropBegun() {
   part = Part::Before;
   recording = false;
+  blocks.hold();
+  recordsMemory = false;
+  blocks.release();
   call(/*forOperators=*/false);
   if (!capturePath.empty()) {
     if (capture.active())
@@ -994,6 +1236,8 @@ void Observer::beginSteps() {
     startWriting();
   part = Part::Inside;
   recording = true;
+  if (memory)
+    recordHeld();
   call(/*forOperators=*/true);
 }
 
@@ -1044,6 +1288,8 @@ void Observer::sayWhatEnded() {
 void Observer::endSteps() {
   part = Part::Over;
   recording = false;
+  recordsMemory = false;
+  keepsBlocks = followsMemory;
   callNobody();
   // What the device still runs is recorded, and nothing that comes after.
   if (!capturePath.empty() && capture.active())
@@ -1079,6 +1325,7 @@ void Observer::searchEnded() {
   searchNs = now() - began;
   part = Part::NotFound;
   recording = false;
+  recordsMemory = false;
   call(/*forOperators=*/false);
   if (!capturePath.empty() && capture.active())
     capture.pause();
@@ -1138,6 +1385,7 @@ void Observer::startWriting() {
 
 /// Nothing that a fork copies is half changed by another thread.
 void Observer::holdLocks() {
+  blocks.hold();
   logsMutex.lock();
   placesMutex.lock();
   if (FileWriter *at = file)
@@ -1149,6 +1397,7 @@ void Observer::releaseLocks() {
     at->Mutex.unlock();
   placesMutex.unlock();
   logsMutex.unlock();
+  blocks.release();
 }
 
 /// A fork has this thread alone. It writes a file of its own, which is made
@@ -1171,12 +1420,14 @@ void Observer::forked() {
     new (&state->log) std::shared_ptr<Log>;
   new (&lifeMutex) std::mutex;
   new (&stepsMutex) std::mutex;
+  blocks.renewLocks();
   capturePath.clear();
   if (part != Part::All) {
     // Its steps are counted from its beginning, and most have none.
     part = Part::Before;
     steps = StepCounter();
     recording = false;
+    recordsMemory = false;
   }
   begun();
 }
@@ -1226,6 +1477,14 @@ bool Observer::start(const opprof_observer_options &options) {
                      [] { Observer::get().forked(); });
   });
   recording = true;
+  memory = options.memory;
+  if (memory)
+    listen();
+  if (!followsMemory)
+    blocks.clear();
+  keepsBlocks = followsMemory || (memory && part != Part::All);
+  if (memory)
+    recordHeld();
   call(/*forOperators=*/true);
   return true;
 }
@@ -1237,6 +1496,8 @@ bool Observer::stop() {
   if (!file || isEnded || !writing.joinable()) {
     // A fork of what records has had nothing to record yet.
     recording = false;
+    recordsMemory = false;
+    keepsBlocks = followsMemory;
     callNobody();
     return true;
   }
@@ -1250,6 +1511,8 @@ bool Observer::stop() {
   std::lock_guard<std::mutex> lock(stepsMutex);
   // Callbacks that other threads are in come to nothing from here on.
   recording = false;
+  recordsMemory = false;
+  keepsBlocks = followsMemory;
   callNobody();
   error.clear();
   if (part != Part::Over)
@@ -1276,6 +1539,8 @@ const char *opprof_observer_last_error(void) {
 int opprof_observer_start(const opprof_observer_options *options) {
   return Observer::get().start(*options) ? 0 : 1;
 }
+
+void opprof_observer_follow_memory(void) { Observer::get().followMemory(); }
 
 int opprof_observer_stop(void) { return Observer::get().stop() ? 0 : 1; }
 

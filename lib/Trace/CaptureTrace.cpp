@@ -4,6 +4,7 @@
 // kernels are wanted, a pass before it finds the time at which they begin, so
 // that memory grows with what is kept and not with the file.
 
+#include "CapturedAllocations.h"
 #include "Readers.h"
 
 #include "opprof/Capture/CaptureJoins.h"
@@ -83,7 +84,7 @@ public:
           int64_t beginRealtime)
       : CaptureJoins(reader), trace(trace), begin(begin),
         hostBegin(begin > kHostLeadNs ? begin - kHostLeadNs : 0),
-        beginRealtime(beginRealtime) {}
+        beginRealtime(beginRealtime), allocations(trace, begin) {}
 
   /// When what the host did for the activities that are kept begins, in
   /// nanoseconds since 1970; 0 where everything is kept.
@@ -104,6 +105,7 @@ public:
   void memory(const MemoryRecord &r) override;
   void operatorRun(const OperatorRecord &r) override;
   void place(const PlaceRecord &r) override;
+  void allocation(const AllocationRecord &r) override;
 
   void finish(const CaptureSummary &summary);
 
@@ -166,6 +168,7 @@ private:
   std::vector<MemoryRecord> memoryRecords;
   std::vector<OperatorRecord> operators;
   std::vector<PlaceRecord> places;
+  CapturedAllocations allocations;
 };
 
 } // namespace
@@ -365,6 +368,12 @@ void Builder::operatorRun(const OperatorRecord &r) {
 
 void Builder::place(const PlaceRecord &r) { places.push_back(r); }
 
+void Builder::allocation(const AllocationRecord &r) {
+  at(r.time, "an allocation");
+  if (error.empty())
+    allocations.add(r);
+}
+
 bool Builder::isObserver() const {
   auto it = Meta.find("recorder");
   return it != Meta.end() && it->second == kObserver;
@@ -513,6 +522,13 @@ void Builder::addOperators() {
     if (r.line)
       place.source = trace.intern((place.source + ":" + Twine(r.line)).str());
   }
+  allocations.finish();
+  for (Allocation &allocation : trace.allocations)
+    if (allocation.place) {
+      auto place = placeOf.find(*allocation.place);
+      allocation.place =
+          place == placeOf.end() ? OptionalPlace() : place->second;
+    }
   uint64_t process = trace.processId.value_or(0);
   for (const OperatorRecord &r : operators) {
     Span when = span(r.start, r.end, "an operator");
@@ -632,6 +648,9 @@ void Builder::addNotes(const CaptureSummary &summary) {
   auto it = Meta.find("not recorded");
   if (it != Meta.end() && !it->second.empty())
     note("not recorded: " + it->second);
+  it = Meta.find("memory");
+  if (it != Meta.end() && !it->second.empty())
+    note(it->second);
   it = Meta.find("steps");
   if (it != Meta.end() && !it->second.empty())
     note(it->second);
@@ -750,6 +769,16 @@ static void takeOperators(Trace &trace, const Trace &from) {
       *event.place += firstPlace;
     event.startNs = moved(event.startNs);
     trace.hostEvents.push_back(event);
+  }
+  trace.allocators = from.allocators;
+  for (Allocation allocation : from.allocations) {
+    if (allocation.place)
+      allocation.place = *allocation.place + firstPlace;
+    if (!allocation.isEarlier)
+      allocation.startNs = moved(allocation.startNs);
+    if (allocation.endNs != Allocation::kHeld)
+      allocation.endNs = moved(allocation.endNs);
+    trace.allocations.push_back(allocation);
   }
   llvm::append_range(trace.notes, from.notes);
   trace.firstStep = from.firstStep;

@@ -107,6 +107,28 @@ class Operator(_Row):
 
 
 @dataclass(frozen=True)
+class MemorySite(_Row):
+    """Memory that one operator took in one module, line and part of the step on one device; sums are of all steady steps."""
+
+    device: str
+    peak_bytes: int
+    peak_blocks: int
+    calls: int
+    bytes: int
+    churn_bytes: int
+    scratch_bytes: int
+    growth_bytes_per_step: int
+    source: str | None = None
+    module: str | None = None
+    part: str | None = None
+    operator: str | None = None
+
+    @property
+    def time_ns(self) -> int:
+        raise OpprofError("memory has no time", remedy='sort("peak_bytes"), or by another column')
+
+
+@dataclass(frozen=True)
 class Device:
     """A device that ran something."""
 
@@ -235,6 +257,16 @@ class Profile:
             Finding, [_make(Finding, self._named(row)) for row in data.get("findings", [])]
         )
 
+        #: Where `opprof run --memory` recorded it.
+        self.memory: Table[MemorySite] = Table(
+            MemorySite,
+            [
+                _make(MemorySite, {"device": memory["device"], **site})
+                for memory in data.get("tensor_memory", [])
+                for site in memory["sites"]
+            ],
+        )
+
     def _named(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
         # A node of another graph or stage is an object.
         nodes = [
@@ -251,6 +283,7 @@ class Profile:
             "copies": self.copies,
             "nodes": self.nodes,
             "operators": self.operators,
+            "memory": self.memory,
             "findings": self.findings,
         }
 

@@ -37,8 +37,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def opprof(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {
+def environment(**variables: str) -> dict[str, str]:
+    """Of a machine without a GPU, with what was built."""
+    return {
         **os.environ,
         "PYTHONPATH": str(ROOT / "python"),
         "OPPROF_TOOLS_DIR": str(BUILD / "bin"),
@@ -46,9 +47,12 @@ def opprof(*arguments: object, **variables: str) -> subprocess.CompletedProcess[
         "OPPROF_CUDA_LIBRARY": "/no/such/libcuda.so",
         **variables,
     }
+
+
+def opprof(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "opprof", *map(str, arguments)],
-        env=environment,
+        env=environment(**variables),
         capture_output=True,
         text=True,
         timeout=300,

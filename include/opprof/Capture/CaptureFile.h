@@ -63,6 +63,7 @@ enum class ChunkType : uint32_t {
   End = 21,
   Operators = 22,
   Places = 23,
+  Allocations = 24,
 };
 
 struct KernelRecord {
@@ -212,6 +213,27 @@ struct PlaceRecord {
   uint32_t group;    ///< string: an optimizer's group of parameters
 };
 
+/// What an AllocationRecord says, as its `operation` has it.
+enum class AllocationOperation : uint8_t {
+  Allocate = 1,
+  Free = 2,
+  Held = 3,    ///< what the device's allocator has given out is `bytes`
+  Written = 4, ///< earlier ones, of all threads, stand before this one
+};
+
+/// Memory of tensors that PyTorch took or gave back.
+struct AllocationRecord {
+  uint64_t time; ///< on the clock of ClockRecord::cupti
+  uint64_t address;
+  uint64_t bytes;     ///< 0 where what frees it does not say
+  uint64_t id;        ///< OperatorRecord::id of the innermost one, or 0
+  uint32_t place;     ///< PlaceRecord::number, or kNone
+  uint8_t operation;  ///< AllocationOperation
+  int8_t deviceType;  ///< as c10::DeviceType numbers them: 0 CPU, 1 CUDA
+  int8_t deviceIndex; ///< of the CPU -1
+  uint8_t reserved;
+};
+
 /// Followed by `metrics` string numbers (uint32_t each).
 struct CounterSetHeader {
   uint32_t set, device, metrics, passes;
@@ -239,6 +261,7 @@ static_assert(sizeof(LossRecord) == 16 && sizeof(ApiNameRecord) == 16);
 static_assert(sizeof(EndRecord) == 32 && sizeof(CounterSetHeader) == 24);
 static_assert(sizeof(CounterRowHeader) == 48);
 static_assert(sizeof(OperatorRecord) == 64 && sizeof(PlaceRecord) == 24);
+static_assert(sizeof(AllocationRecord) == 40);
 
 /// CRC-32 (IEEE 802.3, as zlib's crc32), continuing from `seed`.
 uint32_t crc32(uint32_t seed, const void *data, size_t size);

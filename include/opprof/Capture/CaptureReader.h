@@ -39,6 +39,7 @@ public:
   virtual void apiName(const ApiNameRecord &) {}
   virtual void operatorRun(const OperatorRecord &) {}
   virtual void place(const PlaceRecord &) {}
+  virtual void allocation(const AllocationRecord &) {}
   virtual void loss(const LossRecord &) {}
   virtual void counterSet(const CounterSetHeader &,
                           const std::vector<uint32_t> &metrics) {}

@@ -75,6 +75,61 @@ struct HostCost {
   int64_t timeNs = 0;
 };
 
+/// Memory that one operator took in one module, line and part of the step.
+struct MemorySite {
+  /// "file:line"; empty where it is not known.
+  std::string source;
+  std::string module;
+  Part part = Part::None;
+  /// The outermost operator; empty outside of all.
+  std::string op;
+  /// What it held at the peak, in how many blocks.
+  uint64_t peakBytes = 0;
+  uint64_t peakBlocks = 0;
+  /// What it took in the steady steps, and what of it was free again before the
+  /// end of the same step, and of the outermost operator.
+  uint64_t calls = 0;
+  uint64_t bytes = 0;
+  uint64_t churnBytes = 0;
+  uint64_t scratchBytes = 0;
+  /// What it holds more at the end of each steady step than of the one before,
+  /// where that grows all along; else 0.
+  uint64_t growthBytesPerStep = 0;
+};
+
+/// Memory that PyTorch gave out for tensors on one device.
+struct TensorMemory {
+  /// As PyTorch calls it: "cpu", "cuda:0".
+  std::string device;
+  uint64_t allocations = 0;
+  /// The most that was held at one time, when, and in which step.
+  uint64_t peakBytes = 0;
+  int64_t peakTimeNs = 0;
+  std::optional<uint32_t> peakStep;
+  /// The place in `sites` of what was given out last at that time.
+  std::optional<uint32_t> peakSite;
+  /// What of it was given out before the recording, and what was held when it
+  /// ended.
+  uint64_t earlierBytes = 0;
+  uint64_t endBytes = 0;
+  /// Blocks from before the recording that were freed, of an unknown size.
+  uint64_t unknownFrees = 0;
+  /// Sums over all sites, also those that are not in `sites`.
+  uint64_t calls = 0;
+  uint64_t bytes = 0;
+  uint64_t churnBytes = 0;
+  uint64_t scratchBytes = 0;
+  uint64_t growthBytesPerStep = 0;
+  /// The most that was held in each of as many equal parts of the recording.
+  std::vector<uint64_t> heldBytes;
+  int64_t startNs = 0;
+  int64_t endNs = 0;
+  /// Those that hold most at the peak come first.
+  std::vector<MemorySite> sites;
+  /// How many sites with little are left out.
+  uint64_t otherSites = 0;
+};
+
 /// A file that the profile was made from.
 struct Source {
   /// "kineto", "nsys", "ncu" or "opprof capture".
@@ -417,6 +472,7 @@ struct Profile {
   std::vector<HostWork> hostWork;
   std::vector<ProfilerOverhead> overheads;
   std::vector<MemoryUse> memory;
+  std::vector<TensorMemory> tensorMemory;
   std::vector<Finding> findings;
   /// What has been recommended for the run, best first; absent where nothing
   /// was asked. Not in files: rewrites.json of the run folder has them.

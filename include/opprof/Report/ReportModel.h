@@ -169,6 +169,15 @@ struct ReportModel {
 /// `profile` must outlive the model.
 ReportModel makeReportModel(const profile::Profile &profile);
 
+/// The sites that have any of `value`, most of it first.
+std::vector<const profile::MemorySite *>
+largestSites(const profile::TensorMemory &memory,
+             uint64_t profile::MemorySite::*value);
+
+/// What a site's blocks were taken for: "aten::mm (backward)". Empty outside of
+/// all operators.
+std::string describeWork(const profile::MemorySite &site);
+
 /// How sure kernels' links are, as shares of their time: "by link: launch high
 /// 100.0 %; nodes high 98.0 %, medium 2.0 %". Empty where there are none.
 std::string describeLinks(const profile::Summary &summary);

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define OPPROF_OBSERVER_ABI 3
+#define OPPROF_OBSERVER_ABI 4
 #define OPPROF_OBSERVER_API __attribute__((visibility("default")))
 
 /** No place. */
@@ -41,6 +41,7 @@ typedef struct opprof_observer_options {
   /* Where `capture` writes in these steps: opprof_observer_file of it; null
      where there is no GPU. */
   const char *capture_prefix;
+  uint32_t memory; /* record what is allocated and freed, of each device */
 } opprof_observer_options;
 
 /** Tells where in the program a thread is. Called on the thread itself, with or
@@ -66,6 +67,9 @@ OPPROF_OBSERVER_API const char *opprof_observer_file(const char *prefix);
 /** Begins to record every thread of the process. 0, or 1 with an error. */
 OPPROF_OBSERVER_API int
 opprof_observer_start(const opprof_observer_options *options);
+/** Has a later recording know what is held when it begins, and where that was
+ *  allocated from now on. */
+OPPROF_OBSERVER_API void opprof_observer_follow_memory(void);
 /** Writes what was recorded, and ends the file. */
 OPPROF_OBSERVER_API int opprof_observer_stop(void);
 /** Writes what was recorded until now. */

@@ -93,6 +93,33 @@ struct HostEvent {
   std::optional<uint32_t> place;
 };
 
+/// Memory that PyTorch gave out for a tensor.
+struct Allocation {
+  /// The end of what was not freed while it was recorded.
+  static constexpr int64_t kHeld = std::numeric_limits<int64_t>::max();
+
+  int64_t startNs = 0;
+  int64_t endNs = kHeld;
+  uint64_t bytes = 0;
+  /// Of the innermost operator, where one ran.
+  OptionalId externalId;
+  /// In Trace::places, where that is known beside the operator.
+  OptionalPlace place;
+  /// In Trace::allocators.
+  uint32_t allocator = 0;
+  /// Given out before the recording began, nobody knows where.
+  bool isEarlier = false;
+};
+
+/// What gives out the memory of one device.
+struct TensorAllocator {
+  /// As PyTorch calls the device: "cpu", "cuda:0".
+  std::string device;
+  /// Blocks that were freed and whose size nobody knows, since they were given
+  /// out before the recording began.
+  uint64_t unknownFrees = 0;
+};
+
 /// What operators were called with, and how: the same for most of them.
 struct OperatorInputs {
   /// Basename of the generated source file of a Triton kernel.
@@ -201,6 +228,9 @@ struct Trace {
   /// Time that the profiler itself took.
   std::vector<ProfilerOverhead> overheads;
   std::vector<MemoryUse> memory;
+  std::vector<TensorAllocator> allocators;
+  /// In no order.
+  std::vector<Allocation> allocations;
   /// What hardware counters said of activities: places in `counterNames`, which
   /// are the recorder's own, and values, in nanoseconds, bytes or rates a
   /// second.

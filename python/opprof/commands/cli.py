@@ -652,8 +652,10 @@ def _run_program(options: argparse.Namespace) -> int:
         )
     with locked(options.output) as is_new:
         if options.wait:
-            return run_waiting(options.command, options.output, is_new=is_new)
-        part = Part(options.delay, options.duration, options.steps)
+            return run_waiting(
+                options.command, options.output, is_new=is_new, memory=options.memory
+            )
+        part = Part(options.delay, options.duration, options.steps, options.memory)
         return run_program(options.command, options.output, part)
 
 
@@ -689,6 +691,12 @@ def _add_run(commands: _Commands) -> None:
         "--wait",
         action="store_true",
         help="record nothing until `opprof attach` asks for it, which it can several times",
+    )
+    parser.add_argument(
+        "--memory",
+        action="store_true",
+        help="record what PyTorch allocates and frees too: who holds memory at the peak, what steps take and give back, and "
+        "what grows, by module and line",
     )
     parser.add_argument(
         "command",

@@ -81,18 +81,26 @@ class Part:
     duration: float = 0.0
     #: The first step and the one after the last, in place of seconds.
     steps: tuple[int, int] | None = None
+    #: Whether what is allocated and freed is recorded too.
+    memory: bool = False
 
     def facts(self) -> dict[str, Any]:
         """What run.json says of it."""
+        memory = {"memory": True} if self.memory else {}
         if self.steps is not None:
-            return {"steps": list(self.steps)}
-        return {"delay_s": self.delay, "duration_s": self.duration}
+            return {"steps": list(self.steps), **memory}
+        return {"delay_s": self.delay, "duration_s": self.duration, **memory}
+
+    def asking(self) -> dict[str, str]:
+        """What tells the program's processes what to record besides."""
+        return {"OPPROF_MEMORY": "1"} if self.memory else {}
 
     def environment(self) -> dict[str, str]:
         """What tells the program's processes."""
         if self.steps is not None:
-            return {"OPPROF_STEPS": f"{self.steps[0]}:{self.steps[1]}"}
+            return {"OPPROF_STEPS": f"{self.steps[0]}:{self.steps[1]}", **self.asking()}
         return {
+            **self.asking(),
             "OPPROF_CAPTURE_DELAY": str(self.delay),
             "OPPROF_CAPTURE_DURATION": str(self.duration),
         }
@@ -113,9 +121,9 @@ def _given(command: Sequence[str]) -> tuple[list[str], bool]:
     return command, script
 
 
-def run_waiting(command: Sequence[str], output: Path, *, is_new: bool) -> int:
+def run_waiting(command: Sequence[str], output: Path, *, is_new: bool, memory: bool = False) -> int:
     """Runs a program that `opprof attach` can record, and returns its exit status; nothing is recorded before. `is_new` says that the
-    folder was made for it.
+    folder was made for it, and `memory` that what the program allocates is to be recorded too.
     """
     command, script = _given(command)
     program = [sys.executable, *command] if script else command
@@ -124,7 +132,13 @@ def run_waiting(command: Sequence[str], output: Path, *, is_new: bool) -> int:
         output.chmod(0o700)
     check_own(output)
     reason = why_no_gpu()
-    environment = {**QUIET, **_inherited(), **_loading(), "OPPROF_CONTROL": str(output.resolve())}
+    environment = {
+        **QUIET,
+        **_inherited(),
+        **_loading(),
+        **Part(memory=memory).asking(),
+        "OPPROF_CONTROL": str(output.resolve()),
+    }
     if reason is None:
         environment.update(_injecting())
     else:
@@ -208,7 +222,10 @@ def _injecting() -> dict[str, str]:
 
 def _inherited() -> dict[str, str]:
     """The environment, without what an `opprof run` round this one asks of its programs."""
-    asked = ("OPPROF_CONTROL", "OPPROF_OPERATORS", "OPPROF_CAPTURE_FILE", "OPPROF_STEPS")
+    asked = (
+        *("OPPROF_CONTROL", "OPPROF_OPERATORS", "OPPROF_CAPTURE_FILE", "OPPROF_STEPS"),
+        "OPPROF_MEMORY",
+    )
     return {key: value for key, value in os.environ.items() if key not in asked}
 
 
@@ -284,8 +301,7 @@ def report_operators(traces: Sequence[Recorded], output: Path) -> None:
         except Exception as error:
             _failed(f"no report of {entry.name}; {entry.capture} is kept", error)
             continue
-        small = folder.profile.stat().st_size < _EMPTY_PROFILE
-        if small and not read_json(folder.profile)["summary"]["kernels"]:
+        if folder.profile.stat().st_size < _EMPTY_PROFILE and _is_empty(folder):
             # torchrun itself, for one.
             why = _steps_of(entry) or "ran no operator: there is nothing to report of it"
             for file in (entry.capture, folder.profile, folder.report_text, folder.report_html):
@@ -306,6 +322,12 @@ def report_operators(traces: Sequence[Recorded], output: Path) -> None:
         own.report_html.replace(folder.report_html)
         shown = [(entry, folder), *others]
     _show_all(shown)
+
+
+def _is_empty(folder: RunFolder) -> bool:
+    """Whether a process neither ran an operator nor took memory."""
+    profile = read_json(folder.profile)
+    return not profile["summary"]["kernels"] and not profile.get("tensor_memory")
 
 
 def _steps_of(entry: Recorded) -> str | None:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, ClassVar, NoReturn
 
-ABI = 3
+ABI = 4
 
 #: Collections that are shorter are not worth a line of a report.
 _LEAST_GARBAGE_NS = 50_000
@@ -40,6 +40,7 @@ class _Options(ctypes.Structure):
         ("end_step", ctypes.c_uint64),
         ("search_s", ctypes.c_double),
         ("capture_prefix", ctypes.c_char_p),
+        ("memory", ctypes.c_uint32),
     ]
 
 
@@ -176,6 +177,7 @@ class _Recorder:
             *steps,
             float(os.environ.get("OPPROF_STEPS_SEARCH", "0")),
             os.fsencode(os.path.join(os.path.dirname(prefix), "capture")) if capture else None,
+            "OPPROF_MEMORY" in os.environ,
         )
         if self.observer.opprof_observer_start(ctypes.byref(options)):
             raise NotObservedError(self.observer.opprof_observer_last_error().decode())
@@ -219,6 +221,8 @@ def observe(torch: ModuleType, load: Callable[[str], ModuleType]) -> str | None:
             _note_worker(os.environ["OPPROF_OPERATORS"])
             recorder.stop()
     else:
+        if "OPPROF_MEMORY" in os.environ:
+            recorder.observer.opprof_observer_follow_memory()
         waiting = load("attaching").Waiting(recorder, control)
         stop = waiting.leave
     _observers.append(recorder.observer)

@@ -79,12 +79,16 @@ def _record(torch: ModuleType) -> None:
             _say(
                 "its steps cannot be counted, and all of it is recorded: --steps needs the observer"
             )
+        if "OPPROF_MEMORY" in os.environ:
+            _say("what it allocates is not recorded: --memory needs the observer")
         return
     _say(f"{reason}: torch.profiler records")
     if "OPPROF_STEPS" in os.environ or any(
         float(os.environ.get(f"OPPROF_CAPTURE_{n}", "0")) for n in ("DELAY", "DURATION")
     ):
         _say("it does from beginning to end: --steps, --delay and --duration need the observer")
+    if "OPPROF_MEMORY" in os.environ:
+        _say("what is allocated is not recorded: --memory needs the observer")
     _profile(torch)
 
 
