@@ -33,8 +33,19 @@ if sys.argv[3] == "blind":
 control = pathlib.Path(os.environ["OPPROF_CONTROL"])
 waiting = attaching.Waiting(Recorder(), str(control))
 end = control / f"attach-p{os.getpid()}" if sys.argv[3] == "blind" else pathlib.Path(sys.argv[2])
+# What runs in the place of the program, or of a fork.
+other = [sys.executable, "-c", "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(30)"]
+other.append(str(control.parent / "other"))
+if sys.argv[3] == "forks":
+    fork = os.fork()
+    if fork == 0:
+        os.execv(other[0], other)
 while not end.exists():
     time.sleep(0.01)
+if sys.argv[3] == "executes":
+    os.execv(other[0], other)
+if sys.argv[3] == "forks":
+    os.kill(fork, 9)
 waiting.leave()
 time.sleep(float(sys.argv[4]))
 """
@@ -142,11 +153,48 @@ def test_a_number_that_another_process_had_is_not_taken_for_it(
     program: Program, tmp_path: Path
 ) -> None:
     waiting = program.control / f"waiting-p{program.process.pid}"
-    started = json.loads(waiting.read_text())["started"]
-    waiting.write_text(json.dumps({"started": started - 1}))
+    content = json.loads(waiting.read_text())
+    waiting.write_text(json.dumps({**content, "started": content["started"] - 1}))
     status, errors = attach(program.process.pid, tmp_path / "run")
     assert status == 1 and "has not imported PyTorch" in errors
     assert not list(program.control.glob("attach-*"))
+
+
+def test_a_process_that_runs_another_program_by_now_waits_no_more(
+    tmp_path: Path,
+) -> None:
+    program = Program(tmp_path, "executes")
+    process = program.wait()
+    program.end.touch()
+    # Its number and the time of its start stay.
+    until(tmp_path / "other")
+    try:
+        assert (program.control / f"waiting-p{process}").exists()
+        status, errors = attach(process, tmp_path / "run")
+    finally:
+        program.process.kill()
+        program.process.wait()
+    assert status == 1 and "has not imported PyTorch" in errors
+
+
+def test_forks_that_run_another_program_leave_nothing(tmp_path: Path) -> None:
+    program = Program(tmp_path, "forks")
+    process = program.wait()
+    until(tmp_path / "other")
+    assert [file.name for file in program.control.iterdir()] == [f"waiting-p{process}"]
+    program.end.touch()
+    assert program.process.wait(20) == 0
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_results_go_to_no_folder_that_others_can_write_to(
+    program: Program, mode: int, tmp_path: Path
+) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run").chmod(mode)
+    status, errors = attach(program.process.pid, tmp_path / "run")
+    assert status == 1 and "others can write to this folder" in errors
+    assert not list((tmp_path / "run").iterdir())
 
 
 def test_no_link_is_followed(program: Program, tmp_path: Path) -> None:

@@ -30,9 +30,15 @@ _LOOK_S = 0.1
 _STARTED = 19
 
 
-def attach(process: int, output: Path, seconds: float) -> None:
-    """Records the process for so many seconds, and reports; raises OpprofError where it cannot be recorded."""
+def attach(process: int, output: Path, seconds: float, *, is_new: bool) -> None:
+    """Records the process for so many seconds, and reports; raises OpprofError where it cannot be recorded. `is_new` says that the
+    folder was made for it.
+    """
     control = _control(process)
+    if is_new:
+        # Whatever the user's mask lets others do in folders.
+        output.chmod(0o700)
+    check_own(output)
     folder = RunFolder(output)
     number = secrets.token_hex(8)
     answer = control / f"attached-p{process}"
@@ -143,11 +149,13 @@ def _alone(control: Path, process: int) -> Iterator[int]:
             # A file system without locks.
             pass
         try:
-            began = int(json.load(file)["started"])
+            content = json.load(file)
+            began, thread = int(content["started"]), int(content["thread"])
         except (ValueError, KeyError, TypeError):
             raise _not_waiting(process) from None
-        # The file may be of a process that was killed, whose number this one got.
-        if began != _started(process):
+        # The file may be of a process that was killed, whose number this one got, or of what ran in this one before it ran another
+        # program.
+        if began != _started(process) or not Path(f"/proc/{process}/task/{thread}").exists():
             raise _not_waiting(process)
         yield began
 

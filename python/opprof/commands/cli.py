@@ -710,8 +710,8 @@ def _add_run(commands: _Commands) -> None:
 def _attach(options: argparse.Namespace) -> None:
     from opprof.commands.attach import attach
 
-    with locked(options.output):
-        attach(options.process, options.output, options.seconds)
+    with locked(options.output) as is_new:
+        attach(options.process, options.output, options.seconds, is_new=is_new)
 
 
 def _add_attach(commands: _Commands) -> None:

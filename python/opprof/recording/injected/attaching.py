@@ -1,7 +1,7 @@
 """Waits in a program for `opprof attach`, records while it asks for that, and says when it is done.
 
 The two speak by files in a folder of the user's own, the one of `opprof run --wait`: `waiting-p<process>` says that this process can be
-recorded and when it started, `attach-p<process>` is the request, and `attached-p<process>` the answer. Who asks holds a lock on the first for as
+recorded, when it started and which thread looks, `attach-p<process>` is the request, and `attached-p<process>` the answer. Who asks holds a lock on the first for as
 long, so that there is one at a time. A folder that others can write is none, and a request counts only where its file is the
 user's of this process and nobody else can write it; recording ends when the time that it states is over or the file is gone. No signal is
 sent, no port is open, and the program's own threads do nothing for it: the thread here looks twice a second.
@@ -79,17 +79,17 @@ class Waiting:
     def _forked(self) -> None:
         """The recording is the parent's; the fork waits for one of its own."""
         self.recorder.stop()
-        self._begin()
+        self._begin(_LOOK_S)
 
-    def _begin(self) -> None:
+    def _begin(self, after: float = 0.0) -> None:
+        """Waits from so many seconds on."""
         self.lock = _thread.allocate_lock()
         self.is_recording = False
         self.is_leaving = False
         self.answered = ""
         with contextlib.suppress(OSError):
-            self._write("waiting", {"started": _started()})
             # Not one of the threading module's, which the program may list.
-            _thread.start_new_thread(self._wait, (os.getpid(),))
+            _thread.start_new_thread(self._wait, (os.getpid(), after))
 
     def _write(self, kind: str, content: dict[str, Any]) -> None:
         file = self._file(kind)
@@ -129,7 +129,13 @@ class Waiting:
             except (ValueError, KeyError, TypeError):
                 return None
 
-    def _wait(self, process: int) -> None:
+    def _wait(self, process: int, after: float) -> None:
+        # Most forks run another program at once, which has not this thread and leaves no file.
+        time.sleep(after)
+        with self.lock, contextlib.suppress(OSError):
+            if self.is_leaving:
+                return
+            self._write("waiting", {"started": _started(), "thread": _thread.get_native_id()})
         while os.getpid() == process:
             time.sleep(_LOOK_S)
             request = self._request()
