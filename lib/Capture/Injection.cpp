@@ -8,6 +8,7 @@
 #include "opprof/Capture/Capture.h"
 #include "opprof/Capture/FileWriter.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -71,11 +72,14 @@ int InitializeInjectionNvtx2(void *exportTable) {
   return initialize ? initialize(exportTable) : 0;
 }
 
+/// Whether the driver has asked for a capture, or need not ask.
+static std::atomic<bool> injected{false};
+
+void opprof_capture_decline_injection(void) { injected = true; }
+
 int InitializeInjection(void) {
-  static bool done = false;
-  if (done)
+  if (injected.exchange(true))
     return 1;
-  done = true;
   const char *pattern = std::getenv("OPPROF_CAPTURE_FILE");
   if (!pattern || !*pattern)
     return 1;

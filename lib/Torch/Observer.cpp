@@ -274,6 +274,7 @@ struct CaptureLibrary {
   int (*pause)() = nullptr;
   int (*stop)(opprof_capture_stats *) = nullptr;
   int (*active)() = nullptr;
+  void (*decline)() = nullptr;
 
   void load(const char *path);
 };
@@ -1166,6 +1167,7 @@ void CaptureLibrary::load(const char *path) {
   find(pause, "opprof_capture_pause");
   find(stop, "opprof_capture_stop");
   find(active, "opprof_capture_active");
+  find(decline, "opprof_capture_decline_injection");
 }
 
 /// Has PyTorch call back at each operator, or at ranges alone.
@@ -1206,7 +1208,8 @@ void Observer::dropBegun() {
       capture.stop(nullptr);
     ::unlink(capturePath.c_str());
     // Of a program that uses CUDA for the first time from here on.
-    ::setenv("OPPROF_CAPTURE_FILE", "", 1);
+    if (capture.decline)
+      capture.decline();
   }
   openNext();
   note("steps",

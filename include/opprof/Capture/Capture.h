@@ -249,6 +249,9 @@ OPPROF_CAPTURE_API size_t opprof_demangle(const char *name, char *buffer,
  *  (seconds). */
 OPPROF_CAPTURE_API int InitializeInjection(void);
 
+/** Has InitializeInjection do nothing in this process from now on. */
+OPPROF_CAPTURE_API void opprof_capture_decline_injection(void);
+
 /** Called by NVTX in programs started with NVTX_INJECTION64_PATH: hands its
  *  ranges to the CUPTI of this process, wherever that came from. */
 OPPROF_CAPTURE_API int InitializeInjectionNvtx2(void *exportTable);
