@@ -3,6 +3,7 @@
 #include "StepCounter.h"
 
 #include <algorithm>
+#include <utility>
 
 using namespace opprof::observer;
 
@@ -44,15 +45,28 @@ StepCounter::Event StepCounter::rangeEnded(std::string_view name,
     if (isProfilers)
       count = 0;
     isProfilers = false;
-    optimizers.push_back({std::string(name), place, stepped,
-                          std::min(stepped - 1, kLongestFirstGap)});
+    Optimizer &added = optimizers.emplace_back(
+        Optimizer{std::string(name), place, stepped,
+                  std::min(stepped - 1, kLongestFirstGap)});
     ending = at;
-    if (at)
+    if (at) {
+      // A critic that steps five times before its generator does so in the
+      // first round as well.
+      if (stepped <= kLongestFirstGap) {
+        added.first = stepped;
+        added.merged = std::exchange(count, 1);
+      }
       return Event::Longer;
+    }
     ++count;
     return Event::Step;
   }
   Optimizer &known = optimizers[at];
+  // It steps more often than it took to come: what was before it had steps of
+  // its own.
+  if (stepped - known.last < known.first)
+    count += known.merged - 1;
+  known.first = 0;
   known.longestGap = std::max(known.longestGap, stepped - known.last);
   known.last = stepped;
   // One that stays away for much longer than ever is out of use.

@@ -23,7 +23,7 @@ public:
     /// A step has ended with it.
     Step,
     /// The step that had ended goes on until here: an optimizer was not known
-    /// before.
+    /// before. Soon after the beginning all that ran until now is one step.
     Longer,
   };
 
@@ -45,6 +45,10 @@ private:
     /// The number of its last step among those of all optimizers, and how far
     /// two of its steps lay apart at most.
     uint64_t last, longestGap;
+    /// As which of the steps of all optimizers it came first, and how many
+    /// steps had been counted that were then taken for one. Forgotten when it
+    /// steps again.
+    uint64_t first = 0, merged = 0;
   };
 
   std::vector<Optimizer> optimizers;

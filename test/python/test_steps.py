@@ -108,6 +108,28 @@ def test_of_two_optimizers_a_step_has_both(tmp_path: Path) -> None:
     ] * 3
 
 
+def test_of_optimizers_of_unequal_rhythms_the_first_round_is_a_step(tmp_path: Path) -> None:
+    profile, _ = record(
+        tmp_path,
+        "6:8",
+        "import torch\n"
+        "first, second = (torch.nn.Parameter(torch.ones(4)) for _ in range(2))\n"
+        "critic, own = torch.optim.Adam([first]), torch.optim.SGD([second])\n"
+        "for step in range(9):\n"
+        "    for _ in range(5):\n"
+        "        first.exp().sum().backward()\n"
+        "        critic.step()\n"
+        "    (second.sin() if step in (6, 7) else second).tanh().sum().backward()\n"
+        "    own.step()\n",
+    )
+    assert "steps 6 to 7 of the program are recorded" in said(profile)
+    counts = [
+        (n.count("aten::exp"), n.count("aten::sin"), n.count("aten::tanh"))
+        for n in names_by_step(profile)
+    ]
+    assert counts == [(5, 1, 1)] * 2
+
+
 def test_optimizers_that_one_line_steps_are_one_step(tmp_path: Path) -> None:
     text = (
         "import torch\n"
@@ -263,6 +285,32 @@ def test_kernels_of_the_steps_alone_are_captured(tmp_path: Path) -> None:
     recorded("0:2", 12)
     profile = json.loads((run / "profile.opprof.json").read_text())
     assert names_by_step(profile) == [["step0"], ["step1"]]
+
+
+def test_a_device_that_is_used_after_steps_began_to_count(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import ctypes, os, subprocess, sys, torch\n"
+        "fake = ctypes.CDLL(os.environ['OPPROF_CUPTI_LIBRARY'])\n"
+        "parameter = torch.nn.Parameter(torch.ones(4))\n"
+        "optimizer = torch.optim.SGD([parameter], lr=0.1)\n"
+        "names = [f'step{step}'.encode() for step in range(9)]\n"
+        "for step in range(9):\n"
+        "    parameter.sum().backward()\n"
+        "    if step == 2:\n"
+        "        ctypes.CDLL(os.environ['CUDA_INJECTION64_PATH']).InitializeInjection()\n"
+        "        show = 'import os; print(bool(os.environ[\"OPPROF_CAPTURE_FILE\"]))'\n"
+        "        subprocess.run([sys.executable, '-c', show], check=True)\n"
+        "    fake.fake_launch(names[step], 1, 1)\n"
+        "    optimizer.step()\n",
+    )
+    run = tmp_path / "run"
+    done = test_run_program.opprof("run", "-o", run, "--steps=5:7", program)
+    assert done.returncode == 0, done.stderr
+    # What the program starts is captured as before.
+    assert done.stdout == "True\n"
+    (file,) = run.glob("profile*.opprof.json")
+    assert names_by_step(json.loads(file.read_text())) == [["step5"], ["step6"]]
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,36 @@ TEST(StepCounter, TwoOptimizersMakeAStepTogether) {
 TEST(StepCounter, ACriticStepsSeveralTimes) {
   StepCounter counter;
   events(counter, "CCCCCG");
-  uint64_t before = counter.steps();
+  // The first round is a step as those after it.
+  EXPECT_EQ(counter.steps(), 1u);
   EXPECT_EQ(events(counter, "CCCCCGCCCCCG"), ".....|.....|");
-  EXPECT_EQ(counter.steps(), before + 2);
+  EXPECT_EQ(counter.steps(), 3u);
+}
+
+TEST(StepCounter, StepsBeforeAnotherOptimizerBegins) {
+  StepCounter counter;
+  EXPECT_EQ(events(counter, "AAAAAAAA"), "||||||||");
+  // It may be the first round of a long one…
+  EXPECT_EQ(events(counter, "B"), "+");
+  EXPECT_EQ(counter.steps(), 1u);
+  // … and is not, as it steps again at once.
+  EXPECT_EQ(events(counter, "ABAB"), ".|.|");
+  EXPECT_EQ(counter.steps(), 10u);
+}
+
+TEST(StepCounter, ThreeOptimizersOfThreeRhythms) {
+  StepCounter counter;
+  events(counter, "AABAABC");
+  EXPECT_EQ(counter.steps(), 1u);
+  EXPECT_EQ(events(counter, "AABAABCAABAABC"), "......|......|");
+  EXPECT_EQ(counter.steps(), 3u);
+}
+
+TEST(StepCounter, WhatBeginsLateLeavesTheStepsBefore) {
+  StepCounter counter;
+  events(counter, std::string(150, 'A'));
+  EXPECT_EQ(events(counter, "B"), "+");
+  EXPECT_EQ(counter.steps(), 150u);
 }
 
 TEST(StepCounter, OptimizersOfOneClassAreToldByTheirPlaces) {
