@@ -263,6 +263,30 @@ static void addEmbeddingGradients(Context &context) {
       addAt<evidence::DenseEmbeddingGradient>(context, where.second, cost);
 }
 
+/// Of each device the line that grows most, where a thousand steps more would
+/// take as much again as all that it holds.
+static void addMemoryGrowth(Context &context) {
+  constexpr uint64_t kManySteps = 1000;
+  for (const TensorMemory &memory : context.profile.tensorMemory) {
+    std::map<ModuleLine, uint64_t> lines;
+    for (const MemorySite &site : memory.sites)
+      lines[{site.module, site.source}] += site.growthBytesPerStep;
+    auto most = llvm::max_element(lines, [](const auto &a, const auto &b) {
+      return a.second < b.second;
+    });
+    if (most == lines.end() || most->second < 1 + memory.peakBytes / kManySteps)
+      continue;
+    evidence::MemoryGrowth growth;
+    growth.device = memory.device;
+    growth.module = most->first.first.str();
+    growth.source = most->first.second.str();
+    growth.bytesPerStep = most->second;
+    growth.allBytesPerStep = memory.growthBytesPerStep;
+    growth.peakBytes = memory.peakBytes;
+    context.add(growth);
+  }
+}
+
 void findings::addLineFindings(Context &context) {
   addHostLines(context);
   addNormalizations(context);
@@ -270,4 +294,5 @@ void findings::addLineFindings(Context &context) {
   addGradientLoops(context);
   addOptimizer(context);
   addEmbeddingGradients(context);
+  addMemoryGrowth(context);
 }

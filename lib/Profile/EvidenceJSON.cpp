@@ -440,6 +440,15 @@ void fields(Fields &io, evidence::LineCost &line) {
   io.perStep("ns_per_step", line.timeNs);
 }
 
+void fields(Fields &io, evidence::MemoryGrowth &growth) {
+  io.value("device", growth.device);
+  io.value("source", growth.source);
+  io.value("module", growth.module);
+  io.value("bytes_per_step", growth.bytesPerStep);
+  io.value("all_bytes_per_step", growth.allBytesPerStep);
+  io.value("peak_bytes", growth.peakBytes);
+}
+
 void fields(Fields &io, evidence::BiasCopies &copies) {
   io.countPerStep("copies_per_step", copies.copies);
   io.perStep("bytes_per_step", copies.bytes);

@@ -306,6 +306,19 @@ static constexpr Explanation kExplanations[] = {
      "they do change.",
      "Where the profiler slows the host: the range itself takes some "
      "microseconds, which count."},
+    {FindingKind::MemoryGrowth,
+     "More memory is held after each step than after the one before.",
+     "What is allocated at one line and held at the ends of the steady steps "
+     "(`opprof run --memory`): never less, and more after at least half of the "
+     "steps of each half of the recording, of six or more; told where a "
+     "thousand steps would take as much as the peak.",
+     "Find what keeps the tensors: a list of losses or outputs, a cache "
+     "without "
+     "a limit, a hook. Keep numbers (item()) or detach() what is kept: a "
+     "tensor "
+     "with a gradient keeps all that it was computed from.",
+     "Where it is meant, as in a buffer that fills up later than the recording "
+     "ends."},
 };
 
 static_assert(std::size(kExplanations) == kNumFindingKinds,

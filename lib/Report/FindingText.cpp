@@ -87,6 +87,7 @@ public:
   std::string say(const evidence::OptimizerLoop &line);
   std::string say(const evidence::GradientSets &line);
   std::string say(const evidence::DenseEmbeddingGradient &line);
+  std::string say(const evidence::MemoryGrowth &growth);
   /// A sentence of a line: {0} is where, {1} its time, {2} of what, {3} its
   /// calls.
   std::string sayOf(const evidence::LineCost &line, const char *sentence);
@@ -381,6 +382,21 @@ std::string Prose::compare(ArrayRef<evidence::CopiesOfDevice> devices) {
   return text.empty() ? text : text + ".";
 }
 
+std::string Prose::say(const evidence::MemoryGrowth &growth) {
+  std::string where =
+      growth.source.empty() ? "a line that is not known" : growth.source;
+  if (!growth.module.empty())
+    where += " (" + growth.module + ")";
+  std::string text =
+      formatv("Each step holds {0} more on {1} of what is allocated at {2}, "
+              "and gives none of it back: something keeps the tensors",
+              formatBytes(growth.bytesPerStep), growth.device, where);
+  if (growth.allBytesPerStep > growth.bytesPerStep)
+    text += formatv("; all lines that grow hold {0} more",
+                    formatBytes(growth.allBytesPerStep));
+  return text + ". The peak of the recording was " +
+         formatBytes(growth.peakBytes) + ".";
+}
 std::string Prose::sayOf(const evidence::LineCost &line, const char *sentence) {
   std::string where =
       line.source.empty() ? "a line that is not known" : line.source;

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,41 @@ def test_what_a_program_knows_of_its_own_sizes(tmp_path: Path) -> None:
     assert memory["held_bytes"][-1] >= memory["end_bytes"]
 
 
+@pytest.mark.parametrize("kept", ["loss", "loss.item()"])
+def test_losses_that_keep_what_they_were_computed_from(kept: str, tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import torch\n"
+        "torch.set_num_threads(1)\n"
+        "net = torch.nn.Linear(64, 64)\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "losses = []\n"
+        "for _ in range(20):\n"
+        "    x = torch.randn(50, 64)\n"
+        "    features = net(x).sigmoid()  # kept\n"
+        "    loss = features.mean()\n"
+        "    optimizer.zero_grad()\n"
+        "    loss.backward(retain_graph=True)\n"
+        "    optimizer.step()\n"
+        f"    losses.append({kept})\n",
+    )
+    done = opprof("run", "--memory", "-o", tmp_path / "run", program)
+    assert done.returncode == 0, done.stderr
+    profile = json.loads((tmp_path / "run" / "profile.opprof.json").read_text())
+    found = [f["evidence"] for f in profile["findings"] if f["id"] == "memory-growth"]
+    if kept == "loss.item()":
+        assert not found
+        return
+    [evidence] = found
+    # What a sigmoid saves is its result.
+    size = 50 * 64 * 4
+    assert evidence["device"] == "cpu"
+    assert evidence["bytes_per_step"] == size
+    assert evidence["source"] in (line_of(program, "torch.randn"), line_of(program, "# kept"))
+    # The input and the loss of each step besides.
+    assert evidence["all_bytes_per_step"] == 2 * size + 4
+
+
 def test_activations_that_another_threads_backward_frees(tmp_path: Path) -> None:
     program = write(
         tmp_path,
@@ -184,7 +220,6 @@ def test_a_program_that_waits_is_asked_for_its_memory(tmp_path: Path) -> None:
         tmp_path,
         "import sys, torch\n"
         "held = torch.empty(1_000_000)  # held\n"
-        "print('ready', flush=True)\n"
         "while True:\n"
         "    held[:1000].exp()  # taken\n",
     )
@@ -192,12 +227,12 @@ def test_a_program_that_waits_is_asked_for_its_memory(tmp_path: Path) -> None:
     waiting = subprocess.Popen(
         [sys.executable, "-m", "opprof", "run", "--wait", "--memory", "-o", control, program],
         env=environment(),
-        stdout=subprocess.PIPE,
-        text=True,
     )
     try:
-        assert waiting.stdout is not None and waiting.stdout.readline()
-        process = next(control.glob("waiting-p*")).name.partition("-p")[2]
+        while not (names := [f.name for f in control.glob("waiting-p*[0-9]")]):
+            assert waiting.poll() is None
+            time.sleep(0.1)
+        process = names[0].partition("-p")[2]
         done = opprof("attach", process, "-o", tmp_path / "run", "--seconds", 1)
     finally:
         waiting.terminate()

@@ -100,6 +100,44 @@ TEST_F(FindingsTest, SaysNothingOfNothing) {
   EXPECT_TRUE(profile.findings.empty());
 }
 
+/// Sites of a device whose peak was 100 kB.
+static TensorMemory memoryThatGrows(
+    std::initializer_list<std::pair<const char *, uint64_t>> sites) {
+  TensorMemory memory;
+  memory.device = "cuda:1";
+  memory.peakBytes = 100'000;
+  for (auto [source, growth] : sites) {
+    MemorySite &site = memory.sites.emplace_back();
+    site.source = source;
+    site.growthBytesPerStep = growth;
+    memory.growthBytesPerStep += growth;
+  }
+  return memory;
+}
+
+TEST_F(FindingsTest, TheLineWhoseMemoryGrowsMost) {
+  addKernel(0, 1'000);
+  // Operators of one line are one.
+  profile.tensorMemory.push_back(
+      memoryThatGrows({{"a.py:1", 300}, {"a.py:2", 200}, {"a.py:2", 150}}));
+  compute();
+  const auto &growth = get<evidence::MemoryGrowth>();
+  EXPECT_EQ(growth.device, "cuda:1");
+  EXPECT_EQ(growth.source, "a.py:2");
+  EXPECT_EQ(growth.bytesPerStep, 350u);
+  EXPECT_EQ(growth.allBytesPerStep, 650u);
+  EXPECT_EQ(growth.peakBytes, 100'000u);
+  EXPECT_EQ(cost(FindingKind::MemoryGrowth), std::nullopt);
+}
+
+TEST_F(FindingsTest, MemoryThatGrowsByLittleIsNoFinding) {
+  addKernel(0, 1'000);
+  // A list of numbers, which a thousand steps do not fill.
+  profile.tensorMemory.push_back(memoryThatGrows({{"a.py:1", 100}}));
+  compute();
+  EXPECT_EQ(find(FindingKind::MemoryGrowth), nullptr);
+}
+
 TEST_F(FindingsTest, SplitsWallTimeByWhatTheHostDoes) {
   addKernel(20'000, 30'000).stream = 7;
   addKernel(40'000, 20'000).stream = 8;

@@ -187,6 +187,7 @@ inline std::vector<Evidence> sampleEvidence() {
       GradientSets{{"train.py:7", "Net.norm", 4, 3'000}},
       DenseEmbeddingGradient{{"train.py:7", "Net.norm", 4, 3'000}},
       CacheLookups{4, 6'000, 2'000, 4'000, 30},
+      MemoryGrowth{"cuda:0", "train.py:9", "Net.head", 4'000, 5'000, 70'000},
   };
 }
 

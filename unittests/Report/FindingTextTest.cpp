@@ -57,6 +57,14 @@ TEST(FindingText, OfTheTimeline) {
             "of them, for 1.0 µs; device 1 has 2 of them, for 500 ns.");
 }
 
+TEST(FindingText, OfMemory) {
+  EXPECT_EQ(describe(FindingKind::MemoryGrowth),
+            "Each step holds 4.00 kB more on cuda:0 of what is allocated at "
+            "train.py:9 (Net.head), and gives none of it back: something keeps "
+            "the tensors; all lines that grow hold 5.00 kB more. The peak of "
+            "the recording was 70.0 kB.");
+}
+
 TEST(FindingText, OfBiasCopies) {
   EXPECT_EQ(describe(FindingKind::BiasCopies),
             "2 copies on the device put a bias where a product adds to it: 1.5 "

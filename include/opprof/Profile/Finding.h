@@ -281,6 +281,19 @@ struct OptimizerLoop : LineCost {};
 struct GradientSets : LineCost {};
 /// The gradient of an embedding has all rows of its table.
 struct DenseEmbeddingGradient : LineCost {};
+/// More and more tensors of a line are held.
+struct MemoryGrowth {
+  /// As PyTorch calls it.
+  std::string device;
+  /// The line that grows most; empty where it is not known.
+  std::string source;
+  std::string module;
+  uint64_t bytesPerStep = 0;
+  /// Of all lines.
+  uint64_t allBytesPerStep = 0;
+  /// The most that was held on the device.
+  uint64_t peakBytes = 0;
+};
 
 /// Copies on the device that put a bias where a product adds to it.
 struct BiasCopies {
