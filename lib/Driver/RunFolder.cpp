@@ -147,7 +147,7 @@ Error RunFolder::checkLinks() const {
   const std::string own[] = {
       run(),          graphJSON(), graph(),           program(),  partitions(),
       trace(),        capture(),   countersCapture(), counters(), operators(),
-      countersPage(), ceilings(),  rewrites()};
+      countersPage(), ceilings(),  rewrites(),        step()};
   // Names that a process may end.
   auto isOwn = [&](StringRef entry) {
     StringRef name = sys::path::filename(entry);
@@ -192,10 +192,15 @@ Error RunFolder::check() const {
     return refuse(path + ": is a debug folder of Inductor, not a run folder");
   // Their names are such that others have them too.
   const std::pair<std::string, StringRef> marks[] = {
-      {run(), "\"version\""},        {graphJSON(), "\"opprof_graph_version\""},
-      {partitions(), "\"version\""}, {operators(), "\"version\""},
-      {ceilings(), "\"version\""},   {rewrites(), "\"version\""},
-      {profile(), "\"version\""},    {reportHTML(), "opprof</title>"}};
+      {run(), "\"version\""},
+      {graphJSON(), "\"opprof_graph_version\""},
+      {partitions(), "\"version\""},
+      {operators(), "\"version\""},
+      {ceilings(), "\"version\""},
+      {rewrites(), "\"version\""},
+      {step(), "\"opprof_step_version\""},
+      {profile(), "\"version\""},
+      {reportHTML(), "opprof</title>"}};
   for (const auto &[file, mark] : marks)
     if (!holdsOwn(file, mark))
       return refuse(file + ": is none of opprof's files, and would be lost");
@@ -226,9 +231,9 @@ Error RunFolder::clear() const {
   if (Error error = makeFolder(path))
     return error;
   std::vector<std::string> old = {
-      reportText(), reportHTML(),   profile(),         run(),     partitions(),
-      operators(),  counters(),     countersCapture(), capture(), trace(),
-      program(),    countersPage(), ceilings(),        rewrites()};
+      reportText(), reportHTML(),   profile(),         run(),      partitions(),
+      operators(),  counters(),     countersCapture(), capture(),  trace(),
+      program(),    countersPage(), ceilings(),        rewrites(), step()};
   for (const std::string &folder : compiledGraphs())
     if (std::error_code error =
             sys::fs::remove_directories(folder, /*IgnoreErrors=*/false))

@@ -1589,3 +1589,13 @@ void opprof_observer_note(const char *name, uint64_t start) {
   record.scope = uint8_t(OperatorScope::Host);
   observer.add(*state, record);
 }
+
+int64_t opprof_observer_count_step(const char *range, uint32_t place) {
+  static std::mutex mutex;
+  // Never destroyed: optimizers may step while the process ends.
+  static auto *counter = new StepCounter;
+  std::lock_guard<std::mutex> lock(mutex);
+  return counter->rangeEnded(range, place) == StepCounter::Event::None
+             ? -1
+             : int64_t(counter->steps());
+}

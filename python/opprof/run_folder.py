@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from opprof.files import read_json, replacing
-from opprof.suffixes import CAPTURE
+from opprof.suffixes import CAPTURE, GRAPH_JSON
 from opprof.tools import run_driver
 from opprof.version import __version__
 
@@ -40,6 +40,11 @@ class RunFolder:
     @property
     def graph(self) -> Path:
         return self.path / "graph.mlirbc"
+
+    @property
+    def step(self) -> Path:
+        """What belongs to the graph of a step that `opprof run --graph` recorded: calls of modules, and what its inputs were like."""
+        return self.path / "step.json"
 
     @property
     def partitions(self) -> Path:
@@ -103,6 +108,11 @@ class RunFolder:
         """Takes away what an earlier run left: it would be put on this one's kernels, or be read as what this one gave."""
         run_driver("clear", self.path)
 
+    def drop_graph(self) -> None:
+        """Takes away the graph, which clear() keeps: the next one is made of another program."""
+        for file in (self.graph_json, self.graph, self.step):
+            file.unlink(missing_ok=True)
+
     def drop_scratch(self) -> None:
         """Takes away what Inductor left and the driver has not taken."""
         shutil.rmtree(self.scratch, ignore_errors=True)
@@ -124,7 +134,13 @@ def _compilation(name: str) -> tuple[int, int]:
 
 
 #: What is recorded of a process, and how the names of such files end.
-RECORDED_ENDINGS = {"capture": CAPTURE, "operators": CAPTURE, "trace": ".json.gz"}
+RECORDED_ENDINGS = {
+    "capture": CAPTURE,
+    "operators": CAPTURE,
+    "trace": ".json.gz",
+    "graph": GRAPH_JSON,
+    "step": GRAPH_JSON,
+}
 
 
 @dataclass(frozen=True)

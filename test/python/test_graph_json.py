@@ -22,9 +22,9 @@ from opprof.export.graph_json import (
     clean_module_path,
     parse_stack_trace,
     source_of_exported_program,
-    target_name,
     write_graph_json,
 )
+from opprof.export.graph_values import target_name
 from opprof.export.model_script import load_model_script
 from opprof.export.stages import capture
 

@@ -24,6 +24,8 @@ public:
   std::string run() const { return file("run.json"); }
   std::string graphJSON() const { return file("graph.json"); }
   std::string graph() const { return file("graph.mlirbc"); }
+  /// What belongs to a graph that `opprof run` recorded of a step.
+  std::string step() const { return file("step.json"); }
   std::string program() const { return file("program.mlirbc"); }
   std::string partitions() const { return file("partitions.json"); }
   std::string trace() const { return file("trace.json.gz"); }

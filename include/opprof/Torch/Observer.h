@@ -90,6 +90,13 @@ OPPROF_OBSERVER_API uint64_t opprof_observer_now(void);
  *  now. */
 OPPROF_OBSERVER_API void opprof_observer_note(const char *name, uint64_t start);
 
+/** Counts steps apart from the recording, and by the same rule: a range of that
+ *  name, "Optimizer.step#SGD.step", has ended at a place of a number of the
+ *  caller's. The number of steps until now where one has ended with it, the
+ * same again where the last one goes on until here, and -1 for all others. */
+OPPROF_OBSERVER_API int64_t opprof_observer_count_step(const char *range,
+                                                       uint32_t place);
+
 #ifdef __cplusplus
 }
 #endif

@@ -643,8 +643,12 @@ def _steps(text: str) -> tuple[int, int]:
 
 
 def _run_program(options: argparse.Namespace) -> int:
-    from opprof.commands.run import Part, run_program, run_waiting
+    from opprof.commands.run import Part, run_program, run_waiting, step_of_graph
 
+    if options.graph_step is not None and not options.graph:
+        raise OpprofError("--graph-step says of which step --graph is", remedy="give --graph too")
+    if options.graph and options.wait:
+        raise OpprofError("--graph is of a step, and --wait counts none", remedy="leave out one")
     if (options.steps is not None) + bool(options.delay or options.duration) + options.wait > 1:
         raise OpprofError(
             "--steps, --delay with --duration, and --wait each choose what is recorded",
@@ -655,7 +659,10 @@ def _run_program(options: argparse.Namespace) -> int:
             return run_waiting(
                 options.command, options.output, is_new=is_new, memory=options.memory
             )
-        part = Part(options.delay, options.duration, options.steps, options.memory)
+        graph_step = options.graph_step
+        if options.graph and graph_step is None:
+            graph_step = step_of_graph(options.steps)
+        part = Part(options.delay, options.duration, options.steps, options.memory, graph_step)
         return run_program(options.command, options.output, part)
 
 
@@ -688,6 +695,19 @@ def _add_run(commands: _Commands) -> None:
         "optimizer steps, of several the last one, or torch.profiler where there is none",
     )
     parser.add_argument(
+        "--graph",
+        action="store_true",
+        help="record the operators of one step as a graph too, with modules, lines and shapes: what `opprof extract` and opprof-opt read. "
+        "The step runs slowly; it is not one of --steps",
+    )
+    parser.add_argument(
+        "--graph-step",
+        type=_from_zero,
+        metavar="N",
+        help="the step of --graph (default: the one before those of --steps, or 1); in a program without an optimizer the call of that "
+        "number of its outermost module without gradients",
+    )
+    parser.add_argument(
         "--wait",
         action="store_true",
         help="record nothing until `opprof attach` asks for it, which it can several times",
@@ -705,6 +725,45 @@ def _add_run(commands: _Commands) -> None:
         help="a Python script or a program, and its arguments",
     )
     parser.set_defaults(run=_run_program)
+
+
+def _extract(options: argparse.Namespace) -> None:
+    from opprof.commands.extract import extract_module
+
+    extract_module(options.run_folder, options.module, options.output, options.call)
+
+
+def _add_extract(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "extract",
+        help="write a module of a recorded program as a script of its own",
+        description="Cuts a call of a module out of the step that `opprof run --graph` recorded, and writes it as a script with "
+        "get_model_and_input() and get_inputs(seed), for `opprof profile` and `opprof optimize`: its forward operators as they ran, with "
+        "weights and inputs of the recorded shapes and numbers like the recorded ones.",
+    )
+    parser.add_argument(
+        "run_folder",
+        type=Path,
+        metavar="RUN",
+        help="the folder of `opprof run --graph`, or of one rank its graph-r<rank>-p<process>.json",
+    )
+    parser.add_argument(
+        "--module",
+        required=True,
+        metavar="PATH",
+        help="its path in the program, as reports have it; the end of it is enough: encoder.layers.3",
+    )
+    parser.add_argument(
+        "--call",
+        type=_from_zero,
+        default=0,
+        metavar="N",
+        help="which of its calls in the step, where there are several (default: 0, the first)",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="the script: layer.py"
+    )
+    parser.set_defaults(run=_extract)
 
 
 def _attach(options: argparse.Namespace) -> None:
@@ -989,6 +1048,7 @@ def build_parser() -> argparse.ArgumentParser:
         _add_top,
         _add_explain,
         _add_run,
+        _add_extract,
         _add_attach,
         _add_merge,
         _add_recommend,

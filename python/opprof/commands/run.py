@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opprof.chain import report_timeline
+from opprof.chain import import_graph, report_timeline
 from opprof.commands.report import report_text
 from opprof.errors import OpprofError
 from opprof.files import check_own, read_json, replacing
@@ -83,6 +83,8 @@ class Part:
     steps: tuple[int, int] | None = None
     #: Whether what is allocated and freed is recorded too.
     memory: bool = False
+    #: The step that a graph is recorded of as well, if any.
+    graph_step: int | None = None
 
     def facts(self) -> dict[str, Any]:
         """What run.json says of it."""
@@ -97,13 +99,28 @@ class Part:
 
     def environment(self) -> dict[str, str]:
         """What tells the program's processes."""
+        variables = {}
+        if self.graph_step is not None:
+            variables["OPPROF_GRAPH_STEP"] = str(self.graph_step)
         if self.steps is not None:
-            return {"OPPROF_STEPS": f"{self.steps[0]}:{self.steps[1]}", **self.asking()}
+            steps = f"{self.steps[0]}:{self.steps[1]}"
+            return {**variables, "OPPROF_STEPS": steps, **self.asking()}
         return {
+            **variables,
             **self.asking(),
             "OPPROF_CAPTURE_DELAY": str(self.delay),
             "OPPROF_CAPTURE_DURATION": str(self.duration),
         }
+
+
+def step_of_graph(steps: tuple[int, int] | None) -> int:
+    """The step to record a graph of where none was chosen: it runs slowly, and is none of those that are measured.
+
+    Without a window that is the second, by which optimizers have their state; what is slow after the first step counts as warm-up.
+    """
+    if steps is None:
+        return 1
+    return steps[0] - 1 if steps[0] > 1 else steps[1]
 
 
 def _given(command: Sequence[str]) -> tuple[list[str], bool]:
@@ -162,6 +179,8 @@ def run_program(command: Sequence[str], output: Path, part: Part) -> int:
         raise OpprofError(f"{command[0]} cannot be recorded: {reason}, and there is no PyTorch")
     folder = RunFolder(output)
     folder.clear()
+    # A graph of another run is none of this one's.
+    folder.drop_graph()
     facts: dict[str, Any] = {
         "command": ["opprof", *sys.argv[1:]],
         "program": shlex.join(command),
@@ -169,15 +188,17 @@ def run_program(command: Sequence[str], output: Path, part: Part) -> int:
     }
     if reason is None:
         facts["timeline"] = {"by": "opprof capture", **part.facts()}
-        captures, status = _captured(program, output, part)
+        captures, status, own = _captured(program, output, part)
     else:
-        traces, status = _observed(program, output, reason, part)
+        traces, status, own = _observed(program, output, reason, part)
         by = "opprof observer"
         if any(entry.capture.suffix != CAPTURE for entry in traces):
             by = "torch.profiler"
         facts["timeline"] = {"by": by, "reason": reason, **part.facts()}
     facts["exit_status"] = status
     try:
+        if part.graph_step is not None:
+            facts["graphs"] = _take_graphs(folder, part.graph_step, own)
         write_run(folder, facts)
         if reason is None:
             report_captures(captures, output)
@@ -224,7 +245,7 @@ def _inherited() -> dict[str, str]:
     """The environment, without what an `opprof run` round this one asks of its programs."""
     asked = (
         *("OPPROF_CONTROL", "OPPROF_OPERATORS", "OPPROF_CAPTURE_FILE", "OPPROF_STEPS"),
-        "OPPROF_MEMORY",
+        *("OPPROF_MEMORY", "OPPROF_GRAPH_STEP"),
     )
     return {key: value for key, value in os.environ.items() if key not in asked}
 
@@ -237,8 +258,10 @@ def _observing(output: Path, part: Part) -> dict[str, str]:
 
 def _observed(
     command: Sequence[str], output: Path, reason: str, part: Part
-) -> tuple[list[Recorded], int]:
-    """Runs a program with the observer, or for want of it torch.profiler, in every Python of it that imports PyTorch."""
+) -> tuple[list[Recorded], int, int]:
+    """Runs a program with the observer, or for want of it torch.profiler, in every Python of it that imports PyTorch; returns what they
+    left, its status, and its process.
+    """
     progress(reason)
     progress(f"running {shlex.join(command)}, and recording its operators on the CPU")
     environment = {
@@ -256,7 +279,28 @@ def _observed(
     traces = [recorded_operators(file, own) for file in files if file not in before]
     if not traces:
         progress("nothing was recorded: no Python of the program imported PyTorch")
-    return traces, status
+    return traces, status, own
+
+
+def _take_graphs(folder: RunFolder, step: int, program: int) -> list[str]:
+    """Makes the graph that the program recorded of a step the run's; of one with ranks, that of the first. Returns the graphs' names."""
+    files = recorded_files(folder.path, "graph")
+    own = [file for file in files if file.process == str(program)]
+    chosen = sorted(own or files, key=lambda file: (file.rank or 0, int(file.process)))[:1]
+    if not chosen:
+        progress(f"no graph was recorded of step {step}")
+        return []
+    rest = recorded_files(folder.path, "step", chosen[0].process)
+    chosen[0].path.replace(folder.graph_json)
+    for file in rest:
+        file.path.replace(folder.step)
+    try:
+        import_graph(folder.graph_json, folder.graph)
+    except OpprofError as error:
+        _failed(f"{folder.graph_json} is kept, but cannot be read", error)
+    else:
+        progress(f"the graph of a step: {folder.graph}; `opprof extract {folder.path} --module …`")
+    return [folder.graph_json.name, *(f.path.name for f in files if f is not chosen[0])]
 
 
 def _without_workers(traces: Sequence[Recorded], output: Path) -> list[Recorded]:
@@ -279,7 +323,8 @@ def _without_workers(traces: Sequence[Recorded], output: Path) -> list[Recorded]
 
 def _drop_operators(output: Path) -> None:
     """Takes away what an earlier run recorded of operators: one process's may be taken for another's of its number."""
-    earlier = [file.path for file in recorded_files(output, "operators")]
+    kinds = ("operators", "graph", "step")
+    earlier = [file.path for kind in kinds for file in recorded_files(output, kind)]
     for path in [*earlier, *output.glob(_WORKERS)]:
         path.unlink()
 
@@ -373,8 +418,8 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> tuple[int, int]
     return status, process.pid
 
 
-def _captured(command: Sequence[str], output: Path, part: Part) -> tuple[list[Path], int]:
-    """Runs a program with the capture library in it; returns the captures that it left, and its status."""
+def _captured(command: Sequence[str], output: Path, part: Part) -> tuple[list[Path], int, int]:
+    """Runs a program with the capture library in it; returns the captures that it left, its status, and its process."""
     environment = {
         **_inherited(),
         **_injecting(),
@@ -387,7 +432,7 @@ def _captured(command: Sequence[str], output: Path, part: Part) -> tuple[list[Pa
     _drop_operators(output)
     before = {file.path: file.path.stat().st_mtime_ns for file in recorded_files(output, "capture")}
     progress(f"running {shlex.join(command)}")
-    status, _ = _run(command, environment)
+    status, own = _run(command, environment)
     found = [file.path for file in recorded_files(output, "capture")]
     captures = [file for file in found if before.get(file) != file.stat().st_mtime_ns]
     if not captures:
@@ -397,7 +442,7 @@ def _captured(command: Sequence[str], output: Path, part: Part) -> tuple[list[Pa
             progress(text)
         if said:
             _drop_operators(output)
-    return captures, status
+    return captures, status, own
 
 
 def report_captures(captures: Sequence[Path], output: Path) -> None:

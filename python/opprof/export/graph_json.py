@@ -1,8 +1,5 @@
 """Writes FX graphs as graph JSON (docs/formats/graph-json.md) with everything that PyTorch knows of a node. Needs PyTorch."""
 
-import json
-import math
-import operator
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -17,6 +14,15 @@ from torch.export.graph_signature import ExportGraphSignature, InputKind, Output
 from torch.fx.traceback import NodeSource
 
 from opprof.errors import OpprofError
+from opprof.export.graph_values import (
+    Table,
+    argument,
+    dumps,
+    short_path,
+    target_name,
+    type_name,
+    value_type,
+)
 from opprof.files import replacing
 from opprof.version import __version__
 
@@ -141,25 +147,11 @@ def write_graph_json(
 References: TypeAlias = tuple[int | None, int | None, int | None]
 
 
-class _Table:
-    """Values that stand once in the file and are referred to by index."""
-
-    def __init__(self) -> None:
-        self.index: dict[str, int] = {}
-
-    def add(self, value: Any) -> int:
-        return self.index.setdefault(_dumps(value), len(self.index))
-
-
-def _dumps(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
-
-
 class _GraphFile:
     """Two passes over the nodes: the tables of repeated values have to be complete before the first graph is written."""
 
     def __init__(self, graph_names: Mapping[int, str]) -> None:
-        self.types, self.stacks, self.modules = _Table(), _Table(), _Table()
+        self.types, self.stacks, self.modules = Table(), Table(), Table()
         self.graph_names = dict(graph_names)
         self.known_graphs = frozenset(graph_names.values())
         self.unnamed_graphs = 0
@@ -174,7 +166,7 @@ class _GraphFile:
             for source in sources
         ]
         producer = {"torch": str(torch.__version__), "opprof": __version__}
-        file.write('{"opprof_graph_version": 1,\n "producer": ' + _dumps(producer))
+        file.write('{"opprof_graph_version": 1,\n "producer": ' + dumps(producer))
         for key, table in (
             ("types", self.types),
             ("stacks", self.stacks),
@@ -222,27 +214,7 @@ class _GraphFile:
         return type_index, self._stack_of(node), self._modules_of(node)
 
     def type_of(self, value: Any) -> int:
-        return self.types.add(self._type(value))
-
-    def _type(self, value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return {"tensor": _tensor_type(value)}
-        if isinstance(value, tuple):
-            return {"tuple": [self.type_of(element) for element in value]}
-        if isinstance(value, list):
-            return {"list": [self.type_of(element) for element in value]}
-        if value is None:
-            return "none"
-        if isinstance(value, torch.SymInt):
-            return {"symint": str(_sym(value))}
-        if isinstance(value, torch.SymFloat):
-            return {"symfloat": str(_sym(value))}
-        if isinstance(value, torch.SymBool):
-            return {"symbool": str(_sym(value))}
-        for python_type in (bool, int, float, str):
-            if isinstance(value, python_type):
-                return python_type.__name__
-        return {"object": _type_name(type(value))}
+        return self.types.add(value_type(value, self.types))
 
     def _stack_of(self, node: fx.Node) -> int | None:
         text = node.meta.get("stack_trace")
@@ -263,7 +235,7 @@ class _GraphFile:
             entries = [
                 {
                     "path": clean_module_path(path),
-                    "type": kind if isinstance(kind, str) else _type_name(kind),
+                    "type": kind if isinstance(kind, str) else type_name(kind),
                 }
                 for path, kind in key
             ]
@@ -281,7 +253,7 @@ class _GraphFile:
                 f"graph {source.name}: {len(placeholders)} inputs, but a signature for {len(inputs)}"
             )
         head = {"name": source.name, "stage": source.stage}
-        file.write("\n  " + _dumps(head)[:-1] + ',\n   "inputs": [')
+        file.write("\n  " + dumps(head)[:-1] + ',\n   "inputs": [')
         for position, (node, known) in enumerate(zip(placeholders, inputs, strict=True)):
             entry: dict[str, Any] = {"name": node.name}
             type_index = references[node][0]
@@ -295,7 +267,7 @@ class _GraphFile:
             chain = self._from_node(node, source)
             if chain:
                 entry["from_node"] = chain
-            file.write(("," if position else "") + "\n    " + _dumps(entry))
+            file.write(("," if position else "") + "\n    " + dumps(entry))
         file.write('],\n   "nodes": [')
         first = True
         result: fx.Node | None = None
@@ -304,17 +276,17 @@ class _GraphFile:
                 result = node
             elif node.op != "placeholder" and not self._names_a_subgraph(node):
                 file.write(("" if first else ",") + "\n    ")
-                file.write(_dumps(self._node(node, source, references[node])))
+                file.write(dumps(self._node(node, source, references[node])))
                 first = False
         outputs, attributes = self._outputs(source, result)
-        file.write('],\n   "outputs": [' + ",".join("\n    " + _dumps(o) for o in outputs) + "]")
+        file.write('],\n   "outputs": [' + ",".join("\n    " + dumps(o) for o in outputs) + "]")
         tail: dict[str, Any] = {"range_constraints": source.range_constraints}
         if source.in_spec is not None:
             tail["in_spec"] = source.in_spec
         if source.out_spec is not None:
             tail["out_spec"] = source.out_spec
         tail["attributes"] = attributes
-        file.write(",\n   " + _dumps(tail)[1:])
+        file.write(",\n   " + dumps(tail)[1:])
 
     def _names_a_subgraph(self, node: fx.Node) -> bool:
         return node.op == "get_attr" and isinstance(
@@ -405,121 +377,24 @@ class _GraphFile:
 
     def argument(self, value: Any) -> Any:
         """An argument of a node in the form that the document's table of arguments gives it."""
-        if isinstance(value, fx.Node):
-            if self._names_a_subgraph(value):
-                child = _attribute(value.graph.owning_module, value.target)
-                return {"graph": self.subgraphs[id(child)]}
-            return {"node": value.name}
-        if value is None or isinstance(value, (bool, str)):
-            return value
-        if isinstance(value, int):
-            return value if -(2**63) <= value < 2**63 else {"int": str(int(value))}
-        if isinstance(value, float):
-            return value if math.isfinite(value) else {"float": str(value)}
-        if isinstance(value, complex):
-            return {"complex": [self.argument(value.real), self.argument(value.imag)]}
-        if isinstance(value, tuple):
-            return {"tuple": [self.argument(element) for element in value]}
-        if isinstance(value, list):
-            return [self.argument(element) for element in value]
-        if isinstance(value, dict):
-            return {"dict": [[self.argument(k), self.argument(v)] for k, v in value.items()]}
-        if isinstance(value, slice):
-            return {"slice": [self.argument(p) for p in (value.start, value.stop, value.step)]}
-        if value is Ellipsis:
-            return {"ellipsis": True}
-        for python_type, key in _TORCH_VALUES:
-            if isinstance(value, python_type):
-                return {key: str(value).removeprefix("torch.")}
-        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-            expression = _sym(value)
-            return expression if isinstance(expression, int) else {"sym": expression}
-        if isinstance(value, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
-            return {"op": target_name(value)}
-        return {"object": {"type": _type_name(type(value)), "repr": _bounded_repr(value)}}
+        return argument(value, self._reference)
+
+    def _reference(self, value: Any) -> Any:
+        if not isinstance(value, fx.Node):
+            return None
+        if self._names_a_subgraph(value):
+            child = _attribute(value.graph.owning_module, value.target)
+            return {"graph": self.subgraphs[id(child)]}
+        return {"node": value.name}
 
 
 _MISSING = object()
-
-_TORCH_VALUES = (
-    (torch.dtype, "dtype"),
-    (torch.device, "device"),
-    (torch.layout, "layout"),
-    (torch.memory_format, "memory_format"),
-)
 
 
 def _attribute(module: Any, path: Any) -> Any:
     for part in str(path).split("."):
         module = getattr(module, part, None)
     return module
-
-
-def _type_name(python_type: type) -> str:
-    module = python_type.__module__
-    return (
-        python_type.__qualname__ if module == "builtins" else f"{module}.{python_type.__qualname__}"
-    )
-
-
-def _bounded_repr(value: Any) -> str:
-    text = repr(value)
-    # An address differs from run to run, and tells nobody anything.
-    text = re.sub(r" at 0x[0-9a-f]+", "", text)
-    return text if len(text) <= 1000 else text[:1000] + "…"
-
-
-def _sym(value: Any) -> int | str:
-    """A symbolic number: an int where it is known to be one value, its expression otherwise."""
-    if isinstance(value, int):
-        return value
-    node = value.node
-    expression = getattr(node, "expr", None)
-    if expression is None:
-        return str(node)
-    if getattr(expression, "is_Integer", False):
-        return int(expression)
-    return str(expression)
-
-
-def _tensor_type(tensor: torch.Tensor) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "dtype": str(tensor.dtype).removeprefix("torch."),
-        "shape": [_sym(extent) for extent in tensor.shape],
-    }
-    if tensor.layout == torch.strided:
-        entry["stride"] = [_sym(stride) for stride in tensor.stride()]
-        offset = _sym(tensor.storage_offset())
-        if offset != 0:
-            entry["storage_offset"] = offset
-    else:
-        entry["stride"] = []
-        entry["layout"] = str(tensor.layout).removeprefix("torch.")
-    entry["device"] = str(tensor.device)
-    if tensor.requires_grad:
-        entry["requires_grad"] = True
-    python_type = type(tensor)
-    if python_type.__module__.partition(".")[0] != "torch":
-        entry["subclass"] = _type_name(python_type)
-    return entry
-
-
-def target_name(target: Any) -> str:
-    """`aten.add.Tensor` for an operator overload, `operator.getitem` and the like for a function, a method's or attribute's own name."""
-    if isinstance(target, str):
-        return target
-    if isinstance(target, torch._ops.HigherOrderOperator):
-        return f"higher_order.{target.name()}"
-    if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
-        return str(target)
-    name = getattr(target, "__name__", "")
-    if getattr(operator, name, None) is target:
-        return f"operator.{name}"
-    try:
-        name = torch.fx.node._get_qualified_name(target)
-    except (AttributeError, RuntimeError):
-        name = f"{getattr(target, '__module__', None)}.{getattr(target, '__qualname__', target)}"
-    return name.removeprefix("torch.ops.")
 
 
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.*))?$')
@@ -531,26 +406,14 @@ def parse_stack_trace(text: str) -> list[dict[str, Any]]:
     for line in text.splitlines():
         match = _FRAME.match(line)
         if match:
-            frames.append({"file": _short_path(match["file"]), "line": int(match["line"])})
+            frames.append(
+                {"file": short_path(match["file"], str(Path.cwd())), "line": int(match["line"])}
+            )
             if match["function"]:
                 frames[-1]["function"] = match["function"].strip()
         elif frames and "code" not in frames[-1] and line.strip(" ^~"):
             frames[-1]["code"] = line.strip()
     return frames
-
-
-def _short_path(path: str) -> str:
-    """Relative to the working directory where the file lies below it, as a compiler would print it.
-
-    Installed packages are named from `site-packages` on, wherever that is: readers tell the user's lines from a library's by it.
-    """
-    marker = "/site-packages/"
-    if marker in path:
-        return "site-packages/" + path.rpartition(marker)[2]
-    try:
-        return str(Path(path).relative_to(Path.cwd()))
-    except ValueError:
-        return path
 
 
 def clean_module_path(path: str) -> str:

@@ -25,6 +25,9 @@ _LEAST_GARBAGE_NS = 50_000
 #: The library, once it records.
 _observers: list[Any] = []
 
+#: What waits for the step that a graph is recorded of.
+_steps: list[Any] = []
+
 
 class _Options(ctypes.Structure):
     _fields_: ClassVar = [
@@ -60,6 +63,8 @@ def _load(folder: str, torch: ModuleType) -> Any:
     library.opprof_observer_torch.restype = ctypes.c_char_p
     library.opprof_observer_last_error.restype = ctypes.c_char_p
     library.opprof_observer_file.restype = ctypes.c_char_p
+    library.opprof_observer_count_step.restype = ctypes.c_int64
+    library.opprof_observer_count_step.argtypes = [ctypes.c_char_p, ctypes.c_uint32]
     library.opprof_observer_note.restype = None
     library.opprof_observer_note.argtypes = [ctypes.c_char_p, ctypes.c_uint64]
     built = library.opprof_observer_torch().decode()
@@ -120,10 +125,14 @@ def note_compilations(callback: ModuleType) -> None:
 
     def start(*_: object) -> None:
         began.append(time.monotonic_ns())
+        for steps in _steps:
+            steps.compilation_begins()
 
     def end(*_: object) -> None:
         if began:
             _observers[0].opprof_observer_note(b"compilation", began.pop())
+        for steps in _steps:
+            steps.compilation_ended()
 
     def register() -> None:
         callback.callback_handler.register_start_callback(start)
@@ -201,6 +210,20 @@ def _note_worker(prefix: str) -> None:
             pass
 
 
+def _record_graph(
+    torch: ModuleType, recorder: _Recorder, load: Callable[[str], ModuleType]
+) -> None:
+    """Has the operators of one step written as a graph."""
+    folder = os.path.dirname(os.environ["OPPROF_OPERATORS"])
+    files = {
+        kind: os.fsdecode(recorder.file(os.path.join(folder, kind))).rpartition(".")[0] + ".json"
+        for kind in ("graph", "step")
+    }
+    values = load(os.path.join("..", "..", "export", "graph_values"))
+    step = int(os.environ["OPPROF_GRAPH_STEP"])
+    _steps.append(load("step_graph").Steps(torch, recorder.observer, step, files, values))
+
+
 def observe(torch: ModuleType, load: Callable[[str], ModuleType]) -> str | None:
     """Begins to record, or to wait for `opprof attach`; returns what is to be said of it, if anything.
 
@@ -217,8 +240,16 @@ def observe(torch: ModuleType, load: Callable[[str], ModuleType]) -> str | None:
             steps=(int(first), int(end)),
         )
 
+        if "OPPROF_GRAPH_STEP" in os.environ:
+            try:
+                _record_graph(torch, recorder, load)
+            except Exception as error:
+                print(f"opprof: no graph is recorded: {error}", file=sys.stderr)
+
         def stop() -> None:
             _note_worker(os.environ["OPPROF_OPERATORS"])
+            for graph in _steps:
+                graph.leave()
             recorder.stop()
     else:
         if "OPPROF_MEMORY" in os.environ:

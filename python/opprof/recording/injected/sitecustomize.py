@@ -69,6 +69,8 @@ def _record(torch: ModuleType) -> None:
         return
     except Exception as error:
         reason = f"{error}"
+    if "OPPROF_GRAPH_STEP" in os.environ:
+        _say(f"no graph is recorded, which needs the observer: {reason}")
     if "OPPROF_CONTROL" in os.environ:
         _say(f"{reason}: `opprof attach` cannot record this process")
         return
@@ -93,9 +95,10 @@ def _record(torch: ModuleType) -> None:
 
 
 def _load_beside(name: str) -> ModuleType:
-    """A module of this folder, which is on no path."""
+    """A module of this folder, or of one that `name` leads to from here: it is on no path."""
     file = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
-    spec = importlib.util.spec_from_file_location(f"_opprof_{name}", file)
+    name = f"_opprof_{os.path.basename(name)}"
+    spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -1,0 +1,363 @@
+"""`opprof run --graph` and `opprof extract`: the program's own bits are as they were, and a module that was cut out gives the bits that it gave there."""
+
+import importlib.util
+import json
+import pickle
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from stepped_programs import STEP
+from test_observer import BUILD, opprof, pytestmark, write
+
+torch = pytest.importorskip("torch")
+
+PROGRAMS = Path(__file__).parent / "stepped_programs.py"
+OBSERVED = Path(__file__).parent / "observed_programs.py"
+NAMES = ["transformer", "convolutions", "several", "recurrent"]
+
+__all__ = ["pytestmark"]
+
+
+def record(folder: Path, program: Path, *arguments: object, options: tuple[str, ...] = ()) -> Any:
+    """The run's folder, and what the program and opprof said."""
+    done = opprof("run", "--graph", *options, "-o", folder, program, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def graph_of(folder: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """The document, its graph, and the facts beside it."""
+    document = json.loads((folder / "graph.json").read_text())
+    return document, document["graphs"][0], json.loads((folder / "step.json").read_text())
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Runs a program once; gives the run's folder, the oracle's, and what was said."""
+    runs: dict[str, tuple[Path, Path, Any]] = {}
+
+    def run(name: str) -> tuple[Path, Path, Any]:
+        if name not in runs:
+            folder = tmp_path_factory.mktemp(name)
+            oracle = folder / "oracle"
+            oracle.mkdir()
+            done = record(folder / "run", PROGRAMS, name, oracle)
+            runs[name] = folder / "run", oracle, done
+        return runs[name]
+
+    return run
+
+
+def extract(run: Path, output: Path, module: str, *options: object) -> ModuleType:
+    done = opprof("extract", run, "--module", module, "-o", output, *options)
+    assert done.returncode == 0, done.stderr
+    spec = importlib.util.spec_from_file_location(output.stem, output)
+    assert spec is not None and spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
+
+
+def restored(value: Any) -> Any:
+    """What copied() of the programs was given."""
+    if isinstance(value, tuple) and len(value) == 3 and value[0] == "tensor":
+        _, numbers, strides = value
+        tensor = torch.from_numpy(numbers)
+        return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(restored, value))
+    if isinstance(value, dict):
+        return {key: restored(part) for key, part in value.items()}
+    return value
+
+
+def same(first: Any, second: Any) -> bool:
+    """Whether all bits are."""
+    if isinstance(first, torch.Tensor):
+        return (
+            first.dtype == second.dtype
+            and first.shape == second.shape
+            and first.detach().numpy().tobytes() == second.detach().numpy().tobytes()
+        )
+    if isinstance(first, (list, tuple)):
+        return len(first) == len(second) and all(map(same, first, second))
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(same(first[k], second[k]) for k in first)
+    return bool(first == second)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "transformer-inference", "recurrent-inference"])
+def test_the_program_computes_the_same_bits_and_draws_the_same_numbers(
+    recorded: Any, name: str
+) -> None:
+    bare = subprocess.run(
+        [sys.executable, PROGRAMS, name], capture_output=True, text=True, check=True
+    )
+    _, _, done = recorded(name)
+    assert done.stdout == bare.stdout
+
+
+@pytest.mark.parametrize("name", [*NAMES, "transformer-inference", "recurrent-inference"])
+def test_an_extracted_module_gives_the_bits_that_it_gave_in_the_program(
+    recorded: Any, name: str, tmp_path: Path
+) -> None:
+    run, oracle, _ = recorded(name)
+    _, _, facts = graph_of(run)
+    root = facts["calls"][0]["module"]
+    files = sorted(oracle.glob("*.pickle"))
+    assert files
+    for number, file in enumerate(files):
+        # Written by the program above.
+        kept = pickle.loads(file.read_bytes())
+        path = f"{root}.{kept['path']}" if kept["path"] else root
+        script = extract(run, tmp_path / f"m{number}.py", path, "--call", kept["call"])
+        module, arguments = script.get_model_and_input()
+        state = restored(kept["state"])
+        own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        with torch.no_grad():
+            for weight, value in own.items():
+                if weight in state:
+                    value.copy_(state[weight])
+                elif value.dtype is not torch.uint8:
+                    # What Shared takes from outside; what is of bytes is the random state, which the oracle looks at.
+                    value.copy_(torch.full((8,), 0.5))
+        args, kwargs = restored(kept["args"]), restored(kept["kwargs"])
+        # Like what the script makes itself, and in the same order.
+        made, spec = torch.utils._pytree.tree_flatten(arguments)
+        given, other = torch.utils._pytree.tree_flatten((*args, *kwargs.values()))
+        assert spec == other
+        assert [getattr(v, "shape", v) for v in made] == [getattr(v, "shape", v) for v in given]
+        torch.set_rng_state(torch.from_numpy(kept["random"]))
+        with torch.set_grad_enabled(kept["training"]):
+            assert module.training == kept["training"]
+            result = module(*args, **kwargs)
+        assert same(result, restored(kept["result"])), path
+        buffers = restored(kept["buffers"])
+        for weight, value in module.named_buffers():
+            assert weight not in buffers or same(value, buffers[weight]), f"{path}.{weight}"
+        if kept["training"]:
+            check_gradients(module, result, kept, path)
+
+
+def check_gradients(module: Any, result: Any, kept: Any, path: str) -> None:
+    """Autograd goes through the module as it went in the program; weights that are used once have the same gradients."""
+    leaves = [v for v in torch.utils._pytree.tree_leaves(result) if isinstance(v, torch.Tensor)]
+    # Not of a weight that something else uses too.
+    if not kept["trained"] or kept["path"] in ("shared", "head", ""):
+        return
+    # The attention's other result went into the first.
+    places = [p for p in kept["gradients"] if p == 0 or not path.endswith("attention")]
+    gradients = [restored(kept["gradients"][place]) for place in places]
+    torch.autograd.backward([leaves[place] for place in places], gradients)
+    trained = restored(kept["trained"])
+    own = dict(module.named_parameters())
+    assert own.keys() == trained.keys()
+    for name, gradient in trained.items():
+        assert torch.allclose(own[name].grad, gradient, rtol=1e-5, atol=1e-7), f"{path}.{name}"
+
+
+def test_the_graph_has_what_ran_with_modules_and_lines(recorded: Any) -> None:
+    run, _, done = recorded("transformer")
+    document, graph, facts = graph_of(run)
+    assert f"recorded the graph of step {STEP}" in done.stderr
+    assert (graph["stage"], facts["kind"], facts["number"], facts["whole"]) == (
+        "recorded",
+        "step",
+        STEP,
+        True,
+    )
+    phases = facts["nodes"]["phase"]
+    assert re.fullmatch(r"f+b+[fb]*o+f*", phases), phases
+    assert len(phases) == len(facts["nodes"]["call"]) == len(graph["nodes"])
+    # Backward has the modules and lines of the forward that it differentiates.
+    lines = PROGRAMS.read_text().splitlines()
+    softmax = next(n for n, text in enumerate(lines, 1) if "scores.softmax(-1)" in text)
+    found: Counter[tuple[str, str, int]] = Counter()
+    for node, phase in zip(graph["nodes"], phases, strict=True):
+        if "softmax" in node["target"] and "modules" in node:
+            path = document["modules"][node["modules"]][-1]["path"]
+            found[phase, path, document["stacks"][node["stack"]][-1]["line"]] += 1
+    layers = [f"Transformer.layers.{n}.attention" for n in range(3)]
+    assert found == {(phase, path, softmax): 1 for phase in "fb" for path in layers}
+    # The tied weight is one value.
+    weights = [e["target"] for e in graph["inputs"] if e["kind"] == "parameter"]
+    assert weights.count("Transformer.embedding.weight") == 1
+    assert "Transformer.head.weight" not in weights
+    names = [e["names"] for e in facts["inputs"].values() if "names" in e]
+    assert ["Transformer.embedding.weight", "Transformer.head.weight"] in names
+
+
+def test_layers_of_the_graph_repeat_in_forward_backward_and_optimizer(tmp_path: Path) -> None:
+    record(tmp_path / "run", OBSERVED, "clean", 4)
+    graph = tmp_path / "run" / "graph.mlirbc"
+    done = subprocess.run(
+        [BUILD / "bin" / "opprof-opt", "--dedup-partitions", graph, "-o", "/dev/null"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    classes = re.findall(r"note: c\d+ @(\w+), (\d+) nodes: (\S+) … (\S+):", done.stderr)
+    layers = [c for c in classes if re.fullmatch(r"Layer(_\d+)?", c[0])]
+    # Forward and backward, both of all three.
+    assert len(layers) == 2
+    assert [{first[-1], last[-1]} for _, _, first, last in layers] == [
+        {"0", "2"},
+        {"0", "2"},
+    ] or all(
+        first.startswith("Net.layers.") and last.startswith("Net.layers.")
+        for _, _, first, last in layers
+    )
+
+
+def test_errors_name_what_there_is(recorded: Any, tmp_path: Path) -> None:
+    run, _, _ = recorded("several")
+    output = tmp_path / "m.py"
+
+    def refused(*arguments: object) -> str:
+        done = opprof("extract", *arguments, "-o", output)
+        assert done.returncode == 1 and not output.exists(), done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+    assert "Several.shared" in refused(run, "--module", "Several.share")
+    assert "called 3 times in the step" in refused(run, "--module", "shared", "--call", 3)
+    # What checkpoint computed again is no other call of the program's.
+    assert "called 1 times in the step (and 1 in the backward part" in refused(
+        run, "--module", "inner", "--call", 1
+    )
+    assert "opprof run --graph" in refused(tmp_path, "--module", "shared")
+    done = opprof("extract", run, "--module", "shared", "-o", tmp_path / "m.txt")
+    assert "has to be .py" in done.stderr
+
+
+def test_another_value_of_a_flag_is_refused(recorded: Any, tmp_path: Path) -> None:
+    run, _, _ = recorded("transformer")
+    script = extract(run, tmp_path / "m.py", "layers.1.attention")
+    module, (x, mask, causal) = script.get_model_and_input()
+    assert (mask, causal) == (None, True)
+    assert module(x, mask, causal=True)["kind"] == "causal"
+    with pytest.raises(ValueError, match="recorded with True where False"):
+        module(x, mask, causal=False)
+    # Inputs of a seed are the same every time, and others than those of another.
+    assert same(script.get_inputs(3), script.get_inputs(3))
+    assert not same(script.get_inputs(3)[0], script.get_inputs(4)[0])
+
+
+def test_a_program_without_such_a_step_says_so(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import torch\nnet = torch.nn.Linear(2, 2)\nopt = torch.optim.SGD(net.parameters())\n"
+        "for _ in range(2):\n    net(torch.ones(1, 2)).sum().backward()\n    opt.step()\n",
+    )
+    done = record(tmp_path / "run", program, options=("--graph-step", "5"))
+    assert "did not get to step 5" in done.stderr
+    assert not (tmp_path / "run" / "graph.json").exists()
+    # One that ends in the step has what ran.
+    done = record(tmp_path / "run", program, options=("--graph-step", "2"))
+    assert "did not get to step" not in done.stderr
+    assert graph_of(tmp_path / "run")[2]["whole"] is False
+
+
+COMPILED = """
+import sys, torch
+from torch import nn
+torch.manual_seed(0)
+torch.set_num_threads(1)
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return x + torch.relu(self.up(x))
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = Block(), torch.compile(Block(), dynamic=False)
+
+    def forward(self, x):
+        return self.last(self.first(x))
+
+
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(4):
+    # A size of its own, for which it is compiled in the step.
+    loss = net(torch.randn(4 + step % 3 * ("again" in sys.argv), 8)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(loss.item().hex())
+print(torch.rand(1).item())
+"""
+
+
+@pytest.mark.parametrize("way", ["once", "again"])
+def test_what_was_compiled_is_one_node_and_cannot_be_extracted(tmp_path: Path, way: str) -> None:
+    program = write(tmp_path, COMPILED)
+    bare = subprocess.run(
+        [sys.executable, program, way], capture_output=True, text=True, check=True
+    )
+    done = record(tmp_path / "run", program, way, options=("--graph-step", "2"))
+    assert done.stdout == bare.stdout
+    assert "torch.compile compiled 2 parts of it: each is one node" in done.stderr
+    _, graph, facts = graph_of(tmp_path / "run")
+    regions = [n["name"] for n in graph["nodes"] if n["target"] == "higher_order.compiled_region"]
+    assert [entry["node"] for entry in facts["compiled"]] == regions
+    assert [entry["backward"] for entry in facts["compiled"]] == [False, True]
+    # What its kernels call of PyTorch is theirs: one product is the other block's, and two are of its backward.
+    assert sum("mm" in n["target"] for n in graph["nodes"]) <= 3
+    refused = opprof("extract", tmp_path / "run", "--module", "last", "-o", tmp_path / "m.py")
+    assert refused.returncode == 1 and "TORCHDYNAMO_DISABLE=1" in refused.stderr
+    extract(tmp_path / "run", tmp_path / "m.py", "first").get_model_and_input()
+
+
+def test_memory_that_no_operator_wrote_is_told_of(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        out = torch.empty_like(x)\n"
+        "        out.numpy()[:] = 2 * x.numpy()\n        return out + 1\n"
+        "class Fine(torch.nn.Module):\n    def forward(self, x):\n        return torch.empty_like(x).copy_(x) + 1\n"
+        "for net in (Net(), Fine()):\n    pass\n"
+        "class Both(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.net, self.fine = Net(), Fine()\n"
+        "    def forward(self, x):\n        return self.net(x) + self.fine(x)\n"
+        "both = Both()\nwith torch.no_grad():\n    for _ in range(3):\n        print(both(torch.ones(3)).tolist())\n",
+    )
+    done = record(tmp_path / "run", program)
+    assert done.stdout.splitlines() == ["[5.0, 5.0, 5.0]"] * 3
+    assert "1 operator of it read what no operator of PyTorch's has written" in done.stderr
+    refused = opprof("extract", tmp_path / "run", "--module", "net", "-o", tmp_path / "m.py")
+    assert refused.returncode == 1 and "program.py:6" in refused.stderr
+    module, _ = extract(tmp_path / "run", tmp_path / "m.py", "fine").get_model_and_input()
+    assert same(module(torch.ones(3)), torch.full((3,), 2.0))
+
+
+def test_threads_and_modes_of_the_programs_own(tmp_path: Path) -> None:
+    """A mode that the program has on stays in its place, and is no reason to record nothing for good."""
+    program = write(
+        tmp_path,
+        "import torch\nfrom torch.utils._python_dispatch import TorchDispatchMode\n"
+        "class Count(TorchDispatchMode):\n    count = 0\n"
+        "    def __torch_dispatch__(self, func, types, args=(), kwargs=None):\n"
+        "        self.count += 1\n        return func(*args, **(kwargs or {}))\n"
+        "net = torch.nn.Linear(2, 2)\nopt = torch.optim.SGD(net.parameters())\n"
+        "def step():\n    net(torch.ones(1, 2)).sum().backward()\n    opt.step()\n    opt.zero_grad()\n"
+        "for n in range(6):\n    if n < 3:\n        with Count() as mode:\n            step()\n        print(mode.count)\n"
+        "    else:\n        step()\n"
+        "print(torch._C._len_torch_dispatch_stack(), torch.nn.Module.__call__.__name__)\n",
+    )
+    bare = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)
+    done = record(tmp_path / "run", program)
+    assert done.stdout == bare.stdout
+    assert "dispatch mode of its own" in done.stderr
+    assert graph_of(tmp_path / "run")[2]["number"] == 4
