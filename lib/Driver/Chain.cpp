@@ -303,14 +303,24 @@ Error driver::profileRun(Session &session, const RunFolder &folder, bool mapped,
   return attribute(session, folder, **graph, mapped, /*trace=*/nullptr, page);
 }
 
-Error driver::profileTimeline(const RunFolder &folder, StringRef timeline,
-                              StringRef operators, bool mapped,
+Error driver::profileTimeline(Session &session, const RunFolder &folder,
+                              StringRef timeline, StringRef operators,
+                              StringRef graph, bool mapped,
                               uint64_t lastKernels) {
   ProfileInputs inputs;
   if (Error error = inputs.readRun(folder.run()))
     return error;
   if (Error error = inputs.readCeilings(folder))
     return error;
+  if (!graph.empty()) {
+    Expected<OwningOpRef<ModuleOp>> module = session.readGraph(graph);
+    if (!module)
+      return module.takeError();
+    if (Error error = findPartitions(session, folder, **module, inputs))
+      return error;
+    if (Error error = mapNodes(folder, **module, inputs))
+      return error;
+  }
   if (mapped) {
     if (Error error = inputs.readMaps(folder, /*some=*/true))
       return error;

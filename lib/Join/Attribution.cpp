@@ -53,6 +53,7 @@ private:
   Activity &addActivity(const TraceActivity &event);
   void estimateFill(Activity &kernel);
   uint32_t findOperator(const TraceActivity &event) const;
+  bool leaveOut(int64_t time, int64_t durationNs);
   void setStep(Activity &activity, uint32_t op, int64_t time) const;
   void setPlace(Activity &activity, uint32_t op);
   void joinActivity(Activity &activity, uint32_t place, uint32_t op);
@@ -83,6 +84,10 @@ private:
   const bool onHost;
   /// There is something that kernels can be joined to.
   const bool anyGraph;
+  /// The graph is one that `opprof run` recorded of a step of a program: of its
+  /// forward part, while the program did more than run the graph, and has steps
+  /// of its own.
+  const bool isRecorded;
   /// Threads on which the program marks ranges.
   std::vector<ThreadId> rangedThreads;
 
@@ -107,16 +112,33 @@ private:
   std::map<std::pair<const LaunchConfig *, int64_t>, SharedConfig> filled;
   /// The operator that started each activity, or none.
   std::vector<uint32_t> opOfKernel, opOfCopy;
+  /// What lies outside of the steps that are left, and its time.
+  std::pair<uint64_t, int64_t> leftOut;
 };
 
 } // namespace
+
+/// What is summed up by nodes counts every kernel and step: the others are left
+/// out where only some of a program's steps are steady.
+static void leaveSteadySteps(Profile &profile) {
+  if (int64_t steady = countSteadySteps(profile))
+    profile.summary.steps = steady;
+}
+
+/// Whether what began then is in none of the steps that are left.
+static bool isLeftOut(const Profile &profile, bool isRecorded, int64_t time) {
+  if (!isRecorded || !countSteadySteps(profile))
+    return false;
+  std::optional<uint32_t> step = stepAt(profile.steps, time);
+  return !step || profile.steps[*step].phase != Phase::Steady;
+}
 
 /// A profile of what is known before activities are joined: its launches, with
 /// the runs that calls show, and its steps.
 static std::unique_ptr<Profile>
 beginProfile(const Trace &trace, const HostTimeline &host,
              const LaunchIndex &index, const CallJoins &calls,
-             const EagerJoins &eager, bool anyGraph) {
+             const EagerJoins &eager, bool anyGraph, bool isRecorded) {
   auto profile = std::make_unique<Profile>();
   Source source;
   source.kind = trace.kind;
@@ -132,11 +154,16 @@ beginProfile(const Trace &trace, const HostTimeline &host,
   for (const Join &join : calls.all())
     if (join.launch.valid())
       index.countRun(*profile, join.launch);
-  for (const Join &join : eager.all())
-    if (join.launch.valid() && join.method == EagerJoins::kForward)
-      index.countRun(*profile, join.launch);
   llvm::append_range(profile->notes, eager.notes());
-  findSteps(trace, host, calls, eager.passStarts(), index, anyGraph, *profile);
+  findSteps(trace, host, calls,
+            isRecorded ? ArrayRef<int64_t>() : eager.passStarts(), index,
+            anyGraph && !isRecorded, *profile);
+  if (isRecorded)
+    leaveSteadySteps(*profile);
+  for (auto [op, join] : llvm::enumerate(eager.all()))
+    if (join.launch.valid() && join.method == EagerJoins::kForward &&
+        !isLeftOut(*profile, isRecorded, host.op(op).startNs))
+      index.countRun(*profile, join.launch);
   return profile;
 }
 
@@ -153,10 +180,15 @@ Attributor::Attributor(const Trace &trace, const AttributionInputs &inputs)
              (trace.kind == "kineto" || trace.kind == "opprof observer")),
       anyGraph(!inputs.maps.empty() || !inputs.partitions.empty() ||
                !trace.identities.empty()),
+      isRecorded(llvm::any_of(inputs.maps,
+                              [](const launch::LaunchMap &map) {
+                                return map.stage == "recorded";
+                              })),
       host(trace), modules(trace), places(trace, host, modules), runtime(trace),
       index(inputs.maps), calls(trace, host, index, inputs.wrappers, onHost),
       eager(trace, host, index),
-      profile(beginProfile(trace, host, index, calls, eager, anyGraph)),
+      profile(
+          beginProfile(trace, host, index, calls, eager, anyGraph, isRecorded)),
       identities(trace, inputs, index, runtime, *profile) {}
 
 /// Says why an activity of a capture has no node, and counts it.
@@ -338,6 +370,15 @@ uint32_t Attributor::findOperator(const TraceActivity &event) const {
   return op;
 }
 
+/// Counts what began outside of the steps that are left; false for all else.
+bool Attributor::leaveOut(int64_t time, int64_t durationNs) {
+  if (!isLeftOut(*profile, isRecorded, time))
+    return false;
+  ++leftOut.first;
+  leftOut.second += durationNs;
+  return true;
+}
+
 /// The step that `op`, at `time`, started the activity in, and its phase.
 void Attributor::setStep(Activity &activity, uint32_t op, int64_t time) const {
   activity.step = stepAt(profile->steps, time);
@@ -471,16 +512,18 @@ void Attributor::addActivities() {
     const TraceActivity &event = trace.activities[place];
     const RuntimeCall *launch = runtime.of(event);
     uint32_t op = findOperator(event);
+    int64_t begun = launch        ? launch->startNs
+                    : op != kNone ? host.op(op).startNs
+                                  : event.startNs;
+    if (leaveOut(begun, event.durationNs))
+      continue;
     Activity &activity = addActivity(event);
     StringRef range = rangeAt(op);
     if (range.empty() && launch)
       range = rangeElsewhere(launch->thread, launch->startNs);
     activity.range = profile->intern(range);
     (event.kind == ActivityKind::Kernel ? opOfKernel : opOfCopy).push_back(op);
-    setStep(activity, op,
-            launch        ? launch->startNs
-            : op != kNone ? host.op(op).startNs
-                          : event.startNs);
+    setStep(activity, op, begun);
     // What only counts has no launches at all.
     if (!launch && op == kNone && trace.kind != kNcuKind) {
       auto it = firstLaunched.find({event.device, event.stream.value_or(-1)});
@@ -519,6 +562,8 @@ void Attributor::addHostKernels() {
     const HostOp &op = host.op(place);
     const Join &join = calls.of(place);
     if (!join.launch.valid() && computesNothing(op.name))
+      continue;
+    if (leaveOut(op.startNs, op.durationNs))
       continue;
     Activity &activity = profile->kernels.emplace_back();
     activity.id = profile->kernels.size() - 1;
@@ -692,6 +737,11 @@ void Attributor::addNotes() {
     profile->notes.push_back(
         "no kernel was joined to a launch: the trace and the launch maps seem "
         "to be of different programs, or the trace is of an eager run");
+  if (leftOut.first)
+    profile->notes.push_back(
+        std::to_string(leftOut.first) + " operators or kernels (" +
+        std::to_string(leftOut.second) +
+        " ns) ran outside of the steady steps, and no figure counts them");
   addUnseenCode();
   if (!anyGraph && !profile->kernels.empty())
     profile->notes.push_back(

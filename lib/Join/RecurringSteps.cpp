@@ -238,6 +238,9 @@ static int64_t median(std::vector<int64_t> values) {
   return *middle;
 }
 
+/// What recording/injected/step_graph.py notes at the end of its step.
+static constexpr StringLiteral kGraphRecorded = "graph recorded";
+
 /// Sets apart what is no steady step.
 static void classifySteps(const Trace &trace, const HostTimeline &host,
                           Profile &profile) {
@@ -264,6 +267,11 @@ static void classifySteps(const Trace &trace, const HostTimeline &host,
     if (step.phase == Phase::Steady &&
         counts[step.index] > usualCount + usualCount / 2)
       step.phase = Phase::Apart;
+  // One whose operators were written down as a graph ran slowly for it.
+  for (const HostEvent &event : trace.hostEvents)
+    if (event.name == kGraphRecorded)
+      if (std::optional<uint32_t> step = stepAt(profile.steps, event.startNs))
+        profile.steps[*step].phase = Phase::Apart;
 }
 
 void opprof::join::findRecurringSteps(const Trace &trace,

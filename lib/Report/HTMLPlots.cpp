@@ -560,7 +560,9 @@ static void addNodes(const Profile &profile, FrameTree &tree) {
   }
   for (const Activity &kernel : profile.kernels)
     if (kernel.nodes.empty()) {
-      unsigned outer = tree.inside(0, "(no node known)", FrameKind::Module);
+      unsigned outer = kernel.module.empty() ? tree.inside(0, "(no node known)",
+                                                           FrameKind::Module)
+                                             : tree.module(kernel.module);
       tree.frames[tree.inside(outer, shortKernelName(kernel.name),
                               FrameKind::Kernel)]
           .timeNs += kernel.durationNs;

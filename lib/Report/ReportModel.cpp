@@ -176,16 +176,19 @@ static std::vector<TimeRow> sumModules(const Profile &profile) {
     if (size_t count = members[name].size(); count > 1)
       row.detail = formatv("{0} modules", count).str();
   }
-  // The rows sum to all kernel time: what no node is known of has one too.
-  TimeRow rest;
-  rest.name = "(no node known)";
+  // The rows sum to all kernel time: what no node is known of has one too, that
+  // of the module which the program was in, where it was observed.
   for (const Activity &kernel : profile.kernels)
     if (kernel.nodes.empty()) {
-      rest.kernelTimeNs += kernel.durationNs;
-      ++rest.count;
+      auto it = names.find(kernel.module);
+      std::string name = it != names.end()       ? it->second
+                         : kernel.module.empty() ? "(no node known)"
+                                                 : kernel.module.str();
+      TimeRow &row = rows[name];
+      row.name = name;
+      row.kernelTimeNs += kernel.durationNs;
+      ++row.count;
     }
-  if (rest.count)
-    rows[rest.name] = rest;
   return sortRows(rows);
 }
 

@@ -361,3 +361,38 @@ def test_threads_and_modes_of_the_programs_own(tmp_path: Path) -> None:
     assert done.stdout == bare.stdout
     assert "dispatch mode of its own" in done.stderr
     assert graph_of(tmp_path / "run")[2]["number"] == 4
+
+
+def test_the_report_has_work_and_classes_of_what_the_graph_is_of(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    record(run, OBSERVED, "clean")
+    profile = json.loads((run / "profile.opprof.json").read_text())
+    phases = [step["phase"] for step in profile["steps"]]
+    # The step that was written down is none of those that are measured.
+    assert phases[STEP] == "apart" and phases[STEP + 1 :].count("steady") >= 8
+    assert profile["summary"]["steps"] == phases.count("steady")
+    assert {kernel["step"] for kernel in profile["kernels"]} == {
+        number for number, phase in enumerate(phases) if phase == "steady"
+    }
+    # Each up of the layers is a product of 128 rows, and ran once in each of these steps.
+    products = [k for k in profile["launches"] if k["kernel"] == "aten.addmm.default"]
+    flops = 2 * 8 * 16 * 64 * 256
+    ups = [
+        k
+        for k in products
+        if k["flops"] >= flops and k["bytes_read"] == 4 * (128 * 64 + 256 * 64 + 256)
+    ]
+    assert len(ups) == 3
+    assert {k["runs"] for k in ups} == {phases.count("steady")}
+    assert {p["label"] for p in profile["partitions"]} == {f"Net.layers.{n}" for n in range(3)}
+    assert len({p["class"] for p in profile["partitions"]}) == 1
+    # What is no node of it has the module that the program was in.
+    parts = {
+        (k["part"], k["module"]) for k in profile["kernels"] if not k["nodes"] and "module" in k
+    }
+    assert ("optimizer", "AdamW group 0") in parts
+    joined = {k.get("part") for k in profile["kernels"] if k["nodes"] and k["confidence"] == "high"}
+    assert {"forward", "backward"} <= joined and "optimizer" not in joined
+    text = (run / "report.txt").read_text()
+    assert "By class of repeated subgraphs" in text
+    assert "ran outside of the steady steps" in text

@@ -119,7 +119,8 @@ static cl::opt<std::string> output("o", cl::cat(category), cl::Required,
 static cl::opt<std::string> graph("graph", cl::cat(category),
                                   cl::value_desc("file"), cl::sub(filesCommand),
                                   cl::sub(launchesCommand),
-                                  cl::desc("The exported graph"));
+                                  cl::sub(timelineCommand),
+                                  cl::desc("The graph of what ran"));
 static cl::opt<std::string> codeFolder(
     "code", cl::cat(category), cl::value_desc("folder"), cl::sub(filesCommand),
     cl::desc("Inductor's debug folder, or a folder of them; left out "
@@ -273,8 +274,6 @@ static Error run(int &status) {
     return selectLaunches(folder, step);
   if (deriveCommand)
     return deriveMetrics(path);
-  if (timelineCommand)
-    return profileTimeline(folder, timeline, observed, mapped, lastKernels);
   if (reportCommand) {
     if (asJSON && !html.empty())
       return createStringError(
@@ -287,6 +286,9 @@ static Error run(int &status) {
     return showReport(paths, form, html, ceilings, getPageOptions());
   }
   Session session(elapsed);
+  if (timelineCommand)
+    return profileTimeline(session, folder, timeline, observed, graph, mapped,
+                           lastKernels);
   if (importCommand)
     return importGraph(session, path, output);
   if (mapCommand)

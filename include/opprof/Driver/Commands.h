@@ -50,9 +50,11 @@ llvm::Error profileFiles(Session &session, const RecordedFiles &files,
 /// The profile and reports of a timeline in a run folder. With `mapped`, its
 /// kernels are joined to the launch maps, partitions and counters that lie
 /// there; else they stand for themselves. `operators` is what the observer
-/// recorded beside a capture; it may be empty.
-llvm::Error profileTimeline(const RunFolder &folder, llvm::StringRef timeline,
-                            llvm::StringRef operators, bool mapped,
+/// recorded beside a capture, and `graph` one of what the program ran operator
+/// by operator, whose repeats and map are written then; both may be empty.
+llvm::Error profileTimeline(Session &session, const RunFolder &folder,
+                            llvm::StringRef timeline, llvm::StringRef operators,
+                            llvm::StringRef graph, bool mapped,
                             uint64_t lastKernels);
 
 enum class ReportForm { Text, JSON, HTML };

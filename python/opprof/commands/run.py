@@ -6,6 +6,7 @@ away what was recorded.
 
 import contextlib
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -21,7 +22,8 @@ from typing import Any
 from opprof.chain import import_graph, report_timeline
 from opprof.commands.report import report_text
 from opprof.errors import OpprofError
-from opprof.files import check_own, read_json, replacing
+from opprof.export.step_region import forward_graph, read_step
+from opprof.files import check_own, read_json, replacing, scratch_folder
 from opprof.progress import progress, show
 from opprof.recording import INJECTED
 from opprof.recording.library import Library, find_library, summary_counts, why_no_gpu
@@ -198,7 +200,7 @@ def run_program(command: Sequence[str], output: Path, part: Part) -> int:
     facts["exit_status"] = status
     try:
         if part.graph_step is not None:
-            facts["graphs"] = _take_graphs(folder, part.graph_step, own)
+            facts["step_graph"] = _take_graphs(folder, part.graph_step, own)
         write_run(folder, facts)
         if reason is None:
             report_captures(captures, output)
@@ -282,14 +284,14 @@ def _observed(
     return traces, status, own
 
 
-def _take_graphs(folder: RunFolder, step: int, program: int) -> list[str]:
-    """Makes the graph that the program recorded of a step the run's; of one with ranks, that of the first. Returns the graphs' names."""
+def _take_graphs(folder: RunFolder, step: int, program: int) -> dict[str, Any]:
+    """Makes the graph that the program recorded of a step the run's; of one with ranks, that of the first. Returns what run.json says."""
     files = recorded_files(folder.path, "graph")
     own = [file for file in files if file.process == str(program)]
     chosen = sorted(own or files, key=lambda file: (file.rank or 0, int(file.process)))[:1]
     if not chosen:
         progress(f"no graph was recorded of step {step}")
-        return []
+        return {}
     rest = recorded_files(folder.path, "step", chosen[0].process)
     chosen[0].path.replace(folder.graph_json)
     for file in rest:
@@ -300,7 +302,24 @@ def _take_graphs(folder: RunFolder, step: int, program: int) -> list[str]:
         _failed(f"{folder.graph_json} is kept, but cannot be read", error)
     else:
         progress(f"the graph of a step: {folder.graph}; `opprof extract {folder.path} --module …`")
-    return [folder.graph_json.name, *(f.path.name for f in files if f is not chosen[0])]
+    others = [file.path.name for file in files if file is not chosen[0]]
+    return {"process": chosen[0].process, "others": others}
+
+
+def _report(folder: RunFolder, entry: Recorded, *options: str) -> None:
+    """Makes the report of a process, and joins it to the forward part of the step that was recorded of it, if one was."""
+    whole = RunFolder(folder.path)
+    recorded = whole.step.is_file() and read_json(whole.run).get("step_graph", {})
+    if recorded and recorded.get("process") == entry.process:
+        with scratch_folder() as scratch:
+            file = scratch / "graph.json"
+            try:
+                file.write_text(json.dumps(forward_graph(read_step(folder.path))))
+                report_timeline(folder, entry.capture, f"--graph={file}", *options)
+                return
+            except OpprofError as error:
+                _failed("the report is made without the graph", error)
+    report_timeline(folder, entry.capture, *options)
 
 
 def _without_workers(traces: Sequence[Recorded], output: Path) -> list[Recorded]:
@@ -342,7 +361,7 @@ def report_operators(traces: Sequence[Recorded], output: Path) -> None:
         try:
             progress(f"reporting {entry.name}")
             limit = [f"--last-kernels={MOST_KERNELS}"] if entry.capture.suffix == CAPTURE else []
-            report_timeline(folder, entry.capture, *limit)
+            _report(folder, entry, *limit)
         except Exception as error:
             _failed(f"no report of {entry.name}; {entry.capture} is kept", error)
             continue
@@ -429,6 +448,9 @@ def _captured(command: Sequence[str], output: Path, part: Part) -> tuple[list[Pa
         ),
         **_observing(output, part),
     }
+    if part.graph_step is not None:
+        # By which operators are told from others of their name.
+        environment["OPPROF_OPERATORS_SHAPES"] = "1"
     _drop_operators(output)
     before = {file.path: file.path.stat().st_mtime_ns for file in recorded_files(output, "capture")}
     progress(f"running {shlex.join(command)}")
@@ -464,12 +486,8 @@ def report_captures(captures: Sequence[Path], output: Path) -> None:
             folder = RunFolder(output, own)
             try:
                 progress(f"reporting {entry.name}")
-                report_timeline(
-                    folder,
-                    entry.capture,
-                    f"--last-kernels={MOST_KERNELS}",
-                    *_operators(entry.capture),
-                )
+                limit = f"--last-kernels={MOST_KERNELS}"
+                _report(folder, entry, limit, *_operators(entry.capture))
                 shown.append((entry, folder))
             except Exception as error:
                 _failed(f"no report of {entry.name}; {entry.capture} is kept", error)

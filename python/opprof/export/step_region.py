@@ -104,6 +104,29 @@ def cut(step: Step, module: str, number: int = 0) -> Region:
         ) from error
 
 
+def forward_graph(step: Step) -> dict[str, Any]:
+    """Graph JSON of what ran forward, of which autograd's numbers tell what ran backward; nodes have the names that they have in the step."""
+    calls = step.calls
+    columns = step.facts["nodes"]
+    rows = zip(step.graph["nodes"], columns["phase"], columns["call"], strict=True)
+    nodes = [
+        node
+        for node, phase, call in rows
+        if phase == "f" and (call < 0 or not calls[call]["in_backward"])
+    ]
+    made = {node["name"] for node in nodes}
+    used = dict.fromkeys(value_names([[node["args"], node["kwargs"]] for node in nodes]))
+    known = {entry["name"]: entry for entry in step.graph["inputs"]}
+    types = {entry["name"]: entry.get("type") for entry in step.graph["nodes"]}
+    inputs = [
+        known.get(name) or {"name": name, "type": types[name], "kind": "user_input"}
+        for name in used
+        if name not in made
+    ]
+    graph = {**step.graph, "inputs": inputs, "nodes": nodes, "outputs": []}
+    return {**step.document, "graphs": [graph]}
+
+
 def find_call(step: Step, module: str, number: int) -> int:
     """The place of the call among those of the step."""
     calls = step.calls

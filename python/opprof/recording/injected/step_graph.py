@@ -181,6 +181,8 @@ class Steps:
         if graph is not None:
             graph.stop()
             graph.write(is_whole=ended)
+            # By which reports know the step that was slowed down: lib/Join/RecurringSteps.cpp.
+            self.observer.opprof_observer_note(b"graph recorded", time.monotonic_ns())
 
     def leave(self) -> None:
         """At the end of the process."""
