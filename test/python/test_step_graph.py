@@ -1,8 +1,10 @@
 """`opprof run --graph` and `opprof extract`: the program's own bits are as they were, and a module that was cut out gives the bits that it gave there."""
 
+import ast
 import importlib.util
 import json
 import pickle
+import random
 import re
 import subprocess
 import sys
@@ -14,6 +16,9 @@ from typing import Any
 import pytest
 from stepped_programs import STEP
 from test_observer import BUILD, opprof, pytestmark, write
+
+from opprof.commands.extract import extract_module
+from opprof.errors import OpprofError
 
 torch = pytest.importorskip("torch")
 
@@ -396,3 +401,66 @@ def test_the_report_has_work_and_classes_of_what_the_graph_is_of(tmp_path: Path)
     text = (run / "report.txt").read_text()
     assert "By class of repeated subgraphs" in text
     assert "ran outside of the steady steps" in text
+
+
+#: What would end a string, a comment, a docstring or a line of Python, and then leave a file.
+HOSTILE = '"""\'\n\r\u2028\\\nopen("pwned", "w")\n#'
+
+
+def damaged(value: Any, draw: random.Random) -> Any:
+    """The value with one thing in it replaced."""
+    if isinstance(value, dict) and value and draw.random() < 0.9:
+        key = draw.choice(list(value))
+        if draw.random() < 0.1:
+            return {(HOSTILE if k == key else k): v for k, v in value.items()}
+        return {**value, key: damaged(value[key], draw)}
+    if isinstance(value, list) and value and draw.random() < 0.9:
+        place = draw.randrange(len(value))
+        return [*value[:place], damaged(value[place], draw), *value[place + 1 :]]
+    return draw.choice([None, -1, 10**30, 1.5, HOSTILE, [], {}, [[]], {"node": HOSTILE}, True])
+
+
+def test_files_of_strangers_are_refused_or_make_scripts_without_their_code(
+    recorded: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _, _ = recorded("several")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPPROF_TOOLS_DIR", str(BUILD / "bin"))
+    files = [json.loads((run / name).read_text()) for name in ("graph.json", "step.json")]
+    draw = random.Random(0)
+    output = tmp_path / "m.py"
+    written = 0
+    for number in range(150):
+        graph, step = files
+        if number % 3 == 0:
+            # What of the files reaches the script most directly.
+            call = next(c for c in step["calls"] if c["module"].endswith("shared"))
+            place = step["calls"].index(call)
+            calls = [*step["calls"][:place], damaged(call, draw), *step["calls"][place + 1 :]]
+            step = {**step, "calls": calls}
+        elif number % 3 == 1:
+            graph = damaged(graph, draw)
+        else:
+            step = damaged(step, draw)
+        folder = tmp_path / "run"
+        folder.mkdir(exist_ok=True)
+        (folder / "graph.json").write_text(json.dumps(graph))
+        (folder / "step.json").write_text(json.dumps(step))
+        output.unlink(missing_ok=True)
+        try:
+            extract_module(folder, "shared", output)
+        except OpprofError:
+            assert not output.exists()
+            continue
+        written += 1
+        tree = ast.parse(output.read_text())
+        calls_of = {
+            n.func.id
+            for n in ast.walk(tree)
+            if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+        }
+        # The template's own reader of weights opens a file.
+        opened = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and n.value == "pwned"]
+        assert not opened and not calls_of & {"exec", "eval", "__import__"}
+    assert 0 < written < 150
+    assert not (tmp_path / "pwned").exists()

@@ -9,7 +9,7 @@ from typing import Any
 from opprof.backend.escaping import escaped
 from opprof.errors import OpprofError
 from opprof.export import step_region
-from opprof.export.step_region import Region, Step, cut, read_step
+from opprof.export.step_region import Region, Step, cut, read_step, reading
 from opprof.files import replacing, scratch_folder
 from opprof.progress import progress
 from opprof.tools import run_tool
@@ -19,6 +19,14 @@ _MARK = "# What follows is written.\n"
 
 #: A tensor with more elements, or more dimensions, is none that a program had.
 _MOST_ELEMENTS, _MOST_DIMENSIONS = 1 << 48, 64
+
+_DTYPES = re.compile(
+    r"bool|u?int(8|16|32|64)|bfloat16|float(16|32|64)|complex(32|64|128)|float8_e\d+m\d+[a-z]{0,5}"
+)
+_FORMATS = (
+    *("strided", "sparse_coo", "contiguous_format", "preserve_format"),
+    *("channels_last", "channels_last_3d"),
+)
 
 _FACTS = frozenset(
     [
@@ -43,9 +51,10 @@ def extract_module(path: Path, module: str, output: Path, number: int = 0) -> Pa
     """Writes the script of a call of a module of the step in a run folder, and returns where."""
     if output.suffix != ".py":
         raise OpprofError(f"{output}: the ending has to be .py, as it is a Python script")
-    step = read_step(path)
-    region = cut(step, module, number)
-    text = _script(step, region)
+    with reading(path):
+        step = read_step(path)
+        region = cut(step, module, number)
+        text = _script(step, region)
     with replacing(output) as file:
         file.write(text)
     for note in region.notes:
@@ -180,7 +189,9 @@ def _constant(value: Any) -> tuple[str, bool]:
         key, inner = next(iter(value.items()))
         if key == "float":
             return f'float("{float(inner)}")', True
-        if key in ("dtype", "layout", "memory_format") and re.fullmatch(r"[a-z0-9_]+", inner):
+        if key == "dtype":
+            return _dtype(inner), True
+        if key in ("layout", "memory_format") and inner in _FORMATS:
             return f"torch.{inner}", True
         if key == "device":
             return f"torch.device({_device(inner)!r})", True
@@ -201,6 +212,12 @@ def _device(text: Any) -> str:
     if not isinstance(text, str) or not re.fullmatch(r"[a-z]{1,20}(:\d{1,4})?", text):
         raise OpprofError(f"{text!r} is no device")
     return text
+
+
+def _dtype(name: Any) -> str:
+    if not isinstance(name, str) or not _DTYPES.fullmatch(name):
+        raise OpprofError(f"{name!r} is no dtype that tensors can be made of")
+    return f"torch.{name}"
 
 
 def _number(value: Any) -> str:
@@ -224,16 +241,11 @@ def _sizes(values: Any, most: int) -> str:
 
 def _tensor(entry: dict[str, Any]) -> str:
     """Shape, strides, dtype and device."""
-    dtype = str(entry["dtype"])
-    if not re.fullmatch(r"[a-z0-9_]{1,30}", dtype) or not re.match(
-        r"(u?int|b?float|complex|bool)", dtype
-    ):
-        raise OpprofError(f"{dtype!r} is no dtype that tensors can be made of")
     shape, stride = entry["shape"], entry["stride"]
     texts = [_sizes(shape, _MOST_ELEMENTS), _sizes(stride, _MOST_ELEMENTS)]
     if len(shape) != len(stride) or math.prod(shape) > _MOST_ELEMENTS:
         raise OpprofError(f"{shape!r} with the strides {stride!r} is no tensor")
-    return f"{texts[0]}, {texts[1]}, torch.{dtype}, {_device(entry['device'])!r}"
+    return f"{texts[0]}, {texts[1]}, {_dtype(entry['dtype'])}, {_device(entry['device'])!r}"
 
 
 def _statistics(facts: Any) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 from opprof.chain import import_graph, report_timeline
 from opprof.commands.report import report_text
 from opprof.errors import OpprofError
-from opprof.export.step_region import forward_graph, read_step
+from opprof.export.step_region import forward_graph, read_step, reading
 from opprof.files import check_own, read_json, replacing, scratch_folder
 from opprof.progress import progress, show
 from opprof.recording import INJECTED
@@ -314,7 +314,8 @@ def _report(folder: RunFolder, entry: Recorded, *options: str) -> None:
         with scratch_folder() as scratch:
             file = scratch / "graph.json"
             try:
-                file.write_text(json.dumps(forward_graph(read_step(folder.path))))
+                with reading(folder.path):
+                    file.write_text(json.dumps(forward_graph(read_step(folder.path))))
                 report_timeline(folder, entry.capture, f"--graph={file}", *options)
                 return
             except OpprofError as error:

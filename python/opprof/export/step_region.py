@@ -3,6 +3,7 @@
 What comes of it is graph JSON of the module alone: its operators as they ran, weights by their names in the module, what it was called with as inputs.
 """
 
+import contextlib
 import difflib
 import json
 from collections.abc import Iterator
@@ -95,12 +96,24 @@ def read_step(path: Path) -> Step:
 
 def cut(step: Step, module: str, number: int = 0) -> Region:
     """The call of that number, from 0, of the module with that path. Raises OpprofError with the near names where there is none."""
+    return _Cut(step, find_call(step, module, number)).region()
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Refuses a step that somebody has changed, or that is none: its files are read as `opprof run --graph` writes them."""
     try:
-        return _Cut(step, find_call(step, module, number)).region()
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        # Written by the recorder; whoever changed it hears where it stops being one.
+        yield
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise OpprofError(
-            f"{step.path}: the step is not as `opprof run --graph` writes it: {type(error).__name__}: {error}"
+            f"{path}: the step is not as `opprof run --graph` writes it: {type(error).__name__}: {error}"
         ) from error
 
 

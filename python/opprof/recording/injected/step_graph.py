@@ -195,7 +195,8 @@ class Steps:
             say("the program ended in the step whose graph was recorded: the graph has what ran")
         elif self.has_stepped:
             say(f"the program did not get to step {self.step}: there is no graph of it")
-        elif self.calls <= self.step:
+        # One like torchrun calls none at all.
+        elif 0 < self.calls <= self.step:
             say(
                 f"the program stepped no optimizer and called modules without gradients {self.calls} times: there is no graph, "
                 f"which is of call {self.step} then"
