@@ -121,7 +121,8 @@ def test_an_extracted_module_gives_the_bits_that_it_gave_in_the_program(
         # Written by the program above.
         kept = pickle.loads(file.read_bytes())
         path = f"{root}.{kept['path']}" if kept["path"] else root
-        script = extract(run, tmp_path / f"m{number}.py", path, "--call", kept["call"])
+        training = ["--training"] if kept["training"] else []
+        script = extract(run, tmp_path / f"m{number}.py", path, "--call", kept["call"], *training)
         module, arguments = script.get_model_and_input()
         state = restored(kept["state"])
         own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
@@ -418,6 +419,29 @@ def damaged(value: Any, draw: random.Random) -> Any:
         place = draw.randrange(len(value))
         return [*value[:place], damaged(value[place], draw), *value[place + 1 :]]
     return draw.choice([None, -1, 10**30, 1.5, HOSTILE, [], {}, [[]], {"node": HOSTILE}, True])
+
+
+def test_a_module_of_a_training_step_is_extracted_for_its_forward_pass_or_both(
+    recorded: Any, tmp_path: Path
+) -> None:
+    run, oracle, _ = recorded("several")
+    kept = pickle.loads((oracle / "0.pickle").read_bytes())
+    forward = extract(run, tmp_path / "forward.py", "shared")
+    module, arguments = forward.get_model_and_input()
+    assert not module.training and not hasattr(forward, "make_step")
+    module.load_state_dict({"weight": restored(kept["state"])["weight"]})
+    with torch.no_grad():
+        module.seen.copy_(restored(kept["state"])["seen"])
+        module.captured_input_2.fill_(0.5)
+        result = module(*restored(kept["args"]), **restored(kept["kwargs"]))
+    # Its function of autograd's switches nothing on.
+    assert same(result, restored(kept["result"])) and not result[1][0].requires_grad
+    both = extract(run, tmp_path / "both.py", "shared", "--training")
+    module, arguments = both.get_model_and_input()
+    seen = []
+    module.weight.register_hook(lambda gradient: seen.append(gradient))
+    both.make_step(module)(*arguments)
+    assert module.training and len(seen) == 1 and bool(seen[0].any()) and module.weight.grad is None
 
 
 def test_files_of_strangers_are_refused_or_make_scripts_without_their_code(

@@ -702,9 +702,9 @@ def _add_run(commands: _Commands) -> None:
     )
     parser.add_argument(
         "--graph-step",
-        type=_from_zero,
+        type=_positive,
         metavar="N",
-        help="the step of --graph (default: the one before those of --steps, or 1); in a program without an optimizer the call of that "
+        help="the step of --graph, from 1, as the first one makes the program's state (default: the one before those of --steps, or 1); in a program without an optimizer the call of that "
         "number of its outermost module without gradients",
     )
     parser.add_argument(
@@ -730,7 +730,9 @@ def _add_run(commands: _Commands) -> None:
 def _extract(options: argparse.Namespace) -> None:
     from opprof.commands.extract import extract_module
 
-    extract_module(options.run_folder, options.module, options.output, options.call)
+    extract_module(
+        options.run_folder, options.module, options.output, options.call, training=options.training
+    )
 
 
 def _add_extract(commands: _Commands) -> None:
@@ -759,6 +761,11 @@ def _add_extract(commands: _Commands) -> None:
         default=0,
         metavar="N",
         help="which of its calls in the step, where there are several (default: 0, the first)",
+    )
+    parser.add_argument(
+        "--training",
+        action="store_true",
+        help="with gradients, and a make_step() that runs backward too: for `opprof profile` (default: forward alone, in eval mode)",
     )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FILE", help="the script: layer.py"

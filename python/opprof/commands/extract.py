@@ -47,13 +47,15 @@ _FACTS = frozenset(
 )
 
 
-def extract_module(path: Path, module: str, output: Path, number: int = 0) -> Path:
-    """Writes the script of a call of a module of the step in a run folder, and returns where."""
+def extract_module(
+    path: Path, module: str, output: Path, number: int = 0, *, training: bool = False
+) -> Path:
+    """Writes the script of a call of a module of the step in a run folder, and returns where; with `training` it runs backward too."""
     if output.suffix != ".py":
         raise OpprofError(f"{output}: the ending has to be .py, as it is a Python script")
     with reading(path):
         step = read_step(path)
-        region = cut(step, module, number)
+        region = cut(step, module, number, training=training)
         text = _script(step, region)
     with replacing(output) as file:
         file.write(text)
@@ -72,7 +74,9 @@ def _script(step: Step, region: Region) -> str:
         graph.write_text(json.dumps(region.document))
         imported = run_tool("opprof-translate", ["--import-fx-json", graph], quiet=True)
         program = run_tool("opprof-translate", ["--emit-python"], input=imported).decode()
-    return f"{_with_title(program, step, region)}\n\n{_facts(region)}\n\n{_template()}"
+    return (
+        f"{_with_title(program, step, region)}\n\n{_facts(region)}\n\n{_template(region.training)}"
+    )
 
 
 def _with_title(program: str, step: Step, region: Region) -> str:
@@ -91,7 +95,7 @@ def _with_title(program: str, step: Step, region: Region) -> str:
         *(escaped(note) for note in region.notes),
         "",
         "    opprof profile THIS.py -o run/",
-        "    opprof optimize THIS.py -o out/",
+        *([] if region.training else ["    opprof optimize THIS.py -o out/"]),
     ]
     return (
         "\n".join(lines)
@@ -128,7 +132,7 @@ def _facts(region: Region) -> str:
     lines += [
         "}",
         f"POSITIONAL, KEYWORDS = {len(args)}, ({keywords})",
-        f"WITH_GRADIENTS = {region.with_gradients}",
+        f"TRAINING = {region.training}",
         "",
         "",
         "def _arguments(generator):",
@@ -267,8 +271,9 @@ def _value(value: Any) -> str:
     return repr(value) if isinstance(value, bool) else _number(value)
 
 
-def _template() -> str:
+def _template(training: bool) -> str:
     """The rest of the script, which is the same for all."""
     # Read, not imported, which would need PyTorch.
     text = Path(step_region.__file__).with_name("region_template.py").read_text()
-    return text.partition(_MARK)[2].lstrip("\n")
+    _, forward, backward = text.split(_MARK)
+    return forward.strip("\n") + "\n" + (backward if training else "")

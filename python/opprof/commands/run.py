@@ -290,7 +290,10 @@ def _take_graphs(folder: RunFolder, step: int, program: int) -> dict[str, Any]:
     own = [file for file in files if file.process == str(program)]
     chosen = sorted(own or files, key=lambda file: (file.rank or 0, int(file.process)))[:1]
     if not chosen:
-        progress(f"no graph was recorded of step {step}")
+        progress(
+            f"no graph was recorded of step {step}: no process stepped an optimizer that often that it did not compile itself, nor "
+            "called a module without gradients"
+        )
         return {}
     rest = recorded_files(folder.path, "step", chosen[0].process)
     chosen[0].path.replace(folder.graph_json)

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import torch
+import torch.utils._pytree as pytree
 
 
 class Program:
@@ -29,7 +30,7 @@ class Program:
 WEIGHTS: dict[str, tuple[Any, ...]] = {}
 CONSTANTS: dict[int, Any] = {}
 POSITIONAL, KEYWORDS = 0, ()
-WITH_GRADIENTS = False
+TRAINING = False
 
 
 def _arguments(generator: torch.Generator) -> tuple[Any, ...]:
@@ -64,7 +65,7 @@ class Extracted(torch.nn.Module):
                 owner.register_parameter(last, parameter)
             else:
                 owner.register_buffer(last, weights[name], persistent=persistent)
-        self.train(WITH_GRADIENTS)
+        self.train(TRAINING)
 
     @property
     def weights(self) -> dict[str, torch.Tensor]:
@@ -150,3 +151,21 @@ def get_model_and_input() -> tuple[torch.nn.Module, tuple[Any, ...]]:
 
 def get_inputs(seed: int) -> tuple[Any, ...]:
     return _arguments(torch.Generator().manual_seed(seed))
+
+
+# What follows is written.
+
+
+def make_step(module: Any) -> Any:
+    """Forward, and backward from a gradient of ones."""
+
+    def step(*args: Any) -> Any:
+        result = module(*args)
+        leaves = pytree.tree_leaves(result)
+        trained = [v for v in leaves if isinstance(v, torch.Tensor) and v.requires_grad]
+        torch.autograd.backward(trained, [torch.ones_like(value) for value in trained])
+        for parameter in module.parameters():
+            parameter.grad = None
+        return result
+
+    return step

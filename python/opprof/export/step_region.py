@@ -69,7 +69,7 @@ class Region:
     args: list[Any]
     kwargs: dict[str, Any]
     tensors: dict[str, tuple[dict[str, Any], dict[str, Any]]]
-    with_gradients: bool
+    training: bool
     operators: int
     #: What a reader of the script should know.
     notes: list[str] = field(default_factory=list)
@@ -94,9 +94,17 @@ def read_step(path: Path) -> Step:
     return step
 
 
-def cut(step: Step, module: str, number: int = 0) -> Region:
-    """The call of that number, from 0, of the module with that path. Raises OpprofError with the near names where there is none."""
-    return _Cut(step, find_call(step, module, number)).region()
+def cut(step: Step, module: str, number: int = 0, *, training: bool = False) -> Region:
+    """The call of that number, from 0, of the module with that path, for a forward pass or with `training` for one with gradients.
+
+    Raises OpprofError with the near names where there is none.
+    """
+    place = find_call(step, module, number)
+    if training and not step.calls[place]["with_gradients"]:
+        raise OpprofError(
+            f"--training: {step.calls[place]['module']} ran without gradients in the recorded step"
+        )
+    return _Cut(step, place, training).region()
 
 
 @contextlib.contextmanager
@@ -198,8 +206,9 @@ def value_names(value: Any) -> Iterator[str]:
 
 
 class _Cut:
-    def __init__(self, step: Step, place: int) -> None:
+    def __init__(self, step: Step, place: int, training: bool) -> None:
         self.step, self.place, self.call = step, place, step.calls[place]
+        self.training = training
         self.module: str = self.call["module"]
         self.types: list[Any] = list(step.document["types"])
         self.type_index = {json.dumps(value): index for index, value in enumerate(self.types)}
@@ -248,7 +257,7 @@ class _Cut:
         tensors = {name: self._described(name) for name in given}
         return Region(
             self.module, self.call["type"], document, weights, args, kwargs, tensors,
-            bool(self.call["with_gradients"]), len(nodes), self.notes,
+            self.training, len(nodes), self.notes,
         )  # fmt: skip
 
     def _nodes(self) -> tuple[list[dict[str, Any]], list[bool]]:
@@ -398,8 +407,10 @@ class _Cut:
         self, nodes: list[dict[str, Any]], grads: list[bool]
     ) -> list[dict[str, Any]]:
         """The nodes, with gradients switched off and on where the module did: a custom function of autograd's, for one, runs without."""
+        if not self.training:
+            return nodes
         result: list[dict[str, Any]] = []
-        now = start = bool(self.call["with_gradients"])
+        now = start = True
         taken = {*self.type_of}
 
         def switch(to: bool) -> None:

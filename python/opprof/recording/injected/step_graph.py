@@ -93,7 +93,7 @@ class _Thread(threading.local):
 
 
 class Steps:
-    """Counts the program's steps, and has `recording` begin and end with the one that is asked for.
+    """Counts the program's steps, and has a StepGraph begin and end with the one that is asked for.
 
     A program that never steps an optimizer has the calls of its outermost modules without gradients for steps.
     """
@@ -114,6 +114,7 @@ class Steps:
         self.calls = 0
         self.depth = threading.local()
         self.has_stepped = False
+        self.has_told_of_modes = False
         _HIDDEN.append(os.path.join(os.path.dirname(str(torch.__file__)), ""))
         optimizer = importlib.import_module("torch.optim.optimizer")
         self.handles = [
@@ -125,6 +126,7 @@ class Steps:
 
     def compilation_begins(self) -> None:
         """Dynamo is to see modules as they are."""
+        self._stop_counting_calls()
         if self.graph is not None and self.graph.is_on:
             self.graph.pause()
 
@@ -132,6 +134,8 @@ class Steps:
         if self.graph is not None and self.graph.is_on:
             self.graph.follow_compiled()
             self.graph.resume()
+        elif self.graph is None and not self.has_stepped and not self.is_done:
+            self.torch.nn.Module.__call__ = self.counting
 
     def _forked(self) -> None:
         """The step is the parent's."""
@@ -167,22 +171,38 @@ class Steps:
     def _start(self, kind: str) -> None:
         if self.torch._C._len_torch_dispatch_stack():
             # Whatever it is for, a mode that is entered in another order than it is left breaks the program.
-            if count_once(self, "foreign"):
+            if not self.has_told_of_modes:
                 say("the program has a dispatch mode of its own on: no graph of such a step")
+            self.has_told_of_modes = True
             self.step += 1
             return
         self.graph = StepGraph(self.torch, self.values, self.files, self.step, kind)
-        self.graph.start()
+        try:
+            self.graph.start()
+        except Exception as error:
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        """The program goes on as it would without; so it does where taking away what there was fails."""
+        graph, self.graph, self.is_done = self.graph, None, True
+        say(f"no graph is recorded: {type(error).__name__}: {error}")
+        if graph is not None:
+            with contextlib.suppress(Exception):
+                graph.stop()
 
     def finish(self, *, ended: bool = True) -> None:
         """Ends the step, and writes it."""
-        graph, self.graph = self.graph, None
-        self.is_done = self.is_done or self.has_stepped or not ended
+        graph = self.graph
         if graph is not None:
-            graph.stop()
-            graph.write(is_whole=ended)
-            # By which reports know the step that was slowed down: lib/Join/RecurringSteps.cpp.
-            self.observer.opprof_observer_note(b"graph recorded", time.monotonic_ns())
+            try:
+                graph.stop()
+                graph.write(is_whole=ended)
+                # By which reports know the step that was slowed down: lib/Join/RecurringSteps.cpp.
+                self.observer.opprof_observer_note(b"graph recorded", time.monotonic_ns())
+            except Exception as error:
+                self._give_up(error)
+        self.graph = None
+        self.is_done = self.is_done or self.has_stepped or not ended
 
     def leave(self) -> None:
         """At the end of the process."""
@@ -230,23 +250,15 @@ class Steps:
         if self.is_done or not is_the_one:
             return self.original(module, *args, **kwargs)
         kind = self.torch.nn.Module
-        kind.__call__ = self.original
+        self._stop_counting_calls()
+        self._start("call")
         try:
-            self._start("call")
             return kind.__call__(module, *args, **kwargs)
         finally:
             # A program that trains later has a step that is worth more.
             self.finish()
-            if not self.has_stepped:
+            if not self.has_stepped and kind.__call__ is self.original:
                 kind.__call__ = self.counting
-
-
-def count_once(of: Any, what: str) -> bool:
-    """Whether it is the first time."""
-    told: set[str] = of.__dict__.setdefault("told", set())
-    is_first = what not in told
-    told.add(what)
-    return is_first
 
 
 def say(text: str) -> None:
