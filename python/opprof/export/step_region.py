@@ -6,6 +6,7 @@ What comes of it is graph JSON of the module alone: its operators as they ran, w
 import contextlib
 import difflib
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,12 @@ _IDLE = (
     "aten.detach.default",
     "aten.resolve_conj.default",
     "aten.resolve_neg.default",
+)
+
+#: Operators that draw random numbers, without what says how.
+_RANDOM = re.compile(
+    r"aten\.(_?fused_dropout|native_dropout|bernoulli_?|dropout_?|rand\w*|multinomial|normal_?|uniform_?|exponential_?|geometric_?|"
+    r"log_normal_?|cauchy_?|random_?|poisson|rrelu_with_noise_?)\."
 )
 
 #: Module paths in a message.
@@ -222,6 +229,12 @@ class _Cut:
         grads = [grad for node, grad in zip(nodes, grads, strict=True) if id(node) in kept]
         nodes = [node for node in nodes if id(node) in kept]
         nodes = self._without_outer_views(nodes, grads)
+        drawing = [node["name"] for node in nodes if _RANDOM.match(node["target"])]
+        if drawing:
+            self.notes.append(
+                f"{_listed(drawing)} draws random numbers: no two runs give the same, which `opprof optimize` needs to prove a program; "
+                "a step of the program in eval mode has none"
+            )
         made = {node["name"] for node in nodes}
         args, kwargs = self.call["args"], self.call["kwargs"]
         result = self.call["result"]
