@@ -42,6 +42,9 @@ def emulate(backend: ModuleType) -> None:
         def wait(self) -> None:
             pass
 
+        def _order(self, recording: Any) -> None:
+            pass
+
         def mark(self) -> None:
             pass
 

@@ -51,17 +51,8 @@ class Recording:
         self._keys = [storage._cdata for storage in self._storages]
         self._references = list(map(_references_to, self._keys))
         # Where its results were handed out last.
-        self._stream: torch.cuda.Stream | None = None
-        self._raw_stream = -1
-
-    def hand_out(self, device: torch.device) -> None:
-        """Lets the current stream come after what was begun with results that were handed out on another one and dropped since."""
-        raw = torch._C._cuda_getCurrentRawStream(device.index)
-        if raw != self._raw_stream:
-            current = torch.cuda.current_stream(device)
-            if self._stream is not None:
-                current.wait_stream(self._stream)
-            self._stream, self._raw_stream = current, raw
+        self.stream: torch.cuda.Stream | None = None
+        self.raw_stream = -1
 
     def is_free(self) -> bool:
         """True where nobody holds a result that was handed out, nor a view of one."""
@@ -156,6 +147,15 @@ class CapturedGraph:
         if torch._C._cuda_getCurrentRawStream(self.device.index) != self.stream:
             torch.cuda.current_stream(self.device).wait_event(self.done)
 
+    def _order(self, recording: Recording) -> None:
+        """Lets the current stream come after what was begun with results that were handed out on another one and dropped since."""
+        raw = torch._C._cuda_getCurrentRawStream(self.device.index)
+        if raw != recording.raw_stream:
+            current = torch.cuda.current_stream(self.device)
+            if recording.stream is not None:
+                current.wait_stream(recording.stream)
+            recording.stream, recording.raw_stream = current, raw
+
     def mark(self) -> None:
         """Lets later calls, on whatever stream, come after what the current stream does so far."""
         self.done.record(torch.cuda.current_stream(self.device))
@@ -176,7 +176,7 @@ class CapturedGraph:
             self.wait()
             recording = self._choose(inputs) if hand_out else self.recordings[0]
             if recording is not self.recordings[0]:
-                recording.hand_out(self.device)
+                self._order(recording)
             if recording.addresses is None:
                 self._copy_in(inputs)
             recording.replay()
