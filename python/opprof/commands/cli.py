@@ -765,7 +765,7 @@ def _add_extract(commands: _Commands) -> None:
     parser.add_argument(
         "--training",
         action="store_true",
-        help="with gradients, and a make_step() that runs backward too: for `opprof profile` (default: forward alone, in eval mode)",
+        help="with gradients, and a make_step() that runs backward too (default: forward alone, in eval mode)",
     )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FILE", help="the script: layer.py"

@@ -157,15 +157,15 @@ def get_inputs(seed: int) -> tuple[Any, ...]:
 
 
 def make_step(module: Any) -> Any:
-    """Forward, and backward from a gradient of ones."""
+    """Forward, and backward from a gradient of ones; gradients are those of the last step."""
 
     def step(*args: Any) -> Any:
+        for parameter in module.parameters():
+            parameter.grad = None
         result = module(*args)
         leaves = pytree.tree_leaves(result)
         trained = [v for v in leaves if isinstance(v, torch.Tensor) and v.requires_grad]
         torch.autograd.backward(trained, [torch.ones_like(value) for value in trained])
-        for parameter in module.parameters():
-            parameter.grad = None
         return result
 
     return step

@@ -232,8 +232,8 @@ class _Cut:
         drawing = [node["name"] for node in nodes if _RANDOM.match(node["target"])]
         if drawing:
             self.notes.append(
-                f"{_listed(drawing)} draws random numbers: no two runs give the same, which `opprof optimize` needs to prove a program; "
-                "a step of the program in eval mode has none"
+                f"{_listed(drawing)} draws random numbers: `opprof optimize` may find no program to be proven the same; a step of the "
+                "program in eval mode draws none"
             )
         made = {node["name"] for node in nodes}
         args, kwargs = self.call["args"], self.call["kwargs"]
