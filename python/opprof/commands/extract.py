@@ -95,7 +95,7 @@ def _with_title(program: str, step: Step, region: Region) -> str:
         *(escaped(note) for note in region.notes),
         "",
         "    opprof profile THIS.py -o run/",
-        *([] if region.training else ["    opprof optimize THIS.py -o out/"]),
+        "    opprof optimize THIS.py -o out/",
     ]
     return (
         "\n".join(lines)
