@@ -15,6 +15,10 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 using namespace llvm;
 using namespace opprof;
 using namespace opprof::driver;
@@ -137,8 +141,12 @@ driver::makeProfile(MemoryBufferRef timeline, const ProfileInputs &inputs,
   joined.partitions = inputs.partitions;
   joined.wrappers = &inputs.wrappers;
   std::unique_ptr<Profile> profile = join::attribute(**trace, joined);
-  // A large one takes as much memory as the findings and the text that follow.
+  // A large one takes as much memory as the findings and the text that follow,
+  // which the C library would keep by for lists of the same sizes.
   trace->reset();
+#ifdef __GLIBC__
+  ::malloc_trim(/*pad=*/0);
+#endif
   profile->run = inputs.run;
   llvm::append_range(profile->notes, inputs.notes);
   if (inputs.counters)

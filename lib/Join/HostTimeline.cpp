@@ -47,7 +47,7 @@ HostTimeline::HostTimeline(const Trace &trace) : trace(trace) {
     const HostOp &op = trace.hostOps[index];
     byThread[op.thread].push_back(index);
     if (op.externalId)
-      externalIds.push_back({*op.externalId, index});
+      externalIds.add(*op.externalId, index);
 
     // Ends are rounded, so a child may end a nanosecond after its parent: the
     // start alone decides.
@@ -75,18 +75,12 @@ HostTimeline::HostTimeline(const Trace &trace) : trace(trace) {
     }
     stack.push_back(index);
   }
-  // Of several with one id the first to begin stays first.
-  if (!llvm::is_sorted(externalIds, less_first()))
-    llvm::stable_sort(externalIds, less_first());
+  // Of several with one id the first to begin stays.
+  externalIds.sort();
 }
 
 uint32_t HostTimeline::byExternalId(uint64_t externalId) const {
-  const auto *it = llvm::lower_bound(
-      ArrayRef(externalIds), externalId,
-      [](const auto &known, uint64_t id) { return known.first < id; });
-  return it == ArrayRef(externalIds).end() || it->first != externalId
-             ? kNone
-             : it->second;
+  return externalIds.find(externalId);
 }
 
 uint32_t HostTimeline::enclosing(ThreadId thread, int64_t time) const {

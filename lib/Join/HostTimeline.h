@@ -3,6 +3,8 @@
 #ifndef OPPROF_LIB_JOIN_HOSTTIMELINE_H
 #define OPPROF_LIB_JOIN_HOSTTIMELINE_H
 
+#include "PlacesById.h"
+
 #include "opprof/Trace/Trace.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -56,8 +58,7 @@ private:
   std::vector<uint32_t> outsideTops;
   /// Operators of each thread by start.
   std::vector<std::vector<uint32_t>> byThread;
-  /// Ids and operators, sorted; a map would take three times the room.
-  std::vector<std::pair<uint64_t, uint32_t>> externalIds;
+  PlacesById externalIds;
 };
 
 /// True for an operator or a generated kernel; false for the ranges that

@@ -18,9 +18,11 @@ using launch::LaunchKind;
 static constexpr uint32_t kNone = HostTimeline::kNone;
 
 RuntimeCalls::RuntimeCalls(const Trace &trace) : trace(trace) {
+  byCorrelation.reserve(trace.runtimeCalls.size());
   for (auto [index, call] : llvm::enumerate(trace.runtimeCalls))
     if (call.correlation)
-      byCorrelation.try_emplace(*call.correlation, index);
+      byCorrelation.add(*call.correlation, index);
+  byCorrelation.sort();
   if (byCorrelation.empty() &&
       llvm::none_of(trace.activities, [](const TraceActivity &event) {
         return event.correlation || event.externalId || event.identity;
@@ -97,8 +99,8 @@ const RuntimeCall *RuntimeCalls::of(const TraceActivity &event) const {
     uint32_t call = place < byOrder.size() ? byOrder[place] : kNone;
     return call == kNone ? nullptr : &trace.runtimeCalls[call];
   }
-  auto it = byCorrelation.find(*event.correlation);
-  return it == byCorrelation.end() ? nullptr : &trace.runtimeCalls[it->second];
+  uint32_t call = byCorrelation.find(*event.correlation);
+  return call == kNone ? nullptr : &trace.runtimeCalls[call];
 }
 
 /// A kernel of such a launch is one run of it: generated code launches one.
@@ -142,9 +144,9 @@ IdentityJoins::inOrderOfLaunch(const RuntimeCalls &runtime) const {
   llvm::stable_sort(order, [&](const Launched &a, const Launched &b) {
     const TraceActivity &left = trace.activities[a.activity];
     const TraceActivity &right = trace.activities[b.activity];
-    return std::tuple(a.when, left.correlation.valueOr(0),
+    return std::tuple(a.when, left.correlation.value_or(0),
                       left.graphNode.value_or(0), left.startNs) <
-           std::tuple(b.when, right.correlation.valueOr(0),
+           std::tuple(b.when, right.correlation.value_or(0),
                       right.graphNode.value_or(0), right.startNs);
   });
   return order;
@@ -171,7 +173,7 @@ void IdentityJoins::joinInOrder(ArrayRef<Launched> order,
     bool isKernel = event.kind == ActivityKind::Kernel;
     std::optional<uint32_t> step = stepAt(profile.steps, launched.when);
     Running &at = running[{launched.replayed,
-                           launched.replayed  ? event.correlation.valueOr(0)
+                           launched.replayed  ? event.correlation.value_or(0)
                            : launched.runtime ? launched.runtime->thread
                                               : ~uint64_t(0)}];
     bool sameCall = at.call != kNone && at.map == place.map && at.step == step;

@@ -25,7 +25,7 @@ private:
 
   const trace::Trace &trace;
 
-  llvm::DenseMap<uint64_t, uint32_t> byCorrelation;
+  PlacesById byCorrelation;
   /// By place in Trace::activities, where there is no correlation.
   std::vector<uint32_t> byOrder;
 };

@@ -67,7 +67,7 @@ OperatorPlaces::OperatorPlaces(const Trace &trace, const HostTimeline &host,
       uint32_t from = lastBackward[op.thread];
       if (op.sequenceNumber) {
         auto it = recorder.find(
-            {op.forwardThread.valueOr(op.thread), *op.sequenceNumber});
+            {op.forwardThread.value_or(op.thread), *op.sequenceNumber});
         from = it == recorder.end() ? kNone : it->second;
         // The engine's own range is round the function.
         if (outer == kNone || !trace.hostOps[outer].backward) {

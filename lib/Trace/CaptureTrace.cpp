@@ -413,7 +413,7 @@ std::optional<uint32_t> Builder::parseIdentity(uint64_t id,
 
 void Builder::resolveIdentities() {
   for (TraceActivity &activity : trace.activities) {
-    uint64_t id = idOf(activity.correlation.valueOr(kNone),
+    uint64_t id = idOf(activity.correlation.value_or(kNone),
                        activity.graphNode.value_or(0));
     if (!id) {
       activity.noIdentity =

@@ -895,6 +895,20 @@ Error Reader::readPiece(StringRef begin, StringRef piece, StringRef end) {
   return readDocument(pieceText.data(), length, pieceText.size());
 }
 
+/// Makes room in a list that is nearly full when `done` of the text is read,
+/// for as much as that promises: a list that grows by itself is there twice
+/// while it does, and leaves its former room behind. Room that is not used
+/// costs none.
+template <typename T> static void makeRoom(std::vector<T> &list, double done) {
+  constexpr size_t kFew = 4096;
+  size_t size = list.size();
+  if (size < kFew || size + size / 8 < list.capacity())
+    return;
+  constexpr double kSpare = 1.1;
+  list.reserve(
+      std::max(2 * size, static_cast<size_t>(double(size) / done * kSpare)));
+}
+
 Error Reader::readPieces(StringRef whole) {
   setText(whole);
   if (Error error = checkFormat())
@@ -914,7 +928,14 @@ Error Reader::readPieces(StringRef whole) {
     if (Error error = readHead(text.take_front(open + 1)))
       return error;
   text = text.drop_front(open + 1);
+  const double total = double(text.size());
   while (true) {
+    if (double done = 1 - double(text.size()) / total; done > 0) {
+      makeRoom(trace.activities, done);
+      makeRoom(trace.runtimeCalls, done);
+      makeRoom(trace.hostOps, done);
+      makeRoom(trace.moduleFrames, done);
+    }
     size_t window = std::max<size_t>(options.pieceBytes, 1), cut = 0;
     // An event may be larger than a piece.
     while (window < text.size() &&

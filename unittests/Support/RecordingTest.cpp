@@ -47,3 +47,22 @@ TEST(SharedConfig, WritingToOneLeavesTheOthers) {
   EXPECT_EQ(&*copy, alone);
   EXPECT_FALSE(SharedConfig()->registers);
 }
+
+TEST(OptionalNumber, IsAnOptionalInTheRoomOfItsNumber) {
+  static_assert(sizeof(OptionalId) == 8 && sizeof(OptionalPlace) == 4);
+  OptionalSigned number;
+  EXPECT_FALSE(number);
+  EXPECT_FALSE(std::optional<int64_t>(number));
+  EXPECT_EQ(number.value_or(7), 7);
+  for (int64_t known : {int64_t(0), int64_t(-1), int64_t(5),
+                        std::numeric_limits<int64_t>::max()}) {
+    number = known;
+    EXPECT_TRUE(number.has_value());
+    EXPECT_EQ(*number, known);
+    EXPECT_EQ(number, OptionalSigned(std::optional(known)));
+    EXPECT_EQ(std::optional<int64_t>(number), known);
+    EXPECT_EQ(number.value_or(7), known);
+  }
+  number.reset();
+  EXPECT_EQ(number, OptionalSigned(std::nullopt));
+}

@@ -175,12 +175,12 @@ std::optional<Share> parseShare(llvm::StringRef text);
 /// A kernel, copy or memset that a device ran. Strings live in the profile.
 struct Activity : DeviceActivity {
   uint32_t id = 0;
-  std::optional<int64_t> rank;
-  std::optional<uint32_t> step;
+  OptionalSigned rank;
+  OptionalPlace step;
   Phase phase = Phase::Steady;
 
   /// Place in Profile::launches.
-  std::optional<uint32_t> launch;
+  OptionalPlace launch;
   /// Places in Profile::nodes.
   std::vector<uint32_t> nodes;
   /// "identity", "kernel_hash", "correlation", "enclosure", "sequence",
@@ -195,7 +195,7 @@ struct Activity : DeviceActivity {
   /// Operator that the host ran when it launched this.
   llvm::StringRef hostOp;
   /// Place in Profile::operators.
-  std::optional<uint32_t> op;
+  OptionalPlace op;
   /// The modules that the host was in, outermost first: "GPT_0.Block_3.MLP_3".
   llvm::StringRef module;
   /// The deepest line outside of PyTorch that called the operator, "file:line";
@@ -205,15 +205,15 @@ struct Activity : DeviceActivity {
   /// First input's type as the profiler names it: "float", "c10::BFloat16".
   llvm::StringRef inputType;
   /// The call that launched it.
-  std::optional<int64_t> launchStartNs;
-  std::optional<int64_t> launchDurationNs;
+  OptionalSigned launchStartNs;
+  OptionalSigned launchDurationNs;
   /// One replay of a CUDA graph starts many kernels with one call.
   bool cudaGraph = false;
   /// The innermost range (NVTX, record_function) that the host had marked round
   /// the launch.
   llvm::StringRef range;
   /// Place in Profile::counters.
-  std::optional<uint32_t> counters;
+  OptionalPlace counters;
   /// Which other launch the counters are of, that does the same work; empty
   /// where they are its own.
   llvm::StringRef countersFrom;

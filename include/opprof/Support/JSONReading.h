@@ -7,6 +7,7 @@
 #define OPPROF_SUPPORT_JSONREADING_H
 
 #include "opprof/Support/NodeId.h"
+#include "opprof/Support/Recording.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/ADT/Twine.h"
@@ -177,6 +178,16 @@ public:
       return fail("\"" + key + "\" must be a whole number" +
                   (std::is_signed_v<T> ? "" : " that is not negative"));
     out = static_cast<T>(number);
+    return llvm::Error::success();
+  }
+
+  template <typename T, T none>
+  llvm::Error getInteger(object from, llvm::StringRef key,
+                         OptionalNumber<T, none> &out) const {
+    std::optional<T> value = out;
+    if (llvm::Error error = getInteger(from, key, value))
+      return error;
+    out = value;
     return llvm::Error::success();
   }
 

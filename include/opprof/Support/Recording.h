@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -117,20 +118,58 @@ private:
   std::unordered_map<size_t, SharedConfig> kept;
 };
 
+/// A number that may not be known, in the room of the number alone: there are
+/// as many of them as events. `none` is one that no recorder writes. Used as an
+/// optional is.
+template <typename T, T none> class OptionalNumber {
+public:
+  OptionalNumber() = default;
+  OptionalNumber(T number) : number(number) {}
+  OptionalNumber(std::nullopt_t) {}
+  OptionalNumber(std::optional<T> other) : number(other.value_or(none)) {}
+
+  explicit operator bool() const { return has_value(); }
+  operator std::optional<T>() const {
+    return *this ? std::optional(number) : std::nullopt;
+  }
+  // NOLINTBEGIN(readability-identifier-naming): as std::optional has them.
+  bool has_value() const { return number != none; }
+  T value_or(T otherwise) const { return *this ? number : otherwise; }
+  // NOLINTEND(readability-identifier-naming)
+  T operator*() const { return number; }
+  void reset() { number = none; }
+
+  friend bool operator==(OptionalNumber a, OptionalNumber b) {
+    return a.number == b.number;
+  }
+
+private:
+  T number = none;
+};
+/// What recorders count calls and functions with, and amounts.
+using OptionalId =
+    OptionalNumber<uint64_t, std::numeric_limits<uint64_t>::max()>;
+/// In a list of the trace or profile.
+using OptionalPlace =
+    OptionalNumber<uint32_t, std::numeric_limits<uint32_t>::max()>;
+/// A time, or another number with a sign.
+using OptionalSigned =
+    OptionalNumber<int64_t, std::numeric_limits<int64_t>::min()>;
+
 /// What a recording says of a kernel, copy or memset that a device ran.
 struct DeviceActivity {
   ActivityKind kind = ActivityKind::Kernel;
   /// Lives in the trace or profile that the activity is of.
   llvm::StringRef name;
   int64_t device = 0;
-  std::optional<int64_t> stream;
+  OptionalSigned stream;
   int64_t startNs = 0;
   int64_t durationNs = 0;
   /// The node of the CUDA graph that this is a replay of.
-  std::optional<uint64_t> graphNode;
+  OptionalId graphNode;
   SharedConfig config;
   /// Of a copy or memset.
-  std::optional<uint64_t> bytes;
+  OptionalId bytes;
 
   int64_t endNs() const { return startNs + durationNs; }
 };

@@ -23,31 +23,6 @@ namespace opprof::trace {
 /// A process and thread of the host, as a place in Trace::threads.
 using ThreadId = uint32_t;
 
-/// A number that may not be known, in the room of the number alone: there are
-/// as many of them as events. `none` is one that no recorder writes.
-template <typename T, T none> class OptionalNumber {
-public:
-  OptionalNumber() = default;
-  OptionalNumber(T number) : number(number) {}
-  OptionalNumber(std::optional<T> other) : number(other.value_or(none)) {}
-
-  explicit operator bool() const { return number != none; }
-  operator std::optional<T>() const {
-    return *this ? std::optional(number) : std::nullopt;
-  }
-  T operator*() const { return number; }
-  T valueOr(T otherwise) const { return *this ? number : otherwise; }
-
-private:
-  T number = none;
-};
-/// What recorders count calls and functions with.
-using OptionalId =
-    OptionalNumber<uint64_t, std::numeric_limits<uint64_t>::max()>;
-/// In a list of the trace.
-using OptionalPlace =
-    OptionalNumber<uint32_t, std::numeric_limits<uint32_t>::max()>;
-
 /// A kernel, copy or memset.
 struct TraceActivity : DeviceActivity {
   OptionalId correlation;
@@ -143,7 +118,7 @@ struct HostOp {
   OptionalId externalId;
   /// Autograd's number: of a forward operator that of the next function it
   /// records, of a backward one that of its own.
-  OptionalNumber<int64_t, std::numeric_limits<int64_t>::min()> sequenceNumber;
+  OptionalSigned sequenceNumber;
   ThreadId thread = 0;
   /// In Trace::operatorInputs.
   uint32_t inputs = 0;
