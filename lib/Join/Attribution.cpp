@@ -412,7 +412,9 @@ void Attributor::joinActivity(Activity &activity, uint32_t place, uint32_t op) {
       index.apply(*profile, activity, identities.of(place));
     return;
   }
-  if (!event.noIdentity.empty()) {
+  // An operator's id says which one started it, where the graph is of
+  // operators.
+  if (!event.noIdentity.empty() && !(isRecorded && op != kNone)) {
     if (activity.explanation.empty())
       explainNoIdentity(activity, event, nullptr);
     return;

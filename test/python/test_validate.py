@@ -16,6 +16,7 @@ from opprof.backend.checks import (
     judge_gain,
     relative_error,
 )
+from opprof.backend.device_time import own_share
 from opprof.backend.emit import emit
 from opprof.backend.probes import probe_backend
 from opprof.commands.optimize import OptimizeOptions, optimize
@@ -218,6 +219,29 @@ def test_a_backend_that_is_wrong_later_does_not_pass(
     )
     found = probed(file, subject)
     assert failed in [name for name, (passed, _) in found.items() if not passed], found
+
+
+def test_the_share_of_time_is_that_of_the_programs(tmp_path: Path) -> None:
+    file = tmp_path / "half_compiled.py"
+    # The second half is never the backend's: it sleeps outside of what Dynamo sees.
+    file.write_text(
+        SCRIPT.replace("import torch\n", "import time, torch\n", 1).replace(
+            "return torch.tanh(self.fc(x))",
+            "y = torch.tanh(self.fc(x))\n        self.wait()\n        return y\n\n"
+            "    @torch.compiler.disable\n    def wait(self):\n        time.sleep(SLEEP)",
+        )
+    )
+    shares = []
+    for seconds in (0.0, 0.05):
+        own = tmp_path / f"half_{seconds > 0}.py"
+        own.write_text(file.read_text().replace("SLEEP", str(seconds)))
+        subject = Subject(load_model_script(own))
+        backend_file = emit([], tmp_path / f"timed_{seconds > 0}.py")[0]
+        verdict, program = check_backend(backend_file, subject, error_budget=1e-3)
+        assert verdict.passed and program is not None
+        shares.append(own_share(subject, sys.modules[backend_file.stem], program))
+    assert shares[0] is not None and shares[1] is not None
+    assert 0 < shares[1] < 0.1 and shares[1] < shares[0] <= 1
 
 
 def test_errors_are_relative_and_never_hide_what_is_no_number() -> None:

@@ -83,6 +83,9 @@ protected:
     auto trace = trace::readTrace({"{\"traceEvents\": [" + events + "]}", "t"});
     if (!trace)
       return llvm::toString(trace.takeError());
+    for (trace::TraceActivity &activity : (*trace)->activities)
+      if (hasOperatorIds)
+        activity.noIdentity = (*trace)->intern("it carries an operator's id");
     AttributionInputs inputs;
     inputs.maps = map;
     profile = attribute(**trace, inputs);
@@ -102,6 +105,9 @@ protected:
   double time = 10;
   int count = 0;
   bool withIds = true;
+  /// Whether the ids of kernels stand for operators, as those of a capture that
+  /// the observer ran beside, and not for lines or nodes.
+  bool hasOperatorIds = false;
 };
 
 } // namespace
@@ -116,6 +122,15 @@ TEST_F(EagerJoinsTest, EachPassIsMatched) {
   EXPECT_EQ(profile->summary.steps, 2u);
   EXPECT_EQ(profile->kernels[3].step, 0u);
   EXPECT_EQ(profile->kernels[4].step, 1u);
+}
+
+TEST_F(EagerJoinsTest, IdsOfOperatorsLeadToTheGraphThatWasRecorded) {
+  pass();
+  hasOperatorIds = true;
+  launch::LaunchMap map = graph();
+  EXPECT_EQ(joined(map), "- - - -");
+  map.stage = "recorded";
+  EXPECT_EQ(joined(map), "linear:h relu:h linear_1:h add:h");
 }
 
 TEST_F(EagerJoinsTest, WhatIsNotInTheGraphHasNoNode) {

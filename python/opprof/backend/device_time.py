@@ -1,69 +1,80 @@
-"""Which part of the device's time in a step is a backend's own programs', from a trace of torch.profiler. Needs PyTorch."""
+"""Which part of a step's time a backend's own programs take. Needs PyTorch."""
 
 import functools
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+import time
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-from torch.autograd import DeviceType
-from torch.profiler import ProfilerActivity, profile, record_function
+import torch
 
 from opprof.backend.checks import Program, Subject
 from opprof.devices import synchronize
 
-_STEP, _OWN = "opprof: step", "opprof: own program"
+_STEPS = 10
 
 
 def own_share(subject: Subject, backend: ModuleType, program: Program) -> float | None:
-    """From 0 to 1: of the kernels' time in a step that of kernels launched by the backend's programs, on a CPU of the step's time that spent
-    in them. None where the backend has no programs of that kind, or nothing ran on the device.
-
-    Once a profiler has run, launches take longer in this process: to be asked last.
+    """From 0 to 1: of the time from a step's begin to its end that between begin and end of the backend's programs, both on the current
+    stream of a GPU, or by the clock on a CPU; the sum over some steps that follow one another. None where the backend has no programs
+    of that kind.
     """
     own = getattr(backend, "Program", None)
     if own is None:
         return None
     args, kwargs = subject.script.args, subject.script.kwargs
-    on_gpu = subject.script.device_type == "cuda"
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
-    with ExitStack() as stack:
-        stack.enter_context(patch.object(own, "run", _marked(own.run)))
-        program(*args, **kwargs)
-        synchronize()
-        trace = stack.enter_context(profile(activities=activities))
-        with record_function(_STEP):
-            program(*args, **kwargs)
-        synchronize()
+    clock = _Events if subject.script.device_type == "cuda" else _Wall
+    whole, inside = clock(), clock()
+    # What is captured or compiled in a first call is none of a step's work.
+    program(*args, **kwargs)
+    synchronize()
+    with patch.object(own, "run", inside.around(own.run)):
+        step = whole.around(program)
+        for _ in range(_STEPS):
+            step(*args, **kwargs)
+    synchronize()
     subject.restore()
-    events = list(trace.events())
-    if on_gpu:
-        return _share_of_kernels(events)
-    total = sum(event.cpu_time_total for event in events if event.name == _STEP)
-    inside = sum(event.cpu_time_total for event in events if event.name == _OWN)
-    return inside / total if total else None
+    return inside.total / whole.total
 
 
-def _marked(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        with record_function(_OWN):
-            return function(*args, **kwargs)
+class _Wall:
+    """Nanoseconds by the clock."""
 
-    return run
+    def __init__(self) -> None:
+        self.total = 0.0
+
+    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            start = time.perf_counter_ns()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.total += time.perf_counter_ns() - start
+
+        return run
 
 
-def _share_of_kernels(events: Iterable[Any]) -> float | None:
-    """By the ranges of threads that kernels were launched in."""
-    total = inside = 0.0
-    for event in events:
-        if event.device_type != DeviceType.CPU or not event.kernels:
-            continue
-        time = sum(kernel.duration for kernel in event.kernels)
-        total += time
-        parent = event
-        while parent is not None and parent.name != _OWN:
-            parent = parent.cpu_parent
-        inside += time if parent is not None else 0.0
-    return inside / total if total else None
+class _Events:
+    """Milliseconds between events on the stream."""
+
+    def __init__(self) -> None:
+        self._pairs: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
+
+    @property
+    def total(self) -> float:
+        return float(sum(start.elapsed_time(end) for start, end in self._pairs))
+
+    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                end.record()
+                self._pairs.append((start, end))
+
+        return run
