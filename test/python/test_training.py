@@ -158,6 +158,97 @@ def test_a_backend_of_inference_leaves_training_alone(tmp_path: Path) -> None:
     assert graph.refusal == "gradients are needed"
 
 
+class Rounded(torch.autograd.Function):
+    """Rounds, and lets gradients through."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return torch.round(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient
+
+
+class Halves(nn.Module):
+    """Two layers, and between them what is done to the first one's result."""
+
+    def __init__(self, between: Any) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.between = between
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.b(self.between(self, x)).square().mean()
+
+
+def hooked(self: Halves, x: torch.Tensor) -> torch.Tensor:
+    y = self.a(x)
+    y.register_hook(lambda gradient: gradient * 5)
+    return y
+
+
+def without(self: Halves, x: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        fixed = self.a(x) * 2
+    return fixed + self.a(x)
+
+
+BETWEEN = {
+    "custom function": (lambda self, x: Rounded.apply(self.a(x) * 3), "autograd_function_apply"),
+    "hook": (hooked, "register_hook"),
+    "checkpoint": (
+        lambda self, x: torch.utils.checkpoint.checkpoint(
+            lambda y: torch.tanh(self.a(y)), x, use_reentrant=False
+        ),
+        "checkpoint",
+    ),
+    "no_grad": (without, None),
+    "detach": (lambda self, x: self.a(x).detach() * x + self.a(x), None),
+}
+
+
+@pytest.mark.parametrize("kind", BETWEEN)
+def test_what_has_gradients_of_its_own_is_left_to_inductor(tmp_path: Path, kind: str) -> None:
+    between, reason = BETWEEN[kind]
+    backend = load_backend(strategy(tmp_path, "training"))
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    module = Halves(between)
+    plain, x = copy.deepcopy(module), torch.randn(4, 8)
+    expected = trained(plain, plain, (x,))
+    found = trained(module, backend.optimize(module), (x,))
+    assert found.shape == expected.shape and error(found, expected) < 1e-6
+    refusals = [graph.refusal for graph in backend.status()["graphs"]]
+    assert refusals == [None] if reason is None else all(reason in (r or "") for r in refusals)
+
+
+def test_one_layers_wrong_gradient_is_not_hidden_by_the_others(tmp_path: Path) -> None:
+    file = write(tmp_path)
+    text = file.read_text().replace(
+        "return F.cross_entropy(self.down(x), y)", "return self.scaled(x, y)"
+    )
+    file.write_text(
+        text.replace(
+            "    def forward(self, x, y):",
+            "    def scaled(self, x, y):\n"
+            "        return F.cross_entropy(self.down(x) + 1e-3 * self.gate(x), y)\n\n"
+            "    def forward(self, x, y):",
+        ).replace("self.drop =", "self.gate = nn.Linear(64, 4)\n        self.drop =")
+    )
+    subject = subject_of(load_model_script(file))
+    loss, flat = subject.run(subject.eager, 11)
+    assert subject.error_between([loss, flat], 11) < 1e-4
+    assert isinstance(subject, TrainingSubject)
+    parts = list(flat.split(subject._sizes))
+    names = [name for name, _ in subject.module.named_parameters()]
+    gate = names.index("gate.weight")
+    parts[gate] = -parts[gate]
+    reversed_gate = torch.cat(parts)
+    assert error(reversed_gate.double(), flat.double()) < 2e-2
+    assert subject.error_between([loss, reversed_gate], 11) == pytest.approx(2, rel=0.01)
+
+
 ATTENTION = """
 import math
 import torch
@@ -218,17 +309,15 @@ def test_rules_offer_a_step_what_keeps_gradients_right(tmp_path: Path) -> None:
     assert found["equality"].passed and found["losses"].passed
 
 
-def test_a_step_that_draws_numbers_is_compared_with_what_draws_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch._inductor.config, "fallback_random", False)
+def test_a_step_that_draws_numbers_is_compared_with_what_draws_the_same(tmp_path: Path) -> None:
     file = write(tmp_path)
-    assert not subject_of(load_model_script(file)).draws
-    file.write_text(file.read_text().replace("Dropout(0.0)", "Dropout(0.5)"))
-    subject = subject_of(load_model_script(file))
-    assert subject.draws and torch._inductor.config.fallback_random
-    verdict, _ = check_backend(strategy(tmp_path, "training"), subject, error_budget=1e-4)
-    assert verdict.passed, verdict.lines()
+    with torch._inductor.config.patch(fallback_random=False):
+        assert not subject_of(load_model_script(file)).draws
+        file.write_text(file.read_text().replace("Dropout(0.0)", "Dropout(0.5)"))
+        subject = subject_of(load_model_script(file))
+        assert subject.draws and torch._inductor.config.fallback_random
+        verdict, _ = check_backend(strategy(tmp_path, "training"), subject, error_budget=1e-4)
+        assert verdict.passed, verdict.lines()
 
 
 @pytest.mark.parametrize(("factor", "budget"), [(1.0, 1e-3), (1 + 4e-3, 8e-3), (1.2, None)])
@@ -264,6 +353,7 @@ def test_gradients_without_an_optimizer_are_those_that_are_left(tmp_path: Path) 
             return step
     """)
     subject = subject_of(load_model_script(write(tmp_path, step=step)))
+    assert subject.reference == "float64"
     loss, flat = subject.run(subject.eager, 11)
     module = copy.deepcopy(subject.script.module)
     args, _ = subject.inputs(11)

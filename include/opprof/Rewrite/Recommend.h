@@ -31,7 +31,8 @@ struct Evidence {
   /// The relative error that a rewrite may bring; 0 allows those that keep the
   /// bits of what is exact.
   double errorBudget = 0;
-  /// Whether gradients are taken of the graph, and weights change in every step.
+  /// Whether gradients are taken of the graph, and weights change in every
+  /// step.
   bool isTraining = false;
 };
 

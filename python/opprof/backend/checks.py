@@ -199,21 +199,20 @@ class Subject:
     @functools.cached_property
     def references(self) -> dict[int, list[torch.Tensor]]:
         """What the model gives in float64, or as it is where that does not run."""
-        results: dict[int, list[torch.Tensor]] = {}
-        for seed in SEEDS:
-            args, kwargs = self.inputs(seed)
-            self.restore()
-            if self.in_double:
-                try:
-                    # A step may write weights and buffers, so that each seed has a copy of its own.
-                    double = self.step_of(copy.deepcopy(self.script.module).double())
-                    wide = tree_map(widen, (args, kwargs))
-                    results[seed] = self.results_of(double, *wide)
-                    continue
-                except Exception:
-                    self.in_double = False
-            results[seed] = self.run(self.eager, seed)
-        return results
+        try:
+            return {seed: self._run_wide(seed) for seed in SEEDS}
+        except OpprofError:
+            raise
+        except Exception:
+            self.in_double = False
+            return {seed: self.run(self.eager, seed) for seed in SEEDS}
+
+    def _run_wide(self, seed: int) -> list[torch.Tensor]:
+        """In float64. A step may write weights and buffers, so that each run has a copy of its own."""
+        args, kwargs = tree_map(widen, self.inputs(seed))
+        self.restore()
+        program = self.step_of(copy.deepcopy(self.script.module).double())
+        return self.results_of(program, args, kwargs)
 
     @property
     def reference(self) -> str:
@@ -246,6 +245,10 @@ class Subject:
     def inductor_results(self) -> dict[int, list[torch.Tensor]]:
         return {seed: self.run(self.inductor, seed) for seed in SEEDS}
 
+    def error_between(self, results: Sequence[torch.Tensor], seed: int) -> float:
+        """The largest relative error of a step's results to the references."""
+        return largest_error(results, self.references[seed])
+
     def check_further(self, verdict: "Verdict", called: Any, error_budget: float) -> None:
         """Adds what is to be asked of `called`, which takes the module's place, besides the results of single steps."""
 
@@ -253,7 +256,7 @@ class Subject:
         """The largest relative error over seeds and outputs; NaN where an output is not what the reference is."""
         worst = 0.0
         for seed in seeds:
-            error = largest_error(self.run(program, seed), self.references[seed])
+            error = self.error_between(self.run(program, seed), seed)
             worst = error if math.isnan(error) else max(worst, error)
             if math.isnan(worst):
                 break

@@ -3,7 +3,8 @@
 import contextlib
 import copy
 import functools
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -28,6 +29,21 @@ from opprof.progress import progress
 CURVE_STEPS = 3 * len(SEEDS)
 # An error that no order of sums in float32 brings, nor float64: dropout took other elements.
 _OTHER_NUMBERS = 5e-3
+# A parameter's gradient that errs by so much is another one; and what it is, relative to all, where it is none.
+_ANOTHER, _NOTHING = 0.5, 1e-5
+
+
+class _Step:
+    """A step, and the parameters that it was made of."""
+
+    def __init__(self, call: Callable[..., Any], function: Any) -> None:
+        self._call = call
+        self.parameters = (
+            list(function.parameters()) if isinstance(function, torch.nn.Module) else []
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
 
 
 class TrainingSubject(Subject):
@@ -87,7 +103,7 @@ class TrainingSubject(Subject):
 
     def step_of(self, function: Any) -> Callable[..., Any]:
         assert self.script.make_step is not None
-        return self.script.make_step(function)
+        return _Step(self.script.make_step(function), function)
 
     def results_of(
         self, program: Program, args: tuple[Any, ...], kwargs: dict[str, Any], *, seed: int = 0
@@ -99,20 +115,58 @@ class TrainingSubject(Subject):
         # A replay of a captured step calls no optimizer.
         taken = taken or getattr(program, "gradients", [])
         if not taken:
-            taken = [p.grad for p in self.script.module.parameters() if p.grad is not None]
+            own = getattr(program, "parameters", None) or self.script.module.parameters()
+            taken = [p.grad for p in own if p.grad is not None]
         if not taken:
             raise OpprofError(
                 f"{self.script.path}: no optimizer took a gradient in a step, and none was left",
                 remedy="make_step(module) returns the function that runs forward, backward and the optimizer's step",
             )
-        flat = torch.cat([gradient.detach().to_dense().flatten() for gradient in taken])
-        return [*_losses(results), flat]
+        dense = [gradient.detach().to_dense().flatten() for gradient in taken]
+        self._sizes = [gradient.numel() for gradient in dense]
+        return [*_losses(results), torch.cat(dense)]
+
+    def error_between(self, results: Sequence[torch.Tensor], seed: int) -> float:
+        """That of the results and of all gradients as one; or the largest of one parameter's gradient that is another altogether, which
+        all as one may hide and an optimizer that normalizes each does not.
+        """
+        error = super().error_between(results, seed)
+        expected = self.references[seed][-1]
+        if math.isnan(error) or results[-1].shape != expected.shape:
+            return error
+        for own, right, eager in zip(
+            *(
+                flat.double().split(self._sizes)
+                for flat in (results[-1], expected, self._own[seed])
+            ),
+            strict=True,
+        ):
+            # Those that are zero but for rounding are left out.
+            share = (right.numel() / expected.numel()) ** 0.5
+            if float(right.norm()) <= _NOTHING * share * float(expected.norm()):
+                continue
+            found = relative_error(own, right)
+            if found > max(_ANOTHER, 10 * relative_error(eager, right)):
+                error = max(error, found)
+        return error
+
+    @functools.cached_property
+    def _own(self) -> dict[int, torch.Tensor]:
+        """The gradients of the uncompiled model as it is."""
+        return {seed: self.run(self.eager, seed)[-1] for seed in SEEDS}
 
     def check_further(self, verdict: Verdict, called: Any, error_budget: float) -> None:
         """Whether a curve of losses is that of the model in float64."""
         if not self.curve:
+            verdict.add("losses", True, "not checked: a step returns no number")
             return
-        error = relative_error(torch.stack(self._curve_of(called)), torch.stack(self.curve))
+        try:
+            losses = self._curve_of(called)
+        except Exception as failure:
+            text = (str(failure) or "no message").splitlines()[0][:200]
+            verdict.add("losses", False, f"{type(failure).__name__}: {text}")
+            return
+        error = largest_error([torch.stack(losses)], [torch.stack(self.curve)])
         verdict.add(
             "losses",
             error <= error_budget,
@@ -138,7 +192,7 @@ class TrainingSubject(Subject):
             if wide:
                 args, kwargs = tree_map(widen, (args, kwargs))
             torch.manual_seed(number)
-            losses += [loss.double().mean() for loss in _losses(step(*args, **kwargs))]
+            losses += [loss.double().mean().cpu() for loss in _losses(step(*args, **kwargs))]
         self.restore()
         return losses
 

@@ -158,7 +158,7 @@ class CapturedStep:
             # A capture that fails leaves this thread on the stream that it was captured on.
             torch.cuda.set_stream(current)
         #: Where a replay leaves its gradients.
-        self.gradients = taken
+        self.gradients = taken or [p.grad for p in module.parameters() if p.grad is not None]
         subject.restore()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

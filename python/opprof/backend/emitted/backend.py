@@ -17,7 +17,7 @@ from opprof.backend.emitted.origin import origin_of
 from opprof.backend.emitted.program import Program
 from opprof.backend.emitted.recurrent import has_layers, keep_layers
 from opprof.backend.emitted.status import GraphStatus, applied, log, new_graph
-from opprof.backend.emitted.training import TrainingProgram
+from opprof.backend.emitted.training import TrainingProgram, why_not_differentiate
 
 
 def _register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,7 +33,7 @@ def _register(function: Callable[..., Any]) -> Callable[..., Any]:
 def backend(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
     """Compiles a graph that Dynamo found: rewrites it at the ATen level, then hands it to Inductor."""
     graph = new_graph()
-    graph.refusal = _reason_to_leave_alone(inputs)
+    graph.refusal = _reason_to_leave_alone(module, inputs)
     if graph.refusal is None:
         try:
             program = _program(module, inputs, graph)
@@ -78,13 +78,13 @@ def _program(
     return program
 
 
-def _reason_to_leave_alone(inputs: Sequence[Any]) -> str | None:
+def _reason_to_leave_alone(module: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
     if not all(isinstance(value, torch.Tensor) for value in inputs):
         return "sizes are symbolic"
     if any(isinstance(value, FakeTensor) for value in inputs):
         return "the inputs have no values yet"
-    if needs_gradients(inputs) and not STRATEGY.training:
-        return "gradients are needed"
+    if needs_gradients(inputs):
+        return why_not_differentiate(module) if STRATEGY.training else "gradients are needed"
     return None
 
 

@@ -15,6 +15,18 @@ from opprof.backend.emitted.status import GraphStatus
 _OF_INFERENCE = ("prologue", "freeze", "cuda_graph")
 
 
+def why_not_differentiate(module: fx.GraphModule) -> str | None:
+    """Why a graph of Dynamo's, traced to operators, would have other gradients than before, if it would."""
+    for part in module.modules():
+        for node in part.graph.nodes if isinstance(part, fx.GraphModule) else ():
+            # A custom function's own backward, a hook, a region that is computed again: tracing keeps what runs forward.
+            name = getattr(node.target, "__name__", str(node.target))
+            hooks = "hook" in name and node.op.startswith("call")
+            if hooks or isinstance(node.target, torch._ops.HigherOrderOperator):
+                return f"gradients are needed, and {name} has some of its own"
+    return None
+
+
 class TrainingProgram:
     """A rewritten graph, compiled with its gradients: autograd differentiates what takes the place of the graph's nodes, and weights
     that are cast get their gradients through the casts, in float32.
