@@ -153,12 +153,10 @@ def test_a_backend_that_left_everything_to_inductor_is_not_valid(
     tmp_path: Path, subject: Subject
 ) -> None:
     file, _ = emit([], tmp_path / "refuses_all.py")
+    decides = "    graph.refusal = _reason_to_leave_alone(module, inputs)"
     source = file.read_text()
-    file.write_text(
-        source.replace(
-            "    graph.refusal = _reason_to_leave_alone(inputs)", '    graph.refusal = "of a test"'
-        )
-    )
+    assert decides in source
+    file.write_text(source.replace(decides, '    graph.refusal = "of a test"'))
     verdict, _ = check_backend(file, subject, error_budget=1e-3)
     assert (verdict.checks[-1].name, verdict.checks[-1].passed) == ("ran", False)
     assert "0% of 1 calls; of a test" in verdict.checks[-1].text
