@@ -38,7 +38,7 @@ static std::string deviceName(int8_t type, int8_t index) {
 void CapturedAllocations::add(const AllocationRecord &r) {
   if (r.operation == uint8_t(AllocationOperation::Written))
     return process(r.time);
-  waiting.push_back(r);
+  waiting.push({r, added++});
 }
 
 void CapturedAllocations::finish() {
@@ -57,15 +57,8 @@ void CapturedAllocations::finish() {
 }
 
 void CapturedAllocations::process(uint64_t until) {
-  llvm::stable_sort(waiting,
-                    [](const AllocationRecord &a, const AllocationRecord &b) {
-                      return a.time < b.time;
-                    });
-  auto end = llvm::find_if(
-      waiting, [&](const AllocationRecord &r) { return r.time >= until; });
-  for (auto it = waiting.begin(); it != end; ++it)
-    process(*it);
-  waiting.erase(waiting.begin(), end);
+  for (; !waiting.empty() && waiting.top().record.time < until; waiting.pop())
+    process(waiting.top().record);
 }
 
 uint32_t CapturedAllocations::allocatorOf(const AllocationRecord &r) {
@@ -102,7 +95,8 @@ void CapturedAllocations::process(const AllocationRecord &r) {
     // Its end was lost, or comes too late: no two blocks are at one place.
     if (it != state.live.end()) {
       state.liveBytes -= it->second.bytes;
-      end(it->second, std::max(uint64_t(it->second.startNs), r.time - 1));
+      end(it->second,
+          std::max(uint64_t(it->second.startNs), r.time ? r.time - 1 : 0));
       state.live.erase(it);
     }
     Allocation allocation;

@@ -6,6 +6,7 @@
 #include "opprof/Capture/CaptureFile.h"
 #include "opprof/Trace/Trace.h"
 
+#include <queue>
 #include <unordered_map>
 
 namespace opprof::trace {
@@ -34,6 +35,16 @@ private:
     /// What it had given out before, of which nothing is known.
     uint64_t earlierBytes = 0;
   };
+  struct Waiting {
+    capture::AllocationRecord record;
+    /// Its place in the file: what happens in an instant stays in order.
+    uint64_t order;
+
+    bool operator>(const Waiting &other) const {
+      return std::pair(record.time, order) >
+             std::pair(other.record.time, other.order);
+    }
+  };
   void process(uint64_t until);
   void process(const capture::AllocationRecord &r);
   uint64_t counted(uint64_t bytes);
@@ -44,7 +55,10 @@ private:
   Trace &trace;
   uint64_t begin;
   uint64_t totalBytes = 0;
-  std::vector<capture::AllocationRecord> waiting;
+  /// A heap, for a file may say after each of many records that all before some
+  /// time are there.
+  std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>> waiting;
+  uint64_t added = 0;
   std::vector<State> states;
   /// By type and index of the device.
   std::unordered_map<uint32_t, uint32_t> allocatorOfDevice;

@@ -160,6 +160,39 @@ TEST_F(AllocationsTest, WhatComesTooLateIsOfTheBlockBefore) {
   EXPECT_EQ(memory.endBytes, 30u);
 }
 
+TEST_F(AllocationsTest, AnAddressIsGivenOutTwiceAtTheBeginningOfTime) {
+  take(0, 0x10, 100);
+  take(0, 0x10, 30);
+  take(1000, 0x20, 7);
+  file.end();
+  TensorMemory memory = this->memory();
+  EXPECT_EQ(memory.peakBytes, 130u);
+  EXPECT_EQ(memory.endBytes, 37u);
+}
+
+/// In time that grows with the square of their number this does not end.
+TEST_F(AllocationsTest, ManyRecordsWaitWhileMuchIsWritten) {
+  constexpr uint64_t kNumber = 200'000;
+  for (uint64_t at = 0; at < kNumber; ++at) {
+    take(1'000'000 - at, at, 1);
+    written(1000 + at % 500);
+  }
+  file.end();
+  EXPECT_EQ(memory().peakBytes, kNumber);
+}
+
+TEST_F(AllocationsTest, WhatHappensInAnInstantStaysInOrder) {
+  take(1000, 0x10, 100);
+  free(1000, 0x10);
+  take(1000, 0x10, 30);
+  free(1000, 0x10);
+  take(1000, 0x10, 7);
+  file.end();
+  TensorMemory memory = this->memory();
+  EXPECT_EQ(memory.endBytes, 7u);
+  EXPECT_EQ(memory.unknownFrees, 0u);
+}
+
 TEST_F(AllocationsTest, BlocksFromBeforeTheRecording) {
   // The CPU's allocator does not say how large they were.
   free(1000, 0x70);
