@@ -151,6 +151,19 @@ def test_masks_made_for_float32_fit_narrower_floats() -> None:
     assert relative_error(cast(function, inputs, regions)(*inputs), expected) < 1e-2
 
 
+def test_a_cache_that_begins_empty_makes_nothing_float32() -> None:
+    def attend(x: Tensor) -> Tensor:
+        keys = torch.cat([torch.tensor([]), x], dim=-2)
+        return nn.functional.scaled_dot_product_attention(x, keys, keys)
+
+    x = torch.randn(1, 2, 4, 8)
+    with torch.no_grad():
+        narrow = cast_graph(trace_to_aten(attend, [x]), [x], torch.bfloat16)
+        assert torch.allclose(narrow(x), attend(x), atol=0.05) and narrow(x).dtype is torch.float32
+    (attention,) = [n for n in narrow.graph.nodes if "scaled_dot" in str(n.target)]
+    assert {o.meta["val"].dtype for o in attention.all_input_nodes} == {torch.bfloat16}
+
+
 def test_a_merge_computes_at_the_most_exact_level_of_what_it_merges() -> None:
     levels = {"linear a": "float16", "linear b": "float16x2", "linear c": "bfloat16"}
     assert most_exact(["linear a", "linear c"], levels) == "linear a"

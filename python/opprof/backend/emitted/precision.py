@@ -132,7 +132,12 @@ def cast_graph(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype)
     class Lower(fx.Interpreter):
         def run_node(self, node: fx.Node) -> Any:
             if node.op != "call_function":
-                return super().run_node(node)
+                value = super().run_node(node)
+                # What a cache begins with holds nothing, and would make all that is joined to it float32.
+                empty = (
+                    isinstance(value, torch.Tensor) and node.op == "get_attr" and not value.numel()
+                )
+                return convert(value, torch.float32, dtype) if empty else value
             args, kwargs = self.fetch_args_kwargs_from_env(node)
             wide = node in takes_exact
 
