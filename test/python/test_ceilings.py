@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from time import perf_counter
 
 import pytest
 import torch
@@ -97,21 +98,85 @@ def test_what_others_take_counts_where_there_is_no_room(threads, processors, oth
 
 
 def test_a_rate_of_this_machine_agrees_with_its_own_operations(monkeypatch):
-    """The only real measurement here: what a product takes by another clock and another count."""
+    """The only real measurement here, held against the same product timed by hand: a wrong count or unit is off by far more."""
     monkeypatch.setattr(module, "LARGEST_SPREAD_PCT", 100.0)
     monkeypatch.setattr(module, "SIZES", (256,))
+    x = torch.rand(256, 256, dtype=torch.float64)
+
+    def seconds_of_product() -> float:
+        start = perf_counter()
+        for _ in range(20):
+            x @ x
+        return (perf_counter() - start) / 20
+
+    before = [seconds_of_product() for _ in range(10)]
     rate = measure_products("float64", torch.device("cpu"), Clock(), 0.05)
+    by_hand = min(before + [seconds_of_product() for _ in range(10)])
     assert rate.size == 256 and rate.rounds >= module.FEWEST_ROUNDS
-    assert 1e6 < rate.per_second < 1e15
+    # Each of the 256² results has 256 products and as many sums.
+    assert 1 / 5 < rate.per_second / (256 * 256 * (256 + 256) / by_hand) < 5
 
 
-def made(tmp_path: Path, **device) -> Path:
+@pytest.mark.parametrize(
+    ("answer", "idle"),
+    [
+        (0.0, "checked: others used 0 % of the GPU before the start (nvidia-smi)"),
+        (None, "not checked: nvidia-smi did not say how much of the GPU others use"),
+    ],
+)
+def test_whether_others_were_looked_for_is_written(tmp_path, monkeypatch, answer, idle):
+    monkeypatch.setattr(module, "synchronize", lambda: None)
+    monkeypatch.setattr(module, "_ask_nvidia_smi", lambda *_: answer)
+    found = module._check_idle(torch.device("cuda"))
+    assert found == idle
+    file = made(tmp_path, idle=found)
+    assert json.loads(file.read_text())["idle"] == idle
+
+
+def test_a_gpu_that_others_use_is_refused(monkeypatch):
+    monkeypatch.setattr(module, "synchronize", lambda: None)
+    monkeypatch.setattr(module, "_ask_nvidia_smi", lambda *_: 50.0)
+    with pytest.raises(Busy, match="others use 50 % of it"):
+        module._check_idle(torch.device("cuda"))
+
+
+@pytest.mark.parametrize(
+    ("answers", "begins"),
+    [
+        ([None, None], "not checked: /proc/stat"),
+        ([(2, 10.0), (2, 10.0)], "checked: others took 0.0 % of"),
+    ],
+)
+def test_what_a_cpu_was_seen_to_do_is_told(monkeypatch, answers, begins):
+    read = iter([answer and module._Processors(*answer) for answer in answers])
+    monkeypatch.setattr(module._Processors, "read", lambda: next(read))
+    processing = module._Processing()
+    assert processing.check(2).startswith(begins)
+
+
+def test_what_is_printed_says_whether_others_were_looked_for():
+    rate = Rate(2e12, 0.5, 9, 1 << 30)
+    found = Ceilings({"type": "cuda", "name": "GPU"}, rate, {}, "not checked: no answer")
+    assert found.as_text().splitlines()[-1] == "  idle      not checked: no answer"
+
+
+@pytest.mark.parametrize("value", ["0.04", "61", "nan", "long"])
+def test_a_rate_takes_some_time_and_not_all(tmp_path, capsys, value):
+    with pytest.raises(SystemExit):
+        main(["ceilings", "-o", str(tmp_path / "ceilings.json"), f"--seconds={value}"])
+    error = capsys.readouterr().err
+    assert f"argument --seconds: {value} is no time from 0.05 to 60 seconds" in error
+    assert not list(tmp_path.iterdir())
+
+
+def made(tmp_path: Path, *, idle: str = "checked: alone", **device) -> Path:
     file = tmp_path / "ceilings.json"
     facts = {"type": "cuda", "name": "NVIDIA Made 1000", **device}
     Ceilings(
         facts,
         Rate(2e12, 0.5, 9, 1 << 30),
         {"float32": Rate(30e12, 1.0, 9, 8192), "bfloat16": Rate(300e12, 1.0, 9, 8192)},
+        idle,
         {"float64": "no kernel"},
     ).write(file)
     return file

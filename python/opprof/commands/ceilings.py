@@ -59,6 +59,8 @@ class Ceilings:
     device: dict[str, Any]
     memory: Rate
     products: dict[str, Rate]
+    #: What was seen of others on the device ("checked: …"), or why nothing was ("not checked: …").
+    idle: str
     #: Why others are not there.
     left_out: dict[str, str] = field(default_factory=dict)
 
@@ -75,6 +77,7 @@ class Ceilings:
             "version": 1,
             "device": self.device,
             "versions": versions(),
+            "idle": self.idle,
             "memory": rate(self.memory, "bytes", "operand_bytes"),
             "products": {
                 name: rate(found, "operations", "rows") for name, found in self.products.items()
@@ -96,6 +99,7 @@ class Ceilings:
         for name, found in self.products.items():
             lines.append(_line(name, found, _unit(name), f"{found.size} rows"))
         lines += [f"  {name:9} not measured: {reason}" for name, reason in self.left_out.items()]
+        lines.append(f"  idle      {self.idle}")
         return "\n".join(lines) + "\n"
 
 
@@ -263,7 +267,7 @@ def measure_ceilings(
 ) -> Ceilings:
     """Measures for about `seconds` each rate; raises Busy where other work was in the way."""
     clock = Clock()
-    _check_idle(device)
+    idle = _check_idle(device) if device.type == "cuda" else None
     processing = _Processing()
     memory = measure_memory(device, clock, seconds)
     products, left_out = {}, {}
@@ -279,13 +283,13 @@ def measure_ceilings(
                     raise
                 reason = str(error).splitlines()[0]
         left_out[kind] = reason
-    if device.type == "cpu":
-        processing.check(torch.get_num_threads())
+    if idle is None:
+        idle = processing.check(torch.get_num_threads())
     facts = describe_device(device.type)
     clock_mhz = _clock_mhz(device)
     if clock_mhz is not None:
         facts["clock_mhz"] = clock_mhz
-    return Ceilings(facts, memory, products, left_out)
+    return Ceilings(facts, memory, products, idle, left_out)
 
 
 def ceilings_of_run(device: torch.device) -> Ceilings:
@@ -322,11 +326,11 @@ class _Processing:
         self.own = time.process_time()
         self.processors = _Processors.read()
 
-    def check(self, threads: int) -> None:
-        """Refuses where others ran so much that the threads cannot all have run all the time."""
+    def check(self, threads: int) -> str:
+        """What was seen of others; refuses where they ran so much that the threads cannot all have run all the time."""
         now = _Processors.read()
         if self.processors is None or now is None:
-            return
+            return "not checked: /proc/stat does not say what the processors did"
         wall = time.perf_counter() - self.start
         others = now.busy - self.processors.busy - (time.process_time() - self.own)
         lost = lost_share_pct(wall, threads, now.number, others)
@@ -335,6 +339,7 @@ class _Processing:
                 f"other programs took {lost:.0f} % of the time of its {counted(threads, 'thread')} "
                 f"(at most {LARGEST_SHARE_OF_OTHERS_PCT:.0f} % is taken)"
             )
+        return f"checked: others took {lost:.1f} % of the threads' time (/proc/stat)"
 
 
 def lost_share_pct(wall: float, threads: int, processors: int, others: float) -> float:
@@ -363,14 +368,15 @@ def _ask_nvidia_smi(device: torch.device, key: str) -> float | None:
         return None
 
 
-def _check_idle(device: torch.device) -> None:
-    """Refuses a GPU that others use, which this process has given nothing yet."""
-    if device.type != "cuda":
-        return
+def _check_idle(device: torch.device) -> str:
+    """What was seen of others on a GPU, which this process has given nothing yet; refuses one that they use."""
     synchronize()
     use = _ask_nvidia_smi(device, "utilization.gpu")
-    if use is not None and use > LARGEST_UTILIZATION_PCT:
+    if use is None:
+        return "not checked: nvidia-smi did not say how much of the GPU others use"
+    if use > LARGEST_UTILIZATION_PCT:
         raise Busy(f"others use {use:.0f} % of it (nvidia-smi)")
+    return f"checked: others used {use:.0f} % of the GPU before the start (nvidia-smi)"
 
 
 def _clock_mhz(device: torch.device) -> float | None:

@@ -506,10 +506,10 @@ def _add_ceilings(commands: _Commands) -> None:
     )
     parser.add_argument(
         "--seconds",
-        type=_seconds,
+        type=_seconds_of_rate,
         default=1.0,
         metavar="S",
-        help="how long each rate is measured (1)",
+        help="how long each rate is measured, from 0.05 to 60 (1)",
     )
     parser.set_defaults(run=_ceilings)
 
