@@ -19,6 +19,7 @@ from test_observer import BUILD, opprof, pytestmark, write
 
 from opprof.commands.extract import extract_module
 from opprof.errors import OpprofError
+from opprof.export import region_template as region_template
 
 torch = pytest.importorskip("torch")
 
@@ -346,6 +347,220 @@ def test_memory_that_no_operator_wrote_is_told_of(tmp_path: Path) -> None:
     assert refused.returncode == 1 and "program.py:6" in refused.stderr
     module, _ = extract(tmp_path / "run", tmp_path / "m.py", "fine").get_model_and_input()
     assert same(module(torch.ones(3)), torch.full((3,), 2.0))
+
+
+@pytest.fixture(scope="module")
+def unseen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of a program whose modules have NumPy write, each in another way, what is read elsewhere."""
+    folder = tmp_path_factory.mktemp("unseen")
+    program = write(folder, UNSEEN)
+    done = record(folder / "run", program)
+    assert "5 operators of it read what no operator" in done.stderr
+    return folder / "run"
+
+
+UNSEEN = """
+import dataclasses
+import torch
+from torch import nn
+
+
+def double(x, out):
+    out.detach().numpy()[:] = 2 * x.detach().numpy()
+    return out
+
+
+@dataclasses.dataclass
+class Held:
+    value: torch.Tensor
+
+
+class Gives(nn.Module):
+    def forward(self, x):
+        return double(x, torch.empty_like(x))
+
+
+class View(nn.Module):
+    def forward(self, x):
+        return {"rows": [double(x, torch.empty_like(x))[1:]]}
+
+
+class Object(nn.Module):
+    def forward(self, x):
+        return Held(double(x, torch.empty_like(x)))
+
+
+class Fills(nn.Module):
+    def forward(self, x, out):
+        return double(x, out)
+
+
+class Keeps(nn.Module):
+    def forward(self, x):
+        self.kept = torch.empty_like(x)
+        double(x, self.kept)
+        return x + 1
+
+
+class Fine(nn.Module):
+    def forward(self, x, y):
+        return torch.empty_like(x).copy_(x) + y
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gives, self.view, self.object, self.fills, self.keeps = Gives(), View(), Object(), Fills(), Keeps()
+        self.first, self.second, self.last = Fine(), Fine(), Gives()
+
+    def forward(self, x):
+        y = self.gives(x)
+        x = self.first(y, y)
+        x = self.second(x, y)
+        x = x + self.view(x)["rows"][0].sum() + self.object(x).value
+        x = self.fills(x, torch.empty_like(x)) + self.keeps(x)
+        return self.last(x + self.keeps.kept)
+
+
+net = Net()
+with torch.no_grad():
+    for _ in range(3):
+        net(torch.ones(2, 3)).tolist()
+"""
+
+
+@pytest.mark.parametrize("module", ["gives", "view", "object", "fills", "keeps", "first", "last"])
+def test_a_module_is_refused_whose_result_no_operator_wrote(
+    unseen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    monkeypatch.setenv("OPPROF_TOOLS_DIR", str(BUILD / "bin"))
+    with pytest.raises(OpprofError, match=r"program\.py:\d+: .*does not dispatch has written"):
+        extract_module(unseen, module, tmp_path / "m.py")
+    assert not (tmp_path / "m.py").exists()
+
+
+def test_a_module_is_extracted_that_takes_what_is_known_to_be_written(
+    unseen: Path, tmp_path: Path
+) -> None:
+    module, _ = extract(unseen, tmp_path / "m.py", "second").get_model_and_input()
+    assert same(module(torch.ones(2, 3), torch.ones(2, 3)), torch.full((2, 3), 2.0))
+
+
+def recorder() -> ModuleType:
+    """What `opprof run --graph` injects, which is no part of the package."""
+    path = Path(region_template.__file__).parents[1] / "recording" / "injected" / "step_graph.py"
+    spec = importlib.util.spec_from_file_location("step_graph", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def drawn(tensor: Any) -> tuple[dict[str, Any], Any]:
+    """What is kept of a tensor, and one that an extracted script makes of that."""
+    facts = json.loads(json.dumps(recorder().statistics(torch, tensor)))
+    generator = torch.Generator().manual_seed(0)
+    other = region_template._like(
+        generator, tuple(tensor.shape), tensor.stride(), tensor.dtype, "cpu", facts
+    )
+    assert (other.shape, other.stride(), other.dtype) == (
+        tensor.shape,
+        tensor.stride(),
+        tensor.dtype,
+    )
+    return facts, other
+
+
+def test_few_whole_numbers_come_back_also_where_they_are_expanded() -> None:
+    row, column = torch.arange(8), torch.arange(4)[:, None]
+    for tensor in (
+        row.expand(4, 8),
+        column.expand(4, 8),
+        (row > 3).expand(2, 8),
+        row.view(2, 1, 4).expand(3, 2, 5, 4),
+        torch.tensor(7).expand(100, 100),
+        torch.tensor(0.5).expand(100, 100),
+        torch.arange(80).expand(4, 80),
+    ):
+        assert same(drawn(tensor)[1].contiguous(), tensor.contiguous())
+    # Repeated numbers do not weigh more than others do.
+    assert drawn(torch.arange(16.0).expand(9, 16))[0] == drawn(torch.arange(16.0))[0]
+
+
+@pytest.mark.parametrize("low", [-1e4, torch.finfo(torch.float32).min, float("-inf")])
+def test_a_mask_that_is_added_has_its_two_values(low: float) -> None:
+    mask = torch.triu(torch.full((64, 64), low), 1)
+    for tensor in (mask, mask.expand(2, 1, 64, 64)):
+        other = drawn(tensor)[1]
+        assert set(other.unique().tolist()) == {low, 0.0}
+        assert abs(float((other == 0).float().mean() - (tensor == 0).float().mean())) < 0.05
+
+
+def test_other_numbers_than_those_of_masks_keep_their_range() -> None:
+    generator = torch.Generator().manual_seed(1)
+    numbers = torch.randn(2000, generator=generator)
+    for tensor in (numbers.relu(), -numbers.relu()):
+        facts, other = drawn(tensor)
+        assert 0.4 < float((other == 0).float().mean()) < 0.7
+        assert other.unique().numel() > 100
+        assert facts["min"] <= float(other.min()) and float(other.max()) <= facts["max"]
+    assert set(drawn((numbers > 1).float())[1].unique().tolist()) == {0.0, 1.0}
+    assert drawn(torch.full((100,), -3.0))[1].unique().tolist() == [-3.0]
+
+
+def test_whole_numbers_may_reach_the_end_of_their_type() -> None:
+    last = torch.iinfo(torch.int64).max
+    for values in ([0, last], [-last - 1, last], [last, last]):
+        other = drawn(torch.tensor(values * 50))[1]
+        assert min(values) <= int(other.min()) and int(other.max()) <= last
+    assert set(drawn(torch.full((100,), last))[1].tolist()) == {last}
+    # What is unsigned is not sorted for having no negative differences.
+    pixels = torch.randint(0, 256, (100,), dtype=torch.uint8, generator=torch.Generator())
+    assert "sorted" not in drawn(pixels)[0] and drawn(pixels.sort().values)[0]["sorted"]
+
+
+PATCHED = """
+import torch
+from torch import nn
+calls = 0
+original = nn.Module.__call__
+
+
+def count(module, /, *args, **kwargs):
+    global calls
+    calls += 1
+    return original(module, *args, **kwargs)
+
+
+net = nn.Linear(8, 8)
+step = torch.compile(lambda x: x * 2 + 1, backend="eager", dynamic=False)
+optimizer = torch.optim.SGD(net.parameters())
+for number in range(4):
+    if number == PLACE:
+        original = nn.Module.__call__
+        nn.Module.__call__ = count
+    # A size of its own, for which it is compiled.
+    x = step(torch.ones(2, 8 * (number + 1)))[:, :8]
+    if number == PLACE:
+        print(nn.Module.__call__ is count)
+    net(x).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+print(nn.Module.__call__ is count, calls)
+"""
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_a_programs_own_patch_of_calls_stays_when_something_is_compiled(
+    tmp_path: Path, place: int
+) -> None:
+    """Before the step that is recorded, and in it."""
+    program = write(tmp_path, PATCHED.replace("PLACE", str(place)))
+    bare = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)
+    assert bare.stdout.split()[-1] == str(4 - place)
+    done = record(tmp_path / "run", program, options=("--graph-step", "2"))
+    assert done.stdout == bare.stdout
+    assert graph_of(tmp_path / "run")[2]["whole"] is True
 
 
 def test_threads_and_modes_of_the_programs_own(tmp_path: Path) -> None:

@@ -118,8 +118,12 @@ def _draw(
         return row.expand(shape)
     if not is_float:
         low, high = facts.get("min", 0), facts.get("max", 0)
-        numbers = torch.randint(low, high + 1, shape, generator=generator)
-        if high - low == 1:
+        # The end is outside of the range, and has to be a number of 64 bits too.
+        end = min(high + 1, torch.iinfo(torch.int64).max)
+        numbers = torch.randint(min(low, end - 1), end, shape, generator=generator)
+        if low == high:
+            numbers = torch.full(shape, low)
+        elif high - low == 1:
             share = facts["zeros"] if low == 0 else 0.5
             numbers = low + (torch.rand(shape, generator=generator) >= share).long()
         return numbers.sort(-1).values if facts.get("sorted") else numbers
@@ -128,11 +132,12 @@ def _draw(
     lot = torch.rand(shape, generator=generator)
     if "max" in facts:
         numbers = numbers.clamp(facts["min"], facts["max"])
-        if facts["zeros"] + facts["highest"] > 0.999 and count > 1:
-            # Two values, as a mask has them.
-            numbers = torch.where(lot < facts["zeros"], 0.0, facts["max"])
-        elif facts["zeros"] > 0.01:
+        if facts["zeros"] > 0.01:
             numbers = numbers.masked_fill(lot < facts["zeros"], 0.0)
+        for name, other in (("highest", facts["max"]), ("lowest", facts["min"])):
+            if other != 0 and facts["zeros"] + facts.get(name, 0.0) > 0.999 and count > 1:
+                # Two values, as a mask has them: of one that is added, 0 is the highest.
+                numbers = torch.where(lot < facts["zeros"], 0.0, other)
     begin = facts.get("zeros", 0.0)
     for name in ("nan", "inf", "-inf"):
         share = facts.get(name, 0.0)

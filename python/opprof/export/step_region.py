@@ -300,14 +300,22 @@ class _Cut:
                     remedy="record the program uncompiled: TORCHDYNAMO_DISABLE=1 opprof run --graph …",
                 )
         names = {node["name"] for node in nodes}
+        # Where only the memory was made here, the call may have had it written, and another one reads it.
         for entry in self.step.facts["foreign"]:
-            if entry["reader"] in names:
-                reader = next(node for node in nodes if node["name"] == entry["reader"])
-                raise OpprofError(
-                    f"{self.module}: {self._where(reader)}{entry['reader']} reads {entry['value'] or 'memory'}, which something that PyTorch "
-                    "does not dispatch has written (a kernel of Triton's or an extension's, NumPy)",
-                    remedy="make it an operator of torch.library, or extract a module that does not hold it",
+            if names & {entry["reader"], entry["value"], entry.get("base")}:
+                raise self._unseen(
+                    f"{entry['reader']} reads {entry['value'] or 'memory'}", entry["reader"]
                 )
+        for name in self.call.get("unwritten", []):
+            raise self._unseen(f"gives {name}", name)
+
+    def _unseen(self, what: str, name: str) -> OpprofError:
+        place: dict[str, Any] = next((n for n in self.step.graph["nodes"] if n["name"] == name), {})
+        return OpprofError(
+            f"{self.module}: {self._where(place)}{what}, which something that PyTorch does not dispatch has written (a kernel of Triton's "
+            "or an extension's, NumPy), if anything has",
+            remedy="make it an operator of torch.library, or extract a module that does not hold it",
+        )
 
     def _where(self, node: dict[str, Any]) -> str:
         stack = self.step.document["stacks"][node["stack"]] if "stack" in node else []

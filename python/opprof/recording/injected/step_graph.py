@@ -135,7 +135,10 @@ class Steps:
             self.graph.follow_compiled()
             self.graph.resume()
         elif self.graph is None and not self.has_stepped and not self.is_done:
-            self.torch.nn.Module.__call__ = self.counting
+            kind = self.torch.nn.Module
+            # The program may have put its own there, round this one or round the original.
+            if kind.__call__ is self.original:
+                kind.__call__ = self.counting
 
     def _forked(self) -> None:
         """The step is the parent's."""
@@ -515,21 +518,30 @@ class StepGraph:
         finally:
             self.thread.hidden -= 1
 
-    def refer(self, value: Any) -> Any:
+    def refer(self, value: Any, part: Callable[[Any], Any] | None = None) -> Any:
+        """A tensor as the value that it is, and a dataclass as its fields, which `part` refers to."""
         if isinstance(value, self.torch.Tensor):
             return {"node": self.reference(value)}
         if dataclasses.is_dataclass(value) and not isinstance(value, (type, dict, tuple)):
             fields = [(f.name, getattr(value, f.name, None)) for f in dataclasses.fields(value)]
-            return {"dict": [[key, self.values.argument(v, self.refer)] for key, v in fields]}
+            part = part or self.refer
+            return {"dict": [[key, self.values.argument(v, part)] for key, v in fields]}
         return None
 
     def refer_argument(self, value: Any) -> Any:
         """The same for what a module is called with, which others like it will be made of."""
-        own = self.refer(value)
+        own = self.refer(value, self.refer_argument)
         if own is not None and "node" in own:
             name = own["node"]
             if name not in self.input_names and name not in self.arguments:
                 self.arguments[name] = {"statistics": self._statistics(value)}
+        return own
+
+    def _refer_result(self, call: _Call, value: Any) -> Any:
+        """The same for what a module gives: what nothing has written to so far, no operator of the call's did."""
+        own = self.refer(value, functools.partial(self._refer_result, call))
+        if own is not None and "node" in own and self.key(value)[0] in self.unwritten:
+            call.entry.setdefault("unwritten", []).append(own["node"])
         return own
 
     # Operators.
@@ -642,7 +654,11 @@ class StepGraph:
                 self.unwritten.discard(key[0])
                 if alias is None:
                     self.foreign.append(
-                        {"value": self.known.get(key, ""), "reader": len(self.nodes)}
+                        {
+                            "value": self.known.get(key, ""),
+                            "base": self.made[key[0]][0],
+                            "reader": len(self.nodes),
+                        }
                     )
 
     def _is_traced(self, args: Any, kwargs: Any) -> bool:
@@ -720,7 +736,9 @@ class StepGraph:
             return result
 
         def patch() -> None:
-            kind.__call__ = call
+            # Not over what the program has put there.
+            if kind.__call__ is original:
+                kind.__call__ = call
 
         def restore() -> None:
             if kind.__call__ is call:
@@ -779,7 +797,8 @@ class StepGraph:
                 if failed:
                     call.entry["failed"] = True
                 else:
-                    call.entry["result"] = self.values.argument(result, self.refer)
+                    refer = functools.partial(self._refer_result, call)
+                    call.entry["result"] = self.values.argument(result, refer)
                 call.entry["end"] = len(self.nodes)
         except Exception as error:
             self.fail(error)
@@ -1059,9 +1078,12 @@ def _replace(path: str, parts: Any) -> None:
 
 def statistics(torch: ModuleType, tensor: Any) -> dict[str, Any]:
     """What the numbers of a tensor are like: `values` of few whole ones; `min`, `max` and share of `zeros`, and where the last dimension
-    counts its `step`, or that it is `sorted`, of whole ones; `mean` and `std` beside these of floats, of the finite ones, and the
-    shares of others.
+    counts its `step`, or that it is `sorted`, of whole ones; `mean` and `std` beside these of floats, with the shares of the `lowest`
+    and the `highest`, of the finite ones, and the shares of others. What an expanded dimension repeats counts once.
     """
+    for dimension, stride in enumerate(tensor.stride()):
+        if stride == 0:
+            tensor = tensor.narrow(dimension, 0, 1)
     count = tensor.numel()
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor.resolve_conj())
@@ -1078,10 +1100,12 @@ def statistics(torch: ModuleType, tensor: Any) -> dict[str, Any]:
         if tensor.dtype is not torch.bool and tensor.dim() and tensor.shape[-1] > 1:
             steps = tensor.diff(dim=-1)
             first = int(steps.reshape(-1)[0])
+            # Differences wrap where numbers are unsigned.
+            latter, former = tensor[..., 1:], tensor[..., :-1]
             starts = tensor.select(-1, 0)
             if bool((steps == first).all()) and bool((starts == starts.reshape(-1)[0]).all()):
                 facts.update(start=int(starts.reshape(-1)[0]), step=first)
-            elif bool((steps >= 0).all()):
+            elif bool((latter >= former).all()):
                 facts["sorted"] = True
         return facts
     flat = tensor.reshape(-1)
@@ -1102,6 +1126,7 @@ def statistics(torch: ModuleType, tensor: Any) -> dict[str, Any]:
             mean=float(mean), std=float(std), min=float(finite.min()), max=float(finite.max())
         )
         facts["zeros"] = int((finite == 0).sum()) / total
+        facts["lowest"] = int((finite == finite.min()).sum()) / total
         facts["highest"] = int((finite == finite.max()).sum()) / total
     return facts
 
