@@ -58,7 +58,9 @@ private:
 } // namespace
 
 static std::string listenToCPU() {
-  static HeardAllocator heard;
+  // PyTorch allocates through it until the process is gone, and what is static
+  // ends before that.
+  static auto &heard = *new HeardAllocator;
   HeardAllocator::within = c10::GetAllocator(c10::DeviceType::CPU);
   if (!HeardAllocator::within || !HeardAllocator::within->raw_deleter())
     return "memory of the CPU: the program's own allocator does not say how "
@@ -91,6 +93,13 @@ static void reportHeard(void *address, int64_t bytes, size_t held,
   c10::reportMemoryUsageToProfiler(address, bytes, held, reserved, device);
 }
 
+static uintptr_t pageSize() { return uintptr_t(::sysconf(_SC_PAGESIZE)); }
+
+/// Where the page of an address begins.
+static uintptr_t pageOf(uintptr_t address) {
+  return address & ~(pageSize() - 1);
+}
+
 namespace {
 
 /// The tables of a library that is loaded.
@@ -102,8 +111,10 @@ struct Library {
       ElfW(Addr) begin = info.dlpi_addr + header.p_vaddr;
       if (header.p_type == PT_DYNAMIC)
         entry = reinterpret_cast<const ElfW(Dyn) *>(begin);
+      // The loader leaves a page that it covers in part writable, and data that
+      // the library writes may share it.
       if (header.p_type == PT_GNU_RELRO)
-        relro = {begin, begin + header.p_memsz};
+        relro = {begin, pageOf(begin + header.p_memsz)};
     }
     // Some loaders leave addresses as they are in the file.
     auto address = [&](ElfW(Addr) value) {
@@ -194,16 +205,14 @@ private:
 
 /// Has a library call `to` where it calls another library's function.
 static bool redirect(const Library &library, void **place, void *to) {
-  auto page = uintptr_t(::sysconf(_SC_PAGESIZE));
-  auto begin = reinterpret_cast<uintptr_t>(place) & ~(page - 1);
+  auto *page =
+      reinterpret_cast<void *>(pageOf(reinterpret_cast<uintptr_t>(place)));
   bool isReadOnly = library.isReadOnly(place);
-  if (isReadOnly &&
-      ::mprotect(reinterpret_cast<void *>(begin), page, PROT_READ | PROT_WRITE))
+  if (isReadOnly && ::mprotect(page, pageSize(), PROT_READ | PROT_WRITE))
     return false;
   // Another thread may call it now.
   __atomic_store_n(place, to, __ATOMIC_RELEASE);
-  return !isReadOnly ||
-         !::mprotect(reinterpret_cast<void *>(begin), page, PROT_READ);
+  return !isReadOnly || !::mprotect(page, pageSize(), PROT_READ);
 }
 
 /// Of the libraries that are loaded: PyTorch's for a device are when it has
