@@ -354,40 +354,51 @@ def test_lower_precision_comes_back_as_float32(tmp_path: Path) -> None:
         assert 1e-5 < error < 2e-2
 
 
+@pytest.mark.parametrize("trains", [False, True])
 def test_tf32_is_asked_for_while_the_program_compiles_and_runs_and_no_longer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trains: bool
 ) -> None:
     (tmp_path / "rewrites").mkdir()
     (tmp_path / "rewrites" / "tf32.mlir").write_text(
         "module attributes {transform.with_named_sequence} {\n"
         "  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {\n"
-        "    transform.fx.region_strategy %root {tf32} : !transform.any_op\n"
+        f"    transform.fx.region_strategy %root {{tf32{', training' if trains else ''}}} : !transform.any_op\n"
         "    transform.yield\n  }\n}\n"
     )
-    backend = emit_to(tmp_path, "tf32")
-    assert backend.Strategy(tf32=True) == backend.STRATEGY
+    backend = emit_to(tmp_path, f"tf32_{trains}")
+    assert backend.Strategy(tf32=True, training=trains) == backend.STRATEGY
     products = torch.backends.cuda.matmul
     seen: list[tuple[str, str]] = []
+    compile_part = backend.compile_fx_inner
 
-    def compile_recorded(graph: Any, inputs: Any, **options: Any) -> Any:
+    def compile_recorded(*args: Any, **options: Any) -> Any:
         seen.append(("compiles", products.fp32_precision))
+        part = compile_part(*args, **options)
+        own = part.current_callable
 
-        def run(*values: Any) -> Any:
+        def run(values: Any) -> Any:
             seen.append(("runs", products.fp32_precision))
             assert torch.get_float32_matmul_precision() == "high"
-            return graph(*values)
+            return own(values)
 
-        return run
+        part.current_callable = run
+        return part
 
-    monkeypatch.setattr(backend, "compile_fx", compile_recorded)
+    monkeypatch.setattr(backend, "compile_fx_inner", compile_recorded)
     model, x = Projections((8, 8), bias=True), torch.randn(6, 16)
     before = products.fp32_precision, torch.get_float32_matmul_precision()
-    with torch.no_grad():
+    with torch.set_grad_enabled(trains):
         compiled = torch.compile(model, backend=backend.BACKEND_NAME)
         for _ in range(2):
-            assert torch.allclose(compiled(x), model(x))
+            result = compiled(x)
+            assert torch.allclose(result, model(x), atol=1e-6)
             assert (products.fp32_precision, torch.get_float32_matmul_precision()) == before
-    assert seen == [("compiles", "tf32"), ("runs", "tf32"), ("runs", "tf32")]
+            if trains:
+                result.sum().backward()
+                assert (products.fp32_precision, torch.get_float32_matmul_precision()) == before
+    # Forward and backward each.
+    parts = 2 if trains else 1
+    assert sorted(seen) == [("compiles", "tf32")] * parts + [("runs", "tf32")] * 2 * parts
 
 
 def test_tf32_gives_the_setting_back_after_an_error() -> None:

@@ -53,7 +53,9 @@ def with_tf32(function: Callable[..., Any]) -> Callable[..., Any]:
 def compile_with_tf32(graph: fx.GraphModule, inputs: list[Any], options: dict[str, Any]) -> Any:
     """What Inductor makes of the graph, forward and backward, each with the units while it runs."""
 
+    @with_tf32
     def compile_part(*args: Any, **kwargs: Any) -> Any:
+        # The backward part may be compiled when it is called first.
         part = compile_fx_inner(*args, **kwargs)
         part.current_callable = with_tf32(part.current_callable)
         return part
