@@ -79,7 +79,7 @@ class TrainingSubject(Subject):
         """In float64, but where the same seed gives other random numbers there."""
         results: dict[int, list[torch.Tensor]] = super().references
         if self.draws:
-            own = {seed: self.run(self.eager, seed) for seed in SEEDS}
+            own = self._eager_results
             if any(not largest_error(own[seed], results[seed]) <= _OTHER_NUMBERS for seed in SEEDS):
                 self.in_double = False
                 return own
@@ -137,7 +137,7 @@ class TrainingSubject(Subject):
         for own, right, eager in zip(
             *(
                 flat.double().split(self._sizes)
-                for flat in (results[-1], expected, self._own[seed])
+                for flat in (results[-1], expected, self._eager_results[seed][-1])
             ),
             strict=True,
         ):
@@ -151,9 +151,9 @@ class TrainingSubject(Subject):
         return error
 
     @functools.cached_property
-    def _own(self) -> dict[int, torch.Tensor]:
-        """The gradients of the uncompiled model as it is."""
-        return {seed: self.run(self.eager, seed)[-1] for seed in SEEDS}
+    def _eager_results(self) -> dict[int, list[torch.Tensor]]:
+        """Those of the uncompiled model as it is."""
+        return {seed: self.run(self.eager, seed) for seed in SEEDS}
 
     def check_further(self, verdict: Verdict, called: Any, error_budget: float) -> None:
         """Whether a curve of losses is that of the model in float64."""
