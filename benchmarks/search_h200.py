@@ -2,7 +2,7 @@
 
     PATH=build/bin:$PATH PYTHONPATH=python python benchmarks/search_h200.py -o out/search [--minutes 9] [NAME …]
 
-Models are the examples and those of benchmarks/models; names choose among them. What OUT holds already is not run again, so that calls of
+Models are the examples and those of benchmarks/models; names choose among them, or are scripts' paths. What OUT holds already is not run again, so that calls of
 limited time go on where the last one stopped. Needs a GPU to say anything; transformers and torchvision for some models.
 """
 
@@ -39,6 +39,8 @@ SHORT = {
 
 
 def script_of(name: str) -> Path:
+    if name.endswith(".py"):
+        return Path(name)
     folder = ROOT / "examples" if name in EXAMPLES else ROOT / "benchmarks" / "models"
     return folder / f"{name}.py"
 
@@ -127,7 +129,7 @@ def main() -> int:
     end = time.monotonic() + 60 * options.minutes
     results: dict[str, dict[str, Any]] = {}
     for name in options.names or (*OTHERS, *EXAMPLES, *MORE):
-        output = options.output / name
+        output = options.output / Path(name).stem
         if not (output / "optimize.json").is_file():
             left = end - time.monotonic()
             if left < 60:

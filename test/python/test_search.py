@@ -15,11 +15,16 @@ import jsonschema
 import pytest
 import torch
 from torch import Tensor
+from torch._dynamo.utils import counters
 
-from opprof.backend.checks import Measurement, Subject, Verdict, relative_error
+from opprof.backend.checks import Measurement, Subject, Verdict, check_backend, relative_error
+from opprof.backend.emit import emit
 from opprof.backend.rewrites import Script
 from opprof.commands.cli import main
+from opprof.commands.optimize import _Result
+from opprof.export.graph_store import GraphStore
 from opprof.export.model_script import load_model_script
+from opprof.run_folder import OUTPUT_CODE, POST_GRAD, RunFolder
 from opprof.search import ahead, baselines, explore
 from opprof.search.ahead import Ahead, Job, compile_only, results_like, worker_count
 from opprof.search.baselines import Recipe, least_float32_ns, make_baseline, recipes
@@ -606,6 +611,36 @@ def test_compiling_ahead_runs_no_compiled_program(
     assert "ended early" not in capsys.readouterr().err
     # What this process would find there.
     assert list((tmp_path / "cache" / "fxgraph").iterdir())
+
+
+def test_what_was_compiled_ahead_is_compiled_neither_to_be_tried_nor_to_be_proven(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "candidates").mkdir()
+    store = GraphStore(tmp_path / "store")
+    workshop = Workshop(subject, tmp_path / "candidates", 1e-3, store)
+    # Frozen weights of a CPU are packed, which no cache takes.
+    scripts = [region(tmp_path / "rewrites", 1, "prologue", "prologue")]
+    with Ahead(subject.script, 2, store) as ahead:
+        ahead.add([Job(backend=workshop.file(scripts))])
+        ahead.finish(Clock())
+    counters.clear()
+    built = workshop.build(scripts)
+    assert built.failure is None and built.program is not None
+    result = _Result(RunFolder(tmp_path / "after"), store)
+    target = tmp_path / "proven.py"
+    emit(scripts, target)
+    with result:
+        with result.watched():
+            verdict, _ = check_backend(target, subject, error_budget=1e-3)
+        assert verdict.passed
+        assert counters["inductor"]["fxgraph_cache_hit"] >= 2
+        assert counters["inductor"]["fxgraph_cache_miss"] == 0
+        assert result.compiled
+        for name in result.compiled:
+            folder = result.folder.scratch / name
+            assert (folder / OUTPUT_CODE).is_file() and (folder / POST_GRAD).is_file()
 
 
 # ---------------------------------------------------------------------------------------------------------------------

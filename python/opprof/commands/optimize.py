@@ -36,6 +36,7 @@ from opprof.commands.recommend import recommend
 from opprof.errors import OpprofError
 from opprof.export.archive_model import usage, write_archive_model
 from opprof.export.graph_json import GraphSource, write_graph_json
+from opprof.export.graph_store import GraphStore
 from opprof.export.inductor import CompiledGraph, watching_inductor
 from opprof.export.model_script import ModelScript, import_script, load_model_script
 from opprof.files import read_json, replacing, scratch_folder
@@ -58,6 +59,8 @@ from opprof.units import counted, milliseconds
 
 # A machine with so many has some that a profile leaves idle.
 _IDLE_CORES = 8
+# Of the time of the first profile: what a proof and a profile take that compile, and that find everything compiled.
+_AGAIN, _FROM_CACHE = 0.8, 0.3
 # Classes of nodes that the report names.
 _MOST_CLASSES = 8
 
@@ -98,8 +101,6 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     with contextlib.ExitStack() as stack:
         with clock.phase("profile"):
             before, loaded = _profile(path, output / "profile", options, stack)
-        # The optimized program is profiled like this one, and proven.
-        clock.reserved = 0.8 * clock.phases["profile"] + options.seconds
         progress("2/4 recommend")
         scripts = recommend(
             before.path, output / "rewrites", error_budget=options.error_budget, rules=options.rules
@@ -115,6 +116,9 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
             )
         widen_budget(subject, options)
         ahead = loaded.ahead or _start_ahead(script, options, stack)
+        # The optimized program is proven, and profiled like this one: where its graph is known, without compiling it again.
+        share = _AGAIN if ahead.store is None else _FROM_CACHE
+        clock.reserved = share * clock.phases["profile"] + options.seconds
         (output / PRECISION_SCRIPT).unlink(missing_ok=True)
         progress(f"3/4 try {len(scripts)} recommendations")
         candidates = stack.enter_context(scratch_folder())
@@ -124,7 +128,7 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         how = SearchOptions(options.error_budget, options.seconds, kernel_ns)
         found = Search(subject, scripts, candidates, output, how, clock, ahead).run()
         progress("4/4 prove and report")
-        result = stack.enter_context(_Result(RunFolder(output / "after")))
+        result = stack.enter_context(_Result(RunFolder(output / "after"), ahead.store))
         outcome = _finish(subject, found, output, result, options, clock)
         if outcome.backend is not None:
             with clock.phase("profile of the result"):
@@ -224,7 +228,15 @@ def _start_ahead(
     if script.make_step is not None:
         # What is compiled there are forward passes without gradients.
         workers = 0
-    return stack.enter_context(Ahead(script, workers))
+    store = None
+    if _can_keep_graphs(script):
+        store = GraphStore(stack.enter_context(scratch_folder()))
+    return stack.enter_context(Ahead(script, workers, store))
+
+
+def _can_keep_graphs(script: ModelScript) -> bool:
+    """Whether the profile of a program is as good that was compiled without events round its kernels."""
+    return script.device_type == "cuda"
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -235,9 +247,11 @@ def _start_ahead(
 class _Result:
     """The run folder of the optimized program, and what is compiled for it, until the block ends."""
 
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(self, folder: RunFolder, store: GraphStore | None) -> None:
         self.folder = folder
-        self.compiled: list[CompiledGraph] = []
+        self.store = store
+        # The names of what was compiled for it.
+        self.compiled: list[str] = []
         # What ran while Inductor was watched.
         self.program: Program | None = None
 
@@ -258,13 +272,18 @@ class _Result:
         """The block, with the graphs and the code of what is compiled in it kept in the folder's scratch."""
 
         def keep(graph: CompiledGraph) -> None:
-            self.compiled.append(graph)
+            self.compiled.append(graph.name)
             write_graph_json(
                 graph.folder / POST_GRAD, GraphSource(graph.module, graph.name, "post_grad")
             )
 
         self.folder.path.mkdir(parents=True, exist_ok=True)
-        with watching_inductor(self.folder.scratch, keep):
+        scratch = self.folder.scratch
+        with (
+            watching_inductor(scratch, keep)
+            if self.store is None
+            else self.store.watching(scratch, lambda name, _: self.compiled.append(name))
+        ):
             yield
 
 
@@ -328,12 +347,11 @@ def _prove(
     emit(outcome.kept, target, model=model, device=options.device)
     progress("  proving the backend as it was written")
     with contextlib.ExitStack() as stack:
-        # What is compiled for a GPU is the same whether somebody watches or not, and need not be compiled again for its profile.
-        watched = subject.script.device_type == "cuda"
-        if watched:
+        # Then it need not be compiled again for its profile.
+        if result.store is not None:
             stack.enter_context(result.watched())
         verdict, program = check_backend(target, subject, error_budget=options.error_budget)
-        result.program = program if watched else None
+        result.program = program if result.store is not None else None
     outcome.checks = verdict.lines()
     lines = (f"import {target.stem}", f"model = {target.stem}.optimize(model)")
     entrant = Entrant(OPTIMIZED, lines, verdict.error, verdict.passed)
@@ -415,7 +433,7 @@ def _profile_after(
             **{k: v for k, v in before.read_run().items() if k in ("device", "versions")},
             "script": str(subject.script.path),
             "backend": outcome.backend.name,
-            "compiled_graphs": [graph.name for graph in result.compiled],
+            "compiled_graphs": list(result.compiled),
             "iterations": options.profile.traced,
             "step": {"median_ns": own.latency_ns if own is not None else None},
         },

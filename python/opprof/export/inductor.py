@@ -36,14 +36,6 @@ def watching_inductor(directory: Path, on_graph: Callable[[CompiledGraph], None]
     CPU kernel, which the profile of a CPU program needs, and for the range that PyTorch marks round a call while a profiler runs:
     it bears the name of the code's file.
     """
-    formatter = torch._inductor.debug.DebugFormatter
-    original = formatter.fx_graph_transformed
-
-    def fx_graph_transformed(self: Any, module: fx.GraphModule, inputs: Any) -> Any:
-        folder = Path(self.filename(OUTPUT_CODE)).parent
-        on_graph(CompiledGraph(folder.name, folder, module))
-        return original(self, module, inputs)
-
     compiled: Any = CompiledFxGraph
     post_compile = compiled.post_compile
 
@@ -54,11 +46,34 @@ def watching_inductor(directory: Path, on_graph: Callable[[CompiledGraph], None]
             self._fx_graph_cache_key = self.cache_key
         return post_compile(self, *arguments, **options)
 
+    patches = {"fx_graph_cache": False, "cpp.enable_kernel_profile": True}
+    with torch._inductor.config.patch(patches), patched_inductor(directory, on_graph):
+        compiled.post_compile = named_by_code
+        try:
+            yield
+        finally:
+            compiled.post_compile = post_compile
+
+
+@contextlib.contextmanager
+def patched_inductor(directory: Path, on_graph: Callable[[CompiledGraph], None]) -> Iterator[None]:
+    """What every watch needs: debug output below `directory`, with each node's origin, of each graph that is lowered; `on_graph` sees it
+    before. Gradients are not taken out of the cache of whole programs, whose graphs would not be met.
+    """
+    formatter = torch._inductor.debug.DebugFormatter
+    original = formatter.fx_graph_transformed
+
+    def fx_graph_transformed(self: Any, module: fx.GraphModule, inputs: Any) -> Any:
+        folder = Path(self.filename(OUTPUT_CODE)).parent
+        on_graph(CompiledGraph(folder.name, folder, module))
+        return original(self, module, inputs)
+
     patches: dict[str, Any] = {
         "trace.enabled": True,
         "trace.debug_dir": str(directory),
-        "fx_graph_cache": False,
-        "cpp.enable_kernel_profile": True,
+        # Nobody reads them, and they took a fifth of a compilation.
+        "trace.ir_pre_fusion": False,
+        "trace.ir_post_fusion": False,
     }
     # PyTorch 2.8 and older have no such switch: the comments of the generated code are all that they record.
     if hasattr(torch._inductor.config.trace, "provenance_tracking_level"):
@@ -70,8 +85,6 @@ def watching_inductor(directory: Path, on_graph: Callable[[CompiledGraph], None]
         stack.enter_context(_quiet("torch._inductor.debug"))
         formatter.fx_graph_transformed = fx_graph_transformed
         stack.callback(setattr, formatter, "fx_graph_transformed", original)
-        compiled.post_compile = named_by_code
-        stack.callback(setattr, compiled, "post_compile", post_compile)
         yield
 
 

@@ -7,6 +7,7 @@ cache, would be made on a busy device. Neither does the command time anything me
 import contextlib
 import copy
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from opprof.backend.checks import Subject, load_backend
 from opprof.backend.emitted.tf32 import with_tf32
+from opprof.export.graph_store import GraphStore
 from opprof.export.model_script import ModelScript, load_model_script
 from opprof.processes import Beginning, begin, beginning, start_server
 from opprof.progress import progress
@@ -71,10 +73,12 @@ def worker_count(script: ModelScript) -> int:
 class Ahead:
     """Processes that do jobs, from the first `with` on until all are done or the block ends.
 
-    What fails there fails here again, where it is said. Without `workers` nothing is done ahead.
+    What fails there fails here again, where it is said. Without `workers` nothing is done ahead. What backends compile, here and there,
+    is left in `store`, where there is one.
     """
 
-    def __init__(self, script: ModelScript, workers: int) -> None:
+    def __init__(self, script: ModelScript, workers: int, store: GraphStore | None = None) -> None:
+        self.store = store
         self._processes: list[BaseProcess] = []
         self._known: set[Job] = set()
         if not workers:
@@ -83,7 +87,7 @@ class Ahead:
         context = start_server()
         self._jobs: SimpleQueue[Job | None] = context.SimpleQueue()
         threads = max(1, len(os.sched_getaffinity(0)) // workers)
-        arguments = (beginning(), str(script.path), script.moved_to, threads, self._jobs)
+        arguments = (beginning(), str(script.path), script.moved_to, threads, store, self._jobs)
         self._processes = [context.Process(target=_work, args=arguments) for _ in range(workers)]
 
     def add(self, jobs: Iterable[Job | None]) -> None:
@@ -134,7 +138,12 @@ class Ahead:
 
 
 def _work(
-    start: Beginning, path: str, device: str | None, threads: int, jobs: "SimpleQueue[Job | None]"
+    start: Beginning,
+    path: str,
+    device: str | None,
+    threads: int,
+    store: GraphStore | None,
+    jobs: "SimpleQueue[Job | None]",
 ) -> None:
     """The process: what the model and PyTorch print has been printed by the one that began it."""
     begin(start)
@@ -145,7 +154,10 @@ def _work(
     subject = Subject(load_model_script(path, device=device))
     while (job := jobs.get()) is not None:
         # What fails here fails again where it is said.
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception), contextlib.ExitStack() as stack:
+            if store is not None and job.backend is not None:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="opprof-"))
+                stack.enter_context(store.watching(Path(folder)))
             compile_only(subject, job)
         torch._dynamo.reset()
 

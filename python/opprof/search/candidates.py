@@ -1,9 +1,11 @@
 """Candidates: scripts in an order, as one backend that is emitted, compiled and checked once. Needs PyTorch."""
 
 import ast
+import contextlib
 import re
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 from opprof.backend.checks import Program, Subject, Verdict, check_backend
 from opprof.backend.emit import emit, unique_names
 from opprof.backend.rewrites import Script
+from opprof.export.graph_store import GraphStore
 
 # Parts of a strategy of which a program has one: a second one takes the place of the first.
 _ONE_OF = frozenset({"precision", "regions", "tf32"})
@@ -40,10 +43,17 @@ class Built:
 
 
 class Workshop:
-    """Makes candidates of scripts, each once."""
+    """Makes candidates of scripts, each once. What they compile is left in `store`, where there is one."""
 
-    def __init__(self, subject: Subject, folder: Path, error_budget: float) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        folder: Path,
+        error_budget: float,
+        store: GraphStore | None = None,
+    ) -> None:
         self.subject = subject
+        self.store = store
         self.folder = folder
         self.error_budget = error_budget
         self._built: dict[tuple[Path, ...], Built] = {}
@@ -64,13 +74,25 @@ class Workshop:
         key = tuple(script.path for script in scripts)
         if key not in self._built:
             start = time.monotonic()
-            verdict, program = check_backend(
-                self.file(scripts), self.subject, error_budget=self.error_budget
-            )
+            with self._watched():
+                verdict, program = check_backend(
+                    self.file(scripts), self.subject, error_budget=self.error_budget
+                )
             seconds = time.monotonic() - start
             self.longest_seconds = max(self.longest_seconds, seconds)
             self._built[key] = Built(tuple(scripts), verdict, program, seconds)
         return self._built[key]
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        if self.store is None:
+            yield
+            return
+        with (
+            tempfile.TemporaryDirectory(prefix="opprof-") as folder,
+            self.store.watching(Path(folder)),
+        ):
+            yield
 
     def is_built(self, scripts: Sequence[Script]) -> bool:
         return tuple(script.path for script in scripts) in self._built

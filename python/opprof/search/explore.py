@@ -78,7 +78,7 @@ class Search:
         self.options = options
         self.clock = clock
         self.ahead = ahead
-        self.workshop = Workshop(subject, folder, options.error_budget)
+        self.workshop = Workshop(subject, folder, options.error_budget, ahead.store)
         self.found = Found()
         self.best: Program = subject.inductor
         self.best_ns = 0
