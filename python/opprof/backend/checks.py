@@ -22,9 +22,11 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
+from opprof.backend.promotion import Promoted
 from opprof.devices import synchronize
 from opprof.errors import OpprofError
 from opprof.export.model_script import ModelScript
+from opprof.progress import progress
 from opprof.units import milliseconds
 
 # What is called like the model.
@@ -37,6 +39,8 @@ UNPROVABLE_REMEDY = (
 )
 # A gain below this is not told from noise.
 LEAST_GAIN = 0.02
+# What float32 may differ by from a model that was made to compute in float64 throughout: beyond that it may be another function.
+_SAME_FUNCTION = 0.05
 
 
 @dataclass
@@ -142,8 +146,9 @@ class Subject:
 
     # Whether a step makes gradients.
     trains = False
-    # Whether the references are in float64.
+    # Whether the references are in float64, and whether that takes more than weights and inputs in it.
     in_double = True
+    _promotes = False
 
     def __init__(self, script: ModelScript) -> None:
         self.script = script
@@ -204,15 +209,29 @@ class Subject:
         except OpprofError:
             raise
         except Exception:
-            self.in_double = False
-            return {seed: self.run(self.eager, seed) for seed in SEEDS}
+            # Code that asks for float32 by name, and multiplies by weights that are no longer.
+            self._promotes = True
+        own = {seed: self.run(self.eager, seed) for seed in SEEDS}
+        try:
+            wide = {seed: self._run_wide(seed) for seed in SEEDS}
+            if all(largest_error(own[seed], wide[seed]) <= _SAME_FUNCTION for seed in SEEDS):
+                return wide
+        except Exception as error:
+            progress(f"  not in float64: {type(error).__name__}: {_first_line(error)}")
+        self._promotes = self.in_double = False
+        return own
 
     def _run_wide(self, seed: int) -> list[torch.Tensor]:
         """In float64. A step may write weights and buffers, so that each run has a copy of its own."""
         args, kwargs = tree_map(widen, self.inputs(seed))
         self.restore()
         program = self.step_of(copy.deepcopy(self.script.module).double())
-        return self.results_of(program, args, kwargs)
+        with self.promoting():
+            return self.results_of(program, args, kwargs)
+
+    def promoting(self) -> contextlib.AbstractContextManager[Any]:
+        """Round what runs in float64: nothing, or what gives it where the model's code asks for float32."""
+        return Promoted() if self._promotes else contextlib.nullcontext()
 
     @property
     def reference(self) -> str:
@@ -269,6 +288,10 @@ class Subject:
             and all(_identical(a, b) for a, b in zip(own, self.inductor_results[seed], strict=True))
             for seed in SEEDS
         )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or "no message").splitlines()[0][:200]
 
 
 def widen(leaf: Any) -> Any:
@@ -421,7 +444,7 @@ def check_backend(
     try:
         subject.run(program, SEEDS[0])
     except Exception as error:
-        verdict.add("run", False, f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")
+        verdict.add("run", False, f"{type(error).__name__}: {_first_line(error)}")
         return verdict, None
     if front is not None:
         graphs = backend.status()["graphs"]

@@ -192,7 +192,9 @@ class TrainingSubject(Subject):
             if wide:
                 args, kwargs = tree_map(widen, (args, kwargs))
             torch.manual_seed(number)
-            losses += [loss.double().mean().cpu() for loss in _losses(step(*args, **kwargs))]
+            with self.promoting() if wide else contextlib.nullcontext():
+                results = step(*args, **kwargs)
+            losses += [loss.double().mean().cpu() for loss in _losses(results)]
         self.restore()
         return losses
 
