@@ -305,7 +305,7 @@ Error driver::profileRun(Session &session, const RunFolder &folder, bool mapped,
 
 Error driver::profileTimeline(Session &session, const RunFolder &folder,
                               StringRef timeline, StringRef operators,
-                              StringRef graph, bool mapped,
+                              StringRef graph, StringRef counters, bool mapped,
                               uint64_t lastKernels) {
   ProfileInputs inputs;
   if (Error error = inputs.readRun(folder.run()))
@@ -321,6 +321,9 @@ Error driver::profileTimeline(Session &session, const RunFolder &folder,
     if (Error error = mapNodes(folder, **module, inputs))
       return error;
   }
+  if (!counters.empty())
+    if (Error error = inputs.readCounters(counters))
+      return error;
   if (mapped) {
     if (Error error = inputs.readMaps(folder, /*some=*/true))
       return error;

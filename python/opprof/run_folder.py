@@ -140,6 +140,8 @@ RECORDED_ENDINGS = {
     "trace": ".json.gz",
     "graph": GRAPH_JSON,
     "step": GRAPH_JSON,
+    "counted": ".json",
+    "counters": ".json",
 }
 
 

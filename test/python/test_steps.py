@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -285,6 +286,81 @@ def test_kernels_of_the_steps_alone_are_captured(tmp_path: Path) -> None:
     recorded("0:2", 12)
     profile = json.loads((run / "profile.opprof.json").read_text())
     assert names_by_step(profile) == [["step0"], ["step1"]]
+
+
+COUNTED = """
+import ctypes, os, sys, torch
+ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"]).InitializeInjection()
+fake = ctypes.CDLL(os.environ["OPPROF_CUPTI_LIBRARY"])
+net = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(int(sys.argv[1])):
+    net(torch.ones(2, 4)).sum().backward()
+    for name in (b"gemm", b"relu"):
+        fake.fake_launch(name, 1 + (step % int(sys.argv[2]) == 0), 1)
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("steps", "rhythm", "variables", "counted"),
+    [
+        (20, 1, {}, [5, 7]),
+        # Steps 6 and 12 launch other kernels; what was counted before is dropped each time.
+        (20, 6, {}, [15, 17]),
+        (20, 2, {}, "launch 0 was gemm grid (2, 1, 1)"),
+        (5, 1, {}, "the program ended after 0 of the steps that are counted"),
+        (2, 1, {}, "the program ended before step 4, from which on steps are counted"),
+        (20, 1, {"FAKE_CUPTI_DENY": "1"}, "The driver keeps counters for administrators"),
+    ],
+)
+def test_steps_after_those_that_are_recorded_are_counted(
+    steps: int, rhythm: int, variables: dict[str, str], counted: Any, tmp_path: Path
+) -> None:
+    """A pass is two steps of the program, of which the first does not count; local memory takes a second pass."""
+    run = tmp_path / "run"
+    done = test_run_program.opprof(
+        *("run", "-o", run, "--steps=1:3", "--counters=step", "--metrics=memory"),
+        *(write(tmp_path, COUNTED), steps, rhythm),
+        **variables,
+    )
+    assert done.returncode == 0, done.stderr
+    profile = json.loads((run / "profile.opprof.json").read_text())
+    if isinstance(counted, str):
+        assert counted in done.stderr, done.stderr
+        assert any(counted in note for note in profile["notes"]) and "step_counters" not in profile
+        return
+    (file,) = run.glob("counters-*.json")
+    document = json.loads(file.read_text())
+    schema = test_observer.ROOT / "docs" / "formats" / "counters.schema.json"
+    jsonschema.validate(document, json.loads(schema.read_text()))
+    (step,) = document["steps"]
+    assert step["whole"]["report"]["counted_steps"] == counted
+    # The fake counts thousands by metric, and each launch's number in the pass: those of the second run.
+    raw = step["whole"]["raw"]
+    assert raw and all(value % 1000 == 2 + 3 for value in raw.values())
+    assert profile["step_counters"]["metrics"]
+    assert names_by_step(profile) == [["gemm", "relu"]] * 2
+
+
+def test_counters_are_asked_for_with_steps_and_of_a_gpu(tmp_path: Path) -> None:
+    program = write(tmp_path, TRAIN)
+    done = opprof("run", "-o", tmp_path / "run", "--counters=step", program, 3)
+    assert done.returncode not in (0, 4) and "--steps=20:40 --counters=step" in done.stderr
+    done = opprof(
+        "run",
+        "-o",
+        tmp_path / "run",
+        "--steps=1:2",
+        "--counters=step",
+        "--metrics=nonsense",
+        program,
+        3,
+    )
+    assert done.returncode not in (0, 4) and "nonsense" in done.stderr
+    done = opprof("run", "-o", tmp_path / "run", "--steps=1:2", "--counters=step", program, 3)
+    assert done.returncode == 4 and "hardware counters are taken of a GPU" in done.stderr
+    assert (tmp_path / "run" / "report.txt").is_file()
 
 
 def test_a_device_that_is_used_after_steps_began_to_count(tmp_path: Path) -> None:

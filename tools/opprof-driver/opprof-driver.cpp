@@ -133,7 +133,7 @@ static cl::opt<std::string> trace("trace", cl::cat(category),
                                            "export"));
 static cl::opt<std::string>
     countersFile("counters", cl::cat(category), cl::value_desc("file"),
-                 cl::sub(filesCommand),
+                 cl::sub(filesCommand), cl::sub(timelineCommand),
                  cl::desc("What Nsight Compute counted (a CSV page, a "
                           "report), or counters.json"));
 
@@ -287,8 +287,8 @@ static Error run(int &status) {
   }
   Session session(elapsed);
   if (timelineCommand)
-    return profileTimeline(session, folder, timeline, observed, graph, mapped,
-                           lastKernels);
+    return profileTimeline(session, folder, timeline, observed, graph,
+                           countersFile, mapped, lastKernels);
   if (importCommand)
     return importGraph(session, path, output);
   if (mapCommand)

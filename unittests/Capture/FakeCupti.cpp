@@ -192,6 +192,7 @@ EXPORT CUresult CUDAAPI cuCtxGetCurrent(CUcontext *context) {
       flag("FAKE_CUDA_NO_CONTEXT") ? nullptr : reinterpret_cast<CUcontext>(1);
   return CUDA_SUCCESS;
 }
+EXPORT CUresult CUDAAPI cuCtxSynchronize() { return CUDA_SUCCESS; }
 EXPORT CUresult CUDAAPI cuCtxGetDevice(CUdevice *device) {
   *device = 0;
   return CUDA_SUCCESS;

@@ -54,8 +54,8 @@ llvm::Error profileFiles(Session &session, const RecordedFiles &files,
 /// by operator, whose repeats and map are written then; both may be empty.
 llvm::Error profileTimeline(Session &session, const RunFolder &folder,
                             llvm::StringRef timeline, llvm::StringRef operators,
-                            llvm::StringRef graph, bool mapped,
-                            uint64_t lastKernels);
+                            llvm::StringRef graph, llvm::StringRef counters,
+                            bool mapped, uint64_t lastKernels);
 
 enum class ReportForm { Text, JSON, HTML };
 

@@ -19,15 +19,13 @@ from opprof.commands.run import recorded_operators, report_captures, report_oper
 from opprof.errors import OpprofError
 from opprof.files import check_own
 from opprof.progress import progress
+from opprof.recording.injected.attaching import started
 from opprof.run_folder import RunFolder, recorded_files, versions, write_run
 
 #: How long an answer takes at most: the process looks twice a second, where Python lets its thread run.
 _ANSWER_S = 20.0
 
 _LOOK_S = 0.1
-
-#: The place of a process's start in what follows its name in /proc/…/stat.
-_STARTED = 19
 
 
 def attach(process: int, output: Path, seconds: float, *, is_new: bool) -> None:
@@ -123,10 +121,9 @@ def _control(process: int) -> Path:
 
 
 def _started(process: int) -> int | None:
-    """When the process did, in the kernel's ticks; None where there is none. Numbers of processes are given again."""
+    """When the process did; None where there is none. Numbers of processes are given again."""
     try:
-        # What follows the program's name, which may hold anything.
-        return int(Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[_STARTED])
+        return started(process)
     except (OSError, ValueError, IndexError):
         return None
 

@@ -644,6 +644,7 @@ def _steps(text: str) -> tuple[int, int]:
 
 def _run_program(options: argparse.Namespace) -> int:
     from opprof.commands.run import Part, run_program, run_waiting, step_of_graph
+    from opprof.recording.metrics import resolve
 
     if options.graph_step is not None and not options.graph:
         raise OpprofError("--graph-step says of which step --graph is", remedy="give --graph too")
@@ -654,6 +655,17 @@ def _run_program(options: argparse.Namespace) -> int:
             "--steps, --delay with --duration, and --wait each choose what is recorded",
             remedy="give one of them",
         )
+    if options.counters and options.steps is None:
+        raise OpprofError(
+            "--counters=step counts the steps that follow those of --steps",
+            remedy="give --steps too: --steps=20:40 --counters=step",
+        )
+    if options.metrics is not None and not options.counters:
+        raise OpprofError(
+            "--metrics says what --counters counts", remedy="give --counters=step too"
+        )
+    # Before anything runs: a name that there is not is the caller's to mend.
+    metrics = resolve(options.metrics or "default") if options.counters else None
     with locked(options.output) as is_new:
         if options.wait:
             return run_waiting(
@@ -662,7 +674,9 @@ def _run_program(options: argparse.Namespace) -> int:
         graph_step = options.graph_step
         if options.graph and graph_step is None:
             graph_step = step_of_graph(options.steps)
-        part = Part(options.delay, options.duration, options.steps, options.memory, graph_step)
+        part = Part(
+            options.delay, options.duration, options.steps, options.memory, graph_step, metrics
+        )
         return run_program(options.command, options.output, part)
 
 
@@ -706,6 +720,17 @@ def _add_run(commands: _Commands) -> None:
         metavar="N",
         help="the step of --graph, from 1, as the first one makes the program's state (default: the one before those of --steps, or 1); in a program without an optimizer the call of that "
         "number of its outermost module without gradients",
+    )
+    parser.add_argument(
+        "--counters",
+        choices=["step"],
+        help="on a GPU, take hardware counters of the steps that follow those of --steps, as the program runs on: of each whole step at its own speed, and two steps for "
+        "each pass that the counters need",
+    )
+    parser.add_argument(
+        "--metrics",
+        metavar="NAMES",
+        help="sets of counters or CUPTI's metrics, as for `opprof profile` (default: default)",
     )
     parser.add_argument(
         "--wait",

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,9 @@ from opprof.export.step_region import forward_graph, read_step, reading
 from opprof.files import check_own, read_json, replacing, scratch_folder
 from opprof.progress import progress, show
 from opprof.recording import INJECTED
+from opprof.recording.counters import step_counters
 from opprof.recording.library import Library, find_library, summary_counts, why_no_gpu
+from opprof.recording.metrics import Metrics
 from opprof.recording.torch_profiler import QUIET
 from opprof.run_folder import (
     RecordedFile,
@@ -87,6 +89,8 @@ class Part:
     memory: bool = False
     #: The step that a graph is recorded of as well, if any.
     graph_step: int | None = None
+    #: What is counted of the steps after `steps`, if anything.
+    metrics: Metrics | None = None
 
     def facts(self) -> dict[str, Any]:
         """What run.json says of it."""
@@ -104,6 +108,9 @@ class Part:
         variables = {}
         if self.graph_step is not None:
             variables["OPPROF_GRAPH_STEP"] = str(self.graph_step)
+        if self.metrics is not None:
+            names = [*self.metrics.counters, *self.metrics.with_local_memory]
+            variables["OPPROF_COUNTERS"] = ",".join(names)
         if self.steps is not None:
             steps = f"{self.steps[0]}:{self.steps[1]}"
             return {**variables, "OPPROF_STEPS": steps, **self.asking()}
@@ -125,8 +132,21 @@ def step_of_graph(steps: tuple[int, int] | None) -> int:
     return steps[0] - 1 if steps[0] > 1 else steps[1]
 
 
-def _given(command: Sequence[str]) -> tuple[list[str], bool]:
-    """The program as it was given, and whether it is a script, which this Python runs."""
+@dataclass(frozen=True)
+class _Program:
+    """What is to be run."""
+
+    #: As it was given.
+    given: list[str]
+    #: Whether it is a script, which this Python runs.
+    is_script: bool
+
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, *self.given] if self.is_script else self.given
+
+
+def _program(command: Sequence[str]) -> _Program:
     command = list(command)
     if command and command[0] == "--":
         del command[0]
@@ -137,15 +157,14 @@ def _given(command: Sequence[str]) -> tuple[list[str], bool]:
         raise OpprofError(f"{command[0]}: no such file")
     if not script and shutil.which(command[0]) is None:
         raise OpprofError(f"{command[0]}: no such program")
-    return command, script
+    return _Program(command, script)
 
 
 def run_waiting(command: Sequence[str], output: Path, *, is_new: bool, memory: bool = False) -> int:
     """Runs a program that `opprof attach` can record, and returns its exit status; nothing is recorded before. `is_new` says that the
     folder was made for it, and `memory` that what the program allocates is to be recorded too.
     """
-    command, script = _given(command)
-    program = [sys.executable, *command] if script else command
+    program = _program(command).command
     if is_new:
         # Whatever the user's mask lets others do in folders.
         output.chmod(0o700)
@@ -174,25 +193,29 @@ def run_waiting(command: Sequence[str], output: Path, *, is_new: bool, memory: b
 
 def run_program(command: Sequence[str], output: Path, part: Part) -> int:
     """Runs a program to its end with every process of it recorded, reports, and returns its exit status."""
-    command, script = _given(command)
-    program = [sys.executable, *command] if script else command
+    program = _program(command)
     reason = why_no_gpu()
-    if reason is not None and script and importlib.util.find_spec("torch") is None:
-        raise OpprofError(f"{command[0]} cannot be recorded: {reason}, and there is no PyTorch")
+    if reason is not None and program.is_script and importlib.util.find_spec("torch") is None:
+        raise OpprofError(
+            f"{program.given[0]} cannot be recorded: {reason}, and there is no PyTorch"
+        )
     folder = RunFolder(output)
     folder.clear()
     # A graph of another run is none of this one's.
     folder.drop_graph()
     facts: dict[str, Any] = {
         "command": ["opprof", *sys.argv[1:]],
-        "program": shlex.join(command),
+        "program": shlex.join(program.given),
         "versions": versions(),
     }
     if reason is None:
         facts["timeline"] = {"by": "opprof capture", **part.facts()}
-        captures, status, own = _captured(program, output, part)
+        captures, status, own = _captured(program.command, output, part)
     else:
-        traces, status, own = _observed(program, output, reason, part)
+        if part.metrics is not None:
+            progress("no counters: hardware counters are taken of a GPU")
+            part = replace(part, metrics=None)
+        traces, status, own = _observed(program.command, output, reason, part)
         by = "opprof observer"
         if any(entry.capture.suffix != CAPTURE for entry in traces):
             by = "torch.profiler"
@@ -201,6 +224,8 @@ def run_program(command: Sequence[str], output: Path, part: Part) -> int:
     try:
         if part.graph_step is not None:
             facts["step_graph"] = _take_graphs(folder, part.graph_step, own)
+        if part.metrics is not None:
+            _take_counters(output, part.metrics)
         write_run(folder, facts)
         if reason is None:
             report_captures(captures, output)
@@ -247,7 +272,7 @@ def _inherited() -> dict[str, str]:
     """The environment, without what an `opprof run` round this one asks of its programs."""
     asked = (
         *("OPPROF_CONTROL", "OPPROF_OPERATORS", "OPPROF_CAPTURE_FILE", "OPPROF_STEPS"),
-        *("OPPROF_MEMORY", "OPPROF_GRAPH_STEP"),
+        *("OPPROF_MEMORY", "OPPROF_GRAPH_STEP", "OPPROF_COUNTERS"),
     )
     return {key: value for key, value in os.environ.items() if key not in asked}
 
@@ -309,6 +334,20 @@ def _take_graphs(folder: RunFolder, step: int, program: int) -> dict[str, Any]:
     return {"process": chosen[0].process, "others": others}
 
 
+def _take_counters(output: Path, metrics: Metrics) -> None:
+    """Makes of what the processes counted what reports read."""
+    counted = recorded_files(output, "counted")
+    if not counted:
+        progress("no counters: no process of the program stepped an optimizer")
+    for file in counted:
+        found = read_json(file.path)
+        if "failed" in found:
+            progress(f"no counters of process {file.process}: {found['failed']}")
+        with replacing(output / f"counters{file.name}.json") as target:
+            json.dump(step_counters(found, metrics), target, indent=1)
+        file.path.unlink()
+
+
 def _report(folder: RunFolder, entry: Recorded, *options: str) -> None:
     """Makes the report of a process, and joins it to the forward part of the step that was recorded of it, if one was."""
     whole = RunFolder(folder.path)
@@ -346,7 +385,7 @@ def _without_workers(traces: Sequence[Recorded], output: Path) -> list[Recorded]
 
 def _drop_operators(output: Path) -> None:
     """Takes away what an earlier run recorded of operators: one process's may be taken for another's of its number."""
-    kinds = ("operators", "graph", "step")
+    kinds = ("operators", "graph", "step", "counted", "counters")
     earlier = [file.path for kind in kinds for file in recorded_files(output, kind)]
     for path in [*earlier, *output.glob(_WORKERS)]:
         path.unlink()
@@ -491,7 +530,7 @@ def report_captures(captures: Sequence[Path], output: Path) -> None:
             try:
                 progress(f"reporting {entry.name}")
                 limit = f"--last-kernels={MOST_KERNELS}"
-                _report(folder, entry, limit, *_operators(entry.capture))
+                _report(folder, entry, limit, *_beside(entry.capture))
                 shown.append((entry, folder))
             except Exception as error:
                 _failed(f"no report of {entry.name}; {entry.capture} is kept", error)
@@ -509,10 +548,14 @@ def report_captures(captures: Sequence[Path], output: Path) -> None:
         )
 
 
-def _operators(capture: Path) -> list[str]:
-    """What the observer recorded of the process of a capture, as an option of the driver."""
-    files = recorded_files(capture.parent, "operators", recorded_file(capture).process)
-    return [f"--operators={file.path}" for file in files[:1]]
+def _beside(capture: Path) -> list[str]:
+    """What else was recorded of the process of a capture, as options of the driver."""
+    process = recorded_file(capture).process
+    return [
+        f"--{kind}={file.path}"
+        for kind in ("operators", "counters")
+        for file in recorded_files(capture.parent, kind, process)[:1]
+    ]
 
 
 def _show_all(shown: list[tuple[Recorded, RunFolder]]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from opprof.progress import progress
 from opprof.recording.capture import Capture
 from opprof.recording.library import CaptureError
+from opprof.recording.metrics import Device, Metrics, derive_step
 from opprof.run_folder import RunFolder
 from opprof.units import counted
 
@@ -51,6 +52,28 @@ def count(
     for name, reason in {**whole.get("absent", {}), **report.get("absent", {})}.items():
         progress(f"{name} is left out: {reason}")
     return {"metrics": metrics, **prof.counter_facts()}
+
+
+def step_counters(counted: Mapping[str, Any], metrics: Metrics) -> dict[str, Any]:
+    """What injected/counted_steps.py left of the steps of a program, as counters.json has it."""
+    if "failed" in counted:
+        report = {"failed": counted["failed"]}
+        steps = [{"step": 0, "launches": [], "counters": [], "report": report}]
+        return {"version": 1, "made_of": metrics.made_of, "steps": steps}
+    report = {
+        **counted["report"],
+        "counted_steps": counted["counted"],
+        "time": "of the range, from the first launch of a step to the end of its last kernel",
+    }
+    whole = derive_step(Device(**counted["device"]), counted["raw"], None)
+    step = {
+        "step": counted["counted"][-1],
+        "launches": [],
+        "counters": [],
+        "whole": {**whole, "report": report},
+        "report": {},
+    }
+    return {"version": 1, "made_of": metrics.made_of, "steps": [step]}
 
 
 def _show(what: str, report: Mapping[str, Any]) -> None:

@@ -50,9 +50,9 @@ def _why_not_own(folder: str) -> str | None:
     return None
 
 
-def _started() -> int:
-    """When this process did, in the kernel's ticks: no other one of its number started then."""
-    with open("/proc/self/stat", "rb") as file:
+def started(process: int) -> int:
+    """When a process did, in the kernel's ticks: no other one of its number started then. Raises OSError where there is none."""
+    with open(f"/proc/{process}/stat", "rb") as file:
         # What follows the program's name, which may hold anything.
         return int(file.read().rpartition(b")")[2].split()[19])
 
@@ -135,7 +135,9 @@ class Waiting:
         with self.lock, contextlib.suppress(OSError):
             if self.is_leaving:
                 return
-            self._write("waiting", {"started": _started(), "thread": _thread.get_native_id()})
+            self._write(
+                "waiting", {"started": started(os.getpid()), "thread": _thread.get_native_id()}
+            )
         while os.getpid() == process:
             time.sleep(_LOOK_S)
             request = self._request()

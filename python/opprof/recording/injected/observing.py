@@ -25,8 +25,11 @@ _LEAST_GARBAGE_NS = 50_000
 #: The library, once it records.
 _observers: list[Any] = []
 
-#: What waits for the step that a graph is recorded of.
-_steps: list[Any] = []
+#: What records a graph of a step.
+_graphs: list[Any] = []
+
+#: What is to be called at the end of the process, before the recording ends.
+_leaving: list[Callable[[], None]] = []
 
 
 class _Options(ctypes.Structure):
@@ -125,14 +128,14 @@ def note_compilations(callback: ModuleType) -> None:
 
     def start(*_: object) -> None:
         began.append(time.monotonic_ns())
-        for steps in _steps:
-            steps.compilation_begins()
+        for graph in _graphs:
+            graph.compilation_begins()
 
     def end(*_: object) -> None:
         if began:
             _observers[0].opprof_observer_note(b"compilation", began.pop())
-        for steps in _steps:
-            steps.compilation_ended()
+        for graph in _graphs:
+            graph.compilation_ended()
 
     def register() -> None:
         callback.callback_handler.register_start_callback(start)
@@ -210,18 +213,43 @@ def _note_worker(prefix: str) -> None:
             pass
 
 
-def _record_graph(
-    torch: ModuleType, recorder: _Recorder, load: Callable[[str], ModuleType]
-) -> None:
-    """Has the operators of one step written as a graph."""
+def _file_of(recorder: _Recorder, kind: str) -> str:
+    """This process's file of a kind."""
     folder = os.path.dirname(os.environ["OPPROF_OPERATORS"])
-    files = {
-        kind: os.fsdecode(recorder.file(os.path.join(folder, kind))).rpartition(".")[0] + ".json"
-        for kind in ("graph", "step")
-    }
-    values = load(os.path.join("..", "..", "export", "graph_values"))
-    step = int(os.environ["OPPROF_GRAPH_STEP"])
-    _steps.append(load("step_graph").Steps(torch, recorder.observer, step, files, values))
+    return os.fsdecode(recorder.file(os.path.join(folder, kind))).rpartition(".")[0] + ".json"
+
+
+def _follow_steps(
+    torch: ModuleType, recorder: _Recorder, load: Callable[[str], ModuleType], end: int
+) -> None:
+    """Begins what waits for steps of the program; those that are recorded end with the one before `end`."""
+    graphs = load("step_graph")
+    steps = load("optimizer_steps").OptimizerSteps(torch, recorder.observer, graphs)
+    if "OPPROF_GRAPH_STEP" in os.environ:
+        try:
+            files = {kind: _file_of(recorder, kind) for kind in ("graph", "step")}
+            values = load(os.path.join("..", "..", "export", "graph_values"))
+            number = int(os.environ["OPPROF_GRAPH_STEP"])
+            graph = load("graphed_steps").GraphedSteps(
+                torch, recorder.observer, number, files, values, graphs
+            )
+            steps.before.append(graph.optimizer_begins)
+            steps.after.append(graph.optimizer_ended)
+            steps.ended.append(graph.step_ended)
+            _graphs.append(graph)
+            _leaving.append(graph.leave)
+        except Exception as error:
+            print(f"opprof: no graph is recorded: {error}", file=sys.stderr)
+    if "OPPROF_COUNTERS" in os.environ:
+        try:
+            metrics = os.environ["OPPROF_COUNTERS"].split(",")
+            counted = load("counted_steps").CountedSteps(
+                recorder.capture, metrics, end, _file_of(recorder, "counted")
+            )
+            steps.ended.append(counted.step_ended)
+            _leaving.append(counted.leave)
+        except Exception as error:
+            print(f"opprof: no counters are taken: {error}", file=sys.stderr)
 
 
 def observe(torch: ModuleType, load: Callable[[str], ModuleType]) -> str | None:
@@ -240,16 +268,13 @@ def observe(torch: ModuleType, load: Callable[[str], ModuleType]) -> str | None:
             steps=(int(first), int(end)),
         )
 
-        if "OPPROF_GRAPH_STEP" in os.environ:
-            try:
-                _record_graph(torch, recorder, load)
-            except Exception as error:
-                print(f"opprof: no graph is recorded: {error}", file=sys.stderr)
+        if {"OPPROF_GRAPH_STEP", "OPPROF_COUNTERS"} & {*os.environ}:
+            _follow_steps(torch, recorder, load, int(end))
 
         def stop() -> None:
             _note_worker(os.environ["OPPROF_OPERATORS"])
-            for graph in _steps:
-                graph.leave()
+            for leave in _leaving:
+                leave()
             recorder.stop()
     else:
         if "OPPROF_MEMORY" in os.environ:
@@ -259,11 +284,11 @@ def observe(torch: ModuleType, load: Callable[[str], ModuleType]) -> str | None:
     _observers.append(recorder.observer)
     _note_garbage(recorder.observer)
     atexit.register(stop)
-    leave = os._exit
+    exit_at_once = os._exit
 
     def leave_whole(status: int) -> NoReturn:
         stop()
-        leave(status)
+        exit_at_once(status)
 
     # It can be pickled, as the function that it stands for.
     leave_whole.__module__, leave_whole.__name__, leave_whole.__qualname__ = "os", "_exit", "_exit"
