@@ -349,6 +349,33 @@ def test_memory_that_no_operator_wrote_is_told_of(tmp_path: Path) -> None:
     assert same(module(torch.ones(3)), torch.full((3,), 2.0))
 
 
+def test_what_is_written_in_place_is_read_first_unless_it_counts_for_nothing(
+    tmp_path: Path,
+) -> None:
+    program = write(
+        tmp_path,
+        "import torch\n"
+        "def double(x):\n    out = torch.empty_like(x)\n    out.numpy()[:] = 2 * x.numpy()\n    return out\n"
+        "class Adds(torch.nn.Module):\n    def forward(self, x):\n        return double(x).add_(1)\n"
+        "class Fills(torch.nn.Module):\n    def forward(self, x):\n        return torch.empty_like(x).uniform_(0, 0).add_(x)\n"
+        "class Multiplies(torch.nn.Module):\n    def forward(self, x):\n        return torch.empty(3, 3).addmm(x, x, beta=0)\n"
+        "class InPlace(torch.nn.Module):\n    def forward(self, x):\n        return torch.empty(3, 3).addmm_(x, x, beta=0)\n"
+        "class Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.adds, self.fills, self.multiplies, self.in_place = Adds(), Fills(), Multiplies(), InPlace()\n"
+        "    def forward(self, x):\n        return self.adds(x) + self.fills(x) + self.multiplies(x) + self.in_place(x)\n"
+        "net = Net()\nwith torch.no_grad():\n    for _ in range(3):\n        print(net(torch.ones(3, 3)).sum().item())\n",
+    )
+    done = record(tmp_path / "run", program)
+    assert done.stdout.splitlines() == [str(9 * (3.0 + 1 + 3 + 3))] * 3
+    assert "1 operator of it read what no operator of PyTorch's has written" in done.stderr
+    refused = opprof("extract", tmp_path / "run", "--module", "adds", "-o", tmp_path / "m.py")
+    assert refused.returncode == 1 and "program.py:8" in refused.stderr
+    x = torch.ones(3, 3)
+    for module, value in (("fills", 1.0), ("multiplies", 3.0), ("in_place", 3.0)):
+        extracted, _ = extract(tmp_path / "run", tmp_path / "m.py", module).get_model_and_input()
+        assert same(extracted(x), torch.full((3, 3), value)), module
+
+
 @pytest.fixture(scope="module")
 def unseen(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run of a program whose modules have NumPy write, each in another way, what is read elsewhere."""

@@ -483,8 +483,14 @@ class StepGraph:
                 alias = argument.alias_info
                 if (alias is not None and not alias.is_write) or function._opname in _LOOKING:
                     continue
+                # Where it counts for nothing, as in `torch.empty(…).baddbmm(a, b, beta=0)`, it is not read.
+                is_read = alias is None or _adds_to(function)
+                if argument.name == "self" and any(a.name == "beta" and b == 0 for a, b in given):
+                    if alias is None:
+                        continue
+                    is_read = False
                 self.unwritten.discard(key[0])
-                if alias is None:
+                if is_read:
                     self.foreign.append(
                         {
                             "value": self.known.get(key, ""),
@@ -878,6 +884,25 @@ _LOOKING = (
     "randn_like",
     "full_like",
 )
+
+
+#: Those in place that write without reading what there was, all of it or some.
+_FILLING = frozenset(
+    (
+        *("copy_", "fill_", "zero_", "set_", "resize_", "resize_as_", "fill_diagonal_", "eye_"),
+        *("normal_", "uniform_", "random_", "bernoulli_", "cauchy_", "exponential_", "geometric_"),
+        *("log_normal_", "index_put_", "index_copy_", "index_fill_", "scatter_", "put_"),
+        *("masked_fill_", "masked_scatter_", "detach_", "t_", "transpose_", "squeeze_"),
+        *("unsqueeze_", "as_strided_", "swapaxes_", "swapdims_", "rename_"),
+    )
+)
+
+
+def _adds_to(function: Any) -> bool:
+    """Whether what an operator writes in place is computed of what was there, as by `add_`."""
+    name = str(function._opname)
+    is_in_place = name.endswith("_") and not name.startswith("_")
+    return function.namespace == "aten" and is_in_place and name not in _FILLING
 
 
 def _writes(function: Any) -> bool:
