@@ -57,6 +57,10 @@ struct Cost {
     ++calls;
     timeNs += kernel.durationNs;
   }
+  void add(const Cost &other) {
+    calls += other.calls;
+    timeNs += other.timeNs;
+  }
 };
 
 /// A module and a line of it.
@@ -83,6 +87,7 @@ static void addAt(Context &context, StringRef source, const Cost &cost) {
 }
 
 static void addHostLines(Context &context) {
+  std::map<StringRef, Cost> garbage;
   for (const HostCost &host : context.profile.host) {
     Cost cost = {host.module, host.calls, host.timeNs};
     bool isMuch = static_cast<double>(cost.timeNs) >=
@@ -91,7 +96,22 @@ static void addHostLines(Context &context) {
       addAt<evidence::DataLoadingWaits>(context, host.source, cost);
     if (host.kind == HostCostKind::Compilation)
       addAt<evidence::Recompilation>(context, host.source, cost);
+    if (host.kind == HostCostKind::Garbage)
+      garbage[host.source].add(cost);
+    if (host.kind == HostCostKind::Checkpoint)
+      addAt<evidence::CheckpointWriting>(context, host.source, cost);
+    if (host.kind == HostCostKind::Program && isMuch) {
+      evidence::HostCode code;
+      code.source = host.source;
+      code.after = host.name;
+      code.calls = host.calls;
+      code.timeNs = host.timeNs;
+      context.add(code).severityNsPerStep = context.perStep(host.timeNs);
+    }
   }
+  // Of all generations.
+  for (const auto &[source, cost] : garbage)
+    addAt<evidence::GarbageCollection>(context, source, cost);
 }
 
 /// What the backward pass of these lines takes.
@@ -229,20 +249,42 @@ static void addGradientLoops(Context &context) {
 /// What the optimizer runs: a loop over parameters, or gradients set to zero.
 static void addOptimizer(Context &context) {
   std::map<StringRef, Cost> steps, sets;
+  std::map<StringRef, std::map<StringRef, Cost>> foreign;
   std::set<StringRef> fused;
+  // These have no other form.
+  auto isSingle = [](const Activity &kernel) {
+    return StringSwitch<bool>(kernel.range)
+        .Cases({"Optimizer.step#LBFGS.step", "Optimizer.step#SparseAdam.step"},
+               true)
+        .Default(false);
+  };
   for (const Activity *kernel : context.kernels) {
-    if (kernel->part != Part::Optimizer)
+    if (kernel->part != Part::Optimizer || isSingle(*kernel))
       continue;
     bool isSet = kernel->range.starts_with("Optimizer.zero_grad#");
-    (isSet ? sets : steps)[kernel->source].add(*kernel);
+    // Of an optimizer that is none of PyTorch's the lines are its own, and none
+    // of them is what there is to change.
+    bool isForeign = !isSet && !kernel->module.contains(" group ");
+    StringRef where = isForeign ? kernel->range : kernel->source;
+    if (isForeign)
+      foreign[where][kernel->source].add(*kernel);
+    (isSet ? sets : steps)[where].add(*kernel);
     StringRef name = nameOf(*kernel);
     if (name.starts_with("_fused_") || name.starts_with("_foreach_"))
-      fused.insert(kernel->source);
+      fused.insert(where);
   }
-  for (const auto &[source, cost] : steps)
-    if (!fused.count(source) &&
-        cost.calls >= kLeastOptimizerLoop * uint64_t(context.steps))
-      addAt<evidence::OptimizerLoop>(context, source, cost);
+  for (const auto &[where, cost] : steps) {
+    if (fused.count(where) ||
+        cost.calls < kLeastOptimizerLoop * uint64_t(context.steps))
+      continue;
+    StringRef source = where;
+    if (auto lines = foreign.find(where); lines != foreign.end())
+      source =
+          llvm::max_element(lines->second, [](const auto &a, const auto &b) {
+            return a.second.timeNs < b.second.timeNs;
+          })->first;
+    addAt<evidence::OptimizerLoop>(context, source, cost);
+  }
   for (auto &[source, cost] : sets) {
     // Gradients of all modules.
     cost.module = "";

@@ -4,6 +4,8 @@
 
 #include "TraceSteps.h"
 
+#include "opprof/Support/Intervals.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -28,6 +30,114 @@ static std::optional<HostCostKind> kindOf(const HostOp &op) {
               "aten::_unique2", "aten::masked_select"},
              HostCostKind::Wait)
       .Default(std::nullopt);
+}
+
+static bool isGarbage(const HostEvent &event) {
+  return event.name.starts_with("garbage");
+}
+
+namespace {
+/// A time in which no operator ran: the lines before and after it.
+using Between = std::pair<StringRef, StringRef>;
+
+/// What is no code of the program's own: an operator, or what PyTorch or Python
+/// does for long without any.
+struct Covered {
+  int64_t startNs = 0, endNs = 0;
+  StringRef source;
+  Part part = Part::None;
+};
+} // namespace
+
+/// Operators of all threads, and ranges that have a cost of their own, in order
+/// of time.
+static std::vector<Covered> coveredTimes(const Trace &trace,
+                                         const HostTimeline &host,
+                                         const OperatorPlaces &places) {
+  std::vector<Covered> covered;
+  for (uint32_t index = 0; index < trace.hostOps.size(); ++index) {
+    const HostOp &op = trace.hostOps[index];
+    if (op.open || (op.annotation ? !op.name.starts_with("Optimizer.") &&
+                                        !op.name.starts_with("enumerate(")
+                                  : host.topOf(index) != index))
+      continue;
+    const OperatorPlaces::Where &where = places.of(index);
+    covered.push_back({op.startNs, op.endNs(), where.source, where.part});
+  }
+  for (const HostEvent &event : trace.hostEvents) {
+    bool isKnown = event.place && *event.place < trace.places.size();
+    covered.push_back(
+        {event.startNs, event.startNs + event.durationNs,
+         isKnown ? trace.places[*event.place].source : StringRef(),
+         Part::None});
+  }
+  llvm::sort(covered, [](const Covered &a, const Covered &b) {
+    return a.startNs < b.startNs;
+  });
+  return covered;
+}
+
+/// The program's own code, by the lines between which it ran while no operator
+/// and no device did. The median of the steps stands for each: another process
+/// or the system may take the processor in any of them.
+static void addProgram(const Trace &trace, const HostTimeline &host,
+                       const OperatorPlaces &places, Profile &profile) {
+  constexpr int64_t kLeastNs = 100'000;
+  const int64_t steps = countSteadySteps(profile);
+  if (!steps)
+    return;
+  std::vector<Interval> runs;
+  for (const Activity &kernel : profile.kernels)
+    runs.push_back({kernel.startNs, kernel.startNs + kernel.durationNs});
+  runs = unite(std::move(runs));
+  const ArrayRef<Interval> running = runs;
+  std::map<Between, std::map<uint32_t, std::pair<int64_t, uint64_t>>> found;
+  const Covered *last = nullptr;
+  for (const std::vector<Covered> covered = coveredTimes(trace, host, places);
+       const Covered &next : covered) {
+    const Covered *before = last;
+    if (!last || next.endNs > last->endNs)
+      last = &next;
+    if (!before || next.startNs - before->endNs < kLeastNs ||
+        next.part == Part::Backward || next.source.empty() ||
+        next.source == before->source)
+      continue;
+    std::optional<uint32_t> step = stepAt(profile.steps, before->endNs);
+    if (!step)
+      step = stepAt(profile.steps, next.startNs);
+    if (!step || profile.steps[*step].phase != Phase::Steady)
+      continue;
+    const Interval gap(before->endNs, next.startNs);
+    const auto *from = llvm::partition_point(
+        running, [&](const Interval &one) { return one.second <= gap.first; });
+    const auto *to =
+        std::partition_point(from, running.end(), [&](const Interval &one) {
+          return one.first < gap.second;
+        });
+    int64_t idle = sumLengths(gapsIn(gap, ArrayRef(from, to)));
+    auto &[timeNs, times] = found[{before->source, next.source}][*step];
+    timeNs += idle;
+    ++times;
+  }
+  for (const auto &[between, bySteps] : found) {
+    std::vector<int64_t> times;
+    uint64_t calls = 0;
+    for (const auto &[step, took] : bySteps) {
+      times.push_back(took.first);
+      calls += took.second;
+    }
+    times.resize(std::max<size_t>(times.size(), steps));
+    llvm::sort(times);
+    int64_t median = times[(times.size() - 1) / 2];
+    if (median < kLeastNs)
+      continue;
+    HostCost &cost = profile.host.emplace_back();
+    cost.kind = HostCostKind::Program;
+    cost.name = between.first.str();
+    cost.source = between.second.str();
+    cost.calls = calls;
+    cost.timeNs = median * steps;
+  }
 }
 
 void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
@@ -65,18 +175,32 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
     const OperatorPlaces::Where &where = places.of(index);
     add(*kind, op.name, where.source, where.module, op.durationNs);
   }
+  // Compilations and torch.save collect garbage as well, which is theirs.
+  std::vector<const HostEvent *> others;
+  for (const HostEvent &event : trace.hostEvents)
+    if (!isGarbage(event))
+      others.push_back(&event);
+  auto isWithin = [&](const HostEvent &event) {
+    return llvm::any_of(others, [&](const HostEvent *other) {
+      return other->thread == event.thread && other->startNs <= event.startNs &&
+             event.startNs < other->startNs + other->durationNs;
+    });
+  };
   for (const HostEvent &event : trace.hostEvents) {
-    if (!isCounted(event.startNs))
+    if (!isCounted(event.startNs) || (isGarbage(event) && isWithin(event)))
       continue;
     StringRef source, module;
     if (event.place && *event.place < trace.places.size()) {
       source = trace.places[*event.place].source;
       module = trace.places[*event.place].module;
     }
-    add(event.name.starts_with("garbage") ? HostCostKind::Garbage
-                                          : HostCostKind::Compilation,
-        event.name, source, module, event.durationNs);
+    HostCostKind kind = isGarbage(event) ? HostCostKind::Garbage
+                        : event.name == "checkpoint"
+                            ? HostCostKind::Checkpoint
+                            : HostCostKind::Compilation;
+    add(kind, event.name, source, module, event.durationNs);
   }
+  addProgram(trace, host, places, profile);
   for (auto &[key, cost] : costs)
     profile.host.push_back(std::move(cost));
   llvm::stable_sort(profile.host, [](const HostCost &a, const HostCost &b) {

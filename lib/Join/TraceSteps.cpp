@@ -45,6 +45,17 @@ void opprof::join::findSteps(const Trace &trace, const HostTimeline &host,
     llvm::sort(profile.steps, [](const Step &a, const Step &b) {
       return a.startNs < b.startNs;
     });
+    // What begins with the program's last call of step() and lasts until it
+    // takes the profiler away is no step, where nothing runs in it.
+    auto runs = [&](const Step &step) {
+      return llvm::any_of(trace.hostOps, [&](const HostOp &op) {
+        return isOperator(op) && !op.annotation && op.startNs >= step.startNs &&
+               op.startNs < step.endNs;
+      });
+    };
+    if (!marked && profile.steps.size() > 1 && !runs(profile.steps.back()) &&
+        runs(profile.steps[profile.steps.size() - 2]))
+      profile.steps.pop_back();
   } else if (anyGraph && !host.calls().empty()) {
     // A step is taken to begin wherever the first compiled graph is called
     // again. Of a program that no graph is known of, that may be anything.

@@ -440,6 +440,11 @@ void fields(Fields &io, evidence::LineCost &line) {
   io.perStep("ns_per_step", line.timeNs);
 }
 
+void fields(Fields &io, evidence::HostCode &code) {
+  fields(io, static_cast<evidence::LineCost &>(code));
+  io.value("after", code.after);
+}
+
 void fields(Fields &io, evidence::MemoryGrowth &growth) {
   io.value("device", growth.device);
   io.value("source", growth.source);

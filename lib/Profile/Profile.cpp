@@ -34,8 +34,8 @@ std::optional<Part> opprof::profile::parsePart(StringRef text) {
   return parseEnumerator<Part>(kParts, text);
 }
 
-static constexpr StringLiteral kHostCostKinds[] = {"data_loading", "wait",
-                                                   "garbage", "compilation"};
+static constexpr StringLiteral kHostCostKinds[] = {
+    "data_loading", "wait", "garbage", "compilation", "checkpoint", "program"};
 
 StringRef opprof::profile::stringify(HostCostKind kind) {
   return kHostCostKinds[static_cast<size_t>(kind)];

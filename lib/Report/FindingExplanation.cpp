@@ -243,6 +243,36 @@ static constexpr Explanation kExplanations[] = {
      "with torch._dynamo.mark_dynamic, or keep it the same.",
      "Where the program was recorded for so short that every step is among its "
      "first."},
+    {FindingKind::GarbageCollection,
+     "Python looks for garbage among all of its objects, and the program "
+     "waits.",
+     "Collections of 50 µs and more in steady steps, by the line that they "
+     "began at: of those that the program asks for, the line that does.",
+     "Take gc.collect() out of the step. Where Python begins them itself: "
+     "gc.freeze() before the loop, so that what lives for ever is not looked "
+     "at again, or gc.disable() and a collection every hundredth step.",
+     "Where the garbage is large tensors in cycles that would fill the "
+     "memory: break the cycles."},
+    {FindingKind::CheckpointWriting,
+     "The program writes a checkpoint in steady steps, and waits for it.",
+     "The time inside torch.save, by the line that called it.",
+     "Save every thousandth step; copy the state to the host and write it in "
+     "a thread; torch.distributed.checkpoint.async_save does both.",
+     "Where the recording has more checkpoints than the program usually "
+     "makes."},
+    {FindingKind::HostCode,
+     "The program's own code runs for long while no operator does.",
+     "Times of 100 µs and more in which no operator ran, nor an optimizer, a "
+     "data loader, a collection of garbage, a compilation or torch.save, "
+     "between two lines outside of a backward pass; the median of the steady "
+     "steps, where it is a tenth of them or more. On a GPU, what its kernels "
+     "do not cover.",
+     "Look at what lies between the two lines, and at what the second one "
+     "calls: tokenizing, augmentation, logging, metrics, files, sleeping. "
+     "Move it into the workers of a DataLoader, into a thread, or out of the "
+     "loop.",
+     "Where a library of C's computes there without PyTorch, as NumPy does: "
+     "that is work, and not waiting."},
     {FindingKind::NormalizationByHand,
      "A normalization written as several operators, each a kernel that reads "
      "and writes all of its input.",

@@ -81,6 +81,9 @@ public:
   std::string say(const evidence::UnfusedAttention &attention);
   std::string say(const evidence::DataLoadingWaits &line);
   std::string say(const evidence::Recompilation &line);
+  std::string say(const evidence::GarbageCollection &line);
+  std::string say(const evidence::CheckpointWriting &line);
+  std::string say(const evidence::HostCode &code);
   std::string say(const evidence::NormalizationByHand &line);
   std::string say(const evidence::AttentionByHand &line);
   std::string say(const evidence::GradientLoop &line);
@@ -415,6 +418,23 @@ std::string Prose::say(const evidence::Recompilation &line) {
                      "{0}: {3} take {1} {2}; mark what changes as dynamic, or "
                      "keep it the same.");
 }
+std::string Prose::say(const evidence::GarbageCollection &line) {
+  return sayOf(line, "Python looks for garbage at {0}: {1} {2} in {3}; "
+                     "gc.freeze() before the loop leaves out what is there by "
+                     "then, and gc.disable() lets the program choose when.");
+}
+std::string Prose::say(const evidence::CheckpointWriting &line) {
+  return sayOf(line, "torch.save writes at {0}: {1} {2} in {3}; save less "
+                     "often, or copy to the host and write in a thread.");
+}
+std::string Prose::say(const evidence::HostCode &code) {
+  if (code.after.empty())
+    return sayOf(code, "No operator runs for {1} {2} before {0}, while the "
+                       "program's own code does.");
+  return formatv("No operator runs for {0} {1} from {2} to {3}, while the "
+                 "program's own code between the two, or called there, does.",
+                 timePerStep(code.timeNs), each(), code.after, code.source);
+}
 std::string Prose::say(const evidence::NormalizationByHand &line) {
   return sayOf(line,
                "A normalization is written by hand at {0}: {3} take {1} "
@@ -434,8 +454,8 @@ std::string Prose::say(const evidence::GradientLoop &line) {
 std::string Prose::say(const evidence::OptimizerLoop &line) {
   return sayOf(line,
                "The optimizer steps its parameters one by one at {0}: {3} "
-               "take {1} {2}; fused=True or foreach=True does them in a "
-               "few.");
+               "take {1} {2}; fused=True or foreach=True, where it has "
+               "them, does them in a few.");
 }
 std::string Prose::say(const evidence::GradientSets &line) {
   return sayOf(line,

@@ -5,6 +5,8 @@
 A line that a finding is to name ends in a comment with the finding's id.
 """
 
+import gc
+import io
 import sys
 import time
 from typing import Any
@@ -91,6 +93,14 @@ def clip(net: nn.Module) -> None:
             parameter.grad.mul_(1.0 / torch.clamp(norm, min=1.0))
 
 
+def prepared(tokens: torch.Tensor) -> torch.Tensor:
+    if FAULT == "host-code":
+        end = time.perf_counter() + 0.01
+        while time.perf_counter() < end:
+            pass
+    return tokens.clone()  # host-code
+
+
 def main() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
@@ -106,13 +116,17 @@ def main() -> None:
     for step, tokens in enumerate(loader):  # data-loading-waits
         if FAULT == "recompilation":
             torch._dynamo.reset()
-        logits = call(tokens)  # recompilation
+        logits = call(prepared(tokens))  # recompilation
         loss = nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten())
         sets = FAULT == "gradient-sets"
         optimizer.zero_grad(set_to_none=not sets)  # gradient-sets
         loss.backward()
         clip(net)
         optimizer.step()  # optimizer-loop
+        if FAULT == "garbage-collection":
+            gc.collect()  # garbage-collection
+        if FAULT == "checkpoint-writing":
+            torch.save(net.state_dict(), io.BytesIO())  # checkpoint-writing
         if step == STEPS - 1:
             print(f"loss {loss.item():.3f}")
 

@@ -530,3 +530,79 @@ def test_files_are_found_by_the_rule_that_they_are_named_by(rank: str) -> None:
     )
     assert found.name == f"-r{rank}-p{process}"
     assert recorded_file(Path("mine.opcap")).process == ""
+
+
+def test_optimizers_without_another_form_are_not_named_and_foreign_ones_once(
+    tmp_path: Path,
+) -> None:
+    program = write(
+        tmp_path,
+        "import torch\n"
+        "class Own(torch.optim.Optimizer):\n"
+        "    def __init__(self, parameters):\n"
+        "        super().__init__(parameters, {})\n"
+        "    def step(self):\n"
+        "        with torch.no_grad():\n"
+        "            for group in self.param_groups:\n"
+        "                for parameter in group['params']:\n"
+        "                    update = parameter.grad.sign()\n"
+        "                    update = update.mul(0.1).exp().log()\n"
+        "                    parameter.sub_(update)\n"
+        "layers = [torch.nn.Linear(8, 8) for _ in range(8)]\n"
+        "net, other = torch.nn.Sequential(*layers), torch.nn.Linear(8, 8)\n"
+        "own, second = Own(net.parameters()), torch.optim.LBFGS(other.parameters(), max_iter=4)\n"
+        "def closure():\n"
+        "    second.zero_grad()\n"
+        "    loss = other(torch.ones(2, 8)).square().sum()\n"
+        "    loss.backward()\n"
+        "    return loss\n"
+        "for _ in range(6):\n"
+        "    own.zero_grad()\n"
+        "    net(torch.ones(2, 8)).sum().backward()\n"
+        "    own.step()\n"
+        "    second.step(closure)\n",
+    )
+    profile = observe(tmp_path / "run", program)
+    (found,) = (f for f in profile["findings"] if f["id"] == "optimizer-loop")
+    assert found["evidence"]["source"] in {f"{program}:{line}" for line in (9, 10, 11)}
+    assert found["evidence"]["calls_per_step"] == 16 * 5
+
+
+def test_what_follows_the_last_step_of_the_programs_profiler_is_none(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import torch\n"
+        "schedule = torch.profiler.schedule(wait=1, warmup=1, active=3, repeat=1)\n"
+        "with torch.profiler.profile(schedule=schedule) as profiler:\n"
+        "    for _ in range(8):\n"
+        "        torch.ones(4).exp().sum()\n"
+        "        profiler.step()\n",
+    )
+    summary = observe(tmp_path / "run", program)["summary"]
+    assert (summary["steps_from"], summary["steps"]) == ("profiler_step", 8)
+
+
+def test_the_programs_own_code_is_no_finding_where_it_is_short_or_rare(tmp_path: Path) -> None:
+    """A pause of every fifth step is not what a step costs; nor is what backward or a library of PyTorch's does."""
+    program = write(
+        tmp_path,
+        "import time, torch\n"
+        "class Slow(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, x):\n"
+        "        return x.clone()\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, g):\n"
+        "        return g.clone()\n"
+        "net = torch.nn.Linear(256, 256)\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "for step in range(20):\n"
+        "    if step % 5 == 0:\n"
+        "        time.sleep(0.02)\n"
+        "    loss = Slow.apply(net(torch.ones(256, 256))).sum()\n"
+        "    optimizer.zero_grad()\n"
+        "    loss.backward()\n"
+        "    optimizer.step()\n",
+    )
+    profile = observe(tmp_path / "run", program)
+    assert [f for f in profile["findings"] if f["id"] == "host-code"] == []

@@ -268,6 +268,15 @@ struct LineCost {
 struct DataLoadingWaits : LineCost {};
 /// A function is compiled again in steady steps.
 struct Recompilation : LineCost {};
+/// Python looks for garbage in steady steps.
+struct GarbageCollection : LineCost {};
+/// The program saves what it has in steady steps.
+struct CheckpointWriting : LineCost {};
+/// The program computes nothing while it runs code of its own, up to `source`.
+struct HostCode : LineCost {
+  /// The line whose operator ran before; empty where it is not known.
+  std::string after;
+};
 /// Several operators do what layer_norm or rms_norm does.
 struct NormalizationByHand : LineCost {};
 /// Two products with a softmax between do what scaled_dot_product_attention

@@ -57,7 +57,15 @@ llvm::StringRef stringify(Part part);
 std::optional<Part> parsePart(llvm::StringRef text);
 
 /// What the host does besides computing.
-enum class HostCostKind : uint8_t { DataLoading, Wait, Garbage, Compilation };
+enum class HostCostKind : uint8_t {
+  DataLoading,
+  Wait,
+  Garbage,
+  Compilation,
+  Checkpoint,
+  /// The program itself, while no operator ran.
+  Program,
+};
 
 llvm::StringRef stringify(HostCostKind kind);
 std::optional<HostCostKind> parseHostCostKind(llvm::StringRef text);
@@ -66,7 +74,9 @@ std::optional<HostCostKind> parseHostCostKind(llvm::StringRef text);
 /// where there are none.
 struct HostCost {
   HostCostKind kind = HostCostKind::Wait;
-  /// The operator or range: "aten::item".
+  /// The operator or range: "aten::item". Of the program itself, the line
+  /// from which on no operator ran, "file:line", as `source` is the one of the
+  /// next.
   std::string name;
   /// "file:line"; empty where it is not known.
   std::string source;

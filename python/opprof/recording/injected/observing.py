@@ -154,6 +154,38 @@ def note_compilations(callback: ModuleType) -> None:
         callback.callback_handler.clear = clear_and_register
 
 
+def _note_checkpoints(torch: ModuleType, observer: Any) -> None:
+    """Notes what torch.save takes. The function itself stays as it is, which programs compare and pickle."""
+    serialization = torch.serialization
+    began: dict[int, int] = {}
+
+    def follow_end(kind: Any) -> None:
+        leave = kind.__exit__
+
+        def leave_and_note(writer: Any, *args: Any) -> Any:
+            try:
+                return leave(writer, *args)
+            finally:
+                if id(writer) in began:
+                    observer.opprof_observer_note(b"checkpoint", began.pop(id(writer)))
+
+        kind.__exit__ = leave_and_note
+
+    # Nothing of ours fails the program's import.
+    with contextlib.suppress(AttributeError):
+        open_writer = serialization._open_zipfile_writer
+        for name in ("file", "buffer"):
+            follow_end(getattr(serialization, f"_open_zipfile_writer_{name}"))
+
+        def open_and_note(*args: Any, **kwargs: Any) -> Any:
+            now = time.monotonic_ns()
+            writer = open_writer(*args, **kwargs)
+            began[id(writer)] = now
+            return writer
+
+        serialization._open_zipfile_writer = open_and_note
+
+
 class _Recorder:
     """The libraries, and one recording after the other."""
 
@@ -283,6 +315,7 @@ def observe(torch: ModuleType, load: Callable[[str], ModuleType]) -> str | None:
         stop = waiting.leave
     _observers.append(recorder.observer)
     _note_garbage(recorder.observer)
+    _note_checkpoints(torch, recorder.observer)
     atexit.register(stop)
     exit_at_once = os._exit
 
