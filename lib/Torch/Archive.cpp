@@ -5,6 +5,7 @@
 #include <minizip/unzip.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <set>
@@ -215,13 +216,34 @@ static std::string readEntry(void *zip, const std::string &name,
   return content;
 }
 
+/// What a file that is no zip file is, by how it begins.
+static const char *describeFormat(const std::string &path) {
+  char head[8] = {};
+  if (FILE *file = std::fopen(path.c_str(), "rb")) {
+    size_t size = std::fread(head, 1, sizeof head, file);
+    (void)size;
+    std::fclose(file);
+  }
+  std::string_view begin(head, sizeof head);
+  if (begin == "PYTORCH1")
+    return "it is in the form of the previews of PyTorch 1.0, which PyTorch "
+           "has not read since: save the model again from its source";
+  if (begin.substr(4) == "PTMF")
+    return "it is a flatbuffer of PyTorch's lite interpreter, which holds "
+           "bytecode: give the file of torch.jit.save that it was made of";
+  if (begin.substr(4) == "ET12")
+    return "it is a program of ExecuTorch: give the model that it was made of";
+  if (begin.substr(0, 1) == "\x80")
+    return "it is a pickle, as torch.save wrote them before PyTorch 1.6: "
+           "load the model in Python and write it with torch.jit.save";
+  return "it is no zip file";
+}
+
 static std::unique_ptr<void, ZipCloser> openZip(const std::string &path) {
   std::unique_ptr<void, ZipCloser> zip(unzOpen64(path.c_str()));
   if (!zip)
-    throw InputError(
-        "this is no TorchScript archive: it is no zip file. Archives of "
-        "PyTorch before 1.6 that torch.save wrote are none either; load such "
-        "a model in Python and write it with torch.jit.save");
+    throw InputError(std::string("this is no TorchScript archive: ") +
+                     describeFormat(path));
   return zip;
 }
 
@@ -230,6 +252,7 @@ ArchiveSummary opprof::torchscript::checkArchive(const std::string &path,
   std::unique_ptr<void, ZipCloser> zip = openZip(path);
   std::set<std::string> operators, names;
   bool hasCode = false, hasConstants = false, hasData = false;
+  bool isLegacy = false, isOfTorchServe = false;
   uint64_t total = 0, numEntries = 0;
   for (int status = unzGoToFirstFile(zip.get()); status == UNZ_OK;
        status = unzGoToNextFile(zip.get())) {
@@ -252,6 +275,8 @@ ArchiveSummary opprof::torchscript::checkArchive(const std::string &path,
     hasCode |= inner.rfind("code/", 0) == 0;
     hasConstants |= inner == "constants.pkl";
     hasData |= inner == "data.pkl";
+    isLegacy |= inner == "model.json";
+    isOfTorchServe |= name == "MAR-INF/MANIFEST.json";
     if (!isPickle && !isCode) {
       // LibTorch reads tensors by their place in the file.
       if (info.compression_method != 0 && inner.rfind("data/", 0) == 0)
@@ -272,6 +297,14 @@ ArchiveSummary opprof::torchscript::checkArchive(const std::string &path,
     else
       collectOperators(content, operators);
   }
+  if (isLegacy && !hasConstants)
+    throw InputError(
+        "the archive is in the form of PyTorch 1.0 to 1.3 (model.json), which "
+        "LibTorch no longer loads: load it with a PyTorch that does, of 1.4 or "
+        "a few versions on, and write it again with torch.jit.save");
+  if (isOfTorchServe)
+    throw InputError("this is an archive of TorchServe: unpack it, and give "
+                     "the model's own file inside");
   if (!hasCode || !hasConstants || !hasData)
     throw InputError(
         "this is no TorchScript archive: it has no code, constants.pkl or "

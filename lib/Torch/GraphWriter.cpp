@@ -237,5 +237,13 @@ void GraphFile::write(std::ostream &os, std::string_view torchVersion,
     os << (i ? ",\n    " : "\n    ") << "{\"value\":" << graph.outputs[i]
        << ",\"kind\":\"user_output\"}";
   os << "],\n   \"range_constraints\":{},\"attributes\":{"
-     << (returnsOneValue ? "\"output\":\"single\"" : "") << "}}]}\n";
+     << (returnsOneValue ? "\"output\":\"single\"" : "");
+  if (!state.empty()) {
+    os << (returnsOneValue ? "," : "") << "\"state\":{";
+    for (auto entry = state.begin(); entry != state.end(); ++entry)
+      os << (entry == state.begin() ? "" : ",") << quote(entry->first) << ":"
+         << entry->second;
+    os << "}";
+  }
+  os << "}}]}\n";
 }

@@ -5,6 +5,7 @@
 #define OPPROF_LIB_TORCH_GRAPHWRITER_H
 
 #include <cstdint>
+#include <map>
 #include <ostream>
 #include <set>
 #include <string>
@@ -78,6 +79,9 @@ void finishBlock(BlockRecord &block,
 /// The tables and graphs of one file.
 struct GraphFile {
   Table types, stacks, modules;
+  /// What attributes that the graph reads, writes or changes, and that are no
+  /// tensors, hold before the first call: by name, as JSON.
+  std::map<std::string, std::string> state;
 
   /// Writes the file with one graph.
   void write(std::ostream &os, std::string_view torchVersion,

@@ -9,12 +9,17 @@
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/passes/inline_fork_wait.h>
 
+#include <set>
+
 using namespace opprof::torchscript;
 using namespace torch::jit;
 
 /// An archive may make a graph of any size out of little code: a function that
 /// calls another twice, which calls another twice.
 static constexpr size_t kMaxNodes = 10'000'000;
+
+/// Forks inside forks are no deeper.
+static constexpr unsigned kMaxForks = 64;
 
 std::string opprof::torchscript::getModuleTypeName(const c10::Type &type) {
   std::string name = type.str();
@@ -34,6 +39,119 @@ std::string opprof::torchscript::getModuleTypeName(const c10::Type &type) {
   return name;
 }
 
+static bool hasForks(Block *block) {
+  for (Node *node : block->nodes()) {
+    if (node->kind() == prim::fork)
+      return true;
+    for (Block *inner : node->blocks())
+      if (hasForks(inner))
+        return true;
+  }
+  return false;
+}
+
+/// The type without futures: where calls are inlined, what a fork gives is what
+/// is waited for.
+static c10::TypePtr withoutFutures(const c10::TypePtr &type) {
+  if (auto future = type->cast<c10::FutureType>())
+    return withoutFutures(future->getElementType());
+  if (type->containedTypes().empty() || type->cast<c10::ClassType>())
+    return type;
+  std::vector<c10::TypePtr> inner;
+  bool isSame = true;
+  for (const c10::TypePtr &contained : type->containedTypes()) {
+    inner.push_back(withoutFutures(contained));
+    isSame &= inner.back() == contained;
+  }
+  return isSame ? type : type->withContained(std::move(inner));
+}
+
+/// LibTorch's own pass inlines what is forked, and removes the waits that it
+/// sees the fork of: a future in a list is left.
+static void removeFutures(Block *block) {
+  auto change = [](Value *value) {
+    value->setType(withoutFutures(value->type()));
+  };
+  for (Value *input : block->inputs())
+    change(input);
+  for (auto it = block->nodes().begin(); it != block->nodes().end();) {
+    Node *node = *it++;
+    for (Value *output : node->outputs())
+      change(output);
+    for (Block *inner : node->blocks())
+      removeFutures(inner);
+    if (node->kind() == aten::wait) {
+      node->output()->replaceAllUsesWith(node->input());
+      node->destroy();
+    }
+  }
+}
+
+/// Context managers that change nothing of what a graph of inference computes.
+static bool isWithoutEffect(const c10::Type &type) {
+  static const std::set<std::string> kNames = {
+      "torch.autograd.grad_mode.no_grad",
+      "torch.autograd.grad_mode.enable_grad",
+      "torch.autograd.grad_mode.set_grad_enabled",
+      "torch.autograd.profiler.record_function"};
+  return kNames.count(getModuleTypeName(type));
+}
+
+static void collectContexts(Block *block, std::vector<Node *> &found) {
+  for (Node *node : block->nodes()) {
+    if ((node->kind() == prim::Enter || node->kind() == prim::Exit) &&
+        !node->hasUses() && isWithoutEffect(*node->input(0)->type()))
+      found.push_back(node);
+    for (Block *inner : node->blocks())
+      collectContexts(inner, found);
+  }
+}
+
+/// Removes what enters and leaves these managers, and their objects.
+static void removeContexts(Block *block) {
+  std::vector<Node *> found;
+  collectContexts(block, found);
+  std::set<Value *> objects;
+  for (Node *node : found) {
+    objects.insert(node->input(0));
+    node->destroy();
+  }
+  for (Value *object : objects) {
+    std::vector<Node *> setters;
+    for (const Use &use : object->uses())
+      if (use.user->kind() == prim::SetAttr && use.offset == 0)
+        setters.push_back(use.user);
+    if (object->node()->kind() != prim::CreateObject ||
+        setters.size() != object->uses().size())
+      continue;
+    for (Node *setter : setters)
+      setter->destroy();
+    object->node()->destroy();
+  }
+}
+
+/// Autocast is a pass of LibTorch's executor, which a graph that is read has
+/// not gone through: without it the program would compute something else.
+static void refuseAutocast(Block *block) {
+  for (Node *node : block->nodes()) {
+    if (node->kind() == prim::Enter) {
+      std::string type = getModuleTypeName(*node->input(0)->type());
+      if (type.find("autocast") != std::string::npos) {
+        auto line = node->input(0)->node()->sourceRange().file_line_col();
+        throw InputError(
+            "the code asks for autocast" +
+            (line ? " (" + std::get<0>(*line) + ":" +
+                        std::to_string(std::get<1>(*line)) + ")"
+                  : std::string()) +
+            ", which opprof does not read: save the model without it, with "
+            "weights and inputs of the precision that it is to compute in");
+      }
+    }
+    for (Block *inner : node->blocks())
+      refuseAutocast(inner);
+  }
+}
+
 ModuleGraph::ModuleGraph(const Module &module, const std::string &method)
     : module(module) {
   auto found = module.find_method(method);
@@ -49,7 +167,15 @@ ModuleGraph::ModuleGraph(const Module &module, const std::string &method)
   graph = toGraphFunction(function).graph()->copy();
   modules[graph->inputs()[0]] = {module._ivalue(), ""};
   inlineBlock(graph->block());
-  InlineForkWait(graph);
+  // What is forked calls methods, and may fork.
+  for (unsigned depth = 0; depth < kMaxForks && hasForks(graph->block());
+       ++depth) {
+    InlineForkWait(graph);
+    inlineBlock(graph->block());
+  }
+  removeFutures(graph->block());
+  refuseAutocast(graph->block());
+  removeContexts(graph->block());
   collectWrites(graph->block());
 }
 

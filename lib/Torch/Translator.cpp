@@ -6,6 +6,9 @@
 
 #include <torch/csrc/jit/ir/constants.h>
 
+#include <algorithm>
+#include <cmath>
+
 using namespace opprof::torchscript;
 using namespace torch::jit;
 
@@ -126,6 +129,10 @@ bool Translator::isNeverWritten(const Value *value, unsigned depth) const {
       break;
     }
     const c10::FunctionSchema *schema = user->maybeSchema();
+    // What is put into a text is read.
+    if (schema && schema->is_vararg() &&
+        schema->returns()[0].type()->kind() == c10::TypeKind::StringType)
+      continue;
     if (!schema || use.offset >= schema->arguments().size())
       return false;
     const c10::AliasInfo *alias = schema->arguments()[use.offset].alias_info();
@@ -405,6 +412,22 @@ BindingRef Translator::bindAttribute(const c10::IValue &value,
   return binding;
 }
 
+/// Whether JSON has a form of its own for the value.
+static bool isJSON(const c10::IValue &value) {
+  if (value.isList())
+    return value.toListRef().size() <= kMaxKnownElements &&
+           std::all_of(value.toListRef().begin(), value.toListRef().end(),
+                       isJSON);
+  return value.isNone() || value.isBool() || value.isInt() ||
+         value.isString() ||
+         (value.isDouble() && std::isfinite(value.toDouble()));
+}
+
+void Translator::keepState(const std::string &path, const c10::IValue &value) {
+  if (isJSON(value))
+    file.state.try_emplace(path, getConstant(value, nullptr));
+}
+
 void Translator::translateGetAttr(Node *node) {
   if (graph.lookUpModule(node->output()))
     return;
@@ -426,13 +449,18 @@ void Translator::translateGetAttr(Node *node) {
     NodeRecord record = makeRecord(node, path, toIdentifier(path));
     record.op = "get_attr";
     emit(node, std::move(record));
-    if (value.isTensor() && weightNames.try_emplace(path, path).second)
-      weights.emplace_back(path, value.toTensor());
+    if (weightNames.try_emplace(path, path).second) {
+      if (value.isTensor())
+        weights.emplace_back(path, value.toTensor());
+      else
+        keepState(path, value);
+    }
     return;
   }
   if ((value.isList() || value.isGenericDict()) &&
       !isNeverWritten(node->output())) {
     // What is written is the object itself, from call to call.
+    keepState(path, value);
     bind(node->output(), makeNode(addWeight(path, "constant_object", value)));
     return;
   }

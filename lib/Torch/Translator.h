@@ -81,6 +81,7 @@ private:
                         const c10::IValue &value, bool persistent = true);
   BindingRef bindAttribute(const c10::IValue &value, const std::string &path,
                            const char *kind, bool persistent);
+  void keepState(const std::string &path, const c10::IValue &value);
   void translateGetAttr(torch::jit::Node *node);
   void translateSetAttr(torch::jit::Node *node);
   void translateConstant(torch::jit::Node *node);

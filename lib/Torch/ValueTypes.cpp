@@ -307,8 +307,11 @@ c10::IValue InputParser::parseValue(const c10::TypePtr &type, unsigned depth) {
     if (close == ')')
       return c10::ivalue::Tuple::create(std::move(elements));
     c10::TypePtr element = getElementType(type, 0);
+    // A tensor's own type has its sizes, and a list of those is another type.
     if (!element)
-      element = elements.empty() ? c10::TensorType::get() : elements[0].type();
+      element = elements.empty() || elements[0].isTensor()
+                    ? c10::TypePtr(c10::TensorType::get())
+                    : elements[0].type();
     c10::impl::GenericList list(element);
     for (c10::IValue &value : elements)
       list.push_back(std::move(value));

@@ -37,14 +37,27 @@ class TorchScriptOptions:
         return options
 
 
+#: How files begin that other forms of TorchScript are, and where: the tool says of each what it is.
+_OTHER_FORMS = ((0, b"PYTORCH1"), (4, b"PTMF"))
+
+
 def is_torchscript(path: str | os.PathLike[str]) -> bool:
-    """Whether the file is a zip archive with TorchScript's code and constants, whatever its name ends in."""
+    """Whether the file is a zip archive with TorchScript's code and constants, whatever its name ends in.
+
+    Forms that LibTorch does not read, of PyTorch before 1.4 and of its lite interpreter, count: the tool refuses them by name.
+    """
     try:
+        with open(path, "rb") as file:
+            head = file.read(8)
+        if any(head[place:].startswith(begin) for place, begin in _OTHER_FORMS):
+            return True
         with zipfile.ZipFile(path) as archive:
             inner = {name.partition("/")[2] for name in archive.namelist()}
     except (OSError, zipfile.BadZipFile, ValueError):
         return False
-    return "constants.pkl" in inner and any(name.startswith("code/") for name in inner)
+    return not inner.isdisjoint(("constants.pkl", "model.json")) and any(
+        name.startswith("code/") for name in inner
+    )
 
 
 def write_graph(

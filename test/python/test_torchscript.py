@@ -9,7 +9,7 @@ import subprocess
 import warnings
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 import pytest
 import torch
@@ -117,6 +117,76 @@ def test_same_bits(tmp_path: Path, name: str) -> None:
         expected = module(*copy.deepcopy(case.inputs))
         actual = program(*copy.deepcopy(case.inputs))
     assert_same(actual, expected)
+
+
+def test_state_is_kept_between_calls(tmp_path: Path) -> None:
+    """What attributes hold goes from call to call as in the module, and stays out of the weights that were given."""
+    case = CASES["voice"]
+    module = save(case, tmp_path / "model.pt")
+    program = load_program(import_mlir(convert(tmp_path / "model.pt", inputs=case.inputs)))
+    another = type(program)(program.weights)
+    x = torch.randn(2, 4)
+    with torch.no_grad():
+        for rate in (16000, 16000, 8000, 16000):
+            assert_same(program(x, rate), module(x, rate))
+        assert_same(another(x, 16000), save(case, tmp_path / "again.pt")(x, 16000))
+        with pytest.raises(AssertionError, match=r"Supported rates: \[8000, 16000\]"):
+            program(x, 44100)
+
+
+class Autocast(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast(device_type="cpu", dtype=torch.bfloat16):
+            return self.inner(x)
+
+
+def test_autocast_is_refused(tmp_path: Path) -> None:
+    torch.jit.script(Autocast().eval()).save(tmp_path / "model.pt")
+    for options in ((), ("--input=2x4xf32",)):
+        said = refusal(tmp_path / "model.pt", *options)
+        assert re.search(r"the code asks for autocast \(code/__torch__/.*py:\d+\)", said)
+
+
+class OneOrMany(torch.nn.Module):
+    def forward(self, x: Union[Tensor, list[Tensor]]) -> Tensor:  # noqa: UP007
+        if isinstance(x, Tensor):
+            return x
+        return torch.stack(x).sum(0)
+
+
+@pytest.mark.parametrize("text", ["4xf32", "[4xf32, 4xf32]"])
+def test_one_of_several_types(tmp_path: Path, text: str) -> None:
+    torch.jit.script(OneOrMany()).save(tmp_path / "model.pt")
+    graph = graph_of(convert(tmp_path / "model.pt", f"--input={text}"))
+    assert "prim.If" in {node["target"] for node in graph["nodes"]}
+
+
+class Counted(torch.nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        counter = Counter(2)
+        return x * counter.next()
+
+
+@torch.jit.script
+class Counter:
+    def __init__(self, first: int) -> None:
+        self.count = first
+
+    def next(self) -> int:
+        self.count += 1
+        return self.count
+
+
+def test_objects_are_not_emitted(tmp_path: Path) -> None:
+    """A node without a form in Python is refused when the program is written, and not when it runs."""
+    torch.jit.script(Counted()).save(tmp_path / "model.pt")
+    graph = import_mlir(convert(tmp_path / "model.pt", inputs=(torch.randn(2),)))
+    with pytest.raises(OpprofError, match=r"'prim\.\w+', which is no operator of PyTorch"):
+        run_tool("opprof-translate", ["--emit-python", graph])
 
 
 @pytest.mark.parametrize("name", ["stack", "branch", "while", "nested", "detector"])
@@ -306,6 +376,41 @@ def test_other_files(tmp_path: Path) -> None:
     assert "a checkpoint of torch.save holds weights and no graph" in refusal(checkpoint)
     assert not is_torchscript(text) and not is_torchscript(checkpoint)
     assert "No such file" in refusal(tmp_path / "nothing.pt")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"PYTORCH1" + bytes(56), "the previews of PyTorch 1.0"),
+        (bytes(4) + b"PTMF" + bytes(56), "a flatbuffer of PyTorch's lite interpreter"),
+        (bytes(4) + b"ET12" + bytes(56), "a program of ExecuTorch"),
+        (pickle.dumps([1], protocol=2), "it is a pickle, as torch.save wrote them"),
+    ],
+)
+def test_other_formats_are_named(tmp_path: Path, content: bytes, says: str) -> None:
+    file = tmp_path / "model.pt"
+    file.write_bytes(content)
+    assert says in refusal(file)
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        # What PyTorch 1.0 and 1.1 wrote.
+        (
+            ["model/version", "model/code/model.py", "model/attributes.pkl", "model/model.json"],
+            "the form of PyTorch 1.0 to 1.3 (model.json), which LibTorch no longer loads",
+        ),
+        (["MAR-INF/MANIFEST.json", "model.pt", "handler.py"], "an archive of TorchServe"),
+    ],
+)
+def test_other_archives_are_named(tmp_path: Path, names: list[str], says: str) -> None:
+    file = tmp_path / "model.pt"
+    with zipfile.ZipFile(file, "w") as sink:
+        for name in names:
+            # As an empty list is pickled.
+            sink.writestr(name, b"\x80\x02]q\x00." if name.endswith(".pkl") else b"1")
+    assert says in refusal(file)
 
 
 class Evil:

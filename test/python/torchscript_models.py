@@ -329,6 +329,67 @@ class Checked(nn.Module):
         return x + 1
 
 
+class VoiceDetector(nn.Module):
+    """Keeps a state between calls, which it assigns and takes from attributes that are no tensors too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.LSTMCell(4, 4)
+        self.rates = [8000, 16000]
+        self.last_rate = 0
+        self.gain = 0.5
+        self.state = torch.zeros(0)
+
+    @torch.jit.export
+    def reset(self) -> None:
+        self.state = torch.zeros(0)
+        self.last_rate = 0
+
+    def forward(self, x: Tensor, rate: int) -> tuple[Tensor, int]:
+        if rate not in self.rates:
+            raise ValueError(f"Supported rates: {self.rates}")
+        if self.last_rate and self.last_rate != rate:
+            self.reset()
+        if not len(self.state):
+            self.state = torch.zeros(x.size(0), 4)
+        self.state = self.cell(x * self.gain, (self.state, self.state))[0]
+        self.gain = self.gain / 2
+        self.last_rate = rate
+        return self.state, self.last_rate
+
+
+class Forked(nn.Module):
+    """Futures in a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(3)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        futures: list[torch.jit.Future[Tensor]] = []
+        for layer in self.layers:
+            futures.append(torch.jit.fork(layer, x))
+        return torch.stack([torch.jit.wait(future) for future in futures]).sum(0)
+
+
+class InContexts(nn.Module):
+    """Managers that change nothing of what is computed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            x = self.up(x)
+        with torch.profiler.record_function("the second half"):
+            if x.size(0) > 1:
+                with torch.no_grad():
+                    x = x * 2
+            x = self.down(x)
+        return x
+
+
 def _image() -> Tensor:
     return torch.randn(2, 3, 16, 16)
 
@@ -379,6 +440,9 @@ CASES: dict[str, Case] = {
     "interface": Case(Interfaced, _MATRIX),
     "mixed": Case(Mixed, (torch.randn(2, 8), True), holds=("prim.If",), lacks=("prim.Loop",)),
     "types": Case(Types, (torch.randn(1, 2, 3, 4),)),
+    "voice": Case(VoiceDetector, (torch.randn(2, 4), 16000), holds=("prim.SetAttr",), lacks=()),
+    "forked": Case(Forked, _VECTOR, lacks=()),
+    "contexts": Case(InContexts, _VECTOR, lacks=("prim.Enter", "prim.CreateObject")),
     "checked": Case(Checked, _MATRIX, lacks=("prim.Loop",)),
 }
 

@@ -317,6 +317,14 @@ bool opprof::fx::mayTakeTextBesideForeign(StringRef target) {
   return !isPythonFunction(target) && !isForeignOperator(target);
 }
 
+bool opprof::fx::isAssignment(NodeOp node) {
+  llvm::ArrayRef<mlir::Attribute> args = node.getArgs().getValue();
+  return node.getKind() == NodeKind::call_function &&
+         node.getTarget() == "prim.SetAttr" && args.size() == 2 &&
+         llvm::isa<mlir::StringAttr>(args[0]) && !node.getKwargNames() &&
+         node.getResult().use_empty();
+}
+
 std::string opprof::fx::getCallableFunction(StringRef target) {
   llvm::SmallVector<StringRef> parts;
   target.split(parts, '.');
@@ -346,6 +354,9 @@ std::string opprof::fx::getCallableFunction(StringRef target) {
   static const llvm::StringSet<> kOperatorsOfGraphs = split(kHigherOrder);
   if (root == "higher_order" &&
       (parts.size() != 2 || !kOperatorsOfGraphs.contains(parts[1])))
+    return "";
+  // TorchScript's own nodes; operators of the namespace name an overload.
+  if (root == "prim" && parts.size() == 2)
     return "";
   return getOperator(parts);
 }

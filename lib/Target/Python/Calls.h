@@ -3,6 +3,8 @@
 #ifndef OPPROF_LIB_TARGET_PYTHON_CALLS_H
 #define OPPROF_LIB_TARGET_PYTHON_CALLS_H
 
+#include "opprof/Dialect/FX/IR/FX.h"
+
 #include "llvm/ADT/StringRef.h"
 
 #include <string>
@@ -40,6 +42,10 @@ bool isReadableAttribute(llvm::StringRef name);
 
 /// True for a dtype, layout or memory format that is a name in torch.
 bool isTorchConstant(llvm::StringRef name);
+
+/// True where the node, of TorchScript, assigns its second argument to the
+/// model's attribute of the name that is its first: a program keeps it.
+bool isAssignment(NodeOp node);
 
 } // namespace opprof::fx
 

@@ -99,8 +99,7 @@ std::string opprof::fx::getPythonIdentifier(StringRef text) {
   return result;
 }
 
-/// A shortest text that Python reads as the same double.
-static std::string getPythonFloat(double value) {
+std::string opprof::fx::getPythonFloat(double value) {
   if (std::isnan(value))
     return "float(\"nan\")";
   if (std::isinf(value))
@@ -856,6 +855,25 @@ LogicalResult FunctionPrinter::printNode(NodeOp node) {
     if (failed(value))
       return failure();
     os << indent << getVariable(node.getOperand(0)) << '[' << *index
+       << "] = " << *value << '\n';
+    return success();
+  }
+  if (isAssignment(node)) {
+    bool holdsText = false;
+    Attribute assigned = args[1];
+    assigned.walk([&](StringAttr) { holdsText = true; });
+    if (holdsText)
+      return error(node) << "assigns text to the model's attribute '"
+                         << cast<StringAttr>(args[0]).getValue()
+                         << "', which a program does not keep: it may come to "
+                            "be the name of a file";
+    unsigned nextOperand = 0;
+    FailureOr<std::string> value = getArgument(node, args[1], nextOperand);
+    if (failed(value))
+      return failure();
+    StringRef name = cast<StringAttr>(args[0]).getValue();
+    os << indent << "attributes["
+       << getPythonString((options.attributePrefix + name).str())
        << "] = " << *value << '\n';
     return success();
   }

@@ -1,6 +1,7 @@
 // A module of graphs as a Python program: one function a graph, and a class
 // that holds the weights and is called like the model.
 
+#include "Calls.h"
 #include "Regions.h"
 
 #include "opprof/Dialect/FX/IR/Arguments.h"
@@ -10,6 +11,7 @@
 #include "opprof/Target/Python/PythonEmitter.h"
 
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/raw_ostream.h"
@@ -20,7 +22,7 @@ using namespace mlir;
 using namespace opprof::fx;
 
 // What stands after the functions; it uses INPUTS, PLACES, TRAINED, OUTPUTS,
-// IN_SPEC, OUT_SPEC, ATTRIBUTES and `_run`, which stand before it.
+// IN_SPEC, OUT_SPEC, ATTRIBUTES, STATE and `_run`, which stand before it.
 static constexpr llvm::StringLiteral kRuntime = R"py(
 
 class Program:
@@ -31,6 +33,8 @@ class Program:
     """
 
     def __init__(self, weights):
+        if STATE:
+            weights = {**copy.deepcopy(STATE), **weights}
         needed = [target for kind, target in INPUTS if kind not in ("user_input", "token")]
         missing = sorted({name for name in [*needed, *ATTRIBUTES] if name not in weights})
         if missing:
@@ -213,6 +217,8 @@ void ProgramPrinter::findCallees(GraphOp graph,
         takesAttributes.insert(graph.getSymName());
         attributes.insert((prefix + node.getTarget()).str());
       }
+      if (isAssignment(node))
+        takesAttributes.insert(graph.getSymName());
       walkLeaves(node.getArgs(), [&](Attribute leaf) {
         auto symbol = dyn_cast<FlatSymbolRefAttr>(leaf);
         if (!symbol)
@@ -271,6 +277,30 @@ static std::string getOptionalString(Operation *op, StringRef name) {
   if (!text || !text.getValue().starts_with("["))
     return "None";
   return getPythonString(text);
+}
+
+/// A number, a truth value, None or a list of these as Python writes it; empty
+/// for the rest: text could come to be the name of a file.
+static std::string getLiteral(Attribute value) {
+  if (isa<opprof::fx::NoneAttr>(value))
+    return "None";
+  if (auto flag = dyn_cast<BoolAttr>(value))
+    return flag.getValue() ? "True" : "False";
+  if (auto number = dyn_cast<IntegerAttr>(value))
+    return llvm::toString(number.getValue(), 10, /*Signed=*/true);
+  if (auto number = dyn_cast<FloatAttr>(value))
+    return getPythonFloat(number.getValueAsDouble());
+  auto elements = dyn_cast<ArrayAttr>(value);
+  if (!elements)
+    return "";
+  std::string text = "[";
+  for (Attribute element : elements) {
+    std::string inner = getLiteral(element);
+    if (inner.empty())
+      return "";
+    text += inner + ", ";
+  }
+  return text + "]";
 }
 
 /// An entry of PLACES, where the input needs one.
@@ -361,7 +391,16 @@ LogicalResult ProgramPrinter::printTables(raw_ostream &os, GraphOp main) {
         "(";
   for (const std::string &attribute : attributes)
     os << getPythonString(attribute) << ",";
-  os << ")\n";
+  os << ")\n\n# What attributes that are no tensors hold before the first "
+        "call.\nSTATE = {";
+  auto extra = main->getAttrOfType<DictionaryAttr>(kAttributesAttr);
+  if (auto state =
+          extra ? extra.getAs<DictionaryAttr>(kStateKey) : DictionaryAttr())
+    for (NamedAttribute entry : state)
+      if (std::string text = getLiteral(entry.getValue()); !text.empty())
+        os << getPythonString(entry.getName().getValue()) << ": " << text
+           << ", ";
+  os << "}\n";
   return success();
 }
 
@@ -380,31 +419,24 @@ LogicalResult ProgramPrinter::print(raw_ostream &os) {
   if (failed(visit(main)))
     return failure();
 
-  for (StringRef name : {"torch",      "operator",
-                         "math",       "functools",
-                         "json",       "os",
-                         "pytree",     "Program",
-                         "load",       "INPUTS",
-                         "OUTPUTS",    "IN_SPEC",
-                         "OUT_SPEC",   "ATTRIBUTES",
-                         "PLACES",     "_read_safetensors",
-                         "dict",       "open",
-                         "bytearray",  "_run",
-                         "_spec",      "_range_push",
-                         "_range_pop", "attributes",
-                         "float",      "complex",
-                         "slice",      "getattr",
-                         "abs",        "bool",
-                         "divmod",     "int",
-                         "len",        "max",
-                         "min",        "pow",
-                         "round",      "sum",
-                         "iter",       "next",
-                         "zip",        "sorted",
-                         "list",       "tuple",
-                         "isinstance", "str",
-                         "KeyError",   "TypeError",
-                         "TRAINED",    "_trained_alike"})
+  for (StringRef name : {"torch",         "operator",   "copy",
+                         "STATE",         "math",       "functools",
+                         "json",          "os",         "pytree",
+                         "Program",       "load",       "INPUTS",
+                         "OUTPUTS",       "IN_SPEC",    "OUT_SPEC",
+                         "ATTRIBUTES",    "PLACES",     "_read_safetensors",
+                         "dict",          "open",       "bytearray",
+                         "_run",          "_spec",      "_range_push",
+                         "_range_pop",    "attributes", "float",
+                         "complex",       "slice",      "getattr",
+                         "abs",           "bool",       "divmod",
+                         "int",           "len",        "max",
+                         "min",           "pow",        "round",
+                         "sum",           "iter",       "next",
+                         "zip",           "sorted",     "list",
+                         "tuple",         "isinstance", "str",
+                         "KeyError",      "TypeError",  "TRAINED",
+                         "_trained_alike"})
     takenNames.insert(name);
   // The main graph first: it is the one whose name people look for.
   for (GraphOp graph : llvm::reverse(order)) {
@@ -424,7 +456,8 @@ LogicalResult ProgramPrinter::print(raw_ostream &os) {
         "    program = load(\"weights.safetensors\")  # or a state_dict, in a "
         "file or in memory\n"
         "    result = program(*args)\n\"\"\"\n\n"
-        "import functools\nimport json\nimport math\nimport operator\nimport "
+        "import copy\nimport functools\nimport json\nimport math\nimport "
+        "operator\nimport "
         "os\n\nimport torch\nimport torch.utils._pytree as pytree\n";
   if (usesMarkers)
     os << kMarkers;

@@ -48,6 +48,9 @@ printPythonFunction(GraphOp graph, llvm::raw_ostream &os,
 /// `text` as a Python string literal.
 std::string getPythonString(llvm::StringRef text);
 
+/// A shortest text that Python reads as the same double.
+std::string getPythonFloat(double value);
+
 /// `text` as the rest of a comment: nothing in it can end the line, or make it
 /// look like something else.
 std::string getPythonComment(llvm::StringRef text);

@@ -19,6 +19,9 @@ inline constexpr llvm::StringLiteral kProducerAttr = "fx.producer";
 /// The key in `fx.attributes` that says "single" or "list" where a graph does
 /// not return a tuple.
 inline constexpr llvm::StringLiteral kOutputFormKey = "output";
+/// The key in `fx.attributes` of what attributes of the model that are no
+/// tensors hold before the first call, by name.
+inline constexpr llvm::StringLiteral kStateKey = "state";
 
 /// What `fx.kind` says of an input.
 inline constexpr llvm::StringLiteral kInputKinds[] = {
