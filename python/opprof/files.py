@@ -81,13 +81,38 @@ def locked(path: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
+_MODEL_SCRIPT = "give a Python file that defines get_model_and_input() -> (module, input)"
+
+
 def check_script(path: Path) -> None:
     """Refuses a model script that is no file, before PyTorch is loaded for it."""
     if not path.is_file():
         raise OpprofError(
             f"{path}: {'is a folder' if path.is_dir() else 'no such file'}",
-            remedy="give a Python file that defines get_model_and_input() -> (module, input)",
+            remedy=_MODEL_SCRIPT,
         )
+
+
+def check_python(path: Path) -> None:
+    """Refuses what is given in a model script's place and is none, before PyTorch is loaded for it."""
+    if path.suffix != ".py":
+        raise OpprofError(
+            f"{path}: is {_what_is(path)}, and no Python file",
+            remedy=_MODEL_SCRIPT,
+        )
+
+
+def _what_is(path: Path) -> str:
+    """What a file is that stands in a model script's place."""
+    if path.suffix in (".pt2", ".mlir", ".mlirbc", ".json"):
+        return "a graph (`opprof profile --graph` and `opprof-translate` take one)"
+    if path.suffix == ".onnx":
+        return "a model of ONNX, which opprof does not read"
+    with path.open("rb") as file:
+        head = file.read(2)
+    if path.suffix == ".safetensors" or head[:1] == b"\x80" or head == b"PK":
+        return "a file of weights, without the program that takes them"
+    return "neither a model script nor an archive of torch.jit.save"
 
 
 @contextlib.contextmanager

@@ -53,6 +53,32 @@ def test_unknown_option_points_to_the_help(capsys: pytest.CaptureFixture[str]) -
     assert "--help" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["export", "profile", "optimize"])
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("weights.pt", b"PK\x05\x06" + bytes(18), "a file of weights, without the program"),
+        ("old.pth", b"\x80\x02.", "a file of weights, without the program"),
+        ("model.safetensors", b"{}", "a file of weights, without the program"),
+        ("model.pt2", b"PK", "a graph (`opprof profile --graph`"),
+        ("model.onnx", b"\x08", "a model of ONNX, which opprof does not read"),
+        ("notes.txt", b"hello", "neither a model script nor an archive of torch.jit.save"),
+    ],
+)
+def test_other_files_are_named(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    name: str,
+    content: bytes,
+    says: str,
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    output = str(tmp_path / ("graph.mlir" if command == "export" else "out"))
+    message = fails(capsys, command, str(tmp_path / name), "-o", output)
+    assert f"{name}: is {says}" in message and "get_model_and_input()" in message
+
+
 def test_missing_script(capsys: pytest.CaptureFixture[str]) -> None:
     message = fails(capsys, "export", "nowhere.py", "-o", "graph.json")
     assert "nowhere.py: no such file" in message

@@ -20,7 +20,7 @@ from opprof.choices import (
     STAGES,
 )
 from opprof.errors import OpprofError, ProgramError
-from opprof.files import check_folder, check_script, locked
+from opprof.files import check_folder, check_python, check_script, locked
 from opprof.processes import start_server
 from opprof.suffixes import CAPTURE, GRAPH_JSON, GRAPHS, MLIR_BYTECODE, MLIR_TEXT, PT, SAFETENSORS
 from opprof.terminal import prepare_streams, printable, program_output_on_stderr
@@ -64,13 +64,14 @@ def _export(options: argparse.Namespace) -> None:
             Path(options.script), Path(options.output), of_archive, options.weights
         )
     else:
-        from opprof.commands.export import export_script
-
         if of_archive != TorchScriptOptions(inputs=[]):
             raise OpprofError(
                 "--method, --input, --freeze and --sandbox are for TorchScript archives; "
                 "a model script says itself what its model is called with"
             )
+        check_python(Path(options.script))
+        from opprof.commands.export import export_script
+
         with program_output_on_stderr():
             written = export_script(options.script, options.output, options.stage, options.weights)
     for file in written:
@@ -145,6 +146,7 @@ def _archive_options(options: argparse.Namespace) -> TorchScriptOptions | None:
         raise OpprofError(
             "--method and --input are for TorchScript archives; a model script says itself what its model is called with"
         )
+    check_python(Path(options.script))
     return None
 
 
