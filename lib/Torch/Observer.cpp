@@ -357,6 +357,7 @@ private:
   void endCapture();
   void beginSteps();
   void dropBegun();
+  void meetPlaces();
   void endSteps();
   void sayWhatEnded();
   std::string describeWindow() const;
@@ -1217,6 +1218,14 @@ void Observer::dropBegun() {
            ": nothing is recorded: the program did not get to these steps");
 }
 
+/// Records the step before the first one, to be dropped: lines, modules and
+/// names are met for the first time in it, which takes longer than to meet them
+/// again.
+void Observer::meetPlaces() {
+  recording = true;
+  call(/*forOperators=*/true);
+}
+
 void Observer::beginSteps() {
   begunStep = steps.steps();
   if (!openNext())
@@ -1375,6 +1384,8 @@ void Observer::rangeEnded(const at::RecordFunction &function) {
   }
   if (part == Part::Inside && count >= endStep)
     endSteps();
+  if (part == Part::Before && count + 1 == firstStep)
+    meetPlaces();
 }
 
 //===----------------------------------------------------------------------===//
@@ -1513,11 +1524,15 @@ bool Observer::stop() {
   writing.join();
   std::lock_guard<std::mutex> lock(stepsMutex);
   // Callbacks that other threads are in come to nothing from here on.
-  recording = false;
+  const bool wasRecording = recording.exchange(false);
   recordsMemory = false;
   keepsBlocks = followsMemory;
-  callNobody();
   error.clear();
+  if (part == Part::Before && wasRecording) {
+    dropBegun();
+    isEnded = true;
+  }
+  callNobody();
   if (part != Part::Over)
     sayWhatEnded();
   endFile();

@@ -84,6 +84,11 @@ def test_a_program_that_ends_before_the_steps_or_among_them(tmp_path: Path) -> N
         in errors
     )
     assert [file.name for file in (tmp_path / "run").iterdir()] == ["run.json"]
+    # It ends in the step before the first one.
+    more = TRAIN.replace("sys.exit", "net(torch.ones(2, 4)).exp()\nsys.exit")
+    profile, errors = record(tmp_path, "8:9", more, 7, status=4)
+    assert profile == {} and "nothing is recorded: the program ended after 7 steps" in errors
+    assert [file.name for file in (tmp_path / "run").iterdir()] == ["run.json"]
     profile, _ = record(tmp_path, "5:40", TRAIN, 7, status=4)
     assert len(profile["steps"]) == 2
     assert "steps 5 to 6 of the program are recorded, after which it ended" in said(profile)
