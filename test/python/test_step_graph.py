@@ -329,6 +329,19 @@ def test_what_was_compiled_is_one_node_and_cannot_be_extracted(tmp_path: Path, w
     extract(tmp_path / "run", tmp_path / "m.py", "first").get_model_and_input()
 
 
+def test_outermost_modules_of_one_class_are_numbered(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import torch\nnets = [torch.nn.Linear(3, 3) for _ in range(3)]\n"
+        "optimizer = torch.optim.SGD([p for n in nets for p in n.parameters()], lr=0.1)\n"
+        "for _ in range(3):\n    sum(n(torch.ones(2, 3)).sum() for n in nets).backward()\n    optimizer.step()\n",
+    )
+    record(tmp_path / "run", program)
+    graph = json.loads((tmp_path / "run" / "graph.json").read_text())["graphs"][0]
+    weights = {i["target"] for i in graph["inputs"] if i["kind"] == "parameter"}
+    assert weights == {f"Linear{n}.{w}" for n in ("", "_2", "_3") for w in ("weight", "bias")}
+
+
 def test_memory_that_no_operator_wrote_is_told_of(tmp_path: Path) -> None:
     program = write(
         tmp_path,

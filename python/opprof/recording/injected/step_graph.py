@@ -655,10 +655,10 @@ class StepGraph:
     def _add_root(self, module: Any) -> None:
         name = re.sub(r"\W", "_", type(module).__name__)
         taken = set(self.roots.values())
-        numbered = name
+        numbered, number = name, 1
         while numbered in taken:
-            numbered = f"{name}_{len(taken) + 1}"
-            taken.add(numbered)
+            number += 1
+            numbered = f"{name}_{number}"
         self.roots[id(module)] = numbered
         self.paths[id(module)] = {id(part): path for path, part in module.named_modules()}
         self._name_weights(module, numbered)
