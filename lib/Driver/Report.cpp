@@ -87,6 +87,7 @@ static Expected<std::vector<std::string>> findFiles(StringRef path) {
 /// ncu's table may begin so too.
 static bool isProfile(StringRef text) {
   return text.ltrim(" \t\r\n").starts_with("{") &&
+         !text.starts_with(StringRef("{\0", 2)) &&
          !text.contains("\"traceEvents\"") && !trace::isCountersPage(text);
 }
 

@@ -177,6 +177,7 @@ static size_t countLaunches(const Trace &trace) {
 Attributor::Attributor(const Trace &trace, const AttributionInputs &inputs)
     : trace(trace), inputs(inputs),
       onHost(trace.activities.empty() && !countLaunches(trace) &&
+             !trace.otherDeviceEvents &&
              (trace.kind == "kineto" || trace.kind == "opprof observer")),
       anyGraph(!inputs.maps.empty() || !inputs.partitions.empty() ||
                !trace.identities.empty()),
@@ -726,6 +727,12 @@ void Attributor::addNotes() {
         "the host launched " + std::to_string(launches) +
         " kernels, and none is in the file: it ends before them, or the device "
         "was not recorded");
+  if (trace.otherDeviceEvents)
+    profile->notes.push_back(
+        std::to_string(trace.otherDeviceEvents) +
+        (trace.otherDeviceEvents == 1 ? " event is" : " events are") +
+        " of a device of a kind that is not read (of GPUs, NVIDIA's "
+        "and AMD's are): of what it ran nothing is known here");
   if (std::string backward = places.describeBackward(); !backward.empty())
     profile->notes.push_back(std::move(backward));
   if (runtime.areByOrder())

@@ -5,6 +5,7 @@
 #include "RecurringSteps.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Twine.h"
 
 using namespace llvm;
 using namespace opprof;
@@ -29,6 +30,27 @@ static void beginStepsAt(ArrayRef<int64_t> starts, const Trace &trace,
   profile.steps.back().endNs = last;
 }
 
+/// The steps that the profiler marks. Where ranks were put together each has
+/// its own: those of the thread that marked most are taken.
+static void addProfilerSteps(const Trace &trace, Profile &profile) {
+  std::vector<std::vector<Step>> ofThreads(trace.threads.size());
+  for (const HostOp &op : trace.hostOps)
+    if (op.annotation && op.name.starts_with("ProfilerStep#"))
+      ofThreads[op.thread].push_back({0, op.startNs, op.endNs()});
+  llvm::erase_if(ofThreads, [](const auto &steps) { return steps.empty(); });
+  if (ofThreads.empty())
+    return;
+  auto most = llvm::max_element(ofThreads, [](const auto &a, const auto &b) {
+    return a.size() < b.size();
+  });
+  profile.steps = std::move(*most);
+  if (ofThreads.size() > 1)
+    profile.notes.push_back((Twine(ofThreads.size()) +
+                             " threads mark steps: those of the one that marks "
+                             "most, or of the first of such, are taken")
+                                .str());
+}
+
 void opprof::join::findSteps(const Trace &trace, const HostTimeline &host,
                              const CallJoins &calls,
                              ArrayRef<int64_t> passStarts,
@@ -37,9 +59,8 @@ void opprof::join::findSteps(const Trace &trace, const HostTimeline &host,
   for (const TraceStep &step : trace.steps)
     profile.steps.push_back({0, step.startNs, step.endNs});
   bool marked = !profile.steps.empty();
-  for (const HostOp &op : trace.hostOps)
-    if (!marked && op.annotation && op.name.starts_with("ProfilerStep#"))
-      profile.steps.push_back({0, op.startNs, op.endNs()});
+  if (!marked)
+    addProfilerSteps(trace, profile);
   if (!profile.steps.empty()) {
     profile.summary.stepsFrom = marked ? "capture_marks" : "profiler_step";
     llvm::sort(profile.steps, [](const Step &a, const Step &b) {

@@ -126,6 +126,11 @@ enum class Category : uint8_t {
   Annotation,
   Python,
   Overhead,
+  /// Work of a device of a kind whose events are not read.
+  OtherDevice,
+  /// What the profiler writes besides, which says nothing that is not known.
+  Beside,
+  /// Nothing that the profiler writes.
   Other,
 };
 
@@ -149,6 +154,12 @@ static Category categoryOf(StringRef text) {
   if (text.ends_with("_runtime") || text.ends_with("_driver") ||
       text == "Runtime")
     return Category::Runtime;
+  if (text == "mtia_ccp_events" || text == "mtia_insight" ||
+      text == "mtia_workloadd" || text == "hpu_op")
+    return Category::OtherDevice;
+  if (text == "Trace" || text == "gpu_user_annotation" || text == "cuda_sync" ||
+      text == "cuda_profiler_range" || text == "cpu_instant_event")
+    return Category::Beside;
   return Category::Other;
 }
 
@@ -168,6 +179,8 @@ struct RawEvent {
   LaunchConfig config;
   std::string_view kernelHash, inputTypes, inputDims, inputValues;
   std::optional<int64_t> sequenceNumber, forwardThread;
+  /// Which rank it is of, where a tool that put ranks together says that.
+  std::optional<int64_t> rank;
   bool generated = false;
 };
 
@@ -229,7 +242,12 @@ private:
   Error readHead(StringRef head);
   void readTail(StringRef tail);
   Error finish();
+  Error refuseOthers();
   void noteProcesses();
+  void noteRanks();
+  void nameDevices();
+  size_t placeOfRank();
+  int64_t deviceOf(size_t rank, int64_t id);
   void findForwardThreads();
   Error readArguments(ondemand::object arguments);
   Error keepEvent();
@@ -239,6 +257,12 @@ private:
   Error readDevices(ondemand::value value);
   ThreadId threadOf(std::string_view pid, std::string_view tid);
   std::optional<uint32_t> identityOf(llvm::StringRef range);
+  /// Leaves the current event out as none that the profiler writes, of such a
+  /// kind.
+  Error passOver(const Twine &kind) {
+    ++others[kind.str()];
+    return Error::success();
+  }
 
   /// A token without the space behind it.
   static StringRef tokenOf(ondemand::value value) {
@@ -331,6 +355,13 @@ private:
   /// Operators that run what a forward operator recorded, and the thread of
   /// that, by PyTorch's own count of threads.
   std::vector<std::pair<uint32_t, int64_t>> recordedOn;
+  /// Complete events that are none of the profiler's, by what they are.
+  StringMap<uint64_t> others;
+  /// Ranks that a tool put together, by what it calls them, and their devices,
+  /// by rank and its own number, as the trace numbers them.
+  std::vector<std::string> ranks;
+  std::map<std::pair<size_t, int64_t>, int64_t> devices;
+  std::set<int64_t> takenDevices;
   /// Of the last event that had one.
   std::string threadKey;
   ThreadId lastThread = 0;
@@ -439,12 +470,56 @@ Error Reader::readArguments(ondemand::object arguments) {
       readRawArray(value, current.inputDims);
     } else if (key == "Concrete Inputs") {
       readRawArray(value, current.inputValues);
-    } else if (key == "Sequence number")
+    } else if (key == "rank")
+      readInteger(value, current.rank);
+    else if (key == "Sequence number")
       readInteger(value, current.sequenceNumber);
     else if (key == "Fwd thread id")
       readInteger(value, current.forwardThread);
   }
   return Error::success();
+}
+
+/// What a tool that puts ranks together calls the one of a process:
+/// "[TP01-PP00] 4242".
+static StringRef labelOf(StringRef pid) {
+  if (!pid.starts_with("["))
+    return "";
+  auto [label, number] = pid.drop_front().split("] ");
+  return number.empty() ? "" : label;
+}
+
+/// Which of the ranks the current event is of; the first, where nothing says
+/// that there are several.
+size_t Reader::placeOfRank() {
+  StringRef label = labelOf(current.pid);
+  if (label.empty() && !current.rank)
+    return 0;
+  std::string name =
+      label.empty() ? "rank " + std::to_string(*current.rank) : label.str();
+  size_t place = llvm::find(ranks, name) - ranks.begin();
+  if (place == ranks.size())
+    ranks.push_back(std::move(name));
+  return place;
+}
+
+/// Each rank counts calls for itself. CUPTI uses 0 for "none".
+static OptionalId idOf(size_t rank, std::optional<uint64_t> id) {
+  if (!id || !*id)
+    return std::nullopt;
+  constexpr unsigned kBits = 40;
+  if (*id >> kBits || rank >> (63 - kBits))
+    return *id;
+  return *id | uint64_t(rank) << kBits;
+}
+
+/// And each has a device 0, unless it numbers those of the whole machine.
+int64_t Reader::deviceOf(size_t rank, int64_t id) {
+  auto [it, isNew] = devices.try_emplace({rank, id}, id);
+  if (isNew)
+    while (!takenDevices.insert(it->second).second)
+      ++it->second;
+  return it->second;
 }
 
 /// Keeps the current event, which a device ran.
@@ -457,19 +532,20 @@ Error Reader::keepActivity(StringRef name) {
   activity.name = name;
   activity.startNs = *current.start;
   activity.durationNs = *current.duration;
-  int64_t pid;
+  size_t rank = placeOfRank();
+  int64_t id;
   if (current.device)
-    activity.device = *current.device;
-  else if (!StringRef(current.pid).getAsInteger(10, pid))
-    activity.device = pid;
-  else
+    id = *current.device;
+  else if (StringRef(current.pid).rsplit("] ").second.empty()
+               ? StringRef(current.pid).getAsInteger(10, id)
+               : StringRef(current.pid)
+                     .rsplit("] ")
+                     .second.getAsInteger(10, id))
     return loseEvent("names no device");
+  activity.device = deviceOf(rank, id);
   activity.stream = current.stream;
-  // CUPTI uses 0 for "none".
-  if (current.correlation && *current.correlation)
-    activity.correlation = current.correlation;
-  if (current.externalId && *current.externalId)
-    activity.externalId = current.externalId;
+  activity.correlation = idOf(rank, current.correlation);
+  activity.externalId = idOf(rank, current.externalId);
   activity.config = trace.configs.keep(current.config);
   activity.bytes = current.bytes;
   trace.activities.push_back(activity);
@@ -482,10 +558,9 @@ void Reader::keepRuntimeCall(StringRef name) {
   call.thread = threadOf(current.pid, current.tid);
   call.startNs = *current.start;
   call.durationNs = *current.duration;
-  if (current.correlation && *current.correlation)
-    call.correlation = current.correlation;
-  if (current.externalId && *current.externalId)
-    call.externalId = current.externalId;
+  size_t rank = placeOfRank();
+  call.correlation = idOf(rank, current.correlation);
+  call.externalId = idOf(rank, current.externalId);
   trace.runtimeCalls.push_back(call);
 }
 
@@ -506,8 +581,7 @@ void Reader::keepHostOp(StringRef name) {
   op.thread = threadOf(current.pid, current.tid);
   op.startNs = *current.start;
   op.durationNs = *current.duration;
-  if (current.externalId && *current.externalId)
-    op.externalId = current.externalId;
+  op.externalId = idOf(placeOfRank(), current.externalId);
   OperatorInputs inputs;
   if (!current.kernelHash.empty())
     inputs.kernelHash = trace.intern(current.kernelHash);
@@ -532,9 +606,10 @@ void Reader::keepHostOp(StringRef name) {
 }
 
 Error Reader::keepEvent() {
-  if (!current.complete || !current.category ||
-      *current.category == Category::Other)
+  if (!current.complete)
     return Error::success();
+  if (!current.category)
+    return passOver("without a category");
   Category category = *current.category;
   if (category == Category::Python &&
       (!options.moduleFrames ||
@@ -577,6 +652,10 @@ Error Reader::keepEvent() {
   case Category::Overhead:
     trace.overheads.push_back({name, *current.start, *current.duration});
     break;
+  case Category::OtherDevice:
+    ++trace.otherDeviceEvents;
+    break;
+  case Category::Beside:
   case Category::Other:
     break;
   }
@@ -602,6 +681,8 @@ Error Reader::readEvent(ondemand::object event) {
         return loseEvent(Twine("has no text as \"ph\": ") +
                          error_message(code));
       current.complete = phase == "X";
+      if (phase == "B")
+        return passOver("whose beginnings and ends are apart (\"ph\": \"B\")");
       if (!current.complete)
         return Error::success();
     } else if (key == "cat") {
@@ -610,8 +691,10 @@ Error Reader::readEvent(ondemand::object event) {
         return loseEvent(Twine("has no text as \"cat\": ") +
                          error_message(code));
       current.category = categoryOf(category);
-      if (*current.category == Category::Other)
+      if (*current.category == Category::Beside)
         return Error::success();
+      if (*current.category == Category::Other)
+        return passOver("of '" + StringRef(category).take_front(40) + "'");
     } else if (key == "name") {
       if (current.hasName)
         return loseEvent("states \"name\" twice");
@@ -624,9 +707,12 @@ Error Reader::readEvent(ondemand::object event) {
           key == "ts" ? current.start : current.duration;
       if (out)
         return loseEvent("states \"" + key + "\" twice");
-      StringRef text = tokenOf(value);
+      StringRef text = tokenOf(value), number = text;
+      // Some recorders write texts.
+      if (number.consume_front("\""))
+        number.consume_back("\"");
       bool rounded = false;
-      out = parseMicroseconds(text, rounded);
+      out = parseMicroseconds(number, rounded);
       if (!out)
         return loseEvent("has \"" + key + "\": " + text.substr(0, 40) +
                          ", where a number of microseconds is expected");
@@ -638,6 +724,9 @@ Error Reader::readEvent(ondemand::object event) {
       if (error_code code = value.get_object().get(arguments)) {
         if (code != INCORRECT_TYPE)
           return failJSON(code);
+        // As tables write what is not there.
+        if (tokenOf(value) == "null")
+          continue;
         return loseEvent("has \"args\" that are no object");
       }
       if (Error error = readArguments(arguments))
@@ -720,8 +809,29 @@ Error Reader::readDevices(ondemand::value value) {
 static StringRef nameOtherFormat(StringRef text) {
   static constexpr std::pair<StringRef, StringRef> kFormats[] = {
       {"NVR", "a report of Nsight Compute"},
-      {"PK\x03\x04", "a zip archive; graphs (.pt2) are given as --graph"},
+      {"PK\x03\x04", "a zip archive; unpack traces first, and give graphs "
+                     "(.pt2) as --graph"},
       {"ML\xEFR", "MLIR bytecode; graphs are given as --graph"},
+      {"\x1f\x8b", "gzip in gzip; unpack it once (gunzip)"},
+      {"\x28\xb5\x2f\xfd", "a file packed by zstd; unpack it first (zstd -d)"},
+      {StringRef("\xfd"
+                 "7zXZ\0",
+                 6),
+       "a file packed by xz; unpack it first (xz -d)"},
+      {"BZh", "a file packed by bzip2; unpack it first (bunzip2)"},
+      {"7z\xbc\xaf", "a 7-Zip archive; unpack it first"},
+      {StringRef("\xff\xfe\0\0", 4), "text in UTF-32; store it as UTF-8"},
+      {"\xff\xfe", "text in UTF-16; store it as UTF-8"},
+      {"\xfe\xff", "text in UTF-16; store it as UTF-8"},
+      {StringRef("{\0", 2), "text in UTF-16; store it as UTF-8"},
+      {StringRef("[\0", 2), "text in UTF-16; store it as UTF-8"},
+      {"\x80\x04", "a pickle of Python's, which is never opened"},
+      {"\x80\x05", "a pickle of Python's, which is never opened"},
+      {"version https://git-lfs",
+       "a pointer of Git LFS; fetch the file itself (git lfs pull)"},
+      {"<!DOCTYPE", "a page of HTML; download the file itself"},
+      {"<!doctype", "a page of HTML; download the file itself"},
+      {"<html", "a page of HTML; download the file itself"},
   };
   for (const auto &[begin, name] : kFormats)
     if (text.starts_with(begin))
@@ -1022,10 +1132,90 @@ void Reader::findForwardThreads() {
       trace.hostOps[place].forwardThread = it->second;
 }
 
+/// Other tools write events of this form too.
+Error Reader::refuseOthers() {
+  if (others.empty() || trace.otherDeviceEvents || !trace.activities.empty() ||
+      !trace.hostOps.empty() || !trace.runtimeCalls.empty())
+    return Error::success();
+  std::vector<std::pair<uint64_t, StringRef>> kinds;
+  for (const auto &entry : others)
+    kinds.push_back({entry.second, entry.first()});
+  llvm::sort(kinds, std::greater<>());
+  constexpr size_t kNamed = 3;
+  std::string text;
+  for (auto [count, kind] : ArrayRef(kinds).take_front(kNamed))
+    text += (Twine(text.empty() ? "" : ", ") + Twine(count) + " " + kind).str();
+  if (kinds.size() > kNamed)
+    text += ", and others";
+  return fail("not a trace of torch.profiler: it has no operator, call or "
+              "kernel, but events " +
+              text +
+              "; pass the file that export_chrome_trace wrote, an export of "
+              "nsys, or a page of ncu");
+}
+
+/// Where ranks were put together, which device is whose.
+void Reader::noteRanks() {
+  std::string text;
+  for (auto [own, id] : devices)
+    if (own.second != id)
+      text += (Twine(text.empty() ? ": device " : ", device ") + Twine(id) +
+               " is device " + Twine(own.second) + " of " + ranks[own.first])
+                  .str();
+  trace.notes.push_back(
+      (Twine(ranks.size()) + " ranks are in this file" + text).str());
+  // Of one of them.
+  trace.rank.reset();
+}
+
+/// Describes devices that are in use and described under another number:
+/// another rank's, and AMD's, which count the host's processors too. Where all
+/// that are described are alike, so is this one.
+void Reader::nameDevices() {
+  std::map<int64_t, Device> known;
+  for (const Device &device : trace.devices)
+    known.try_emplace(device.id, device);
+  if (known.empty() || devices.empty())
+    return;
+  const Device &first = known.begin()->second;
+  bool areAlike = llvm::all_of(known, [&](const auto &entry) {
+    return entry.second.name == first.name &&
+           entry.second.smCount == first.smCount;
+  });
+  std::map<int64_t, Device> all = known;
+  for (auto [own, id] : devices) {
+    auto it = known.find(own.second);
+    if (it == known.end()) {
+      if (!areAlike)
+        continue;
+      it = known.begin();
+      if (!first.name.empty())
+        trace.notes.push_back(
+            (Twine("device ") + Twine(own.second) +
+             " is not described in the file: it is taken for "
+             "a " +
+             first.name + ", as " +
+             (known.size() == 1 ? "the one that is" : "all that are"))
+                .str());
+    }
+    all[id] = it->second;
+    all[id].id = id;
+  }
+  trace.devices.clear();
+  for (auto &[id, device] : all)
+    trace.devices.push_back(std::move(device));
+}
+
 /// Says what was left out. A file of which nothing is left is not one with
 /// nothing in it.
 Error Reader::finish() {
-  noteProcesses();
+  if (Error error = refuseOthers())
+    return error;
+  if (ranks.size() > 1)
+    noteRanks();
+  else
+    noteProcesses();
+  nameDevices();
   findForwardThreads();
   if (!lost)
     return Error::success();
@@ -1035,8 +1225,8 @@ Error Reader::finish() {
   trace.notes.push_back((Twine(lost) + (lost == 1 ? " event" : " events") +
                          " of " + Twine(trace.events) +
                          (lost == 1 ? " is" : " are") +
-                         " damaged and left out; " +
-                         (lost == 1 ? "it is " : "the first is ") + firstLost)
+                         " damaged and left out" +
+                         (lost == 1 ? ": " : "; the first: ") + firstLost)
                             .str());
   return Error::success();
 }

@@ -427,6 +427,145 @@ def test_ranks_that_were_put_into_one_file_are_told(write: Write) -> None:
         assert any(note.startswith("2 processes made calls") for note in profile["notes"])
 
 
+def labelled(made: list[Event], label: str) -> list[Event]:
+    """As tools that put ranks together for Perfetto write processes."""
+    return [{**event, "pid": f"[{label}] {event['pid']}"} for event in made]
+
+
+def numbered(made: list[Event], rank: int) -> list[Event]:
+    """As others do, which number processes and calls anew."""
+    return [
+        {
+            **event,
+            "pid": event["pid"] + 1000 * rank,
+            "args": {**event.get("args", {}), "rank": rank},
+        }
+        for event in made
+    ]
+
+
+@pytest.mark.parametrize("mark", [lambda m, r: labelled(m, f"TP0{r}"), numbered])
+def test_ranks_that_a_tool_put_into_one_file_stay_apart(
+    mark: Callable[[list[Event], int], list[Event]], write: Write
+) -> None:
+    """Their calls have the same numbers, their devices too; each kernel is given to its own rank's operator."""
+    made = []
+    for rank, name in enumerate(("aten::mm", "aten::bmm")):
+        own = [annotation(f"ProfilerStep#{step}", 1000 * step, 900) for step in range(2)]
+        for number in (1, 2):
+            at = 1000 * (number - 1) + 100 * rank
+            own += [
+                operator(name, at + 5, 20, number),
+                launch(at + 10, number, number),
+                kernel(f"kernel of {name}", at + 40, 50, number),
+            ]
+        made += mark(own, rank)
+    described = [{"id": 0, "name": "NVIDIA H200", "numSms": 132}]
+    profile = profile_of(write("t.json", text_of(made, deviceProperties=described)))
+    assert [(d["id"], d["name"]) for d in profile["devices"]] == [
+        (0, "NVIDIA H200"),
+        (1, "NVIDIA H200"),
+    ]
+    assert profile["summary"]["steps"] == 2
+    assert len(profile["kernels"]) == 4
+    for found in profile["kernels"]:
+        op = profile["operators"][found["operator"]]["name"]
+        assert found["name"] == f"kernel of {op}"
+        assert found["device"] == (op == "aten::bmm")
+        assert found["launched_at_ns"] == found["start_ns"] - 30_000
+    (note,) = [note for note in profile["notes"] if "2 ranks are in this file" in note]
+    assert "device 1 is device 0 of" in note
+    assert not any("processes made calls" in note for note in profile["notes"])
+
+
+def test_devices_that_are_numbered_in_another_way_are_described(write: Write) -> None:
+    """AMD's recorder counts the host's processors too."""
+    made = [launch(0, 1, 0), kernel("a", 10, 40, 1)]
+    made[1]["args"]["device"] = 9
+    alike = [{"id": n, "name": "AMD Instinct MI300X", "numSms": 304} for n in range(2)]
+    for described in (alike, alike[:1]):
+        profile = profile_of(write("t.json", text_of(made, deviceProperties=described)))
+        assert [(d["id"], d["name"]) for d in profile["devices"]] == [(9, "AMD Instinct MI300X")]
+        assert any("device 9 is not described in the file" in n for n in profile["notes"])
+    unlike = [alike[0], {**alike[1], "name": "AMD Instinct MI210"}]
+    (device,) = profile_of(write("t.json", text_of(made, deviceProperties=unlike)))["devices"]
+    assert device["id"] == 9 and not device.get("name")
+
+
+def test_times_as_texts_and_arguments_that_are_null_are_read(write: Write) -> None:
+    made = [{**e, "ts": str(e["ts"]), "dur": f"{e['dur']:.3f}"} for e in events()]
+    for event in made:
+        if event["cat"] == "python_function":
+            event["args"] = None
+    profile = profile_of(write("t.json", text_of(made)))
+    assert profile["summary"]["kernel_time_ns"] == 31500
+    assert profile["kernels"][0]["module"] == "Net_0.Linear_0"
+    assert not any("damaged" in note for note in profile["notes"])
+
+
+FOREIGN: dict[str, tuple[Any, str]] = {
+    "viztracer": (
+        {
+            "traceEvents": [
+                {"ph": "X", "cat": "FEE", "name": "f", "pid": 1, "tid": 1, "ts": 1, "dur": 1}
+            ]
+        },
+        "1 of 'FEE'",
+    ),
+    "XLA": (
+        {
+            "traceEvents": [
+                {"ph": "X", "name": "fusion", "pid": 1, "tid": 1, "ts": n, "dur": 1}
+                for n in range(3)
+            ]
+        },
+        "3 without a category",
+    ),
+    "apart": (
+        {
+            "traceEvents": [
+                {"ph": ph, "cat": "kernel", "name": "k", "pid": 1, "tid": 1, "ts": 1} for ph in "BE"
+            ]
+        },
+        "1 whose beginnings and ends are apart",
+    ),
+}
+
+
+@pytest.mark.parametrize(("made", "part"), FOREIGN.values(), ids=FOREIGN.keys())
+def test_events_of_other_tools_are_no_empty_recording(made: Any, part: str, write: Write) -> None:
+    said = error_of(write("t.json", json.dumps(made)))
+    assert "no operator, call or kernel, but events" in said and part in said
+    # Beside the profiler's own they are nobody's concern.
+    mixed = json.dumps({"traceEvents": events() + made["traceEvents"]})
+    assert profile_of(write("t.json", mixed))["summary"]["kernels"] == 3
+
+
+def test_a_device_that_is_not_read_makes_no_program_of_the_cpu(write: Write) -> None:
+    made = [event for event in events() if event["cat"] in ("cpu_op", "python_function")]
+    assert profile_of(write("t.json", text_of(made)))["devices"][0]["kind"] == "cpu"
+    made.append({**kernel("fc-dtype_Float", 20, 5, 1), "cat": "mtia_ccp_events"})
+    profile = profile_of(write("t.json", text_of(made)))
+    assert profile["summary"]["kernels"] == 0 and profile["devices"] == []
+    assert any("1 event is of a device of a kind" in note for note in profile["notes"])
+
+
+def test_what_a_file_is_packed_in_is_named(write: Write) -> None:
+    text = text_of(events())
+    for content, part in (
+        (gzip.compress(gzip.compress(text.encode())), "gzip in gzip"),
+        (b"\x28\xb5\x2f\xfd\x04\x00", "zstd -d"),
+        (b"\xfd7zXZ\0\0\4", "xz -d"),
+        (b"BZh91AY", "bunzip2"),
+        (text.encode("utf-16"), "UTF-16"),
+        (text.encode("utf-16-le"), "UTF-16"),
+        (text.encode("utf-32"), "UTF-32"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
+        (b"<!DOCTYPE html><html></html>", "HTML"),
+    ):
+        assert part in error_of(write("any", content)), part
+
+
 def test_a_large_trace_is_read_in_pieces_as_it_is_whole(write: Write) -> None:
     many = [
         event

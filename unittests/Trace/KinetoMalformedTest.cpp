@@ -166,8 +166,8 @@ TEST(KinetoMalformed, OneBadEventCostsItself) {
       trace(event("\"name\": \"bad\", \"ts\": NaN, \"dur\": 1") + "," + good));
   EXPECT_EQ(read->activities.size(), 1u);
   ASSERT_EQ(read->notes.size(), 1u);
-  EXPECT_EQ(read->notes.front().find("1 event of 2 is damaged and left out; it "
-                                     "is traceEvents[0] ('bad') has \"ts\""),
+  EXPECT_EQ(read->notes.front().find("1 event of 2 is damaged and left out: "
+                                     "traceEvents[0] ('bad') has \"ts\""),
             0u)
       << read->notes.front();
 }

@@ -215,6 +215,8 @@ struct Trace {
   std::vector<std::string> threads;
   /// Events in the file, of every kind.
   uint64_t events = 0;
+  /// Of them, work of devices of kinds whose events are not read.
+  uint64_t otherDeviceEvents = 0;
   /// Times that had digits below the nanosecond and were rounded.
   uint64_t rounded = 0;
   /// What the reader has to say of the file, for a person.
