@@ -8,6 +8,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <cmath>
+#include <tuple>
 
 using namespace llvm;
 using namespace opprof;
@@ -92,10 +93,53 @@ static void nameHost(const Context &context, Interval interval,
   }
 }
 
-/// The idle times of a device, longest first, each with the kernel or copy that
-/// ends it.
-static std::vector<evidence::Gap>
-findGaps(const Context &context, int64_t device, ArrayRef<Interval> idle) {
+namespace {
+/// An idle time of a device, of which there may be as many as kernels: what a
+/// finding says of one is worked out for those that it names.
+struct IdleTime {
+  Interval span;
+  /// The kernel or copy that ends it, where one does.
+  const Activity *end = nullptr;
+
+  int64_t lengthNs() const { return span.second - span.first; }
+  bool endsInKernel() const { return end && end->kind == ActivityKind::Kernel; }
+  /// What of it had passed when the launch call of what ends it ended.
+  std::optional<int64_t> hostLateNs() const {
+    if (!end || !end->launchStartNs)
+      return std::nullopt;
+    if (!end->launchDurationNs)
+      return 0;
+    return std::clamp<int64_t>(*end->launchStartNs + *end->launchDurationNs -
+                                   span.first,
+                               0, lengthNs());
+  }
+};
+} // namespace
+
+static evidence::Gap describeGap(const Context &context, const IdleTime &idle) {
+  evidence::Gap gap;
+  gap.lengthNs = idle.lengthNs();
+  nameHost(context, idle.span, gap);
+  if (idle.endsInKernel())
+    gap.kernel = context.placeOf(*idle.end);
+  else if (idle.end)
+    gap.copy = idle.end - context.profile.copies.data();
+  gap.hostLateNs = idle.hostLateNs();
+  return gap;
+}
+
+/// The longest, as many as findings name.
+static std::vector<evidence::Gap> describeLongest(const Context &context,
+                                                  ArrayRef<IdleTime> times) {
+  std::vector<evidence::Gap> gaps;
+  for (const IdleTime &idle : times.take_front(kNamedGaps))
+    gaps.push_back(describeGap(context, idle));
+  return gaps;
+}
+
+/// The idle times of a device, longest first.
+static std::vector<IdleTime> findGaps(const Context &context, int64_t device,
+                                      ArrayRef<Interval> idle) {
   std::vector<const Activity *> next;
   for (const std::vector<Activity> *list :
        {&context.profile.kernels, &context.profile.copies})
@@ -105,41 +149,34 @@ findGaps(const Context &context, int64_t device, ArrayRef<Interval> idle) {
   llvm::stable_sort(next, [](const Activity *a, const Activity *b) {
     return a->startNs < b->startNs;
   });
-  std::vector<evidence::Gap> gaps;
+  std::vector<IdleTime> times;
+  times.reserve(idle.size());
   size_t position = 0;
   for (Interval interval : idle) {
     while (position < next.size() && next[position]->startNs < interval.second)
       ++position;
-    evidence::Gap &gap = gaps.emplace_back();
-    gap.lengthNs = interval.second - interval.first;
-    nameHost(context, interval, gap);
-    if (position == next.size() || next[position]->startNs != interval.second)
-      continue;
-    const Activity &ends = *next[position];
-    if (ends.kind == ActivityKind::Kernel)
-      gap.kernel = context.placeOf(ends);
-    else
-      gap.copy = &ends - context.profile.copies.data();
-    if (!ends.launchStartNs)
-      continue;
-    gap.hostLateNs = 0;
-    if (ends.launchDurationNs)
-      gap.hostLateNs = std::clamp<int64_t>(
-          *ends.launchStartNs + *ends.launchDurationNs - interval.first, 0,
-          gap.lengthNs);
+    bool ends =
+        position < next.size() && next[position]->startNs == interval.second;
+    times.push_back({interval, ends ? next[position] : nullptr});
   }
-  llvm::stable_sort(gaps, [](const evidence::Gap &a, const evidence::Gap &b) {
-    return a.lengthNs > b.lengthNs;
+  llvm::sort(times, [](const IdleTime &a, const IdleTime &b) {
+    return std::tuple(-a.lengthNs(), a.span.first) <
+           std::tuple(-b.lengthNs(), b.span.first);
   });
-  return gaps;
+  return times;
 }
 
 /// Idle time by what the host did, most first.
-static std::vector<evidence::IdleIn> sumByHost(ArrayRef<evidence::Gap> gaps) {
+static std::vector<evidence::IdleIn> sumByHost(const Context &context,
+                                               ArrayRef<IdleTime> times) {
   std::map<std::string, int64_t> sums;
-  for (const evidence::Gap &gap : gaps)
+  for (const IdleTime &idle : times) {
+    evidence::Gap gap;
+    gap.lengthNs = idle.lengthNs();
+    nameHost(context, idle.span, gap);
     if (gap.hostNs)
       sums[gap.host] += *gap.hostNs;
+  }
   std::vector<evidence::IdleIn> found;
   for (const auto &[host, time] : sums)
     found.push_back({host, time});
@@ -153,15 +190,15 @@ static std::vector<evidence::IdleIn> sumByHost(ArrayRef<evidence::Gap> gaps) {
 
 /// Was the host late with the launches of the kernels that end gaps, or were
 /// they queued already?
-static void judgeHost(const Context &context, ArrayRef<evidence::Gap> gaps,
+static void judgeHost(const Context &context, ArrayRef<IdleTime> times,
                       evidence::DeviceBusy &busy) {
   int64_t late = 0, known = 0;
-  for (const evidence::Gap &gap : gaps) {
-    if (!gap.kernel || !gap.hostLateNs ||
-        !context.profile.kernels[*gap.kernel].launchDurationNs)
+  for (const IdleTime &idle : times) {
+    if (!idle.endsInKernel() || !idle.hostLateNs() ||
+        !idle.end->launchDurationNs)
       continue;
-    late += *gap.hostLateNs;
-    known += gap.lengthNs;
+    late += *idle.hostLateNs();
+    known += idle.lengthNs();
   }
   if (!known)
     return;
@@ -209,6 +246,10 @@ static void addDelays(const Context &context, evidence::DeviceBusy &busy) {
 static std::vector<evidence::BusyOfDevice>
 compareBusy(const Context &context, ArrayRef<Interval> overheads) {
   std::vector<evidence::BusyOfDevice> devices;
+  if (llvm::count_if(context.profile.devices, [](const Device &device) {
+        return device.busyNs.has_value();
+      }) < 2)
+    return devices;
   for (const Device &device : context.profile.devices) {
     if (!device.busyNs)
       continue;
@@ -222,12 +263,10 @@ compareBusy(const Context &context, ArrayRef<Interval> overheads) {
         context.idleBeside(context.occupiedTimes(device.id, std::move(busy)));
     found.idleNs = sumLengths(idle);
     found.idleProfilerNs = sumLengths(intersect(idle, overheads));
-    std::vector<evidence::Gap> gaps = findGaps(context, device.id, idle);
+    std::vector<IdleTime> gaps = findGaps(context, device.id, idle);
     found.gaps = gaps.size();
-    found.largestGaps = ArrayRef(gaps).take_front(kNamedGaps).vec();
+    found.largestGaps = describeLongest(context, gaps);
   }
-  if (devices.size() < 2)
-    return {};
   llvm::sort(devices,
              [](const auto &a, const auto &b) { return a.device < b.device; });
   return devices;
@@ -247,7 +286,7 @@ static int64_t idleCost(const evidence::DeviceBusy &busy) {
 static void addBusy(Context &context) {
   std::vector<Interval> idle = context.idle();
   std::vector<Interval> overheads = findOverheads(context);
-  std::vector<evidence::Gap> gaps = findGaps(context, context.device->id, idle);
+  std::vector<IdleTime> gaps = findGaps(context, context.device->id, idle);
   evidence::DeviceBusy busy;
   busy.busyNs = sumLengths(context.busy);
   busy.busyPct = percentOf(busy.busyNs, context.wall());
@@ -259,16 +298,15 @@ static void addBusy(Context &context) {
   judgeHost(context, gaps, busy);
   addEstimates(context, busy);
   addDelays(context, busy);
-  ArrayRef<evidence::Gap> largest = ArrayRef(gaps).take_front(kNamedGaps);
-  busy.largestGaps = largest.vec();
-  busy.idleIn = sumByHost(gaps);
-  const auto *before = llvm::find_if(
-      ArrayRef(gaps), [](const evidence::Gap &gap) { return gap.kernel; });
-  if (before != ArrayRef(gaps).end())
-    busy.largestBeforeKernel = *before;
+  busy.largestGaps = describeLongest(context, gaps);
+  busy.idleIn = sumByHost(context, gaps);
+  if (auto before = llvm::find_if(
+          gaps, [](const IdleTime &idle) { return idle.endsInKernel(); });
+      before != gaps.end())
+    busy.largestBeforeKernel = describeGap(context, *before);
 
   busy.devices = compareBusy(context, overheads);
-  std::vector<evidence::Gap> named = largest.vec();
+  std::vector<evidence::Gap> named = busy.largestGaps;
   for (const evidence::BusyOfDevice &device : busy.devices)
     if (device.device != context.device->id)
       llvm::append_range(named, device.largestGaps);

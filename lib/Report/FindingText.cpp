@@ -219,16 +219,19 @@ std::string Prose::splitIdle(const evidence::WallTime &time) const {
 }
 
 std::string Prose::say(const evidence::WallTime &time) {
+  int64_t ran = time.kernels / steps;
+  std::string keeps = std::string(isCPU ? "compute" : "keep") +
+                      (ran == 1 ? "s" : "") +
+                      (isCPU ? " for" : " " + device + " busy for");
   std::string text = formatv(
       "Of {0} {1}, {2} {3} {4} ({5}); ", timePerStep(time.wallNs),
       hasSteps ? "that a step takes"
                : "of " + span() +
                      (isCPU ? ", from its first operator to its last"
                             : ", from the device's first event to its last"),
-      formatCount(time.kernels / steps, isCPU ? "operator" : "kernel",
+      formatCount(ran, isCPU ? "operator" : "kernel",
                   isCPU ? "operators" : "kernels"),
-      isCPU ? "compute for" : "keep " + device + " busy for",
-      timePerStep(time.kernelsNs), share(time.kernelsNs, time.wallNs));
+      keeps, timePerStep(time.kernelsNs), share(time.kernelsNs, time.wallNs));
   if (time.copiesOnlyNs)
     text += formatv("copies add {0}; ", timePerStep(time.copiesOnlyNs));
   text += splitIdle(time);
@@ -298,9 +301,11 @@ std::string Prose::compare(ArrayRef<evidence::BusyOfDevice> devices) {
 
 std::string Prose::say(const evidence::SmallKernels &small) {
   std::string text = formatv(
-      "{0} of {1} {2} are small (under {3}{4}): {5} of work, {6} of {7} time",
-      small.small / steps, small.kernels / steps,
-      isCPU ? "operators" : "kernels", time(small.thresholdNs),
+      "{0} of {1} {2} small (under {3}{4}): {5} of work, {6} of {7} time",
+      small.small / steps,
+      formatCount(small.kernels / steps, isCPU ? "operator" : "kernel",
+                  isCPU ? "operators" : "kernels"),
+      small.small / steps == 1 ? "is" : "are", time(small.thresholdNs),
       small.launchCallsNs ? " or shorter than their own launch" : "",
       timePerStep(small.smallNs), formatPercent(small.sharePct),
       isCPU ? "operator" : "kernel");

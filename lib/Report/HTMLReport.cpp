@@ -356,7 +356,7 @@ private:
          << "\"><b>" << escape(payoff.finding->id()) << "</b></a><div>leaves "
          << formatTime(payoff.leavesNs) << " of "
          << formatTime(model.perStep(*profile.summary.wallNs))
-         << formatv(" (×{0:f2})</div><div>", payoff.times)
+         << formatv(" ({0})</div><div>", formatTimes(payoff.times))
          << escape(adviseOn(*payoff.finding, profile)) << "</div></div>";
     }
     os << "</div>\n";

@@ -505,6 +505,13 @@ static std::vector<StepValue> listStepValues(const Profile &profile) {
   return list;
 }
 
+std::string report::formatTimes(double times) {
+  // Beyond that it says no more than that next to nothing is left.
+  constexpr double kMost = 100;
+  return times > kMost ? formatv("over ×{0}", int(kMost)).str()
+                       : formatv("×{0:f2}", times).str();
+}
+
 static std::string describeOrigin(const Profile &profile) {
   std::string origin = profile.run ? profile.run->mode : "";
   std::set<std::string> kinds;
@@ -742,7 +749,8 @@ ReportModel report::makeReportModel(const Profile &profile) {
       model.deviceName += ", ";
     if (count > 1)
       model.deviceName += formatv("{0} × ", count);
-    model.deviceName += name;
+    bool isNamed = !name.empty() || (count == 1 && devices.size() == 1);
+    model.deviceName += isNamed ? name : "unknown device";
   }
   model.origin = describeOrigin(profile);
   model.counters = shareCounters(profile);

@@ -91,8 +91,8 @@ static void printPayoffs(Page &page, const ReportModel &model) {
     } else {
       page.text(": ");
     }
-    page.text(formatv("leaves {0} (×{1:f2})", formatTime(payoff.leavesNs),
-                      payoff.times)
+    page.text(formatv("leaves {0} ({1})", formatTime(payoff.leavesNs),
+                      formatTimes(payoff.times))
                   .str());
     page.end();
     unsigned indent = page.isNarrow() ? 4 : 12;

@@ -110,6 +110,9 @@ struct Payoff {
   double times = 1;
 };
 
+/// "×1.25"; "over ×100".
+std::string formatTimes(double times);
+
 struct ReportModel {
   const profile::Profile *profile = nullptr;
   /// The graph, the command line of a program without one, or the file that
