@@ -286,13 +286,21 @@ TEST(KinetoMalformed, NegativeDuration) {
 }
 
 TEST(KinetoMalformed, TimesThatAreNoNumbers) {
-  for (StringRef bad :
-       {"NaN", "Infinity", "-Infinity", "nan", "null", "true", "\"1.5\"", "[]",
-        "1.", ".5", "--1", "0x10", "1e999", "1e", "99999999999999999999999"})
+  for (StringRef bad : {"NaN", "Infinity", "-Infinity", "nan", "null", "true",
+                        "\"x\"", "\"\"", "[]", "1.", ".5", "--1", "0x10",
+                        "1e999", "1e", "99999999999999999999999"})
     EXPECT_NE(errorOf(trace(event(
                   ("\"name\": \"k\", \"dur\": 1, \"ts\": " + bad).str()))),
               "")
         << bad.str();
+}
+
+TEST(KinetoMalformed, TimesThatAreTexts) {
+  std::unique_ptr<Trace> read = readWhole(
+      trace(event("\"name\": \"k\", \"dur\": \"1\", \"ts\": \"1.5\"")));
+  ASSERT_EQ(read->activities.size(), 1u);
+  EXPECT_EQ(read->activities.front().startNs, 1500);
+  EXPECT_EQ(read->activities.front().durationNs, 1000);
 }
 
 TEST(KinetoMalformed, Duplicates) {
