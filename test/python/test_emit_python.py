@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -88,6 +89,50 @@ class Forms(torch.nn.Module):
 
 def test_forms_of_arguments(tmp_path: Path) -> None:
     check_module(Forms(), tmp_path, torch.randn(4, 5))
+
+
+OUTPUTS = """
+from dataclasses import dataclass
+import torch
+from torch.utils import _pytree as pytree
+
+@dataclass
+class Output:
+    last: torch.Tensor
+
+pytree.register_dataclass(Output, serialized_type_name="outputs.Output")
+"""
+
+MODEL_WITH_OUTPUTS = """
+import outputs, torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return outputs.Output(x * 2)
+
+def get_model_and_input():
+    return Model(), torch.ones(3)
+"""
+
+
+def test_a_class_of_a_library_is_named_until_the_library_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "outputs.py").write_text(OUTPUTS)
+    (tmp_path / "model.py").write_text(MODEL_WITH_OUTPUTS)
+
+    def run(code: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    export = "from opprof.commands.cli import main; main(['export', 'model.py', '-o', 'graph.json'])"
+    assert run("import sys; sys.path.insert(0, '.'); " + export).returncode == 0
+    mlir = tmp_path / "graph.mlir"
+    run_tool("opprof-translate", ["--import-fx-json", tmp_path / "graph.json", "-o", mlir])
+    run_tool("opprof-translate", ["--emit-python", mlir, "-o", tmp_path / "program.py"])
+    call = "import torch, program; print(program.load({})(torch.ones(3)).last.tolist())"
+    refused = run(call)
+    assert "ImportError" in refused.stderr and "outputs.Output" in refused.stderr
+    assert "Import the module of this class before load()" in refused.stderr
+    assert run("import outputs; " + call).stdout == "[2.0, 2.0, 2.0]\n"
 
 
 class Mutates(torch.nn.Module):

@@ -110,7 +110,13 @@ def _trained_alike(weights):
 
 def _spec(text):
     """How values are nested, or None where the graph does not say."""
-    return None if text is None else pytree.treespec_loads(text)
+    if text is None:
+        return None
+    try:
+        return pytree.treespec_loads(text)
+    except NotImplementedError as error:
+        # A file imports nothing that its graph names: PyTorch knows such a class from its library on.
+        raise ImportError(f"{error} Import the module of this class before load()") from None
 
 
 def load(weights):
