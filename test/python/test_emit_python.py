@@ -123,7 +123,9 @@ def test_a_class_of_a_library_is_named_until_the_library_is_imported(tmp_path: P
         command = [sys.executable, "-c", code]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
-    export = "from opprof.commands.cli import main; main(['export', 'model.py', '-o', 'graph.json'])"
+    export = (
+        "from opprof.commands.cli import main; main(['export', 'model.py', '-o', 'graph.json'])"
+    )
     assert run("import sys; sys.path.insert(0, '.'); " + export).returncode == 0
     mlir = tmp_path / "graph.mlir"
     run_tool("opprof-translate", ["--import-fx-json", tmp_path / "graph.json", "-o", mlir])

@@ -76,6 +76,34 @@ def test_what_the_cache_has_and_the_store_has_not_is_compiled(tmp_path: Path) ->
     assert len(list((tmp_path / "other").iterdir())) == 1
 
 
+def test_a_compilation_that_failed_is_not_what_comes_out_of_the_cache_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch._inductor.graph import GraphLowering
+
+    store = GraphStore(tmp_path / "store")
+    (first,), _ = compiled(store, tmp_path / "a")
+    torch._dynamo.reset()
+    with (
+        store.watching(tmp_path / "b", lambda name, place: told.append(place / POST_GRAD)),
+        monkeypatch.context() as patched,
+    ):
+        told: list[Path] = []
+
+        def fail(*_: object, **__: object) -> None:
+            raise RuntimeError("nothing is lowered")
+
+        patched.setattr(GraphLowering, "run", fail)
+        with pytest.raises(Exception, match="nothing is lowered"):
+            torch.compile(lambda x: torch.cos(x) - 1)(torch.ones(3))
+        patched.undo()
+        torch.manual_seed(0)
+        torch.compile(Small())(torch.randn(2, 8))
+    (graph,) = told
+    # Neither the cosine's nor under its name.
+    assert graph.read_text() == (tmp_path / "a" / first / POST_GRAD).read_text()
+
+
 def test_inductor_is_as_it_was_afterwards(tmp_path: Path) -> None:
     from torch._inductor.codecache import FxGraphCache
     from torch._inductor.output_code import CompiledFxGraph

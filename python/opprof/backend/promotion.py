@@ -8,23 +8,44 @@ from torch.utils._pytree import tree_map
 
 
 class Promoted(TorchFunctionMode):  # type: ignore[misc]
-    """In the block, whoever asks PyTorch for float32 is given float64. Narrower floats are as they were: they are meant."""
+    """In the block, whoever asks PyTorch for float32 is given float64. Narrower floats are as they were: they are meant.
+
+    A float32 tensor from outside, as a table that a module holds, is one float64 tensor throughout the block, so that what is written
+    into it is read again. RuntimeError where two of them share memory, as a write into one would not be seen in the other.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        # By the identity of the tensor, which is kept so that it stays its own.
+        self._wide: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._storages: dict[int, int] = {}
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        args, kwargs = tree_map(_wide_type, (args, kwargs or {}))
-        return tree_map(_wide_tensor, _WIDE.get(function, function)(*args, **kwargs))
+        args, kwargs = tree_map(self._from_outside, (args, kwargs or {}))
+        return tree_map(_widened, _WIDE.get(function, function)(*args, **kwargs))
+
+    def _from_outside(self, leaf: Any) -> Any:
+        if leaf is torch.float32:
+            return torch.float64
+        if not _is_plain(leaf):
+            return leaf
+        if id(leaf) not in self._wide:
+            storage = torch._C._TensorBase.untyped_storage(leaf)._cdata
+            if self._storages.setdefault(storage, id(leaf)) != id(leaf):
+                raise RuntimeError("two float32 tensors of the model share memory")
+            self._wide[id(leaf)] = (leaf, torch._C._TensorBase.double(leaf))
+        return self._wide[id(leaf)][1]
 
 
-def _wide_type(leaf: Any) -> Any:
-    return torch.float64 if leaf is torch.float32 else _wide_tensor(leaf)
+def _is_plain(leaf: Any) -> bool:
+    # What is a parameter, or of a subclass of tensors, is not to become another thing.
+    return type(leaf) is torch.Tensor and leaf.dtype is torch.float32
 
 
-def _wide_tensor(leaf: Any) -> Any:
-    # What is a parameter, or what a subclass of tensors, is not to become another thing.
-    plain = type(leaf) is torch.Tensor and leaf.dtype is torch.float32
-    return torch._C._TensorBase.double(leaf) if plain else leaf
+def _widened(leaf: Any) -> Any:
+    return torch._C._TensorBase.double(leaf) if _is_plain(leaf) else leaf
 
 
 def grouped_product(

@@ -87,6 +87,7 @@ class TrainingSubject(Subject):
 
     def restore(self) -> None:
         """Gives the module and its copies the weights and buffers that it came with, and it no gradients."""
+        self.restore_attributes()
         with torch.no_grad():
             for module in self._modules:
                 for name, buffer in module.named_buffers():

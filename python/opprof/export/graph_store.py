@@ -51,7 +51,6 @@ class GraphStore:
             write_graph_json(
                 graph.folder / POST_GRAD, GraphSource(graph.module, graph.name, "post_grad")
             )
-            # One whose compilation failed is followed by no call of what was compiled.
             pending[:] = [graph]
 
         cache: Any = FxGraphCache
@@ -59,6 +58,8 @@ class GraphStore:
 
         @functools.wraps(load)
         def load_what_is_here(key: str, *arguments: Any, **options: Any) -> Any:
+            # A graph whose compilation failed was followed by no call of what was compiled, and is not what comes out of the cache now.
+            pending.clear()
             found, info = load(key, *arguments, **options)
             if found is not None and not self._place(key).is_dir():
                 return None, {**info, "cache_state": "miss"}
