@@ -33,6 +33,25 @@ check() {
   if "$@"; then echo "$name passed" >>"$results/checks"; else echo "$name FAILED" >>"$results/checks"; fi
 }
 
+# start COMMAND…: runs it beside this script, as a group of processes that ends with the script, however that ends.
+# finish: waits for it.
+group=
+start() {
+  set -m
+  "$@" </dev/null &
+  group=$!
+  set +m
+}
+finish() {
+  local status=0
+  wait "$group" || status=$?
+  group=
+  return $status
+}
+trap '[ -z "$group" ] || kill -- "-$group" 2>/dev/null' EXIT
+# pytest ends of its own on an interrupt, and the shell would go on with what comes next.
+trap 'exit 130' INT
+
 check_format() {
   find include lib tools unittests \( -name '*.cpp' -o -name '*.h' \) -print0 |
     xargs -0 clang-format-22 --dry-run --Werror
@@ -43,9 +62,6 @@ check "ruff format" ruff format --check .
 check "mypy" mypy
 
 check "build of the tests" cmake --build build --target opprof-test-depends
-# LLVM's checks on every source file of the build. It reads only what changed since it last found nothing there, by what
-# ninja knows of the files that each object depends on; so it comes after the build.
-check "clang-tidy" $python test/clang_tidy.py build
 echo "== ctest: gtest"
 GTEST_OUTPUT=xml:$results/gtest/ ctest --test-dir build --output-on-failure -E '^lit$' -j "$(nproc)" ||
   echo "ctest FAILED" >>"$results/checks"
@@ -62,28 +78,50 @@ else
 fi
 echo "== lit"
 lit -sv --xunit-xml-output "$results/lit.xml" build/test || echo "lit FAILED" >>"$results/checks"
+
+# What only compiles goes on beside pytest, which hardly ever has work for a second core, with what pytest leaves of the
+# machine; it is printed after it.
+build_fuzzers() {
+  cmake --preset fuzz -DOPPROF_PYTHON="$PWD/.venv/bin/python" >build/fuzz-configure.log &&
+    cmake --build build-fuzz --target opprof-fuzzers
+}
+beside_pytest() {
+  renice -n 19 "$BASHPID" >/dev/null
+  # LLVM's checks on every source file of the build. It reads only what changed since it last found nothing there, by
+  # what ninja knows of the files that each object depends on; so it comes after the build.
+  check "clang-tidy" $python test/clang_tidy.py build
+  [ "$with_fuzzers" = no ] || check "build of the fuzzers" build_fuzzers
+}
+start beside_pytest >"$results/beside-pytest.log" 2>&1
 echo "== pytest"
 $python -m pytest --junitxml "$results/pytest.xml" || echo "pytest FAILED" >>"$results/checks"
+finish || echo "what runs beside pytest FAILED" >>"$results/checks"
+cat "$results/beside-pytest.log"
 
-if [ "$with_fuzzers" = yes ]; then
-  build_fuzzers() {
-    cmake --preset fuzz -DOPPROF_PYTHON="$PWD/.venv/bin/python" >build/fuzz-configure.log &&
-      cmake --build build-fuzz --target opprof-fuzzers
-  }
-  check "build of the fuzzers" build_fuzzers
-  # A fuzzer says much on stderr that matters only where it stops.
-  run_fuzzer() { "$@" >"$results/fuzz.log" 2>&1 || { tail -n 60 "$results/fuzz.log"; return 1; }; }
+# A fuzzer says much on stderr that matters only where it stops.
+run_fuzzer() {
+  local fuzzer=$1 name=$2 corpus=$results/corpus/$2 seeds=unittests/fuzz/corpus/$2
+  mkdir -p "$corpus"
+  "$fuzzer" -seed="${OPPROF_FUZZ_SEED:-1}" -runs="${OPPROF_FUZZ_RUNS:-10000}" \
+    -max_total_time=20 -max_len=65536 -timeout=20 \
+    -rss_limit_mb=4096 -artifact_prefix="$results/" -print_final_stats=0 -verbosity=0 \
+    "$corpus" $([ -d "$seeds" ] && echo "$seeds") >"$results/fuzz-$name.log" 2>&1 ||
+    { tail -n 60 "$results/fuzz-$name.log"; return 1; }
+}
+# One a core and nothing beside them: the bound on a fuzzer's time is one of the clock.
+run_fuzzers() {
+  local fuzzer name
   for fuzzer in build-fuzz/fuzz/*; do
     [ -x "$fuzzer" ] && [ -f "$fuzzer" ] || continue
+    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
     name=$(basename "$fuzzer")
-    corpus=$results/corpus/$name
-    mkdir -p "$corpus"
-    seeds=unittests/fuzz/corpus/$name
-    check "fuzz $name" run_fuzzer "$fuzzer" -seed="${OPPROF_FUZZ_SEED:-1}" -runs="${OPPROF_FUZZ_RUNS:-10000}" \
-      -max_total_time=20 -max_len=65536 -timeout=20 \
-      -rss_limit_mb=4096 -artifact_prefix="$results/" -print_final_stats=0 -verbosity=0 \
-      "$corpus" $([ -d "$seeds" ] && echo "$seeds")
+    { said=$(check "fuzz $name" run_fuzzer "$fuzzer" "$name"); echo "$said"; } &
   done
+  wait
+}
+if [ "$with_fuzzers" = yes ]; then
+  start run_fuzzers
+  finish || echo "the fuzzers FAILED" >>"$results/checks"
 fi
 
 exec $python test/summarize.py "$results"
