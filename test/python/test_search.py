@@ -20,8 +20,9 @@ from torch._dynamo.utils import counters
 from opprof.backend.checks import Measurement, Subject, Verdict, check_backend, relative_error
 from opprof.backend.emit import emit
 from opprof.backend.rewrites import Script
+from opprof.commands import optimize as optimize_command
 from opprof.commands.cli import main
-from opprof.commands.optimize import _Result
+from opprof.commands.optimize import OptimizeOptions, _Result
 from opprof.export.graph_store import GraphStore
 from opprof.export.model_script import load_model_script
 from opprof.run_folder import OUTPUT_CODE, POST_GRAD, RunFolder
@@ -641,6 +642,69 @@ def test_what_was_compiled_ahead_is_compiled_neither_to_be_tried_nor_to_be_prove
         for name in result.compiled:
             folder = result.folder.scratch / name
             assert (folder / OUTPUT_CODE).is_file() and (folder / POST_GRAD).is_file()
+
+
+def test_what_a_search_needs_in_any_case_is_there_before_the_profile(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    early = tmp_path / "early"
+    early.mkdir()
+    with Ahead(subject.script, 2) as ahead:
+        explored = explore.prepare_early(subject, 2e-2, ahead, early, 600)
+        precision = explored.precision
+        assert precision is not None and precision.fits(2e-2)
+        assert (early / "bfloat16.mlir").is_file() and (early / "candidate_bfloat16.py").is_file()
+        counters.clear()
+        subject.run(subject.inductor, 11)
+        assert counters["inductor"]["fxgraph_cache_hit"] == 1
+        assert counters["inductor"]["fxgraph_cache_miss"] == 0
+        # What the rule writes for it later has the same graph.
+        search = Search(
+            subject, [], tmp_path, tmp_path, SearchOptions(2e-2), Clock(), ahead, explored
+        )
+        monkeypatch.delattr(explore, "explore_precision")
+        search._find_precision()
+        # What is spare is not waited for.
+        ahead.finish(Clock(), spare=[Job(options=(("max_autotune", True),))])
+
+
+def test_jobs_are_waited_for_as_long_as_is_said(subject: Subject) -> None:
+    with Ahead(subject.script, 1) as ahead:
+        ahead.add([Job(options=(("no such option", 1),))])
+        ahead.wait(600)
+        # It has failed there, which is said where it fails again.
+        assert ahead._done[0] == 1
+        ahead.add([Job()])
+        start = time.monotonic()
+        ahead.wait(0.2)
+        assert time.monotonic() - start < 60
+        assert ahead._done[1] == 0
+
+
+def test_a_profile_is_not_timed_before_the_command_has_nothing_else_to_do(
+    tmp_path: Path,
+    script: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at_work: list[bool] = []
+    folder = RunFolder(tmp_path / "run")
+
+    def work(path: str, options: Any, loaded: Any, clock: Any, stack: Any) -> None:
+        while not list(folder.path.rglob(OUTPUT_CODE)):
+            time.sleep(0.05)
+        # What comes next takes less.
+        time.sleep(5)
+        at_work.append(folder.trace.exists())
+
+    monkeypatch.setattr(optimize_command, "_has_idle_cores", lambda: True)
+    monkeypatch.setattr(optimize_command, "_load_early", work)
+    with contextlib.ExitStack() as stack:
+        optimize_command._profile(
+            str(script(MODEL)), folder.path, OptimizeOptions(), Clock(), stack
+        )
+    assert at_work == [False]
+    assert folder.trace.exists() and folder.profile.is_file()
 
 
 # ---------------------------------------------------------------------------------------------------------------------

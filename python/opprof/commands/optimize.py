@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -40,14 +40,14 @@ from opprof.export.graph_store import GraphStore
 from opprof.export.inductor import CompiledGraph, watching_inductor
 from opprof.export.model_script import ModelScript, import_script, load_model_script
 from opprof.files import read_json, replacing, scratch_folder
-from opprof.processes import begin, beginning, start_server
+from opprof.processes import Beginning, begin, beginning, start_server
 from opprof.progress import progress
 from opprof.recording.torch_profiler import trace_steps
 from opprof.run_folder import POST_GRAD, RunFolder, write_run
 from opprof.search.ahead import Ahead, worker_count
 from opprof.search.baselines import Baseline
 from opprof.search.clock import Clock
-from opprof.search.explore import Found, Search, SearchOptions
+from opprof.search.explore import Explored, Found, Search, SearchOptions, prepare_early
 from opprof.search.measure import Timing, measure_all
 from opprof.search.outcome import OPTIMIZED, VERSION, Entrant, Outcome, facts_of
 from opprof.search.precision import EXACT, PRECISION_SCRIPT
@@ -61,6 +61,8 @@ from opprof.units import counted, milliseconds
 _IDLE_CORES = 8
 # Of the time of the first profile: what a proof and a profile take that compile, and that find everything compiled.
 _AGAIN, _FROM_CACHE = 0.8, 0.3
+# Of the time that is left: what compilations that began before the profile may make it wait, after all else that is done meanwhile.
+_EARLY = 0.25
 # Classes of nodes that the report names.
 _MOST_CLASSES = 8
 
@@ -100,7 +102,7 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     progress("1/4 profile")
     with contextlib.ExitStack() as stack:
         with clock.phase("profile"):
-            before, loaded = _profile(path, output / "profile", options, stack)
+            before, loaded = _profile(path, output / "profile", options, clock, stack)
         progress("2/4 recommend")
         scripts = recommend(
             before.path, output / "rewrites", error_budget=options.error_budget, rules=options.rules
@@ -108,7 +110,7 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         script = loaded.script or load_model_script(
             path, device=options.device, script=loaded.module
         )
-        subject = subject_of(script)
+        subject = loaded.subject or subject_of(script)
         if subject.why_unprovable is not None:
             raise OpprofError(
                 f"{path}: {subject.why_unprovable}, so that no program can be proven to compute the same",
@@ -126,7 +128,8 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         if subject.script.device_type == "cuda":
             kernel_ns = kernel_time(read_json(before.profile, within=before.path))
         how = SearchOptions(options.error_budget, options.seconds, kernel_ns)
-        found = Search(subject, scripts, candidates, output, how, clock, ahead).run()
+        search = Search(subject, scripts, candidates, output, how, clock, ahead, loaded.explored)
+        found = search.run()
         progress("4/4 prove and report")
         result = stack.enter_context(_Result(RunFolder(output / "after"), ahead.store))
         outcome = _finish(subject, found, output, result, options, clock)
@@ -169,25 +172,49 @@ class _Loaded:
     module: ModuleType | None = None
     script: ModelScript | None = None
     ahead: Ahead | None = None
+    subject: Subject | None = None
+    explored: Explored | None = None
+
+
+# In the process that profiles: set while nothing else is at work.
+_quiet: Any = None
+
+
+def _begin_profile(start: Beginning, quiet: Any) -> None:
+    global _quiet
+    begin(start)
+    _quiet = quiet
+
+
+def _wait_until_quiet() -> None:
+    if not _quiet.is_set():
+        progress("waiting for what is compiled beside it")
+        _quiet.wait()
 
 
 def _profile(
-    path: str, folder: Path, options: OptimizeOptions, stack: contextlib.ExitStack
+    path: str, folder: Path, options: OptimizeOptions, clock: Clock, stack: contextlib.ExitStack
 ) -> tuple[RunFolder, _Loaded]:
     """Profiles in a process of its own: one in which CUPTI has recorded launches more slowly to its end, and what is compared
-    here would be compared unfairly. Meanwhile the script's libraries are loaded here.
+    here would be compared unfairly. Meanwhile the script's libraries are loaded here, and the search begins.
     """
-    with ProcessPoolExecutor(1, start_server(), begin, (beginning(),)) as process:
+    context = start_server()
+    quiet = context.Event()
+    how = replace(options.profile, before_timing=_wait_until_quiet)
+    with ProcessPoolExecutor(1, context, _begin_profile, (beginning(), quiet)) as process:
         try:
             begun = time.time()
-            profiled = process.submit(profile_script, path, folder, options.profile, check_script)
+            profiled = process.submit(profile_script, path, folder, how, check_script)
             loaded = _Loaded()
-            # What fails here fails in the other process too, which says so.
-            with contextlib.suppress(Exception):
-                loaded.module = import_script(Path(path))
-                if _has_idle_cores():
-                    _wait_for_graph(RunFolder(folder), begun, profiled)
-                    _load_early(path, options, loaded, stack)
+            # What fails here fails in the other process or later too, which says so.
+            try:
+                with contextlib.suppress(Exception):
+                    loaded.module = import_script(Path(path))
+                    if _has_idle_cores():
+                        _wait_for_graph(RunFolder(folder), begun, profiled)
+                        _load_early(path, options, loaded, clock, stack)
+            finally:
+                quiet.set()
             return profiled.result(), loaded
         except BrokenProcessPool:
             raise OpprofError(
@@ -210,15 +237,33 @@ def _wait_for_graph(folder: RunFolder, begun: float, profiled: "Future[RunFolder
 
 
 def _load_early(
-    path: str, options: OptimizeOptions, loaded: _Loaded, stack: contextlib.ExitStack
+    path: str,
+    options: OptimizeOptions,
+    loaded: _Loaded,
+    clock: Clock,
+    stack: contextlib.ExitStack,
 ) -> None:
-    """Where the profile is of a GPU, also loads the model, and begins the processes that compile ahead: they load it too while Inductor
-    compiles what is profiled, and are given nothing to do before it has been.
+    """Where the profile is of a GPU, also loads the model, and begins the search in this process and those that compile ahead, while
+    Inductor compiles what is profiled; that is not timed before they have done what they were given.
     """
     script = load_model_script(path, device=options.device, script=loaded.module)
-    if script.device_type == "cuda":
-        loaded.script = script
-        loaded.ahead = _start_ahead(script, options, stack)
+    if script.device_type != "cuda":
+        return
+    loaded.script = script
+    loaded.ahead = _start_ahead(script, options, stack)
+    if script.make_step is not None:
+        return
+    subject = Subject(script)
+    if subject.why_unprovable is None:
+        widen_budget(subject, options)
+        early = stack.enter_context(scratch_folder())
+        try:
+            loaded.explored = prepare_early(
+                subject, options.error_budget, loaded.ahead, early, min(clock.left * _EARLY, 600)
+            )
+            loaded.subject = subject
+        finally:
+            subject.restore()
 
 
 def _start_ahead(

@@ -81,6 +81,8 @@ class ProfileOptions:
     top: int | None = None
     launch_skip: int = 0
     launch_count: int | None = None
+    # Called once the program is compiled: it returns when nothing else is at work on the machine. A function of a module.
+    before_timing: Callable[[], None] | None = None
 
     @property
     def filter(self) -> Filter:
@@ -304,6 +306,8 @@ def _record_program(
         progress(differs)
         facts["differs"] = differs
     facts["compile_ns"] = program.compile_ns
+    if options.before_timing is not None:
+        options.before_timing()
     progress(f"timing the program ({options.mode})")
     timing = _time(script, program, options)
     program.name_compiled()

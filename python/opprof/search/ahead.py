@@ -37,6 +37,8 @@ _MODEL_COPIES, _OVERHEAD_BYTES = 4, 2 << 30
 _MOST_WORKERS = 12
 # Seconds that a process takes to begin and to load the model, at least.
 _START_SECONDS = 5.0
+# Of what comes after so many jobs nobody knows whether it is done.
+_MOST_JOBS = 1024
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def worker_count(script: ModelScript) -> int:
 
 
 class Ahead:
-    """Processes that do jobs, from the first `with` on until all are done or the block ends.
+    """Processes that do jobs, from the first `with` on until they are told to finish or the block ends.
 
     What fails there fails here again, where it is said. Without `workers` nothing is done ahead. What backends compile, here and there,
     is left in `store`, where there is one.
@@ -80,27 +82,40 @@ class Ahead:
     def __init__(self, script: ModelScript, workers: int, store: GraphStore | None = None) -> None:
         self.store = store
         self._processes: list[BaseProcess] = []
-        self._known: set[Job] = set()
+        # By the number of each.
+        self._known: dict[Job, int] = {}
         if not workers:
             return
         progress(f"  compiling ahead in {workers} processes")
         context = start_server()
-        self._jobs: SimpleQueue[Job | None] = context.SimpleQueue()
+        self._jobs: SimpleQueue[tuple[int, Job]] = context.SimpleQueue()
+        # A byte for each job: processes that are killed hold no lock of it.
+        self._done = context.RawArray("b", _MOST_JOBS)
         threads = max(1, len(os.sched_getaffinity(0)) // workers)
-        arguments = (beginning(), str(script.path), script.moved_to, threads, store, self._jobs)
+        of_all = (beginning(), str(script.path), script.moved_to, threads, store)
+        arguments = (*of_all, self._jobs, self._done)
         self._processes = [context.Process(target=_work, args=arguments) for _ in range(workers)]
 
     def add(self, jobs: Iterable[Job | None]) -> None:
         """To be done in this order, by whichever process is free; what is known already is not done again."""
         for job in jobs:
             if job is not None and job not in self._known:
-                self._known.add(job)
-                self._put(job)
+                # Nobody would take what a pipe without readers has no room for.
+                if any(process.is_alive() for process in self._processes):
+                    self._jobs.put((len(self._known), job))
+                self._known[job] = len(self._known)
 
-    def _put(self, job: Job | None) -> None:
-        # Nobody would take what a pipe without readers has no room for.
-        if any(process.is_alive() for process in self._processes):
-            self._jobs.put(job)
+    def wait(self, seconds: float) -> None:
+        """Until what was added so far is done, but not for longer."""
+        self._wait_for(len(self._known), seconds)
+
+    def _wait_for(self, number: int, seconds: float) -> None:
+        """Until the first jobs are done, so many."""
+        end = time.monotonic() + seconds
+        while any(process.is_alive() for process in self._processes):
+            if all(self._done[: min(number, _MOST_JOBS)]) or time.monotonic() >= end:
+                return
+            time.sleep(0.05)
 
     def __enter__(self) -> "Ahead":
         try:
@@ -114,13 +129,13 @@ class Ahead:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def finish(self, clock: Clock) -> None:
-        """Waits until all jobs are done, as long as the time box has time for that, and ends the processes."""
-        for _ in self._processes:
-            self._put(None)
-        end = time.monotonic() + min(max(clock.left / 2, _START_SECONDS), 600)
-        for process in self._processes:
-            process.join(max(end - time.monotonic(), 0))
+    def finish(self, clock: Clock, spare: Iterable[Job | None] = ()) -> None:
+        """Waits until all jobs are done, as long as the time box has time for that, and ends the processes. What is `spare` is begun where
+        nothing else is left to do, and not waited for.
+        """
+        needed = len(self._known)
+        self.add(spare)
+        self._wait_for(needed, min(max(clock.left / 2, _START_SECONDS), 600))
         failed = [process for process in self._processes if process.exitcode not in (None, 0)]
         if failed:
             progress(
@@ -143,16 +158,18 @@ def _work(
     device: str | None,
     threads: int,
     store: GraphStore | None,
-    jobs: "SimpleQueue[Job | None]",
+    jobs: "SimpleQueue[tuple[int, Job]]",
+    done: Any,
 ) -> None:
-    """The process: what the model and PyTorch print has been printed by the one that began it."""
+    """The process, which is ended by the one that began it, and prints nothing: what the model and PyTorch print has been printed there."""
     begin(start)
     sink = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(sink, stream)
     torch._inductor.config.compile_threads = threads
     subject = Subject(load_model_script(path, device=device))
-    while (job := jobs.get()) is not None:
+    while True:
+        number, job = jobs.get()
         # What fails here fails again where it is said.
         with contextlib.suppress(Exception), contextlib.ExitStack() as stack:
             if store is not None and job.backend is not None:
@@ -160,6 +177,8 @@ def _work(
                 stack.enter_context(store.watching(Path(folder)))
             compile_only(subject, job)
         torch._dynamo.reset()
+        if number < _MOST_JOBS:
+            done[number] = 1
 
 
 def compile_only(subject: Subject, job: Job) -> None:

@@ -21,7 +21,13 @@ from opprof.search.baselines import (
 from opprof.search.candidates import Built, Workshop
 from opprof.search.clock import Clock, TimeIsUp, limited
 from opprof.search.measure import compare, launch_time
-from opprof.search.precision import Assignment, explore_precision, write_script
+from opprof.search.precision import (
+    Assignment,
+    Precision,
+    explore_precision,
+    write_script,
+    write_whole,
+)
 from opprof.search.prediction import StepModel
 from opprof.search.training import training_recipes
 from opprof.search.trials import Ablation, End, Trial
@@ -48,6 +54,13 @@ class SearchOptions:
 
 
 @dataclass
+class Explored:
+    """What was found of a model's precision before its profile was there; None where there is nothing to choose."""
+
+    precision: Precision | None
+
+
+@dataclass
 class Found:
     """What the search ends with, before it is written and measured against all recipes."""
 
@@ -57,6 +70,31 @@ class Found:
     baselines: list[Baseline] = field(default_factory=list)
     # Levels by region, where everything in one narrow type is over the budget.
     assignment: Assignment | None = None
+
+
+def prepare_early(
+    subject: Subject, error_budget: float, ahead: Ahead, folder: Path, seconds: float
+) -> Explored:
+    """What a search needs in any case, before the model's profile is there: its precision, and in other processes the compilation of what
+    it is measured against and of what precision makes of it. Returns when that is done, or waits `seconds` for it.
+    """
+    ahead.add([job_of(way) for way in recipes(subject) if way.name == INDUCTOR])
+    _ = subject.references
+    explored = Explored(explore_precision(subject, error_budget))
+    precision, scripts = explored.precision, []
+    if precision is not None and _is_worth_compiling(precision, error_budget):
+        scripts.append(write_whole(precision.narrow, precision.uniform_error, folder))
+    if precision is not None and precision.assignment is not None:
+        scripts.append(write_script(precision.assignment, folder, None))
+    workshop = Workshop(subject, folder, error_budget)
+    ahead.add(Job(backend=workshop.file([script])) for script in scripts)
+    ahead.wait(seconds)
+    return explored
+
+
+def _is_worth_compiling(precision: Precision, error_budget: float) -> bool:
+    """Whether all in one narrow type may be within the budget once it is compiled."""
+    return precision.uniform_error <= COMPILED_ROUNDS_LESS * error_budget
 
 
 class Search:
@@ -71,6 +109,7 @@ class Search:
         options: SearchOptions,
         clock: Clock,
         ahead: Ahead,
+        explored: Explored | None = None,
     ) -> None:
         self.subject = subject
         self.scripts = list(scripts)
@@ -78,6 +117,7 @@ class Search:
         self.options = options
         self.clock = clock
         self.ahead = ahead
+        self.explored = explored
         self.workshop = Workshop(subject, folder, options.error_budget, ahead.store)
         self.found = Found()
         self.best: Program = subject.inductor
@@ -126,7 +166,8 @@ class Search:
     def _prepare(self, ways: Sequence[Recipe]) -> None:
         """What needs no time measured, at once: compilations in other processes, and what is known of precision here."""
         whole = list(filter(self._is_narrow, self.scripts))
-        self.ahead.add([*map(job_of, ways), *self._jobs_of(whole[:1])])
+        soon = [way for way in ways if not self._comes_late(way)]
+        self.ahead.add([*map(job_of, soon), *self._jobs_of(whole[:1])])
         self._find_precision()
         narrow = self.regions or next(filter(self._is_narrow, self.scripts), None)
         if narrow is not None:
@@ -138,7 +179,7 @@ class Search:
             self.ahead.add(self._jobs_of(self.scripts))
         # Needed below in any case.
         _ = self.subject.references
-        self.ahead.finish(self.clock)
+        self.ahead.finish(self.clock, spare=map(job_of, filter(self._comes_late, ways)))
 
     def _jobs_of(self, scripts: Sequence[Script], on: Script | None = None) -> list[Job]:
         """Compilations of scripts, each alone or on top of another; those whose kernels are chosen by timing are none of these."""
@@ -199,10 +240,14 @@ class Search:
 
     def _find_precision(self) -> None:
         """Puts a script with levels by region behind the one with all in one narrow type, for the case that this is over the budget."""
-        if not self.clock.allows(self.options.seconds):
+        if self.explored is None and not self.clock.allows(self.options.seconds):
             return
         try:
-            precision = explore_precision(self.subject, self.options.error_budget)
+            precision = (
+                explore_precision(self.subject, self.options.error_budget)
+                if self.explored is None
+                else self.explored.precision
+            )
         except Exception as error:
             # The precisions of the rules are tried as they are.
             text = (str(error) or "no message").splitlines()[0][:200]
@@ -217,7 +262,7 @@ class Search:
             if self.workshop.strategy(script).get("precision") == f"torch.{precision.narrow}"
         ]
         saves = whole[0].saves_ns if whole else None
-        if precision.uniform_error > COMPILED_ROUNDS_LESS * self.options.error_budget:
+        if not _is_worth_compiling(precision, self.options.error_budget):
             for script in whole:
                 reason = f"run operator by operator, its error is {precision.uniform_error:.1e}: not compiled"
                 self._end([script], End.WRONG, reason, error=precision.uniform_error)

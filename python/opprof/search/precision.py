@@ -339,18 +339,41 @@ def write_script(
     levels = ",\n      ".join(
         f"{_quoted(name)} = {_quoted(level)}" for name, level in sorted(assignment.levels.items())
     )
-    file = folder / PRECISION_SCRIPT
+    strategy = f"{weights}, regions = {{\n      {levels}}}"
+    return Script(
+        _write(folder / PRECISION_SCRIPT, strategy, title, explanation, assignment.error),
+        "precision-by-region",
+        title,
+        _FINDING,
+        explanation,
+        saves_ns,
+    )
+
+
+def write_whole(narrow: str, error: float, folder: Path) -> Script:
+    """Everything in one narrow type, as the rule recommends it, for what is compiled before the rules have seen a profile."""
+    title = f"Everything between inputs and outputs in {narrow}"
+    strategy = f"freeze, precision = {_quoted(narrow)}"
+    file = _write(folder / f"{narrow}{MLIR_TEXT}", strategy, title, title, error)
+    return Script(file, narrow, title, _FINDING, title)
+
+
+_FINDING = "matrix-units-idle"
+
+
+def _write(file: Path, strategy: str, title: str, explanation: str, error: float) -> Path:
+    """A rewrite script of one strategy."""
     with replacing(file) as stream:
         stream.write(
             "module attributes {transform.with_named_sequence, fx.rewrite = {\n"
-            '  name = "precision-by-region",\n  finding = "matrix-units-idle",\n'
+            f"  name = {_quoted(file.name.removesuffix(MLIR_TEXT))},\n  finding = {_quoted(_FINDING)},\n"
             f"  title = {_quoted(title)},\n  explanation = {_quoted(explanation)},\n"
-            f"  expected_error = {assignment.error:.6e}}}}} {{\n"
+            f"  expected_error = {error:.6e}}}}} {{\n"
             "  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {\n"
-            f"    transform.fx.region_strategy %root {{{weights}, regions = {{\n      {levels}}}}} : !transform.any_op\n"
+            f"    transform.fx.region_strategy %root {{{strategy}}} : !transform.any_op\n"
             "    transform.yield\n  }\n}\n"
         )
-    return Script(file, "precision-by-region", title, "matrix-units-idle", explanation, saves_ns)
+    return file
 
 
 def _quoted(text: str) -> str:
