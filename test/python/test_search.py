@@ -418,6 +418,25 @@ def test_predictions_know_what_bounds_a_step(searching: Any) -> None:
     assert trials["tf32"].end is End.LEFT_OUT and "place of “half”" in trials["tf32"].reason
 
 
+def test_what_is_predicted_to_save_most_now_is_next(searching: Any) -> None:
+    """A captured graph saves more once kernels are short, and a box may end before what saves less."""
+    share = {"half": 0.6, "merge": 0.95, "own": 1.0, "graph": 0.5, "late": 0.9}
+    tried: dict[str, None] = {}
+
+    def times(names: frozenset[str]) -> int:
+        tried.update(dict.fromkeys(names))
+        return product(share)(names)
+
+    searching(
+        Table(times, strategies={"graph": {"cuda_graph": "True"}}),
+        ["half", "merge", "graph", "own", "late"],
+        {"half": 700, "merge": 60, "graph": 0, "late": 900},
+        model=StepModel(kernel_ns=950, host_ns=600, rest_ns=50),
+    )
+    # Of `own` nothing is known, and what comes behind it stays there.
+    assert list(tried) == ["half", "graph", "merge", "own", "late"]
+
+
 def test_every_candidate_has_its_prediction(searching: Any) -> None:
     """What is not tried too; and once something is kept of which none was made, the rule's own is all that is known."""
     times = {frozenset(): 1000, frozenset({"own"}): 500, frozenset({"own", "half"}): 500}

@@ -1,5 +1,6 @@
 """The search: recommendations one on top of the other, each measured, and what was kept taken apart again. Needs PyTorch."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -285,8 +286,9 @@ class Search:
         """Takes recommendations one by one, the best first, each on top of what won before it."""
         small: list[Script] = []
         lost_before: list[tuple[Trial, int]] = []
-        # What times kernels to choose among them takes longest, and is not to take the place of others in a time box.
-        for script in sorted(self.scripts, key=self._tunes):
+        ahead = list(self.scripts)
+        while ahead:
+            ahead.remove(script := self._next(ahead))
             if self._is_small(script):
                 small.append(script)
                 continue
@@ -306,6 +308,18 @@ class Search:
             for trial, kept in lost_before:
                 if kept < len(self.found.kept) and trial.script not in self.found.kept:
                     self._try([trial.script])
+
+    def _next(self, scripts: Sequence[Script]) -> Script:
+        """What is predicted to save most on top of what is kept, of equal ones the first: a box may end at any time. What
+        times kernels to choose among them takes longest, and comes last.
+        """
+        soon = [script for script in scripts if not self._tunes(script)] or scripts
+        if self.model is None:
+            return soon[0]
+        saves = [self._predict([script], self._excluded([script]))[0] for script in soon]
+        # Of what nothing is predicted has the place that it came with.
+        known = list(itertools.takewhile(lambda one: one is not None, saves))
+        return soon[known.index(max(known))] if known else soon[0]
 
     def _is_small(self, script: Script) -> bool:
         saves = script.saves_ns
