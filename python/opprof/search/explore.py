@@ -1,6 +1,6 @@
 """The search: recommendations one on top of the other, each measured, and what was kept taken apart again. Needs PyTorch."""
 
-import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -316,10 +316,15 @@ class Search:
         soon = [script for script in scripts if not self._tunes(script)] or scripts
         if self.model is None:
             return soon[0]
-        saves = [self._predict([script], self._excluded([script]))[0] for script in soon]
-        # Of what nothing is predicted has the place that it came with.
-        known = list(itertools.takewhile(lambda one: one is not None, saves))
-        return soon[known.index(max(known))] if known else soon[0]
+        best, most = soon[0], -math.inf
+        for script in soon:
+            saves, _ = self._predict([script], self._excluded([script]))
+            # Of what nothing is predicted has the place that it came with.
+            if saves is None:
+                break
+            if saves > most:
+                best, most = script, saves
+        return best
 
     def _is_small(self, script: Script) -> bool:
         saves = script.saves_ns
