@@ -40,8 +40,6 @@ using namespace opprof::trace;
 
 namespace {
 
-constexpr uint32_t kNone = HostTimeline::kNone;
-
 class Attributor {
 public:
   Attributor(const Trace &trace, const AttributionInputs &inputs);

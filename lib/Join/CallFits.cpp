@@ -12,8 +12,6 @@ using namespace opprof;
 using namespace opprof::join;
 using namespace opprof::trace;
 
-static constexpr uint32_t kNone = HostTimeline::kNone;
-
 static constexpr StringLiteral kOtherGraph =
     "another compiled graph launches the same kernels";
 static constexpr StringLiteral kOtherCompilation =

@@ -19,7 +19,7 @@ namespace opprof::join {
 
 /// How operators of the host fit the launches of a map.
 struct CallFit {
-  uint32_t map = HostTimeline::kNone;
+  uint32_t map = kNone;
   SequenceAlignment alignment;
   /// The part of operators and launches that match.
   double score = 0;
@@ -32,7 +32,7 @@ struct CallChoice {
   /// What else the call may be of, for a person; empty where nothing is.
   llvm::StringRef doubt;
   /// The map whose code the range round the call names, or
-  /// HostTimeline::kNone where that is of none; absent where it names nothing.
+  /// kNone where that is of none; absent where it names nothing.
   std::optional<uint32_t> named;
 };
 

@@ -14,8 +14,6 @@ using namespace opprof::trace;
 using launch::LaunchKind;
 using launch::LaunchMap;
 
-static constexpr uint32_t kNone = HostTimeline::kNone;
-
 bool opprof::join::computesNothing(StringRef name) {
   static const StringSet<> names = {"aten::alias",
                                     "aten::as_strided",

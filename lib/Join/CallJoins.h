@@ -24,9 +24,9 @@ public:
   const Join &of(uint32_t op) const;
   /// Of all of them; empty without maps.
   llvm::ArrayRef<Join> all() const { return joins; }
-  /// The map that a call of the host fits, or HostTimeline::kNone.
+  /// The map that a call of the host fits, or kNone.
   uint32_t mapOf(uint32_t call) const { return mapOfCall[call]; }
-  /// The map whose code a call names, HostTimeline::kNone where it names code
+  /// The map whose code a call names, kNone where it names code
   /// of none; absent where it names nothing.
   std::optional<uint32_t> namedMapOf(uint32_t call) const {
     return namedMaps[call];

@@ -19,8 +19,6 @@ using namespace opprof::trace;
 using launch::LaunchMap;
 using launch::Sizes;
 
-static constexpr uint32_t kNone = HostTimeline::kNone;
-
 /// Of the launches of a graph, how many a pass has to show to be one: an eager
 /// program runs operators of the same names beside the graph. And how many of
 /// the graph's or of the pass's have to match to be sure: an export makes masks

@@ -14,8 +14,6 @@ using namespace opprof::trace;
 using launch::Launch;
 using launch::LaunchKind;
 
-static constexpr uint32_t kNone = HostTimeline::kNone;
-
 void GraphReplays::add(uint32_t call, uint64_t correlation,
                        const RuntimeCall &start, uint32_t kernel) {
   Replay &replay = replays[call][correlation];

@@ -168,9 +168,9 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
       continue;
     // A wait inside another one is part of it.
     uint32_t outer = host.parent(index);
-    while (outer != HostTimeline::kNone && !kindOf(host.op(outer)))
+    while (outer != kNone && !kindOf(host.op(outer)))
       outer = host.parent(outer);
-    if (outer != HostTimeline::kNone)
+    if (outer != kNone)
       continue;
     const OperatorPlaces::Where &where = places.of(index);
     add(*kind, op.name, where.source, where.module, op.durationNs);

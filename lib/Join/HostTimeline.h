@@ -11,11 +11,12 @@
 
 namespace opprof::join {
 
+/// The number of no range, operator, map or launch.
+inline constexpr uint32_t kNone = ~uint32_t(0);
+
 /// Operators and marked ranges of a trace, nested by thread and time.
 class HostTimeline {
 public:
-  static constexpr uint32_t kNone = ~uint32_t(0);
-
   explicit HostTimeline(const trace::Trace &trace);
 
   const trace::HostOp &op(uint32_t index) const { return trace.hostOps[index]; }

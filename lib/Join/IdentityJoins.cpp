@@ -15,8 +15,6 @@ using namespace opprof::profile;
 using namespace opprof::trace;
 using launch::LaunchKind;
 
-static constexpr uint32_t kNone = HostTimeline::kNone;
-
 RuntimeCalls::RuntimeCalls(const Trace &trace) : trace(trace) {
   byCorrelation.reserve(trace.runtimeCalls.size());
   for (auto [index, call] : llvm::enumerate(trace.runtimeCalls))

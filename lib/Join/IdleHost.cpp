@@ -75,8 +75,8 @@ struct Best {
 static void offerAll(const HostTimeline &host, ThreadId thread, Interval gap,
                      Best &best) {
   std::vector<uint32_t> around;
-  for (uint32_t op = host.enclosing(thread, gap.first);
-       op != HostTimeline::kNone; op = host.parent(op))
+  for (uint32_t op = host.enclosing(thread, gap.first); op != kNone;
+       op = host.parent(op))
     around.push_back(op);
   for (uint32_t op : llvm::reverse(around))
     if (!saysNothing(host.op(op)))

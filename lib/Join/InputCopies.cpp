@@ -13,8 +13,6 @@ using namespace opprof::join;
 using namespace opprof::profile;
 using namespace opprof::trace;
 
-static constexpr uint32_t kNone = HostTimeline::kNone;
-
 /// The shapes of the tensors that a copying operator writes, "256,512": its
 /// first argument, a tensor or a list of them.
 static SmallVector<std::string> writtenShapes(const HostTimeline &host,

@@ -12,10 +12,10 @@ namespace opprof::join {
 
 /// A launch of one of the maps.
 struct LaunchId {
-  uint32_t map = HostTimeline::kNone;
-  uint32_t launch = HostTimeline::kNone;
+  uint32_t map = kNone;
+  uint32_t launch = kNone;
 
-  bool valid() const { return map != HostTimeline::kNone; }
+  bool valid() const { return map != kNone; }
 };
 
 /// How an operator of the host, or an activity of the device, was joined.

@@ -16,8 +16,6 @@ using namespace opprof::join;
 using namespace opprof::profile;
 using namespace opprof::trace;
 
-static constexpr uint32_t kNone = HostTimeline::kNone;
-
 /// Sites that are kept for each thing that is asked of them.
 static constexpr size_t kMostSites = 100;
 

@@ -15,8 +15,6 @@ using namespace opprof::join;
 using namespace opprof::profile;
 using namespace opprof::trace;
 
-static constexpr uint32_t kNone = HostTimeline::kNone;
-
 /// What a range of PyTorch's own is of.
 static Part partOfRange(StringRef name) {
   if (name.starts_with("Optimizer."))

@@ -13,8 +13,6 @@ using namespace opprof::join;
 using namespace opprof::profile;
 using namespace opprof::trace;
 
-static constexpr uint32_t kNone = HostTimeline::kNone;
-
 /// Each step lasts until the next begins, and the last until the host's last
 /// operator ends.
 static void beginStepsAt(ArrayRef<int64_t> starts, const Trace &trace,

@@ -88,7 +88,7 @@ Error opprof::profile::readMemoryFacts(JSONReading &reader, object from,
 }
 
 namespace {
-class Reader : public JSONReading {
+class RunFactsReader : public JSONReading {
 public:
   using JSONReading::JSONReading;
 
@@ -96,7 +96,7 @@ public:
 };
 } // namespace
 
-Error Reader::read(element root, RunFacts &facts) {
+Error RunFactsReader::read(element root, RunFacts &facts) {
   object keys;
   if (Error error = getObject(root, keys))
     return error;
@@ -140,7 +140,7 @@ Error Reader::read(element root, RunFacts &facts) {
 Expected<RunFacts> opprof::profile::readRunFacts(StringRef text,
                                                  StringRef name) {
   RunFacts facts;
-  Reader reader(name);
+  RunFactsReader reader(name);
   if (Error error = reader.parse(
           text, [&](element root) { return reader.read(root, facts); }))
     return error;

@@ -13,8 +13,8 @@ using namespace opprof::inductor;
 
 /// Bodies may nest, and be called often; what nests deeper, or is called after
 /// that, is left as a call.
-static constexpr unsigned kMaxDepth = 32;
-static constexpr unsigned kMaxCalls = 10'000;
+static constexpr unsigned kMaxBodyDepth = 32;
+static constexpr unsigned kMaxBodyCalls = 10'000;
 static constexpr size_t kMaxNodes = 1'000'000;
 
 /// Operators that run their one body once, whatever their operands are.
@@ -75,8 +75,8 @@ SmallVector<uint32_t> Inliner::append(const GraphView &view,
     for (uint32_t operand : node.operands)
       operands.push_back(places[operand]);
     const GraphView *body =
-        depth < kMaxDepth ? findBody(exported, node) : nullptr;
-    if (body && ++calls <= kMaxCalls &&
+        depth < kMaxBodyDepth ? findBody(exported, node) : nullptr;
+    if (body && ++calls <= kMaxBodyCalls &&
         out.graph.nodes.size() + body->nodes.size() <= kMaxNodes) {
       SmallVector<uint32_t> values = append(*body, operands, depth + 1);
       if (!values.empty()) {

@@ -10,7 +10,7 @@ using namespace opprof;
 using namespace opprof::inductor;
 
 /// Deeper chains of fused nodes are left undecided.
-static constexpr unsigned kMaxDepth = 600;
+static constexpr unsigned kMaxGraphDepth = 600;
 static constexpr size_t kMaxKnown = 60'000;
 /// Inductor spells reductions of fewer elements out
 /// (config.unroll_reductions_threshold).
@@ -197,7 +197,7 @@ AbstractValue GraphRunner::evaluate(uint32_t node, const Place &place) {
       return AbstractValue::unknown();
     return applyOperator("add", {value, evaluate(*bias, Place(1, place[1]))});
   }
-  if (graph[node].op != GraphNode::Call || depth > kMaxDepth)
+  if (graph[node].op != GraphNode::Call || depth > kMaxGraphDepth)
     return AbstractValue::unknown();
   bool isFirst = all_of(place, [](double at) { return at == 0; });
   std::pair<uint32_t, std::vector<double>> key(node, {});

@@ -16,7 +16,7 @@ using namespace opprof::inductor;
 /// not worth more.
 static constexpr size_t kMaxSteps = 400'000;
 /// Expressions within one another.
-static constexpr unsigned kMaxNesting = 1000;
+static constexpr unsigned kMaxRunNesting = 1000;
 static constexpr unsigned kMaxCalls = 64;
 
 namespace {
@@ -314,7 +314,7 @@ BodyValue KernelRunner::select(const BodyValue &test, const BodyValue &yes,
 }
 
 BodyValue KernelRunner::evaluate(const BodyExpr &expr) {
-  if (++steps > kMaxSteps || nesting >= kMaxNesting)
+  if (++steps > kMaxSteps || nesting >= kMaxRunNesting)
     return {};
   ++nesting;
   auto leave = llvm::scope_exit([&] { --nesting; });

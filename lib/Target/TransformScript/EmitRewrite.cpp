@@ -114,7 +114,7 @@ static LogicalResult printConditions(GraphOp pattern,
 }
 
 /// `text` as Python comments, line by line.
-static void printComment(StringRef original, llvm::raw_ostream &os) {
+static void printPythonComment(StringRef original, llvm::raw_ostream &os) {
   // A line break in the text is one more space between words.
   std::string text = original.str();
   for (char c : {'\n', '\r', '\t'})
@@ -209,10 +209,10 @@ LogicalResult opprof::fx::emitRewrite(ModuleOp module, llvm::raw_ostream &os) {
     name = "rewrite";
   std::string text, entries, strategies;
   llvm::raw_string_ostream body(text);
-  printComment(getText("title"), body);
+  printPythonComment(getText("title"), body);
   if (!getText("title").empty() && !getText("explanation").empty())
     body << "#\n";
-  printComment(getText("explanation"), body);
+  printPythonComment(getText("explanation"), body);
   body << "\n\n";
   unsigned index = 0;
   for (Operation &op : entry->getRegion(0).front()) {
