@@ -83,7 +83,7 @@ lit -sv --xunit-xml-output "$results/lit.xml" build/test || echo "lit FAILED" >>
 # machine; it is printed after it.
 build_fuzzers() {
   cmake --preset fuzz -DOPPROF_PYTHON="$PWD/.venv/bin/python" >build/fuzz-configure.log &&
-    cmake --build build-fuzz --target opprof-fuzzers
+    cmake --build --preset fuzz
 }
 beside_pytest() {
   renice -n 19 "$BASHPID" >/dev/null

@@ -11,8 +11,8 @@ cd "$(dirname "$0")/.."
 
 seconds=${1:-3600}
 shift || true
-cmake --preset fuzz -DOPPROF_PYTHON="${OPPROF_PYTHON:-$PWD/.venv/bin/python}" >/dev/null && cmake --build --preset fuzz --target opprof-fuzzers >/dev/null ||
-  { echo "benchmarks/fuzz_long.sh: the fuzzers cannot be built: cmake --build --preset fuzz --target opprof-fuzzers" >&2; exit 1; }
+cmake --preset fuzz -DOPPROF_PYTHON="${OPPROF_PYTHON:-$PWD/.venv/bin/python}" >/dev/null && cmake --build --preset fuzz >/dev/null ||
+  { echo "benchmarks/fuzz_long.sh: the fuzzers cannot be built: cmake --build --preset fuzz" >&2; exit 1; }
 names=("$@")
 if [ ${#names[@]} = 0 ]; then
   for fuzzer in build-fuzz/fuzz/*; do [ -x "$fuzzer" ] && names+=("$(basename "$fuzzer")"); done

@@ -27,7 +27,8 @@ if(OPPROF_SANITIZE)
   endif()
 endif()
 
-# add_opprof_library(NAME sources… [LINK_LIBS opprof libraries…] [MLIR_LIBS MLIR components…])
+# add_opprof_library(NAME sources… [LINK_LIBS opprof libraries…] [MLIR_LIBS MLIR components…]): the preset `fuzz` compiles
+# several of the sources as one.
 function(add_opprof_library name)
   cmake_parse_arguments(ARG "" "" "LINK_LIBS;MLIR_LIBS" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
