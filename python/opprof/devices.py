@@ -1,6 +1,8 @@
 """What is asked of the device that PyTorch uses. PyTorch is imported when it is asked."""
 
+import contextlib
 import platform
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,27 @@ def synchronize() -> None:
 
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         torch.cuda.synchronize()
+
+
+@contextlib.contextmanager
+def float32_products(*, tf32: bool) -> Iterator[None]:
+    """Products of float32 on TF32 units, or not on them, while the block runs.
+
+    Afterwards all settings are as they were: what says the same in other words ("ieee" in the place of "none") is another key of Inductor's cache.
+    """
+    import torch
+
+    products = torch.backends.cuda.matmul
+    # PyTorch 2.8 and older have the one interface only; newer ones refuse to go on where the two differ.
+    newer = hasattr(products, "fp32_precision")
+    before = products.fp32_precision if newer else products.allow_tf32
+    products.allow_tf32 = tf32
+    try:
+        yield
+    finally:
+        products.allow_tf32 = before in ("tf32", True)
+        if newer:
+            products.fp32_precision = before
 
 
 def describe_device(kind: str) -> dict[str, Any]:

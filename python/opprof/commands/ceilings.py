@@ -12,15 +12,14 @@ import re
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from opprof.devices import describe_device, synchronize
+from opprof.devices import describe_device, float32_products, synchronize
 from opprof.errors import OpprofError
 from opprof.files import replacing
 from opprof.run_folder import versions
@@ -197,16 +196,6 @@ def _cache_bytes() -> int:
     return min(max(largest, 1 << 25), 1 << 27)
 
 
-@contextmanager
-def _float32_precision(precision: str) -> Iterator[None]:
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(precision)
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
 def _product(kind: str, rows: int, device: torch.device) -> Callable[[], object]:
     """A call that multiplies two square matrices."""
     if kind == "int8":
@@ -225,7 +214,7 @@ def _product(kind: str, rows: int, device: torch.device) -> Callable[[], object]
 
 def measure_products(kind: str, device: torch.device, clock: Clock, seconds: float) -> Rate:
     """Of square products of the size that is fastest."""
-    with _float32_precision("high" if kind == "tf32" else "highest"):
+    with float32_products(tf32=kind == "tf32"):
         best, call, rows = 0.0, None, 0
         for size in SIZES:
             candidate = _product(kind, size, device)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from opprof.devices import float32_products
 from opprof.errors import OpprofError
 from opprof.progress import progress
 from opprof.proof.inputs import fill, harness_inputs
@@ -220,12 +221,13 @@ class Program:
 @contextlib.contextmanager
 def _full_precision() -> Iterator[None]:
     """Libraries keep float32's digits: which of them round to fewer depends on sizes and layouts."""
-    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
     try:
-        yield
+        with float32_products(tf32=False):
+            yield
     finally:
-        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+        torch.backends.cudnn.allow_tf32 = before
 
 
 class _Absent:
