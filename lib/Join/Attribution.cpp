@@ -66,8 +66,8 @@ private:
   /// there is none.
   StringRef rangeAt(uint32_t op) const;
   /// The range that the program is in when a thread without ranges of its own
-  /// launches, as autograd's does: where one other thread alone is in one,
-  /// that.
+  /// launches, as autograd's does: where one other thread of its process alone
+  /// is in one, that.
   StringRef rangeElsewhere(ThreadId thread, int64_t time) const;
   void findRangedThreads();
   void addCalls();
@@ -241,6 +241,8 @@ StringRef Attributor::rangeElsewhere(ThreadId thread, int64_t time) const {
     return "";
   StringRef found;
   for (ThreadId other : rangedThreads) {
+    if (trace.threads[other] != trace.threads[thread])
+      continue;
     StringRef range = rangeAt(host.enclosing(other, time));
     if (range.empty() || range.starts_with("layer::"))
       continue;

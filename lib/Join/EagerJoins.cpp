@@ -430,12 +430,13 @@ static Join joinAccumulation(StringRef dims, ArrayRef<uint32_t> recent,
 /// recorded it. Operators that record nothing show the number that the next one
 /// draws: the last that shows it has drawn it.
 void EagerJoins::joinBackward(const Trace &trace, const LaunchIndex &index) {
-  std::map<int64_t, std::vector<uint32_t>> drawn;
+  // Each process counts for itself.
+  std::map<std::pair<ProcessId, int64_t>, std::vector<uint32_t>> drawn;
   for (ThreadId thread = 0; thread < trace.threads.size(); ++thread)
     for (uint32_t op : host.opsOf(thread))
       if (const HostOp &hostOp = host.op(op);
           hostOp.sequenceNumber && !hostOp.backward && !hostOp.annotation)
-        drawn[*hostOp.sequenceNumber].push_back(op);
+        drawn[{trace.threads[thread], *hostOp.sequenceNumber}].push_back(op);
   std::vector<Join> found(joins.size());
   for (ThreadId thread = 0; thread < trace.threads.size(); ++thread) {
     // The functions that ran last, the newest at the end.
@@ -447,7 +448,7 @@ void EagerJoins::joinBackward(const Trace &trace, const LaunchIndex &index) {
             joinAccumulation(host.inputsOf(op).dims, recent, found, index);
       if (!hostOp.backward || !hostOp.sequenceNumber)
         continue;
-      auto it = drawn.find(*hostOp.sequenceNumber);
+      auto it = drawn.find({trace.threads[thread], *hostOp.sequenceNumber});
       if (it == drawn.end())
         continue;
       uint32_t last = kNone;

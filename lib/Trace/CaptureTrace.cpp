@@ -19,6 +19,7 @@
 #include <simdjson.h>
 
 #include <limits>
+#include <map>
 #include <queue>
 
 using namespace llvm;
@@ -147,7 +148,7 @@ private:
   /// Strings of the file that are interned already.
   std::vector<StringRef> names;
   std::unordered_map<uint32_t, StringRef> kernelNames;
-  StringMap<ThreadId> threadIds;
+  std::map<std::pair<uint64_t, uint32_t>, ThreadId> threadIds;
   // Keys of these come from the file, and may be what DenseMap keeps for
   // itself.
   std::unordered_map<uint64_t, uint32_t> identityOfId;
@@ -230,10 +231,9 @@ StringRef Builder::kernelName(uint32_t number) {
 }
 
 ThreadId Builder::thread(uint64_t process, uint32_t number) {
-  std::string key = std::to_string(process) + "/" + std::to_string(number);
-  auto [it, inserted] = threadIds.try_emplace(key, trace.threads.size());
+  auto [it, inserted] = threadIds.try_emplace({process, number});
   if (inserted)
-    trace.threads.push_back(key);
+    it->second = trace.addThread(std::to_string(process));
   return it->second;
 }
 
@@ -739,7 +739,8 @@ static void takeOperators(Trace &trace, const Trace &from) {
   auto thread = [&, first = trace.threads.size()](ThreadId number) {
     return ThreadId(first + number);
   };
-  llvm::append_range(trace.threads, from.threads);
+  for (ProcessId process : from.threads)
+    trace.addThread(from.processes[process]);
   uint32_t firstPlace = trace.places.size();
   for (const Place &place : from.places)
     trace.places.push_back(

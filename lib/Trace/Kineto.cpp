@@ -11,9 +11,9 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/Twine.h"
 
 #include <simdjson.h>
@@ -22,6 +22,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <tuple>
 
 using namespace llvm;
 using namespace opprof;
@@ -246,7 +247,8 @@ private:
   void noteProcesses();
   void noteRanks();
   void nameDevices();
-  size_t placeOfRank();
+  std::optional<size_t> statedRank();
+  size_t rankOfHost();
   int64_t deviceOf(size_t rank, int64_t id);
   void findForwardThreads();
   Error readArguments(ondemand::object arguments);
@@ -255,7 +257,7 @@ private:
   void keepRuntimeCall(StringRef name);
   void keepHostOp(StringRef name);
   Error readDevices(ondemand::value value);
-  ThreadId threadOf(std::string_view pid, std::string_view tid);
+  ThreadId threadOf(size_t rank);
   std::optional<uint32_t> identityOf(llvm::StringRef range);
   /// Leaves the current event out as none that the profiler writes, of such a
   /// kind.
@@ -357,15 +359,29 @@ private:
   std::vector<std::pair<uint32_t, int64_t>> recordedOn;
   /// Complete events that are none of the profiler's, by what they are.
   StringMap<uint64_t> others;
-  /// Ranks that a tool put together, by what it calls them, and their devices,
-  /// by rank and its own number, as the trace numbers them.
+  /// Ranks that a tool put together, by what it calls them, which processes are
+  /// whose, and their devices, by rank and its own number, as the trace numbers
+  /// them.
   std::vector<std::string> ranks;
+  StringMap<size_t> rankPlaces, ranksOfProcesses;
   std::map<std::pair<size_t, int64_t>, int64_t> devices;
   std::set<int64_t> takenDevices;
+  /// The least number that may be free.
+  int64_t nextDevice = 0;
+  /// What there is too much of; empty where nothing is.
+  StringRef tooMany;
   /// Of the last event that had one.
-  std::string threadKey;
-  ThreadId lastThread = 0;
+  std::optional<ThreadId> lastThread;
+  size_t lastRank = 0;
+  std::string lastPid, lastTid;
 };
+
+/// Ranks in one file, and devices. What is known of each is compared with
+/// others, and no machine has as many.
+constexpr size_t kMostRanks = 4096;
+
+/// Devices that a note names.
+constexpr size_t kNamedDevices = 8;
 } // namespace
 
 /// The node that runs in a range which `opprof profile --mode=eager` opened
@@ -386,19 +402,23 @@ std::optional<uint32_t> Reader::identityOf(StringRef range) {
   return it->second;
 }
 
-ThreadId Reader::threadOf(std::string_view pid, std::string_view tid) {
+/// The thread of the current event. Ranks may have processes of one number, as
+/// those of several machines do.
+ThreadId Reader::threadOf(size_t rank) {
   // Events of one thread mostly follow one another.
-  if (!threadKey.empty() && threadKey.size() == pid.size() + 1 + tid.size() &&
-      StringRef(threadKey).starts_with(pid) && threadKey[pid.size()] == '/' &&
-      StringRef(threadKey).ends_with(tid))
-    return lastThread;
-  threadKey.assign(pid);
-  threadKey += '/';
-  threadKey.append(tid);
-  auto [it, inserted] = threadIds.try_emplace(threadKey, trace.threads.size());
-  if (inserted)
-    trace.threads.push_back(threadKey);
-  return lastThread = it->second;
+  if (lastThread && lastRank == rank && lastPid == current.pid &&
+      lastTid == current.tid)
+    return *lastThread;
+  lastRank = rank;
+  lastPid = current.pid;
+  lastTid = current.tid;
+  std::string process = std::to_string(rank) + "/" + lastPid;
+  auto [it, isNew] =
+      threadIds.try_emplace((process + "/" + lastTid), trace.threads.size());
+  if (isNew)
+    trace.addThread(process);
+  lastThread = it->second;
+  return it->second;
 }
 
 Error Reader::readTriple(ondemand::value value,
@@ -489,18 +509,31 @@ static StringRef labelOf(StringRef pid) {
   return number.empty() ? "" : label;
 }
 
-/// Which of the ranks the current event is of; the first, where nothing says
-/// that there are several.
-size_t Reader::placeOfRank() {
+/// Which of the ranks the current event says that it is of.
+std::optional<size_t> Reader::statedRank() {
   StringRef label = labelOf(current.pid);
   if (label.empty() && !current.rank)
-    return 0;
-  std::string name =
-      label.empty() ? "rank " + std::to_string(*current.rank) : label.str();
-  size_t place = llvm::find(ranks, name) - ranks.begin();
-  if (place == ranks.size())
-    ranks.push_back(std::move(name));
-  return place;
+    return std::nullopt;
+  SmallString<32> name;
+  (label.empty() ? "rank " + Twine(*current.rank) : Twine(label))
+      .toVector(name);
+  auto [it, isNew] = rankPlaces.try_emplace(name, ranks.size());
+  if (isNew && ranks.size() == kMostRanks)
+    tooMany = "ranks";
+  else if (isNew)
+    ranks.push_back(name.str().str());
+  return it->second;
+}
+
+/// Which the current event of the host's is of: where it says nothing, its
+/// process's, or the first.
+size_t Reader::rankOfHost() {
+  std::optional<size_t> rank = statedRank();
+  if (rank)
+    ranksOfProcesses.try_emplace(current.pid, *rank);
+  else if (!ranks.empty())
+    rank = ranksOfProcesses.lookup(current.pid);
+  return rank.value_or(0);
 }
 
 /// Each rank counts calls for itself. CUPTI uses 0 for "none".
@@ -508,7 +541,8 @@ static OptionalId idOf(size_t rank, std::optional<uint64_t> id) {
   if (!id || !*id)
     return std::nullopt;
   constexpr unsigned kBits = 40;
-  if (*id >> kBits || rank >> (63 - kBits))
+  static_assert(kMostRanks <= uint64_t(1) << (63 - kBits));
+  if (*id >> kBits)
     return *id;
   return *id | uint64_t(rank) << kBits;
 }
@@ -516,9 +550,15 @@ static OptionalId idOf(size_t rank, std::optional<uint64_t> id) {
 /// And each has a device 0, unless it numbers those of the whole machine.
 int64_t Reader::deviceOf(size_t rank, int64_t id) {
   auto [it, isNew] = devices.try_emplace({rank, id}, id);
-  if (isNew)
-    while (!takenDevices.insert(it->second).second)
-      ++it->second;
+  if (!isNew)
+    return it->second;
+  if (devices.size() > kMostRanks && tooMany.empty())
+    tooMany = "devices";
+  if (!takenDevices.insert(id).second) {
+    while (!takenDevices.insert(nextDevice).second)
+      ++nextDevice;
+    it->second = nextDevice;
+  }
   return it->second;
 }
 
@@ -532,7 +572,7 @@ Error Reader::keepActivity(StringRef name) {
   activity.name = name;
   activity.startNs = *current.start;
   activity.durationNs = *current.duration;
-  size_t rank = placeOfRank();
+  size_t rank = statedRank().value_or(0);
   int64_t id;
   if (current.device)
     id = *current.device;
@@ -555,10 +595,10 @@ Error Reader::keepActivity(StringRef name) {
 void Reader::keepRuntimeCall(StringRef name) {
   RuntimeCall call;
   call.name = name;
-  call.thread = threadOf(current.pid, current.tid);
+  size_t rank = rankOfHost();
+  call.thread = threadOf(rank);
   call.startNs = *current.start;
   call.durationNs = *current.duration;
-  size_t rank = placeOfRank();
   call.correlation = idOf(rank, current.correlation);
   call.externalId = idOf(rank, current.externalId);
   trace.runtimeCalls.push_back(call);
@@ -578,10 +618,11 @@ static StringRef firstTypeOf(StringRef types) {
 void Reader::keepHostOp(StringRef name) {
   HostOp op;
   op.name = name;
-  op.thread = threadOf(current.pid, current.tid);
+  size_t rank = rankOfHost();
+  op.thread = threadOf(rank);
   op.startNs = *current.start;
   op.durationNs = *current.duration;
-  op.externalId = idOf(placeOfRank(), current.externalId);
+  op.externalId = idOf(rank, current.externalId);
   OperatorInputs inputs;
   if (!current.kernelHash.empty())
     inputs.kernelHash = trace.intern(current.kernelHash);
@@ -645,8 +686,8 @@ Error Reader::keepEvent() {
     keepHostOp(name);
     break;
   case Category::Python: {
-    trace.moduleFrames.push_back({name, threadOf(current.pid, current.tid),
-                                  *current.start, *current.duration});
+    trace.moduleFrames.push_back(
+        {name, threadOf(rankOfHost()), *current.start, *current.duration});
     break;
   }
   case Category::Overhead:
@@ -1068,9 +1109,9 @@ Error Reader::readPieces(StringRef whole) {
 /// The profiler records the calls of its own process. Where there are others,
 /// someone has put traces together.
 void Reader::noteProcesses() {
-  StringSet<> processes;
+  std::set<ProcessId> processes;
   for (const RuntimeCall &call : trace.runtimeCalls)
-    processes.insert(StringRef(trace.threads[call.thread]).split('/').first);
+    processes.insert(trace.threads[call.thread]);
   if (processes.size() > 1)
     trace.notes.push_back(
         (Twine(processes.size()) +
@@ -1088,34 +1129,40 @@ void Reader::noteProcesses() {
 void Reader::findForwardThreads() {
   if (recordedOn.empty())
     return;
-  std::vector<std::pair<int64_t, ThreadId>> forward;
+  // Number, process, thread.
+  std::vector<std::tuple<int64_t, ProcessId, ThreadId>> forward;
   for (const HostOp &op : trace.hostOps)
     if (op.sequenceNumber && !op.backward && !op.annotation)
-      forward.push_back({*op.sequenceNumber, op.thread});
+      forward.push_back(
+          {*op.sequenceNumber, trace.threads[op.thread], op.thread});
   llvm::sort(forward);
   forward.erase(llvm::unique(forward), forward.end());
-  // By the number of a thread: what it recorded, on which threads that could
-  // have been, and on which it ran.
+  // By process and the number of a thread: what it recorded, on which threads
+  // that could have been, and on which it ran.
   struct Recorded {
     uint64_t functions = 0;
     std::map<ThreadId, uint64_t> fits;
     std::set<ThreadId> ranOn;
   };
-  std::map<int64_t, Recorded> all;
+  std::map<std::pair<ProcessId, int64_t>, Recorded> all;
   for (auto [place, number] : recordedOn) {
     const HostOp &op = trace.hostOps[place];
-    auto first =
-        llvm::lower_bound(forward, std::pair(*op.sequenceNumber, ThreadId(0)));
-    if (first == forward.end() || first->first != *op.sequenceNumber)
+    ProcessId process = trace.threads[op.thread];
+    auto first = llvm::lower_bound(
+        forward, std::tuple(*op.sequenceNumber, process, ThreadId(0)));
+    auto isSame = [&](const auto &other) {
+      return std::get<0>(other) == *op.sequenceNumber &&
+             std::get<1>(other) == process;
+    };
+    if (first == forward.end() || !isSame(*first))
       continue;
-    Recorded &recorded = all[number];
+    Recorded &recorded = all[{process, number}];
     ++recorded.functions;
     recorded.ranOn.insert(op.thread);
-    for (; first != forward.end() && first->first == *op.sequenceNumber;
-         ++first)
-      ++recorded.fits[first->second];
+    for (; first != forward.end() && isSame(*first); ++first)
+      ++recorded.fits[std::get<2>(*first)];
   }
-  std::map<int64_t, ThreadId> known;
+  std::map<std::pair<ProcessId, int64_t>, ThreadId> known;
   for (const auto &[number, recorded] : all) {
     std::vector<ThreadId> fitting;
     for (auto [thread, fits] : recorded.fits)
@@ -1127,9 +1174,12 @@ void Reader::findForwardThreads() {
     else if (recorded.ranOn.size() == 1 && llvm::is_contained(fitting, own))
       known[number] = own;
   }
-  for (auto [place, number] : recordedOn)
-    if (auto it = known.find(number); it != known.end())
-      trace.hostOps[place].forwardThread = it->second;
+  for (auto [place, number] : recordedOn) {
+    HostOp &op = trace.hostOps[place];
+    if (auto it = known.find({trace.threads[op.thread], number});
+        it != known.end())
+      op.forwardThread = it->second;
+  }
 }
 
 /// Other tools write events of this form too.
@@ -1157,11 +1207,14 @@ Error Reader::refuseOthers() {
 /// Where ranks were put together, which device is whose.
 void Reader::noteRanks() {
   std::string text;
+  size_t renamed = 0;
   for (auto [own, id] : devices)
-    if (own.second != id)
+    if (own.second != id && ++renamed <= kNamedDevices)
       text += (Twine(text.empty() ? ": device " : ", device ") + Twine(id) +
                " is device " + Twine(own.second) + " of " + ranks[own.first])
                   .str();
+  if (renamed > kNamedDevices)
+    text += (", and " + Twine(renamed - kNamedDevices) + " more").str();
   trace.notes.push_back(
       (Twine(ranks.size()) + " ranks are in this file" + text).str());
   // Of one of them.
@@ -1183,23 +1236,33 @@ void Reader::nameDevices() {
            entry.second.smCount == first.smCount;
   });
   std::map<int64_t, Device> all = known;
+  std::set<int64_t> taken;
   for (auto [own, id] : devices) {
     auto it = known.find(own.second);
     if (it == known.end()) {
       if (!areAlike)
         continue;
       it = known.begin();
-      if (!first.name.empty())
-        trace.notes.push_back(
-            (Twine("device ") + Twine(own.second) +
-             " is not described in the file: it is taken for "
-             "a " +
-             first.name + ", as " +
-             (known.size() == 1 ? "the one that is" : "all that are"))
-                .str());
+      taken.insert(own.second);
     }
     all[id] = it->second;
     all[id].id = id;
+  }
+  if (!taken.empty() && !first.name.empty()) {
+    bool isOne = taken.size() == 1;
+    std::string list;
+    for (auto [place, id] : llvm::enumerate(taken))
+      if (place < kNamedDevices)
+        list += (Twine(place ? ", " : "") + Twine(id)).str();
+    if (taken.size() > kNamedDevices)
+      list += (", and " + Twine(taken.size() - kNamedDevices) + " more").str();
+    trace.notes.push_back(
+        (Twine(isOne ? "device " : "devices ") + list +
+         (isOne ? " is not described in the file: it is taken for a "
+                : " are not described in the file: each is taken for a ") +
+         first.name + ", as " +
+         (known.size() == 1 ? "the one that is" : "all that are"))
+            .str());
   }
   trace.devices.clear();
   for (auto &[id, device] : all)
@@ -1211,6 +1274,13 @@ void Reader::nameDevices() {
 Error Reader::finish() {
   if (Error error = refuseOthers())
     return error;
+  if (!tooMany.empty())
+    return fail("more than " + Twine(kMostRanks) + " " + tooMany +
+                " are in it; " +
+                (tooMany == "ranks"
+                     ? "give files of fewer, or the ranks' own side by side"
+                     : "no process has as many: the trace is damaged; record "
+                       "it again"));
   if (ranks.size() > 1)
     noteRanks();
   else

@@ -18,6 +18,7 @@
 
 #include <map>
 #include <set>
+#include <unordered_map>
 
 using namespace llvm;
 using namespace opprof;
@@ -130,7 +131,7 @@ private:
   Database database;
   Statement findName;
   DenseMap<int64_t, StringRef> names;
-  StringMap<ThreadId> threadIds;
+  std::unordered_map<int64_t, ThreadId> threadIds;
   DenseMap<int64_t, uint64_t> processes;
   /// The one process that made calls, if it is one.
   std::optional<int64_t> onlyProcess;
@@ -285,14 +286,10 @@ static int64_t processOf(int64_t globalId) {
 }
 
 ThreadId Reader::threadOf(std::optional<int64_t> globalId) {
-  uint64_t id = uint64_t(globalId.value_or(0));
-  std::string key =
-      (Twine((id >> 24) & 0xFFFFFF) + "/" + Twine(id & 0xFFFFFF) +
-       (id >> 48 ? "@" : "") + (id >> 48 ? Twine(id >> 48) : Twine()))
-          .str();
-  auto [it, inserted] = threadIds.try_emplace(key, trace.threads.size());
+  int64_t id = globalId.value_or(0);
+  auto [it, inserted] = threadIds.try_emplace(id);
   if (inserted)
-    trace.threads.push_back(key);
+    it->second = trace.addThread(std::to_string(processOf(id)));
   return it->second;
 }
 

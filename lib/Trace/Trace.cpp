@@ -14,6 +14,14 @@ static auto textsOf(const OperatorInputs &inputs) {
                   inputs.types, inputs.values);
 }
 
+ThreadId Trace::addThread(StringRef process) {
+  auto [it, isNew] = processIds.try_emplace(process, processes.size());
+  if (isNew)
+    processes.push_back(process.str());
+  threads.push_back(it->second);
+  return threads.size() - 1;
+}
+
 uint32_t Trace::placeOf(const OperatorInputs &inputs) {
   if (textsOf(inputs) == textsOf(operatorInputs.front()))
     return 0;

@@ -8,6 +8,7 @@
 #include "opprof/Support/Recording.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Allocator.h"
 #include "llvm/Support/StringSaver.h"
@@ -22,6 +23,8 @@ namespace opprof::trace {
 
 /// A process and thread of the host, as a place in Trace::threads.
 using ThreadId = uint32_t;
+/// A process, as a place in Trace::processes.
+using ProcessId = uint32_t;
 
 /// A kernel, copy or memset.
 struct TraceActivity : DeviceActivity {
@@ -211,8 +214,12 @@ struct Trace {
   /// second.
   std::vector<std::string> counterNames;
   std::vector<std::vector<std::pair<uint32_t, double>>> counters;
-  /// "pid/tid" of each thread.
-  std::vector<std::string> threads;
+  /// As the recording tells them apart: there may be several of one number,
+  /// each of another rank's.
+  std::vector<std::string> processes;
+  /// The process of each thread: operators, calls and what autograd records are
+  /// counted by each process for itself.
+  std::vector<ProcessId> threads;
   /// Events in the file, of every kind.
   uint64_t events = 0;
   /// Of them, work of devices of kinds whose events are not read.
@@ -227,11 +234,15 @@ struct Trace {
   const OperatorInputs &inputsOf(const HostOp &op) const {
     return operatorInputs[op.inputs];
   }
+  /// Another thread, of the process of that name.
+  ThreadId addThread(llvm::StringRef process);
+
   /// The place of such inputs, whose texts are the trace's own, in
   /// `operatorInputs`, where they are put if they are new.
   uint32_t placeOf(const OperatorInputs &inputs);
 
 private:
+  llvm::StringMap<ProcessId> processIds;
   /// By a hash of where the texts are, which are the trace's own.
   llvm::DenseMap<uint64_t, uint32_t> inputPlaces;
   llvm::BumpPtrAllocator allocator;
