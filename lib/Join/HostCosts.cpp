@@ -87,8 +87,9 @@ static void addProgram(const Trace &trace, const HostTimeline &host,
   if (!steps)
     return;
   std::vector<Interval> runs;
-  for (const Activity &kernel : profile.kernels)
-    runs.push_back({kernel.startNs, kernel.startNs + kernel.durationNs});
+  for (const std::vector<Activity> *list : {&profile.kernels, &profile.copies})
+    for (const Activity &activity : *list)
+      runs.push_back({activity.startNs, activity.endNs()});
   runs = unite(std::move(runs));
   const ArrayRef<Interval> running = runs;
   std::map<Between, std::map<uint32_t, std::pair<int64_t, uint64_t>>> found;
@@ -176,15 +177,20 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
     add(*kind, op.name, where.source, where.module, op.durationNs);
   }
   // Compilations and torch.save collect garbage as well, which is theirs.
-  std::vector<const HostEvent *> others;
+  std::vector<std::vector<Interval>> others(trace.threads.size());
   for (const HostEvent &event : trace.hostEvents)
     if (!isGarbage(event))
-      others.push_back(&event);
+      others[event.thread].push_back(
+          {event.startNs, event.startNs + event.durationNs});
+  for (std::vector<Interval> &ofThread : others)
+    ofThread = unite(std::move(ofThread));
   auto isWithin = [&](const HostEvent &event) {
-    return llvm::any_of(others, [&](const HostEvent *other) {
-      return other->thread == event.thread && other->startNs <= event.startNs &&
-             event.startNs < other->startNs + other->durationNs;
-    });
+    auto before =
+        llvm::partition_point(others[event.thread], [&](const Interval &one) {
+          return one.first <= event.startNs;
+        });
+    return before != others[event.thread].begin() &&
+           event.startNs < std::prev(before)->second;
   };
   for (const HostEvent &event : trace.hostEvents) {
     if (!isCounted(event.startNs) || (isGarbage(event) && isWithin(event)))

@@ -1,0 +1,116 @@
+// What the host does besides computing, on recordings written by hand.
+
+#include "opprof/Join/Attribution.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "gtest/gtest.h"
+
+#include <random>
+
+using namespace opprof;
+using namespace opprof::join;
+using namespace opprof::profile;
+using namespace opprof::trace;
+
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+
+/// A program of steps of 10 ms, whose two operators an observer recorded, with
+/// the lines that called them.
+class HostCostsTest : public ::testing::Test {
+protected:
+  HostCostsTest() {
+    trace.kind = "opprof observer";
+    trace.addThread("1");
+    trace.places = {{"net", "train.py:1", "step", ""},
+                    {"net", "train.py:2", "step", ""}};
+    for (int64_t step = 0; step < 3; ++step) {
+      int64_t start = step * 10 * kMs;
+      trace.steps.push_back({uint64_t(step), start, start + 10 * kMs});
+      op("aten::mm", start, 1 * kMs, 0);
+      op("aten::relu", start + 8 * kMs, 2 * kMs, 1);
+    }
+  }
+  void op(llvm::StringRef name, int64_t start, int64_t duration,
+          uint32_t place) {
+    HostOp &made = trace.hostOps.emplace_back();
+    made.name = name;
+    made.startNs = start;
+    made.durationNs = duration;
+    made.place = place;
+  }
+  /// In each step, what a device runs from 2 to `end` milliseconds.
+  void run(ActivityKind kind, int64_t end) {
+    for (int64_t step = 0; step < 3; ++step) {
+      TraceActivity &made = trace.activities.emplace_back();
+      made.kind = kind;
+      made.name = kind == ActivityKind::Kernel ? "k" : "Memcpy HtoD";
+      made.startNs = (step * 10 + 2) * kMs;
+      made.durationNs = (end - 2) * kMs;
+    }
+  }
+  /// Time a step between the two lines of the program.
+  double programMs() {
+    std::unique_ptr<Profile> profile = attribute(trace, {});
+    double found = 0;
+    for (const HostCost &cost : profile->host)
+      if (cost.kind == HostCostKind::Program)
+        found += double(cost.timeNs) / 3 / kMs;
+    return found;
+  }
+
+  Trace trace;
+};
+
+TEST_F(HostCostsTest, TheProgramsOwnCodeIsIdleTimeOfTheDevice) {
+  // A kernel elsewhere, so that the recording is one of a device.
+  run(ActivityKind::Kernel, 3);
+  EXPECT_DOUBLE_EQ(programMs(), 6);
+}
+
+TEST_F(HostCostsTest, WhileADeviceComputesTheProgramCostsNothing) {
+  run(ActivityKind::Kernel, 7);
+  EXPECT_DOUBLE_EQ(programMs(), 2);
+}
+
+TEST_F(HostCostsTest, NorWhileItCopies) {
+  run(ActivityKind::Kernel, 3);
+  run(ActivityKind::Memcpy, 7);
+  EXPECT_DOUBLE_EQ(programMs(), 2);
+}
+
+/// Garbage that is collected within another event of its thread is that
+/// event's: against a count that compares each with each.
+TEST_F(HostCostsTest, GarbageWithinAnotherEventIsThatEvents) {
+  std::mt19937 random(1);
+  trace.addThread("1");
+  auto below = [&](int64_t limit) { return int64_t(random() % limit); };
+  for (int round = 0; round < 200; ++round) {
+    trace.hostEvents.clear();
+    for (int64_t count = 1 + below(12); count--;) {
+      HostEvent &made = trace.hostEvents.emplace_back();
+      made.name = below(2) ? "garbage 2" : below(2) ? "checkpoint" : "compile";
+      made.thread = below(2);
+      made.startNs = below(30) * kMs;
+      made.durationNs = below(6) * kMs;
+    }
+    uint64_t expected = 0;
+    for (const HostEvent &event : trace.hostEvents)
+      expected += event.name == "garbage 2" &&
+                  llvm::none_of(trace.hostEvents, [&](const HostEvent &other) {
+                    return other.name != "garbage 2" &&
+                           other.thread == event.thread &&
+                           other.startNs <= event.startNs &&
+                           event.startNs < other.startNs + other.durationNs;
+                  });
+    std::unique_ptr<Profile> profile = attribute(trace, {});
+    uint64_t found = 0;
+    for (const HostCost &cost : profile->host)
+      if (cost.kind == HostCostKind::Garbage)
+        found += cost.calls;
+    EXPECT_EQ(found, expected) << round;
+  }
+}
+
+} // namespace
