@@ -316,6 +316,14 @@ for step in range(int(sys.argv[1])):
         (20, 2, {}, "launch 0 was gemm grid (2, 1, 1)"),
         (5, 1, {}, "the program ended after 0 of the steps that are counted"),
         (2, 1, {}, "the program ended before step 4, from which on steps are counted"),
+        # Step 6 is known to be another one when 7 ends, and 8 is noted anew.
+        (
+            8,
+            6,
+            {},
+            "; 1 time, other kernels were launched than in the step that had been noted, and",
+        ),
+        (9, 6, {}, "the program ended after 0 of the steps that were counted anew"),
         (20, 1, {"FAKE_CUPTI_DENY": "1"}, "The driver keeps counters for administrators"),
     ],
 )

@@ -58,6 +58,8 @@ class CountedSteps:
         self.is_noting = False
         self.is_done = False
         self.tries = 0
+        #: Why it began anew, the last time.
+        self.unlike = ""
         #: Runs of the pass that is open, of which the first does not count: CUPTI leaves its own lines in the cache.
         self.runs = 0
         self.counted: list[int] = []
@@ -110,13 +112,14 @@ class CountedSteps:
         self._close()
         self.counted.clear()
         self.tries += 1
-        if error.status != _NOT_REPLAYABLE or self.tries == _MOST_TRIES:
-            often = (
-                f"; {self.tries} times, other kernels were launched than in the step before"
-                if error.status == _NOT_REPLAYABLE
-                else ""
-            )
-            raise _NotCountedError(f"{error}{often}", error.status)
+        if error.status != _NOT_REPLAYABLE:
+            raise error
+        self.unlike = (
+            f"{error}; {self.tries} time{'s' if self.tries > 1 else ''}, other kernels were launched "
+            "than in the step that had been noted"
+        )
+        if self.tries == _MOST_TRIES:
+            raise _NotCountedError(self.unlike, error.status)
         self._call("launches_begin")
         self.is_noting = True
 
@@ -170,7 +173,12 @@ class CountedSteps:
         """At the end of the process."""
         if self.is_done:
             return
-        if self.handle:
+        if self.unlike:
+            reason = (
+                f"{self.unlike}, and the program ended after {len(self.counted)} of the steps that "
+                "were counted anew"
+            )
+        elif self.handle:
             reason = f"the program ended after {len(self.counted)} of the steps that are counted"
         else:
             reason = (
