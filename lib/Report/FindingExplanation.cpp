@@ -369,15 +369,19 @@ static StringRef remedyOnCPU(FindingKind kind) {
   }
 }
 
-/// The rules of `opprof recommend` that answer such findings.
+/// The rules of `opprof recommend` that answer such findings, and what the
+/// search of `opprof optimize` makes itself.
 static ArrayRef<StringLiteral> listRules(FindingKind kind) {
   static constexpr StringLiteral kLaunches[] = {"cuda-graph"};
   static constexpr StringLiteral kSmall[] = {"cuda-graph", "merge-gemms",
                                              "form-attention"};
-  static constexpr StringLiteral kPrecision[] = {"tf32", "float16", "bfloat16"};
+  static constexpr StringLiteral kPrecision[] = {"tf32", "float16", "bfloat16",
+                                                 "precision-by-region"};
+  static constexpr StringLiteral kAttention[] = {"form-attention"};
   static constexpr StringLiteral kKernels[] = {
-      "tf32",           "float16",         "bfloat16", "merge-gemms",
-      "form-attention", "fold-batch-norm", "freeze",   "autotune"};
+      "tf32",        "float16",        "bfloat16",        "precision-by-region",
+      "merge-gemms", "form-attention", "fold-batch-norm", "freeze",
+      "autotune"};
   switch (kind) {
   case FindingKind::DeviceBusy:
     return kLaunches;
@@ -385,6 +389,8 @@ static ArrayRef<StringLiteral> listRules(FindingKind kind) {
     return kSmall;
   case FindingKind::TensorCoresIdle:
     return kPrecision;
+  case FindingKind::AttentionByHand:
+    return kAttention;
   case FindingKind::Roofline:
     return kKernels;
   default:
@@ -407,13 +413,19 @@ static std::string adviseRewrites(FindingKind kind, const Profile &profile) {
   for (const RewriteOffer &offer : *profile.offers) {
     if (said == kMost || !llvm::is_contained(rules, offer.name))
       continue;
-    text += formatv("{0} {1} ({2}) is predicted to save {3} of a step",
+    text += formatv("{0} {1} ({2})",
                     said ? ";" : " Of `opprof recommend`:", offer.title,
-                    offer.file, formatTime(offer.savesNs));
+                    offer.file);
+    // Of what a search made nothing need be predicted.
+    if (offer.savesNs)
+      text += formatv(" is predicted to save {0} of a step",
+                      formatTime(offer.savesNs));
     if (offer.measuredNs)
-      text += formatv(", and was measured to {0} {1}",
+      text += formatv("{0} was measured to {1} {2}{3}",
+                      offer.savesNs ? ", and" : "",
                       *offer.measuredNs < 0 ? "cost" : "save",
-                      formatTime(std::abs(*offer.measuredNs)));
+                      formatTime(std::abs(*offer.measuredNs)),
+                      offer.savesNs ? "" : " of a step");
     if (!offer.end.empty())
       text += formatv(" ({0})", offer.end);
     ++said;

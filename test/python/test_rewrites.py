@@ -268,7 +268,16 @@ def test_reports_quote_what_was_recommended_and_what_became_of_it(tmp_path: Path
     script = Script(tmp_path / "01-cuda-graph.mlir", "cuda-graph")
     note_results(run, [Trial(script, End.KEPT, "", before_ns=900_000, after_ns=700_000)])
     assert f"{quoted}, and was measured to save 200 µs (kept)." in page()
-    assert json.loads(run.rewrites.read_text())["rewrites"][1] == other
+    assert json.loads(run.rewrites.read_text())["rewrites"][1:] == [other]
+    # What the search made itself is quoted as well, with what was measured.
+    regions = Script(
+        *(tmp_path / "precision-by-region.mlir", "precision-by-region", "Narrower floats"),
+        finding="matrix-units-idle",
+    )
+    note_results(run, [Trial(regions, End.KEPT, "", before_ns=900_000, after_ns=600_000)])
+    assert json.loads(run.rewrites.read_text())["rewrites"][2]["finding"] == "matrix-units-idle"
+    text = "Narrower floats (precision-by-region.mlir) was measured to save 300 µs of a step (kept)"
+    assert text in page()
     run.rewrites.write_text(json.dumps({"version": 1, "rewrites": []}))
     assert "`opprof recommend` has no rewrite of this graph for it." in page()
     run.rewrites.write_text('{"version": 1, "rewrites": [{}]}')

@@ -614,6 +614,11 @@ TEST(Report, OpensWithWhatPaysMostAndWhatToDo) {
   profile.offers->back().end = "not faster";
   EXPECT_TRUE(llvm::StringRef(adviseOn(profile.findings[0], profile))
                   .ends_with("and was measured to cost 2.00 µs (not faster)."));
+  // Of what a search made nothing need be predicted.
+  profile.offers->back().savesNs = 0;
+  EXPECT_TRUE(llvm::StringRef(adviseOn(profile.findings[0], profile))
+                  .ends_with("(02-cuda-graph.mlir) was measured to cost 2.00 "
+                             "µs of a step (not faster)."));
   profile.offers.reset();
   // Of a library's line the module says more.
   profile.nodes[0].stack.clear();

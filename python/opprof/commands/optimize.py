@@ -606,6 +606,18 @@ def note_results(before: RunFolder, trials: Sequence[Trial]) -> None:
         return
     index = read_json(before.rewrites, within=before.path)
     ended = {trial.script.path.name: trial for trial in trials}
+    known = {entry["file"] for entry in index["rewrites"]}
+    # What the search made itself was tried like a recommendation.
+    for place, trial in ended.items():
+        if place not in known:
+            script = trial.script
+            entry = {
+                **{"file": place, "name": script.name, "rank": len(index["rewrites"]) + 1},
+                **{"finding": script.finding, "title": script.title},
+                **{"explanation": script.explanation, "nodes": []},
+                "saves_ns": script.saves_ns or 0,
+            }
+            index["rewrites"].append(entry)
     for entry in index["rewrites"]:
         trial = ended.get(entry["file"])
         if trial is not None:
