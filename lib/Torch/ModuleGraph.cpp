@@ -50,6 +50,62 @@ static bool hasForks(Block *block) {
   return false;
 }
 
+namespace {
+/// The nodes that a method has when all that it calls and forks is inlined,
+/// which is known before any of it is.
+class InlinedSize {
+public:
+  /// Never more than one beyond kMaxNodes.
+  size_t get(Block *block) {
+    size_t total = 0;
+    if (++depth <= kMaxDepth)
+      for (Node *node : block->nodes())
+        total = std::min(total + get(node), kMaxNodes + 1);
+    --depth;
+    return total;
+  }
+
+private:
+  /// Deeper calls count nothing, and are counted as they are inlined.
+  static constexpr unsigned kMaxDepth = 2000;
+
+  size_t get(Node *node) {
+    size_t total = 1;
+    for (Block *inner : node->blocks())
+      total += get(inner);
+    if (node->kind() == prim::fork)
+      total += get(node->g(attr::Subgraph).get());
+    if (Function *callee = findCallee(node))
+      if (GraphFunction *function = tryToGraphFunction(*callee))
+        total += get(function->graph().get());
+    return total;
+  }
+  size_t get(Graph *called) {
+    // One that calls itself is refused where it is inlined.
+    auto [entry, isNew] = known.try_emplace(called, 0);
+    return isNew ? known[called] = get(called->block()) : entry->second;
+  }
+  static Function *findCallee(Node *node) {
+    if (node->kind() == prim::CallFunction) {
+      auto type = node->input(0)->type()->cast<c10::FunctionType>();
+      return type ? type->function() : nullptr;
+    }
+    if (node->kind() != prim::CallMethod)
+      return nullptr;
+    auto type = node->input(0)->type()->cast<c10::ClassType>();
+    return type ? type->findMethod(node->s(attr::name)) : nullptr;
+  }
+
+  std::unordered_map<Graph *, size_t> known;
+  unsigned depth = 0;
+};
+} // namespace
+
+[[noreturn]] static void refuseSize() {
+  throw InputError("inlined, the method has more than " +
+                   std::to_string(kMaxNodes) + " nodes");
+}
+
 /// The type without futures: where calls are inlined, what a fork gives is what
 /// is waited for.
 static c10::TypePtr withoutFutures(const c10::TypePtr &type) {
@@ -166,17 +222,32 @@ ModuleGraph::ModuleGraph(const Module &module, const std::string &method)
   schema = &function.getSchema();
   graph = toGraphFunction(function).graph()->copy();
   modules[graph->inputs()[0]] = {module._ivalue(), ""};
+  checkSize();
   inlineBlock(graph->block());
-  // What is forked calls methods, and may fork.
-  for (unsigned depth = 0; depth < kMaxForks && hasForks(graph->block());
-       ++depth) {
-    InlineForkWait(graph);
-    inlineBlock(graph->block());
-  }
+  inlineForks();
   removeFutures(graph->block());
   refuseAutocast(graph->block());
   removeContexts(graph->block());
+  mutations = Mutations(graph->block());
   collectWrites(graph->block());
+  modules = {{graph->inputs()[0], {module._ivalue(), ""}}};
+}
+
+void ModuleGraph::checkSize() const {
+  if (InlinedSize().get(graph->block()) > kMaxNodes)
+    refuseSize();
+}
+
+/// What is forked calls methods, and may fork.
+void ModuleGraph::inlineForks() {
+  for (unsigned depth = 0; hasForks(graph->block()); ++depth) {
+    if (depth == kMaxForks)
+      throw InputError("the method's forks are more than " +
+                       std::to_string(kMaxForks) + " deep");
+    InlineForkWait(graph);
+    inlineBlock(graph->block());
+    checkSize();
+  }
 }
 
 const ModuleValue *ModuleGraph::lookUpModule(const Value *value) const {
@@ -198,6 +269,9 @@ const ModuleValue *ModuleGraph::lookUpModule(const Value *value) const {
   if (!attribute.isObject())
     return nullptr;
   std::string path = owner->path.empty() ? name : owner->path + "." + name;
+  // Which object it is, is not known where another one may be assigned.
+  if (isWritten(path))
+    return nullptr;
   return &modules.emplace(value, ModuleValue{attribute, path}).first->second;
 }
 
@@ -284,8 +358,7 @@ Node *ModuleGraph::inlineNode(Node *node) {
     if (callers)
       addCallers(made, *callers, known);
     if (++numInlined > kMaxNodes)
-      throw InputError("inlined, the method has more than " +
-                       std::to_string(kMaxNodes) + " nodes");
+      refuseSize();
   }
   return before->next();
 }
@@ -304,14 +377,28 @@ void ModuleGraph::inlineBlock(Block *block) {
   }
 }
 
+std::optional<std::string>
+ModuleGraph::getAttributePath(const Node *node) const {
+  const ModuleValue *owner = lookUpModule(node->input(0));
+  if (!owner || !owner->object.isObject())
+    return std::nullopt;
+  const std::string &home =
+      homes.try_emplace(owner->object.toObject().get(), owner->path)
+          .first->second;
+  const std::string &name = node->s(attr::name);
+  return home.empty() ? name : home + "." + name;
+}
+
 void ModuleGraph::collectWrites(Block *block) {
   for (Node *node : block->nodes()) {
-    if (node->kind() == prim::SetAttr)
-      if (const ModuleValue *owner = lookUpModule(node->input(0))) {
-        const std::string &name = node->s(attr::name);
-        writtenAttributes.insert(
-            owner->path.empty() ? name : owner->path + "." + name);
-      }
+    if (node->kind() == prim::SetAttr) {
+      if (auto path = getAttributePath(node))
+        writtenAttributes.insert(*path);
+    } else if (node->kind() == prim::GetAttr &&
+               mutations.isChanged(node->output())) {
+      if (auto path = getAttributePath(node))
+        changedAttributes.insert(*path);
+    }
     for (Block *inner : node->blocks())
       collectWrites(inner);
   }

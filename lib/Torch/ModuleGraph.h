@@ -4,6 +4,8 @@
 #ifndef OPPROF_LIB_TORCH_MODULEGRAPH_H
 #define OPPROF_LIB_TORCH_MODULEGRAPH_H
 
+#include "Mutations.h"
+
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/ir/ir.h>
 
@@ -42,26 +44,42 @@ public:
   const ModuleValue *lookUpModule(const torch::jit::Value *value) const;
   /// Where the node was called; null for a node of the method itself.
   const ModuleStack *lookUpStack(const torch::jit::Node *node) const;
+  /// The path of the attribute that a prim::GetAttr or prim::SetAttr names;
+  /// nothing where the object is none that hangs on the module.
+  std::optional<std::string>
+  getAttributePath(const torch::jit::Node *node) const;
   /// True where the graph assigns to an attribute of that path.
   bool isWritten(const std::string &path) const {
     return writtenAttributes.count(path) != 0;
   }
+  /// True where the graph changes what the attribute of that path holds, or
+  /// gives it another name, by which it may be changed in another call.
+  bool isChangedInPlace(const std::string &path) const {
+    return changedAttributes.count(path) != 0;
+  }
+  const Mutations &getMutations() const { return mutations; }
 
 private:
   void inlineBlock(torch::jit::Block *block);
   torch::jit::Node *inlineNode(torch::jit::Node *node);
   torch::jit::Function *findCallee(torch::jit::Node *call) const;
   void enterModule(torch::jit::Node *node, const ModuleStack *stack);
+  void checkSize() const;
+  void inlineForks();
   void collectWrites(torch::jit::Block *block);
 
   torch::jit::Module module;
   std::shared_ptr<torch::jit::Graph> graph;
   const c10::FunctionSchema *schema;
   mutable std::unordered_map<const torch::jit::Value *, ModuleValue> modules;
+  /// The first path of each object: a module that hangs on others by several
+  /// names has one state.
+  mutable std::unordered_map<const c10::ivalue::Object *, std::string> homes;
   std::unordered_map<const torch::jit::Node *, const ModuleStack *> stacks;
   /// Each stack that occurs, once.
   std::set<ModuleStack> stackPool;
-  std::set<std::string> writtenAttributes;
+  std::set<std::string> writtenAttributes, changedAttributes;
+  Mutations mutations;
   size_t numInlined = 0;
 };
 

@@ -172,8 +172,7 @@ bool Translator::translateMetadata(Node *node) {
   }
   if (translateFlag(node, name))
     return true;
-  const ValueType *type =
-      runner && !changesMetadata ? runner->lookUp(first) : nullptr;
+  const ValueType *type = changesMetadata ? nullptr : lookUpFixedType(first);
   if (!type || !type->hasStaticSizes())
     return false;
   c10::IValue known;
@@ -222,7 +221,7 @@ bool Translator::translateFlag(Node *node, const std::string &name) {
       {"prim::requires_grad", false}};
   auto flag = kFlags.find(name);
   const ValueType *type =
-      runner && flag != kFlags.end() ? runner->lookUp(node->input(0)) : nullptr;
+      flag != kFlags.end() ? lookUpFixedType(node->input(0)) : nullptr;
   if (!type || type->kind != ValueType::Tensor || !type->layout.empty() ||
       c10::isQIntType(type->dtype) || type->device.rfind("cpu", 0) != 0)
     return false;
@@ -407,18 +406,21 @@ bool Translator::translateScalars(Node *node, const std::string &name) {
   return true;
 }
 
-/// Whether the value is None in every run; nothing where that is not known.
+/// Whether the value is None in every call; nothing where that is not known.
 std::optional<bool> Translator::isNone(const Value *value) {
   const Binding &binding = *get(value);
   if (binding.form == Binding::Known)
     return binding.known.isNone();
   if (binding.form != Binding::Node)
     return false;
-  const ValueType *seen = runner ? runner->lookUp(value) : nullptr;
-  bool isOptional = value->type()->kind() == c10::TypeKind::OptionalType;
-  if (!seen || seen->kind == ValueType::Unknown)
-    return isOptional ? std::nullopt : std::optional(false);
-  return seen->kind == ValueType::Name && seen->name == "none";
+  if (value->type()->kind() != c10::TypeKind::OptionalType &&
+      value->type()->kind() != c10::TypeKind::UnionType)
+    return value->type()->kind() == c10::TypeKind::NoneType;
+  const ValueType *type = lookUpFixedType(value);
+  if (!type || type->kind == ValueType::Unknown ||
+      type->kind == ValueType::Optional)
+    return std::nullopt;
+  return type->isNone();
 }
 
 bool Translator::translateIsNone(Node *node, bool asksIs) {

@@ -14,6 +14,8 @@ using namespace torch::jit;
 
 /// Of a list or tuple that is known, no more elements stand in one argument.
 static constexpr size_t kMaxKnownElements = 4096;
+/// Lists in lists of what an attribute holds.
+static constexpr unsigned kMaxStateDepth = 64;
 
 Translator::Translator(const ModuleGraph &graph, const Runner *runner,
                        GraphFile &file, std::string archiveName)
@@ -91,55 +93,20 @@ Translator::getElements(const Binding &binding) {
 }
 
 ValueType Translator::getType(const Value *value) const {
-  if (const ValueType *seen = runner ? runner->lookUp(value) : nullptr)
-    if (seen->kind != ValueType::Unknown)
-      return *seen;
-  return describe(*value->type());
+  ValueType declared = describe(*value->type());
+  const ValueType *seen = runner ? runner->lookUp(value) : nullptr;
+  if (!seen || seen->kind == ValueType::Unknown)
+    return declared;
+  // None now is no None in every call.
+  if (declared.kind != ValueType::Optional || !variation->hasOtherTypes(value))
+    return *seen;
+  return seen->isNone() ? declared : seen->makeOptional();
 }
 
-/// True where nothing may change the list, dictionary or tensor that `value`
-/// is, by itself or inside another.
-bool Translator::isNeverWritten(const Value *value, unsigned depth) const {
-  if (depth > 8)
-    return false;
-  for (const Use &use : value->uses()) {
-    const Node *user = use.user;
-    switch (user->kind()) {
-    case prim::ListUnpack:
-    case prim::TupleUnpack:
-    case prim::TupleIndex:
-      continue;
-    case prim::Return:
-      if (!user->owningBlock()->owningNode())
-        continue;
-      if (user->owningBlock()->owningNode()->kind() != prim::If ||
-          !isNeverWritten(
-              user->owningBlock()->owningNode()->outputs()[use.offset],
-              depth + 1))
-        return false;
-      continue;
-    case prim::TupleConstruct:
-    case prim::ListConstruct:
-    case prim::DictConstruct:
-    case prim::unchecked_cast:
-      if (!isNeverWritten(user->output(), depth + 1))
-        return false;
-      continue;
-    default:
-      break;
-    }
-    const c10::FunctionSchema *schema = user->maybeSchema();
-    // What is put into a text is read.
-    if (schema && schema->is_vararg() &&
-        schema->returns()[0].type()->kind() == c10::TypeKind::StringType)
-      continue;
-    if (!schema || use.offset >= schema->arguments().size())
-      return false;
-    const c10::AliasInfo *alias = schema->arguments()[use.offset].alias_info();
-    if (alias && alias->isWrite())
-      return false;
-  }
-  return true;
+/// The type of the value in every call; null where that is not known.
+const ValueType *Translator::lookUpFixedType(const Value *value) const {
+  return runner && !variation->hasOtherTypes(value) ? runner->lookUp(value)
+                                                    : nullptr;
 }
 
 //===----------------------------------------------------------------------===//
@@ -400,6 +367,8 @@ BindingRef Translator::bindAttribute(const c10::IValue &value,
   if (isPlain(value))
     return makeKnown(value);
   bool isList = value.isList();
+  if (value.isGenericDict())
+    keepState(path, value);
   if (!holdsTensors(value) || !(isList || value.isTuple()))
     return makeNode(addWeight(path, "constant_object", value));
   auto binding = std::make_shared<Binding>();
@@ -412,28 +381,69 @@ BindingRef Translator::bindAttribute(const c10::IValue &value,
   return binding;
 }
 
-/// Whether JSON has a form of its own for the value.
-static bool isJSON(const c10::IValue &value) {
-  if (value.isList())
-    return value.toListRef().size() <= kMaxKnownElements &&
-           std::all_of(value.toListRef().begin(), value.toListRef().end(),
-                       isJSON);
-  return value.isNone() || value.isBool() || value.isInt() ||
-         value.isString() ||
-         (value.isDouble() && std::isfinite(value.toDouble()));
+/// What an attribute holds, as JSON. A tensor is named, and one of the weights.
+std::string Translator::getState(const c10::IValue &value,
+                                 const std::string &path, unsigned depth) {
+  auto isTensor = [](const c10::IValue &element) {
+    return element.isTensor() && element.toTensor().defined();
+  };
+  if (isTensor(value)) {
+    if (weightNames.try_emplace(path, path).second)
+      weights.emplace_back(path, value.toTensor());
+    return form("weight", quote(path));
+  }
+  if (value.isTensor())
+    return "null";
+  auto all = [&](c10::ArrayRef<c10::IValue> elements) {
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < elements.size(); ++i)
+      texts.push_back(
+          getState(elements[i], path + "." + std::to_string(i), depth + 1));
+    return listText(texts);
+  };
+  if (depth < kMaxStateDepth && value.isList())
+    return all(value.toListRef());
+  if (depth < kMaxStateDepth && value.isTuple())
+    return form("tuple", all(value.toTupleRef().elements()));
+  if (depth < kMaxStateDepth && value.isGenericDict()) {
+    std::vector<std::string> pairs;
+    for (const auto &entry : value.toGenericDict()) {
+      std::string place = path + "." + std::to_string(pairs.size());
+      pairs.push_back(
+          listText({getState(entry.key(), place + ".key", depth + 1),
+                    getState(entry.value(), place, depth + 1)}));
+    }
+    return form("dict", listText(pairs));
+  }
+  return getConstant(value, nullptr);
 }
 
 void Translator::keepState(const std::string &path, const c10::IValue &value) {
-  if (isJSON(value))
-    file.state.try_emplace(path, getConstant(value, nullptr));
+  if (auto [entry, isNew] = file.state.try_emplace(path); isNew)
+    entry->second = getState(value, path, 0);
+}
+
+/// The first path of a tensor that hangs on modules by several names: what is
+/// written by one of them is there by the others. Parameters are not written.
+std::string Translator::getTensorHome(const c10::IValue &value,
+                                      const std::string &path,
+                                      std::string_view kind) {
+  if (!value.isTensor() || !value.toTensor().defined() || kind == "parameter")
+    return path;
+  const at::Tensor &tensor = value.toTensor();
+  if (tensor.layout() != at::kStrided || !tensor.numel())
+    return path;
+  auto place = std::tuple(tensor.const_data_ptr(), tensor.scalar_type(),
+                          tensor.sizes().vec(), tensor.strides().vec());
+  return tensorHomes.try_emplace(std::move(place), path).first->second;
 }
 
 void Translator::translateGetAttr(Node *node) {
   if (graph.lookUpModule(node->output()))
     return;
   const std::string &name = node->s(attr::name);
-  const ModuleValue *owner = graph.lookUpModule(node->input());
-  if (!owner) {
+  std::optional<std::string> path = graph.getAttributePath(node);
+  if (!path) {
     NodeRecord record = makeRecord(node, "prim.GetAttr", name);
     addArgument(record, get(node->input()));
     addText(record, quote(name));
@@ -441,42 +451,41 @@ void Translator::translateGetAttr(Node *node) {
     emit(node, std::move(record));
     return;
   }
-  std::string path = owner->path.empty() ? name : owner->path + "." + name;
-  auto object = owner->object.toObject();
+  auto object = graph.lookUpModule(node->input())->object.toObject();
   size_t slot = object->type()->getAttributeSlot(name);
   const c10::IValue &value = object->getSlot(slot);
-  if (graph.isWritten(path)) {
-    NodeRecord record = makeRecord(node, path, toIdentifier(path));
+  if (graph.isWritten(*path)) {
+    NodeRecord record = makeRecord(node, *path, toIdentifier(*path));
     record.op = "get_attr";
     emit(node, std::move(record));
-    if (weightNames.try_emplace(path, path).second) {
-      if (value.isTensor())
-        weights.emplace_back(path, value.toTensor());
-      else
-        keepState(path, value);
+    if (value.isTensor() && value.toTensor().defined()) {
+      if (weightNames.try_emplace(*path, *path).second)
+        weights.emplace_back(*path, value.toTensor());
+    } else {
+      keepState(*path, value);
     }
     return;
   }
-  if ((value.isList() || value.isGenericDict()) &&
-      !isNeverWritten(node->output())) {
+  bool isContainer = value.isList() || value.isGenericDict() || value.isTuple();
+  if (isContainer && graph.isChangedInPlace(*path)) {
     // What is written is the object itself, from call to call.
-    keepState(path, value);
-    bind(node->output(), makeNode(addWeight(path, "constant_object", value)));
+    keepState(*path, value);
+    bind(node->output(), makeNode(addWeight(*path, "constant_object", value)));
     return;
   }
   const char *kind = object->type()->is_parameter(slot) ? "parameter"
                      : object->type()->is_buffer(slot)  ? "buffer"
                                                         : "constant_tensor";
-  bind(node->output(), bindAttribute(value, path, kind, /*persistent=*/true));
+  bind(node->output(), bindAttribute(value, getTensorHome(value, *path, kind),
+                                     kind, /*persistent=*/true));
 }
 
 void Translator::translateSetAttr(Node *node) {
   const std::string &name = node->s(attr::name);
   NodeRecord record = makeRecord(node, "prim.SetAttr", "set_" + name);
-  if (const ModuleValue *owner = graph.lookUpModule(node->input(0)))
-    addText(record,
-            quote(owner->path.empty() ? name : owner->path + "." + name));
-  else {
+  if (std::optional<std::string> path = graph.getAttributePath(node)) {
+    addText(record, quote(*path));
+  } else {
     addArgument(record, get(node->input(0)));
     addText(record, quote(name));
   }
@@ -699,6 +708,12 @@ BlockRecord
 Translator::translate(const std::vector<std::optional<c10::IValue>> &fixed) {
   Block *block = graph.getGraph().block();
   changesMetadata = changesMetadataInPlace(block);
+  if (runner) {
+    std::vector<bool> isFixed;
+    for (const auto &value : fixed)
+      isFixed.push_back(value.has_value());
+    variation.emplace(graph, *runner, isFixed);
+  }
   BlockRecord result;
   nodes = &result.nodes;
   std::vector<InputRecord> userInputs;

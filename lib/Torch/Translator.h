@@ -8,6 +8,7 @@
 #include "GraphWriter.h"
 #include "ModuleGraph.h"
 #include "Runner.h"
+#include "Variation.h"
 
 #include <map>
 #include <memory>
@@ -70,7 +71,10 @@ private:
   std::optional<std::vector<BindingRef>> getElements(const Binding &binding);
   std::optional<c10::IValue> getKnown(const Binding &binding) const;
   ValueType getType(const torch::jit::Value *value) const;
-  bool isNeverWritten(const torch::jit::Value *value, unsigned depth = 0) const;
+  bool isNeverWritten(const torch::jit::Value *value) const {
+    return !graph.getMutations().isChanged(value);
+  }
+  const ValueType *lookUpFixedType(const torch::jit::Value *value) const;
   Argument getArgument(const BindingRef &binding, Expected expected = nullptr);
   void appendArgument(const BindingRef &binding, Expected expected,
                       Argument &argument);
@@ -81,6 +85,10 @@ private:
                         const c10::IValue &value, bool persistent = true);
   BindingRef bindAttribute(const c10::IValue &value, const std::string &path,
                            const char *kind, bool persistent);
+  std::string getState(const c10::IValue &value, const std::string &path,
+                       unsigned depth);
+  std::string getTensorHome(const c10::IValue &value, const std::string &path,
+                            std::string_view kind);
   void keepState(const std::string &path, const c10::IValue &value);
   void translateGetAttr(torch::jit::Node *node);
   void translateSetAttr(torch::jit::Node *node);
@@ -127,6 +135,8 @@ private:
 
   const ModuleGraph &graph;
   const Runner *runner;
+  /// There where the graph was run.
+  std::optional<Variation> variation;
   GraphFile &file;
   std::string archiveName;
   bool hasOneOutput = true;
@@ -144,6 +154,10 @@ private:
   std::vector<std::pair<std::string, at::Tensor>> weights;
   std::map<std::pair<const void *, std::vector<int64_t>>, std::string>
       constantPaths;
+  std::map<std::tuple<const void *, c10::ScalarType, std::vector<int64_t>,
+                      std::vector<int64_t>>,
+           std::string>
+      tensorHomes;
   unsigned numConstants = 0;
   std::unordered_map<const void *, int> stackIndices;
 };

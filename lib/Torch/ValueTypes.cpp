@@ -64,7 +64,25 @@ const char *opprof::torchscript::getDTypeName(c10::ScalarType type) {
 // Describing
 //===----------------------------------------------------------------------===//
 
+ValueType ValueType::makeOptional() const {
+  if (kind == Optional)
+    return *this;
+  ValueType result;
+  result.kind = Optional;
+  result.elements = {*this};
+  return result;
+}
+
 void ValueType::merge(const ValueType &other) {
+  if (kind == Optional && other.kind != Optional) {
+    if (!other.isNone())
+      elements[0].merge(other);
+    return;
+  }
+  if (kind != Unknown && isNone() != other.isNone()) {
+    *this = (isNone() ? other : *this).makeOptional();
+    return;
+  }
   bool isSame = kind == other.kind && name == other.name &&
                 elements.size() == other.elements.size();
   if (kind == Tensor && isSame)
@@ -165,6 +183,9 @@ ValueType opprof::torchscript::describe(const c10::Type &type) {
     return makeNamed(ValueType::Name, "float");
   case c10::TypeKind::StringType:
     return makeNamed(ValueType::Name, "str");
+  case c10::TypeKind::OptionalType:
+    return describe(*type.expectRef<c10::OptionalType>().getElementType())
+        .makeOptional();
   case c10::TypeKind::TupleType: {
     ValueType result = makeNamed(ValueType::Tuple, "");
     for (const c10::TypePtr &element :
@@ -211,6 +232,13 @@ int opprof::torchscript::addType(GraphFile &file, const ValueType &type) {
     return file.types.add(quote(type.name));
   case ValueType::Object:
     return file.types.add(form("object", quote(type.name)));
+  case ValueType::Optional: {
+    int element = addType(file, type.elements[0]);
+    // A tensor of which nothing else is known.
+    if (element < 0)
+      element = file.types.add(form("object", quote("")));
+    return file.types.add(form("optional", std::to_string(element)));
+  }
   case ValueType::Tuple:
   case ValueType::List: {
     std::vector<std::string> elements;

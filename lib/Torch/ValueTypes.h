@@ -15,10 +15,11 @@
 namespace opprof::torchscript {
 
 struct ValueType {
-  enum Kind { Unknown, Tensor, Tuple, List, Name, Object };
+  enum Kind { Unknown, Tensor, Tuple, List, Name, Object, Optional };
   Kind kind = Unknown;
   /// "int", "none" of a Name; the Python type of an Object.
   std::string name;
+  /// Of a tuple or list; what an Optional is where it is not None.
   std::vector<ValueType> elements;
   // Of a tensor. A size that differs from run to run is -1.
   c10::ScalarType dtype = c10::ScalarType::Undefined;
@@ -29,6 +30,9 @@ struct ValueType {
 
   /// Keeps what holds of both.
   void merge(const ValueType &other);
+  bool isNone() const { return kind == Name && name == "none"; }
+  /// The type of what may be None as well.
+  ValueType makeOptional() const;
   /// True for a tensor whose sizes are the same whenever the node runs.
   bool hasStaticSizes() const;
 };

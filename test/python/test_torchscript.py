@@ -14,7 +14,7 @@ from typing import Any, Union
 import pytest
 import torch
 from torch import Tensor
-from torchscript_models import CASES, Attention, Perceptron, Stack, save, texts_of
+from torchscript_models import CASES, STATEFUL, Attention, Perceptron, Stack, save, texts_of
 
 from opprof.errors import OpprofError
 from opprof.tools import find_tool, run_tool
@@ -132,6 +132,93 @@ def test_state_is_kept_between_calls(tmp_path: Path) -> None:
         assert_same(another(x, 16000), save(case, tmp_path / "again.pt")(x, 16000))
         with pytest.raises(AssertionError, match=r"Supported rates: \[8000, 16000\]"):
             program(x, 44100)
+
+
+def another(value: Any) -> Any:
+    """An argument of the same type and shape, with other numbers."""
+    return torch.randn_like(value) if isinstance(value, Tensor) else value
+
+
+@pytest.mark.parametrize("with_inputs", [True, False])
+@pytest.mark.parametrize("name", STATEFUL)
+def test_calls_in_a_row(tmp_path: Path, name: str, with_inputs: bool) -> None:
+    """What a call finds is what the calls before it left, whatever the one that was recorded has found."""
+    case = STATEFUL[name]
+    module = save(case, tmp_path / "model.pt")
+    document = convert(tmp_path / "model.pt", inputs=case.inputs if with_inputs else ())
+    program = load_program(import_mlir(document))
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for _ in range(6):
+            args = tuple(map(another, case.inputs))
+            expected = copy.deepcopy(module(*copy.deepcopy(args)))
+            assert_same(program(*args), expected)
+
+
+def test_state_that_may_be_none_is_typed_so(tmp_path: Path) -> None:
+    case = STATEFUL["early-exit"]
+    save(case, tmp_path / "model.pt")
+    document = json.loads(convert(tmp_path / "model.pt", inputs=case.inputs).read_text())
+    (node,) = (n for n in document["graphs"][0]["nodes"] if n["op"] == "get_attr")
+    assert node["target"] == "answer"
+    assert list(document["types"][node["type"]]) == ["optional"]
+
+
+class Reassigned(torch.nn.Module):
+    """Keeps an object of a class of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counter = Counter(1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.counter = Counter(self.counter.next())
+        return x * self.counter.count
+
+
+def test_state_without_a_form_is_refused_by_name(tmp_path: Path) -> None:
+    torch.jit.script(Reassigned()).save(tmp_path / "model.pt")
+    graph = import_mlir(convert(tmp_path / "model.pt"))
+    with pytest.raises(
+        OpprofError, match=r"attribute 'counter' holds an object of the class .*Count"
+    ):
+        run_tool("opprof-translate", ["--emit-python", graph])
+
+
+def test_text_beside_operators_of_others_is_refused(tmp_path: Path) -> None:
+    """Text may be the name of a file for an operator that PyTorch does not have."""
+    save(STATEFUL["extremes"], tmp_path / "model.pt")
+    graph = import_mlir(convert(tmp_path / "model.pt"))
+    foreign = graph.read_text().replace("aten.sum.default", "image.total.default")
+    assert foreign != graph.read_text()
+    graph.write_text(foreign)
+    with pytest.raises(OpprofError, match=r"attribute '(mode|scales)'.* other libraries"):
+        run_tool("opprof-translate", ["--emit-python", graph])
+
+
+def test_nested_forks_are_counted(tmp_path: Path) -> None:
+    """Forks that double again and again are refused before they are made."""
+    lines = ["import torch", "def f0(x: torch.Tensor) -> torch.Tensor:", "    return x + 1"]
+    for i in range(1, 61):
+        lines += [
+            f"def f{i}(x: torch.Tensor) -> torch.Tensor:",
+            f"    a = torch.jit.fork(f{i - 1}, x)",
+            f"    b = torch.jit.fork(f{i - 1}, x)",
+            "    return torch.jit.wait(a) + torch.jit.wait(b)",
+        ]
+    lines += [
+        "class Nest(torch.nn.Module):",
+        "    def forward(self, x: torch.Tensor) -> torch.Tensor:",
+    ]
+    lines += ["        return f60(x)"]
+    source = tmp_path / "nest_of_forks.py"
+    source.write_text("\n".join(lines))
+    spec = importlib.util.spec_from_file_location("nest_of_forks", source)
+    assert spec is not None and spec.loader is not None
+    nest = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(nest)
+    torch.jit.script(nest.Nest()).save(tmp_path / "model.pt")
+    assert "more than 10000000 nodes" in refusal(tmp_path / "model.pt", "--seconds=20")
 
 
 class Autocast(torch.nn.Module):

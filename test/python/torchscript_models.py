@@ -358,6 +358,218 @@ class VoiceDetector(nn.Module):
         return self.state, self.last_rate
 
 
+class Streaming(nn.Module):
+    """Holds nothing before the first call, by way of a branch too, and from then on what is longer in each."""
+
+    cache: Optional[Tensor]  # noqa: UP045
+    last: Optional[tuple[Tensor, int]]  # noqa: UP045
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(2, 2, 3)
+        self.cache = None
+        self.last = None
+        self.calls = 0
+
+    def history(self) -> Optional[Tensor]:  # noqa: UP045
+        if self.calls < 2:
+            found = self.cache
+        else:
+            found = None
+        return found
+
+    def forward(self, x: Tensor) -> tuple[Tensor, int, int]:
+        history = self.history()
+        y = x if history is None else torch.cat([history, x], 2)
+        last = self.last
+        before = 0
+        if last is not None:
+            before = last[1] + last[0].size(2)
+        self.cache = y
+        self.last = (y, self.calls)
+        self.calls = 0 if self.calls == 3 else self.calls + 1
+        return self.conv(y), y.size(2), before
+
+
+class Keeper(nn.Module):
+    """Lists and dictionaries that a call changes, and what they hold, by several names."""
+
+    log: list[int]
+    names: dict[str, int]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log = []
+        self.names = {}
+        self.rows: list[list[int]] = [[1], [2]]
+        self.pair: tuple[list[int], int] = ([7], 1)
+        self.keys: list[Tensor] = [torch.zeros(0, 4), torch.ones(1, 4)]
+        self.values: dict[str, Tensor] = {"first": torch.zeros(4)}
+
+    def push(self, count: int) -> None:
+        self.log.append(count)
+        if len(self.log) > 3:
+            self.log.clear()
+            self.names["cleared"] = len(self.names)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, list[int], list[list[int]], dict[str, Tensor]]:
+        self.push(x.size(0) + len(self.log))
+        self.rows[0].append(len(self.log))
+        self.pair[0].append(4)
+        first, number = self.pair
+        for i in range(2):
+            self.keys[i] = torch.cat([self.keys[i], x])
+            x = x + self.keys[i].mean(0) + self.keys[i].size(0)
+        if "last" in self.values:
+            self.values["last"] = self.values["last"] + x[0]
+        else:
+            self.values["last"] = x[0]
+        self.values["first"] = self.values["first"] + len(first) + number + len(self.names)
+        return x, self.log, self.rows, self.values
+
+
+class Extremes(nn.Module):
+    """State that is no plain number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.best = float("inf")
+        self.unknown = float("nan")
+        self.shape: tuple[int, int] = (1, 2)
+        self.state = (torch.zeros(2, 4), torch.ones(2, 4))
+        self.mode = "start"
+        self.scales = {"start": 1.0, "run": 2.0}
+        self.place = torch.device("cpu")
+        self.cell = nn.LSTMCell(4, 4)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, float, float, tuple[int, int], str]:
+        self.state = self.cell(x * self.scales[self.mode], self.state)
+        self.best = min(self.best, float(x.sum()))
+        self.unknown = self.unknown if self.best == 0.5 else 3.0
+        first, second = self.shape
+        self.shape = (second, first + second)
+        self.mode = "run"
+        return (
+            self.state[0].to(self.place),
+            self.best,
+            self.unknown,
+            self.shape,
+            self.mode,
+        )
+
+
+class Statistics(nn.Module):
+    """State that a loop reads, and writes in a branch; a buffer as a ring."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("ring", torch.zeros(3, 4))
+        self.total = torch.zeros(4)
+        self.hits = 0
+        self.at = 0
+
+    def forward(self, x: Tensor) -> tuple[Tensor, int]:
+        for i in range(x.size(0)):
+            if bool(x[i].sum() > self.total.sum()):
+                self.total = self.total + x[i]
+                self.hits += 1
+            elif self.hits > 2:
+                self.hits = 0
+                self.total = torch.zeros_like(self.total)
+        self.ring[self.at] = self.total
+        self.at = (self.at + 1) % 3
+        return self.ring.mean(0) + self.total, self.hits
+
+
+class Counter(nn.Module):
+    log: list[int]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("steps", torch.zeros(1))
+        self.calls = 0
+        self.log = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        self.steps.add_(1)
+        self.log.append(self.calls)
+        return x * self.steps + self.calls + len(self.log)
+
+
+class Shared(nn.Module):
+    """One submodule by two names, each of which is called, and a tensor by two."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        counter = torch.jit.script(Counter())
+        self.first = counter
+        self.second = counter
+        shared = torch.zeros(4)
+        self.register_buffer("left", shared)
+        self.register_buffer("right", shared)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, int]:
+        self.left.add_(x[0])
+        y = self.second(self.first(self.first(x)))
+        return y + self.second.steps + self.right, self.first.calls
+
+
+class EarlyExit(nn.Module):
+    """Gives what an earlier call has found, if it is near."""
+
+    answer: Optional[Tensor]  # noqa: UP045
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answer = None
+        self.map = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        answer = self.answer
+        if answer is not None:
+            if bool((answer - x).abs().mean() < 1.5):
+                return answer
+        result = self.map(x)
+        self.answer = result
+        return result
+
+
+class Names(nn.Module):
+    """No state: lists that are changed by another name than they were made by, and constant dictionaries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: dict[str, int] = {"a": 3, "b": 4}
+        self.table: dict[int, Tensor] = {0: torch.ones(4), 1: torch.zeros(4)}
+
+    def forward(self, x: Tensor) -> tuple[list[list[int]], list[int], list[int], Tensor]:
+        lists = [[1], [2]]
+        lists[0].append(x.size(0))
+        made = [5]
+        pair = (made, 3)
+        taken, number = pair
+        taken.append(number)
+        inner = [9]
+        outer: list[list[int]] = []
+        outer.append(inner)
+        outer[0].append(8)
+        return lists, made, inner, self.table[1] + self.ids["b"] + x
+
+
+class DataSizes(nn.Module):
+    """Sizes that follow from numbers, in branches and loops too."""
+
+    def forward(self, x: Tensor, limit: int) -> tuple[Tensor, int, int, int]:
+        found = torch.nonzero(x > 0.3)
+        count = found.size(0)
+        kept = x[x > 0]
+        y = torch.zeros(limit)
+        while bool(y.sum() < x.abs().sum()):
+            y = torch.cat([y, torch.ones(1)])
+        return torch.zeros(count), kept.size(0), y.size(0), count
+
+
 class Forked(nn.Module):
     """Futures in a list."""
 
@@ -444,6 +656,19 @@ CASES: dict[str, Case] = {
     "forked": Case(Forked, _VECTOR, lacks=()),
     "contexts": Case(InContexts, _VECTOR, lacks=("prim.Enter", "prim.CreateObject")),
     "checked": Case(Checked, _MATRIX, lacks=("prim.Loop",)),
+}
+
+
+# Models that keep something from call to call, or take another way from call to call.
+STATEFUL: dict[str, Case] = {
+    "streaming": Case(Streaming, (torch.randn(1, 2, 5),)),
+    "keeper": Case(Keeper, _MATRIX),
+    "extremes": Case(Extremes, (torch.randn(2, 4),)),
+    "statistics": Case(Statistics, _MATRIX),
+    "shared": Case(Shared, _MATRIX),
+    "early-exit": Case(EarlyExit, _MATRIX),
+    "names": Case(Names, _MATRIX),
+    "data-sizes": Case(DataSizes, (torch.randn(20), 3)),
 }
 
 

@@ -307,6 +307,18 @@ bool opprof::fx::isForeignOperator(StringRef target) {
          !hasOperator(target);
 }
 
+bool opprof::fx::callsForeignOperators(mlir::Operation *program) {
+  bool found = false;
+  program->walk([&](NodeOp node) {
+    if (node.getKind() == NodeKind::call_function)
+      found |= isForeignOperator(node.getTarget());
+    node.getArgs().walk([&](OpRefAttr reference) {
+      found |= isForeignOperator(reference.getValue());
+    });
+  });
+  return found;
+}
+
 bool opprof::fx::mayTakeTextBesideForeign(StringRef target) {
   // Those that look for it, and give something else.
   static const llvm::StringSet<> kLookups = {"contains", "delitem", "eq",

@@ -29,6 +29,9 @@ std::string getCallableFunction(llvm::StringRef target);
 /// take text for the name of a file (image.write_file).
 bool isForeignOperator(llvm::StringRef target);
 
+/// True where any graph of `program` calls such an operator, or hands one on.
+bool callsForeignOperators(mlir::Operation *program);
+
 /// True where a call of this function may hold text in a program that calls
 /// foreign operators: Python's own functions may hand it on to one.
 bool mayTakeTextBesideForeign(llvm::StringRef target);

@@ -201,7 +201,7 @@ public:
   LogicalResult print();
 
 private:
-  bool callsForeignOperators();
+  bool isBesideForeign();
   bool holdsTextFor(StringRef target, ArrayRef<Attribute> args);
 
   llvm::StringSet<> collectReserved();
@@ -261,7 +261,7 @@ private:
   GraphOp graph;
   raw_ostream &os;
   const PythonFunctionOptions &options;
-  std::optional<bool> hasForeign;
+  std::optional<bool> besideForeign;
   std::string indent;
   /// Symbols that arguments hold, by their expression's name in Python.
   llvm::MapVector<StringRef, std::string> symbols;
@@ -581,21 +581,14 @@ static bool isAtom(Attribute argument) {
   return isa<ValueAttr>(argument);
 }
 
-/// Whether any graph of the program calls an operator that PyTorch did not
-/// have, or hands one on. A rewrite may come to stand in such a program.
-bool FunctionPrinter::callsForeignOperators() {
-  if (!hasForeign) {
-    hasForeign = options.isOfRewrite;
+/// Whether text may come to an operator that PyTorch did not have. A rewrite
+/// may come to stand in a program that calls one.
+bool FunctionPrinter::isBesideForeign() {
+  if (!besideForeign) {
     Operation *program = graph->getParentOp() ? graph->getParentOp() : graph;
-    program->walk([&](NodeOp node) {
-      if (node.getKind() == NodeKind::call_function)
-        *hasForeign |= isForeignOperator(node.getTarget());
-      node.getArgs().walk([&](OpRefAttr reference) {
-        *hasForeign |= isForeignOperator(reference.getValue());
-      });
-    });
+    besideForeign = options.isOfRewrite || callsForeignOperators(program);
   }
-  return *hasForeign;
+  return *besideForeign;
 }
 
 /// True where a call would get text that it must not have.
@@ -608,7 +601,7 @@ bool FunctionPrinter::holdsTextFor(StringRef target, ArrayRef<Attribute> args) {
       if (auto reference = dyn_cast<OpRefAttr>(inner))
         mayTake &= mayTakeTextBesideForeign(reference.getValue());
     });
-  return holdsText && !mayTake && callsForeignOperators();
+  return holdsText && !mayTake && isBesideForeign();
 }
 
 /// The right side of the node's statement.
@@ -862,11 +855,12 @@ LogicalResult FunctionPrinter::printNode(NodeOp node) {
     bool holdsText = false;
     Attribute assigned = args[1];
     assigned.walk([&](StringAttr) { holdsText = true; });
-    if (holdsText)
+    if (holdsText && isBesideForeign())
       return error(node) << "assigns text to the model's attribute '"
                          << cast<StringAttr>(args[0]).getValue()
-                         << "', which a program does not keep: it may come to "
-                            "be the name of a file";
+                         << "', which a program that calls operators of other "
+                            "libraries does not keep: it may come to be the "
+                            "name of a file";
     unsigned nextOperand = 0;
     FailureOr<std::string> value = getArgument(node, args[1], nextOperand);
     if (failed(value))

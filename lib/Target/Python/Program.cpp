@@ -33,12 +33,12 @@ class Program:
     """
 
     def __init__(self, weights):
-        if STATE:
-            weights = {**copy.deepcopy(STATE), **weights}
         needed = [target for kind, target in INPUTS if kind not in ("user_input", "token")]
-        missing = sorted({name for name in [*needed, *ATTRIBUTES] if name not in weights})
+        missing = sorted({name for name in [*needed, *ATTRIBUTES] if name not in weights and name not in STATE})
         if missing:
             raise KeyError(f"the weights lack {len(missing)} of {len(needed) + len(ATTRIBUTES)}: {', '.join(missing[:5])}")
+        if STATE:
+            weights = {**{name: begin(weights) for name, begin in STATE.items() if name not in weights}, **weights}
         self.weights = _trained_alike(weights)
         # Parsed here, and not in a call, which torch.compile may be looking at.
         self.in_spec, self.out_spec = _spec(IN_SPEC), _spec(OUT_SPEC)
@@ -183,6 +183,7 @@ private:
   LogicalResult visit(GraphOp graph);
   void findCallees(GraphOp graph, llvm::SetVector<GraphOp> &callees);
   LogicalResult printTables(raw_ostream &os, GraphOp main);
+  LogicalResult printState(raw_ostream &os, GraphOp main);
 
   const PythonProgramOptions &options;
   /// Called graphs that are plain functions all the same.
@@ -285,28 +286,136 @@ static std::string getOptionalString(Operation *op, StringRef name) {
   return getPythonString(text);
 }
 
-/// A number, a truth value, None or a list of these as Python writes it; empty
-/// for the rest: text could come to be the name of a file.
-static std::string getLiteral(Attribute value) {
+namespace {
+/// What an attribute of the model holds before the first call, as Python.
+class StatePrinter {
+public:
+  StatePrinter(GraphOp graph, StringRef name, bool mayHoldText,
+               std::set<std::string> &weights)
+      : graph(graph), name(name), mayHoldText(mayHoldText), weights(weights) {}
+
+  FailureOr<std::string> print(Attribute value);
+
+private:
+  FailureOr<std::string> printAll(StringRef open, ArrayRef<Attribute> elements,
+                                  StringRef close);
+  FailureOr<std::string> printForm(StringRef key, Attribute content);
+  LogicalResult refuse(StringRef what) {
+    return graph.emitError()
+           << "the model's attribute '" << name << "' holds " << what
+           << ", which no program can begin with: change the model to hold "
+              "numbers, tensors, or lists, tuples and dictionaries of them";
+  }
+
+  GraphOp graph;
+  StringRef name;
+  bool mayHoldText;
+  /// Tensors that are found in it.
+  std::set<std::string> &weights;
+};
+} // namespace
+
+FailureOr<std::string> StatePrinter::printAll(StringRef open,
+                                              ArrayRef<Attribute> elements,
+                                              StringRef close) {
+  std::string text = open.str();
+  for (Attribute element : elements) {
+    FailureOr<std::string> inner = print(element);
+    if (failed(inner))
+      return failure();
+    text += *inner + ", ";
+  }
+  return StringRef(text).rtrim(' ').str() + close.str();
+}
+
+/// What JSON has no form of its own for, as {"key": content}.
+FailureOr<std::string> StatePrinter::printForm(StringRef key,
+                                               Attribute content) {
+  auto text = dyn_cast<StringAttr>(content);
+  auto list = dyn_cast<ArrayAttr>(content);
+  if (key == "weight" && text) {
+    weights.insert(text.getValue().str());
+    return "weights[" + getPythonString(text) + "]";
+  }
+  if (key == "float" && text)
+    for (StringRef known : {"inf", "-inf", "nan"})
+      if (text.getValue() == known)
+        return ("float(\"" + known + "\")").str();
+  if (key == "device" && text)
+    return "torch.device(" + getPythonString(text) + ")";
+  if (key == "complex" && list && list.size() == 2)
+    return printAll("complex(", list.getValue(), ")");
+  if (key == "tuple" && list)
+    return printAll("(", list.getValue(), ")");
+  if (key == "dict" && list) {
+    std::string result = "{";
+    for (Attribute entry : list) {
+      auto pair = dyn_cast<ArrayAttr>(entry);
+      if (!pair || pair.size() != 2)
+        return refuse("a dictionary with an entry that is no pair");
+      FailureOr<std::string> first = print(pair[0]), second = print(pair[1]);
+      if (failed(first) || failed(second))
+        return failure();
+      result += *first + ": " + *second + ", ";
+    }
+    return StringRef(result).rtrim(' ').str() + "}";
+  }
+  auto object = dyn_cast<DictionaryAttr>(content);
+  auto type = key == "object" && object ? object.getAs<StringAttr>("type")
+                                        : StringAttr();
+  return refuse(type ? ("an object of the class " + type.getValue()).str()
+                     : ("what is written as '" + key + "'").str());
+}
+
+FailureOr<std::string> StatePrinter::print(Attribute value) {
   if (isa<opprof::fx::NoneAttr>(value))
-    return "None";
+    return std::string("None");
   if (auto flag = dyn_cast<BoolAttr>(value))
-    return flag.getValue() ? "True" : "False";
+    return std::string(flag.getValue() ? "True" : "False");
   if (auto number = dyn_cast<IntegerAttr>(value))
     return llvm::toString(number.getValue(), 10, /*Signed=*/true);
   if (auto number = dyn_cast<FloatAttr>(value))
     return getPythonFloat(number.getValueAsDouble());
-  auto elements = dyn_cast<ArrayAttr>(value);
-  if (!elements)
-    return "";
-  std::string text = "[";
-  for (Attribute element : elements) {
-    std::string inner = getLiteral(element);
-    if (inner.empty())
-      return "";
-    text += inner + ", ";
+  if (auto text = dyn_cast<StringAttr>(value)) {
+    if (mayHoldText)
+      return getPythonString(text);
+    return refuse("text, and the graph calls operators of other libraries, "
+                  "for which it may be the name of a file");
   }
-  return text + "]";
+  if (auto elements = dyn_cast<ArrayAttr>(value))
+    return printAll("[", elements.getValue(), "]");
+  auto form = dyn_cast<DictionaryAttr>(value);
+  if (!form || form.size() != 1)
+    return refuse("what has no form in Python");
+  return printForm(form.begin()->getName(), form.begin()->getValue());
+}
+
+/// Prints what attributes hold before the first call, and adds the tensors in
+/// it to the attributes that have to be among the weights.
+LogicalResult ProgramPrinter::printState(raw_ostream &os, GraphOp main) {
+  std::set<std::string> needed = attributes;
+  for (BlockArgument input : main.getBlock().getArguments())
+    needed.insert(main.getInputTarget(input.getArgNumber()).str());
+  bool mayHoldText = !callsForeignOperators(module);
+  os << "\n# What attributes that are no tensors hold before the first call.\n"
+        "STATE = {\n";
+  auto extra = main->getAttrOfType<DictionaryAttr>(kAttributesAttr);
+  if (auto state =
+          extra ? extra.getAs<DictionaryAttr>(kStateKey) : DictionaryAttr())
+    for (NamedAttribute entry : state) {
+      StringRef name = entry.getName();
+      if (!needed.count(name.str()))
+        continue;
+      FailureOr<std::string> text =
+          StatePrinter(main, name, mayHoldText, attributes)
+              .print(entry.getValue());
+      if (failed(text))
+        return failure();
+      os << "    " << getPythonString(name) << ": lambda weights: " << *text
+         << ",\n";
+    }
+  os << "}\n";
+  return success();
 }
 
 /// An entry of PLACES, where the input needs one.
@@ -392,21 +501,15 @@ LogicalResult ProgramPrinter::printTables(raw_ostream &os, GraphOp main) {
   os << "\n# How arguments and results are nested, as PyTorch's pytree writes "
         "it.\nIN_SPEC = "
      << getOptionalString(main, kInSpecAttr)
-     << "\nOUT_SPEC = " << getOptionalString(main, kOutSpecAttr)
-     << "\n\n# Attributes of the model that nodes read by name.\nATTRIBUTES = "
-        "(";
+     << "\nOUT_SPEC = " << getOptionalString(main, kOutSpecAttr) << "\n";
+  // Tensors in what attributes hold are found as that is printed.
+  if (failed(printState(os, main)))
+    return failure();
+  os << "\n# Attributes of the model that nodes read by name, and tensors in "
+        "them.\nATTRIBUTES = (";
   for (const std::string &attribute : attributes)
     os << getPythonString(attribute) << ",";
-  os << ")\n\n# What attributes that are no tensors hold before the first "
-        "call.\nSTATE = {";
-  auto extra = main->getAttrOfType<DictionaryAttr>(kAttributesAttr);
-  if (auto state =
-          extra ? extra.getAs<DictionaryAttr>(kStateKey) : DictionaryAttr())
-    for (NamedAttribute entry : state)
-      if (std::string text = getLiteral(entry.getValue()); !text.empty())
-        os << getPythonString(entry.getName().getValue()) << ": " << text
-           << ", ";
-  os << "}\n";
+  os << ")\n";
   return success();
 }
 
@@ -425,23 +528,56 @@ LogicalResult ProgramPrinter::print(raw_ostream &os) {
   if (failed(visit(main)))
     return failure();
 
-  for (StringRef name : {"torch",         "operator",   "copy",
-                         "STATE",         "math",       "functools",
-                         "json",          "os",         "pytree",
-                         "Program",       "load",       "INPUTS",
-                         "OUTPUTS",       "IN_SPEC",    "OUT_SPEC",
-                         "ATTRIBUTES",    "PLACES",     "_read_safetensors",
-                         "dict",          "open",       "bytearray",
-                         "_run",          "_spec",      "_range_push",
-                         "_range_pop",    "attributes", "float",
-                         "complex",       "slice",      "getattr",
-                         "abs",           "bool",       "divmod",
-                         "int",           "len",        "max",
-                         "min",           "pow",        "round",
-                         "sum",           "iter",       "next",
-                         "zip",           "sorted",     "list",
-                         "tuple",         "isinstance", "str",
-                         "KeyError",      "TypeError",  "TRAINED",
+  for (StringRef name : {"torch",
+                         "operator",
+                         "STATE",
+                         "math",
+                         "functools",
+                         "json",
+                         "os",
+                         "pytree",
+                         "Program",
+                         "load",
+                         "INPUTS",
+                         "OUTPUTS",
+                         "IN_SPEC",
+                         "OUT_SPEC",
+                         "ATTRIBUTES",
+                         "PLACES",
+                         "_read_safetensors",
+                         "dict",
+                         "open",
+                         "bytearray",
+                         "_run",
+                         "_spec",
+                         "_range_push",
+                         "_range_pop",
+                         "attributes",
+                         "float",
+                         "complex",
+                         "slice",
+                         "getattr",
+                         "abs",
+                         "bool",
+                         "divmod",
+                         "int",
+                         "len",
+                         "max",
+                         "min",
+                         "pow",
+                         "round",
+                         "sum",
+                         "iter",
+                         "next",
+                         "zip",
+                         "sorted",
+                         "list",
+                         "tuple",
+                         "isinstance",
+                         "str",
+                         "KeyError",
+                         "TypeError",
+                         "TRAINED",
                          "_trained_alike"})
     takenNames.insert(name);
   // The main graph first: it is the one whose name people look for.
@@ -462,7 +598,7 @@ LogicalResult ProgramPrinter::print(raw_ostream &os) {
         "    program = load(\"weights.safetensors\")  # or a state_dict, in a "
         "file or in memory\n"
         "    result = program(*args)\n\"\"\"\n\n"
-        "import copy\nimport functools\nimport json\nimport math\nimport "
+        "import functools\nimport json\nimport math\nimport "
         "operator\nimport "
         "os\n\nimport torch\nimport torch.utils._pytree as pytree\n";
   if (usesMarkers)
