@@ -612,18 +612,21 @@ def note_results(before: RunFolder, trials: Sequence[Trial]) -> None:
         if place not in known:
             script = trial.script
             entry = {
-                **{"file": place, "name": script.name, "rank": len(index["rewrites"]) + 1},
-                **{"finding": script.finding, "title": script.title},
-                **{"explanation": script.explanation, "nodes": []},
+                "file": place,
+                "name": script.name,
+                "rank": len(index["rewrites"]) + 1,
+                "finding": script.finding,
+                "title": script.title,
+                "explanation": script.explanation,
+                "nodes": [],
                 "saves_ns": script.saves_ns or 0,
             }
             index["rewrites"].append(entry)
     for entry in index["rewrites"]:
-        trial = ended.get(entry["file"])
-        if trial is not None:
-            entry["end"] = trial.end.value
-            if trial.saved_ns is not None:
-                entry["measured_ns"] = trial.saved_ns
+        if (tried := ended.get(entry["file"])) is not None:
+            entry["end"] = tried.end.value
+            if tried.saved_ns is not None:
+                entry["measured_ns"] = tried.saved_ns
     with replacing(before.rewrites) as file:
         json.dump(index, file, indent=1)
         file.write("\n")
