@@ -478,8 +478,11 @@ def test_as_many_processes_compile_ahead_as_the_machine_has_room_for(
     monkeypatch.setattr(ahead.os, "sched_getaffinity", lambda pid: set(range(16)))
     monkeypatch.setattr(ahead.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 1}.get(name, 64 << 30))
     assert worker_count(subject.script) == 8
-    monkeypatch.setattr(ahead.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 1}.get(name, 6 << 30))
+    monkeypatch.setattr(ahead.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 1}.get(name, 8 << 30))
     assert worker_count(subject.script) == 2
+    monkeypatch.setattr(ahead.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 1}.get(name, 6 << 30))
+    # One, and the command itself.
+    assert worker_count(subject.script) == 0
     monkeypatch.setattr(ahead.os, "sched_getaffinity", lambda pid: {0, 1})
     assert worker_count(subject.script) == 0
 

@@ -251,7 +251,8 @@ def _load_early(
         return
     loaded.script = script
     loaded.ahead = _start_ahead(script, options, stack)
-    if script.make_step is not None:
+    # A model that leaves no room for others is profiled alone.
+    if script.make_step is not None or not loaded.ahead.works:
         return
     subject = Subject(script)
     if subject.why_unprovable is None:

@@ -60,14 +60,16 @@ def job_of(recipe: Recipe) -> Job | None:
 
 
 def worker_count(script: ModelScript) -> int:
-    """How many processes are worth their start: half of the cores, as far as memory goes, and none where one would do."""
+    """How many processes are worth their start: half of the cores, as far as memory goes beside what the command itself does meanwhile, and
+    none where one would do.
+    """
     parameters = [*script.module.parameters(), *script.module.buffers()]
     size = sum(value.numel() * value.element_size() for value in parameters)
     if script.device_type == "cuda":
         free = torch.cuda.mem_get_info()[0]
     else:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    fit = int(free * 0.8) // (_MODEL_COPIES * size + _OVERHEAD_BYTES)
+    fit = int(free * 0.8) // (_MODEL_COPIES * size + _OVERHEAD_BYTES) - 1
     count = min(len(os.sched_getaffinity(0)) // 2, fit, _MOST_WORKERS)
     return count if count > 1 else 0
 
@@ -95,6 +97,11 @@ class Ahead:
         of_all = (beginning(), str(script.path), script.moved_to, threads, store)
         arguments = (*of_all, self._jobs, self._done)
         self._processes = [context.Process(target=_work, args=arguments) for _ in range(workers)]
+
+    @property
+    def works(self) -> bool:
+        """Whether there are processes."""
+        return bool(self._processes)
 
     def add(self, jobs: Iterable[Job | None]) -> None:
         """To be done in this order, by whichever process is free; what is known already is not done again."""
