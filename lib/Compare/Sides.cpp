@@ -214,6 +214,14 @@ SideTable compare::tabulate(ArrayRef<Recording> recordings, ItemKind by,
   return result;
 }
 
+/// Whether two calls have the same sizes: compiled code gives libraries the
+/// result to write into, an argument more at the end.
+static bool haveSameSizes(StringRef a, StringRef b) {
+  if (a.size() > b.size())
+    std::swap(a, b);
+  return a == b || (a.consume_back("]") && b.starts_with((a + ",").str()));
+}
+
 /// Whether no operator that both have is called with the same sizes in both.
 static bool haveOtherSizes(const SideTable &a, const SideTable &b) {
   bool both = false;
@@ -222,10 +230,11 @@ static bool haveOtherSizes(const SideTable &a, const SideTable &b) {
     if (other == b.sizes.end())
       continue;
     both = true;
-    if (llvm::any_of(sizes, [&](const std::string &one) {
-          return other->second.contains(one);
-        }))
-      return false;
+    for (const std::string &one : sizes)
+      if (llvm::any_of(other->second, [&](const std::string &of) {
+            return haveSameSizes(one, of);
+          }))
+        return false;
   }
   return both;
 }

@@ -224,7 +224,7 @@ def with_operator(path: Path, dims: str) -> Path:
     """The run, without its graph, as calls of one operator."""
     profile = json.loads(path.read_text())
     for key in ("graph", "stage", "nodes"):
-        del profile[key]
+        profile.pop(key, None)
     profile["operators"] = [
         {
             "name": "aten::mm",
@@ -248,6 +248,17 @@ def test_another_batch_is_said_first(base: Path, new: Path) -> None:
     # The same operator is found by its name, as its sizes are others.
     assert [item["matched_by"] for item in result["items"]] == ["name"]
     assert compared(small, small)["unlike"] == []
+
+
+def test_a_result_to_write_into_is_no_other_size(base: Path, new: Path) -> None:
+    """Compiled code gives libraries one, an argument more than the uncompiled program's."""
+    eager = with_operator(base, "[[8, 4], [4, 4]]")
+    for dims, unlike in (
+        ("[[8, 4], [4, 4], [8, 4]]", []),
+        ("[[8, 4], [4, 40]]", ["batch"]),
+        ("[[8, 4], [4, 40], [8, 40]]", ["batch"]),
+    ):
+        assert compared(eager, with_operator(new, dims))["unlike"] == unlike
 
 
 def test_with_few_steps_nothing_is_guessed(base: Path, tmp_path: Path) -> None:
