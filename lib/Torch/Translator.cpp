@@ -473,9 +473,12 @@ void Translator::translateGetAttr(Node *node) {
     bind(node->output(), makeNode(addWeight(*path, "constant_object", value)));
     return;
   }
-  const char *kind = object->type()->is_parameter(slot) ? "parameter"
-                     : object->type()->is_buffer(slot)  ? "buffer"
-                                                        : "constant_tensor";
+  // Objects of other classes have neither.
+  bool isModule = object->type()->is_module();
+  const char *kind =
+      isModule && object->type()->is_parameter(slot) ? "parameter"
+      : isModule && object->type()->is_buffer(slot)  ? "buffer"
+                                                     : "constant_tensor";
   bind(node->output(), bindAttribute(value, getTensorHome(value, *path, kind),
                                      kind, /*persistent=*/true));
 }

@@ -260,6 +260,14 @@ static bool isPointwise(const Node *node) {
   return false;
 }
 
+static bool drawsRandomNumbers(const Node *node) {
+  if (const Operator *op = node->maybeOperator())
+    for (at::Tag tag : op->getTags())
+      if (tag == at::Tag::nondeterministic_seeded)
+        return true;
+  return false;
+}
+
 void Variation::visitOperator(Node *node, Level control) {
   const c10::FunctionSchema *schema = node->maybeSchema();
   bool isPlain =
@@ -271,7 +279,8 @@ void Variation::visitOperator(Node *node, Level control) {
       node->kind() == prim::unchecked_cast || node->kind() == prim::isinstance;
   bool isConstruct = !schema && isPlain;
   bool takesTensors = false, onlyAsks = asksForType(node);
-  Level types = Same, contents = Same, numbers = Same;
+  Level types = Same, numbers = Same;
+  Level contents = drawsRandomNumbers(node) ? OtherContent : Same;
   for (const Value *input : node->inputs()) {
     Level level = getLevel(input);
     contents = std::max(contents, level);

@@ -84,6 +84,7 @@ class Model(nn.Module):
         self.cache = torch.zeros(4, 8)
         self.seen = None
         self.calls = 0
+        self.log = []
 
     def forward(self, x):
         x = self.linear(x.float()) * torch.ones(8, dtype=torch.float32)
@@ -107,6 +108,7 @@ def get_model_and_input():
         "self.cache.view(-1).add_(x.view(-1))",
         "torch.add(self.cache, x, out=self.cache)",
         "torch.nn.functional.relu(self.cache.sub_(x), inplace=True)",
+        "self.log.append(x); x = x + torch.stack(self.log).sum(0)",
         "self.seen = x if self.seen is None else self.seen + x; x = x + self.seen",
     ],
 )
@@ -117,6 +119,50 @@ def test_what_a_call_writes_is_in_the_reference(tmp_path: Path, write: str) -> N
     torch.testing.assert_close(found.references[11][0].float(), own[0])
     # Each run begins with what the module held.
     assert found.error_of(found.eager) == found.error_of(found.eager) < 1e-5
+
+
+GATED = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(64, 64, dtype=torch.bfloat16)
+        self.gate = nn.Linear(64, 8)
+
+    def forward(self, x):
+        return self.gate(self.linear(x).to(torch.float32))
+
+
+def get_model_and_input():
+    torch.manual_seed(0)
+    return Model().eval(), torch.randn(4, 64, dtype=torch.bfloat16)
+"""
+
+
+def test_what_is_narrow_may_differ_by_its_own_rounding(tmp_path: Path) -> None:
+    found = subject(tmp_path, GATED)
+    assert found.reference == "float64"
+    assert 1e-3 < found.error_of(found.eager) < 5e-2
+
+
+def test_memory_that_others_hold_says_nothing_of_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = subject(tmp_path, TIMES.replace("FURTHER", "0"))
+    found.gives_way = True
+
+    def fail(*_: Any) -> Any:
+        raise torch.OutOfMemoryError("nothing is left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(found, "_run_wide", fail)
+        with pytest.raises(torch.OutOfMemoryError):
+            _ = found.references
+    found.gives_way = False
+    assert found.reference == "float64"
 
 
 def test_memory_that_two_tensors_share_is_refused() -> None:

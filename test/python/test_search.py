@@ -2,12 +2,14 @@
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,10 @@ from opprof.backend.rewrites import Script
 from opprof.commands import optimize as optimize_command
 from opprof.commands.cli import main
 from opprof.commands.optimize import OptimizeOptions, _Result
+from opprof.errors import OpprofError
 from opprof.export.graph_store import GraphStore
 from opprof.export.model_script import load_model_script
+from opprof.processes import start_server
 from opprof.run_folder import OUTPUT_CODE, POST_GRAD, RunFolder
 from opprof.search import ahead, baselines, explore
 from opprof.search.ahead import Ahead, Job, compile_only, results_like, worker_count
@@ -712,7 +716,7 @@ def test_a_profile_is_not_timed_before_the_command_has_nothing_else_to_do(
     at_work: list[bool] = []
     folder = RunFolder(tmp_path / "run")
 
-    def work(path: str, options: Any, loaded: Any, clock: Any, stack: Any) -> None:
+    def work(*_: Any) -> None:
         while not list(folder.path.rglob(OUTPUT_CODE)):
             time.sleep(0.05)
         # What comes next takes less.
@@ -727,6 +731,57 @@ def test_a_profile_is_not_timed_before_the_command_has_nothing_else_to_do(
         )
     assert at_work == [False]
     assert folder.trace.exists() and folder.profile.is_file()
+
+
+def test_a_profile_that_is_killed_while_it_waits_is_said_to_be(
+    tmp_path: Path, script: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = RunFolder(tmp_path / "run")
+    server = start_server()
+    before = children_of_the_server()
+
+    def work(*_: Any) -> None:
+        while not list(folder.path.rglob(OUTPUT_CODE)):
+            time.sleep(0.05)
+        time.sleep(3)
+        for process in children_of_the_server() - before:
+            os.kill(process, signal.SIGKILL)
+
+    monkeypatch.setattr(optimize_command, "_has_idle_cores", lambda: True)
+    monkeypatch.setattr(optimize_command, "_load_early", work)
+    assert server is not None
+    with (
+        pytest.raises(OpprofError, match="was ended from outside"),
+        contextlib.ExitStack() as stack,
+    ):
+        optimize_command._profile(
+            str(script(MODEL)), folder.path, OptimizeOptions(), Clock(), stack
+        )
+
+
+def children_of_the_server() -> set[int]:
+    """What `begin` has begun and is alive."""
+    server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    found: set[int] = set()
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, parent = file.read_text().rpartition(") ")[2].split()[:2]
+            if int(parent) == server and state != "Z":
+                found.add(int(file.parent.name))
+    return found
+
+
+def test_what_a_killed_process_was_at_is_not_waited_for(subject: Subject) -> None:
+    with Ahead(subject.script, 2) as ahead:
+        ahead.add([Job()])
+        while not any(ahead._taken):
+            time.sleep(0.01)
+        (place,) = (place for place, number in enumerate(ahead._taken) if number)
+        ahead._processes[place].kill()
+        ahead._processes[place].join()
+        start = time.monotonic()
+        ahead.wait(600)
+        assert time.monotonic() - start < 300 and ahead.is_idle
 
 
 # ---------------------------------------------------------------------------------------------------------------------

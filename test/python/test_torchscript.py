@@ -155,6 +155,59 @@ def test_calls_in_a_row(tmp_path: Path, name: str, with_inputs: bool) -> None:
             assert_same(program(*args), expected)
 
 
+class Draws(torch.nn.Module):
+    """Has sizes and branches of random numbers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        size = torch.nonzero(torch.rand(20) > 0.5).size(0)
+        y = x * size
+        if float(torch.rand(1)) > 0.5:
+            y = torch.cat([y, x])
+        return y * y.size(0)
+
+
+@pytest.mark.parametrize("with_inputs", [True, False])
+def test_what_was_drawn_once_is_drawn_again(tmp_path: Path, with_inputs: bool) -> None:
+    x = torch.randn(3, 4)
+    module = torch.jit.script(Draws())
+    module.save(tmp_path / "model.pt")
+    document = convert(tmp_path / "model.pt", inputs=(x,) if with_inputs else ())
+    program = load_program(import_mlir(document))
+    sizes = set()
+    for seed in range(12):
+        torch.manual_seed(seed)
+        expected = module(x)
+        torch.manual_seed(seed)
+        assert_same(program(x), expected)
+        sizes.add(expected.shape[0])
+    assert len(sizes) == 2
+
+
+class OneOfTwo(torch.nn.Module):
+    """Changes an object of a class of its own by a name that stands for either of two."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = Counter(1)
+        self.b = Counter(5)
+
+    def forward(self, x: Tensor, second: bool) -> Tensor:
+        counter = self.a
+        if second:
+            counter = self.b
+        counter.next()
+        return x * self.a.count
+
+
+def test_objects_of_classes_are_no_modules(tmp_path: Path) -> None:
+    module = torch.jit.script(OneOfTwo())
+    module.save(tmp_path / "model.pt")
+    # It is read; what has no form is refused where a program is made of it.
+    graph = import_mlir(convert(tmp_path / "model.pt"))
+    with pytest.raises(OpprofError, match=r"Counter|attribute 'a"):
+        run_tool("opprof-translate", ["--emit-python", graph])
+
+
 def test_state_that_may_be_none_is_typed_so(tmp_path: Path) -> None:
     case = STATEFUL["early-exit"]
     save(case, tmp_path / "model.pt")

@@ -39,9 +39,9 @@ UNPROVABLE_REMEDY = (
 )
 # A gain below this is not told from noise.
 LEAST_GAIN = 0.02
-# What float32 may differ by from a model that was made to compute in float64 throughout: beyond that it may be another function, as
-# where it draws random numbers, which are others in float64.
-_SAME_FUNCTION = 1e-3
+# What a model may differ by from itself made to compute in float64 throughout: beyond that it may be another function, as where it
+# draws random numbers, which are others in float64. By its narrowest floats; TF32 units round as float16 does.
+_SAME_FUNCTION = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 
 
 @dataclass
@@ -149,6 +149,8 @@ class Subject:
     trains = False
     # Whether the references are in float64, and whether that takes more than weights and inputs in it.
     in_double = True
+    # Whether others hold memory of the device for a while, so that what does not fit says nothing of the model.
+    gives_way = False
     _promotes = False
 
     def __init__(self, script: ModelScript) -> None:
@@ -172,11 +174,20 @@ class Subject:
     def restore_attributes(self) -> None:
         """Gives the module what it held besides weights and buffers: caches, counters, what a call left for the next."""
         for owner, name, value, copied in self._attributes:
-            if vars(owner).get(name) is not value:
+            if vars(owner).get(name, owner) is not value:
+                # What was a plain attribute may have become a parameter or a module.
+                for registered in (owner._parameters, owner._buffers, owner._modules):
+                    registered.pop(name, None)
                 setattr(owner, name, value)
-            if copied is not None and not torch.equal(value, copied):
-                with torch.no_grad():
-                    value.copy_(copied)
+            if isinstance(value, torch.Tensor):
+                if not torch.equal(value, copied):
+                    with torch.no_grad():
+                        value.copy_(copied)
+            elif isinstance(value, list):
+                value[:] = copied
+            elif isinstance(value, dict | set):
+                value.clear()
+                value.update(copied)
 
     def compiled(self, backend: str | Callable[..., Any]) -> Callable[..., Any]:
         return self.step_of(torch.compile(self.script.module, backend=backend))
@@ -220,7 +231,8 @@ class Subject:
             return {seed: self._run_wide(self.script.module, seed) for seed in SEEDS}
         except OpprofError:
             raise
-        except Exception:
+        except Exception as error:
+            self._give_way(error)
             # Code that asks for float32 by name, and multiplies by weights that are no longer.
             self._promotes = True
         # As it is before the model runs, which may leave in it what no restoring finds.
@@ -231,14 +243,33 @@ class Subject:
             wide = {seed: self._run_wide(unused, seed) for seed in SEEDS}
             errors = [largest_error(own[seed], wide[seed]) for seed in SEEDS]
             # Written so that a NaN cannot pass.
-            if all(error <= _SAME_FUNCTION for error in errors):
+            if all(error <= self._rounding for error in errors):
                 return wide
-            reason = f"float32 differs by {max(errors):.1e} from what its code computes there, which may be another function"
+            reason = f"it differs by {max(errors):.1e} from what its code computes there, which may be another function"
         except Exception as error:
+            self._give_way(error)
             reason = f"{type(error).__name__}: {_first_line(error)}"
         progress(f"  held against itself, not against float64: {reason}")
         self._promotes = self.in_double = False
         return own
+
+    def _give_way(self, error: Exception) -> None:
+        if self.gives_way and isinstance(error, torch.OutOfMemoryError):
+            raise error
+
+    @property
+    def _rounding(self) -> float:
+        """What the model's own floats may bring."""
+        args, kwargs = self.script.args, self.script.kwargs
+        held = [*self.script.module.parameters(), *self.script.module.buffers()]
+        types = {one.dtype for one in (*held, *tree_leaves((args, kwargs))) if _is_tensor(one)}
+        if self.script.device_type == "cuda" and (
+            torch.backends.cudnn.allow_tf32 or torch.get_float32_matmul_precision() != "highest"
+        ):
+            types.add(torch.float16)
+        return max(
+            limit for dtype, limit in _SAME_FUNCTION.items() if dtype in {*types, torch.float32}
+        )
 
     def _run_wide(self, module: torch.nn.Module, seed: int) -> list[torch.Tensor]:
         """In float64. A step may write weights and buffers, so that each run has a copy of its own."""
@@ -309,11 +340,11 @@ class Subject:
         )
 
 
-def _attributes_of(
-    module: torch.nn.Module,
-) -> list[tuple[torch.nn.Module, str, Any, torch.Tensor | None]]:
-    """What modules hold besides parameters, buffers and modules: the owner, the name, the value, and a copy of what a tensor holds."""
-    found: list[tuple[torch.nn.Module, str, Any, torch.Tensor | None]] = []
+def _attributes_of(module: torch.nn.Module) -> list[tuple[torch.nn.Module, str, Any, Any]]:
+    """What modules hold besides parameters, buffers and modules: the owner, the name, the value, and a copy of what it holds. Tensors in
+    lists are those that they were, whatever has been written into them.
+    """
+    found: list[tuple[torch.nn.Module, str, Any, Any]] = []
     of_every_module = vars(torch.nn.Module())
     for owner in module.modules():
         for name, value in vars(owner).items():
@@ -321,9 +352,15 @@ def _attributes_of(
                 continue
             if isinstance(value, torch.Tensor):
                 found.append((owner, name, value, value.detach().clone()))
+            elif type(value) in (list, dict, set):
+                found.append((owner, name, value, value.copy()))
             elif value is None or isinstance(value, bool | int | float | str):
                 found.append((owner, name, value, None))
     return found
+
+
+def _is_tensor(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor)
 
 
 def _first_line(error: Exception) -> str:

@@ -120,7 +120,7 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         ahead = loaded.ahead or _start_ahead(script, options, stack)
         # The optimized program is proven, and profiled like this one: where its graph is known, without compiling it again.
         share = _AGAIN if ahead.store is None else _FROM_CACHE
-        clock.reserved = share * clock.phases["profile"] + options.seconds
+        clock.reserved = share * (clock.phases["profile"] - loaded.waited) + options.seconds
         (output / PRECISION_SCRIPT).unlink(missing_ok=True)
         progress(f"3/4 try {len(scripts)} recommendations")
         candidates = stack.enter_context(scratch_folder())
@@ -174,22 +174,29 @@ class _Loaded:
     ahead: Ahead | None = None
     subject: Subject | None = None
     explored: Explored | None = None
+    # Seconds of the profile in which it waited for what was begun here.
+    waited: float = 0.0
 
 
-# In the process that profiles: set while nothing else is at work.
-_quiet: Any = None
+# What the process that profiles and the command tell each other, in memory that neither locks: any of the two may be killed. Whether
+# nothing else is at work, and for how many seconds was waited for that.
+_QUIET, _WAITED = 0, 1
+_shared: Any = None
 
 
-def _begin_profile(start: Beginning, quiet: Any) -> None:
-    global _quiet
+def _begin_profile(start: Beginning, shared: Any) -> None:
+    global _shared
     begin(start)
-    _quiet = quiet
+    _shared = shared
 
 
 def _wait_until_quiet() -> None:
-    if not _quiet.is_set():
+    start = time.monotonic()
+    if not _shared[_QUIET]:
         progress("waiting for what is compiled beside it")
-        _quiet.wait()
+    while not _shared[_QUIET]:
+        time.sleep(0.02)
+    _shared[_WAITED] = time.monotonic() - start
 
 
 def _profile(
@@ -199,9 +206,9 @@ def _profile(
     here would be compared unfairly. Meanwhile the script's libraries are loaded here, and the search begins.
     """
     context = start_server()
-    quiet = context.Event()
+    shared = context.RawArray("d", 2)
     how = replace(options.profile, before_timing=_wait_until_quiet)
-    with ProcessPoolExecutor(1, context, _begin_profile, (beginning(), quiet)) as process:
+    with ProcessPoolExecutor(1, context, _begin_profile, (beginning(), shared)) as process:
         try:
             begun = time.time()
             profiled = process.submit(profile_script, path, folder, how, check_script)
@@ -212,10 +219,16 @@ def _profile(
                     loaded.module = import_script(Path(path))
                     if _has_idle_cores():
                         _wait_for_graph(RunFolder(folder), begun, profiled)
-                        _load_early(path, options, loaded, clock, stack)
+                        _load_early(path, options, loaded, clock, profiled, stack)
             finally:
-                quiet.set()
-            return profiled.result(), loaded
+                if loaded.ahead is not None and not loaded.ahead.is_idle:
+                    # Nothing is timed beside what compiles: others begin after the profile.
+                    loaded.ahead.end()
+                    loaded.ahead = None
+                shared[_QUIET] = 1
+            result = profiled.result()
+            loaded.waited = shared[_WAITED]
+            return result, loaded
         except BrokenProcessPool:
             raise OpprofError(
                 f"{path}: the process that profiled it was ended from outside",
@@ -241,6 +254,7 @@ def _load_early(
     options: OptimizeOptions,
     loaded: _Loaded,
     clock: Clock,
+    profiled: "Future[RunFolder]",
     stack: contextlib.ExitStack,
 ) -> None:
     """Where the profile is of a GPU, also loads the model, and begins the search in this process and those that compile ahead, while
@@ -252,18 +266,22 @@ def _load_early(
     loaded.script = script
     loaded.ahead = _start_ahead(script, options, stack)
     # A model that leaves no room for others is profiled alone.
-    if script.make_step is not None or not loaded.ahead.works:
+    if script.make_step is not None or not loaded.ahead.works or not clock.allows(options.seconds):
         return
     subject = Subject(script)
+    # Others hold memory now: where it is not enough, the references are made once more when they have ended.
+    subject.gives_way = True
     if subject.why_unprovable is None:
         widen_budget(subject, options)
         early = stack.enter_context(scratch_folder())
+        seconds = min(clock.left * _EARLY, 600)
         try:
             loaded.explored = prepare_early(
-                subject, options.error_budget, loaded.ahead, early, min(clock.left * _EARLY, 600)
+                subject, options.error_budget, loaded.ahead, early, seconds, profiled.done
             )
             loaded.subject = subject
         finally:
+            subject.gives_way = False
             subject.restore()
 
 

@@ -93,10 +93,15 @@ class Ahead:
         self._jobs: SimpleQueue[tuple[int, Job]] = context.SimpleQueue()
         # A byte for each job: processes that are killed hold no lock of it.
         self._done = context.RawArray("b", _MOST_JOBS)
+        # For each process the job that it is at, one more than its number, and 0 before the first.
+        self._taken = context.RawArray("i", workers)
         threads = max(1, len(os.sched_getaffinity(0)) // workers)
         of_all = (beginning(), str(script.path), script.moved_to, threads, store)
-        arguments = (*of_all, self._jobs, self._done)
-        self._processes = [context.Process(target=_work, args=arguments) for _ in range(workers)]
+        queues = (self._jobs, self._done, self._taken)
+        self._processes = [
+            context.Process(target=_work, args=(*of_all, *queues, place))
+            for place in range(workers)
+        ]
 
     @property
     def works(self) -> bool:
@@ -112,16 +117,27 @@ class Ahead:
                     self._jobs.put((len(self._known), job))
                 self._known[job] = len(self._known)
 
-    def wait(self, seconds: float) -> None:
-        """Until what was added so far is done, but not for longer."""
-        self._wait_for(len(self._known), seconds)
+    def wait(self, seconds: float, pointless: Callable[[], bool] = lambda: False) -> None:
+        """Until what was added so far is done, but not for longer, and no more once that is `pointless`."""
+        self._wait_for(len(self._known), seconds, pointless)
 
-    def _wait_for(self, number: int, seconds: float) -> None:
-        """Until the first jobs are done, so many."""
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left to do."""
+        return self._are_done(len(self._known))
+
+    def _are_done(self, number: int) -> bool:
+        """Whether the first jobs are done, so many, or nobody does them."""
+        for place, process in enumerate(self._processes):
+            # What one was at that has been killed is done by nobody.
+            if not process.is_alive() and self._taken[place]:
+                self._done[min(self._taken[place] - 1, _MOST_JOBS - 1)] = 1
+        alive = [process for process in self._processes if process.is_alive()]
+        return not alive or all(self._done[: min(number, _MOST_JOBS)])
+
+    def _wait_for(self, number: int, seconds: float, pointless: Callable[[], bool]) -> None:
         end = time.monotonic() + seconds
-        while any(process.is_alive() for process in self._processes):
-            if all(self._done[: min(number, _MOST_JOBS)]) or time.monotonic() >= end:
-                return
+        while not self._are_done(number) and time.monotonic() < end and not pointless():
             time.sleep(0.05)
 
     def __enter__(self) -> "Ahead":
@@ -129,12 +145,12 @@ class Ahead:
             for process in self._processes:
                 process.start()
         except BaseException:
-            self._end()
+            self.end()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end()
+        self.end()
 
     def finish(self, clock: Clock, spare: Iterable[Job | None] = ()) -> None:
         """Waits until all jobs are done, as long as the time box has time for that, and ends the processes. What is `spare` is begun where
@@ -142,15 +158,17 @@ class Ahead:
         """
         needed = len(self._known)
         self.add(spare)
-        self._wait_for(needed, min(max(clock.left / 2, _START_SECONDS), 600))
+        seconds = min(max(clock.left / 2, _START_SECONDS), 600)
+        self._wait_for(needed, seconds, lambda: False)
         failed = [process for process in self._processes if process.exitcode not in (None, 0)]
         if failed:
             progress(
                 f"  {counted(len(failed), 'process', 'processes')} ended early: no harm but time"
             )
-        self._end()
+        self.end()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Ends the processes, whatever they are at."""
         for process in self._processes:
             if process.pid is not None:
                 # The script may do something else when it is asked to end.
@@ -167,6 +185,8 @@ def _work(
     store: GraphStore | None,
     jobs: "SimpleQueue[tuple[int, Job]]",
     done: Any,
+    taken: Any,
+    place: int,
 ) -> None:
     """The process, which is ended by the one that began it, and prints nothing: what the model and PyTorch print has been printed there."""
     begin(start)
@@ -177,6 +197,7 @@ def _work(
     subject = Subject(load_model_script(path, device=device))
     while True:
         number, job = jobs.get()
+        taken[place] = number + 1
         # What fails here fails again where it is said.
         with contextlib.suppress(Exception), contextlib.ExitStack() as stack:
             if store is not None and job.backend is not None:

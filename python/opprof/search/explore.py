@@ -1,7 +1,7 @@
 """The search: recommendations one on top of the other, each measured, and what was kept taken apart again. Needs PyTorch."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -74,10 +74,15 @@ class Found:
 
 
 def prepare_early(
-    subject: Subject, error_budget: float, ahead: Ahead, folder: Path, seconds: float
+    subject: Subject,
+    error_budget: float,
+    ahead: Ahead,
+    folder: Path,
+    seconds: float,
+    pointless: Callable[[], bool] = lambda: False,
 ) -> Explored:
     """What a search needs in any case, before the model's profile is there: its precision, and in other processes the compilation of what
-    it is measured against and of what precision makes of it. Returns when that is done, or waits `seconds` for it.
+    it is measured against and of what precision makes of it. Waits `seconds` at most until that is done, and not where it is `pointless`.
     """
     ahead.add([job_of(way) for way in recipes(subject) if way.name == INDUCTOR])
     _ = subject.references
@@ -89,7 +94,7 @@ def prepare_early(
         scripts.append(write_script(precision.assignment, folder, None))
     workshop = Workshop(subject, folder, error_budget)
     ahead.add(Job(backend=workshop.file([script])) for script in scripts)
-    ahead.wait(seconds)
+    ahead.wait(seconds, pointless)
     return explored
 
 
