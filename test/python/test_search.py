@@ -717,8 +717,7 @@ def test_a_profile_is_not_timed_before_the_command_has_nothing_else_to_do(
     folder = RunFolder(tmp_path / "run")
 
     def work(*_: Any) -> None:
-        while not list(folder.path.rglob(OUTPUT_CODE)):
-            time.sleep(0.05)
+        wait_for_code(folder)
         # What comes next takes less.
         time.sleep(5)
         at_work.append(folder.trace.exists())
@@ -741,8 +740,7 @@ def test_a_profile_that_is_killed_while_it_waits_is_said_to_be(
     before = children_of_the_server()
 
     def work(*_: Any) -> None:
-        while not list(folder.path.rglob(OUTPUT_CODE)):
-            time.sleep(0.05)
+        wait_for_code(folder)
         time.sleep(3)
         for process in children_of_the_server() - before:
             os.kill(process, signal.SIGKILL)
@@ -757,6 +755,15 @@ def test_a_profile_that_is_killed_while_it_waits_is_said_to_be(
         optimize_command._profile(
             str(script(MODEL)), folder.path, OptimizeOptions(), Clock(), stack
         )
+
+
+def wait_for_code(folder: RunFolder) -> None:
+    """Until a graph is compiled. Folders move meanwhile."""
+    while True:
+        with contextlib.suppress(OSError):
+            if list(folder.path.rglob(OUTPUT_CODE)):
+                return
+        time.sleep(0.05)
 
 
 def children_of_the_server() -> set[int]:
