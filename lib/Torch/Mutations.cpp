@@ -5,7 +5,7 @@
 using namespace opprof::torchscript;
 using namespace torch::jit;
 
-static bool isMutable(const c10::Type &type, unsigned depth) {
+bool opprof::torchscript::isNumberType(const c10::Type &type) {
   switch (type.kind()) {
   case c10::TypeKind::IntType:
   case c10::TypeKind::FloatType:
@@ -13,8 +13,18 @@ static bool isMutable(const c10::Type &type, unsigned depth) {
   case c10::TypeKind::NumberType:
   case c10::TypeKind::BoolType:
   case c10::TypeKind::StringType:
-  case c10::TypeKind::NoneType:
   case c10::TypeKind::DeviceObjType:
+    return true;
+  default:
+    return false;
+  }
+}
+
+static bool isMutable(const c10::Type &type, unsigned depth) {
+  if (isNumberType(type))
+    return false;
+  switch (type.kind()) {
+  case c10::TypeKind::NoneType:
   case c10::TypeKind::EnumType:
   case c10::TypeKind::FunctionType:
     return false;

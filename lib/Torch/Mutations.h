@@ -43,6 +43,9 @@ private:
   Values pending;
 };
 
+/// True for numbers, truth values, text and devices, of which each has one
+/// type.
+bool isNumberType(const c10::Type &type);
 /// True for what may be changed in place, or holds it.
 bool isMutable(const c10::Type &type);
 

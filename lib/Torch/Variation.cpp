@@ -5,6 +5,7 @@
 #include <ATen/core/enum_tag.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
+#include <algorithm>
 #include <set>
 
 using namespace opprof::torchscript;
@@ -13,21 +14,6 @@ using namespace torch::jit;
 /// Times that the graph is gone through before everything is taken to vary: a
 /// change goes from loop to loop, and from round to round.
 static constexpr unsigned kMaxPasses = 32;
-
-static bool isNumber(const c10::Type &type) {
-  switch (type.kind()) {
-  case c10::TypeKind::IntType:
-  case c10::TypeKind::FloatType:
-  case c10::TypeKind::ComplexType:
-  case c10::TypeKind::NumberType:
-  case c10::TypeKind::BoolType:
-  case c10::TypeKind::StringType:
-  case c10::TypeKind::DeviceObjType:
-    return true;
-  default:
-    return false;
-  }
-}
 
 static bool holdsTensors(const c10::Type &type, unsigned depth = 0) {
   if (type.kind() == c10::TypeKind::TensorType || depth > 64)
@@ -40,6 +26,14 @@ static bool holdsTensors(const c10::Type &type, unsigned depth = 0) {
 
 static bool isTensor(const Value *value) {
   return value->type()->kind() == c10::TypeKind::TensorType;
+}
+
+static bool hasTag(const Node *node, at::Tag tag) {
+  const Operator *op = node->maybeOperator();
+  if (!op)
+    return false;
+  const auto &tags = op->getTags();
+  return std::find(tags.begin(), tags.end(), tag) != tags.end();
 }
 
 /// Operators that say of a tensor what follows from its type.
@@ -106,7 +100,7 @@ Variation::Variation(const ModuleGraph &graph, const Runner &runner,
 
 void Variation::raise(const Value *value, Level level) {
   // A number has one type.
-  if (level == OtherType && isNumber(*value->type()))
+  if (level == OtherType && isNumberType(*value->type()))
     level = OtherContent;
   if (level == Same)
     return;
@@ -239,33 +233,13 @@ bool Variation::hasSizesOfData(const Node *node) const {
   if ((name == "aten::repeat_interleave" || name == "aten::tensor_split") &&
       node->inputs().size() > 1 && isTensor(node->input(1)))
     return true;
-  const Operator *op = node->maybeOperator();
-  if (!op)
+  if (!node->maybeOperator())
     return true;
   // Libraries say of few operators what they do.
   if (name.rfind("aten::", 0) != 0 && name.rfind("prim::", 0) != 0 &&
       name.rfind("quantized::", 0) != 0)
     return true;
-  for (at::Tag tag : op->getTags())
-    if (tag == at::Tag::dynamic_output_shape)
-      return true;
-  return false;
-}
-
-static bool isPointwise(const Node *node) {
-  if (const Operator *op = node->maybeOperator())
-    for (at::Tag tag : op->getTags())
-      if (tag == at::Tag::pointwise)
-        return true;
-  return false;
-}
-
-static bool drawsRandomNumbers(const Node *node) {
-  if (const Operator *op = node->maybeOperator())
-    for (at::Tag tag : op->getTags())
-      if (tag == at::Tag::nondeterministic_seeded)
-        return true;
-  return false;
+  return hasTag(node, at::Tag::dynamic_output_shape);
 }
 
 void Variation::visitOperator(Node *node, Level control) {
@@ -280,7 +254,9 @@ void Variation::visitOperator(Node *node, Level control) {
   bool isConstruct = !schema && isPlain;
   bool takesTensors = false, onlyAsks = asksForType(node);
   Level types = Same, numbers = Same;
-  Level contents = drawsRandomNumbers(node) ? OtherContent : Same;
+  // What is drawn is another number in each call.
+  Level contents =
+      hasTag(node, at::Tag::nondeterministic_seeded) ? OtherContent : Same;
   for (const Value *input : node->inputs()) {
     Level level = getLevel(input);
     contents = std::max(contents, level);
@@ -291,7 +267,7 @@ void Variation::visitOperator(Node *node, Level control) {
     else
       numbers = std::max(numbers, level);
   }
-  bool pointwise = isPointwise(node);
+  bool pointwise = hasTag(node, at::Tag::pointwise);
   bool ofData = !isConstruct && takesTensors && contents != Same && !onlyAsks &&
                 hasSizesOfData(node);
   for (const Value *output : node->outputs()) {
@@ -302,7 +278,7 @@ void Variation::visitOperator(Node *node, Level control) {
       level = contents;
     else if (onlyAsks)
       level = takesTensors ? std::max(types, numbers) : contents;
-    else if (!isNumber(*output->type()) &&
+    else if (!isNumberType(*output->type()) &&
              (ofData || (numbers != Same && !pointwise &&
                          node->kind() != prim::NumToTensor)))
       level = OtherType;

@@ -242,8 +242,9 @@ class Subject:
         try:
             wide = {seed: self._run_wide(unused, seed) for seed in SEEDS}
             errors = [largest_error(own[seed], wide[seed]) for seed in SEEDS]
+            rounding = self._rounding
             # Written so that a NaN cannot pass.
-            if all(error <= self._rounding for error in errors):
+            if all(error <= rounding for error in errors):
                 return wide
             reason = f"it differs by {max(errors):.1e} from what its code computes there, which may be another function"
         except Exception as error:
@@ -260,9 +261,9 @@ class Subject:
     @property
     def _rounding(self) -> float:
         """What the model's own floats may bring."""
-        args, kwargs = self.script.args, self.script.kwargs
-        held = [*self.script.module.parameters(), *self.script.module.buffers()]
-        types = {one.dtype for one in (*held, *tree_leaves((args, kwargs))) if _is_tensor(one)}
+        module, given = self.script.module, tree_leaves((self.script.args, self.script.kwargs))
+        values = [*module.parameters(), *module.buffers(), *given]
+        types = {value.dtype for value in values if isinstance(value, torch.Tensor)}
         if self.script.device_type == "cuda" and (
             torch.backends.cudnn.allow_tf32 or torch.get_float32_matmul_precision() != "highest"
         ):
@@ -357,10 +358,6 @@ def _attributes_of(module: torch.nn.Module) -> list[tuple[torch.nn.Module, str, 
             elif value is None or isinstance(value, bool | int | float | str):
                 found.append((owner, name, value, None))
     return found
-
-
-def _is_tensor(leaf: Any) -> bool:
-    return isinstance(leaf, torch.Tensor)
 
 
 def _first_line(error: Exception) -> str:

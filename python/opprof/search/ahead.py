@@ -84,8 +84,7 @@ class Ahead:
     def __init__(self, script: ModelScript, workers: int, store: GraphStore | None = None) -> None:
         self.store = store
         self._processes: list[BaseProcess] = []
-        # By the number of each.
-        self._known: dict[Job, int] = {}
+        self._known: set[Job] = set()
         if not workers:
             return
         progress(f"  compiling ahead in {workers} processes")
@@ -115,7 +114,7 @@ class Ahead:
                 # Nobody would take what a pipe without readers has no room for.
                 if any(process.is_alive() for process in self._processes):
                     self._jobs.put((len(self._known), job))
-                self._known[job] = len(self._known)
+                self._known.add(job)
 
     def wait(self, seconds: float, pointless: Callable[[], bool] = lambda: False) -> None:
         """Until what was added so far is done, but not for longer, and no more once that is `pointless`."""
@@ -135,7 +134,9 @@ class Ahead:
         alive = [process for process in self._processes if process.is_alive()]
         return not alive or all(self._done[: min(number, _MOST_JOBS)])
 
-    def _wait_for(self, number: int, seconds: float, pointless: Callable[[], bool]) -> None:
+    def _wait_for(
+        self, number: int, seconds: float, pointless: Callable[[], bool] = lambda: False
+    ) -> None:
         end = time.monotonic() + seconds
         while not self._are_done(number) and time.monotonic() < end and not pointless():
             time.sleep(0.05)
@@ -159,7 +160,7 @@ class Ahead:
         needed = len(self._known)
         self.add(spare)
         seconds = min(max(clock.left / 2, _START_SECONDS), 600)
-        self._wait_for(needed, seconds, lambda: False)
+        self._wait_for(needed, seconds)
         failed = [process for process in self._processes if process.exitcode not in (None, 0)]
         if failed:
             progress(
