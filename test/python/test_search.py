@@ -18,6 +18,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch._dynamo.utils import counters
+from torch._inductor.compile_fx import compile_fx
 
 from opprof.backend.checks import Measurement, Subject, Verdict, check_backend, relative_error
 from opprof.backend.emit import emit
@@ -94,13 +95,14 @@ class Table(Workshop):
         hides: Sequence[tuple[str, str]] = (),
         strategies: dict[str, dict[str, str]] | None = None,
         wrong: Sequence[str] = (),
+        fails: Sequence[str] = (),
     ) -> None:
         self.times, self.hides, self.strategies = times, hides, strategies or {}
-        self.wrong = wrong
+        self.wrong, self.fails = wrong, fails
         self.longest_seconds = 1.0
         self.asked: list[list[str]] = []
 
-    def build(self, scripts: Sequence[Script]) -> Built:
+    def build(self, scripts: Sequence[Script], wait: Callable[[], None] = lambda: None) -> Built:
         names = [script.name for script in scripts]
         self.asked.append(names)
         verdict = Verdict(error=1e-4)
@@ -111,6 +113,8 @@ class Table(Workshop):
         if set(self.wrong) & set(names):
             verdict.error = 0.5
             verdict.add("equality", False, "relative error 5e-01")
+        if set(self.fails) & set(names):
+            verdict.add("strategy", False, "left out")
         ns = self.times(frozenset(names))
         return Built(tuple(scripts), verdict, lambda: ns, 1.0)
 
@@ -316,6 +320,63 @@ def test_two_scripts_that_set_one_thing_exclude_each_other(
     assert built.failure is None and workshop.build([freeze]) is built
 
 
+def test_what_no_graph_follows_is_none_of_what_is_measured(
+    subject: Subject, tmp_path: Path
+) -> None:
+    """A CUDA graph that cannot be captured leaves the program as it was: it would be kept with what it stands beside."""
+    workshop = Workshop(subject, tmp_path / "candidates", 1e-3)
+    freeze = region(tmp_path / "scripts", 1, "freeze", "freeze")
+    graph = region(tmp_path / "scripts", 2, "graph", "cuda_graph")
+    assert workshop.build([freeze]).failure is None
+    for scripts in ([graph], [freeze, graph]):
+        failure = workshop.build(scripts).failure
+        assert failure is not None
+        assert failure.startswith("strategy: graph: its inputs are not on a GPU")
+
+
+def test_what_is_compiled_beside_others_runs_when_they_have_done(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workshop = Workshop(subject, tmp_path / "candidates", 1e-3)
+    events: list[str] = []
+    compiled = compile_fx
+
+    def compiling(*args: Any, **options: Any) -> Any:
+        events.append("compiled")
+        made = compiled(*args, **options)
+
+        def running(*inputs: Any) -> Any:
+            events.append("ran")
+            return made(*inputs)
+
+        return running
+
+    def wait() -> None:
+        time.sleep(0.3)
+        events.append("waited")
+
+    script = region(tmp_path / "scripts", 1, "tf32", "tf32")
+    file = workshop.file([script])
+    file.write_text(
+        file.read_text()
+        .replace("return compile_fx(", "return torch.compiling(")
+        .replace(
+            "return compile_with_tf32(graph, list(inputs), options)",
+            "return torch.compiling(graph, list(inputs))",
+        )
+    )
+    monkeypatch.setattr(torch, "compiling", compiling, raising=False)
+    start = time.monotonic()
+    built = workshop.build([script], wait)
+    took = time.monotonic() - start
+    assert built.failure is None
+    assert events[:3] == ["compiled", "waited", "ran"] and events.count("waited") == 1
+    # What was waited for says nothing of how long the next one takes.
+    assert built.seconds <= took - 0.3 and workshop.longest_seconds == built.seconds
+    workshop.forget([script])
+    assert not workshop.is_built([script])
+
+
 def test_every_recipe_takes_and_gives_float32(subject: Subject) -> None:
     (x,) = subject.script.args
     found = {recipe.name: recipe for recipe in recipes(subject)}
@@ -408,14 +469,16 @@ def test_predictions_know_what_bounds_a_step(searching: Any) -> None:
     trials = {trial.script.name: trial for trial in found.trials}
     assert [one.name for one in found.kept] == ["half", "graph"]
     # 950 − 800 of kernels, and the host's 600; then the kernels alone; then 200 more in kernels.
+    # They are compiled once, together.
+    assert ["half"] not in table.asked[:1] and table.asked[0] == ["half", "graph"]
     assert {name: trial.predicted_ns for name, trial in trials.items()} == {
-        "half": 350,
-        "graph": 450,
+        "half": 800,
+        "graph": 800,
         "tf32": -200,
     }
     assert {name: trial.saved_ns for name, trial in trials.items()} == {
-        "half": 350,
-        "graph": 440,
+        "half": 790,
+        "graph": 790,
         # It would take the place of what saves more: nothing is compiled for it.
         "tf32": None,
     }
@@ -425,20 +488,68 @@ def test_predictions_know_what_bounds_a_step(searching: Any) -> None:
 def test_what_is_predicted_to_save_most_now_is_next(searching: Any) -> None:
     """A captured graph saves more once kernels are short, and a box may end before what saves less."""
     share = {"half": 0.6, "merge": 0.95, "own": 1.0, "graph": 0.5, "late": 0.9}
-    tried: dict[str, None] = {}
-
-    def times(names: frozenset[str]) -> int:
-        tried.update(dict.fromkeys(names))
-        return product(share)(names)
-
+    table = Table(product(share), strategies={"graph": {"cuda_graph": "True"}})
     searching(
-        Table(times, strategies={"graph": {"cuda_graph": "True"}}),
+        table,
         ["half", "merge", "graph", "own", "late"],
         {"half": 700, "merge": 60, "graph": 0, "late": 900},
         model=StepModel(kernel_ns=950, host_ns=600, rest_ns=50),
     )
     # Of `own` nothing is known, and what comes behind it stays there.
+    tried = dict.fromkeys(name for names in table.asked for name in names)
     assert list(tried) == ["half", "graph", "merge", "own", "late"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fails", "kept", "tried"),
+    [
+        # A graph changes no value: it is judged by itself, and float32 kernels keep the device busy as they are.
+        (["half"], [], [], [["half", "graph"]]),
+        # Where it cannot be captured, the other one can stand alone.
+        ([], ["graph"], ["half"], [["half", "graph"], ["half"], ["half", "graph"]]),
+    ],
+)
+def test_what_fails_in_one_graph_is_tried_without(
+    searching: Any, wrong: list[str], fails: list[str], kept: list[str], tried: list[list[str]]
+) -> None:
+    table = Table(
+        product({"half": 0.6, "graph": 0.5}),
+        strategies={"half": {"precision": "torch.float16"}, "graph": {"cuda_graph": "True"}},
+        wrong=wrong,
+        fails=fails,
+    )
+    search = searching(
+        table,
+        ["half", "graph"],
+        {"half": 800, "graph": 100},
+        model=StepModel(kernel_ns=950, host_ns=600, rest_ns=50),
+    )
+    assert names_of(search.found.kept) == kept and table.asked == tried
+    assert ends(search)["graph"] is (End.NOISE if wrong else End.FAILED)
+    assert len(search.found.trials) == 2
+
+
+def test_what_is_doubtful_comes_behind_the_levels_that_are_within_the_budget(
+    searching: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strategies = {"half": {"precision": "torch.float16"}, "levels": {"regions": "((…),)"}}
+    table = Table(product({"half": 0.5, "levels": 0.6}), strategies=strategies)
+    take_all = Search._take_all
+
+    def with_levels(search: Search) -> None:
+        search.doubtful = search.instead_of_regions = [search.scripts[0]]
+        search.regions = search.scripts[1]
+        take_all(search)
+
+    monkeypatch.setattr(Search, "_take_all", with_levels)
+    search = searching(
+        table,
+        ["half", "levels"],
+        {"half": 500, "levels": 400},
+        model=StepModel(kernel_ns=950, host_ns=100),
+    )
+    assert table.asked[:2] == [["levels"], ["half"]]
+    assert names_of(search.found.kept) == ["half"]
 
 
 def test_every_candidate_has_its_prediction(searching: Any) -> None:

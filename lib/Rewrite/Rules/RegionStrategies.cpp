@@ -34,7 +34,8 @@ struct GraphFacts {
   /// The graph, where these are the facts of one.
   GraphOp graph;
   /// The first node that writes an input, draws random numbers, has sizes that
-  /// are symbols, or a tensor that is not on a GPU.
+  /// are symbols, or a tensor that is not on a GPU. Single values of the graph's
+  /// own are none of these: Inductor hands them to kernels as numbers.
   Sight writesInput, draws, symbolic, offGPU;
   /// The first one of another floating type than float32, which a cast would
   /// not keep.
@@ -76,15 +77,17 @@ static bool isConvolution(NodeOp node) {
          node.getTarget().starts_with("aten.convolution");
 }
 
-/// Notes at `place` what its tensor of `type` is.
-static void collectTypeFacts(Type type, Operation *place, GraphFacts &facts) {
+/// Notes at `place` what its tensor of `type` is, which callers give or not.
+static void collectTypeFacts(Type type, Operation *place, GraphFacts &facts,
+                             bool isGiven = false) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor)
     return;
   if (!tensor.hasStaticShape())
     facts.symbolic.note(place);
   auto info = dyn_cast_or_null<TensorInfoAttr>(tensor.getEncoding());
-  if (!info || !info.getDevice().starts_with("cuda"))
+  bool isOnGPU = info && info.getDevice().starts_with("cuda");
+  if (!isOnGPU && (isGiven || !info || tensor.getRank() > 0))
     facts.offGPU.note(place);
   Type element = tensor.getElementType();
   if (isa<FloatType, ComplexType>(element) && !element.isF32())
@@ -98,7 +101,8 @@ static GraphFacts collectFacts(GraphOp graph) {
     // Where an input is what it should not be, what takes it is named.
     Operation *user = argument.use_empty() ? graph.getOutput().getOperation()
                                            : *argument.getUsers().begin();
-    collectTypeFacts(argument.getType(), user, facts);
+    collectTypeFacts(argument.getType(), user, facts,
+                     graph.getInputKind(index) != "constant_tensor");
     auto tensor = dyn_cast<RankedTensorType>(argument.getType());
     if (tensor && tensor.getElementType().isF32() &&
         graph.getInputKind(index) == "parameter")

@@ -94,6 +94,8 @@ class Verdict:
     measurement: Measurement | None = None
     # Names of rewrites that were applied nowhere.
     missing: list[str] = field(default_factory=list)
+    # Parts of the strategy that no graph follows, and why the first does not.
+    left_out: dict[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -532,7 +534,23 @@ def check_backend(
     _check_equality(verdict, subject, program, error_budget)
     if verdict.passed:
         subject.check_further(verdict, called, error_budget)
+    if front is not None:
+        verdict.left_out = _left_out_everywhere(backend.status()["graphs"])
     return verdict, program
+
+
+def _left_out_everywhere(graphs: Sequence[Any]) -> dict[str, str]:
+    """The parts of a strategy that each of the graphs does without, and why the first does."""
+    reasons = [
+        dict(text.split(": ", 1) for text in graph.left_out)
+        for graph in graphs
+        if graph.refusal is None
+    ]
+    return {
+        part: reason
+        for part, reason in (reasons[0] if reasons else {}).items()
+        if all(part in others for others in reasons)
+    }
 
 
 def _check_ran(verdict: Verdict, backend: ModuleType, graphs: int) -> bool:

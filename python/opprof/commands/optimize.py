@@ -225,6 +225,8 @@ def _profile(
                     # Nothing is timed beside what compiles: others begin after the profile.
                     loaded.ahead.end()
                     loaded.ahead = None
+                    if loaded.explored is not None:
+                        loaded.explored.compiled = []
                 shared[_QUIET] = 1
             result = profiled.result()
             loaded.waited = shared[_WAITED]

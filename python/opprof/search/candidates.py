@@ -5,10 +5,12 @@ import contextlib
 import re
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from torch._dynamo.callback import callback_handler
 
 from opprof.backend.checks import Program, Subject, Verdict, check_backend
 from opprof.backend.emit import emit, unique_names
@@ -69,19 +71,30 @@ class Workshop:
             emit(scripts, file)
         return file
 
-    def build(self, scripts: Sequence[Script]) -> Built:
-        """Compiles and checks; the same scripts in the same order are not compiled again."""
+    def build(self, scripts: Sequence[Script], wait: Callable[[], None] = lambda: None) -> Built:
+        """Compiles, has a `wait`, and runs and checks; the same scripts in the same order are not compiled again."""
         key = tuple(script.path for script in scripts)
         if key not in self._built:
             start = time.monotonic()
-            with self._watched():
+            with self._watched(), _compiled_before(wait) as waited:
                 verdict, program = check_backend(
                     self.file(scripts), self.subject, error_budget=self.error_budget
                 )
-            seconds = time.monotonic() - start
+            seconds = time.monotonic() - start - sum(waited)
             self.longest_seconds = max(self.longest_seconds, seconds)
+            self._refuse_without_effect(verdict, scripts)
             self._built[key] = Built(tuple(scripts), verdict, program, seconds)
         return self._built[key]
+
+    def _refuse_without_effect(self, verdict: Verdict, scripts: Sequence[Script]) -> None:
+        """A script whose strategy no graph follows is none of what is measured."""
+        for script in scripts:
+            # Constants alone are not what another strategy is for.
+            parts = set(self.strategy(script))
+            parts = parts - {"freeze"} or parts
+            if parts and parts <= set(verdict.left_out):
+                reasons = sorted(verdict.left_out[part] for part in parts)
+                verdict.add("strategy", False, f"{script.title}: {'; '.join(reasons)}")
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
@@ -97,6 +110,10 @@ class Workshop:
     def is_built(self, scripts: Sequence[Script]) -> bool:
         return tuple(script.path for script in scripts) in self._built
 
+    def forget(self, scripts: Sequence[Script]) -> None:
+        """What was built of them is built again when it is asked for."""
+        self._built.pop(tuple(script.path for script in scripts), None)
+
     def strategy(self, script: Script) -> dict[str, str]:
         """The strategy that a script names, as its backend says it: what is set, and to what."""
         if script.path not in self._strategies:
@@ -109,6 +126,23 @@ class Workshop:
         if not own:
             return []
         return [other for other in kept if _ONE_OF & set(self.strategy(other))]
+
+
+@contextlib.contextmanager
+def _compiled_before(wait: Callable[[], None]) -> Iterator[list[float]]:
+    """Within it, what Dynamo compiles does not run before a `wait`. Gives the seconds of each."""
+    waited: list[float] = []
+
+    def end(_: object) -> None:
+        start = time.monotonic()
+        wait()
+        waited.append(time.monotonic() - start)
+
+    callback_handler.register_end_callback(end)
+    try:
+        yield waited
+    finally:
+        callback_handler.remove_end_callback(end)
 
 
 def _word(text: str) -> str:

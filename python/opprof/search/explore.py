@@ -1,7 +1,7 @@
 """The search: recommendations one on top of the other, each measured, and what was kept taken apart again. Needs PyTorch."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,8 @@ class Explored:
     """What was found of a model's precision before its profile was there; None where there is nothing to choose."""
 
     precision: Precision | None
+    # The strategies of what was compiled ahead, each with no other rewrite.
+    compiled: list[dict[str, str]] = field(default_factory=list)
 
 
 @dataclass
@@ -94,6 +96,7 @@ def prepare_early(
         scripts.append(write_script(precision.assignment, folder, None))
     workshop = Workshop(subject, folder, error_budget)
     ahead.add(Job(backend=workshop.file([script])) for script in scripts)
+    explored.compiled = [workshop.strategy(script) for script in scripts]
     ahead.wait(seconds, pointless)
     return explored
 
@@ -133,6 +136,8 @@ class Search:
         # Levels by region, and what makes them needless where it is kept.
         self.regions: Script | None = None
         self.instead_of_regions: list[Script] = []
+        # What is over the budget uncompiled, and may be within it once it is compiled.
+        self.doubtful: list[Script] = []
 
     def run(self) -> Found:
         """Everything in its order; what the time box leaves out is named in the trials and baselines."""
@@ -179,24 +184,43 @@ class Search:
         if narrow is not None:
             # What most likely is kept first, and what stands on top of it then.
             self.ahead.add([*self._jobs_of([narrow]), *self._jobs_of(self.scripts, on=narrow)])
-            graphs = [one for one in self.scripts if "cuda_graph" in self.workshop.strategy(one)]
-            self.ahead.add(self._jobs_of(graphs))
+            self.ahead.add(self._jobs_of(filter(self._captures, self.scripts)))
         else:
             self.ahead.add(self._jobs_of(self.scripts))
         # Needed below in any case.
         _ = self.subject.references
-        self.ahead.finish(self.clock, spare=map(job_of, filter(self._comes_late, ways)))
+        late = list(map(job_of, filter(self._comes_late, ways)))
+        if narrow is not None and self.ahead.works:
+            self._build_beside(narrow, lambda: self.ahead.finish(self.clock, late))
+        self.ahead.finish(self.clock, late)
 
-    def _jobs_of(self, scripts: Sequence[Script], on: Script | None = None) -> list[Job]:
+    def _build_beside(self, narrow: Script, wait: Callable[[], None]) -> None:
+        """Compiles here what most likely is tried first while others compile what comes after it. It runs when they have done: kernels are
+        chosen by their times when they run first.
+        """
+        soon = narrow
+        if narrow is self.regions and self.instead_of_regions and not self.doubtful:
+            soon = self.instead_of_regions[0]
+        likely = [soon, *[one for one in self.scripts if self._captures(one)][:1]]
+        built = self.workshop.build(likely, wait)
+        if built.program is None:
+            # The others may have left it no memory.
+            self.workshop.forget(likely)
+            self.subject.restore()
+
+    def _jobs_of(self, scripts: Iterable[Script], on: Script | None = None) -> list[Job]:
         """Compilations of scripts, each alone or on top of another; those whose kernels are chosen by timing are none of these."""
         jobs = []
+        known = [] if self.explored is None else self.explored.compiled
         for script in scripts:
             # A captured graph changes nothing of what is compiled; what saves nothing is not tried.
-            apart = on is None or not (
-                self.workshop.excluded(script, [on])
-                or "cuda_graph" in self.workshop.strategy(script)
-                or script.saves_ns == 0
-            )
+            apart = self.workshop.strategy(script) not in known
+            if on is not None:
+                apart = not (
+                    self.workshop.excluded(script, [on])
+                    or self._captures(script)
+                    or script.saves_ns == 0
+                )
             if apart and not self._tunes(script):
                 both = [script] if on is None else [on, script]
                 jobs.append(Job(backend=self.workshop.file(both)))
@@ -204,6 +228,9 @@ class Search:
 
     def _tunes(self, script: Script) -> bool:
         return "autotune" in self.workshop.strategy(script)
+
+    def _captures(self, script: Script) -> bool:
+        return "cuda_graph" in self.workshop.strategy(script)
 
     def _is_narrow(self, script: Script) -> bool:
         return bool({"precision", "regions"} & set(self.workshop.strategy(script)))
@@ -274,6 +301,8 @@ class Search:
                 self._end([script], End.WRONG, reason, error=precision.uniform_error)
             self.scripts = [script for script in self.scripts if script not in whole]
             whole = []
+        if precision.uniform_error > self.options.error_budget:
+            self.doubtful = whole
         if precision.assignment is not None:
             self.found.assignment = precision.assignment
             saves = None if saves is None else int(saves * precision.saved_share)
@@ -303,7 +332,15 @@ class Search:
                     reason = f"{whole[0].name} is within the budget as it was compiled"
                     self._end([script], End.CONFLICT, reason)
                     continue
-            trial = self._try([script])
+            graph = self._graph_round(script, ahead)
+            trial = self._try([script] if graph is None else [script, graph])
+            if graph is not None and trial.end is End.KEPT:
+                ahead.remove(graph)
+            elif graph is not None:
+                # It has its own turn.
+                self.found.trials = [one for one in self.found.trials if one.script is not graph]
+                if trial.end in (End.FAILED, End.CONFLICT):
+                    trial = self._try([script])
             # What was left out before anything was compiled costs nothing to ask again.
             if trial.end is End.SLOWER or (trial.end is End.LEFT_OUT and trial.seconds is None):
                 lost_before.append((trial, len(self.found.kept)))
@@ -314,11 +351,24 @@ class Search:
                 if kept < len(self.found.kept) and trial.script not in self.found.kept:
                     self._try([trial.script])
 
+    def _graph_round(self, script: Script, scripts: Sequence[Script]) -> Script | None:
+        """The CUDA graph that is captured round what `script` makes in the same compilation, where launches would be what is left."""
+        graph = next(filter(self._captures, scripts), None)
+        if self.model is None or graph is None or self._captures(script) or self._tunes(script):
+            return None
+        both, _ = self._predict([script, graph], self._excluded([script]))
+        alone, _ = self._predict([script], self._excluded([script]))
+        more = 0 if both is None or alone is None else both - alone
+        return graph if more >= NOISE * self.best_ns else None
+
     def _next(self, scripts: Sequence[Script]) -> Script:
         """What is predicted to save most on top of what is kept, of equal ones the first: a box may end at any time. What
-        times kernels to choose among them takes longest, and comes last.
+        times kernels to choose among them takes longest, and comes last; what may be over the budget comes after the levels by region
+        that are within it.
         """
         soon = [script for script in scripts if not self._tunes(script)] or scripts
+        if self.regions in soon:
+            soon = [script for script in soon if script not in self.doubtful]
         if self.model is None:
             return soon[0]
         best, most = soon[0], -math.inf
@@ -333,7 +383,7 @@ class Search:
 
     def _is_small(self, script: Script) -> bool:
         saves = script.saves_ns
-        if self.model is not None and "cuda_graph" in self.workshop.strategy(script):
+        if self.model is not None and self._captures(script):
             # It grows with what was kept since the rule saw the program.
             saves, _ = self._predict([script], [])
         return saves is not None and saves < NOISE * self.best_ns
@@ -356,7 +406,9 @@ class Search:
 
     def _try(self, scripts: list[Script]) -> Trial:
         """Tries scripts on top of what is kept, in the order and beside the ones that they can stand beside."""
-        title = scripts[0].title if len(scripts) == 1 else f"{len(scripts)} small ones together"
+        title = f"{len(scripts)} small ones together"
+        if len(scripts) == 1 or self._captures(scripts[-1]):
+            title = " – ".join(script.title for script in scripts)
         progress(f"  {len(self.found.trials) + 1}. {title}")
         pointless = self._why_pointless(scripts)
         if not self.clock.allows(self.workshop.longest_seconds + self.options.seconds):
@@ -454,7 +506,9 @@ class Search:
         self.best, self.best_ns = built.program, measurement.median("candidate")
         # Without a prediction of what is kept, nothing is known of what bounds it.
         self.model = None if model is None else model.measured(self.best_ns)
-        return self._end(scripts, End.KEPT, f"{times}, {gain}", **facts)
+        both = ", both together" if len(scripts) == 2 else ", all together"
+        reason = f"{times}, {gain}" + (both if len(scripts) > 1 else "")
+        return self._end(scripts, End.KEPT, reason, **facts)
 
     def _predict(
         self, scripts: list[Script], instead: list[Script]
@@ -462,7 +516,7 @@ class Search:
         """What scripts save of a step beyond those that they take the place of, and on a GPU what bounds it then."""
         if any(script.saves_ns is None for script in (*scripts, *instead)):
             return None, None
-        captures = {script for script in scripts if "cuda_graph" in self.workshop.strategy(script)}
+        captures = set(filter(self._captures, scripts))
         # What a rule says of a capture is idle time that it saw: no kernel is shorter for it.
         counted = [script for script in scripts if self.model is None or script not in captures]
         saves = sum(one.saves_ns or 0 for one in counted)
