@@ -4,14 +4,18 @@ They are forks of one server, which loads PyTorch once and beside the command's 
 can.
 """
 
+import contextlib
 import multiprocessing
 import os
 import select
 import signal
+import sys
 import threading
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import ForkServerContext
+from pathlib import Path
 
 from opprof.progress import began, began_at
 from opprof.tools import end_with
@@ -24,8 +28,19 @@ def start_server() -> ForkServerContext:
     """Has the server begin to load; to be called before the command loads PyTorch itself."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(_LOADED))
+    _begin_tracker()
     forkserver.ensure_running()
     return context
+
+
+def _begin_tracker() -> None:
+    """Begins the process that cleans up after those that are killed, which would warn of each lock that it finds."""
+    quiet = "ignore:resource_tracker:UserWarning"
+    sys.warnoptions.append(quiet)
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        sys.warnoptions.remove(quiet)
 
 
 @dataclass(frozen=True)
@@ -57,3 +72,56 @@ def _end_after(process: int) -> None:
     """Waits for the process of a descriptor, which can be read once it has ended."""
     select.select([process], [], [])
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Processes that stand still for a while
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def stop(processes: Iterable[int]) -> list[int]:
+    """Has processes, and all that they began, do nothing until `go_on`; returns them. Those that have ended are none of them."""
+    stopped: list[int] = []
+    waiting = list(processes)
+    while waiting:
+        for process in waiting:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGSTOP)
+                stopped.append(process)
+        # What stands still begins no others.
+        parents = set(waiting)
+        waiting = [process for process, parent in _parents() if parent in parents]
+    return stopped
+
+
+def go_on(processes: Sequence[int]) -> None:
+    """Has them go on, those first that others began."""
+    for process in reversed(processes):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGCONT)
+
+
+def guard(of: Beginning, processes: Sequence[int]) -> None:
+    """A process that has nothing else to do: what stands still when the process that asked for it is killed cannot end itself.
+
+    `processes`, 0 where there is none yet, are forks of the server as this one is.
+    """
+    end_with(os.getppid())
+    with contextlib.suppress(ProcessLookupError):
+        select.select([os.pidfd_open(of.process)], [], [])
+    forks = {process for process, parent in _parents() if parent == os.getppid()}
+    for process in stop(forks.intersection(processes)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+def _parents() -> list[tuple[int, int]]:
+    """Each process that there is, and the one that began it."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        # It may end meanwhile. Its name, in parentheses, may be anything.
+        with contextlib.suppress(OSError):
+            found.append(
+                (int(file.parent.name), int(file.read_text().rpartition(")")[2].split()[1]))
+            )
+    return found

@@ -18,7 +18,6 @@ import pytest
 import torch
 from torch import Tensor
 from torch._dynamo.utils import counters
-from torch._inductor.compile_fx import compile_fx
 
 from opprof.backend.checks import Measurement, Subject, Verdict, check_backend, relative_error
 from opprof.backend.emit import emit
@@ -102,7 +101,7 @@ class Table(Workshop):
         self.longest_seconds = 1.0
         self.asked: list[list[str]] = []
 
-    def build(self, scripts: Sequence[Script], wait: Callable[[], None] = lambda: None) -> Built:
+    def build(self, scripts: Sequence[Script]) -> Built:
         names = [script.name for script in scripts]
         self.asked.append(names)
         verdict = Verdict(error=1e-4)
@@ -332,49 +331,6 @@ def test_what_no_graph_follows_is_none_of_what_is_measured(
         failure = workshop.build(scripts).failure
         assert failure is not None
         assert failure.startswith("strategy: graph: its inputs are not on a GPU")
-
-
-def test_what_is_compiled_beside_others_runs_when_they_have_done(
-    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workshop = Workshop(subject, tmp_path / "candidates", 1e-3)
-    events: list[str] = []
-    compiled = compile_fx
-
-    def compiling(*args: Any, **options: Any) -> Any:
-        events.append("compiled")
-        made = compiled(*args, **options)
-
-        def running(*inputs: Any) -> Any:
-            events.append("ran")
-            return made(*inputs)
-
-        return running
-
-    def wait() -> None:
-        time.sleep(0.3)
-        events.append("waited")
-
-    script = region(tmp_path / "scripts", 1, "tf32", "tf32")
-    file = workshop.file([script])
-    file.write_text(
-        file.read_text()
-        .replace("return compile_fx(", "return torch.compiling(")
-        .replace(
-            "return compile_with_tf32(graph, list(inputs), options)",
-            "return torch.compiling(graph, list(inputs))",
-        )
-    )
-    monkeypatch.setattr(torch, "compiling", compiling, raising=False)
-    start = time.monotonic()
-    built = workshop.build([script], wait)
-    took = time.monotonic() - start
-    assert built.failure is None
-    assert events[:3] == ["compiled", "waited", "ran"] and events.count("waited") == 1
-    # What was waited for says nothing of how long the next one takes.
-    assert built.seconds <= took - 0.3 and workshop.longest_seconds == built.seconds
-    workshop.forget([script])
-    assert not workshop.is_built([script])
 
 
 def test_every_recipe_takes_and_gives_float32(subject: Subject) -> None:
@@ -744,8 +700,10 @@ def test_compiling_ahead_runs_no_compiled_program(
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
     with Ahead(subject.script, 2) as ahead:
         # Each once.
-        ahead.add([Job(backend=file), Job(), None, Job()])
-        ahead.finish(Clock())
+        jobs = [Job(content="a", backend=file), Job()]
+        ahead.add([*jobs, None, Job()])
+        for job in jobs:
+            ahead.wait_for(job)
     assert "ended early" not in capsys.readouterr().err
     # What this process would find there.
     assert list((tmp_path / "cache" / "fxgraph").iterdir())
@@ -761,8 +719,10 @@ def test_what_was_compiled_ahead_is_compiled_neither_to_be_tried_nor_to_be_prove
     # Frozen weights of a CPU are packed, which no cache takes.
     scripts = [region(tmp_path / "rewrites", 1, "prologue", "prologue")]
     with Ahead(subject.script, 2, store) as ahead:
-        ahead.add([Job(backend=workshop.file(scripts))])
-        ahead.finish(Clock())
+        ahead.add([workshop.job(scripts)])
+        # Of another name, and the same.
+        ahead.wait_for(workshop.job([region(tmp_path / "others", 2, "prologue", "prologue")]))
+        assert ahead._done[0] == 1
     counters.clear()
     built = workshop.build(scripts)
     assert built.failure is None and built.program is not None
@@ -788,10 +748,14 @@ def test_what_a_search_needs_in_any_case_is_there_before_the_profile(
     early = tmp_path / "early"
     early.mkdir()
     with Ahead(subject.script, 2) as ahead:
-        explored = explore.prepare_early(subject, 2e-2, ahead, early, 600)
+        between: list[int] = []
+        explored = explore.prepare_early(subject, 2e-2, ahead, early, lambda: between.append(1))
         precision = explored.precision
+        assert between
         assert precision is not None and precision.fits(2e-2)
         assert (early / "bfloat16.mlir").is_file() and (early / "candidate_bfloat16.py").is_file()
+        for job in list(ahead._numbers):
+            ahead.wait_for(job)
         counters.clear()
         subject.run(subject.inductor, 11)
         assert counters["inductor"]["fxgraph_cache_hit"] == 1
@@ -802,21 +766,69 @@ def test_what_a_search_needs_in_any_case_is_there_before_the_profile(
         )
         monkeypatch.delattr(explore, "explore_precision")
         search._find_precision()
-        # What is spare is not waited for.
-        ahead.finish(Clock(), spare=[Job(options=(("max_autotune", True),))])
 
 
 def test_jobs_are_waited_for_as_long_as_is_said(subject: Subject) -> None:
     with Ahead(subject.script, 1) as ahead:
-        ahead.add([Job(options=(("no such option", 1),))])
-        ahead.wait(600)
+        wrong, other = Job(options=(("no such option", 1),)), Job()
+        ahead.add([wrong])
+        ahead.wait_for(wrong)
         # It has failed there, which is said where it fails again.
         assert ahead._done[0] == 1
-        ahead.add([Job()])
+        ahead.add([other, Job(options=(("freezing", True),))])
         start = time.monotonic()
-        ahead.wait(0.2)
+        ahead.wait_for(other, 0.2)
+        # Nobody is at this one.
+        ahead.wait_for(Job(options=(("freezing", True),)))
         assert time.monotonic() - start < 60
-        assert ahead._done[1] == 0
+        assert list(ahead._done[1:3]) == [0, 0]
+
+
+def state_of(process: int) -> str:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0]
+
+
+def test_what_compiles_ahead_stands_still_while_something_runs(subject: Subject) -> None:
+    with Ahead(subject.script, 2) as ahead:
+        ids = [process.pid or 0 for process in ahead._processes]
+        states: list[tuple[str, bool]] = []
+
+        def note(what: str) -> None:
+            states.append((what, all(state_of(process) == "T" for process in ids)))
+
+        def backend(graph: Any, inputs: Any) -> Any:
+            note("compiles")
+
+            def run(*values: Any) -> Any:
+                note("runs")
+                return graph(*values)
+
+            return run
+
+        x = torch.randn(32, 64)
+        with ahead.beside_compilation():
+            for mode in (True, False):
+                torch.compile(subject.script.module, backend=backend, dynamic=mode)(x)
+            torch._dynamo.reset()
+        note("after")
+        with ahead.quiet(), ahead.quiet():
+            note("quiet")
+        note("after")
+    assert states == [
+        *[("compiles", False), ("runs", True)] * 2,
+        *[("after", False), ("quiet", True), ("after", False)],
+    ]
+
+
+def test_who_stands_still_goes_on_where_quiet_takes_too_long(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "_STILL_SECONDS", 0.2)
+    with Ahead(subject.script, 1) as one, one.quiet():
+        process = one._processes[0].pid or 0
+        assert state_of(process) == "T"
+        while state_of(process) == "T":
+            time.sleep(0.05)
 
 
 def test_a_profile_is_not_timed_before_the_command_has_nothing_else_to_do(
@@ -898,8 +910,8 @@ def test_what_a_killed_process_was_at_is_not_waited_for(subject: Subject) -> Non
         ahead._processes[place].kill()
         ahead._processes[place].join()
         start = time.monotonic()
-        ahead.wait(600)
-        assert time.monotonic() - start < 300 and ahead.is_idle
+        ahead.wait_for(Job())
+        assert time.monotonic() - start < 300
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -979,22 +991,56 @@ def test_the_schema_is_one() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
-def test_processes_end_with_the_command_that_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("still", [False, True])
+def test_processes_end_with_the_command_that_is_killed(tmp_path: Path, still: bool) -> None:
     program = tmp_path / "command.py"
     program.write_text(
         "import os, signal, time\n"
-        "from opprof.processes import begin, beginning, start_server\n"
+        "from opprof.processes import begin, beginning, guard, start_server, stop\n"
         "def work(of):\n"
         "    begin(of)\n"
         "    print(os.getpid(), os.getppid(), flush=True)\n"
         "    time.sleep(600)\n"
         "if __name__ == '__main__':\n"
-        "    start_server().Process(target=work, args=(beginning(),)).start()\n"
+        "    context = start_server()\n"
+        "    worker = context.Process(target=work, args=(beginning(),))\n"
+        "    worker.start()\n"
+        f"    if {still}:\n"
+        "        time.sleep(1)\n"
+        "        context.Process(target=guard, args=(beginning(), [worker.pid, 0])).start()\n"
+        "        stop([worker.pid])\n"
+        "        time.sleep(2)\n"
+        "        print('still', flush=True)\n"
         "    time.sleep(600)\n"
     )
     command = subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, text=True)
     assert command.stdout is not None
     assert command.stdout.readline()
+    assert not still or command.stdout.readline() == "still\n"
     command.kill()
     # The last of them closes the pipe.
     assert command.communicate(timeout=60) == ("", None)
+
+
+def test_nobody_is_warned_of_what_killed_processes_leave(tmp_path: Path) -> None:
+    program = tmp_path / "command.py"
+    program.write_text(
+        "import multiprocessing, time\n"
+        "from opprof.processes import begin, beginning, start_server\n"
+        "def work(of, taken):\n"
+        "    begin(of)\n"
+        "    lock = multiprocessing.get_context('forkserver').Lock()\n"
+        "    taken.value = 1\n"
+        "    time.sleep(600)\n"
+        "if __name__ == '__main__':\n"
+        "    context = start_server()\n"
+        "    taken = context.RawValue('i', 0)\n"
+        "    worker = context.Process(target=work, args=(beginning(), taken))\n"
+        "    worker.start()\n"
+        "    while not taken.value:\n"
+        "        time.sleep(0.02)\n"
+        "    worker.kill()\n"
+        "    worker.join()\n"
+    )
+    ended = subprocess.run([sys.executable, str(program)], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -181,12 +181,22 @@ def _definitions(scripts: Sequence[Script]) -> tuple[str, list[str]]:
     """The Python definitions of all scripts, and a line on each for the head of the file."""
     parts, titles = [], []
     for script, name in zip(scripts, unique_names(scripts), strict=True):
-        python = run_tool(
-            "opprof-translate", ["--emit-rewrite", f"--rewrite-name={name}", script.path]
-        ).decode()
+        python = _translated(script, name)
         parts.append(python.strip("\n") + "\n\n")
         titles.append(f"{script.path.name}: {script.title or name}")
     return "\n".join(parts), titles
+
+
+def definitions_of(script: Script) -> str:
+    """What a backend of one script defines, without comments: scripts of one content, under whatever names, compile the same."""
+    lines = _translated(script, script.name).splitlines()
+    return "\n".join(line for line in lines if line and not line.startswith("#"))
+
+
+def _translated(script: Script, name: str) -> str:
+    return run_tool(
+        "opprof-translate", ["--emit-rewrite", f"--rewrite-name={name}", script.path]
+    ).decode()
 
 
 def _head(name: str, output: Path, titles: list[str]) -> str:

@@ -10,7 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -61,8 +61,6 @@ from opprof.units import counted, milliseconds
 _IDLE_CORES = 8
 # Of the time of the first profile: what a proof and a profile take that compile, and that find everything compiled.
 _AGAIN, _FROM_CACHE = 0.8, 0.3
-# Of the time that is left: what compilations that began before the profile may make it wait, after all else that is done meanwhile.
-_EARLY = 0.25
 # Classes of nodes that the report names.
 _MOST_CLASSES = 8
 
@@ -179,9 +177,11 @@ class _Loaded:
 
 
 # What the process that profiles and the command tell each other, in memory that neither locks: any of the two may be killed. Whether
-# nothing else is at work, and for how many seconds was waited for that.
-_QUIET, _WAITED = 0, 1
+# quiet is asked for, whether it is there, and for how many seconds was waited for it.
+_ASKED, _QUIET, _WAITED = 0, 1, 2
 _shared: Any = None
+# Seconds for which a profile that is timed is left alone at most.
+_LONGEST_QUIET = 60.0
 
 
 def _begin_profile(start: Beginning, shared: Any) -> None:
@@ -192,11 +192,32 @@ def _begin_profile(start: Beginning, shared: Any) -> None:
 
 def _wait_until_quiet() -> None:
     start = time.monotonic()
-    if not _shared[_QUIET]:
-        progress("waiting for what is compiled beside it")
+    _shared[_ASKED] = 1
     while not _shared[_QUIET]:
-        time.sleep(0.02)
+        time.sleep(0.002)
     _shared[_WAITED] = time.monotonic() - start
+
+
+@dataclass
+class _Profiling:
+    """A profile that another process makes."""
+
+    result: "Future[RunFolder]"
+    shared: Any
+
+    def let_time(self, ahead: Ahead | None) -> None:
+        """Where it asks for quiet, waits until it has been timed, and the processes of `ahead` stand still."""
+        if not self.shared[_ASKED] or self.shared[_QUIET]:
+            return
+        with contextlib.nullcontext() if ahead is None else ahead.quiet():
+            self.shared[_QUIET] = 1
+            wait([self.result], timeout=_LONGEST_QUIET)
+
+    def finish(self, ahead: Ahead | None) -> None:
+        """Waits until it is done, one way or the other."""
+        while not self.result.done():
+            self.let_time(ahead)
+            wait([self.result], timeout=0.01)
 
 
 def _profile(
@@ -206,31 +227,27 @@ def _profile(
     here would be compared unfairly. Meanwhile the script's libraries are loaded here, and the search begins.
     """
     context = start_server()
-    shared = context.RawArray("d", 2)
+    shared = context.RawArray("d", 3)
     how = replace(options.profile, before_timing=_wait_until_quiet)
     with ProcessPoolExecutor(1, context, _begin_profile, (beginning(), shared)) as process:
         try:
             begun = time.time()
             profiled = process.submit(profile_script, path, folder, how, check_script)
+            profiling = _Profiling(profiled, shared)
             loaded = _Loaded()
-            # What fails here fails in the other process or later too, which says so.
             try:
+                # What fails here fails in the other process or later too, which says so.
                 with contextlib.suppress(Exception):
                     loaded.module = import_script(Path(path))
                     if _has_idle_cores():
-                        _wait_for_graph(RunFolder(folder), begun, profiled)
-                        _load_early(path, options, loaded, clock, profiled, stack)
+                        _wait_for_graph(RunFolder(folder), begun, profiling)
+                        _load_early(path, options, loaded, clock, profiling, stack)
+                profiling.finish(loaded.ahead)
             finally:
-                if loaded.ahead is not None and not loaded.ahead.is_idle:
-                    # Nothing is timed beside what compiles: others begin after the profile.
-                    loaded.ahead.end()
-                    loaded.ahead = None
-                    if loaded.explored is not None:
-                        loaded.explored.compiled = []
+                # It is not left waiting where this process is interrupted.
                 shared[_QUIET] = 1
-            result = profiled.result()
             loaded.waited = shared[_WAITED]
-            return result, loaded
+            return profiled.result(), loaded
         except BrokenProcessPool:
             raise OpprofError(
                 f"{path}: the process that profiled it was ended from outside",
@@ -242,9 +259,9 @@ def _has_idle_cores() -> bool:
     return torch.cuda.is_available() and len(os.sched_getaffinity(0)) >= _IDLE_CORES
 
 
-def _wait_for_graph(folder: RunFolder, begun: float, profiled: "Future[RunFolder]") -> None:
+def _wait_for_graph(folder: RunFolder, begun: float, profiling: _Profiling) -> None:
     """Until the profile has a graph: the program has been timed as it is then, and Inductor is next."""
-    while not profiled.done():
+    while not (profiling.result.done() or profiling.shared[_ASKED]):
         with contextlib.suppress(OSError):
             if folder.graph_json.stat().st_mtime >= begun:
                 return
@@ -256,11 +273,11 @@ def _load_early(
     options: OptimizeOptions,
     loaded: _Loaded,
     clock: Clock,
-    profiled: "Future[RunFolder]",
+    profiling: _Profiling,
     stack: contextlib.ExitStack,
 ) -> None:
     """Where the profile is of a GPU, also loads the model, and begins the search in this process and those that compile ahead, while
-    Inductor compiles what is profiled; that is not timed before they have done what they were given.
+    Inductor compiles what is profiled. While that is timed, all of it stands still.
     """
     script = load_model_script(path, device=options.device, script=loaded.module)
     if script.device_type != "cuda":
@@ -276,10 +293,10 @@ def _load_early(
     if subject.why_unprovable is None:
         widen_budget(subject, options)
         early = stack.enter_context(scratch_folder())
-        seconds = min(clock.left * _EARLY, 600)
+        ahead = loaded.ahead
         try:
             loaded.explored = prepare_early(
-                subject, options.error_budget, loaded.ahead, early, seconds, profiled.done
+                subject, options.error_budget, ahead, early, lambda: profiling.let_time(ahead)
             )
             loaded.subject = subject
         finally:

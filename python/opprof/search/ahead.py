@@ -1,16 +1,18 @@
 """Compiles candidates ahead in processes of their own, so that this one finds their kernels in Inductor's cache. Needs PyTorch.
 
 Nothing is timed there and no compiled program runs: its kernels' choices, which Triton times at the first call and keeps in the
-cache, would be made on a busy device. Neither does the command time anything meanwhile: what launches kernels is slower beside them.
+cache, would be made on a busy device. While this process times or runs something, they stand still: what launches kernels is slower
+beside them.
 """
 
 import contextlib
 import copy
 import os
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
@@ -19,33 +21,37 @@ from typing import Any
 import torch
 import torch._inductor.config
 from torch import fx
+from torch._dynamo.callback import callback_handler
 from torch.utils._pytree import tree_leaves, tree_map
 
 from opprof.backend.checks import Subject, load_backend
 from opprof.backend.emitted.tf32 import with_tf32
 from opprof.export.graph_store import GraphStore
 from opprof.export.model_script import ModelScript, load_model_script
-from opprof.processes import Beginning, begin, beginning, start_server
+from opprof.processes import Beginning, begin, beginning, go_on, guard, start_server, stop
 from opprof.progress import progress
 from opprof.search.baselines import Recipe, cast_floats
-from opprof.search.clock import Clock
 from opprof.units import counted
 
 # Memory of the model's own size that a process may need, and of PyTorch's beside it.
 _MODEL_COPIES, _OVERHEAD_BYTES = 4, 2 << 30
 # More have nothing to do: so many candidates are rarely known at once.
 _MOST_WORKERS = 12
-# Seconds that a process takes to begin and to load the model, at least.
-_START_SECONDS = 5.0
+# Seconds for which processes stand still at most: one may hold a lock that is waited for.
+_STILL_SECONDS = 120.0
+# Seconds for which one compilation is waited for at most.
+_LONGEST_SECONDS = 600.0
 # Of what comes after so many jobs nobody knows whether it is done.
 _MOST_JOBS = 1024
 
 
 @dataclass(frozen=True)
 class Job:
-    """One compilation: by a backend's file, or with options of Inductor, of the model or of the model cast as a whole."""
+    """One compilation: by a backend, or with options of Inductor, of the model or of the model cast as a whole."""
 
-    backend: Path | None = None
+    # What the backend is made of; files of other names may be made of the same.
+    content: str = ""
+    backend: Path | None = field(default=None, compare=False)
     options: tuple[tuple[str, Any], ...] = ()
     dtype: torch.dtype | None = None
     # Whether float32 products may use TF32 units, which is a setting of the whole process.
@@ -75,7 +81,7 @@ def worker_count(script: ModelScript) -> int:
 
 
 class Ahead:
-    """Processes that do jobs, from the first `with` on until they are told to finish or the block ends.
+    """Processes that do jobs, from the first `with` on until they are told to end or the block ends.
 
     What fails there fails here again, where it is said. Without `workers` nothing is done ahead. What backends compile, here and there,
     is left in `store`, where there is one.
@@ -84,7 +90,12 @@ class Ahead:
     def __init__(self, script: ModelScript, workers: int, store: GraphStore | None = None) -> None:
         self.store = store
         self._processes: list[BaseProcess] = []
-        self._known: set[Job] = set()
+        # The jobs' numbers, in the order in which they are taken.
+        self._numbers: dict[Job, int] = {}
+        # Blocks that want quiet, and who stands still for them.
+        self._quiet = 0
+        self._stopped: list[int] = []
+        self._lock = threading.RLock()
         if not workers:
             return
         progress(f"  compiling ahead in {workers} processes")
@@ -94,6 +105,8 @@ class Ahead:
         self._done = context.RawArray("b", _MOST_JOBS)
         # For each process the job that it is at, one more than its number, and 0 before the first.
         self._taken = context.RawArray("i", workers)
+        # For the guard, who they are.
+        self._ids = context.RawArray("i", workers)
         threads = max(1, len(os.sched_getaffinity(0)) // workers)
         of_all = (beginning(), str(script.path), script.moved_to, threads, store)
         queues = (self._jobs, self._done, self._taken)
@@ -101,6 +114,7 @@ class Ahead:
             context.Process(target=_work, args=(*of_all, *queues, place))
             for place in range(workers)
         ]
+        self._guard = context.Process(target=guard, args=(beginning(), self._ids))
 
     @property
     def works(self) -> bool:
@@ -110,41 +124,39 @@ class Ahead:
     def add(self, jobs: Iterable[Job | None]) -> None:
         """To be done in this order, by whichever process is free; what is known already is not done again."""
         for job in jobs:
-            if job is not None and job not in self._known:
+            if job is not None and job not in self._numbers:
+                number = len(self._numbers)
                 # Nobody would take what a pipe without readers has no room for.
                 if any(process.is_alive() for process in self._processes):
-                    self._jobs.put((len(self._known), job))
-                self._known.add(job)
+                    self._jobs.put((number, job))
+                self._numbers[job] = number
 
-    def wait(self, seconds: float, pointless: Callable[[], bool] = lambda: False) -> None:
-        """Until what was added so far is done, but not for longer, and no more once that is `pointless`."""
-        self._wait_for(len(self._known), seconds, pointless)
+    def wait_for(self, job: Job | None, seconds: float = float("inf")) -> None:
+        """Until a job is done that somebody is at or takes next, but not for longer. Others are done as soon by who asks."""
+        end = time.monotonic() + min(seconds, _LONGEST_SECONDS)
+        number = -1 if job is None else self._numbers.get(job, -1)
+        while self._is_soon_done(number) and time.monotonic() < end:
+            time.sleep(0.02)
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is left to do."""
-        return self._are_done(len(self._known))
-
-    def _are_done(self, number: int) -> bool:
-        """Whether the first jobs are done, so many, or nobody does them."""
+    def _is_soon_done(self, number: int) -> bool:
+        if not self._processes or not 0 <= number < _MOST_JOBS:
+            return False
+        alive = 0
         for place, process in enumerate(self._processes):
+            alive += process.is_alive()
             # What one was at that has been killed is done by nobody.
             if not process.is_alive() and self._taken[place]:
-                self._done[min(self._taken[place] - 1, _MOST_JOBS - 1)] = 1
-        alive = [process for process in self._processes if process.is_alive()]
-        return not alive or all(self._done[: min(number, _MOST_JOBS)])
-
-    def _wait_for(
-        self, number: int, seconds: float, pointless: Callable[[], bool] = lambda: False
-    ) -> None:
-        end = time.monotonic() + seconds
-        while not self._are_done(number) and time.monotonic() < end and not pointless():
-            time.sleep(0.05)
+                self._done[min(self._taken[place], _MOST_JOBS) - 1] = 1
+        before = number - sum(self._done[:number])
+        return alive > before and not self._done[number]
 
     def __enter__(self) -> "Ahead":
         try:
-            for process in self._processes:
+            for place, process in enumerate(self._processes):
                 process.start()
+                self._ids[place] = process.pid or 0
+            if self._processes:
+                self._guard.start()
         except BaseException:
             self.end()
             raise
@@ -153,29 +165,86 @@ class Ahead:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def finish(self, clock: Clock, spare: Iterable[Job | None] = ()) -> None:
-        """Waits until all jobs are done, as long as the time box has time for that, and ends the processes. What is `spare` is begun where
-        nothing else is left to do, and not waited for.
-        """
-        needed = len(self._known)
-        self.add(spare)
-        seconds = min(max(clock.left / 2, _START_SECONDS), 600)
-        self._wait_for(needed, seconds)
-        failed = [process for process in self._processes if process.exitcode not in (None, 0)]
-        if failed:
-            progress(
-                f"  {counted(len(failed), 'process', 'processes')} ended early: no harm but time"
-            )
-        self.end()
-
     def end(self) -> None:
         """Ends the processes, whatever they are at."""
-        for process in self._processes:
-            if process.pid is not None:
-                # The script may do something else when it is asked to end.
-                process.kill()
-                process.join()
-        self._processes = []
+        with self._lock:
+            self._go_on()
+            failed = [one for one in self._processes if one.exitcode not in (None, 0)]
+            if failed:
+                progress(
+                    f"  {counted(len(failed), 'process', 'processes')} ended early: no harm but time"
+                )
+            for process in [*self._processes, *([self._guard] if self._processes else [])]:
+                if process.pid is not None:
+                    # The script may do something else when it is asked to end.
+                    process.kill()
+                    process.join()
+            self._processes = []
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # Quiet
+    # -----------------------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Within it the processes stand still, for a while that no measurement takes."""
+        self._begin_quiet()
+        try:
+            yield
+        finally:
+            self._end_quiet()
+
+    @contextlib.contextmanager
+    def beside_compilation(self) -> Iterator[None]:
+        """Within it they stand still once Dynamo has compiled something and it runs, and not while it compiles."""
+        still = False
+
+        def begin(_: object) -> None:
+            nonlocal still
+            if still:
+                still = False
+                self._end_quiet()
+
+        def end(_: object) -> None:
+            nonlocal still
+            if not still:
+                still = True
+                self._begin_quiet()
+
+        callback_handler.register_start_callback(begin)
+        callback_handler.register_end_callback(end)
+        try:
+            yield
+        finally:
+            # A reset of Dynamo's removes them.
+            with contextlib.suppress(ValueError):
+                callback_handler.remove_start_callback(begin)
+                callback_handler.remove_end_callback(end)
+            begin(None)
+
+    def _begin_quiet(self) -> None:
+        with self._lock:
+            self._quiet += 1
+            alive = [process.pid for process in self._processes if process.is_alive()]
+            if self._quiet > 1 or not alive:
+                return
+            self._stopped = stop(pid for pid in alive if pid is not None)
+            self._timer = threading.Timer(_STILL_SECONDS, self._go_on)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _end_quiet(self) -> None:
+        with self._lock:
+            self._quiet -= 1
+            if not self._quiet:
+                self._go_on()
+
+    def _go_on(self) -> None:
+        with self._lock:
+            if self._stopped:
+                self._timer.cancel()
+                go_on(self._stopped)
+                self._stopped = []
 
 
 def _work(

@@ -5,17 +5,16 @@ import contextlib
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch._dynamo.callback import callback_handler
-
 from opprof.backend.checks import Program, Subject, Verdict, check_backend
-from opprof.backend.emit import emit, unique_names
+from opprof.backend.emit import definitions_of, emit, unique_names
 from opprof.backend.rewrites import Script
 from opprof.export.graph_store import GraphStore
+from opprof.search.ahead import Job
 
 # Parts of a strategy of which a program has one: a second one takes the place of the first.
 _ONE_OF = frozenset({"precision", "regions", "tf32"})
@@ -60,6 +59,7 @@ class Workshop:
         self.error_budget = error_budget
         self._built: dict[tuple[Path, ...], Built] = {}
         self._strategies: dict[Path, dict[str, Any]] = {}
+        self._contents: dict[Path, str] = {}
         # Of the slowest so far: what the next one may take.
         self.longest_seconds = 0.0
 
@@ -71,16 +71,16 @@ class Workshop:
             emit(scripts, file)
         return file
 
-    def build(self, scripts: Sequence[Script], wait: Callable[[], None] = lambda: None) -> Built:
-        """Compiles, has a `wait`, and runs and checks; the same scripts in the same order are not compiled again."""
+    def build(self, scripts: Sequence[Script]) -> Built:
+        """Compiles and checks; the same scripts in the same order are not compiled again."""
         key = tuple(script.path for script in scripts)
         if key not in self._built:
             start = time.monotonic()
-            with self._watched(), _compiled_before(wait) as waited:
+            with self._watched():
                 verdict, program = check_backend(
                     self.file(scripts), self.subject, error_budget=self.error_budget
                 )
-            seconds = time.monotonic() - start - sum(waited)
+            seconds = time.monotonic() - start
             self.longest_seconds = max(self.longest_seconds, seconds)
             self._refuse_without_effect(verdict, scripts)
             self._built[key] = Built(tuple(scripts), verdict, program, seconds)
@@ -110,6 +110,18 @@ class Workshop:
     def is_built(self, scripts: Sequence[Script]) -> bool:
         return tuple(script.path for script in scripts) in self._built
 
+    def job(self, scripts: Sequence[Script]) -> Job:
+        """What compiles all that they compile: a CUDA graph is captured round it and changes nothing of it."""
+        compiled = [one for one in scripts if "cuda_graph" not in self.strategy(one)] or scripts
+        content = "\n".join(map(self._content, compiled))
+        return Job(content=content, backend=self.file(compiled))
+
+    def _content(self, script: Script) -> str:
+        """What a script defines, in the words of the emitted file."""
+        if script.path not in self._contents:
+            self._contents[script.path] = definitions_of(script)
+        return self._contents[script.path]
+
     def forget(self, scripts: Sequence[Script]) -> None:
         """What was built of them is built again when it is asked for."""
         self._built.pop(tuple(script.path for script in scripts), None)
@@ -126,23 +138,6 @@ class Workshop:
         if not own:
             return []
         return [other for other in kept if _ONE_OF & set(self.strategy(other))]
-
-
-@contextlib.contextmanager
-def _compiled_before(wait: Callable[[], None]) -> Iterator[list[float]]:
-    """Within it, what Dynamo compiles does not run before a `wait`. Gives the seconds of each."""
-    waited: list[float] = []
-
-    def end(_: object) -> None:
-        start = time.monotonic()
-        wait()
-        waited.append(time.monotonic() - start)
-
-    callback_handler.register_end_callback(end)
-    try:
-        yield waited
-    finally:
-        callback_handler.remove_end_callback(end)
 
 
 def _word(text: str) -> str:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from opprof.backend.checks import LEAST_GAIN, Measurement, Program, Subject, measure
 from opprof.backend.rewrites import Script
 from opprof.progress import progress
@@ -38,6 +40,8 @@ from opprof.units import counted, microseconds, milliseconds
 NOISE = LEAST_GAIN / 2
 # What times kernels to choose among them may take so long in any case, and otherwise half of what the search took before it.
 _TUNING_SECONDS = 30.0
+# What PyTorch calls it.
+_OUT_OF_MEMORY = torch.OutOfMemoryError.__name__
 # What the error of a model run operator by operator may be, relative to the budget, for its compiled form to be worth a try: fused
 # kernels compute in float32 between their operators.
 COMPILED_ROUNDS_LESS = 2.5
@@ -59,8 +63,6 @@ class Explored:
     """What was found of a model's precision before its profile was there; None where there is nothing to choose."""
 
     precision: Precision | None
-    # The strategies of what was compiled ahead, each with no other rewrite.
-    compiled: list[dict[str, str]] = field(default_factory=list)
 
 
 @dataclass
@@ -80,25 +82,21 @@ def prepare_early(
     error_budget: float,
     ahead: Ahead,
     folder: Path,
-    seconds: float,
-    pointless: Callable[[], bool] = lambda: False,
+    between: Callable[[], None] = lambda: None,
 ) -> Explored:
     """What a search needs in any case, before the model's profile is there: its precision, and in other processes the compilation of what
-    it is measured against and of what precision makes of it. Waits `seconds` at most until that is done, and not where it is `pointless`.
+    it is measured against and of what precision makes of it. Calls `between` two runs of the model.
     """
     ahead.add([job_of(way) for way in recipes(subject) if way.name == INDUCTOR])
     _ = subject.references
-    explored = Explored(explore_precision(subject, error_budget))
-    precision, scripts = explored.precision, []
+    precision, scripts = explore_precision(subject, error_budget, between), []
     if precision is not None and _is_worth_compiling(precision, error_budget):
         scripts.append(write_whole(precision.narrow, precision.uniform_error, folder))
     if precision is not None and precision.assignment is not None:
         scripts.append(write_script(precision.assignment, folder, None))
     workshop = Workshop(subject, folder, error_budget)
-    ahead.add(Job(backend=workshop.file([script])) for script in scripts)
-    explored.compiled = [workshop.strategy(script) for script in scripts]
-    ahead.wait(seconds, pointless)
-    return explored
+    ahead.add(workshop.job([script]) for script in scripts)
+    return Explored(precision)
 
 
 def _is_worth_compiling(precision: Precision, error_budget: float) -> bool:
@@ -143,7 +141,7 @@ class Search:
         """Everything in its order; what the time box leaves out is named in the trials and baselines."""
         found = self.found
         ways = (training_recipes if self.subject.trains else recipes)(self.subject)
-        with self.clock.phase("precision, compile ahead"):
+        with self.clock.phase("precision"):
             self._prepare(ways)
         with self.clock.phase("recipes"):
             for way in ways:
@@ -151,7 +149,8 @@ class Search:
                     self._add_baseline(way)
             self.best_ns = self._time_of(self.best)
             if self.options.kernel_ns is not None:
-                host_ns = launch_time(self.subject, self.best)
+                with self.ahead.quiet():
+                    host_ns = launch_time(self.subject, self.best)
                 self.model = StepModel(self.options.kernel_ns, host_ns).measured(self.best_ns)
         with self.clock.phase("rewrites"):
             self._take_all()
@@ -161,6 +160,8 @@ class Search:
             for way in ways:
                 if self._comes_late(way):
                     self._add_baseline(way)
+        # What comes next is timed to the end.
+        self.ahead.end()
         names = [way.name for way in ways]
         found.baselines.sort(key=lambda baseline: names.index(baseline.recipe.name))
         return found
@@ -187,43 +188,50 @@ class Search:
             self.ahead.add(self._jobs_of(filter(self._captures, self.scripts)))
         else:
             self.ahead.add(self._jobs_of(self.scripts))
+        self.ahead.add(map(job_of, filter(self._comes_late, ways)))
         # Needed below in any case.
-        _ = self.subject.references
-        late = list(map(job_of, filter(self._comes_late, ways)))
-        if narrow is not None and self.ahead.works:
-            self._build_beside(narrow, lambda: self.ahead.finish(self.clock, late))
-        self.ahead.finish(self.clock, late)
+        self._make_references()
 
-    def _build_beside(self, narrow: Script, wait: Callable[[], None]) -> None:
-        """Compiles here what most likely is tried first while others compile what comes after it. It runs when they have done: kernels are
-        chosen by their times when they run first.
-        """
-        soon = narrow
-        if narrow is self.regions and self.instead_of_regions and not self.doubtful:
-            soon = self.instead_of_regions[0]
-        likely = [soon, *[one for one in self.scripts if self._captures(one)][:1]]
-        built = self.workshop.build(likely, wait)
-        if built.program is None:
-            # The others may have left it no memory.
-            self.workshop.forget(likely)
-            self.subject.restore()
+    def _make_references(self) -> None:
+        self.subject.gives_way = self.ahead.works
+        try:
+            _ = self.subject.references
+        except torch.OutOfMemoryError:
+            self._give_others_up()
+        finally:
+            self.subject.gives_way = False
+        _ = self.subject.references
+
+    def _give_others_up(self) -> None:
+        progress("  going on alone: what compiles ahead leaves too little memory")
+        self.ahead.end()
+        self.subject.restore()
+
+    def _build(self, scripts: Sequence[Script]) -> Built:
+        """A candidate, with what others compile of it, and once more where they leave it no memory."""
+        if self.ahead.works and not self.workshop.is_built(scripts):
+            self.ahead.wait_for(self.workshop.job(scripts), self.clock.left)
+        with self.ahead.beside_compilation():
+            built = self.workshop.build(scripts)
+        if self.ahead.works and _OUT_OF_MEMORY in (built.failure or ""):
+            self._give_others_up()
+            self.workshop.forget(scripts)
+            return self.workshop.build(scripts)
+        return built
 
     def _jobs_of(self, scripts: Iterable[Script], on: Script | None = None) -> list[Job]:
         """Compilations of scripts, each alone or on top of another; those whose kernels are chosen by timing are none of these."""
         jobs = []
-        known = [] if self.explored is None else self.explored.compiled
         for script in scripts:
             # A captured graph changes nothing of what is compiled; what saves nothing is not tried.
-            apart = self.workshop.strategy(script) not in known
-            if on is not None:
-                apart = not (
-                    self.workshop.excluded(script, [on])
-                    or self._captures(script)
-                    or script.saves_ns == 0
-                )
+            apart = on is None or not (
+                self.workshop.excluded(script, [on])
+                or self._captures(script)
+                or script.saves_ns == 0
+            )
             if apart and not self._tunes(script):
                 both = [script] if on is None else [on, script]
-                jobs.append(Job(backend=self.workshop.file(both)))
+                jobs.append(self.workshop.job(both))
         return jobs
 
     def _tunes(self, script: Script) -> bool:
@@ -254,7 +262,12 @@ class Search:
             return
         progress(f"  {recipe.name}")
         limit = self._tuning_limit() if recipe.tunes_float32 else None
-        made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
+        self.ahead.wait_for(job_of(recipe), self.clock.left)
+        with self.ahead.beside_compilation():
+            made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
+        if self.ahead.works and _OUT_OF_MEMORY in made.reason:
+            self._give_others_up()
+            made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
         self.found.baselines[-1] = made
         if made.reason:
             progress(f"     {made.reason}")
@@ -264,7 +277,8 @@ class Search:
         return max(1.0, min(self.clock.left, max(_TUNING_SECONDS, self.clock.elapsed / 2)))
 
     def _time_of(self, program: Program) -> int:
-        measurement = measure(self.subject, {"program": program}, seconds=0.5)
+        with self.ahead.quiet():
+            measurement = measure(self.subject, {"program": program}, seconds=0.5)
         return measurement.median("program")
 
     # -----------------------------------------------------------------------------------------------------------------
@@ -411,7 +425,7 @@ class Search:
             title = " – ".join(script.title for script in scripts)
         progress(f"  {len(self.found.trials) + 1}. {title}")
         pointless = self._why_pointless(scripts)
-        if not self.clock.allows(self.workshop.longest_seconds + self.options.seconds):
+        if not self.clock.allows(self._seconds_of(scripts)):
             trial = self._end(scripts, End.LEFT_OUT, "the time box was over")
         elif pointless is not None:
             trial = self._end(scripts, End.LEFT_OUT, pointless[0], predicted_ns=pointless[1])
@@ -419,6 +433,13 @@ class Search:
             trial = self._build_and_judge(scripts)
         progress(f"     {trial.end.value}: {trial.reason}")
         return trial
+
+    def _seconds_of(self, scripts: Sequence[Script]) -> float:
+        """What trying scripts may take: nothing but a comparison where they are built."""
+        excluded = self._excluded(scripts)
+        rest = [script for script in self.found.kept if script not in excluded]
+        known = self.workshop.is_built([*rest, *scripts])
+        return self.options.seconds + (0.0 if known else self.workshop.longest_seconds)
 
     def _build_and_judge(self, scripts: list[Script]) -> Trial:
         limit = self._tuning_limit() if any(map(self._tunes, scripts)) else None
@@ -461,15 +482,15 @@ class Search:
         kept = self.found.kept
         instead = self._excluded(scripts)
         rest = [script for script in kept if script not in instead]
-        built = self.workshop.build([*rest, *scripts])
+        built = self._build([*rest, *scripts])
         if built.missing and rest:
             # The earlier one of two takes the nodes that both want.
-            built = self.workshop.build([*scripts, *rest])
+            built = self._build([*scripts, *rest])
             hidden = [script for script in built.missing if script in rest]
             if hidden:
                 instead += hidden
                 rest = [script for script in rest if script not in hidden]
-                built = self.workshop.build([*rest, *scripts])
+                built = self._build([*rest, *scripts])
         return built, instead
 
     def _judge(self, scripts: list[Script], built: Built, instead: list[Script]) -> Trial:
@@ -487,9 +508,10 @@ class Search:
             end = End.CONFLICT if built.missing else End.FAILED if within else End.WRONG
             return self._end(scripts, end, built.failure or "does not run", **facts)
         try:
-            measurement = compare(
-                self.subject, self.best, built.program, seconds=self.options.seconds
-            )
+            with self.ahead.quiet():
+                measurement = compare(
+                    self.subject, self.best, built.program, seconds=self.options.seconds
+                )
         except RuntimeError as failure:
             return self._end(scripts, End.FAILED, f"fails when it is timed: {failure}", **facts)
         won, times, gain = measurement.wins("candidate", "best")
@@ -547,11 +569,11 @@ class Search:
             if not programs:
                 return
             progress(f"  without each of {counted(len(programs), 'kept rewrite')}")
-            measurement = measure(
-                self.subject,
-                {"kept": self.best, **{name: program for name, (_, program) in programs.items()}},
-                seconds=self.options.seconds,
-            )
+            named = {name: program for name, (_, program) in programs.items()}
+            with self.ahead.quiet():
+                measurement = measure(
+                    self.subject, {"kept": self.best, **named}, seconds=self.options.seconds
+                )
             gains = {
                 script: measurement.gain("kept", name) for name, (script, _) in programs.items()
             }
@@ -568,12 +590,11 @@ class Search:
         for script in self.found.kept:
             rest = [other for other in self.found.kept if other is not script]
             known = self.workshop.is_built(rest)
-            if not known and not self.clock.allows(
-                self.workshop.longest_seconds + self.options.seconds
-            ):
+            seconds = self.workshop.longest_seconds + self.options.seconds
+            if not known and not self.clock.allows(seconds):
                 self._note_ablation(script, None, reason="left out: the time box was over")
                 continue
-            built = self.workshop.build(rest)
+            built = self._build(rest)
             if built.failure is None and built.program is not None:
                 programs[f"without {script.path.name}"] = (script, built.program)
             else:

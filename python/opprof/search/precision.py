@@ -5,7 +5,7 @@ they share their level.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -136,8 +136,9 @@ def share_of(region: Region, regions: Sequence[Region]) -> float:
 class Probe:
     """The model, run operator by operator with each class at a level that can be changed between runs."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Subject, between: Callable[[], None] = lambda: None) -> None:
         self.subject = subject
+        self.between = between
         self.levels: dict[str, str] = {}
         self.regions: dict[str, Region] = {}
         self._graphs: list[Levels] = []
@@ -148,6 +149,7 @@ class Probe:
         """The largest error over the seeds; infinite where an output is no number."""
         self.levels.clear()
         self.levels.update(levels)
+        self.between()
         error = self.subject.error_of(self.program, seeds)
         return math.inf if math.isnan(error) else error
 
@@ -299,11 +301,15 @@ class Precision:
         return self.uniform_error <= _CONFIRMED * budget
 
 
-def explore_precision(subject: Subject, budget: float) -> Precision | None:
-    """Runs the model operator by operator at other precisions; None where it has no products, or no budget."""
+def explore_precision(
+    subject: Subject, budget: float, between: Callable[[], None] = lambda: None
+) -> Precision | None:
+    """Runs the model operator by operator at other precisions, and calls `between` two of them; None where it has no products, or no
+    budget.
+    """
     if budget == 0:
         return None
-    probe = Probe(subject)
+    probe = Probe(subject, between)
     if not any(region.flops for region in probe.regions.values()):
         return None
     gpu = subject.script.device_type == "cuda"
