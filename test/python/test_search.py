@@ -579,6 +579,27 @@ def test_a_recipe_that_chooses_kernels_for_too_long_is_left_out(subject: Subject
     assert make_baseline(Recipe("eager", (), lambda s: s.eager), subject, 1e-3, limit=60).allowed
 
 
+def test_what_is_ended_leaves_no_compilation_that_the_command_waits_for(tmp_path: Path) -> None:
+    program = tmp_path / "command.py"
+    program.write_text(
+        "import time\n"
+        "from opprof.search.clock import TimeIsUp, limited\n"
+        "if __name__ == '__main__':\n"
+        "    import torch._inductor.config\n"
+        "    torch._inductor.config.compile_threads = 2\n"
+        "    from torch._inductor.async_compile import AsyncCompile\n"
+        "    try:\n"
+        "        with limited(3):\n"
+        "            future = AsyncCompile.process_pool().submit(time.sleep, 250)\n"
+        "            time.sleep(600)\n"
+        "    except TimeIsUp:\n"
+        "        print(future.done(), AsyncCompile.process_pool().submit(len, 'abc').result())\n"
+    )
+    start = time.monotonic()
+    ended = subprocess.run([sys.executable, str(program)], capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr) == ("True 3\n", "") and time.monotonic() - start < 200
+
+
 def test_a_candidate_that_chooses_kernels_for_too_long_is_left_out(
     searching: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -818,6 +839,33 @@ def test_what_compiles_ahead_stands_still_while_something_runs(subject: Subject)
         *[("compiles", False), ("runs", True)] * 2,
         *[("after", False), ("quiet", True), ("after", False)],
     ]
+
+
+def test_others_stand_still_while_a_job_is_waited_for(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = Job(), Job(options=(("freezing", True),))
+    with Ahead(subject.script, 2) as one:
+        ids = {process.pid for process in one._processes}
+        one.add([first, second])
+        while set(one._taken) != {1, 2}:
+            time.sleep(0.002)
+        at_it = one._ids[list(one._taken).index(1)]
+        seen: list[set[int]] = []
+        stop = ahead.stop
+
+        def stopping(processes: Any) -> list[int]:
+            asked = list(processes)
+            seen.append(set(asked))
+            return stop(asked)
+
+        monkeypatch.setattr(ahead, "stop", stopping)
+        one.wait_for(first)
+        assert one._done[0] == 1
+        # It may have been done at once.
+        assert seen in ([ids - {at_it}], [])
+        one.wait_for(second)
+        assert one._done[1] == 1 and "T" not in map(state_of, one._ids)
 
 
 def test_who_stands_still_goes_on_where_quiet_takes_too_long(

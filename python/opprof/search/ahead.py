@@ -35,10 +35,12 @@ from opprof.units import counted
 
 # Memory of the model's own size that a process may need, and of PyTorch's beside it.
 _MODEL_COPIES, _OVERHEAD_BYTES = 4, 2 << 30
+# So many have jobs that are waited for, at any time.
+_FEW = 4
 # More have nothing to do: so many candidates are rarely known at once.
 _MOST_WORKERS = 12
 # Seconds for which processes stand still at most: one may hold a lock that is waited for.
-_STILL_SECONDS = 120.0
+_STILL_SECONDS = 60.0
 # Seconds for which one compilation is waited for at most.
 _LONGEST_SECONDS = 600.0
 # Of what comes after so many jobs nobody knows whether it is done.
@@ -107,7 +109,8 @@ class Ahead:
         self._taken = context.RawArray("i", workers)
         # For the guard, who they are.
         self._ids = context.RawArray("i", workers)
-        threads = max(1, len(os.sched_getaffinity(0)) // workers)
+        # More than its share: the first jobs are few, and waited for.
+        threads = max(1, len(os.sched_getaffinity(0)) // min(workers, _FEW))
         of_all = (beginning(), str(script.path), script.moved_to, threads, store)
         queues = (self._jobs, self._done, self._taken)
         self._processes = [
@@ -132,11 +135,36 @@ class Ahead:
                 self._numbers[job] = number
 
     def wait_for(self, job: Job | None, seconds: float = float("inf")) -> None:
-        """Until a job is done that somebody is at or takes next, but not for longer. Others are done as soon by who asks."""
+        """Until a job is done that somebody is at or takes next, but not for longer. Others are done as soon by who asks.
+
+        Who is at others stands still meanwhile, for a while: cores are shared.
+        """
         end = time.monotonic() + min(seconds, _LONGEST_SECONDS)
         number = -1 if job is None else self._numbers.get(job, -1)
-        while self._is_soon_done(number) and time.monotonic() < end:
-            time.sleep(0.02)
+        still: list[int] = []
+        still_until = 0.0
+        try:
+            while self._is_soon_done(number) and time.monotonic() < end:
+                if not still_until and number + 1 in self._taken:
+                    still = stop(self._alive(beside=number))
+                    still_until = time.monotonic() + _STILL_SECONDS
+                if still and time.monotonic() > still_until:
+                    # What is waited for may wait for one of them.
+                    go_on(still)
+                    still = []
+                time.sleep(0.02)
+        finally:
+            go_on(still)
+
+    def _alive(self, beside: int | None = None) -> list[int]:
+        """The processes that there are, without the one that is at a job."""
+        return [
+            process.pid
+            for place, process in enumerate(self._processes)
+            if process.pid is not None
+            and process.is_alive()
+            and (beside is None or self._taken[place] != beside + 1)
+        ]
 
     def _is_soon_done(self, number: int) -> bool:
         if not self._processes or not 0 <= number < _MOST_JOBS:
@@ -225,10 +253,10 @@ class Ahead:
     def _begin_quiet(self) -> None:
         with self._lock:
             self._quiet += 1
-            alive = [process.pid for process in self._processes if process.is_alive()]
+            alive = self._alive()
             if self._quiet > 1 or not alive:
                 return
-            self._stopped = stop(pid for pid in alive if pid is not None)
+            self._stopped = stop(alive)
             self._timer = threading.Timer(_STILL_SECONDS, self._go_on)
             self._timer.daemon = True
             self._timer.start()

@@ -2,6 +2,7 @@
 
 import concurrent.futures.thread
 import contextlib
+import logging
 import queue
 import signal
 import sys
@@ -83,11 +84,33 @@ def limited(seconds: float | None) -> Iterator[None]:
             over = True
     except TimeIsUp:
         over = True
+        _end_compilation()
         _end_pools(_threads_of_pools().keys() - pools.keys())
         raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def _end_compilation() -> None:
+    """Ends Inductor's processes that compile: they would do all that they were given before this one may end. Others begin when they
+    are needed.
+    """
+    inductor = sys.modules.get("torch._inductor.async_compile")
+    if inductor is None:
+        return
+    for pool in list(inductor._pool_set):
+        process = getattr(pool, "process", None)
+        if process is not None:
+            process.kill()
+    # Which says that it could not be asked to end.
+    log = logging.getLogger("torch._inductor.compile_worker.subproc_pool")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        inductor.shutdown_compile_workers()
+    finally:
+        log.setLevel(level)
 
 
 def _threads_of_pools() -> dict[threading.Thread, Any]:

@@ -153,7 +153,7 @@ class Search:
                     host_ns = launch_time(self.subject, self.best)
                 self.model = StepModel(self.options.kernel_ns, host_ns).measured(self.best_ns)
         with self.clock.phase("rewrites"):
-            self._take_all()
+            self._take_all(lambda: self.ahead.add(map(job_of, filter(self._comes_late, ways))))
         with self.clock.phase("ablation"):
             self._ablate()
         with self.clock.phase("recipes"):
@@ -188,7 +188,6 @@ class Search:
             self.ahead.add(self._jobs_of(filter(self._captures, self.scripts)))
         else:
             self.ahead.add(self._jobs_of(self.scripts))
-        self.ahead.add(map(job_of, filter(self._comes_late, ways)))
         # Needed below in any case.
         self._make_references()
 
@@ -330,7 +329,7 @@ class Search:
     # Rewrites
     # -----------------------------------------------------------------------------------------------------------------
 
-    def _take_all(self) -> None:
+    def _take_all(self, after_the_first: Callable[[], None] = lambda: None) -> None:
         """Takes recommendations one by one, the best first, each on top of what won before it."""
         small: list[Script] = []
         lost_before: list[tuple[Trial, int]] = []
@@ -348,6 +347,7 @@ class Search:
                     continue
             graph = self._graph_round(script, ahead)
             trial = self._try([script] if graph is None else [script, graph])
+            after_the_first()
             if graph is not None and trial.end is End.KEPT:
                 ahead.remove(graph)
             elif graph is not None:
@@ -375,6 +375,12 @@ class Search:
         more = 0 if both is None or alone is None else both - alone
         return graph if more >= NOISE * self.best_ns else None
 
+    def _saves(self, script: Script, scripts: Sequence[Script]) -> int | None:
+        """What a script is predicted to save, in the CUDA graph that would be captured round it."""
+        graph = self._graph_round(script, scripts)
+        tried = [script] if graph is None else [script, graph]
+        return self._predict(tried, self._excluded([script]))[0]
+
     def _next(self, scripts: Sequence[Script]) -> Script:
         """What is predicted to save most on top of what is kept, of equal ones the first: a box may end at any time. What
         times kernels to choose among them takes longest, and comes last; what may be over the budget comes after the levels by region
@@ -387,7 +393,7 @@ class Search:
             return soon[0]
         best, most = soon[0], -math.inf
         for script in soon:
-            saves, _ = self._predict([script], self._excluded([script]))
+            saves = self._saves(script, soon)
             # Of what nothing is predicted has the place that it came with.
             if saves is None:
                 break
@@ -439,7 +445,11 @@ class Search:
         excluded = self._excluded(scripts)
         rest = [script for script in self.found.kept if script not in excluded]
         known = self.workshop.is_built([*rest, *scripts])
-        return self.options.seconds + (0.0 if known else self.workshop.longest_seconds)
+        compilation = 0.0 if known else self.workshop.longest_seconds
+        if any(map(self._tunes, scripts)):
+            # What is given up halfway has saved nothing.
+            compilation = max(compilation, _TUNING_SECONDS)
+        return self.options.seconds + compilation
 
     def _build_and_judge(self, scripts: list[Script]) -> Trial:
         limit = self._tuning_limit() if any(map(self._tunes, scripts)) else None
