@@ -18,6 +18,7 @@ using namespace opprof::fx;
 
 /// TorchScript's nodes that hold blocks.
 static constexpr StringLiteral kIfTarget = "prim.If";
+static constexpr StringLiteral kSetAttrTarget = "prim.SetAttr";
 static constexpr StringLiteral kLoopTarget = "prim.Loop";
 
 /// Arguments nest no deeper than this: bounds recursion on untrusted input.
@@ -637,6 +638,15 @@ bool NodeOp::readsAttributes() {
                      [](NodeOp inner) { return inner.readsAttributes(); });
 }
 
+StringAttr opprof::fx::getAssignedAttribute(NodeOp node) {
+  ArrayRef<Attribute> args = node.getArgs().getValue();
+  if (node.getKind() != NodeKind::call_function ||
+      node.getTarget() != kSetAttrTarget || args.size() != 2 ||
+      node.getKwargNames())
+    return {};
+  return dyn_cast<StringAttr>(args[0]);
+}
+
 LogicalResult NodeOp::verifySymbolUses(SymbolTableCollection &symbols) {
   for (Attribute argument : getArgs()) {
     LogicalResult result = success();
@@ -896,6 +906,48 @@ static bool mayBeWritten(Value value) {
   return false;
 }
 
+/// True where a node of `graph` may assign the model's attribute `name`. Looks
+/// at no more than a bounded number of nodes, and answers true past that.
+static bool mayAssign(GraphOp graph, StringAttr name) {
+  if (graph.getFunctional())
+    return false;
+  auto target = StringAttr::get(name.getContext(), kSetAttrTarget);
+  constexpr unsigned kMaxNodes = 16384;
+  unsigned numNodes = 0;
+  WalkResult found = graph.walk([&](NodeOp node) {
+    if (++numNodes > kMaxNodes)
+      return WalkResult::interrupt();
+    if (node.getTargetAttr() != target)
+      return WalkResult::advance();
+    // One that names no attribute of the model assigns that of an object, which
+    // may be any.
+    StringAttr assigned = getAssignedAttribute(node);
+    return !assigned || assigned == name ? WalkResult::interrupt()
+                                         : WalkResult::advance();
+  });
+  return found.wasInterrupted();
+}
+
+/// True where the node, or one in its blocks, reads an attribute that `graph`
+/// may assign.
+static bool readsAssigned(NodeOp node, GraphOp graph) {
+  if (node.getKind() == NodeKind::get_attr)
+    return mayAssign(graph, node.getTargetAttr());
+  return anyInBlocks(node,
+                     [&](NodeOp inner) { return readsAssigned(inner, graph); });
+}
+
+/// True where the node, or one in its blocks, reads an attribute that the
+/// program may assign.
+static bool readsAssigned(NodeOp node) {
+  if (!node.readsAttributes())
+    return false;
+  auto graph = node->getParentOfType<GraphOp>();
+  // The caller of a subgraph may assign what that reads.
+  return !graph || (graph.isPrivate() && !graph.getFunctional()) ||
+         readsAssigned(node, graph);
+}
+
 /// True for an operator whose only random part is dropout, which its arguments
 /// turn off: attention without dropout, dropout and recurrent layers in eval
 /// mode.
@@ -991,6 +1043,8 @@ void NodeOp::getEffects(
         effects.emplace_back(MemoryEffects::Read::get(), memory);
         if (!getBlocks().empty())
           effects.emplace_back(MemoryEffects::Write::get(), memory);
+      } else if (readsAssigned(*this)) {
+        effects.emplace_back(MemoryEffects::Read::get(), memory);
       }
       return;
     }
@@ -1006,7 +1060,8 @@ void NodeOp::getEffects(
     effects.emplace_back(MemoryEffects::Write::get(),
                          RandomStateResource::get());
   }
-  bool reads = getKind() == NodeKind::get_attr && mayBeWritten(getResult());
+  bool reads = getKind() == NodeKind::get_attr &&
+               (mayBeWritten(getResult()) || readsAssigned(*this));
   if (schema)
     visitSchemaRoles(
         *this, *schema, [&](OpOperand &operand, bool writes, bool aliased) {
@@ -1123,6 +1178,12 @@ void CallOp::getEffects(
                                        [](Operation &op) {
                                          return isMemoryEffectFree(&op);
                                        });
+  auto caller = (*this)->getParentOfType<GraphOp>();
+  isPure = isPure &&
+           !(caller &&
+             llvm::any_of(callee.getBlock().getOps<NodeOp>(), [&](NodeOp node) {
+               return readsAssigned(node, caller);
+             }));
   if (isPure && llvm::none_of(getOperands(), mayBeWritten) &&
       llvm::none_of(getResults(), mayBeWritten))
     return;

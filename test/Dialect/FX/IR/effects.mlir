@@ -174,3 +174,90 @@ fx.graph @dropout_on(%x: tensor<1x2x4x8xf32>) -> (tensor<1x2x4x8xf32>, tensor<1x
   %1 = fx.node "aten.scaled_dot_product_attention.default"(%x, %x, %x, none, 1.000000e-01) : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
   fx.output(%0, %1) : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>)
 }
+
+// -----
+
+// What is assigned between two reads of an attribute is seen by the second: they merge where nothing stands between.
+// CHECK-LABEL: @assigned
+// CHECK: get_attr "count"
+// CHECK-NEXT: "prim.SetAttr"("count"
+// CHECK-NEXT: get_attr "count"
+// CHECK-NOT: get_attr
+// CHECK: fx.output
+fx.graph @assigned(%n: !fx.scalar<"int">) -> (!fx.scalar<"int">, !fx.scalar<"int">, !fx.scalar<"int">) {
+  %0 = fx.node get_attr "count"() : () -> !fx.scalar<"int">
+  fx.node "prim.SetAttr"("count", %n) : (!fx.scalar<"int">) -> !fx.none
+  %1 = fx.node get_attr "count"() : () -> !fx.scalar<"int">
+  %2 = fx.node get_attr "count"() : () -> !fx.scalar<"int">
+  fx.output(%0, %1, %2) : (!fx.scalar<"int">, !fx.scalar<"int">, !fx.scalar<"int">)
+}
+
+// -----
+
+// Nothing assigns this one, so that its reads are one whatever stands between.
+// CHECK-LABEL: @not_assigned
+// CHECK-COUNT-1: get_attr "rate"
+// CHECK-NOT: get_attr "rate"
+fx.graph @not_assigned(%n: !fx.scalar<"int">) -> (!fx.scalar<"int">, !fx.scalar<"int">) {
+  %0 = fx.node get_attr "rate"() : () -> !fx.scalar<"int">
+  fx.node "prim.SetAttr"("count", %n) : (!fx.scalar<"int">) -> !fx.none
+  %1 = fx.node get_attr "rate"() : () -> !fx.scalar<"int">
+  fx.output(%0, %1) : (!fx.scalar<"int">, !fx.scalar<"int">)
+}
+
+// -----
+
+// An assignment to an object that may be any module's may be one to any attribute.
+// CHECK-LABEL: @object
+// CHECK-COUNT-2: get_attr "rate"
+fx.graph @object(%object: !fx.object<"Counter">, %n: !fx.scalar<"int">) -> (!fx.scalar<"int">, !fx.scalar<"int">) {
+  %0 = fx.node get_attr "rate"() : () -> !fx.scalar<"int">
+  fx.node "prim.SetAttr"(%object, "rate", %n) : (!fx.object<"Counter">, !fx.scalar<"int">) -> !fx.none
+  %1 = fx.node get_attr "rate"() : () -> !fx.scalar<"int">
+  fx.output(%0, %1) : (!fx.scalar<"int">, !fx.scalar<"int">)
+}
+
+// -----
+
+// A branch that reads the attribute does so where it stands, and so does a call.
+fx.graph private @reads(%is: !fx.scalar<"bool">) -> !fx.scalar<"int"> attributes {functional} {
+  %0 = fx.node get_attr "count"() : () -> !fx.scalar<"int">
+  fx.output(%0) : (!fx.scalar<"int">)
+}
+// CHECK-LABEL: @assigned_elsewhere
+// CHECK: "prim.If"
+// CHECK: fx.call @reads
+// CHECK: "prim.If"
+// CHECK: "prim.SetAttr"
+// CHECK: "prim.If"
+// CHECK: fx.call @reads
+// CHECK: fx.output
+fx.graph @assigned_elsewhere(%is: !fx.scalar<"bool">, %n: !fx.scalar<"int">) -> (!fx.scalar<"int">, !fx.scalar<"int">, !fx.scalar<"int">, !fx.scalar<"int">) {
+  %0 = fx.node "prim.If"(%is) : (!fx.scalar<"bool">) -> !fx.scalar<"int">
+    block () {
+      %count = fx.node get_attr "count"() : () -> !fx.scalar<"int">
+      fx.output(%count) : (!fx.scalar<"int">)
+    }
+    block () {
+      fx.output(0) : ()
+    }
+  %1 = fx.call @reads(%is) : (!fx.scalar<"bool">) -> !fx.scalar<"int">
+  fx.node "prim.If"(%is, %n) : (!fx.scalar<"bool">, !fx.scalar<"int">) -> !fx.none
+    block (%m: !fx.scalar<"int">) {
+      fx.node "prim.SetAttr"("count", %m) : (!fx.scalar<"int">) -> !fx.none
+      fx.output() : ()
+    }
+    block (%m: !fx.scalar<"int">) {
+      fx.output() : ()
+    }
+  %2 = fx.node "prim.If"(%is) : (!fx.scalar<"bool">) -> !fx.scalar<"int">
+    block () {
+      %count = fx.node get_attr "count"() : () -> !fx.scalar<"int">
+      fx.output(%count) : (!fx.scalar<"int">)
+    }
+    block () {
+      fx.output(0) : ()
+    }
+  %3 = fx.call @reads(%is) : (!fx.scalar<"bool">) -> !fx.scalar<"int">
+  fx.output(%0, %1, %2, %3) : (!fx.scalar<"int">, !fx.scalar<"int">, !fx.scalar<"int">, !fx.scalar<"int">)
+}

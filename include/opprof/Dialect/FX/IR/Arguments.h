@@ -22,6 +22,10 @@ mlir::Attribute getDefaultValue(mlir::MLIRContext *context,
 mlir::Attribute getNormalizedArgument(NodeOp node,
                                       const SchemaArgument &argument);
 
+/// The model's attribute that `node` assigns, by its name: what TorchScript's
+/// `prim.SetAttr` writes and `get_attr` reads. Null for other nodes.
+mlir::StringAttr getAssignedAttribute(NodeOp node);
+
 /// Calls `visit` on every leaf of `argument` (lists, tuples, dicts and slices
 /// are no leaves) in the order in which it is written, which is the order of
 /// the operands that its #fx.value leaves stand for.
