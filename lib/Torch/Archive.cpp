@@ -84,6 +84,7 @@ static bool isKnownGlobal(std::string_view module, std::string_view name) {
        {"torch.jit._pickle", "restore_type_tag"},
        {"torch.serialization", "_get_layout"},
        {"torch._C", "_get_layout"},
+       {"builtins", "complex"},
        {"collections", "OrderedDict"}};
   if (kKnown.count({module, name}))
     return true;

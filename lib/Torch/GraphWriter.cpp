@@ -236,14 +236,19 @@ void GraphFile::write(std::ostream &os, std::string_view torchVersion,
   for (size_t i = 0; i < graph.outputs.size(); ++i)
     os << (i ? ",\n    " : "\n    ") << "{\"value\":" << graph.outputs[i]
        << ",\"kind\":\"user_output\"}";
-  os << "],\n   \"range_constraints\":{},\"attributes\":{"
-     << (returnsOneValue ? "\"output\":\"single\"" : "");
+  std::vector<std::string> attributes;
+  if (returnsOneValue)
+    attributes.push_back("\"output\":\"single\"");
   if (!state.empty()) {
-    os << (returnsOneValue ? "," : "") << "\"state\":{";
-    for (auto entry = state.begin(); entry != state.end(); ++entry)
-      os << (entry == state.begin() ? "" : ",") << quote(entry->first) << ":"
-         << entry->second;
-    os << "}";
+    std::string text;
+    for (const auto &[key, value] : state)
+      text += (text.empty() ? "" : ",") + quote(key) + ":" + value;
+    attributes.push_back("\"state\":{" + text + "}");
   }
+  if (!sharedMemory.empty())
+    attributes.push_back("\"shared_memory\":" + listText(sharedMemory));
+  os << "],\n   \"range_constraints\":{},\"attributes\":{";
+  for (size_t i = 0; i < attributes.size(); ++i)
+    os << (i ? "," : "") << attributes[i];
   os << "}}]}\n";
 }

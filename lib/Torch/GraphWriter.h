@@ -82,6 +82,9 @@ struct GraphFile {
   /// What attributes that the graph reads, writes or changes, and that are no
   /// tensors, hold before the first call: by name, as JSON.
   std::map<std::string, std::string> state;
+  /// Tensors among the weights that are parts of one memory, of which the graph
+  /// writes one: by name, where each begins in it and its strides, as JSON.
+  std::vector<std::string> sharedMemory;
 
   /// Writes the file with one graph.
   void write(std::ostream &os, std::string_view torchVersion,

@@ -6,6 +6,8 @@
 
 #include <torch/csrc/jit/ir/constants.h>
 
+#include <algorithm>
+
 using namespace opprof::torchscript;
 using namespace torch::jit;
 
@@ -87,6 +89,66 @@ void Runner::findReleases(Block *block) {
   }
 }
 
+static bool holdsComplex(const c10::IValue &value) {
+  if (value.isComplexDouble())
+    return true;
+  c10::ArrayRef<c10::IValue> elements;
+  if (value.isList())
+    elements = value.toListRef();
+  else if (value.isTuple())
+    elements = value.toTupleRef().elements();
+  return std::any_of(elements.begin(), elements.end(), holdsComplex);
+}
+
+/// A copy that shares nothing. LibTorch copies all but complex numbers: these
+/// are put aside meanwhile.
+static Module getDeepCopy(const Module &module) {
+  struct Aside {
+    c10::intrusive_ptr<c10::ivalue::Object> object;
+    size_t slot;
+    c10::IValue value;
+  };
+  std::vector<Aside> aside;
+  for (const Module &part : module.modules()) {
+    auto object = part._ivalue();
+    for (size_t slot = 0; slot < object->slots().size(); ++slot)
+      if (holdsComplex(object->getSlot(slot)))
+        aside.push_back({object, slot, object->getSlot(slot)});
+  }
+  if (aside.empty())
+    return module.deepcopy();
+  for (Aside &entry : aside)
+    entry.object->setSlot(entry.slot, c10::IValue());
+  auto restore = [&] {
+    for (Aside &entry : aside)
+      entry.object->setSlot(entry.slot, entry.value);
+  };
+  std::optional<Module> copy;
+  try {
+    copy = module.deepcopy();
+  } catch (...) {
+    restore();
+    throw;
+  }
+  restore();
+  // Modules are met in the same order in both.
+  size_t next = 0;
+  auto parts = module.modules();
+  auto original = parts.begin();
+  for (const Module &part : copy->modules()) {
+    auto object = part._ivalue();
+    for (; next < aside.size() && aside[next].object == (*original)._ivalue();
+         ++next) {
+      const c10::IValue &value = aside[next].value;
+      object->setSlot(aside[next].slot, value.isList()
+                                            ? c10::IValue(value.toList().copy())
+                                            : value);
+    }
+    ++original;
+  }
+  return *copy;
+}
+
 std::vector<c10::IValue> Runner::run(const std::vector<c10::IValue> &inputs) {
   at::NoGradGuard noGradient;
   Block *block = graph.getGraph().block();
@@ -94,7 +156,7 @@ std::vector<c10::IValue> Runner::run(const std::vector<c10::IValue> &inputs) {
   // What the graph takes is what the archive holds, and not what a run leaves.
   Module module = graph.getModule();
   values[block->inputs()[0]] =
-      (writes() ? module.deepcopy() : module)._ivalue();
+      (writes() ? getDeepCopy(module) : module)._ivalue();
   for (size_t i = 0; i < inputs.size(); ++i)
     set(block->inputs()[i + 1], inputs[i]);
   runBlock(block);

@@ -154,6 +154,11 @@ static const char *getSafetensorsName(c10::ScalarType type) {
     return "U8";
   case c10::ScalarType::Bool:
     return "BOOL";
+  // The format has the first, and the second is written as it would be.
+  case c10::ScalarType::ComplexFloat:
+    return "C64";
+  case c10::ScalarType::ComplexDouble:
+    return "C128";
   case c10::ScalarType::Float8_e4m3fn:
     return "F8_E4M3";
   case c10::ScalarType::Float8_e5m2:
@@ -197,7 +202,7 @@ writeWeights(int file,
   writeAll(file, reinterpret_cast<const char *>(&size), sizeof size);
   writeAll(file, header.data(), header.size());
   for (const auto &[name, tensor] : weights) {
-    at::Tensor whole = tensor.contiguous();
+    at::Tensor whole = tensor.resolve_conj().resolve_neg().contiguous();
     writeAll(file, static_cast<const char *>(whole.const_data_ptr()),
              whole.nbytes());
   }
@@ -263,6 +268,7 @@ static ReadTimes read(const ReadRequest &request, const ReadFiles &files) {
                         getFileName(request.path));
   translator.nameConstants(original);
   BlockRecord record = translator.translate(arguments.fixed);
+  translator.keepSharedMemory();
   times.translation = watch.lap();
   std::ostringstream text;
   file.write(text, TORCH_VERSION, request.opprofVersion, getGraphName(request),

@@ -314,6 +314,15 @@ static bool isScalar(const Value *value) {
          kind == c10::TypeKind::BoolType;
 }
 
+static bool holdsTensor(const c10::Type &type) {
+  if (type.kind() == c10::TypeKind::TensorType)
+    return true;
+  for (const c10::TypePtr &inner : type.containedTypes())
+    if (holdsTensor(*inner))
+      return true;
+  return false;
+}
+
 /// Changes of a list: PyTorch's operators called from Python change a copy.
 bool Translator::translateListChange(Node *node, const std::string &name) {
   auto arg = [&](size_t i) { return get(node->input(i)); };
@@ -332,6 +341,8 @@ bool Translator::translateListChange(Node *node, const std::string &name) {
     return BindingRef(list);
   };
   BindingRef none = makeKnown({});
+  if (node->input(0)->type()->kind() == c10::TypeKind::DictType)
+    return translateDictChange(node, name);
   if (name == "aten::append") {
     emitPython(node, "operator.iadd", {arg(0), makeList(arg(1))}, true);
   } else if (name == "aten::extend" || name == "aten::add_") {
@@ -359,6 +370,19 @@ bool Translator::translateListChange(Node *node, const std::string &name) {
     record.acts = true;
     record.type = file.types.add("\"none\"");
     nodes->push_back(std::move(record));
+  } else if (name == "aten::mul_") {
+    emitPython(node, "operator.imul", {arg(0), arg(1)}, true);
+  } else if (name == "aten::reverse") {
+    emitPython(node, "builtins.list.reverse", {arg(0)}, true);
+  } else if (name == "aten::remove" && !holdsTensor(*node->input(1)->type())) {
+    emitPython(node, "builtins.list.remove", {arg(0), arg(1)}, true);
+  } else if (name == "aten::sort" && node->inputs().size() == 2 &&
+             node->input(0)->type()->kind() == c10::TypeKind::ListType) {
+    NodeRecord record = makeRecord(node, "builtins.list.sort");
+    addArgument(record, arg(0));
+    addKeyword(record, "reverse", arg(1));
+    record.acts = true;
+    emit(node, std::move(record));
   } else if (name == "aten::slice") {
     NodeRecord record = makeRecord(node, "operator.getitem", "getitem");
     addArgument(record, arg(0));
@@ -367,6 +391,118 @@ bool Translator::translateListChange(Node *node, const std::string &name) {
   } else {
     return false;
   }
+  return true;
+}
+
+/// What dictionaries do by methods, and TorchScript by operators that Python
+/// cannot call, because they take dictionaries of any type.
+bool Translator::translateDictChange(Node *node, const std::string &name) {
+  static const std::map<std::string, std::pair<std::string, bool>> kMethods = {
+      {"aten::_set_item", {"operator.setitem", true}},
+      {"aten::Delete", {"operator.delitem", true}},
+      {"aten::__delitem__", {"operator.delitem", true}},
+      {"aten::clear", {"builtins.dict.clear", true}},
+      {"aten::pop", {"builtins.dict.pop", true}},
+      {"aten::setdefault", {"builtins.dict.setdefault", true}},
+      {"aten::update", {"builtins.dict.update", true}},
+      {"aten::get", {"builtins.dict.get", false}},
+      {"aten::copy", {"builtins.dict", false}}};
+  std::vector<BindingRef> args;
+  for (const Value *input : node->inputs())
+    args.push_back(get(input));
+  if (auto found = kMethods.find(name); found != kMethods.end()) {
+    emitPython(node, found->second.first, args, found->second.second);
+    return true;
+  }
+  // These stand before what gives the node's own result.
+  auto emitStep = [&](const std::string &target,
+                      const std::vector<BindingRef> &inputs, bool acts) {
+    NodeRecord record = makeRecord(node, target);
+    for (const BindingRef &input : inputs)
+      addArgument(record, input);
+    record.acts = acts;
+    std::string step = record.name;
+    nodes->push_back(std::move(record));
+    return makeNode(step);
+  };
+  if (name == "aten::values" || name == "aten::items") {
+    BindingRef view = emitStep(name == "aten::values" ? "builtins.dict.values"
+                                                      : "builtins.dict.items",
+                               args, /*acts=*/false);
+    emitPython(node, "builtins.list", {view});
+    return true;
+  }
+  if (name != "aten::popitem")
+    return false;
+  // The first entry, where Python's method takes the last.
+  BindingRef keys = emitStep("builtins.list", args, /*acts=*/false);
+  BindingRef key = emitStep("operator.getitem",
+                            {keys, makeKnown(static_cast<int64_t>(0))}, false);
+  BindingRef value = emitStep("builtins.dict.pop", {args[0], key}, true);
+  auto entry = std::make_shared<Binding>();
+  entry->form = Binding::Tuple;
+  entry->elements = {key, value};
+  bind(node->output(), entry);
+  return true;
+}
+
+/// A tensor of numbers in lists. TorchScript makes one of the lists' type,
+/// which an empty list has too, and of that the one that is asked for.
+bool Translator::translateTensorOfList(Node *node) {
+  const c10::FunctionSchema *schema = node->maybeSchema();
+  std::string name = node->kind().toQualString();
+  if (!schema || (name != "aten::tensor" && name != "aten::as_tensor") ||
+      node->input(0)->type()->kind() != c10::TypeKind::ListType)
+    return false;
+  // Tracked gradients are what no graph of inference has.
+  if (node->inputs().size() > 3) {
+    auto requiresGrad = getKnown(*get(node->input(3)));
+    if (!requiresGrad || !requiresGrad->isBool() || requiresGrad->toBool())
+      return false;
+  }
+  c10::TypePtr element = node->input(0)->type();
+  while (auto list = element->cast<c10::ListType>())
+    element = list->getElementType();
+  const char *dtype = nullptr;
+  switch (element->kind()) {
+  case c10::TypeKind::FloatType:
+    break;
+  case c10::TypeKind::IntType:
+    dtype = "int64";
+    break;
+  case c10::TypeKind::BoolType:
+    dtype = "bool";
+    break;
+  case c10::TypeKind::ComplexType:
+    dtype = "complex128";
+    break;
+  default:
+    return false;
+  }
+  NodeRecord made = makeRecord(node, "torch.tensor");
+  addArgument(made, get(node->input(0)));
+  if (dtype)
+    made.kwargs.emplace_back("dtype", form("dtype", quote(dtype)));
+  BindingRef wantedType = get(node->input(1)),
+             wantedPlace = get(node->input(2));
+  auto isLeftOut = [&](const BindingRef &binding) {
+    auto known = getKnown(*binding);
+    return known && known->isNone();
+  };
+  if (isLeftOut(wantedType) && isLeftOut(wantedPlace)) {
+    emit(node, std::move(made));
+    return true;
+  }
+  std::string base = made.name;
+  nodes->push_back(std::move(made));
+  NodeRecord record = makeRecord(node, "aten.to.dtype_layout");
+  addArgument(record, makeNode(base));
+  static const c10::TypePtr kDType = c10::ScalarTypeType::get();
+  if (!isLeftOut(wantedType))
+    addKeyword(record, "dtype", wantedType, kDType.get());
+  if (!isLeftOut(wantedPlace))
+    addKeyword(record, "device", wantedPlace);
+  emit(node, std::move(record));
   return true;
 }
 
@@ -433,6 +569,56 @@ bool Translator::translateIsNone(Node *node, bool asksIs) {
   return true;
 }
 
+/// The value before what gives it another type and nothing else.
+static const Value *getUncast(const Value *value) {
+  while (value->node()->kind() == prim::unchecked_cast)
+    value = value->node()->input();
+  return value;
+}
+
+/// True where no object is of both types.
+static bool areDisjoint(const c10::Type &type, const c10::Type &other) {
+  auto isPlain = [](const c10::Type &one) {
+    switch (one.kind()) {
+    case c10::TypeKind::TensorType:
+    case c10::TypeKind::IntType:
+    case c10::TypeKind::FloatType:
+    case c10::TypeKind::BoolType:
+    case c10::TypeKind::ComplexType:
+    case c10::TypeKind::StringType:
+    case c10::TypeKind::NoneType:
+    case c10::TypeKind::ListType:
+    case c10::TypeKind::DictType:
+    case c10::TypeKind::TupleType:
+      return true;
+    default:
+      return false;
+    }
+  };
+  return isPlain(type) && isPlain(other) && type.kind() != other.kind();
+}
+
+/// Answers isinstance() where the value's own type does: what is inlined is
+/// called with narrower types than it asks about.
+bool Translator::translateIsInstance(Node *node) {
+  if (node->kind() != prim::isinstance)
+    return false;
+  const Value *value = getUncast(node->input());
+  c10::TypePtr type = value->type();
+  bool isNone = this->isNone(value).value_or(false);
+  if (isNone)
+    type = c10::NoneType::get();
+  bool isAny = false, isNoOther = true;
+  for (const c10::TypePtr &asked : node->tys(attr::types)) {
+    isAny |= type->isSubtypeOf(*asked);
+    isNoOther &= areDisjoint(*type, *asked);
+  }
+  if (!isAny && !isNoOther)
+    return false;
+  bind(node->output(), makeKnown(isAny));
+  return true;
+}
+
 /// Texts with values in them, as Python's operator for texts makes them.
 bool Translator::translateFormat(Node *node) {
   auto pattern = getKnown(*get(node->input(0)));
@@ -495,6 +681,8 @@ bool Translator::translateToPython(Node *node) {
       {"aten::list", "builtins.list"},
       {"aten::copy", "builtins.list"},
       {"aten::keys", "builtins.list"},
+      {"aten::sorted", "builtins.sorted"},
+      {"aten::select", "operator.getitem"},
       {"aten::dict", "builtins.dict"},
       {"aten::__contains__", "operator.contains"}};
   if (isTensor) {
@@ -509,9 +697,17 @@ bool Translator::translateToPython(Node *node) {
     emitPython(node, found->second, {get(first)});
     return true;
   }
+  // Numbers with a point are written otherwise by Python.
+  c10::TypeKind kind = first->type()->kind();
+  if (name == "aten::str" &&
+      (kind == c10::TypeKind::IntType || kind == c10::TypeKind::BoolType ||
+       kind == c10::TypeKind::StringType)) {
+    emitPython(node, "builtins.str", {get(first)});
+    return true;
+  }
   if (!isContainer(first))
     return false;
-  if (translateListChange(node, name))
+  if (translateTensorOfList(node) || translateListChange(node, name))
     return true;
   auto found = kOfContainer.find(name);
   if (found == kOfContainer.end())
@@ -537,7 +733,8 @@ static std::string getTarget(const c10::FunctionSchema &schema) {
   static const std::set<std::string> kArithmetic = {
       "aten.add",  "aten.sub",  "aten.mul",  "aten.div",
       "aten.add_", "aten.sub_", "aten.mul_", "aten.div_"};
-  if (overload.rfind("Scalar", 0) == 0 && kArithmetic.count(name))
+  if ((overload == "Scalar" || overload == "Scalar_mode") &&
+      kArithmetic.count(name))
     overload.replace(0, 6, "Tensor");
   return name + "." + (overload.empty() ? "default" : overload);
 }

@@ -273,15 +273,30 @@ void Translator::addArgument(NodeRecord &record, const BindingRef &binding,
     record.uses.push_back(std::move(use));
 }
 
+void Translator::addKeyword(NodeRecord &record, const std::string &name,
+                            const BindingRef &binding, Expected expected) {
+  Argument argument = getArgument(binding, expected);
+  record.kwargs.emplace_back(name, std::move(argument.text));
+  for (std::string &use : argument.uses)
+    record.uses.push_back(std::move(use));
+}
+
 //===----------------------------------------------------------------------===//
 // Attributes and constants
 //===----------------------------------------------------------------------===//
 
+/// Of tensors that hold nothing, or are not strided, each is its own.
+Translator::Place Translator::getPlace(const at::Tensor &tensor) {
+  if (tensor.layout() != at::kStrided || !tensor.numel())
+    return {tensor.unsafeGetTensorImpl(), tensor.scalar_type(), {}, {}};
+  return {tensor.const_data_ptr(), tensor.scalar_type(), tensor.sizes().vec(),
+          tensor.strides().vec()};
+}
+
 void Translator::nameConstants(const Module &original) {
   auto add = [&](const std::string &name, const at::Tensor &tensor) {
     if (tensor.layout() == at::kStrided && tensor.numel())
-      constantPaths.try_emplace({tensor.const_data_ptr(), tensor.sizes().vec()},
-                                name);
+      constantPaths.try_emplace(getPlace(tensor), name);
   };
   for (const auto &entry : original.named_parameters())
     add(entry.name, entry.value);
@@ -433,9 +448,74 @@ std::string Translator::getTensorHome(const c10::IValue &value,
   const at::Tensor &tensor = value.toTensor();
   if (tensor.layout() != at::kStrided || !tensor.numel())
     return path;
-  auto place = std::tuple(tensor.const_data_ptr(), tensor.scalar_type(),
-                          tensor.sizes().vec(), tensor.strides().vec());
-  return tensorHomes.try_emplace(std::move(place), path).first->second;
+  return tensorHomes.try_emplace(getPlace(tensor), path).first->second;
+}
+
+/// True where the graph may write to the tensor of that name, or to what holds
+/// it.
+bool Translator::mayBeWritten(const std::string &path) const {
+  for (std::string outer = path;;) {
+    if (graph.isWritten(outer) || graph.isChangedInPlace(outer) ||
+        writtenConstants.count(outer))
+      return true;
+    size_t dot = outer.rfind('.');
+    if (dot == std::string::npos)
+      return false;
+    outer.resize(dot);
+  }
+}
+
+void Translator::keepSharedMemory() {
+  struct Part {
+    const std::string *path;
+    const at::Tensor *tensor;
+    size_t begin, end;
+  };
+  std::map<const void *, std::vector<Part>> parts;
+  for (const auto &[path, tensor] : weights) {
+    if (tensor.layout() != at::kStrided || !tensor.numel() ||
+        tensor.is_quantized())
+      continue;
+    size_t begin = static_cast<size_t>(tensor.storage_offset()), last = begin;
+    for (int64_t i = 0; i < tensor.dim(); ++i)
+      last += static_cast<size_t>(tensor.stride(i) * (tensor.size(i) - 1));
+    parts[tensor.storage().data()].push_back({&path, &tensor,
+                                              begin * tensor.itemsize(),
+                                              (last + 1) * tensor.itemsize()});
+  }
+  auto keep = [&](const std::vector<Part> &group) {
+    bool isWritten = false;
+    for (const Part &part : group)
+      isWritten |= mayBeWritten(*part.path);
+    if (group.size() < 2 || !isWritten)
+      return;
+    std::string text;
+    for (const Part &part : group) {
+      std::vector<std::string> strides;
+      for (int64_t stride : part.tensor->strides())
+        strides.push_back(std::to_string(stride));
+      text += (text.empty() ? "" : ",") + quote(*part.path) +
+              ":{\"offset\":" + std::to_string(part.begin) +
+              ",\"stride\":" + listText(strides) + "}";
+    }
+    file.sharedMemory.push_back("{" + text + "}");
+  };
+  for (auto &[storage, found] : parts) {
+    std::stable_sort(
+        found.begin(), found.end(),
+        [](const Part &a, const Part &b) { return a.begin < b.begin; });
+    std::vector<Part> group;
+    size_t end = 0;
+    for (const Part &part : found) {
+      if (part.begin >= end) {
+        keep(group);
+        group.clear();
+      }
+      group.push_back(part);
+      end = std::max(end, part.end);
+    }
+    keep(group);
+  }
 }
 
 void Translator::translateGetAttr(Node *node) {
@@ -504,12 +584,14 @@ void Translator::translateConstant(Node *node) {
     return;
   }
   if (!value->isTensor()) {
-    if (isPlain(*value) || !holdsTensors(*value))
+    if (isPlain(*value) || !holdsTensors(*value)) {
       bind(node->output(), makeKnown(*value));
-    else
-      bind(node->output(),
-           bindAttribute(*value, "constant_" + std::to_string(numConstants++),
-                         "constant_tensor", true));
+      return;
+    }
+    std::string path = "constant_" + std::to_string(numConstants++);
+    if (!isNeverWritten(node->output()))
+      writtenConstants.insert(path);
+    bind(node->output(), bindAttribute(*value, path, "constant_tensor", true));
     return;
   }
   const at::Tensor &tensor = value->toTensor();
@@ -517,12 +599,11 @@ void Translator::translateConstant(Node *node) {
     bind(node->output(), makeKnown({}));
     return;
   }
-  const void *data = tensor.layout() == at::kStrided && tensor.numel()
-                         ? tensor.const_data_ptr()
-                         : tensor.unsafeGetTensorImpl();
-  auto [path, isNew] = constantPaths.try_emplace({data, tensor.sizes().vec()});
+  auto [path, isNew] = constantPaths.try_emplace(getPlace(tensor));
   if (isNew)
     path->second = "constant_" + std::to_string(numConstants++);
+  if (!isNeverWritten(node->output()))
+    writtenConstants.insert(path->second);
   std::string name = addWeight(path->second, "constant_tensor", tensor);
   // A number that a traced graph keeps as a tensor.
   bool isNumber = tensor.dim() == 0 && tensor.device().is_cpu() &&
@@ -754,10 +835,10 @@ void Translator::translateBlock(Block *block) {
 }
 
 void Translator::translateNode(Node *node) {
-  if (translatePrimitive(node) || translateConstruction(node) ||
-      translateUnpacking(node) || translateMetadata(node) ||
-      translateKnown(node) || translateToPython(node) ||
-      translateConvolution(node))
+  if (translatePrimitive(node) || translateIsInstance(node) ||
+      translateConstruction(node) || translateUnpacking(node) ||
+      translateMetadata(node) || translateKnown(node) ||
+      translateToPython(node) || translateConvolution(node))
     return;
   if (node->maybeSchema() && !node->maybeSchema()->is_vararg())
     translateOperator(node);

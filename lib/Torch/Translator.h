@@ -43,6 +43,10 @@ public:
   /// Names for tensors that freezing made constants: `name` by data.
   void nameConstants(const torch::jit::Module &original);
 
+  /// Says in the file which of the weights are parts of one memory, where the
+  /// graph writes to one of them.
+  void keepSharedMemory();
+
   /// Inputs with a value in `fixed` are known, the others are the graph's.
   BlockRecord translate(const std::vector<std::optional<c10::IValue>> &fixed);
 
@@ -100,6 +104,8 @@ private:
                         const std::string &baseName = "");
   void addArgument(NodeRecord &record, const BindingRef &binding,
                    Expected expected = nullptr);
+  void addKeyword(NodeRecord &record, const std::string &name,
+                  const BindingRef &binding, Expected expected = nullptr);
   void addText(NodeRecord &record, std::string text) {
     record.args.push_back(std::move(text));
   }
@@ -118,10 +124,13 @@ private:
   bool translateMetadata(torch::jit::Node *node);
   bool translateFlag(torch::jit::Node *node, const std::string &name);
   bool translateFormat(torch::jit::Node *node);
+  bool translateIsInstance(torch::jit::Node *node);
   std::optional<bool> isNone(const torch::jit::Value *value);
   bool translateIsNone(torch::jit::Node *node, bool asksIs);
   bool translateToPython(torch::jit::Node *node);
   bool translateListChange(torch::jit::Node *node, const std::string &name);
+  bool translateDictChange(torch::jit::Node *node, const std::string &name);
+  bool translateTensorOfList(torch::jit::Node *node);
   bool translateScalars(torch::jit::Node *node, const std::string &name);
   bool translateConvolution(torch::jit::Node *node);
   void translateOperator(torch::jit::Node *node);
@@ -152,12 +161,14 @@ private:
   std::vector<InputRecord> parameters, buffers, constants;
   std::unordered_map<std::string, std::string> weightNames;
   std::vector<std::pair<std::string, at::Tensor>> weights;
-  std::map<std::pair<const void *, std::vector<int64_t>>, std::string>
-      constantPaths;
-  std::map<std::tuple<const void *, c10::ScalarType, std::vector<int64_t>,
-                      std::vector<int64_t>>,
-           std::string>
-      tensorHomes;
+  /// Where a tensor's elements are, which is the same of two that are one.
+  using Place = std::tuple<const void *, c10::ScalarType, std::vector<int64_t>,
+                           std::vector<int64_t>>;
+  static Place getPlace(const at::Tensor &tensor);
+  bool mayBeWritten(const std::string &path) const;
+  std::map<Place, std::string> constantPaths, tensorHomes;
+  /// Paths of constants that the graph writes to.
+  std::set<std::string> writtenConstants;
   unsigned numConstants = 0;
   std::unordered_map<const void *, int> stackIndices;
 };

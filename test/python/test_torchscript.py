@@ -14,7 +14,16 @@ from typing import Any, Union
 import pytest
 import torch
 from torch import Tensor
-from torchscript_models import CASES, STATEFUL, Attention, Perceptron, Stack, save, texts_of
+from torchscript_models import (
+    CASES,
+    STATEFUL,
+    Attention,
+    Packed,
+    Perceptron,
+    Stack,
+    save,
+    texts_of,
+)
 
 from opprof.errors import OpprofError
 from opprof.tools import find_tool, run_tool
@@ -153,6 +162,61 @@ def test_calls_in_a_row(tmp_path: Path, name: str, with_inputs: bool) -> None:
             args = tuple(map(another, case.inputs))
             expected = copy.deepcopy(module(*copy.deepcopy(args)))
             assert_same(program(*args), expected)
+
+
+def test_packed_sequences(tmp_path: Path) -> None:
+    """isinstance() is answered by what the method is called with; lengths of zero, as --input makes them, cannot be packed."""
+    module = torch.jit.script(Packed().eval())
+    module.save(tmp_path / "model.pt")
+    program = load_program(import_mlir(convert(tmp_path / "model.pt")))
+    with torch.no_grad():
+        for lengths in ([5, 2, 3], [1, 1, 4]):
+            args = torch.randn(3, 5, 4), torch.tensor(lengths)
+            assert_same(program(*args), module(*args))
+
+
+def test_parts_of_one_memory(tmp_path: Path) -> None:
+    """They are views of the weight that holds them all, and what was taken apart and changed is refused."""
+    case = STATEFUL["windows"]
+    module = save(case, tmp_path / "model.pt")
+    program = load_program(import_mlir(convert(tmp_path / "model.pt")))
+    weights = program.weights
+    assert weights["row"].data_ptr() == weights["table"][1].data_ptr()
+    # Those of a loaded archive share memory already, and stay what they are.
+    own = dict(module.named_buffers())
+    given = type(program)(own)
+    assert all(given.weights[name] is own[name] for name in own)
+    given(*case.inputs)
+    assert_same(module.table, weights["table"] + case.inputs[0][0] * torch.eye(3)[1, :, None])
+    apart = {name: value.clone() for name, value in own.items()}
+    apart["row"] += 1
+    with pytest.raises(ValueError, match=r"row, table, turned are parts of one memory .*row holds"):
+        type(program)(apart)
+
+
+class Spelled(torch.nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, str]:
+        return x, str(float(x.sum()))
+
+
+def test_operators_of_any_type_are_refused_by_line(tmp_path: Path) -> None:
+    torch.jit.script(Spelled()).save(tmp_path / "model.pt")
+    graph = import_mlir(convert(tmp_path / "model.pt"))
+    says = r"model\.pt/code/__torch__/test_torchscript\.py:\d+:\d+: .*'aten\.str\.default', TorchScript's own operator on values of any type"
+    with pytest.raises(OpprofError, match=says):
+        run_tool("opprof-translate", ["--emit-python", graph])
+
+
+def test_text_that_is_made_stays_from_operators_of_others(tmp_path: Path) -> None:
+    save(STATEFUL["tokenizer"], tmp_path / "model.pt")
+    graph = import_mlir(convert(tmp_path / "model.pt"))
+    foreign = graph.read_text().replace("aten.embedding.default", "image.lookup.default")
+    assert foreign != graph.read_text()
+    graph.write_text(foreign)
+    with pytest.raises(
+        OpprofError, match=r"which is no operator of PyTorch that takes any|other libraries"
+    ):
+        run_tool("opprof-translate", ["--emit-python", graph])
 
 
 class Draws(torch.nn.Module):

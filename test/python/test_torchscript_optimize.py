@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torchscript_models import CASES, save, texts_of
+from torchscript_models import CASES, STATEFUL, save, texts_of
 
 from opprof.backend.emit import emit
 from opprof.commands.cli import main
@@ -37,10 +37,12 @@ class Shifted(nn.Module):
         return self.down(torch.relu(self.up(x))) + torch.arange(64, dtype=torch.float32)
 
 
-@pytest.mark.parametrize("name", ["stack", "cnn-traced", "lstm-traced", "defaults", "writer"])
+@pytest.mark.parametrize(
+    "name", ["stack", "cnn-traced", "lstm-traced", "defaults", "writer", "windows"]
+)
 def test_the_module_is_the_archive(tmp_path: Path, name: str) -> None:
     """write_archive_model compares bits; the parameters are the loaded archive's own, and other sizes are refused."""
-    case = CASES[name]
+    case = CASES.get(name) or STATEFUL[name]
     save(case, tmp_path / "model.pt")
     options = TorchScriptOptions(inputs=texts_of(case.inputs))
     target = write_archive_model(tmp_path / "model.pt", options, tmp_path / "out")

@@ -602,6 +602,338 @@ class InContexts(nn.Module):
         return x
 
 
+class CacheByName(nn.Module):
+    """A decoder whose cache is a dictionary."""
+
+    cache: dict[str, Tensor]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = {"k": torch.zeros(1, 0, 4), "v": torch.zeros(1, 0, 4)}
+        self.q = nn.Linear(4, 4)
+        self.k = nn.Linear(4, 4)
+        self.v = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, float, list[str]]:
+        self.cache["k"] = torch.cat([self.cache["k"], self.k(x)], 1)
+        self.cache["v"] = torch.cat([self.cache["v"], self.v(x)], 1)
+        total = 0.0
+        for t in self.cache.values():
+            total += float(t.sum())
+        names: list[str] = []
+        for name, t in self.cache.items():
+            if t.size(1) > 2:
+                names.append(name)
+        y = torch.softmax(self.q(x) @ self.cache["k"].transpose(1, 2), -1) @ self.cache["v"]
+        return y, total, names
+
+
+class Dictionaries(nn.Module):
+    """What dictionaries do besides getting and setting."""
+
+    counts: dict[str, int]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts = {"a": 1, "b": 2, "c": 3}
+
+    def forward(self, x: Tensor) -> tuple[Tensor, dict[str, int], list[int], int, list[str]]:
+        n = self.counts.get("a", 0)
+        m = self.counts.get("zzz", 7)
+        o = self.counts.get("q")
+        if o is not None:
+            m += o
+        self.counts.setdefault("d", n + m)
+        p = self.counts.pop("d")
+        self.counts.update({"a": n + 1})
+        other = self.counts.copy()
+        other["new"] = x.size(0)
+        it = other.popitem()
+        keys = list(other.keys())
+        vals = list(self.counts.values())
+        del other["b"]
+        scratch: dict[int, Tensor] = {}
+        scratch[3] = x
+        scratch[1] = x * 2
+        first = scratch.popitem()
+        k = len(scratch)
+        scratch.clear()
+        if 3 in scratch:
+            k += 100
+        return first[1] + k + len(it[0]), other, vals, p + it[1] + sum(vals), keys
+
+
+class Lists(nn.Module):
+    """What lists do besides appending."""
+
+    order: list[int]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order = [3, 1, 2]
+
+    def forward(self, x: Tensor) -> tuple[Tensor, list[int], list[int], int, list[float], int]:
+        self.order.append(x.size(0) + len(self.order))
+        self.order.sort()
+        if len(self.order) > 5:
+            self.order.remove(self.order[0])
+            self.order.reverse()
+        a = sorted(self.order)
+        c = self.order.count(3) + self.order.index(self.order[-1])
+        self.order.insert(1, 9)
+        last = self.order.pop()
+        self.order.sort(reverse=True)
+        f: list[float] = [0.1] * 3
+        f.extend([float(x.sum()), 0.2])
+        f *= 2
+        b = self.order[::2]
+        self.order[0] += 1
+        return x * max(self.order) + min(a), a, b, c + last, f, sum(self.order)
+
+
+class Outs(nn.Module):
+    """Results that are written into tensors that are there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("acc", torch.zeros(4))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y = torch.empty_like(x)
+        torch.add(x, 1.0, out=y)
+        torch.mul(y, x, out=y)
+        torch.sum(y, dim=[0], out=self.acc)
+        v = torch.empty(0)
+        i = torch.empty(0, dtype=torch.long)
+        torch.max(x, 1, False, max=v, max_values=i)
+        z = torch.cat([x, y], out=torch.empty(0))
+        return y, self.acc + v.sum() + i.sum(), z
+
+
+class Tokenizer(nn.Module):
+    """Text in, and lists of text out."""
+
+    vocab: dict[str, int]
+    seen: list[str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.vocab = {"[unk]": 0, "hello": 1, "world": 2, "a": 3, "##b": 4}
+        self.emb = nn.Embedding(8, 4)
+        self.seen = []
+
+    def tokens(self, text: str) -> list[str]:
+        out: list[str] = []
+        for w in text.lower().strip().split(" "):
+            if w in self.vocab:
+                out.append(w)
+            elif w.startswith("a") and len(w) > 1:
+                out.append(w[0])
+                out.append("##" + w[1:])
+            else:
+                out.append("[unk]")
+        return out
+
+    def forward(self, texts: list[str]) -> tuple[Tensor, list[list[str]], str]:
+        all: list[list[str]] = []
+        rows: list[Tensor] = []
+        for t in texts:
+            ts = self.tokens(t)
+            all.append(ts)
+            ids = [self.vocab.get(x, 0) for x in ts]
+            rows.append(self.emb(torch.tensor(ids)).sum(0))
+            if ts[0] not in self.seen:
+                self.seen.append(ts[0])
+        joined = "|".join(self.seen)
+        return (
+            torch.stack(rows),
+            all,
+            joined.upper().replace("|", "-") + str(len(joined)) + chr(ord("a") + len(all)),
+        )
+
+
+class Suppression(nn.Module):
+    """Suppresses boxes that overlap better ones, in loops over numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(6, 9)
+
+    def iou(self, a: Tensor, b: Tensor) -> float:
+        x1 = max(float(a[0]), float(b[0]))
+        y1 = max(float(a[1]), float(b[1]))
+        x2 = min(float(a[2]), float(b[2]))
+        y2 = min(float(a[3]), float(b[3]))
+        inter = max(0.0, x2 - x1) * max(0.0, y2 - y1)
+        area = float((a[2] - a[0]) * (a[3] - a[1])) + float((b[2] - b[0]) * (b[3] - b[1])) - inter
+        return inter / (area + 1e-9)
+
+    def forward(self, x: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
+        y = self.head(x)
+        out: list[tuple[Tensor, Tensor, Tensor]] = []
+        for b in range(y.shape[0]):
+            box = y[b, :, :4].clone()
+            box[:, 2:] = box[:, :2] + box[:, 2:].abs()
+            scores, labels = y[b, :, 4:].softmax(-1).max(-1)
+            order = torch.argsort(scores, descending=True)
+            keep: list[int] = []
+            alive = torch.ones(order.numel(), dtype=torch.bool)
+            for i in range(order.numel()):
+                if not bool(alive[i]):
+                    continue
+                k = int(order[i])
+                keep.append(k)
+                if len(keep) >= 5:
+                    break
+                for j in range(i + 1, order.numel()):
+                    if self.iou(box[k], box[int(order[j])]) > 0.3:
+                        alive[j] = False
+            idx = torch.tensor(keep, dtype=torch.long)
+            out.append((box[idx], scores[idx], labels[idx]))
+        return out
+
+
+class Packed(nn.Module):
+    """Sequences of several lengths: isinstance() of what is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(4, 5, 1, batch_first=True)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        p = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        o, (h, _) = self.lstm(p)
+        y, n = nn.utils.rnn.pad_packed_sequence(o, batch_first=True)
+        return y, h + n.sum()
+
+
+class Heads(nn.Module):
+    """Layers by list, heads by name, and an exit before the last layer."""
+
+    depth: list[int]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([nn.Sequential(nn.Linear(4, 4), nn.ReLU()) for _ in range(4)])
+        self.heads = nn.ModuleDict({"cls": nn.Linear(4, 3), "reg": nn.Linear(4, 1)})
+        self.gates = nn.ParameterList([nn.Parameter(torch.randn(4)) for _ in range(4)])
+        self.depth = []
+
+    def forward(self, x: Tensor) -> tuple[dict[str, Tensor], int]:
+        used = 0
+        done = False
+        for i, b in enumerate(self.blocks):
+            if not done:
+                x = b(x) + x
+                used = i
+                done = bool(x.abs().mean() > 0.9)
+        self.depth.append(used)
+        out: dict[str, Tensor] = {}
+        for name, h in self.heads.items():
+            out[name] = h(x)
+        return out, len(self.depth)
+
+
+class Rotations(nn.Module):
+    """Complex numbers and tensors as state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("freqs", torch.polar(torch.ones(3, 2), torch.randn(3, 2)))
+        self.register_buffer("wide", torch.randn(2, dtype=torch.complex128).conj())
+        self.phase = complex(0.5, -1.5)
+        self.turn = torch.tensor(1j)
+        self.z = 2 + 3j
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, complex, float]:
+        c = torch.view_as_complex(x.reshape(3, 2, 2)) * self.freqs * self.turn
+        self.turn = self.turn * 1j
+        self.phase = self.phase * self.z
+        self.freqs.mul_(1j)
+        return (
+            torch.view_as_real(c) * abs(self.phase),
+            (c.to(torch.complex128) * self.wide),
+            self.phase,
+            abs(self.phase) + abs(self.z),
+        )
+
+
+class Overlapping(nn.Module):
+    """Tensors that are parts of one memory: by other strides, as slices, and in lists."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        table = torch.arange(12.0).reshape(3, 4)
+        self.register_buffer("table", table)
+        self.register_buffer("row", table[1])
+        self.register_buffer("turned", table.t())
+        self.rows = [table[0], table[2]]
+        self.w = nn.Parameter(torch.randn(4, 4))
+        self.register_buffer("slice", self.w.data[:2])
+        self.ring: list[Tensor] = [self.row, torch.zeros(4)]
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        self.row.add_(x[0])
+        self.rows[0].mul_(2)
+        self.turned[0, 0] = 5.0
+        self.slice.add_(1)
+        self.ring[0].sub_(0.5)
+        return self.table * 1, self.turned * 1, x @ self.w, self.rows[1] + self.row
+
+
+class NestedTables(nn.Module):
+    """Complex numbers in a list, and dictionaries in a dictionary."""
+
+    zs: list[complex]
+    table: dict[str, dict[str, int]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.zs = [1j, 2 + 1j]
+        self.table = {"a": {"b": 1}}
+
+    def forward(self, x: Tensor) -> tuple[Tensor, list[complex], dict[str, dict[str, int]]]:
+        self.zs.append(self.zs[-1] * 1j)
+        for name, inner in self.table.items():
+            inner[name + "x"] = len(inner)
+        if len(self.zs) > 4:
+            self.table["n" + str(len(self.zs))] = {"q": 2}
+        return x * len(self.zs), self.zs, self.table
+
+
+class NumbersInLists(nn.Module):
+    """Tensors of lists of numbers, which may be empty."""
+
+    def forward(self, x: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        ids: list[int] = []
+        fs: list[list[float]] = []
+        for i in range(n):
+            if bool(x[i].sum() > 0):
+                ids.append(i)
+            fs.append([0.1 * i, float(x[i, 0])])
+        return (
+            torch.tensor(ids),
+            torch.tensor(fs, dtype=torch.float64),
+            torch.tensor(ids, dtype=torch.float32) + 1,
+            torch.as_tensor([True, False]),
+        )
+
+
+class Windows(nn.Module):
+    """A buffer that is a part of another, and one with other strides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        table = torch.arange(12.0).reshape(3, 4)
+        self.register_buffer("table", table)
+        self.register_buffer("row", table[1])
+        self.register_buffer("turned", table.t())
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.row.add_(x[0])
+        return self.table * self.turned.sum() + x
+
+
 def _image() -> Tensor:
     return torch.randn(2, 3, 16, 16)
 
@@ -669,6 +1001,18 @@ STATEFUL: dict[str, Case] = {
     "early-exit": Case(EarlyExit, _MATRIX),
     "names": Case(Names, _MATRIX),
     "data-sizes": Case(DataSizes, (torch.randn(20), 3)),
+    "cache-by-name": Case(CacheByName, (torch.randn(1, 2, 4),)),
+    "dictionaries": Case(Dictionaries, _MATRIX),
+    "lists": Case(Lists, _MATRIX),
+    "outs": Case(Outs, _MATRIX),
+    "tokenizer": Case(Tokenizer, (["Hello World ab", "zz a"],)),
+    "suppression": Case(Suppression, (torch.randn(2, 8, 6),)),
+    "heads": Case(Heads, _MATRIX),
+    "rotations": Case(Rotations, _MATRIX),
+    "overlapping": Case(Overlapping, _MATRIX),
+    "windows": Case(Windows, _MATRIX),
+    "nested-tables": Case(NestedTables, _MATRIX),
+    "numbers-in-lists": Case(NumbersInLists, (*_MATRIX, 3)),
 }
 
 

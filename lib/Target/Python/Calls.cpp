@@ -6,6 +6,7 @@
 
 #include "Calls.h"
 
+#include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/Schema.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -64,19 +65,42 @@ static bool isRefusedOperator(StringRef space, StringRef name) {
   return space == "debugprims" || space == "debug_mode_ops";
 }
 
+/// True where `word` stands in the type, as t does in "Dict[str, t]".
+static bool holdsWord(StringRef type, StringRef word) {
+  llvm::SmallVector<StringRef> words;
+  llvm::SplitString(type, words, "[], ");
+  return llvm::is_contained(words, word);
+}
+
+bool opprof::fx::isOperatorOfAnyType(StringRef target) {
+  const OperatorSchema *schema = lookupSchema(target);
+  return schema && llvm::any_of(schema->arguments, [](const auto &argument) {
+           return holdsWord(argument.type, "t");
+         });
+}
+
+bool opprof::fx::makesText(StringRef target) {
+  if (target == "builtins.str")
+    return true;
+  const OperatorSchema *schema = lookupSchema(target);
+  return schema && llvm::any_of(schema->returns, [](const auto &given) {
+           return holdsWord(given.type, "str");
+         });
+}
+
 /// The operator under torch.ops, or empty. One that PyTorch did not have when
 /// opprof was built, such as a user's own, is `namespace.name` or
 /// `namespace.name.overload`; what else can be reached by such a path is
 /// refused.
 static std::string getOperator(llvm::ArrayRef<StringRef> parts) {
+  std::string joined = llvm::join(parts, ".");
   if (parts.size() < 2 || parts.size() > 3 ||
-      isRefusedOperator(parts[0], parts[1]))
+      isRefusedOperator(parts[0], parts[1]) || isOperatorOfAnyType(joined))
     return "";
   // What torch.ops, a namespace and an operator hold besides operators.
   static const llvm::StringSet<> kNoNamespaces = {
       "import_module", "load_library", "loaded_libraries", "name"};
   static const llvm::StringSet<> kNoOverloads = {"op", "overloads"};
-  std::string joined = llvm::join(parts, ".");
   if (!lookupSchema(joined)) {
     if (llvm::any_of(parts, isDunder) || kNoNamespaces.contains(parts[0]) ||
         parts[1] == "name" || parts[1] == "_dir" || parts[0] == "_dir" ||
@@ -114,7 +138,10 @@ static bool isOperatorOfTorch(StringRef module, StringRef name) {
 static constexpr std::pair<llvm::StringLiteral, llvm::StringLiteral>
     kFunctions[] = {
         {"", "abs all any bool complex dict divmod float int len list max min "
-             "pow range round slice sorted sum tuple zip"},
+             "pow range round slice sorted str sum tuple zip"},
+        // What TorchScript's containers do by operators.
+        {"dict", "clear get items pop setdefault update values"},
+        {"list", "remove reverse sort"},
         {"operator",
          "abs add and_ concat contains countOf delitem eq floordiv ge getitem "
          "gt iadd iand iconcat ifloordiv ilshift imatmul imod imul index "
@@ -330,11 +357,7 @@ bool opprof::fx::mayTakeTextBesideForeign(StringRef target) {
 }
 
 bool opprof::fx::isAssignment(NodeOp node) {
-  llvm::ArrayRef<mlir::Attribute> args = node.getArgs().getValue();
-  return node.getKind() == NodeKind::call_function &&
-         node.getTarget() == "prim.SetAttr" && args.size() == 2 &&
-         llvm::isa<mlir::StringAttr>(args[0]) && !node.getKwargNames() &&
-         node.getResult().use_empty();
+  return getAssignedAttribute(node) && node.getResult().use_empty();
 }
 
 std::string opprof::fx::getCallableFunction(StringRef target) {
@@ -347,6 +370,8 @@ std::string opprof::fx::getCallableFunction(StringRef target) {
     std::swap(module, name);
   if (module == "builtins")
     module = "";
+  else if (module == "builtins.dict" || module == "builtins.list")
+    module = module.drop_front(strlen("builtins."));
   else if (module == "_operator")
     module = "operator";
   if (isListedFunction(module, name))

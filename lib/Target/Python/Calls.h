@@ -46,6 +46,13 @@ bool isReadableAttribute(llvm::StringRef name);
 /// True for a dtype, layout or memory format that is a name in torch.
 bool isTorchConstant(llvm::StringRef name);
 
+/// True for an operator of TorchScript's that takes lists, dictionaries or values
+/// of any type: torch.ops has it, and cannot call it with Python's.
+bool isOperatorOfAnyType(llvm::StringRef target);
+
+/// True for what gives text: of a number, or of other text.
+bool makesText(llvm::StringRef target);
+
 /// True where the node, of TorchScript, assigns its second argument to the
 /// model's attribute of the name that is its first: a program keeps it.
 bool isAssignment(NodeOp node);

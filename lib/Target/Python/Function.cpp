@@ -279,7 +279,8 @@ llvm::StringSet<> FunctionPrinter::collectReserved() {
       "float",      "complex",  "slice", "getattr",    "abs",
       "bool",       "divmod",   "int",   "len",        "max",
       "min",        "pow",      "round", "sum",        "_range_push",
-      "_range_pop", "dict",     "list",  "range",      "tuple"};
+      "_range_pop", "dict",     "list",  "range",      "sorted",
+      "str",        "tuple"};
   result.insert(options.name.empty() ? getPythonIdentifier(graph.getSymName())
                                      : options.name);
   auto visit = [&](Attribute leaf) {
@@ -601,7 +602,7 @@ bool FunctionPrinter::holdsTextFor(StringRef target, ArrayRef<Attribute> args) {
       if (auto reference = dyn_cast<OpRefAttr>(inner))
         mayTake &= mayTakeTextBesideForeign(reference.getValue());
     });
-  return holdsText && !mayTake && isBesideForeign();
+  return ((holdsText && !mayTake) || makesText(target)) && isBesideForeign();
 }
 
 /// The right side of the node's statement.
@@ -632,7 +633,9 @@ FailureOr<std::string> FunctionPrinter::getExpression(NodeOp node) {
       !getCallableFunction(target).empty() || !getInfix(target).empty();
   if (node.getKind() == NodeKind::call_function && isCallable &&
       holdsTextFor(target, args))
-    return error(node) << "hands text to '" << target
+    return error(node) << (makesText(target) ? "makes text by '"
+                                             : "hands text to '")
+                       << target
                        << "', which is no operator of PyTorch that takes any: "
                           "it may be the name of a file";
   if (StringRef infix = getInfix(target); isPlain && !infix.empty() &&
@@ -676,6 +679,12 @@ FailureOr<std::string> FunctionPrinter::getExpression(NodeOp node) {
                 "in no graph, so a program cannot hold it. Export the model "
                 "with torch.ops instead (torch.library.triton_op), or without "
                 "this kernel";
+    if (isOperatorOfAnyType(target))
+      return error(node)
+             << "calls '" << target
+             << "', TorchScript's own operator on values of any type, which "
+                "Python cannot call: keep this part out of the method, or run "
+                "the archive itself";
     if (function.empty())
       return error(node)
              << "calls '" << target

@@ -22,7 +22,8 @@ using namespace mlir;
 using namespace opprof::fx;
 
 // What stands after the functions; it uses INPUTS, PLACES, TRAINED, OUTPUTS,
-// IN_SPEC, OUT_SPEC, ATTRIBUTES, STATE and `_run`, which stand before it.
+// IN_SPEC, OUT_SPEC, ATTRIBUTES, STATE, SHARED and `_run`, which stand before
+// it.
 static constexpr llvm::StringLiteral kRuntime = R"py(
 
 class Program:
@@ -37,6 +38,7 @@ class Program:
         missing = sorted({name for name in [*needed, *ATTRIBUTES] if name not in weights and name not in STATE})
         if missing:
             raise KeyError(f"the weights lack {len(missing)} of {len(needed) + len(ATTRIBUTES)}: {', '.join(missing[:5])}")
+        weights = _sharing(weights)
         if STATE:
             weights = {**{name: begin(weights) for name, begin in STATE.items() if name not in weights}, **weights}
         self.weights = _trained_alike(weights)
@@ -108,6 +110,51 @@ def _trained_alike(weights):
     return {**weights, **changed} if changed else weights
 
 
+def _sharing(weights):
+    """The weights, with those that are parts of one memory in the model as views of one here too: the graph writes to one of them.
+
+    Where one of those given has memory that holds them all, they are views of that.
+    """
+    changed = {}
+    for group in SHARED:
+        given = {name: weights[name] for name in group if isinstance(weights.get(name), torch.Tensor)}
+        places = {(value.device, value.data_ptr() - group[name][0]) for name, value in given.items()}
+        if len(places) < 2 and all(value.stride() == group[name][1] for name, value in given.items()):
+            continue
+        begin = min(group[name][0] for name in given) // 16 * 16
+        end = max(
+            group[name][0] + (1 + sum((size - 1) * stride for size, stride in zip(value.shape, group[name][1]))) * value.itemsize
+            for name, value in given.items()
+        )
+        memory, start = None, 0
+        for name, value in given.items():
+            start = value.storage_offset() * value.itemsize - (group[name][0] - begin)
+            if value.stride() == group[name][1] and 0 <= start and start + end - begin <= value.untyped_storage().nbytes():
+                memory = value.untyped_storage()
+                break
+        is_new = memory is None
+        if is_new:
+            memory, start = torch.empty(end - begin, dtype=torch.uint8, device=value.device).untyped_storage(), 0
+        views = {}
+        for name, value in given.items():
+            offset, strides = group[name]
+            place = (start + offset - begin) // value.itemsize
+            views[name] = torch.empty(0, dtype=value.dtype, device=memory.device).set_(memory, place, value.shape, strides)
+            if is_new:
+                views[name].copy_(value.detach())
+        for name, value in given.items():
+            if not torch.equal(_bytes(views[name]), _bytes(value.detach().to(memory.device))):
+                raise ValueError(f"{', '.join(given)} are parts of one memory in the model, and {name} holds something else in the weights")
+            is_parameter = isinstance(value, torch.nn.Parameter)
+            changed[name] = torch.nn.Parameter(views[name], value.requires_grad) if is_parameter else views[name]
+    return {**weights, **changed} if changed else weights
+
+
+def _bytes(tensor):
+    """What it holds as bytes, in which a NaN is itself."""
+    return tensor.resolve_conj().contiguous().view(-1).view(torch.uint8)
+
+
 def _spec(text):
     """How values are nested, or None where the graph does not say."""
     if text is None:
@@ -144,7 +191,8 @@ def _read_safetensors(path):
     """The tensors of a file that holds the length of a JSON header, the header with each tensor's place, and their bytes."""
     dtypes = {
         "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32", "I16": "int16",
-        "I8": "int8", "U8": "uint8", "BOOL": "bool", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2",
+        "I8": "int8", "U8": "uint8", "BOOL": "bool", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "C64": "complex64",
+        "C128": "complex128",
     }
     with open(path, "rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
@@ -184,6 +232,7 @@ private:
   void findCallees(GraphOp graph, llvm::SetVector<GraphOp> &callees);
   LogicalResult printTables(raw_ostream &os, GraphOp main);
   LogicalResult printState(raw_ostream &os, GraphOp main);
+  LogicalResult printSharedMemory(raw_ostream &os, GraphOp main);
 
   const PythonProgramOptions &options;
   /// Called graphs that are plain functions all the same.
@@ -418,6 +467,50 @@ LogicalResult ProgramPrinter::printState(raw_ostream &os, GraphOp main) {
   return success();
 }
 
+/// Prints which of the weights are parts of one memory.
+LogicalResult ProgramPrinter::printSharedMemory(raw_ostream &os, GraphOp main) {
+  std::set<std::string> needed = attributes;
+  for (BlockArgument input : main.getBlock().getArguments())
+    needed.insert(main.getInputTarget(input.getArgNumber()).str());
+  os << "\n# Weights that are parts of one memory, of which the graph writes "
+        "one: the byte where each begins, and its strides.\nSHARED = (\n";
+  auto extra = main->getAttrOfType<DictionaryAttr>(kAttributesAttr);
+  auto groups = extra ? extra.getAs<ArrayAttr>(kSharedMemoryKey) : ArrayAttr();
+  for (Attribute element : groups ? groups.getValue() : ArrayRef<Attribute>()) {
+    auto group = dyn_cast<DictionaryAttr>(element);
+    auto refuse = [&] {
+      return main.emitError()
+             << "fx.attributes: '" << kSharedMemoryKey
+             << "' is a list of dictionaries that give, by the name of a "
+                "weight, its 'offset' in bytes and its 'stride'";
+    };
+    if (!group)
+      return refuse();
+    std::string text;
+    for (NamedAttribute entry : group) {
+      auto part = dyn_cast<DictionaryAttr>(entry.getValue());
+      auto offset = part ? part.getAs<IntegerAttr>("offset") : IntegerAttr();
+      auto strides = part ? part.getAs<ArrayAttr>("stride") : ArrayAttr();
+      if (!offset || offset.getValue().isNegative() || !strides ||
+          !llvm::all_of(strides, llvm::IsaPred<IntegerAttr>))
+        return refuse();
+      if (!needed.count(entry.getName().str()))
+        continue;
+      text += getPythonString(entry.getName()) + ": (" +
+              llvm::toString(offset.getValue(), 10, /*Signed=*/true) + ", (";
+      for (Attribute stride : strides)
+        text += llvm::toString(cast<IntegerAttr>(stride).getValue(), 10,
+                               /*Signed=*/true) +
+                ",";
+      text += ")), ";
+    }
+    if (StringRef(text).count(": (") > 1)
+      os << "    {" << StringRef(text).rtrim(", ") << "},\n";
+  }
+  os << ")\n";
+  return success();
+}
+
 /// An entry of PLACES, where the input needs one.
 static void printPlace(raw_ostream &os, GraphOp graph, BlockArgument input) {
   StringRef target = graph.getInputTarget(input.getArgNumber());
@@ -503,7 +596,7 @@ LogicalResult ProgramPrinter::printTables(raw_ostream &os, GraphOp main) {
      << getOptionalString(main, kInSpecAttr)
      << "\nOUT_SPEC = " << getOptionalString(main, kOutSpecAttr) << "\n";
   // Tensors in what attributes hold are found as that is printed.
-  if (failed(printState(os, main)))
+  if (failed(printState(os, main)) || failed(printSharedMemory(os, main)))
     return failure();
   os << "\n# Attributes of the model that nodes read by name, and tensors in "
         "them.\nATTRIBUTES = (";
@@ -531,6 +624,12 @@ LogicalResult ProgramPrinter::print(raw_ostream &os) {
   for (StringRef name : {"torch",
                          "operator",
                          "STATE",
+                         "SHARED",
+                         "_sharing",
+                         "_bytes",
+                         "all",
+                         "any",
+                         "ValueError",
                          "math",
                          "functools",
                          "json",

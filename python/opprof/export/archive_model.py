@@ -81,6 +81,7 @@ def module_of(loaded):
         device = next((value.device for value in weights.values()), torch.device("cpu"))
         weights.update({{name: value.to(device) for name, value in _read_safetensors(_beside(CONSTANTS)).items()}})
     needed = [target for kind, target in INPUTS if kind != "user_input"]
+    weights = _sharing(weights)
     return Model({{name: weights[name] for name in needed}}).eval()
 
 
@@ -200,13 +201,20 @@ def _check_results(archive: ArchiveScript, script: ModelScript, places: list[int
             torch.manual_seed(0)
             own = tree_leaves(copy.deepcopy(script.module)(*copy.deepcopy(args)))
             torch.manual_seed(0)
-            method = getattr(copy.deepcopy(archive.module), archive.method)
+            method = getattr(_fresh(archive), archive.method)
             expected = tree_leaves(method(*copy.deepcopy(whole)))
         if len(own) != len(expected) or not all(map(_is_same, own, expected)):
             raise OpprofError(
                 f"{archive.path}: the program that was made of it gives other results than TorchScript",
                 remedy="report this with the archive: it is a fault of opprof's",
             )
+
+
+def _fresh(archive: ArchiveScript) -> Any:
+    """The archive's module as it was loaded. LibTorch's copies share no memory where the module's tensors do."""
+    if "shared_memory" in archive.graph["graphs"][0].get("attributes", {}):
+        return torch.jit.load(archive.path, map_location="cpu")
+    return copy.deepcopy(archive.module)
 
 
 def _is_same(first: Any, second: Any) -> bool:

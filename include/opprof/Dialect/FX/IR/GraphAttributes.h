@@ -22,6 +22,9 @@ inline constexpr llvm::StringLiteral kOutputFormKey = "output";
 /// The key in `fx.attributes` of what attributes of the model that are no
 /// tensors hold before the first call, by name.
 inline constexpr llvm::StringLiteral kStateKey = "state";
+/// The key in `fx.attributes` of weights that are parts of one memory, and of
+/// which the graph writes one.
+inline constexpr llvm::StringLiteral kSharedMemoryKey = "shared_memory";
 
 /// What `fx.kind` says of an input.
 inline constexpr llvm::StringLiteral kInputKinds[] = {
