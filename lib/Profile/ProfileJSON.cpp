@@ -4,6 +4,7 @@
 #include "RunFactsReading.h"
 #include "opprof/Support/JSONReading.h"
 #include "opprof/Support/JSONWriting.h"
+#include "opprof/Support/OtherDocuments.h"
 #include "opprof/Support/ReadingLimits.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -1273,6 +1274,12 @@ Error Reader::readProfile(element root) {
   object keys;
   if (Error error = getObject(root, keys))
     return error;
+  if (element version; !find(keys, "version", version))
+    for (auto field : keys)
+      if (StringRef name = nameOtherDocument(field.key); !name.empty())
+        return fail("this is " + name +
+                    "; pass the trace that torch.profiler's "
+                    "export_chrome_trace wrote");
   if (Error error = checkVersion(keys, Profile::kVersion, "a profile",
                                  "`opprof profile`"))
     return error;

@@ -672,7 +672,7 @@ void report::printFlame(const ReportModel &model, raw_ostream &os) {
        << " smaller ones are not drawn.</div>\n";
   if (!anyModule)
     os << "<div class=\"dim\">No modules were recorded: profile(…, "
-          "with_stack=True) or `opprof run` does.</div>\n";
+          "with_stack=True) or <code>opprof run</code> does.</div>\n";
 }
 
 void report::printHeldBytes(const TensorMemory &memory, raw_ostream &os) {

@@ -19,6 +19,20 @@ using namespace opprof;
 using namespace opprof::profile;
 using namespace opprof::report;
 
+/// A person's sentence; what stands between `backticks` is code.
+static std::string prose(StringRef text) {
+  std::string result;
+  SmallVector<StringRef> parts;
+  text.split(parts, '`');
+  for (auto [index, part] : llvm::enumerate(parts)) {
+    bool isCode = index % 2 && index + 1 < parts.size();
+    result += index % 2 && !isCode ? "`" : "";
+    result +=
+        (isCode ? "<code>" : "") + escape(part) + (isCode ? "</code>" : "");
+  }
+  return result;
+}
+
 static constexpr StringLiteral kStyle = R"css(
 :root { color-scheme: light dark; --bg: #fff; --fg: #1b1f24; --dim: #667080; --line: #dfe3e8; --card: #f6f8fa; --bar: #2f7fb8; --warn: #b35900; }
 @media (prefers-color-scheme: dark) {
@@ -39,12 +53,14 @@ td, th { padding: 4px 10px 4px 0; border-bottom: 1px solid var(--line); vertical
 .bar i { display: block; height: 100%; border-radius: 3px; background: var(--bar) }
 .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(440px, 100%), 1fr)); gap: 0 36px }
 .wide { overflow-x: auto } .wide td code { display: inline-block; min-width: 320px }
-.columns td:first-child { overflow-wrap: anywhere; min-width: 130px } .keyed { display: inline-block }
+.columns td:first-child { overflow-wrap: anywhere; min-width: 130px }
+.keyed { display: inline-flex; align-items: baseline; max-width: 100%; overflow-wrap: anywhere } .keyed .key { flex: none }
 .finding { overflow-wrap: anywhere } .finding pre { white-space: pre-wrap }
 .tools { display: flex; flex-wrap: wrap; gap: 6px; margin: 0 0 6px } th.sorts { cursor: pointer }
 .tools button, .tools input { font: inherit; color: var(--fg); background: var(--card); border: 1px solid var(--line);
   border-radius: 5px; padding: 3px 10px; min-height: 30px }
-@media (max-width: 600px) { body { padding: 16px 12px 40px } svg { min-width: 640px } .bar { min-width: 40px } }
+@media (max-width: 600px) { body { padding: 16px 12px 40px } svg { min-width: 640px } .bar { min-width: 40px }
+  .wide td code { min-width: 104px } .wide td:first-child b { display: inline-block; min-width: 98px; overflow-wrap: anywhere } }
 .finding { background: var(--card); border: 1px solid var(--line); border-left: 4px solid var(--warn); border-radius: 6px;
   padding: 10px 14px; margin: 0 0 10px }
 .pays { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(300px, 100%), 1fr)); gap: 0 12px } h2 .dim { font-weight: 400; font-size: 13px }
@@ -357,7 +373,7 @@ private:
          << formatTime(payoff.leavesNs) << " of "
          << formatTime(model.perStep(*profile.summary.wallNs))
          << formatv(" ({0})</div><div>", formatTimes(payoff.times))
-         << escape(adviseOn(*payoff.finding, profile)) << "</div></div>";
+         << prose(adviseOn(*payoff.finding, profile)) << "</div></div>";
     }
     os << "</div>\n";
   }
@@ -386,7 +402,7 @@ private:
         os << "</div>";
       }
       if (std::string advice = adviseOn(*finding, profile); !advice.empty())
-        os << "<div><b>What to do:</b> " << escape(advice) << "</div>";
+        os << "<div><b>What to do:</b> " << prose(advice) << "</div>";
       json::Object evidence = toJSON(finding->evidence, profile);
       if (!evidence.empty())
         os << "<details><summary class=\"dim\">evidence</summary><pre><code>"

@@ -9,6 +9,8 @@
 #include "Readers.h"
 #include "opprof/Trace/Microseconds.h"
 
+#include "opprof/Support/OtherDocuments.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallString.h"
@@ -236,6 +238,8 @@ private:
   Error readPiece(StringRef begin, StringRef piece, StringRef end);
   Error readDocument(const char *data, size_t length, size_t capacity);
   Error readKeys(ondemand::object root, bool &found);
+  /// What a document without events is, by a key of it.
+  StringRef otherDocument;
   Error readEvents(ondemand::array events);
   Error readEvent(ondemand::object event);
   Error readWholeEvent(StringRef text, ondemand::parser &parser,
@@ -486,7 +490,8 @@ Error Reader::readArguments(ondemand::object arguments) {
       current.generated = !value.get_string().get(text) && text == "triton";
     } else if (key == "Input type") {
       readRawArray(value, current.inputTypes);
-    } else if (key == "Input Dims") {
+    } else if (key == "Input Dims" || key == "Input dims") {
+      // Written small before PyTorch 1.13.
       readRawArray(value, current.inputDims);
     } else if (key == "Concrete Inputs") {
       readRawArray(value, current.inputValues);
@@ -640,7 +645,9 @@ void Reader::keepHostOp(StringRef name) {
   if (op.backward && op.sequenceNumber)
     recordedOn.push_back({trace.hostOps.size(), *current.forwardThread});
   op.generated = current.generated || !inputs.kernelHash.empty();
-  op.annotation = current.category == Category::Annotation;
+  // PyTorch before 1.12 has one category for operators and marks.
+  op.annotation = current.category == Category::Annotation ||
+                  name.starts_with("ProfilerStep#");
   if (op.annotation)
     op.identity = identityOf(name);
   trace.hostOps.push_back(op);
@@ -866,6 +873,7 @@ static StringRef nameOtherFormat(StringRef text) {
       {"\xfe\xff", "text in UTF-16; store it as UTF-8"},
       {StringRef("{\0", 2), "text in UTF-16; store it as UTF-8"},
       {StringRef("[\0", 2), "text in UTF-16; store it as UTF-8"},
+      {"\x80\x02", "a pickle of Python's, which is never opened"},
       {"\x80\x04", "a pickle of Python's, which is never opened"},
       {"\x80\x05", "a pickle of Python's, which is never opened"},
       {"version https://git-lfs",
@@ -876,6 +884,56 @@ static StringRef nameOtherFormat(StringRef text) {
   };
   for (const auto &[begin, name] : kFormats)
     if (text.starts_with(begin))
+      return name;
+  if (text.substr(257).starts_with("ustar"))
+    return "a tar archive; unpack it first (tar -xf)";
+  constexpr size_t kShown = 1 << 12;
+  StringRef shown = text.take_front(kShown), first = shown.ltrim(" \t\r\n");
+  if (first.starts_with("[[") || first.starts_with("[ ["))
+    return "lists of numbers, as export_memory_timeline writes them; its "
+           "allocations are in the trace of profile_memory=True";
+  if (first.starts_with("{") || first.starts_with("[") || first.empty())
+    return "";
+  if (shown.contains("Self CPU"))
+    return "the text of key_averages().table(), which holds sums alone; record "
+           "again, and keep the trace";
+  if (llvm::any_of(shown, [](char c) {
+        return static_cast<unsigned char>(c) < ' ' && !llvm::isSpace(c);
+      }))
+    return "a binary file of another tool, such as the .xplane.pb of JAX and "
+           "TensorFlow";
+  // "outer;inner 12" a line; the last one shown may be cut.
+  llvm::SmallVector<StringRef> lines;
+  first.split(lines, '\n', -1, /*KeepEmpty=*/false);
+  if (lines.size() > 1 && text.size() > kShown)
+    lines.pop_back();
+  if (first.contains(';') && llvm::all_of(lines, [](StringRef line) {
+        StringRef count = line.rtrim().rsplit(' ').second;
+        return !count.empty() && llvm::all_of(count, llvm::isDigit);
+      }))
+    return "stacks with their sums, as export_stacks writes them for a flame "
+           "graph; record again, and keep the trace";
+  return "";
+}
+
+/// What tool wrote events that are none of torch.profiler's; empty where that
+/// is not known.
+static StringRef nameOtherTool(StringRef text) {
+  constexpr size_t kShown = 1 << 16;
+  static constexpr std::pair<StringRef, StringRef> kSigns[] = {
+      {"\"hlo_op\"", "a trace of JAX or TensorFlow"},
+      {"\"hlo_module\"", "a trace of JAX or TensorFlow"},
+      {"\"tf_op\"", "a trace of JAX or TensorFlow"},
+      {"/host:CPU", "a trace of JAX or TensorFlow"},
+      {"CUDA functions", "a trace of torch.autograd.profiler as PyTorch had it "
+                         "before 1.8: record with torch.profiler"},
+      {"CPU functions", "a trace of torch.autograd.profiler as PyTorch had it "
+                        "before 1.8: record with torch.profiler"},
+      {"devtools.timeline", "a recording of Chrome's of a page"},
+      {"\"viztracer_metadata\"", "a trace of VizTracer"},
+  };
+  for (const auto &[sign, name] : kSigns)
+    if (text.take_front(kShown).contains(sign))
       return name;
   return "";
 }
@@ -895,6 +953,8 @@ Error Reader::readKeys(ondemand::object root, bool &found) {
     if (error_code code = field.unescaped_key().get(view))
       return failJSON(code);
     StringRef key(view);
+    if (otherDocument.empty())
+      otherDocument = nameOtherDocument(key);
     ondemand::value value = field.value();
     if (key == "traceEvents") {
       if (found)
@@ -975,8 +1035,11 @@ Error Reader::readDocument(const char *data, size_t length, size_t capacity) {
                 "joined: pass them one by one");
   }
   if (!found)
-    return fail("not a trace of torch.profiler: no \"traceEvents\"; pass the "
-                "file that export_chrome_trace wrote");
+    return fail((otherDocument.empty()
+                     ? Twine("not a trace of torch.profiler: no "
+                             "\"traceEvents\"")
+                     : "not a trace of torch.profiler, but " + otherDocument) +
+                "; pass the file that export_chrome_trace wrote");
   return Error::success();
 }
 
@@ -1197,6 +1260,8 @@ Error Reader::refuseOthers() {
     text += (Twine(text.empty() ? "" : ", ") + Twine(count) + " " + kind).str();
   if (kinds.size() > kNamed)
     text += ", and others";
+  if (StringRef tool = nameOtherTool(StringRef(base, size)); !tool.empty())
+    text += (" (it looks like " + tool + ")").str();
   return fail("not a trace of torch.profiler: it has no operator, call or "
               "kernel, but events " +
               text +

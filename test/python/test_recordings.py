@@ -4,12 +4,14 @@
 import csv
 import functools
 import gzip
+import io
 import json
 import os
 import random
 import sqlite3
 import struct
 import subprocess
+import tarfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_runs import driver, profile_of
+from driver_runs import driver, error_of, profile_of
 from nsys_exports import VERSIONS, write_export
 
 INPUTS = Path(__file__).parents[1] / "Profile" / "Inputs"
@@ -329,6 +331,142 @@ def test_idle_times_of_each_device_come_out(devices: int, tmp_path: Path) -> Non
     path = tmp_path / "made.trace.json.gz"
     path.write_bytes(gzip.compress(json.dumps({"traceEvents": events}).encode()))
     check(path, tmp_path)
+
+
+def tar_of(content: bytes) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        entry = tarfile.TarInfo("trace.json")
+        entry.size = len(content)
+        archive.addfile(entry, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def events_of(*events: dict[str, Any]) -> bytes:
+    return json.dumps({"traceEvents": events}).encode()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (
+            b'{"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": []}',
+            "an execution trace of PyTorch",
+        ),
+        (
+            b'{"$schema": "https://www.speedscope.app/file-format-schema.json"}',
+            "such as speedscope",
+        ),
+        (b'{"segments": [], "device_traces": []}', "a snapshot of PyTorch's memory"),
+        (b"[[0, 1000], [[1, 2], [3, 4]]]", "as export_memory_timeline writes them"),
+        (b"main.py(1): main 2\nmain.py(1): main;net.py(3): f 4\n", "as export_stacks writes them"),
+        (b"-----  -----\n Name  Self CPU %  Self CPU\n", "the text of key_averages().table()"),
+        (b"\n\x10\x08\x01\x12\x0c/device:GPU:0", "the .xplane.pb of JAX and TensorFlow"),
+        (tar_of(b"{}"), "a tar archive; unpack it first"),
+        (b"\x80\x02}q\x00.", "a pickle of Python's, which is never opened"),
+        (
+            events_of(
+                {
+                    "ph": "X",
+                    "pid": 1,
+                    "tid": 2,
+                    "ts": 1.5,
+                    "dur": 1,
+                    "name": "fusion",
+                    "args": {"hlo_op": "f"},
+                }
+            ),
+            "it looks like a trace of JAX or TensorFlow",
+        ),
+        (
+            events_of(
+                {"ph": "X", "pid": "CPU functions", "tid": 0, "ts": 0, "dur": 1, "name": "mm"}
+            ),
+            "as PyTorch had it before 1.8",
+        ),
+        (
+            events_of(
+                {
+                    "ph": "X",
+                    "pid": 1,
+                    "tid": 1,
+                    "ts": 0,
+                    "dur": 1,
+                    "name": "RunTask",
+                    "cat": "devtools.timeline",
+                }
+            ),
+            "a recording of Chrome's",
+        ),
+    ],
+)
+def test_what_people_have_beside_a_trace_is_named(
+    tmp_path: Path, content: bytes, says: str, packed: bool
+) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(gzip.compress(content) if packed else content)
+    said = error_of(file)
+    assert says in said
+    assert str(file) in said
+
+
+def test_a_trace_of_the_first_torch_profiler(tmp_path: Path) -> None:
+    """PyTorch 1.8 to 1.11: one category for operators and marks, threads as text, and "Input dims"."""
+    host = {"ph": "X", "cat": "Operator", "pid": 100, "tid": "200"}
+    device = {"ph": "X", "pid": 0, "tid": "stream 7"}
+    events = []
+    for step in range(3):
+        start = 1000 + 300 * step
+        events += [
+            {
+                **host,
+                "name": f"ProfilerStep#{step}",
+                "ts": start,
+                "dur": 290,
+                "args": {"External id": 10 * step},
+            },
+            {
+                **host,
+                "name": "aten::mm",
+                "ts": start + 10,
+                "dur": 50,
+                "args": {
+                    "External id": 10 * step + 5,
+                    "Input dims": [[32, 64], [64, 256]],
+                    "Input type": ["float", "float"],
+                },
+            },
+            {
+                **host,
+                "cat": "Runtime",
+                "name": "cudaLaunchKernel",
+                "ts": start + 20,
+                "dur": 8,
+                "args": {"correlation": 77 + step, "external id": 10 * step + 5},
+            },
+            {
+                **device,
+                "cat": "Kernel",
+                "name": "volta_sgemm_128x64_nn",
+                "ts": start + 40,
+                "dur": 30,
+                "args": {
+                    "device": 0,
+                    "stream": 7,
+                    "correlation": 77 + step,
+                    "external id": 10 * step + 5,
+                },
+            },
+        ]
+    path = tmp_path / "trace.json"
+    path.write_bytes(events_of(*events))
+    profile = profile_of(path)
+    assert profile["summary"]["steps"] == 3
+    assert [kernel["host_op"] for kernel in profile["kernels"]] == ["aten::mm"] * 3
+    (mm,) = (op for op in profile["operators"] if op["name"] == "aten::mm")
+    assert mm["input_dims"] == "[[32, 64], [64, 256]]"
+    assert mm["flops"] == 2 * 32 * 64 * 256
 
 
 def test_a_training_run_that_an_h200_recorded(tmp_path: Path) -> None:
