@@ -256,12 +256,12 @@ class Search:
                 return
         # Nothing is known of how long a recipe compiles but how long others did.
         needed = self.workshop.longest_seconds * (3 if recipe.tunes_float32 else 1)
+        self.ahead.wait_for(job_of(recipe), self.clock.left - needed)
         if recipe.name not in (EAGER, INDUCTOR) and not self.clock.allows(needed):
             baseline.reason = "left out: the time box was over"
             return
         progress(f"  {recipe.name}")
         limit = self._tuning_limit() if recipe.tunes_float32 else None
-        self.ahead.wait_for(job_of(recipe), self.clock.left)
         with self.ahead.beside_compilation():
             made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
         if self.ahead.works and _OUT_OF_MEMORY in made.reason:
