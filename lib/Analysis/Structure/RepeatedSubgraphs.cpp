@@ -9,6 +9,7 @@
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <map>
 #include <queue>
@@ -68,11 +69,11 @@ private:
   bool buildText(int &alphabet);
   void findInText(int alphabet);
   void collectCandidates();
-  void addCandidate(int place, int length);
+  void addCandidate(int place, int length, bool isPeriodic = false);
   void addPeriodic(int first, int end, int period);
   int countCrossing(int place, int length);
-  int findPeriod(int first, int end, int period) const;
-  int chooseStart(int first, int end, int period, int numStarts);
+  int chooseStart(int first, int end, int period,
+                  llvm::function_ref<bool(int)> isAllowed);
   std::vector<int> getFreePlaces(const Candidate &candidate) const;
   bool areEnough(ArrayRef<int> places, int length) const;
   std::vector<Group> confirm(const Candidate &candidate, ArrayRef<int> places,
@@ -82,7 +83,17 @@ private:
   int64_t getGain(const Candidate &candidate, ArrayRef<Group> groups) const;
   bool isClass(const Group &group) const;
   void accept(const Candidate &candidate, MutableArrayRef<Group> groups);
-  void splitCandidate(const Candidate &candidate, ArrayRef<int> places);
+  void splitCandidate(const Candidate &candidate, int first, int second,
+                      int minPart);
+  int findCut(int first, int second, int length) const;
+  void markRepeats(int place, int length);
+  void markAlike(int place, int length);
+  void markRepeat(int first, int second, int length);
+  bool isAcross(int position, int length) const;
+  int findCutBefore(int from, int to) const;
+  std::pair<int, int> trim(int place, int length) const;
+  bool composeOnce();
+  void takeApart(const Group &group, int length);
   void findWholeGraphs();
   bool isWhole(int place, int length) const;
 
@@ -101,11 +112,21 @@ private:
   std::unique_ptr<SuffixArray> suffixes;
   std::priority_queue<Candidate> candidates;
   llvm::DenseSet<std::pair<uint64_t, int>> seen;
+  llvm::DenseSet<std::pair<int, int>> marked;
   /// What listing occurrences and comparing them may still cost: bounds the
   /// work on sequences that hold very many repeats of very many lengths.
   int64_t budget = 0;
-  /// Where accepted partitions begin and end, in positions.
-  std::map<int, int> taken;
+  /// The same for finding what no border should cut.
+  int64_t markBudget = 0;
+  /// An accepted partition: where it ends, and the index of its class.
+  struct Taken {
+    int end, index;
+  };
+  /// By where they begin, in positions.
+  std::map<int, Taken> taken;
+  /// For each position the shortest repeat, confirmed between two places, that
+  /// begins before it and ends behind it; empty where nothing asks for it.
+  std::vector<std::pair<int, int>> across;
   std::vector<PartitionClass> classes;
   /// What is the whole of a class: the first partition of every class, and
   /// graphs that are classes already.
@@ -118,6 +139,8 @@ private:
   llvm::DenseMap<std::pair<int, int>, Whole> wholes;
   /// For each class the position of its first partition, and its length.
   std::vector<std::pair<int, int>> firstPartitions;
+  /// For each class where its partitions begin, in positions.
+  std::vector<std::vector<int>> placesOfClasses;
 
   int toPosition(int place) const {
     return positions.empty() ? place : positions[place];
@@ -140,6 +163,7 @@ bool RepeatFinder::buildText(int &alphabet) {
   int size = sequence.size();
   candidates = {};
   seen.clear();
+  marked.clear();
   if (taken.empty()) {
     text = sequence.contents;
     firstClosed = size;
@@ -162,21 +186,22 @@ bool RepeatFinder::buildText(int &alphabet) {
     if (end - begin >= static_cast<int>(options.minNodes))
       append(begin, end);
   };
-  for (auto [first, end] : taken) {
+  for (auto [first, partition] : taken) {
     appendFree(first);
-    begin = end;
+    begin = partition.end;
   }
   appendFree(size);
   firstClosed = text.size();
   if (text.empty())
     return false;
   for (auto [first, length] : firstPartitions)
-    append(first, first + length);
+    if (isWhole(first, length))
+      append(first, first + length);
   return true;
 }
 
 /// The smallest period of [first, end), which divides `period`.
-int RepeatFinder::findPeriod(int first, int end, int period) const {
+static int findPeriod(ArrayRef<int> text, int first, int end, int period) {
   auto hasPeriod = [&](int candidate) {
     for (int i = first; i + candidate < end; ++i)
       if (text[i] != text[i + candidate])
@@ -197,22 +222,25 @@ int RepeatFinder::findPeriod(int first, int end, int period) const {
   return period;
 }
 
-/// Where to cut a stretch that repeats with `period`, among the first
-/// `numStarts` places: where the fewest values come in and go out.
-int RepeatFinder::chooseStart(int first, int end, int period, int numStarts) {
-  if (numStarts == 1)
-    return first;
-  // A stretch holds no border, so its positions follow each other.
-  int shift = first - toPosition(first);
-  first -= shift;
-  end -= shift;
+/// Where in its first period to cut a stretch of positions that repeats with
+/// `period`, among the starts that are allowed: where the fewest values come in
+/// and go out, and among such places not between a value and the one node that
+/// takes it.
+int RepeatFinder::chooseStart(int first, int end, int period,
+                              llvm::function_ref<bool(int)> isAllowed) {
   // A cut before node b separates the two nodes of (a, u] where a < b <= u; so
-  // each link counts for the starts whose cuts fall into an interval.
-  std::vector<int64_t> change(period + 1);
-  auto addLink = [&](int from, int to) {
-    if (to - from >= period)
+  // each link counts for the starts whose cuts fall into an interval. Of each
+  // start the same number of cuts is looked at, none of them at the ends, where
+  // what the stretch takes and gives is no matter of the start.
+  int numCuts = (end - first) / period - 1;
+  int firstCut = first + period, lastCut = firstCut + numCuts * period - 1;
+  std::vector<int64_t> change(period + 1), useChange(period + 1);
+  auto addLink = [&](std::vector<int64_t> &change, int from, int to) {
+    int low = std::max(from + 1, firstCut), high = std::min(to, lastCut);
+    if (to - from >= period || low > high)
       return;
-    int low = (from + 1 - first) % period, high = (to - first) % period;
+    low = (low - first) % period;
+    high = (high - first) % period;
     if (low <= high) {
       ++change[low];
       --change[high + 1];
@@ -232,25 +260,32 @@ int RepeatFinder::chooseStart(int first, int end, int period, int numStarts) {
       if (definition < first)
         continue;
       // One input of every partition that uses the value.
-      if (lastSeen[definition] != i)
-        addLink(lastSeen[definition], i);
+      if (lastSeen[definition] != i) {
+        addLink(change, lastSeen[definition], i);
+        addLink(useChange, definition, i);
+      }
       lastSeen[definition] = i;
     }
   for (int i = first; i < end; ++i) {
     int last = sequence.lastUse[i];
     if (last > i)
-      addLink(i, std::min(last, i + period));
+      addLink(change, i, std::min(last, i + period));
   }
-  int best = 0;
-  int64_t cost = 0, bestCost = 0;
-  for (int start = 0; start < numStarts; ++start) {
-    cost += change[start];
-    if (start == 0 || cost < bestCost) {
-      best = start;
+  int best = -1;
+  int64_t links = 0, uses = 0;
+  std::pair<int64_t, bool> bestCost;
+  for (int start = 0; start < period; ++start) {
+    links += change[start];
+    uses += useChange[start];
+    if (!isAllowed(first + start))
+      continue;
+    std::pair<int64_t, bool> cost(links, uses <= numCuts);
+    if (best < 0 || cost < bestCost) {
+      best = first + start;
       bestCost = cost;
     }
   }
-  return first + best + shift;
+  return best;
 }
 
 int RepeatFinder::countCrossing(int place, int length) {
@@ -272,8 +307,12 @@ int RepeatFinder::countCrossing(int place, int length) {
   return count;
 }
 
-void RepeatFinder::addCandidate(int place, int length) {
+void RepeatFinder::addCandidate(int place, int length, bool isPeriodic) {
   if (length < static_cast<int>(options.minNodes) || budget < 0)
+    return;
+  if (!across.empty() && !isPeriodic)
+    std::tie(place, length) = trim(place, length);
+  if (length < static_cast<int>(options.minNodes))
     return;
   auto [firstRank, lastRank] = suffixes->findOccurrences(place, length);
   budget -= lastRank - firstRank;
@@ -291,9 +330,24 @@ void RepeatFinder::addCandidate(int place, int length) {
 }
 
 void RepeatFinder::addPeriodic(int first, int end, int period) {
-  period = findPeriod(first, end, period);
+  period = findPeriod(text, first, end, period);
   int rest = (end - first) % period;
-  addCandidate(chooseStart(first, end, period, rest + 1), period);
+  // A stretch holds no border, so its positions follow each other.
+  int position = toPosition(first), shift = first - position;
+  auto addBest = [&](int numStarts) {
+    int start =
+        numStarts == 1
+            ? position
+            : chooseStart(position, end - shift, period, [&](int start) {
+                return start < position + numStarts;
+              });
+    addCandidate(start + shift, period, /*isPeriodic=*/true);
+  };
+  addBest(rest + 1);
+  // Once less, with better borders: what stands at the ends may be wired in
+  // another way.
+  if (rest + 1 < period && end - first >= 3 * period)
+    addBest(period);
   // A stretch shorter than the period appears once more: A b A b A.
   if (rest >= static_cast<int>(options.minNodes))
     addCandidate(first, rest);
@@ -304,6 +358,11 @@ void RepeatFinder::addPeriodic(int first, int end, int period) {
 void RepeatFinder::collectCandidates() {
   EarlierMatches earlier(*suffixes);
   int size = text.size();
+  // Smaller repeats say where not to cut greater ones.
+  struct Match {
+    int begin, end, source;
+  };
+  std::vector<Match> matches;
   for (int place = 0; place < size;) {
     int length = earlier.length[place], source = earlier.source[place];
     if (length == 0) {
@@ -316,12 +375,17 @@ void RepeatFinder::collectCandidates() {
       --source;
       --begin;
     }
+    matches.push_back({begin, end, source});
+    if (!across.empty() && end - begin < begin - source)
+      markRepeats(begin, end - begin);
+    place = end;
+  }
+  for (auto [begin, end, source] : matches) {
     int distance = begin - source;
     if (end - begin >= distance)
       addPeriodic(source, end, distance);
     else
       addCandidate(begin, end - begin);
-    place = end;
   }
 }
 
@@ -348,7 +412,7 @@ std::vector<int> RepeatFinder::getFreePlaces(const Candidate &candidate) const {
       continue;
     int position = toPosition(place);
     auto after = taken.lower_bound(position + candidate.length);
-    if (after != taken.begin() && std::prev(after)->second > position)
+    if (after != taken.begin() && std::prev(after)->second.end > position)
       continue;
     result.push_back(place);
     end = place + candidate.length;
@@ -455,10 +519,12 @@ std::vector<Group> RepeatFinder::confirm(const Candidate &candidate,
   for (int place : places)
     if (!isWhole(place, length))
       add(place);
+  // The whole of a class may be left as well: its parts may lie in a class.
   for (Group &group : groups)
-    if (!isClass(group) && !group.isWhole)
+    if (!isClass(group))
       for (auto &[place, partition] : group.members)
-        left.push_back(place);
+        if (place < firstClosed)
+          left.push_back(place);
   llvm::sort(left);
   llvm::erase_if(groups, [&](const Group &group) { return !isClass(group); });
   return groups;
@@ -488,6 +554,7 @@ void RepeatFinder::accept(const Candidate &candidate,
       whole.index = classes.size();
       PartitionClass &added = classes.emplace_back();
       firstPartitions.emplace_back(first, length);
+      placesOfClasses.emplace_back();
       added.graph = whole.graph;
       added.hash =
           hash.hashSubgraph(toSubgraph(sequence, first, length, group.shape));
@@ -502,44 +569,332 @@ void RepeatFinder::accept(const Candidate &candidate,
           !sequence.hasSkipped && !options.equivalence.ignoreOrder;
       partition.nodes.assign(sequence.nodes.begin() + position,
                              sequence.nodes.begin() + position + length);
-      taken.emplace(position, position + length);
+      taken.insert({position, {position + length, whole.index}});
+      placesOfClasses[whole.index].push_back(position);
       repeated.partitions.push_back(std::move(partition));
     }
   }
 }
 
-/// Tries again with the parts before and behind the node that makes the first
-/// two of `places` differ.
-void RepeatFinder::splitCandidate(const Candidate &candidate,
-                                  ArrayRef<int> places) {
-  int length = candidate.length;
-  budget -= length;
-  if (budget < 0)
-    return;
-  int position = toPosition(places[0]);
-  AppearanceShape first = getShape(sequence, position, length);
-  AppearanceShape second = getShape(sequence, toPosition(places[1]), length);
+/// The part of two places of equal content up to and with the node that makes
+/// them differ, or `length` where none does.
+int RepeatFinder::findCut(int first, int second, int length) const {
+  AppearanceShape shape = getShape(sequence, first, length);
+  AppearanceShape other = getShape(sequence, second, length);
   // Behind it, what the node takes comes from outside in both.
   int cut = length;
   size_t edge = 0;
   for (int i = 0; i < cut; ++i) {
-    int numOperands = sequence.operandStart[position + i + 1] -
-                      sequence.operandStart[position + i];
+    int numOperands =
+        sequence.operandStart[first + i + 1] - sequence.operandStart[first + i];
     for (int operand = 0; operand < numOperands; ++operand, ++edge)
-      if (edge >= second.edges.size() ||
-          first.edges[edge] != second.edges[edge])
+      if (edge >= other.edges.size() || shape.edges[edge] != other.edges[edge])
         cut = std::min(cut, i);
   }
   // What one of the two gives to the outside ends the part before.
-  auto differs = llvm::mismatch(first.outputs, second.outputs);
+  auto differs = llvm::mismatch(shape.outputs, other.outputs);
   for (auto [output, outputs] :
-       {std::pair(differs.first, &first), std::pair(differs.second, &second)})
+       {std::pair(differs.first, &shape), std::pair(differs.second, &other)})
     if (output != outputs->outputs.end())
       cut = std::min(cut, static_cast<int>(output->first) + 1);
-  if (cut == 0 || cut >= length)
+  return cut;
+}
+
+/// Tries again with the parts before and behind the node that makes two places
+/// differ, where neither has fewer than `minPart` nodes.
+void RepeatFinder::splitCandidate(const Candidate &candidate, int first,
+                                  int second, int minPart) {
+  int length = candidate.length;
+  budget -= length;
+  if (budget < 0)
     return;
-  addCandidate(places[0], cut);
-  addCandidate(places[0] + cut, length - cut);
+  int cut = findCut(toPosition(first), toPosition(second), length);
+  if (cut < minPart || cut > length - minPart)
+    return;
+  addCandidate(first, cut);
+  addCandidate(first + cut, length - cut);
+}
+
+//===----------------------------------------------------------------------===//
+// Repeats inside repeats
+//===----------------------------------------------------------------------===//
+
+/// Keeps in mind where the content of a stretch stands wired like it.
+void RepeatFinder::markAlike(int place, int length) {
+  auto [first, last] = suffixes->findOccurrences(place, length);
+  if (!marked.insert({first, length}).second)
+    return;
+  int position = toPosition(place);
+  for (int rank = first; rank < last && markBudget > 0; ++rank) {
+    int other = toPosition(suffixes->suffixes[rank]);
+    markBudget -= length;
+    if (other != position && findCut(position, other, length) != length)
+      continue;
+    for (int i = other + 1; i < other + length; ++i)
+      if (auto &[low, high] = across[i]; high == 0 || length < high - low)
+        across[i] = {other, other + length};
+  }
+}
+
+/// Keeps in mind that two places repeat, as far as they are wired alike.
+void RepeatFinder::markRepeat(int first, int second, int length) {
+  while (length >= static_cast<int>(options.minNodes) && markBudget > 0) {
+    markBudget -= length;
+    int cut = findCut(toPosition(first), toPosition(second), length);
+    if (cut >= static_cast<int>(options.minNodes))
+      markAlike(second, cut);
+    cut = std::max(cut, 1);
+    first += cut;
+    second += cut;
+    length -= cut;
+  }
+}
+
+/// Keeps in mind with which of the places of equal content a stretch repeats.
+void RepeatFinder::markRepeats(int place, int length) {
+  // Of the first and the last of very many, as some are wired in another way.
+  constexpr int kMaxPlaces = 8;
+  auto [first, last] = suffixes->findOccurrences(place, length);
+  for (int rank = first; rank < last; ++rank) {
+    if (rank - first >= kMaxPlaces && last - rank > kMaxPlaces)
+      rank = last - kMaxPlaces;
+    if (int other = suffixes->suffixes[rank]; other != place)
+      markRepeat(other, place, length);
+  }
+}
+
+/// True where a cut before `position` goes through a repeat shorter than
+/// `length`.
+bool RepeatFinder::isAcross(int position, int length) const {
+  if (across.empty() || position >= static_cast<int>(across.size()))
+    return false;
+  auto [begin, end] = across[position];
+  return end != 0 && end - begin < length;
+}
+
+/// The first of the cuts from position `from` to `to` that the fewest values
+/// cross.
+int RepeatFinder::findCutBefore(int from, int to) const {
+  int best = from, crossing = 0, fewest = 0;
+  for (int cut = from; cut < to; ++cut) {
+    crossing += sequence.lastUse[cut] > cut;
+    int first = sequence.operandStart[cut];
+    ArrayRef<int> operands(sequence.operands.data() + first,
+                           sequence.operandStart[cut + 1] - first);
+    for (auto [i, definition] : llvm::enumerate(operands))
+      crossing -= definition >= 0 && sequence.lastUse[definition] == cut &&
+                  !llvm::is_contained(operands.take_front(i), definition);
+    if (crossing < fewest) {
+      fewest = crossing;
+      best = cut + 1;
+    }
+  }
+  return best;
+}
+
+/// A stretch without the parts at its ends that belong to a smaller repeat in
+/// one of its first places, where no more values cross its borders then.
+std::pair<int, int> RepeatFinder::trim(int place, int length) const {
+  constexpr int kMaxPlaces = 8;
+  // What is left of a text is in pieces: there the greater one may be the part.
+  int maxLength = positions.empty() ? length : sequence.size();
+  int dropFront = 0, dropBack = 0;
+  auto [first, last] = suffixes->findOccurrences(place, length);
+  for (int rank = first; rank < std::min(last, first + kMaxPlaces); ++rank) {
+    int begin = toPosition(suffixes->suffixes[rank]), end = begin + length;
+    if (isAcross(begin, maxLength)) {
+      int cut = findCutBefore(begin, std::min(across[begin].second, end));
+      dropFront = std::max(dropFront, cut - begin);
+    }
+    if (isAcross(end, maxLength)) {
+      int cut = findCutBefore(std::max(across[end].first, begin), end);
+      dropBack = std::max(dropBack, end - cut);
+    }
+  }
+  return {place + dropFront, length - dropFront - dropBack};
+}
+
+/// Gives up the partitions that are parts of `group`, and the classes of which
+/// too few are left.
+void RepeatFinder::takeApart(const Group &group, int length) {
+  llvm::SmallSetVector<int, 8> indices;
+  for (auto &[begin, partition] : group.members) {
+    auto first = taken.lower_bound(begin);
+    auto last = taken.lower_bound(begin + length);
+    for (auto place = first; place != last; ++place)
+      indices.insert(place->second.index);
+    taken.erase(first, last);
+  }
+  for (int index : indices) {
+    auto [position, classLength] = firstPartitions[index];
+    auto whole = wholes.find({position, classLength});
+    if (classes[index].graph)
+      whole->second.index = -1;
+    else
+      wholes.erase(whole);
+    classes[index] = PartitionClass();
+    std::vector<int> places;
+    for (int place : placesOfClasses[index])
+      if (taken.erase(place))
+        places.push_back(place);
+    if (!areEnough(places, classLength))
+      continue;
+    Candidate candidate{0, places.front(), classLength, 0, 0, 0};
+    std::vector<int> left;
+    std::vector<Group> groups = confirm(candidate, places, left);
+    accept(candidate, groups);
+  }
+}
+
+/// Makes classes of what holds whole partitions and other nodes around them:
+/// greater repeats that gained less than their parts. Their parts are found
+/// again inside the class.
+bool RepeatFinder::composeOnce() {
+  // The sequence with one number for each partition.
+  std::vector<int> symbols, starts;
+  int size = sequence.size();
+  for (int position = 0; position < size;) {
+    auto found = taken.find(position);
+    bool isTaken = found != taken.end();
+    symbols.push_back(isTaken ? sequence.numContents + found->second.index
+                              : sequence.contents[position]);
+    starts.push_back(position);
+    position = isTaken ? found->second.end : position + 1;
+  }
+  starts.push_back(size);
+  int numSymbols = symbols.size();
+  // Places in what follows are positions.
+  positions.clear();
+  firstClosed = size;
+  budget = 32 * int64_t(numSymbols);
+
+  SuffixArray array(symbols, sequence.numContents + classes.size());
+  struct Stretch {
+    int64_t gain;
+    int first, length;
+    std::vector<int> appearances;
+
+    bool operator<(const Stretch &other) const {
+      return std::tie(gain, other.first) < std::tie(other.gain, first);
+    }
+  };
+  std::priority_queue<Stretch> stretches;
+  llvm::DenseSet<std::pair<int, int>> tried;
+  auto getLength = [&](int first, int length) {
+    return starts[first + length] - starts[first];
+  };
+  auto add = [&](int first, int length, bool isPart) {
+    // A part that differs from the rest ends where no smaller repeat is cut.
+    auto [firstRank, lastRank] = array.findOccurrences(first, length);
+    auto cutsRepeat = [&](int place) {
+      return isAcross(starts[place], size) ||
+             isAcross(starts[place + length], size);
+    };
+    if (isPart &&
+        llvm::any_of(
+            ArrayRef(array.suffixes).slice(firstRank, lastRank - firstRank),
+            cutsRepeat))
+      return;
+    budget -= lastRank - firstRank + length;
+    if (budget < 0 || !tried.insert({firstRank, length}).second)
+      return;
+    ArrayRef<int> inside = ArrayRef(symbols).slice(first, length);
+    auto isTaken = [&](int symbol) { return symbol >= sequence.numContents; };
+    if (llvm::none_of(inside, isTaken) || llvm::all_of(inside, isTaken) ||
+        getLength(first, length) < static_cast<int>(options.minNodes))
+      return;
+    std::vector<int> appearances(array.suffixes.begin() + firstRank,
+                                 array.suffixes.begin() + lastRank);
+    llvm::sort(appearances);
+    int end = 0;
+    llvm::erase_if(appearances, [&](int place) {
+      if (place < end)
+        return true;
+      end = place + length;
+      return false;
+    });
+    if (appearances.size() < options.minRepeats)
+      return;
+    Candidate candidate{0, starts[first], getLength(first, length), 0, 0, 0};
+    candidate.numCrossing = countCrossing(candidate.place, candidate.length);
+    int64_t gain = candidate.getGain(appearances.size());
+    if (gain > 0)
+      stretches.push({gain, first, length, std::move(appearances)});
+  };
+  EarlierMatches earlier(array);
+  for (int place = 0; place < numSymbols;) {
+    int length = earlier.length[place], source = earlier.source[place];
+    if (length == 0) {
+      ++place;
+      continue;
+    }
+    int begin = place, end = place + length;
+    while (source > 0 && symbols[source - 1] == symbols[begin - 1]) {
+      --source;
+      --begin;
+    }
+    if (end - begin >= begin - source) {
+      int period = findPeriod(symbols, source, end, begin - source);
+      int rest = (end - source) % period, best = source;
+      if (rest != 0) {
+        int start =
+            chooseStart(starts[source], starts[end], getLength(source, period),
+                        [&](int start) {
+                          return start <= starts[source + rest] &&
+                                 std::binary_search(
+                                     starts.begin() + source,
+                                     starts.begin() + source + rest + 1, start);
+                        });
+        best = llvm::lower_bound(starts, start) - starts.begin();
+      }
+      add(best, period, /*isPart=*/false);
+    } else {
+      add(begin, end - begin, /*isPart=*/false);
+    }
+    place = end;
+  }
+
+  bool isChanged = false;
+  std::vector<bool> isUsed(numSymbols);
+  // Parts of what differs are tried in turn.
+  while (!stretches.empty()) {
+    Stretch stretch = stretches.top();
+    stretches.pop();
+    std::vector<int> places;
+    for (int first : stretch.appearances)
+      if (std::find(isUsed.begin() + first,
+                    isUsed.begin() + first + stretch.length,
+                    true) == isUsed.begin() + first + stretch.length)
+        places.push_back(starts[first]);
+    int length = getLength(stretch.first, stretch.length);
+    if (!areEnough(places, length))
+      continue;
+    Candidate candidate{0, places.front(), length, 0, 0, 0};
+    std::vector<int> left;
+    std::vector<Group> groups = confirm(candidate, places, left);
+    for (Group &group : groups) {
+      takeApart(group, length);
+      for (auto &[place, partition] : group.members) {
+        int first = llvm::lower_bound(starts, place) - starts.begin();
+        std::fill_n(isUsed.begin() + first, stretch.length, true);
+      }
+    }
+    accept(candidate, groups);
+    isChanged |= !groups.empty();
+    if (left.size() < options.minRepeats)
+      continue;
+    int cut = left.front() + findCut(left[0], left[1], length);
+    int first = llvm::lower_bound(starts, left.front()) - starts.begin();
+    int middle = llvm::upper_bound(starts, cut) - starts.begin() - 1;
+    int last = first + stretch.length;
+    if (middle > first && middle < last)
+      add(first, middle - first, /*isPart=*/true);
+    if (starts[middle] < cut)
+      ++middle;
+    if (middle > first && middle < last)
+      add(middle, last - middle, /*isPart=*/true);
+  }
+  return isChanged;
 }
 
 //===----------------------------------------------------------------------===//
@@ -566,6 +921,7 @@ void RepeatFinder::findWholeGraphs() {
 void RepeatFinder::findInText(int alphabet) {
   suffixes = std::make_unique<SuffixArray>(text, alphabet);
   budget = 32 * int64_t(text.size());
+  markBudget = budget;
   collectCandidates();
   while (!candidates.empty()) {
     Candidate candidate = candidates.top();
@@ -587,6 +943,11 @@ void RepeatFinder::findInText(int alphabet) {
     }
     std::vector<int> left;
     std::vector<Group> groups = confirm(candidate, places, left);
+    // Where classes are looked into, what all places have in common comes
+    // first: the rest may be a repeat with what stands behind it.
+    if (!across.empty() && !groups.empty() && !left.empty())
+      splitCandidate(candidate, groups.front().members.front().first,
+                     left.front(), options.minNodes);
     // What is confirmed may be less than what looked the same.
     if (int64_t gain = getGain(candidate, groups);
         !groups.empty() && budget > 0 && isWorse(gain)) {
@@ -596,13 +957,15 @@ void RepeatFinder::findInText(int alphabet) {
     }
     accept(candidate, groups);
     if (left.size() >= options.minRepeats)
-      splitCandidate(candidate, left);
+      splitCandidate(candidate, left[0], left[1], /*minPart=*/1);
   }
 }
 
 std::vector<PartitionClass> RepeatFinder::run() {
   lastSeen.assign(sequence.size(), 0);
   marks.assign(sequence.size(), 0);
+  if (options.areNested)
+    across.resize(sequence.size());
   findWholeGraphs();
   // What one class takes away may leave others in pieces that were no
   // candidates: layers of another kind between those of the first.
@@ -614,9 +977,14 @@ std::vector<PartitionClass> RepeatFinder::run() {
     if (taken.size() == numTaken)
       break;
   }
-  std::vector<size_t> order(classes.size());
-  for (size_t i = 0; i < order.size(); ++i)
-    order[i] = i;
+  for (int round = 0;
+       options.areNested && round != kMaxRounds && !taken.empty(); ++round)
+    if (!composeOnce())
+      break;
+  std::vector<size_t> order;
+  for (size_t i = 0; i < classes.size(); ++i)
+    if (!classes[i].partitions.empty())
+      order.push_back(i);
   llvm::sort(order, [&](size_t first, size_t second) {
     return firstPartitions[first] < firstPartitions[second];
   });

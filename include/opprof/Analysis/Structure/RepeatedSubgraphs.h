@@ -16,6 +16,9 @@ struct RepeatOptions {
   /// The fewest partitions of a class.
   unsigned minRepeats = 2;
   EquivalenceOptions equivalence;
+  /// True where the classes are searched for repeats again: the greatest
+  /// repeats come first then, with borders that cut no smaller one.
+  bool areNested = false;
 };
 
 /// One place of a class.

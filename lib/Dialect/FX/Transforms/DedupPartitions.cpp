@@ -238,6 +238,7 @@ static size_t countSaved(ArrayRef<PartitionClass> classes) {
 /// the recorded one, whichever save more.
 std::vector<PartitionClass> Deduplicator::findOutermost(bool &followsDataflow) {
   RepeatOptions wanted = options();
+  wanted.areNested = request.levels > 1;
   StructuralHash hash;
   std::vector<PartitionClass> recorded =
       findRepeatedSubgraphs(graph, wanted, hash, &numNodes);
@@ -264,7 +265,9 @@ bool Deduplicator::dedupLevel(unsigned level) {
     for (const Outlined &outlined : classes)
       graphs.push_back(outlined.graph);
     StructuralHash hash;
-    found = findRepeatedSubgraphs(graphs, options(), hash);
+    RepeatOptions wanted = options();
+    wanted.areNested = level + 1 < request.levels;
+    found = findRepeatedSubgraphs(graphs, wanted, hash);
   }
   std::vector<ClassNames> classNames;
   std::vector<Outlined *> outlined;
