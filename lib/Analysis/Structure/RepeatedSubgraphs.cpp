@@ -228,6 +228,9 @@ static int findPeriod(ArrayRef<int> text, int first, int end, int period) {
 /// takes it.
 int RepeatFinder::chooseStart(int first, int end, int period,
                               llvm::function_ref<bool(int)> isAllowed) {
+  // A few periods show what all of them do.
+  constexpr int64_t kMaxPeriods = 16;
+  end = std::min<int64_t>(end, first + kMaxPeriods * period);
   // A cut before node b separates the two nodes of (a, u] where a < b <= u; so
   // each link counts for the starts whose cuts fall into an interval. Of each
   // start the same number of cuts is looked at, none of them at the ends, where
