@@ -154,8 +154,30 @@ void Page::flush(std::string &line, unsigned &printed, unsigned indent) {
   line.clear();
 }
 
+/// A word that is a little wider than a line, such as a call that one would
+/// copy, in two behind one of its dots, underscores and brackets: only what is
+/// wider still is shortened.
+static SmallVector<StringRef> breakWords(ArrayRef<StringRef> words,
+                                         unsigned room) {
+  SmallVector<StringRef> broken;
+  for (StringRef word : words) {
+    size_t cut = Page::columns(word) > room
+                     ? word.take_front(room).find_last_of("._(")
+                     : StringRef::npos;
+    if (cut == StringRef::npos ||
+        Page::columns(word.drop_front(cut + 1)) > room) {
+      broken.push_back(word);
+      continue;
+    }
+    broken.push_back(word.take_front(cut + 1));
+    broken.push_back(word.drop_front(cut + 1));
+  }
+  return broken;
+}
+
 void Page::paragraph(StringRef content, unsigned indent, unsigned maxLines) {
-  SmallVector<StringRef> words = splitWords(content);
+  SmallVector<StringRef> words =
+      breakWords(splitWords(content), width - indent);
   std::string line;
   unsigned printed = 0;
   size_t next = 0;

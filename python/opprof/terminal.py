@@ -46,7 +46,19 @@ def _to_plain(error: UnicodeError) -> tuple[str, int]:
 
 
 def prepare_streams() -> None:
-    """Lets every character be printed, on a terminal that has ASCII only too."""
+    """Lets every character be printed, on a terminal that has ASCII only too, and where a stream is closed (`>&-`)."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            # The first file that is opened would become the stream otherwise, and what is printed would go into it.
+            with contextlib.suppress(OSError):
+                os.fstat(number)
+                continue
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
     codecs.register_error("opprof.plain", _to_plain)
     for stream in (sys.stdout, sys.stderr):
         # A stream that took their place may be any object.

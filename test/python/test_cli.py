@@ -253,6 +253,21 @@ def test_a_closed_pipe_and_a_full_disk_end_a_page_quietly(tmp_path: Path) -> Non
     assert result.stderr.startswith("opprof: error: ") and "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["completion", "bash"]])
+def test_what_only_prints_takes_a_full_disk_and_closed_streams(arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "opprof", *arguments]
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert result.returncode == 1
+    assert result.stderr.startswith("opprof: error: ") and "Traceback" not in result.stderr
+    for closed in (">&-", "<&- >&-"):
+        shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *command]
+        result = subprocess.run(shell, stderr=subprocess.PIPE, text=True, check=False)
+        assert (result.returncode, result.stderr) == (0, "")
+
+
 def test_launches_of_a_folder_without_code(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -1097,9 +1097,11 @@ def build_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit status."""
     prepare_streams()
-    options = build_parser().parse_args(arguments)
-    failure = getattr(options, "failure", 1)
+    failure = 1
     try:
+        # Which prints too: help, and versions.
+        options = build_parser().parse_args(arguments)
+        failure = getattr(options, "failure", 1)
         status = options.run(options) or 0
         sys.stdout.flush()
         return status

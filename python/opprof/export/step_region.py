@@ -84,6 +84,8 @@ class Region:
 
 def read_step(path: Path) -> Step:
     """The step that a run folder holds, or that of a graph file of `opprof run`: graph-r1-p4242.json."""
+    if not path.exists():
+        raise OpprofError(f"{path}: no such file or folder")
     if path.is_dir():
         graph, facts = path / "graph.json", path / "step.json"
         within: Path | None = path
