@@ -155,13 +155,14 @@ void Page::flush(std::string &line, unsigned &printed, unsigned indent) {
 }
 
 /// A word that is a little wider than a line, such as a call that one would
-/// copy, in two behind one of its dots, underscores and brackets: only what is
-/// wider still is shortened.
+/// copy, in two behind one of its dots, underscores and brackets: only paths
+/// and what is wider still are shortened.
 static SmallVector<StringRef> breakWords(ArrayRef<StringRef> words,
                                          unsigned room) {
   SmallVector<StringRef> broken;
   for (StringRef word : words) {
-    size_t cut = Page::columns(word) > room
+    bool isPath = word.contains('/');
+    size_t cut = !isPath && Page::columns(word) > room
                      ? word.take_front(room).find_last_of("._(")
                      : StringRef::npos;
     if (cut == StringRef::npos ||
