@@ -13,6 +13,7 @@ import gzip
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -152,6 +153,13 @@ def results(output: Path) -> list[Path]:
     ]
 
 
+def names(output: Path) -> set[str]:
+    """What a command leaves, by name, whatever the numbers of its processes; of several processes' files, each."""
+    found = sorted(str(file.relative_to(output.parent)) for file in results(output))
+    plain = [re.sub(r"-p\d+\b", "-p", name) for name in found]
+    return {f"{name} ({plain[: i + 1].count(name)})" for i, name in enumerate(plain)}
+
+
 def half_written(output: Path) -> list[str]:
     """What is wrong with the files at a place, a line each."""
     wrong = []
@@ -181,7 +189,7 @@ def kill(command: Command, times: int, moments: random.Random) -> tuple[list[str
         return takes, half_written(command.output)
 
     takes, wrong = run_whole()
-    expected = {file.relative_to(command.output.parent) for file in results(command.output)}
+    expected = names(command.output)
     for number in range(times):
         process = subprocess.Popen(
             line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
@@ -194,9 +202,13 @@ def kill(command: Command, times: int, moments: random.Random) -> tuple[list[str
         if (number + 1) % (KILLED_IN_A_ROW + 1) == 0 or number + 1 == times:
             takes, after = run_whole()
             wrong += [f"after {number + 1} kills: {text}" for text in after]
-            left = {file.relative_to(command.output.parent) for file in results(command.output)}
+            left = names(command.output)
             wrong += [
                 f"after {number + 1} kills: {file} is missing" for file in sorted(expected - left)
+            ]
+            wrong += [
+                f"after {number + 1} kills: {file} is of a killed run"
+                for file in sorted(left - expected)
             ]
     return wrong, f"{times:6} {takes:8.1f} {len(wrong):6}"
 
