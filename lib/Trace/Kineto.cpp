@@ -240,6 +240,9 @@ private:
   Error readKeys(ondemand::object root, bool &found);
   /// What a document without events is, by a key of it.
   StringRef otherDocument;
+  /// What wrote the events, if it was not torch.profiler: by the begin of the
+  /// text, which may be gone when all of it is read.
+  StringRef otherTool;
   Error readEvents(ondemand::array events);
   Error readEvent(ondemand::object event);
   Error readWholeEvent(StringRef text, ondemand::parser &parser,
@@ -995,6 +998,7 @@ Error Reader::readKeys(ondemand::object root, bool &found) {
 }
 
 Error Reader::checkFormat() {
+  otherTool = nameOtherTool(StringRef(base, size));
   if (StringRef format = nameOtherFormat(StringRef(base, size));
       !format.empty())
     return fail("not a trace of torch.profiler, but " + format +
@@ -1260,8 +1264,8 @@ Error Reader::refuseOthers() {
     text += (Twine(text.empty() ? "" : ", ") + Twine(count) + " " + kind).str();
   if (kinds.size() > kNamed)
     text += ", and others";
-  if (StringRef tool = nameOtherTool(StringRef(base, size)); !tool.empty())
-    text += (" (it looks like " + tool + ")").str();
+  if (!otherTool.empty())
+    text += (" (it looks like " + otherTool + ")").str();
   return fail("not a trace of torch.profiler: it has no operator, call or "
               "kernel, but events " +
               text +

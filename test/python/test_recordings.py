@@ -411,6 +411,14 @@ def test_what_people_have_beside_a_trace_is_named(
     assert str(file) in said
 
 
+def test_a_long_trace_of_another_tool_is_named(tmp_path: Path) -> None:
+    """It is read in pieces, and is named when its text is not there any more."""
+    event = {"ph": "X", "pid": 1, "tid": 1, "dur": 1, "name": "RunTask", "cat": "devtools.timeline"}
+    file = tmp_path / "trace.json"
+    file.write_bytes(events_of(*({**event, "ts": at} for at in range(60_000))))
+    assert "60000 of 'devtools.timeline' (it looks like a recording of Chrome's" in error_of(file)
+
+
 def test_a_trace_of_the_first_torch_profiler(tmp_path: Path) -> None:
     """PyTorch 1.8 to 1.11: one category for operators and marks, threads as text, and "Input dims"."""
     host = {"ph": "X", "cat": "Operator", "pid": 100, "tid": "200"}
