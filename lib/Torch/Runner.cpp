@@ -6,8 +6,6 @@
 
 #include <torch/csrc/jit/ir/constants.h>
 
-#include <algorithm>
-
 using namespace opprof::torchscript;
 using namespace torch::jit;
 
@@ -97,7 +95,10 @@ static bool holdsComplex(const c10::IValue &value) {
     elements = value.toListRef();
   else if (value.isTuple())
     elements = value.toTupleRef().elements();
-  return std::any_of(elements.begin(), elements.end(), holdsComplex);
+  for (const c10::IValue &element : elements)
+    if (holdsComplex(element))
+      return true;
+  return false;
 }
 
 /// A copy that shares nothing. LibTorch copies all but complex numbers: these

@@ -471,7 +471,8 @@ void Translator::keepSharedMemory() {
     const at::Tensor *tensor;
     size_t begin, end;
   };
-  std::map<const void *, std::vector<Part>> parts;
+  // By where each begins.
+  std::map<const void *, std::multimap<size_t, Part>> parts;
   for (const auto &[path, tensor] : weights) {
     if (tensor.layout() != at::kStrided || !tensor.numel() ||
         tensor.is_quantized())
@@ -479,9 +480,9 @@ void Translator::keepSharedMemory() {
     size_t begin = static_cast<size_t>(tensor.storage_offset()), last = begin;
     for (int64_t i = 0; i < tensor.dim(); ++i)
       last += static_cast<size_t>(tensor.stride(i) * (tensor.size(i) - 1));
-    parts[tensor.storage().data()].push_back({&path, &tensor,
-                                              begin * tensor.itemsize(),
-                                              (last + 1) * tensor.itemsize()});
+    begin *= tensor.itemsize();
+    parts[tensor.storage().data()].insert(
+        {begin, {&path, &tensor, begin, (last + 1) * tensor.itemsize()}});
   }
   auto keep = [&](const std::vector<Part> &group) {
     bool isWritten = false;
@@ -501,13 +502,10 @@ void Translator::keepSharedMemory() {
     file.sharedMemory.push_back("{" + text + "}");
   };
   for (auto &[storage, found] : parts) {
-    std::stable_sort(
-        found.begin(), found.end(),
-        [](const Part &a, const Part &b) { return a.begin < b.begin; });
     std::vector<Part> group;
     size_t end = 0;
-    for (const Part &part : found) {
-      if (part.begin >= end) {
+    for (const auto &[begin, part] : found) {
+      if (begin >= end) {
         keep(group);
         group.clear();
       }
