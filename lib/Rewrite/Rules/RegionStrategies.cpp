@@ -34,8 +34,8 @@ struct GraphFacts {
   /// The graph, where these are the facts of one.
   GraphOp graph;
   /// The first node that writes an input, draws random numbers, has sizes that
-  /// are symbols, or a tensor that is not on a GPU. Single values of the graph's
-  /// own are none of these: Inductor hands them to kernels as numbers.
+  /// are symbols, or a tensor that is not on a GPU. Single values of the
+  /// graph's own are none of these: Inductor hands them to kernels as numbers.
   Sight writesInput, draws, symbolic, offGPU;
   /// The first one of another floating type than float32, which a cast would
   /// not keep.

@@ -46,8 +46,8 @@ bool isReadableAttribute(llvm::StringRef name);
 /// True for a dtype, layout or memory format that is a name in torch.
 bool isTorchConstant(llvm::StringRef name);
 
-/// True for an operator of TorchScript's that takes lists, dictionaries or values
-/// of any type: torch.ops has it, and cannot call it with Python's.
+/// True for an operator of TorchScript's that takes lists, dictionaries or
+/// values of any type: torch.ops has it, and cannot call it with Python's.
 bool isOperatorOfAnyType(llvm::StringRef target);
 
 /// True for what gives text: of a number, or of other text.
