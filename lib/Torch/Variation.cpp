@@ -32,8 +32,10 @@ static bool hasTag(const Node *node, at::Tag tag) {
   const Operator *op = node->maybeOperator();
   if (!op)
     return false;
-  const auto &tags = op->getTags();
-  return std::find(tags.begin(), tags.end(), tag) != tags.end();
+  for (at::Tag present : op->getTags())
+    if (present == tag)
+      return true;
+  return false;
 }
 
 /// Operators that say of a tensor what follows from its type.
