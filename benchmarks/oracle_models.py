@@ -474,6 +474,66 @@ def scatter_gather() -> OracleModel:
 
 
 @model
+def class_tokens() -> OracleModel:
+    """The class attention of CaiT: the token is put before the others anew for each block."""
+
+    def forward(m: Any, x: Tensor) -> Tensor:
+        x = m.patch(x).flatten(2).transpose(1, 2)
+        token = m.cls.expand(x.shape[0], -1, -1)
+        for attention, mlp in zip(m.attentions, m.mlps, strict=True):
+            joined = m.before(torch.cat([token, x], 1))
+            token = token + m.scale * attention(joined)[:, :1]
+            token = token + m.scale * mlp(m.between(token))
+        return m.head(m.norm(torch.cat([token, x], 1))[:, 0])
+
+    def mlp() -> nn.Module:
+        return nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16))
+
+    parts = {
+        "patch": nn.Conv2d(3, 16, 4, 4),
+        "cls": nn.Parameter(torch.randn(1, 1, 16)),
+        "scale": nn.Parameter(torch.randn(16)),
+        "before": nn.LayerNorm(16),
+        "between": nn.LayerNorm(16),
+        "attentions": nn.ModuleList(HandAttention(16, 2) for _ in range(2)),
+        "mlps": nn.ModuleList(mlp() for _ in range(2)),
+        "norm": nn.LayerNorm(16),
+        "head": nn.Linear(16, 5),
+    }
+    return OracleModel(Lambda(forward, **parts), (torch.randn(2, 3, 16, 16),))
+
+
+@model
+def block_gather() -> OracleModel:
+    """Blocks of keys taken by an index, beside the first and the last one (BigBird's sparse attention)."""
+
+    def forward(m: Any, x: Tensor) -> Tensor:
+        def blocks(linear: nn.Module) -> Tensor:
+            return linear(x).view(1, 64, 2, 8).transpose(1, 2).reshape(1, 2, 8, 8, 8)
+
+        q, k, v = map(blocks, (m.q, m.k, m.v))
+        places = m.chosen[None, :, :, None, None].expand(1, 2, 6, 8, 8)
+
+        def context(t: Tensor) -> Tensor:
+            taken = t.gather(2, places)
+            ends = [t[:, :, i : i + 1].expand(1, 2, 6, 8, 8) for i in (0, 7)]
+            return torch.cat([ends[0], t[:, :, :-2], taken, ends[1]], 3)
+
+        scores = q[:, :, 1:-1] @ context(k).transpose(-1, -2) / 8**0.5
+        middle = scores.softmax(-1) @ context(v)
+        whole = (q[:, :, :1].flatten(2, 3) @ k.flatten(2, 3).transpose(-1, -2) / 8**0.5).softmax(
+            -1
+        ) @ v.flatten(2, 3)
+        joined = torch.cat([whole[:, :, None], middle, whole[:, :, None]], 2)
+        return m.out(joined.reshape(1, 2, 64, 8).transpose(1, 2).reshape(1, 64, 16))
+
+    parts: dict[str, Any] = {name: nn.Linear(16, 16) for name in ("q", "k", "v", "out")}
+    return OracleModel(
+        Lambda(forward, chosen=torch.randint(0, 8, (2, 6)), **parts), (torch.randn(1, 64, 16),)
+    )
+
+
+@model
 def two_heads_padded() -> OracleModel:
     def forward(m: Any, x: Tensor) -> Any:
         a, b = m.both(x).split([5, 11], -1)

@@ -104,6 +104,40 @@ class Mixer(nn.Module):
         return x
 
 
+class ClassTokens(nn.Module):
+    """A token put before the others for each block: kernels store its part of what they read as a whole, and read other parts by their own names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token = nn.Parameter(torch.randn(1, 1, 8))
+        self.norms = nn.ModuleList(nn.LayerNorm(8) for _ in range(3))
+        self.mixes = nn.ModuleList(nn.Linear(8, 8, bias=False) for _ in range(2))
+        self.scale = nn.Parameter(torch.randn(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        token = self.token
+        x = torch.tanh(x * self.scale)
+        for norm, mix in zip(self.norms, self.mixes, strict=False):
+            token = token + self.scale * mix(norm(torch.cat([token, x], 1))[:, 1:2])
+        return self.norms[2](torch.cat([token, x], 1))
+
+
+class GatheredBlocks(nn.Module):
+    """Blocks taken by an index beside the first and the last, out of a view of a view."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(8, 8)
+        self.out = nn.Linear(4, 4, bias=False)
+        self.register_buffer("chosen", torch.randint(0, 16, (2, 5)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        keys = self.project(x).view(1, 32, 2, 4).transpose(1, 2).reshape(1, 2, 16, 2, 4)
+        places = self.chosen[None, :, :, None, None].expand(1, 2, 5, 2, 4)
+        middle = keys.gather(2, places)
+        return self.out(torch.cat([keys[:, :, 0], middle[:, :, 1], keys[:, :, -1]], 2))
+
+
 class Compiled:
     """A model's compiled graph, its map, and what a run of both showed."""
 
@@ -151,7 +185,7 @@ class Compiled:
     @staticmethod
     def inputs(graph: Any, module: nn.Module, x: Tensor) -> list[Any]:
         """The graph's inputs by their sizes: no two tensors of this model have the same, but for biases and scales."""
-        values = [*(p.detach() for p in module.parameters()), x]
+        values = [*(p.detach() for p in module.parameters()), *module.buffers(), x]
         found = []
         for node in graph.graph.nodes:
             if node.op == "placeholder":
@@ -195,7 +229,13 @@ def test_a_right_map_is_proven(compiled: Compiled) -> None:
 
 
 @pytest.mark.parametrize(
-    "module, shape", [(ReadBack, (2, 4, 8, 8)), (Mixer, (2, 6, 2, 2))], ids=["read_back", "mixer"]
+    "module, shape",
+    [
+        (ReadBack, (2, 4, 8, 8)),
+        (Mixer, (2, 6, 2, 2)),
+        (ClassTokens, (1, 6, 8)),
+        (GatheredBlocks, (1, 32, 8)),
+    ],
 )
 def test_kernels_of_real_models_are_proven(
     module: type[nn.Module], shape: tuple[int, ...], tmp_path: Path
@@ -206,6 +246,15 @@ def test_kernels_of_real_models_are_proven(
     assert {v.verdict for v in found} == {Verdict.EXACT}, found
     nodes = [node for launch in compiled.map["launches"] for node in launch["nodes"]]
     assert {node["confidence"] for node in nodes} == {"high"}
+
+
+def test_deep_networks_are_proven_on_numbers(tmp_path: Path) -> None:
+    """Of weights of about one, 50 layers that nothing normalizes make one infinity, which all late nodes would have."""
+    layers = [part for _ in range(50) for part in (nn.Linear(64, 64, bias=False), nn.ReLU())]
+    compiled = Compiled(tmp_path, nn.Sequential(*layers), torch.randn(2, 64))
+    runs = observe_all(compiled.folder / "output_code.py", compiled.folder / "post_grad.json")
+    assert not runs[0].trace.leaves_numbers
+    assert {v.verdict for v in verdicts(compiled.map, runs)} == {Verdict.EXACT}
 
 
 def test_a_node_that_is_left_out_is_noticed(compiled: Compiled) -> None:

@@ -31,6 +31,15 @@ AbstractValue opprof::inductor::makeInput(uint64_t seed, double offset) {
                              0.2 * std::sin(1.6180339887 * offset + phase));
 }
 
+AbstractValue opprof::inductor::makeIndex(uint64_t seed, double offset) {
+  static constexpr double kPlaces[] = {2, 3, 5, 7};
+  AbstractValue input = makeInput(seed, offset);
+  if (!std::isfinite(input.number))
+    return input;
+  return AbstractValue::data(
+      kPlaces[size_t(std::fmod(std::fabs(input.number) * 1e4, 4))]);
+}
+
 /// An infinity that masks is a number like others.
 static double withoutInfinity(double number) {
   return std::isinf(number) ? std::copysign(7.3, number) : number;

@@ -41,6 +41,11 @@ struct AbstractValue {
 /// depend on data are no whole numbers.
 AbstractValue makeInput(uint64_t seed, double offset);
 
+/// The same of a tensor of whole numbers, which may be places in another one:
+/// small ones that have no part behind the point, as views take places apart,
+/// and that multiply, as nothing equals what it is multiplied with.
+AbstractValue makeIndex(uint64_t seed, double offset);
+
 /// The result of an operator by ATen's name ("add", "where", "relu") on
 /// elements; unknown for one that is not modelled.
 AbstractValue applyOperator(llvm::StringRef name,

@@ -40,9 +40,15 @@ public:
   AbstractValue evaluate(uint32_t node, const Place &place);
   /// At its first element.
   AbstractValue evaluateFirst(uint32_t node);
-  /// What stands for element `offset` of a given value, in row-major order.
-  static AbstractValue given(uint32_t node, double offset) {
-    return makeInput(node, offset);
+  /// What stands for element `offset` of a node's given value, in row-major
+  /// order. Twins have one value.
+  static AbstractValue given(const IndexedGraph &graph, uint32_t node,
+                             double offset) {
+    const std::vector<TensorInfo> &results = graph[node].results;
+    bool mayIndex = results.size() == 1 && (results.front().dtype == "int64" ||
+                                            results.front().dtype == "int32");
+    return mayIndex ? makeIndex(graph.twin[node], offset)
+                    : makeInput(graph.twin[node], offset);
   }
   /// The number of a result's dimension, row-major steps between its elements.
   std::optional<Place> shapeOf(uint32_t node) const;

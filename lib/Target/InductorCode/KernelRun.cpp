@@ -74,6 +74,7 @@ private:
   BodyValue callFunction(StringRef name, ArrayRef<BodyValue> args);
   BodyValue callLambda(const BodyExpr &lambda);
   BodyValue loadFrom(const BodyValue &pointer);
+  void addOtherTurns(unsigned parameter, BodyValue &value) const;
   BodyValue readPlain(BodyValue value);
   BodyValue combine(AbstractValue value, ArrayRef<BodyValue> from);
   BodyValue select(const BodyValue &test, const BodyValue &yes,
@@ -120,6 +121,27 @@ BodyValue KernelRunner::combine(AbstractValue value, ArrayRef<BodyValue> from) {
 // Memory
 //===----------------------------------------------------------------------===//
 
+/// What is read by a name of its own may hold more than the store that the
+/// first element is from.
+void KernelRunner::addOtherTurns(unsigned parameter, BodyValue &value) const {
+  const KernelArgument &from = arguments[parameter];
+  auto add = [&](const SmallBitVector &loaded) {
+    value.loaded.resize(std::max(value.loaded.size(), loaded.size()));
+    value.loaded |= loaded;
+  };
+  for (const KernelStore &item : stores) {
+    const KernelArgument &to = arguments[item.parameter];
+    if (to.storage >= 0 && to.storage == from.storage &&
+        memory.mayHold(parameter, to.offset + item.offset - from.offset))
+      add(item.loaded);
+  }
+  if (memory.holdsOthers(parameter)) {
+    SmallBitVector own(parameter + 1);
+    own.set(parameter);
+    add(own);
+  }
+}
+
 BodyValue KernelRunner::loadFrom(const BodyValue &pointer) {
   const KernelArgument &from = arguments[pointer.parameter];
   double place = from.offset + pointer.value.number;
@@ -156,6 +178,8 @@ BodyValue KernelRunner::loadFrom(const BodyValue &pointer) {
       BodyValue out;
       out.value = item.value;
       out.loaded = item.loaded;
+      if (item.parameter != pointer.parameter)
+        addOtherTurns(pointer.parameter, out);
       return out;
     }
   BodyValue out = combine(AbstractValue::unknown(), pointer);

@@ -48,6 +48,8 @@ public:
   /// Whether the offset may be one of the argument's elements: others may lie
   /// between those, as where several parts are put together.
   virtual bool mayHold(unsigned parameter, double offset) { return true; }
+  /// Whether values that the kernel did not store are read there too.
+  virtual bool holdsOthers(unsigned parameter) { return false; }
 };
 
 struct KernelResult {

@@ -244,6 +244,12 @@ private:
   bool fits(const LaunchOperand &operand, const GraphNode &node) const;
   const HeldRegion *findRegion(const LaunchOperand &operand,
                                const IndexedGraph &graph) const;
+  /// Whether it is one of the parts of a value that was joined of them.
+  bool isPart(const HeldRegion &region, int32_t storage) const {
+    return llvm::none_of(regions[storage], [&](const HeldRegion &held) {
+      return &held == &region;
+    });
+  }
   const HeldRegion *findRegionAt(const LaunchOperand &operand, double offset,
                                  const IndexedGraph &graph) const;
   std::optional<double> offsetIn(const HeldRegion &region, double place) const;

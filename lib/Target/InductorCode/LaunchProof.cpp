@@ -169,10 +169,15 @@ public:
 
 private:
   bool setArguments();
+  void hold(unsigned parameter, const HeldRegion &region);
+  void holdOtherParts();
   AbstractValue load(unsigned parameter, double offset) override;
   std::optional<AbstractValue> reload(unsigned parameter,
                                       double offset) override;
   bool mayHold(unsigned parameter, double offset) override;
+  bool holdsOthers(unsigned parameter) override {
+    return readBy.contains(parameter);
+  }
   Match findMatch(const LaunchOperand &operand, const KernelStore &store,
                   GraphRunner &runner, GraphRunner &unrolled);
   Match findMatch(const LaunchOperand &operand, const KernelStore &store,
@@ -225,6 +230,42 @@ bool KernelProver::setArguments() {
   return true;
 }
 
+/// The region is read through the parameter.
+void KernelProver::hold(unsigned parameter, const HeldRegion &region) {
+  proof.held.insert_range(findSame(region.node, graph));
+  if (region.lacksBias)
+    proof.withoutBias.insert(region.node);
+  readBy[parameter].insert(graph.twin[region.node]);
+}
+
+/// A concatenation that is read where this kernel stores a part of it: the
+/// other parts are read too, though the first element is not theirs.
+void KernelProver::holdOtherParts() {
+  auto isWritten = [&](const HeldRegion &region, int32_t storage) {
+    return any_of(work.from.operands, [&](const LaunchOperand &operand) {
+      return operand.storage == storage &&
+             operand.role & KernelParameter::Output &&
+             joiner.overlaps(region, operand);
+    });
+  };
+  auto isPartWritten = [&](const LaunchOperand &whole) {
+    return any_of(work.from.operands, [&](const LaunchOperand &operand) {
+      return operand.storage == whole.storage &&
+             operand.role == KernelParameter::Output;
+    });
+  };
+  for (const LaunchOperand &operand : work.from.operands) {
+    if (operand.storage < 0 || operand.role != KernelParameter::Input ||
+        operand.parameter >= arguments.size() || !isPartWritten(operand))
+      continue;
+    for (const HeldRegion &region : joiner.regions[operand.storage])
+      if (region.node != kNoNode && region.graph == &graph &&
+          joiner.overlaps(region, operand) &&
+          !isWritten(region, operand.storage))
+        hold(operand.parameter, region);
+  }
+}
+
 /// What memory holds before the launch.
 AbstractValue KernelProver::load(unsigned parameter, double offset) {
   const LaunchOperand *operand = byParameter[parameter];
@@ -238,17 +279,15 @@ AbstractValue KernelProver::load(unsigned parameter, double offset) {
     return AbstractValue::unknown();
   proof.sure &= region->sure;
   if (region->node != kNoNode) {
+    hold(parameter, *region);
     // Parts of one concatenation: other turns of the loop read the others.
-    for (const HeldRegion &other : joiner.regions[operand->storage]) {
-      if (other.node == kNoNode || other.graph != &graph ||
-          (&other != region && !joiner.overlaps(other, *operand)))
-        continue;
-      proof.held.insert_range(findSame(other.node, graph));
-      if (other.lacksBias)
-        proof.withoutBias.insert(other.node);
-      readBy[parameter].insert(graph.twin[other.node]);
-    }
-    return GraphRunner::given(graph.twin[region->node], *inside);
+    // Read by a part's own name, nothing else is.
+    if (!joiner.isPart(*region, operand->storage))
+      for (const HeldRegion &other : joiner.regions[operand->storage])
+        if (&other != region && other.node != kNoNode &&
+            other.graph == &graph && joiner.overlaps(other, *operand))
+          hold(parameter, other);
+    return GraphRunner::given(graph, region->node, *inside);
   }
   if (*inside != 0 || !region->first.known)
     return AbstractValue::unknown();
@@ -282,7 +321,7 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
                               const KernelStore &store, GraphRunner &runner,
                               GraphRunner &unrolled) {
   Match best = findMatch(operand, store, runner, unrolled, candidates);
-  if (best.node != kNoNode || !store.value.known || !store.value.isData)
+  if (best.node != kNoNode || !store.value.known)
     return best;
   // A view that is a part of what it shows, or repeats it, laid out anew.
   auto countElements = [&](uint32_t node) -> std::optional<uint64_t> {
@@ -293,6 +332,9 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
   };
   std::vector<uint32_t> resized;
   for (uint32_t view : views) {
+    // A constant has many equals: there the records know more.
+    if (!store.value.isData && !proposed.contains(view))
+      continue;
     std::optional<uint64_t> size = countElements(view);
     std::optional<uint64_t> from = countElements(graph.value[view]);
     if (size && from && size != from)
@@ -367,7 +409,7 @@ uint32_t KernelProver::findMoved(const LaunchOperand &operand,
   for (uint32_t node : proof.held) {
     const std::vector<TensorInfo> &results = graph[node].results;
     if (results.size() != 1 || !joiner.fits(operand, results.front()) ||
-        !value.agrees(GraphRunner::given(graph.twin[node], 0)))
+        !value.agrees(GraphRunner::given(graph, node, 0)))
       continue;
     moved = node;
     if (sameDims(results.front().shape, operand.info.shape))
@@ -413,7 +455,7 @@ std::optional<AbstractValue> KernelProver::reload(unsigned parameter,
   region.info = operand.info;
   std::optional<double> inside =
       joiner.offsetIn(region, double(*operand.offset) + offset);
-  return inside ? GraphRunner::given(graph.twin[it->second], *inside)
+  return inside ? GraphRunner::given(graph, it->second, *inside)
                 : AbstractValue::unknown();
 }
 
@@ -506,6 +548,7 @@ bool KernelProver::runOnce() {
 LaunchProof KernelProver::run() {
   if (!setArguments())
     return std::move(proof);
+  holdOtherParts();
   while (runOnce())
     ;
   proof.complete = isComplete && hasStore;
@@ -591,7 +634,7 @@ LaunchProof Joiner::proveCall(const LaunchWork &work,
     if (region && region->node != kNoNode)
       if (auto inside = offsetIn(*region, *operand.offset)) {
         proof.held.insert_range(findSame(region->node, graph));
-        input.value = GraphRunner::given(graph.twin[region->node], *inside);
+        input.value = GraphRunner::given(graph, region->node, *inside);
       }
     arguments.inputs.push_back(input);
   }

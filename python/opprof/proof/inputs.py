@@ -1,6 +1,7 @@
 """Values for a compiled graph's inputs: of the sizes and layouts that its code's harness states, and unlike one another. Needs PyTorch."""
 
 import ast
+import math
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,15 @@ def harness_inputs(module: dict[str, Any], path: Path) -> list[Any]:
     raise OpprofError(f"{path}: has no harness that says what its inputs look like")
 
 
-def fill(values: list[Any], seed: int, *, indices: int) -> list[Any]:
-    """Other numbers in tensors of the same sizes and strides. Whole numbers lie below `indices`: they may be places in a table."""
+def fill(values: list[Any], seed: int, *, indices: int, as_weights: bool = False) -> list[Any]:
+    """Other numbers in tensors of the same sizes and strides. Whole numbers lie below `indices`: they may be places in a table.
+    Tensors of two dimensions and more hold numbers of about 1, or, `as_weights`, so small ones that a product with them keeps the
+    size of what goes in (He et al. 2015: a variance of 2 / fan-in)."""
     generator = torch.Generator().manual_seed(seed)
-    return [_filled(value, generator, indices) for value in values]
+    return [_filled(value, generator, indices, as_weights) for value in values]
 
 
-def _filled(value: Any, generator: torch.Generator, indices: int) -> Any:
+def _filled(value: Any, generator: torch.Generator, indices: int, as_weights: bool) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     kind = value.dtype
@@ -48,6 +51,8 @@ def _filled(value: Any, generator: torch.Generator, indices: int) -> Any:
         if value.dim() == 1:
             # A variance, maybe, or a scale: of a negative one there would be no root.
             numbers = numbers.abs() + 0.125
+        elif as_weights and value.dim() > 1 and value.numel():
+            numbers *= math.sqrt(2 * value.size(0) / value.numel())
     elif kind == torch.bool:
         numbers = torch.rand(size, generator=generator) < 0.5
     elif kind in (torch.int8, torch.uint8):

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -173,8 +173,13 @@ class Program:
         self.module = load(code, self.recorder)
 
     def harness_inputs(self, seed: int, *, indices: int) -> list[Any]:
-        """Inputs of the sizes that the code's harness states."""
-        return fill(harness_inputs(self.module, self.code), seed, indices=indices)
+        """Inputs of the sizes that the code's harness states, with numbers that the graph turns into others, as far as that can be had."""
+        described = harness_inputs(self.module, self.code)
+        given = fill(described, seed, indices=indices)
+        if self._run_graph(given, seed=seed, indices=indices).leaves_numbers:
+            # Deep networks that nothing normalizes multiply until all values are the same infinity, of which none tells nodes apart.
+            given = fill(described, seed, indices=indices, as_weights=True)
+        return given
 
     def observe(
         self,
@@ -187,27 +192,12 @@ class Program:
     ) -> Observed:
         """Runs the code and its graph on the same inputs. `branch` is what conditionals are told instead of what they compute;
         `exported` holds the values of exported nodes and of their operands, where they are known."""
+        trace = self._run_graph(inputs, seed=seed, indices=indices, branch=branch)
         constants = _constants(self.document, self.module, seed, indices)
-        entries = self.document["graphs"][0]["inputs"]
-        if len(entries) != len(inputs):
-            raise OpprofError(
-                f"{self.code} takes {len(inputs)} inputs, and the graph {self.graph} has {len(entries)}",
-                remedy="give the code and the graph of one compilation",
-            )
 
-        def choose(value: Any) -> bool:
-            return bool(value) if branch is None else branch
-
-        def constant(name: str, entry: dict[str, Any]) -> Any:
-            return constants.get(name, _Absent())
-
-        torch.manual_seed(seed)
-        with torch.no_grad(), _full_precision():
-            copies = [copy_of(value) for value in inputs]
-            trace = GraphRunner(self.document, constant, choose).run(copies)
         observer = _Observer(trace)
         given = [copy_of(value) for value in inputs]
-        self.recorder.begin(observer.see, choose, [*given, *constants.values()])
+        self.recorder.begin(observer.see, _chooser(branch), [*given, *constants.values()])
         torch.manual_seed(seed)
         with torch.no_grad(), _full_precision():
             self.module["call"](given)
@@ -216,6 +206,26 @@ class Program:
             holders = [observer.index.find(operand) for operand in operands]
             found[name] = observer.index.find(value), frozenset().union(*holders), all(holders)
         return Observed(trace, observer.calls, found)
+
+    def _run_graph(
+        self, inputs: Sequence[Any], *, seed: int, indices: int, branch: bool | None = None
+    ) -> Trace:
+        """Runs the graph on copies of the inputs."""
+        constants = _constants(self.document, self.module, seed, indices)
+        entries = self.document["graphs"][0]["inputs"]
+        if len(entries) != len(inputs):
+            raise OpprofError(
+                f"{self.code} takes {len(inputs)} inputs, and the graph {self.graph} has {len(entries)}",
+                remedy="give the code and the graph of one compilation",
+            )
+
+        def constant(name: str, entry: dict[str, Any]) -> Any:
+            return constants.get(name, _Absent())
+
+        torch.manual_seed(seed)
+        with torch.no_grad(), _full_precision():
+            copies = [copy_of(value) for value in inputs]
+            return GraphRunner(self.document, constant, _chooser(branch)).run(copies)
 
 
 @contextlib.contextmanager
@@ -228,6 +238,11 @@ def _full_precision() -> Iterator[None]:
             yield
     finally:
         torch.backends.cudnn.allow_tf32 = before
+
+
+def _chooser(branch: bool | None) -> Callable[[Any], bool]:
+    """What a conditional takes: `branch`, or what it computes."""
+    return bool if branch is None else lambda value: branch
 
 
 class _Absent:

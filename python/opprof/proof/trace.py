@@ -91,6 +91,17 @@ class Trace:
     #: The steps of each node, by subgraph and name.
     of: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
+    @property
+    def leaves_numbers(self) -> bool:
+        """Whether a step made what is no number, or an infinity that does not mask (masks are negative), of numbers."""
+        return any(
+            isinstance(step.value, torch.Tensor)
+            and step.value.is_floating_point()
+            and not step.is_input
+            and bool((step.value.isnan() | step.value.isposinf()).any())
+            for step in self.steps
+        )
+
     def add(self, step: Step, *, keep_kind: bool = False) -> int:
         if not keep_kind:
             step.is_tensor = _tensors(step.value)
