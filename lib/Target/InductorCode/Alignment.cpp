@@ -6,6 +6,7 @@
 #include "AlignmentBodies.h"
 #include "AlignmentOperators.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -33,6 +34,9 @@ private:
   void addRecorded(LaunchNode &node, const GraphNode &record);
   void addTie(LaunchNode &node, const Tie &tie);
   Tie findTie(uint32_t at) const;
+  bool isDoubtful(const GraphNode &record) const;
+  bool isImpossible(const GraphNode &record) const;
+  std::optional<uint32_t> findPurpose(uint32_t at) const;
   void refer(LaunchNode &node, const GraphView &graph, uint32_t place);
   void count(const LaunchNode &node);
   void setStack(LaunchNode &node);
@@ -79,13 +83,9 @@ LaunchAligner::LaunchAligner(LaunchMap &map, const AlignmentSources &sources)
     for (const GraphNode &node : recorded->nodes)
       for (const auto &[graph, name] : node.from)
         if (graph == exported->name)
-          if (std::optional<uint32_t> origin = exported->find(name)) {
+          if (exported->find(name)) {
             byRecord = true;
-            StringRef whole =
-                canonicalOperator(opFamily(exported->nodes[*origin].target));
-            if (isMadeByPass(node) &&
-                !decomposesInto(whole,
-                                canonicalOperator(opFamily(node.target))))
+            if (isImpossible(node))
               misrecorded.insert(name);
           }
   // Records end at the call of a body, and some are wrong; what lies in it, and
@@ -105,6 +105,61 @@ LaunchAligner::LaunchAligner(LaunchMap &map, const AlignmentSources &sources)
   alignment.proven = 0;
   alignment.graph = exported->name;
   alignment.stage = exported->stage.empty() ? "export" : exported->stage;
+}
+
+/// Whether a pass made the node, and left it the record of a node that does not
+/// compute such a thing.
+bool LaunchAligner::isImpossible(const GraphNode &record) const {
+  if (!isMadeByPass(record))
+    return false;
+  StringRef op = canonicalOperator(opFamily(record.target));
+  return any_of(record.from, [&](const auto &from) {
+    std::optional<uint32_t> origin = from.first == exported->name
+                                         ? exported->find(from.second)
+                                         : std::nullopt;
+    return origin && !decomposesInto(canonicalOperator(opFamily(
+                                         exported->nodes[*origin].target)),
+                                     op);
+  });
+}
+
+/// Whether a pass made the node, and such a record is the same as its own.
+bool LaunchAligner::isDoubtful(const GraphNode &record) const {
+  return isMadeByPass(record) && any_of(record.from, [&](const auto &from) {
+           return from.first == exported->name &&
+                  misrecorded.contains(from.second);
+         });
+}
+
+/// The one exported node that everything computes for which a pass made the
+/// node: a softmax for the subtraction of its largest input.
+std::optional<uint32_t> LaunchAligner::findPurpose(uint32_t at) const {
+  std::optional<uint32_t> purpose;
+  SmallVector<uint32_t> open(users[at].begin(), users[at].end());
+  DenseSet<uint32_t> seen;
+  while (!open.empty()) {
+    uint32_t user = open.pop_back_val();
+    if (!seen.insert(user).second)
+      continue;
+    std::optional<uint32_t> found = recorded->find(base->nodes[user].name);
+    if (!found)
+      return std::nullopt;
+    const GraphNode &record = recorded->nodes[*found];
+    if (isDoubtful(record) || record.target == "operator.getitem") {
+      open.append(users[user].begin(), users[user].end());
+      continue;
+    }
+    for (const auto &[graph, name] : record.from) {
+      std::optional<uint32_t> origin =
+          graph == exported->name ? exported->find(name) : std::nullopt;
+      if (!origin)
+        continue;
+      if (purpose && purpose != origin)
+        return std::nullopt;
+      purpose = origin;
+    }
+  }
+  return purpose;
 }
 
 /// Adds an exported node to those that `node` was made from. Module and line
@@ -164,29 +219,37 @@ Tie LaunchAligner::findTie(uint32_t at) const {
 }
 
 void LaunchAligner::addRecorded(LaunchNode &node, const GraphNode &record) {
-  bool inBody = false, isDoubtful = false;
+  bool inBody = false;
+  bool isDoubted = isDoubtful(record);
   for (const auto &[name, origin] : record.from)
     if (name == exported->name)
       if (std::optional<uint32_t> found = exported->find(origin)) {
         inBody |= findBody(*exported, exported->nodes[*found]) != nullptr;
-        isDoubtful |= isMadeByPass(record) && misrecorded.contains(origin);
         refer(node, *exported, *found);
       }
   if (node.from.empty())
     return;
   // The call of a body stands for all that it holds.
   node.fromConfidence =
-      inBody || isDoubtful ? Confidence::Medium : Confidence::High;
+      inBody || isDoubted ? Confidence::Medium : Confidence::High;
   std::optional<uint32_t> at = node.graph.empty() && !structure.empty()
                                    ? base->find(node.name)
                                    : std::nullopt;
   if (!at)
     return;
+  std::optional<uint32_t> purpose =
+      isImpossible(record) ? findPurpose(*at) : std::nullopt;
+  if (purpose) {
+    node.from.clear();
+    node.idleFrom.clear();
+    refer(node, *exported, *purpose);
+    return;
+  }
   Tie tie = findTie(*at);
   bool leadsIntoBody = inBody && none_of(tie.origins, [&](uint32_t origin) {
                          return inlined.origins[origin].first == exported;
                        });
-  if (tie.origins.empty() || (!leadsIntoBody && !isDoubtful))
+  if (tie.origins.empty() || (!leadsIntoBody && !isDoubted))
     return;
   node.from.clear();
   node.idleFrom.clear();

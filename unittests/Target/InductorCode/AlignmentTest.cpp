@@ -226,6 +226,62 @@ TEST(Alignment, WhatFitsNothingIsNotProven) {
   EXPECT_NE(tie.confidence("cos"), Confidence::High);
 }
 
+/// PyTorch's pass for the softmax of a quotient leaves its nodes the record of
+/// any operator: what structure does not know either is of the softmax.
+TEST(Alignment, WhatAPassMakesIsOfWhatItIsMadeFor) {
+  GraphView exported =
+      graphOf("    def forward(self, x: \"f32[4, 8]\", t: \"f32[1, 8]\"):\n"
+              "        expand: \"f32[4, 8]\" = "
+              "torch.ops.aten.expand.default(t, [4, 8])\n"
+              "        div: \"f32[4, 8]\" = torch.ops.aten.div.Tensor(x, 3.0)\n"
+              "        softmax: \"f32[4, 8]\" = "
+              "torch.ops.aten.softmax.int(div, -1)\n"
+              "        add: \"f32[4, 8]\" = torch.ops.aten.add.Tensor(softmax, "
+              "expand)\n"
+              "        return (add,)\n");
+  exported.name = "model";
+  GraphView post = graphOf(
+      "    def forward(self, x: \"f32[4, 8]\", t: \"f32[1, 8]\"):\n"
+      "        div_tensor: \"f32[4, 8]\" = torch.ops.aten.div.Tensor(x, 3.0)\n"
+      "        abs_default: \"f32[4, 8]\" = "
+      "torch.ops.aten.abs.default(div_tensor)\n"
+      "        any_dims: \"b8[4, 1]\" = torch.ops.aten.any.dims(abs_default, "
+      "[-1], True)\n"
+      "        amax_default: \"f32[4, 1]\" = torch.ops.aten.amax.default(x, "
+      "[-1], True)\n"
+      "        sub_tensor: \"f32[4, 8]\" = torch.ops.aten.sub.Tensor(x, "
+      "amax_default)\n"
+      "        where: \"f32[4, 8]\" = torch.ops.aten.where.self(any_dims, "
+      "sub_tensor, div_tensor)\n"
+      "        exp: \"f32[4, 8]\" = torch.ops.aten.exp.default(where)\n"
+      "        add: \"f32[4, 8]\" = torch.ops.aten.add.Tensor(exp, t)\n"
+      "        return (add,)\n");
+  const std::pair<StringRef, StringRef> records[] = {
+      {"div_tensor", "div"},    {"abs_default", "expand"},
+      {"any_dims", "expand"},   {"amax_default", "expand"},
+      {"sub_tensor", "expand"}, {"where", "softmax"},
+      {"exp", "softmax"},       {"add", "add"},
+  };
+  launch::LaunchMap map;
+  launch::Launch &launch = map.launches.emplace_back();
+  for (auto [node, origin] : records) {
+    post.nodes[*post.find(node)].from = {{"model", origin.str()}};
+    launch.nodes.emplace_back().name = node.str();
+  }
+  AlignmentSources sources;
+  sources.postGrad = sources.recorded = &post;
+  sources.exported = &exported;
+  alignLaunches(map, sources);
+  for (auto [node, record] : zip(launch.nodes, records)) {
+    StringRef origin = record.second == "expand" ? "softmax" : record.second;
+    ASSERT_EQ(node.from.size(), 1u) << node.name;
+    EXPECT_EQ(node.from.front().name, origin) << node.name;
+    EXPECT_EQ(node.fromConfidence,
+              record.second == "expand" ? Confidence::Medium : Confidence::High)
+        << node.name;
+  }
+}
+
 /// PyTorch's pass for softmax leaves its nodes the record of the operator
 /// before it.
 TEST(Alignment, RecordsThatCannotBeAreReplacedByWhatDataflowSays) {
