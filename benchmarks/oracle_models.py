@@ -784,4 +784,25 @@ if importlib.util.find_spec("timm"):
     _timm("ghostnet_050", 32)
     _timm("gmixer_24_224", 32, img_size=32)
     _timm("levit_128s", 224)
+if importlib.util.find_spec("transformers"):
+    _transformers("OPTModel", "OPTConfig", _tokens, train=True, ffn_dim=48, word_embed_proj_dim=32, max_position_embeddings=32, **_SMALL)  # fmt: skip
+    _transformers("FalconModel", "FalconConfig", _tokens, alibi=True, **_SMALL)
+    _transformers("StableLmModel", "StableLmConfig", _tokens, num_key_value_heads=2, **_SMALL)
+    _transformers("MixtralModel", "MixtralConfig", _tokens, num_key_value_heads=2, num_local_experts=4, **_SMALL)  # fmt: skip
+    _transformers("EsmModel", "EsmConfig", _tokens, position_embedding_type="rotary", pad_token_id=1, max_position_embeddings=32, **_SMALL)  # fmt: skip
+    _transformers("RoFormerModel", "RoFormerConfig", _tokens, train=True, max_position_embeddings=32, **_SMALL)  # fmt: skip
+    _transformers("NystromformerModel", "NystromformerConfig", _tokens, num_landmarks=4, segment_means_seq_len=8, max_position_embeddings=32, **_SMALL)  # fmt: skip
+    _transformers("MobileBertModel", "MobileBertConfig", _tokens, embedding_size=16, intra_bottleneck_size=16, true_hidden_size=16, **_SMALL)  # fmt: skip
+    _transformers("Mamba2Model", "Mamba2Config", _tokens, hidden_size=32, num_hidden_layers=2, state_size=8, num_heads=4, head_dim=16, n_groups=2, vocab_size=64, chunk_size=4)  # fmt: skip
+    _transformers("LongformerModel", "LongformerConfig", _tokens, attention_window=[4, 4], max_position_embeddings=32, **_SMALL)  # fmt: skip
+if importlib.util.find_spec("torchvision"):
+    _torchvision("shufflenet_v2_x0_5", 64, train=True)
+if importlib.util.find_spec("timm"):
+    _timm("crossvit_tiny_240", 240, embed_dim=(16, 32), depth=((1, 1, 0),), num_heads=(2, 2))
+    _timm("beit_base_patch16_224", 32, img_size=32, depth=2, embed_dim=48, num_heads=4)
+    _timm("xcit_nano_12_p16_224", 64, img_size=64, depth=2, embed_dim=48)
+    _timm("repvgg_a0", 32, train=True)
+    _timm("edgenext_xx_small", 64)
+    _timm("vit_tiny_patch16_224", 32, train=True, img_size=32, depth=2, embed_dim=48)
+    _timm("convnext_atto", 32, train=True, depths=(1, 1, 1, 1), dims=(8, 16, 16, 32))
 HELD_OUT = [name for name in MODELS if name not in _BEFORE]

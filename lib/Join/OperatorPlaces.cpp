@@ -24,6 +24,12 @@ static Part partOfRange(StringRef name) {
   return Part::None;
 }
 
+/// A step of an optimizer is given a function that runs the model (LBFGS,
+/// Lightning): what has a place, and not that of the optimizer, is of that.
+static bool isStepRange(const HostOp &op) {
+  return op.annotation && op.name.starts_with("Optimizer.step#");
+}
+
 static bool isEngine(const HostOp &op) {
   return op.name.starts_with("autograd::engine::");
 }
@@ -94,12 +100,18 @@ OperatorPlaces::OperatorPlaces(const Trace &trace, const HostTimeline &host,
       if (!place.group.empty()) {
         where.module = place.group;
         where.part = Part::Optimizer;
+      } else if (outer != kNone && isStepRange(trace.hostOps[outer])) {
+        where.part = Part::None;
       }
     }
     // The engine's threads have no frames but of what is computed again.
     if (fromFrames && !op.backward)
-      if (StringRef module = modules.at(op.thread, op.startNs); !module.empty())
+      if (StringRef module = modules.at(op.thread, op.startNs);
+          !module.empty()) {
         where.module = module;
+        if (outer != kNone && isStepRange(trace.hostOps[outer]))
+          where.part = Part::None;
+      }
     if (where.part == Part::None && !op.annotation && !op.backward &&
         !where.module.empty())
       where.part = Part::Forward;

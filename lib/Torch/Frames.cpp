@@ -462,6 +462,18 @@ uint32_t Places::find(const Frame *frame, const void *until) {
   if (!cache)
     return OPPROF_NO_PLACE;
   Walk walk;
+  const Frame *outerUser = nullptr;
+  // A step is given a function that runs the model (LBFGS, Lightning): what
+  // that does is none of the optimizer's. One that is no optimizer of PyTorch's
+  // has a step of the user's own, a method.
+  auto isClosure = [&](PyObject *optimizer) {
+    if (walk.numModules)
+      return true;
+    if (!outerUser)
+      return false;
+    auto *code = reinterpret_cast<PyCodeObject *>(::codeOf(outerUser));
+    return !code->co_argcount || localOf(outerUser, 0) != optimizer;
+  };
   for (; frame && frame != until; frame = frame->previous) {
     PyObject *object = ::codeOf(frame);
     if (!object)
@@ -472,6 +484,7 @@ uint32_t Places::find(const Frame *frame, const void *until) {
       break;
     case CodeKind::User:
       walk.user = walk.user ? walk.user : frame;
+      outerUser = frame;
       break;
     case CodeKind::ModuleCall:
       if (PyObject *module = localOf(frame, 0);
@@ -479,14 +492,16 @@ uint32_t Places::find(const Frame *frame, const void *until) {
         walk.modules[walk.numModules++] = module;
       break;
     case CodeKind::OptimizerStep:
-      if (!walk.group) {
+      if (PyObject *optimizer = localOf(frame, 0);
+          !walk.group && !isClosure(optimizer)) {
         walk.group = localOf(frame, code.variable);
-        walk.optimizer = localOf(frame, 0);
+        walk.optimizer = optimizer;
       }
       break;
     case CodeKind::OptimizerHook:
-      if (!walk.optimizer)
-        walk.optimizer = localOf(frame, code.variable);
+      if (PyObject *optimizer = localOf(frame, code.variable);
+          !walk.optimizer && !isClosure(optimizer))
+        walk.optimizer = optimizer;
       break;
     }
   }

@@ -79,15 +79,19 @@ def _end_after(process: int) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def stop(processes: Iterable[int]) -> list[int]:
-    """Has processes, and all that they began, do nothing until `go_on`; returns them. Those that have ended are none of them."""
-    stopped: list[int] = []
+def stop(processes: Iterable[int], stopped: list[int] | None = None) -> list[int]:
+    """Has processes, and all that they began, do nothing until `go_on`; returns them, in `stopped` where it is given, each as soon as it
+    is told to. Those that have ended are none of them.
+    """
+    stopped = [] if stopped is None else stopped
     waiting = list(processes)
     while waiting:
         for process in waiting:
-            with contextlib.suppress(ProcessLookupError):
+            stopped.append(process)
+            try:
                 os.kill(process, signal.SIGSTOP)
-                stopped.append(process)
+            except ProcessLookupError:
+                stopped.remove(process)
         # What stands still begins no others.
         parents = set(waiting)
         waiting = [process for process, parent in _parents() if parent in parents]
@@ -101,18 +105,37 @@ def go_on(processes: Sequence[int]) -> None:
             os.kill(process, signal.SIGCONT)
 
 
+def kill(processes: Iterable[int]) -> None:
+    """Ends processes and all that they began, standing still or not."""
+    for process in stop(processes):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+def stand_apart() -> None:
+    """Makes a session of the process and all that it will begin, which signals to the command's do not reach."""
+    os.setsid()
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_DFL)
+
+
 def guard(of: Beginning, processes: Sequence[int]) -> None:
     """A process that has nothing else to do: what stands still when the process that asked for it is killed cannot end itself.
 
-    `processes`, 0 where there is none yet, are forks of the server as this one is.
+    `processes`, 0 where there is none yet, are forks of the server as this one is, and each stands apart. What ends the command may be a
+    signal to its whole group, which ends the server too, and its forks with it, but not what these began.
     """
-    end_with(os.getppid())
+    os.setsid()
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
+    server = os.getppid()
     with contextlib.suppress(ProcessLookupError):
         select.select([os.pidfd_open(of.process)], [], [])
-    forks = {process for process, parent in _parents() if parent == os.getppid()}
-    for process in stop(forks.intersection(processes)):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+    forks = {process for process, parent in _parents() if parent == server}
+    kill(forks.intersection(processes))
+    for process in filter(None, processes):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process, signal.SIGKILL)
 
 
 def _parents() -> list[tuple[int, int]]:

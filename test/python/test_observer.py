@@ -568,6 +568,54 @@ def test_optimizers_without_another_form_are_not_named_and_foreign_ones_once(
     assert found["evidence"]["calls_per_step"] == 16 * 5
 
 
+def test_what_runs_inside_of_a_step_and_is_not_the_optimizers(tmp_path: Path) -> None:
+    """Lightning and LBFGS give a step the function that runs the model; one of the program's own is a step all the same."""
+    program = write(
+        tmp_path,
+        "import torch\n"
+        "class Net(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.up = torch.nn.Linear(64, 256)\n"
+        "    def forward(self, x):\n"
+        "        return torch.relu(self.up(x))\n"
+        "class Own(torch.optim.SGD):\n"
+        "    def step(self, closure):\n"
+        "        with torch.enable_grad():\n"
+        "            loss = closure()\n"
+        "        for parameter in self.param_groups[0]['params']:\n"
+        "            parameter.data.mul_(0.5)\n"
+        "        return loss\n"
+        "first, second = Net(), Net()\n"
+        "sgd = torch.optim.SGD(first.parameters(), 0.1, foreach=True)\n"
+        "own = Own(second.parameters(), 0.1)\n"
+        "def closure(net, optimizer):\n"
+        "    optimizer.zero_grad()\n"
+        "    loss = net(torch.ones(32, 64)).square().mean()\n"
+        "    loss.backward()\n"
+        "    return loss\n"
+        "for _ in range(6):\n"
+        "    sgd.step(lambda: closure(first, sgd))\n"
+        "    own.step(lambda: closure(second, own))\n",
+    )
+    profile = observe(tmp_path / "run", program)
+    steady = [k for k in profile["kernels"] if k["phase"] == "steady"]
+
+    def parts(line: str) -> set[tuple[str, str]]:
+        source = line_of(program, line)
+        return {
+            (k.get("part", ""), k.get("module", "")) for k in steady if k.get("source") == source
+        }
+
+    assert parts("torch.relu(self.up(x))") == {("forward", "Net"), ("backward", "Net")} | {
+        (part, "Net.up") for part in ("forward", "backward")
+    }
+    assert parts("parameter.data.mul_(0.5)") == {("optimizer", "Own")}
+    of_sgd = {k.get("module") for k in steady if k.get("part") == "optimizer"}
+    assert of_sgd == {"SGD group 0", "Own"}
+    assert not [f for f in profile["findings"] if f["id"] == "optimizer-loop"]
+
+
 def test_what_follows_the_last_step_of_the_programs_profiler_is_none(tmp_path: Path) -> None:
     program = write(
         tmp_path,

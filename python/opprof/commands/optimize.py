@@ -663,7 +663,8 @@ def note_results(before: RunFolder, trials: Sequence[Trial]) -> None:
     for entry in index["rewrites"]:
         if (tried := ended.get(entry["file"])) is not None:
             entry["end"] = tried.end.value
-            if tried.saved_ns is not None:
+            # What several saved together is what none of them was predicted to.
+            if tried.saved_ns is not None and not tried.together:
                 entry["measured_ns"] = tried.saved_ns
     with replacing(before.rewrites) as file:
         json.dump(index, file, indent=1)

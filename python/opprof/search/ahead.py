@@ -8,13 +8,14 @@ beside them.
 import contextlib
 import copy
 import os
+import pickle
+import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.process import BaseProcess
-from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,17 @@ from opprof.backend.checks import Subject, load_backend
 from opprof.backend.emitted.tf32 import with_tf32
 from opprof.export.graph_store import GraphStore
 from opprof.export.model_script import ModelScript, load_model_script
-from opprof.processes import Beginning, begin, beginning, go_on, guard, start_server, stop
+from opprof.processes import (
+    Beginning,
+    begin,
+    beginning,
+    go_on,
+    guard,
+    kill,
+    stand_apart,
+    start_server,
+    stop,
+)
 from opprof.progress import progress
 from opprof.search.baselines import Recipe, cast_floats
 from opprof.units import counted
@@ -43,6 +54,8 @@ _MOST_WORKERS = 12
 _STILL_SECONDS = 60.0
 # Seconds for which one compilation is waited for at most.
 _LONGEST_SECONDS = 600.0
+# Between two looks for a job.
+_LOOK_SECONDS = 0.05
 # Of what comes after so many jobs nobody knows whether it is done.
 _MOST_JOBS = 1024
 
@@ -94,16 +107,21 @@ class Ahead:
         self._processes: list[BaseProcess] = []
         # The jobs' numbers, in the order in which they are taken.
         self._numbers: dict[Job, int] = {}
-        # Blocks that want quiet, and who stands still for them.
+        # Blocks that want quiet, and who stands still for them until the timer ends that.
         self._quiet = 0
         self._stopped: list[int] = []
+        self._timer: threading.Timer | None = None
         self._lock = threading.RLock()
+        # For a GPU no kernel is compiled under a lock that others wait for.
+        self._has_locks = script.device_type != "cuda"
         if not workers:
             return
         progress(f"  compiling ahead in {workers} processes")
         context = start_server()
-        self._jobs: SimpleQueue[tuple[int, Job]] = context.SimpleQueue()
-        # A byte for each job: processes that are killed hold no lock of it.
+        # A file for each job, which the process that takes it renames: who is killed holds no lock of anything, and nobody waits for room.
+        self._folder = tempfile.mkdtemp(prefix="opprof-ahead-")
+        self._count = context.RawValue("i", 0)
+        # A byte for each job.
         self._done = context.RawArray("b", _MOST_JOBS)
         # For each process the job that it is at, one more than its number, and 0 before the first.
         self._taken = context.RawArray("i", workers)
@@ -112,10 +130,9 @@ class Ahead:
         # More than its share: the first jobs are few, and waited for.
         threads = max(1, len(os.sched_getaffinity(0)) // min(workers, _FEW))
         of_all = (beginning(), str(script.path), script.moved_to, threads, store)
-        queues = (self._jobs, self._done, self._taken)
+        jobs = (self._folder, self._count, self._done, self._taken)
         self._processes = [
-            context.Process(target=_work, args=(*of_all, *queues, place))
-            for place in range(workers)
+            context.Process(target=_work, args=(*of_all, *jobs, place)) for place in range(workers)
         ]
         self._guard = context.Process(target=guard, args=(beginning(), self._ids))
 
@@ -129,15 +146,18 @@ class Ahead:
         for job in jobs:
             if job is not None and job not in self._numbers:
                 number = len(self._numbers)
-                # Nobody would take what a pipe without readers has no room for.
-                if any(process.is_alive() for process in self._processes):
-                    self._jobs.put((number, job))
+                if self._processes:
+                    # What it is known by takes most of it.
+                    text = pickle.dumps(replace(job, content=""))
+                    _file_of(self._folder, number).write_bytes(text)
+                    self._count.value = number + 1
                 self._numbers[job] = number
 
-    def wait_for(self, job: Job | None, seconds: float = float("inf")) -> None:
-        """Until a job is done that somebody is at or takes next, but not for longer. Others are done as soon by who asks.
+    def wait_for(self, job: Job | None, seconds: float = float("inf")) -> bool:
+        """Until a job is done that somebody is at or takes next, but not for longer; whether it is done. Others are done as soon by who
+        asks.
 
-        Who is at others stands still meanwhile, for a while: cores are shared.
+        Who is at others stands still meanwhile, for a while: cores are shared. Not so where one may hold a lock that is waited for.
         """
         end = time.monotonic() + min(seconds, _LONGEST_SECONDS)
         number = -1 if job is None else self._numbers.get(job, -1)
@@ -145,16 +165,16 @@ class Ahead:
         still_until = 0.0
         try:
             while self._is_soon_done(number) and time.monotonic() < end:
-                if not still_until and number + 1 in self._taken:
-                    still = stop(self._alive(beside=number))
+                if not still_until and not self._has_locks and number + 1 in self._taken:
+                    stop(self._alive(beside=number), still)
                     still_until = time.monotonic() + _STILL_SECONDS
                 if still and time.monotonic() > still_until:
-                    # What is waited for may wait for one of them.
                     go_on(still)
                     still = []
                 time.sleep(0.02)
         finally:
             go_on(still)
+        return 0 <= number < _MOST_JOBS and bool(self._processes) and bool(self._done[number])
 
     def _alive(self, beside: int | None = None) -> list[int]:
         """The processes that there are, without the one that is at a job."""
@@ -202,21 +222,27 @@ class Ahead:
                 progress(
                     f"  {counted(len(failed), 'process', 'processes')} ended early: no harm but time"
                 )
-            for process in [*self._processes, *([self._guard] if self._processes else [])]:
+            if not self._processes:
+                return
+            # With the compilers that they began.
+            kill(self._alive())
+            for process in [*self._processes, self._guard]:
                 if process.pid is not None:
-                    # The script may do something else when it is asked to end.
                     process.kill()
                     process.join()
             self._processes = []
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     # -----------------------------------------------------------------------------------------------------------------
     # Quiet
     # -----------------------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def quiet(self) -> Iterator[None]:
-        """Within it the processes stand still, for a while that no measurement takes."""
-        self._begin_quiet()
+    def quiet(self, seconds: float = 0.0) -> Iterator[None]:
+        """Within it the processes stand still, for a while that no measurement takes; and, where they hold no locks, for as many seconds
+        as are asked for.
+        """
+        self._begin_quiet(0.0 if self._has_locks else seconds)
         try:
             yield
         finally:
@@ -250,16 +276,16 @@ class Ahead:
                 callback_handler.remove_end_callback(end)
             begin(None)
 
-    def _begin_quiet(self) -> None:
+    def _begin_quiet(self, seconds: float = 0.0) -> None:
         with self._lock:
             self._quiet += 1
             alive = self._alive()
             if self._quiet > 1 or not alive:
                 return
-            self._stopped = stop(alive)
-            self._timer = threading.Timer(_STILL_SECONDS, self._go_on)
+            self._timer = threading.Timer(max(seconds, _STILL_SECONDS), self._go_on)
             self._timer.daemon = True
             self._timer.start()
+            stop(alive, self._stopped)
 
     def _end_quiet(self) -> None:
         with self._lock:
@@ -269,10 +295,11 @@ class Ahead:
 
     def _go_on(self) -> None:
         with self._lock:
-            if self._stopped:
+            if self._timer is not None:
                 self._timer.cancel()
-                go_on(self._stopped)
-                self._stopped = []
+                self._timer = None
+            go_on(self._stopped)
+            self._stopped = []
 
 
 def _work(
@@ -281,30 +308,48 @@ def _work(
     device: str | None,
     threads: int,
     store: GraphStore | None,
-    jobs: "SimpleQueue[tuple[int, Job]]",
+    folder: str,
+    count: Any,
     done: Any,
     taken: Any,
     place: int,
 ) -> None:
     """The process, which is ended by the one that began it, and prints nothing: what the model and PyTorch print has been printed there."""
+    stand_apart()
     begin(start)
     sink = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(sink, stream)
     torch._inductor.config.compile_threads = threads
     subject = Subject(load_model_script(path, device=device))
+    # What comes before the last one that was free has been taken.
+    number = 0
     while True:
-        number, job = jobs.get()
-        taken[place] = number + 1
+        if number >= count.value:
+            time.sleep(_LOOK_SECONDS)
+            continue
+        before, taken[place] = taken[place], number + 1
+        mine = Path(folder, f"{number}-{place}")
+        try:
+            _file_of(folder, number).rename(mine)
+        except FileNotFoundError:
+            taken[place] = before
+            number += 1
+            continue
+        job: Job = pickle.loads(mine.read_bytes())
         # What fails here fails again where it is said.
         with contextlib.suppress(Exception), contextlib.ExitStack() as stack:
             if store is not None and job.backend is not None:
-                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="opprof-"))
-                stack.enter_context(store.watching(Path(folder)))
+                scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="opprof-"))
+                stack.enter_context(store.watching(Path(scratch)))
             compile_only(subject, job)
         torch._dynamo.reset()
         if number < _MOST_JOBS:
             done[number] = 1
+
+
+def _file_of(folder: str, number: int) -> Path:
+    return Path(folder, f"{number}.job")
 
 
 def compile_only(subject: Subject, job: Job) -> None:

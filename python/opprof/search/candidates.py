@@ -89,9 +89,9 @@ class Workshop:
     def _refuse_without_effect(self, verdict: Verdict, scripts: Sequence[Script]) -> None:
         """A script whose strategy no graph follows is none of what is measured."""
         for script in scripts:
-            # Constants alone are not what another strategy is for.
+            # Constants alone, or what the model is, are not what another strategy is for.
             parts = set(self.strategy(script))
-            parts = parts - {"freeze"} or parts
+            parts = parts - {"freeze", "training", "recurrent"} or parts
             if parts and parts <= set(verdict.left_out):
                 reasons = sorted(verdict.left_out[part] for part in parts)
                 verdict.add("strategy", False, f"{script.title}: {'; '.join(reasons)}")

@@ -1,5 +1,6 @@
 """The search: recommendations one on top of the other, each measured, and what was kept taken apart again. Needs PyTorch."""
 
+import contextlib
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +41,10 @@ from opprof.units import counted, microseconds, milliseconds
 NOISE = LEAST_GAIN / 2
 # What times kernels to choose among them may take so long in any case, and otherwise half of what the search took before it.
 _TUNING_SECONDS = 30.0
+# What was compiled before, by another process, takes so long to be loaded and checked, or less.
+_KNOWN_SECONDS = 5.0
+# A rewrite, and the CUDA graph that is captured round it.
+_PAIR = 2
 # What PyTorch calls it.
 _OUT_OF_MEMORY = torch.OutOfMemoryError.__name__
 # What the error of a model run operator by operator may be, relative to the budget, for its compiled form to be worth a try: fused
@@ -208,8 +213,9 @@ class Search:
 
     def _build(self, scripts: Sequence[Script]) -> Built:
         """A candidate, with what others compile of it, and once more where they leave it no memory."""
-        if self.ahead.works and not self.workshop.is_built(scripts):
-            self.ahead.wait_for(self.workshop.job(scripts), self.clock.left)
+        if not self.workshop.is_built(scripts):
+            needed = self.options.seconds + self.workshop.longest_seconds
+            self._wait_for_others(scripts, needed)
         with self.ahead.beside_compilation():
             built = self.workshop.build(scripts)
         if self.ahead.works and _OUT_OF_MEMORY in (built.failure or ""):
@@ -220,8 +226,8 @@ class Search:
 
     def _jobs_of(self, scripts: Iterable[Script], on: Script | None = None) -> list[Job]:
         """Compilations of scripts, each alone or on top of another; those whose kernels are chosen by timing are none of these."""
-        jobs = []
-        for script in scripts:
+        jobs: list[Job] = []
+        for script in scripts if self.ahead.works else ():
             # A captured graph changes nothing of what is compiled; what saves nothing is not tried.
             apart = on is None or not (
                 self.workshop.excluded(script, [on])
@@ -247,7 +253,8 @@ class Search:
         self.found.baselines.append(baseline)
         # A busy CPU is never as fast as the best that was measured.
         if recipe.tunes_float32 and self.subject.script.device_type == "cuda":
-            least = least_float32_ns(self.subject)
+            with self.ahead.quiet():
+                least = least_float32_ns(self.subject)
             if least > self.best_ns:
                 baseline.reason = (
                     f"left out: its float32 products alone take {milliseconds(least)} ms at the best rate measured here, "
@@ -256,13 +263,13 @@ class Search:
                 return
         # Nothing is known of how long a recipe compiles but how long others did.
         needed = self.workshop.longest_seconds * (3 if recipe.tunes_float32 else 1)
-        self.ahead.wait_for(job_of(recipe), self.clock.left - needed)
+        self.ahead.wait_for(job_of(recipe), self.clock.left - needed - 1)
         if recipe.name not in (EAGER, INDUCTOR) and not self.clock.allows(needed):
             baseline.reason = "left out: the time box was over"
             return
         progress(f"  {recipe.name}")
         limit = self._tuning_limit() if recipe.tunes_float32 else None
-        with self.ahead.beside_compilation():
+        with self._tuning(limit), self.ahead.beside_compilation():
             made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
         if self.ahead.works and _OUT_OF_MEMORY in made.reason:
             self._give_others_up()
@@ -274,6 +281,10 @@ class Search:
     def _tuning_limit(self) -> float:
         """Seconds that choosing kernels by timing them may take."""
         return max(1.0, min(self.clock.left, max(_TUNING_SECONDS, self.clock.elapsed / 2)))
+
+    def _tuning(self, limit: float | None) -> contextlib.AbstractContextManager[None]:
+        """What chooses kernels by timing them is disturbed by others as any measurement is, and takes longer than those."""
+        return contextlib.nullcontext() if limit is None else self.ahead.quiet(limit)
 
     def _time_of(self, program: Program) -> int:
         with self.ahead.quiet():
@@ -329,8 +340,8 @@ class Search:
     # Rewrites
     # -----------------------------------------------------------------------------------------------------------------
 
-    def _take_all(self, after_the_first: Callable[[], None] = lambda: None) -> None:
-        """Takes recommendations one by one, the best first, each on top of what won before it."""
+    def _take_all(self, after_a_trial: Callable[[], None] = lambda: None) -> None:
+        """Takes recommendations one by one, the best first, each on top of what won before it. Calls `after_a_trial` at least once."""
         small: list[Script] = []
         lost_before: list[tuple[Trial, int]] = []
         ahead = list(self.scripts)
@@ -347,17 +358,19 @@ class Search:
                     continue
             graph = self._graph_round(script, ahead)
             trial = self._try([script] if graph is None else [script, graph])
-            after_the_first()
+            after_a_trial()
             if graph is not None and trial.end is End.KEPT:
                 ahead.remove(graph)
             elif graph is not None:
                 # It has its own turn.
                 self.found.trials = [one for one in self.found.trials if one.script is not graph]
-                if trial.end in (End.FAILED, End.CONFLICT):
+                # The graph may be what lost, or what failed.
+                if trial.end in (End.FAILED, End.SLOWER):
                     trial = self._try([script])
             # What was left out before anything was compiled costs nothing to ask again.
             if trial.end is End.SLOWER or (trial.end is End.LEFT_OUT and trial.seconds is None):
                 lost_before.append((trial, len(self.found.kept)))
+        after_a_trial()
         self._take_small(small)
         # A rewrite may win only after another one: launches that cost nothing change what pays.
         if self.subject.script.device_type == "cuda":
@@ -401,11 +414,14 @@ class Search:
                 best, most = script, saves
         return best
 
-    def _is_small(self, script: Script) -> bool:
-        saves = script.saves_ns
+    def _saves_alone(self, script: Script) -> int | None:
         if self.model is not None and self._captures(script):
             # It grows with what was kept since the rule saw the program.
-            saves, _ = self._predict([script], [])
+            return self._predict([script], [])[0]
+        return script.saves_ns
+
+    def _is_small(self, script: Script) -> bool:
+        saves = self._saves_alone(script)
         return saves is not None and saves < NOISE * self.best_ns
 
     def _take_small(self, scripts: list[Script]) -> None:
@@ -420,41 +436,51 @@ class Search:
             self._try(scripts)
             return
         for script in scripts:
-            share = (script.saves_ns or 0) / self.best_ns
-            reason = f"predicted to save {microseconds(script.saves_ns or 0)} µs, {share:.1%} of a step, which no measurement tells from noise"
-            self._end([script], End.NOISE, reason)
+            saves = self._saves_alone(script) or 0
+            share = saves / self.best_ns
+            reason = f"predicted to save {microseconds(saves)} µs, {share:.1%} of a step, which no measurement tells from noise"
+            self._end([script], End.NOISE, reason, predicted_ns=saves)
 
     def _try(self, scripts: list[Script]) -> Trial:
         """Tries scripts on top of what is kept, in the order and beside the ones that they can stand beside."""
         title = f"{len(scripts)} small ones together"
-        if len(scripts) == 1 or self._captures(scripts[-1]):
+        if len(scripts) <= _PAIR:
             title = " – ".join(script.title for script in scripts)
         progress(f"  {len(self.found.trials) + 1}. {title}")
         pointless = self._why_pointless(scripts)
-        if not self.clock.allows(self._seconds_of(scripts)):
-            trial = self._end(scripts, End.LEFT_OUT, "the time box was over")
-        elif pointless is not None:
+        if pointless is not None:
             trial = self._end(scripts, End.LEFT_OUT, pointless[0], predicted_ns=pointless[1])
+        elif not self._is_in_time(self._beside_kept(scripts), tunes=any(map(self._tunes, scripts))):
+            trial = self._end(scripts, End.LEFT_OUT, "the time box was over")
         else:
             trial = self._build_and_judge(scripts)
         progress(f"     {trial.end.value}: {trial.reason}")
         return trial
 
-    def _seconds_of(self, scripts: Sequence[Script]) -> float:
-        """What trying scripts may take: nothing but a comparison where they are built."""
+    def _beside_kept(self, scripts: Sequence[Script]) -> list[Script]:
         excluded = self._excluded(scripts)
-        rest = [script for script in self.found.kept if script not in excluded]
-        known = self.workshop.is_built([*rest, *scripts])
-        compilation = 0.0 if known else self.workshop.longest_seconds
-        if any(map(self._tunes, scripts)):
-            # What is given up halfway has saved nothing.
-            compilation = max(compilation, _TUNING_SECONDS)
-        return self.options.seconds + compilation
+        return [*(script for script in self.found.kept if script not in excluded), *scripts]
+
+    def _is_in_time(self, scripts: Sequence[Script], *, tunes: bool = False) -> bool:
+        """Whether the box has time for a program and its comparison, once others have done what they are at of it."""
+        if self.workshop.is_built(scripts):
+            return self.clock.allows(self.options.seconds)
+        # What is given up halfway has saved nothing.
+        compilation = max(self.workshop.longest_seconds, _TUNING_SECONDS if tunes else 0.0)
+        if self._wait_for_others(scripts, self.options.seconds + compilation):
+            compilation = min(compilation, _KNOWN_SECONDS)
+        return self.clock.allows(self.options.seconds + compilation)
+
+    def _wait_for_others(self, scripts: Sequence[Script], needed: float) -> bool:
+        """Whether others have compiled it, waiting for that as long as the box has so many seconds afterwards."""
+        if not self.ahead.works:
+            return False
+        return self.ahead.wait_for(self.workshop.job(scripts), self.clock.left - needed - 1)
 
     def _build_and_judge(self, scripts: list[Script]) -> Trial:
         limit = self._tuning_limit() if any(map(self._tunes, scripts)) else None
         try:
-            with limited(limit):
+            with self._tuning(limit), limited(limit):
                 built, instead = self._arrange(scripts)
         except TimeIsUp as up:
             self.subject.restore()
@@ -538,9 +564,7 @@ class Search:
         self.best, self.best_ns = built.program, measurement.median("candidate")
         # Without a prediction of what is kept, nothing is known of what bounds it.
         self.model = None if model is None else model.measured(self.best_ns)
-        both = ", both together" if len(scripts) == 2 else ", all together"
-        reason = f"{times}, {gain}" + (both if len(scripts) > 1 else "")
-        return self._end(scripts, End.KEPT, reason, **facts)
+        return self._end(scripts, End.KEPT, f"{times}, {gain}", **facts)
 
     def _predict(
         self, scripts: list[Script], instead: list[Script]
@@ -561,10 +585,13 @@ class Search:
     def _end(self, scripts: list[Script], end: End, reason: str, **facts: Any) -> Trial:
         """Notes how it ended; what was said of the same scripts before is no longer true."""
         self.found.trials = [other for other in self.found.trials if other.script not in scripts]
-        made = [
-            Trial(script, end, reason, **{"predicted_ns": script.saves_ns, **facts})
-            for script in scripts
-        ]
+        made = []
+        for script in scripts:
+            others = [other for other in scripts if other is not script]
+            names = f"with “{others[0].title}”" if len(others) == 1 else "all together"
+            said = f"{reason}, {names}" if others else reason
+            facts = {"predicted_ns": script.saves_ns, **facts, "together": others}
+            made.append(Trial(script, end, said, **facts))
         self.found.trials += made
         return made[0]
 
@@ -599,9 +626,7 @@ class Search:
         programs: dict[str, tuple[Script, Program]] = {}
         for script in self.found.kept:
             rest = [other for other in self.found.kept if other is not script]
-            known = self.workshop.is_built(rest)
-            seconds = self.workshop.longest_seconds + self.options.seconds
-            if not known and not self.clock.allows(seconds):
+            if not self.workshop.is_built(rest) and not self._is_in_time(rest):
                 self._note_ablation(script, None, reason="left out: the time box was over")
                 continue
             built = self._build(rest)

@@ -143,4 +143,5 @@ def _trial_facts(trial: Trial) -> dict[str, Any]:
         "error": _number(trial.error),
         "order": [script.path.name for script in trial.order],
         "instead_of": [script.path.name for script in trial.instead_of],
+        "together": [script.path.name for script in trial.together],
     }

@@ -40,6 +40,8 @@ class Trial:
     # What it was tried with, itself included, in order; and what it took the place of.
     order: list[Script] = field(default_factory=list)
     instead_of: list[Script] = field(default_factory=list)
+    # Others that the same trial was of: its prediction and measurement are of all together.
+    together: list[Script] = field(default_factory=list)
 
     @property
     def saved_ns(self) -> int | None:
