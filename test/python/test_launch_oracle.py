@@ -138,6 +138,24 @@ class GatheredBlocks(nn.Module):
         return self.out(torch.cat([keys[:, :, 0], middle[:, :, 1], keys[:, :, -1]], 2))
 
 
+class EqualMasks(nn.Module):
+    """A mask that each layer makes anew where the layer before it left the same one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        mask = (torch.arange(6) + 0)[None, None, :, None] >= 0
+        for layer in self.layers:
+            y = layer(x).view(1, 6, 2, 4).transpose(1, 2)
+            y = torch.nn.functional.scaled_dot_product_attention(
+                y, y, y, attn_mask=mask.expand(1, -1, 6, 6)
+            )
+            x = x + y.transpose(1, 2).reshape(1, 6, 8)
+        return x
+
+
 class Compiled:
     """A model's compiled graph, its map, and what a run of both showed."""
 
@@ -235,6 +253,7 @@ def test_a_right_map_is_proven(compiled: Compiled) -> None:
         (Mixer, (2, 6, 2, 2)),
         (ClassTokens, (1, 6, 8)),
         (GatheredBlocks, (1, 32, 8)),
+        (EqualMasks, (1, 6, 8)),
     ],
 )
 def test_kernels_of_real_models_are_proven(

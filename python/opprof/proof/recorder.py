@@ -195,9 +195,11 @@ class Recorder:
         if not written and not statement.targets:
             # What it wrote is what was there: only other numbers show where.
             for storage in by_storage:
-                _, mask = self._again(statement, state, names, storage)
+                read, mask = self._again(statement, state, names, storage)
                 if bool(mask.any()):
                     written[storage] = mask
+                    if not read:
+                        unread.add(storage)
         for name, tensor in named:
             storage = _storage(tensor)
             if storage not in unread:
