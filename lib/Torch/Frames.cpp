@@ -203,12 +203,15 @@ private:
   bool isHidden(const char *file) const;
   const Known &add(const Walk &walk);
   Module *moduleOf(Module *parent, PyObject *object);
+  void numberOutermost(Module &module);
   std::string groupOf(const Walk &walk) const;
 
   // All below is of the thread that holds the interpreter's lock.
   std::unordered_map<PyObject *, Code> codes;
   std::deque<Module> modules;
   std::unordered_map<PyObject *, std::vector<Module *>> byObject;
+  /// By the name of their class, in the order of their numbers.
+  std::unordered_map<std::string, std::vector<const Module *>> outermost;
   std::deque<Known> known;
   std::unordered_multimap<size_t, const Known *> byHash;
 };
@@ -355,6 +358,21 @@ static std::string nameBelow(PyObject *module, PyObject *child) {
   return "";
 }
 
+/// "Sequential#2": a critic beside a generator, a target beside what learns.
+/// The numbers of those that are gone are given again, so that what is made
+/// anew for each step has one name.
+void Places::numberOutermost(Module &module) {
+  std::vector<const Module *> &others = outermost[module.path];
+  size_t number = 0;
+  while (number < others.size() && others[number]->isAlive())
+    ++number;
+  if (number == others.size())
+    others.push_back(nullptr);
+  others[number] = &module;
+  if (number)
+    module.path += "#" + std::to_string(number + 1);
+}
+
 Module *Places::moduleOf(Module *parent, PyObject *object) {
   std::vector<Module *> &same = byObject[object];
   // Of modules that were at that address before.
@@ -388,6 +406,8 @@ Module *Places::moduleOf(Module *parent, PyObject *object) {
   }
   if (isWrapper)
     module.path = parent ? parent->path : "";
+  else if (!parent || parent->path.empty())
+    numberOutermost(module);
   same.push_back(&module);
   return &module;
 }

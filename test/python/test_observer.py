@@ -607,13 +607,42 @@ def test_what_runs_inside_of_a_step_and_is_not_the_optimizers(tmp_path: Path) ->
             (k.get("part", ""), k.get("module", "")) for k in steady if k.get("source") == source
         }
 
-    assert parts("torch.relu(self.up(x))") == {("forward", "Net"), ("backward", "Net")} | {
-        (part, "Net.up") for part in ("forward", "backward")
+    assert parts("torch.relu(self.up(x))") == {
+        (part, module)
+        for part in ("forward", "backward")
+        for module in ("Net", "Net.up", "Net#2", "Net#2.up")
     }
     assert parts("parameter.data.mul_(0.5)") == {("optimizer", "Own")}
     of_sgd = {k.get("module") for k in steady if k.get("part") == "optimizer"}
     assert of_sgd == {"SGD group 0", "Own"}
     assert not [f for f in profile["findings"] if f["id"] == "optimizer-loop"]
+
+
+def test_outermost_modules_of_one_class_are_told_apart(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import copy, torch\n"
+        "learns = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU())\n"
+        "target = copy.deepcopy(learns)\n"
+        "sgd = torch.optim.SGD(learns.parameters(), 0.1)\n"
+        "for _ in range(6):\n"
+        "    sgd.zero_grad()\n"
+        "    with torch.no_grad():\n"
+        "        wanted = target(torch.ones(32, 64))\n"
+        "    torch.nn.MSELoss()(learns(torch.ones(32, 64)), wanted).backward()\n"
+        "    sgd.step()\n",
+    )
+    profile = observe(tmp_path / "run", program)
+    modules = {k.get("module", "") for k in profile["kernels"] if k["phase"] == "steady"}
+    assert {"Sequential.0", "Sequential#2.0", "MSELoss"} <= modules
+    # What is made anew for each step has one name.
+    assert not [name for name in modules if name.startswith("MSELoss#")]
+    forward = {
+        k["module"]
+        for k in profile["kernels"]
+        if k.get("source") == line_of(program, "wanted = target") and "module" in k
+    }
+    assert forward == {"Sequential.0", "Sequential.1"}
 
 
 def test_what_follows_the_last_step_of_the_programs_profiler_is_none(tmp_path: Path) -> None:
