@@ -74,6 +74,9 @@ static Expected<std::vector<std::string>> findFiles(StringRef path) {
   if (found.empty())
     found = findRecordings(path);
   if (found.empty())
+    for (const std::string &recording : folder.recordings())
+      llvm::append_range(found, findRecordings(recording));
+  if (found.empty())
     return llvm::createStringError(
         folder.profile() +
         ": no such file\n  `opprof profile model.py -o run/` and `opprof "

@@ -74,6 +74,19 @@ std::vector<std::string> RunFolder::compiledGraphs() const {
   return folders;
 }
 
+std::vector<std::string> RunFolder::recordings() const {
+  std::vector<std::string> folders;
+  std::error_code error;
+  for (sys::fs::directory_iterator it(path, error, /*follow_symlinks=*/false),
+       end;
+       it != end && !error; it.increment(error))
+    if (sys::path::filename(it->path()).starts_with(kRecording) &&
+        it->type() == sys::fs::file_type::directory_file)
+      folders.push_back(it->path());
+  llvm::sort(folders);
+  return folders;
+}
+
 std::vector<std::string> code::findFolders(StringRef folder) {
   if (isFile(code::file(folder, kOutput)))
     return {folder.str()};
@@ -225,6 +238,18 @@ Error RunFolder::check() const {
   return Error::success();
 }
 
+/// Takes a folder away with all that it holds, and of a link the link alone:
+/// a stranger's may lead to any folder.
+static Error removeFolder(const std::string &path) {
+  std::error_code error =
+      sys::fs::is_symlink_file(path)
+          ? sys::fs::remove(path)
+          : sys::fs::remove_directories(path, /*IgnoreErrors=*/false);
+  if (error)
+    return createStringError(path + ": cannot be removed: " + error.message());
+  return Error::success();
+}
+
 Error RunFolder::clear() const {
   if (Error error = check())
     return error;
@@ -235,16 +260,16 @@ Error RunFolder::clear() const {
       operators(),  counters(),     countersCapture(), capture(),  trace(),
       program(),    countersPage(), ceilings(),        rewrites(), step()};
   for (const std::string &folder : compiledGraphs())
-    if (std::error_code error =
-            sys::fs::remove_directories(folder, /*IgnoreErrors=*/false))
-      return createStringError(folder +
-                               ": cannot be removed: " + error.message());
+    if (Error error = removeFolder(folder))
+      return error;
   // A run that was killed left its code where the next would take it for its
   // own.
-  if (std::error_code error =
-          sys::fs::remove_directories(scratch(), /*IgnoreErrors=*/false))
-    return createStringError(scratch() +
-                             ": cannot be removed: " + error.message());
+  if (Error error = removeFolder(scratch()))
+    return error;
+  // The program of one that was killed may still be writing there, which is in
+  // nobody's way.
+  for (const std::string &folder : recordings())
+    sys::fs::remove_directories(folder);
   // The graph stays: it is replaced, and an unchanged one is not made again.
   for (const std::string &file : old)
     if (std::error_code error = sys::fs::remove(file))
@@ -260,9 +285,5 @@ Error RunFolder::takeCode() const {
     if (Error error =
             code::copy(folder, file(sys::path::filename(folder).str())))
       return error;
-  if (std::error_code error =
-          sys::fs::remove_directories(scratch(), /*IgnoreErrors=*/false))
-    return createStringError(scratch() +
-                             ": cannot be removed: " + error.message());
-  return Error::success();
+  return removeFolder(scratch());
 }

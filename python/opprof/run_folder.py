@@ -20,6 +20,10 @@ POST_GRAD = "post_grad.json"
 CODE_GRAPH = "graph.json"
 LAUNCHES = "launches.json"
 
+#: Begins the name of the folder in a run folder that the processes of one `opprof run` record into; kRecording in
+#: include/opprof/Driver/RunFolder.h.
+RECORDING = ".recording-"
+
 
 @dataclass(frozen=True)
 class RunFolder:

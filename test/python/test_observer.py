@@ -296,6 +296,52 @@ def test_however_a_program_ends_its_operators_are_reported(
     assert "aten::exp" in text and "program.py:2" in text
 
 
+def test_what_the_program_of_a_killed_run_does_later_is_in_no_report(tmp_path: Path) -> None:
+    folder, going, end, ended = (tmp_path / name for name in ("run", "going", "end", "ended"))
+    (tmp_path / "late.py").write_text("import torch\ntorch.ones(8).cos()\n")
+    program = tmp_path / "first.py"
+    program.write_text(
+        "import os, pathlib, subprocess, sys, time, torch\n"
+        "going, end, ended, late = map(pathlib.Path, sys.argv[1:])\n"
+        "torch.ones(8).exp()\n"
+        "going.write_text(f'{os.getpid()}')\n"
+        "while not end.exists():\n"
+        "    time.sleep(0.05)\n"
+        "subprocess.run([sys.executable, late], check=True)\n"
+        "ended.touch()\n"
+    )
+    arguments = (going, end, ended, tmp_path / "late.py")
+    command = [sys.executable, "-m", "opprof", "run", "-o", folder, program, *arguments]
+    first = subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL)
+    while not going.exists() or not going.read_text():
+        assert first.poll() is None
+        time.sleep(0.05)
+    first.kill()
+    first.wait()
+    # What it has recorded is there until the next run.
+    while "aten::exp" not in (shown := opprof("report", folder)).stdout:
+        assert "Traceback" not in shown.stderr
+        time.sleep(0.2)
+    second = write(
+        tmp_path,
+        "import pathlib, sys, time, torch\n"
+        "end, ended = map(pathlib.Path, sys.argv[1:])\n"
+        "torch.ones(8).sin()\n"
+        "end.touch()\n"
+        "while not ended.exists():\n"
+        "    time.sleep(0.05)\n",
+    )
+    done = opprof("run", "-o", folder, second, end, ended)
+    assert done.returncode == 0, done.stderr
+    assert "was killed: what it recorded until then is removed" in done.stderr
+    assert f"`kill {going.read_text()}` ends it" in done.stderr
+    profile = json.loads((folder / "profile.opprof.json").read_text())
+    names = {kernel["name"] for kernel in profile["kernels"]}
+    assert "aten::sin" in names and not names & {"aten::exp", "aten::cos"}
+    assert len(list(folder.glob("operators-*"))) == 1
+    assert not list(folder.glob("profile-*")) and not list(folder.glob(".*"))
+
+
 def test_forks_have_files_of_their_own(tmp_path: Path) -> None:
     program = write(
         tmp_path,

@@ -49,9 +49,24 @@ def test_code_folders_are_in_the_order_of_compilation(tmp_path: Path) -> None:
     assert [folder.name for folder in in_run] == [names[0], names[2], names[1]]
 
 
+def test_a_link_in_place_of_what_is_taken_away_loses_no_file(tmp_path: Path) -> None:
+    """The run folder may be a stranger's, and lead to any folder by the names that a killed run leaves."""
+    run, own, code = tmp_path / "run", tmp_path / "own", make_code(tmp_path / "code")
+    for folder in (run, own):
+        folder.mkdir()
+    (own / "thesis.txt").write_text("all of it")
+    links = [run / name for name in (".inductor", f"{run_folder.RECORDING}0", "model__0")]
+    for link in links:
+        link.symlink_to(code if link.name == "model__0" else own)
+    RunFolder(run).clear()
+    assert (own / "thesis.txt").is_file() and (code / "output_code.py").is_file()
+    assert not links[0].is_symlink() and not links[2].is_symlink()
+
+
 def test_the_driver_calls_files_as_python_does() -> None:
     """The names stand in C++ and in Python, which writes some of the files before any native process runs."""
     header = (ROOT / "include" / "opprof" / "Driver" / "RunFolder.h").read_text()
+    assert f'kRecording = "{run_folder.RECORDING}"' in header
     native: dict[str, str] = {}
     for name, made in re.findall(
         r"std::string (\w+)\(\) const \{\s*return file\((.*?)\);\s*\}", header, re.DOTALL

@@ -515,7 +515,9 @@ def test_a_trace_that_cannot_be_read_costs_no_status(tmp_path: Path) -> None:
         "sys.exit(6)\n"
     )
     folder = tmp_path / "run"
-    done = opprof("run", "-o", folder, script, folder / "trace-*", gpu=False, **UNOBSERVED)
+    done = opprof(
+        "run", "-o", folder, script, folder / ".recording-*" / "trace-*", gpu=False, **UNOBSERVED
+    )
     assert done.returncode == 6, done.stderr
     (trace,) = folder.glob("trace-*.json.gz")
     assert "no report of process" in done.stderr and f"{trace} is kept" in done.stderr

@@ -12,6 +12,10 @@
 
 namespace opprof::driver {
 
+/// Begins the names of RunFolder::recordings(); RECORDING in
+/// python/opprof/run_folder.py.
+inline constexpr llvm::StringLiteral kRecording = ".recording-";
+
 /// The paths of a run folder's files, none of which need be there.
 class RunFolder {
 public:
@@ -50,6 +54,10 @@ public:
 
   /// Where Inductor leaves its debug folders while it compiles.
   std::string scratch() const { return file(".inductor"); }
+
+  /// Where the processes of an `opprof run` record until it ends. There are
+  /// several where some were killed.
+  std::vector<std::string> recordings() const;
 
   /// The folders of the compiled graphs, in the order in which they were
   /// compiled. Run folders below this one keep theirs.

@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import re
+import secrets
 import shlex
 import shutil
 import signal
@@ -31,6 +32,7 @@ from opprof.recording.library import Library, find_library, summary_counts, why_
 from opprof.recording.metrics import Metrics
 from opprof.recording.torch_profiler import QUIET
 from opprof.run_folder import (
+    RECORDING,
     RecordedFile,
     RunFolder,
     recorded_file,
@@ -52,6 +54,9 @@ LARGEST_SHOWN = 100 << 20
 
 #: What says that a process was a worker of a data loader.
 _WORKERS = "worker-p*"
+
+#: Ends what a process was writing when it was killed.
+_PARTIAL = ".new"
 
 #: A profile of a process that ran no operator is no larger.
 _EMPTY_PROFILE = 20_000
@@ -200,6 +205,7 @@ def run_program(command: Sequence[str], output: Path, part: Part) -> int:
             f"{program.given[0]} cannot be recorded: {reason}, and there is no PyTorch"
         )
     folder = RunFolder(output)
+    _tell_of_killed(output)
     folder.clear()
     # A graph of another run is none of this one's.
     folder.drop_graph()
@@ -271,16 +277,19 @@ def _injecting() -> dict[str, str]:
 def _inherited() -> dict[str, str]:
     """The environment, without what an `opprof run` round this one asks of its programs."""
     asked = (
-        *("OPPROF_CONTROL", "OPPROF_OPERATORS", "OPPROF_CAPTURE_FILE", "OPPROF_STEPS"),
-        *("OPPROF_MEMORY", "OPPROF_GRAPH_STEP", "OPPROF_COUNTERS"),
+        *("OPPROF_CONTROL", "OPPROF_OPERATORS", "OPPROF_CAPTURE_FILE", "OPPROF_CPU_TRACES"),
+        *("OPPROF_STEPS", "OPPROF_MEMORY", "OPPROF_GRAPH_STEP", "OPPROF_COUNTERS"),
     )
     return {key: value for key, value in os.environ.items() if key not in asked}
 
 
-def _observing(output: Path, part: Part) -> dict[str, str]:
+def _observing(recording: Path, part: Part) -> dict[str, str]:
     """What has it record its operators from the beginning."""
-    operators = str(output.resolve() / "operators")
-    return {**_loading(), "OPPROF_OPERATORS": operators, **part.environment()}
+    return {**_loading(), "OPPROF_OPERATORS": _operators(recording), **part.environment()}
+
+
+def _operators(recording: Path) -> str:
+    return str(recording / "operators")
 
 
 def _observed(
@@ -291,19 +300,23 @@ def _observed(
     """
     progress(reason)
     progress(f"running {shlex.join(command)}, and recording its operators on the CPU")
+    _drop_operators(output)
+    recording = _new_recording(output)
     environment = {
         **QUIET,
         **_inherited(),
-        **_observing(output, part),
-        "OPPROF_CPU_TRACES": str(output.resolve()),
+        **_observing(recording, part),
+        "OPPROF_CPU_TRACES": str(recording),
         # There are no kernels, whose launches cost more than the sizes do.
         "OPPROF_OPERATORS_SHAPES": "1",
     }
-    _drop_operators(output)
-    before = recorded_files(output, "trace")
-    status, own = _run(command, environment)
-    files = [*recorded_files(output, "operators"), *recorded_files(output, "trace")]
-    traces = [recorded_operators(file, own) for file in files if file not in before]
+    files, status, own = _run_into(recording, command, environment)
+    traces = [
+        recorded_operators(file, own)
+        for kind in ("operators", "trace")
+        for file in files
+        if file.kind == kind
+    ]
     if not traces:
         progress("nothing was recorded: no Python of the program imported PyTorch")
     return traces, status, own
@@ -389,6 +402,52 @@ def _drop_operators(output: Path) -> None:
     earlier = [file.path for kind in kinds for file in recorded_files(output, kind)]
     for path in [*earlier, *output.glob(_WORKERS)]:
         path.unlink()
+
+
+def _tell_of_killed(output: Path) -> None:
+    """Says what is taken away of runs that were killed, and who of theirs goes on: what it does takes its time from the next run."""
+    recordings = sorted(output.resolve().glob(f"{RECORDING}*"))
+    if not recordings:
+        return
+    progress(f"an earlier run into {output} was killed: what it recorded until then is removed")
+    marks = {os.fsencode(f"OPPROF_OPERATORS={_operators(path)}") for path in recordings}
+    going = []
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        # It may end meanwhile, or be another user's.
+        with contextlib.suppress(OSError):
+            if not marks.isdisjoint(file.read_bytes().split(b"\0")):
+                going.append(file.parent.name)
+    if going:
+        several = (
+            "processes of its program still run" if len(going) > 1 else "its program still runs"
+        )
+        progress(f"{several}, which takes time from this one: `kill {' '.join(going)}` ends it")
+
+
+def _new_recording(output: Path) -> Path:
+    """Makes the folder that the processes of this run record into, and of no other: those of one that was killed go on."""
+    recording = output.resolve() / f"{RECORDING}{secrets.token_hex(8)}"
+    recording.mkdir()
+    # Where the program's processes become another user's, the output is open to that one.
+    shutil.copymode(output, recording)
+    return recording
+
+
+def _run_into(
+    recording: Path, command: Sequence[str], environment: dict[str, str]
+) -> tuple[list[RecordedFile], int, int]:
+    """Runs a program whose processes record into that folder; returns what they left, which lies in the run folder then, its status,
+    and its process. What begins later, or writes a file later, finds no folder.
+    """
+    files = []
+    try:
+        status, own = _run(command, environment)
+    finally:
+        for path in sorted(recording.glob("[!.]*")):
+            if path.suffix != _PARTIAL:
+                files.append(recorded_file(path.replace(recording.parent / path.name)))
+        shutil.rmtree(recording, ignore_errors=True)
+    return files, status, own
 
 
 def recorded_operators(file: RecordedFile, program: int) -> Recorded:
@@ -482,27 +541,26 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> tuple[int, int]
 
 def _captured(command: Sequence[str], output: Path, part: Part) -> tuple[list[Path], int, int]:
     """Runs a program with the capture library in it; returns the captures that it left, its status, and its process."""
+    _drop_operators(output)
+    recording = _new_recording(output)
     environment = {
         **_inherited(),
         **_injecting(),
         # The library puts numbers where a % is; one of the folder's name stays.
         "OPPROF_CAPTURE_FILE": os.path.join(
-            str(output.resolve()).replace("%", "%%"), f"capture-%n{CAPTURE}"
+            str(recording).replace("%", "%%"), f"capture-%n{CAPTURE}"
         ),
-        **_observing(output, part),
+        **_observing(recording, part),
     }
     if part.graph_step is not None:
         # By which operators are told from others of their name.
         environment["OPPROF_OPERATORS_SHAPES"] = "1"
-    _drop_operators(output)
-    before = {file.path: file.path.stat().st_mtime_ns for file in recorded_files(output, "capture")}
     progress(f"running {shlex.join(command)}")
-    status, own = _run(command, environment)
-    found = [file.path for file in recorded_files(output, "capture")]
-    captures = [file for file in found if before.get(file) != file.stat().st_mtime_ns]
+    files, status, own = _run_into(recording, command, environment)
+    captures = [file.path for file in files if file.kind == "capture"]
     if not captures:
-        files = [recorded_operators(f, 0) for f in recorded_files(output, "operators")]
-        said = [text for text in map(_steps_of, files) if text]
+        observed = [recorded_operators(file, 0) for file in files if file.kind == "operators"]
+        said = [text for text in map(_steps_of, observed) if text]
         for text in said or ["no process of the program used CUDA: nothing was captured"]:
             progress(text)
         if said:

@@ -60,6 +60,10 @@ def _say(text: str) -> None:
 
 
 def _record(torch: ModuleType) -> None:
+    operators = os.environ.get("OPPROF_OPERATORS")
+    if operators is not None and not os.path.isdir(os.path.dirname(operators)):
+        # The run that this was to be recorded for has ended.
+        return
     try:
         observing = _load_beside("observing")
         remark = observing.observe(torch, _load_beside)
