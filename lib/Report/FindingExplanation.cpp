@@ -498,11 +498,35 @@ std::string report::adviseOn(const Finding &finding, const Profile &profile) {
   return text;
 }
 
-static std::string listIds() {
+/// Refuses a name that no finding has: with the one that was probably meant,
+/// and all that there are, as wide as the page.
+static Error refuseId(StringRef id, const TextOptions &options) {
   std::string ids;
-  for (size_t kind = 0; kind < kNumFindingKinds; ++kind)
-    ids += (kind ? ", " : "") + stringify(static_cast<FindingKind>(kind)).str();
-  return ids;
+  StringRef nearest;
+  // A third of a name may be other letters.
+  unsigned least = std::max<size_t>(id.size() / 3, 1) + 1;
+  std::string lower = id.lower();
+  for (size_t kind = 0; kind < kNumFindingKinds; ++kind) {
+    StringRef other = stringify(static_cast<FindingKind>(kind));
+    ids += (kind ? ", " : "") + other.str();
+    bool isPart = id.size() > 3 && other.contains(lower);
+    unsigned distance = isPart ? 1 : other.edit_distance(lower, true, least);
+    if (distance < least) {
+      least = distance;
+      nearest = other;
+    }
+  }
+  std::string text;
+  raw_string_ostream os(text);
+  os << "'" << id << "' is no finding\n";
+  if (!nearest.empty())
+    os << "  the nearest is '" << nearest << "'\n";
+  constexpr unsigned kMostLines = 100;
+  TextOptions plain = options;
+  plain.color = false;
+  Page page(os, plain);
+  page.text("  ").paragraph("there are: " + ids, 2, kMostLines);
+  return createStringError(StringRef(text).rtrim());
 }
 
 static void printMarkdown(raw_ostream &os) {
@@ -586,8 +610,7 @@ Error report::explainFinding(StringRef id, const Profile *profile,
   }
   std::optional<FindingKind> kind = parseFindingKind(id);
   if (!kind)
-    return createStringError("'" + id +
-                             "' is no finding\n  there are: " + listIds());
+    return refuseId(id, options);
   Page page(os, options);
   const Explanation *known =
       llvm::find_if(kExplanations, [&](const Explanation &explanation) {
