@@ -1358,6 +1358,9 @@ Error Reader::finish() {
   else
     noteProcesses();
   nameDevices();
+  if (std::vector<uint32_t> moved = dropRepeatedEvents(trace); !moved.empty())
+    for (auto &[place, thread] : recordedOn)
+      place = moved[place];
   findForwardThreads();
   if (!lost)
     return Error::success();

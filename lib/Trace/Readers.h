@@ -51,6 +51,11 @@ llvm::Expected<std::unique_ptr<Trace>> readNcu(llvm::MemoryBufferRef buffer,
 llvm::Expected<std::unique_ptr<Trace>> readKineto(llvm::MemoryBufferRef buffer,
                                                   const ReadOptions &options);
 
+/// Takes out what stands in the file of a trace again, the same in all that was
+/// read of it, and says so in a note. Returns where each of Trace::hostOps, or
+/// the one that it repeats, is then; empty where all are where they were.
+std::vector<uint32_t> dropRepeatedEvents(Trace &trace);
+
 } // namespace opprof::trace
 
 #endif // OPPROF_LIB_TRACE_READERS_H
