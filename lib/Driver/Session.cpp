@@ -24,6 +24,12 @@ Session::Diagnostics::Diagnostics(llvm::SourceMgr &sources,
                                   llvm::raw_string_ostream &text)
     : SourceMgrDiagnosticHandler(sources, context, text) {
   setHandler([this, &text](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error &&
+        isa<UnknownLoc>(diagnostic.getLocation()) && text.str().empty()) {
+      // Of no place in a file: it says itself what it is of.
+      text << diagnostic.str() << '\n';
+      return;
+    }
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
       return emitDiagnostic(diagnostic);
     if (quiet)

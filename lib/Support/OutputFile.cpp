@@ -7,6 +7,8 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <csignal>
+
 #include <unistd.h>
 
 using namespace llvm;
@@ -65,6 +67,8 @@ static std::error_code print(int descriptor, bool closes,
 static Expected<sys::fs::TempFile> createBeside(StringRef path) {
   if (Error error = opprof::makeFolder(getParent(path)))
     return error;
+  // A file beyond the user's limit (`ulimit -f`) is an error like a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   SmallString<256> model(getParent(path));
   sys::path::append(model, "." + sys::path::filename(path) + ".%%%%%%%%");
   Expected<sys::fs::TempFile> file =

@@ -1,6 +1,7 @@
 """Files and folders: results are written whole or not at all, and what is read may be anybody's."""
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -17,6 +18,10 @@ def check_folder(path: Path) -> None:
     """Refuses a folder for results that is no folder, or where nothing may be written; whether it is there already is all one."""
     for place in (path, *path.parents):
         if not place.exists():
+            if place.is_symlink():
+                raise OpprofError(
+                    f"{path}: cannot be a folder of results: {place} is a link to {os.readlink(place)}, which is not there"
+                )
             continue
         if not place.is_dir():
             raise OpprofError(f"{path}: cannot be a folder of results: {place} is a file")
@@ -147,6 +152,10 @@ def read_json(path: Path, *, within: Path | None = None) -> dict[str, Any]:
     return data
 
 
+#: What write(2) is refused for, without the name of a file.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
     """Opens a temporary file beside `path` and renames it to `path` when the block ends without an exception.
@@ -174,7 +183,9 @@ def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
+        if isinstance(error, OSError) and error.errno in _NO_ROOM and error.filename is None:
+            raise OpprofError(f"{path}: cannot be written: {error.strerror}") from error
         raise

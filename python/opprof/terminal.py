@@ -2,6 +2,7 @@
 
 import codecs
 import contextlib
+import io
 import os
 import sys
 import unicodedata
@@ -59,6 +60,11 @@ def prepare_streams() -> None:
                 os.close(opened)
             os.set_inheritable(number, True)
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+    if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
+        # Without a buffer (`python -u`, PYTHONUNBUFFERED) what did not fit on a disk is left out in silence.
+        sys.stdout = os.fdopen(
+            sys.stdout.fileno(), "w", encoding=sys.stdout.encoding, closefd=False
+        )
     codecs.register_error("opprof.plain", _to_plain)
     for stream in (sys.stdout, sys.stderr):
         # A stream that took their place may be any object.

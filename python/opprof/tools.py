@@ -144,10 +144,14 @@ def _listen(stream: IO[bytes], errors: list[str]) -> None:
     """Shows what a tool says, line by line, and keeps what ended it in `errors`."""
     for line in stream:
         text = line.decode(errors="replace").rstrip("\n")
+        # What ended it is said in any case: the name of a file may have anything in it.
+        if text.startswith(_FAILED):
+            errors.append(text.removeprefix(_FAILED)[:_LONGEST])
+            continue
         if not _is_text(text):
             continue
-        if errors or text.startswith(_FAILED):
-            errors.append(text.removeprefix(_FAILED))
+        if errors:
+            errors.append(text)
         else:
             show(text)
 
@@ -172,5 +176,11 @@ def _failure(name: str, status: int, diagnostics: str) -> OpprofError:
     return OpprofError(diagnostics or f"{name} failed with exit status {status}")
 
 
+#: A line of a diagnostic is no longer.
+_LONGEST = 4000
+
+
 def _is_text(line: str) -> bool:
-    return len(line) <= 4000 and all(c == "\t" or (c.isprintable() and c != "\ufffd") for c in line)
+    return len(line) <= _LONGEST and all(
+        c == "\t" or (c.isprintable() and c != "\ufffd") for c in line
+    )

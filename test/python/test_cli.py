@@ -1,5 +1,7 @@
 """The command line: errors that name the place and the remedy, and no PyTorch where none is needed."""
 
+import os
+import re
 import shutil
 import signal
 import subprocess
@@ -253,15 +255,23 @@ def test_a_closed_pipe_and_a_full_disk_end_a_page_quietly(tmp_path: Path) -> Non
     assert result.stderr.startswith("opprof: error: ") and "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["completion", "bash"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["completion", "bash"], ["explain", "occupancy"]]
+)
 def test_what_only_prints_takes_a_full_disk_and_closed_streams(arguments: list[str]) -> None:
     command = [sys.executable, "-m", "opprof", *arguments]
-    with open("/dev/full", "w") as full:
-        result = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
-    assert result.returncode == 1
-    assert result.stderr.startswith("opprof: error: ") and "Traceback" not in result.stderr
+    for unbuffered in ("", "1"):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run(
+                command,
+                stdout=full,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+                text=True,
+                check=False,
+            )
+        assert result.returncode == 1
+        assert re.fullmatch(r"opprof: error: .*: No space left on device\n", result.stderr)
     for closed in (">&-", "<&- >&-"):
         shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *command]
         result = subprocess.run(shell, stderr=subprocess.PIPE, text=True, check=False)

@@ -270,8 +270,6 @@ def test_a_write_or_an_allocation_that_fails_leaves_nothing_half_written(
             said = subprocess.run(
                 [*command, str(folder / output)],
                 capture_output=True,
-                # SIGXFSZ stays ignored, as Python has it: write(2) fails.
-                restore_signals=False,
                 preexec_fn=lambda step=step: resource.setrlimit(limit, (step, step)),
                 check=False,
             )
@@ -283,6 +281,59 @@ def test_a_write_or_an_allocation_that_fails_leaves_nothing_half_written(
             assert said.stderr or said.returncode < 0 if said.returncode else left == whole
         assert statuses[0] != 0 and statuses[-1] == 0, statuses
         shutil.rmtree(folder)
+
+
+def test_a_limit_of_the_users_on_files_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    """`ulimit -f` kills by a signal who does not ask for an error, and unbuffered streams lose what is not written."""
+    inputs = ROOT / "test" / "Target" / "InductorCode" / "Inputs" / "mlp_activations"
+    trace = ROOT / "test" / "Profile" / "Inputs" / "mlp_activations.trace.json.gz"
+    run, page = tmp_path / "run", tmp_path / "page.html"
+    arguments = ("--graph", inputs / "export.json", "--code", inputs, "--trace", trace)
+    assert opprof("profile", *arguments, "-o", run).returncode == 0
+
+    def limited(*arguments: object, out: int = subprocess.PIPE) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "opprof", *map(str, arguments)],
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300)),
+            check=False,
+        )
+        return done.returncode, done.stderr
+
+    status, said = limited("report", run, "--html", page)
+    assert (status, said) == (1, f"opprof: error: {page}: cannot be written: File too large\n")
+    assert not list(tmp_path.glob("*page*"))
+    status, said = limited("recommend", run, "-o", tmp_path / "rewrites")
+    assert status == 1 and re.fullmatch(
+        rf"opprof: error: {tmp_path}/rewrites/\S+: cannot be written: File too large\n", said
+    ), said
+    status, said = limited("run", "-o", tmp_path / "program", "true")
+    assert status == 0
+    assert f"no report was made: {tmp_path}/program/run.json: cannot be written" in said
+    with (tmp_path / "out").open("w") as out:
+        status, said = limited("explain", "occupancy", out=out.fileno())
+    assert status == 1 and "File too large" in said
+
+
+def test_every_name_of_a_file_is_answered(tmp_path: Path) -> None:
+    missing = opprof("report", os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff"))
+    assert missing.returncode == 1
+    assert "no such file or folder" in missing.stderr, missing.stderr
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "nowhere")
+    dangling = opprof("run", "-o", link, "true")
+    assert dangling.returncode == 1
+    assert f"{link} is a link to {tmp_path}/nowhere, which is not there" in dangling.stderr
+
+
+def test_numbers_beyond_what_is_counted_with_are_refused(tmp_path: Path) -> None:
+    write_profile(tmp_path)
+    for option in (("report", "--width"), ("top", "-n")):
+        said = opprof(option[0], tmp_path, option[1], "99999999999999")
+        assert said.returncode == 2 and "is larger than" in said.stderr, said.stderr
 
 
 def test_width_and_ascii_are_kept_to(tmp_path: Path) -> None:

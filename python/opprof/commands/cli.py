@@ -373,6 +373,10 @@ def _seconds_of_rate(text: str) -> float:
     return seconds
 
 
+#: What the tools count with.
+_LARGEST = 2**31 - 1
+
+
 def _positive(text: str) -> int:
     return _whole(text, 1)
 
@@ -388,6 +392,8 @@ def _whole(text: str, least: int) -> int:
         number = least - 1
     if number < least:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above {least - 1}")
+    if number > _LARGEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is larger than {_LARGEST}")
     return number
 
 
@@ -1099,8 +1105,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prepare_streams()
     failure = 1
     try:
-        # Which prints too: help, and versions.
-        options = build_parser().parse_args(arguments)
+        try:
+            options = build_parser().parse_args(arguments)
+        except SystemExit:
+            # It prints too: help, and versions.
+            sys.stdout.flush()
+            raise
         failure = getattr(options, "failure", 1)
         status = options.run(options) or 0
         sys.stdout.flush()
@@ -1130,6 +1140,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"opprof: error: {error.filename or 'input or output'}: {error.strerror or error}",
             file=sys.stderr,
         )
+        try:
+            sys.stdout.flush()
+        except OSError:
+            # Python would try once more at its end, complain, and make 120 of the exit status.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return failure
     except KeyboardInterrupt:
         print("opprof: interrupted", file=sys.stderr)
