@@ -324,8 +324,8 @@ def test_training_without_a_step_is_not_profiled_to_be_optimized(
     path = script("def get_model_and_input(): return torch.nn.ReLU().train(), torch.ones(1)\n")
     message = fails(capfd, "optimize", str(path), "-o", str(tmp_path / "out"))
     assert "in training mode" in message and "make_step(module)" in message
-    # The process that profiles says what it does on the same stderr.
-    assert "loading" in message and "timing" not in message
+    # The process that profiles says what it does on the same stderr, or has been ended before it does.
+    assert "timing" not in message
     assert not (tmp_path / "out").exists()
 
 
