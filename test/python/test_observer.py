@@ -342,6 +342,18 @@ def test_what_the_program_of_a_killed_run_does_later_is_in_no_report(tmp_path: P
     assert not list(folder.glob("profile-*")) and not list(folder.glob(".*"))
 
 
+def test_who_waits_for_attach_still_does_after_another_program_of_the_folder(
+    tmp_path: Path,
+) -> None:
+    """The `opprof run --wait` that began a program may be killed, and the next one have the same folder."""
+    going, ended = (tmp_path / f"waiting-p{process}" for process in (os.getpid(), 2**30))
+    for file in (going, ended):
+        file.write_text("{}")
+    done = opprof("run", "--wait", "-o", tmp_path, "true")
+    assert done.returncode == 0, done.stderr
+    assert going.exists() and not ended.exists()
+
+
 def test_forks_have_files_of_their_own(tmp_path: Path) -> None:
     program = write(
         tmp_path,

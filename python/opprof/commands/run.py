@@ -193,7 +193,10 @@ def run_waiting(command: Sequence[str], output: Path, *, is_new: bool, memory: b
     finally:
         for kind in ("waiting", "attach", "attached"):
             for file in output.glob(f"{kind}-p*"):
-                file.unlink(missing_ok=True)
+                process = file.name.removeprefix(f"{kind}-p").partition(".")[0]
+                # One whose `opprof run` was killed still waits in the same folder.
+                if not Path("/proc", process).exists():
+                    file.unlink(missing_ok=True)
 
 
 def run_program(command: Sequence[str], output: Path, part: Part) -> int:
