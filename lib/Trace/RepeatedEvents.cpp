@@ -181,12 +181,11 @@ std::vector<uint32_t> opprof::trace::dropRepeatedEvents(Trace &trace) {
                         : trace.runtimeCalls[certainCalls.front().first].name;
   trace.notes.push_back(
       (Twine(count) + " of " + Twine(trace.events) +
-       (count == 1 ? " events stands" : " events stand") +
-       " in the file a second time, the same in time, place and number, and " +
-       (count == 1 ? "counts" : "count") + " once (the first: '" +
-       first.take_front(80) +
-       "'): a tool may have joined the file with itself; pass the one that "
-       "export_chrome_trace wrote")
+       (count == 1 ? " events stands in the file again and counts"
+                   : " events stand in the file again and count") +
+       " once: a tool may have joined it with itself; pass the one that "
+       "export_chrome_trace wrote. The first is '" +
+       first.take_front(80) + "'")
           .str());
   std::vector<uint32_t> moved;
   if (!operators.empty()) {

@@ -78,8 +78,7 @@ TEST(RepeatedEvents, OfAFileJoinedWithItselfCountOnce) {
     EXPECT_EQ(countsOf(*twice), countsOf(*once));
     ASSERT_EQ(twice->notes.size(), 1u);
     StringRef note = twice->notes.front();
-    EXPECT_TRUE(note.starts_with("300 of 600 events stand in the file a second "
-                                 "time"))
+    EXPECT_TRUE(note.starts_with("300 of 600 events stand in the file again"))
         << note.str();
     EXPECT_TRUE(note.contains("'gemm'")) << note.str();
     for (auto [a, b] : zip(once->activities, twice->activities))
