@@ -323,6 +323,14 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
   Match best = findMatch(operand, store, runner, unrolled, candidates);
   if (best.node != kNoNode || !store.value.known)
     return best;
+  // A constant may as well be the value of what no formula is known of.
+  if (!store.value.isData && any_of(candidates, [&](uint32_t candidate) {
+        const std::vector<TensorInfo> &results = graph[candidate].results;
+        return proposed.contains(candidate) && results.size() == 1 &&
+               joiner.fits(operand, results.front()) &&
+               !runner.evaluateFirst(candidate).known;
+      }))
+    return best;
   // A view that is a part of what it shows, or repeats it, laid out anew.
   auto countElements = [&](uint32_t node) -> std::optional<uint64_t> {
     const std::vector<TensorInfo> &results = graph[node].results;
@@ -353,6 +361,10 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
     if (node.results.size() != 1 || !joiner.fits(operand, node.results.front()))
       continue;
     AbstractValue value = runner.evaluateFirst(candidate);
+    // Many constants begin alike: there the records know more.
+    if (!store.value.isData && !proposed.empty() &&
+        !proposed.contains(candidate))
+      continue;
     bool agrees = store.value.agrees(value) ||
                   (runner.canUnroll &&
                    store.value.agrees(unrolled.evaluateFirst(candidate)));
