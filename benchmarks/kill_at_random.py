@@ -39,11 +39,17 @@ LONGEST_SECONDS = 1800
 
 @dataclass(frozen=True)
 class Command:
-    """A command line of opprof, and the file or folder where its results lie."""
+    """A command line of opprof or one of its tools, and the file or folder where its results lie."""
 
     arguments: list[str]
     output: Path
     needs_torch: bool = False
+
+    @property
+    def line(self) -> list[str]:
+        if self.arguments[0].startswith("opprof-"):
+            return [find_tool(self.arguments[0]), *self.arguments[1:]]
+        return [sys.executable, "-m", "opprof", *self.arguments]
 
 
 def prepare(folder: Path) -> dict[str, Command]:
@@ -79,6 +85,20 @@ def prepare(folder: Path) -> dict[str, Command]:
             ["recommend", str(run), "-o", str(out / "rewrites")], out / "rewrites"
         ),
         "emit": Command(["emit", str(rewrites), "-o", str(out / "backend.py")], out / "backend.py"),
+        "opprof-opt, dedup": Command(
+            [
+                *("opprof-opt", str(run / "graph.mlirbc"), "-o", str(out / "dedup" / "graph.mlir")),
+                f"--dedup-partitions=partition-map={out / 'dedup' / 'partitions.json'}",
+            ],
+            out / "dedup",
+        ),
+        "opprof-translate": Command(
+            [
+                *("opprof-translate", "--emit-python", str(run / "graph.mlirbc")),
+                *("-o", str(out / "emitted.py")),
+            ],
+            out / "emitted.py",
+        ),
         "merge": Command(
             ["merge", str(capture), "-o", str(out / "merged.json")], out / "merged.json"
         ),
@@ -178,7 +198,7 @@ def half_written(output: Path) -> list[str]:
 
 def kill(command: Command, times: int, moments: random.Random) -> tuple[list[str], str]:
     """Kills a command `times` times; returns what is wrong, and a row of a table."""
-    line = [sys.executable, "-m", "opprof", *command.arguments]
+    line = command.line
 
     def run_whole() -> tuple[float, list[str]]:
         begun = time.monotonic()
