@@ -82,8 +82,8 @@ static std::string describeTypes(const Profile &profile) {
   std::map<StringRef, int64_t> timeOf;
   int64_t all = 0;
   for (const Activity &kernel : profile.kernels)
-    if (!kernel.inputType.empty()) {
-      timeOf[kernel.inputType] += kernel.durationNs;
+    if (!kernel.origin->inputType.empty()) {
+      timeOf[kernel.origin->inputType] += kernel.durationNs;
       all += kernel.durationNs;
     }
   std::vector<std::string> types;

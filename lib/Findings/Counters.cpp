@@ -31,7 +31,7 @@ Counted::Counted(const Profile &profile, ArrayRef<const Activity *> kernels)
     }
     counted.push_back(kernel);
     timeNs += kernel->durationNs;
-    if (!kernel->countersFrom.empty())
+    if (!kernel->origin->countersFrom.empty())
       inferredNs += kernel->durationNs;
   }
 }
@@ -88,11 +88,11 @@ std::vector<WorkGroup> Context::groupKernels() const {
   std::map<std::tuple<uint32_t, uint32_t, StringRef>, WorkGroup> groups;
   constexpr uint32_t kNone = ~uint32_t(0);
   for (const Activity *kernel : kernels) {
-    bool known = kernel->launch || !kernel->nodes.empty();
-    WorkGroup &group =
-        groups[{kernel->launch.value_or(kNone),
-                kernel->launch || !known ? kNone : kernel->nodes.front(),
-                known ? StringRef() : kernel->name}];
+    bool known = kernel->launch || !kernel->origin->nodes.empty();
+    WorkGroup &group = groups[{
+        kernel->launch.value_or(kNone),
+        kernel->launch || !known ? kNone : kernel->origin->nodes.front(),
+        known ? StringRef() : kernel->name}];
     group.launch = kernel->launch;
     group.kernels.push_back(kernel);
     group.timeNs += kernel->durationNs;
@@ -163,8 +163,8 @@ static evidence::Work describe(const Context &context, const WorkGroup &group) {
   work.kernel = group.longest->name;
   work.timeNs = group.timeNs;
   work.launch = group.launch;
-  if (!group.launch && !group.longest->nodes.empty())
-    work.node = group.longest->nodes.front();
+  if (!group.launch && !group.longest->origin->nodes.empty())
+    work.node = group.longest->origin->nodes.front();
   work.longest = context.placeOf(*group.longest);
   return work;
 }
@@ -191,7 +191,7 @@ void CounterRules::add(std::vector<Found<Entry>> found, List evidence) {
   if (cost > 0)
     finding.severityNsPerStep = context.perStep(cost);
   for (const Found<Entry> &one : ArrayRef(found).take_front(5))
-    addNodes(finding, one.group->longest->nodes);
+    addNodes(finding, one.group->longest->origin->nodes);
 }
 
 /// How much time runs at which share of the peaks.

@@ -53,7 +53,7 @@ struct Cost {
   int64_t timeNs = 0;
 
   void add(const Activity &kernel) {
-    module = kernel.module;
+    module = kernel.origin->module;
     ++calls;
     timeNs += kernel.durationNs;
   }
@@ -68,7 +68,8 @@ using ModuleLine = std::pair<StringRef, StringRef>;
 } // namespace
 
 static StringRef nameOf(const Activity &kernel) {
-  StringRef name = kernel.hostOp.empty() ? kernel.name : kernel.hostOp;
+  StringRef name =
+      kernel.origin->hostOp.empty() ? kernel.name : kernel.origin->hostOp;
   name.consume_front("aten::");
   return name;
 }
@@ -120,7 +121,7 @@ static int64_t backwardTime(const Context &context,
   int64_t timeNs = 0;
   for (const Activity *kernel : context.kernels)
     if (kernel->part == Part::Backward &&
-        lines.count({kernel->module, kernel->source}))
+        lines.count({kernel->origin->module, kernel->origin->source}))
       timeNs += kernel->durationNs;
   return timeNs;
 }
@@ -129,8 +130,8 @@ static int64_t backwardTime(const Context &context,
 static void addNormalizations(Context &context) {
   std::map<StringRef, std::vector<const Activity *>> byModule;
   for (const Activity *kernel : context.kernels)
-    if (kernel->part == Part::Forward && !kernel->source.empty())
-      byModule[kernel->module].push_back(kernel);
+    if (kernel->part == Part::Forward && !kernel->origin->source.empty())
+      byModule[kernel->origin->module].push_back(kernel);
   std::map<StringRef, Cost> found;
   for (auto &[module, kernels] : byModule) {
     auto is = [](const Activity *kernel, std::initializer_list<StringRef> of) {
@@ -139,13 +140,13 @@ static void addNormalizations(Context &context) {
     std::set<StringRef> means;
     for (const Activity *kernel : kernels)
       if (is(kernel, {"mean", "var", "var_mean", "std"}))
-        means.insert(kernel->source);
+        means.insert(kernel->origin->source);
     std::set<StringRef> counted;
     for (StringRef source : means) {
       Line line(source);
       bool hasRoot = false, hasScale = false;
       for (const Activity *kernel : kernels)
-        if (Line(kernel->source).isNear(line)) {
+        if (Line(kernel->origin->source).isNear(line)) {
           hasRoot |= is(kernel, {"rsqrt", "sqrt", "std"});
           hasScale |= is(kernel, {"mul", "div"});
         }
@@ -160,11 +161,11 @@ static void addNormalizations(Context &context) {
       Cost &cost = found[source];
       std::set<ModuleLine> lines;
       for (const Activity *kernel : kernels)
-        if (Line(kernel->source).isNear(line) &&
+        if (Line(kernel->origin->source).isNear(line) &&
             is(kernel, {"mean", "var", "var_mean", "std", "pow", "square",
                         "sub", "rsub", "add", "mul", "div", "rsqrt", "sqrt"})) {
           cost.add(*kernel);
-          lines.insert({module, kernel->source});
+          lines.insert({module, kernel->origin->source});
         }
       cost.timeNs += backwardTime(context, lines);
     }
@@ -186,14 +187,14 @@ static void addAttentions(Context &context) {
   std::vector<const Activity *> kernels;
   llvm::copy_if(
       context.kernels, std::back_inserter(kernels), [](const Activity *kernel) {
-        return kernel->part == Part::Forward && !kernel->source.empty();
+        return kernel->part == Part::Forward && !kernel->origin->source.empty();
       });
   for (size_t at = 0; at < kernels.size(); ++at) {
     StringRef name = nameOf(*kernels[at]);
     if (name != "softmax" && name != "_softmax")
       continue;
     auto inModule = [&](size_t place) {
-      return kernels[place]->module == kernels[at]->module;
+      return kernels[place]->origin->module == kernels[at]->origin->module;
     };
     size_t first = at, last = at;
     for (size_t back = 1; back <= std::min(at, kAttentionReach); ++back)
@@ -208,13 +209,13 @@ static void addAttentions(Context &context) {
       }
     if (first == at || last == at)
       continue;
-    Cost &cost = found[kernels[at]->source];
-    cost.module = kernels[at]->module;
+    Cost &cost = found[kernels[at]->origin->source];
+    cost.module = kernels[at]->origin->module;
     ++cost.calls;
     for (size_t place = first; place <= last; ++place) {
       cost.timeNs += kernels[place]->durationNs;
-      lines[kernels[at]->source].insert(
-          {kernels[at]->module, kernels[place]->source});
+      lines[kernels[at]->origin->source].insert(
+          {kernels[at]->origin->module, kernels[place]->origin->source});
     }
   }
   for (auto &[source, cost] : found) {
@@ -227,18 +228,19 @@ static void addAttentions(Context &context) {
 static void addGradientLoops(Context &context) {
   std::map<StringRef, uint64_t> norms;
   for (const Activity *kernel : context.kernels)
-    if (kernel->part == Part::None && !kernel->source.empty() &&
+    if (kernel->part == Part::None && !kernel->origin->source.empty() &&
         StringSwitch<bool>(nameOf(*kernel))
             .Cases({"norm", "linalg_vector_norm", "linalg_norm"}, true)
             .Default(false))
-      ++norms[kernel->source];
+      ++norms[kernel->origin->source];
   for (const auto &[source, count] : norms) {
     if (count < kLeastLoop * uint64_t(context.steps))
       continue;
     Line line(source);
     Cost cost;
     for (const Activity *kernel : context.kernels)
-      if (kernel->part == Part::None && Line(kernel->source).isNear(line))
+      if (kernel->part == Part::None &&
+          Line(kernel->origin->source).isNear(line))
         cost.add(*kernel);
     // Gradients of all modules.
     cost.module = "";
@@ -253,7 +255,7 @@ static void addOptimizer(Context &context) {
   std::set<StringRef> fused;
   // These have no other form.
   auto isSingle = [](const Activity &kernel) {
-    return StringSwitch<bool>(kernel.range)
+    return StringSwitch<bool>(kernel.origin->range)
         .Cases({"Optimizer.step#LBFGS.step", "Optimizer.step#SparseAdam.step"},
                true)
         .Default(false);
@@ -261,13 +263,14 @@ static void addOptimizer(Context &context) {
   for (const Activity *kernel : context.kernels) {
     if (kernel->part != Part::Optimizer || isSingle(*kernel))
       continue;
-    bool isSet = kernel->range.starts_with("Optimizer.zero_grad#");
+    bool isSet = kernel->origin->range.starts_with("Optimizer.zero_grad#");
     // Of an optimizer that is none of PyTorch's the lines are its own, and none
     // of them is what there is to change.
-    bool isForeign = !isSet && !kernel->module.contains(" group ");
-    StringRef where = isForeign ? kernel->range : kernel->source;
+    bool isForeign = !isSet && !kernel->origin->module.contains(" group ");
+    StringRef where =
+        isForeign ? kernel->origin->range : kernel->origin->source;
     if (isForeign)
-      foreign[where][kernel->source].add(*kernel);
+      foreign[where][kernel->origin->source].add(*kernel);
     (isSet ? sets : steps)[where].add(*kernel);
     StringRef name = nameOf(*kernel);
     if (name.starts_with("_fused_") || name.starts_with("_foreach_"))
@@ -297,8 +300,9 @@ static void addEmbeddingGradients(Context &context) {
   std::map<ModuleLine, Cost> sums;
   for (const Activity *kernel : context.kernels)
     if (nameOf(*kernel).starts_with("embedding") &&
-        nameOf(*kernel).ends_with("backward") && !kernel->source.empty())
-      sums[{kernel->module, kernel->source}].add(*kernel);
+        nameOf(*kernel).ends_with("backward") &&
+        !kernel->origin->source.empty())
+      sums[{kernel->origin->module, kernel->origin->source}].add(*kernel);
   for (const auto &[where, cost] : sums)
     if (static_cast<double>(cost.timeNs) >=
         5 * kLeastShare * static_cast<double>(context.wall()))

@@ -198,7 +198,7 @@ static std::optional<ProductType> getProductType(const Context &context,
       if (ProductType product = parseProductType(type);
           product != ProductType::Other)
         return product;
-  StringRef type = kernel.inputType;
+  StringRef type = kernel.origin->inputType;
   if (type.empty() && runs.launch)
     type = context.profile.launches[*runs.launch].dtype;
   if (!type.empty())

@@ -316,7 +316,7 @@ static void addBusy(Context &context) {
   finding.severityNsPerStep = cost;
   for (const evidence::Gap &gap : named)
     if (gap.kernel)
-      addNodes(finding, context.profile.kernels[*gap.kernel].nodes);
+      addNodes(finding, context.profile.kernels[*gap.kernel].origin->nodes);
 }
 
 /// A longer gap before a small kernel has another cause than launching it: the
@@ -416,7 +416,7 @@ static void addSmallKernels(Context &context) {
   Finding &finding = context.add(std::move(small));
   finding.severityNsPerStep = cost;
   for (auto [gap, kernel] : ArrayRef(found.kernels).take_front(5))
-    addNodes(finding, kernel->nodes);
+    addNodes(finding, kernel->origin->nodes);
 }
 
 /// What the model knows of a launch that does no arithmetic. Sums can be a
@@ -473,7 +473,7 @@ static void addNoArithmetic(Context &context) {
   Finding &finding = context.add(std::move(moves));
   finding.severityNsPerStep = cost;
   for (auto &[index, sum] : ArrayRef(ordered).take_front(5))
-    addNodes(finding, sum.first->nodes);
+    addNodes(finding, sum.first->origin->nodes);
 }
 
 static void addSynchronization(Context &context) {
@@ -563,12 +563,12 @@ static void addHostCopies(Context &context) {
   int64_t cost = context.perStep(found.timeNs / int64_t(devices.size()));
   Finding &finding = context.add(std::move(found));
   finding.severityNsPerStep = cost;
-  addNodes(finding, longest->nodes);
+  addNodes(finding, longest->origin->nodes);
 }
 
 /// Whether a kernel multiplies matrices and adds to what is there already.
 static bool addsToBias(const Context &context, const Activity &kernel) {
-  StringRef callee = kernel.hostOp;
+  StringRef callee = kernel.origin->hostOp;
   if (kernel.launch)
     callee = context.profile.launches[*kernel.launch].kernel;
   return callee.ends_with("addmm") || callee.ends_with("baddbmm");
@@ -608,7 +608,7 @@ static void addBiasCopies(Context &context) {
     return;
   Finding &finding = context.add(found);
   finding.severityNsPerStep = context.perStep(found.timeNs);
-  addNodes(finding, context.profile.kernels[*found.product].nodes);
+  addNodes(finding, context.profile.kernels[*found.product].origin->nodes);
 }
 
 /// Time in collectives, and how much of it nothing else covered.
@@ -712,7 +712,7 @@ static void addCommunication(Context &context) {
   int64_t cost = context.perStep(found.exposedNs);
   Finding &finding = context.add(std::move(found));
   finding.severityNsPerStep = cost;
-  addNodes(finding, longest->nodes);
+  addNodes(finding, longest->origin->nodes);
 }
 
 static void addColdStart(Context &context) {

@@ -53,12 +53,13 @@ private:
   uint32_t findOperator(const TraceActivity &event) const;
   bool leaveOut(int64_t time, int64_t durationNs);
   void setStep(Activity &activity, uint32_t op, int64_t time) const;
-  void setPlace(Activity &activity, uint32_t op);
-  void joinActivity(Activity &activity, uint32_t place, uint32_t op);
+  void setPlace(Activity &activity, Origin &origin, uint32_t op);
+  void joinActivity(Activity &activity, Origin &origin, uint32_t place,
+                    uint32_t op);
   void addHostKernels();
   void addOperator(Activity &activity, uint32_t top);
-  bool joinNode(Activity &activity, uint32_t identity);
-  void explainNoIdentity(Activity &activity, const TraceActivity &event,
+  bool joinNode(Activity &activity, Origin &origin, uint32_t identity);
+  void explainNoIdentity(const TraceActivity &event, Origin &origin,
                          const IdentityPlace *place);
   void describeUnjoined();
   std::string explainUnjoined(uint32_t op) const;
@@ -191,22 +192,21 @@ Attributor::Attributor(const Trace &trace, const AttributionInputs &inputs)
       identities(trace, inputs, index, runtime, *profile) {}
 
 /// Says why an activity of a capture has no node, and counts it.
-void Attributor::explainNoIdentity(Activity &activity,
-                                   const TraceActivity &event,
+void Attributor::explainNoIdentity(const TraceActivity &event, Origin &origin,
                                    const IdentityPlace *place) {
   std::string reason = place ? place->reason.str() : event.noIdentity.str();
   if (!anyGraph)
     return;
   auto &[count, time] = unattributed[reason];
-  if (activity.kind == ActivityKind::Kernel) {
+  if (event.kind == ActivityKind::Kernel) {
     ++count;
-    time += activity.durationNs;
+    time += event.durationNs;
   }
   if (place)
     reason += ": " + place->details;
-  if (!activity.range.empty())
-    reason += (" (inside the range '" + activity.range + "')").str();
-  activity.explanation = profile->intern(reason);
+  if (!origin.range.empty())
+    reason += (" (inside the range '" + origin.range + "')").str();
+  origin.explanation = profile->intern(reason);
 }
 
 /// Steps and calls of compiled graphs are known as such.
@@ -287,9 +287,11 @@ void Attributor::describeUnjoined() {
   for (auto [list, ops] : {std::pair(&profile->kernels, &opOfKernel),
                            std::pair(&profile->copies, &opOfCopy)})
     for (Activity &activity : *list)
-      if (!activity.launch && activity.explanation.empty())
-        activity.explanation =
-            profile->intern(explainUnjoined((*ops)[activity.id]));
+      if (!activity.launch && activity.origin->explanation.empty())
+        profile->changeOrigin(activity, [&, ops = ops](Origin &origin) {
+          origin.explanation =
+              profile->intern(explainUnjoined((*ops)[activity.id]));
+        });
 }
 
 /// How a launch fills its device.
@@ -336,7 +338,6 @@ Activity &Attributor::addActivity(const TraceActivity &event) {
   static_cast<DeviceActivity &>(activity) = event;
   activity.id = list.size() - 1;
   activity.name = profile->intern(event.name);
-  activity.rank = trace.rank;
   activity.cudaGraph = event.graphNode.has_value();
   if (isKernel)
     estimateFill(activity);
@@ -389,17 +390,18 @@ void Attributor::setStep(Activity &activity, uint32_t op, int64_t time) const {
 }
 
 /// Where in the program `op`, which started the activity, was called.
-void Attributor::setPlace(Activity &activity, uint32_t op) {
+void Attributor::setPlace(Activity &activity, Origin &origin, uint32_t op) {
   const OperatorPlaces::Where &where = places.of(op);
   if (!where.module.empty())
-    activity.module = profile->intern(where.module);
-  activity.source = profile->intern(where.source);
+    origin.module = profile->intern(where.module);
+  origin.source = profile->intern(where.source);
   activity.part = where.part;
 }
 
 /// Joins the activity at `place` of the trace, which `op` started, to what is
 /// known to have launched it.
-void Attributor::joinActivity(Activity &activity, uint32_t place, uint32_t op) {
+void Attributor::joinActivity(Activity &activity, Origin &origin,
+                              uint32_t place, uint32_t op) {
   const TraceActivity &event = trace.activities[place];
   bool isKernel = event.kind == ActivityKind::Kernel;
   if (event.identity) {
@@ -408,16 +410,16 @@ void Attributor::joinActivity(Activity &activity, uint32_t place, uint32_t op) {
       (isKernel ? ofNodes.kernels : ofNodes.copies)
           .push_back({activity.id, *event.identity});
     else if (stands.launches.empty())
-      explainNoIdentity(activity, event, &stands);
+      explainNoIdentity(event, origin, &stands);
     else
-      index.apply(*profile, activity, identities.of(place));
+      index.apply(*profile, activity, origin, identities.of(place));
     return;
   }
   // An operator's id says which one started it, where the graph is of
   // operators.
   if (!event.noIdentity.empty() && !(isRecorded && op != kNone)) {
-    if (activity.explanation.empty())
-      explainNoIdentity(activity, event, nullptr);
+    if (origin.explanation.empty())
+      explainNoIdentity(event, origin, nullptr);
     return;
   }
   const RuntimeCall *launch = runtime.of(event);
@@ -442,7 +444,7 @@ void Attributor::joinActivity(Activity &activity, uint32_t place, uint32_t op) {
       host.op(top).name.str() + "; " + join.explanation;
   if (byOrder)
     join.confidence = std::max(join.confidence, Confidence::Medium);
-  index.apply(*profile, activity, join);
+  index.apply(*profile, activity, origin, join);
 }
 
 /// A list of the trace on one line, as the profiler would write it there.
@@ -521,10 +523,12 @@ void Attributor::addActivities() {
     if (leaveOut(begun, event.durationNs))
       continue;
     Activity &activity = addActivity(event);
+    Origin origin;
+    origin.rank = trace.rank;
     StringRef range = rangeAt(op);
     if (range.empty() && launch)
       range = rangeElsewhere(launch->thread, launch->startNs);
-    activity.range = profile->intern(range);
+    origin.range = profile->intern(range);
     (event.kind == ActivityKind::Kernel ? opOfKernel : opOfCopy).push_back(op);
     setStep(activity, op, begun);
     // What only counts has no launches at all.
@@ -533,22 +537,23 @@ void Attributor::addActivities() {
       if (it == firstLaunched.end() || event.startNs < it->second) {
         activity.phase = Phase::BeforeWindow;
         activity.step.reset();
-        activity.explanation = profile->intern(
+        origin.explanation = profile->intern(
             "launched before the trace begins: its launch is not recorded");
       }
     }
     if (uint32_t top = op == kNone ? kNone : host.topOf(op); top != kNone) {
-      activity.hostOp = profile->intern(host.op(top).name);
+      origin.hostOp = profile->intern(host.op(top).name);
       StringRef type = host.inputsOf(op).firstType;
-      activity.inputType =
+      origin.inputType =
           profile->intern(type.empty() ? host.inputsOf(top).firstType : type);
       addOperator(activity, top);
     }
     if (launch)
-      activity.module =
+      origin.module =
           profile->intern(modules.at(launch->thread, launch->startNs));
-    setPlace(activity, op);
-    joinActivity(activity, place, op);
+    setPlace(activity, origin, op);
+    joinActivity(activity, origin, place, op);
+    profile->setOrigin(activity, std::move(origin));
   }
 }
 
@@ -572,31 +577,35 @@ void Attributor::addHostKernels() {
     activity.id = profile->kernels.size() - 1;
     activity.name = profile->intern(op.name);
     activity.stream = op.thread;
-    activity.rank = trace.rank;
     activity.startNs = op.startNs;
     activity.durationNs = op.durationNs;
-    activity.hostOp = activity.name;
-    activity.range = profile->intern(rangeAt(host.parent(place)));
-    activity.inputType = profile->intern(host.inputsOf(place).firstType);
-    activity.module = profile->intern(modules.at(op.thread, op.startNs));
-    setPlace(activity, place);
+    Origin origin;
+    origin.rank = trace.rank;
+    origin.hostOp = activity.name;
+    origin.range = profile->intern(rangeAt(host.parent(place)));
+    origin.inputType = profile->intern(host.inputsOf(place).firstType);
+    origin.module = profile->intern(modules.at(op.thread, op.startNs));
+    setPlace(activity, origin, place);
     setStep(activity, place, op.startNs);
     addOperator(activity, place);
     opOfKernel.push_back(place);
     uint32_t around = place;
     while (around != kNone && !host.op(around).identity)
       around = host.parent(around);
-    if (around != kNone && joinNode(activity, *host.op(around).identity))
-      continue;
-    if (join.launch.valid())
-      index.apply(*profile, activity, join);
-    else if (const Join &own = eager.within(place); own.launch.valid())
-      index.apply(*profile, activity, own);
+    bool isNode = around != kNone &&
+                  joinNode(activity, origin, *host.op(around).identity);
+    if (!isNode && join.launch.valid())
+      index.apply(*profile, activity, origin, join);
+    else if (const Join &own = eager.within(place);
+             !isNode && own.launch.valid())
+      index.apply(*profile, activity, origin, own);
+    profile->setOrigin(activity, std::move(origin));
   }
 }
 
 /// Joins what the host ran in the range of a node that runs by itself.
-bool Attributor::joinNode(Activity &activity, uint32_t identity) {
+bool Attributor::joinNode(Activity &activity, Origin &origin,
+                          uint32_t identity) {
   const IdentityPlace &place = identities.placeOf(identity);
   if (place.isNode) {
     ofNodes.kernels.push_back({activity.id, identity});
@@ -612,7 +621,7 @@ bool Attributor::joinNode(Activity &activity, uint32_t identity) {
                     trace.identities[identity].node + ", which is " +
                     index.describe(own.launch);
   index.countRun(*profile, own.launch);
-  index.apply(*profile, activity, own);
+  index.apply(*profile, activity, origin, own);
   return true;
 }
 
@@ -741,7 +750,7 @@ void Attributor::addNotes() {
         "that launched them by order, which is never sure");
   if (!inputs.maps.empty() && !profile->kernels.empty() &&
       llvm::none_of(profile->kernels, [](const Activity &kernel) {
-        return kernel.launch.has_value() || !kernel.nodes.empty();
+        return kernel.launch.has_value() || !kernel.origin->nodes.empty();
       }))
     profile->notes.push_back(
         "no kernel was joined to a launch: the trace and the launch maps seem "

@@ -113,8 +113,10 @@ void KernelJoin::give(uint32_t position, uint32_t place, StringRef how) {
   }
   Activity &kernel = profile.kernels[position];
   kernel.counters = rows[place];
-  kernel.countersFrom = profile.intern(
-      ("kernel " + Twine(place) + " of " + counted.file + ", " + how).str());
+  profile.changeOrigin(kernel, [&](Origin &origin) {
+    origin.countersFrom = profile.intern(
+        ("kernel " + Twine(place) + " of " + counted.file + ", " + how).str());
+  });
 }
 
 std::optional<uint32_t> KernelJoin::findWhole(ArrayRef<uint32_t> step,

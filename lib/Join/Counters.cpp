@@ -133,8 +133,8 @@ std::optional<CounterJoin::Key>
 CounterJoin::keyOf(const Activity &kernel) const {
   if (kernel.launch && *kernel.launch < firstOfLine.size())
     return Key{false, firstOfLine[*kernel.launch]};
-  if (!kernel.launch && kernel.nodes.size() == 1)
-    return Key{true, kernel.nodes.front()};
+  if (!kernel.launch && kernel.origin->nodes.size() == 1)
+    return Key{true, kernel.origin->nodes.front()};
   return std::nullopt;
 }
 
@@ -214,7 +214,9 @@ void CounterJoin::attachKernels() {
       profile.counters.push_back(file.rows[*row]);
     }
     kernel.counters = rowPlace[*row];
-    kernel.countersFrom = profile.intern(from);
+    profile.changeOrigin(kernel, [&](Origin &origin) {
+      origin.countersFrom = profile.intern(from);
+    });
     ++counted;
   }
   if (others)

@@ -136,7 +136,10 @@ void CallReplay::joinTo(uint32_t kernel, uint32_t launch, StringRef why,
        (proven ? "; all generated kernels of the graph ran once, in order"
                : ""))
           .str();
-  index.apply(profile, profile.kernels[kernel], join);
+  Activity &activity = profile.kernels[kernel];
+  profile.changeOrigin(activity, [&](Origin &origin) {
+    index.apply(profile, activity, origin, join);
+  });
   ran.insert(launch);
 }
 
@@ -176,12 +179,15 @@ void CallReplay::joinGap(ArrayRef<uint32_t> open, ArrayRef<uint32_t> between) {
                oneEach ? Confidence::High : Confidence::Medium);
     return;
   }
+  StringRef explanation = profile.intern(
+      ("replay of a CUDA graph: " + Twine(open.size()) +
+       " kernels between two generated ones, where " + Twine(between.size()) +
+       " library calls stand; which is whose can't be told from the sequence")
+          .str());
   for (uint32_t kernel : open)
-    profile.kernels[kernel].explanation = profile.intern(
-        ("replay of a CUDA graph: " + Twine(open.size()) +
-         " kernels between two generated ones, where " + Twine(between.size()) +
-         " library calls stand; which is whose can't be told from the sequence")
-            .str());
+    profile.changeOrigin(profile.kernels[kernel], [&](Origin &origin) {
+      origin.explanation = explanation;
+    });
 }
 
 void CallReplay::join() {

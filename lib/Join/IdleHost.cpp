@@ -6,7 +6,9 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <limits>
 #include <map>
+#include <optional>
 
 using namespace llvm;
 using namespace opprof;
@@ -19,29 +21,62 @@ static constexpr int64_t kShortestNs = 20'000;
 /// As many as reports may want to name.
 static constexpr size_t kMost = 256;
 
-/// The longest times in which a device ran nothing between two things.
-static std::vector<Interval> findIdle(const Profile &profile) {
-  std::map<int64_t, std::vector<Interval>> running;
-  for (const std::vector<Activity> *list : {&profile.kernels, &profile.copies})
-    for (const Activity &activity : *list)
-      running[activity.device].push_back({activity.startNs, activity.endNs()});
-  std::vector<Interval> idle;
-  for (auto &[device, intervals] : running) {
-    std::vector<Interval> busy = unite(std::move(intervals));
-    if (busy.empty())
-      continue;
-    // The steps begin before the device is given something.
-    Interval span = {busy.front().first, busy.back().second};
-    if (!profile.steps.empty())
-      span.first = std::min(span.first, profile.steps.front().startNs);
-    for (Interval gap : gapsIn(span, busy))
-      if (gap.second - gap.first >= kShortestNs)
-        idle.push_back(gap);
-  }
+/// Leaves the longest, the longer ones first.
+static void keepLongest(std::vector<Interval> &idle) {
   llvm::stable_sort(idle, [](const Interval &a, const Interval &b) {
     return a.second - a.first > b.second - b.first;
   });
   idle.resize(std::min(idle.size(), kMost));
+}
+
+namespace {
+/// When a device ran nothing, told from what it ran in order of start: lists of
+/// that would add to the most memory that a profile takes.
+class DeviceIdle {
+public:
+  void run(const Activity &activity) {
+    if (activity.durationNs <= 0)
+      return;
+    // The steps begin before the device is given something.
+    int64_t from = until.value_or(std::min(activity.startNs, begin));
+    if (activity.startNs - from >= kShortestNs)
+      idle.push_back({from, activity.startNs});
+    if (idle.size() == 16 * kMost)
+      keepLongest(idle);
+    until = std::max(from, activity.endNs());
+  }
+
+  /// Of the first step, or later than all else.
+  int64_t begin = std::numeric_limits<int64_t>::max();
+  std::vector<Interval> idle;
+
+private:
+  std::optional<int64_t> until;
+};
+} // namespace
+
+/// The longest times in which a device ran nothing between two things.
+static std::vector<Interval> findIdle(const Profile &profile) {
+  std::map<int64_t, DeviceIdle> devices;
+  auto run = [&](const Activity &activity) {
+    auto [it, isNew] = devices.try_emplace(activity.device);
+    if (isNew && !profile.steps.empty())
+      it->second.begin = profile.steps.front().startNs;
+    it->second.run(activity);
+  };
+  const auto *copy = profile.copies.data();
+  const auto *lastCopy = copy + profile.copies.size();
+  for (const Activity &kernel : profile.kernels) {
+    for (; copy != lastCopy && copy->startNs < kernel.startNs; ++copy)
+      run(*copy);
+    run(kernel);
+  }
+  for (; copy != lastCopy; ++copy)
+    run(*copy);
+  std::vector<Interval> idle;
+  for (auto &[device, found] : devices)
+    llvm::append_range(idle, found.idle);
+  keepLongest(idle);
   return idle;
 }
 

@@ -77,20 +77,25 @@ static void setLinks(ArrayRef<LaunchSum> sums, Profile &profile) {
   for (std::vector<Activity> *list : {&profile.kernels, &profile.copies})
     for (Activity &activity : *list)
       if (activity.launch) {
-        activity.nodes = profile.launches[*activity.launch].nodes;
+        const std::vector<uint32_t> &nodes =
+            profile.launches[*activity.launch].nodes;
         const LaunchSum &sum = sums[*activity.launch];
         activity.links = {activity.confidence, sum.nodes, sum.exported};
         for (std::optional<Confidence> link : {sum.nodes, sum.exported})
           activity.confidence =
               std::max(activity.confidence, link.value_or(activity.confidence));
-        if (activity.nodes.empty()) {
-          activity.explanation =
-              profile.intern((activity.explanation +
-                              "; the launch map names no node of this launch")
-                                 .str());
+        if (nodes.empty()) {
           activity.confidence = Confidence::Unattributed;
           activity.links = {};
         }
+        profile.changeOrigin(activity, [&](Origin &origin) {
+          origin.nodes = nodes;
+          if (nodes.empty())
+            origin.explanation =
+                profile.intern((origin.explanation +
+                                "; the launch map names no node of this launch")
+                                   .str());
+        });
       }
 }
 
@@ -160,27 +165,32 @@ void opprof::join::addNodes(const Trace &trace, const AttributionInputs &inputs,
       const Identity &identity = trace.identities[number];
       Activity &activity = (*list)[id];
       const IdentityPlace &place = identities.placeOf(number);
-      activity.nodes = {placeOf(place.node, nullptr)};
-      activity.method = "identity";
       activity.confidence = Confidence::High;
       activity.links = {Confidence::High, Confidence::High, std::nullopt};
-      activity.explanation = profile.intern(
-          (activity.graphNode ? "replay of a CUDA graph; its node was captured "
-                                "under the id of node "
-                              : "launched under the id of node ") +
-          identity.node);
+      profile.changeOrigin(activity, [&](Origin &origin) {
+        origin.nodes = {placeOf(place.node, nullptr)};
+        origin.method = "identity";
+        origin.explanation = profile.intern(
+            (activity.graphNode
+                 ? "replay of a CUDA graph; its node was captured "
+                   "under the id of node "
+                 : "launched under the id of node ") +
+            identity.node);
+      });
     }
 
   for (const InputCopy &copy : copies) {
     Activity &activity =
         (copy.isKernel ? profile.kernels : profile.copies)[copy.id];
-    activity.explanation = profile.intern(copy.explanation);
-    if (copy.inputs.empty())
-      continue;
-    for (const NodeId &input : copy.inputs)
-      activity.nodes.push_back(placeOf(input, nullptr));
-    activity.method = "enclosure";
-    activity.confidence = Confidence::Medium;
+    profile.changeOrigin(activity, [&](Origin &origin) {
+      origin.explanation = profile.intern(copy.explanation);
+      for (const NodeId &input : copy.inputs)
+        origin.nodes.push_back(placeOf(input, nullptr));
+      if (!copy.inputs.empty())
+        origin.method = "enclosure";
+    });
+    if (!copy.inputs.empty())
+      activity.confidence = Confidence::Medium;
   }
 
   uint64_t most = 0;

@@ -78,10 +78,10 @@ std::vector<LaunchRecord> LaunchIndex::makeRecords() const {
   return records;
 }
 
-void LaunchIndex::apply(Profile &profile, Activity &activity,
+void LaunchIndex::apply(Profile &profile, Activity &activity, Origin &origin,
                         const Join &join) const {
   activity.launch = recordOf(join.launch);
-  activity.method = profile.intern(join.method);
+  origin.method = profile.intern(join.method);
   activity.confidence = join.confidence;
-  activity.explanation = profile.intern(join.explanation);
+  origin.explanation = profile.intern(join.explanation);
 }

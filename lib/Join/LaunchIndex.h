@@ -76,9 +76,9 @@ public:
   void countRun(profile::Profile &profile, LaunchId id) const {
     ++profile.launches[recordOf(id)].runs;
   }
-  /// Writes a join into an activity.
+  /// Writes a join into an activity and what is to be its origin.
   void apply(profile::Profile &profile, profile::Activity &activity,
-             const Join &join) const;
+             profile::Origin &origin, const Join &join) const;
 
 private:
   uint32_t intern(llvm::StringRef text);

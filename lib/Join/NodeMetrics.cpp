@@ -26,7 +26,7 @@ void opprof::join::addNodeMetrics(Profile &profile,
       kernels.push_back(&kernel);
       steps.insert(kernel.step);
       counted += kernel.counters.has_value();
-      elsewhere |= !kernel.countersFrom.empty();
+      elsewhere |= !kernel.origin->countersFrom.empty();
     }
     if (!counted)
       continue;

@@ -17,24 +17,38 @@ public:
   static constexpr uint32_t kNone = ~uint32_t(0);
 
   void reserve(size_t size) { entries.reserve(size); }
-  void add(uint64_t id, uint32_t place) { entries.push_back({id, place}); }
+  void add(uint64_t id, uint32_t place) {
+    entries.push_back({uint32_t(id >> 32), uint32_t(id), place});
+  }
   /// Of several with one id the first that was added stays first.
   void sort() {
-    if (!llvm::is_sorted(entries, llvm::less_first()))
-      llvm::stable_sort(entries, llvm::less_first());
+    auto isLess = [](const Entry &a, const Entry &b) {
+      return a.id() < b.id();
+    };
+    if (!llvm::is_sorted(entries, isLess))
+      llvm::stable_sort(entries, isLess);
   }
 
   bool empty() const { return entries.empty(); }
   /// The place of `id`, or none.
   uint32_t find(uint64_t id) const {
-    auto it = llvm::lower_bound(entries, id,
-                                [](const std::pair<uint64_t, uint32_t> &known,
-                                   uint64_t id) { return known.first < id; });
-    return it == entries.end() || it->first != id ? kNone : it->second;
+    auto it =
+        llvm::lower_bound(entries, id, [](const Entry &known, uint64_t id) {
+          return known.id() < id;
+        });
+    return it == entries.end() || it->id() != id ? kNone : it->place;
   }
 
 private:
-  std::vector<std::pair<uint64_t, uint32_t>> entries;
+  /// With the id in halves, as a whole one would be padded by a third.
+  struct Entry {
+    uint32_t high;
+    uint32_t low;
+    uint32_t place;
+
+    uint64_t id() const { return uint64_t(high) << 32 | low; }
+  };
+  std::vector<Entry> entries;
 };
 
 } // namespace opprof::join

@@ -209,10 +209,10 @@ static ItemTable listNodes(const Profile &profile) {
     return item;
   };
   return adder.run([&](const Activity &kernel) {
-    if (kernel.nodes.empty())
+    if (kernel.origin->nodes.empty())
       return adder.addRest("(no node known)", kernel.durationNs);
     std::vector<int64_t> shares = shareAmongNodes(profile, kernel);
-    for (auto [place, share] : llvm::zip_equal(kernel.nodes, shares)) {
+    for (auto [place, share] : llvm::zip_equal(kernel.origin->nodes, shares)) {
       if (!itemOf[place])
         itemOf[place] =
             adder.find(joinKey({"node", utostr(place)}),
@@ -236,10 +236,10 @@ sumNodes(const Profile &profile, StringRef rest,
     adder.add(adder.find(key, [&] { return *item; }), ns);
   };
   return adder.run([&](const Activity &kernel) {
-    if (kernel.nodes.empty())
+    if (kernel.origin->nodes.empty())
       return addTo(describeKernel(kernel), kernel.durationNs);
     std::vector<int64_t> shares = shareAmongNodes(profile, kernel);
-    for (auto [place, share] : llvm::zip_equal(kernel.nodes, shares))
+    for (auto [place, share] : llvm::zip_equal(kernel.origin->nodes, shares))
       addTo(describe(profile.nodes[place]), share);
   });
 }
@@ -267,9 +267,9 @@ static ItemTable listModules(const Profile &profile) {
         return named(*node.module);
       },
       [&](const Activity &kernel) -> std::optional<Item> {
-        if (kernel.module.empty())
+        if (kernel.origin->module.empty())
           return std::nullopt;
-        return named(kernel.module);
+        return named(kernel.origin->module);
       });
 }
 
@@ -312,7 +312,7 @@ static ItemTable listKernels(const Profile &profile) {
     std::string shortName = shortKernelName(kernel.name);
     item.name = shortName;
     std::set<std::string> nodes;
-    for (uint32_t place : kernel.nodes) {
+    for (uint32_t place : kernel.origin->nodes) {
       const NodeId &id = profile.nodes[place].id;
       nodes.insert(joinKey({id.stage, id.name}));
     }
@@ -337,9 +337,9 @@ static ItemTable listOperators(const Profile &profile) {
           return makeNamed(splitNumber(node.id.name).base);
         },
         [](const Activity &kernel) -> std::optional<Item> {
-          if (kernel.hostOp.empty())
+          if (kernel.origin->hostOp.empty())
             return std::nullopt;
-          return makeNamed(kernel.hostOp);
+          return makeNamed(kernel.origin->hostOp);
         });
   std::vector<uint32_t> numbers;
   StringMap<uint32_t> seen;
@@ -383,7 +383,7 @@ ItemTable opprof::profile::listItems(const Profile &profile, ItemKind by) {
 
 ItemKind opprof::profile::finestKind(const Profile &profile) {
   if (llvm::any_of(profile.kernels, [](const Activity &kernel) {
-        return !kernel.nodes.empty();
+        return !kernel.origin->nodes.empty();
       }))
     return ItemKind::Node;
   return profile.operators.empty() ? ItemKind::Kernel : ItemKind::Operator;

@@ -5,6 +5,7 @@
 #include "opprof/Support/EnumNames.h"
 #include "opprof/Support/Intervals.h"
 
+#include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -52,6 +53,33 @@ StringRef opprof::profile::stringify(Share share) {
 }
 std::optional<Share> opprof::profile::parseShare(StringRef text) {
   return parseEnumerator<Share>(kShares, text);
+}
+
+const Origin &Origin::unknown() {
+  static const Origin origin;
+  return origin;
+}
+
+static std::array<StringRef, 8> textsOf(const Origin &origin) {
+  return {origin.method, origin.explanation, origin.hostOp,
+          origin.module, origin.source,      origin.inputType,
+          origin.range,  origin.countersFrom};
+}
+
+size_t Profile::OriginHash::operator()(const Origin &origin) const {
+  std::array<const char *, 8> places;
+  llvm::transform(textsOf(origin), places.begin(),
+                  [](StringRef text) { return text.data(); });
+  return hash_combine(origin.rank.value_or(-1),
+                      hash_combine_range(origin.nodes),
+                      hash_combine_range(places));
+}
+
+bool Profile::IsSameOrigin::operator()(const Origin &a, const Origin &b) const {
+  return a.rank == b.rank && a.nodes == b.nodes &&
+         llvm::equal(textsOf(a), textsOf(b), [](StringRef a, StringRef b) {
+           return a.data() == b.data() && a.size() == b.size();
+         });
 }
 
 std::vector<int64_t> opprof::profile::shareTime(int64_t total, size_t count,
@@ -274,8 +302,8 @@ static const LaunchRecord *findDivision(const Profile &profile,
                                         const Activity &kernel) {
   const LaunchRecord *launch =
       kernel.launch ? &profile.launches[*kernel.launch] : nullptr;
-  return launch && launch->nodes == kernel.nodes &&
-                 launch->parts.size() == kernel.nodes.size()
+  return launch && launch->nodes == kernel.origin->nodes &&
+                 launch->parts.size() == kernel.origin->nodes.size()
              ? launch
              : nullptr;
 }
@@ -283,7 +311,7 @@ static const LaunchRecord *findDivision(const Profile &profile,
 std::vector<int64_t> opprof::profile::shareAmongNodes(const Profile &profile,
                                                       const Activity &kernel) {
   const LaunchRecord *launch = findDivision(profile, kernel);
-  return shareTime(kernel.durationNs, kernel.nodes.size(),
+  return shareTime(kernel.durationNs, kernel.origin->nodes.size(),
                    launch ? ArrayRef(launch->parts) : ArrayRef<uint32_t>());
 }
 
@@ -291,11 +319,11 @@ std::vector<int64_t> opprof::profile::shareAmongNodes(const Profile &profile,
 static void addShares(const Activity &kernel, Profile &profile) {
   const LaunchRecord *launch = findDivision(profile, kernel);
   std::vector<int64_t> shares = shareAmongNodes(profile, kernel);
-  for (auto [position, place] : llvm::enumerate(kernel.nodes)) {
+  for (auto [position, place] : llvm::enumerate(kernel.origin->nodes)) {
     Node &node = profile.nodes[place];
     node.kernelTimeNs += shares[position];
     node.kernels.push_back(kernel.id);
-    Share share = kernel.nodes.size() == 1             ? Share::Whole
+    Share share = kernel.origin->nodes.size() == 1     ? Share::Whole
                   : launch && !launch->parts[position] ? Share::None
                   : launch                             ? launch->share
                                                        : Share::Even;

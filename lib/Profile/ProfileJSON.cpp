@@ -195,6 +195,7 @@ void Writer::stepCounters(const StepCounters &step) {
 }
 
 void Writer::activity(const Activity &activity) {
+  const Origin &origin = *activity.origin;
   json.object([&] {
     json.attribute("id", activity.id);
     if (activity.kind != ActivityKind::Kernel)
@@ -202,7 +203,7 @@ void Writer::activity(const Activity &activity) {
     json.attribute("name", activity.name);
     json.attribute("device", activity.device);
     optional("stream", activity.stream);
-    optional("rank", activity.rank);
+    optional("rank", origin.rank);
     optional("step", activity.step);
     if (activity.launch) {
       const LaunchRecord &launch = profile.launches[*activity.launch];
@@ -211,8 +212,8 @@ void Writer::activity(const Activity &activity) {
     }
     json.attribute("start_ns", activity.startNs);
     json.attribute("duration_ns", activity.durationNs);
-    nodeRefs(activity.nodes);
-    json.attribute("method", activity.method);
+    nodeRefs(origin.nodes);
+    json.attribute("method", origin.method);
     json.attribute("confidence", stringify(activity.confidence));
     if (activity.links.launch || activity.links.nodes ||
         activity.links.exported)
@@ -221,20 +222,20 @@ void Writer::activity(const Activity &activity) {
           if (confidence)
             json.attribute(kLinkNames[link], stringify(*confidence));
       });
-    text("explanation", activity.explanation);
+    text("explanation", origin.explanation);
     json.attribute("phase", stringify(activity.phase));
-    text("host_op", activity.hostOp);
+    text("host_op", origin.hostOp);
     optional("operator", activity.op);
-    text("module", activity.module);
-    text("source", activity.source);
+    text("module", origin.module);
+    text("source", origin.source);
     text("part", stringify(activity.part));
-    text("input_type", activity.inputType);
+    text("input_type", origin.inputType);
     optional("launched_at_ns", activity.launchStartNs);
     optional("launch_call_ns", activity.launchDurationNs);
     if (activity.cudaGraph)
       json.attribute("cuda_graph", true);
     optional("graph_node", activity.graphNode);
-    text("range", activity.range);
+    text("range", origin.range);
     triple("grid", activity.config->grid);
     triple("block", activity.config->block);
     optional("registers", activity.config->registers);
@@ -248,9 +249,9 @@ void Writer::activity(const Activity &activity) {
       const CounterRow &row = profile.counters[*activity.counters];
       metrics(row.values);
       absentMetrics(row.absent);
-      if (!activity.countersFrom.empty()) {
+      if (!origin.countersFrom.empty()) {
         json.attribute("metrics_inferred", true);
-        json.attribute("metrics_from", activity.countersFrom);
+        json.attribute("metrics_from", origin.countersFrom);
       }
     }
   });
@@ -656,10 +657,10 @@ private:
   Error readInferredFrom(object from, Node &node);
   Error readNode(object from);
   Error readLaunch(object from);
-  Error readJoin(object from, Activity &activity);
-  Error readHost(object from, Activity &activity);
+  Error readJoin(object from, Activity &activity, Origin &origin);
+  Error readHost(object from, Activity &activity, Origin &origin);
   Error readShape(object from, Activity &activity);
-  Error readCounters(object from, Activity &activity);
+  Error readCounters(object from, Activity &activity, Origin &origin);
   Error readActivity(object from, std::vector<Activity> &list);
   Error readKernel(object from) { return readActivity(from, profile.kernels); }
   Error readCopy(object from) { return readActivity(from, profile.copies); }
@@ -808,7 +809,7 @@ Error Reader::readLaunch(object from) {
 }
 
 /// What the activity was joined to, and how.
-Error Reader::readJoin(object from, Activity &activity) {
+Error Reader::readJoin(object from, Activity &activity, Origin &origin) {
   std::optional<uint64_t> launch;
   if (Error error = getInteger(from, "launch", launch))
     return error;
@@ -824,9 +825,9 @@ Error Reader::readJoin(object from, Activity &activity) {
       return fail("launch " + Twine(*launch) + " of '" + graph +
                   "' is not in \"launches\"");
   }
-  if (Error error = getNodes(from, activity.nodes))
+  if (Error error = getNodes(from, origin.nodes))
     return error;
-  if (Error error = getInterned(from, "method", activity.method))
+  if (Error error = getInterned(from, "method", origin.method))
     return error;
   if (Error error = getEnum(from, "confidence", activity.confidence,
                             parseConfidence, /*required=*/true))
@@ -842,25 +843,25 @@ Error Reader::readJoin(object from, Activity &activity) {
         return Error::success();
       }))
     return error;
-  return getInterned(from, "explanation", activity.explanation);
+  return getInterned(from, "explanation", origin.explanation);
 }
 
 /// What the host did when it started the activity.
-Error Reader::readHost(object from, Activity &activity) {
-  if (Error error = getInterned(from, "host_op", activity.hostOp))
+Error Reader::readHost(object from, Activity &activity, Origin &origin) {
+  if (Error error = getInterned(from, "host_op", origin.hostOp))
     return error;
   if (Error error = getInteger(from, "operator", activity.op))
     return error;
   if (activity.op && *activity.op >= profile.operators.size())
     return fail("\"operator\" is no place in \"operators\"");
-  if (Error error = getInterned(from, "module", activity.module))
+  if (Error error = getInterned(from, "module", origin.module))
     return error;
-  if (Error error = getInterned(from, "source", activity.source))
+  if (Error error = getInterned(from, "source", origin.source))
     return error;
   if (Error error = getEnum(from, "part", activity.part, parsePart,
                             /*required=*/false))
     return error;
-  if (Error error = getInterned(from, "input_type", activity.inputType))
+  if (Error error = getInterned(from, "input_type", origin.inputType))
     return error;
   if (Error error = getInteger(from, "launched_at_ns", activity.launchStartNs))
     return error;
@@ -871,7 +872,7 @@ Error Reader::readHost(object from, Activity &activity) {
     return error;
   if (Error error = getInteger(from, "graph_node", activity.graphNode))
     return error;
-  return getInterned(from, "range", activity.range);
+  return getInterned(from, "range", origin.range);
 }
 
 /// How the launch fills its device.
@@ -897,7 +898,7 @@ Error Reader::readShape(object from, Activity &activity) {
   return getInteger(from, "bytes", activity.bytes);
 }
 
-Error Reader::readCounters(object from, Activity &activity) {
+Error Reader::readCounters(object from, Activity &activity, Origin &origin) {
   CounterRow row;
   if (Error error = getNumbers(from, "metrics", row.values))
     return error;
@@ -907,18 +908,19 @@ Error Reader::readCounters(object from, Activity &activity) {
     activity.counters = profile.counters.size();
     profile.counters.push_back(std::move(row));
   }
-  if (Error error = getInterned(from, "metrics_from", activity.countersFrom))
+  if (Error error = getInterned(from, "metrics_from", origin.countersFrom))
     return error;
   bool inferred = false;
   if (Error error = getBool(from, "metrics_inferred", inferred))
     return error;
-  if (inferred && activity.countersFrom.empty())
-    activity.countersFrom = profile.intern("another launch");
+  if (inferred && origin.countersFrom.empty())
+    origin.countersFrom = profile.intern("another launch");
   return Error::success();
 }
 
 Error Reader::readActivity(object from, std::vector<Activity> &list) {
   Activity &activity = list.emplace_back();
+  Origin origin;
   if (Error error = getRequired(from, "id", activity.id))
     return error;
   if (activity.id != list.size() - 1)
@@ -934,7 +936,7 @@ Error Reader::readActivity(object from, std::vector<Activity> &list) {
   activity.device = device.value_or(0);
   if (Error error = getInteger(from, "stream", activity.stream))
     return error;
-  if (Error error = getInteger(from, "rank", activity.rank))
+  if (Error error = getInteger(from, "rank", origin.rank))
     return error;
   if (Error error = getInteger(from, "step", activity.step))
     return error;
@@ -945,13 +947,16 @@ Error Reader::readActivity(object from, std::vector<Activity> &list) {
   if (Error error = getEnum(from, "phase", activity.phase, parsePhase,
                             /*required=*/false))
     return error;
-  if (Error error = readJoin(from, activity))
+  if (Error error = readJoin(from, activity, origin))
     return error;
-  if (Error error = readHost(from, activity))
+  if (Error error = readHost(from, activity, origin))
     return error;
   if (Error error = readShape(from, activity))
     return error;
-  return readCounters(from, activity);
+  if (Error error = readCounters(from, activity, origin))
+    return error;
+  profile.setOrigin(activity, std::move(origin));
+  return Error::success();
 }
 
 Error Reader::readMeasured(object from, MeasuredRates &rates) {

@@ -135,7 +135,7 @@ private:
   std::string name(ArrayRef<uint32_t> nodes, StringRef kernel) const;
   /// A kernel by its node and line of the user's code, or else by its name.
   std::string name(const Activity &kernel) const {
-    return name(kernel.nodes, kernel.name);
+    return name(kernel.origin->nodes, kernel.name);
   }
   std::string nameLaunch(uint32_t launch) const {
     return name(profile.launches[launch].nodes,
@@ -375,8 +375,9 @@ std::string Prose::say(const evidence::HostCopies &copies) {
       static_cast<int64_t>(copies.bytes) / steps,
       copies.isPageable ? ", from or to pageable memory, which blocks the host"
                         : "",
-      longest.hostOp.empty() ? longest.name.str()
-                             : "started by " + longest.hostOp.str(),
+      longest.origin->hostOp.empty()
+          ? longest.name.str()
+          : "started by " + longest.origin->hostOp.str(),
       hasSteps ? "inside the steps" : "in " + span(), each(),
       copies.devices.empty() ? "device" : "devices", compare(copies.devices));
 }

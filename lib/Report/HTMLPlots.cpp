@@ -559,10 +559,11 @@ static void addNodes(const Profile &profile, FrameTree &tree) {
         node.kernelTimeNs;
   }
   for (const Activity &kernel : profile.kernels)
-    if (kernel.nodes.empty()) {
-      unsigned outer = kernel.module.empty() ? tree.inside(0, "(no node known)",
-                                                           FrameKind::Module)
-                                             : tree.module(kernel.module);
+    if (kernel.origin->nodes.empty()) {
+      unsigned outer =
+          kernel.origin->module.empty()
+              ? tree.inside(0, "(no node known)", FrameKind::Module)
+              : tree.module(kernel.origin->module);
       tree.frames[tree.inside(outer, shortKernelName(kernel.name),
                               FrameKind::Kernel)]
           .timeNs += kernel.durationNs;
@@ -577,14 +578,14 @@ static void addKernels(const Profile &profile, bool anyModule,
     if (!isCounted(profile, anySteady, kernel))
       continue;
     unsigned outer = 0;
-    if (!kernel.module.empty())
-      outer = tree.module(kernel.module);
+    if (!kernel.origin->module.empty())
+      outer = tree.module(kernel.origin->module);
     else if (anyModule)
       outer = tree.inside(0, "(in no module)", FrameKind::Module);
     std::string name = shortKernelName(kernel.name);
     // On a CPU operators are the kernels.
-    if (!kernel.hostOp.empty() && kernel.hostOp != kernel.name)
-      outer = tree.inside(outer, kernel.hostOp, FrameKind::Work);
+    if (!kernel.origin->hostOp.empty() && kernel.origin->hostOp != kernel.name)
+      outer = tree.inside(outer, kernel.origin->hostOp, FrameKind::Work);
     tree.frames[tree.inside(outer, name, FrameKind::Kernel)].timeNs +=
         kernel.durationNs;
   }
@@ -607,7 +608,7 @@ void report::printFlame(const ReportModel &model, raw_ostream &os) {
   FrameTree tree;
   bool anyModule =
       model.hasGraph || llvm::any_of(profile.kernels, [](const Activity &k) {
-        return !k.module.empty();
+        return !k.origin->module.empty();
       });
   if (model.hasGraph)
     addNodes(profile, tree);

@@ -520,10 +520,10 @@ private:
 
   std::string describeNodes(const Activity &activity) {
     std::string names;
-    for (uint32_t index : ArrayRef(activity.nodes).take_front(8))
+    for (uint32_t index : ArrayRef(activity.origin->nodes).take_front(8))
       if (index < profile.nodes.size())
         names += (names.empty() ? "" : ", ") + profile.nodes[index].id.name;
-    if (activity.nodes.size() > 8)
+    if (activity.origin->nodes.size() > 8)
       names += " …";
     return names;
   }
@@ -779,19 +779,21 @@ private:
        << "</td><td class=\"num\">" << formatTime(kernel.durationNs) << "</td>";
     counterCells(kernel.counters ? profile.counters[*kernel.counters].values
                                  : std::map<std::string, double>(),
-                 kernel.countersFrom);
+                 kernel.origin->countersFrom);
     os << "<td><code>" << escape(kernel.name) << "</code></td><td>";
     if (!model.hasGraph) {
       if (kernel.stream)
         os << *kernel.stream;
-      os << "</td><td>" << escape(kernel.range) << "</td></tr>";
+      os << "</td><td>" << escape(kernel.origin->range) << "</td></tr>";
       return;
     }
     os << escape(describeNodes(kernel)) << "</td><td>"
-       << stringify(kernel.confidence) << " by " << escape(kernel.method)
-       << "<div class=\"dim\">" << escape(kernel.explanation)
-       << (kernel.range.empty() ? std::string()
-                                : " · in " + escape(kernel.range))
+       << stringify(kernel.confidence) << " by "
+       << escape(kernel.origin->method) << "<div class=\"dim\">"
+       << escape(kernel.origin->explanation)
+       << (kernel.origin->range.empty()
+               ? std::string()
+               : " · in " + escape(kernel.origin->range))
        << "</div></td></tr>";
   }
 

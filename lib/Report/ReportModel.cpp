@@ -179,11 +179,12 @@ static std::vector<TimeRow> sumModules(const Profile &profile) {
   // The rows sum to all kernel time: what no node is known of has one too, that
   // of the module which the program was in, where it was observed.
   for (const Activity &kernel : profile.kernels)
-    if (kernel.nodes.empty()) {
-      auto it = names.find(kernel.module);
-      std::string name = it != names.end()       ? it->second
-                         : kernel.module.empty() ? "(no node known)"
-                                                 : kernel.module.str();
+    if (kernel.origin->nodes.empty()) {
+      auto it = names.find(kernel.origin->module);
+      std::string name = it != names.end() ? it->second
+                         : kernel.origin->module.empty()
+                             ? "(no node known)"
+                             : kernel.origin->module.str();
       TimeRow &row = rows[name];
       row.name = name;
       row.kernelTimeNs += kernel.durationNs;
@@ -245,17 +246,19 @@ static void sumWithoutGraph(ReportModel &model) {
     TimeRow &row = byName[kernel.name];
     row.kernelTimeNs += kernel.durationNs;
     ++row.count;
-    anyModule |= !kernel.module.empty();
-    std::string path =
-        kernel.module.empty() ? "(in no module)" : kernel.module.str();
+    anyModule |= !kernel.origin->module.empty();
+    std::string path = kernel.origin->module.empty()
+                           ? "(in no module)"
+                           : kernel.origin->module.str();
     TimeRow &module = modules[path];
     module.name = path;
     module.kernelTimeNs += kernel.durationNs;
     ++module.count;
     // Ranges that opprof puts round launches are those of the layers.
-    bool marked = !kernel.range.empty() && !kernel.range.starts_with("layer::");
+    bool marked = !kernel.origin->range.empty() &&
+                  !kernel.origin->range.starts_with("layer::");
     anyRange |= marked;
-    std::string name = marked ? kernel.range.str() : "(in no range)";
+    std::string name = marked ? kernel.origin->range.str() : "(in no range)";
     TimeRow &range = ranges[name];
     range.name = name;
     range.kernelTimeNs += kernel.durationNs;
@@ -314,13 +317,15 @@ static void sumPlaces(ReportModel &model) {
   for (const Activity &kernel : profile.kernels) {
     if (!isCounted(profile, steady, kernel))
       continue;
-    any |= !kernel.source.empty() || kernel.part != Part::None;
+    any |= !kernel.origin->source.empty() || kernel.part != Part::None;
     bool isBackward = kernel.part == Part::Backward;
-    StringRef name = kernel.hostOp.empty() ? kernel.name : kernel.hostOp;
-    PlaceRow &row = rows[{name, kernel.module, kernel.source, isBackward}];
+    StringRef name =
+        kernel.origin->hostOp.empty() ? kernel.name : kernel.origin->hostOp;
+    PlaceRow &row =
+        rows[{name, kernel.origin->module, kernel.origin->source, isBackward}];
     row.name = name.str();
-    row.module = kernel.module.str();
-    row.source = kernel.source.str();
+    row.module = kernel.origin->module.str();
+    row.source = kernel.origin->source.str();
     row.isBackward = isBackward;
     row.kernelTimeNs += kernel.durationNs;
     ++row.count;
@@ -416,7 +421,7 @@ static std::optional<CounterShare> shareCounters(const Profile &profile) {
     if (!kernel.counters)
       continue;
     counted += time;
-    if (!kernel.countersFrom.empty())
+    if (!kernel.origin->countersFrom.empty())
       inferred += time;
   }
   if (counted <= 0)
@@ -675,7 +680,7 @@ static std::vector<std::string> collectFacts(const ReportModel &model) {
     facts.push_back(describeMemory(model, memory));
   // Ranges that opprof puts round launches are named so.
   uint64_t ranged = llvm::count_if(profile.kernels, [](const Activity &kernel) {
-    return kernel.range.starts_with("layer::");
+    return kernel.origin->range.starts_with("layer::");
   });
   if (ranged)
     facts.push_back(formatv(

@@ -10,17 +10,21 @@ using namespace llvm;
 using namespace opprof;
 
 std::vector<Interval> opprof::unite(std::vector<Interval> intervals) {
-  llvm::sort(intervals);
-  std::vector<Interval> result;
+  if (!llvm::is_sorted(intervals))
+    llvm::sort(intervals);
+  // In place: there are as many as a recording has kernels.
+  size_t united = 0;
   for (Interval interval : intervals) {
     if (interval.second <= interval.first)
       continue;
-    if (result.empty() || interval.first > result.back().second)
-      result.push_back(interval);
+    if (!united || interval.first > intervals[united - 1].second)
+      intervals[united++] = interval;
     else
-      result.back().second = std::max(result.back().second, interval.second);
+      intervals[united - 1].second =
+          std::max(intervals[united - 1].second, interval.second);
   }
-  return result;
+  intervals.resize(united);
+  return intervals;
 }
 
 std::vector<Interval> opprof::gapsIn(Interval window,

@@ -55,7 +55,8 @@ std::unique_ptr<Profile> makeRun(const RunOptions &options) {
       kernel.startNs = now;
       kernel.durationNs = std::llround(10000 * double(1 + node % 7) *
                                        options.factor(node) * noise(random));
-      kernel.nodes = {uint32_t(node)};
+      profile->changeOrigin(
+          kernel, [&](Origin &origin) { origin.nodes = {uint32_t(node)}; });
       now += kernel.durationNs + 500;
     }
     if (options.hasSteps)
@@ -179,7 +180,7 @@ TEST(Compare, OneDisturbedStepSetsNoRecordingApart) {
        other = makeRun({.seed = 3, .factor = slower}),
        last = makeRun({.seed = 4, .factor = slower});
   for (Activity &kernel : two->kernels)
-    if (kernel.step == 3u && kernel.nodes == std::vector<uint32_t>{13})
+    if (kernel.step == 3u && kernel.origin->nodes == std::vector<uint32_t>{13})
       kernel.durationNs *= 30;
   summarize(*two);
   Comparison result =
@@ -223,8 +224,10 @@ TEST(Compare, OtherDevicesAreSaidAndHaveNoClock) {
 
 TEST(Compare, ItemsSumToKernelTime) {
   std::unique_ptr<Profile> run = makeRun({.seed = 1});
-  run->kernels[3].nodes = {1, 2, 3};
-  run->kernels[4].nodes = {};
+  run->changeOrigin(run->kernels[3],
+                    [&](Origin &origin) { origin.nodes = {1, 2, 3}; });
+  run->changeOrigin(run->kernels[4],
+                    [&](Origin &origin) { origin.nodes = {}; });
   summarize(*run);
   for (ItemKind by : {ItemKind::Node, ItemKind::Class, ItemKind::Module,
                       ItemKind::Kernel, ItemKind::Operator}) {

@@ -118,7 +118,9 @@ protected:
       kernel.name = profile->launches[i].kernel;
       kernel.startNs = 10000 * i;
       kernel.durationNs = 1000 + 4000 * i;
-      kernel.nodes = {static_cast<uint32_t>(i)};
+      profile->changeOrigin(kernel, [&](profile::Origin &origin) {
+        origin.nodes = {static_cast<uint32_t>(i)};
+      });
       kernel.launch = i;
       kernel.confidence = Confidence::High;
     }

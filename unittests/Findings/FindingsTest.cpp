@@ -53,7 +53,8 @@ protected:
     launch.nodes = {0};
     for (Activity &activity : profile.kernels) {
       activity.launch = 0;
-      activity.nodes = {0};
+      profile.changeOrigin(activity,
+                           [&](Origin &origin) { origin.nodes = {0}; });
       activity.confidence = Confidence::High;
     }
     return launch;
@@ -401,7 +402,8 @@ TEST_F(FindingsTest, ClassesByTheRoof) {
   profile.steps = {{0, 0, 2'000'000, Phase::Steady}};
   Activity &kernel = addKernel(0, 1'250'000);
   kernel.name = "sgemm_128x64";
-  kernel.inputType = "float";
+  profile.changeOrigin(kernel,
+                       [&](Origin &origin) { origin.inputType = "float"; });
   launchAll("extern_kernels.mm", 67'000'000'000, 1'000'000, 0);
   compute();
   const auto &roofline = get<evidence::Roofline>();
@@ -490,13 +492,15 @@ TEST_F(FindingsTest, ProductsAreHeldAgainstTheCeilingOfTheirType) {
                                {"c10::Half", Precision::FP16},
                                {"c10::BFloat16", Precision::BF16},
                                {"double", Precision::FP32}}) {
-    profile.kernels[0].inputType = type;
+    profile.changeOrigin(profile.kernels[0],
+                         [&](Origin &origin) { origin.inputType = type; });
     compute();
     EXPECT_EQ(get<evidence::Roofline>().mostAboveRoof[0].ceiling, ceiling)
         << type;
   }
   // As the code says it, and not at all.
-  profile.kernels[0].inputType = "";
+  profile.changeOrigin(profile.kernels[0],
+                       [&](Origin &origin) { origin.inputType = ""; });
   profile.launches[0].dtype = "float16";
   compute();
   EXPECT_EQ(get<evidence::Roofline>().mostAboveRoof[0].ceiling,
@@ -509,7 +513,8 @@ TEST_F(FindingsTest, ProductsAreHeldAgainstTheCeilingOfTheirType) {
 TEST_F(FindingsTest, TensorCoreKernelsAreNotIdle) {
   Activity &kernel = addKernel(0, 50'000);
   kernel.name = "cutlass_80_tensorop_s1688gemm_64x64";
-  kernel.inputType = "float";
+  profile.changeOrigin(kernel,
+                       [&](Origin &origin) { origin.inputType = "float"; });
   launchAll("extern_kernels.mm", 1'000'000'000, 1'000'000, 0);
   compute();
   EXPECT_FALSE(find(FindingKind::TensorCoresIdle));
@@ -518,7 +523,8 @@ TEST_F(FindingsTest, TensorCoreKernelsAreNotIdle) {
 TEST_F(FindingsTest, AttentionInFP32UsesTensorCores) {
   Activity &kernel = addKernel(0, 50'000);
   kernel.name = "fmha_cutlassF_f32_aligned_64x64_rf_sm80(Params)";
-  kernel.inputType = "float";
+  profile.changeOrigin(kernel,
+                       [&](Origin &origin) { origin.inputType = "float"; });
   launchAll("torch.ops.aten._scaled_dot_product_efficient_attention.default",
             1'000'000'000, 1'000'000, 0);
   compute();
@@ -530,7 +536,8 @@ TEST_F(FindingsTest, AttentionInFP32UsesTensorCores) {
 TEST_F(FindingsTest, DepthwiseConvolutionsAreNoMatrixProducts) {
   Activity &kernel = addKernel(0, 50'000);
   kernel.name = "conv2d_c1_k1_nhwc";
-  kernel.inputType = "float";
+  profile.changeOrigin(kernel,
+                       [&](Origin &origin) { origin.inputType = "float"; });
   launchAll("extern_kernels.convolution", 1'000'000'000, 1'000'000, 0);
   compute();
   EXPECT_FALSE(find(FindingKind::TensorCoresIdle));
@@ -541,7 +548,8 @@ TEST_F(FindingsTest, DepthwiseConvolutionsAreNoMatrixProducts) {
 TEST_F(FindingsTest, OfKernelsThatNoOneKnowsNothingIsSaid) {
   Activity &kernel = addKernel(0, 50'000);
   kernel.name = "my_gemm";
-  kernel.inputType = "float";
+  profile.changeOrigin(kernel,
+                       [&](Origin &origin) { origin.inputType = "float"; });
   launchAll("extern_kernels.mm", 1'000'000'000, 1'000'000, 0);
   compute();
   EXPECT_FALSE(find(FindingKind::TensorCoresIdle));
@@ -552,7 +560,9 @@ TEST_F(FindingsTest, HelpersAreNotWhatALaunchRunsOn) {
   addKernel(0, 20'000).name = "nvjet_tst_64x8";
   Activity &helper = addKernel(20'000, 30'000);
   helper.name = "void cublasLt::splitKreduce_kernel<32>()";
-  helper.inputType = profile.kernels[0].inputType = "float";
+  for (Activity *product : {&helper, &profile.kernels[0]})
+    profile.changeOrigin(*product,
+                         [](Origin &origin) { origin.inputType = "float"; });
   launchAll("extern_kernels.mm", 1'000'000'000, 1'000'000, 0).runs = 1;
   compute();
   EXPECT_FALSE(find(FindingKind::TensorCoresIdle));
@@ -562,7 +572,8 @@ TEST_F(FindingsTest, GoodputIsOfTheWallTimeAndTheTypesPeak) {
   // 78.8 GFLOP in 200 µs are 394 TFLOP/s, half of the bf16 peak.
   Activity &kernel = addKernel(0, 150'000);
   kernel.name = "nvjet_tst";
-  kernel.inputType = "c10::BFloat16";
+  profile.changeOrigin(
+      kernel, [&](Origin &origin) { origin.inputType = "c10::BFloat16"; });
   launchAll("extern_kernels.mm", 78'800'000'000, 1'000'000, 0);
   addKernel(150'000, 50'000).name = "other";
   compute();
@@ -746,14 +757,18 @@ TEST_F(FindingsTest, CopiesOfABiasAreThoseRightBeforeItsProduct) {
   // Without a launch map the host's operator tells, and other products have no
   // bias to begin with.
   profile.kernels[2].launch.reset();
-  profile.kernels[2].hostOp = "aten::baddbmm";
+  profile.changeOrigin(profile.kernels[2], [&](Origin &origin) {
+    origin.hostOp = "aten::baddbmm";
+  });
   compute();
   EXPECT_EQ(get<evidence::BiasCopies>().copies, 1u);
-  profile.kernels[2].hostOp = "aten::mm";
+  profile.changeOrigin(profile.kernels[2],
+                       [&](Origin &origin) { origin.hostOp = "aten::mm"; });
   compute();
   EXPECT_FALSE(find(FindingKind::BiasCopies));
   // On another stream the product does not wait for it.
-  profile.kernels[2].hostOp = "aten::addmm";
+  profile.changeOrigin(profile.kernels[2],
+                       [&](Origin &origin) { origin.hostOp = "aten::addmm"; });
   profile.copies[0].stream = 8;
   compute();
   EXPECT_FALSE(find(FindingKind::BiasCopies));
@@ -916,7 +931,8 @@ TEST_F(CounterFindingsTest, ClassesAreByCountersWhereThereAreSome) {
   addCounted(0, 40'000,
              {{"sm_throughput_pct", 20}, {"memory_throughput_pct", 90}});
   launchAll("extern_kernels.mm", 2'000'000'000, 1000, 1000);
-  profile.kernels[0].inputType = "float";
+  profile.changeOrigin(profile.kernels[0],
+                       [&](Origin &origin) { origin.inputType = "float"; });
   compute();
   evidence::PlacedLaunch worst = get<evidence::Roofline>().mostAboveRoof[0];
   EXPECT_EQ(worst.bound, Bound::Memory);
@@ -962,9 +978,10 @@ TEST_F(CounterFindingsTest, SharesOfSomeLevelsAreALeastShare) {
 TEST_F(CounterFindingsTest, SpeedOfLight) {
   addCounted(0, 60'000,
              {{"sm_throughput_pct", 85}, {"memory_throughput_pct", 30}});
-  addCounted(60'000, 20'000,
-             {{"sm_throughput_pct", 10}, {"memory_throughput_pct", 20}})
-      .countersFrom = "launch 1 of c";
+  profile.changeOrigin(
+      addCounted(60'000, 20'000,
+                 {{"sm_throughput_pct", 10}, {"memory_throughput_pct", 20}}),
+      [](Origin &origin) { origin.countersFrom = "launch 1 of c"; });
   addKernel(80'000, 20'000);
   profile.kernels[1].name = "b";
   profile.kernels[2].name = "c";

@@ -120,7 +120,7 @@ TEST_F(AttributionTest, CallsAreStepsOnlyWhereTheGraphIsKnown) {
   EXPECT_EQ(profile->summary.stepsFrom, "none");
   EXPECT_FALSE(profile->summary.steps);
   ASSERT_EQ(profile->kernels.size(), 2u);
-  EXPECT_EQ(profile->kernels[0].range, "");
+  EXPECT_EQ(profile->kernels[0].origin->range, "");
 }
 
 TEST_F(AttributionTest, ByHashAndByOrder) {
@@ -132,8 +132,8 @@ TEST_F(AttributionTest, ByHashAndByOrder) {
                                  {"triton_poi_fused_relu_0", "ha"},
                                  {"extern_kernels.mm", ""}}));
   EXPECT_EQ(show(*profile), "0:high 1:high 2:high 2:high ");
-  EXPECT_EQ(profile->kernels[0].method, "correlation");
-  EXPECT_EQ(profile->kernels[1].method, "kernel_hash");
+  EXPECT_EQ(profile->kernels[0].origin->method, "correlation");
+  EXPECT_EQ(profile->kernels[1].origin->method, "kernel_hash");
   EXPECT_EQ(profile->kernels[2].durationNs, 750);
   EXPECT_EQ(profile->launches[2].runs, 1u);
   EXPECT_EQ(profile->calls[0].matched, 3u);
@@ -144,8 +144,9 @@ TEST_F(AttributionTest, AHashOfAnotherKernelIsNoMatch) {
   op("triton_poi_fused_relu_0", 10, 1, "other");
   auto profile = attributed(map({{"triton_poi_fused_relu_0", "ha"}}));
   EXPECT_EQ(show(*profile), "-:unattributed ");
-  EXPECT_NE(profile->kernels[0].explanation.find("none of the launch maps"),
-            llvm::StringRef::npos);
+  EXPECT_NE(
+      profile->kernels[0].origin->explanation.find("none of the launch maps"),
+      llvm::StringRef::npos);
 }
 
 TEST_F(AttributionTest, AMissingOperatorLeavesTwoChoicesOpen) {
@@ -156,7 +157,7 @@ TEST_F(AttributionTest, AMissingOperatorLeavesTwoChoicesOpen) {
                                  {"extern_kernels.mm", ""},
                                  {"triton_poi_fused_relu_0", "ha"}}));
   EXPECT_EQ(show(*profile), "0:medium 2:high ");
-  EXPECT_EQ(profile->kernels[0].method, "sequence");
+  EXPECT_EQ(profile->kernels[0].origin->method, "sequence");
 }
 
 TEST_F(AttributionTest, AnUnknownOperatorBetweenTwoKnownOnes) {
@@ -168,7 +169,7 @@ TEST_F(AttributionTest, AnUnknownOperatorBetweenTwoKnownOnes) {
                                  {"extern_kernels.custom_out", ""},
                                  {"triton_b", "hb"}}));
   EXPECT_EQ(show(*profile), "0:high 1:medium 2:high ");
-  EXPECT_EQ(profile->kernels[1].method, "enclosure");
+  EXPECT_EQ(profile->kernels[1].origin->method, "enclosure");
 }
 
 TEST_F(AttributionTest, ChoosesTheGraphThatFits) {
@@ -243,7 +244,7 @@ TEST_F(AttributionTest, CompilationsThatRunTheSameAreInDoubtWithOneMap) {
   }
   auto profile = attributed(map({{"extern_kernels.mm", ""}}));
   EXPECT_EQ(show(*profile), "0:medium 0:medium ");
-  EXPECT_NE(profile->kernels[0].explanation.find("only one of them"),
+  EXPECT_NE(profile->kernels[0].origin->explanation.find("only one of them"),
             llvm::StringRef::npos);
 }
 
@@ -353,14 +354,14 @@ TEST_F(AttributionTest, CopiesBeforeAReplayAreOfTheInputs) {
   };
   auto profile = copy("[[[4, 8]], [[4, 8]], []]");
   EXPECT_EQ(show(*profile), "-:medium 0:high ");
-  ASSERT_EQ(profile->kernels[0].nodes.size(), 1u);
-  EXPECT_EQ(profile->nodes[profile->kernels[0].nodes[0]].id,
+  ASSERT_EQ(profile->kernels[0].origin->nodes.size(), 1u);
+  EXPECT_EQ(profile->nodes[profile->kernels[0].origin->nodes[0]].id,
             NodeId({"model", "post_grad", "arg1_1"}));
 
   // Two of one shape, or none: the graph is known, the input is not.
   profile = copy("[[[4, 8], [4, 8]], [[4, 8], [4, 8]], []]");
   EXPECT_EQ(show(*profile), "-:unattributed 0:high ");
-  EXPECT_NE(profile->kernels[0].explanation.find(
+  EXPECT_NE(profile->kernels[0].origin->explanation.find(
                 "copies inputs of model to where its CUDA graph reads them"),
             llvm::StringRef::npos);
 }

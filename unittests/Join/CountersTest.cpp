@@ -68,7 +68,8 @@ protected:
     kernel.durationNs = launch && *launch ? 30 : 10;
     if (launch) {
       kernel.launch = *launch;
-      kernel.nodes = {*launch};
+      profile.changeOrigin(kernel,
+                           [&](Origin &origin) { origin.nodes = {*launch}; });
       profile.nodes[*launch].kernels.push_back(kernel.id);
     }
     return kernel;
@@ -145,7 +146,7 @@ TEST_F(CountersTest, ReachKernelsAndNodes) {
   EXPECT_EQ(a0.metrics.at("ipc"), 2.5);
   EXPECT_EQ(a0.metrics.at("registers"), 34);
   EXPECT_FALSE(a0.inferredFrom);
-  EXPECT_EQ(profile.kernels[1].countersFrom, "");
+  EXPECT_EQ(profile.kernels[1].origin->countersFrom, "");
   ASSERT_EQ(profile.notes.size(), 1u);
   EXPECT_EQ(profile.notes[0], "foo was not collected: no such metric");
 }
@@ -155,7 +156,7 @@ TEST_F(CountersTest, DuplicatesTakeTheirRepresentativesAndSaySo) {
       {{0, ""}, {1, ", \"stands_for\": [3]"}, {2, ", \"stands_for\": [4]"}}));
   EXPECT_EQ(values("instructions"),
             (std::vector<double>{100, 101, 102, 101, 102}));
-  EXPECT_EQ(profile.kernels[3].countersFrom, "launch 1 of g");
+  EXPECT_EQ(profile.kernels[3].origin->countersFrom, "launch 1 of g");
   EXPECT_EQ(profile.nodes[2].metrics.at("ipc"), 2.5);
   EXPECT_EQ(metricsOriginIn(profile, profile.nodes[2]), "a0");
   EXPECT_FALSE(profile.nodes[1].inferredFrom);
@@ -199,7 +200,7 @@ TEST_F(CountersTest, KernelsOfCudaGraphsAreMarked) {
   for (Activity &kernel : profile.kernels)
     kernel.cudaGraph = true;
   attach(json({{0, ", \"inferred\": \"outside of the CUDA graph\""}}));
-  EXPECT_EQ(profile.kernels[0].countersFrom,
+  EXPECT_EQ(profile.kernels[0].origin->countersFrom,
             "the same kernel outside of the CUDA graph");
   EXPECT_EQ(metricsOriginIn(profile, profile.nodes[0]), "embed");
 }
@@ -216,7 +217,7 @@ TEST_F(CountersTest, WithoutAGraphTheirOrderInTheStepCounts) {
   attach(json({{1, ", \"stands_for\": [3]"}, {2, ""}, {4, ""}}));
   EXPECT_EQ(values("instructions"), (std::vector<double>{0, 101, 102, 101, 0}));
   EXPECT_EQ(profile.kernels[7].counters, profile.kernels[2].counters);
-  EXPECT_EQ(profile.kernels[3].countersFrom, "launch 1 of the step");
+  EXPECT_EQ(profile.kernels[3].origin->countersFrom, "launch 1 of the step");
   EXPECT_EQ(profile.notes.back(),
             "2 kernels have no counters because another kernel, or none, ran "
             "in their place when counters were taken");

@@ -92,9 +92,9 @@ protected:
     std::string out;
     for (const Activity &kernel : profile->kernels) {
       out += out.empty() ? "" : " ";
-      out += kernel.nodes.empty()
+      out += kernel.origin->nodes.empty()
                  ? "-"
-                 : profile->nodes[kernel.nodes.front()].id.name + ":" +
+                 : profile->nodes[kernel.origin->nodes.front()].id.name + ":" +
                        stringify(kernel.confidence).take_front().str();
     }
     return out;
@@ -140,7 +140,7 @@ TEST_F(EagerJoinsTest, WhatIsNotInTheGraphHasNoNode) {
   layer();
   op("aten::add", "aten::add", "[[4, 8], [4, 8], []]");
   EXPECT_EQ(joined(), "linear:h relu:h - linear_1:h add:h");
-  EXPECT_EQ(profile->kernels[2].explanation,
+  EXPECT_EQ(profile->kernels[2].origin->explanation,
             "started by aten::sort, which is no node of the graph by name, "
             "sizes and order");
 }
@@ -202,7 +202,7 @@ TEST_F(EagerJoinsTest, BackwardFollowsAutogradsNumbers) {
   op("AddmmBackward0", "aten::mm", "[[4, 8]]", 5, true);
   op("ReluBackward0", "aten::threshold_backward", "[[4, 8]]", 4, true);
   EXPECT_EQ(joined(), "linear:h relu:h linear_1:h add:h - - linear_1:h relu:h");
-  EXPECT_EQ(profile->kernels[6].method, "sequence_number");
+  EXPECT_EQ(profile->kernels[6].origin->method, "sequence_number");
 }
 
 TEST_F(EagerJoinsTest, TheLastThatShowsANumberHasDrawnIt) {

@@ -80,6 +80,22 @@ TEST_F(HostCostsTest, NorWhileItCopies) {
   EXPECT_DOUBLE_EQ(programMs(), 2);
 }
 
+TEST_F(HostCostsTest, ADeviceIsIdleBetweenKernelsAndCopies) {
+  run(ActivityKind::Kernel, 3);
+  run(ActivityKind::Memcpy, 7);
+  // Most of what lies between a copy and the next kernel, and a third of what
+  // lies between two kernels.
+  for (int64_t step = 0; step < 3; ++step)
+    op("wait", (step * 10 + 7) * kMs, 3 * kMs, 0);
+  trace.runtimeCalls.emplace_back();
+  std::unique_ptr<Profile> profile = attribute(trace, {});
+  std::string found;
+  for (const HostWork &work : profile->hostWork)
+    found += work.name + " at " + std::to_string(work.startNs / kMs) + "; ";
+  // The longest first.
+  EXPECT_EQ(found, "wait at 7; wait at 17; aten::mm at 0; ");
+}
+
 /// Garbage that is collected within another event of its thread is that
 /// event's: against a count that compares each with each.
 TEST_F(HostCostsTest, GarbageWithinAnotherEventIsThatEvents) {

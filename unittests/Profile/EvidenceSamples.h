@@ -33,7 +33,7 @@ inline std::unique_ptr<Profile> sampleProfile() {
   Activity &kernel = profile->kernels.emplace_back();
   kernel.name = "gemm";
   kernel.launch = 0;
-  kernel.nodes = {0};
+  profile->changeOrigin(kernel, [&](Origin &origin) { origin.nodes = {0}; });
   Activity &copy = profile->copies.emplace_back();
   copy.name = "Memcpy HtoD";
   return profile;

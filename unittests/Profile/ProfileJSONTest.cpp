@@ -73,17 +73,19 @@ std::unique_ptr<Profile> fullProfile() {
   Activity &kernel = profile->kernels.emplace_back();
   kernel.name = "sgemm";
   kernel.stream = 7;
-  kernel.rank = 3;
   kernel.step = 0;
   kernel.startNs = 1001;
   kernel.durationNs = 333;
   kernel.launch = 0;
-  kernel.nodes = {0, 1};
-  kernel.method = "correlation";
   kernel.confidence = Confidence::High;
-  kernel.explanation = "because";
-  kernel.hostOp = "aten::addmm";
-  kernel.inputType = "float";
+  profile->changeOrigin(kernel, [](Origin &origin) {
+    origin.rank = 3;
+    origin.nodes = {0, 1};
+    origin.method = "correlation";
+    origin.explanation = "because";
+    origin.hostOp = "aten::addmm";
+    origin.inputType = "float";
+  });
   kernel.launchStartNs = 900;
   kernel.launchDurationNs = 20;
   kernel.cudaGraph = true;
@@ -121,9 +123,37 @@ TEST(ProfileJSON, KeepsEverything) {
   llvm::Expected<std::unique_ptr<Profile>> read = readProfile(text, "p.json");
   ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
   EXPECT_EQ(write(**read), text);
-  EXPECT_EQ((*read)->kernels[0].nodes, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ((*read)->kernels[0].origin->nodes, (std::vector<uint32_t>{0, 1}));
   EXPECT_EQ((*read)->nodes[0].kernelTimeNs, 167);
   EXPECT_EQ((*read)->nodes[1].kernelTimeNs, 166);
+}
+
+TEST(ProfileJSON, KernelsThatAreLaunchedAlikeHaveOneOrigin) {
+  auto profile = fullProfile();
+  for (uint32_t id : {1, 2}) {
+    Activity again = profile->kernels[0];
+    again.id = id;
+    profile->kernels.push_back(again);
+  }
+  profile->changeOrigin(profile->kernels[2],
+                        [](Origin &origin) { origin.module = "h.1"; });
+  std::string text = write(*profile);
+  llvm::Expected<std::unique_ptr<Profile>> read = readProfile(text, "p.json");
+  ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
+  EXPECT_EQ(write(**read), text);
+  for (const Profile *either : {profile.get(), read->get()}) {
+    const std::vector<Activity> &kernels = either->kernels;
+    EXPECT_EQ(kernels[0].origin, kernels[1].origin);
+    EXPECT_NE(kernels[0].origin, kernels[2].origin);
+    EXPECT_EQ(kernels[0].origin->module, "");
+    EXPECT_EQ(kernels[2].origin->module, "h.1");
+    EXPECT_EQ(kernels[2].origin->hostOp, "aten::addmm");
+  }
+  // One that is changed is not changed for others.
+  (*read)->changeOrigin((*read)->kernels[1],
+                        [](Origin &origin) { origin.module = "h.2"; });
+  EXPECT_EQ((*read)->kernels[0].origin->module, "");
+  EXPECT_EQ((*read)->kernels[1].origin->module, "h.2");
 }
 
 TEST(ProfileJSON, ReadsEvidenceOfItsOwnVersionOnly) {

@@ -30,7 +30,7 @@ static void fill(Profile &profile,
     kernel.name = profile.intern(name);
     kernel.startNs = start;
     kernel.durationNs = duration;
-    kernel.nodes = {id};
+    profile.changeOrigin(kernel, [&](Origin &origin) { origin.nodes = {id}; });
     kernel.confidence = id % 2 ? Confidence::Low : Confidence::High;
     start += duration + 100;
     profile.kernels.push_back(kernel);
@@ -108,10 +108,12 @@ TEST(Report, CountsAKernelOfSeveralNodesOnceAndWhatHasNoNode) {
   Profile profile;
   fill(profile, {{"fused", 300}, {"eager", 200}});
   // Both nodes lie in modules that are shown as one row.
-  profile.kernels[0].nodes = {0, 1};
+  profile.changeOrigin(profile.kernels[0],
+                       [&](Origin &origin) { origin.nodes = {0, 1}; });
   profile.nodes[0].kernelTimeNs = profile.nodes[1].kernelTimeNs = 150;
   profile.nodes[1].kernels = {0};
-  profile.kernels[1].nodes.clear();
+  profile.changeOrigin(profile.kernels[1],
+                       [&](Origin &origin) { origin.nodes.clear(); });
   ReportModel model = makeReportModel(profile);
   ASSERT_EQ(model.modules.size(), 2u);
   EXPECT_EQ(model.modules[0].name, "h.*.mlp");
@@ -179,8 +181,9 @@ TEST(Report, WithoutAGraphKernelsAreShownByNameAndRange) {
   profile.nodes.clear();
   profile.summary.steps.reset();
   for (Activity &kernel : profile.kernels)
-    kernel.nodes.clear();
-  profile.kernels[0].range = "forward";
+    profile.changeOrigin(kernel, [&](Origin &origin) { origin.nodes.clear(); });
+  profile.changeOrigin(profile.kernels[0],
+                       [&](Origin &origin) { origin.range = "forward"; });
   Source &source = profile.sources.emplace_back();
   source.kind = "opprof capture";
   source.file = "run/capture-r1-p4242.opcap";
@@ -276,7 +279,7 @@ TEST(Report, WithoutAGraphWhatRanOutsideOfStepsIsToldApart) {
   profile.graph.clear();
   profile.nodes.clear();
   for (Activity &kernel : profile.kernels)
-    kernel.nodes.clear();
+    profile.changeOrigin(kernel, [&](Origin &origin) { origin.nodes.clear(); });
   profile.steps = {{0, 0, 1, Phase::WarmUp},
                    {1, 1, 2, Phase::Steady},
                    {2, 2, 3, Phase::Steady}};
@@ -301,7 +304,7 @@ TEST(Report, OfManyKernelsTheMiddleIsDrawn) {
   profile.nodes.clear();
   profile.summary.steps.reset();
   for (Activity &kernel : profile.kernels)
-    kernel.nodes.clear();
+    profile.changeOrigin(kernel, [&](Origin &origin) { origin.nodes.clear(); });
   std::string html = printHTML(profile);
   EXPECT_NE(html.find("Timeline of 4000 kernels from the middle of the trace"),
             std::string::npos);
@@ -350,7 +353,7 @@ TEST(Report, TheNarrowestPageHasEveryColumnThatFits) {
   profile.graph.clear();
   profile.nodes.clear();
   for (Activity &kernel : profile.kernels)
-    kernel.nodes.clear();
+    profile.changeOrigin(kernel, [&](Origin &origin) { origin.nodes.clear(); });
   OperatorTime op;
   op.name = "aten::convolution";
   op.inputDims = "[[16, 128, 32, 32], [256, 128, 3, 3]]";
@@ -383,7 +386,8 @@ TEST(Report, SizesOfListsAreClosed) {
   fill(profile, {{"a", 60'000}});
   profile.graph.clear();
   profile.nodes.clear();
-  profile.kernels.front().nodes.clear();
+  profile.changeOrigin(profile.kernels.front(),
+                       [&](Origin &origin) { origin.nodes.clear(); });
   OperatorTime op;
   op.name = "aten::cat";
   op.calls = op.kernels = 1;
@@ -463,7 +467,9 @@ static void addCounters(Profile &profile) {
     profile.kernels[i].counters = 0;
     profile.nodes[i].metrics = row.values;
   }
-  profile.kernels[1].countersFrom = "launch 3 of <graph>";
+  profile.changeOrigin(profile.kernels[1], [&](Origin &origin) {
+    origin.countersFrom = "launch 3 of <graph>";
+  });
   profile.nodes[1].inferredFrom = {.node = profile.nodes[0].id, .launch = ""};
 }
 
@@ -539,7 +545,9 @@ TEST(Report, SaysHowTheProgramRan) {
   run.peakReservedBytes = 3'000'000;
   profile.memory.push_back({});
   profile.memory.back().peakBytes = 1'500'000'000;
-  profile.kernels[0].range = "layer::unique::h.0";
+  profile.changeOrigin(profile.kernels[0], [&](Origin &origin) {
+    origin.range = "layer::unique::h.0";
+  });
   profile.overheads.push_back({"flush", 0, 1000});
   std::string text = printText(profile);
   EXPECT_NE(text.find("inductor, by opprof capture"), std::string::npos);

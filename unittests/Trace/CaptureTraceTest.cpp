@@ -171,8 +171,8 @@ TEST_F(CaptureTraceTest, LinesOfTheWrapperAreItsLaunches) {
   auto profile =
       attributed(map({{10, "extern_kernels.mm"}, {11, "triton_poi"}}));
   EXPECT_EQ(show(*profile), "0:high 1:high 0:high 1:high ");
-  EXPECT_EQ(profile->kernels[0].method, "identity");
-  EXPECT_EQ(profile->kernels[0].explanation,
+  EXPECT_EQ(profile->kernels[0].origin->method, "identity");
+  EXPECT_EQ(profile->kernels[0].origin->explanation,
             "launched under the id of line 10, which is launch 0 of model "
             "(output_code.py:10)");
   EXPECT_EQ(profile->summary.stepsFrom, "capture_marks");
@@ -242,7 +242,7 @@ TEST_F(CaptureTraceTest, OfManyKernelsTheLastAreKept) {
                       "which begin 35.0 s after the first"));
   std::unique_ptr<Profile> profile = attribute(**last, AttributionInputs());
   EXPECT_EQ(profile->kernels.size(), 5u);
-  EXPECT_EQ(profile->kernels[0].range, "part");
+  EXPECT_EQ(profile->kernels[0].origin->range, "part");
   EXPECT_TRUE(profile->kernels[0].launchStartNs);
 
   for (uint64_t limit : {uint64_t(40), uint64_t(0), uint64_t(1) << 40}) {
@@ -315,7 +315,7 @@ TEST_F(CaptureTraceTest, RangesOfTheProgramCanBeItsSteps) {
   EXPECT_EQ(profile->summary.steps, 3u);
   EXPECT_EQ(profile->summary.stepsFrom, "profiler_step");
   EXPECT_EQ(profile->kernels[1].step, 1u);
-  EXPECT_EQ(profile->kernels[1].range, "");
+  EXPECT_EQ(profile->kernels[1].origin->range, "");
 }
 
 TEST_F(CaptureTraceTest, AThreadWithoutRangesIsInThatOfTheOther) {
@@ -357,7 +357,7 @@ TEST_F(CaptureTraceTest, AThreadWithoutRangesIsInThatOfTheOther) {
   auto profile = attributed({});
   std::string ranges;
   for (const Activity &kernel : profile->kernels)
-    ranges += kernel.range.str() + ",";
+    ranges += kernel.origin->range.str() + ",";
   EXPECT_EQ(ranges, "ncclAllReduce,backward,inner,,load,load,,");
 }
 
@@ -368,7 +368,7 @@ TEST_F(CaptureTraceTest, WithoutAGraphThatIsSaidOnce) {
   auto profile = attributed({});
   EXPECT_TRUE(hasNote(profile->notes, "no graph: kernels are not joined"));
   EXPECT_EQ(profile->notes.size(), 1u);
-  EXPECT_EQ(profile->kernels[0].explanation, "");
+  EXPECT_EQ(profile->kernels[0].origin->explanation, "");
 }
 
 TEST_F(CaptureTraceTest, SeveralKernelsOfOneLineAreOneRun) {
@@ -431,9 +431,10 @@ TEST_F(CaptureTraceTest, ReplaysCarryTheIdsOfTheirCapture) {
                             "-:unattributed ");
   EXPECT_TRUE(profile->kernels[0].cudaGraph);
   EXPECT_EQ(profile->kernels[0].graphNode, 101u);
-  EXPECT_NE(profile->kernels[0].explanation.find("replay of a CUDA graph"),
-            llvm::StringRef::npos);
-  EXPECT_EQ(profile->kernels[2].explanation,
+  EXPECT_NE(
+      profile->kernels[0].origin->explanation.find("replay of a CUDA graph"),
+      llvm::StringRef::npos);
+  EXPECT_EQ(profile->kernels[2].origin->explanation,
             "its node of the CUDA graph was captured without an id");
   EXPECT_TRUE(hasNote(profile->notes, "2 of 6 kernels (200 ns) have no node: "
                                       "its node of the CUDA graph"));
@@ -466,7 +467,7 @@ TEST_F(CaptureTraceTest, NodesOfAnEagerRun) {
   EXPECT_EQ(profile->nodes[0].partition, "fc");
   EXPECT_EQ(profile->kernels[1].name,
             "void mine::relu<mine::Add<float> >(float*)");
-  EXPECT_EQ(profile->kernels[1].explanation,
+  EXPECT_EQ(profile->kernels[1].origin->explanation,
             "launched under the id of node relu");
   EXPECT_EQ(profile->partitions[0].kernelTimeNs, 1000);
   EXPECT_TRUE(profile->notes.empty());
@@ -495,7 +496,7 @@ TEST_F(CaptureTraceTest, WhatHasNoPlaceSaysWhy) {
             "-:unattributed -:unattributed -:unattributed -:unattributed "
             "-:unattributed ");
   auto why = [&](size_t kernel) {
-    return profile->kernels[kernel].explanation.str();
+    return profile->kernels[kernel].origin->explanation.str();
   };
   EXPECT_NE(why(0).find("the launch map has no launch: /cache/cabc.py:99 "
                         "(model)"),
@@ -552,10 +553,10 @@ TEST_F(CaptureTraceTest, RangesAreNamedAndNested) {
   launch("d", 0);
   file.end();
   auto profile = attributed({});
-  EXPECT_EQ(profile->kernels[0].range, "layer::unique::h.0");
-  EXPECT_EQ(profile->kernels[1].range, "outer");
-  EXPECT_EQ(profile->kernels[2].range, "");
-  EXPECT_EQ(profile->kernels[3].range, "open");
+  EXPECT_EQ(profile->kernels[0].origin->range, "layer::unique::h.0");
+  EXPECT_EQ(profile->kernels[1].origin->range, "outer");
+  EXPECT_EQ(profile->kernels[2].origin->range, "");
+  EXPECT_EQ(profile->kernels[3].origin->range, "open");
   EXPECT_TRUE(hasNote(profile->notes, "1 range has no end"));
 }
 
@@ -638,7 +639,7 @@ TEST_F(CaptureTraceTest, RankProcessAndClock) {
   EXPECT_EQ(source.processId, 4711);
   EXPECT_EQ(source.host, "node7");
   EXPECT_EQ(source.baseTimeNs, 4000);
-  EXPECT_EQ(profile->kernels[0].rank, 3);
+  EXPECT_EQ(profile->kernels[0].origin->rank, 3);
 }
 
 TEST_F(CaptureTraceTest, AKilledProgramsFileIsReadToItsLastWholeChunk) {
@@ -700,7 +701,9 @@ TEST_F(CaptureTraceTest, TheProfileIsReadBackAsItWas) {
   row.absent = {{"l1_hit_pct", "was not collected"}};
   profile->counters.push_back(row);
   profile->kernels[0].counters = 0;
-  profile->kernels[0].countersFrom = "launch 3 of model";
+  profile->changeOrigin(profile->kernels[0], [&](Origin &origin) {
+    origin.countersFrom = "launch 3 of model";
+  });
   profile->nodes[0].metricsAbsent = {{"dram_read_bytes", "why"}};
   profile->memory.push_back({0, 1, 2, 3, 4, 5});
   auto print = [](const Profile &profile) {

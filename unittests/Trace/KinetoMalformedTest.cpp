@@ -246,7 +246,7 @@ TEST(KinetoMalformed, IdsThatNothingHasJoinNothing) {
     std::unique_ptr<Profile> profile = attribute(*read, {});
     ASSERT_EQ(profile->kernels.size(), 1u);
     EXPECT_FALSE(profile->kernels[0].launchStartNs);
-    EXPECT_EQ(profile->kernels[0].hostOp, "");
+    EXPECT_EQ(profile->kernels[0].origin->hostOp, "");
   }
 }
 
@@ -498,10 +498,10 @@ TEST(KinetoWrongModel, GeneratedKernelsOfAnotherCompilation) {
   ASSERT_EQ(profile->kernels.size(), 3u);
   for (const Activity &kernel : profile->kernels) {
     EXPECT_EQ(kernel.confidence, Confidence::Unattributed);
-    EXPECT_TRUE(kernel.nodes.empty());
-    EXPECT_NE(kernel.explanation.find("none of the launch maps fits"),
+    EXPECT_TRUE(kernel.origin->nodes.empty());
+    EXPECT_NE(kernel.origin->explanation.find("none of the launch maps fits"),
               StringRef::npos)
-        << kernel.explanation.str();
+        << kernel.origin->explanation.str();
   }
   EXPECT_EQ(profile->summary.attributedNs[3], 6000);
 }
@@ -519,7 +519,7 @@ TEST(KinetoWrongModel, NoLaunchesAtAll) {
   std::unique_ptr<Profile> profile =
       attributeTo(callOf({"aten::mm"}), mapOf({}));
   ASSERT_EQ(profile->kernels.size(), 1u);
-  EXPECT_EQ(profile->kernels.front().method, "none");
+  EXPECT_EQ(profile->kernels.front().origin->method, "none");
 }
 
 } // namespace

@@ -23,6 +23,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace opprof::profile {
@@ -182,51 +183,60 @@ enum class Share : uint8_t {
 llvm::StringRef stringify(Share share);
 std::optional<Share> parseShare(llvm::StringRef text);
 
-/// A kernel, copy or memset that a device ran. Strings live in the profile.
-struct Activity : DeviceActivity {
-  uint32_t id = 0;
+/// Where an activity comes from, and how that is known: the same for most that
+/// one line of a program starts again and again. Strings live in the profile.
+struct Origin {
   OptionalSigned rank;
-  OptionalPlace step;
-  Phase phase = Phase::Steady;
-
-  /// Place in Profile::launches.
-  OptionalPlace launch;
   /// Places in Profile::nodes.
   std::vector<uint32_t> nodes;
   /// "identity", "kernel_hash", "correlation", "enclosure", "sequence",
   /// "operator", "sequence_number" or "none".
   llvm::StringRef method = "none";
-  /// The least of its links.
-  Confidence confidence = Confidence::Unattributed;
-  Links links;
   /// Why the join holds, or why there is none, for a person.
   llvm::StringRef explanation;
-
   /// Operator that the host ran when it launched this.
   llvm::StringRef hostOp;
-  /// Place in Profile::operators.
-  OptionalPlace op;
   /// The modules that the host was in, outermost first: "GPT_0.Block_3.MLP_3".
   llvm::StringRef module;
   /// The deepest line outside of PyTorch that called the operator, "file:line";
   /// of what autograd runs, that of the forward operator.
   llvm::StringRef source;
-  Part part = Part::None;
   /// First input's type as the profiler names it: "float", "c10::BFloat16".
   llvm::StringRef inputType;
-  /// The call that launched it.
-  OptionalSigned launchStartNs;
-  OptionalSigned launchDurationNs;
-  /// One replay of a CUDA graph starts many kernels with one call.
-  bool cudaGraph = false;
   /// The innermost range (NVTX, record_function) that the host had marked round
   /// the launch.
   llvm::StringRef range;
-  /// Place in Profile::counters.
-  OptionalPlace counters;
   /// Which other launch the counters are of, that does the same work; empty
   /// where they are its own.
   llvm::StringRef countersFrom;
+
+  /// Of what nothing is known.
+  static const Origin &unknown();
+};
+
+/// A kernel, copy or memset that a device ran. There are as many as a recording
+/// has: what many have together is in their origin.
+struct Activity : DeviceActivity {
+  /// Never null. Profile::setOrigin and changeOrigin write to it.
+  const Origin *origin = &Origin::unknown();
+  /// The call that launched it.
+  OptionalSigned launchStartNs;
+  OptionalSigned launchDurationNs;
+  uint32_t id = 0;
+  OptionalPlace step;
+  /// Place in Profile::launches.
+  OptionalPlace launch;
+  /// Place in Profile::operators.
+  OptionalPlace op;
+  /// Place in Profile::counters.
+  OptionalPlace counters;
+  Phase phase = Phase::Steady;
+  Part part = Part::None;
+  /// One replay of a CUDA graph starts many kernels with one call.
+  bool cudaGraph = false;
+  /// The least of its links.
+  Confidence confidence = Confidence::Unattributed;
+  Links links;
 };
 
 /// A launch of a compiled graph, as launches.json has it, with what it cost.
@@ -492,7 +502,27 @@ struct Profile {
 
   llvm::StringRef intern(llvm::StringRef text) { return strings.save(text); }
 
+  /// Lets `change` write to the origin of `activity`, which is this profile's,
+  /// and of no other activity.
+  template <typename Change>
+  void changeOrigin(Activity &activity, Change change) {
+    Origin origin = *activity.origin;
+    change(origin);
+    setOrigin(activity, std::move(origin));
+  }
+  void setOrigin(Activity &activity, Origin origin) {
+    activity.origin = &*origins.insert(std::move(origin)).first;
+  }
+
 private:
+  /// By which texts they have, not by what these say: they are interned.
+  struct OriginHash {
+    size_t operator()(const Origin &origin) const;
+  };
+  struct IsSameOrigin {
+    bool operator()(const Origin &a, const Origin &b) const;
+  };
+  std::unordered_set<Origin, OriginHash, IsSameOrigin> origins;
   llvm::BumpPtrAllocator allocator;
   llvm::UniqueStringSaver strings;
 };
