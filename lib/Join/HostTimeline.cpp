@@ -31,6 +31,8 @@ HostTimeline::HostTimeline(const Trace &trace) : trace(trace) {
   callOfOp.assign(count, kNone);
   tops.assign(count, kNone);
   byThread.resize(trace.threads.size());
+  // Lists that grow leave their former rooms behind.
+  externalIds.reserve(count);
 
   std::vector<uint32_t> order(count);
   std::iota(order.begin(), order.end(), 0);
