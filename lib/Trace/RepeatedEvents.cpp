@@ -8,6 +8,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/Hashing.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/MathExtras.h"
@@ -131,22 +132,30 @@ static void drop(std::vector<Event> &events, const Repeats &repeats) {
 
 /// Leaves out what may be there twice: kernels of one CUDA graph, which run
 /// side by side and have its launch's number, by a clock that counts
-/// microseconds.
-static void keepGraphKernels(const Trace &trace, const Repeats &calls,
-                             Repeats &activities) {
+/// microseconds; and those of two ranks, whose calls have the same numbers.
+static void keepDistinct(const Trace &trace, const Repeats &calls,
+                         Repeats &activities) {
   if (activities.empty())
     return;
-  DenseSet<uint64_t> repeated, graphs;
-  for (auto [place, first] : calls)
-    if (OptionalId correlation = trace.runtimeCalls[place].correlation)
-      repeated.insert(*correlation);
-  for (const RuntimeCall &call : trace.runtimeCalls)
-    if (call.correlation && call.name.contains("GraphLaunch") &&
-        !repeated.contains(*call.correlation))
+  DenseSet<uint64_t> repeated, graphs, called, ambiguous;
+  auto next = calls.begin();
+  for (auto [place, call] : enumerate(trace.runtimeCalls)) {
+    bool isRepeat = next != calls.end() && next->first == place;
+    next += isRepeat;
+    if (!call.correlation)
+      continue;
+    if (isRepeat)
+      repeated.insert(*call.correlation);
+    else if (!called.insert(*call.correlation).second)
+      ambiguous.insert(*call.correlation);
+    if (call.name.contains("GraphLaunch"))
       graphs.insert(*call.correlation);
+  }
   erase_if(activities, [&](auto pair) {
     OptionalId correlation = trace.activities[pair.first].correlation;
-    return correlation && graphs.contains(*correlation);
+    return correlation && (ambiguous.contains(*correlation) ||
+                           (graphs.contains(*correlation) &&
+                            !repeated.contains(*correlation)));
   });
 }
 
@@ -154,7 +163,7 @@ std::vector<uint32_t> opprof::trace::dropRepeatedEvents(Trace &trace) {
   Repeats calls = findRepeats(trace.runtimeCalls),
           activities = findRepeats(trace.activities),
           operators = findRepeats(trace.hostOps);
-  keepGraphKernels(trace, calls, activities);
+  keepDistinct(trace, calls, activities);
   // What bears no number of its own may be as another one is: an operator that
   // calls one of its name, by a clock that counts microseconds. A stream runs
   // one kernel after another.

@@ -122,6 +122,16 @@ TEST(RepeatedEvents, KernelsOfOneGraphMayRunAtTheSameTime) {
   EXPECT_EQ(countsOf(*trace), (Counts{0, 1, 1, 0}));
 }
 
+TEST(RepeatedEvents, KernelsOfTwoRanksMayHaveTheSameNumbers) {
+  auto by = [](std::string text, StringRef process) {
+    size_t at = text.find("\"pid\": ");
+    return text.insert(at + StringRef("\"pid\": ").size(), process.str());
+  };
+  std::vector<std::string> events = {call(100, 1), by(call(100, 1), "1"),
+                                     kernel(105, 1), kernel(105, 1)};
+  EXPECT_EQ(countsOf(*read(events)), (Counts{0, 2, 2, 0}));
+}
+
 TEST(RepeatedEvents, OperatorsWithoutNumbersStayUnlessOthersAreThereTwice) {
   std::vector<std::string> events = {op(100, ""), op(100, ""), call(101, 1),
                                      kernel(105, 1)};
