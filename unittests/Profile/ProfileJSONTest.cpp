@@ -137,6 +137,7 @@ TEST(ProfileJSON, KernelsThatAreLaunchedAlikeHaveOneOrigin) {
   }
   profile->changeOrigin(profile->kernels[2],
                         [](Origin &origin) { origin.module = "h.1"; });
+  summarize(*profile);
   std::string text = write(*profile);
   llvm::Expected<std::unique_ptr<Profile>> read = readProfile(text, "p.json");
   ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
