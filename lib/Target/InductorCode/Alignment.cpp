@@ -149,6 +149,8 @@ std::optional<uint32_t> LaunchAligner::findPurpose(uint32_t at) const {
       open.append(users[user].begin(), users[user].end());
       continue;
     }
+    if (record.from.empty())
+      return std::nullopt;
     for (const auto &[graph, name] : record.from) {
       std::optional<uint32_t> origin =
           graph == exported->name ? exported->find(name) : std::nullopt;

@@ -395,7 +395,8 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
     bool isChain =
         best.node != kNoNode && match.cone.passed.contains(best.node);
     if (match.score > best.score || (match.score == best.score && isChain)) {
-      match.isTie |= !agrees && match.score == best.score;
+      match.isTie |=
+          match.score == best.score && (!agrees || !graph.isClone(candidate));
       best = std::move(match);
     } else if (match.score == best.score) {
       best.isTie = true;

@@ -2,6 +2,7 @@
 
 import ast
 import math
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +32,19 @@ def harness_inputs(module: dict[str, Any], path: Path) -> list[Any]:
     raise OpprofError(f"{path}: has no harness that says what its inputs look like")
 
 
-def fill(values: list[Any], seed: int, *, indices: int, as_weights: bool = False) -> list[Any]:
+def fill(
+    values: list[Any], seed: int, *, indices: int, weights: Set[int] = frozenset()
+) -> list[Any]:
     """Other numbers in tensors of the same sizes and strides. Whole numbers lie below `indices`: they may be places in a table.
-    Tensors of two dimensions and more hold numbers of about 1, or, `as_weights`, so small ones that a product with them keeps the
-    size of what goes in (He et al. 2015: a variance of 2 / fan-in)."""
+    They hold numbers of about 1; those of the places in `weights` so small ones that a product with them keeps the size of what goes in
+    (He et al. 2015: a variance of 2 / fan-in)."""
     generator = torch.Generator().manual_seed(seed)
-    return [_filled(value, generator, indices, as_weights) for value in values]
+    return [
+        _filled(value, generator, indices, place in weights) for place, value in enumerate(values)
+    ]
 
 
-def _filled(value: Any, generator: torch.Generator, indices: int, as_weights: bool) -> Any:
+def _filled(value: Any, generator: torch.Generator, indices: int, is_weight: bool) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     kind = value.dtype
@@ -51,7 +56,7 @@ def _filled(value: Any, generator: torch.Generator, indices: int, as_weights: bo
         if value.dim() == 1:
             # A variance, maybe, or a scale: of a negative one there would be no root.
             numbers = numbers.abs() + 0.125
-        elif as_weights and value.dim() > 1 and value.numel():
+        elif is_weight and value.dim() > 1 and value.numel():
             numbers *= math.sqrt(2 * value.size(0) / value.numel())
     elif kind == torch.bool:
         numbers = torch.rand(size, generator=generator) < 0.5

@@ -178,7 +178,8 @@ class Program:
         given = fill(described, seed, indices=indices)
         if self._run_graph(given, seed=seed, indices=indices).leaves_numbers:
             # Deep networks that nothing normalizes multiply until all values are the same infinity, of which none tells nodes apart.
-            given = fill(described, seed, indices=indices, as_weights=True)
+            weights = _weights(self.document["graphs"][0])
+            given = fill(described, seed, indices=indices, weights=weights)
         return given
 
     def observe(
@@ -238,6 +239,40 @@ def _full_precision() -> Iterator[None]:
             yield
     finally:
         torch.backends.cudnn.allow_tf32 = before
+
+
+#: Products, with the argument that is their weight.
+_PRODUCTS = {
+    **dict.fromkeys(("convolution", "mm", "bmm", "linear"), 1),
+    **dict.fromkeys(("addmm", "baddbmm"), 2),
+}
+_VIEWS = {"permute", "t", "transpose", "view", "reshape", "unsqueeze", "squeeze", "expand", "clone"}
+
+
+def _weights(graph: dict[str, Any]) -> set[int]:
+    """The places of inputs that products take as weights, as they are or by views."""
+    places = {entry["name"]: place for place, entry in enumerate(graph["inputs"])}
+    nodes = {node["name"]: node for node in graph["nodes"]}
+
+    def taken(node: dict[str, Any], argument: int) -> str:
+        args = node.get("args", ())
+        value = args[argument] if argument < len(args) else None
+        return value.get("node", "") if isinstance(value, dict) else ""
+
+    found = set()
+    for node in graph["nodes"]:
+        family = _family(node)
+        name = taken(node, _PRODUCTS[family]) if family in _PRODUCTS else ""
+        while name not in places and name in nodes and _family(nodes[name]) in _VIEWS:
+            name = taken(nodes[name], 0)
+        if name in places:
+            found.add(places[name])
+    return found
+
+
+def _family(node: dict[str, Any]) -> str:
+    parts = str(node.get("target", "")).split(".")
+    return parts[1] if parts[0] == "aten" and len(parts) > 1 else ""
 
 
 def _chooser(branch: bool | None) -> Callable[[Any], bool]:
