@@ -102,6 +102,7 @@ OperatorPlaces::OperatorPlaces(const Trace &trace, const HostTimeline &host,
         where.part = Part::Optimizer;
       } else if (outer != kNone && isStepRange(trace.hostOps[outer])) {
         where.part = Part::None;
+        where.module = place.module;
       }
     }
     // The engine's threads have no frames but of what is computed again.

@@ -362,6 +362,13 @@ static std::string nameBelow(PyObject *module, PyObject *child) {
 /// The numbers of those that are gone are given again, so that what is made
 /// anew for each step has one name.
 void Places::numberOutermost(Module &module) {
+  // Called directly and by what wraps it, or by several wrappers.
+  for (const Module *known : byObject[module.object])
+    if (known->isAlive() && known->path.find('.') == std::string::npos &&
+        !known->path.empty()) {
+      module.path = known->path;
+      return;
+    }
   std::vector<const Module *> &others = outermost[module.path];
   size_t number = 0;
   while (number < others.size() && others[number]->isAlive())
@@ -482,17 +489,20 @@ uint32_t Places::find(const Frame *frame, const void *until) {
   if (!cache)
     return OPPROF_NO_PLACE;
   Walk walk;
-  const Frame *outerUser = nullptr;
+  // What the program's own functions on the way are methods of, innermost
+  // first; some more than that are none of an optimizer's.
+  std::array<PyObject *, 16> selves;
+  size_t numSelves = 0;
   // A step is given a function that runs the model (LBFGS, Lightning): what
   // that does is none of the optimizer's. One that is no optimizer of PyTorch's
   // has a step of the user's own, a method.
   auto isClosure = [&](PyObject *optimizer) {
     if (walk.numModules)
       return true;
-    if (!outerUser)
-      return false;
-    auto *code = reinterpret_cast<PyCodeObject *>(::codeOf(outerUser));
-    return !code->co_argcount || localOf(outerUser, 0) != optimizer;
+    for (size_t at = 0; at < numSelves; ++at)
+      if (selves[at] == optimizer)
+        return false;
+    return walk.user != nullptr;
   };
   for (; frame && frame != until; frame = frame->previous) {
     PyObject *object = ::codeOf(frame);
@@ -504,7 +514,9 @@ uint32_t Places::find(const Frame *frame, const void *until) {
       break;
     case CodeKind::User:
       walk.user = walk.user ? walk.user : frame;
-      outerUser = frame;
+      if (reinterpret_cast<PyCodeObject *>(object)->co_argcount &&
+          numSelves < selves.size())
+        selves[numSelves++] = localOf(frame, 0);
       break;
     case CodeKind::ModuleCall:
       if (PyObject *module = localOf(frame, 0);

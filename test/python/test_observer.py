@@ -637,7 +637,10 @@ def test_what_runs_inside_of_a_step_and_is_not_the_optimizers(tmp_path: Path) ->
         "        self.up = torch.nn.Linear(64, 256)\n"
         "    def forward(self, x):\n"
         "        return torch.relu(self.up(x))\n"
+        "def logged(function):\n"
+        "    return lambda *arguments: function(*arguments)\n"
         "class Own(torch.optim.SGD):\n"
+        "    @logged\n"
         "    def step(self, closure):\n"
         "        with torch.enable_grad():\n"
         "            loss = closure()\n"
@@ -671,6 +674,8 @@ def test_what_runs_inside_of_a_step_and_is_not_the_optimizers(tmp_path: Path) ->
         for module in ("Net", "Net.up", "Net#2", "Net#2.up")
     }
     assert parts("parameter.data.mul_(0.5)") == {("optimizer", "Own")}
+    # The loss is in no module, as it is outside of a step, where the step is of PyTorch's.
+    assert parts("loss = net(") >= {("backward", ""), ("", "")}
     of_sgd = {k.get("module") for k in steady if k.get("part") == "optimizer"}
     assert of_sgd == {"SGD group 0", "Own"}
     assert not [f for f in profile["findings"] if f["id"] == "optimizer-loop"]
