@@ -8,10 +8,11 @@ import contextlib
 import multiprocessing
 import os
 import select
+import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import ForkServerContext
@@ -119,32 +120,43 @@ def stand_apart() -> None:
         signal.signal(each, signal.SIG_DFL)
 
 
-def guard(of: Beginning, processes: Sequence[int]) -> None:
+def guard(of: Beginning, processes: Sequence[int], folder: str = "") -> None:
     """A process that has nothing else to do: what stands still when the process that asked for it is killed cannot end itself.
 
-    `processes`, 0 where there is none yet, are forks of the server as this one is, and each stands apart. What ends the command may be a
-    signal to its whole group, which ends the server too, and its forks with it, but not what these began.
+    `processes`, which there are already, are forks of the server as this one is, and each stands apart. What ends the command may be a
+    signal to its whole group, which ends the server too, and its forks with it, but not what these began. `folder` goes with them.
     """
     os.setsid()
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
-    server = os.getppid()
+    began = _beginnings()
+    known = {process: began[process] for process in processes if process in began}
     with contextlib.suppress(ProcessLookupError):
         select.select([os.pidfd_open(of.process)], [], [])
-    forks = {process for process, parent in _parents() if parent == server}
-    kill(forks.intersection(processes))
-    for process in filter(None, processes):
+    # Who has the number of one that ended long ago is a stranger; nobody has it while its group has others.
+    now = _beginnings()
+    ours = {process: at for process, at in known.items() if now.get(process, at) == at}
+    kill(ours.keys() & now.keys())
+    for process in ours:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process, signal.SIGKILL)
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _parents() -> list[tuple[int, int]]:
     """Each process that there is, and the one that began it."""
-    found = []
+    return [(process, int(fields[1])) for process, fields in _stats()]
+
+
+def _beginnings() -> dict[int, int]:
+    """When each process that there is began, in ticks since the machine did."""
+    return {process: int(fields[19]) for process, fields in _stats()}
+
+
+def _stats() -> Iterator[tuple[int, list[str]]]:
+    """Of each process that there is, what proc_pid_stat(5) lists after its name."""
     for file in Path("/proc").glob("[0-9]*/stat"):
         # It may end meanwhile. Its name, in parentheses, may be anything.
         with contextlib.suppress(OSError):
-            found.append(
-                (int(file.parent.name), int(file.read_text().rpartition(")")[2].split()[1]))
-            )
-    return found
+            yield int(file.parent.name), file.read_text().rpartition(")")[2].split()

@@ -56,6 +56,8 @@ _STILL_SECONDS = 60.0
 _LONGEST_SECONDS = 600.0
 # Between two looks for a job.
 _LOOK_SECONDS = 0.05
+# What became of a job: its code is there, or whoever was at it failed or was killed.
+_COMPILED, _GIVEN_UP = 1, 2
 # Of what comes after so many jobs nobody knows whether it is done.
 _MOST_JOBS = 1024
 
@@ -116,10 +118,13 @@ class Ahead:
         self._has_locks = script.device_type != "cuda"
         if not workers:
             return
-        progress(f"  compiling ahead in {workers} processes")
         context = start_server()
         # A file for each job, which the process that takes it renames: who is killed holds no lock of anything, and nobody waits for room.
-        self._folder = tempfile.mkdtemp(prefix="opprof-ahead-")
+        try:
+            self._folder = tempfile.mkdtemp(prefix="opprof-ahead-")
+        except OSError as error:
+            progress(f"  nothing is compiled ahead: {error}")
+            return
         self._count = context.RawValue("i", 0)
         # A byte for each job.
         self._done = context.RawArray("b", _MOST_JOBS)
@@ -134,7 +139,8 @@ class Ahead:
         self._processes = [
             context.Process(target=_work, args=(*of_all, *jobs, place)) for place in range(workers)
         ]
-        self._guard = context.Process(target=guard, args=(beginning(), self._ids))
+        self._guard = context.Process(target=guard, args=(beginning(), self._ids, self._folder))
+        progress(f"  compiling ahead in {workers} processes")
 
     @property
     def works(self) -> bool:
@@ -147,11 +153,19 @@ class Ahead:
             if job is not None and job not in self._numbers:
                 number = len(self._numbers)
                 if self._processes:
-                    # What it is known by takes most of it.
-                    text = pickle.dumps(replace(job, content=""))
-                    _file_of(self._folder, number).write_bytes(text)
-                    self._count.value = number + 1
+                    self._leave(number, job)
                 self._numbers[job] = number
+
+    def _leave(self, number: int, job: Job) -> None:
+        # What it is known by takes most of it.
+        text = pickle.dumps(replace(job, content=""))
+        try:
+            _file_of(self._folder, number).write_bytes(text)
+        except OSError as error:
+            progress(f"  nothing more is compiled ahead: {error}")
+            self.end()
+            return
+        self._count.value = number + 1
 
     def wait_for(self, job: Job | None, seconds: float = float("inf")) -> bool:
         """Until a job is done that somebody is at or takes next, but not for longer; whether it is done. Others are done as soon by who
@@ -174,7 +188,8 @@ class Ahead:
                 time.sleep(0.02)
         finally:
             go_on(still)
-        return 0 <= number < _MOST_JOBS and bool(self._processes) and bool(self._done[number])
+        known = 0 <= number < _MOST_JOBS and bool(self._processes)
+        return known and bool(self._done[number] == _COMPILED)
 
     def _alive(self, beside: int | None = None) -> list[int]:
         """The processes that there are, without the one that is at a job."""
@@ -194,8 +209,9 @@ class Ahead:
             alive += process.is_alive()
             # What one was at that has been killed is done by nobody.
             if not process.is_alive() and self._taken[place]:
-                self._done[min(self._taken[place], _MOST_JOBS) - 1] = 1
-        before = number - sum(self._done[:number])
+                at = min(self._taken[place], _MOST_JOBS) - 1
+                self._done[at] = self._done[at] or _GIVEN_UP
+        before = number - sum(map(bool, self._done[:number]))
         return alive > before and not self._done[number]
 
     def __enter__(self) -> "Ahead":
@@ -337,15 +353,17 @@ def _work(
             number += 1
             continue
         job: Job = pickle.loads(mine.read_bytes())
+        became = _GIVEN_UP
         # What fails here fails again where it is said.
         with contextlib.suppress(Exception), contextlib.ExitStack() as stack:
             if store is not None and job.backend is not None:
-                scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="opprof-"))
+                scratch = stack.enter_context(tempfile.TemporaryDirectory(dir=folder))
                 stack.enter_context(store.watching(Path(scratch)))
             compile_only(subject, job)
+            became = _COMPILED
         torch._dynamo.reset()
         if number < _MOST_JOBS:
-            done[number] = 1
+            done[number] = became
 
 
 def _file_of(folder: str, number: int) -> Path:

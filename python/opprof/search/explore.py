@@ -590,8 +590,8 @@ class Search:
             others = [other for other in scripts if other is not script]
             names = f"with “{others[0].title}”" if len(others) == 1 else "all together"
             said = f"{reason}, {names}" if others else reason
-            facts = {"predicted_ns": script.saves_ns, **facts, "together": others}
-            made.append(Trial(script, end, said, **facts))
+            own = {"predicted_ns": script.saves_ns, **facts, "together": others}
+            made.append(Trial(script, end, said, **own))
         self.found.trials += made
         return made[0]
 
