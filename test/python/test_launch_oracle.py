@@ -156,6 +156,21 @@ class EqualMasks(nn.Module):
         return x
 
 
+class Choices(nn.Module):
+    """Values that are chosen by whole numbers, which are alike but where these differ by one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("kinds", torch.arange(8)[:, None] % 3)
+        self.other = nn.Parameter(torch.randn(6))
+        self.weight = nn.Parameter(torch.randn(6, 5))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        first = torch.where(self.kinds == 0, x, self.other)
+        second = torch.where(self.kinds == 1, x, first)
+        return first @ self.weight, second @ self.weight
+
+
 class Compiled:
     """A model's compiled graph, its map, and what a run of both showed."""
 
@@ -254,6 +269,7 @@ def test_a_right_map_is_proven(compiled: Compiled) -> None:
         (ClassTokens, (1, 6, 8)),
         (GatheredBlocks, (1, 32, 8)),
         (EqualMasks, (1, 6, 8)),
+        (Choices, (8, 6)),
     ],
 )
 def test_kernels_of_real_models_are_proven(
@@ -270,10 +286,15 @@ def test_kernels_of_real_models_are_proven(
 def test_deep_networks_are_proven_on_numbers(tmp_path: Path) -> None:
     """Of weights of about one, 50 layers that nothing normalizes make one infinity, which all late nodes would have."""
     layers = [part for _ in range(50) for part in (nn.Linear(64, 64, bias=False), nn.ReLU())]
-    compiled = Compiled(tmp_path, nn.Sequential(*layers), torch.randn(2, 64))
+    compiled = Compiled(tmp_path, nn.Sequential(nn.Tanh(), *layers), torch.randn(2, 64))
     runs = observe_all(compiled.folder / "output_code.py", compiled.folder / "post_grad.json")
     assert not runs[0].trace.leaves_numbers
     assert {v.verdict for v in verdicts(compiled.map, runs)} == {Verdict.EXACT}
+    # What goes in is no smaller for that: of small numbers this would be the identity.
+    first = compiled.map["launches"][0]["nodes"]
+    assert [node["name"] for node in first] == ["tanh"]
+    first.clear()
+    assert verdicts(compiled.map, runs)[0].verdict is Verdict.MISSING
 
 
 def test_a_node_that_is_left_out_is_noticed(compiled: Compiled) -> None:

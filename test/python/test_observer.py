@@ -708,6 +708,22 @@ def test_outermost_modules_of_one_class_are_told_apart(tmp_path: Path) -> None:
     assert forward == {"Sequential.0", "Sequential.1"}
 
 
+def test_a_module_that_several_wrap_has_one_name(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import torch\n"
+        "net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU())\n"
+        "wrapped = [torch.compile(net, backend='eager') for _ in range(2)]\n"
+        "for _ in range(6):\n"
+        "    for each in (net, *wrapped):\n"
+        "        each(torch.ones(32, 64)).sum().backward()\n",
+    )
+    profile = observe(tmp_path / "run", program)
+    modules = {k.get("module", "") for k in profile["kernels"] if k["phase"] == "steady"}
+    assert {"Sequential.0", "Sequential.1"} <= modules
+    assert not [name for name in modules if "#" in name], modules
+
+
 def test_what_follows_the_last_step_of_the_programs_profiler_is_none(tmp_path: Path) -> None:
     program = write(
         tmp_path,
