@@ -95,10 +95,11 @@ def build(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     observer = folder / f"libopprof_observer-torch-{torch.__version__}.so"
     sources = [
-        *("lib/Torch/Observer.cpp", "lib/Torch/Allocations.cpp", "lib/Torch/StepCounter.cpp"),
-        *("lib/Capture/FileWriter.cpp", "lib/Capture/Crc32.cpp"),
+        *(ROOT / "lib/Torch").glob("Observer*.cpp"),
+        *(ROOT / "lib/Torch" / name for name in ("Allocations.cpp", "StepCounter.cpp")),
+        *(ROOT / "lib/Capture" / name for name in ("FileWriter.cpp", "Crc32.cpp")),
     ]
-    compile_library(observer, *(ROOT / source for source in sources))
+    compile_library(observer, *sources)
     compile_library(
         folder / f"libopprof_frames-torch-{torch.__version__}-python-{python}.so",
         f"-I{sysconfig.get_paths()['include']}", ROOT / "lib/Torch/Frames.cpp", observer, "-Wl,-rpath,$ORIGIN",

@@ -1,0 +1,362 @@
+// What PyTorch calls where an operator, a function of autograd's or a range
+// begins and ends. It takes no lock, allocates nothing and compares no text but
+// a range's.
+
+#include "ObserverState.h"
+
+#include <cstdlib>
+
+using namespace opprof::capture;
+using namespace opprof::observer;
+
+namespace {
+
+constexpr size_t kLongestName = 512;
+/// Of the sizes of an operator's inputs; longer ones are not recorded.
+constexpr size_t kLongestInputs = 1 << 16;
+
+} // namespace
+
+constinit thread_local ThreadState *opprof::observer::thisThread = nullptr;
+
+ThreadState *opprof::observer::makeThread() {
+  struct Owner {
+    ThreadState *state = nullptr;
+    bool isGone = false;
+    ~Owner() {
+      isGone = true;
+      thisThread = nullptr;
+      delete state;
+    }
+  };
+  thread_local Owner owner;
+  if (owner.isGone)
+    return nullptr;
+  return thisThread = owner.state = new ThreadState;
+}
+
+ThreadState::~ThreadState() {
+  if (log)
+    Observer::get().dropLog(log);
+  while (freed) {
+    Open *next = freed->outer;
+    ::free(freed);
+    freed = next;
+  }
+}
+
+// NOLINTNEXTLINE(misc-new-delete-overloads)
+void *Open::operator new(size_t size) {
+  ThreadState *state = thisThread;
+  if (!state || !state->freed)
+    return ::malloc(size);
+  Open *memory = state->freed;
+  state->freed = memory->outer;
+  --state->numFreed;
+  return memory;
+}
+
+void Open::operator delete(Open *open, std::destroying_delete_t) {
+  if (open->owner) {
+    open->over.store(true, std::memory_order_release);
+    return;
+  }
+  open->~Open();
+  ThreadState *state = thisThread;
+  if (!state || state->numFreed >= 256)
+    return ::free(open);
+  open->outer = state->freed;
+  state->freed = open;
+  ++state->numFreed;
+}
+
+uint32_t Observer::name(ThreadState &state,
+                        const at::RecordFunction &function) {
+  const char *text = function.name();
+  if (const uint32_t *known = state.names->find(text)) [[likely]]
+    return *known;
+  std::string_view whole(text, ::strnlen(text, kLongestName));
+  if (const uint32_t *known = state.names->findText(whole))
+    return *known;
+  uint32_t number = this->text(whole);
+  if (function.operator_name())
+    state.names->add(text, number);
+  else
+    state.names->addText(whole, number);
+  return number;
+}
+
+void Observer::add(ThreadState &state, const OperatorRecord &record) {
+  if (record.end < begin || (end && record.start > end))
+    return;
+  addTo(*state.log, state.log->operators, record);
+}
+
+uint32_t Observer::placeAt(ThreadState &state, const void *frame,
+                           const void *until) {
+  if (!frame || state.asking)
+    return OPPROF_NO_PLACE;
+  state.asking = true;
+  uint32_t place = source.load(std::memory_order_acquire)->place(frame, until);
+  state.asking = false;
+  return place;
+}
+
+/// Whether the sizes can be asked for without running anything.
+static bool hasSizes(const at::Tensor &tensor) {
+  return tensor.defined() && !tensor.is_nested() &&
+         !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+}
+
+/// Calls `visitor` with each input: a tensor, a list of them, or another value.
+template <typename Visitor>
+static void visitInputs(const at::RecordFunction &function, Visitor &visitor) {
+  for (const c10::IValue &input : function.inputs()) {
+    if (input.isTensor())
+      visitor.tensor(input.toTensor());
+    else if (input.isTensorList())
+      visitor.list(input.toTensorList());
+    else
+      visitor.other(input.isScalar());
+  }
+}
+
+namespace {
+
+/// Tells inputs of other sizes or types apart.
+struct InputsHash {
+  uint64_t hash = 1469598103934665603u;
+
+  void mix(uint64_t value) {
+    hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
+    hash ^= hash >> 29;
+  }
+  void tensor(const at::Tensor &tensor) {
+    if (!hasSizes(tensor))
+      return mix(1);
+    mix(2 + tensor.sizes().size());
+    for (int64_t size : tensor.sizes())
+      mix(uint64_t(size));
+    mix(hash_value(tensor.dtype().id()));
+  }
+  void list(const c10::List<at::Tensor> &tensors) {
+    mix(3);
+    for (const at::Tensor &each : tensors)
+      tensor(each);
+  }
+  void other(bool isScalar) { mix(isScalar ? 5 : 7); }
+};
+
+/// As torch.profiler writes them: "[[8, 16], [], [[4], [4]]]".
+struct InputsText {
+  std::string sizes, types;
+
+  void tensor(const at::Tensor &tensor) {
+    add("\"" + std::string(tensor.defined() ? tensor.dtype().name() : "") +
+        "\"");
+    describe(tensor);
+  }
+  void list(const c10::List<at::Tensor> &tensors) {
+    add("\"TensorList\"");
+    sizes += '[';
+    const char *separator = "";
+    for (const at::Tensor &each : tensors) {
+      sizes += std::exchange(separator, ", ");
+      describe(each);
+    }
+    sizes += ']';
+  }
+  void other(bool isScalar) {
+    add(isScalar ? "\"Scalar\"" : "\"\"");
+    sizes += "[]";
+  }
+
+private:
+  void add(std::string_view type) {
+    if (!types.empty()) {
+      sizes += ", ";
+      types += ", ";
+    }
+    types += type;
+  }
+  void describe(const at::Tensor &tensor) {
+    sizes += '[';
+    if (hasSizes(tensor))
+      for (size_t at = 0; at < tensor.sizes().size(); ++at)
+        sizes += (at ? ", " : "") + std::to_string(tensor.sizes()[at]);
+    sizes += ']';
+  }
+};
+
+} // namespace
+
+void Observer::noteInputs(ThreadState &state,
+                          const at::RecordFunction &function,
+                          OperatorRecord &record) {
+  InputsHash hash;
+  visitInputs(function, hash);
+  Inputs &known = state.inputs[hash.hash % state.inputs.size()];
+  if (!known.isKnown || known.hash != hash.hash) {
+    InputsText inputs;
+    visitInputs(function, inputs);
+    bool isLong = inputs.sizes.size() > kLongestInputs ||
+                  inputs.types.size() > kLongestInputs;
+    auto number = [&](const std::string &list) {
+      return isLong ? kNone : text("[" + list + "]");
+    };
+    known = {hash.hash, number(inputs.sizes), number(inputs.types), true};
+  }
+  record.sizes = known.sizes;
+  record.types = known.types;
+}
+
+static OperatorScope scopeOf(at::RecordScope scope) {
+  switch (scope) {
+  case at::RecordScope::BACKWARD_FUNCTION:
+    return OperatorScope::Backward;
+  case at::RecordScope::USER_SCOPE:
+    return OperatorScope::Range;
+  default:
+    return OperatorScope::Operator;
+  }
+}
+
+/// What autograd puts round each of its functions, and round what it adds up.
+static bool isEngine(const char *name) {
+  return std::strncmp(name, "autograd::engine::", 18) == 0;
+}
+
+/// Takes those out of the thread's chain that another thread has ended.
+static void dropEnded(ThreadState &state) {
+  while (state.open && state.open->over.load(std::memory_order_acquire)) {
+    Open *ended = state.open;
+    state.open = ended->outer;
+    ended->owner = nullptr;
+    delete ended;
+  }
+}
+
+static std::unique_ptr<at::ObserverContext>
+beginOperator(const at::RecordFunction &function) {
+  Observer &observer = Observer::get();
+  if (!observer.recording.load(std::memory_order_relaxed))
+    return nullptr;
+  ThreadState *recording = recordingThread(observer);
+  if (!recording)
+    return nullptr;
+  ThreadState &state = *recording;
+  auto open = std::make_unique<Open>();
+  open->recording = state.recording;
+  OperatorRecord &record = open->record;
+  OperatorScope scope = scopeOf(function.scope());
+  record.scope = uint8_t(scope);
+  record.name = observer.name(state, function);
+  record.id = uint64_t(state.number) << 40 | ++state.nextId;
+  record.sequence = function.seqNr();
+  // What is made to end on another thread is round nothing of this one, nor
+  // does it lie within what this one runs.
+  record.thread = function.isAsync() ? 0 : uint32_t(function.threadId());
+  record.forwardThread = uint32_t(function.forwardThreadId());
+  record.place = OPPROF_NO_PLACE;
+  record.sizes = record.types = kNone;
+
+  dropEnded(state);
+  const Open *outer = open->outer = state.open;
+  open->frame = observer.frame();
+  if (outer) {
+    open->inBackward = outer->inBackward;
+    open->backwardFrame = outer->backwardFrame;
+  }
+  const bool wasInOperator = outer && outer->inOperator;
+  // What operators call is none of the engine's.
+  const bool isOfEngine = !wasInOperator && isEngine(function.name());
+  if (scope == OperatorScope::Backward) {
+    open->inBackward = true;
+    open->backwardFrame = open->frame;
+  } else if (outer && outer->frame == open->frame &&
+             outer->record.scope != uint8_t(OperatorScope::Range)) {
+    // No Python lies between the two.
+    record.place = outer->record.place;
+  } else if (!isOfEngine) {
+    // Autograd runs on the thread that called it, whose frames say nothing of
+    // the functions.
+    record.place = observer.placeAt(
+        state, open->frame, open->inBackward ? open->backwardFrame : nullptr);
+  }
+  open->inOperator =
+      wasInOperator || (scope == OperatorScope::Operator && !isOfEngine);
+  // What operators call is computed from the sizes of the outermost.
+  if (observer.shapes && (scope == OperatorScope::Backward ||
+                          (open->inOperator && !wasInOperator)))
+    observer.noteInputs(state, function, record);
+  if (!function.isAsync()) {
+    state.open = open.get();
+    open->owner = &state;
+  }
+  if (observer.capture.atId)
+    observer.capture.atId(record.id);
+  record.start = now();
+  return open;
+}
+
+static void recordEnd(Open *open) {
+  open->record.end = now();
+  ThreadState *state = thisThread;
+  if (state && open->owner == state) {
+    // A range may end out of order.
+    for (Open **at = &state->open; *at; at = &(*at)->outer)
+      if (*at == open) {
+        *at = open->outer;
+        break;
+      }
+    open->owner = nullptr;
+    dropEnded(*state);
+  }
+  Observer &observer = Observer::get();
+  if (observer.capture.atId)
+    observer.capture.atId(state && state->open ? state->open->record.id : 0);
+  if (!observer.recording.load(std::memory_order_relaxed) ||
+      open->recording != observer.recordings.load(std::memory_order_relaxed))
+    return;
+  if (ThreadState *recording = recordingThread(observer))
+    observer.add(*recording, open->record);
+}
+
+static void endOperator(const at::RecordFunction &function,
+                        at::ObserverContext *context) {
+  if (auto *open = static_cast<Open *>(context))
+    recordEnd(open);
+  if (function.scope() == at::RecordScope::USER_SCOPE)
+    Observer::get().rangeEnded(function);
+}
+
+/// Where operators are not recorded, steps are counted all the same.
+static std::unique_ptr<at::ObserverContext>
+beginCounted(const at::RecordFunction &) {
+  return nullptr;
+}
+
+static void endCounted(const at::RecordFunction &function,
+                       at::ObserverContext *) {
+  Observer::get().rangeEnded(function);
+}
+
+/// Has PyTorch call back at each operator, or at ranges alone.
+void Observer::call(bool forOperators) {
+  callNobody();
+  at::RecordFunctionCallback ranges(beginCounted, endCounted);
+  at::RecordFunctionCallback operators(beginOperator, endOperator);
+  callback = at::addGlobalCallback(
+      forOperators
+          ? operators.needsInputs(shapes).scopes(
+                {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
+                 at::RecordScope::TORCHSCRIPT_FUNCTION,
+                 at::RecordScope::USER_SCOPE})
+          : ranges.scopes({at::RecordScope::USER_SCOPE}));
+}
+
+void Observer::callNobody() {
+  if (callback != at::INVALID_CALLBACK_HANDLE)
+    at::removeCallback(callback);
+  callback = at::INVALID_CALLBACK_HANDLE;
+}
