@@ -171,6 +171,33 @@ class Choices(nn.Module):
         return first @ self.weight, second @ self.weight
 
 
+class TokenCache(nn.Module):
+    """A cache that takes the keys of one token: kernels store a part of what is read as a whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(8, 8)
+        self.register_buffer("keys", torch.randn(1, 2, 6, 4))
+        self.register_buffer("place", torch.tensor([3]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        key = torch.tanh(self.project(x)).view(1, 1, 2, 4).transpose(1, 2)
+        self.keys[:, :, self.place] = key
+        return torch.nn.functional.scaled_dot_product_attention(key, self.keys, self.keys)
+
+
+class Loss(nn.Module):
+    """A loss that leaves out targets of which there are none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(8, 5)
+        self.register_buffer("targets", torch.tensor([1, 0, 4, 2]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.nn.functional.cross_entropy(self.project(x), self.targets, ignore_index=-1)
+
+
 class Compiled:
     """A model's compiled graph, its map, and what a run of both showed."""
 
@@ -187,6 +214,8 @@ class Compiled:
         graphs = CompiledGraphs(self.run)
         graphs.graph_names[id(exported.graph)] = "mixed"
         given: list[Any] = []
+        # Buffers as they are before the program writes to them.
+        before = copy.deepcopy(module)
         torch._dynamo.reset()
         # Not optimized: the C++ compiler takes a third of the time, and the launches are the same.
         patches = {"cpp.simdlen": 1, "aot_inductor.debug_compile": True}
@@ -200,7 +229,7 @@ class Compiled:
             (graph,) = graphs.compiled
             self.folder = self.run.path / graph.name
             shutil.copytree(graph.folder, self.folder)
-            given = self.inputs(graph.module, module, script.args[0])
+            given = self.inputs(graph.module, before, script.args[0])
             values = exported_values(exported, script.args)
             self.runs = observe_all(
                 self.folder / "output_code.py", self.folder / "post_grad.json", given, values
@@ -281,6 +310,19 @@ def test_kernels_of_real_models_are_proven(
     assert {v.verdict for v in found} == {Verdict.EXACT}, found
     nodes = [node for launch in compiled.map["launches"] for node in launch["nodes"]]
     assert {node["confidence"] for node in nodes} == {"high"}
+
+
+def test_a_part_that_is_stored_makes_another_value_of_the_whole(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    compiled = Compiled(tmp_path, TokenCache(), torch.randn(1, 1, 8))
+    found = verdicts(compiled.map, compiled.runs)
+    assert {v.verdict for v in found} == {Verdict.EXACT}, found
+    (stored,) = (v for v in found if "index_put" in v.listed)
+    launch = compiled.map["launches"][stored.index]
+    launch["nodes"] = [node for node in launch["nodes"] if node["name"] != "index_put"]
+    judged = verdicts(compiled.map, compiled.runs)[stored.index]
+    assert judged.verdict is Verdict.MISSING
+    assert judged.missing == ["index_put"]
 
 
 def test_deep_networks_are_proven_on_numbers(tmp_path: Path) -> None:
@@ -371,6 +413,15 @@ def test_exported_nodes_are_held_against_their_values(compiled: Compiled) -> Non
     assert refuted.judged == right.judged
     assert any(text.startswith("erf: not of layer_norm") for text in refuted.wrong)
     assert any(text.endswith(f"not of {gelu}") for text in refuted.wrong)
+
+
+def test_what_gives_an_operand_again_is_no_wrong_tie(tmp_path: Path) -> None:
+    """No target is left out, so that the loss's mask gives the targets as they were: it is a part of the loss all the same."""
+    torch.manual_seed(0)
+    compiled = Compiled(tmp_path, Loss(), torch.randn(4, 8))
+    judged = judge_exported(compiled.map, compiled.runs)
+    assert judged.judged > 5
+    assert not judged.wrong
 
 
 def test_the_command_proves_a_run_folder(compiled: Compiled) -> None:

@@ -95,15 +95,31 @@ def judge_exported(launch_map: Mapping[str, Any], runs: Sequence[Observed]) -> E
 
 def _is_tied(key: tuple[str, str], origin: str, run: Observed) -> bool | None:
     """Whether the node computes a part of the exported node; None where values can't tell."""
-    value, operands, whole = run.exported.get(origin, (frozenset(), frozenset(), False))
+    value, holders, whole = run.exported.get(origin, (frozenset(), [], False))
     if not value:
         return None
     mine = set(run.trace.of.get(key, ()))
     if mine & value:
         return True
+    operands = frozenset().union(*holders)
     needed, enough = Derivation(run.trace, set(operands - value), set()).needs(value)
     # Where an operand was folded away, nothing says where the exported node begins; and where the node has an operand's value
     # itself, it computes nothing that values could show.
     if not whole or not enough or mine & operands or all(run.trace.steps[n].free for n in mine):
         return None
-    return bool(mine & needed)
+    if mine & needed:
+        return True
+    # A mask that leaves nothing out, an addition of nothing: what gives an operand's value again may be a part of the node.
+    firsts = set().union(*(_firsts(run, held) for held in holders))
+    again, _ = Derivation(run.trace, firsts - value, set()).needs(value)
+    return None if mine & again else False
+
+
+def _firsts(run: Observed, held: frozenset[int]) -> set[int]:
+    """Of steps that have one value, those that are not computed from another of them."""
+    derivation = Derivation(run.trace, set(), set())
+    return {
+        number
+        for number in held
+        if not derivation.needs(run.trace.steps[number].operands)[0] & held
+    }

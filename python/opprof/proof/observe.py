@@ -51,8 +51,10 @@ class Observed:
 
     trace: Trace
     calls: list[Observation]
-    #: By name of an exported node: the steps that hold its value, those that hold its operands', and whether all operands are held.
-    exported: dict[str, tuple[frozenset[int], frozenset[int], bool]] = field(default_factory=dict)
+    #: By name of an exported node: the steps that hold its value, for each operand those that hold its, and whether all operands are held.
+    exported: dict[str, tuple[frozenset[int], list[frozenset[int]], bool]] = field(
+        default_factory=dict
+    )
 
     def to_json(self) -> dict[str, Any]:
         """What the run showed, without the values themselves: enough to judge any map of the code."""
@@ -73,7 +75,7 @@ class Observed:
                 for call in self.calls
             ],
             "exported": {
-                name: [sorted(value), sorted(operands), whole]
+                name: [sorted(value), [sorted(steps) for steps in operands], whole]
                 for name, (value, operands, whole) in self.exported.items()
             },
         }
@@ -96,7 +98,7 @@ class Observed:
             for call in document["calls"]
         ]
         exported = {
-            name: (frozenset(value), frozenset(operands), whole)
+            name: (frozenset(value), [frozenset(steps) for steps in operands], whole)
             for name, (value, operands, whole) in document["exported"].items()
         }
         return Observed(trace, calls, exported)
@@ -130,21 +132,36 @@ class _Observer:
                     call.unknown_from.add(writer)
         for write in execution.writes:
             steps = self.index.find(write.value, ordered=not write.part)
-            if not steps:
-                # A part of what it completes: of a tensor whose other parts were written before.
-                wholes = [
-                    whole
-                    for whole in execution.holds
-                    if whole.storage == write.storage
-                    and whole.value.numel() > write.value.numel()
-                    and (write.part or _covers(whole, write))
-                ]
-                steps = frozenset().union(*(self.index.find(whole.value) for whole in wholes))
+            # A part of what it completes: of a tensor whose other parts were written before.
+            wholes = [
+                whole
+                for whole in execution.holds
+                if whole.storage == write.storage
+                and whole.value.numel() > write.value.numel()
+                and (write.part or _covers(whole, write))
+            ]
+            beneath = self._beneath(execution, wholes)
+            if beneath or not steps:
+                completed = frozenset().union(*(self.index.find(w.value) for w in wholes))
+                # In what held a node's value the part makes another one of it, as a cache that takes a token.
+                if completed and beneath:
+                    call.reads += [known for known in beneath if known not in call.reads]
+                steps = completed or steps
             call.written.append(Written(write.name, steps))
             kept = self.history.setdefault(write.storage, [])
             if not write.part:
                 kept[:] = [entry for entry in kept if not _covers(write, entry[0])]
             kept.append((write, steps, number))
+
+    def _beneath(self, execution: Execution, wholes: Sequence[Tensor]) -> list[frozenset[int]]:
+        """The steps whose value lay where a part of one of `wholes` was written, and is in the rest of it still."""
+        found = []
+        for earlier in execution.beneath:
+            for whole in wholes:
+                is_same = earlier.storage == whole.storage and earlier.name == whole.name
+                if is_same and (steps := self.index.find(earlier.value)):
+                    found.append(steps)
+        return found
 
 
 def _covers(new: Tensor, old: Tensor) -> bool:
@@ -205,7 +222,7 @@ class Program:
         found = {}
         for name, (value, operands) in (exported or {}).items():
             holders = [observer.index.find(operand) for operand in operands]
-            found[name] = observer.index.find(value), frozenset().union(*holders), all(holders)
+            found[name] = observer.index.find(value), holders, all(holders)
         return Observed(trace, observer.calls, found)
 
     def _run_graph(

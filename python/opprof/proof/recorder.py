@@ -54,6 +54,8 @@ class Execution:
     writes: list[Tensor] = field(default_factory=list)
     #: What the storages that were written hold as a whole now, under every name that the statement has for them.
     holds: list[Tensor] = field(default_factory=list)
+    #: What storages that were written in part held before: it is in what they hold now.
+    beneath: list[Tensor] = field(default_factory=list)
 
 
 def _storage(tensor: torch.Tensor) -> int:
@@ -202,9 +204,11 @@ class Recorder:
                         unread.add(storage)
         for name, tensor in named:
             storage = _storage(tensor)
+            earlier = Tensor(name, _on(before[storage], tensor), storage)
             if storage not in unread:
-                earlier = _on(before[storage], tensor)
-                execution.reads.append(Tensor(name, earlier, storage))
+                execution.reads.append(earlier)
+            if storage in self.written and storage in written and not written[storage].all():
+                execution.beneath.append(earlier)
         for storage, mask in written.items():
             self._describe_writes(by_storage[storage], storage, mask, execution)
             self.written.add(storage)
