@@ -198,6 +198,34 @@ class Loss(nn.Module):
         return torch.nn.functional.cross_entropy(self.project(x), self.targets, ignore_index=-1)
 
 
+class CountedMask(nn.Module):
+    """Places counted by a mask, which no node widens; and what begins where they do, next to the ones before."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        places = torch.arange(6)[None] + 0
+        before = torch.cat([places[:, :1] - 1, places], -1)[:, :-1]
+        groups = (places - before != 1).cumsum(-1)
+        seen = (x > 0).cumsum(-1)
+        return x * (groups[:, :, None] == groups[:, None, :]) + seen
+
+
+class Guided(nn.Module):
+    """Halves of a batch that are put together anew, as diffusion models do to be guided by a class."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(6, 8)
+        self.embed = nn.Embedding(11, 6)
+        self.scale = nn.Linear(6, 12)
+
+    def forward(self, x: Tensor, classes: Tensor) -> Tensor:
+        scale, shift = self.scale(torch.nn.functional.silu(self.embed(classes))).chunk(2, dim=1)
+        y = self.project(x * (1 + scale[:, None]) + shift[:, None]).transpose(1, 2)
+        given, free = torch.split(y[:, :3], len(y) // 2, dim=0)
+        guided = free + 4.0 * (given - free)
+        return torch.cat([torch.cat([guided, guided], 0), y[:, 3:]], 1)
+
+
 class Compiled:
     """A model's compiled graph, its map, and what a run of both showed."""
 
@@ -323,6 +351,37 @@ def test_a_part_that_is_stored_makes_another_value_of_the_whole(tmp_path: Path) 
     judged = verdicts(compiled.map, compiled.runs)[stored.index]
     assert judged.verdict is Verdict.MISSING
     assert judged.missing == ["index_put"]
+
+
+def test_what_is_proven_of_one_store_needs_no_record(tmp_path: Path) -> None:
+    """The kernel that begins the backward graph, of which PyTorch keeps no records, also clears what is added up atomically later."""
+    torch.manual_seed(0)
+    graphs = CompiledGraphs(RunFolder(tmp_path))
+    torch._dynamo.reset()
+    patches = {"cpp.simdlen": 1, "aot_inductor.debug_compile": True}
+    with torch._inductor.config.patch(patches), watching_inductor(tmp_path / "code", graphs.keep):
+        result = torch.compile(Guided())(torch.randn(4, 5, 6), torch.randint(0, 11, (4,)))
+        (result * torch.randn_like(result)).sum().backward()
+    (graph,) = (graph for graph in graphs.compiled if "backward" in graph.name)
+    code = graph.folder / "output_code.py"
+    arguments = [
+        "--inductor-launches",
+        code,
+        f"--post-grad-graph={graph.folder / 'post_grad.json'}",
+    ]
+    launch_map = json.loads(run_tool("opprof-translate", arguments))
+    found = verdicts(launch_map, observe_all(code, graph.folder / "post_grad.json"))
+    assert len(found[0].listed) > 1
+    assert found[0].verdict is Verdict.EXACT
+
+
+def test_masks_that_are_counted_belong_to_what_makes_them(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    compiled = Compiled(tmp_path, CountedMask(), torch.randn(1, 6, 6))
+    found = verdicts(compiled.map, compiled.runs)
+    assert {v.verdict for v in found} == {Verdict.EXACT}, found
+    listed = {name for verdict in found for name in verdict.listed}
+    assert {"ne", "gt"} <= listed
 
 
 def test_deep_networks_are_proven_on_numbers(tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ private:
                                      const LaunchWork &work,
                                      const LaunchProof &proof,
                                      launch::Launch &to);
-  std::vector<uint32_t> decideListed(llvm::ArrayRef<FoundNode> found,
+  std::vector<uint32_t> decideListed(std::vector<FoundNode> found,
                                      LaunchWork &work, const LaunchProof &proof,
                                      launch::Launch &to);
   bool isComputedBefore(const LaunchWork &work, uint32_t node) const;
@@ -226,7 +226,8 @@ private:
   void findNeeded(llvm::ArrayRef<uint32_t> candidates, LaunchWork &work,
                   const LaunchProof &proof);
   std::vector<uint32_t> addNodes(llvm::ArrayRef<FoundNode> found,
-                                 const LaunchWork &work, launch::Launch &to);
+                                 const LaunchWork &work,
+                                 const LaunchProof &proof, launch::Launch &to);
   void addContinued(const LaunchWork &work, std::vector<uint32_t> &computed,
                     launch::Launch &to) const;
   /// The name of a graph that is not the map's own.

@@ -151,6 +151,14 @@ static int scoreMatch(const GraphNode &node, const LaunchOperand &operand,
   return score;
 }
 
+/// A mask that is stored as whole numbers: a library call that counts takes
+/// them, and no node of the graph stands for that.
+static bool isStoredMask(const LaunchOperand &operand,
+                         const TensorInfo &result) {
+  return result.dtype == "bool" &&
+         StringRef(operand.info.dtype).starts_with("int");
+}
+
 /// Runs one kernel, and finds the nodes of what it stores.
 class opprof::inductor::KernelProver : private KernelMemory {
 public:
@@ -358,7 +366,14 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
   Match best;
   for (uint32_t candidate : among) {
     const GraphNode &node = graph[candidate];
-    if (node.results.size() != 1 || !joiner.fits(operand, node.results.front()))
+    if (node.results.size() != 1)
+      continue;
+    TensorInfo result = node.results.front();
+    bool isMask = isStoredMask(operand, result) &&
+                  (store.value.isData || proposed.contains(candidate));
+    if (isMask)
+      result.dtype = operand.info.dtype;
+    if (!joiner.fits(operand, result))
       continue;
     AbstractValue value = runner.evaluateFirst(candidate);
     // Many constants begin alike: there the records know more.
@@ -391,7 +406,8 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
     // Indices and constants are often equal: there the records know more.
     if (!store.value.isData && proposed.contains(candidate))
       match.score += 24;
-    match.isTie = !isWhole || (!agrees && !proposed.contains(candidate));
+    match.isTie = !isWhole || (!agrees && !proposed.contains(candidate)) ||
+                  (isMask && !store.value.isData);
     bool isChain =
         best.node != kNoNode && match.cone.passed.contains(best.node);
     if (match.score > best.score || (match.score == best.score && isChain)) {
@@ -448,6 +464,7 @@ void KernelProver::dropBegun() {
     bool isBegun =
         earlier != joiner.computedBy.end() && begunBy.contains(earlier->second);
     if (isBegun && getWorkKind(graph[*it].target) != WorkKind::Reduction) {
+      proof.stored.erase(*it);
       it = proof.nodes.erase(it);
       continue;
     }
@@ -480,6 +497,8 @@ bool KernelProver::mayHold(unsigned parameter, double offset) {
 void KernelProver::add(const Match &match) {
   taken.insert(match.node);
   proof.unique &= !match.isTie;
+  if (match.agrees && !match.isTie)
+    proof.stored.insert(match.cone.nodes.begin(), match.cone.nodes.end());
   proof.nodes.insert(match.cone.nodes.begin(), match.cone.nodes.end());
   proof.passed.insert(match.cone.passed.begin(), match.cone.passed.end());
   proof.continued.insert(match.cone.continued.begin(),

@@ -24,6 +24,8 @@ struct LaunchProof {
   std::vector<AbstractValue> firsts;
   /// What is computed, views left out.
   std::set<uint32_t> nodes;
+  /// Of those, what leads to stores that are proven each by itself.
+  std::set<uint32_t> stored;
   /// Of those, what an earlier launch began.
   llvm::DenseSet<uint32_t> continued;
   /// Everything between what is read and what is stored, views included.

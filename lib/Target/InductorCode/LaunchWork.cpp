@@ -180,13 +180,14 @@ static Relation relate(const LaunchWork &work, uint32_t node,
 /// Adds what the launch computes, prepares or only lists; returns what it
 /// computes.
 std::vector<uint32_t> Joiner::addNodes(ArrayRef<FoundNode> found,
-                                       const LaunchWork &work, Launch &to) {
+                                       const LaunchWork &work,
+                                       const LaunchProof &proof, Launch &to) {
   std::vector<uint32_t> computed;
   for (const FoundNode &item : found) {
     Relation relation =
         relate(work, item.node, isComputedBefore(work, item.node));
     const std::string &name = work.graph[item.node].name;
-    if (relation.listed) {
+    if (relation.listed && !proof.stored.count(item.node)) {
       to.listedOnly.push_back(name);
       continue;
     }
@@ -197,7 +198,8 @@ std::vector<uint32_t> Joiner::addNodes(ArrayRef<FoundNode> found,
     node.prepares = relation.prepares;
     if (relation.prepares)
       continue;
-    if ((work.computable.contains(item.node) || relation.continues) &&
+    if ((work.computable.contains(item.node) || relation.continues ||
+         proof.stored.count(item.node)) &&
         !is_contained(node.evidence, "dataflow"))
       node.evidence.push_back("dataflow");
     node.continued = relation.continues;
@@ -295,18 +297,26 @@ std::vector<uint32_t> Joiner::decideProven(ArrayRef<FoundNode> found,
 }
 
 /// A launch that proves too little: records, and what dataflow says of them.
-std::vector<uint32_t> Joiner::decideListed(ArrayRef<FoundNode> found,
+std::vector<uint32_t> Joiner::decideListed(std::vector<FoundNode> found,
                                            LaunchWork &work,
                                            const LaunchProof &proof,
                                            Launch &to) {
   const WrapperLaunch &from = work.from;
   IndexedGraph &graph = work.graph;
+  // Of several stores some may be proven: these no record needs to name.
+  for (uint32_t node : proof.stored)
+    if (none_of(found,
+                [&](const FoundNode &item) { return item.node == node; }))
+      found.push_back({node, {}});
+  llvm::sort(found, [](const FoundNode &a, const FoundNode &b) {
+    return a.node < b.node;
+  });
   std::vector<uint32_t> nodes;
   for (const FoundNode &item : found)
     nodes.push_back(item.node);
   work.computable = findComputable(nodes, work.inputs.available, graph);
   findNeeded(findCandidates(nodes, work), work, proof);
-  std::vector<uint32_t> computed = addNodes(found, work, to);
+  std::vector<uint32_t> computed = addNodes(found, work, proof, to);
   addContinued(work, computed, to);
   // What is stored now, with the second stages among it.
   if (any_of(to.nodes, [](const LaunchNode &node) { return node.continued; }))

@@ -99,11 +99,11 @@ def _summary(tensor: torch.Tensor) -> tuple[float, float, float]:
 
 
 def _alike(a: torch.dtype, b: torch.dtype) -> bool:
-    """Whether one may stand for the other: a kernel keeps numbers wider or narrower than the graph says, but of the same kind."""
+    """Whether one may stand for the other: a kernel keeps numbers wider or narrower than the graph says, and a mask that is counted as
+    whole numbers, but of the same kind."""
     if a.itemsize == b.itemsize == 1:
         return True
-    kinds = [(t.is_floating_point, t.is_complex, t == torch.bool) for t in (a, b)]
-    return kinds[0] == kinds[1]
+    return (a.is_floating_point, a.is_complex) == (b.is_floating_point, b.is_complex)
 
 
 def _distance(a: torch.Tensor, x: torch.Tensor, b: torch.Tensor, near: float) -> float:
