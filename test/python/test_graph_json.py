@@ -248,6 +248,25 @@ def test_symbolic_shapes(tmp_path: Path) -> None:
     assert any("symint" in entry for entry in file["types"] if isinstance(entry, dict))
 
 
+def test_ranges_without_an_end(tmp_path: Path) -> None:
+    """Of integers, of which PyTorch has an infinity of its own, and of reals, where it is sympy's."""
+
+    class Ranges(torch.nn.Module):
+        def forward(self, x: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+            return x[x > 0] * factor.item()
+
+    rows = torch.export.Dim("rows", min=2)
+    file = exported(
+        tmp_path,
+        Ranges(),
+        torch.ones(8, 3),
+        torch.tensor(0.5),
+        dynamic_shapes={"x": {0: rows}, "factor": None},
+    )
+    ranges = file["graphs"][0]["range_constraints"]
+    assert [2, None] in ranges.values() and [None, None] in ranges.values()
+
+
 def test_subgraphs_of_higher_order_operators(tmp_path: Path) -> None:
     class Branch(torch.nn.Module):
         def forward(self, flag: torch.Tensor, x: torch.Tensor) -> torch.Tensor:

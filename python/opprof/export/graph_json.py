@@ -1,5 +1,6 @@
 """Writes FX graphs as graph JSON (docs/formats/graph-json.md) with everything that PyTorch knows of a node. Needs PyTorch."""
 
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -112,10 +113,10 @@ def source_of_exported_program(program: torch.export.ExportedProgram, name: str)
 
 
 def _bound(value: Any) -> int | None:
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
+    """A bound as a number; None for an infinite one, of which PyTorch has one kind for integers and sympy one for reals."""
+    if math.isinf(float(value)):
         return None
+    number = int(value)
     return number if abs(number) < 2**62 else None
 
 
