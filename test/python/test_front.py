@@ -482,6 +482,38 @@ def test_hooks_of_what_cannot_be_short(backend: ModuleType) -> None:
                 handle.remove()
 
 
+class BreaksBefore(nn.Module):
+    """What a part computes after a break."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.relu()
+        torch._dynamo.graph_break()
+        return self.part(y)
+
+
+def test_hooks_of_parts_after_a_break(backend: ModuleType) -> None:
+    x, other = torch.randn(4, 8), BreaksBefore()
+    for _ in range(2):
+        agree(backend, backend.optimize(other), copy.deepcopy(other), x)
+    model = copy.deepcopy(other)
+    twin = copy.deepcopy(model)
+    # Hooks from before the first call, and such as come later.
+    handles = [own.part.register_forward_hook(hook) for own in (model, twin)]
+    fast = backend.optimize(model)
+    for hooked in (True, False, True, False) * 2:
+        for _ in range(2):
+            agree(backend, fast, twin, x)
+        for handle in handles:
+            handle.remove()
+        if not hooked:
+            handles = [own.part.register_forward_hook(hook) for own in (model, twin)]
+    agree(backend, backend.optimize(other), copy.deepcopy(other), x)
+
+
 @pytest.mark.parametrize("owner", ["module", "class", "config", "class of config"])
 def test_attributes_that_are_not_there(owner: str) -> None:
     class Own(nn.Module):

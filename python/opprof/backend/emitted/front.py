@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import fx, nn
 from torch.utils import _pytree
 
 from opprof.backend.emitted.backend import backend
@@ -269,7 +269,7 @@ class Front:
         self.status = note_front(type(model).__name__)
         self._shortcuts: list[Shortcut] = []
         self._lock = threading.Lock()
-        self._hooks: list[Any] | None = None
+        self._hooks: list[Any] = []
         # The model as it was when its hooks were looked at, and how often it was another the next time.
         self._as_noted: Watch | None = None
         self._changes = 0
@@ -279,10 +279,18 @@ class Front:
         self._renew_functions()
 
     def _renew_functions(self) -> None:
-        """Functions of their own, for which Dynamo keeps what it compiles apart from that of other models."""
+        """Functions of their own, for which Dynamo keeps what it compiles apart from that of other models.
+
+        What it compiles after a break in the graph is of the model's own functions, where it tells backends apart and no hooks.
+        """
+
+        def hooked(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+            return backend(module, inputs)
+
+        own = hooked if self._hooks else backend
         self._function = _calling(self.model)
-        self._exact = torch.compile(self._function, backend=backend, dynamic=False)
-        self._any_shape = torch.compile(_calling(self.model), backend=backend)
+        self._exact = torch.compile(self._function, backend=own, dynamic=False)
+        self._any_shape = torch.compile(_calling(self.model), backend=own)
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.status.calls += 1
@@ -341,9 +349,9 @@ class Front:
         ]
         for module in self.model.modules():
             hooks += [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
-        if self._hooks is not None and hooks != self._hooks:
+        if hooks != self._hooks:
+            self._hooks = hooks
             self._renew_functions()
-        self._hooks = hooks
         self._changes += 1
         # A model that writes its own attributes in each call is looked at each time.
         rarely = self._changes < self.most_changes
