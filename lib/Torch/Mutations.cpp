@@ -171,9 +171,10 @@ static bool isMadeFor(const Node *user, const Value *value) {
 
 void Mutations::visitOperator(Node *node) {
   const c10::FunctionSchema *schema = node->maybeSchema();
-  // What is put into a text is read.
-  if (schema && schema->is_vararg() &&
-      schema->returns()[0].type()->kind() == c10::TypeKind::StringType)
+  // What is put into a text is read, and so is a tensor that lists are made of.
+  if (node->kind() == prim::tolist ||
+      (schema && schema->is_vararg() && !schema->returns().empty() &&
+       schema->returns()[0].type()->kind() == c10::TypeKind::StringType))
     return;
   bool writes = false;
   if (schema)

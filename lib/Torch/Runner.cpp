@@ -369,8 +369,9 @@ void Runner::runOperator(Node *node) {
   Stack stack;
   for (const Value *input : node->inputs())
     stack.push_back(get(input));
-  // What takes any number of arguments is told how many.
-  if (node->getOperator().schema().is_vararg())
+  // What takes any number of arguments is told how many, but for what looks
+  // for its own three.
+  if (node->getOperator().schema().is_vararg() && node->kind() != prim::tolist)
     stack.emplace_back(static_cast<int64_t>(node->inputs().size()));
   node->getOperation()(stack);
   for (size_t i = 0; i < node->outputs().size(); ++i)

@@ -691,6 +691,10 @@ bool Translator::translateToPython(Node *node) {
                  {get(first), makeKnown(found->second)});
       return true;
     }
+    if (node->kind() == prim::tolist) {
+      emitPython(node, "torch.Tensor.tolist", {get(first)});
+      return true;
+    }
     auto found = kOfTensor.find(name);
     if (found == kOfTensor.end())
       return false;

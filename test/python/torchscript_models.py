@@ -919,6 +919,17 @@ class NumbersInLists(nn.Module):
         )
 
 
+class NumbersOfTensors(nn.Module):
+    """Lists of numbers of tensors."""
+
+    def forward(self, x: Tensor) -> tuple[list[list[float]], list[int], float, Tensor]:
+        rows: list[list[float]] = x.tolist()
+        order: list[int] = x[:, 0].argsort().tolist()
+        total: float = x.sum().tolist()
+        x = x + 1
+        return rows, order, total, torch.tensor(rows) + x
+
+
 class Windows(nn.Module):
     """A buffer that is a part of another, and one with other strides."""
 
@@ -1012,6 +1023,7 @@ STATEFUL: dict[str, Case] = {
     "overlapping": Case(Overlapping, _MATRIX),
     "windows": Case(Windows, _MATRIX),
     "nested-tables": Case(NestedTables, _MATRIX),
+    "numbers-of-tensors": Case(NumbersOfTensors, _MATRIX),
     "numbers-in-lists": Case(NumbersInLists, (*_MATRIX, 3)),
 }
 

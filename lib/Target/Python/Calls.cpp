@@ -261,7 +261,7 @@ static constexpr llvm::StringLiteral kMethods =
     "__rtruediv__ __rxor__ __setitem__ __sub__ __truediv__ __xor__ bfloat16 "
     "bool byte cdouble cfloat chalf char cuda cpu dim_order double float "
     "get_device half int lu long ndimension nelement new new_tensor short to "
-    "to_sparse_coo type unflatten unique";
+    "to_sparse_coo tolist type unflatten unique";
 
 static constexpr llvm::StringLiteral kAttributes =
     "H T data device dtype grad imag is_cpu is_cuda is_leaf is_meta is_mkldnn "
