@@ -190,7 +190,26 @@ def test_symbolic_shapes(tmp_path: Path) -> None:
         dynamic_shapes={"x": {0: batch}, "scale": None},
     )
     x, scale = torch.randn(9, 3), torch.tensor(3.0)
-    assert torch.equal(module.load({})(x, scale=scale), Dynamic()(x, scale=scale))
+    program = module.load({})
+    assert torch.equal(program(x, scale=scale), Dynamic()(x, scale=scale))
+    for wrong, given in ((torch.randn(9, 4), "9x4"), (torch.randn(3), "3")):
+        with pytest.raises(ValueError, match=rf"made for x of the size \?x3, and got {given};"):
+            program(wrong, scale=scale)
+    with pytest.raises(ValueError, match="made for scale of the size one number, and got 3;"):
+        program(x, scale=torch.ones(3))
+
+
+class Mean(torch.nn.Module):
+    """The number of rows is in its graph."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.sum(0) / x.shape[0]
+
+
+def test_sizes_that_are_numbers_are_asked_for(tmp_path: Path) -> None:
+    module = check_module(Mean(), tmp_path, torch.randn(6, 3))
+    with pytest.raises(ValueError, match="made for x of the size 6x3, and got 5x3;"):
+        module.load({})(torch.randn(5, 3))
 
 
 class Branches(torch.nn.Module):

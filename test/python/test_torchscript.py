@@ -164,6 +164,35 @@ def test_calls_in_a_row(tmp_path: Path, name: str, with_inputs: bool) -> None:
             assert_same(program(*args), expected)
 
 
+class Collects(torch.nn.Module):
+    def forward(self, x: Tensor, seen: list[Tensor], by_size: dict[str, list[Tensor]]) -> int:
+        seen.append(x)
+        by_size["all"].append(x)
+        by_size[str(x.shape[0])] = [x]
+        return len(seen) + len(by_size["all"]) + len(by_size)
+
+
+def test_lists_stay_the_callers(tmp_path: Path) -> None:
+    archive = tmp_path / "collects.pt"
+    torch.jit.script(Collects()).save(archive)
+    script, program = torch.jit.load(archive), load_program(import_mlir(convert(archive)))
+    x = torch.ones(2)
+    for run in (script, program):
+        seen, by_size = [x], {"all": [x]}
+        assert [run(x, seen, by_size) for _ in range(2)] == [6, 6]
+        assert len(seen) == 1 and list(by_size) == ["all"] and len(by_size["all"]) == 1
+
+
+def test_sizes_of_the_input_are_asked_for(tmp_path: Path) -> None:
+    archive = tmp_path / "perceptron.pt"
+    torch.jit.script(CASES["perceptron"].make().eval()).save(archive)
+    program = load_program(import_mlir(convert(archive, inputs=(torch.randn(2, 8),))))
+    with pytest.raises(ValueError, match="made for x of the size 2x8, and got 3x8;"):
+        program(torch.randn(3, 8))
+    program = load_program(import_mlir(convert(archive)))
+    assert program(torch.randn(3, 8)).shape == (3, 8)
+
+
 def test_packed_sequences(tmp_path: Path) -> None:
     """isinstance() is answered by what the method is called with; lengths of zero, as --input makes them, cannot be packed."""
     module = torch.jit.script(Packed().eval())

@@ -21,9 +21,9 @@
 using namespace mlir;
 using namespace opprof::fx;
 
-// What stands after the functions; it uses INPUTS, PLACES, TRAINED, OUTPUTS,
-// IN_SPEC, OUT_SPEC, ATTRIBUTES, STATE, SHARED and `_run`, which stand before
-// it.
+// What stands after the functions; it uses INPUTS, SIZES, PLACES, TRAINED,
+// OUTPUTS, IN_SPEC, OUT_SPEC, ATTRIBUTES, STATE, SHARED and `_run`, which stand
+// before it.
 static constexpr llvm::StringLiteral kRuntime = R"py(
 
 class Program:
@@ -53,9 +53,9 @@ class Program:
     def forward(self, *args, **kwargs):
         values = iter(self._flatten(args, kwargs))
         inputs = []
-        for kind, target in INPUTS:
+        for position, (kind, target) in enumerate(INPUTS):
             if kind == "user_input":
-                inputs.append(next(values))
+                inputs.append(_of_its_size(next(values), *SIZES.get(position, (None, None))))
             elif kind == "token":
                 inputs.append(torch.empty(0))
             else:
@@ -89,12 +89,26 @@ class Program:
             count = sum(kind == "user_input" for kind, _ in INPUTS)
             if kwargs or len(args) != count:
                 raise TypeError(f"the graph takes {count} positional arguments, in the order of its inputs")
-            return args
+            # Lists and dictionaries stay the caller's, as TorchScript leaves them, which works on copies.
+            return [pytree.tree_map(lambda leaf: leaf, value) for value in args]
         kwargs = {name: kwargs[name] for name in [*self.names, *kwargs] if name in kwargs}
         values, given = pytree.tree_flatten((args, kwargs))
         if given != self.in_spec:
             raise TypeError(f"the program was exported for arguments of the structure {self.in_spec}, and got {given}")
         return values
+
+
+def _of_its_size(value, name, sizes):
+    """The argument, if it has the sizes that the graph was made for: what followed from them is in the graph as numbers."""
+    if sizes is not None and isinstance(value, torch.Tensor):
+        given = tuple(value.shape)
+        if len(given) != len(sizes) or any(size not in (None, own) for size, own in zip(sizes, given)):
+            known = "x".join("?" if size is None else str(size) for size in sizes) or "one number"
+            raise ValueError(
+                f"the graph was made for {name} of the size {known}, and got {'x'.join(map(str, given)) or 'one number'}; "
+                "make it for that size, or for sizes that may change"
+            )
+    return value
 
 
 def _trained_alike(weights):
@@ -511,6 +525,24 @@ LogicalResult ProgramPrinter::printSharedMemory(raw_ostream &os, GraphOp main) {
   return success();
 }
 
+/// An entry of SIZES, for an argument with a size that is a number.
+static void printSizes(raw_ostream &os, GraphOp graph, BlockArgument input) {
+  unsigned index = input.getArgNumber();
+  auto tensor = dyn_cast<RankedTensorType>(input.getType());
+  if (!tensor || graph.getInputKind(index) != "user_input" ||
+      (tensor.getRank() && tensor.getNumDynamicDims() == tensor.getRank()))
+    return;
+  os << "    " << index << ": (" << getPythonString(graph.getInputName(index))
+     << ", (";
+  for (int64_t size : tensor.getShape()) {
+    if (ShapedType::isDynamic(size))
+      os << "None,";
+    else
+      os << size << ',';
+  }
+  os << ")),\n";
+}
+
 /// An entry of PLACES, where the input needs one.
 static void printPlace(raw_ostream &os, GraphOp graph, BlockArgument input) {
   StringRef target = graph.getInputTarget(input.getArgNumber());
@@ -558,7 +590,12 @@ LogicalResult ProgramPrinter::printTables(raw_ostream &os, GraphOp main) {
     os << "    (" << getPythonString(main.getInputKind(index)) << ", "
        << (target.empty() ? "None" : getPythonString(target)) << "),\n";
   }
-  os << ")\n\n# Weights that are not on the CPU or not contiguous: device, and "
+  os << ")\n\n# Sizes of arguments by place among the inputs, with their "
+        "names; "
+        "None is a size that may change.\nSIZES = {\n";
+  for (BlockArgument input : main.getBlock().getArguments())
+    printSizes(os, main, input);
+  os << "}\n\n# Weights that are not on the CPU or not contiguous: device, and "
         "strides or None.\nPLACES = {\n";
   for (BlockArgument input : main.getBlock().getArguments())
     printPlace(os, main, input);
@@ -643,6 +680,10 @@ LogicalResult ProgramPrinter::print(raw_ostream &os) {
                          "OUT_SPEC",
                          "ATTRIBUTES",
                          "PLACES",
+                         "SIZES",
+                         "enumerate",
+                         "map",
+                         "_of_its_size",
                          "_read_safetensors",
                          "dict",
                          "open",
