@@ -530,7 +530,8 @@ static void printSizes(raw_ostream &os, GraphOp graph, BlockArgument input) {
   unsigned index = input.getArgNumber();
   auto tensor = dyn_cast<RankedTensorType>(input.getType());
   if (!tensor || graph.getInputKind(index) != "user_input" ||
-      (tensor.getRank() && tensor.getNumDynamicDims() == tensor.getRank()))
+      (tensor.getRank() &&
+       int64_t(tensor.getNumDynamicDims()) == tensor.getRank()))
     return;
   os << "    " << index << ": (" << getPythonString(graph.getInputName(index))
      << ", (";
