@@ -22,6 +22,7 @@
 #include "OperatorPlaces.h"
 #include "TraceSteps.h"
 #include "opprof/Metrics/Occupancy.h"
+#include "opprof/Support/Units.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -758,8 +759,8 @@ void Attributor::addNotes() {
   if (leftOut.first)
     profile->notes.push_back(
         std::to_string(leftOut.first) + " operators or kernels (" +
-        std::to_string(leftOut.second) +
-        " ns) ran outside of the steady steps, and no figure counts them");
+        formatTime(leftOut.second) +
+        ") ran outside of the steady steps, and no figure counts them");
   addUnseenCode();
   if (!anyGraph && !profile->kernels.empty())
     profile->notes.push_back(
@@ -769,8 +770,8 @@ void Attributor::addNotes() {
     if (sum.first && anyGraph)
       profile->notes.push_back(std::to_string(sum.first) + " of " +
                                std::to_string(profile->kernels.size()) +
-                               " kernels (" + std::to_string(sum.second) +
-                               " ns) have no node: " + reason);
+                               " kernels (" + formatTime(sum.second) +
+                               ") have no node: " + reason);
   if (profile->kernels.empty())
     profile->notes.push_back("the trace holds no kernels");
 }

@@ -433,6 +433,8 @@ def test_findings_are_explained(new: Path) -> None:
     status, _, err = command("explain", "no-such-finding")
     assert status == 1
     assert "small-kernels" in err
+    status, _, err = command("explain", str(new), "cold-start")
+    assert (status, f"opprof explain cold-start {new}" in err) == (1, True)
     assert "There is no such finding." in explain_text("stalls", new, width=100)
 
 

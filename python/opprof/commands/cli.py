@@ -621,6 +621,10 @@ def _add_top(commands: _Commands) -> None:
 def _explain(options: argparse.Namespace) -> None:
     from opprof.commands.compare import explain_text
 
+    if options.file is not None and not options.file.exists() and Path(options.finding).exists():
+        raise OpprofError(
+            f"the finding comes first: opprof explain {options.file} {options.finding}"
+        )
     print(explain_text(options.finding, options.file, width=options.width), end="")
 
 

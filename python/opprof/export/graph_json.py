@@ -114,10 +114,11 @@ def source_of_exported_program(program: torch.export.ExportedProgram, name: str)
 
 def _bound(value: Any) -> int | None:
     """A bound as a number; None for an infinite one, of which PyTorch has one kind for integers and sympy one for reals."""
-    if math.isinf(float(value)):
+    try:
+        number = None if math.isinf(float(value)) else int(value)
+    except (TypeError, ValueError, OverflowError):
         return None
-    number = int(value)
-    return number if abs(number) < 2**62 else None
+    return number if number is not None and abs(number) < 2**62 else None
 
 
 def _spec_text(spec: pytree.TreeSpec | None) -> str | None:
