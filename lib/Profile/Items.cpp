@@ -134,15 +134,16 @@ void Adder::measureSteps() {
     for (const Activity &activity : *list)
       if (activity.step && *activity.step < ends.size())
         ends[*activity.step] = std::max(ends[*activity.step], activity.endNs());
-  for (size_t place = 0; place < profile.steps.size(); ++place) {
-    const Step &step = profile.steps[place];
-    if (step.phase != Phase::Steady)
-      continue;
-    int64_t end = ends[place];
-    if (place + 1 < profile.steps.size())
-      end =
-          std::min(end, std::max(step.endNs, profile.steps[place + 1].startNs));
-    table.wallNs.push_back(end - step.startNs);
+  // From when the one before is done with, by host and device: where the host
+  // runs ahead, how fast it begins steps says nothing of how fast they are
+  // done.
+  int64_t done =
+      endOfEarlierWork(profile).value_or(std::numeric_limits<int64_t>::min());
+  for (auto [step, end] : llvm::zip_equal(profile.steps, ends)) {
+    int64_t begins = std::max(step.startNs, done);
+    done = std::max(begins, end);
+    if (step.phase == Phase::Steady)
+      table.wallNs.push_back(done - begins);
   }
 }
 

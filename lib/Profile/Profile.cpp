@@ -104,6 +104,49 @@ std::vector<int64_t> opprof::profile::shareTime(int64_t total, size_t count,
   return shares;
 }
 
+/// From its launch on, a kernel that waits longer than this has others before
+/// it: without them it takes some microseconds to begin.
+static constexpr int64_t kQueuedNs = 100'000;
+
+/// Whether the device was still at earlier work when it was told to do this.
+static bool wasQueued(const Activity &activity) {
+  return activity.launchStartNs &&
+         activity.startNs - *activity.launchStartNs -
+                 activity.launchDurationNs.value_or(0) >
+             kQueuedNs;
+}
+
+static bool isInSteadyStep(const Profile &profile, const Activity &activity) {
+  return activity.step && *activity.step < profile.steps.size() &&
+         profile.steps[*activity.step].phase == Phase::Steady;
+}
+
+std::optional<int64_t>
+opprof::profile::endOfEarlierWork(const Profile &profile) {
+  const Activity *first = nullptr;
+  for (const Activity &kernel : profile.kernels)
+    if (isInSteadyStep(profile, kernel) &&
+        (!first || kernel.startNs < first->startNs))
+      first = &kernel;
+  if (!first)
+    return std::nullopt;
+  std::vector<const Activity *> copies;
+  for (const Activity &copy : profile.copies)
+    if (copy.device == first->device && copy.startNs < first->startNs &&
+        isInSteadyStep(profile, copy))
+      copies.push_back(&copy);
+  llvm::sort(copies, [](const Activity *a, const Activity *b) {
+    return a->endNs() > b->endNs();
+  });
+  for (const Activity *copy : copies)
+    if (copy->endNs() >= first->startNs - kQueuedNs &&
+        copy->startNs < first->startNs)
+      first = copy;
+  if (!wasQueued(*first))
+    return std::nullopt;
+  return first->startNs;
+}
+
 std::optional<std::pair<int64_t, int64_t>>
 opprof::profile::wallWindow(const Profile &profile) {
   std::optional<std::pair<int64_t, int64_t>> window;
@@ -130,10 +173,12 @@ opprof::profile::wallWindow(const Profile &profile) {
     for (const Activity &activity : *list) {
       if (!marks)
         extend(activity.startNs, activity.endNs());
-      else if (activity.step && *activity.step < profile.steps.size() &&
-               profile.steps[*activity.step].phase == Phase::Steady)
+      else if (isInSteadyStep(profile, activity))
         window->second = std::max(window->second, activity.endNs());
     }
+  if (marks)
+    if (std::optional<int64_t> end = endOfEarlierWork(profile))
+      window->first = std::max(window->first, *end);
   return window;
 }
 
@@ -175,6 +220,8 @@ opprof::profile::timeBetweenSteps(const Profile &profile) {
     }
     left = std::max(left.value_or(step.endNs), step.endNs);
   }
+  if (std::optional<Interval> window = wallWindow(profile))
+    between = intersect({*window}, between);
   return between;
 }
 

@@ -1,6 +1,7 @@
 // Tests of order-preserving matching, and of the sums that a profile states.
 
 #include "opprof/Join/SequenceAlignment.h"
+#include "opprof/Profile/Items.h"
 #include "opprof/Profile/Profile.h"
 #include "opprof/Support/Intervals.h"
 
@@ -205,5 +206,67 @@ TEST(Profile, WallIsTheSteadySteps) {
   EXPECT_EQ(wallWindow(profile), std::make_pair(int64_t(1000), int64_t(1450)));
   EXPECT_EQ(profile.summary.wallNs, 450);
   EXPECT_EQ(profile.summary.busyNs, 160);
+}
+
+} // namespace
+
+// A host that is three steps ahead of its device: each step takes the device
+// 1 ms, and the host 10 µs.
+static void runAhead(Profile &profile) {
+  profile.devices.emplace_back();
+  profile.summary.stepsFrom = "profiler_step";
+  for (uint32_t step = 0; step < 4; ++step) {
+    int64_t begins = 10'000 * int64_t(step);
+    profile.steps.push_back({step, begins, begins + 10'000, Phase::Steady});
+    Activity &run = profile.kernels.emplace_back(kernel(
+        step, 3'000'000 + 1'000'000 * int64_t(step), 1'000'000, 7, step));
+    run.launchStartNs = begins + 1'000;
+    run.launchDurationNs = 3'000;
+  }
+}
+
+namespace {
+TEST(Profile, StepsBeginWhereTheDeviceIsDoneWithEarlierWork) {
+  Profile profile;
+  runAhead(profile);
+  summarize(profile);
+  EXPECT_EQ(wallWindow(profile),
+            std::make_pair(int64_t(3'000'000), int64_t(7'000'000)));
+  EXPECT_EQ(profile.summary.wallNs, 4'000'000);
+  EXPECT_EQ(profile.summary.busyNs, 4'000'000);
+  EXPECT_EQ(profile.summary.idleNs, 0);
+  EXPECT_EQ(listItems(profile, ItemKind::Kernel).wallNs,
+            std::vector<int64_t>(4, 1'000'000));
+}
+
+TEST(Profile, CopiesRightBeforeTheFirstKernelAreTheStepsOwn) {
+  Profile profile;
+  runAhead(profile);
+  Activity copy = kernel(0, 2'500'000, 499'000, 7, 0);
+  copy.launchStartNs = 500;
+  copy.launchDurationNs = 400;
+  profile.copies.push_back(copy);
+  EXPECT_EQ(wallWindow(profile)->first, 2'500'000);
+  // A copy that began at once says that the device waited for the step, and the
+  // kernel for the copy.
+  profile.copies[0].startNs = 2'000;
+  profile.copies[0].durationNs = 2'997'000;
+  EXPECT_EQ(wallWindow(profile)->first, 0);
+  // And one of another stream, done long before, says nothing.
+  profile.copies[0].durationNs = 10'000;
+  EXPECT_EQ(wallWindow(profile)->first, 3'000'000);
+}
+
+TEST(Profile, StepsBeginWithTheHostWhereTheDeviceWaitsForIt) {
+  Profile profile;
+  runAhead(profile);
+  for (Activity &run : profile.kernels) {
+    run.startNs = *run.launchStartNs + 8'000;
+    run.durationNs = 500;
+  }
+  summarize(profile);
+  EXPECT_EQ(profile.summary.wallNs, 40'000);
+  EXPECT_EQ(listItems(profile, ItemKind::Kernel).wallNs,
+            std::vector<int64_t>(4, 10'000));
 }
 } // namespace

@@ -542,9 +542,15 @@ std::vector<int64_t> shareTime(int64_t total, size_t count,
 std::vector<int64_t> shareAmongNodes(const Profile &profile,
                                      const Activity &kernel);
 
-/// The span that shares of time are stated of: the steady steps, or without
-/// step marks the first to the last event on the device. Absent when nothing
-/// ran.
+/// A host that runs ahead begins a step while the device is still at earlier
+/// work, of which the recording may show nothing: when the device came to the
+/// first kernel of the steady steps, or to the copies right before it. Absent
+/// where that did not wait for others, or it is not known when it was launched.
+std::optional<int64_t> endOfEarlierWork(const Profile &profile);
+
+/// The span that shares of time are stated of: the steady steps, from the end
+/// of earlier work to the end of their last kernel, or without step marks the
+/// first to the last event on the device. Absent when nothing ran.
 std::optional<std::pair<int64_t, int64_t>> wallWindow(const Profile &profile);
 
 /// What of that span lies between two steps of a capture, with nothing on any
