@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
@@ -23,6 +24,9 @@ from opprof.tools import end_with
 
 # What takes long to load. Inductor's modules ask for GPUs while they load, after which a fork has none.
 _LOADED = ("torch._dynamo",)
+# States of a process that does nothing: stopped, traced, ended and not yet waited for.
+_STANDING = "TtZX"
+_STOPPED_AFTER_SECONDS = 5.0
 
 
 def start_server() -> ForkServerContext:
@@ -93,10 +97,23 @@ def stop(processes: Iterable[int], stopped: list[int] | None = None) -> list[int
                 os.kill(process, signal.SIGSTOP)
             except ProcessLookupError:
                 stopped.remove(process)
+        _wait_until_stopped(waiting)
         # What stands still begins no others.
         parents = set(waiting)
         waiting = [process for process, parent in _parents() if parent in parents]
     return stopped
+
+
+def _wait_until_stopped(processes: Sequence[int]) -> None:
+    """Waits until they stand still or have ended: a process is stopped when it would run next, which on a busy machine takes a while.
+    What is in a call of the kernel that nothing interrupts is not waited for longer than that.
+    """
+    asked = set(processes)
+    end = time.monotonic() + _STOPPED_AFTER_SECONDS
+    while time.monotonic() < end and any(
+        process in asked and fields[0] not in _STANDING for process, fields in _stats()
+    ):
+        time.sleep(0.001)
 
 
 def go_on(processes: Sequence[int]) -> None:
