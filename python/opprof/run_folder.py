@@ -160,6 +160,7 @@ class RecordedFile:
     path: Path
     kind: str
     rank: int | None
+    #: Its number; "12e1" is what process 12 was before it became another program by exec.
     process: str
 
     @property
@@ -176,7 +177,7 @@ def recorded_files(folder: Path, kind: str, process: object = "*") -> list[Recor
 
 def recorded_file(path: Path) -> RecordedFile:
     """What the file's name says; of no process where it was given another name."""
-    found = re.fullmatch(r"(\w+)-r(\d*)-p(\d+)", path.name.partition(".")[0])
+    found = re.fullmatch(r"(\w+)-r(\d*)-p(\d+(?:e\d+)?)", path.name.partition(".")[0])
     if found is None:
         return RecordedFile(path, path.name.partition(".")[0], None, "")
     kind, rank, process = found.groups()

@@ -373,6 +373,25 @@ def test_forks_have_files_of_their_own(tmp_path: Path) -> None:
     assert sources == [f"{program}:3"] * 2
 
 
+def test_what_a_process_was_before_it_became_another_program_is_kept(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import os, sys, time, torch\n"
+        "torch.ones(8).exp()\n"
+        "time.sleep(1.5)\n"
+        "os.execv(sys.executable, [sys.executable, '-c', 'import torch; torch.ones(8).sin()'])\n",
+    )
+    done = opprof("run", "-o", tmp_path / "run", program)
+    assert done.returncode == 0, done.stderr
+    (before,) = (tmp_path / "run").glob("profile-*e1.opprof.json")
+    names = [
+        {kernel["name"] for kernel in json.loads(path.read_text())["kernels"]}
+        for path in (before, tmp_path / "run" / "profile.opprof.json")
+    ]
+    assert "aten::exp" in names[0] and "aten::sin" in names[1]
+    assert "before its exec 1" in done.stderr
+
+
 def test_workers_of_a_data_loader_are_summed_in_a_line(tmp_path: Path) -> None:
     program = write(
         tmp_path,

@@ -624,6 +624,40 @@ def test_threads_and_modes_of_the_programs_own(tmp_path: Path) -> None:
     assert graph_of(tmp_path / "run")[2]["number"] == 4
 
 
+def test_a_call_of_another_thread_takes_the_graph_from_no_step(tmp_path: Path) -> None:
+    """A producer calls a module without gradients while the program's first steps end."""
+    program = write(
+        tmp_path,
+        "import threading, torch\n"
+        "going, stepped = threading.Event(), threading.Event()\n"
+        "class Waits(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        going.set()\n"
+        "        stepped.wait(60)\n"
+        "        return x.cos()\n"
+        "def produce():\n"
+        "    with torch.no_grad():\n"
+        "        first(torch.ones(2))\n"
+        "        waits(torch.ones(2))\n"
+        "first, waits, net = torch.nn.ReLU(), Waits(), torch.nn.Linear(8, 8)\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "producer = threading.Thread(target=produce)\n"
+        "producer.start()\n"
+        "going.wait(60)\n"
+        "for step in range(6):\n"
+        "    optimizer.zero_grad()\n"
+        "    net(torch.ones(2, 8)).sum().backward()\n"
+        "    optimizer.step()\n"
+        "    if step == 2:\n"
+        "        stepped.set()\n"
+        "        producer.join()\n",
+    )
+    record(tmp_path / "run", program)
+    _, graph, facts = graph_of(tmp_path / "run")
+    assert facts["kind"] == "step"
+    assert any("addmm" in node.get("target", "") for node in graph["nodes"])
+
+
 def test_the_report_has_work_and_classes_of_what_the_graph_is_of(tmp_path: Path) -> None:
     run = tmp_path / "run"
     record(run, OBSERVED, "clean")

@@ -77,7 +77,8 @@ class Recorded:
 
     @property
     def name(self) -> str:
-        process = f"process {self.process}"
+        number, _, before = self.process.partition("e")
+        process = f"process {number}" + (f" before its exec {before}" if before else "")
         return process if self.rank is None else f"rank {self.rank}, {process}"
 
 
@@ -321,15 +322,22 @@ def _observed(
         if file.kind == kind
     ]
     if not traces:
-        progress("nothing was recorded: no Python of the program imported PyTorch")
+        progress(
+            "nothing was recorded: no Python of the program imported PyTorch, or one did that looks at no "
+            "variables (python -I or -E, env -i) or was killed at once"
+        )
     return traces, status, own
+
+
+def _order(file: RecordedFile) -> tuple[int, int]:
+    return file.rank or 0, int(file.process.partition("e")[0])
 
 
 def _take_graphs(folder: RunFolder, step: int, program: int) -> dict[str, Any]:
     """Makes the graph that the program recorded of a step the run's; of one with ranks, that of the first. Returns what run.json says."""
     files = recorded_files(folder.path, "graph")
     own = [file for file in files if file.process == str(program)]
-    chosen = sorted(own or files, key=lambda file: (file.rank or 0, int(file.process)))[:1]
+    chosen = sorted(own or files, key=_order)[:1]
     if not chosen:
         progress(
             f"no graph was recorded of step {step}: no process stepped an optimizer that often that it did not compile itself, nor "

@@ -30,6 +30,8 @@ class GraphedSteps:
         self.files, self.values, self.graphs = files, values, graphs
         self.say = graphs.say
         self.graph: Any = None
+        #: What the graph is of that is recorded: a "step" or a "call".
+        self.kind = ""
         self.is_done = False
         self.calls = 0
         self.depth = threading.local()
@@ -74,7 +76,10 @@ class GraphedSteps:
         if not self.has_stepped:
             self.has_stepped = True
             self._stop_counting_calls()
-        if self.graph is not None and count > self.step:
+        if self.graph is not None and self.kind == "call":
+            # Of another thread, which ends it: the next step is recorded in its place.
+            self.step = max(self.step, count + 1)
+        elif self.graph is not None and count > self.step:
             self.finish()
         elif self.graph is None and count == self.step:
             self._start("step")
@@ -87,6 +92,7 @@ class GraphedSteps:
             self.has_told_of_modes = True
             self.step += 1
             return
+        self.kind = kind
         self.graph = self.graphs.StepGraph(self.torch, self.values, self.files, self.step, kind)
         try:
             self.graph.start()
@@ -113,7 +119,7 @@ class GraphedSteps:
             except Exception as error:
                 self._give_up(error)
         self.graph = None
-        self.is_done = self.is_done or self.has_stepped or not ended
+        self.is_done = self.is_done or (self.has_stepped and self.kind == "step") or not ended
 
     def leave(self) -> None:
         """At the end of the process."""

@@ -236,6 +236,19 @@ class _Recorder:
         self.observer.opprof_observer_stop()
 
 
+def _keep_earlier(prefix: str) -> None:
+    """What this process recorded as another program, before it became this one by exec, gets a name of its own."""
+    folder, process = os.path.dirname(prefix), os.getpid()
+    names = os.listdir(folder)
+    number = 1
+    while any(f"-p{process}e{number}." in name for name in names):
+        number += 1
+    for name in names:
+        if f"-p{process}." in name:
+            kept = name.replace(f"-p{process}.", f"-p{process}e{number}.")
+            os.rename(os.path.join(folder, name), os.path.join(folder, kept))
+
+
 def _note_worker(prefix: str) -> None:
     """Leaves an empty file beside the recording of a worker of a data loader, which gets no report of its own."""
     worker = sys.modules.get("torch.utils.data._utils.worker")
@@ -292,6 +305,8 @@ def observe(torch: ModuleType, load: Callable[[str], ModuleType]) -> str | None:
     recorder = _Recorder(os.environ["OPPROF_OBSERVER_LIBRARIES"], torch)
     control = os.environ.get("OPPROF_CONTROL")
     if control is None:
+        with contextlib.suppress(OSError):
+            _keep_earlier(os.environ["OPPROF_OPERATORS"])
         first, _, end = os.environ.get("OPPROF_STEPS", "0:0").partition(":")
         recorder.start(
             os.environ["OPPROF_OPERATORS"],
