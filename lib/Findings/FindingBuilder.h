@@ -101,6 +101,13 @@ public:
 
   /// What the rules found, which no rule reads.
   std::vector<profile::Finding> findings;
+  /// What the program is longer for the kernel: on a CPU an operator's time and
+  /// what the program takes to call the next one, which goes with it. Where the
+  /// system took the processor away meanwhile, that is no part of it.
+  int64_t spanOf(const profile::Activity &kernel) const {
+    return isCPU ? spans[placeOf(kernel)] : kernel.durationNs;
+  }
+
   /// Adds a finding and returns it.
   profile::Finding &add(profile::Evidence evidence);
   /// The place of one of the kernels.
@@ -110,6 +117,12 @@ public:
 
   /// Longest first.
   std::vector<WorkGroup> groupKernels() const;
+
+private:
+  void measureSpans();
+
+  /// On a CPU, by the place of a kernel.
+  std::vector<int64_t> spans;
 };
 
 /// Steady runs of a launch whose steady kernels take `timeNs`: at least one.

@@ -7,6 +7,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <cmath>
+#include <map>
 
 using namespace llvm;
 using namespace opprof;
@@ -33,6 +34,41 @@ Context::Context(const Profile &profile)
   // as well.
   busy = runningTimes(profile.kernels, device->id, window);
   occupied = occupiedTimes(device->id, busy);
+  if (isCPU)
+    measureSpans();
+}
+
+/// What lasts longer than a call of an operator by Python or by autograd is
+/// something else that the host does.
+static constexpr int64_t kLongestCallNs = 30'000;
+
+/// What took that many times longer than most of its like was held up.
+static constexpr int64_t kHeldUp = 4;
+
+void Context::measureSpans() {
+  spans.resize(profile.kernels.size());
+  std::map<std::optional<int64_t>, const Activity *> lastOf;
+  // Alike are those of one line, module and operator, with inputs of one size.
+  std::map<std::pair<const Origin *, uint32_t>, std::vector<uint32_t>> alike;
+  for (const Activity *kernel : kernels) {
+    const Activity *&last = lastOf[kernel->stream];
+    if (last && last->step == kernel->step)
+      spans[placeOf(*last)] += std::clamp<int64_t>(
+          kernel->startNs - last->endNs(), 0, kLongestCallNs);
+    last = kernel;
+    spans[placeOf(*kernel)] = kernel->durationNs;
+    alike[{kernel->origin, kernel->op ? *kernel->op : ~uint32_t(0)}].push_back(
+        placeOf(*kernel));
+  }
+  for (const auto &[key, places] : alike) {
+    std::vector<int64_t> times;
+    for (uint32_t place : places)
+      times.push_back(spans[place]);
+    auto middle = times.begin() + times.size() / 2;
+    std::nth_element(times.begin(), middle, times.end());
+    for (uint32_t place : places)
+      spans[place] = std::min(spans[place], kHeldUp * *middle);
+  }
 }
 
 std::vector<Interval>

@@ -4,9 +4,13 @@
 
 #include "FindingBuilder.h"
 
+#include "opprof/Analysis/Cost/DeviceCeilings.h"
+#include "opprof/Trace/InputShapes.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -51,15 +55,25 @@ struct Cost {
   StringRef module;
   uint64_t calls = 0;
   int64_t timeNs = 0;
+  /// With what it takes to call them (Context::spanOf).
+  int64_t spanNs = 0;
+  /// What the program is shorter by with what does the same in their place.
+  std::optional<int64_t> savedNs;
 
-  void add(const Activity &kernel) {
+  void add(const Context &context, const Activity &kernel) {
     module = kernel.origin->module;
     ++calls;
     timeNs += kernel.durationNs;
+    spanNs += context.spanOf(kernel);
   }
   void add(const Cost &other) {
     calls += other.calls;
     timeNs += other.timeNs;
+    spanNs += other.spanNs;
+  }
+  /// `stays` is what the one in their place takes.
+  void replaceBy(int64_t stays) {
+    savedNs = std::max<int64_t>(spanNs - stays, 0);
   }
 };
 
@@ -74,6 +88,7 @@ static StringRef nameOf(const Activity &kernel) {
   return name;
 }
 
+/// Named by the time that it takes: what it costs may be less.
 template <typename Evidence>
 static void addAt(Context &context, StringRef source, const Cost &cost) {
   if (static_cast<double>(cost.timeNs) <
@@ -84,13 +99,18 @@ static void addAt(Context &context, StringRef source, const Cost &cost) {
   found.module = cost.module.str();
   found.calls = cost.calls;
   found.timeNs = cost.timeNs;
-  context.add(found).severityNsPerStep = context.perStep(cost.timeNs);
+  found.savedNs = cost.savedNs;
+  context.add(found).severityNsPerStep =
+      context.perStep(cost.savedNs.value_or(cost.timeNs));
 }
 
 static void addHostLines(Context &context) {
   std::map<StringRef, Cost> garbage;
   for (const HostCost &host : context.profile.host) {
-    Cost cost = {host.module, host.calls, host.timeNs};
+    Cost cost;
+    cost.module = host.module;
+    cost.calls = host.calls;
+    cost.timeNs = host.timeNs;
     bool isMuch = static_cast<double>(cost.timeNs) >=
                   kLeastLoadingShare * static_cast<double>(context.wall());
     if (host.kind == HostCostKind::DataLoading && isMuch)
@@ -115,15 +135,23 @@ static void addHostLines(Context &context) {
     addAt<evidence::GarbageCollection>(context, source, cost);
 }
 
-/// What the backward pass of these lines takes.
-static int64_t backwardTime(const Context &context,
-                            const std::set<ModuleLine> &lines) {
-  int64_t timeNs = 0;
+/// What the backward pass of these lines runs.
+static std::vector<const Activity *>
+backwardOf(const Context &context, const std::set<ModuleLine> &lines) {
+  std::vector<const Activity *> found;
   for (const Activity *kernel : context.kernels)
     if (kernel->part == Part::Backward &&
         lines.count({kernel->origin->module, kernel->origin->source}))
-      timeNs += kernel->durationNs;
-  return timeNs;
+      found.push_back(kernel);
+  return found;
+}
+
+static int64_t middleOf(std::vector<int64_t> values) {
+  if (values.empty())
+    return 0;
+  auto middle = values.begin() + values.size() / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 /// Means, roots and quotients of one place, and no operator that normalizes.
@@ -158,16 +186,39 @@ static void addNormalizations(Context &context) {
         continue;
       counted.insert(source);
       // One line in two modules is of the last.
-      Cost &cost = found[source];
+      Cost cost;
       std::set<ModuleLine> lines;
-      for (const Activity *kernel : kernels)
-        if (Line(kernel->origin->source).isNear(line) &&
-            is(kernel, {"mean", "var", "var_mean", "std", "pow", "square",
-                        "sub", "rsub", "add", "mul", "div", "rsqrt", "sqrt"})) {
-          cost.add(*kernel);
-          lines.insert({module, kernel->origin->source});
-        }
-      cost.timeNs += backwardTime(context, lines);
+      std::vector<int64_t> spans;
+      int64_t roots = 0;
+      bool isCentred = false;
+      for (const Activity *kernel : kernels) {
+        if (!Line(kernel->origin->source).isNear(line) ||
+            !is(kernel,
+                {"mean", "var", "var_mean", "std", "pow", "square", "sub",
+                 "rsub", "add", "mul", "div", "rsqrt", "sqrt", "reciprocal"}))
+          continue;
+        cost.add(context, *kernel);
+        spans.push_back(context.spanOf(*kernel));
+        lines.insert({module, kernel->origin->source});
+        isCentred |= is(kernel, {"sub", "rsub", "var", "var_mean", "std"});
+        roots += is(kernel, {"rsqrt", "sqrt", "std"});
+      }
+      std::vector<const Activity *> backward = backwardOf(context, lines);
+      for (const Activity *kernel : backward) {
+        cost.timeNs += kernel->durationNs;
+        cost.spanNs += context.spanOf(*kernel);
+      }
+      // One operator for each root reads all and writes it, as most of these
+      // do; its backward pass takes two such. On a CPU rms_norm is made of the
+      // same operators.
+      int64_t stays = middleOf(spans) * roots;
+      cost.replaceBy(backward.empty() ? stays : 3 * stays);
+      if (context.isCPU && !isCentred)
+        cost.savedNs = 0;
+      Cost &sum = found[source];
+      sum.module = cost.module;
+      sum.add(cost);
+      sum.savedNs = sum.savedNs.value_or(0) + *cost.savedNs;
     }
   }
   for (const auto &[source, cost] : found)
@@ -182,8 +233,10 @@ static void addAttentions(Context &context) {
         .Default(false);
   };
   std::map<StringRef, Cost> found;
-  // Of the operators that each is made of.
+  // Of the operators that each is made of; what its products take, and what
+  // the operator in its place does as well.
   std::map<StringRef, std::set<ModuleLine>> lines;
+  std::map<StringRef, int64_t> products, stays;
   std::vector<const Activity *> kernels;
   llvm::copy_if(
       context.kernels, std::back_inserter(kernels), [](const Activity *kernel) {
@@ -209,18 +262,171 @@ static void addAttentions(Context &context) {
       }
     if (first == at || last == at)
       continue;
-    Cost &cost = found[kernels[at]->origin->source];
+    StringRef source = kernels[at]->origin->source;
+    Cost &cost = found[source];
     cost.module = kernels[at]->origin->module;
     ++cost.calls;
     for (size_t place = first; place <= last; ++place) {
-      cost.timeNs += kernels[place]->durationNs;
-      lines[kernels[at]->origin->source].insert(
-          {kernels[at]->origin->module, kernels[place]->origin->source});
+      const Activity &kernel = *kernels[place];
+      cost.timeNs += kernel.durationNs;
+      cost.spanNs += context.spanOf(kernel);
+      if (isProduct(kernel))
+        products[source] += context.spanOf(kernel);
+      // A CPU computes the softmax all the same.
+      if (isProduct(kernel) || (context.isCPU && place == at))
+        stays[source] += context.spanOf(kernel);
+      lines[source].insert({kernel.origin->module, kernel.origin->source});
     }
   }
   for (auto &[source, cost] : found) {
-    cost.timeNs += backwardTime(context, lines[source]);
+    std::vector<const Activity *> backward = backwardOf(context, lines[source]);
+    for (const Activity *kernel : backward) {
+      cost.timeNs += kernel->durationNs;
+      cost.spanNs += context.spanOf(*kernel);
+      if (isProduct(*kernel) || nameOf(*kernel) == "mm")
+        stays[source] += context.spanOf(*kernel);
+    }
+    // One of the two products is computed again for the backward pass.
+    if (!backward.empty())
+      stays[source] += products[source] / 2;
+    cost.replaceBy(stays[source]);
     addAt<evidence::AttentionByHand>(context, source, cost);
+  }
+}
+
+namespace {
+/// Products of one type.
+struct Products {
+  Cost cost;
+  /// Of those whose sizes are known.
+  double flops = 0;
+  int64_t withFlopsNs = 0;
+  /// What casts on their line take.
+  int64_t castsNs = 0;
+
+  void add(const Context &context, const Activity &kernel) {
+    cost.add(context, kernel);
+    if (!kernel.op)
+      return;
+    const OperatorTime &op = context.profile.operators[*kernel.op];
+    if (!op.flops || !op.kernels)
+      return;
+    flops += double(*op.flops) * double(op.calls) / double(op.kernels);
+    withFlopsNs += context.spanOf(kernel);
+  }
+  double flopsPerNs() const {
+    return withFlopsNs > 0 ? flops / double(withFlopsNs) : 0;
+  }
+};
+} // namespace
+
+/// The type that a product multiplies: of its input, or by the library's name
+/// of the kernel; empty where neither says it.
+static StringRef productType(const Activity &kernel) {
+  StringRef type = kernel.origin->inputType;
+  if (!type.empty())
+    return StringSwitch<StringRef>(type)
+        .Cases({"float", "c10::BFloat16", "c10::Half"}, type)
+        .Default("");
+  StringRef name = kernel.name;
+  if (name.contains("bf16"))
+    return "c10::BFloat16";
+  if (name.contains("f16") || name.contains("hgemm"))
+    return "c10::Half";
+  if (name.contains("f32f32") || name.contains("sgemm"))
+    return "float";
+  return "";
+}
+
+/// How much longer float32 takes, where no sizes are known: by the rates of the
+/// device.
+static double timesLonger(const Context &context) {
+  std::optional<DeviceCeilings> ceilings = findDeviceCeilings(*context.device);
+  if (!ceilings || ceilings->fp32.rate <= 0 || ceilings->bf16.rate <= 0)
+    return 1;
+  return std::max(ceilings->bf16.rate / ceilings->fp32.rate, 1.0);
+}
+
+/// Products in float32 where most are of fewer bits: what autocast was turned
+/// off for, or an input that something made wider.
+static void addPrecisionIslands(Context &context) {
+  auto isProduct = [](const Activity &kernel) {
+    return StringSwitch<bool>(nameOf(kernel))
+        .Cases({"linear", "matmul", "mm", "addmm", "bmm", "baddbmm", "conv1d"},
+               true)
+        .Cases({"conv2d", "conv3d", "convolution", "einsum",
+                "scaled_dot_product_attention"},
+               true)
+        .Default(false);
+  };
+  Products narrow;
+  std::map<StringRef, int64_t> others;
+  // By line: one that several modules run is of the last.
+  std::map<StringRef, Products> wide;
+  std::set<StringRef> mixed;
+  for (const Activity *kernel : context.kernels) {
+    if (kernel->part != Part::Forward || kernel->origin->source.empty() ||
+        !isProduct(*kernel))
+      continue;
+    StringRef type = productType(*kernel);
+    if (type.empty())
+      continue;
+    StringRef source = kernel->origin->source;
+    Products &products = type == "float" ? wide[source] : narrow;
+    if (type != "float") {
+      others[type] += kernel->durationNs;
+      mixed.insert(source);
+    }
+    products.add(context, *kernel);
+  }
+  double wideFlops = 0;
+  uint64_t wideCalls = 0;
+  for (const auto &[source, products] : wide) {
+    wideFlops += products.flops;
+    wideCalls += products.cost.calls;
+  }
+  // Some among others, and not the other way round.
+  if (wide.empty() || others.empty() ||
+      (wideFlops >= narrow.flops && wideCalls >= narrow.cost.calls))
+    return;
+  StringRef usual = llvm::max_element(others, [](const auto &a, const auto &b) {
+                      return a.second < b.second;
+                    })->first;
+  for (const Activity *kernel : context.kernels) {
+    auto it = wide.find(kernel->origin->source);
+    if (it == wide.end())
+      continue;
+    Products &products = it->second;
+    if (kernel->part == Part::Backward) {
+      products.cost.timeNs += kernel->durationNs;
+      products.cost.spanNs += context.spanOf(*kernel);
+    } else if (nameOf(*kernel) == "to" || nameOf(*kernel) == "_to_copy") {
+      products.castsNs += context.spanOf(*kernel);
+    }
+  }
+  for (auto &[source, products] : wide) {
+    // What a line does in both is no choice of the line.
+    if (mixed.count(source))
+      continue;
+    Cost &cost = products.cost;
+    // The backward pass is as much faster as the forward one.
+    double times = narrow.flopsPerNs() > 0 && products.flopsPerNs() > 0
+                       ? narrow.flopsPerNs() / products.flopsPerNs()
+                       : timesLonger(context);
+    auto stays = static_cast<int64_t>(double(cost.spanNs) / times);
+    cost.spanNs += products.castsNs;
+    cost.replaceBy(stays);
+    if (static_cast<double>(*cost.savedNs) <
+        kLeastShare * static_cast<double>(context.wall()))
+      continue;
+    evidence::PrecisionIsland island;
+    island.source = source.str();
+    island.module = cost.module.str();
+    island.calls = cost.calls;
+    island.timeNs = cost.timeNs;
+    island.savedNs = cost.savedNs;
+    island.others = usual.str();
+    context.add(island).severityNsPerStep = context.perStep(*cost.savedNs);
   }
 }
 
@@ -238,12 +444,20 @@ static void addGradientLoops(Context &context) {
       continue;
     Line line(source);
     Cost cost;
+    std::vector<int64_t> spans;
     for (const Activity *kernel : context.kernels)
       if (kernel->part == Part::None &&
-          Line(kernel->origin->source).isNear(line))
-        cost.add(*kernel);
+          Line(kernel->origin->source).isNear(line)) {
+        cost.add(context, *kernel);
+        spans.push_back(context.spanOf(*kernel));
+      }
     // Gradients of all modules.
     cost.module = "";
+    // All are read and scaled in any case: what is saved is the calls, each of
+    // which takes what the least of them does, those of numbers.
+    llvm::sort(spans);
+    int64_t call = spans[spans.size() / 10];
+    cost.replaceBy(cost.spanNs - int64_t(spans.size()) * call);
     addAt<evidence::GradientLoop>(context, source, cost);
   }
 }
@@ -252,6 +466,7 @@ static void addGradientLoops(Context &context) {
 static void addOptimizer(Context &context) {
   std::map<StringRef, Cost> steps, sets;
   std::map<StringRef, std::map<StringRef, Cost>> foreign;
+  std::map<StringRef, std::map<StringRef, int64_t>> byName;
   std::set<StringRef> fused;
   // These have no other form.
   auto isSingle = [](const Activity &kernel) {
@@ -270,13 +485,15 @@ static void addOptimizer(Context &context) {
     StringRef where =
         isForeign ? kernel->origin->range : kernel->origin->source;
     if (isForeign)
-      foreign[where][kernel->origin->source].add(*kernel);
-    (isSet ? sets : steps)[where].add(*kernel);
+      foreign[where][kernel->origin->source].add(context, *kernel);
+    (isSet ? sets : steps)[where].add(context, *kernel);
     StringRef name = nameOf(*kernel);
+    if (!isSet)
+      byName[where][name] += context.spanOf(*kernel);
     if (name.starts_with("_fused_") || name.starts_with("_foreach_"))
       fused.insert(where);
   }
-  for (const auto &[where, cost] : steps) {
+  for (auto &[where, cost] : steps) {
     if (fused.count(where) ||
         cost.calls < kLeastOptimizerLoop * uint64_t(context.steps))
       continue;
@@ -286,27 +503,81 @@ static void addOptimizer(Context &context) {
           llvm::max_element(lines->second, [](const auto &a, const auto &b) {
             return a.second.timeNs < b.second.timeNs;
           })->first;
+    // One kernel goes over each parameter once, as the longest of them does.
+    int64_t longest = 0;
+    for (const auto &[name, spanNs] : byName[where])
+      longest = std::max(longest, spanNs);
+    cost.replaceBy(longest);
     addAt<evidence::OptimizerLoop>(context, source, cost);
   }
   for (auto &[source, cost] : sets) {
     // Gradients of all modules.
     cost.module = "";
+    cost.replaceBy(0);
     addAt<evidence::GradientSets>(context, source, cost);
   }
 }
 
-/// The gradient of a whole table of which a step used some rows.
+/// Elements of all tensors of an operator's inputs at that place, by its sizes.
+static double elementsOf(const Context &context, const Activity &kernel,
+                         size_t place) {
+  if (!kernel.op)
+    return 0;
+  std::vector<trace::InputShape> inputs =
+      trace::readInputShapes(context.profile.operators[*kernel.op].inputDims);
+  double elements = 0;
+  if (place < inputs.size())
+    for (const std::vector<int64_t> &sizes : inputs[place].tensors) {
+      double product = 1;
+      for (int64_t size : sizes)
+        product *= double(size);
+      elements += product;
+    }
+  return elements;
+}
+
+/// The gradient of a whole table of which a step used some rows, and what the
+/// optimizer does with all of them.
 static void addEmbeddingGradients(Context &context) {
-  std::map<ModuleLine, Cost> sums;
-  for (const Activity *kernel : context.kernels)
-    if (nameOf(*kernel).starts_with("embedding") &&
-        nameOf(*kernel).ends_with("backward") &&
-        !kernel->origin->source.empty())
-      sums[{kernel->origin->module, kernel->origin->source}].add(*kernel);
-  for (const auto &[where, cost] : sums)
-    if (static_cast<double>(cost.timeNs) >=
+  std::map<StringRef, Cost> sums;
+  std::map<ModuleLine, double> tables;
+  double parameters = 0;
+  int64_t optimizerNs = 0;
+  for (const Activity *kernel : context.kernels) {
+    StringRef name = nameOf(*kernel), source = kernel->origin->source;
+    // Of several parameters, which makes it one of a few operators.
+    if (kernel->part == Part::Optimizer &&
+        !kernel->origin->range.starts_with("Optimizer.zero_grad#") &&
+        (name.starts_with("_foreach_") || name.starts_with("_fused_"))) {
+      parameters = std::max(parameters, elementsOf(context, *kernel, 0));
+      optimizerNs += context.spanOf(*kernel);
+    }
+    name.consume_front("_");
+    if (!name.starts_with("embedding") || source.empty())
+      continue;
+    if (name.ends_with("backward"))
+      sums[source].add(context, *kernel);
+    else if (kernel->part == Part::Forward)
+      tables[{kernel->origin->module, source}] =
+          elementsOf(context, *kernel, 0);
+  }
+  for (auto &[source, cost] : sums) {
+    double elements = 0;
+    for (const auto &[line, size] : tables)
+      if (line.second == source)
+        elements += size;
+    // What the optimizer does with the rows that were not used. A sparse
+    // gradient takes no time.
+    if (parameters > 0 && static_cast<double>(cost.spanNs) >=
+                              kLeastShare * static_cast<double>(context.wall()))
+      cost.spanNs += static_cast<int64_t>(double(optimizerNs) *
+                                          std::min(1.0, elements / parameters));
+    if (static_cast<double>(cost.spanNs) <
         5 * kLeastShare * static_cast<double>(context.wall()))
-      addAt<evidence::DenseEmbeddingGradient>(context, where.second, cost);
+      continue;
+    cost.replaceBy(0);
+    addAt<evidence::DenseEmbeddingGradient>(context, source, cost);
+  }
 }
 
 /// Of each device the line that grows most, where a thousand steps more would
@@ -337,6 +608,7 @@ void findings::addLineFindings(Context &context) {
   addHostLines(context);
   addNormalizations(context);
   addAttentions(context);
+  addPrecisionIslands(context);
   addGradientLoops(context);
   addOptimizer(context);
   addEmbeddingGradients(context);

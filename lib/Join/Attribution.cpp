@@ -544,9 +544,7 @@ void Attributor::addActivities() {
     }
     if (uint32_t top = op == kNone ? kNone : host.topOf(op); top != kNone) {
       origin.hostOp = profile->intern(host.op(top).name);
-      StringRef type = host.inputsOf(op).firstType;
-      origin.inputType =
-          profile->intern(type.empty() ? host.inputsOf(top).firstType : type);
+      origin.inputType = profile->intern(host.firstTypeAround(op));
       addOperator(activity, top);
     }
     if (launch)
@@ -584,7 +582,7 @@ void Attributor::addHostKernels() {
     origin.rank = trace.rank;
     origin.hostOp = activity.name;
     origin.range = profile->intern(rangeAt(host.parent(place)));
-    origin.inputType = profile->intern(host.inputsOf(place).firstType);
+    origin.inputType = profile->intern(host.firstTypeWithin(place));
     origin.module = profile->intern(modules.at(op.thread, op.startNs));
     setPlace(activity, origin, place);
     setStep(activity, place, op.startNs);

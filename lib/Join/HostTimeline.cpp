@@ -68,6 +68,9 @@ HostTimeline::HostTimeline(const Trace &trace) : trace(trace) {
       if (callOfOp[outer] == kNone || outer != callOps[callOfOp[outer]])
         tops[index] = tops[outer];
     }
+    if (tops[index] != kNone && op.name == trace.hostOps[outer].name &&
+        outer == tops[index] && !trace.inputsOf(op).firstType.empty())
+      calledAgain[outer] = index;
     if (tops[index] == kNone && isOperator(op)) {
       tops[index] = index;
       if (callOfOp[index] == kNone)
@@ -79,6 +82,18 @@ HostTimeline::HostTimeline(const Trace &trace) : trace(trace) {
   }
   // Of several with one id the first to begin stays.
   externalIds.sort();
+}
+
+StringRef HostTimeline::firstTypeAround(uint32_t op) const {
+  for (; op != kNone; op = parents[op])
+    if (StringRef type = inputsOf(op).firstType; !type.empty())
+      return type;
+  return "";
+}
+
+StringRef HostTimeline::firstTypeWithin(uint32_t top) const {
+  auto it = calledAgain.find(top);
+  return inputsOf(it == calledAgain.end() ? top : it->second).firstType;
 }
 
 uint32_t HostTimeline::byExternalId(uint64_t externalId) const {

@@ -8,6 +8,7 @@
 #include "opprof/Trace/Trace.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/DenseMap.h"
 
 namespace opprof::join {
 
@@ -23,6 +24,11 @@ public:
   const trace::OperatorInputs &inputsOf(uint32_t index) const {
     return trace.inputsOf(op(index));
   }
+  /// The type of the first input of the innermost operator at or round `op` of
+  /// which it is known: what autocast calls again has what it cast.
+  llvm::StringRef firstTypeAround(uint32_t op) const;
+  /// The same of an outermost operator, at or in it.
+  llvm::StringRef firstTypeWithin(uint32_t top) const;
   /// The range directly round `op`, or none.
   uint32_t parent(uint32_t op) const { return parents[op]; }
   /// The innermost range of `thread` that contains `time`, or none.
@@ -60,6 +66,8 @@ private:
   /// Operators of each thread by start.
   std::vector<std::vector<uint32_t>> byThread;
   PlacesById externalIds;
+  /// Of outermost operators what they called under their own name, with inputs.
+  llvm::DenseMap<uint32_t, uint32_t> calledAgain;
 };
 
 /// True for an operator or a generated kernel; false for the ranges that

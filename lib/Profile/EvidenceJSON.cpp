@@ -438,6 +438,12 @@ void fields(Fields &io, evidence::LineCost &line) {
   io.value("module", line.module);
   io.countPerStep("calls_per_step", line.calls);
   io.perStep("ns_per_step", line.timeNs);
+  io.perStep("saved_ns_per_step", line.savedNs);
+}
+
+void fields(Fields &io, evidence::PrecisionIsland &island) {
+  fields(io, static_cast<evidence::LineCost &>(island));
+  io.value("others", island.others);
 }
 
 void fields(Fields &io, evidence::HostCode &code) {

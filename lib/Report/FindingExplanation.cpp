@@ -277,30 +277,48 @@ static constexpr Explanation kExplanations[] = {
      "A normalization written as several operators, each a kernel that reads "
      "and writes all of its input.",
      "A mean or variance, a root and a product or quotient of one module's "
-     "forward pass, within four lines of the program. The cost is their time.",
+     "forward pass, within four lines of the program. The cost is their time, "
+     "on a CPU with that of calling them, less what one operator in their "
+     "place takes: as long as the middle one of them, and twice that in the "
+     "backward pass.",
      "torch.nn.functional.layer_norm or rms_norm, or torch.compile of the "
-     "module.",
+     "module. On a CPU rms_norm runs the same operators as by hand, and "
+     "saves nothing.",
      "Where what is computed is no normalization of the last dimensions."},
     {FindingKind::AttentionByHand,
      "Attention written as two products with a softmax between, whose scores "
      "go through memory several times.",
      "A softmax with a product at most six operators before and after it, in "
-     "one module's forward pass. The cost is the time from one product to the "
-     "other.",
+     "one module's forward pass. The cost is the time of what comes between "
+     "the products and of its backward pass, less a product that is computed "
+     "again there, and on a CPU less the softmax.",
      "torch.nn.functional.scaled_dot_product_attention.",
      "Where the scores themselves are used, or the fused operator refuses the "
      "inputs (attention-not-fused says why)."},
+    {FindingKind::PrecisionIsland,
+     "Products in float32, in a program that does most of them in bfloat16 or "
+     "float16.",
+     "The type of a product's first input, as autocast casts it, or as the "
+     "library's kernel is called. The cost is the time of forward and "
+     "backward pass above what the program's other products take for as many "
+     "FLOPs (without sizes, above what the rates of the device allow), with "
+     "the casts on the line.",
+     "Leave autocast on there, or cast what made the input wider.",
+     "Where the result needs float32: a loss, a router, positions. Smaller "
+     "products than the others are slower for being small."},
     {FindingKind::GradientLoop,
      "Gradients are clipped or measured one parameter after the other.",
      "Norms outside of modules and optimizers, eight times a step or more at "
-     "one line. The cost is what that line and those round it run.",
+     "one line. The cost is what calling the operators of that line and those "
+     "round it takes: each as much as the least of them.",
      "torch.nn.utils.clip_grad_norm_(parameters, norm, foreach=True).",
      "Where each parameter's norm is wanted by itself: "
      "torch._foreach_norm gives all of them."},
     {FindingKind::OptimizerLoop,
      "The optimizer steps each parameter by operators of its own.",
      "Thirty operators a step or more inside `Optimizer.step`, none of them "
-     "fused or foreach. The cost is their time.",
+     "fused or foreach. The cost is their time, on a CPU with that of calling "
+     "them, less what the longest of them takes of each parameter.",
      "fused=True, or foreach=True where there is no fused form.",
      "Where a few large parameters take most of the time: their arithmetic "
      "stays."},
@@ -314,7 +332,8 @@ static constexpr Explanation kExplanations[] = {
      "The gradient of an embedding is as large as its table, of which a step "
      "uses some rows.",
      "The backward operators of embeddings, where they take 5 % of a step or "
-     "more. The cost is their time.",
+     "more, with the part of a fused or foreach optimizer that their tables "
+     "are of the parameters. The cost is that time.",
      "sparse=True with an optimizer that takes sparse gradients (SparseAdam, "
      "SGD, Adagrad).",
      "Where most rows are used in every step, or the optimizer moves all of "

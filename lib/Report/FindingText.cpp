@@ -86,6 +86,7 @@ public:
   std::string say(const evidence::HostCode &code);
   std::string say(const evidence::NormalizationByHand &line);
   std::string say(const evidence::AttentionByHand &line);
+  std::string say(const evidence::PrecisionIsland &island);
   std::string say(const evidence::GradientLoop &line);
   std::string say(const evidence::OptimizerLoop &line);
   std::string say(const evidence::GradientSets &line);
@@ -411,9 +412,14 @@ std::string Prose::sayOf(const evidence::LineCost &line, const char *sentence) {
       line.source.empty() ? "a line that is not known" : line.source;
   if (!line.module.empty())
     where += " (" + line.module + ")";
-  return formatv(sentence, where, timePerStep(line.timeNs), each(),
-                 formatCount(std::max<int64_t>(int64_t(line.calls) / steps, 1),
-                             "call", "calls"));
+  std::string text =
+      formatv(sentence, where, timePerStep(line.timeNs), each(),
+              formatCount(std::max<int64_t>(int64_t(line.calls) / steps, 1),
+                          "call", "calls"));
+  if (line.savedNs)
+    text += formatv(" That would save about {0} {1}.",
+                    timePerStep(*line.savedNs), each());
+  return text;
 }
 std::string Prose::say(const evidence::DataLoadingWaits &line) {
   return sayOf(line, "The program waits for its data at {0}: {1} {2}; more "
@@ -442,15 +448,31 @@ std::string Prose::say(const evidence::HostCode &code) {
                  timePerStep(code.timeNs), each(), code.after, code.source);
 }
 std::string Prose::say(const evidence::NormalizationByHand &line) {
-  return sayOf(line,
-               "A normalization is written by hand at {0}: {3} take {1} "
-               "{2}, which torch.nn.functional.layer_norm or rms_norm do as "
-               "one.");
+  evidence::LineCost cost = line;
+  bool isSame = line.savedNs && !*line.savedNs;
+  if (isSame)
+    cost.savedNs.reset();
+  std::string text =
+      sayOf(cost, "A normalization is written by hand at {0}: {3} take {1} "
+                  "{2}, which torch.nn.functional.layer_norm or rms_norm do as "
+                  "one.");
+  return isSame ? text + " On a CPU rms_norm is made of the same operators: "
+                         "only torch.compile saves any of it."
+                : text;
 }
 std::string Prose::say(const evidence::AttentionByHand &line) {
   return sayOf(line, "An attention is written by hand at {0}: its products and "
                      "softmax take {1} {2}; scaled_dot_product_attention does "
                      "them as one.");
+}
+std::string Prose::say(const evidence::PrecisionIsland &island) {
+  StringRef others = island.others;
+  others.consume_front("c10::");
+  return sayOf(island, ("Products in float32 at {0}, among others in " +
+                        others.lower() +
+                        ": {3} take {1} {2}, with their backward pass; leave "
+                        "autocast on, or cast their inputs.")
+                           .c_str());
 }
 std::string Prose::say(const evidence::GradientLoop &line) {
   return sayOf(line,

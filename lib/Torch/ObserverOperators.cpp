@@ -285,9 +285,13 @@ beginOperator(const at::RecordFunction &function) {
   }
   open->inOperator =
       wasInOperator || (scope == OperatorScope::Operator && !isOfEngine);
-  // What operators call is computed from the sizes of the outermost.
-  if (observer.shapes && (scope == OperatorScope::Backward ||
-                          (open->inOperator && !wasInOperator)))
+  // What operators call is computed from the sizes of the outermost. Autocast
+  // calls an operator again, with what it has cast: that is what is computed
+  // with.
+  const bool isCastAgain = wasInOperator && outer->record.name == record.name;
+  if (observer.shapes &&
+      (scope == OperatorScope::Backward ||
+       (open->inOperator && (!wasInOperator || isCastAgain))))
     observer.noteInputs(state, function, record);
   if (!function.isAsync()) {
     state.open = open.get();

@@ -900,6 +900,179 @@ TEST_F(FindingsTest, CommunicationOfSeveralDevices) {
 }
 
 //===----------------------------------------------------------------------===//
+// Lines of programs
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Operators on a CPU one after the other, with 1 us between them.
+class LineFindingsTest : public FindingsTest {
+protected:
+  LineFindingsTest() {
+    profile.devices.front().kind = "cpu";
+    profile.devices.front().name = "CPU";
+    profile.steps = {{0, 0, kStepNs, Phase::Steady}};
+    profile.nodes.clear();
+  }
+
+  static constexpr int64_t kStepNs = 1'000'000;
+
+  Activity &run(llvm::StringRef op, llvm::StringRef source,
+                int64_t duration = 9'000, Part part = Part::Forward) {
+    Activity &kernel = addKernel(at, duration);
+    at += duration + 1'000;
+    kernel.name = profile.intern(op);
+    kernel.part = part;
+    profile.changeOrigin(kernel, [&](Origin &origin) {
+      origin.hostOp = kernel.name;
+      origin.source = profile.intern(source);
+      origin.module = "Net";
+    });
+    return kernel;
+  }
+
+  void runOnType(llvm::StringRef type, llvm::StringRef source,
+                 int64_t duration) {
+    OperatorTime &op = profile.operators.emplace_back();
+    op.name = "aten::linear";
+    op.inputDims = "[[64, 64], [64, 64], [64]]";
+    op.inputTypes = R"(["float", "float", "float"])";
+    op.calls = op.kernels = 1;
+    Activity &product = run("aten::linear", source, duration);
+    product.op = profile.operators.size() - 1;
+    profile.changeOrigin(product, [&](Origin &origin) {
+      origin.inputType = profile.intern(type);
+    });
+  }
+
+  int64_t at = 0;
+};
+} // namespace
+
+TEST_F(LineFindingsTest, AnOptimizersLoopCostsWhatOneKernelSaves) {
+  for (int parameter = 0; parameter < 16; ++parameter)
+    for (llvm::StringRef op : {"aten::mul_", "aten::sqrt", "aten::addcdiv_"}) {
+      Activity &kernel =
+          run(op, "train.py:9", op == "aten::sqrt" ? 19'000 : 9'000,
+              Part::Optimizer);
+      profile.changeOrigin(kernel, [&](Origin &origin) {
+        origin.module = "AdamW group 0";
+        origin.range = "Optimizer.step#AdamW.step";
+      });
+    }
+  compute();
+  const auto &loop = get<evidence::OptimizerLoop>();
+  EXPECT_EQ(loop.timeNs, 16 * 37'000);
+  // The longest of them stays, and the last one has no next.
+  EXPECT_EQ(loop.savedNs, 16 * 20'000 - 1'000);
+  EXPECT_EQ(cost(FindingKind::OptimizerLoop), loop.savedNs);
+}
+
+TEST_F(LineFindingsTest, ANormalizationCostsWhatOneOperatorSaves) {
+  for (llvm::StringRef op : {"aten::mean", "aten::sub", "aten::pow",
+                             "aten::mean", "aten::sqrt", "aten::div"})
+    run(op, "model.py:5");
+  run("aten::relu", "model.py:20");
+  for (int i = 0; i < 6; ++i)
+    run("aten::mul", "model.py:5", 9'000, Part::Backward);
+  run("aten::mul", "model.py:20", 9'000, Part::Backward);
+  compute();
+  const auto &norm = get<evidence::NormalizationByHand>();
+  EXPECT_EQ(norm.source, "model.py:5");
+  EXPECT_EQ(norm.timeNs, 12 * 9'000);
+  EXPECT_EQ(norm.savedNs, 12 * 10'000 - 3 * 10'000);
+}
+
+TEST_F(LineFindingsTest, ARootMeanSquareIsTheSameOnACPU) {
+  auto runAll = [&] {
+    for (llvm::StringRef op :
+         {"aten::pow", "aten::mean", "aten::add", "aten::rsqrt", "aten::mul"})
+      run(op, "model.py:5");
+  };
+  runAll();
+  compute();
+  EXPECT_EQ(get<evidence::NormalizationByHand>().savedNs, 0);
+  EXPECT_EQ(cost(FindingKind::NormalizationByHand), 0);
+
+  profile.devices.front().kind = "cuda";
+  profile.devices.front().name = "NVIDIA H200";
+  compute();
+  EXPECT_EQ(get<evidence::NormalizationByHand>().savedNs, 4 * 9'000);
+}
+
+TEST_F(LineFindingsTest, OfAnAttentionTheProductsStay) {
+  run("aten::matmul", "model.py:5", 40'000);
+  run("aten::mul", "model.py:5");
+  run("aten::add", "model.py:6");
+  run("aten::softmax", "model.py:7", 29'000);
+  run("aten::matmul", "model.py:8", 40'000);
+  run("aten::relu", "model.py:20");
+  compute();
+  const auto &attention = get<evidence::AttentionByHand>();
+  EXPECT_EQ(attention.timeNs, 127'000);
+  EXPECT_EQ(attention.savedNs, 20'000);
+}
+
+TEST_F(LineFindingsTest, AGradientLoopCostsItsCalls) {
+  for (int parameter = 0; parameter < 20; ++parameter) {
+    run("aten::norm", "train.py:5", 9'000, Part::None);
+    run("aten::clamp", "train.py:6", 1'000, Part::None);
+    run("aten::mul_", "train.py:6", 9'000, Part::None);
+  }
+  compute();
+  // A call takes 2 us; the gradients are read and written all the same.
+  EXPECT_EQ(get<evidence::GradientLoop>().savedNs, 60 * 2'000);
+}
+
+TEST_F(LineFindingsTest, ATablesGradientCostsTheOptimizerToo) {
+  auto sized = [&](llvm::StringRef dims, Activity &kernel) {
+    profile.operators.emplace_back().inputDims = dims.str();
+    kernel.op = profile.operators.size() - 1;
+  };
+  sized("[[1000, 8], [4]]", run("aten::embedding_bag", "model.py:5"));
+  run("aten::_embedding_bag_backward", "model.py:5", 39'000, Part::Backward);
+  Activity &step =
+      run("aten::_foreach_add_", "train.py:9", 79'000, Part::Optimizer);
+  sized("[[[1000, 8], [80, 100]], [[1000, 8], [80, 100]], []]", step);
+  profile.changeOrigin(step, [&](Origin &origin) {
+    origin.module = "SGD group 0";
+    origin.range = "Optimizer.step#SGD.step";
+  });
+  run("aten::relu", "model.py:20");
+  compute();
+  // Half of the parameters are the table.
+  EXPECT_EQ(get<evidence::DenseEmbeddingGradient>().savedNs, 40'000 + 40'000);
+}
+
+TEST_F(LineFindingsTest, AProductInFloat32AmongOthers) {
+  for (int layer = 0; layer < 4; ++layer)
+    runOnType("c10::BFloat16", "model.py:5", 9'000);
+  run("aten::to", "model.py:8");
+  runOnType("float", "model.py:8", 99'000);
+  run("aten::mm", "model.py:8", 199'000, Part::Backward);
+  run("aten::relu", "model.py:20");
+  compute();
+  const auto &island = get<evidence::PrecisionIsland>();
+  EXPECT_EQ(island.source, "model.py:8");
+  EXPECT_EQ(island.others, "c10::BFloat16");
+  EXPECT_EQ(island.timeNs, 298'000);
+  // A tenth of forward and backward stays, and the cast goes.
+  EXPECT_EQ(island.savedNs, 300'000 - 30'000 + 10'000);
+}
+
+TEST_F(LineFindingsTest, ProductsInFloat32ThatAreNoIsland) {
+  // Most are, or it is as fast.
+  runOnType("c10::BFloat16", "model.py:5", 9'000);
+  for (int layer = 0; layer < 2; ++layer)
+    runOnType("float", "model.py:8", 99'000);
+  compute();
+  EXPECT_EQ(find(FindingKind::PrecisionIsland), nullptr);
+  for (int layer = 0; layer < 4; ++layer)
+    runOnType("c10::BFloat16", "model.py:5", 199'000);
+  compute();
+  EXPECT_EQ(find(FindingKind::PrecisionIsland), nullptr);
+}
+
+//===----------------------------------------------------------------------===//
 // Counters
 //===----------------------------------------------------------------------===//
 

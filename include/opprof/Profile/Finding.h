@@ -262,6 +262,8 @@ struct LineCost {
   std::string module;
   uint64_t calls = 0;
   int64_t timeNs = 0;
+  /// Where something stays in its place: what the step would be shorter by.
+  std::optional<int64_t> savedNs;
 };
 
 /// The program waits for its data loader.
@@ -288,6 +290,11 @@ struct GradientLoop : LineCost {};
 struct OptimizerLoop : LineCost {};
 /// zero_grad sets gradients to zero that the backward pass could make anew.
 struct GradientSets : LineCost {};
+/// Products in float32 of a program that multiplies in fewer bits.
+struct PrecisionIsland : LineCost {
+  /// What the others multiply: "c10::BFloat16".
+  std::string others;
+};
 /// The gradient of an embedding has all rows of its table.
 struct DenseEmbeddingGradient : LineCost {};
 /// More and more tensors of a line are held.
