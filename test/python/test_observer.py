@@ -373,6 +373,25 @@ def test_forks_have_files_of_their_own(tmp_path: Path) -> None:
     assert sources == [f"{program}:3"] * 2
 
 
+def test_the_type_of_a_product_is_the_one_that_autocast_casts_to(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import torch\n"
+        "net, x = torch.nn.Linear(8, 8), torch.ones(4, 8)\n"
+        "with torch.autocast('cpu', dtype=torch.bfloat16):\n"
+        "    net(x)\n"
+        "    with torch.autocast('cpu', enabled=False):\n"
+        "        net(x)\n",
+    )
+    profile = observe(tmp_path / "run", program)
+    types = {
+        k["source"].rpartition(":")[2]: k["input_type"]
+        for k in profile["kernels"]
+        if k["name"] == "aten::linear"
+    }
+    assert types == {"4": "c10::BFloat16", "6": "float"}
+
+
 def test_what_a_process_was_before_it_became_another_program_is_kept(tmp_path: Path) -> None:
     program = write(
         tmp_path,
