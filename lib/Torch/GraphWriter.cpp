@@ -239,12 +239,17 @@ void GraphFile::write(std::ostream &os, std::string_view torchVersion,
   std::vector<std::string> attributes;
   if (returnsOneValue)
     attributes.push_back("\"output\":\"single\"");
-  if (!state.empty()) {
+  auto addMap = [&](const char *name,
+                    const std::map<std::string, std::string> &entries) {
+    if (entries.empty())
+      return;
     std::string text;
-    for (const auto &[key, value] : state)
+    for (const auto &[key, value] : entries)
       text += (text.empty() ? "" : ",") + quote(key) + ":" + value;
-    attributes.push_back("\"state\":{" + text + "}");
-  }
+    attributes.push_back(quote(name) + ":{" + text + "}");
+  };
+  addMap("state", state);
+  addMap("argument_forms", argumentForms);
   if (!sharedMemory.empty())
     attributes.push_back("\"shared_memory\":" + listText(sharedMemory));
   os << "],\n   \"range_constraints\":{},\"attributes\":{";

@@ -86,6 +86,10 @@ struct GraphFile {
   /// writes one: by name, where each begins in it and its strides, as JSON.
   std::vector<std::string> sharedMemory;
 
+  /// What the graph takes from arguments that are None or no tensors by
+  /// themselves: by name, as JSON.
+  std::map<std::string, std::string> argumentForms;
+
   /// Writes the file with one graph.
   void write(std::ostream &os, std::string_view torchVersion,
              std::string_view opprofVersion, std::string_view name,

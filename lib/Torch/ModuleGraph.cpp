@@ -7,6 +7,7 @@
 #include "opprof/Torch/Archive.h"
 
 #include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/passes/freeze_module.h>
 #include <torch/csrc/jit/passes/inline_fork_wait.h>
 
 #include <set>
@@ -208,8 +209,7 @@ static void refuseAutocast(Block *block) {
   }
 }
 
-ModuleGraph::ModuleGraph(const Module &module, const std::string &method)
-    : module(module) {
+void ModuleGraph::findMethod(const std::string &method) {
   auto found = module.find_method(method);
   if (!found) {
     std::string names;
@@ -219,18 +219,78 @@ ModuleGraph::ModuleGraph(const Module &module, const std::string &method)
                      (names.empty() ? "none" : names));
   }
   Function &function = found->function();
+  methodName = method;
   schema = &function.getSchema();
   graph = toGraphFunction(function).graph()->copy();
   modules[graph->inputs()[0]] = {module._ivalue(), ""};
+}
+
+void ModuleGraph::finish() {
+  mutations = Mutations(graph->block());
+  collectWrites(graph->block());
+  modules = {{graph->inputs()[0], {module._ivalue(), ""}}};
+}
+
+ModuleGraph::ModuleGraph(const Module &module, const std::string &method)
+    : module(module) {
+  findMethod(method);
   checkSize();
   inlineBlock(graph->block());
   inlineForks();
   removeFutures(graph->block());
   refuseAutocast(graph->block());
   removeContexts(graph->block());
-  mutations = Mutations(graph->block());
-  collectWrites(graph->block());
-  modules = {{graph->inputs()[0], {module._ivalue(), ""}}};
+  finish();
+}
+
+/// Calls `visit` on every node of the block, those inside others among them.
+template <typename Visitor>
+static void visitNodes(Block *block, const Visitor &visit) {
+  for (Node *node : block->nodes()) {
+    visit(node);
+    for (Block *inner : node->blocks())
+      visitNodes(inner, visit);
+  }
+}
+
+/// LibTorch's pass inlines by itself and loses the paths of modules, so it gets
+/// what is inlined already, with the modules of each node as its scope, which
+/// copies of a node keep.
+ModuleGraph ModuleGraph::freeze() const {
+  std::map<const ModuleStack *, ScopePtr> scopes;
+  std::map<c10::Symbol, const ModuleStack *> stackOfScope;
+  visitNodes(graph->block(), [&](Node *node) {
+    const ModuleStack *stack = lookUpStack(node);
+    if (!stack)
+      return;
+    ScopePtr &scope = scopes[stack];
+    if (!scope) {
+      auto name = c10::Symbol::scope("opprof" + std::to_string(scopes.size()));
+      scope = c10::make_intrusive<Scope>(
+          c10::make_intrusive<Scope>(), name);
+      stackOfScope[name] = stack;
+    }
+    node->setScope(scope);
+  });
+  // The pass works on a copy of the module. The method's own graph is not
+  // needed any more.
+  auto own = toGraphFunction(module.get_method(methodName).function()).graph();
+  own->block()->clear();
+  own->block()->cloneFrom(graph->block(), [&](Value *) -> Value * {
+    throw InputError("the method takes values from outside");
+  });
+  ModuleGraph frozen(torch::jit::freeze_module(module, {methodName},
+                                               /*freezeInterfaces=*/true,
+                                               /*preserveParameters=*/true));
+  frozen.findMethod(methodName);
+  visitNodes(frozen.graph->block(), [&](Node *node) {
+    auto found = node->scope() ? stackOfScope.find(node->scope()->name())
+                               : stackOfScope.end();
+    if (found != stackOfScope.end())
+      frozen.stacks[node] = &*frozen.stackPool.insert(*found->second).first;
+  });
+  frozen.finish();
+  return frozen;
 }
 
 void ModuleGraph::checkSize() const {
@@ -340,6 +400,9 @@ Node *ModuleGraph::inlineNode(Node *node) {
     if (const ModuleValue *called = lookUpModule(node->input(0))) {
       ModuleStack inner = stack ? *stack : ModuleStack();
       std::string type = getModuleTypeName(*called->object.type());
+      // What was known of it by an interface has attributes too.
+      if (node->input(0)->type()->kind() == c10::TypeKind::InterfaceType)
+        node->input(0)->setType(called->object.type());
       // A method that calls another of its own module stays in it.
       if (inner.empty() ? !called->path.empty()
                         : inner.back().first != called->path)

@@ -35,6 +35,11 @@ public:
   /// none.
   ModuleGraph(const torch::jit::Module &module, const std::string &method);
 
+  /// The same method with the attributes that it does not change as constants,
+  /// and what follows from these worked out, as torch.jit.freeze does. Nodes
+  /// keep the modules that they were called in.
+  ModuleGraph freeze() const;
+
   const torch::jit::Module &getModule() const { return module; }
   torch::jit::Graph &getGraph() const { return *graph; }
   const c10::FunctionSchema &getSchema() const { return *schema; }
@@ -60,6 +65,9 @@ public:
   const Mutations &getMutations() const { return mutations; }
 
 private:
+  explicit ModuleGraph(torch::jit::Module module) : module(std::move(module)) {}
+  void findMethod(const std::string &method);
+  void finish();
   void inlineBlock(torch::jit::Block *block);
   torch::jit::Node *inlineNode(torch::jit::Node *node);
   torch::jit::Function *findCallee(torch::jit::Node *call) const;
@@ -78,6 +86,7 @@ private:
   std::unordered_map<const torch::jit::Node *, const ModuleStack *> stacks;
   /// Each stack that occurs, once.
   std::set<ModuleStack> stackPool;
+  std::string methodName;
   std::set<std::string> writtenAttributes, changedAttributes;
   Mutations mutations;
   size_t numInlined = 0;

@@ -7,7 +7,6 @@
 #include "opprof/Torch/Archive.h"
 
 #include <ATen/Version.h>
-#include <torch/csrc/jit/passes/freeze_module.h>
 #include <torch/csrc/jit/runtime/operator.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/csrc/jit/serialization/pickle.h>
@@ -39,6 +38,8 @@ private:
 struct Arguments {
   std::vector<c10::IValue> values;
   std::vector<std::optional<c10::IValue>> fixed;
+  /// What the graph takes from the types of those that are given.
+  std::vector<ArgumentForm> forms;
 };
 } // namespace
 
@@ -59,9 +60,14 @@ static Arguments getArguments(const c10::FunctionSchema &schema,
   std::vector<bool> isGiven(formals.size() - 1, false);
   size_t next = 1;
   for (const std::string &input : inputs) {
-    size_t equals = input.find('=');
-    std::string name =
-        input.substr(0, equals == std::string::npos ? 0 : equals);
+    // A text may hold the sign, and begins with no name.
+    size_t equals = 0;
+    while (equals < input.size() &&
+           (std::isalnum(static_cast<unsigned char>(input[equals])) ||
+            input[equals] == '_'))
+      ++equals;
+    bool isNamed = equals < input.size() && input[equals] == '=';
+    std::string name = input.substr(0, isNamed ? equals : 0);
     size_t place = next;
     if (!name.empty()) {
       auto found = schema.argumentIndexWithName(name);
@@ -100,6 +106,9 @@ static Arguments getArguments(const c10::FunctionSchema &schema,
                        formals[i].type()->annotation_str() + ", and not " +
                        all[i].type()->annotation_str());
   }
+  for (size_t i = 1; i < formals.size(); ++i)
+    result.forms.push_back(
+        describeForm(result.values[i - 1], *formals[i].type()));
   return result;
 }
 
@@ -236,15 +245,12 @@ static ReadTimes read(const ReadRequest &request, const ReadFiles &files) {
   checkOperators(request.operators);
   torch::jit::Module module = load(request);
   times.load = watch.lap();
-  torch::jit::Module original = module;
-  if (request.freeze) {
-    module.eval();
-    if (module.find_method(request.method))
-      module = torch::jit::freeze_module(module, {request.method},
-                                         /*freezeInterfaces=*/true,
-                                         /*preserveParameters=*/true);
-  }
+  if (request.freeze && module.is_training())
+    throw InputError("it was saved in training mode, and what is frozen is "
+                     "inference: save it again after eval()");
   ModuleGraph graph(module, request.method);
+  if (request.freeze)
+    graph = graph.freeze();
   times.inlining = watch.lap();
 
   std::optional<Runner> runner;
@@ -266,8 +272,8 @@ static ReadTimes read(const ReadRequest &request, const ReadFiles &files) {
   GraphFile file;
   Translator translator(graph, runner ? &*runner : nullptr, file,
                         getFileName(request.path));
-  translator.nameConstants(original);
-  BlockRecord record = translator.translate(arguments.fixed);
+  translator.nameConstants(module);
+  BlockRecord record = translator.translate(arguments.fixed, arguments.forms);
   translator.keepSharedMemory();
   times.translation = watch.lap();
   std::ostringstream text;

@@ -246,7 +246,7 @@ static bool isPure(const Node *node) {
 /// A number, in a tensor or not.
 static bool isNumber(const c10::IValue &value) {
   if (!value.isTensor())
-    return value.isInt() || value.isDouble() || value.isBool() ||
+    return value.isEnum() || value.isInt() || value.isDouble() || value.isBool() ||
            value.isNone() || value.isString() || value.isDevice() ||
            value.isIntList() || value.isDoubleList() || value.isTuple();
   const at::Tensor &tensor = value.toTensor();
@@ -643,6 +643,66 @@ bool Translator::translateFormat(Node *node) {
   return true;
 }
 
+/// True where the value is taken as nothing but a dtype, or a layout.
+static bool isTakenAs(const Value *value, c10::TypeKind kind) {
+  for (const Use &use : value->uses()) {
+    const c10::FunctionSchema *schema = use.user->maybeSchema();
+    if (!schema || use.offset >= schema->arguments().size())
+      return false;
+    c10::TypePtr type = schema->arguments()[use.offset].real_type();
+    if (auto optional = type->cast<c10::OptionalType>())
+      type = optional->getElementType();
+    if (type->kind() != kind)
+      return false;
+  }
+  return true;
+}
+
+/// A tensor's dtype or layout, which is a number to TorchScript: it is compared
+/// with numbers, and may come out of the graph as one.
+bool Translator::translateTypeNumber(Node *node, const std::string &name) {
+  bool isDType = name == "prim::dtype";
+  if ((!isDType && name != "prim::layout") ||
+      isTakenAs(node->output(), isDType ? c10::TypeKind::ScalarTypeType
+                                        : c10::TypeKind::LayoutType))
+    return false;
+  NodeRecord read = makeRecord(node, "builtins.getattr");
+  addArgument(read, get(node->input()));
+  addText(read, quote(isDType ? "dtype" : "layout"));
+  std::string own = read.name;
+  nodes->push_back(std::move(read));
+  std::vector<std::string> known;
+  if (isDType) {
+    for (int i = 0; i <= static_cast<int>(c10::ScalarType::QUInt2x4); ++i)
+      known.push_back(
+          form("dtype", quote(getDTypeName(static_cast<c10::ScalarType>(i)))));
+  } else {
+    for (const char *layout : {"strided", "sparse_coo", "sparse_csr", "_mkldnn",
+                               "sparse_csc", "sparse_bsr", "sparse_bsc"})
+      known.push_back(form("layout", quote(layout)));
+  }
+  NodeRecord record = makeRecord(node, "operator.indexOf");
+  addText(record, listText(known));
+  addArgument(record, makeNode(own));
+  emit(node, std::move(record));
+  return true;
+}
+
+/// Operators on enumerators, which are tuples of name and value.
+bool Translator::translateEnum(Node *node, const std::string &name) {
+  if (name == "aten::eq" || name == "aten::ne") {
+    emitPython(node, name == "aten::eq" ? "operator.eq" : "operator.ne",
+               {get(node->input(0)), get(node->input(1))});
+    return true;
+  }
+  if (name != "prim::EnumName" && name != "prim::EnumValue")
+    return false;
+  emitPython(node, "operator.getitem",
+             {get(node->input(0)),
+              makeKnown(static_cast<int64_t>(name == "prim::EnumValue"))});
+  return true;
+}
+
 bool Translator::translateToPython(Node *node) {
   std::string name = node->kind().toQualString();
   if (node->inputs().empty())
@@ -661,6 +721,8 @@ bool Translator::translateToPython(Node *node) {
   if (translateScalars(node, name))
     return true;
   const Value *first = node->input(0);
+  if (first->type()->kind() == c10::TypeKind::EnumType && writesEnums)
+    return translateEnum(node, name);
   bool isTensor = first->type()->kind() == c10::TypeKind::TensorType;
   static const std::map<std::string, std::string> kOfTensor = {
       {"aten::Int", "builtins.int"},
@@ -686,6 +748,8 @@ bool Translator::translateToPython(Node *node) {
       {"aten::dict", "builtins.dict"},
       {"aten::__contains__", "operator.contains"}};
   if (isTensor) {
+    if (translateTypeNumber(node, name))
+      return true;
     if (auto found = kAttributes.find(name); found != kAttributes.end()) {
       emitPython(node, "builtins.getattr",
                  {get(first), makeKnown(found->second)});
@@ -847,6 +911,10 @@ void Translator::translateOther(Node *node) {
   for (size_t at = target.find("::"); at != std::string::npos;
        at = target.find("::"))
     target.replace(at, 2, ".");
+  if (node->kind() == prim::CreateObject && isOwnObject(node->output())) {
+    emitPython(node, "builtins.dict", {});
+    return;
+  }
   NodeRecord record = makeRecord(node, target);
   for (const Value *input : node->inputs())
     addArgument(record, get(input));

@@ -195,6 +195,10 @@ std::string Translator::getConstant(const c10::IValue &value,
     return form("dict", listText(pairs));
   }
   std::string type = getModuleTypeName(*value.type());
+  if (value.isEnum() && writesEnums)
+    return form("tuple", listText({quote(value.toEnumHolder()->name()),
+                                   getConstant(value.toEnumHolder()->value(),
+                                               nullptr)}));
   std::string repr = value.isEnum()
                          ? value.toEnumHolder()->qualifiedClassName() + "." +
                                value.toEnumHolder()->name()
@@ -359,7 +363,8 @@ static bool holdsTensors(const c10::IValue &value) {
 
 static bool isPlain(const c10::IValue &value) {
   if (value.isNone() || value.isBool() || value.isInt() || value.isDouble() ||
-      value.isComplexDouble() || value.isString() || value.isDevice())
+      value.isComplexDouble() || value.isString() || value.isDevice() ||
+      value.isEnum())
     return true;
   c10::ArrayRef<c10::IValue> elements;
   if (value.isTuple())
@@ -374,11 +379,55 @@ static bool isPlain(const c10::IValue &value) {
   return true;
 }
 
+/// The parameter or buffer that a tensor of another attribute is, such as an
+/// element of the list in which recurrent layers keep their weights; null where
+/// it is none, or where the graph puts another tensor in that one's place.
+const Translator::Registered *
+Translator::lookUpRegistered(const at::Tensor &tensor) {
+  if (tensor.layout() != at::kStrided || !tensor.numel())
+    return nullptr;
+  if (!registered) {
+    registered.emplace();
+    for (const auto &inner : graph.getModule().named_modules()) {
+      auto object = inner.value._ivalue();
+      const c10::ClassType &type = *object->type();
+      for (size_t slot = 0; slot < type.numAttributes(); ++slot) {
+        const c10::IValue &own = object->getSlot(slot);
+        bool isParameter = type.is_parameter(slot);
+        if ((!isParameter && !type.is_buffer(slot)) || !own.isTensor() ||
+            !own.toTensor().defined() || !own.toTensor().numel() ||
+            own.toTensor().layout() != at::kStrided)
+          continue;
+        registered->try_emplace(
+            getPlace(own.toTensor()),
+            Registered{(inner.name.empty() ? "" : inner.name + ".") +
+                           type.getAttributeName(slot),
+                       isParameter ? "parameter" : "buffer",
+                       own.toTensor().requires_grad()});
+      }
+    }
+  }
+  auto found = registered->find(getPlace(tensor));
+  return found != registered->end() &&
+                 found->second.requiresGrad == tensor.requires_grad() &&
+                 !graph.isWritten(found->second.path)
+             ? &found->second
+             : nullptr;
+}
+
 BindingRef Translator::bindAttribute(const c10::IValue &value,
                                      const std::string &path, const char *kind,
                                      bool persistent) {
-  if (value.isTensor() && value.toTensor().defined())
-    return makeNode(addWeight(path, kind, value, persistent));
+  if (value.isTensor() && value.toTensor().defined()) {
+    const Registered *home = std::string_view(kind) == "constant_tensor"
+                                 ? lookUpRegistered(value.toTensor())
+                                 : nullptr;
+    if (!home)
+      return makeNode(addWeight(path, kind, value, persistent));
+    if (mayBeWritten(path))
+      writtenConstants.insert(home->path);
+    return makeNode(addWeight(home->path, home->kind, value, persistent));
+  }
   if (isPlain(value))
     return makeKnown(value);
   bool isList = value.isList();
@@ -521,6 +570,11 @@ void Translator::translateGetAttr(Node *node) {
     return;
   const std::string &name = node->s(attr::name);
   std::optional<std::string> path = graph.getAttributePath(node);
+  if (!path && isOwnObject(node->input())) {
+    emitPython(node, "operator.getitem", {get(node->input()), makeKnown(name)},
+               /*acts=*/true);
+    return;
+  }
   if (!path) {
     NodeRecord record = makeRecord(node, "prim.GetAttr", name);
     addArgument(record, get(node->input()));
@@ -563,6 +617,12 @@ void Translator::translateGetAttr(Node *node) {
 
 void Translator::translateSetAttr(Node *node) {
   const std::string &name = node->s(attr::name);
+  if (!graph.getAttributePath(node) && isOwnObject(node->input(0))) {
+    emitPython(node, "operator.setitem",
+               {get(node->input(0)), makeKnown(name), get(node->input(1))},
+               /*acts=*/true);
+    return;
+  }
   NodeRecord record = makeRecord(node, "prim.SetAttr", "set_" + name);
   if (std::optional<std::string> path = graph.getAttributePath(node)) {
     addText(record, quote(*path));
@@ -786,15 +846,44 @@ void Translator::addOutput(BlockRecord &block, const BindingRef &binding) {
     block.outputUses.push_back(std::move(use));
 }
 
+static bool holdsKind(const c10::Type &type, c10::TypeKind kind,
+                      unsigned depth = 0) {
+  if (type.kind() == kind || depth > 64)
+    return true;
+  for (const c10::TypePtr &inner : type.containedTypes())
+    if (holdsKind(*inner, kind, depth + 1))
+      return true;
+  return false;
+}
+
+/// True for an object of a class of the archive's own, that the graph makes.
+bool Translator::isOwnObject(const Value *value) const {
+  auto type = value->type()->cast<c10::ClassType>();
+  return writesObjects && type && !type->is_module() && type->name() &&
+         type->name()->qualifiedName().rfind("__torch__.torch.classes.", 0) !=
+             0;
+}
+
 BlockRecord
-Translator::translate(const std::vector<std::optional<c10::IValue>> &fixed) {
+Translator::translate(const std::vector<std::optional<c10::IValue>> &fixed,
+                      const std::vector<ArgumentForm> &forms) {
   Block *block = graph.getGraph().block();
   changesMetadata = changesMetadataInPlace(block);
+  // Only the archive has the classes that these are of.
+  std::vector<const Value *> passed(block->inputs().begin() + 1,
+                                    block->inputs().end());
+  passed.push_back(block->outputs()[0]);
+  for (const Value *value : passed) {
+    writesEnums &= !holdsKind(*value->type(), c10::TypeKind::EnumType);
+    writesObjects &= !holdsKind(*value->type(), c10::TypeKind::ClassType);
+  }
   if (runner) {
-    std::vector<bool> isFixed;
-    for (const auto &value : fixed)
-      isFixed.push_back(value.has_value());
-    variation.emplace(graph, *runner, isFixed);
+    std::vector<Variation::Argument> arguments;
+    for (size_t i = 0; i < fixed.size(); ++i)
+      arguments.push_back(fixed[i].has_value()  ? Variation::Argument::Fixed
+                          : forms[i].isOpen ? Variation::Argument::OfAnyType
+                                            : Variation::Argument::OfOneType);
+    variation.emplace(graph, *runner, arguments);
   }
   BlockRecord result;
   nodes = &result.nodes;
@@ -810,6 +899,8 @@ Translator::translate(const std::vector<std::optional<c10::IValue>> &fixed) {
     input.type = addType(file, getType(value));
     typeOfName[input.name] = input.type;
     bind(value, makeNode(input.name));
+    if (i - 1 < forms.size() && !forms[i - 1].text.empty())
+      file.argumentForms[input.name] = forms[i - 1].text;
     userInputs.push_back(input);
   }
   translateBlock(block);

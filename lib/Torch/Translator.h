@@ -48,7 +48,8 @@ public:
   void keepSharedMemory();
 
   /// Inputs with a value in `fixed` are known, the others are the graph's.
-  BlockRecord translate(const std::vector<std::optional<c10::IValue>> &fixed);
+  BlockRecord translate(const std::vector<std::optional<c10::IValue>> &fixed,
+                        const std::vector<ArgumentForm> &forms);
 
   bool returnsOneValue() const { return hasOneOutput; }
   /// Tensors by qualified name, as the graph takes them.
@@ -123,6 +124,8 @@ private:
   bool translateKnown(torch::jit::Node *node);
   bool translateMetadata(torch::jit::Node *node);
   bool translateFlag(torch::jit::Node *node, const std::string &name);
+  bool translateTypeNumber(torch::jit::Node *node, const std::string &name);
+  bool translateEnum(torch::jit::Node *node, const std::string &name);
   bool translateFormat(torch::jit::Node *node);
   bool translateIsInstance(torch::jit::Node *node);
   std::optional<bool> isNone(const torch::jit::Value *value);
@@ -148,6 +151,13 @@ private:
   std::optional<Variation> variation;
   GraphFile &file;
   std::string archiveName;
+  /// An enumerator stands as the tuple of its name and its value, where none
+  /// comes from outside or goes there.
+  bool writesEnums = true;
+  /// An object that the graph makes stands as the dictionary of its attributes,
+  /// on the same condition.
+  bool writesObjects = true;
+  bool isOwnObject(const torch::jit::Value *value) const;
   bool hasOneOutput = true;
   bool changesMetadata = false;
 
@@ -166,6 +176,14 @@ private:
                            std::vector<int64_t>>;
   static Place getPlace(const at::Tensor &tensor);
   bool mayBeWritten(const std::string &path) const;
+  struct Registered {
+    std::string path;
+    const char *kind;
+    bool requiresGrad;
+  };
+  const Registered *lookUpRegistered(const at::Tensor &tensor);
+  /// The module's parameters and buffers; made when it is first asked for.
+  std::optional<std::map<Place, Registered>> registered;
   std::map<Place, std::string> constantPaths, tensorHomes;
   /// Paths of constants that the graph writes to.
   std::set<std::string> writtenConstants;

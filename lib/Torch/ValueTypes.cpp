@@ -257,6 +257,83 @@ int opprof::torchscript::addType(GraphFile &file, const ValueType &type) {
 }
 
 //===----------------------------------------------------------------------===//
+// Forms of arguments
+//===----------------------------------------------------------------------===//
+
+/// True where a value's type says more than which class it is of.
+static bool hasForm(const c10::Type &type) {
+  if (type.kind() == c10::TypeKind::TensorType ||
+      type.kind() == c10::TypeKind::OptionalType ||
+      type.kind() == c10::TypeKind::UnionType ||
+      type.kind() == c10::TypeKind::AnyType)
+    return true;
+  for (const c10::TypePtr &inner : type.containedTypes())
+    if (hasForm(*inner))
+      return true;
+  return false;
+}
+
+static std::string getKeyText(const c10::IValue &key) {
+  if (key.isString())
+    return quote(key.toStringRef());
+  if (key.isBool())
+    return key.toBool() ? "true" : "false";
+  return key.isInt() ? std::to_string(key.toInt()) : floatText(key.toDouble());
+}
+
+static std::string getFormText(const c10::IValue &value, bool &isOpen) {
+  std::vector<std::string> texts;
+  if (value.isNone() || (value.isTensor() && !value.toTensor().defined()))
+    return "null";
+  if (value.isTensor()) {
+    const at::Tensor &tensor = value.toTensor();
+    for (int64_t size : tensor.sizes())
+      texts.push_back(std::to_string(size));
+    return "{\"dtype\":" + quote(getDTypeName(tensor.scalar_type())) +
+           ",\"size\":" + listText(texts) + "}";
+  }
+  if (value.isTuple()) {
+    for (const c10::IValue &element : value.toTupleRef().elements())
+      texts.push_back(getFormText(element, isOpen));
+    return form("tuple", listText(texts));
+  }
+  if (!hasForm(*value.type()))
+    return "true";
+  if (value.isList()) {
+    for (const c10::IValue &element : value.toListRef()) {
+      texts.push_back(getFormText(element, isOpen));
+      isOpen |= texts.back() != texts.front();
+    }
+    isOpen |= texts.empty() || texts.size() > kMaxElements;
+    return form("list", listText(texts));
+  }
+  if (value.isGenericDict()) {
+    for (const auto &entry : value.toGenericDict()) {
+      const c10::IValue &key = entry.key();
+      isOpen |= !key.isString() && !key.isInt() && !key.isDouble() &&
+                !key.isBool();
+      if (isOpen)
+        break;
+      texts.push_back(listText(
+          {getKeyText(key), getFormText(entry.value(), isOpen)}));
+    }
+    isOpen |= texts.empty() || texts.size() > kMaxElements;
+    return form("dict", listText(texts));
+  }
+  return "true";
+}
+
+ArgumentForm opprof::torchscript::describeForm(const c10::IValue &value,
+                                               const c10::Type &declared) {
+  ArgumentForm result;
+  std::string text = getFormText(value, result.isOpen);
+  bool isSaidByType = value.isTensor() && value.toTensor().defined();
+  if (!result.isOpen && !isSaidByType && hasForm(declared))
+    result.text = text;
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
 // Inputs of the command line
 //===----------------------------------------------------------------------===//
 
@@ -294,6 +371,8 @@ private:
   }
   c10::IValue parseValue(const c10::TypePtr &type, unsigned depth);
   c10::IValue parseWord(const c10::TypePtr &type);
+  c10::IValue parseKey(const c10::TypePtr &type);
+  at::Tensor makeTensor(const c10::IValue &lists) const;
   std::string parseString(char end);
   at::Tensor parseTensor(std::string_view word) const;
 
@@ -302,11 +381,19 @@ private:
 };
 } // namespace
 
+/// The type that a value has which is there.
+static c10::TypePtr unwrapOptional(const c10::TypePtr &type) {
+  auto optional = type ? type->cast<c10::OptionalType>() : nullptr;
+  return optional ? unwrapOptional(optional->getElementType()) : type;
+}
+
+static bool isOfKind(const c10::TypePtr &type, c10::TypeKind kind) {
+  return type && type->kind() == kind;
+}
+
 static c10::TypePtr getElementType(const c10::TypePtr &type, size_t index) {
   if (!type)
     return nullptr;
-  if (auto optional = type->cast<c10::OptionalType>())
-    return getElementType(optional->getElementType(), index);
   if (auto list = type->cast<c10::ListType>())
     return list->getElementType();
   if (auto dict = type->cast<c10::DictType>())
@@ -317,10 +404,72 @@ static c10::TypePtr getElementType(const c10::TypePtr &type, size_t index) {
   return nullptr;
 }
 
-c10::IValue InputParser::parseValue(const c10::TypePtr &type, unsigned depth) {
+/// Collects the numbers of lists in lists, and their sizes.
+static bool collectNumbers(const c10::IValue &value, size_t depth,
+                           std::vector<int64_t> &sizes,
+                           std::vector<c10::IValue> &numbers) {
+  if (!value.isList()) {
+    numbers.push_back(value);
+    return depth == sizes.size() &&
+           (value.isInt() || value.isDouble() || value.isBool());
+  }
+  auto elements = value.toListRef();
+  auto size = static_cast<int64_t>(elements.size());
+  if (depth == sizes.size() && numbers.empty())
+    sizes.push_back(size);
+  else if (depth >= sizes.size() || sizes[depth] != size)
+    return false;
+  for (const c10::IValue &element : elements)
+    if (!collectNumbers(element, depth + 1, sizes, numbers))
+      return false;
+  return true;
+}
+
+/// A tensor of the numbers in lists: of float32 where one has a point.
+at::Tensor InputParser::makeTensor(const c10::IValue &lists) const {
+  std::vector<int64_t> sizes;
+  std::vector<c10::IValue> numbers;
+  if (!collectNumbers(lists, 0, sizes, numbers))
+    throw InputError("the input '" + text +
+                     "' stands for a tensor, and holds more than numbers in "
+                     "lists of equal lengths");
+  bool isReal = numbers.empty(), isBool = !numbers.empty();
+  for (const c10::IValue &number : numbers) {
+    isReal |= number.isDouble();
+    isBool &= number.isBool();
+  }
+  at::Tensor result = at::empty(static_cast<int64_t>(numbers.size()), at::kDouble);
+  at::Tensor whole = at::empty(static_cast<int64_t>(numbers.size()), at::kLong);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    auto at = static_cast<int64_t>(i);
+    if (isReal)
+      result[at].fill_(numbers[i].toScalar());
+    else
+      whole[at].fill_(numbers[i].toScalar());
+  }
+  return (isReal ? result.to(at::kFloat) : isBool ? whole.to(at::kBool) : whole)
+      .view(sizes);
+}
+
+c10::IValue InputParser::parseKey(const c10::TypePtr &type) {
+  skipSpace();
+  char quote = rest.empty() ? ' ' : rest.front();
+  if (quote == '\'' || quote == '"') {
+    rest.remove_prefix(1);
+    return parseString(quote);
+  }
+  c10::IValue key = parseWord(type);
+  if (!key.isInt() && !key.isDouble() && !key.isBool())
+    fail();
+  return key;
+}
+
+c10::IValue InputParser::parseValue(const c10::TypePtr &wanted,
+                                    unsigned depth) {
   if (depth > 16)
     fail();
   skipSpace();
+  c10::TypePtr type = unwrapOptional(wanted);
   if (consume('[') || consume('(')) {
     char close = text[text.size() - rest.size() - 1] == '[' ? ']' : ')';
     std::vector<c10::IValue> elements;
@@ -332,8 +481,12 @@ c10::IValue InputParser::parseValue(const c10::TypePtr &type, unsigned depth) {
       elements.push_back(
           parseValue(getElementType(type, elements.size()), depth + 1));
     }
-    if (close == ')')
-      return c10::ivalue::Tuple::create(std::move(elements));
+    if (close == ')') {
+      auto named = type ? type->cast<c10::TupleType>() : nullptr;
+      return named && named->schema()
+                 ? c10::ivalue::Tuple::createNamed(std::move(elements), named)
+                 : c10::ivalue::Tuple::create(std::move(elements));
+    }
     c10::TypePtr element = getElementType(type, 0);
     // A tensor's own type has its sizes, and a list of those is another type.
     if (!element)
@@ -343,21 +496,27 @@ c10::IValue InputParser::parseValue(const c10::TypePtr &type, unsigned depth) {
     c10::impl::GenericList list(element);
     for (c10::IValue &value : elements)
       list.push_back(std::move(value));
+    if (isOfKind(type, c10::TypeKind::TensorType))
+      return makeTensor(list);
     return list;
   }
   if (consume('{')) {
     c10::TypePtr element = getElementType(type, 0);
-    c10::impl::GenericDict dict(c10::StringType::get(),
+    auto known = type ? type->cast<c10::DictType>() : nullptr;
+    c10::TypePtr keyType =
+        known ? known->getKeyType() : c10::TypePtr(c10::StringType::get());
+    c10::impl::GenericDict dict(keyType,
                                 element ? element : c10::TensorType::get());
     for (bool isFirst = true; !consume('}'); isFirst = false) {
       if (!isFirst && !consume(','))
         fail();
-      skipSpace();
-      char quote = rest.empty() ? ' ' : rest.front();
-      if (quote != '\'' && quote != '"')
-        fail();
-      rest.remove_prefix(1);
-      std::string key = parseString(quote);
+      if (consume('}'))
+        break;
+      c10::IValue key = parseKey(keyType);
+      if (!key.type()->isSubtypeOf(*keyType))
+        throw InputError("the input '" + text + "' has a key that is " +
+                         key.type()->annotation_str() + ", and not " +
+                         keyType->annotation_str());
       if (!consume(':'))
         fail();
       dict.insert(key, parseValue(element, depth + 1));
@@ -372,11 +531,17 @@ c10::IValue InputParser::parseValue(const c10::TypePtr &type, unsigned depth) {
 }
 
 std::string InputParser::parseString(char end) {
-  size_t length = rest.find(end);
-  if (length == std::string_view::npos)
+  // A backslash keeps what follows it from ending the text.
+  std::string value;
+  for (; !rest.empty() && rest.front() != end; rest.remove_prefix(1)) {
+    bool isEscaped = rest.front() == '\\' && rest.size() > 1 &&
+                     (rest[1] == end || rest[1] == '\\');
+    rest.remove_prefix(isEscaped ? 1 : 0);
+    value += rest.front();
+  }
+  if (rest.empty())
     fail();
-  std::string value(rest.substr(0, length));
-  rest.remove_prefix(length + 1);
+  rest.remove_prefix(1);
   return value;
 }
 
@@ -394,9 +559,9 @@ c10::IValue InputParser::parseWord(const c10::TypePtr &type) {
   int64_t integer;
   auto asInteger = std::from_chars(word.data(), end, integer);
   if (asInteger.ec == std::errc() && asInteger.ptr == end) {
-    bool isFloat = type && type->kind() == c10::TypeKind::FloatType;
-    return isFloat ? c10::IValue(static_cast<double>(integer))
-                   : c10::IValue(integer);
+    return isOfKind(type, c10::TypeKind::FloatType)
+               ? c10::IValue(static_cast<double>(integer))
+               : c10::IValue(integer);
   }
   double number;
   auto asNumber = std::from_chars(word.data(), end, number);

@@ -46,6 +46,17 @@ int addType(GraphFile &file, const ValueType &type);
 /// "bfloat16"
 const char *getDTypeName(c10::ScalarType type);
 
+/// What the graph takes from an argument's types: sizes and dtypes of tensors,
+/// and what is None, in lists, tuples and dictionaries too.
+struct ArgumentForm {
+  /// As JSON; empty where the argument's type says all of it.
+  std::string text;
+  /// Nothing is taken from it: lists of tensors that differ may hold others.
+  bool isOpen = false;
+};
+/// `declared` is the type that the method asks for.
+ArgumentForm describeForm(const c10::IValue &value, const c10::Type &declared);
+
 /// The value that a text of the command line describes: "4x128xi64" is a
 /// tensor, and 3, 0.5, true, none, 'text', [a,b], (a,b) and {key: a} are
 /// themselves. Tensors of floating-point numbers hold random ones, others

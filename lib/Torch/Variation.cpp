@@ -85,12 +85,14 @@ static bool asksForType(const Node *node) {
 }
 
 Variation::Variation(const ModuleGraph &graph, const Runner &runner,
-                     const std::vector<bool> &isFixed)
+                     const std::vector<Argument> &arguments)
     : graph(graph), runner(runner) {
   Block *block = graph.getGraph().block();
   for (size_t i = 1; i < block->inputs().size(); ++i)
-    if (i > isFixed.size() || !isFixed[i - 1])
+    if (i > arguments.size() || arguments[i - 1] == Argument::OfOneType)
       levels[block->inputs()[i]] = OtherContent;
+    else if (arguments[i - 1] == Argument::OfAnyType)
+      levels[block->inputs()[i]] = OtherType;
   for (unsigned pass = 0; pass < kMaxPasses; ++pass) {
     isStable = true;
     visitBlock(block, Same);

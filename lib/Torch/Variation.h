@@ -15,9 +15,10 @@ namespace opprof::torchscript {
 
 class Variation {
 public:
-  /// Inputs whose place in `isFixed` is true are the same in every call.
+  /// What is the same of an argument in every call.
+  enum class Argument { Fixed, OfOneType, OfAnyType };
   Variation(const ModuleGraph &graph, const Runner &runner,
-            const std::vector<bool> &isFixed);
+            const std::vector<Argument> &arguments);
 
   /// True where the value's type, which is its sizes, its dtype, and whether
   /// it is None, may be another one in another call.

@@ -8,8 +8,9 @@ import re
 import subprocess
 import warnings
 import zipfile
+from enum import Enum
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, NamedTuple, Optional, Union
 
 import pytest
 import torch
@@ -83,7 +84,7 @@ def import_mlir(document: Path) -> Path:
     return target
 
 
-def load_program(graph: Path) -> Any:
+def load_program(graph: Path, loaded: Any = None) -> Any:
     source = run_tool("opprof-translate", ["--emit-python", graph]).decode()
     path = graph.with_name("emitted_program.py")
     path.write_text(source)
@@ -91,7 +92,7 @@ def load_program(graph: Path) -> Any:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.load(graph.with_suffix(".safetensors"))
+    return module.load(graph.with_suffix(".safetensors"), loaded)
 
 
 def assert_same(actual: Any, expected: Any) -> None:
@@ -221,6 +222,297 @@ def test_parts_of_one_memory(tmp_path: Path) -> None:
     apart["row"] += 1
     with pytest.raises(ValueError, match=r"row, table, turned are parts of one memory .*row holds"):
         type(program)(apart)
+
+
+def test_weights_in_lists_are_the_parameters(tmp_path: Path) -> None:
+    """Recurrent layers keep theirs in a list: they have their names and require gradients, on which operators look."""
+    case = CASES["lstm"]
+    module = save(case, tmp_path / "model.pt")
+    document = convert(tmp_path / "model.pt")
+    inputs = [entry for entry in graph_of(document)["inputs"] if entry["kind"] != "user_input"]
+    assert {entry["target"] for entry in inputs} == {name for name, _ in module.named_parameters()}
+    assert {entry["kind"] for entry in inputs} == {"parameter"}
+    program = load_program(import_mlir(document))
+    assert all(weight.requires_grad for weight in program.weights.values())
+    # Those of the module will do, by name.
+    assert type(program)(module.state_dict()).weights.keys() == program.weights.keys()
+
+
+@pytest.mark.parametrize("name", ["stack", "forked", "interface", "detector", "lstm"])
+def test_frozen_graphs_keep_their_modules(tmp_path: Path, name: str) -> None:
+    """A frozen graph's nodes are of the modules that they were called in, forked or not, and give the bits of torch.jit.freeze."""
+    case = CASES[name]
+    module = save(case, tmp_path / "model.pt")
+    documents = [convert(tmp_path / "model.pt", *options) for options in ([], ["--freeze"])]
+    document = json.loads(documents[-1].read_text())
+    plain = json.loads(convert(tmp_path / "model.pt").read_text())
+
+    def paths(one: dict[str, Any]) -> set[str]:
+        nodes = nodes_of(one["graphs"][0])
+        return {
+            one["modules"][node["modules"]][-1]["path"]
+            for node in nodes
+            if node["target"].startswith("aten")
+        }
+
+    assert paths(document) == paths(plain) and paths(plain)
+    program = load_program(import_mlir(convert(tmp_path / "model.pt", "--freeze")))
+    frozen = torch.jit.freeze(module)
+    with torch.no_grad():
+        assert_same(program(*case.inputs), frozen(*copy.deepcopy(case.inputs)))
+
+
+def test_frozen_layers_are_found(tmp_path: Path) -> None:
+    save(CASES["stack"], tmp_path / "model.pt")
+    graph = import_mlir(convert(tmp_path / "model.pt", "--freeze", inputs=CASES["stack"].inputs))
+    assert [[f"layers.{i}"] for i in range(4)] in classes_of(graph)
+
+
+def test_training_mode_is_not_frozen(tmp_path: Path) -> None:
+    torch.jit.script(Perceptron().train()).save(tmp_path / "model.pt")
+    assert "saved in training mode" in refusal(tmp_path / "model.pt", "--freeze")
+    convert(tmp_path / "model.pt")
+
+
+class Point(NamedTuple):
+    place: Tensor
+    weight: Optional[Tensor]  # noqa: UP045
+
+
+class Forms(torch.nn.Module):
+    """Branches on what arguments hold besides numbers."""
+
+    def forward(
+        self,
+        x: Tensor,
+        point: Point,
+        images: list[Tensor],
+        named: dict[str, Tensor],
+        scale: Optional[float],  # noqa: UP045
+        ids: dict[int, float],
+    ) -> Tensor:
+        weight = point.weight
+        y = x + point.place.size(0) if weight is None else x * weight
+        for image in images:
+            y = y + (1 if image.size(0) > 3 else 2)
+        if named["a"].dtype == torch.float32:
+            y = y + named["b"].size(0)
+        if scale is not None:
+            y = y * scale
+        for key, value in ids.items():
+            y = y + key * value
+        return y
+
+
+_TWO, _FOUR = torch.ones(2), torch.ones(4)
+_FORMS = (
+    _TWO,
+    Point(_FOUR, _TWO),
+    [_FOUR, _FOUR],
+    {"a": _TWO, "b": _FOUR},
+    2.0,
+    {3: 0.5},
+)
+_TEXTS = (
+    "2xf32",
+    "(4xf32, 2xf32)",
+    "[4xf32, 4xf32]",
+    "{'a': 2xf32, 'b': 4xf32}",
+    "2",
+    "{3: 0.5}",
+)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "says"),
+    [
+        (0, _TWO.double(), "made for x of torch.float32, and got torch.float64"),
+        (0, None, "made for x that is there, and got None"),
+        (1, Point(_FOUR, None), r"made for point\[1\] that is there, and got None"),
+        (1, Point(_TWO, _TWO), r"made for point\[0\] of the size 4, and got 2;"),
+        (2, [_FOUR], "made for images with 2 elements, and got 1;"),
+        (2, [_FOUR, _TWO], r"made for images\[1\] of the size 4, and got 2;"),
+        (3, {"a": _TWO, "c": _FOUR}, r"with the keys \['a', 'b'\], and got \['a', 'c'\]"),
+        (3, {"a": _TWO.double(), "b": _FOUR}, r"named\['a'\] of torch.float32, and got torch.fl"),
+        (4, None, "made for scale that is there, and got None"),
+    ],
+)
+def test_forms_of_arguments_are_asked_for(
+    tmp_path: Path, place: int, value: Any, says: str
+) -> None:
+    """What followed from an argument's None, sizes and dtypes, however nested, is in the graph: other ones are refused."""
+    torch.jit.script(Forms()).save(tmp_path / "model.pt")
+    module = torch.jit.load(tmp_path / "model.pt")
+    document = convert(tmp_path / "model.pt", *(f"--input={text}" for text in _TEXTS))
+    assert not {node["target"] for node in graph_of(document)["nodes"]} & {"prim.If"}
+    program = load_program(import_mlir(document))
+    assert_same(program(*_FORMS), module(*_FORMS))
+    with pytest.raises(ValueError, match=says):
+        program(*_FORMS[:place], value, *_FORMS[place + 1 :])
+    # Without --input nothing follows from them.
+    program = load_program(import_mlir(convert(tmp_path / "model.pt")))
+    if place or value is not None:
+        args = (*_FORMS[:place], value, *_FORMS[place + 1 :])
+        if "keys" not in says:
+            assert_same(program(*args), module(*args))
+
+
+def test_lists_of_several_sizes_leave_them_open(tmp_path: Path) -> None:
+    torch.jit.script(Forms()).save(tmp_path / "model.pt")
+    module = torch.jit.load(tmp_path / "model.pt")
+    texts = [*_TEXTS[:2], "[4xf32, 2xf32]", *_TEXTS[3:]]
+    program = load_program(
+        import_mlir(convert(tmp_path / "model.pt", *(f"--input={t}" for t in texts)))
+    )
+    for images in ([_TWO], [_FOUR, _FOUR, torch.ones(9)], []):
+        args = (*_FORMS[:2], images, *_FORMS[3:])
+        assert_same(program(*args), module(*args))
+
+
+class Dtypes(torch.nn.Module):
+    """Dtypes and layouts are numbers to TorchScript."""
+
+    def forward(self, x: Tensor, like: Tensor) -> tuple[Tensor, int, bool, Tensor]:
+        kind = x.dtype if x.size(0) > 2 else like.dtype
+        if x.dtype == torch.float32:
+            x = x + 1
+        elif x.dtype in [torch.int64, torch.bool]:
+            x = x * 2
+        y = torch.zeros(2, dtype=kind).to(like.dtype)
+        return x, kind, x.layout == torch.strided, y
+
+
+def test_dtypes_are_numbers(tmp_path: Path) -> None:
+    torch.jit.script(Dtypes()).save(tmp_path / "model.pt")
+    module = torch.jit.load(tmp_path / "model.pt")
+    program = load_program(import_mlir(convert(tmp_path / "model.pt")))
+    for x in (torch.ones(2), torch.ones(3, dtype=torch.int64), torch.ones(2).double()):
+        for like in (torch.ones(1), torch.ones(1).bfloat16()):
+            assert_same(program(x, like), module(x, like))
+
+
+class Tally:
+    """Which a test's models make objects of."""
+
+    def __init__(self, limit: int) -> None:
+        self.seen: list[int] = []
+        self.total = torch.zeros(1)
+        self.limit = limit
+
+    def add(self, value: int, x: Tensor) -> None:
+        if len(self.seen) >= self.limit:
+            raise RuntimeError("the tally is full")
+        self.seen.append(value)
+        self.total += x.sum()
+
+    def mean(self) -> float:
+        total = 0
+        for value in self.seen:
+            total += value
+        return total / len(self.seen)
+
+
+class Tallies(torch.nn.Module):
+    def forward(self, x: Tensor, values: list[int]) -> tuple[Tensor, float, list[int]]:
+        first, second = Tally(4), Tally(2)
+        other = first
+        for value in values:
+            if value > 3:
+                other = second
+            other.add(value, x)
+        tallies = [first, second]
+        return tallies[0].total + x, tallies[0].mean(), tallies[1].seen
+
+
+def test_objects_of_the_archives_classes(tmp_path: Path) -> None:
+    """Objects that the method makes have several names, and attributes that are changed by each."""
+    torch.jit.script(Tally)
+    torch.jit.script(Tallies()).save(tmp_path / "model.pt")
+    module = torch.jit.load(tmp_path / "model.pt")
+    for options in ((), ("--input=2xf32", "--input=[1, 5]")):
+        program = load_program(import_mlir(convert(tmp_path / "model.pt", *options)))
+        for values in ([1, 5], [1, 2, 4, 2], [3]):
+            x = torch.randn(2)
+            assert_same(program(x, values), module(x, values))
+        with pytest.raises(AssertionError, match="the tally is full"):
+            program(x, [1, 5, 5, 5])
+
+
+class Reduction(Enum):
+    SUM = "sum"
+    MEAN = "mean"
+
+
+class Reduced(torch.nn.Module):
+    """Enumerators as an attribute, and as what a branch gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kind = Reduction.MEAN
+
+    def apply(self, x: Tensor, kind: Reduction) -> Tensor:
+        if kind == Reduction.SUM:
+            return x.sum()
+        return x.mean()
+
+    def forward(self, x: Tensor, total: bool) -> tuple[Tensor, str, str]:
+        kind = Reduction.SUM if total else Reduction.MEAN
+        return self.apply(x, self.kind) + self.apply(x, kind), kind.name, kind.value
+
+
+@pytest.mark.parametrize("options", [(), ("--input=3xf32", "--input=true"), ("--freeze",)])
+def test_enumerators(tmp_path: Path, options: tuple[str, ...]) -> None:
+    torch.jit.script(Reduced().eval()).save(tmp_path / "model.pt")
+    module = torch.jit.load(tmp_path / "model.pt")
+    program = load_program(import_mlir(convert(tmp_path / "model.pt", *options)))
+    for total in (True, False):
+        args = (torch.randn(3), total)
+        assert_same(program(*args), module(*args))
+
+
+class GivesEnumerator(torch.nn.Module):
+    def forward(self, x: Tensor) -> Reduction:
+        return Reduction.SUM if x.sum() > 0 else Reduction.MEAN
+
+
+def test_enumerators_that_come_out_are_refused(tmp_path: Path) -> None:
+    torch.jit.script(GivesEnumerator()).save(tmp_path / "model.pt")
+    graph = import_mlir(convert(tmp_path / "model.pt"))
+    with pytest.raises(OpprofError, match=r"model\.pt/code/.*\.py:\d+:\d+: .*Reduction"):
+        run_tool("opprof-translate", ["--emit-python", graph])
+
+
+def test_numbers_for_tensors_and_text_with_signs(tmp_path: Path) -> None:
+    """Lengths of sequences, which zeros cannot be; an `=` in a text names no argument, and a quote can be escaped."""
+    module = torch.jit.script(Packed().eval())
+    module.save(tmp_path / "model.pt")
+    program = load_program(
+        import_mlir(
+            convert(tmp_path / "model.pt", "--input=3x5x4xf32", "--input=lengths=[5, 2, 3]")
+        )
+    )
+    args = torch.randn(3, 5, 4), torch.tensor([5, 2, 3])
+    with torch.no_grad():
+        assert_same(program(*args), module(*args))
+    archive = (tmp_path / "model.pt").rename(tmp_path / "other.pt")
+    said = refusal(archive, "--input=3x5x4xf32", "--input=[[1, 2], [3]]")
+    assert "more than numbers in lists of equal lengths" in said
+
+    class Text(torch.nn.Module):
+        def forward(self, text: str, x: Tensor) -> tuple[str, Tensor]:
+            return text, x
+
+    torch.jit.script(Text()).save(tmp_path / "text.pt")
+    arguments = tmp_path / "arguments.pt"
+    convert(
+        tmp_path / "text.pt",
+        r"--input='a=\'b\''",
+        "--input=[[0.5, 2], [3, 4]]",
+        f"--arguments={arguments}",
+    )
+    text, x = torch.load(arguments)
+    assert text == "a='b'"
+    assert_same(x, torch.tensor([[0.5, 2], [3, 4]]))
 
 
 class Spelled(torch.nn.Module):
@@ -794,3 +1086,11 @@ def test_quantized(tmp_path: Path) -> None:
     graph = graph_of(target)
     assert [i["kind"] for i in graph["inputs"]] == ["constant_object", "user_input"]
     assert "quantized.linear_dynamic.default" in {n["target"] for n in nodes_of(graph)}
+    # The program takes packed weights from the loaded module, and says so.
+    target = convert(tmp_path / "model.pt")
+    with pytest.raises(KeyError, match=r"load\(weights, module\) takes them from the loaded module"):
+        load_program(import_mlir(target))
+    module = torch.jit.load(tmp_path / "model.pt")
+    program = load_program(import_mlir(target), module)
+    x = torch.randn(2, 8)
+    assert_same(program(x), module(x))

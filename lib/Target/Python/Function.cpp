@@ -215,6 +215,9 @@ private:
   }
 
   InFlightDiagnostic error(Operation *op) {
+    // What a block or a graph gives has no line of its own.
+    if (isa<OutputOp>(op))
+      op = op->getParentOp();
     InFlightDiagnostic diagnostic = op->emitError();
     if (StringRef name = getNodeName(op); !name.empty())
       diagnostic << "node '" << name << "': ";

@@ -21,7 +21,7 @@
 using namespace mlir;
 using namespace opprof::fx;
 
-// What stands after the functions; it uses INPUTS, SIZES, PLACES, TRAINED,
+// What stands after the functions; it uses INPUTS, FORMS, PLACES, TRAINED,
 // OUTPUTS, IN_SPEC, OUT_SPEC, ATTRIBUTES, STATE, SHARED and `_run`, which stand
 // before it.
 static constexpr llvm::StringLiteral kRuntime = R"py(
@@ -37,7 +37,11 @@ class Program:
         needed = [target for kind, target in INPUTS if kind not in ("user_input", "token")]
         missing = sorted({name for name in [*needed, *ATTRIBUTES] if name not in weights and name not in STATE})
         if missing:
-            raise KeyError(f"the weights lack {len(missing)} of {len(needed) + len(ATTRIBUTES)}: {', '.join(missing[:5])}")
+            objects = {target for kind, target in INPUTS if kind == "constant_object"}
+            raise KeyError(
+                f"the weights lack {len(missing)} of {len(needed) + len(ATTRIBUTES)}: {', '.join(missing[:5])}"
+                + ("; objects are in no file: load(weights, module) takes them from the loaded module" if objects & {*missing} else "")
+            )
         weights = _sharing(weights)
         if STATE:
             weights = {**{name: begin(weights) for name, begin in STATE.items() if name not in weights}, **weights}
@@ -55,7 +59,7 @@ class Program:
         inputs = []
         for position, (kind, target) in enumerate(INPUTS):
             if kind == "user_input":
-                inputs.append(_of_its_size(next(values), *SIZES.get(position, (None, None))))
+                inputs.append(_of_its_form(next(values), *FORMS.get(position, ("", ANY))))
             elif kind == "token":
                 inputs.append(torch.empty(0))
             else:
@@ -98,17 +102,52 @@ class Program:
         return values
 
 
-def _of_its_size(value, name, sizes):
-    """The argument, if it has the sizes that the graph was made for: what followed from them is in the graph as numbers."""
-    if sizes is not None and isinstance(value, torch.Tensor):
-        given = tuple(value.shape)
-        if len(given) != len(sizes) or any(size not in (None, own) for size, own in zip(sizes, given)):
-            known = "x".join("?" if size is None else str(size) for size in sizes) or "one number"
+def _of_its_form(value, name, form):
+    """The argument, if it is of the form that the graph was made for: what followed from that is in the graph."""
+    if form is ANY:
+        return value
+    if (value is None) != (form is None):
+        raise ValueError(
+            f"the graph was made for {name} that is {'None' if form is None else 'there'}, and got "
+            f"{'None' if value is None else type(value).__name__}; make it of arguments like those that it is to get"
+        )
+    if form is None or form is GIVEN:
+        return value
+    kind, *content = form
+    if kind == "tensor":
+        if isinstance(value, torch.Tensor):
+            _check_tensor(value, name, *content)
+    elif kind == "dict":
+        inner = dict(content[0])
+        if not isinstance(value, dict) or value.keys() != inner.keys():
             raise ValueError(
-                f"the graph was made for {name} of the size {known}, and got {'x'.join(map(str, given)) or 'one number'}; "
-                "make it for that size, or for sizes that may change"
+                f"the graph was made for {name} with the keys {list(inner)}, and got "
+                f"{list(value) if isinstance(value, dict) else type(value).__name__}; make it of arguments like those that it is to get"
             )
+        for key, part in inner.items():
+            _of_its_form(value[key], f"{name}[{key!r}]", part)
+    else:
+        if not isinstance(value, (list, tuple)) or len(value) != len(content[0]):
+            raise ValueError(
+                f"the graph was made for {name} with {len(content[0])} elements, and got "
+                f"{len(value) if isinstance(value, (list, tuple)) else type(value).__name__}; make it of arguments like those that it "
+                "is to get, or of none"
+            )
+        for place, part in enumerate(content[0]):
+            _of_its_form(value[place], f"{name}[{place}]", part)
     return value
+
+
+def _check_tensor(value, name, dtype, sizes):
+    given = tuple(value.shape)
+    if len(given) != len(sizes) or any(size not in (None, own) for size, own in zip(sizes, given)):
+        known = "x".join("?" if size is None else str(size) for size in sizes) or "one number"
+        raise ValueError(
+            f"the graph was made for {name} of the size {known}, and got {'x'.join(map(str, given)) or 'one number'}; "
+            "make it for that size, or for sizes that may change"
+        )
+    if value.dtype != dtype:
+        raise ValueError(f"the graph was made for {name} of {dtype}, and got {value.dtype}; make it for that dtype")
 
 
 def _trained_alike(weights):
@@ -180,13 +219,30 @@ def _spec(text):
         raise ImportError(f"{error} Import the module of this class before load()") from None
 
 
-def load(weights):
+def load(weights, module=None):
     """The program with weights from a mapping by qualified name, a .safetensors file, or a state_dict that torch.save wrote.
 
-    Weights of a file go to the device, and get the strides, that they had in the graph.
+    Weights of a file go to the device, and get the strides, that they had in the graph. Objects that no file holds, such as packed
+    quantized weights, are those of `module`, which torch.jit.load gave.
     """
+    if module is not None:
+        objects = [target for kind, target in INPUTS if kind == "constant_object"]
+        return load({**_in_place(weights), **{name: _attribute(module, name) for name in objects if name not in STATE}})
+    return Program(_in_place(weights))
+
+
+def _attribute(module, name):
+    for step in name.split("."):
+        if step.startswith("__"):
+            raise KeyError(f"{name} is no attribute that a program may take")
+        module = getattr(module, step)
+    return module
+
+
+def _in_place(weights):
+    """Weights by name, on their devices and with their strides where they come from a file."""
     if not isinstance(weights, (str, os.PathLike)):
-        return Program(weights)
+        return weights
     path = os.fspath(weights)
     if path.endswith(".safetensors"):
         loaded = _read_safetensors(path)
@@ -198,7 +254,7 @@ def load(weights):
             if strides is not None:
                 value = torch.empty_strided(value.shape, strides, dtype=value.dtype).copy_(value)
             loaded[name] = value.to(device)
-    return Program(loaded)
+    return loaded
 
 
 def _read_safetensors(path):
@@ -525,23 +581,96 @@ LogicalResult ProgramPrinter::printSharedMemory(raw_ostream &os, GraphOp main) {
   return success();
 }
 
-/// An entry of SIZES, for an argument with a size that is a number.
-static void printSizes(raw_ostream &os, GraphOp graph, BlockArgument input) {
+/// How FORMS writes a tensor.
+static std::string getTensorForm(StringRef dtype, ArrayRef<int64_t> sizes) {
+  std::string text = ("(\"tensor\", torch." + dtype + ", (").str();
+  for (int64_t size : sizes)
+    text += (ShapedType::isDynamic(size) ? "None" : std::to_string(size)) + ",";
+  return text + "))";
+}
+
+/// How FORMS writes what a graph says of an argument; empty where that is not
+/// what it may say.
+static std::string getFormText(Attribute form) {
+  auto getAll = [](Attribute list, StringRef kind) -> std::string {
+    auto elements = dyn_cast<ArrayAttr>(list);
+    if (!elements)
+      return "";
+    std::string text = ("(\"" + kind + "\", (").str();
+    for (Attribute element : elements) {
+      std::string key;
+      if (kind == "dict") {
+        auto pair = dyn_cast<ArrayAttr>(element);
+        if (!pair || pair.size() != 2)
+          return "";
+        if (auto name = dyn_cast<StringAttr>(pair[0]))
+          key = getPythonString(name);
+        else if (auto flag = dyn_cast<BoolAttr>(pair[0]))
+          key = flag.getValue() ? "True" : "False";
+        else if (auto number = dyn_cast<IntegerAttr>(pair[0]))
+          key = llvm::toString(number.getValue(), 10, /*Signed=*/true);
+        else if (auto real = dyn_cast<FloatAttr>(pair[0]))
+          key = getPythonFloat(real.getValueAsDouble());
+        else
+          return "";
+        element = pair[1];
+      }
+      std::string inner = getFormText(element);
+      if (inner.empty())
+        return "";
+      text += key.empty() ? inner + "," : "(" + key + ", " + inner + "),";
+    }
+    return text + "))";
+  };
+  if (isa<opprof::fx::NoneAttr>(form))
+    return "None";
+  if (auto given = dyn_cast<BoolAttr>(form))
+    return given.getValue() ? "GIVEN" : "";
+  auto entry = dyn_cast<DictionaryAttr>(form);
+  if (!entry)
+    return "";
+  for (StringRef kind : {"list", "tuple", "dict"})
+    if (Attribute elements = entry.get(kind))
+      return getAll(elements, kind);
+  auto dtype = entry.getAs<StringAttr>("dtype");
+  auto sizes = entry.getAs<ArrayAttr>("size");
+  if (!dtype || !isTorchConstant(dtype.getValue()) || !sizes ||
+      !llvm::all_of(sizes, llvm::IsaPred<IntegerAttr>))
+    return "";
+  SmallVector<int64_t> numbers;
+  for (Attribute size : sizes)
+    numbers.push_back(cast<IntegerAttr>(size).getValue().getSExtValue());
+  return getTensorForm(dtype.getValue(), numbers);
+}
+
+/// An entry of FORMS: of an argument that is a tensor its type says it, and of
+/// others the graph.
+static LogicalResult printForm(raw_ostream &os, GraphOp graph,
+                               BlockArgument input) {
   unsigned index = input.getArgNumber();
-  auto tensor = dyn_cast<RankedTensorType>(input.getType());
-  if (!tensor || graph.getInputKind(index) != "user_input" ||
-      (tensor.getRank() &&
-       int64_t(tensor.getNumDynamicDims()) == tensor.getRank()))
-    return;
-  os << "    " << index << ": (" << getPythonString(graph.getInputName(index))
-     << ", (";
-  for (int64_t size : tensor.getShape()) {
-    if (ShapedType::isDynamic(size))
-      os << "None,";
-    else
-      os << size << ',';
+  if (graph.getInputKind(index) != "user_input")
+    return success();
+  StringRef name = graph.getInputName(index);
+  auto extra = graph->getAttrOfType<DictionaryAttr>(kAttributesAttr);
+  auto forms = extra ? extra.getAs<DictionaryAttr>(kArgumentFormsKey)
+                     : DictionaryAttr();
+  Attribute own = forms ? forms.get(name) : Attribute();
+  std::string text;
+  if (own) {
+    text = getFormText(own);
+    if (text.empty())
+      return graph.emitError()
+             << "fx.attributes: '" << kArgumentFormsKey << "' says of '" << name
+             << "' what is no form of an argument";
+  } else if (auto tensor = dyn_cast<RankedTensorType>(input.getType())) {
+    StringRef dtype = getDTypeName(tensor.getElementType());
+    if (isTorchConstant(dtype))
+      text = getTensorForm(dtype, tensor.getShape());
   }
-  os << ")),\n";
+  if (!text.empty())
+    os << "    " << index << ": (" << getPythonString(name) << ", " << text
+       << "),\n";
+  return success();
 }
 
 /// An entry of PLACES, where the input needs one.
@@ -591,11 +720,13 @@ LogicalResult ProgramPrinter::printTables(raw_ostream &os, GraphOp main) {
     os << "    (" << getPythonString(main.getInputKind(index)) << ", "
        << (target.empty() ? "None" : getPythonString(target)) << "),\n";
   }
-  os << ")\n\n# Sizes of arguments by place among the inputs, with their "
-        "names; "
-        "None is a size that may change.\nSIZES = {\n";
+  os << ")\n\nANY, GIVEN = object(), object()\n\n# Forms of arguments by place "
+        "among the inputs, with their names: dtypes and sizes of tensors, where "
+        "None is a size that\n# may change, and what is None or GIVEN.\nFORMS = "
+        "{\n";
   for (BlockArgument input : main.getBlock().getArguments())
-    printSizes(os, main, input);
+    if (failed(printForm(os, main, input)))
+      return failure();
   os << "}\n\n# Weights that are not on the CPU or not contiguous: device, and "
         "strides or None.\nPLACES = {\n";
   for (BlockArgument input : main.getBlock().getArguments())
@@ -681,10 +812,17 @@ LogicalResult ProgramPrinter::print(raw_ostream &os) {
                          "OUT_SPEC",
                          "ATTRIBUTES",
                          "PLACES",
-                         "SIZES",
+                         "FORMS",
+                         "ANY",
+                         "GIVEN",
                          "enumerate",
                          "map",
-                         "_of_its_size",
+                         "_of_its_form",
+                         "_check_tensor",
+                         "_attribute",
+                         "_in_place",
+                         "object",
+                         "type",
                          "_read_safetensors",
                          "dict",
                          "open",

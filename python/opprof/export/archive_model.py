@@ -29,11 +29,17 @@ _SEEDS = (11, 23, 47)
 
 _MODULE = '''
 
-# What the program was made of: sizes that decide what runs are those of these arguments.
+# What the program was made of: dtypes and sizes that decide what runs are those of these arguments, None among them.
 ARCHIVE = {archive!r}
 CONSTANTS = {constants!r}
 ARGUMENTS = {arguments!r}
-SIZES = {sizes!r}
+LEAVES = {leaves!r}
+
+
+def _form(value):
+    if isinstance(value, torch.Tensor):
+        return tuple(value.shape), value.dtype
+    return None if value is None else "given"
 
 
 def _beside(file):
@@ -58,9 +64,9 @@ class Model(torch.nn.Module):
                 part.register_buffer(last, value)
 
     def forward(self, *args):
-        sizes = [tuple(value.shape) for value in pytree.tree_leaves(args) if isinstance(value, torch.Tensor)]
-        if sizes != SIZES:
-            raise ValueError(f"the program is for tensors of the sizes {{SIZES}}, and got {{sizes}}")
+        leaves = [_form(value) for value in pytree.tree_leaves(args)]
+        if leaves != LEAVES:
+            raise ValueError(f"the program is for tensors of the sizes and dtypes {{LEAVES}}, and got {{leaves}}")
         given = iter(args)
         inputs = []
         for kind, target in INPUTS:
@@ -130,11 +136,18 @@ def write_archive_model(archive: Path, options: TorchScriptOptions, output: Path
                 archive=os.path.relpath(archive.resolve(), output.resolve()),
                 constants=f"{name}_constants{SAFETENSORS}" if constants else None,
                 arguments=f"{name}_arguments.pt",
-                sizes=[tuple(leaf.shape) for leaf in tree_leaves(args) if isinstance(leaf, Tensor)],
+                leaves=list(map(_form, tree_leaves(args))),
             )
         )
     _check_results(script, load_model_script(target), places)
     return target
+
+
+def _form(value: Any) -> Any:
+    """What the program asks of an argument: the sizes and dtype of a tensor, and whether another value is there."""
+    if isinstance(value, Tensor):
+        return tuple(value.shape), value.dtype
+    return None if value is None else "given"
 
 
 def usage(script: Path, archive: Path) -> tuple[str, ...]:

@@ -11,8 +11,8 @@
 // CHECK-NEXT: ("buffer", "mask"),
 // CHECK-NEXT: ("user_input", None),
 // CHECK-NEXT: ("user_input", None),
-// CHECK: SIZES = {
-// CHECK-NEXT: 2: ("in", (None,8,)),
+// CHECK: FORMS = {
+// CHECK-NEXT: 2: ("in", ("tensor", torch.float32, (None,8,))),
 // CHECK-NEXT: }
 // CHECK: PLACES = {
 // CHECK-NEXT: "state": ("cuda:0", (1, 2,)),

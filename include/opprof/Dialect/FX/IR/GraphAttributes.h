@@ -25,6 +25,9 @@ inline constexpr llvm::StringLiteral kStateKey = "state";
 /// The key in `fx.attributes` of weights that are parts of one memory, and of
 /// which the graph writes one.
 inline constexpr llvm::StringLiteral kSharedMemoryKey = "shared_memory";
+/// The key in `fx.attributes` of arguments from whose types the graph follows,
+/// and that are None, or lists, tuples and dictionaries.
+inline constexpr llvm::StringLiteral kArgumentFormsKey = "argument_forms";
 
 /// What `fx.kind` says of an input.
 inline constexpr llvm::StringLiteral kInputKinds[] = {
