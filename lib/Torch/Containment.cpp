@@ -85,11 +85,9 @@ static const int kAllowed[] = {
     SCMP_SYS(munmap),
     SCMP_SYS(mprotect),
     SCMP_SYS(mremap),
-    SCMP_SYS(madvise),
     SCMP_SYS(brk),
     SCMP_SYS(futex),
     SCMP_SYS(set_robust_list),
-    SCMP_SYS(get_robust_list),
     SCMP_SYS(rseq),
     SCMP_SYS(set_tid_address),
     SCMP_SYS(membarrier),
@@ -108,7 +106,6 @@ static const int kAllowed[] = {
     SCMP_SYS(time),
     SCMP_SYS(sched_yield),
     SCMP_SYS(sched_getaffinity),
-    SCMP_SYS(sched_setaffinity),
     SCMP_SYS(getcpu),
     SCMP_SYS(get_mempolicy),
     SCMP_SYS(getpid),
@@ -132,15 +129,22 @@ static bool addConditionalRules(scmp_filter_ctx filter) {
   constexpr uint64_t kWriting = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC |
                                 O_APPEND | (O_TMPFILE & ~O_DIRECTORY);
   constexpr uint64_t kThread = CLONE_VM | CLONE_THREAD | CLONE_SIGHAND;
+  constexpr uint64_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP |
+                                   CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
+                                   CLONE_NEWPID | CLONE_NEWNET;
   auto allow = [&](int call, const scmp_arg_cmp &condition) {
     return seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, condition) == 0;
   };
   const int ownProcess = getpid();
   return allow(SCMP_SYS(open), SCMP_A1(SCMP_CMP_MASKED_EQ, kWriting, 0)) &&
          allow(SCMP_SYS(openat), SCMP_A2(SCMP_CMP_MASKED_EQ, kWriting, 0)) &&
-         // Threads, and no processes.
-         allow(SCMP_SYS(clone),
-               SCMP_A0(SCMP_CMP_MASKED_EQ, kThread, kThread)) &&
+         // Threads, and no processes or namespaces.
+         allow(SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ,
+                                        kThread | kNamespaces, kThread)) &&
+         // Of its own memory. Beyond stands what takes a page from the machine.
+         allow(SCMP_SYS(madvise), SCMP_A2(SCMP_CMP_LT, MADV_HWPOISON)) &&
+         // The calling thread, and none of another process.
+         allow(SCMP_SYS(sched_setaffinity), SCMP_A0(SCMP_CMP_EQ, 0)) &&
          // glibc then takes clone, whose flags can be seen.
          seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3),
                           0) == 0 &&

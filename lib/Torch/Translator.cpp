@@ -856,6 +856,31 @@ static bool holdsKind(const c10::Type &type, c10::TypeKind kind,
   return false;
 }
 
+/// True where an object that hangs on the module may be taken for one that the
+/// graph makes, or the other way round.
+bool Translator::exchangesObjects(Block *block) const {
+  for (Node *node : block->nodes()) {
+    for (Block *inner : node->blocks())
+      if (exchangesObjects(inner))
+        return true;
+    if (node->kind() == prim::SetAttr && graph.getAttributePath(node) &&
+        holdsKind(*node->input(1)->type(), c10::TypeKind::ClassType))
+      return true;
+    if (node->kind() != prim::GetAttr || !graph.getAttributePath(node))
+      continue;
+    const ModuleValue *held = graph.lookUpModule(node->output());
+    if (!held && holdsKind(*node->output()->type(), c10::TypeKind::ClassType))
+      return true;
+    if (!held || held->object.type()->expectRef<c10::ClassType>().is_module())
+      continue;
+    for (const Use &use : node->output()->uses())
+      if (use.offset != 0 || (use.user->kind() != prim::GetAttr &&
+                              use.user->kind() != prim::SetAttr))
+        return true;
+  }
+  return false;
+}
+
 /// True for an object of a class of the archive's own, that the graph makes.
 bool Translator::isOwnObject(const Value *value) const {
   auto type = value->type()->cast<c10::ClassType>();
@@ -877,6 +902,7 @@ Translator::translate(const std::vector<std::optional<c10::IValue>> &fixed,
     writesEnums &= !holdsKind(*value->type(), c10::TypeKind::EnumType);
     writesObjects &= !holdsKind(*value->type(), c10::TypeKind::ClassType);
   }
+  writesObjects &= !exchangesObjects(block);
   if (runner) {
     std::vector<Variation::Argument> arguments;
     for (size_t i = 0; i < fixed.size(); ++i)

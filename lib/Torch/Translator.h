@@ -157,6 +157,7 @@ private:
   /// An object that the graph makes stands as the dictionary of its attributes,
   /// on the same condition.
   bool writesObjects = true;
+  bool exchangesObjects(torch::jit::Block *block) const;
   bool isOwnObject(const torch::jit::Value *value) const;
   bool hasOneOutput = true;
   bool changesMetadata = false;

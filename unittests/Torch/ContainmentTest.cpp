@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -168,6 +169,27 @@ std::vector<Attempt> getAttempts() {
       {"keys",
        [](auto &) {
          return syscall(SYS_add_key, "user", "x", "y", 1, -3) >= 0;
+       }},
+      {"where another process runs",
+       [](auto &) {
+         cpu_set_t set;
+         return sched_getaffinity(getppid(), sizeof set, &set) == 0 &&
+                sched_setaffinity(getppid(), sizeof set, &set) == 0;
+       }},
+      {"a page of the machine's",
+       [](auto &) {
+         // Of no length: it takes no page, and asks whether it may.
+         void *page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+         return madvise(page, 0, MADV_HWPOISON) == 0;
+       }},
+      {"a thread in a namespace",
+       [](auto &) {
+         static char stack[1 << 16];
+         return clone([](void *) { return int(syscall(SYS_exit, 0)); },
+                      stack + sizeof stack,
+                      CLONE_VM | CLONE_THREAD | CLONE_SIGHAND | CLONE_NEWUTS,
+                      nullptr) >= 0;
        }},
       {"other user", [](auto &) { return setuid(1) == 0; }},
       {"32-bit calls",
