@@ -139,8 +139,8 @@ static bool addConditionalRules(scmp_filter_ctx filter) {
   return allow(SCMP_SYS(open), SCMP_A1(SCMP_CMP_MASKED_EQ, kWriting, 0)) &&
          allow(SCMP_SYS(openat), SCMP_A2(SCMP_CMP_MASKED_EQ, kWriting, 0)) &&
          // Threads, and no processes or namespaces.
-         allow(SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ,
-                                        kThread | kNamespaces, kThread)) &&
+         allow(SCMP_SYS(clone),
+               SCMP_A0(SCMP_CMP_MASKED_EQ, kThread | kNamespaces, kThread)) &&
          // Of its own memory. Beyond stands what takes a page from the machine.
          allow(SCMP_SYS(madvise), SCMP_A2(SCMP_CMP_LT, MADV_HWPOISON)) &&
          // The calling thread, and none of another process.

@@ -266,8 +266,7 @@ ModuleGraph ModuleGraph::freeze() const {
     ScopePtr &scope = scopes[stack];
     if (!scope) {
       auto name = c10::Symbol::scope("opprof" + std::to_string(scopes.size()));
-      scope = c10::make_intrusive<Scope>(
-          c10::make_intrusive<Scope>(), name);
+      scope = c10::make_intrusive<Scope>(c10::make_intrusive<Scope>(), name);
       stackOfScope[name] = stack;
     }
     node->setScope(scope);

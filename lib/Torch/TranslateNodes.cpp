@@ -246,9 +246,10 @@ static bool isPure(const Node *node) {
 /// A number, in a tensor or not.
 static bool isNumber(const c10::IValue &value) {
   if (!value.isTensor())
-    return value.isEnum() || value.isInt() || value.isDouble() || value.isBool() ||
-           value.isNone() || value.isString() || value.isDevice() ||
-           value.isIntList() || value.isDoubleList() || value.isTuple();
+    return value.isEnum() || value.isInt() || value.isDouble() ||
+           value.isBool() || value.isNone() || value.isString() ||
+           value.isDevice() || value.isIntList() || value.isDoubleList() ||
+           value.isTuple();
   const at::Tensor &tensor = value.toTensor();
   return tensor.defined() && tensor.dim() == 0 && tensor.device().is_cpu() &&
          tensor.layout() == at::kStrided && !tensor.is_quantized();

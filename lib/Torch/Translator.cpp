@@ -906,7 +906,7 @@ Translator::translate(const std::vector<std::optional<c10::IValue>> &fixed,
   if (runner) {
     std::vector<Variation::Argument> arguments;
     for (size_t i = 0; i < fixed.size(); ++i)
-      arguments.push_back(fixed[i].has_value()  ? Variation::Argument::Fixed
+      arguments.push_back(fixed[i].has_value() ? Variation::Argument::Fixed
                           : forms[i].isOpen ? Variation::Argument::OfAnyType
                                             : Variation::Argument::OfOneType);
     variation.emplace(graph, *runner, arguments);

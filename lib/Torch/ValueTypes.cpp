@@ -310,12 +310,12 @@ static std::string getFormText(const c10::IValue &value, bool &isOpen) {
   if (value.isGenericDict()) {
     for (const auto &entry : value.toGenericDict()) {
       const c10::IValue &key = entry.key();
-      isOpen |= !key.isString() && !key.isInt() && !key.isDouble() &&
-                !key.isBool();
+      isOpen |=
+          !key.isString() && !key.isInt() && !key.isDouble() && !key.isBool();
       if (isOpen)
         break;
-      texts.push_back(listText(
-          {getKeyText(key), getFormText(entry.value(), isOpen)}));
+      texts.push_back(
+          listText({getKeyText(key), getFormText(entry.value(), isOpen)}));
     }
     isOpen |= texts.empty() || texts.size() > kMaxElements;
     return form("dict", listText(texts));
@@ -438,7 +438,8 @@ at::Tensor InputParser::makeTensor(const c10::IValue &lists) const {
     isReal |= number.isDouble();
     isBool &= number.isBool();
   }
-  at::Tensor result = at::empty(static_cast<int64_t>(numbers.size()), at::kDouble);
+  at::Tensor result =
+      at::empty(static_cast<int64_t>(numbers.size()), at::kDouble);
   at::Tensor whole = at::empty(static_cast<int64_t>(numbers.size()), at::kLong);
   for (size_t i = 0; i < numbers.size(); ++i) {
     auto at = static_cast<int64_t>(i);
@@ -447,7 +448,9 @@ at::Tensor InputParser::makeTensor(const c10::IValue &lists) const {
     else
       whole[at].fill_(numbers[i].toScalar());
   }
-  return (isReal ? result.to(at::kFloat) : isBool ? whole.to(at::kBool) : whole)
+  return (isReal   ? result.to(at::kFloat)
+          : isBool ? whole.to(at::kBool)
+                   : whole)
       .view(sizes);
 }
 

@@ -1088,7 +1088,9 @@ def test_quantized(tmp_path: Path) -> None:
     assert "quantized.linear_dynamic.default" in {n["target"] for n in nodes_of(graph)}
     # The program takes packed weights from the loaded module, and says so.
     target = convert(tmp_path / "model.pt")
-    with pytest.raises(KeyError, match=r"load\(weights, module\) takes them from the loaded module"):
+    with pytest.raises(
+        KeyError, match=r"load\(weights, module\) takes them from the loaded module"
+    ):
         load_program(import_mlir(target))
     module = torch.jit.load(tmp_path / "model.pt")
     program = load_program(import_mlir(target), module)

@@ -652,8 +652,8 @@ static LogicalResult printForm(raw_ostream &os, GraphOp graph,
     return success();
   StringRef name = graph.getInputName(index);
   auto extra = graph->getAttrOfType<DictionaryAttr>(kAttributesAttr);
-  auto forms = extra ? extra.getAs<DictionaryAttr>(kArgumentFormsKey)
-                     : DictionaryAttr();
+  auto forms =
+      extra ? extra.getAs<DictionaryAttr>(kArgumentFormsKey) : DictionaryAttr();
   Attribute own = forms ? forms.get(name) : Attribute();
   std::string text;
   if (own) {
@@ -721,8 +721,10 @@ LogicalResult ProgramPrinter::printTables(raw_ostream &os, GraphOp main) {
        << (target.empty() ? "None" : getPythonString(target)) << "),\n";
   }
   os << ")\n\nANY, GIVEN = object(), object()\n\n# Forms of arguments by place "
-        "among the inputs, with their names: dtypes and sizes of tensors, where "
-        "None is a size that\n# may change, and what is None or GIVEN.\nFORMS = "
+        "among the inputs, with their names: dtypes and sizes of tensors, "
+        "where "
+        "None is a size that\n# may change, and what is None or GIVEN.\nFORMS "
+        "= "
         "{\n";
   for (BlockArgument input : main.getBlock().getArguments())
     if (failed(printForm(os, main, input)))
