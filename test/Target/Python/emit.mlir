@@ -27,7 +27,7 @@
 // CHECK-NEXT: results = main(attributes, *inputs)
 // CHECK-NEXT: return results
 // CHECK: class Program:
-// CHECK: def load(weights):
+// CHECK: def load(weights, module=None):
 
 // A partition comes before its caller; with --regions it is one.
 // FUNCTION:def partition(
