@@ -706,10 +706,19 @@ class Counter:
         return self.count
 
 
+class GivesObject(torch.nn.Module):
+    def forward(self, x: Tensor) -> Counter:
+        return Counter(x.size(0))
+
+
 def test_objects_are_not_emitted(tmp_path: Path) -> None:
     """A node without a form in Python is refused when the program is written, and not when it runs."""
     torch.jit.script(Counted()).save(tmp_path / "model.pt")
-    graph = import_mlir(convert(tmp_path / "model.pt", inputs=(torch.randn(2),)))
+    x = torch.randn(2)
+    program = load_program(import_mlir(convert(tmp_path / "model.pt", inputs=(x,))))
+    assert_same(program(x), torch.jit.load(tmp_path / "model.pt")(x))
+    torch.jit.script(GivesObject()).save(tmp_path / "model.pt")
+    graph = import_mlir(convert(tmp_path / "model.pt", inputs=(x,)))
     with pytest.raises(OpprofError, match=r"'prim\.\w+', which is no operator of PyTorch"):
         run_tool("opprof-translate", ["--emit-python", graph])
 
