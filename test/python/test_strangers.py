@@ -6,6 +6,7 @@ import os
 import re
 import resource
 import select
+import shlex
 import shutil
 import subprocess
 import sys
@@ -394,18 +395,38 @@ def test_version_names_what_it_works_with() -> None:
     assert re.search(r"PyTorch +\S", said.stdout) and re.search(r"CUPTI +\S", said.stdout)
 
 
-def test_completion_follows_the_parser() -> None:
+def test_completion_follows_the_parser(tmp_path: Path) -> None:
     script = opprof("completion", "bash").stdout
-    ask = (
-        'COMP_WORDS=(opprof report --w); COMP_CWORD=2; _opprof; echo "${COMPREPLY[@]}"\n'
-        'COMP_WORDS=(opprof rep); COMP_CWORD=1; _opprof; echo "${COMPREPLY[@]}"\n'
-        'COMP_WORDS=(opprof export --stage ex); COMP_CWORD=3; _opprof; echo "${COMPREPLY[@]}"\n'
-    )
-    said = subprocess.run(
-        ["bash", "-c", script + ask], capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    assert said == ["--width", "report", "export"]
-    assert "complete -c opprof" in opprof("completion", "fish").stdout
+    (tmp_path / "my model.py").touch()
+    (tmp_path / "run").mkdir()
+    # As bash divides the words, and, with --name=value in one word, as zsh does.
+    asked = {
+        ("report", "--w"): ["--width"],
+        ("rep",): ["report"],
+        ("export", "--stage", "ex"): ["export"],
+        ("export", "--stage", "=", "post"): ["post_grad"],
+        ("export", "--stage=post"): ["--stage=post_grad"],
+        ("diff", "--format", "="): ["text", "markdown", "json"],
+        ("report", "m"): ["my model.py"],
+        ("report", "--html", "r"): ["run"],
+        ("completion", ""): ["bash", "zsh", "fish"],
+    }
+    for words, expected in asked.items():
+        ask = "\n".join(
+            (
+                script,
+                f"COMP_WORDS=({shlex.join(('opprof', *words))}); COMP_CWORD={len(words)}; _opprof",
+                """printf '%s\\n' "${COMPREPLY[@]}\"""",
+            )
+        )
+        said = subprocess.run(
+            ["bash", "-c", ask], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        assert said.stdout.splitlines() == expected, words
+        assert said.stderr == ""
+    fish = opprof("completion", "fish").stdout
+    assert "complete -c opprof" in fish
+    assert "-f -a 'bash zsh fish'" in fish
 
 
 def test_what_a_model_prints_goes_to_stderr(tmp_path: Path) -> None:

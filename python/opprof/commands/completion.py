@@ -20,36 +20,62 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Ac
             yield name, action
 
 
+def _choices(action: argparse.Action) -> str:
+    return " ".join(map(str, action.choices or ()))
+
+
+def _positional_choices(parser: argparse.ArgumentParser) -> str:
+    """What may stand where an argument without a name does; empty where that is a file."""
+    return " ".join(
+        _choices(action)
+        for action in parser._actions
+        if not action.option_strings and action.choices
+    )
+
+
 def _bash(parser: argparse.ArgumentParser) -> str:
     commands = _commands(parser)
     cases, values = [], []
     for command, own in commands.items():
         names = " ".join(name for name, _ in _options(own))
-        cases.append(f"    {command}) words={shlex.quote(names)} ;;")
-        for name, action in _options(own):
-            if action.choices:
-                choices = " ".join(map(str, action.choices))
-                values.append(
-                    f'    "{command} {name}") COMPREPLY=($(compgen -W {shlex.quote(choices)} -- "$word")); return ;;'
-                )
+        plain = _positional_choices(own)
+        cases.append(
+            f"    {command}) words={shlex.quote(names)}{f' plain={shlex.quote(plain)}' if plain else ''} ;;"
+        )
+        values += [
+            f'    "{command} {name}") _opprof_add -W {shlex.quote(_choices(action))}; return ;;'
+            for name, action in _options(own)
+            if action.choices
+        ]
     return "\n".join(
         [
+            "# Line by line: a name of a file may hold spaces.",
+            "_opprof_add() {",
+            "  local line",
+            '  while IFS= read -r line; do COMPREPLY+=("$prefix$line"); done < <(compgen "$@" -- "$word")',
+            "}",
             "_opprof() {",
-            '  local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} words=""',
+            '  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} words="" plain="" prefix=""',
             "  COMPREPLY=()",
             "  if [ $COMP_CWORD -eq 1 ]; then",
-            f'    COMPREPLY=($(compgen -W {shlex.quote(" ".join([*commands, "--help", "--version"]))} -- "$word"))',
+            f"    _opprof_add -W {shlex.quote(' '.join([*commands, '--help', '--version']))}",
             "    return",
             "  fi",
-            '  case "$command ${COMP_WORDS[COMP_CWORD-1]}" in',
+            "  # Bash takes --name=value for three words, zsh for one.",
+            '  case "$before $word" in',
+            '    *" =") word="" ;;',
+            '    "= "*) before=${COMP_WORDS[COMP_CWORD-2]} ;;',
+            '    *" --"*=*) before=${word%%=*} prefix=${word%%=*}= word=${word#*=} ;;',
+            "  esac",
+            '  case "$command $before" in',
             *values,
             "  esac",
             '  case "$command" in',
             *cases,
             "  esac",
             '  case "$word" in',
-            '    -*) COMPREPLY=($(compgen -W "$words" -- "$word")) ;;',
-            '    *) COMPREPLY=($(compgen -f -- "$word")) ;;',
+            '    -*) _opprof_add -W "$words" ;;',
+            '    *) if [ -n "$plain" ]; then _opprof_add -W "$plain"; else _opprof_add -f; fi ;;',
             "  esac",
             "}",
             "complete -o filenames -F _opprof opprof",
@@ -70,14 +96,14 @@ def _fish(parser: argparse.ArgumentParser) -> str:
         lines.append(
             f"complete -c opprof -n __fish_use_subcommand -a {command} -d {shlex.quote(helps.get(command, ''))}"
         )
+        if plain := _positional_choices(own):
+            lines.append(
+                f"complete -c opprof -n '__fish_seen_subcommand_from {command}' -f -a {shlex.quote(plain)}"
+            )
         for name, action in _options(own):
             flag = f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
             takes = "" if action.nargs == 0 else " -r"
-            choices = (
-                f" -f -a {shlex.quote(' '.join(map(str, action.choices)))}"
-                if action.choices
-                else ""
-            )
+            choices = f" -f -a {shlex.quote(_choices(action))}" if action.choices else ""
             lines.append(
                 f"complete -c opprof -n '__fish_seen_subcommand_from {command}' {flag}{takes}{choices}"
             )
