@@ -67,7 +67,11 @@ def measure(name: str, tools: Path, folder: Path, options: str) -> dict[str, Any
         EqualInstances(type_, tuple(paths), tuple(map(tuple, nodes)))
         for type_, paths, nodes in oracle["groups"]
     ]
-    missed = {group.type: paths for group in groups if (paths := merged.not_merged(group))}
+    # Modules of one type may be several groups.
+    missed: dict[str, list[str]] = {}
+    for group in groups:
+        if paths := merged.not_merged(group):
+            missed.setdefault(group.type, []).extend(paths)
     outer = [
         [place for place in group["partitions"] if place.get("parent", group["parent"]) is None]
         for group in found["classes"]
@@ -83,7 +87,7 @@ def measure(name: str, tools: Path, folder: Path, options: str) -> dict[str, Any
         "classes": len(found["classes"]),
         "groups": len(groups),
         "repeats": sum(len(group.paths) - 1 for group in groups),
-        "missed": sum(len(merged.not_merged(group)) for group in groups),
+        "missed": sum(map(len, missed.values())),
         "missed_paths": missed,
         "interleaved": oracle["interleaved"],
     }

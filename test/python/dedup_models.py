@@ -655,6 +655,77 @@ class Hybrid(nn.Module):
         return self.norm(x)
 
 
+class MaskedAttention(nn.Module):
+    """Rotary attention that makes its mask itself, where it looks at a few neighbours only: what differs stands in the layer's midst."""
+
+    def __init__(self, width: int, window: int | None) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(width, width) for _ in range(4))
+        self.window = window
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        q, k, v = (
+            part(x).view(batch, length, 4, -1).transpose(1, 2) for part in (self.q, self.k, self.v)
+        )
+        cos, sin = cos[:, : q.shape[-1]], sin[:, : q.shape[-1]]
+        q, k = (GroupedAttention.rotate(part, cos, sin) for part in (q, k))
+        scores = q @ k.transpose(-1, -2) / 2.0
+        if self.window:
+            place = torch.arange(length)
+            near = (place[:, None] - place[None]).abs() < self.window
+            scores = scores.masked_fill(~near, -1e9)
+        mixed = (scores.softmax(-1) @ v).transpose(1, 2)
+        return self.o(mixed.reshape(batch, length, width))
+
+
+class MeanSquareNorm(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+
+class MaskedLayer(nn.Module):
+    def __init__(self, width: int, window: int | None) -> None:
+        super().__init__()
+        self.before, self.behind = MeanSquareNorm(width), MeanSquareNorm(width)
+        self.mix, self.mlp = MaskedAttention(width, window), GatedMLP(width, 2 * width)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        x = x + self.mix(self.before(x), cos, sin)
+        return x + self.mlp(self.behind(x))
+
+
+class MaskedStack(nn.Module):
+    """Local and global layers as `order` says: L and G."""
+
+    def __init__(self, order: str, width: int = 16) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            MaskedLayer(width, 4 if kind == "L" else None) for kind in order
+        )
+        self.norm = MeanSquareNorm(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        angles = torch.outer(torch.arange(x.shape[1]).float(), 0.1 ** torch.arange(8))
+        cos, sin = angles.cos(), angles.sin()
+        for layer in self.layers:
+            x = layer(x, cos, sin)
+        return self.norm(x)
+
+
+class MaskedTowers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = MaskedStack("LLG"), MaskedStack("LGLG")
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return (self.first(x) * self.second(y)).sum(-1)
+
+
 MODELS: dict[str, Callable[[], tuple[nn.Module, tuple[Tensor, ...]]]] = {
     "llama": lambda: (Llama(), (_ids(2, 8),)),
     "resnet": lambda: (ResNet(), (torch.randn(2, 3, 16, 16),)),
@@ -673,6 +744,10 @@ MODELS: dict[str, Callable[[], tuple[nn.Module, tuple[Tensor, ...]]]] = {
     "turns": lambda: (Hybrid("LLLLLGLLLLLG"), (torch.randn(2, 8, 32),)),
     "irregular": lambda: (Hybrid("LLGLLLGLGLLLLG"), (torch.randn(2, 8, 32),)),
     "tail": lambda: (Hybrid("LG" * 4 + "LL"), (torch.randn(2, 8, 32),)),
+    "masked": lambda: (MaskedStack("LLGLLLGLGLLLLG"), (torch.randn(2, 8, 16),)),
+    "masked-growing": lambda: (MaskedStack("LGLLGLLLGLLLLG"), (torch.randn(2, 8, 16),)),
+    "masked-towers": lambda: (MaskedTowers(), (torch.randn(2, 8, 16), torch.randn(2, 8, 16))),
+    "masked-pairs": lambda: (MaskedStack("LGGLLGG"), (torch.randn(2, 8, 16),)),
 }
 
 

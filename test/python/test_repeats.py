@@ -41,6 +41,29 @@ def test_equal_instances_are_merged(name: str, tmp_path: Path) -> None:
     assert wrongly_merged(graph, merged) == []
 
 
+@pytest.mark.parametrize("name", ["masked-pairs", "masked-towers", "mixture", "tail"])
+def test_any_order_leaves_no_more_nodes(name: str, tmp_path: Path) -> None:
+    """At the outermost level and over all of them; every structure is one class."""
+    model, inputs = build(name)
+    with torch.no_grad():
+        program = torch.export.export(model, inputs)
+    graph, module = tmp_path / "graph.json", tmp_path / "graph.mlir"
+    write_graph_json(graph, source_of_exported_program(program, name))
+    run_tool("opprof-translate", ["--import-fx-json", graph, "-o", module])
+    nodes = [node.name for node in program.graph.nodes if node.op == "call_function"]
+    left = {}
+    for options in ("", "any-order", "levels=8", "levels=8 any-order"):
+        file = tmp_path / "map.json"
+        flag = f"--dedup-partitions=partition-map={file} {options}"
+        run_tool("opprof-opt", [module, flag, "-o", tmp_path / "merged.mlir"])
+        partitions = json.loads(file.read_text())
+        left[options] = MergedNodes(partitions).count(nodes)
+        hashes = [group["hash"] for group in partitions["classes"]]
+        assert len(set(hashes)) == len(hashes), options
+    assert left["any-order"] <= left[""]
+    assert left["levels=8 any-order"] <= left["levels=8"] <= left[""]
+
+
 def test_a_structure_is_one_class(tmp_path: Path) -> None:
     """A layer that stands in a longer class and behind it."""
     _, partitions = merged_nodes("tail", tmp_path)

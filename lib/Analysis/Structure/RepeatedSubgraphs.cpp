@@ -10,6 +10,7 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallSet.h"
 
 #include <map>
 #include <queue>
@@ -76,6 +77,9 @@ private:
                   llvm::function_ref<bool(int)> isAllowed);
   std::vector<int> getFreePlaces(const Candidate &candidate) const;
   bool areEnough(ArrayRef<int> places, int length) const;
+  bool isPartOfGreater(int place, int other, int length,
+                       std::pair<int, int> around);
+  void leaveParts(const Candidate &candidate, std::vector<int> &places);
   std::vector<Group> confirm(const Candidate &candidate, ArrayRef<int> places,
                              std::vector<int> &left);
   bool isSame(const Group &group, int place, int length,
@@ -118,6 +122,8 @@ private:
   int64_t budget = 0;
   /// The same for finding what no border should cut.
   int64_t markBudget = 0;
+  /// The same for finding what is a part of something greater.
+  int64_t partBudget = 0;
   /// An accepted partition: where it ends, and the index of its class.
   struct Taken {
     int end, index;
@@ -194,9 +200,9 @@ bool RepeatFinder::buildText(int &alphabet) {
   firstClosed = text.size();
   if (text.empty())
     return false;
-  for (auto [first, length] : firstPartitions)
-    if (isWhole(first, length))
-      append(first, first + length);
+  for (std::pair<int, int> first : firstPartitions)
+    if (wholes.contains(first))
+      append(first.first, first.first + first.second);
   return true;
 }
 
@@ -421,6 +427,78 @@ std::vector<int> RepeatFinder::getFreePlaces(const Candidate &candidate) const {
     end = place + candidate.length;
   }
   return result;
+}
+
+/// True where what repeats from `place` and, inside a partition that reaches
+/// over the positions `around`, from `other` goes on before or behind: the next
+/// level finds the whole of it.
+bool RepeatFinder::isPartOfGreater(int place, int other, int length,
+                                   std::pair<int, int> around) {
+  // As far as no partition stands, and as the partition reaches.
+  int position = toPosition(place), otherPosition = toPosition(other);
+  auto after = taken.upper_bound(position);
+  int first = after == taken.begin() ? 0 : std::prev(after)->second.end;
+  int last = after == taken.end() ? sequence.size() : after->first;
+  auto [otherFirst, otherLast] = around;
+  int before = 0, behind = 0;
+  while (position - before > first && otherPosition - before > otherFirst &&
+         text[place - before - 1] == text[other - before - 1])
+    ++before;
+  while (position + length + behind < last &&
+         otherPosition + length + behind < otherLast &&
+         text[place + length + behind] == text[other + length + behind])
+    ++behind;
+  auto isAlike = [&](int before, int behind) {
+    int size = before + length + behind;
+    partBudget -= size;
+    return size > length && findCut(position - before, otherPosition - before,
+                                    size) > before + length - (behind == 0);
+  };
+  return isAlike(before, behind) || (before != 0 && isAlike(0, behind)) ||
+         (behind != 0 && isAlike(before, 0));
+}
+
+/// Drops the places that are parts of something greater that an accepted
+/// partition holds too. Taken now, they would hide it from the next level.
+void RepeatFinder::leaveParts(const Candidate &candidate,
+                              std::vector<int> &places) {
+  // What stands around a place is the same in each partition of a class: a few
+  // that stand between different nodes show all.
+  constexpr size_t kMaxPlaces = 16;
+  llvm::SmallSet<std::tuple<int, int, int>, kMaxPlaces> seen;
+  SmallVector<std::pair<int, std::pair<int, int>>, kMaxPlaces> inside;
+  int size = text.size();
+  for (int rank = candidate.firstRank;
+       rank < candidate.lastRank && inside.size() < kMaxPlaces; ++rank) {
+    int place = suffixes->suffixes[rank], end = place + candidate.length;
+    int index = -1;
+    // A border ends what is closed.
+    std::pair<int, int> around(0, sequence.size());
+    if (place < firstClosed) {
+      int position = toPosition(place);
+      auto after = taken.upper_bound(position);
+      if (after == taken.begin() ||
+          std::prev(after)->second.end < position + candidate.length)
+        continue;
+      index = std::prev(after)->second.index;
+      around = {std::prev(after)->first, std::prev(after)->second.end};
+    } else if (isWhole(place, candidate.length)) {
+      continue;
+    }
+    int before = place ? text[place - 1] : -1;
+    if (seen.insert({index, before, end < size ? text[end] : -1}).second)
+      inside.push_back({place, around});
+  }
+  llvm::erase_if(places, [&](int place) {
+    return place < firstClosed &&
+           llvm::any_of(
+               inside,
+               [&](auto &other) {
+                 return partBudget > 0 &&
+                        isPartOfGreater(place, other.first, candidate.length,
+                                        other.second);
+               });
+  });
 }
 
 /// True where places may make a class, or belong to one.
@@ -736,10 +814,21 @@ void RepeatFinder::takeApart(const Group &group, int length) {
     else
       wholes.erase(whole);
     classes[index] = PartitionClass();
+    // Of those left, what is a part of something greater waits for that.
     std::vector<int> places;
+    SmallVector<int> inside;
+    int begin = group.members.front().first;
     for (int place : placesOfClasses[index])
       if (taken.erase(place))
         places.push_back(place);
+      else if (place >= begin && place < begin + length)
+        inside.push_back(place);
+    llvm::erase_if(places, [&](int place) {
+      return llvm::any_of(inside, [&](int other) {
+        return partBudget > 0 && isPartOfGreater(place, other, classLength,
+                                                 {begin, begin + length});
+      });
+    });
     if (!areEnough(places, classLength))
       continue;
     Candidate candidate{0, places.front(), classLength, 0, 0, 0};
@@ -770,6 +859,8 @@ bool RepeatFinder::composeOnce() {
   positions.clear();
   firstClosed = size;
   budget = 32 * int64_t(numSymbols);
+  text = sequence.contents;
+  partBudget = 32 * int64_t(size);
 
   SuffixArray array(symbols, sequence.numContents + classes.size());
   struct Stretch {
@@ -786,7 +877,18 @@ bool RepeatFinder::composeOnce() {
   auto getLength = [&](int first, int length) {
     return starts[first + length] - starts[first];
   };
+  auto isTaken = [&](int symbol) { return symbol >= sequence.numContents; };
   auto add = [&](int first, int length, bool isPart) {
+    // A stretch begins where the fewest values cross, of the places before its
+    // first partition.
+    if (!isPart) {
+      int begin = std::find_if(symbols.begin() + first,
+                               symbols.begin() + first + length, isTaken) -
+                  symbols.begin();
+      int dropped = findCutBefore(starts[first], starts[begin]) - starts[first];
+      first += dropped;
+      length -= dropped;
+    }
     // A part that differs from the rest ends where no smaller repeat is cut.
     auto [firstRank, lastRank] = array.findOccurrences(first, length);
     auto cutsRepeat = [&](int place) {
@@ -802,7 +904,6 @@ bool RepeatFinder::composeOnce() {
     if (budget < 0 || !tried.insert({firstRank, length}).second)
       return;
     ArrayRef<int> inside = ArrayRef(symbols).slice(first, length);
-    auto isTaken = [&](int symbol) { return symbol >= sequence.numContents; };
     if (llvm::none_of(inside, isTaken) || llvm::all_of(inside, isTaken) ||
         getLength(first, length) < static_cast<int>(options.minNodes))
       return;
@@ -924,12 +1025,14 @@ void RepeatFinder::findWholeGraphs() {
 void RepeatFinder::findInText(int alphabet) {
   suffixes = std::make_unique<SuffixArray>(text, alphabet);
   budget = 32 * int64_t(text.size());
-  markBudget = budget;
+  markBudget = partBudget = budget;
   collectCandidates();
   while (!candidates.empty()) {
     Candidate candidate = candidates.top();
     candidates.pop();
     std::vector<int> places = getFreePlaces(candidate);
+    if (options.areNested)
+      leaveParts(candidate, places);
     if (!areEnough(places, candidate.length))
       continue;
     auto isWorse = [&](int64_t gain) {

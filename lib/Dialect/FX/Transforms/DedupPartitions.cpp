@@ -53,11 +53,14 @@ struct Numbers {
   unsigned classes = 0, weakClasses = 0;
 };
 
+/// In which order of a graph's nodes its outermost repeats are looked for.
+enum class SearchOrder { recorded, dataflow, whicheverSavesMore };
+
 /// Dedups one graph.
 class Deduplicator {
 public:
   Deduplicator(GraphOp graph, const DedupPartitionsPassOptions &request,
-               SymbolTable &symbols, Numbers &numbers);
+               SearchOrder order, SymbolTable &symbols, Numbers &numbers);
 
   void run();
   /// Says what is equal but for shapes.
@@ -83,6 +86,7 @@ private:
 
   GraphOp graph;
   const DedupPartitionsPassOptions &request;
+  SearchOrder order;
   SymbolTable &symbols;
   Numbers &numbers;
   /// Names of the graph, where a map is written.
@@ -113,8 +117,10 @@ private:
 
 Deduplicator::Deduplicator(GraphOp graph,
                            const DedupPartitionsPassOptions &request,
-                           SymbolTable &symbols, Numbers &numbers)
-    : graph(graph), request(request), symbols(symbols), numbers(numbers) {
+                           SearchOrder order, SymbolTable &symbols,
+                           Numbers &numbers)
+    : graph(graph), request(request), order(order), symbols(symbols),
+      numbers(numbers) {
   NodeId id = getGraphId(graph);
   map.graph = std::move(id.graph);
   map.stage = std::move(id.stage);
@@ -234,23 +240,26 @@ static size_t countSaved(ArrayRef<PartitionClass> classes) {
   return saved;
 }
 
-/// The outermost repeats: with any-order those of the dataflow's order or of
-/// the recorded one, whichever save more.
+/// The outermost repeats: those of the dataflow's order or of the recorded one,
+/// whichever was asked for, or save more.
 std::vector<PartitionClass> Deduplicator::findOutermost(bool &followsDataflow) {
   RepeatOptions wanted = options();
   wanted.areNested = request.levels > 1;
   StructuralHash hash;
-  std::vector<PartitionClass> recorded =
-      findRepeatedSubgraphs(graph, wanted, hash, &numNodes);
-  followsDataflow = false;
-  if (!request.anyOrder)
+  std::vector<PartitionClass> recorded;
+  followsDataflow = order != SearchOrder::recorded;
+  if (order != SearchOrder::dataflow)
+    recorded = findRepeatedSubgraphs(graph, wanted, hash, &numNodes);
+  if (!followsDataflow)
     return recorded;
   wanted.equivalence.ignoreOrder = true;
   std::vector<PartitionClass> ordered =
-      findRepeatedSubgraphs(graph, wanted, hash);
-  if (countSaved(ordered) < countSaved(recorded))
+      findRepeatedSubgraphs(graph, wanted, hash, &numNodes);
+  if (order == SearchOrder::whicheverSavesMore &&
+      countSaved(ordered) < countSaved(recorded)) {
+    followsDataflow = false;
     return recorded;
-  followsDataflow = true;
+  }
   return ordered;
 }
 
@@ -394,6 +403,36 @@ void Deduplicator::report() {
                         << " more classes";
 }
 
+/// How many nodes are left of a copy of `graph` once all levels are merged.
+static size_t countLeft(GraphOp graph, DedupPartitionsPassOptions options,
+                        SearchOrder order) {
+  OwningOpRef<ModuleOp> copy = graph->getParentOfType<ModuleOp>().clone();
+  SymbolTable symbols(*copy);
+  Numbers numbers;
+  options.partitionMap.clear();
+  Deduplicator(symbols.lookup<GraphOp>(graph.getSymName()), options, order,
+               symbols, numbers)
+      .run();
+  size_t left = 0;
+  for (GraphOp part : copy->getOps<GraphOp>())
+    for (Operation &op : part.getBlock())
+      left += isa<NodeOp>(op);
+  return left;
+}
+
+/// Where classes are looked into, only trying tells which order leaves less.
+static SearchOrder chooseOrder(GraphOp graph,
+                               const DedupPartitionsPassOptions &options) {
+  if (!options.anyOrder)
+    return SearchOrder::recorded;
+  if (options.levels < 2)
+    return SearchOrder::whicheverSavesMore;
+  return countLeft(graph, options, SearchOrder::recorded) <
+                 countLeft(graph, options, SearchOrder::dataflow)
+             ? SearchOrder::recorded
+             : SearchOrder::dataflow;
+}
+
 std::vector<PartitionMap>
 opprof::fx::dedupPartitions(ModuleOp module,
                             const DedupPartitionsPassOptions &options) {
@@ -403,7 +442,8 @@ opprof::fx::dedupPartitions(ModuleOp module,
   for (GraphOp graph : llvm::make_early_inc_range(module.getOps<GraphOp>())) {
     if (graph.isPrivate())
       continue;
-    Deduplicator dedup(graph, options, symbols, numbers);
+    Deduplicator dedup(graph, options, chooseOrder(graph, options), symbols,
+                       numbers);
     if (options.mode == DedupMode::IgnoreShapes)
       dedup.reportWeakClasses();
     dedup.run();
