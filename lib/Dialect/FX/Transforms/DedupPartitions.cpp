@@ -54,7 +54,7 @@ struct Numbers {
 };
 
 /// In which order of a graph's nodes its outermost repeats are looked for.
-enum class SearchOrder { recorded, dataflow, whicheverSavesMore };
+enum class SearchOrder { Recorded, Dataflow, WhicheverSavesMore };
 
 /// Dedups one graph.
 class Deduplicator {
@@ -247,15 +247,15 @@ std::vector<PartitionClass> Deduplicator::findOutermost(bool &followsDataflow) {
   wanted.areNested = request.levels > 1;
   StructuralHash hash;
   std::vector<PartitionClass> recorded;
-  followsDataflow = order != SearchOrder::recorded;
-  if (order != SearchOrder::dataflow)
+  followsDataflow = order != SearchOrder::Recorded;
+  if (order != SearchOrder::Dataflow)
     recorded = findRepeatedSubgraphs(graph, wanted, hash, &numNodes);
   if (!followsDataflow)
     return recorded;
   wanted.equivalence.ignoreOrder = true;
   std::vector<PartitionClass> ordered =
       findRepeatedSubgraphs(graph, wanted, hash, &numNodes);
-  if (order == SearchOrder::whicheverSavesMore &&
+  if (order == SearchOrder::WhicheverSavesMore &&
       countSaved(ordered) < countSaved(recorded)) {
     followsDataflow = false;
     return recorded;
@@ -424,13 +424,13 @@ static size_t countLeft(GraphOp graph, DedupPartitionsPassOptions options,
 static SearchOrder chooseOrder(GraphOp graph,
                                const DedupPartitionsPassOptions &options) {
   if (!options.anyOrder)
-    return SearchOrder::recorded;
+    return SearchOrder::Recorded;
   if (options.levels < 2)
-    return SearchOrder::whicheverSavesMore;
-  return countLeft(graph, options, SearchOrder::recorded) <
-                 countLeft(graph, options, SearchOrder::dataflow)
-             ? SearchOrder::recorded
-             : SearchOrder::dataflow;
+    return SearchOrder::WhicheverSavesMore;
+  return countLeft(graph, options, SearchOrder::Recorded) <
+                 countLeft(graph, options, SearchOrder::Dataflow)
+             ? SearchOrder::Recorded
+             : SearchOrder::Dataflow;
 }
 
 std::vector<PartitionMap>
