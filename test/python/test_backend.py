@@ -117,6 +117,7 @@ CHANGES: dict[str, Callable[[Merged, Tensor], Any]] = {
     "data_replaced": lambda model, x: setattr(model.a, "data", torch.randn(4, 8)),
     "loaded": lambda model, x: model.load_state_dict(Merged().state_dict()),
     "assigned": lambda model, x: swap(model),
+    "swapped": lambda model, x: torch.utils.swap_tensors(model.a, nn.Parameter(torch.randn(4, 8))),
 }
 
 

@@ -1,6 +1,10 @@
 """Captured programs: whose memory results lie in, what is copied, and what is looked at while a replay runs."""
 
-from collections.abc import Callable
+import ast
+import contextlib
+import importlib.resources
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -10,6 +14,7 @@ from programs import import_program
 from torch import Tensor
 
 from opprof.backend.emit import emit
+from opprof.backend.emitted.cuda_graph import capture_on, warm_up_on
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +88,81 @@ def test_results_that_are_written_are_the_callers(captured: Callable[..., list[T
         assert same(results, expected(x, y))
         for value in results:
             value.zero_()
+
+
+def test_results_whose_memory_is_given_back(captured: Callable[..., list[Tensor]]) -> None:
+    for number in range(8):
+        x, y = fresh()
+        results = captured(x, y)
+        assert same(results, expected(x, y))
+        if number % 2:
+            results[0].untyped_storage().resize_(0)
+        else:
+            results[0].resize_(64, 64).fill_(7)
+        del results
+    assert len(captured.graph.recordings) <= 3
+
+
+class Stream:
+    """As much of a stream as a capture asks of it."""
+
+    def wait_stream(self, other: "Stream") -> None:
+        pass
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_capture_ends_on_the_stream_it_began_on(
+    monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    own, side = Stream(), Stream()
+    current = [own]
+
+    @contextlib.contextmanager
+    def on(stream: Stream) -> Iterator[None]:
+        before, current[0] = current[0], stream
+        yield
+        current[0] = before
+
+    @contextlib.contextmanager
+    def capture(graph: object, stream: Stream, capture_error_mode: str) -> Iterator[None]:
+        # As PyTorch's, which does not come to this where the capture fails.
+        with on(stream):
+            yield
+
+    for name, value in {
+        "CUDAGraph": object,
+        "graph": capture,
+        "stream": on,
+        "current_stream": lambda: current[0],
+        "set_stream": lambda stream: current.__setitem__(0, stream),
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    runs: list[Stream] = []
+
+    def step() -> int:
+        runs.append(current[0])
+        if fails and len(runs) > 2:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return len(runs)
+
+    warm_up_on(side, step, 2)
+    assert current == [own]
+    with pytest.raises(RuntimeError) if fails else contextlib.nullcontext():
+        assert capture_on(side, step)[1] == 3
+    assert current == [own] and runs == [side] * 3
+
+
+def test_graphs_are_captured_in_one_place() -> None:
+    sources = importlib.resources.files("opprof")
+    holders = [
+        path
+        for path in Path(str(sources)).rglob("*.py")
+        if any(
+            isinstance(node, ast.Attribute) and ast.unparse(node) == "torch.cuda.CUDAGraph"
+            for node in ast.walk(ast.parse(path.read_text()))
+        )
+    ]
+    assert [path.stem for path in holders] == ["cuda_graph"]
 
 
 def test_copies_are_of_nobody_else(captured: Callable[..., list[Tensor]]) -> None:

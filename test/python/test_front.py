@@ -17,6 +17,7 @@ from emulated_graphs import emulate
 from programs import import_program
 from test_backend import CHANGES, STRATEGIES, Merged, errors, errors_in_threads, step
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from opprof.backend.emit import emit
 from opprof.backend.emitted.watch import Unknown, Watch
@@ -143,6 +144,14 @@ def pruned(model: Model) -> None:
     weight.data = weight.data.t()
 
 
+def swapped(model: Model) -> None:
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        model.double().float().load_state_dict(Model().state_dict())
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)
+
+
 STATES: dict[str, Callable[[Model], Any]] = {
     "attribute": lambda model: setattr(model, "scale", 3.0),
     "list": lambda model: model.steps.__setitem__(0, 5),
@@ -162,6 +171,7 @@ STATES: dict[str, Callable[[Model], Any]] = {
     "hook of the model": lambda model: model.register_forward_hook(hook),
     "transposed in place": pruned,
     "moved": lambda model: model.double().float(),
+    "moved by swapping": swapped,
     "data loaded": lambda model: model.load_state_dict(Model().state_dict()),
     "data assigned": lambda model: model.load_state_dict(Model().state_dict(), assign=True),
     "frozen": lambda model: model.requires_grad_(False),
@@ -289,6 +299,35 @@ def test_modes(backend: ModuleType, name: str) -> None:
     agree(backend, fast, model, x)
 
 
+def test_tangents(backend: ModuleType) -> None:
+    model, x = Model().eval(), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+    for gradients in (False, True):
+        with forward_ad.dual_level(), torch.set_grad_enabled(gradients):
+            dual = forward_ad.make_dual(x, torch.randn(4, 8))
+            actual, expected = fast(dual), model(dual)
+            tangents = [forward_ad.unpack_dual(value).tangent for value in (actual, expected)]
+            assert tangents[0] is not None and torch.allclose(*tangents)
+    settle(backend, fast, model, x)
+
+
+class Labelled(Tensor):
+    """Weights of a class of their own, as libraries have them."""
+
+
+def test_weights_of_a_class_of_their_own(backend: ModuleType) -> None:
+    model, x = Model().eval(), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+    weight = model.layers[0].weight.detach().as_subclass(Labelled)
+    model.layers[0].weight = nn.Parameter(weight, requires_grad=False)
+    for _ in range(3):
+        with torch.no_grad():
+            actual, expected = fast(x), model(x)
+        assert torch.allclose(actual.as_subclass(Tensor), expected.as_subclass(Tensor), atol=1e-5)
+
+
 def test_under_vmap_and_in_another_program(backend: ModuleType) -> None:
     model, x = Model().eval(), torch.randn(4, 8)
     fast = backend.optimize(model)
@@ -327,6 +366,7 @@ class Results(nn.Module):
             "weight": lambda: (y, self.linear.weight),
             "view": lambda: (y, y[1:]),
             "twice": lambda: (y, y),
+            "made": lambda: (y, made := self.linear.weight * 2, made[1:], made[0].expand(3, 8)),
             "number": lambda: (y, 3),
             "kept": lambda: (y, self.kept),
             "constant": lambda: (y, torch.arange(3.0) * 2),
@@ -345,6 +385,7 @@ class Results(nn.Module):
         "weight",
         "view",
         "twice",
+        "made",
         "number",
         "kept",
         "constant",
@@ -378,6 +419,10 @@ def test_results_of_all_kinds(backend: ModuleType, kind: str) -> None:
             actual[1].zero_()
         elif kind in ("view", "twice"):
             assert actual[0].untyped_storage()._cdata == actual[1].untyped_storage()._cdata
+        elif kind == "made":
+            assert actual[3].stride() == (0, 1)
+            actual[1].zero_()
+            assert not actual[2].any() and not actual[3].any()
     assert leaves[0] is x
 
 

@@ -23,6 +23,7 @@ import torch
 from torch import fx
 from torch.fx.traceback import NodeSource
 
+from opprof.backend.emitted.cuda_graph import capture_on, warm_up_on
 from opprof.backend.emitted.graphs import needs_gradients
 from opprof.backend.emitted.recurrent import keep_layers
 from opprof.devices import synchronize
@@ -305,15 +306,10 @@ def run_user(
 def into_cuda_graph(step: Callable[[], Any]) -> Callable[[], Any]:
     """Captures a step into one CUDA graph, and returns its replay. The step has run before."""
     stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        # Libraries choose their kernels and allocate workspaces at the first call on a stream.
-        for _ in range(2):
-            step()
+    # Libraries choose their kernels and allocate workspaces at the first call on a stream.
+    warm_up_on(stream, step, 2)
     torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):
-        result = step()
+    graph, result = capture_on(stream, step)
 
     def replay() -> Any:
         graph.replay()

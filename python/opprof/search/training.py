@@ -9,6 +9,7 @@ from torch import nn
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from opprof.backend.checks import Program, Subject
+from opprof.backend.emitted.cuda_graph import capture_on, warm_up_on
 from opprof.backend.emitted.tf32 import with_tf32
 from opprof.backend.training import TrainingSubject, gradients_taken
 from opprof.search.baselines import EAGER, INDUCTOR, Recipe
@@ -141,22 +142,10 @@ class CapturedStep:
         self._places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         self._leaves = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         args, kwargs = tree_unflatten(self._leaves, structure)
-        current, stream = torch.cuda.current_stream(), torch.cuda.Stream()
-        stream.wait_stream(current)
-        with torch.cuda.stream(stream):
-            for _ in range(3):
-                step(*args, **kwargs)
-        current.wait_stream(stream)
-        self._graph = torch.cuda.CUDAGraph()
-        try:
-            with (
-                gradients_taken(copies=False) as taken,
-                torch.cuda.graph(self._graph, stream=stream),
-            ):
-                self._results = step(*args, **kwargs)
-        finally:
-            # A capture that fails leaves this thread on the stream that it was captured on.
-            torch.cuda.set_stream(current)
+        stream = torch.cuda.Stream()
+        warm_up_on(stream, lambda: step(*args, **kwargs), 3)
+        with gradients_taken(copies=False) as taken:
+            self._graph, self._results = capture_on(stream, lambda: step(*args, **kwargs))
         #: Where a replay leaves its gradients.
         self.gradients = taken or [p.grad for p in module.parameters() if p.grad is not None]
         subject.restore()

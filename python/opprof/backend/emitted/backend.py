@@ -10,7 +10,7 @@ from torch._inductor.compile_fx import compile_fx
 from torch._subclasses import FakeTensor
 
 from opprof.backend.emitted.definitions import BACKEND_NAME, STRATEGY
-from opprof.backend.emitted.graphs import needs_gradients, trace_to_aten
+from opprof.backend.emitted.graphs import forget_values, needs_gradients, trace_to_aten
 from opprof.backend.emitted.interface import Strategy
 from opprof.backend.emitted.matching import apply_rewrites
 from opprof.backend.emitted.origin import origin_of
@@ -68,14 +68,17 @@ def _program(
 ) -> Program | TrainingProgram:
     weights = _weight_positions(module, inputs)
     aten = trace_to_aten(module, inputs)
-    graph.applied = apply_rewrites(aten)
-    if needs_gradients(inputs):
-        return TrainingProgram(aten, inputs, graph)
-    if STRATEGY.recurrent:
-        keep_layers(aten)
-    program = Program(aten, inputs, weights, graph)
-    program.origin = origin_of(module)
-    return program
+    try:
+        graph.applied = apply_rewrites(aten)
+        if needs_gradients(inputs):
+            return TrainingProgram(aten, inputs, graph)
+        if STRATEGY.recurrent:
+            keep_layers(aten)
+        program = Program(aten, inputs, weights, graph)
+        program.origin = origin_of(module)
+        return program
+    finally:
+        forget_values(aten)
 
 
 def _reason_to_leave_alone(module: fx.GraphModule, inputs: Sequence[Any]) -> str | None:

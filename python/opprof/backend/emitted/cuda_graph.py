@@ -37,6 +37,32 @@ def why_not_capture(graph: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
     return why_not_freeze(graph)
 
 
+def warm_up_on(stream: torch.cuda.Stream, function: Callable[[], Any], runs: int) -> None:
+    """Runs a function on a stream, after what the current one does, which goes on after it."""
+    current = torch.cuda.current_stream()
+    stream.wait_stream(current)
+    with torch.cuda.stream(stream):
+        for _ in range(runs):
+            function()
+    current.wait_stream(stream)
+
+
+def capture_on(
+    stream: torch.cuda.Stream, function: Callable[[], Any]
+) -> tuple[torch.cuda.CUDAGraph, Any]:
+    """What a function does as a CUDA graph, and its results, which each replay writes anew. It has run on the stream before."""
+    graph = torch.cuda.CUDAGraph()
+    current = torch.cuda.current_stream()
+    try:
+        # Other threads may allocate and synchronize meanwhile.
+        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+            results = function()
+    finally:
+        # A capture that fails leaves this thread on the stream that it was captured on.
+        torch.cuda.set_stream(current)
+    return graph, results
+
+
 @dataclass
 class Recording:
     """One capture of a program: each replay writes the same outputs."""
@@ -47,9 +73,11 @@ class Recording:
     addresses: tuple[int, ...] | None
 
     def __post_init__(self) -> None:
-        self._storages = [v.untyped_storage() for v in self.outputs if isinstance(v, torch.Tensor)]
+        self._tensors = [value for value in self.outputs if isinstance(value, torch.Tensor)]
+        self._storages = [value.untyped_storage() for value in self._tensors]
         self._keys = [storage._cdata for storage in self._storages]
         self._references = list(map(_references_to, self._keys))
+        self._places = list(map(torch.Tensor.data_ptr, self._tensors))
         # Where its results were handed out last.
         self.stream: torch.cuda.Stream | None = None
         self.raw_stream = -1
@@ -57,6 +85,10 @@ class Recording:
     def is_free(self) -> bool:
         """True where nobody holds a result that was handed out, nor a view of one."""
         return list(map(_references_to, self._keys)) == self._references
+
+    def is_whole(self) -> bool:
+        """True where the results lie where replays write them: a caller may have given a storage another size."""
+        return list(map(torch.Tensor.data_ptr, self._tensors)) == self._places
 
 
 class CapturedGraph:
@@ -80,7 +112,7 @@ class CapturedGraph:
         self.function = function
         self.device = device
         # Results that are never handed out as they lie, because no replay writes them.
-        self.copied = frozenset(copied)
+        self.copied = copied
         self.inputs = [_buffer_like(value) for value in inputs]
         self.targets = [_once(value) for value in self.inputs]
         self.repeating = [i for i, value in enumerate(inputs) if 0 in value.stride()]
@@ -113,34 +145,21 @@ class CapturedGraph:
         """Runs the function before it is captured: Triton loads kernels in the first calls, and libraries allocate workspaces, and make
         handles for each thread, which a capture does not allow.
         """
-        current = torch.cuda.current_stream()
-        self.side.wait_stream(current)
-        with torch.cuda.stream(self.side):
-            for _ in range(runs):
-                self.function(*self.inputs)
-        current.wait_stream(self.side)
+        warm_up_on(self.side, lambda: self.function(*self.inputs), runs)
         self.warm.up = True
 
     def _record(
         self, inputs: Sequence[torch.Tensor], addresses: tuple[int, ...] | None
     ) -> Recording:
         """Captures the function. Each recording has memory of its own: results of one may be held while another is replayed."""
-        graph = torch.cuda.CUDAGraph()
         with _capture_lock:
             if not hasattr(self.warm, "up"):
                 self._warm_up(1)
             torch.cuda.synchronize()
             before = torch.cuda.memory_reserved()
-            current = torch.cuda.current_stream()
-            try:
-                # Other threads may allocate and synchronize meanwhile.
-                with torch.cuda.graph(graph, stream=self.side, capture_error_mode="thread_local"):
-                    outputs = list(self.function(*inputs))
-            finally:
-                # A capture that fails leaves this thread on the stream that it was captured on.
-                torch.cuda.set_stream(current)
+            graph, results = capture_on(self.side, lambda: self.function(*inputs))
             self.memory = max(self.memory, torch.cuda.memory_reserved() - before)
-        return Recording(graph.replay, outputs, addresses)
+        return Recording(graph.replay, list(results), addresses)
 
     def wait(self) -> None:
         """Has the current stream wait for the call before, if that was on another one."""
@@ -183,10 +202,8 @@ class CapturedGraph:
             if recording is self.recordings[0]:
                 results = _copies(recording.outputs)
             else:
-                results = [
-                    value.clone() if position in self.copied else value.detach()
-                    for position, value in enumerate(recording.outputs)
-                ]
+                results = [value.detach() for value in recording.outputs]
+                replace_by_copies(results, self.copied)
             self.mark()
         return results
 
@@ -199,7 +216,10 @@ class CapturedGraph:
         there = [r for r in self.recordings[1:] if r.addresses == addresses]
         for recording in [*there, *([] if direct else own)]:
             if recording.is_free():
-                return recording
+                if recording.is_whole():
+                    return recording
+                self.recordings.remove(recording)
+        own = [recording for recording in own if recording in self.recordings]
         others = len(self.recordings) - len(own) - 1
         if (others if direct else len(own)) < self.most_handed_out and self._affords_another():
             try:
@@ -209,7 +229,7 @@ class CapturedGraph:
                 return another
             except RuntimeError:
                 self.most_handed_out = 0
-        return next((r for r in own if r.is_free()), self.recordings[0])
+        return next((r for r in own if r.is_free() and r.is_whole()), self.recordings[0])
 
     def _affords_another(self) -> bool:
         """Whether another recording would leave most of the free memory to others."""
@@ -235,6 +255,16 @@ def _once(value: torch.Tensor) -> torch.Tensor:
         1 if stride == 0 else size for size, stride in zip(value.shape, value.stride(), strict=True)
     ]
     return value.detach().as_strided(sizes, value.stride())
+
+
+def replace_by_copies(results: list[Any], positions: Sequence[int]) -> None:
+    """Puts copies in the place of some results, with their strides; those that share storage share it again."""
+    if len(positions) == 1 and 0 not in results[positions[0]].stride():
+        results[positions[0]] = results[positions[0]].clone()
+    elif positions:
+        copies = _copies([results[position] for position in positions])
+        for position, value in zip(positions, copies, strict=True):
+            results[position] = value
 
 
 def _copies(values: Sequence[Any]) -> list[Any]:

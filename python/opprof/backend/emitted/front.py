@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import fx, nn
+from torch.autograd import forward_ad
 from torch.utils import _pytree
 
 from opprof.backend.emitted.backend import backend
@@ -115,11 +116,13 @@ class State:
 
     @staticmethod
     def is_traced() -> bool:
-        """True where somebody records operators, or runs others in their place, as vmap does."""
+        """True where somebody records operators, or runs others in their place or beside them, as vmap and forward-mode AD do."""
         return bool(
             torch._C._len_torch_dispatch_stack()
             or torch._C._get_tracing_state()
             or torch._C._functorch.peek_interpreter_stack() is not None
+            # Compiled programs drop tangents.
+            or forward_ad._current_level >= 0
         )
 
     def holds(self) -> bool:

@@ -49,6 +49,12 @@ def propagate_values(graph: fx.GraphModule) -> None:
         note_gradients(graph, needed)
 
 
+def forget_values(graph: fx.GraphModule) -> None:
+    """Drops the nodes' fake values, whose mode knows the tensors that it was made of as long as it lives."""
+    for node in graph.graph.nodes:
+        node.meta.pop("val", None)
+
+
 def results_of(graph: fx.GraphModule) -> list[Any]:
     return list(torch.utils._pytree.tree_leaves(graph.graph.output_node().args[0]))
 

@@ -13,9 +13,10 @@ from torch._inductor.compile_fx import compile_fx
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from opprof.backend.emitted.cuda_graph import CapturedGraph, why_not_capture
+from opprof.backend.emitted.cuda_graph import CapturedGraph, replace_by_copies, why_not_capture
 from opprof.backend.emitted.definitions import STRATEGY
 from opprof.backend.emitted.effects import written_inputs
+from opprof.backend.emitted.graphs import forget_values
 from opprof.backend.emitted.interface import Strategy
 from opprof.backend.emitted.origin import Origin
 from opprof.backend.emitted.precision import cast_graph, why_not_cast
@@ -188,6 +189,7 @@ class Program:
             # Constants of the program: it takes them as they were, and a refresh needs the other one.
             constant = with_constants(self.main, generation.held)
             self.frozen = compile_graph(constant, data, self.strategy, freezing=True)
+            forget_values(constant)
             self.main = split_prologue(graph, self.weights)[1]
             generation.frozen = True
             generation.sums = self._sums(inputs)
@@ -199,6 +201,10 @@ class Program:
         else:
             self.compiled = compile_graph(self.main, [*generation.held, *data], self.strategy)
         self.generations = [generation]
+        # What is made and compiled later is traced anew.
+        for made in (graph, self.prologue, self.main):
+            if made is not None:
+                forget_values(made)
 
     def _sums(self, inputs: Sequence[Any]) -> list[torch.Tensor]:
         return [checksum_of(value) for value in self.pick_read(inputs)]
@@ -316,8 +322,7 @@ class Program:
             if captured is not None:
                 return captured(data, hand_out=hand_out)
         results = list(self._function(generation)(*data))
-        for position in self.copied:
-            results[position] = results[position].clone()
+        replace_by_copies(results, self.copied)
         return results
 
     def _function(self, generation: Generation) -> Callable[..., Any]:

@@ -148,7 +148,8 @@ def with_constants(graph: fx.GraphModule, values: Sequence[torch.Tensor]) -> fx.
         graph.register_buffer(name, value.detach())
         with graph.graph.inserting_before(node):
             attribute = graph.graph.get_attr(name)
-        attribute.meta = dict(node.meta)
+        # The graph's names keep nodes that are erased, and their fake values.
+        attribute.meta, node.meta = node.meta, {}
         node.replace_all_uses_with(attribute)
         graph.graph.erase_node(node)
     graph.recompile()

@@ -300,6 +300,8 @@ class Watch:
         elif isinstance(value, types.MethodType) and value.__self__ is owner:
             # Bound anew each time it is read, of a function of the class.
             kind = type(owner)
+            if not hasattr(kind, name):
+                raise Unknown(text)
             self._attributes[id(kind), name] = (kind, name, getattr(kind, name))
         elif getattr(owner, name) is value:
             self._attributes[id(owner), name] = (owner, name, value)

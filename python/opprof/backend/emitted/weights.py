@@ -1,5 +1,7 @@
 """Weights: what is noticed of their changes."""
 
+import functools
+import gc
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -83,9 +85,15 @@ class Weights:
         self.addresses = list(map(_address, values))
         # Versions only grow, so that no sum is that of other versions.
         self.versions = sum(map(_version, read))
+        _held.add(self)
 
     def _forget(self, _: Any) -> None:
         self.alive = False
+
+    def let_go(self, tensors: Sequence[Any]) -> None:
+        """Gives up on these weights where one of the tensors is about to be another under the same name."""
+        if not {id(tensor) for tensor in tensors}.isdisjoint(self._ids):
+            self.alive, self._references = False, []
 
     def are(self, values: Sequence[torch.Tensor]) -> bool:
         """True for the same tensors, whatever was written to them."""
@@ -94,7 +102,31 @@ class Weights:
     def are_unchanged(self, values: Sequence[torch.Tensor], read: Sequence[torch.Tensor]) -> bool:
         """True where nothing tells of a change to the same tensors."""
         return (
-            self.changes == weight_watch.changes
+            self.alive
+            and self.changes == weight_watch.changes
             and sum(map(_version, read)) == self.versions
             and list(map(_address, values)) == self.addresses
         )
+
+
+_held: "weakref.WeakSet[Weights]" = weakref.WeakSet()
+
+
+def _let_go_first(swap: Callable[..., None]) -> Callable[..., None]:
+    """`torch.utils.swap_tensors`, by which modules are converted and loaded where PyTorch is told so, and those with weights of a class
+    of their own always: it refuses tensors that somebody refers to weakly.
+    """
+
+    @functools.wraps(swap)
+    def swap_what_nobody_holds(*tensors: Any) -> None:
+        for weights in list(_held):
+            weights.let_go(tensors)
+        if any(map(weakref.getweakrefs, tensors)):
+            # What knew them while they were traced is dropped, and may not have gone yet.
+            gc.collect()
+        swap(*tensors)
+
+    return swap_what_nobody_holds
+
+
+torch.utils.swap_tensors = _let_go_first(torch.utils.swap_tensors)
