@@ -251,6 +251,79 @@ def test_no_text_of_a_script_becomes_code(field: str, tmp_path: Path) -> None:
             assert_same_code(file.read_text(), plain)
 
 
+_RELU = 'fx.node "aten.relu.default"(%x) : (!x) -> !x'
+
+
+def rewriting(
+    *,
+    type: str = 'tensor<2x8xf32, #fx.tensor<"cpu">>',
+    node: str = _RELU,
+    name: str = "pattern",
+    head: str = "",
+    more: str = "",
+) -> str:
+    """A script whose pattern and replacement are one node, of one type."""
+    graphs = "".join(
+        f"fx.graph private @{own}(%x: !x) -> !x {{\n  %0 = {node}\n  fx.output(%0) : (!x)\n}}\n"
+        for own in (name, "other")
+    )
+    return f"""!x = {type}
+module attributes {{transform.with_named_sequence, fx.rewrite = {{name = "r"{head}}}}} {{
+{graphs}  transform.named_sequence @__transform_main(%root: !transform.any_op {{transform.readonly}}) {{
+    transform.fx.replace_subgraph %root, @{name} -> @other : !transform.any_op
+    {more}
+    transform.yield
+  }}
+}}
+"""
+
+
+def strategy(options: str) -> str:
+    return rewriting(more=f"transform.fx.region_strategy %root {{{options}}} : !transform.any_op")
+
+
+SCRIPT_TEXTS: dict[str, Callable[[str], str]] = {
+    "device": lambda text: rewriting(type=f"tensor<2x8xf32, #fx.tensor<{quoted(text)}>>"),
+    "layout": lambda text: rewriting(
+        type=f'tensor<2x8xf32, #fx.tensor<"cpu", layout = {quoted(text)}>>'
+    ),
+    "subclass": lambda text: rewriting(
+        type=f'tensor<2x8xf32, #fx.tensor<"cpu", subclass = {quoted(text)}>>'
+    ),
+    "size": lambda text: rewriting(
+        type=f'tensor<?x8xf32, #fx.tensor<"cpu", unknown_strides, dims = [#fx.sym<{quoted(text)}>, 8]>>'
+    ),
+    "constant": lambda text: rewriting(
+        node=f'fx.node "aten.mul.Scalar"(%x, #fx.any<{quoted(text)}>) : (!x) -> !x'
+    ),
+    "size as an argument": lambda text: rewriting(
+        node=f'fx.node "aten.view.default"(%x, [#fx.sym<{quoted(text)}>, 8]) : (!x) -> !x'
+    ),
+    "argument": lambda text: rewriting(
+        node=f'fx.node "aten.einsum.default"({quoted(text)}, [%x]) : (!x) -> !x'
+    ),
+    "device as an argument": lambda text: rewriting(
+        node=f'fx.node "aten.to.device"(%x, #fx.device<{quoted(text)}>, #fx.dtype<"float32">) : (!x) -> !x'
+    ),
+    "graph": lambda text: rewriting(name=quoted(text)),
+    "location": lambda text: rewriting(node=f"{_RELU} loc({quoted(text)})"),
+    "finding": lambda text: rewriting(head=f", finding = {quoted(text)}"),
+    "another field": lambda text: rewriting(head=f", {quoted(text)} = {quoted(text)}"),
+    "class": lambda text: strategy(f'regions = {{{quoted(text)} = "float16"}}'),
+}
+
+
+@pytest.mark.parametrize("field", SCRIPT_TEXTS)
+def test_no_text_of_a_rewrite_becomes_code(field: str, tmp_path: Path) -> None:
+    form = SCRIPT_TEXTS[field]
+    benign = rewrite(tmp_path / "benign.mlir", form("n"))
+    assert benign is not None
+    for number, text in enumerate(TEXTS):
+        written = rewrite(tmp_path / f"{number}.mlir", form(text))
+        if written is not None:
+            assert_same_code(written, benign)
+
+
 @pytest.mark.parametrize(
     "name", ['a"b.py', "a'b.py", 'a"""b.py', "a\\b.py", "a\nopen(1).py", "é ü.py"]
 )

@@ -1,5 +1,6 @@
 """Skeletons: an empty pass for each finding that no rule answers, which an engineer fills in."""
 
+import ast
 import json
 from pathlib import Path
 from typing import Any
@@ -97,3 +98,20 @@ def test_an_empty_pass_changes_nothing_and_a_filled_one_is_counted(tmp_path: Pat
 def test_without_findings_there_is_no_pass(tmp_path: Path) -> None:
     backend = import_program(emit([], tmp_path / "skeleton_none.py", passes=skeleton([], {}))[0])
     assert backend.PASSES == ()
+
+
+@pytest.mark.parametrize("text", ["²", "ª", "a-b c", '"""', "\\", "x" * 159 + "\\", "\ud800"])
+def test_whatever_a_finding_holds_is_text(text: str) -> None:
+    finding = {
+        "id": text,
+        "severity_ns_per_step": 1,
+        "text": text,
+        "nodes": [text, {"graph": text, "name": text}],
+        "evidence": {text: [text, {text: text}]},
+    }
+    nodes = {text: {"name": text, "module": text, "source": text}}
+    function, table = ast.parse(skeleton([finding, finding], nodes)).body[::2]
+    assert isinstance(function, ast.FunctionDef) and function.name.isascii()
+    assert [type(statement) for statement in function.body] == [ast.Expr, ast.Return]
+    assert isinstance(table, ast.Assign) and isinstance(table.value, ast.Tuple)
+    assert len(table.value.elts) == 2

@@ -52,7 +52,8 @@ StringRef opprof::fx::explainPlaceCondition(ConditionKind kind) {
   case ConditionKind::InputsComeFirst:
     return "a result is used before all inputs are there";
   case ConditionKind::EffectsInOrder:
-    return "what its nodes read is written between them, or numbers are drawn "
+    return "what its nodes read may be written between them, or numbers are "
+           "drawn "
            "at random";
   case ConditionKind::ResultsStayInside:
     return "the graph returns a result, or a view of one";

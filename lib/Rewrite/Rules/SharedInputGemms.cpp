@@ -138,8 +138,8 @@ static SmallVector<Group> findGroups(GraphOp graph, Offers &offers) {
     if (Operation *write = effects.findWriteBetween(
             group.gemms.front().node, group.gemms.back().node, read))
       offers.decline(kSharedInputGemms.name,
-                     "what the products read is written between them", graph,
-                     write);
+                     "what the products read may be written between them",
+                     graph, write);
     else
       result.push_back(std::move(group));
   }

@@ -42,7 +42,7 @@ def skeleton(findings: list[dict[str, Any]], nodes: dict[str, Any]) -> str:
     """The passes' definitions, and the table of them, as an emitted file takes them."""
     parts, names = [], []
     for finding in findings:
-        name = "answer_" + re.sub(r"\W", "_", finding["id"])
+        name = "answer_" + re.sub(r"[^0-9A-Za-z]", "_", finding["id"])
         number = 2
         while name in names:
             name, number = f"{name}_{number}", number + 1
@@ -57,7 +57,7 @@ def _pass(name: str, finding: dict[str, Any], nodes: dict[str, Any]) -> str:
     if len(finding["nodes"]) > _MOST_NODES:
         named.append(f"and {len(finding['nodes']) - _MOST_NODES} more")
     evidence = [
-        f"{escaped(str(key))}: {escaped(json.dumps(value))[:160]}"
+        f"{escaped(str(key))}: {escaped(json.dumps(value)[:160])}"
         for key, value in finding["evidence"].items()
     ]
     severity = microseconds(finding["severity_ns_per_step"])
