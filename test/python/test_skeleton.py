@@ -24,6 +24,13 @@ FINDINGS: list[dict[str, Any]] = [
         "text": "The device waits.",
     },
     {
+        "id": "cache-lookups",
+        "severity_ns_per_step": 5000,
+        "nodes": [],
+        "evidence": {},
+        "text": "Dynamo looks for a compilation.",
+    },
+    {
         "id": "memory-traffic",
         "severity_ns_per_step": 2500,
         "nodes": ["linear", {"graph": "other", "stage": "export", "name": "mul"}],

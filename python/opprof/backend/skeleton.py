@@ -16,9 +16,14 @@ _ANSWERS = {
     "small-kernels": {"cuda-graph"},
     "tensor-cores-idle": {"float16", "bfloat16", "tf32"},
     "bias-copies": {"freeze"},
+    "attention-not-fused": {"form-attention"},
 }
 # What is said of a run, and asks for no edit of its graph.
-_NO_EDIT = ("wall-time", "cold-start", "variation", "communication", "host-copies")
+_NO_EDIT = (
+    *("wall-time", "cold-start", "variation", "communication", "host-copies", "cache-lookups"),
+    *("recompilation", "garbage-collection", "checkpoint-writing", "data-loading-waits"),
+    *("host-code", "memory-growth", "gradient-loop", "optimizer-loop", "gradient-sets"),
+)
 # Nodes that are named; the report has all of them.
 _MOST_NODES = 12
 
