@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import fx
+from torch.nn import functional
 
 from opprof.backend.emit import MODULES, assembled, emit, read_source
 from opprof.backend.emitted.graphs import trace_to_aten
@@ -125,3 +126,19 @@ def test_precision_alone() -> None:
         actual, expected = lower(*inputs), graph(*inputs)
     assert actual.dtype == torch.float32
     assert 1e-5 < float((actual - expected).norm() / expected.norm()) < 2e-2
+
+
+def test_what_operators_make_wide_of_narrow_floats_is_cast_again() -> None:
+    def model(x: torch.Tensor, turn: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        # Its points are float32, whatever the type of what they are turned by.
+        grid = functional.affine_grid(turn, [2, 1, 8, 8], align_corners=False)
+        turned = functional.grid_sample(x, grid, align_corners=False)
+        return functional.conv2d(turned, weight)
+
+    inputs = [torch.randn(2, 1, 8, 8), torch.randn(2, 2, 3), torch.randn(4, 1, 3, 3)]
+    with torch.no_grad():
+        graph = trace_to_aten(model, inputs)
+        lower = cast_graph(graph, inputs, torch.bfloat16)
+        actual, expected = lower(*inputs), graph(*inputs)
+    assert actual.dtype == torch.float32
+    assert 1e-5 < float((actual - expected).norm() / expected.norm()) < 5e-2

@@ -148,8 +148,8 @@ def cast_graph(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype)
 
             args, kwargs = torch.utils._pytree.tree_map(prepare, (args, kwargs))
             result = self.call_function(node.target, args, kwargs)
-            # What is made of no tensor is float32 without being told.
-            if node not in exact and (wide or not node.all_input_nodes):
+            # What is made of no tensor is float32 without being told, and what some operators make of any.
+            if node not in exact:
                 return torch.utils._pytree.tree_map(
                     lambda leaf: convert(leaf, torch.float32, dtype), result
                 )
