@@ -165,6 +165,19 @@ def test_graphs_are_captured_in_one_place() -> None:
     assert [path.stem for path in holders] == ["cuda_graph"]
 
 
+def test_copies_are_conjugated_and_negated_when_they_are_read(backend: ModuleType) -> None:
+    def lazily(x: Tensor) -> list[Tensor]:
+        number = torch.complex(x, x + 1)
+        return [number.conj(), number.conj().imag, number.conj()[1:]]
+
+    graph = backend.CapturedGraph(lazily, [torch.randn(3)], None)
+    x = torch.randn(3)
+    results = graph([x])
+    for own, right in zip(results, lazily(x), strict=True):
+        assert own.is_conj() == right.is_conj() and own.is_neg() == right.is_neg()
+        assert torch.equal(own, right)
+
+
 def test_copies_are_of_nobody_else(captured: Callable[..., list[Tensor]]) -> None:
     one, two = fresh(), fresh()
     first, second = captured(*one, hand_out=False), captured(*two, hand_out=False)

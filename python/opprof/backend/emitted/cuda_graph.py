@@ -277,16 +277,20 @@ def _copies(values: Sequence[Any]) -> list[Any]:
         torch._foreach_copy_(targets, list(copies.values()))
         copies = dict(zip(copies, targets, strict=True))
     return [
-        torch.empty(0, dtype=value.dtype, device=value.device).set_(
-            copies[value.untyped_storage().data_ptr()].untyped_storage(),
-            value.storage_offset(),
-            value.shape,
-            value.stride(),
-        )
+        _same_part(value, copies[value.untyped_storage().data_ptr()].untyped_storage())
         if isinstance(value, torch.Tensor)
         else value
         for value in values
     ]
+
+
+def _same_part(value: torch.Tensor, storage: torch.UntypedStorage) -> torch.Tensor:
+    """What the value is of its own storage, of another one: a part of it, maybe conjugated or negated when it is read."""
+    result = torch.empty(0, dtype=value.dtype, device=value.device).set_(
+        storage, value.storage_offset(), value.shape, value.stride()
+    )
+    result = result.conj() if value.is_conj() else result
+    return torch._neg_view(result) if value.is_neg() else result
 
 
 def _bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
