@@ -81,6 +81,15 @@ def test_results_that_are_kept_stay(captured: Callable[..., list[Tensor]]) -> No
     assert results[0].data_ptr() in storages[1:]
 
 
+def test_results_of_which_the_storage_is_kept_stay(captured: Callable[..., list[Tensor]]) -> None:
+    kept = []
+    for _ in range(8):
+        x, y = fresh()
+        kept.append((captured(x, y)[0].untyped_storage(), expected(x, y)[0]))
+    for storage, right in kept:
+        assert torch.equal(torch.empty(0).set_(storage, 0, (3, 4), (4, 1)), right)
+
+
 def test_results_that_are_written_are_the_callers(captured: Callable[..., list[Tensor]]) -> None:
     for _ in range(4):
         x, y = fresh()

@@ -312,6 +312,26 @@ def test_tangents(backend: ModuleType) -> None:
     settle(backend, fast, model, x)
 
 
+class Adapts(nn.Module):
+    """Needs gradients within, whatever is around it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.enable_grad():
+            return self.linear(x)
+
+
+@pytest.mark.parametrize("backend", ["graph"], indirect=True)
+def test_gradients_that_are_switched_on_within(backend: ModuleType) -> None:
+    model, x = Adapts(), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    for _ in range(3):
+        assert agree(backend, fast, model, x).requires_grad
+
+
 class Labelled(Tensor):
     """Weights of a class of their own, as libraries have them."""
 

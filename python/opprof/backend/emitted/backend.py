@@ -88,7 +88,15 @@ def _reason_to_leave_alone(module: fx.GraphModule, inputs: Sequence[Any]) -> str
         return "the inputs have no values yet"
     if needs_gradients(inputs):
         return why_not_differentiate(module) if STRATEGY.training else "gradients are needed"
+    if any(value.requires_grad for value in inputs) and _switches_gradients_on(module):
+        return "it switches gradients on"
     return None
+
+
+def _switches_gradients_on(module: fx.GraphModule) -> bool:
+    """True for a graph of Dynamo's a part of which has gradients, whatever is around it."""
+    switch = torch._C._set_grad_enabled
+    return any(node.target is switch and node.args == (True,) for node in module.graph.nodes)
 
 
 def _weight_positions(module: fx.GraphModule, inputs: Sequence[Any]) -> list[int]:

@@ -1,6 +1,7 @@
 """CUDA graphs: a compiled program captured once and replayed."""
 
 import contextlib
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -77,6 +78,8 @@ class Recording:
         self._storages = [value.untyped_storage() for value in self._tensors]
         self._keys = [storage._cdata for storage in self._storages]
         self._references = list(map(_references_to, self._keys))
+        # There is one object of Python's of a storage, which a caller may keep without a tensor.
+        self._holders = list(map(sys.getrefcount, self._storages))
         self._places = list(map(torch.Tensor.data_ptr, self._tensors))
         # Where its results were handed out last.
         self.stream: torch.cuda.Stream | None = None
@@ -84,7 +87,10 @@ class Recording:
 
     def is_free(self) -> bool:
         """True where nobody holds a result that was handed out, nor a view of one."""
-        return list(map(_references_to, self._keys)) == self._references
+        return (
+            list(map(_references_to, self._keys)) == self._references
+            and list(map(sys.getrefcount, self._storages)) == self._holders
+        )
 
     def is_whole(self) -> bool:
         """True where the results lie where replays write them: a caller may have given a storage another size."""
