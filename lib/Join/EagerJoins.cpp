@@ -113,11 +113,14 @@ public:
            (!bySizes ||
             fits(map.launches[launch].argumentSizes, shown[candidate.dims]));
   }
+  /// The launches that every pass shows.
+  double expected() const;
   /// Whether sizes have to agree.
   bool bySizes = true;
 
 private:
   void fillGaps(ArrayRef<Candidate> pass, SequenceAlignment &alignment) const;
+  void fillLoops(ArrayRef<Candidate> pass, SequenceAlignment &alignment) const;
   std::optional<uint32_t> findAnchor(ArrayRef<Candidate> candidates) const;
 
   const LaunchMap &map;
@@ -184,7 +187,9 @@ MapAligner::findAnchor(ArrayRef<Candidate> candidates) const {
   std::vector<std::pair<uint32_t, uint32_t>> seen;
   std::map<uint32_t, uint32_t> weight;
   for (uint32_t launch = 0; launch < families.size(); ++launch) {
-    if (alike[keyOf(launch)] != 1)
+    // What may run never, or often, marks no pass.
+    const launch::Launch &at = map.launches[launch];
+    if (alike[keyOf(launch)] != 1 || at.conditional || at.inLoop)
       continue;
     uint32_t count = llvm::count_if(
         candidates, [&](const Candidate &at) { return matches(at, launch); });
@@ -245,10 +250,63 @@ const SequenceAlignment &MapAligner::align(ArrayRef<Candidate> pass) {
                                 [&](uint32_t candidate, uint32_t launch) {
                                   return matches(pass[candidate], launch);
                                 });
-    if (bySizes && it->second.matched >= kEnough * families.size())
+    if (bySizes && it->second.matched >= kEnough * expected())
       fillGaps(pass, it->second);
+    if (it->second.matched >= kEnough * expected())
+      fillLoops(pass, it->second);
   }
   return it->second;
+}
+
+/// So many launches have to run in a pass: calls of bodies launch nothing
+/// themselves, and what is chosen or repeated may not run.
+double MapAligner::expected() const {
+  return llvm::count_if(map.launches, [](const launch::Launch &launch) {
+    return launch.kind != launch::LaunchKind::Subgraph && !launch.conditional &&
+           !launch.inLoop;
+  });
+}
+
+/// The body of a loop stands in the map once, and runs any number of times:
+/// what lies between what is before it and what is behind it goes round it.
+/// Never sure, as nothing says where a turn begins.
+void MapAligner::fillLoops(ArrayRef<Candidate> pass,
+                           SequenceAlignment &alignment) const {
+  std::vector<AlignedElement> &elements = alignment.elements;
+  for (uint32_t begin = 0, end = 0; begin < families.size(); begin = end + 1) {
+    end = begin;
+    while (end < families.size() && map.launches[end].inLoop)
+      ++end;
+    if (begin == end)
+      continue;
+    auto isIn = [&](const AlignedElement &element) {
+      return element.position && *element.position >= begin &&
+             *element.position < end;
+    };
+    size_t first = 0, last = pass.size();
+    for (size_t at = 0; at < elements.size(); ++at)
+      if (elements[at].position && *elements[at].position < begin)
+        first = at + 1;
+    for (size_t at = elements.size(); at-- > first;)
+      if (elements[at].position && *elements[at].position >= end)
+        last = at;
+    uint32_t next = begin;
+    for (size_t at = first; at < last; ++at) {
+      if (elements[at].position && !isIn(elements[at]))
+        continue;
+      alignment.matched -= elements[at].position.has_value();
+      elements[at] = {};
+      for (uint32_t turn = 0; turn < end - begin; ++turn) {
+        uint32_t launch = begin + (next - begin + turn) % (end - begin);
+        if (pass[at].family != families[launch])
+          continue;
+        elements[at].position = launch;
+        ++alignment.matched;
+        next = launch + 1 == end ? begin : launch + 1;
+        break;
+      }
+    }
+  }
 }
 
 /// An export may call an operator with other arguments than the program: a mask
@@ -342,7 +400,7 @@ void EagerJoins::alignThread(uint32_t map, ThreadId thread,
       });
   if (candidates.empty())
     return;
-  double of = launches.launches.size();
+  double of = aligner.expected();
   bool shapesSeen = llvm::any_of(candidates, [&](const Candidate &candidate) {
     return !host.inputsOf(candidate.op).dims.empty();
   });
@@ -355,7 +413,7 @@ void EagerJoins::alignThread(uint32_t map, ThreadId thread,
     uint64_t passes = 0, matched = 0;
     for (ArrayRef<Candidate> pass : aligner.cut(candidates)) {
       const SequenceAlignment &alignment = aligner.align(pass);
-      if (alignment.matched < kEnough * of)
+      if (!alignment.matched || alignment.matched < kEnough * of)
         continue;
       ++passes;
       starts.push_back(host.op(pass.front().op).startNs);

@@ -3,8 +3,14 @@
 #include "opprof/Analysis/Cost/CostModel.h"
 #include "opprof/Dialect/FX/IR/Schema.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/MathExtras.h"
+
+#include <cmath>
+#include <map>
+#include <set>
 
 using namespace llvm;
 using namespace opprof;
@@ -93,6 +99,8 @@ static WorkKind getListedKind(StringRef name) {
       .Cases({"cudnn_convolution", "mkldnn_convolution", "miopen_convolution",
               "cudnn_convolution_relu", "cudnn_convolution_add_relu",
               "_convolution_pointwise", "lstm", "gru"},
+             WorkKind::Matrix)
+      .Cases({"rnn_tanh", "rnn_relu", "einsum", "inner", "tensordot"},
              WorkKind::Matrix)
       .Cases({"scaled_dot_product_attention",
               "_scaled_dot_product_flash_attention",
@@ -346,6 +354,98 @@ static Count getGroupedProductFlops(const TensorShape &first,
                               multiply(inner, getSize(second, -1))));
 }
 
+/// Of recurrent layers: each position of the sequence meets each weight once.
+/// The weights are the matrices behind the input and the states.
+static Count getRecurrentFlops(ArrayRef<TensorShape> inputs) {
+  if (inputs.empty())
+    return std::nullopt;
+  Count elements = inputs.front().getNumElements();
+  Count width = getSize(inputs.front(), -1);
+  if (!elements || !width || !*width)
+    return std::nullopt;
+  Count weights = 0;
+  for (const TensorShape &tensor : inputs.drop_front())
+    if (tensor.sizes.size() == 2)
+      weights = add(weights, tensor.getNumElements());
+  if (!weights || !*weights)
+    return std::nullopt;
+  return multiply(2, multiply(*elements / *width, weights));
+}
+
+/// Of two tensors that are contracted over all that the result lacks: m·k, k·n
+/// and m·n elements.
+static Count getContractionFlops(const TensorShape &first,
+                                 const TensorShape &second,
+                                 const TensorShape &result) {
+  Count product = multiply(
+      multiply(first.getNumElements(), second.getNumElements()),
+      result.getNumElements());
+  if (!product)
+    return std::nullopt;
+  auto root = static_cast<uint64_t>(std::sqrt(static_cast<double>(*product)));
+  while (root * root > *product)
+    --root;
+  while ((root + 1) * (root + 1) <= *product)
+    ++root;
+  return root * root == *product ? multiply(2, root) : Count();
+}
+
+/// "bij,bjk->bik": what the operands cost that are multiplied in turn. Labels
+/// that one of the two alone has are summed up before.
+static Count getEinsumFlops(StringRef equation, ArrayRef<TensorShape> operands) {
+  std::string text;
+  for (char letter : equation)
+    if (!isSpace(letter))
+      text += letter;
+  auto [left, result] = StringRef(text).split("->");
+  SmallVector<StringRef> terms;
+  left.split(terms, ',');
+  if (operands.size() < 2 || terms.size() != operands.size())
+    return std::nullopt;
+  std::map<char, Count> sizes;
+  std::map<char, unsigned> uses;
+  for (auto [term, operand] : zip_equal(terms, operands)) {
+    if (term.size() != operand.sizes.size() || term.contains('.'))
+      return std::nullopt;
+    for (auto [at, label] : enumerate(term)) {
+      Count size = getSize(operand, int(at));
+      Count &known = sizes[label];
+      if (!size)
+        return std::nullopt;
+      known = std::max(known.value_or(0), *size);
+      ++uses[label];
+    }
+  }
+  // Without an arrow what stands once is kept.
+  std::string kept = result.str();
+  if (!equation.contains("->"))
+    for (auto [label, count] : uses)
+      if (count == 1)
+        kept += label;
+  Count total = 0;
+  std::set<char> labels(terms[0].begin(), terms[0].end());
+  for (size_t i = 1; i < terms.size(); ++i) {
+    auto isNeeded = [&](char label) {
+      return kept.find(label) != std::string::npos ||
+             any_of(ArrayRef(terms).drop_front(i + 1),
+                    [&](StringRef term) { return term.contains(label); });
+    };
+    Count product = 2;
+    std::set<char> all = labels, next;
+    all.insert(terms[i].begin(), terms[i].end());
+    for (char label : all) {
+      bool isShared = labels.count(label) && terms[i].contains(label);
+      if (isShared || isNeeded(label))
+        product = multiply(product, sizes[label]);
+      if (isNeeded(label))
+        next.insert(label);
+    }
+    total = add(total, product);
+    labels = std::move(next);
+  }
+  return total;
+}
+
 static Count getMatrixFlops(StringRef name, const OperatorCall &call) {
   ArrayRef<TensorShape> inputs = call.inputs;
   auto has = [&](size_t count) { return inputs.size() >= count; };
@@ -377,8 +477,14 @@ static Count getMatrixFlops(StringRef name, const OperatorCall &call) {
     return multiply(
         2, multiply(inputs[0].getNumElements(), getSize(inputs[1], 0)));
   }
-  if (name == "lstm" || name == "gru")
-    return std::nullopt;
+  if (name == "lstm" || name == "gru" || name.starts_with("rnn_"))
+    return getRecurrentFlops(inputs);
+  if (name == "einsum")
+    return getEinsumFlops(call.equation, inputs);
+  if (name == "inner" || name == "tensordot")
+    return has(2) && call.outputs.size() == 1
+               ? getContractionFlops(inputs[0], inputs[1], call.outputs[0])
+               : Count();
   // addmm, baddbmm … take what is added first.
   size_t first = name.starts_with("add") || name == "baddbmm" ||
                          name == "_addmm_activation"
@@ -386,6 +492,11 @@ static Count getMatrixFlops(StringRef name, const OperatorCall &call) {
                      : 0;
   if (!has(first + 2))
     return std::nullopt;
+  // Each element of the result is a sum over the inner dimension, whichever
+  // side is repeated; addbmm adds up the products of a batch besides.
+  if (call.outputs.size() == 1 && name != "addbmm")
+    if (Count elements = call.outputs[0].getNumElements())
+      return multiply(2, multiply(elements, getSize(inputs[first], -1)));
   return getMatrixProductFlops(inputs[first], inputs[first + 1]);
 }
 

@@ -29,12 +29,25 @@ OperatorCost opprof::getNodeCost(NodeOp node) {
   SmallVector<TensorShape> inputs, outputs;
   for (Value operand : node.getOperands())
     inputs.push_back(getTensorShape(operand.getType()));
-  outputs.push_back(getTensorShape(node.getType()));
+  // Results that were not asked for are none.
+  auto addResult = [&](Type type) {
+    if (!isa<fx::NoneType>(type))
+      outputs.push_back(getTensorShape(type));
+  };
+  if (auto tuple = dyn_cast<TupleType>(node.getType()))
+    llvm::for_each(tuple.getTypes(), addResult);
+  else
+    addResult(node.getType());
   OperatorCall call{node.getTarget(), inputs, outputs};
   if (auto groups = dyn_cast_or_null<IntegerAttr>(node.getArgument("groups")))
     call.groups = groups.getInt();
   call.isTransposed = getFlag(node, "transposed");
   call.isCausal = getFlag(node, "is_causal");
+  // With a path the operands of einsum are not taken in turn.
+  auto path = node.getArgument("path");
+  if (auto equation = dyn_cast_or_null<StringAttr>(node.getArgument("equation"));
+      equation && (inputs.size() == 2 || !path || isa<fx::NoneAttr>(path)))
+    call.equation = equation.getValue();
   // Which of the gradients of input and weight are asked for.
   if (auto mask =
           dyn_cast_or_null<ArrayAttr>(node.getArgument("output_mask"))) {

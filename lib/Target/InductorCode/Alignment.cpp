@@ -289,9 +289,12 @@ void LaunchAligner::add(LaunchNode &node) {
     node.work = estimateWork(*graph, *at, node.prepares);
   }
   const GraphNode *record = nullptr;
-  if (recorded && node.graph.empty())
-    if (std::optional<uint32_t> found = recorded->find(node.name))
-      record = &recorded->nodes[*found];
+  const GraphView *records = recorded;
+  if (!node.graph.empty() && recorded)
+    records = recorded->subgraph(node.graph);
+  if (records)
+    if (std::optional<uint32_t> found = records->find(node.name))
+      record = &records->nodes[*found];
   if (record) {
     frames = record->stack;
     if (record->hasModule)

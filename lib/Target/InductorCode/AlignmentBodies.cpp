@@ -17,21 +17,24 @@ static constexpr unsigned kMaxBodyDepth = 32;
 static constexpr unsigned kMaxBodyCalls = 10'000;
 static constexpr size_t kMaxNodes = 1'000'000;
 
-/// Operators that run their one body once, whatever their operands are.
-static bool runsItsBody(StringRef target) {
+BodyUse opprof::inductor::getBodyUse(StringRef target) {
   if (!target.consume_front("higher_order."))
-    return false;
-  return StringSwitch<bool>(target)
-      .Cases({"wrap_with_autocast", "wrap_with_set_grad_enabled"}, true)
-      .Cases({"wrap", "wrap_activation_checkpoint"}, true)
-      .Cases({"tag_activation_checkpoint", "invoke_subgraph"}, true)
-      .Cases({"hints_wrapper", "strict_mode"}, true)
-      .Default(false);
+    return BodyUse::None;
+  return StringSwitch<BodyUse>(target)
+      .Cases({"wrap_with_autocast", "wrap_with_set_grad_enabled"},
+             BodyUse::Once)
+      .Cases({"wrap", "wrap_activation_checkpoint"}, BodyUse::Once)
+      .Cases({"tag_activation_checkpoint", "invoke_subgraph"}, BodyUse::Once)
+      .Cases({"hints_wrapper", "strict_mode"}, BodyUse::Once)
+      .Case("cond", BodyUse::Choice)
+      .Cases({"while_loop", "scan", "associative_scan"}, BodyUse::Loop)
+      .Cases({"map", "map_impl"}, BodyUse::Loop)
+      .Default(BodyUse::None);
 }
 
 const GraphView *opprof::inductor::findBody(const GraphView &exported,
                                             const GraphNode &node) {
-  if (!runsItsBody(node.target))
+  if (getBodyUse(node.target) != BodyUse::Once)
     return nullptr;
   for (const json::Value &argument : node.args)
     if (const json::Object *object = argument.getAsObject())

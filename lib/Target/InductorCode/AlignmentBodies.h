@@ -9,6 +9,16 @@
 
 namespace opprof::inductor {
 
+/// What a higher-order operator does with the graphs that it is given.
+enum class BodyUse : uint8_t {
+  None,   ///< nothing that is known, or it is no such operator
+  Once,   ///< runs the one that it has, whatever its operands are
+  Choice, ///< runs one of several
+  Loop    ///< runs them any number of times
+};
+
+BodyUse getBodyUse(llvm::StringRef target);
+
 struct InlinedGraph {
   GraphView graph;
   /// The graph that each node lies in, and its place there.

@@ -273,6 +273,11 @@ void ModuleReader::readComments(const Stmt &stmt) {
     SourcePlace read;
     if (line.getAsInteger(10, read.line))
       continue;
+    // A line of code that FX made is no line of the program's.
+    if (file.starts_with("<eval_with_key>")) {
+      place = {};
+      continue;
+    }
     read.file = file.str();
     read.code = code.str();
     place = std::move(read);

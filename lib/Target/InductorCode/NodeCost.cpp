@@ -40,6 +40,11 @@ static void setArguments(const GraphNode &node, OperatorCall &call) {
     call.isTransposed = transposed->getAsBoolean().value_or(false);
   if (const json::Value *groups = getArgument(node, schema, "groups"))
     call.groups = groups->getAsInteger().value_or(1);
+  // With a path the operands of einsum are not taken in turn.
+  const json::Value *path = getArgument(node, schema, "path");
+  if (const json::Value *equation = getArgument(node, schema, "equation");
+      equation && (call.inputs.size() == 2 || !path || path->getAsNull()))
+    call.equation = equation->getAsString().value_or("");
   const json::Value *mask = getArgument(node, schema, "output_mask");
   if (const json::Array *asked = mask ? mask->getAsArray() : nullptr) {
     call.gradients = 0;

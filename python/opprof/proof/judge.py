@@ -299,15 +299,18 @@ def _unused(
     steps = derivation.steps
     used = set(used)
     keys = list(reversed(claim.keys))
+    # Of what is written there may be such nodes too: these are used, and nothing of theirs is yet.
+    followed: set[int] = set()
     while True:
         ambiguous = [
             number
             for key in keys
             for number in claim.of[key]
-            if _is_ambiguous(number, reads, steps) and number not in used
+            if _is_ambiguous(number, reads, steps) and number not in followed
         ]
         if not ambiguous:
             break
+        followed.update(ambiguous)
         used.update(ambiguous)
         # What such a node is made of is as good as it is.
         for number in ambiguous:

@@ -43,6 +43,8 @@ struct OperatorCall {
   std::optional<unsigned> gradients = {};
   /// Attention: only pairs on or below the diagonal are computed.
   bool isCausal = false;
+  /// Of einsum, where its operands are taken in turn.
+  llvm::StringRef equation = {};
 };
 
 enum class WorkKind {

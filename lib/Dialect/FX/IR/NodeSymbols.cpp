@@ -138,6 +138,25 @@ static std::vector<NodePlace> getNodePlaces(GraphOp graph,
 // NodeSymbols
 //===----------------------------------------------------------------------===//
 
+/// The graphs that this one calls, and those that they call.
+static llvm::SetVector<Operation *> findBodies(Operation *graph,
+                                               SymbolTable &table) {
+  llvm::SetVector<Operation *> bodies;
+  auto addUses = [&](Operation *user) {
+    if (auto uses = SymbolTable::getSymbolUses(user))
+      for (SymbolTable::SymbolUse use : *uses) {
+        auto body =
+            table.lookup<GraphOp>(use.getSymbolRef().getRootReference());
+        if (body && body != graph)
+          bodies.insert(body);
+      }
+  };
+  addUses(graph);
+  for (size_t i = 0; i != bodies.size(); ++i)
+    addUses(bodies[i]);
+  return bodies;
+}
+
 NodeSymbols::NodeSymbols(ModuleOp module) : module(module) {
   // Graphs that calls stand for have no nodes of their own identity.
   llvm::DenseSet<StringAttr> outlined;
@@ -168,6 +187,14 @@ NodeSymbols::NodeSymbols(ModuleOp module) : module(module) {
   }
   for (Operation *graph : graphs)
     byId[ids[graph]].push_back(graph);
+  // Bodies of compiled graphs bear names that those of others have too: maps of
+  // launches and profiles put the graph's own before them.
+  for (Operation *graph : graphs)
+    if (graphs.size() > 1 && cast<GraphOp>(graph).getStage())
+      for (Operation *body : findBodies(graph, table))
+        byId[{ids[graph].graph + "." + getGraphId(body).graph, ids[graph].stage,
+              ""}]
+            .push_back(body);
   for (auto external : module.getOps<ExternalOp>())
     addGraph(external, getGraphId(external));
 }

@@ -8,9 +8,12 @@ using namespace mlir;
 using namespace opprof::fx;
 
 bool opprof::fx::isLibraryFrame(StringRef file) {
-  if (file.contains("/torch/") || file.starts_with("torch/") ||
-      file.starts_with("<"))
+  if (file.contains("/torch/") || file.starts_with("torch/"))
     return true;
+  // Code that was made of text: a person's where it was typed, else a library's
+  // (<frozen importlib>, <string> of dataclasses, FX's <eval_with_key>).
+  if (file.starts_with("<"))
+    return !file.starts_with("<stdin") && !file.starts_with("<ipython");
   // Python's own library comes between where PyTorch decorates with it.
   return file.contains("/lib/python3") && !file.contains("-packages/");
 }

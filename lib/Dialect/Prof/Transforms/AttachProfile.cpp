@@ -295,7 +295,9 @@ inductor::ProgramOp Attacher::createProgram(StringRef compiledGraph,
   bool isEager =
       compiledGraph == profile.graph &&
       llvm::all_of(launches, [&](uint32_t place) {
-        return profile.launches[place].kind == launch::LaunchKind::Fallback;
+        auto kind = profile.launches[place].kind;
+        return kind == launch::LaunchKind::Fallback ||
+               kind == launch::LaunchKind::Subgraph;
       });
   Operation *graph = symbols.getOrAddGraph(
       {compiledGraph.str(), isEager ? profile.stage : "post_grad", ""});

@@ -1,6 +1,9 @@
 // The launches of an eager run. A graph that runs node by node launches each
 // operator for itself: its launch map is the graph, with what the model of
-// costs says of each node.
+// costs says of each node. Where it calls another graph (a region of autocast,
+// a branch, the body of a loop), that one's operators come behind the call.
+
+#include "../AlignmentBodies.h"
 
 #include "opprof/Analysis/Cost/NodeCost.h"
 #include "opprof/Dialect/FX/IR/Arguments.h"
@@ -65,59 +68,125 @@ static std::vector<std::optional<Sizes>> getArgumentSizes(fx::NodeOp node) {
   return sizes;
 }
 
-static LaunchMap mapOperators(fx::GraphOp graph) {
+/// Launches of all graphs together: graphs that call one another twice, and
+/// those others, have more than memory has room for.
+static constexpr size_t kMaxLaunches = size_t(1) << 20;
+
+namespace {
+class OperatorMapper {
+public:
+  explicit OperatorMapper(ModuleOp module) : symbols(module) {}
+
+  LaunchMap run(fx::GraphOp graph);
+
+private:
+  /// How often a graph's operators run where they stand in the map.
+  struct Use {
+    /// The graph's name, where it is not the map's own.
+    std::string body;
+    bool conditional = false;
+    bool inLoop = false;
+  };
+  void addGraph(fx::GraphOp graph, const Use &use);
+  void addNode(fx::GraphOp graph, fx::NodeOp node, const Use &use);
+  void addBodies(fx::NodeOp node, const Use &use);
+
+  SymbolTable symbols;
   LaunchMap map;
+  /// Graphs that are being added: a call of one of them has no end.
+  llvm::SmallPtrSet<Operation *, 8> open;
+};
+} // namespace
+
+void OperatorMapper::addNode(fx::GraphOp graph, fx::NodeOp node,
+                             const Use &use) {
+  std::string name = fx::getNodeName(node).str();
+  ++map.statements.total;
+  ++map.statements.understood;
+  if (llvm::StringRef reason = whyNotLaunched(node); !reason.empty()) {
+    map.notLaunched.push_back({name, use.body, reason.str()});
+    return;
+  }
+  Launch &launch = map.launches.emplace_back();
+  launch.index = map.launches.size() - 1;
+  launch.kernel = node.getTarget().str();
+  launch.kind = getBodyUse(node.getTarget()) == BodyUse::None
+                    ? LaunchKind::Fallback
+                    : LaunchKind::Subgraph;
+  launch.conditional = use.conditional;
+  launch.inLoop = use.inLoop;
+  LaunchNode &computed = launch.nodes.emplace_back();
+  computed.name = name;
+  computed.graph = use.body;
+  // A body of the exported graph is a graph of the module itself.
+  if (!use.body.empty()) {
+    computed.from = {{use.body, map.stage, name}};
+    computed.fromConfidence = Confidence::High;
+  }
+  computed.evidence = {"target"};
+  computed.confidence = Confidence::High;
+  Location location = node.getLoc();
+  if (DictionaryAttr metadata = fx::getMetadata(location);
+      metadata && metadata.contains(fx::kModulesKey))
+    computed.module = fx::getModulePath(location).str();
+  if (FileLineColLoc frame = fx::getUserFrame(location))
+    computed.source = frame.getFilename().getValue().str() + ":" +
+                      std::to_string(frame.getLine());
+  for (Value operand : node.getOperands()) {
+    if (Operation *producer = operand.getDefiningOp())
+      launch.inputs.push_back(fx::getNodeName(producer).str());
+    else
+      launch.inputs.push_back(
+          graph.getInputName(cast<BlockArgument>(operand).getArgNumber())
+              .str());
+    if (auto tensor = dyn_cast<RankedTensorType>(operand.getType());
+        tensor && launch.dtype.empty())
+      launch.dtype = fx::getDTypeName(tensor.getElementType()).str();
+  }
+  launch.outputs = {name};
+  launch.argumentSizes = getArgumentSizes(node);
+  OperatorCost cost = getNodeCost(node);
+  launch.category = categoryOf(cost.kind);
+  launch.flops = cost.flops;
+  launch.bytesRead = cost.bytesRead;
+  launch.bytesWritten = cost.bytesWritten;
+}
+
+void OperatorMapper::addBodies(fx::NodeOp node, const Use &use) {
+  BodyUse bodyUse = getBodyUse(node.getTarget());
+  if (bodyUse == BodyUse::None)
+    return;
+  for (Attribute argument : node.getArgs())
+    if (auto name = dyn_cast<FlatSymbolRefAttr>(argument))
+      if (auto body = symbols.lookup<fx::GraphOp>(name.getAttr()))
+        addGraph(body, {fx::getGraphId(body).graph,
+                        use.conditional || bodyUse == BodyUse::Choice,
+                        use.inLoop || bodyUse == BodyUse::Loop});
+}
+
+void OperatorMapper::addGraph(fx::GraphOp graph, const Use &use) {
+  if (!open.insert(graph).second)
+    return;
+  for (auto node : graph.getBlock().getOps<fx::NodeOp>()) {
+    if (map.launches.size() >= kMaxLaunches && !use.body.empty())
+      break;
+    addNode(graph, node, use);
+    addBodies(node, use);
+  }
+  open.erase(graph);
+}
+
+LaunchMap OperatorMapper::run(fx::GraphOp graph) {
   NodeId id = fx::getGraphId(graph);
   map.graph = std::move(id.graph);
   map.stage = std::move(id.stage);
-  for (auto node : graph.getBlock().getOps<fx::NodeOp>()) {
-    std::string name = fx::getNodeName(node).str();
-    ++map.statements.total;
-    ++map.statements.understood;
-    if (llvm::StringRef reason = whyNotLaunched(node); !reason.empty()) {
-      map.notLaunched.push_back({name, "", reason.str()});
-      continue;
-    }
-    Launch &launch = map.launches.emplace_back();
-    launch.index = map.launches.size() - 1;
-    launch.kernel = node.getTarget().str();
-    launch.kind = LaunchKind::Fallback;
-    LaunchNode &computed = launch.nodes.emplace_back();
-    computed.name = name;
-    computed.evidence = {"target"};
-    computed.confidence = Confidence::High;
-    Location location = node.getLoc();
-    if (DictionaryAttr metadata = fx::getMetadata(location);
-        metadata && metadata.contains(fx::kModulesKey))
-      computed.module = fx::getModulePath(location).str();
-    if (FileLineColLoc frame = fx::getUserFrame(location))
-      computed.source = frame.getFilename().getValue().str() + ":" +
-                        std::to_string(frame.getLine());
-    for (Value operand : node.getOperands()) {
-      if (Operation *producer = operand.getDefiningOp())
-        launch.inputs.push_back(fx::getNodeName(producer).str());
-      else
-        launch.inputs.push_back(
-            graph.getInputName(cast<BlockArgument>(operand).getArgNumber())
-                .str());
-      if (auto tensor = dyn_cast<RankedTensorType>(operand.getType());
-          tensor && launch.dtype.empty())
-        launch.dtype = fx::getDTypeName(tensor.getElementType()).str();
-    }
-    launch.outputs = {name};
-    launch.argumentSizes = getArgumentSizes(node);
-    OperatorCost cost = getNodeCost(node);
-    launch.category = categoryOf(cost.kind);
-    launch.flops = cost.flops;
-    launch.bytesRead = cost.bytesRead;
-    launch.bytesWritten = cost.bytesWritten;
-  }
-  return map;
+  addGraph(graph, {});
+  return std::move(map);
 }
 
 std::optional<LaunchMap> opprof::inductor::mapOperators(ModuleOp module) {
   for (auto graph : module.getOps<fx::GraphOp>())
     if (graph.getStage())
-      return ::mapOperators(graph);
+      return OperatorMapper(module).run(graph);
   return std::nullopt;
 }
