@@ -489,6 +489,26 @@ std::optional<AbstractValue>
 GraphRunner::evaluateReduction(uint32_t at, const Place &place) {
   const GraphNode &node = graph[at];
   StringRef family = graph.family[at];
+  if (family == "bmm") {
+    std::optional<uint32_t> left = nodeOf(get(node, 0, "self"));
+    std::optional<uint32_t> right = nodeOf(get(node, 1, "mat2"));
+    std::optional<Place> shape = left ? shapeOf(*left) : std::nullopt;
+    if (!shape || shape->size() != 3 || !right || place.size() != 3)
+      return AbstractValue::unknown();
+    double inner = shape->back();
+    auto product = [&](double at) {
+      return applyOperator("mul", {evaluate(*left, {place[0], place[1], at}),
+                                   evaluate(*right, {place[0], at, place[2]})});
+    };
+    bool isSpelledOut = inner > 1 && inner < kUnrolledBelow;
+    canUnroll |= isSpelledOut;
+    if (!isSpelledOut || !unrolls)
+      return applyReduction("sum", product(0), inner);
+    AbstractValue sum = product(0);
+    for (double at = 1; at < inner; ++at)
+      sum = applyOperator("add", {sum, product(at)});
+    return sum;
+  }
   bool isScan = family == "cumsum" || family == "cumprod";
   bool isReduction = StringSwitch<bool>(family)
                          .Cases({"sum", "mean", "amax", "amin", "prod"}, true)

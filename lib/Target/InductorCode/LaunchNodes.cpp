@@ -180,8 +180,17 @@ std::vector<uint32_t> Joiner::repeatFirstUse(const WrapperLaunch &launch,
   return out;
 }
 
+/// A product with one row or one column: for a CPU, Inductor makes a sum of it.
+static bool isVectorProduct(const GraphNode &node) {
+  if (opFamily(node.target) != "bmm" || node.results.size() != 1 ||
+      node.results[0].shape.size() != 3)
+    return false;
+  ArrayRef<Dim> shape = node.results[0].shape;
+  return shape[1].value == int64_t(1) || shape[2].value == int64_t(1);
+}
+
 bool opprof::inductor::isLibraryWork(const GraphNode &node) {
-  return getWorkKind(node.target) == WorkKind::Matrix;
+  return getWorkKind(node.target) == WorkKind::Matrix && !isVectorProduct(node);
 }
 
 bool opprof::inductor::isFusible(const GraphNode &node) {
@@ -193,7 +202,8 @@ bool opprof::inductor::isFusible(const GraphNode &node) {
   if (family == "copy_" || family == "device_put")
     return false;
   WorkKind kind = getWorkKind(node.target);
-  return kind != WorkKind::Matrix && kind != WorkKind::Unknown;
+  return (kind != WorkKind::Matrix || isVectorProduct(node)) &&
+         kind != WorkKind::Unknown;
 }
 
 /// What can be computed from the buffers that go in, that nothing computed

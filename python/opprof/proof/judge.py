@@ -168,7 +168,17 @@ def _judge_run(maps: Mapping[str, Any], run: Observed) -> list[LaunchVerdict]:
             continue
         group = groups[position]
         members = [(claims[p], run.calls[calls[p][0]]) for p in sorted(group)]
-        verdicts.append(_judge_launch(claim, run.calls[calls[position][0]], members, run.trace))
+        # What ends with a member and is no node's value: nothing shows what it is made of.
+        handed_on = set[int]().union(*(call.unknown_from for _, call in members))
+        unknown = [
+            place.name
+            for p in sorted(group)
+            if calls[p][0] not in handed_on
+            for place in run.calls[calls[p][0]].written
+            if not place.steps
+        ]
+        call = run.calls[calls[position][0]]
+        verdicts.append(_judge_launch(claim, call, members, unknown, run.trace))
     return verdicts
 
 
@@ -210,6 +220,7 @@ def _judge_launch(
     claim: _Claim,
     call: Observation,
     members: Sequence[tuple[_Claim, Observation]],
+    unknown: Sequence[str],
     trace: Trace,
 ) -> LaunchVerdict:
     reads = _reads(members)
@@ -223,7 +234,6 @@ def _judge_launch(
         return _verdict(claim, Verdict.UNPROVEN, note=why)
     together = [m.launch["index"] for m, _ in members if m is not claim]
     note = f"together with launch {', '.join(map(str, together))}" if together else ""
-    unknown = [w.name for _, m in members for w in m.written if not w.steps and len(members) == 1]
     derivation = Derivation(trace, held, allowed)
     missing: set[int] = set()
     used: set[int] = set()

@@ -44,6 +44,9 @@ static llvm::StringRef whyNotLaunched(fx::NodeOp node) {
   llvm::StringRef family = opFamily(node.getTarget());
   if (node.getTarget() == "operator.getitem")
     return "getitem";
+  // Marks of a function that is mapped over a dimension: nothing runs.
+  if (node.getTarget().starts_with("torch._functorch."))
+    return "view";
   if (isViewTarget(node.getTarget()) && family != "reshape" &&
       family != "flatten")
     return "view";
