@@ -84,6 +84,26 @@ def experts() -> tuple[nn.Module, tuple[Any, ...]]:
     return nn.Sequential(Experts(), nn.LayerNorm(16), Experts()), (torch.randn(5, 16),)
 
 
+class Regions(nn.Module):
+    """What an export makes graphs of their own of: autocast, no gradients, a branch, a loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(16), nn.Linear(16, 32), nn.Linear(32, 16)
+        self.turn, self.out = nn.Linear(16, 16), nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = self.down(nn.functional.gelu(self.up(self.norm(x)))).float()
+        with torch.no_grad():
+            y = y / (x.abs().amax() + 1)
+        y = torch.cond(y.sum() > 1e6, lambda t: t.sigmoid() + 1, lambda t: t.cos() * 2, (y,))
+        _, y = torch._higher_order_ops.while_loop(
+            lambda i, _: i < 3, lambda i, t: (i + 1, self.turn(t).tanh()), (torch.tensor(0), y)
+        )
+        return self.out(y)
+
+
 def mark_modules(model: nn.Module, backward: bool) -> None:
     """Every module's forward in a range of its path, and the backward of those without children in one too."""
 
@@ -117,6 +137,7 @@ def profiled(
     *,
     train: bool,
     change: Callable[[Any], None],
+    mark: bool = True,
 ) -> dict[str, Any]:
     """The profile of a trace of three steps of the uncompiled model, joined to its exported graph."""
     exported = torch.export.export(model, inputs)
@@ -128,7 +149,10 @@ def profiled(
     run_tool(
         "opprof-translate", ["--export-operator-launches", folder / "g.mlir"], output=operators
     )
-    mark_modules(model, backward=train)
+    if mark:
+        mark_modules(model, backward=train)
+    else:
+        model(*inputs)
     with torch.profiler.profile(record_shapes=True) as recorded:
         for _ in range(3):
             result = model(*inputs)
@@ -236,3 +260,30 @@ def test_a_run_folder_of_an_eager_trace(tmp_path: Path) -> None:
     assert "ran uncompiled" in page
     slowest = run_tool("opprof-opt", ["--print-slowest=3", tmp_path / "run" / "program.mlirbc"])
     assert b"conv2d" in slowest
+
+
+def test_operators_of_regions_branches_and_loops(tmp_path: Path) -> None:
+    """Bodies of higher-order operators are graphs of their own: what they run is on their nodes, not nowhere."""
+    model = Regions().eval().requires_grad_(False)
+    # Dynamo runs the branch and the loop: it takes no ranges, and traces them in the first call.
+    profile = profiled(
+        model, (torch.randn(4, 16),), tmp_path, train=False, change=lambda _: None, mark=False
+    )
+    found: dict[str, set[tuple[str, str]]] = {}
+    nodes = Counter[str]()
+    for kernel in profile["kernels"]:
+        for node in kernel["nodes"]:
+            graph, name = (node["graph"], node["name"]) if isinstance(node, dict) else ("", node)
+            found.setdefault(kernel["host_op"], set()).add((graph, kernel["confidence"]))
+            nodes[re.sub(r"_\d+$", "", name)] += 1
+    # Three passes; the loop turns three times in each.
+    assert nodes["layer_norm"] == nodes["gelu"] == nodes["amax"] == nodes["cos"] == 3
+    assert nodes["tanh"] == 9
+    assert nodes["linear"] == 3 * (2 + 3 + 1)
+    assert "sigmoid" not in nodes
+    ((region, confidence),) = found["aten::layer_norm"]
+    assert region and confidence == "high"
+    assert {name.partition("_graph")[0] for name, _ in found["aten::cos"]} == {"false"}
+    assert {(name.partition("_graph")[0], sure) for name, sure in found["aten::tanh"]} == {
+        ("while_loop_body", "medium")
+    }

@@ -353,26 +353,104 @@ def test_a_part_that_is_stored_makes_another_value_of_the_whole(tmp_path: Path) 
     assert judged.missing == ["index_put"]
 
 
-def test_what_is_proven_of_one_store_needs_no_record(tmp_path: Path) -> None:
-    """The kernel that begins the backward graph, of which PyTorch keeps no records, also clears what is added up atomically later."""
-    torch.manual_seed(0)
-    graphs = CompiledGraphs(RunFolder(tmp_path))
+def backward_graph(
+    module: nn.Module, inputs: tuple[Any, ...], folder: Path
+) -> tuple[dict[str, Any], list[Observed]]:
+    """The map of the module's compiled backward graph, of which PyTorch keeps no records, and what its code computes."""
+    graphs = CompiledGraphs(RunFolder(folder))
     torch._dynamo.reset()
     patches = {"cpp.simdlen": 1, "aot_inductor.debug_compile": True}
-    with torch._inductor.config.patch(patches), watching_inductor(tmp_path / "code", graphs.keep):
-        result = torch.compile(Guided())(torch.randn(4, 5, 6), torch.randint(0, 11, (4,)))
+    with torch._inductor.config.patch(patches), watching_inductor(folder / "code", graphs.keep):
+        result = torch.compile(module)(*inputs)
         (result * torch.randn_like(result)).sum().backward()
     (graph,) = (graph for graph in graphs.compiled if "backward" in graph.name)
-    code = graph.folder / "output_code.py"
-    arguments = [
-        "--inductor-launches",
-        code,
-        f"--post-grad-graph={graph.folder / 'post_grad.json'}",
-    ]
+    code, post_grad = graph.folder / "output_code.py", graph.folder / "post_grad.json"
+    arguments = ["--inductor-launches", code, f"--post-grad-graph={post_grad}"]
     launch_map = json.loads(run_tool("opprof-translate", arguments))
-    found = verdicts(launch_map, observe_all(code, graph.folder / "post_grad.json"))
+    return launch_map, observe_all(code, post_grad)
+
+
+def test_what_is_proven_of_one_store_needs_no_record(tmp_path: Path) -> None:
+    """The kernel that begins the backward graph also clears what is added up atomically later."""
+    torch.manual_seed(0)
+    inputs = torch.randn(4, 5, 6), torch.randint(0, 11, (4,))
+    launch_map, runs = backward_graph(Guided(), inputs, tmp_path)
+    found = verdicts(launch_map, runs)
     assert len(found[0].listed) > 1
     assert found[0].verdict is Verdict.EXACT
+
+
+class Pooled(nn.Module):
+    """Attention of one query: the gradient of its weights is a product with one row, which Inductor sums up by itself on a CPU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = nn.Linear(8, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.sin()
+        weights = self.scores(torch.tanh(x)).squeeze(-1).softmax(-1)
+        return torch.einsum("bs,bsd->bd", weights, x)
+
+
+class Spread(nn.Module):
+    """Edges that are added up by node: kernels take sums of what they scattered, of which no number is known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(5, 8)
+        self.first = nn.Parameter(torch.randn(2, 4))
+        self.second = nn.Parameter(torch.randn(2, 4))
+
+    def forward(self, x: Tensor, ends: Tensor) -> Tensor:
+        hidden = self.project(x).view(-1, 2, 4)
+        weights = (hidden * self.first).sum(-1)[ends[0]] + (hidden * self.second).sum(-1)[ends[1]]
+        edges = torch.exp(weights)[..., None] * hidden[ends[0]]
+        return torch.zeros(7, 2, 4).index_add(0, ends[1], edges).flatten(1).tanh()
+
+
+@pytest.mark.parametrize(
+    "make, inputs",
+    [
+        (Pooled, lambda: (torch.randn(3, 10, 8, requires_grad=True),)),
+        (Spread, lambda: (torch.randn(7, 5), torch.randint(0, 7, (2, 15)))),
+    ],
+)
+def test_gradients_are_proven_without_records(
+    make: type[nn.Module], inputs: Any, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    launch_map, runs = backward_graph(make(), inputs(), tmp_path)
+    found = verdicts(launch_map, runs)
+    assert not [v for v in found if v.verdict.refutes], found
+
+
+class Nested(nn.Module):
+    """A branch in the body of a loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turn = nn.Linear(6, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        def body(i: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+            y = torch.cond(i % 2 == 0, lambda t: t + self.turn(t).sin(), lambda t: t * 0.5, (y,))
+            return i + 1, y
+
+        start = torch.zeros((), dtype=torch.int64)
+        return torch._higher_order_ops.while_loop(lambda i, _: i < 3, body, (start, x))[1].cos()
+
+
+def test_bodies_within_bodies_have_their_own_nodes(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    compiled = Compiled(tmp_path, Nested(), torch.randn(4, 6))
+    found = verdicts(compiled.map, compiled.runs)
+    assert not [v for v in found if v.verdict.refutes], found
+    nodes = [node for launch in compiled.map["launches"] for node in launch["nodes"]]
+    (sine,) = (node for node in nodes if node["name"] == "sin")
+    assert sine["graph"] == "while_loop_body_graph_0.true_graph_0"
+    # FX's own code is nobody's line.
+    assert sine["source"].rpartition(":")[0].endswith("test_launch_oracle.py")
 
 
 def test_masks_that_are_counted_belong_to_what_makes_them(tmp_path: Path) -> None:

@@ -164,6 +164,8 @@ static WorkKind getListedKind(StringRef name) {
       .Cases({"arange", "iota", "fill", "repeat", "roll", "flip", "rev",
               "convert_element_type", "lift_fresh_copy", "scalar_tensor"},
              WorkKind::Movement)
+      .Cases({"__and__", "__or__", "__xor__", "__lshift__", "__rshift__"},
+             WorkKind::Pointwise)
       .Cases({"tril", "triu", "where", "masked_fill", "one_hot", "fma",
               "_low_memory_max_pool_offsets_to_indices"},
              WorkKind::Pointwise)
@@ -377,9 +379,9 @@ static Count getRecurrentFlops(ArrayRef<TensorShape> inputs) {
 static Count getContractionFlops(const TensorShape &first,
                                  const TensorShape &second,
                                  const TensorShape &result) {
-  Count product = multiply(
-      multiply(first.getNumElements(), second.getNumElements()),
-      result.getNumElements());
+  Count product =
+      multiply(multiply(first.getNumElements(), second.getNumElements()),
+               result.getNumElements());
   if (!product)
     return std::nullopt;
   auto root = static_cast<uint64_t>(std::sqrt(static_cast<double>(*product)));
@@ -392,7 +394,8 @@ static Count getContractionFlops(const TensorShape &first,
 
 /// "bij,bjk->bik": what the operands cost that are multiplied in turn. Labels
 /// that one of the two alone has are summed up before.
-static Count getEinsumFlops(StringRef equation, ArrayRef<TensorShape> operands) {
+static Count getEinsumFlops(StringRef equation,
+                            ArrayRef<TensorShape> operands) {
   std::string text;
   for (char letter : equation)
     if (!isSpace(letter))

@@ -45,7 +45,8 @@ OperatorCost opprof::getNodeCost(NodeOp node) {
   call.isCausal = getFlag(node, "is_causal");
   // With a path the operands of einsum are not taken in turn.
   auto path = node.getArgument("path");
-  if (auto equation = dyn_cast_or_null<StringAttr>(node.getArgument("equation"));
+  if (auto equation =
+          dyn_cast_or_null<StringAttr>(node.getArgument("equation"));
       equation && (inputs.size() == 2 || !path || isa<fx::NoneAttr>(path)))
     call.equation = equation.getValue();
   // Which of the gradients of input and weight are asked for.

@@ -523,6 +523,7 @@ bool KernelProver::runOnce() {
   // By operand: what is stored there, and its node.
   std::vector<std::tuple<size_t, const KernelStore *, Match>> stored;
   std::vector<std::pair<unsigned, Match>> settled;
+  SmallVector<uint32_t> guessed;
   for (auto [i, operand] : enumerate(work.from.operands)) {
     if (proof.outputs[i] != kNoNode)
       continue;
@@ -545,10 +546,14 @@ bool KernelProver::runOnce() {
       settled.push_back({operand.parameter, best});
     if (!isLive)
       continue;
-    if (best.agrees || (best.node != kNoNode && result.readBack.none()))
-      taken.insert(best.node);
+    // What is only guessed is nobody else's in this run of the kernel.
+    bool isSettled = best.agrees || result.readBack.none();
+    if (best.node != kNoNode && taken.insert(best.node).second && !isSettled)
+      guessed.push_back(best.node);
     stored.push_back({i, &*store, std::move(best)});
   }
+  for (uint32_t node : guessed)
+    taken.erase(node);
   hasStore |= !stored.empty();
   for (auto &[i, store, match] : stored) {
     // Once what is read back is settled, more values are known.

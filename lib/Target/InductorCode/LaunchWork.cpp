@@ -303,8 +303,8 @@ std::vector<uint32_t> Joiner::decideListed(std::vector<FoundNode> found,
                                            Launch &to) {
   const WrapperLaunch &from = work.from;
   IndexedGraph &graph = work.graph;
-  // Of several stores some may be proven: these no record needs to name.
-  for (uint32_t node : proof.stored)
+  // What leads to stores, proven or not, no record needs to name.
+  for (uint32_t node : proof.nodes)
     if (none_of(found,
                 [&](const FoundNode &item) { return item.node == node; }))
       found.push_back({node, {}});

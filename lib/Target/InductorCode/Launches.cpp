@@ -113,11 +113,25 @@ void IndexedGraph::findTwins() {
   }
 }
 
+/// The body that a function of the wrapper runs, or null. Of a body within a
+/// body the function's name is that of the graph, "body.branch", with
+/// underlines.
+static const GraphView *findSubgraph(const GraphView &view,
+                                     StringRef function) {
+  for (const GraphView &child : view.subgraphs) {
+    std::string name = child.name;
+    llvm::replace(name, '.', '_');
+    if (child.name == function || name == function)
+      return &child;
+  }
+  return nullptr;
+}
+
 IndexedGraph &Joiner::graphOf(const WrapperLaunch &launch) {
   const GraphView *view = sources.postGrad;
   StringRef name;
   if (view)
-    if (const GraphView *child = view->subgraph(launch.function)) {
+    if (const GraphView *child = findSubgraph(*view, launch.function)) {
       view = child;
       name = launch.function;
     }

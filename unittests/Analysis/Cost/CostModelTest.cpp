@@ -149,6 +149,59 @@ TEST(CostModel, GroupedAndScaledProducts) {
   EXPECT_EQ(getWorkKind("aten._grouped_mm.default"), WorkKind::Matrix);
 }
 
+// Counts of torch.utils.flop_counter for the products that these call.
+TEST(CostModel, ProductsThatRepeatOrNameTheirDimensions) {
+  auto flops = [](llvm::StringRef target, std::vector<TensorShape> inputs,
+                  std::vector<TensorShape> outputs,
+                  llvm::StringRef equation = "") {
+    OperatorCall call{target, inputs, outputs};
+    call.equation = equation;
+    return estimateCost(call).flops;
+  };
+  // Either side may be repeated, or a vector.
+  EXPECT_EQ(flops("aten.matmul.default",
+                  {tensor({1, 4, 5, 6}), tensor({3, 4, 6, 7})},
+                  {tensor({3, 4, 5, 7})}),
+            5040u);
+  EXPECT_EQ(flops("aten.matmul.default", {tensor({6}), tensor({3, 6, 7})},
+                  {tensor({3, 7})}),
+            252u);
+  EXPECT_EQ(flops("aten.inner.default", {tensor({5, 6}), tensor({7, 6})},
+                  {tensor({5, 7})}),
+            420u);
+  EXPECT_EQ(flops("aten.tensordot.default",
+                  {tensor({5, 6, 3}), tensor({6, 3, 7})}, {tensor({5, 7})}),
+            1260u);
+  std::vector<TensorShape> batches = {tensor({3, 5, 6}), tensor({3, 6, 7})};
+  for (llvm::StringRef equation : {"bij,bjk->bik", "bij, bjk -> bik"})
+    EXPECT_EQ(
+        flops("aten.einsum.default", batches, {tensor({3, 5, 7})}, equation),
+        1260u);
+  // What one side alone has, and nobody keeps, is summed up before.
+  EXPECT_EQ(
+      flops("aten.einsum.default", batches, {tensor({3, 7})}, "bij,bjk->bk"),
+      2u * 3 * 6 * 7);
+  // Without an arrow, and three in turn.
+  EXPECT_EQ(flops("aten.einsum.default", {tensor({5, 6}), tensor({6, 7})},
+                  {tensor({5, 7})}, "ij,jk"),
+            420u);
+  EXPECT_EQ(flops("aten.einsum.default",
+                  {tensor({5, 6}), tensor({6, 7}), tensor({7, 3})},
+                  {tensor({5, 3})}, "ij,jk,kl->il"),
+            420u + 2 * 5 * 7 * 3);
+  EXPECT_FALSE(flops("aten.einsum.default", batches, {tensor({3, 5, 7})}));
+  EXPECT_FALSE(flops("aten.einsum.default", batches, {tensor({3, 5, 7})},
+                     "...ij,...jk->...ik"));
+  // An LSTM's products: ten positions, each with every weight.
+  EXPECT_EQ(
+      flops("aten.lstm.input",
+            {tensor({5, 2, 6}), tensor({1, 2, 8}), tensor({1, 2, 8}),
+             tensor({32, 6}), tensor({32, 8}), tensor({32}), tensor({32})},
+            {tensor({5, 2, 8})}),
+      8960u);
+  EXPECT_EQ(getWorkKind("aten.__rshift__.Scalar"), WorkKind::Pointwise);
+}
+
 TEST(CostModel, BackwardOfConvolutionsAndAttention) {
   std::vector<TensorShape> inputs = {
       tensor({2, 16, 30, 30}), tensor({2, 3, 32, 32}), tensor({16, 3, 3, 3})};

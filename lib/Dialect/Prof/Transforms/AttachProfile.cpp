@@ -292,13 +292,12 @@ LogicalResult Attacher::attachNodes() {
 inductor::ProgramOp Attacher::createProgram(StringRef compiledGraph,
                                             ArrayRef<uint32_t> launches) {
   // A graph that ran node by node launches its own operators.
-  bool isEager =
-      compiledGraph == profile.graph &&
-      llvm::all_of(launches, [&](uint32_t place) {
-        auto kind = profile.launches[place].kind;
-        return kind == launch::LaunchKind::Fallback ||
-               kind == launch::LaunchKind::Subgraph;
-      });
+  bool isEager = compiledGraph == profile.graph &&
+                 llvm::all_of(launches, [&](uint32_t place) {
+                   auto kind = profile.launches[place].kind;
+                   return kind == launch::LaunchKind::Fallback ||
+                          kind == launch::LaunchKind::Subgraph;
+                 });
   Operation *graph = symbols.getOrAddGraph(
       {compiledGraph.str(), isEager ? profile.stage : "post_grad", ""});
   auto program = inductor::ProgramOp::create(
