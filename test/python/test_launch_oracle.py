@@ -561,6 +561,27 @@ def test_what_gives_an_operand_again_is_no_wrong_tie(tmp_path: Path) -> None:
     assert not judged.wrong
 
 
+class Stepped(nn.Module):
+    """A state that several operators change in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("state", torch.rand(6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.state.mul_(0.9)
+        self.state.addcmul_(x, x, value=0.1)
+        return self.state.sum()
+
+
+def test_what_is_written_back_comes_from_the_last_that_changed_it(tmp_path: Path) -> None:
+    """PyTorch's record of the copy at the end names the first."""
+    compiled = Compiled(tmp_path, Stepped(), torch.randn(6))
+    nodes = [node for launch in compiled.map["launches"] for node in launch["nodes"]]
+    (stored,) = (node for node in nodes if node["name"] == "copy_")
+    assert {origin["name"] for origin in stored["from"]} == {"addcmul_"}
+
+
 def test_the_command_proves_a_run_folder(compiled: Compiled) -> None:
     command = [sys.executable, "-m", "opprof", "launches", str(compiled.run.path), "--prove"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)

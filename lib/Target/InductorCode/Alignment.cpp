@@ -63,6 +63,18 @@ private:
 };
 } // namespace
 
+/// What is written back into an input bears the record of the first operator
+/// that changed it; what is stored comes from the last.
+static const GraphNode &findStored(const GraphView &graph,
+                                   const GraphNode &node) {
+  if (opFamily(node.target) != "copy_" || node.operands.size() != 2)
+    return node;
+  const GraphNode &into = graph.nodes[node.operands.front()];
+  const GraphNode &value = graph.nodes[node.operands.back()];
+  bool isKnown = value.op == GraphNode::Call && !value.from.empty();
+  return into.op == GraphNode::Placeholder && isKnown ? value : node;
+}
+
 /// Nodes that Inductor's passes make bear the name of their operator and
 /// overload: "amax_default_1".
 static bool isMadeByPass(const GraphNode &node) {
@@ -294,7 +306,7 @@ void LaunchAligner::add(LaunchNode &node) {
     records = recorded->subgraph(node.graph);
   if (records)
     if (std::optional<uint32_t> found = records->find(node.name))
-      record = &records->nodes[*found];
+      record = &findStored(*records, records->nodes[*found]);
   if (record) {
     frames = record->stack;
     if (record->hasModule)

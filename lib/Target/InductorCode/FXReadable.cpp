@@ -367,10 +367,17 @@ void ModuleReader::readClass(const Stmt &stmt) {
     if (member->kind == Stmt::Function && member->name == "forward") {
       readForward(*member);
     } else if (member->kind == Stmt::Class) {
-      GraphView &child = graph.subgraphs.emplace_back();
+      GraphView child;
       child.name = member->name.str();
       child.stage = graph.stage;
       ModuleReader(child, kept).readClass(*member);
+      // A body within a body is "body.branch" in graph JSON too.
+      std::vector<GraphView> inner = std::exchange(child.subgraphs, {});
+      for (GraphView &body : inner)
+        body.name = child.name + "." + body.name;
+      graph.subgraphs.push_back(std::move(child));
+      std::move(inner.begin(), inner.end(),
+                std::back_inserter(graph.subgraphs));
     }
   }
   addResultTypes();
