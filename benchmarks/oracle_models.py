@@ -547,7 +547,74 @@ def two_heads_padded() -> OracleModel:
     return OracleModel(Lambda(forward, both=nn.Linear(8, 16)), (torch.randn(4, 8),))
 
 
+@model
+def graph_attention_train() -> OracleModel:
+    def forward(m: Any, x: Tensor, ends: Tensor) -> Tensor:
+        source, target = ends
+        h = m.project(x).view(-1, 2, 4)
+        scores = F.leaky_relu((h * m.a).sum(-1)[source] + (h * m.b).sum(-1)[target], 0.2).exp()
+        total = torch.zeros(7, 2, device=x.device).index_add_(0, target, scores)
+        weights = scores / (total[target] + 1e-9)
+        out = torch.zeros(7, 2, 4, device=x.device)
+        return F.elu(out.index_add(0, target, weights[..., None] * h[source]).flatten(1))
+
+    parts: dict[str, Any] = {name: nn.Parameter(torch.randn(2, 4)) for name in ("a", "b")}
+    inputs = torch.randn(7, 5), torch.randint(0, 7, (2, 15))
+    return OracleModel(Lambda(forward, project=nn.Linear(5, 8), **parts), inputs, train=True)
+
+
+@model
+def attention_decoder_train() -> OracleModel:
+    """Additive attention of one query at a time."""
+
+    def forward(m: Any, x: Tensor) -> Tensor:
+        keys, h = m.keys(x), x.mean(1)
+        for _ in range(2):
+            scores = m.score(torch.tanh(keys + m.query(h)[:, None])).squeeze(-1)
+            context = torch.einsum("bs,bsd->bd", scores.softmax(-1), x)
+            h = torch.tanh(m.mix(torch.cat([context, h], -1)))
+        return h
+
+    parts = {
+        "keys": nn.Linear(8, 8),
+        "query": nn.Linear(8, 8, bias=False),
+        "score": nn.Linear(8, 1),
+        "mix": nn.Linear(16, 8),
+    }
+    return OracleModel(Lambda(forward, **parts), (torch.randn(3, 5, 8),), train=True)
+
+
+@model
+def branch_in_loop() -> OracleModel:
+    def forward(m: Any, n: Tensor, x: Tensor) -> Tensor:
+        def body(i: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+            y = torch.cond(i % 2 == 0, lambda t: t + m.turn(t).sin(), lambda t: t * 0.5, (y,))
+            return i + 1, y
+
+        start = torch.zeros((), dtype=torch.int64)
+        _, y = torch._higher_order_ops.while_loop(lambda i, _: i < n, body, (start, m.first(x)))
+        return F.normalize(y, dim=-1)
+
+    parts = {"turn": nn.Linear(6, 6), "first": nn.Linear(6, 6)}
+    return OracleModel(Lambda(forward, **parts), (torch.tensor(3), torch.randn(4, 6)))
+
+
 # Few bits.
+
+
+@model
+def int4_packed() -> OracleModel:
+    def forward(m: Any, x: Tensor) -> Tensor:
+        parts = [(m.packed & 15).to(torch.int8) - 8, (m.packed >> 4).to(torch.int8) - 8]
+        groups = torch.stack(parts, -1).view(12, 4, 4).to(x.dtype)
+        return F.mish(x @ (groups * m.scale[..., None] + m.zero[..., None]).flatten(1).t())
+
+    parts = {
+        "packed": torch.randint(0, 256, (12, 8), dtype=torch.uint8),
+        "scale": torch.rand(12, 4),
+        "zero": torch.randn(12, 4),
+    }
+    return OracleModel(Lambda(forward, **parts), (torch.randn(5, 16),))
 
 
 @model
