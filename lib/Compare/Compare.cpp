@@ -21,8 +21,12 @@ using namespace opprof::profile;
 
 StringRef compare::stringify(Verdict verdict) {
   static constexpr StringLiteral kVerdicts[] = {
-      "same", "slower", "faster", "new", "gone", "small", "unknown"};
+      "same", "slower", "faster", "new", "gone", "small", "unknown", "unclear"};
   return kVerdicts[static_cast<size_t>(verdict)];
+}
+
+bool Change::isBeyond(double ns) const {
+  return intervalNs && (intervalNs->first > ns || intervalNs->second < -ns);
 }
 
 std::optional<double> Change::percentOfA(double ns) const {
@@ -154,7 +158,11 @@ void Judge::judge(const Series &a, const Series &b, Change &change) const {
   else if (*change.changeNs < -needed && byClockOfA < -needed)
     change.verdict = Verdict::Faster;
   else
-    change.verdict = larger < leastNs ? Verdict::Small : Verdict::Same;
+    change.verdict = larger < leastNs ? Verdict::Small
+                     : change.isBeyond(*change.floorNs) &&
+                             std::abs(byClockOfA) > *change.floorNs
+                         ? Verdict::Unclear
+                         : Verdict::Same;
 }
 
 static std::optional<double> trimmedMeanOf(const Series &series) {

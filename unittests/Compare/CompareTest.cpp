@@ -252,4 +252,26 @@ TEST(Compare, EmptyProfiles) {
   EXPECT_TRUE(llvm::StringRef(text).contains("\"items\": []"));
 }
 
+TEST(Compare, WhatIsNeitherProvenNorTheSameIsUnclear) {
+  // Six steps a side, the node half as long again in most of those of B.
+  RunOptions a{.steps = 6, .seed = 1}, b{.steps = 6, .seed = 2};
+  size_t calls = 0;
+  b.factor = [&](size_t node) {
+    if (node != 3)
+      return 1.0;
+    constexpr double kFactors[] = {1.2, 1.9, 1.3, 1.8, 1.25, 1.7};
+    return kFactors[calls++ % 6];
+  };
+  Comparison result = compareTwo(a, b, ItemKind::Node);
+  auto item = llvm::find_if(result.items, [](const ItemChange &change) {
+    return change.name == "linear_3";
+  });
+  ASSERT_TRUE(item != result.items.end());
+  EXPECT_EQ(item->verdict, Verdict::Unclear);
+  EXPECT_EQ(stringify(item->verdict), "unclear");
+  EXPECT_GT(item->intervalNs->first, *item->floorNs);
+  EXPECT_EQ(result.count(Verdict::Slower), 0u);
+  EXPECT_TRUE(result.slowerBy(0).empty());
+}
+
 } // namespace

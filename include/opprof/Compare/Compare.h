@@ -39,6 +39,7 @@ enum class Verdict : uint8_t {
   Gone,    ///< in A alone
   Small,   ///< too short in both to be told apart
   Unknown, ///< too few repeats
+  Unclear, ///< beyond noise by itself, and not as one of all that is compared
 };
 
 llvm::StringRef stringify(Verdict verdict);
@@ -55,6 +56,8 @@ struct Change {
   std::optional<double> floorNs;
   Verdict verdict = Verdict::Unknown;
 
+  /// Whether all of the interval lies further from zero than `ns`.
+  bool isBeyond(double ns) const;
   /// `ns` in percent of A's time; absent where that is none.
   std::optional<double> percentOfA(double ns) const;
 };
