@@ -14,6 +14,9 @@ StringRef opprof::nameOtherDocument(StringRef key) {
             "holds operators and not when they ran")
       .Case("segments", "a snapshot of PyTorch's memory")
       .Case("resourceSpans", "a trace of OpenTelemetry")
+      .Case("rocprofiler-sdk-tool",
+            "a result of rocprofv3, which knows no operators; record with "
+            "torch.profiler")
       .Case("samples", "a profile of a CPU's samples")
       .Default("");
 }

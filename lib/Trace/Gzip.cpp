@@ -146,7 +146,8 @@ Expected<PaddedText> opprof::trace::readMaybeGzip(StringRef data,
                         .str();
       size_t before = text.size;
       inflateBegin(rest, text, bound);
-      if (text.size == before)
+      // What follows whole members and is none takes nothing from them.
+      if (text.size == before && (!member || isGzip(rest)))
         return fail(name,
                     text.damage + "; copy the file again or record it anew");
       break;

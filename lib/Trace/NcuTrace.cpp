@@ -690,9 +690,10 @@ void Reader::readRow(ArrayRef<StringRef> fields) {
 Error Reader::finish(bool needsTimes) {
   beginTable();
   if (trace.activities.empty())
-    return fail(
-        Twine("no kernel in the table of Nsight Compute") +
-        (lost ? ": its " + Twine(lost) + " rows are damaged" : Twine()));
+    return fail(Twine("no kernel in the table of Nsight Compute") +
+                (lost ? ": " + Twine(lost) +
+                            (lost == 1 ? " row is" : " rows are") + " damaged"
+                      : Twine()));
   int64_t total = 0;
   uint64_t untimed = 0;
   for (TraceActivity &kernel : trace.activities) {
@@ -717,8 +718,8 @@ Error Reader::finish(bool needsTimes) {
   if (needsTimes && untimed)
     add(Twine(untimed) + " kernels have no time");
   if (lost)
-    add(Twine(lost) + (lost == 1 ? " row" : " rows") +
-        " of the table are damaged and left out");
+    add(Twine(lost) + (lost == 1 ? " row" : " rows") + " of the table " +
+        (lost == 1 ? "is" : "are") + " damaged and left out");
   if (numbers.isMixed())
     add("numbers are printed in two languages: those of the rarer one may be "
         "misread; print all of them with LC_ALL=C");

@@ -186,6 +186,16 @@ TEST(KinetoMalformed, DamagedGzipNamesTheMember) {
   EXPECT_ERROR(gzip(StringRef(text).take_front(20)) + second, "in member 2");
 }
 
+TEST(KinetoMalformed, WhatFollowsGzipTakesNothingFromIt) {
+  std::unique_ptr<Trace> read =
+      readWhole(gzip(wholeTrace()) + std::string(700, 'x'));
+  EXPECT_EQ(read->activities.size(), 1u);
+  ASSERT_EQ(read->notes.size(), 1u);
+  EXPECT_NE(read->notes.front().find("what comes before is read"),
+            std::string::npos)
+      << read->notes.front();
+}
+
 TEST(KinetoMalformed, MembersOfGzipAreJoined) {
   std::string text = wholeTrace();
   std::string members = gzip(StringRef(text).take_front(20)) +
