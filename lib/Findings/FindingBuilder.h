@@ -8,6 +8,7 @@
 #include "opprof/Support/Units.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/DenseMap.h"
 
 namespace opprof::findings {
 
@@ -118,11 +119,16 @@ public:
   /// Longest first.
   std::vector<WorkGroup> groupKernels() const;
 
+  /// Whether it is a collective among devices, by its name.
+  bool isCollective(const profile::Activity &kernel) const;
+
 private:
   void measureSpans();
 
   /// On a CPU, by the place of a kernel.
   std::vector<int64_t> spans;
+  /// By where the name lies, which is there once.
+  mutable llvm::DenseMap<const char *, bool> collectives;
 };
 
 /// Steady runs of a launch whose steady kernels take `timeNs`: at least one.

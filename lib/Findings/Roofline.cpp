@@ -11,6 +11,7 @@
 #include "opprof/Metrics/KernelFamilies.h"
 #include "opprof/Trace/InputShapes.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -213,9 +214,13 @@ static std::optional<ProductType> getProductType(const Context &context,
 static const metrics::KernelFamily *findFamily(const WorkRuns &runs) {
   const metrics::KernelFamily *found = nullptr;
   int64_t longest = -1;
+  // The same kernels run again and again, and each name is there once.
+  SmallDenseMap<const char *, const metrics::KernelFamily *, 4> known;
   for (const Activity *kernel : runs.list) {
-    const metrics::KernelFamily *family =
-        metrics::findKernelFamily(kernel->name);
+    auto [it, isNew] = known.try_emplace(kernel->name.data());
+    if (isNew)
+      it->second = metrics::findKernelFamily(kernel->name);
+    const metrics::KernelFamily *family = it->second;
     if (!family || family->work == metrics::KernelWork::Helper ||
         kernel->durationNs <= longest)
       continue;

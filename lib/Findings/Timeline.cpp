@@ -5,7 +5,11 @@
 
 #include "FindingBuilder.h"
 
+#include "opprof/Metrics/KernelFamilies.h"
+
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
 
 #include <cmath>
 #include <tuple>
@@ -68,6 +72,11 @@ static void addWallTime(Context &context) {
   evidence::WallTime time;
   time.wallNs = context.wall();
   time.kernelsNs = sumLengths(context.busy);
+  std::vector<Interval> own;
+  for (const Activity *kernel : context.kernels)
+    own.push_back({kernel->startNs, kernel->endNs()});
+  time.otherKernelsNs =
+      sumLengths(subtract(context.busy, unite(std::move(own))));
   time.copiesOnlyNs = sumLengths(context.occupied) - time.kernelsNs;
   time.idleNs = sumLengths(idle);
   time.idleInCompiledCallsNs = causes.inCompiledCalls;
@@ -79,18 +88,30 @@ static void addWallTime(Context &context) {
   context.add(time);
 }
 
-/// What the host did for most of the gap.
+/// How much of one lies in the other; negative where they lie apart.
+static int64_t overlapOf(Interval one, Interval other) {
+  return std::min(one.second, other.second) - std::max(one.first, other.first);
+}
+
+/// What the host did for most of the gap: what was found of that time, of which
+/// a longer thing round it tells less.
 static void nameHost(const Context &context, Interval interval,
                      evidence::Gap &gap) {
-  for (const HostWork &work : context.profile.hostWork) {
-    int64_t covered =
-        std::min(work.startNs + work.durationNs, interval.second) -
-        std::max(work.startNs, interval.first);
-    if (2 * covered < gap.lengthNs || covered <= gap.hostNs.value_or(0))
-      continue;
-    gap.host = work.name;
-    gap.hostNs = covered;
-  }
+  const HostWork *found = nullptr;
+  int64_t most = 0;
+  for (const HostWork &work : context.profile.hostWork)
+    if (int64_t shared = overlapOf(work.idle, interval); shared > most) {
+      most = shared;
+      found = &work;
+    }
+  if (!found)
+    return;
+  int64_t covered =
+      overlapOf({found->startNs, found->startNs + found->durationNs}, interval);
+  if (2 * covered < gap.lengthNs)
+    return;
+  gap.host = found->name;
+  gap.hostNs = covered;
 }
 
 namespace {
@@ -192,19 +213,25 @@ static std::vector<evidence::IdleIn> sumByHost(const Context &context,
 /// they queued already?
 static void judgeHost(const Context &context, ArrayRef<IdleTime> times,
                       evidence::DeviceBusy &busy) {
-  int64_t late = 0, known = 0;
+  // Longer than this no launch takes: the host did something else.
+  constexpr int64_t kLongestLaunchNs = 1'000'000;
+  int64_t late = 0, known = 0, lateLaunching = 0;
   for (const IdleTime &idle : times) {
     if (!idle.endsInKernel() || !idle.hostLateNs() ||
         !idle.end->launchDurationNs)
       continue;
     late += *idle.hostLateNs();
     known += idle.lengthNs();
+    if (idle.lengthNs() <= kLongestLaunchNs)
+      lateLaunching += *idle.hostLateNs();
   }
   if (!known)
     return;
   busy.idleHostLateNs = late;
   busy.idleAfterLaunchNs = known - late;
-  busy.isLaunchBound = late > known / 2 && busy.busyNs < context.wall() * 3 / 4;
+  // Of all idle time, whatever ends it.
+  busy.isLaunchBound =
+      lateLaunching > busy.idleNs / 2 && busy.idleNs > context.wall() / 4;
 }
 
 /// What recorders estimate of how full the device was.
@@ -531,12 +558,28 @@ static bool isOfHost(const Activity &copy) {
                       [&](StringRef part) { return copy.name.contains(part); });
 }
 
+/// How much of an activity lies in sorted, disjoint times.
+static int64_t overlapWith(ArrayRef<Interval> times, const Activity &activity) {
+  int64_t sum = 0;
+  const Interval *time = llvm::upper_bound(
+      times, activity.startNs, [](int64_t at, const Interval &interval) {
+        return at < interval.second;
+      });
+  for (; time != times.end() && time->first < activity.endNs(); ++time)
+    sum += overlapOf(*time, {activity.startNs, activity.endNs()});
+  return sum;
+}
+
 static void addHostCopies(Context &context) {
   evidence::HostCopies found;
   const Activity *longest = nullptr;
   std::map<int64_t, evidence::CopiesOfDevice> devices;
-  for (int64_t device : context.devicesWithKernels())
+  std::map<int64_t, std::vector<Interval>> busy;
+  for (int64_t device : context.devicesWithKernels()) {
     devices[device].device = device;
+    busy[device] =
+        runningTimes(context.profile.kernels, device, context.window);
+  }
   for (const Activity &copy : context.profile.copies) {
     if (!isOfHost(copy) || !context.isInSteps(copy))
       continue;
@@ -545,6 +588,7 @@ static void addHostCopies(Context &context) {
     ++own.copies;
     own.bytes += copy.bytes.value_or(0);
     own.timeNs += copy.durationNs;
+    found.hiddenNs += overlapWith(busy[copy.device], copy);
     found.isPageable |= copy.name.contains("Pageable");
     if (!longest || copy.durationNs > longest->durationNs)
       longest = &copy;
@@ -559,8 +603,10 @@ static void addHostCopies(Context &context) {
       found.devices.push_back(own);
   }
   found.longest = longest - context.profile.copies.data();
-  // Devices copy beside one another: the steps have the mean of it.
-  int64_t cost = context.perStep(found.timeNs / int64_t(devices.size()));
+  // Devices copy beside one another: the steps have the mean of it. What
+  // kernels hide costs nothing.
+  int64_t cost = context.perStep((found.timeNs - found.hiddenNs) /
+                                 int64_t(devices.size()));
   Finding &finding = context.add(std::move(found));
   finding.severityNsPerStep = cost;
   addNodes(finding, longest->origin->nodes);
@@ -611,29 +657,140 @@ static void addBiasCopies(Context &context) {
   addNodes(finding, context.profile.kernels[*found.product].origin->nodes);
 }
 
-/// Time in collectives, and how much of it nothing else covered.
-static bool isCollective(const Activity &kernel) {
-  return kernel.name.contains_insensitive("nccl");
+/// Whether launch `later` has to wait for `earlier`, or for one that has to:
+/// launches come in the order in which they are called.
+static bool needs(const Profile &profile, uint32_t later, uint32_t earlier) {
+  SmallVector<uint32_t> left{later};
+  DenseSet<uint32_t> seen;
+  while (!left.empty()) {
+    uint32_t place = left.pop_back_val();
+    if (place == earlier)
+      return true;
+    if (profile.launches[place].isBarrier)
+      return true;
+    for (uint32_t before : profile.launches[place].after)
+      if (before >= earlier && seen.insert(before).second)
+        left.push_back(before);
+  }
+  // What lies between may do so unseen.
+  for (uint32_t place = earlier; place < later; ++place)
+    if (profile.launches[place].isBarrier)
+      return true;
+  return false;
+}
+
+namespace {
+/// Kernels that follow one another on a stream and could run at one time.
+struct Group {
+  SmallVector<const Activity *> kernels;
+  double blocksPerSM = 0;
+
+  int64_t timeNs() const {
+    int64_t sum = 0;
+    for (const Activity *kernel : kernels)
+      sum += kernel->durationNs;
+    return sum;
+  }
+  int64_t savedNs() const {
+    int64_t longest = 0;
+    for (const Activity *kernel : kernels)
+      longest = std::max(longest, kernel->durationNs);
+    return timeNs() - longest;
+  }
+  /// Whether the kernel needs nothing of them, nor they of it, and there is
+  /// room beside them.
+  bool takes(const Profile &profile, const Activity &kernel) const {
+    if (!kernel.launch || profile.launches[*kernel.launch].isBarrier ||
+        !kernel.config->blocksPerSM)
+      return false;
+    if (kernels.empty())
+      return *kernel.config->blocksPerSM < 1;
+    const LaunchRecord &launch = profile.launches[*kernel.launch];
+    return blocksPerSM + *kernel.config->blocksPerSM <= 1 &&
+           kernels.back()->step == kernel.step &&
+           llvm::all_of(kernels, [&](const Activity *other) {
+             return *other->launch < *kernel.launch &&
+                    profile.launches[*other->launch].compiledGraph ==
+                        launch.compiledGraph &&
+                    !needs(profile, *kernel.launch, *other->launch);
+           });
+  }
+  void add(const Activity &kernel) {
+    kernels.push_back(&kernel);
+    blocksPerSM += *kernel.config->blocksPerSM;
+  }
+};
+} // namespace
+
+static void addSerializedWork(Context &context) {
+  if (context.isCPU || context.profile.launches.empty())
+    return;
+  evidence::SerializedWork found;
+  auto close = [&](Group &group) {
+    if (int64_t saved = group.savedNs(); group.kernels.size() > 1 && saved) {
+      ++found.groups;
+      found.kernels += group.kernels.size();
+      found.timeNs += group.timeNs();
+      found.savedNs += saved;
+      if (saved > found.largestSavedNs) {
+        found.largestSavedNs = saved;
+        found.largestKernels = group.kernels.size();
+        found.first = context.placeOf(*group.kernels.front());
+        found.last = context.placeOf(*group.kernels.back());
+      }
+    }
+    group = Group();
+  };
+  std::map<std::optional<int64_t>, Group> streams;
+  for (const Activity *kernel : context.kernels) {
+    Group &group = streams[kernel->stream];
+    if (!group.takes(context.profile, *kernel))
+      close(group);
+    if (group.takes(context.profile, *kernel))
+      group.add(*kernel);
+  }
+  for (auto &[stream, group] : streams)
+    close(group);
+  // In some steps only, or of nothing that would be seen.
+  constexpr double kWorthIt = 0.01;
+  if (int64_t(found.groups) < context.steps ||
+      double(found.savedNs) < kWorthIt * double(context.kernelTimeNs))
+    return;
+  int64_t cost = context.perStep(found.savedNs);
+  uint32_t first = *found.first, last = *found.last;
+  Finding &finding = context.add(std::move(found));
+  finding.severityNsPerStep = cost;
+  for (uint32_t place : {first, last})
+    addNodes(finding, context.profile.kernels[place].origin->nodes);
+}
+
+bool Context::isCollective(const Activity &kernel) const {
+  auto [it, isNew] = collectives.try_emplace(kernel.name.data());
+  if (isNew)
+    it->second = metrics::isCollective(kernel.name);
+  return it->second;
 }
 
 /// The collectives among kernels of one device, by name and in their order.
 using Collectives = std::map<StringRef, std::vector<const Activity *>>;
 
-static Collectives findCollectives(ArrayRef<const Activity *> kernels) {
+static Collectives findCollectives(const Context &context,
+                                   ArrayRef<const Activity *> kernels) {
   Collectives found;
   for (const Activity *kernel : kernels)
-    if (isCollective(*kernel))
+    if (context.isCollective(*kernel))
       found[kernel->name].push_back(kernel);
   return found;
 }
 
-static evidence::DeviceTalk measureTalk(int64_t device,
+/// Time in collectives, and how much of it nothing else covered.
+static evidence::DeviceTalk measureTalk(const Context &context, int64_t device,
                                         ArrayRef<const Activity *> kernels) {
   evidence::DeviceTalk found;
   found.device = device;
   std::vector<Interval> talk, work;
   for (const Activity *kernel : kernels) {
-    bool talks = isCollective(*kernel);
+    bool talks = context.isCollective(*kernel);
     (talks ? talk : work).push_back({kernel->startNs, kernel->endNs()});
     found.collectives += talks;
   }
@@ -675,10 +832,10 @@ static std::vector<evidence::DeviceTalk> compareTalk(const Context &context) {
   std::vector<Collectives> collectives;
   for (const Device &device : context.profile.devices) {
     std::vector<const Activity *> kernels = context.kernelsOn(device.id);
-    Collectives own = findCollectives(kernels);
+    Collectives own = findCollectives(context, kernels);
     if (own.empty())
       continue;
-    devices.push_back(measureTalk(device.id, kernels));
+    devices.push_back(measureTalk(context, device.id, kernels));
     collectives.push_back(std::move(own));
   }
   if (devices.size() < 2)
@@ -693,12 +850,13 @@ static void addCommunication(Context &context) {
   evidence::Communication found;
   const Activity *longest = nullptr;
   for (const Activity *kernel : context.kernels)
-    if (isCollective(*kernel) &&
+    if (context.isCollective(*kernel) &&
         (!longest || kernel->durationNs > longest->durationNs))
       longest = kernel;
   if (!longest)
     return;
-  evidence::DeviceTalk own = measureTalk(context.device->id, context.kernels);
+  evidence::DeviceTalk own =
+      measureTalk(context, context.device->id, context.kernels);
   found.collectives = own.collectives;
   found.timeNs = own.timeNs;
   found.exposedNs = own.exposedNs;
@@ -774,6 +932,7 @@ void findings::addTimelineFindings(Context &context) {
   addCacheLookups(context);
   addHostCopies(context);
   addBiasCopies(context);
+  addSerializedWork(context);
   addCommunication(context);
   addColdStart(context);
   addVariation(context);

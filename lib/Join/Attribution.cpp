@@ -84,6 +84,8 @@ private:
   const bool onHost;
   /// There is something that kernels can be joined to.
   const bool anyGraph;
+  /// It is of a program of a GPU, of which only the host's side was recorded.
+  const bool isHostSide;
   /// The graph is one that `opprof run` recorded of a step of a program: of its
   /// forward part, while the program did more than run the graph, and has steps
   /// of its own.
@@ -174,6 +176,21 @@ static size_t countLaunches(const Trace &trace) {
   });
 }
 
+/// Operators and ranges that only a program of a GPU has.
+static size_t countOfGPU(const Trace &trace) {
+  constexpr StringLiteral kBegins[] = {"aten::record_stream",
+                                       "aten::cudnn_",
+                                       "aten::_cudnn_",
+                                       "aten::miopen_",
+                                       "nccl:",
+                                       "aten::_flash_attention_forward",
+                                       "aten::_efficient_attention_forward"};
+  return llvm::count_if(trace.hostOps, [&](const HostOp &op) {
+    return llvm::any_of(
+        kBegins, [&](StringRef begin) { return op.name.starts_with(begin); });
+  });
+}
+
 Attributor::Attributor(const Trace &trace, const AttributionInputs &inputs)
     : trace(trace), inputs(inputs),
       onHost(trace.activities.empty() && !countLaunches(trace) &&
@@ -181,6 +198,7 @@ Attributor::Attributor(const Trace &trace, const AttributionInputs &inputs)
              (trace.kind == "kineto" || trace.kind == "opprof observer")),
       anyGraph(!inputs.maps.empty() || !inputs.partitions.empty() ||
                !trace.identities.empty()),
+      isHostSide(onHost && countOfGPU(trace)),
       isRecorded(llvm::any_of(inputs.maps,
                               [](const launch::LaunchMap &map) {
                                 return map.stage == "recorded";
@@ -477,7 +495,9 @@ void Attributor::addOperator(Activity &activity, uint32_t top) {
     OperatorTime &made = profile->operators.emplace_back();
     made.name = op.name.str();
     made.inputDims = onOneLine(inputs.dims);
-    made.inputTypes = onOneLine(inputs.types);
+    // What the device did meanwhile has no rate that the host's times say.
+    if (!isHostSide)
+      made.inputTypes = onOneLine(inputs.types);
     made.inputValues = onOneLine(inputs.values);
   }
   activity.op = it->second;
@@ -542,7 +562,7 @@ void Attributor::addActivities() {
             "launched before the trace begins: its launch is not recorded");
       }
     }
-    if (uint32_t top = op == kNone ? kNone : host.topOf(op); top != kNone) {
+    if (uint32_t top = host.calleeOf(op); top != kNone) {
       origin.hostOp = profile->intern(host.op(top).name);
       origin.inputType = profile->intern(host.firstTypeAround(op));
       addOperator(activity, top);
@@ -735,6 +755,14 @@ void Attributor::addNotes() {
         "the host launched " + std::to_string(launches) +
         " kernels, and none is in the file: it ends before them, or the device "
         "was not recorded");
+  if (isHostSide)
+    profile->notes.push_back(
+        (Twine(countOfGPU(trace)) +
+         " operators or ranges (nccl:…, aten::record_stream and the like) are "
+         "those of a GPU's program, and no work of a GPU is in the file: "
+         "times are what the host took to launch it; record with "
+         "ProfilerActivity.CUDA as well")
+            .str());
   if (trace.otherDeviceEvents)
     profile->notes.push_back(
         std::to_string(trace.otherDeviceEvents) +

@@ -96,6 +96,14 @@ StringRef HostTimeline::firstTypeWithin(uint32_t top) const {
   return inputsOf(it == calledAgain.end() ? top : it->second).firstType;
 }
 
+uint32_t HostTimeline::calleeOf(uint32_t op) const {
+  if (op == kNone || topOf(op) != kNone)
+    return op == kNone ? kNone : topOf(op);
+  while (op != kNone && trace.hostOps[op].annotation)
+    op = parents[op];
+  return op;
+}
+
 uint32_t HostTimeline::byExternalId(uint64_t externalId) const {
   return externalIds.find(externalId);
 }

@@ -48,6 +48,11 @@ public:
   /// The outermost operator at or round `op`, within its call if it is in one.
   /// None where only marked ranges are.
   uint32_t topOf(uint32_t op) const { return tops[op]; }
+  /// What the host called that `op` is in: the outermost operator, or else the
+  /// innermost function that a recorder lists among operators without a
+  /// namespace ("CompiledFunction", "Torch-Compiled Region: 0/0"). None where
+  /// only marked ranges are, and for none.
+  uint32_t calleeOf(uint32_t op) const;
   /// Outermost operators of a call, in order of time.
   llvm::ArrayRef<uint32_t> topsOfCall(uint32_t call) const {
     return callTops[call];

@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <tuple>
 
 using namespace llvm;
 using namespace opprof;
@@ -87,20 +88,46 @@ static bool saysNothing(const HostOp &op) {
 }
 
 namespace {
-/// What covers most of an idle time. What the program or PyTorch marked tells
-/// more than an operator, and the innermost of two more than the outer.
-struct Best {
-  const HostOp *op = nullptr;
-  int64_t covered = 0;
+/// How much a name tells of an idle time, least first.
+enum class Telling : uint8_t {
+  /// A range that the program or PyTorch marked, in which far more happened.
+  FarRange,
+  /// A function of Python outside of PyTorch.
+  Frame,
+  Operator,
+  /// A range that is about as long.
+  NearRange,
+  /// A call of the driver that took most of it.
+  Call,
+};
 
-  void offer(const HostOp &candidate, Interval gap) {
-    int64_t overlap = std::min(candidate.endNs(), gap.second) -
-                      std::max(candidate.startNs, gap.first);
-    bool isMost = overlap > 0 && 2 * overlap >= gap.second - gap.first;
-    if (!isMost || (op && op->annotation && !candidate.annotation))
-      return;
-    op = &candidate;
-    covered = overlap;
+/// What covers most of an idle time. Of two names that tell as much the
+/// innermost, which comes last, stays.
+struct Best {
+  std::string name;
+  int64_t startNs = 0, durationNs = 0;
+  Telling telling = Telling::FarRange;
+
+  /// Whether it took at least half of the idle time, and no name that is there
+  /// tells more.
+  bool isBetter(int64_t start, int64_t duration, Interval gap,
+                Telling own) const {
+    int64_t overlap =
+        std::min(start + duration, gap.second) - std::max(start, gap.first);
+    return overlap > 0 && 2 * overlap >= gap.second - gap.first &&
+           (name.empty() || own >= telling);
+  }
+
+  void offer(const HostOp &op, Interval gap) {
+    // A range of a whole step or request says where an idle time lies in it,
+    // and not what happened.
+    constexpr int64_t kFar = 4;
+    bool isFar = op.durationNs / kFar > gap.second - gap.first;
+    Telling own = !op.annotation ? Telling::Operator
+                  : isFar        ? Telling::FarRange
+                                 : Telling::NearRange;
+    if (isBetter(op.startNs, op.durationNs, gap, own))
+      *this = {op.name.str(), op.startNs, op.durationNs, own};
   }
 };
 } // namespace
@@ -128,19 +155,82 @@ static void offerAll(const HostTimeline &host, ThreadId thread, Interval gap,
       best.offer(host.op(*it), gap);
 }
 
+namespace {
+/// What some threads did besides operators, each thread's in order of time.
+template <typename Event> class ByThread {
+public:
+  ByThread(ArrayRef<Event> all, size_t threads,
+           function_ref<bool(const Event &)> isOfInterest)
+      : byThread(threads) {
+    for (const Event &event : all)
+      if (isOfInterest(event))
+        byThread[event.thread].push_back(&event);
+    for (std::vector<const Event *> &events : byThread)
+      llvm::stable_sort(events, [](const Event *a, const Event *b) {
+        return std::tuple(a->startNs, -a->durationNs) <
+               std::tuple(b->startNs, -b->durationNs);
+      });
+  }
+
+  /// Those that begin in the first half of the gap or before it, as what covers
+  /// half of it does.
+  ArrayRef<const Event *> until(ThreadId thread, Interval gap) const {
+    int64_t middle = gap.first + (gap.second - gap.first) / 2;
+    ArrayRef<const Event *> events = byThread[thread];
+    return events.take_front(
+        llvm::upper_bound(events, middle,
+                          [](int64_t at, const Event *event) {
+                            return at < event->startNs;
+                          }) -
+        events.begin());
+  }
+
+private:
+  std::vector<std::vector<const Event *>> byThread;
+};
+} // namespace
+
 void opprof::join::addHostWork(const Trace &trace, const HostTimeline &host,
                                Profile &profile) {
-  // Waits are the profile's own already.
   std::vector<bool> launches(trace.threads.size());
   for (const RuntimeCall &call : trace.runtimeCalls)
     launches[call.thread] = true;
+  // Waits are the profile's own already.
+  ByThread<RuntimeCall> calls(trace.runtimeCalls, trace.threads.size(),
+                              [](const RuntimeCall &call) {
+                                return call.durationNs >= kShortestNs / 2 &&
+                                       !call.name.contains("Synchronize");
+                              });
+  ByThread<HostEvent> frames(trace.longFrames, trace.threads.size(),
+                             [](const HostEvent &) { return true; });
   for (Interval gap : findIdle(profile)) {
     Best best;
-    for (ThreadId thread = 0; thread < launches.size(); ++thread)
-      if (launches[thread])
-        offerAll(host, thread, gap, best);
-    if (best.op)
+    for (ThreadId thread = 0; thread < launches.size(); ++thread) {
+      if (!launches[thread])
+        continue;
+      for (const HostEvent *frame : frames.until(thread, gap))
+        if (best.isBetter(frame->startNs, frame->durationNs, gap,
+                          Telling::Frame))
+          best = {frame->name.str(), frame->startNs, frame->durationNs,
+                  Telling::Frame};
+      offerAll(host, thread, gap, best);
+      // Calls of a thread follow one another.
+      constexpr size_t kNear = 64;
+      ArrayRef<const RuntimeCall *> near = calls.until(thread, gap);
+      near = near.take_back(std::min(near.size(), kNear));
+      for (const RuntimeCall *call : near)
+        if (best.isBetter(call->startNs, call->durationNs, gap,
+                          Telling::Call)) {
+          uint32_t op = host.enclosing(thread, call->startNs);
+          std::string name = call->name.str();
+          if (uint32_t callee = host.calleeOf(op); callee != kNone)
+            name += " in " + host.op(callee).name.str();
+          best = {std::move(name), call->startNs, call->durationNs,
+                  Telling::Call};
+        }
+    }
+    if (!best.name.empty())
       profile.hostWork.push_back(
-          {best.op->name.str(), best.op->startNs, best.op->durationNs});
+          {std::move(best.name), best.startNs, best.durationNs, gap});
   }
 }

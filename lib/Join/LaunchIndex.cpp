@@ -67,14 +67,69 @@ std::string LaunchIndex::describe(LaunchId id) const {
       .str();
 }
 
+/// Whether more than `inputs` and `outputs` may tie it to other launches, or it
+/// may not run where it stands.
+static bool hidesWhatItNeeds(const launch::Launch &launch) {
+  using launch::LaunchKind;
+  return launch.conditional || launch.inLoop || launch.outputs.empty() ||
+         launch.kind == LaunchKind::Collective ||
+         launch.kind == LaunchKind::Subgraph || launch.kind == LaunchKind::User;
+}
+
+namespace {
+/// Which launches touched a buffer last.
+struct Touched {
+  std::optional<uint32_t> writer;
+  SmallVector<uint32_t> readers;
+};
+} // namespace
+
+/// Gives launches of one map, which are the last of `records`, those that come
+/// before them by need: who wrote what they read, and who read or wrote what
+/// they write.
+static void findNeeds(const launch::LaunchMap &map, uint32_t first,
+                      MutableArrayRef<LaunchRecord> records) {
+  StringMap<Touched> buffers;
+  for (auto [position, launch] : llvm::enumerate(map.launches)) {
+    LaunchRecord &record = records[position];
+    uint32_t place = first + position;
+    record.isBarrier = hidesWhatItNeeds(launch);
+    for (StringRef input : launch.inputs) {
+      auto [it, isNew] = buffers.try_emplace(input);
+      // Inductor's own buffers are written before they are read: where no
+      // launch did, something did that the map does not show.
+      if (isNew && input.starts_with("buf"))
+        record.isBarrier = true;
+      if (it->second.writer)
+        record.after.push_back(*it->second.writer);
+      it->second.readers.push_back(place);
+    }
+    for (StringRef output : launch.outputs) {
+      Touched &buffer = buffers[output];
+      if (buffer.writer)
+        record.after.push_back(*buffer.writer);
+      for (uint32_t reader : buffer.readers)
+        if (reader != place)
+          record.after.push_back(reader);
+      buffer.writer = place;
+      buffer.readers.clear();
+    }
+    llvm::sort(record.after);
+    record.after.erase(llvm::unique(record.after), record.after.end());
+  }
+}
+
 std::vector<LaunchRecord> LaunchIndex::makeRecords() const {
   std::vector<LaunchRecord> records;
-  for (const launch::LaunchMap &map : maps)
+  for (const launch::LaunchMap &map : maps) {
+    uint32_t first = records.size();
     for (const launch::Launch &launch : map.launches) {
       LaunchRecord &record = records.emplace_back();
       static_cast<launch::LaunchInfo &>(record) = launch;
       record.compiledGraph = map.graph;
     }
+    findNeeds(map, first, MutableArrayRef(records).drop_front(first));
+  }
   return records;
 }
 

@@ -157,3 +157,23 @@ const KernelFamily *opprof::metrics::findKernelFamily(StringRef kernel) {
       return &family;
   return nullptr;
 }
+
+bool opprof::metrics::isCollective(StringRef kernel) {
+  static constexpr StringLiteral kParts[] = {
+      "nccl",      "all_reduce",     "allreduce",     "all_gather",
+      "allgather", "reduce_scatter", "reducescatter", "all_to_all",
+      "alltoall",  "all2all",        "multimem_",     "cross_device_reduce",
+      "nvshmem",   "userbuffers",    "mscclpp",       "deep_ep::"};
+  for (StringRef part : kParts) {
+    size_t at = kernel.find_insensitive(part);
+    if (at == StringRef::npos)
+      continue;
+    // Those of a block or a warp stay on their device.
+    StringRef before = kernel.take_front(at).rtrim('_');
+    if (!before.ends_with_insensitive("block") &&
+        !before.ends_with_insensitive("warp") &&
+        !before.ends_with_insensitive("cta"))
+      return true;
+  }
+  return false;
+}

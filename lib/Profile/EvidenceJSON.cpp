@@ -311,6 +311,8 @@ private:
 void fields(Fields &io, evidence::WallTime &time) {
   io.perStep("wall_ns_per_step", time.wallNs);
   io.perStep("kernels_ns_per_step", time.kernelsNs);
+  if (time.otherKernelsNs || io.has("other_kernels_ns_per_step"))
+    io.perStep("other_kernels_ns_per_step", time.otherKernelsNs);
   io.perStep("copies_only_ns_per_step", time.copiesOnlyNs);
   io.perStep("idle_ns_per_step", time.idleNs);
   io.perStep("idle_in_compiled_calls_ns_per_step", time.idleInCompiledCallsNs);
@@ -427,6 +429,8 @@ void fields(Fields &io, evidence::HostCopies &copies) {
   io.countPerStep("copies_per_step", copies.copies);
   io.perStep("bytes_per_step", copies.bytes);
   io.perStep("ns_per_step", copies.timeNs);
+  if (copies.hiddenNs || io.has("hidden_ns_per_step"))
+    io.perStep("hidden_ns_per_step", copies.hiddenNs);
   io.value("pageable", copies.isPageable);
   if (!copies.devices.empty() || io.has("devices"))
     io.list("devices", copies.devices);
@@ -458,6 +462,15 @@ void fields(Fields &io, evidence::MemoryGrowth &growth) {
   io.value("bytes_per_step", growth.bytesPerStep);
   io.value("all_bytes_per_step", growth.allBytesPerStep);
   io.value("peak_bytes", growth.peakBytes);
+}
+
+void fields(Fields &io, evidence::SerializedWork &work) {
+  io.countPerStep("groups_per_step", work.groups);
+  io.countPerStep("kernels_per_step", work.kernels);
+  io.perStep("ns_per_step", work.timeNs);
+  io.perStep("would_save_ns_per_step", work.savedNs);
+  io.value("largest_kernels", work.largestKernels);
+  io.value("largest_would_save_ns", work.largestSavedNs);
 }
 
 void fields(Fields &io, evidence::BiasCopies &copies) {

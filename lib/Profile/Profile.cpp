@@ -7,6 +7,7 @@
 
 #include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Demangle/Demangle.h"
 
 #include <algorithm>
 #include <limits>
@@ -269,9 +270,13 @@ static std::string dropParentheses(StringRef name) {
 }
 
 std::string opprof::profile::shortKernelName(StringRef kernel) {
-  StringRef rest = kernel;
-  rest.consume_front("void ");
-  std::string name = rest.str();
+  // Of what compilers write some recorders show all.
+  constexpr size_t kLongestMangled = 4096;
+  std::string name = kernel.starts_with("_Z") && kernel.size() < kLongestMangled
+                         ? demangle(kernel)
+                         : kernel.str();
+  if (StringRef(name).starts_with("void "))
+    name.erase(0, StringRef("void ").size());
   auto drop = [&](StringRef part) {
     for (size_t at; (at = name.find(part)) != std::string::npos;)
       name.erase(at, part.size());

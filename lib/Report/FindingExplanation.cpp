@@ -40,8 +40,9 @@ static constexpr Explanation kExplanations[] = {
      "Idle time, which is the cost (of several devices its mean, and each has "
      "its own), is split at the end of the launch call of the kernel after "
      "it: until then the host was late, after that the "
-     "launch was queued. It is launch-bound where the device is busy for "
-     "under 75 % and the host was late for over half of the idle time. The "
+     "launch was queued. It is launch-bound where the device is idle for "
+     "over 25 % and launches that were late, by a millisecond at most, are "
+     "over half of that. The "
      "largest gaps name the kernel or copy that ended them and what the host "
      "did for most of them (enumerate(DataLoader)… is waiting for data). "
      "Beside it stand how long kernels wait from the end of their launch call "
@@ -80,12 +81,13 @@ static constexpr Explanation kExplanations[] = {
      "device was done, and the idle time is what follows."},
     {FindingKind::HostCopies,
      "Copies between host and device inside the steps.",
-     "Their time, which is the cost (of several devices its mean, and each has "
-     "its own), their bytes, and whether the host's memory is pageable, which "
-     "blocks the host.",
+     "Their time, their bytes, and whether the host's memory is pageable, "
+     "which "
+     "blocks the host. The cost is the time in which the device runs no kernel "
+     "beside them (of several devices its mean, and each has its own).",
      "Pin the memory (pin_memory=True), copy with non_blocking=True on a "
      "stream of its own, or keep the data on the device.",
-     "Where kernels of another stream hide them: wall-time says what is left."},
+     "Where another device, or the host, would have been waited for anyway."},
     {FindingKind::BiasCopies,
      "A copy puts the bias where a matrix product adds to it, because the "
      "library could not add it at the end of the product.",
@@ -95,9 +97,23 @@ static constexpr Explanation kExplanations[] = {
      "the shape and dtype that the library fuses, or use a Linear.",
      "Where the copy is of something else that happens to come before a "
      "product."},
+    {FindingKind::SerializedWork,
+     "Kernels that could run at the same time run one after another.",
+     "Kernels of compiled graphs that follow one another on a stream, of which "
+     "none reads or writes what another one writes, by the buffers of the "
+     "launch map, directly or through others. They count as a group while "
+     "their blocks together are at most as many as the device has "
+     "multiprocessors, so that each would run as fast beside the others. The "
+     "cost is what a group takes beyond its longest kernel.",
+     "Let Inductor combine them (torch._inductor.config.combo_kernels = "
+     "True), make one operator of them (torch.bmm, torch._foreach), or launch "
+     "them on streams of their own inside a CUDA graph.",
+     "Where they wait for the same memory, or a kernel of the program runs on "
+     "another stream meanwhile."},
     {FindingKind::Communication,
      "Time in collectives, and how much of it no other kernel covers.",
-     "Kernels of NCCL on the busiest device; exposed is what is outside of the "
+     "Kernels of NCCL, RCCL or another library of collectives on the busiest "
+     "device; exposed is what is outside of the "
      "union of its other kernels, and the cost. Where several devices are in a "
      "recording, each has its own figures, and what it waits until the last "
      "one has begun the same collective.",
@@ -388,6 +404,29 @@ static StringRef remedyOnCPU(FindingKind kind) {
   }
 }
 
+/// What to do where the device waits for something that the host does, and
+/// which is no launching; empty where that is not most of it.
+static std::string remedyOfIdle(const evidence::DeviceBusy &busy) {
+  if (busy.isLaunchBound || busy.idleIn.empty() ||
+      busy.idleIn.front().idleNs < busy.idleNs / 2)
+    return "";
+  StringRef host = busy.idleIn.front().host;
+  if (host.contains("DataLoader"))
+    return "Give the DataLoader workers (num_workers, persistent_workers, "
+           "prefetch_factor), or do less for each sample.";
+  constexpr StringLiteral kMemory[] = {"Malloc", "Free", "MemCreate", "MemMap"};
+  if (llvm::any_of(kMemory, [&](StringRef part) {
+        return host.split(' ').first.contains(part);
+      }))
+    return "The driver gives out or takes back memory: record after some "
+           "steps, when PyTorch's allocator has it, and keep what it has "
+           "(expandable_segments:True, no empty_cache()).";
+  return formatv("The device waits for {0}: do less there, or do it ahead, in "
+                 "a thread, or on another stream, while the device has work.",
+                 host.size() > 60 ? host.take_front(59).str() + "…"
+                                  : host.str());
+}
+
 /// The rules of `opprof recommend` that answer such findings, and what the
 /// search of `opprof optimize` makes itself.
 static ArrayRef<StringLiteral> listRules(FindingKind kind) {
@@ -502,14 +541,17 @@ std::string report::adviseOn(const Finding &finding, const Profile &profile) {
                      formatPercent(reached));
   }
   const Device *device = findBusiestDevice(profile);
-  StringRef remedy;
+  std::string remedy;
   if (device && device->kind == "cpu")
     remedy = remedyOnCPU(*kind);
+  else if (const auto *busy =
+               std::get_if<evidence::DeviceBusy>(&finding.evidence))
+    remedy = remedyOfIdle(*busy);
   if (remedy.empty())
     remedy = llvm::find_if(kExplanations, [&](const Explanation &explanation) {
                return explanation.kind == *kind;
              })->remedy;
-  std::string text = remedy.str();
+  std::string text = remedy;
   if (std::string line = findLine(finding, profile); !line.empty())
     text += " Begin at " + line + ".";
   if (hasGraph(profile) && !profile.graph.empty())
@@ -586,7 +628,10 @@ static void printEvidence(Page &page, const json::Object &evidence) {
     if (printed++ >= kMostLines)
       return;
     std::string text;
-    raw_string_ostream(text) << value;
+    if (std::optional<double> number = value.getAsNumber())
+      text = formatShortest(*number);
+    else
+      raw_string_ostream(text) << value;
     page.text("    ").paragraph(name + " = " + text, 6, 3);
   };
   visit(visit, "", json::Value(json::Object(evidence)));

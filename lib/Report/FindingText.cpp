@@ -63,6 +63,7 @@ public:
   std::string say(const evidence::CacheLookups &lookups);
   std::string say(const evidence::HostCopies &copies);
   std::string say(const evidence::BiasCopies &copies);
+  std::string say(const evidence::SerializedWork &work);
   std::string say(const evidence::Communication &talk);
   std::string say(const evidence::ColdStart &cold);
   std::string say(const evidence::Variation &variation);
@@ -144,7 +145,16 @@ private:
   }
   /// "aten::mm [[8, 16], [16, 4]]".
   static std::string nameOperator(const OperatorTime &op) {
-    return shorten(op.name + " " + op.inputDims, 60);
+    constexpr size_t kMost = 60;
+    std::string text = op.name + " " + op.inputDims;
+    if (text.size() <= kMost)
+      return text;
+    // No tensor's sizes are cut in two.
+    StringRef head = StringRef(text).take_front(kMost);
+    size_t end = head.rfind(']');
+    return end == StringRef::npos
+               ? shorten(text, kMost)
+               : head.take_front(end + 1).rtrim(" ,[]").str() + "], …]";
   }
   /// A kernel by its launch or operator, or else by its name.
   std::string nameWork(const Activity &kernel) const {
@@ -232,7 +242,12 @@ std::string Prose::say(const evidence::WallTime &time) {
                             : ", from the device's first event to its last"),
       formatCount(ran, isCPU ? "operator" : "kernel",
                   isCPU ? "operators" : "kernels"),
-      keeps, timePerStep(time.kernelsNs), share(time.kernelsNs, time.wallNs));
+      keeps, timePerStep(time.kernelsNs - time.otherKernelsNs),
+      share(time.kernelsNs - time.otherKernelsNs, time.wallNs));
+  if (time.otherKernelsNs)
+    text += formatv("others, launched before {0}, add {1}; ",
+                    hasSteps ? "the steps" : "it begins",
+                    timePerStep(time.otherKernelsNs));
   if (time.copiesOnlyNs)
     text += formatv("copies add {0}; ", timePerStep(time.copiesOnlyNs));
   text += splitIdle(time);
@@ -370,17 +385,20 @@ std::string Prose::say(const evidence::Synchronizations &waits) {
 std::string Prose::say(const evidence::HostCopies &copies) {
   const Activity &longest = profile.copies[*copies.longest];
   return formatv(
-      "{0} between host and {7} {5}: {1} and {2} bytes {6}{3}; the longest "
-      "is {4}.{8}",
+      "{0} between host and {7} {5}: {1} and {2} {6}{9}{3}; the longest is "
+      "{4}.{8}",
       formatCount(copies.copies, "copy", "copies"), timePerStep(copies.timeNs),
-      static_cast<int64_t>(copies.bytes) / steps,
+      formatBytes(copies.bytes / steps),
       copies.isPageable ? ", from or to pageable memory, which blocks the host"
                         : "",
       longest.origin->hostOp.empty()
           ? longest.name.str()
           : "started by " + longest.origin->hostOp.str(),
       hasSteps ? "inside the steps" : "in " + span(), each(),
-      copies.devices.empty() ? "device" : "devices", compare(copies.devices));
+      copies.devices.empty() ? "device" : "devices", compare(copies.devices),
+      copies.hiddenNs
+          ? ", of which kernels hide " + timePerStep(copies.hiddenNs)
+          : "");
 }
 
 std::string Prose::compare(ArrayRef<evidence::CopiesOfDevice> devices) {
@@ -500,21 +518,36 @@ std::string Prose::say(const evidence::DenseEmbeddingGradient &line) {
 std::string Prose::say(const evidence::BiasCopies &copies) {
   return formatv(
       "{0} on the device put a bias where a product adds to it: {1} and {2} "
-      "bytes {3}; the product after the longest is {4}.",
+      "{3}; the product after the longest is {4}.",
       formatCount(copies.copies, "copy", "copies"), timePerStep(copies.timeNs),
-      static_cast<int64_t>(copies.bytes) / steps, each(),
+      formatBytes(copies.bytes / steps), each(),
       name(profile.kernels[*copies.product]));
+}
+
+std::string Prose::say(const evidence::SerializedWork &work) {
+  return formatv(
+      "{0} need nothing of one another and run one after another all the same, "
+      "in {1}, though their blocks together are fewer than the device has "
+      "multiprocessors: {2} {3}, of which running side by side would save {4} "
+      "at most; the group that would save most has {5}, from {6} to {7}.",
+      formatCount((work.kernels + steps / 2) / steps, "kernel", "kernels"),
+      formatCount(std::max<uint64_t>((work.groups + steps / 2) / steps, 1),
+                  "group", "groups"),
+      timePerStep(work.timeNs), each(), timePerStep(work.savedNs),
+      formatCount(work.largestKernels, "kernel", "kernels"),
+      name(profile.kernels[*work.first]), name(profile.kernels[*work.last]));
 }
 
 std::string Prose::say(const evidence::Communication &talk) {
   return formatv(
-      "{0}{7}{1} take {2}, of which no other kernel covers {3} ({4}); the "
+      "{0}{7}{1} {9} {2}, of which no other kernel covers {3} ({4}); the "
       "longest, {5}, takes {6}.{8}",
       formatCount(talk.collectives / steps, "collective", "collectives"),
       talk.rank ? formatv(" of rank {0}", *talk.rank).str() : std::string(),
       timePerStep(talk.timeNs), timePerStep(talk.exposedNs),
       share(talk.exposedNs, talk.timeNs), name(profile.kernels[*talk.longest]),
-      time(talk.longestNs), hasSteps ? " a step" : "", compare(talk.devices));
+      time(talk.longestNs), hasSteps ? " a step" : "", compare(talk.devices),
+      talk.collectives / steps == 1 ? "takes" : "take");
 }
 
 std::string Prose::compare(ArrayRef<evidence::DeviceTalk> devices) {

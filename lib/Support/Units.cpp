@@ -57,7 +57,7 @@ std::string opprof::formatBytes(uint64_t bytes) {
     ++unit;
   }
   if (!unit)
-    return formatv("{0} bytes", bytes);
+    return formatv("{0} {1}", bytes, bytes == 1 ? "byte" : "bytes");
   return formatThreeDigits(value) + " " + kUnits[unit].str();
 }
 

@@ -261,6 +261,7 @@ private:
   Error readArguments(ondemand::object arguments);
   Error keepEvent();
   Error keepActivity(StringRef name);
+  void keepFrame();
   void keepRuntimeCall(StringRef name);
   void keepHostOp(StringRef name);
   Error readDevices(ondemand::value value);
@@ -656,15 +657,37 @@ void Reader::keepHostOp(StringRef name) {
   trace.hostOps.push_back(op);
 }
 
+/// Keeps the current event if it is a function of Python that says where a
+/// program was while no operator ran. Of what it lacks nothing is said: most
+/// frames are of no interest.
+void Reader::keepFrame() {
+  // As long as is worth being named among the idle times of a device.
+  constexpr int64_t kLongNs = 1'000'000;
+  StringRef name = current.name;
+  if (!options.moduleFrames || !current.start || !current.duration ||
+      *current.duration < kLongNs || *current.duration > kMaxTotalNs ||
+      // Builtins have no place; what PyTorch runs is told by its operators.
+      name.starts_with("<") || name.starts_with("torch/") ||
+      name.starts_with("threading.py") || name.contains("/torchinductor") ||
+      !name.contains("): "))
+    return;
+  HostEvent &frame = trace.longFrames.emplace_back();
+  frame.name = trace.intern(name);
+  frame.thread = threadOf(rankOfHost());
+  frame.startNs = *current.start;
+  frame.durationNs = *current.duration;
+}
+
 Error Reader::keepEvent() {
   if (!current.complete)
     return Error::success();
   if (!current.category)
     return passOver("without a category");
   Category category = *current.category;
-  if (category == Category::Python &&
-      (!options.moduleFrames ||
-       !StringRef(current.name).starts_with("nn.Module: ")))
+  bool isModule = StringRef(current.name).starts_with("nn.Module: ");
+  if (category == Category::Python && !isModule)
+    keepFrame();
+  if (category == Category::Python && (!options.moduleFrames || !isModule))
     return Error::success();
 
   if (!current.hasName)
@@ -1330,8 +1353,8 @@ void Reader::nameDevices() {
       list += (", and " + Twine(taken.size() - kNamedDevices) + " more").str();
     trace.notes.push_back(
         (Twine(isOne ? "device " : "devices ") + list +
-         (isOne ? " is not described in the file: it is taken for a "
-                : " are not described in the file: each is taken for a ") +
+         (isOne ? " is not described in the file: it is taken for "
+                : " are not described in the file: each is taken for ") +
          first.name + ", as " +
          (known.size() == 1 ? "the one that is" : "all that are"))
             .str());

@@ -283,7 +283,10 @@ TEST_F(FindingsTest, GapsEndAtCopiesTooAndNameTheHost) {
   copy.durationNs = 4'000;
   copy.step = 0;
   addKernel(140'000, 60'000);
-  profile.hostWork = {{"enumerate(DataLoader)", 9'000, 126'000}};
+  // What lies round it all is of another time.
+  profile.hostWork = {
+      {"the step", 0, 200'000, {150'000, 160'000}},
+      {"enumerate(DataLoader)", 9'000, 126'000, {10'000, 136'000}}};
   compute();
   const auto &busy = get<evidence::DeviceBusy>();
   ASSERT_FALSE(busy.largestGaps.empty());
@@ -295,6 +298,106 @@ TEST_F(FindingsTest, GapsEndAtCopiesTooAndNameTheHost) {
   EXPECT_EQ(gap.hostNs, 125'000);
   ASSERT_EQ(busy.idleIn.size(), 1u);
   EXPECT_EQ(busy.idleIn.front().idleNs, 125'000);
+}
+
+TEST_F(FindingsTest, ProgramsThatWaitForDataAreNotLaunchBound) {
+  // As in a pipeline of images: launches are late for a little, and a copy of
+  // what the host has prepared ends nearly all of the idle time.
+  profile.steps = {{0, 0, 10'000'000, Phase::Steady}};
+  Activity &copy = profile.copies.emplace_back();
+  copy.kind = ActivityKind::Memcpy;
+  copy.name = "Memcpy HtoD (Pageable -> Device)";
+  copy.startNs = 9'000'000;
+  copy.durationNs = 10'000;
+  copy.step = 0;
+  Activity &kernel = addKernel(9'100'000, 900'000);
+  kernel.launchStartNs = 9'090'000;
+  kernel.launchDurationNs = 5'000;
+  compute();
+  EXPECT_EQ(get<evidence::DeviceBusy>().idleHostLateNs, 85'000);
+  EXPECT_FALSE(get<evidence::DeviceBusy>().isLaunchBound);
+  // Nor where one launch waits for what takes seconds: code that is loaded.
+  profile.copies.clear();
+  compute();
+  EXPECT_EQ(get<evidence::DeviceBusy>().idleHostLateNs, 9'095'000);
+  EXPECT_FALSE(get<evidence::DeviceBusy>().isLaunchBound);
+}
+
+TEST_F(FindingsTest, KernelsOfBeforeAreToldFromTheStepsOwn) {
+  addKernel(0, 40'000).phase = Phase::BeforeWindow;
+  addKernel(50'000, 10'000);
+  compute();
+  EXPECT_EQ(get<evidence::WallTime>().kernelsNs, 50'000);
+  EXPECT_EQ(get<evidence::WallTime>().otherKernelsNs, 40'000);
+  EXPECT_EQ(get<evidence::WallTime>().kernels, 1);
+}
+
+TEST_F(FindingsTest, CopiesThatKernelsHideCostNothing) {
+  addKernel(0, 50'000).stream = 7;
+  Activity &copy = profile.copies.emplace_back();
+  copy.kind = ActivityKind::Memcpy;
+  copy.name = "Memcpy HtoD (Pinned -> Device)";
+  copy.stream = 8;
+  copy.startNs = 40'000;
+  copy.durationNs = 20'000;
+  copy.step = 0;
+  compute();
+  EXPECT_EQ(get<evidence::HostCopies>().timeNs, 20'000);
+  EXPECT_EQ(get<evidence::HostCopies>().hiddenNs, 10'000);
+  EXPECT_EQ(cost(FindingKind::HostCopies), 5'000);
+}
+
+/// Three kernels of a compiled graph, right after one another, which a quarter
+/// of the device would take.
+TEST_F(FindingsTest, IndependentKernelsThatWaitForOneAnother) {
+  for (uint32_t place = 0; place < 3; ++place) {
+    Activity &kernel = addKernel(place * 10'000, 10'000);
+    kernel.launch = place;
+    kernel.config.own().blocksPerSM = 0.25;
+    LaunchRecord &launch = profile.launches.emplace_back();
+    launch.compiledGraph = "c";
+    launch.kernel = "triton_poi_" + std::to_string(place);
+    launch.runs = 1;
+  }
+  compute();
+  // Of one step of two only.
+  EXPECT_FALSE(find(FindingKind::SerializedWork));
+  profile.steps = {{0, 0, 100'000, Phase::Steady}};
+  compute();
+  const auto &work = get<evidence::SerializedWork>();
+  EXPECT_EQ(work.groups, 1u);
+  EXPECT_EQ(work.kernels, 3u);
+  EXPECT_EQ(work.timeNs, 30'000);
+  EXPECT_EQ(work.savedNs, 20'000);
+  EXPECT_EQ(work.first, 0u);
+  EXPECT_EQ(work.last, 2u);
+  EXPECT_EQ(cost(FindingKind::SerializedWork), 20'000);
+  // The last needs what the first writes, by way of the second.
+  profile.launches[2].after = {1};
+  profile.launches[1].after = {0};
+  compute();
+  EXPECT_FALSE(find(FindingKind::SerializedWork));
+  profile.launches[1].after.clear();
+  compute();
+  EXPECT_EQ(get<evidence::SerializedWork>().kernels, 2u);
+  // Of one that hides what it needs nothing is known.
+  profile.launches[1].isBarrier = true;
+  compute();
+  EXPECT_FALSE(find(FindingKind::SerializedWork));
+  profile.launches[1].isBarrier = false;
+  profile.launches[2].after.clear();
+  // Those that fill the device gain nothing, nor do those of two streams,
+  // which need not wait.
+  for (Activity &kernel : profile.kernels)
+    kernel.config.own().blocksPerSM = 0.75;
+  compute();
+  EXPECT_FALSE(find(FindingKind::SerializedWork));
+  for (Activity &kernel : profile.kernels) {
+    kernel.config.own().blocksPerSM = 0.25;
+    kernel.stream = kernel.id;
+  }
+  compute();
+  EXPECT_FALSE(find(FindingKind::SerializedWork));
 }
 
 TEST_F(FindingsTest, EachDeviceHasItsOwnIdleTime) {

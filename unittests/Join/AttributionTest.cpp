@@ -123,6 +123,115 @@ TEST_F(AttributionTest, CallsAreStepsOnlyWhereTheGraphIsKnown) {
   EXPECT_EQ(profile->kernels[0].origin->range, "");
 }
 
+/// As CUDA graphs of compiled functions are recorded, and PyTorch 2.0's: no
+/// operator with a namespace is there.
+TEST_F(AttributionTest, WhatTheHostCalledIsKnownOfReplays) {
+  event(span("cpu_op", "Torch-Compiled Region: 0/0", 0, 90,
+             "\"External id\": 1"));
+  event(span("user_annotation", "## Call CompiledFxGraph f ##", 5, 80,
+             "\"External id\": 2"));
+  std::string id = "\"correlation\": 9";
+  event(span("cuda_runtime", "cudaGraphLaunch", 10, 0.5, id));
+  for (double start : {100.0, 110.0})
+    event(span("kernel", "triton_poi_0", start, 5,
+               id + ", \"device\": 0, \"stream\": 7"));
+  auto profile = attributed({});
+  ASSERT_EQ(profile->kernels.size(), 2u);
+  for (const Activity &kernel : profile->kernels) {
+    EXPECT_EQ(kernel.origin->hostOp, "Torch-Compiled Region: 0/0");
+    EXPECT_EQ(kernel.op, 0u);
+  }
+  ASSERT_EQ(profile->operators.size(), 1u);
+  EXPECT_EQ(profile->operators[0].name, "Torch-Compiled Region: 0/0");
+  EXPECT_EQ(profile->operators[0].calls, 1u);
+  EXPECT_EQ(profile->operators[0].kernels, 2u);
+}
+
+/// What the host did for most of a gap of 10 ms, each by what tells most.
+TEST_F(AttributionTest, TheHostOfAnIdleTimeIsWhatTellsMost) {
+  std::string kernels = events;
+  auto named = [&](llvm::ArrayRef<std::string> host) {
+    events.clear();
+    // A thread counts that launches.
+    event(span("cuda_runtime", "cudaLaunchKernel", 1, 1, "\"correlation\": 1"));
+    event(span("kernel", "a", 10, 90,
+               "\"correlation\": 1, \"device\": 0, \"stream\": 7"));
+    event(span("kernel", "b", 10'100, 100,
+               "\"correlation\": 2, \"device\": 0, \"stream\": 7"));
+    event(span("user_annotation", "execute_model", 0, 100'000, ""));
+    for (const std::string &made : host)
+      event(made);
+    std::string all;
+    std::unique_ptr<Profile> profile = attributed({});
+    for (const HostWork &work : profile->hostWork)
+      all += work.name + ";";
+    return all;
+  };
+  std::string frame =
+      span("python_function", "app/data.py(12): resize", 200, 9'000, "");
+  std::string builtin =
+      span("python_function", "<built-in function sleep>", 210, 8'990, "");
+  std::string op =
+      span("cpu_op", "aten::conv2d", 220, 8'900, "\"External id\": 5");
+  std::string call =
+      span("cuda_runtime", "cudaMalloc", 230, 8'000, "\"External id\": 5");
+  std::string near =
+      span("user_annotation", "enumerate(DataLoader)#x", 190, 9'500, "");
+  // A range of a tenth of a second says nothing of a hundredth.
+  EXPECT_EQ(named({}), "execute_model;");
+  EXPECT_EQ(named({frame, builtin}), "app/data.py(12): resize;");
+  EXPECT_EQ(named({frame, op}), "aten::conv2d;");
+  EXPECT_EQ(named({frame, op, near}), "enumerate(DataLoader)#x;");
+  EXPECT_EQ(named({op, call}), "cudaMalloc in aten::conv2d;");
+}
+
+/// The device of a program of a GPU that was recorded on the host alone.
+TEST_F(AttributionTest, OperatorsOfAGPUAreNoWorkOfTheCPU) {
+  std::string sizes = "\"Input Dims\": [[64, 64], [64, 64]], \"Input type\": "
+                      "[\"float\", \"float\"]";
+  event(span("cpu_op", "aten::mm", 10, 20, sizes + ", \"External id\": 1"));
+  auto ofCPU = attributed({});
+  ASSERT_EQ(ofCPU->operators.size(), 1u);
+  EXPECT_FALSE(ofCPU->operators[0].inputTypes.empty());
+  event(span("cpu_op", "aten::record_stream", 40, 2, "\"External id\": 2"));
+  auto ofGPU = attributed({});
+  ASSERT_FALSE(ofGPU->operators.empty());
+  EXPECT_TRUE(ofGPU->operators[0].inputTypes.empty());
+  EXPECT_FALSE(ofGPU->operators[0].inputDims.empty());
+  EXPECT_TRUE(llvm::any_of(ofGPU->notes, [](llvm::StringRef note) {
+    return note.contains("no work of a GPU is in the file");
+  }));
+}
+
+/// What launches need of one another, by the buffers that they read and write.
+TEST_F(AttributionTest, LaunchesKnowWhatTheyComeAfter) {
+  launch::LaunchMap known = map({{"triton_poi_0", "h0"},
+                                 {"triton_poi_1", "h1"},
+                                 {"triton_poi_2", "h2"},
+                                 {"triton_poi_3", "h3"},
+                                 {"triton_poi_4", "h4"}});
+  auto set = [&](size_t at, std::vector<std::string> in,
+                 std::vector<std::string> out) {
+    known.launches[at].inputs = std::move(in);
+    known.launches[at].outputs = std::move(out);
+  };
+  set(0, {"arg0_1"}, {"buf0"});
+  set(1, {"arg0_1"}, {"buf1"});
+  set(2, {"buf0", "buf1"}, {"buf2"});
+  // Overwrites what the one before reads, and reads what nobody wrote.
+  set(3, {"arg1_1"}, {"buf0"});
+  set(4, {"buf9"}, {"buf4"});
+  op("aten::mm", 10);
+  auto profile = attributed(known);
+  ASSERT_EQ(profile->launches.size(), 5u);
+  EXPECT_TRUE(profile->launches[0].after.empty());
+  EXPECT_TRUE(profile->launches[1].after.empty());
+  EXPECT_EQ(profile->launches[2].after, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(profile->launches[3].after, (std::vector<uint32_t>{0, 2}));
+  EXPECT_FALSE(profile->launches[3].isBarrier);
+  EXPECT_TRUE(profile->launches[4].isBarrier);
+}
+
 TEST_F(AttributionTest, ByHashAndByOrder) {
   call(0, 50);
   op("aten::mm", 1);

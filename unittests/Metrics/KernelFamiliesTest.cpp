@@ -85,4 +85,21 @@ TEST(KernelFamilies, EachSaysHowItIsKnown) {
   }
 }
 
+TEST(KernelFamilies, CollectivesOfAnyLibrary) {
+  for (llvm::StringRef kernel :
+       {"ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage)",
+        "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t",
+        "void at::native::multimem_all_reduce_kernel<c10::BFloat16, 16>()",
+        "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>()",
+        "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_"
+        "oneshot_lamport<1>()",
+        "void deep_ep::internode_ll::dispatch<true, 10, 7168>()"})
+    EXPECT_TRUE(isCollective(kernel)) << kernel.str();
+  for (llvm::StringRef kernel :
+       {"void oneflow::softmax::SoftmaxBlockAllReduce<float>()",
+        "triton_red_fused_warp_all_reduce_0", "reduce_kernel<512, 1>",
+        "vectorized_gather_kernel<16, long>", "ampere_sgemm_128x64_nn"})
+    EXPECT_FALSE(isCollective(kernel)) << kernel.str();
+}
+
 } // namespace

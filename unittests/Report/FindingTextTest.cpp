@@ -52,7 +52,7 @@ TEST(FindingText, OfTheTimeline) {
       "most before linear (h.0, model.py:42).");
   EXPECT_EQ(describe(FindingKind::HostCopies),
             "4 copies between host and devices inside the steps: 1.5 µs and "
-            "2048 bytes a step, from or to pageable memory, which blocks the "
+            "2.05 kB a step, from or to pageable memory, which blocks the "
             "host; the longest is Memcpy HtoD. Of the devices, device 0 has 2 "
             "of them, for 1.0 µs; device 1 has 2 of them, for 500 ns.");
 }
@@ -68,8 +68,18 @@ TEST(FindingText, OfMemory) {
 TEST(FindingText, OfBiasCopies) {
   EXPECT_EQ(describe(FindingKind::BiasCopies),
             "2 copies on the device put a bias where a product adds to it: 1.5 "
-            "µs and 2048 bytes a step; the product after the longest is linear "
+            "µs and 2.05 kB a step; the product after the longest is linear "
             "(h.0, model.py:42).");
+}
+
+TEST(FindingText, OfWorkThatCouldRunAtOnce) {
+  EXPECT_EQ(describe(FindingKind::SerializedWork),
+            "3 kernels need nothing of one another and run one after another "
+            "all the same, in 1 group, though their blocks together are fewer "
+            "than the device has multiprocessors: 4.5 µs a step, of which "
+            "running side by side would save 2.0 µs at most; the group that "
+            "would save most has 4 kernels, from linear (h.0, model.py:42) to "
+            "linear (h.0, model.py:42).");
 }
 
 TEST(FindingText, OfTheModel) {

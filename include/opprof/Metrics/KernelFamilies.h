@@ -42,6 +42,11 @@ llvm::ArrayRef<KernelFamily> getKernelFamilies();
 /// Null where the name is of no known family.
 const KernelFamily *findKernelFamily(llvm::StringRef kernel);
 
+/// Whether the kernel is a collective among devices: of NCCL or RCCL, or of
+/// PyTorch's symmetric memory, vLLM, SGLang and TensorRT-LLM, which have their
+/// own.
+bool isCollective(llvm::StringRef kernel);
+
 } // namespace opprof::metrics
 
 #endif // OPPROF_METRICS_KERNELFAMILIES_H

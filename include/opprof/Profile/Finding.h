@@ -112,6 +112,8 @@ struct WallTime {
   int64_t idleProfilerNs = 0;
   int64_t kernels = 0;
   int64_t steps = 1;
+  /// Of `kernelsNs` what is of none of `kernels`: launched before the steps.
+  int64_t otherKernelsNs = 0;
 };
 
 /// A time in which the device ran nothing.
@@ -253,6 +255,8 @@ struct HostCopies {
   std::optional<uint32_t> longest;
   /// Where several ran kernels or copies.
   std::vector<CopiesOfDevice> devices;
+  /// Of `timeNs` what kernels of the same device hide.
+  int64_t hiddenNs = 0;
 };
 
 /// What one line of the program costs.
@@ -318,6 +322,21 @@ struct BiasCopies {
   int64_t timeNs = 0;
   /// Not in files: the product after the longest.
   std::optional<uint32_t> product;
+};
+
+/// Kernels of one stream that need nothing of one another, and which together
+/// would not fill the device.
+struct SerializedWork {
+  uint64_t groups = 0;
+  uint64_t kernels = 0;
+  int64_t timeNs = 0;
+  /// What it would take less if each group took as long as its longest kernel.
+  int64_t savedNs = 0;
+  /// Of the group that would save most.
+  uint64_t largestKernels = 0;
+  int64_t largestSavedNs = 0;
+  /// Not in files: its first and last kernel.
+  std::optional<uint32_t> first, last;
 };
 
 /// Of collectives on one of several devices.

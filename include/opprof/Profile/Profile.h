@@ -8,6 +8,7 @@
 #include "opprof/Launch/LaunchInfo.h"
 #include "opprof/Profile/Finding.h"
 #include "opprof/Support/Confidence.h"
+#include "opprof/Support/Intervals.h"
 #include "opprof/Support/NodeId.h"
 #include "opprof/Support/Recording.h"
 
@@ -242,6 +243,11 @@ struct Activity : DeviceActivity {
 /// A launch of a compiled graph, as launches.json has it, with what it cost.
 struct LaunchRecord : launch::LaunchInfo {
   std::string compiledGraph;
+  /// Places in Profile::launches of those that have to be over before it
+  /// begins, those that they need left out. Not in files.
+  std::vector<uint32_t> after;
+  /// What it reads and writes is not known: no other is free of it.
+  bool isBarrier = false;
   /// Times that it ran in the window.
   uint64_t runs = 0;
   int64_t kernelTimeNs = 0;
@@ -324,6 +330,8 @@ struct HostWork {
   std::string name;
   int64_t startNs = 0;
   int64_t durationNs = 0;
+  /// When the device was idle.
+  Interval idle = {0, 0};
 };
 
 /// A call of a compiled graph by the host.

@@ -201,6 +201,9 @@ struct Trace {
   std::vector<Place> places;
   std::vector<HostEvent> hostEvents;
   std::vector<ModuleFrame> moduleFrames;
+  /// Functions of Python outside of PyTorch that took long, by file, line and
+  /// name: what the host did where no operator ran.
+  std::vector<HostEvent> longFrames;
   std::vector<Identity> identities;
   std::vector<TraceStep> steps;
   /// Time that the profiler itself took.
