@@ -154,7 +154,7 @@ inline std::vector<Evidence> sampleEvidence() {
       HostCopies{
           4, 4'096, 3'000, true, 0, {{0, 2, 4'000, 2'000}, {1, 2, 96, 1'000}}},
       BiasCopies{2, 4'096, 3'000, 0},
-      SerializedWork{2, 6, 9'000, 4'000, 4, 3'000, 0, 1},
+      SerializedWork{2, 6, 9'000, 4'000, 4, 3'000, 0, 0},
       Communication{4,
                     8'000,
                     2'000,
