@@ -2,6 +2,7 @@
 // when it would not be true.
 
 #include "opprof/Report/FindingExplanation.h"
+#include "opprof/Report/FindingText.h"
 #include "opprof/Support/Units.h"
 
 #include "Page.h"
@@ -421,10 +422,12 @@ static std::string remedyOfIdle(const evidence::DeviceBusy &busy) {
     return "The driver gives out or takes back memory: record after some "
            "steps, when PyTorch's allocator has it, and keep what it has "
            "(expandable_segments:True, no empty_cache()).";
+  // That is launching.
+  if (host.split(' ').first.contains("Launch"))
+    return "";
   return formatv("The device waits for {0}: do less there, or do it ahead, in "
                  "a thread, or on another stream, while the device has work.",
-                 host.size() > 60 ? host.take_front(59).str() + "…"
-                                  : host.str());
+                 shortHost(host));
 }
 
 /// The rules of `opprof recommend` that answer such findings, and what the

@@ -29,6 +29,17 @@ static std::string shorten(StringRef text, size_t length) {
   return text.take_front(length).str() + "…";
 }
 
+std::string report::shortHost(StringRef host) {
+  constexpr size_t kMost = 60;
+  if (host.size() <= kMost || !host.contains("): "))
+    return shorten(host, kMost);
+  // From a folder on.
+  StringRef end = host.take_back(kMost).drop_while(
+      [](char c) { return (static_cast<uint8_t>(c) & 0xc0) == 0x80; });
+  size_t slash = end.find('/');
+  return "…" + (slash == StringRef::npos ? end : end.drop_front(slash)).str();
+}
+
 /// What of the time of `timeNsOf` is longest; of equals the last.
 template <typename Enum>
 static std::pair<Enum, int64_t>
@@ -266,7 +277,7 @@ std::string Prose::say(const evidence::DeviceBusy &busy) {
   // What explains a good part of it comes first.
   if (!busy.idleIn.empty() && busy.idleIn.front().idleNs >= busy.idleNs / 10)
     text += formatv("; while it was idle, the host was in {0} for {1}",
-                    shorten(busy.idleIn.front().host, 60),
+                    shortHost(busy.idleIn.front().host),
                     timePerStep(busy.idleIn.front().idleNs));
   if (busy.idleHostLateNs)
     text += formatv(

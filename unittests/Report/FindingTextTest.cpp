@@ -57,6 +57,13 @@ TEST(FindingText, OfTheTimeline) {
             "of them, for 1.0 µs; device 1 has 2 of them, for 500 ns.");
 }
 
+TEST(FindingText, OfWhatTheHostDidTheLineStays) {
+  EXPECT_EQ(report::shortHost("aten::conv2d"), "aten::conv2d");
+  EXPECT_EQ(report::shortHost("transformers/models/videomae/"
+                              "image_processing_videomae.py(235): preprocess"),
+            "…/videomae/image_processing_videomae.py(235): preprocess");
+}
+
 TEST(FindingText, OfMemory) {
   EXPECT_EQ(describe(FindingKind::MemoryGrowth),
             "Each step holds 4.00 kB more on cuda:0 of what is allocated at "
