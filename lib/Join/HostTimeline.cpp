@@ -97,8 +97,10 @@ StringRef HostTimeline::firstTypeWithin(uint32_t top) const {
 }
 
 uint32_t HostTimeline::calleeOf(uint32_t op) const {
-  if (op == kNone || topOf(op) != kNone)
-    return op == kNone ? kNone : topOf(op);
+  if (op == kNone)
+    return kNone;
+  if (uint32_t top = topOf(op); top != kNone)
+    return top;
   while (op != kNone && trace.hostOps[op].annotation)
     op = parents[op];
   return op;
