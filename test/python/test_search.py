@@ -1135,6 +1135,11 @@ def test_a_time_box_ends_it(script: Any, tmp_path: Path) -> None:
     left_out = {one["name"] for one in facts["programs"] if "time box" in one["reason"]}
     assert any("bfloat16" in name for name in left_out)
     assert facts["use"] in ("eager", "Inductor")
+    page = (tmp_path / "out" / "report.txt").read_text()
+    assert ("--budget-seconds" in page) == any(
+        trial["end"] == "left out" for trial in facts["trials"]
+    )
+    assert "Nothing was tried" in page
 
 
 def test_the_schema_is_one() -> None:

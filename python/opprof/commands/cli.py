@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
+from opprof.bytecode import keep_bytecode
 from opprof.choices import (
     COUNTER_MODES,
     DEFAULT_ERROR_BUDGET,
@@ -120,7 +121,7 @@ def _add_export(commands: _Commands) -> None:
         action="store_true",
         help="read it without network, writing or new processes",
     )
-    parser.set_defaults(run=_export)
+    parser.set_defaults(run=_export, loads_pytorch=True)
 
 
 def _add_archive_options(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
@@ -312,7 +313,7 @@ def _add_profile(commands: _Commands) -> None:
         help="the recording: a trace of torch.profiler (.json, .json.gz), a capture (.opcap), a report of Nsight Systems (.nsys-rep, "
         ".qdrep) or its export (.sqlite)",
     )
-    parser.set_defaults(run=_profile)
+    parser.set_defaults(run=_profile, loads_pytorch=True)
 
 
 def _add_counter_options(parser: argparse.ArgumentParser) -> None:
@@ -993,7 +994,7 @@ def _add_validate(commands: _Commands) -> None:
     )
     _add_device(parser)
     _add_error_budget(parser)
-    parser.set_defaults(run=_validate)
+    parser.set_defaults(run=_validate, loads_pytorch=True)
 
 
 def _optimize(options: argparse.Namespace) -> None:
@@ -1045,7 +1046,7 @@ def _add_optimize(commands: _Commands) -> None:
         metavar="S",
         help="end after about as many seconds (default: 180); the report names what was left out for it",
     )
-    parser.set_defaults(run=_optimize)
+    parser.set_defaults(run=_optimize, loads_pytorch=True)
 
 
 def _completion(options: argparse.Namespace) -> None:
@@ -1116,6 +1117,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
             raise
         failure = getattr(options, "failure", 1)
+        if getattr(options, "loads_pytorch", False):
+            keep_bytecode()
         status = options.run(options) or 0
         sys.stdout.flush()
         return status

@@ -55,7 +55,7 @@ from opprof.search.prediction import kernel_time
 from opprof.search.trials import Trial
 from opprof.tools import run_tool
 from opprof.torchscript import TorchScriptOptions
-from opprof.units import counted, milliseconds
+from opprof.units import counted, microseconds, milliseconds
 
 # A machine with so many has some that a profile leaves idle.
 _IDLE_CORES = 8
@@ -546,11 +546,14 @@ def report(outcome: Outcome, options: OptimizeOptions, *, device: str) -> str:
         )
     if outcome.backend is None:
         reason = f" ({outcome.remark})" if outcome.remark else ""
-        lines.append(f"Nothing that was tried is kept{reason}: use {outcome.use}.")
+        was_tried = any(trial.seconds is not None for trial in outcome.trials)
+        nothing = "Nothing that was tried is kept" if was_tried else "Nothing was tried"
+        lines.append(f"{nothing}{reason}: use {outcome.use}.")
     else:
         lines.append(f"Use {outcome.backend.name}.")
         if outcome.remark:
             lines.append(f"But {outcome.remark}.")
+    lines += _lacked_time(outcome, options)
     used = outcome.entrant(outcome.use)
     assert used is not None
     lines += ["", *(f"    {line}" for line in used.lines), ""]
@@ -569,6 +572,20 @@ def report(outcome: Outcome, options: OptimizeOptions, *, device: str) -> str:
         lines += ["", "The backend as it was written:", *outcome.checks]
     times = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in outcome.seconds.items())
     return "\n".join([*lines, "", f"Time: {times}"]) + "\n"
+
+
+def _lacked_time(outcome: Outcome, options: OptimizeOptions) -> list[str]:
+    """What a longer box would bring, at most as it is predicted."""
+    lacking = outcome.lacked_time
+    if not lacking or options.budget_seconds is None:
+        return []
+    saves = max((trial.script.saves_ns or 0 for trial in lacking), default=0)
+    profile = outcome.seconds.get("profile", 0.0)
+    return [
+        f"The time box of {options.budget_seconds:.0f} s ended before {counted(len(lacking), 'rewrite')} "
+        f"could be tried (the profile took {profile:.0f} s of it), of which the best alone is predicted to save "
+        f"{microseconds(saves)} µs of a step: a longer --budget-seconds tries them."
+    ]
 
 
 def _precision_lines(precision: dict[str, Any]) -> list[str]:

@@ -34,7 +34,7 @@ from opprof.search.precision import (
 )
 from opprof.search.prediction import StepModel
 from opprof.search.training import training_recipes
-from opprof.search.trials import Ablation, End, Trial
+from opprof.search.trials import BOX_OVER, Ablation, End, Trial
 from opprof.units import counted, microseconds, milliseconds
 
 # A prediction below this share of a step is not worth a compilation of its own.
@@ -265,7 +265,7 @@ class Search:
         needed = self.workshop.longest_seconds * (3 if recipe.tunes_float32 else 1)
         self.ahead.wait_for(job_of(recipe), self.clock.left - needed - 1)
         if recipe.name not in (EAGER, INDUCTOR) and not self.clock.allows(needed):
-            baseline.reason = "left out: the time box was over"
+            baseline.reason = f"left out: {BOX_OVER}"
             return
         progress(f"  {recipe.name}")
         limit = self._tuning_limit() if recipe.tunes_float32 else None
@@ -451,7 +451,7 @@ class Search:
         if pointless is not None:
             trial = self._end(scripts, End.LEFT_OUT, pointless[0], predicted_ns=pointless[1])
         elif not self._is_in_time(self._beside_kept(scripts), tunes=any(map(self._tunes, scripts))):
-            trial = self._end(scripts, End.LEFT_OUT, "the time box was over")
+            trial = self._end(scripts, End.LEFT_OUT, BOX_OVER)
         else:
             trial = self._build_and_judge(scripts)
         progress(f"     {trial.end.value}: {trial.reason}")
@@ -627,7 +627,7 @@ class Search:
         for script in self.found.kept:
             rest = [other for other in self.found.kept if other is not script]
             if not self.workshop.is_built(rest) and not self._is_in_time(rest):
-                self._note_ablation(script, None, reason="left out: the time box was over")
+                self._note_ablation(script, None, reason=f"left out: {BOX_OVER}")
                 continue
             built = self._build(rest)
             if built.failure is None and built.program is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from opprof.backend.rewrites import Script
-from opprof.search.trials import Ablation, End, Trial
+from opprof.search.trials import BOX_OVER, Ablation, End, Trial
 
 VERSION = 2
 OPTIMIZED = "optimized"
@@ -64,6 +64,11 @@ class Outcome:
             if one.allowed and one.name != OPTIMIZED and one.latency_ns is not None
         ]
         return min(known, key=lambda one: one.latency_ns or 0, default=None)
+
+    @property
+    def lacked_time(self) -> list[Trial]:
+        """What was not tried as the time box ended."""
+        return [trial for trial in self.trials if trial.reason.startswith(BOX_OVER)]
 
     def be_beaten(self, reason: str) -> None:
         """Nothing is kept. Of the recipes that are as fast as the fastest, the first is used: they are in the order of what they

@@ -5,6 +5,9 @@ from enum import Enum
 
 from opprof.backend.rewrites import Script
 
+# Why what there was no time for is left out.
+BOX_OVER = "the time box was over"
+
 
 class End(Enum):
     """How a trial ended."""
