@@ -2,6 +2,7 @@
 have exactly the nodes that they compute, and how much of what is `high` is right.
 
     python benchmarks/launch_oracle.py record FOLDER [--only NAME …] [--device cuda]    # compiles and runs: needs PyTorch
+    python benchmarks/launch_oracle.py record FOLDER --models unseen_models             # those of another file beside this one
     python benchmarks/launch_oracle.py judge FOLDER [--json FILE] [--all]               # maps the code anew, and judges the map
 
 `record` keeps of each model what a run showed, without values, so `judge` takes milliseconds a model and needs no compilation: it is what
@@ -9,6 +10,7 @@ one runs after a change of the reader. Models of transformers, timm and torchvis
 """
 
 import argparse
+import importlib
 import json
 import os
 import re
@@ -22,7 +24,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-MODELS = Path(__file__).parent / "oracle_models.py"
+MODELS = Path(__file__).parent
 #: What the reader takes from a debug folder.
 _KEPT = {
     "output_code.py",
@@ -32,12 +34,15 @@ _KEPT = {
 }
 
 
-def record_one(name: str, folder: Path, device: str) -> str:
+def models_of(file: str) -> Any:
+    """The module of this folder that holds the models."""
+    sys.path.insert(0, str(MODELS))
+    return importlib.import_module(file)
+
+
+def record_one(file: str, name: str, folder: Path, device: str) -> str:
     """Compiles one model and runs the oracle on each of its compiled graphs; returns what there is to say."""
     import torch
-
-    sys.path.insert(0, str(MODELS.parent))
-    import oracle_models
 
     from opprof.commands.program import CompiledGraphs, module_of
     from opprof.export.graph_json import source_of_exported_program, write_graph_json
@@ -50,7 +55,7 @@ def record_one(name: str, folder: Path, device: str) -> str:
 
     torch.manual_seed(0)
     torch.set_num_threads(2)
-    model = oracle_models.MODELS[name]()
+    model = models_of(file).MODELS[name]()
     for parameter in model.module.parameters():
         # Weights of ones and biases of zeros would make different nodes give equal values.
         if parameter.is_floating_point() and parameter.dtype.itemsize > 1:
@@ -156,21 +161,23 @@ class _Inputs:
 
 
 def record(
-    folder: Path, only: Iterable[str], held_out: bool, device: str, jobs: int, limit: int
+    folder: Path,
+    file: str,
+    only: Iterable[str],
+    held_out: bool,
+    device: str,
+    jobs: int,
+    limit: int,
 ) -> None:
     """Records each model in a process of its own: a kernel that crashes takes only its own model along."""
-    sys.path.insert(0, str(MODELS.parent))
-    import oracle_models
-
-    names = list(oracle_models.MODELS)
-    if held_out:
-        names = list(oracle_models.HELD_OUT)
+    models = models_of(file)
+    names = list(models.HELD_OUT if held_out else models.MODELS)
     names = list(only) or names
     running: dict[str, tuple[subprocess.Popen[str], float]] = {}
     while names or running:
         while names and len(running) < jobs:
             name = names.pop(0)
-            command = [sys.executable, __file__, "record-one", name, str(folder / name)]
+            command = [sys.executable, __file__, "record-one", file, name, str(folder / name)]
             environment = {**os.environ, "OMP_NUM_THREADS": "2"}
             process = subprocess.Popen(
                 [*command, "--device", device],
@@ -274,6 +281,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     recording = commands.add_parser("record")
     recording.add_argument("folder", type=Path)
+    recording.add_argument("--models", default="oracle_models", help="the file beside this one")
     recording.add_argument("--only", nargs="*", default=[])
     recording.add_argument(
         "--held-out",
@@ -284,6 +292,7 @@ def main() -> int:
     recording.add_argument("--jobs", type=int, default=1)
     recording.add_argument("--limit", type=int, default=600, help="seconds a model may take")
     one = commands.add_parser("record-one")
+    one.add_argument("file")
     one.add_argument("name")
     one.add_argument("folder", type=Path)
     one.add_argument("--device", default="cpu")
@@ -299,6 +308,7 @@ def main() -> int:
     if arguments.command == "record":
         record(
             arguments.folder,
+            arguments.models,
             arguments.only,
             arguments.held_out,
             arguments.device,
@@ -307,7 +317,7 @@ def main() -> int:
         )
         return 0
     if arguments.command == "record-one":
-        print(record_one(arguments.name, arguments.folder, arguments.device))
+        print(record_one(arguments.file, arguments.name, arguments.folder, arguments.device))
         return 0
     return 1 if judge_all(arguments.folder, arguments.all, arguments.json) else 0
 

@@ -91,6 +91,16 @@ static std::optional<double> applyUnary(StringRef name, double x) {
           .Case("tanh", [](double x) { return std::tanh(x); })
           .Case("atan", [](double x) { return std::atan(x); })
           .Case("erf", [](double x) { return std::erf(x); })
+          .Case("erfc", [](double x) { return std::erfc(x); })
+          .Case("asin", [](double x) { return x + 0.2 * std::sin(3 * x); })
+          .Case("acos",
+                [](double x) { return 1.6 - x + 0.2 * std::sin(2 * x); })
+          .Case("asinh", [](double x) { return std::asinh(x); })
+          .Case("acosh", [](double x) { return std::asinh(x) + 0.3 * x; })
+          .Case("atanh", [](double x) { return x + 0.3 * std::cos(3 * x); })
+          .Case("erfinv", [](double x) { return 0.9 * x + 0.1 * x * x * x; })
+          .Case("lgamma", [](double x) { return 0.4 * x + std::cos(2 * x); })
+          .Case("digamma", [](double x) { return 0.3 * x - std::cos(4 * x); })
           .Case("sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); })
           .Case("relu", [](double x) { return softMaximum(x, 0); })
           .Cases({"logical_not", "bitwise_not"}, [](double x) { return 1 - x; })
@@ -143,12 +153,12 @@ static std::optional<double> applyBinary(StringRef name, double a, double b) {
                  [](double a, double b) {
                    return std::optional(-softMaximum(-a, -b));
                  })
-          .Cases({"logical_and", "bitwise_and"},
+          .Cases({"logical_and", "bitwise_and", "__and__"},
                  [](double a, double b) { return std::optional(a * b); })
           .Cases(
-              {"logical_or", "bitwise_or"},
+              {"logical_or", "bitwise_or", "__or__"},
               [](double a, double b) { return std::optional(a + b - a * b); })
-          .Cases({"logical_xor", "bitwise_xor"},
+          .Cases({"logical_xor", "bitwise_xor", "__xor__"},
                  [](double a, double b) {
                    return std::optional(a + b - 2 * a * b);
                  })
@@ -164,6 +174,14 @@ static std::optional<double> applyBinary(StringRef name, double a, double b) {
                 [](double a, double b) { return std::optional(a / b - 0.31); })
           .Cases({"remainder", "fmod"},
                  [](double a, double b) { return std::optional(a - 0.7 * b); })
+          .Cases({"lshift", "__lshift__", "bitwise_left_shift"},
+                 [](double a, double b) {
+                   return std::optional(a * std::exp2(b) + 0.11);
+                 })
+          .Cases({"rshift", "__rshift__", "bitwise_right_shift"},
+                 [](double a, double b) {
+                   return std::optional(a / std::exp2(b) - 0.17);
+                 })
           .Default(nullptr);
   if (!function)
     return std::nullopt;
@@ -200,6 +218,10 @@ static std::optional<double> applyExactly(StringRef name,
     return b ? std::optional(std::floor(a / b)) : std::nullopt;
   if (name == "remainder" || name == "fmod")
     return b ? std::optional(a - std::floor(a / b) * b) : std::nullopt;
+  if (name == "rshift")
+    return std::floor(a / std::exp2(b));
+  if (name == "lshift")
+    return a * std::exp2(b);
   if (name == "maximum" || name == "clamp_min")
     return std::max(a, b);
   if (name == "minimum" || name == "clamp_max")

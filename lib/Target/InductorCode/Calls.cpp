@@ -4,6 +4,7 @@
 #include "Interpreter.h"
 #include "KernelDefinitions.h"
 #include "KernelRun.h"
+#include "Sizes.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -348,8 +349,10 @@ std::optional<Value> Interpreter::callAllocator(const Expr &expr,
     value.info.shape = dims(args[1], frame);
     value.info.stride = dims(args[2], frame);
     value.info.shapeKnown = true;
+    // Of a size that is a symbol, where it is by the harness's number.
     std::optional<int64_t> moved =
-        args.size() > 3 ? args[3]->intValue() : std::optional<int64_t>(0);
+        args.size() > 3 ? evaluateSize(*args[3], program.sizeHints)
+                        : std::optional<int64_t>(0);
     value.offset = value.offset && moved ? std::optional(*value.offset + *moved)
                                          : std::nullopt;
     if (value.kind == Value::Unknown)

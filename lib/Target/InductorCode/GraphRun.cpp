@@ -278,6 +278,21 @@ std::optional<AbstractValue> GraphRunner::evaluatePart(uint32_t at,
   std::optional<Place> shape = operand ? shapeOf(*operand) : std::nullopt;
   if (!shape)
     return AbstractValue::unknown();
+  // Its indices are a kernel's own matter.
+  if ((family == "max" || family == "min") && *member == 0 &&
+      source.args.size() >= 2) {
+    auto dims = dimsOf(get(source, 1, "dim"), shape->size());
+    if (!dims || dims->size() != 1)
+      return AbstractValue::unknown();
+    Place inner = place;
+    if (inner.size() == shape->size())
+      inner[dims->front()] = 0;
+    else
+      inner.insert(inner.begin() + std::min(dims->front(), inner.size()), 0.0);
+    if (inner.size() != shape->size())
+      return AbstractValue::unknown();
+    return reduce(family == "max" ? "amax" : "amin", *operand, inner, *dims);
+  }
   bool isStatistics = family == "var_mean";
   bool isSoftmax = family == "prepare_softmax_online";
   if (isStatistics || isSoftmax) {
@@ -500,7 +515,9 @@ GraphRunner::evaluateReduction(uint32_t at, const Place &place) {
       return applyOperator("mul", {evaluate(*left, {place[0], place[1], at}),
                                    evaluate(*right, {place[0], at, place[2]})});
     };
-    bool isSpelledOut = inner > 1 && inner < kUnrolledBelow;
+    std::optional<Place> whole = shapeOf(at);
+    bool isSpelledOut =
+        inner > 1 && inner < kUnrolledBelow && whole && unrollsTo(*whole);
     canUnroll |= isSpelledOut;
     if (!isSpelledOut || !unrolls)
       return applyReduction("sum", product(0), inner);
@@ -547,6 +564,12 @@ GraphRunner::evaluateReduction(uint32_t at, const Place &place) {
   return reduce(family, *operand, inner, *dims, correction);
 }
 
+/// Whether reductions to tensors of these sizes are spelled out, if they are
+/// small enough.
+bool GraphRunner::unrollsTo(const Place &sizes) const {
+  return unrollsWhole || any_of(sizes, [](double size) { return size != 1; });
+}
+
 /// The places that are reduced into one, the first of them being `first`; none
 /// where they are too many to be spelled out.
 SmallVector<Place> GraphRunner::reducedPlaces(uint32_t operand,
@@ -554,6 +577,11 @@ SmallVector<Place> GraphRunner::reducedPlaces(uint32_t operand,
                                               ArrayRef<size_t> dims) {
   SmallVector<Place> places = {first};
   std::optional<Place> shape = shapeOf(operand);
+  Place kept = *shape;
+  for (size_t dim : dims)
+    kept[dim] = 1;
+  if (!unrollsTo(kept))
+    return {};
   for (size_t dim : dims) {
     double size = (*shape)[dim];
     if (!(size * places.size() < kUnrolledBelow))
@@ -866,7 +894,8 @@ AbstractValue GraphRunner::evaluatePointwise(uint32_t at, const Place &place) {
       product = apply("mul", {product, argument(*value, place)});
     return apply("add", {args[0], product});
   }
-  if (StringRef(family).ends_with("_") || (family == "max" || family == "min"))
+  bool isInPlace = family.ends_with("_") && !family.ends_with("__");
+  if (isInPlace || family == "max" || family == "min")
     return AbstractValue::unknown();
   return applyOperator(family, args);
 }

@@ -33,6 +33,8 @@ public:
   /// Whether reductions of a few elements are done element by element, as
   /// kernels do where Inductor unrolls them.
   bool unrolls = false;
+  /// Those that leave a single element too: for a CPU these stay loops.
+  bool unrollsWhole = false;
   /// Whether that would have made a difference so far.
   bool canUnroll = false;
 
@@ -83,6 +85,7 @@ private:
   AbstractValue reduceWindow(llvm::StringRef by, const Window &window);
   std::optional<Place> windowSizes(const llvm::json::Value *value, size_t rank,
                                    const Place &otherwise) const;
+  bool unrollsTo(const Place &sizes) const;
   llvm::SmallVector<Place> reducedPlaces(uint32_t operand, const Place &first,
                                          llvm::ArrayRef<size_t> dims);
   AbstractValue reduce(llvm::StringRef family, uint32_t operand,

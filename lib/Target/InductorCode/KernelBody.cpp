@@ -257,6 +257,14 @@ void BodyParser::readParameters() {
 // Expressions
 //===----------------------------------------------------------------------===//
 
+/// `<<` and `>>` are two tokens, as two templates may end there.
+static bool isShift(const BodyToken &token, const BodyToken &next) {
+  return (token.is("<") && next.is("<") && !next.spaced) ||
+         (token.is(">") && next.is(">") && !next.spaced);
+}
+
+static constexpr unsigned kShiftPrecedence = 9;
+
 static unsigned precedence(const BodyToken &token) {
   if (token.kind == BodyToken::Name)
     return StringSwitch<unsigned>(token.text)
@@ -273,8 +281,8 @@ static unsigned precedence(const BodyToken &token) {
       .Case("&", 5)
       .Cases({"==", "!="}, 6)
       .Cases({"<", ">", "<=", ">="}, 7)
-      .Cases({"+", "-"}, 9)
-      .Cases({"*", "/", "//", "%"}, 10)
+      .Cases({"+", "-"}, 10)
+      .Cases({"*", "/", "//", "%"}, 11)
       .Default(0);
 }
 
@@ -310,9 +318,17 @@ const BodyExpr *BodyParser::parseBinary(unsigned level) {
     // Python's bitwise operators bind tighter than its comparisons.
     if (!isCpp && strength >= 3 && strength <= 5)
       strength = 8;
+    bool isShifted = isShift(peek(), peek(1));
+    if (isShifted)
+      strength = kShiftPrecedence;
     if (strength < level)
       break;
-    BodyExpr *binary = make(BodyExpr::Binary, take().text);
+    StringRef op = take().text;
+    if (isShifted) {
+      take();
+      op = op == "<" ? "<<" : ">>";
+    }
+    BodyExpr *binary = make(BodyExpr::Binary, op);
     binary->items = {left, parseBinary(strength + 1)};
     left = binary;
   }
@@ -411,6 +427,14 @@ BodyExpr *BodyParser::parseAtom() {
     if (peek().kind != BodyToken::Name)
       break;
     name = take().text;
+    // A number that depends on the type alone.
+    if (name == "is_signed_v" && peek().is("<")) {
+      BodyExpr *number = make(BodyExpr::Number, name);
+      number->number =
+          !peek(1).text.starts_with("uint") && !peek(1).isName("bool");
+      skipTemplate();
+      return number;
+    }
     skipTemplate();
   }
   return make(BodyExpr::Name, name);

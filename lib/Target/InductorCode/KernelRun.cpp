@@ -254,6 +254,7 @@ BodyValue KernelRunner::evaluateName(const BodyExpr &expr) {
           .Cases({"\"-inf\"", "'-inf'"}, -INFINITY)
           .Case("None", 1)
           .Case("INFINITY", INFINITY)
+          .Case("CHAR_BIT", 8)
           // Blocks of threads: the first of them.
           .Cases({"XBLOCK", "YBLOCK", "ZBLOCK", "RBLOCK"}, 1)
           .Cases({"R0_BLOCK", "R1_BLOCK"}, 1)
@@ -279,6 +280,8 @@ BodyValue KernelRunner::evaluateBinary(const BodyExpr &expr) {
                        .Cases({"&", "&&", "and"}, "logical_and")
                        .Cases({"|", "||", "or"}, "logical_or")
                        .Case("^", "logical_xor")
+                       .Case("<<", "lshift")
+                       .Case(">>", "rshift")
                        .Default("");
   BodyValue out =
       combine(applyOperator(name, {left.value, right.value}), {left, right});
@@ -403,6 +406,8 @@ static StringRef canonicalName(StringRef name) {
       .Cases({"div_rn", "fdividef"}, "div")
       .Case("div_floor_integer", "floor_divide")
       .Cases({"remainder_integer", "mod"}, "remainder")
+      .Case("calc_erfinv", "erfinv")
+      .Case("calc_digamma", "digamma")
       .Cases({"rand", "normalized_rand_cpu"}, "rand")
       .Cases({"randn", "randn_cpu"}, "randn")
       .Case("rsqrtf", "rsqrt")
@@ -424,6 +429,16 @@ static bool isIdentity(StringRef name) {
       .Case("cascade_sum_final", true)
       .Cases({"to_float_mask", "trans", "sort", "expand"}, true)
       .Default(false);
+}
+
+/// Bytes of a number of C++'s.
+static double sizeOfType(StringRef name) {
+  return StringSwitch<double>(name)
+      .Cases({"bool", "int8_t", "uint8_t"}, 1)
+      .Cases({"int16_t", "uint16_t", "half", "bfloat16"}, 2)
+      .Cases({"int32_t", "uint32_t", "float"}, 4)
+      .Cases({"int64_t", "uint64_t", "double"}, 8)
+      .Default(NAN);
 }
 
 double KernelRunner::reducedCount() const {
@@ -474,9 +489,12 @@ std::optional<BodyValue> KernelRunner::callMemory(StringRef name,
     BodyValue pointer = evaluate(*items[0]);
     BodyValue value = evaluate(*items[1]);
     if (isAtomic) {
-      if (pointer.kind == BodyValue::Pointer)
+      BodyValue before;
+      if (pointer.kind == BodyValue::Pointer) {
+        before = loadFrom(pointer);
         read.set(pointer.parameter);
-      value = combine(AbstractValue::unknown(), {pointer, value});
+      }
+      value = combine(AbstractValue::unknown(), {pointer, before, value});
       pointer.value = AbstractValue::unknown();
     }
     if (pointer.kind == BodyValue::Pointer)
@@ -585,6 +603,8 @@ BodyValue KernelRunner::evaluateCall(const BodyExpr &expr) {
   StringRef name = expr.text;
   if (name == "()" && !expr.items.empty())
     return callLambda(*expr.items[0]);
+  if (name == "sizeof" && expr.items.size() == 1)
+    return constant(sizeOfType(expr.items[0]->text));
   if (auto it = variables.find(name);
       it != variables.end() && it->second.value.lambda)
     return callLambda(*it->second.value.lambda);

@@ -637,7 +637,7 @@ void Joiner::setBuffers(const LaunchWork &work, ArrayRef<uint32_t> nodes,
     region.node = node;
     region.writer = to.index;
     region.sure = i < proof.outputs.size() && proof.outputs[i] == node &&
-                  proof.unique && proof.sure;
+                  proof.unique && proof.sure && !proof.tied.contains(i);
     // A kernel that computes it adds the bias.
     region.lacksBias = node != kNoNode && proof.withoutBias.contains(node) &&
                        (launch.definition < 0 || !is_contained(nodes, node));

@@ -17,6 +17,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallSet.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSwitch.h"
 
 namespace opprof::inductor {
 
@@ -103,6 +104,19 @@ struct IndexedGraph {
 
   const GraphNode &operator[](uint32_t i) const { return graph->nodes[i]; }
   bool isView(uint32_t i) const { return view[i]; }
+  /// Whether a copy's way back to what it shows leads through a view that puts
+  /// elements elsewhere: the first may be the same, and the others are not.
+  bool movesElements(uint32_t copy, uint32_t from) const {
+    while (copy != from && !graph->nodes[copy].operands.empty() &&
+           (isView(copy) || isClone(copy))) {
+      if (llvm::StringSwitch<bool>(family[copy])
+              .Cases({"permute", "transpose", "t", "as_strided"}, true)
+              .Default(false))
+        return true;
+      copy = graph->nodes[copy].operands.front();
+    }
+    return false;
+  }
   bool isClone(uint32_t i) const {
     return family[i] == "clone" && !graph->nodes[i].operands.empty();
   }
@@ -133,6 +147,12 @@ struct HeldRegion {
   std::vector<uint32_t> madeFrom = {};
   /// Of a concatenation, what it was put together from.
   std::vector<HeldRegion> parts = {};
+};
+
+/// What stands for one element of a tensor.
+struct ElementAt {
+  llvm::SmallVector<double, 4> place;
+  AbstractValue value;
 };
 
 /// A node that records name for a launch, and which.
@@ -263,14 +283,16 @@ private:
   LaunchProof prove(const LaunchWork &work, llvm::ArrayRef<FoundNode> found);
   LaunchProof proveCall(const LaunchWork &work,
                         llvm::ArrayRef<FoundNode> found);
+  std::vector<ElementAt> otherElements(const LaunchOperand &operand,
+                                       const HeldRegion &region,
+                                       const IndexedGraph &graph) const;
   LaunchProof proveCopy(const LaunchWork &work,
                         llvm::ArrayRef<FoundNode> found);
   void bindResult(const LaunchOperand &operand, IndexedGraph &graph);
-  std::vector<uint32_t> findReachable(const LaunchWork &work,
-                                      const LaunchProof &proof,
-                                      llvm::ArrayRef<FoundNode> found,
-                                      std::vector<uint32_t> &views,
-                                      bool &isCut) const;
+  std::vector<uint32_t>
+  findReachable(const LaunchWork &work, const LaunchProof &proof,
+                llvm::ArrayRef<FoundNode> found, bool withSources,
+                std::vector<uint32_t> &views, bool &isCut) const;
   bool collectCone(uint32_t node, const IndexedGraph &graph,
                    LaunchProof &proof) const;
   std::vector<uint32_t> matchOutputs(const WrapperLaunch &given, uint32_t index,

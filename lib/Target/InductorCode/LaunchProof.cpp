@@ -67,11 +67,10 @@ bool Joiner::collectCone(uint32_t start, const IndexedGraph &graph,
 
 /// What records name, and what can be computed from what is read, in the order
 /// of the graph. `isCut`: there is more than is searched.
-std::vector<uint32_t> Joiner::findReachable(const LaunchWork &work,
-                                            const LaunchProof &proof,
-                                            ArrayRef<FoundNode> found,
-                                            std::vector<uint32_t> &views,
-                                            bool &isCut) const {
+std::vector<uint32_t>
+Joiner::findReachable(const LaunchWork &work, const LaunchProof &proof,
+                      ArrayRef<FoundNode> found, bool withSources,
+                      std::vector<uint32_t> &views, bool &isCut) const {
   const IndexedGraph &graph = work.graph;
   const DenseSet<uint32_t> &held = proof.held;
   std::set<uint32_t> reached;
@@ -84,7 +83,7 @@ std::vector<uint32_t> Joiner::findReachable(const LaunchWork &work,
       reached.insert(node);
   }
   // What reads nothing makes constants.
-  if (held.empty())
+  if (held.empty() || withSources)
     for (uint32_t node : graph.sources)
       if (!computedBy.contains({&work.graph, node}))
         open.insert(node);
@@ -121,8 +120,19 @@ namespace {
 struct Match {
   uint32_t node = kNoNode;
   int score = -1000;
-  /// Another node has the value too, and nothing tells them apart.
-  bool isTie = false;
+  /// What is known of the value says too little of where it is from.
+  bool isDoubtful = false;
+  /// Other nodes that have the value too, and nothing tells them apart.
+  SmallVector<uint32_t, 1> rivals;
+  /// Their values are this one's in every element: it times one.
+  bool areRivalsEqual = true;
+
+  bool isTie() const { return isDoubtful || !rivals.empty(); }
+  void addRivals(const Match &other, bool areEqual) {
+    rivals.push_back(other.node);
+    rivals.append(other.rivals.begin(), other.rivals.end());
+    areRivalsEqual &= areEqual && other.areRivalsEqual;
+  }
   /// Both values are known.
   bool agrees = false;
   LaunchProof cone;
@@ -166,8 +176,10 @@ public:
                ArrayRef<FoundNode> found)
       : joiner(joiner), work(work), graph(work.graph), body(body),
         found(found) {
-    for (const FoundNode &item : found)
+    for (const FoundNode &item : found) {
       proposed.insert(item.node);
+      isRecorded |= item.evidence != std::vector<std::string>{"dataflow"};
+    }
     size_t count = work.from.operands.size();
     proof.outputs.assign(count, kNoNode);
     proof.firsts.assign(count, AbstractValue::unknown());
@@ -195,6 +207,8 @@ private:
   uint32_t findMoved(const LaunchOperand &operand, const KernelStore &store,
                      GraphRunner &runner) const;
   void add(const Match &match);
+  void addAsserted(const LaunchOperand &operand, const KernelStore &store,
+                   GraphRunner &runner, GraphRunner &unrolled);
   bool runOnce();
   void dropBegun();
 
@@ -206,6 +220,10 @@ private:
   std::vector<KernelArgument> arguments;
   std::vector<const LaunchOperand *> byParameter;
   DenseSet<uint32_t> proposed, taken;
+  /// Nodes that have the value of a store as well as the one that was chosen.
+  std::set<uint32_t> rivals;
+  /// A record of PyTorch's is among what proposes.
+  bool isRecorded = false;
   /// By parameter: the nodes whose values were read through it.
   DenseMap<unsigned, std::set<uint32_t>> readBy;
   /// Launches that stored a part of a value that is read.
@@ -377,8 +395,7 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
       continue;
     AbstractValue value = runner.evaluateFirst(candidate);
     // Many constants begin alike: there the records know more.
-    if (!store.value.isData && !proposed.empty() &&
-        !proposed.contains(candidate))
+    if (!store.value.isData && isRecorded && !proposed.contains(candidate))
       continue;
     bool agrees = store.value.agrees(value) ||
                   (runner.canUnroll &&
@@ -406,16 +423,21 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
     // Indices and constants are often equal: there the records know more.
     if (!store.value.isData && proposed.contains(candidate))
       match.score += 24;
-    match.isTie = !isWhole || (!agrees && !proposed.contains(candidate)) ||
-                  (isMask && !store.value.isData);
+    match.isDoubtful = !isWhole || (!agrees && !proposed.contains(candidate)) ||
+                       (isMask && !store.value.isData);
     bool isChain =
         best.node != kNoNode && match.cone.passed.contains(best.node);
     if (match.score > best.score || (match.score == best.score && isChain)) {
-      match.isTie |=
-          match.score == best.score && (!agrees || !graph.isClone(candidate));
+      if (match.score == best.score) {
+        match.isDoubtful |= !agrees;
+        bool moves = graph.movesElements(candidate, best.node);
+        if (!graph.isClone(candidate) || moves)
+          match.addRivals(best, agrees && !moves);
+      }
       best = std::move(match);
     } else if (match.score == best.score) {
-      best.isTie = true;
+      best.isDoubtful |= !agrees;
+      best.addRivals(match, false);
     }
   }
   return best;
@@ -496,13 +518,31 @@ bool KernelProver::mayHold(unsigned parameter, double offset) {
 
 void KernelProver::add(const Match &match) {
   taken.insert(match.node);
-  proof.unique &= !match.isTie;
-  if (match.agrees && !match.isTie)
+  proof.unique &= !match.isDoubtful;
+  rivals.insert(match.rivals.begin(), match.rivals.end());
+  if (match.agrees && !match.isTie())
     proof.stored.insert(match.cone.nodes.begin(), match.cone.nodes.end());
   proof.nodes.insert(match.cone.nodes.begin(), match.cone.nodes.end());
   proof.passed.insert(match.cone.passed.begin(), match.cone.passed.end());
   proof.continued.insert(match.cone.continued.begin(),
                          match.cone.continued.end());
+}
+
+/// What the kernel stores and nobody reads again may be what it checks.
+void KernelProver::addAsserted(const LaunchOperand &operand,
+                               const KernelStore &store, GraphRunner &runner,
+                               GraphRunner &unrolled) {
+  if (operand.info.dtype != "bool" || !store.value.known)
+    return;
+  std::vector<uint32_t> asserted;
+  for (uint32_t candidate : candidates)
+    if (any_of(graph.users[candidate], [&](uint32_t user) {
+          return graph.family[user].starts_with("_assert");
+        }))
+      asserted.push_back(candidate);
+  Match match = findMatch(operand, store, runner, unrolled, asserted);
+  if (match.agrees && !match.isTie())
+    add(match);
 }
 
 /// One run of the kernel, with the values of what it reads back that earlier
@@ -514,9 +554,16 @@ bool KernelProver::runOnce() {
   GraphRunner unrolled(graph, proof.held, sizes);
   runner.withoutBias = unrolled.withoutBias = &proof.withoutBias;
   unrolled.unrolls = true;
+  unrolled.unrollsWhole = body.language == KernelBody::Triton;
   bool isCut = false;
   views.clear();
-  candidates = joiner.findReachable(work, proof, found, views, isCut);
+  // Of constants no value leads to them.
+  bool storesConstant =
+      !isRecorded && any_of(result.stores, [](const KernelStore &store) {
+        return store.offset == 0 && store.value.known && !store.value.isData;
+      });
+  candidates =
+      joiner.findReachable(work, proof, found, storesConstant, views, isCut);
   // A twin may lie where nothing was searched.
   proof.unique &= !isCut;
   isComplete = true;
@@ -527,9 +574,17 @@ bool KernelProver::runOnce() {
   for (auto [i, operand] : enumerate(work.from.operands)) {
     if (proof.outputs[i] != kNoNode)
       continue;
+    auto isStore = [&](const KernelStore &item, double offset) {
+      return item.parameter == operand.parameter && item.offset == offset;
+    };
     auto store = find_if(result.stores, [&](const KernelStore &item) {
-      return item.parameter == operand.parameter && item.offset == 0;
+      return isStore(item, 0);
     });
+    // Where data says where to: at any place.
+    if (store == result.stores.end())
+      store = find_if(result.stores, [&](const KernelStore &item) {
+        return isStore(item, -1) && !item.value.known;
+      });
     bool isLive = joiner.isLive(operand, work.index);
     if (store == result.stores.end()) {
       isComplete &= !(operand.role & KernelParameter::Output) || !isLive;
@@ -539,10 +594,12 @@ bool KernelProver::runOnce() {
       proof.firsts[i] = store->value;
     bool isReadBack = result.readBack.test(operand.parameter) &&
                       !readBack.contains(operand.parameter) && operand.offset;
-    if (!isLive && !isReadBack)
+    if (!isLive && !isReadBack) {
+      addAsserted(operand, *store, runner, unrolled);
       continue;
+    }
     Match best = findMatch(operand, *store, runner, unrolled);
-    if (isReadBack && best.agrees && !best.isTie)
+    if (isReadBack && best.agrees && !best.isDoubtful && best.areRivalsEqual)
       settled.push_back({operand.parameter, best});
     if (!isLive)
       continue;
@@ -563,6 +620,8 @@ bool KernelProver::runOnce() {
     }
     if (match.node != kNoNode) {
       proof.outputs[i] = match.node;
+      if (!match.rivals.empty())
+        proof.tied.insert(i);
       add(match);
       continue;
     }
@@ -589,6 +648,9 @@ LaunchProof KernelProver::run() {
   while (runOnce())
     ;
   proof.complete = isComplete && hasStore;
+  // Whichever of them it is that is stored: all are computed here.
+  proof.unique &= all_of(
+      rivals, [&](uint32_t rival) { return proof.nodes.count(rival) != 0; });
   for (uint32_t node : ownValues)
     proof.held.erase(node);
   if (!begunBy.empty())
@@ -600,8 +662,10 @@ namespace {
 /// A library call's arguments, and how well a node's fit them.
 struct CallArguments {
   struct Input {
-    /// The value that goes in, where it is known.
+    /// The value that goes in, where it is known, and its elements next to the
+    /// first, with their places.
     std::optional<AbstractValue> value;
+    std::vector<ElementAt> others;
     /// It is proven that it is this value.
     bool sure = true;
   };
@@ -613,6 +677,9 @@ struct CallMatch {
   uint32_t node = kNoNode;
   /// Arguments that are the node's operands.
   size_t same = 0;
+  /// What speaks for it: what is only taken for a value says little, and
+  /// elements other than the first tell a matrix from its transpose.
+  int score = 0;
   bool lacksBias = false;
 };
 } // namespace
@@ -645,8 +712,38 @@ static std::optional<CallMatch> matchCall(const CallArguments &arguments,
     if (value.known && !agrees && input.sure)
       return std::nullopt;
     match.same += agrees;
+    bool isEverywhere =
+        agrees && all_of(input.others, [&](const ElementAt &other) {
+          AbstractValue at = runner.evaluate(operand, other.place);
+          return !at.known || other.value.agrees(at);
+        });
+    match.score += (agrees + isEverywhere) * (input.sure ? 4 : 1);
   }
   return match;
+}
+
+/// What the operand holds at the second place of each of its dimensions.
+std::vector<ElementAt> Joiner::otherElements(const LaunchOperand &operand,
+                                             const HeldRegion &region,
+                                             const IndexedGraph &graph) const {
+  std::vector<ElementAt> out;
+  ArrayRef<Dim> shape = operand.info.shape, strides = operand.info.stride;
+  if (!operand.info.shapeKnown || shape.size() != strides.size())
+    return out;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    std::optional<int64_t> size = sizeOf(shape[i]), step = sizeOf(strides[i]);
+    if (!size || *size < 2 || !step)
+      continue;
+    std::optional<double> inside =
+        offsetIn(region, double(*operand.offset) + double(*step));
+    if (!inside)
+      continue;
+    ElementAt element{SmallVector<double, 4>(shape.size(), 0.0),
+                      GraphRunner::given(graph, region.node, *inside)};
+    element.place[i] = 1;
+    out.push_back(std::move(element));
+  }
+  return out;
 }
 
 /// A library call's node is that of its operator whose operands are the values
@@ -672,6 +769,7 @@ LaunchProof Joiner::proveCall(const LaunchWork &work,
       if (auto inside = offsetIn(*region, *operand.offset)) {
         proof.held.insert_range(findSame(region->node, graph));
         input.value = GraphRunner::given(graph, region->node, *inside);
+        input.others = otherElements(operand, *region, graph);
       }
     arguments.inputs.push_back(input);
   }
@@ -697,8 +795,9 @@ LaunchProof Joiner::proveCall(const LaunchWork &work,
         matchCall(arguments, candidate, graph, runner);
     if (!match)
       continue;
+    // A library is rarely called twice for one node.
     int score =
-        2 * match->same + !computedBy.contains({&work.graph, candidate});
+        match->score + 2 * !computedBy.contains({&work.graph, candidate});
     proof.unique &= score != bestScore;
     if (score <= bestScore)
       continue;

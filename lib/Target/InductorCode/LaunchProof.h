@@ -20,6 +20,8 @@ struct LaunchProof {
   bool unique = true;
   /// By operand: the node that it holds afterwards, where that is proven.
   std::vector<uint32_t> outputs;
+  /// Operands that may as well hold another node's value.
+  llvm::DenseSet<size_t> tied;
   /// By operand: what stands for the first element that is stored.
   std::vector<AbstractValue> firsts;
   /// What is computed, views left out.

@@ -105,6 +105,8 @@ class Recorder:
         #: What was allocated stays, so that no storage takes the place of another.
         self.kept: list[torch.Tensor] = []
         self.known: set[int] = set()
+        #: Storages of the graph's inputs.
+        self.given: set[int] = set()
 
     def begin(
         self,
@@ -118,6 +120,7 @@ class Recorder:
         for _, tensor in _flatten("", list(inputs)):
             self.written.add(_storage(tensor))
             self._keep(tensor)
+        self.given = set(self.known)
 
     def _keep(self, tensor: torch.Tensor) -> None:
         self.kept.append(tensor)
@@ -205,7 +208,8 @@ class Recorder:
         for name, tensor in named:
             storage = _storage(tensor)
             earlier = Tensor(name, _on(before[storage], tensor), storage)
-            if storage not in unread:
+            # All of an input may be replaced, part by part, by what is put into it: it is no node's value that could be had otherwise.
+            if storage not in unread or (storage in self.given and storage in before):
                 execution.reads.append(earlier)
             if storage in self.written and storage in written and not written[storage].all():
                 execution.beneath.append(earlier)
@@ -366,12 +370,24 @@ class _Instrument(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> Any:
         self.generic_visit(node)
+        if self.depth and self._only_copies(node):
+            node.test = ast.copy_location(ast.Constant(True), node.test)
+            return node
         if self.depth and self._names_subgraph(node):
             call = ast.parse("__proof__.branch(x)", mode="eval").body
             assert isinstance(call, ast.Call)
             call.args = [node.test]
             node.test = ast.copy_location(call, node.test)
         return node
+
+    def _only_copies(self, node: ast.If) -> bool:
+        """Before a loop that does not run at all, its results are copies of what goes in: these may be made in any case."""
+        calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
+        return (
+            not node.orelse
+            and any(_is_clone(call) for call in calls)
+            and all(_is_clone(call) or _is_told(call) for call in calls)
+        )
 
     def _names_subgraph(self, node: ast.If) -> bool:
         return bool(node.orelse) and any(
@@ -397,6 +413,14 @@ class _Instrument(ast.NodeTransformer):
         ]
 
     visit_Assign = visit_Expr = visit_AugAssign = _statement
+
+
+def _is_clone(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "clone" and not call.args
+
+
+def _is_told(call: ast.Call) -> bool:
+    return ast.unparse(call).startswith(("__proof__.", "locals("))
 
 
 def _told(text: str, where: ast.stmt) -> ast.stmt:
