@@ -959,3 +959,176 @@ def gradient_penalty_train() -> OracleModel:
 
     parts = {"w": nn.Parameter(torch.randn(4, 6)), "v": nn.Parameter(torch.randn(6, 2))}
     return OracleModel(Lambda(forward, **parts), (torch.randn(5, 4),), train=True, exports=False)
+
+
+# After the first of these had taught something: what they show is held out of that as well.
+
+
+@model
+def later_perceiver_train() -> OracleModel:
+    """Learned queries read a longer sequence, with a norm of queries and keys and a learned scale."""
+
+    def forward(m: Any, x: Tensor) -> Tensor:
+        q = m.q(m.latents).unflatten(-1, (2, 6)).transpose(0, 1).expand(x.shape[0], -1, -1, -1)
+        k, v = m.kv(x).unflatten(-1, (2, 2, 6)).permute(2, 0, 3, 1, 4)
+        q, k = F.normalize(q, dim=-1), F.normalize(k, dim=-1)
+        scores = (q @ k.mT * m.scale.exp()[:, None, None]).softmax(-1)
+        h = m.latents + m.out((scores @ v).transpose(1, 2).flatten(2))
+        return m.head((h + m.mlp(h)).mean(1))
+
+    parts = {
+        "latents": nn.Parameter(torch.randn(4, 12)),
+        "q": nn.Linear(12, 12),
+        "kv": nn.Linear(9, 24),
+        "scale": nn.Parameter(torch.zeros(2)),
+        "out": nn.Linear(12, 12),
+        "mlp": nn.Sequential(nn.LayerNorm(12), nn.Linear(12, 24), nn.GELU(), nn.Linear(24, 12)),
+        "head": nn.Linear(12, 3),
+    }
+    return OracleModel(Lambda(forward, **parts), (torch.randn(2, 10, 9),), train=True)
+
+
+@model
+def later_convnext_train() -> OracleModel:
+    def forward(m: Any, x: Tensor) -> Tensor:
+        x = m.stem(x)
+        for dw, norm, up, down, gamma in zip(m.dw, m.norms, m.ups, m.downs, m.gammas, strict=True):
+            h = norm(dw(x).permute(0, 2, 3, 1))
+            g = F.gelu(up(h))
+            n = g.norm(dim=(1, 2), keepdim=True)
+            g = g * (n / (n.mean(-1, keepdim=True) + 1e-6)) + g
+            x = x + (down(g) * gamma).permute(0, 3, 1, 2)
+        return m.head(x.mean((2, 3)))
+
+    parts = {
+        "stem": nn.Conv2d(3, 8, 2, 2),
+        "dw": nn.ModuleList(nn.Conv2d(8, 8, 5, padding=2, groups=8) for _ in range(2)),
+        "norms": nn.ModuleList(nn.LayerNorm(8, eps=1e-6) for _ in range(2)),
+        "ups": nn.ModuleList(nn.Linear(8, 16) for _ in range(2)),
+        "downs": nn.ModuleList(nn.Linear(16, 8) for _ in range(2)),
+        "gammas": nn.ParameterList(torch.randn(8) for _ in range(2)),
+        "head": nn.Linear(8, 4),
+    }
+    return OracleModel(Lambda(forward, **parts), (torch.randn(2, 3, 12, 12),), train=True)
+
+
+@model
+def later_speculative_step() -> OracleModel:
+    """Tokens that are drawn from what top-k and nucleus leave, and accepted against a draft."""
+
+    def forward(m: Any, hidden: Tensor, draft: Tensor, u: Tensor) -> Any:
+        logits = m.head(m.norm(hidden)) / 0.8
+        kept = logits.topk(6, -1).values[..., -1:]
+        logits = logits.masked_fill(logits < kept, -torch.inf)
+        ordered, index = logits.softmax(-1).sort(-1, descending=True)
+        mask = (ordered.cumsum(-1) - ordered) > 0.9
+        p = torch.zeros_like(ordered).scatter(-1, index, ordered.masked_fill(mask, 0.0))
+        p = p / p.sum(-1, keepdim=True)
+        taken = p.gather(-1, draft[..., None]).squeeze(-1)
+        accepted = (u < taken).long().cumprod(-1)
+        return accepted.sum(-1), torch.where(accepted.bool(), draft, p.argmax(-1))
+
+    parts = {"norm": nn.RMSNorm(8), "head": nn.Linear(8, 16, bias=False)}
+    inputs = torch.randn(2, 3, 8), torch.randint(0, 16, (2, 3)), torch.rand(2, 3)
+    return OracleModel(Lambda(forward, **parts), inputs)
+
+
+@model
+def later_retention_chunks() -> OracleModel:
+    """Gated linear attention in chunks, each with the state that the one before it left."""
+
+    def forward(m: Any, x: Tensor) -> Tensor:
+        q, k, v, g = m.qkvg(x).chunk(4, -1)
+        decay = F.logsigmoid(m.decay(x)) / 4
+        state = x.new_zeros(x.shape[0], 8, 8)
+        out = []
+        for part in range(2):
+            at = slice(4 * part, 4 * part + 4)
+            total = decay[:, at].cumsum(1)
+            a, b = q[:, at] * total.exp(), k[:, at] * (-total).exp()
+            inside = (a @ b.mT).tril() @ v[:, at]
+            out.append(inside + a @ state)
+            last = total[:, -1:]
+            state = state * last.mT.exp() + (k[:, at] * (last - total).exp()).mT @ v[:, at]
+        y = torch.cat(out, 1)
+        return m.out(F.rms_norm(y, (8,)) * F.silu(g))
+
+    parts = {"qkvg": nn.Linear(8, 32), "decay": nn.Linear(8, 8), "out": nn.Linear(8, 8)}
+    return OracleModel(Lambda(forward, **parts), (torch.randn(2, 8, 8),))
+
+
+@model
+def later_mixture_density_train() -> OracleModel:
+    def forward(m: Any, x: Tensor, y: Tensor) -> Tensor:
+        weight, mean, scale = m.net(x).chunk(3, -1)
+        scale = F.softplus(scale) + 1e-3
+        log = -0.5 * ((y - mean) / scale).square() - scale.log() - 0.919
+        return -torch.logsumexp(log + F.log_softmax(weight, -1), -1).mean()
+
+    net = nn.Sequential(nn.Linear(5, 16), nn.Mish(), nn.Dropout(0.2), nn.Linear(16, 12))
+    inputs = torch.randn(8, 5), torch.randn(8, 1)
+    return OracleModel(Lambda(forward, net=net), inputs, train=True)
+
+
+@model
+def later_point_cloud() -> OracleModel:
+    """Neighbours by distance, edge features, and a maximum over them."""
+
+    def forward(m: Any, x: Tensor) -> Tensor:
+        square = (x * x).sum(-1)
+        far = square[:, :, None] + square[:, None] - 2 * x @ x.mT
+        near = far.topk(3, -1, largest=False).indices
+        rows = torch.arange(x.shape[0])[:, None, None]
+        around = x[rows, near]
+        edges = torch.cat([around - x[:, :, None], x[:, :, None].expand_as(around)], -1)
+        h = F.leaky_relu(m.edge(edges), 0.2).amax(2)
+        return m.head(torch.cat([h.amax(1), h.mean(1)], -1))
+
+    parts = {"edge": nn.Linear(6, 8), "head": nn.Linear(16, 4)}
+    return OracleModel(Lambda(forward, **parts), (torch.randn(2, 9, 3),))
+
+
+@model
+def later_autocast_unet_train() -> OracleModel:
+    def forward(m: Any, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            a = F.silu(m.norm(m.a(x)))
+            b = F.silu(m.b(F.max_pool2d(a, 2)))
+            b = F.interpolate(b, scale_factor=2, mode="nearest")
+            y = m.c(torch.cat([a, b], 1))
+        return F.l1_loss(y.float(), x)
+
+    parts = {
+        "a": nn.Conv2d(3, 8, 3, padding=1),
+        "norm": nn.GroupNorm(2, 8),
+        "b": nn.Conv2d(8, 8, 3, padding=1),
+        "c": nn.Conv2d(16, 3, 1),
+    }
+    return OracleModel(Lambda(forward, **parts), (torch.randn(2, 3, 8, 8),), train=True)
+
+
+@model
+def later_hash_encoding() -> OracleModel:
+    """Places of a grid by whole numbers that are multiplied, mixed and cut, as instant-ngp looks features up."""
+
+    def forward(m: Any, x: Tensor) -> Tensor:
+        out = []
+        for level in range(2):
+            scaled = x * (4 * 2**level)
+            low = scaled.floor()
+            part = scaled - low
+            value: Any = 0
+            for corner in range(4):
+                offset = torch.tensor([corner & 1, corner >> 1])
+                at = low.long() + offset
+                key = (at[:, 0] ^ (at[:, 1] * 2654435761)) & 15
+                near = torch.where(offset.bool(), part, 1 - part).prod(-1, keepdim=True)
+                value = value + m.table[level][key] * near
+            out.append(value)
+        return m.net(torch.cat(out, -1))
+
+    parts = {
+        "table": nn.Parameter(torch.randn(2, 16, 2)),
+        "net": nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)),
+    }
+    return OracleModel(Lambda(forward, **parts), (torch.rand(6, 2),))

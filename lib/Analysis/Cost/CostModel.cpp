@@ -143,6 +143,22 @@ static WorkKind getListedKind(StringRef name) {
               "_low_memory_max_pool_with_offsets", "_adaptive_avg_pool2d",
               "adaptive_avg_pool2d", "max_pool2d_with_indices_backward"},
              WorkKind::Reduction)
+      .Cases({"avg_pool3d", "avg_pool2d_backward", "avg_pool3d_backward",
+              "adaptive_max_pool2d", "adaptive_max_pool3d",
+              "_adaptive_avg_pool3d", "max_pool3d_with_indices",
+              "fractional_max_pool2d"},
+             WorkKind::Reduction)
+      .Cases({"logcumsumexp", "cummax", "cummin", "scatter_reduce",
+              "upsample_nearest2d_backward", "_adaptive_avg_pool2d_backward"},
+             WorkKind::Reduction)
+      .Cases({"upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d",
+              "_upsample_nearest_exact1d", "_upsample_nearest_exact2d",
+              "_upsample_nearest_exact3d"},
+             WorkKind::Movement)
+      .Cases({"_unsafe_index_put", "diagonal_scatter", "as_strided_scatter",
+              "rand", "randn", "bernoulli", "native_dropout", "bucketize",
+              "searchsorted"},
+             WorkKind::Movement)
       .Cases({"clone", "copy", "_to_copy", "to", "contiguous", "cat", "stack",
               "constant_pad_nd"},
              WorkKind::Movement)

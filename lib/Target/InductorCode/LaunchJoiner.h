@@ -161,6 +161,13 @@ struct FoundNode {
   std::vector<std::string> evidence;
 };
 
+/// Whether something other than dataflow names it.
+inline bool isRecord(const FoundNode &found) {
+  return llvm::any_of(found.evidence, [](const std::string &evidence) {
+    return evidence != "dataflow";
+  });
+}
+
 /// What goes into a launch.
 struct LaunchInputs {
   /// By operand: the node whose value it holds, where it is read and known.

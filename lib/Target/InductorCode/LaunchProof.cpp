@@ -139,6 +139,15 @@ struct Match {
 };
 } // namespace
 
+namespace {
+/// The sum of a mean that a later launch divides by their number.
+struct Begun {
+  uint32_t mean = kNoNode;
+  double count = 1;
+  bool isSpelledOut = false;
+};
+} // namespace
+
 static bool sameDims(ArrayRef<Dim> a, ArrayRef<Dim> b) {
   return a.size() == b.size() && a == b;
 }
@@ -178,7 +187,7 @@ public:
         found(found) {
     for (const FoundNode &item : found) {
       proposed.insert(item.node);
-      isRecorded |= item.evidence != std::vector<std::string>{"dataflow"};
+      isRecorded |= isRecord(item);
     }
     size_t count = work.from.operands.size();
     proof.outputs.assign(count, kNoNode);
@@ -206,6 +215,9 @@ private:
   bool mayBe(const KernelStore &store, const Match &match) const;
   uint32_t findMoved(const LaunchOperand &operand, const KernelStore &store,
                      GraphRunner &runner) const;
+  Match findSum(const LaunchOperand &operand, const KernelStore &store,
+                GraphRunner &runner, GraphRunner &unrolled, Begun &out);
+  void setFirsts();
   void add(const Match &match);
   void addAsserted(const LaunchOperand &operand, const KernelStore &store,
                    GraphRunner &runner, GraphRunner &unrolled);
@@ -220,6 +232,8 @@ private:
   std::vector<KernelArgument> arguments;
   std::vector<const LaunchOperand *> byParameter;
   DenseSet<uint32_t> proposed, taken;
+  /// Operands that hold what a later launch makes a node's value of.
+  DenseMap<size_t, Begun> begun;
   /// Nodes that have the value of a store as well as the one that was chosen.
   std::set<uint32_t> rivals;
   /// A record of PyTorch's is among what proposes.
@@ -443,6 +457,50 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
   return best;
 }
 
+/// A mean whose sum is stored here: what takes it divides.
+Match KernelProver::findSum(const LaunchOperand &operand,
+                            const KernelStore &store, GraphRunner &runner,
+                            GraphRunner &unrolled, Begun &out) {
+  Match best;
+  for (uint32_t candidate : candidates) {
+    const GraphNode &node = graph[candidate];
+    if (graph.family[candidate] != "mean" || node.results.size() != 1 ||
+        node.operands.size() != 1 ||
+        graph[node.operands.front()].results.size() != 1 ||
+        !joiner.fits(operand, node.results.front()))
+      continue;
+    std::optional<uint64_t> from =
+        joiner.elementsOf(graph[node.operands.front()].results.front());
+    std::optional<uint64_t> to = joiner.elementsOf(node.results.front());
+    if (!from || !to || !*to)
+      continue;
+    Begun sum{candidate, double(*from) / double(*to), false};
+    auto isSum = [&](AbstractValue mean) {
+      mean.number *= sum.count;
+      return store.value.agrees(mean);
+    };
+    if (!isSum(runner.evaluateFirst(candidate))) {
+      sum.isSpelledOut = true;
+      if (!isSum(unrolled.evaluateFirst(candidate)))
+        continue;
+    }
+    Match match;
+    match.node = candidate;
+    match.agrees = true;
+    match.cone.held = proof.held;
+    match.cone.withoutBias = proof.withoutBias;
+    if (!joiner.collectCone(candidate, graph, match.cone))
+      continue;
+    if (best.node == kNoNode) {
+      best = std::move(match);
+      out = sum;
+    } else {
+      best.addRivals(match, false);
+    }
+  }
+  return best;
+}
+
 /// The value of something that was read: another layout of it, or a view that
 /// is part of a concatenation.
 uint32_t KernelProver::findMoved(const LaunchOperand &operand,
@@ -534,15 +592,32 @@ void KernelProver::addAsserted(const LaunchOperand &operand,
                                GraphRunner &unrolled) {
   if (operand.info.dtype != "bool" || !store.value.known)
     return;
-  std::vector<uint32_t> asserted;
-  for (uint32_t candidate : candidates)
-    if (any_of(graph.users[candidate], [&](uint32_t user) {
-          return graph.family[user].starts_with("_assert");
-        }))
-      asserted.push_back(candidate);
-  Match match = findMatch(operand, store, runner, unrolled, asserted);
-  if (match.agrees && !match.isTie())
-    add(match);
+  // Nodes that only lead to checks.
+  std::set<uint32_t> asserted;
+  std::vector<uint32_t> among;
+  for (uint32_t candidate : reverse(candidates)) {
+    ArrayRef<uint32_t> users = graph.users[candidate];
+    if (!users.empty() && all_of(users, [&](uint32_t user) {
+          return graph.family[user].starts_with("_assert") ||
+                 asserted.count(user);
+        })) {
+      asserted.insert(candidate);
+      among.push_back(candidate);
+    }
+  }
+  llvm::reverse(among);
+  Match match = findMatch(operand, store, runner, unrolled, among);
+  if (!match.agrees || match.isTie())
+    return;
+  // The check itself, and what stands before it.
+  SmallVector<uint32_t> open = {match.node};
+  while (!open.empty())
+    for (uint32_t user : graph.users[open.pop_back_val()])
+      if (match.cone.nodes.insert(user).second) {
+        match.cone.passed.insert(user);
+        open.push_back(user);
+      }
+  add(match);
 }
 
 /// One run of the kernel, with the values of what it reads back that earlier
@@ -572,7 +647,7 @@ bool KernelProver::runOnce() {
   std::vector<std::pair<unsigned, Match>> settled;
   SmallVector<uint32_t> guessed;
   for (auto [i, operand] : enumerate(work.from.operands)) {
-    if (proof.outputs[i] != kNoNode)
+    if (proof.outputs[i] != kNoNode || begun.contains(i))
       continue;
     auto isStore = [&](const KernelStore &item, double offset) {
       return item.parameter == operand.parameter && item.offset == offset;
@@ -625,6 +700,13 @@ bool KernelProver::runOnce() {
       add(match);
       continue;
     }
+    Begun sum;
+    Match mean = findSum(work.from.operands[i], *store, runner, unrolled, sum);
+    if (mean.node != kNoNode) {
+      add(mean);
+      begun[i] = sum;
+      continue;
+    }
     proof.outputs[i] = findMoved(work.from.operands[i], *store, runner);
     isComplete &= proof.outputs[i] != kNoNode;
   }
@@ -641,6 +723,21 @@ bool KernelProver::runOnce() {
   return !settled.empty();
 }
 
+/// Sums of means, by the values that were read: a later launch knows no others.
+void KernelProver::setFirsts() {
+  if (begun.empty())
+    return;
+  auto sizes = [&](const Dim &dim) { return joiner.sizeOf(dim); };
+  for (const auto &[operand, sum] : begun) {
+    GraphRunner runner(graph, proof.held, sizes);
+    runner.withoutBias = &proof.withoutBias;
+    runner.unrolls = sum.isSpelledOut;
+    runner.unrollsWhole = body.language == KernelBody::Triton;
+    proof.firsts[operand] = runner.evaluateFirst(sum.mean);
+    proof.firsts[operand].number *= sum.count;
+  }
+}
+
 LaunchProof KernelProver::run() {
   if (!setArguments())
     return std::move(proof);
@@ -653,6 +750,7 @@ LaunchProof KernelProver::run() {
       rivals, [&](uint32_t rival) { return proof.nodes.count(rival) != 0; });
   for (uint32_t node : ownValues)
     proof.held.erase(node);
+  setFirsts();
   if (!begunBy.empty())
     dropBegun();
   return std::move(proof);
@@ -774,11 +872,14 @@ LaunchProof Joiner::proveCall(const LaunchWork &work,
     arguments.inputs.push_back(input);
   }
 
-  std::set<uint32_t> candidates;
-  for (const FoundNode &item : found)
+  std::set<uint32_t> candidates, recorded;
+  for (const FoundNode &item : found) {
+    if (isRecord(item))
+      recorded.insert(item.node);
     if (graph[item.node].op == GraphNode::Call &&
         isExternFamily(work.from.kernel, opFamily(graph[item.node].target)))
       candidates.insert(item.node);
+  }
   for (const auto &[family, nodes] : graph.byFamily)
     if (isExternFamily(work.from.kernel, family))
       candidates.insert(nodes.begin(), nodes.end());
@@ -795,9 +896,11 @@ LaunchProof Joiner::proveCall(const LaunchWork &work,
         matchCall(arguments, candidate, graph, runner);
     if (!match)
       continue;
-    // A library is rarely called twice for one node.
-    int score =
-        match->score + 2 * !computedBy.contains({&work.graph, candidate});
+    // A library is rarely called twice for one node, and of two that compute
+    // the same a record knows which.
+    int score = match->score +
+                2 * !computedBy.contains({&work.graph, candidate}) +
+                recorded.count(candidate);
     proof.unique &= score != bestScore;
     if (score <= bestScore)
       continue;

@@ -280,8 +280,7 @@ std::vector<uint32_t> Joiner::decideProven(ArrayRef<FoundNode> found,
       node.evidence = record->evidence;
     node.prepares = isPrepared;
     // What rests on a reading that is not sure needs a record beside it.
-    bool isRecorded =
-        record && record->evidence != std::vector<std::string>{"dataflow"};
+    bool isRecorded = record && isRecord(*record);
     bool isSure = proof.unique && (proof.sure || isRecorded);
     node.confidence = isSure ? Confidence::High : Confidence::Medium;
     if (isPrepared)

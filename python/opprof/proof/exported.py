@@ -101,6 +101,9 @@ def _is_tied(key: tuple[str, str], origin: str, run: Observed) -> bool | None:
     mine = set(run.trace.of.get(key, ()))
     if mine & value:
         return True
+    # What only asserts has no part in the value.
+    if mine and run.trace.checked.issuperset(mine):
+        return None
     operands = frozenset().union(*holders)
     needed, enough = Derivation(run.trace, set(operands - value), set()).needs(value)
     # Where an operand was folded away, nothing says where the exported node begins; and where the node has an operand's value

@@ -246,7 +246,11 @@ def _judge_launch(
             best, enough = _least(derivation, place.steps, trace, allowed)
             missing |= best
             blind = blind or not enough
-    extra = _unused(claim, used, reads, derivation)
+    extra = [
+        key
+        for key in _unused(claim, used, reads, derivation)
+        if not trace.checked.issuperset(claim.of[key])
+    ]
     # What a value of no node is made of can't be told: only that the nodes can be computed from what went in.
     if unknown and extra:
         sure = [

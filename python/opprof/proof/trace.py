@@ -35,6 +35,7 @@ _SAME_VALUE = {
     *("aten._to_copy", "prims.convert_element_type", "prims.inductor_force_stride_order"),
     *("prims.device_put", "inductor.accumulate_grad_"),
 }
+_ASSERTIONS = {"aten._assert_async", "aten._assert_scalar", "aten._functional_assert_async"}
 #: Operators that are views although their schema doesn't say so, and what a launch reads as a number.
 _VIEWS = {"aten._unsafe_view", "prims.inductor_lookup_seed", "aten._local_scalar_dense"}
 
@@ -101,6 +102,22 @@ class Trace:
             and bool((step.value.isnan() | step.value.isposinf()).any())
             for step in self.steps
         )
+
+    @functools.cached_property
+    def checked(self) -> frozenset[int]:
+        """The steps that are computed for an assertion alone: what is stored says nothing of them."""
+        users: dict[int, list[int]] = {}
+        for number, step in enumerate(self.steps):
+            for operand in step.operands:
+                users.setdefault(operand, []).append(number)
+        found: set[int] = set()
+        for number in reversed(range(len(self.steps))):
+            step = self.steps[number]
+            if step.operator in _ASSERTIONS:
+                found.add(number)
+            elif number in users and found.issuperset(users[number]) and not step.is_input:
+                found.add(number)
+        return frozenset(found)
 
     def add(self, step: Step, *, keep_kind: bool = False) -> int:
         if not keep_kind:
