@@ -7,6 +7,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace llvm;
 using namespace opprof;
@@ -47,10 +48,17 @@ Belonging driver::findBelonging(const GraphView &code,
     found.commonInputs += left > 0;
     left -= left > 0;
   }
-  if (map.alignment) {
-    found.nodes = map.alignment->of;
-    found.tiedNodes = map.alignment->aligned;
-  }
+  // An operator's name alone ties nodes of any two programs.
+  StringSet<> seen;
+  for (const launch::Launch &launch : map.launches)
+    for (const launch::LaunchNode &node : launch.nodes) {
+      if (!seen.insert(node.graph + "." + node.name).second)
+        continue;
+      ++found.nodes;
+      found.tiedNodes +=
+          !node.from.empty() &&
+          node.fromConfidence.value_or(Confidence::High) < Confidence::Low;
+    }
   return found;
 }
 

@@ -194,6 +194,19 @@ static Expected<std::optional<GraphView>> readGraphView(Session &session,
   return std::optional(std::move(*view));
 }
 
+/// Says what of the code was not compiled from the graph that it is shown with,
+/// and refuses where nothing was.
+static Error check(StringRef name, const Belonging &belonging) {
+  if (belonging.isRefuted())
+    return llvm::createStringError(
+        name + ": was not compiled from this graph: " + belonging.describe() +
+        "\n  give the graph and the code of one program, or no --graph");
+  if (belonging.isDoubtful())
+    llvm::errs() << name << " may not be compiled from this graph: "
+                 << belonging.describe() << '\n';
+  return Error::success();
+}
+
 /// The launch map of each compiled graph at or below `folder`.
 static Expected<std::vector<LaunchMap>>
 mapFolders(Session &session, StringRef folder, StringRef graphFile) {
@@ -211,7 +224,8 @@ mapFolders(Session &session, StringRef folder, StringRef graphFile) {
   if (!graph)
     return graph.takeError();
   std::vector<LaunchMap> maps;
-  for (const std::string &compiled : folders) {
+  std::vector<std::string> names = code::nameFolders(folders);
+  for (auto [compiled, name] : llvm::zip(folders, names)) {
     std::optional<GraphView> own;
     if (isRun) {
       Expected<OwningOpRef<ModuleOp>> module =
@@ -226,12 +240,21 @@ mapFolders(Session &session, StringRef folder, StringRef graphFile) {
         own = std::move(*view);
       }
     }
+    Belonging belonging;
     Expected<LaunchMap> map = mapLaunches(session, compiled,
                                           own      ? &*own
                                           : *graph ? &**graph
-                                                   : nullptr);
+                                                   : nullptr,
+                                          /*postGrad=*/nullptr, &belonging);
     if (!map)
       return map.takeError();
+    // The graph of a run may be of several programs, each with a graph of its
+    // own.
+    if (!isRun)
+      if (Error error = check(name, belonging))
+        return error;
+    // Of two folders of one name each is called otherwise, as in run folders.
+    map->graph = name;
     maps.push_back(std::move(*map));
   }
   return maps;
@@ -255,6 +278,10 @@ mapFile(Session &session, StringRef file, StringRef graphFile) {
   std::vector<LaunchMap> maps;
   maps.push_back(
       inductor::mapLaunches(*files, nullptr, *graph ? &**graph : nullptr));
+  if (*graph && files->postGrad)
+    if (Error error =
+            check(file, findBelonging(*files->postGrad, maps.front(), **graph)))
+      return error;
   return maps;
 }
 

@@ -126,6 +126,21 @@ class RunFolder:
         return read_json(self.run, within=self.path)
 
 
+def code_folders(directory: Path) -> dict[str, Path]:
+    """The folders of compiled graphs at or below `directory` by name: of several of one name those that follow are numbered, as
+    code::nameFolders in lib/Driver/RunFolder.cpp does it."""
+    found = [file.parent for file in directory.rglob(OUTPUT_CODE)]
+    named: dict[str, Path] = {}
+    for folder in sorted(found, key=lambda f: (*_compilation(f.name), f.name, str(f))):
+        first = name = folder.resolve().name
+        again = 0
+        while name in named:
+            again += 1
+            name = f"{first}@{again}"
+        named[name] = folder
+    return named
+
+
 def _compilation(name: str) -> tuple[int, int]:
     # Inductor ends a folder's name with the number of its compilation: model__2_backward_5.1. What is compiled again from the
     # same function follows the first of it: model__2_backward_5.1@1. getCompilation in lib/Driver/RunFolder.cpp sorts likewise.

@@ -11,7 +11,7 @@ from typing import Any
 
 from opprof.errors import OpprofError
 from opprof.progress import progress
-from opprof.run_folder import OUTPUT_CODE, POST_GRAD
+from opprof.run_folder import OUTPUT_CODE, POST_GRAD, code_folders
 from opprof.tools import run_driver
 
 
@@ -107,7 +107,7 @@ def _some(names: list[str]) -> str:
 def prove(directory: Path, graph: Path | None) -> Proof:
     """Runs the code of each compiled graph at or below `directory`, beside the graph that it was made from, and judges the launch
     maps by what both computed. Each runs in a process of its own: generated code that crashes takes only itself along."""
-    folders = sorted(file.parent for file in directory.rglob(OUTPUT_CODE))
+    folders = code_folders(directory)
     if not folders:
         raise OpprofError(
             f"{directory}: holds no {OUTPUT_CODE}",
@@ -118,8 +118,7 @@ def prove(directory: Path, graph: Path | None) -> Proof:
         for document in json.loads(launches_text(directory, graph, as_json=True))
     }
     proof = Proof()
-    for folder in folders:
-        name = folder.name
+    for name, folder in folders.items():
         if not (folder / POST_GRAD).is_file():
             proof.graphs[name] = {
                 "error": f"{folder} holds no {POST_GRAD}: only run folders of `opprof profile` have the graph that can be run"
