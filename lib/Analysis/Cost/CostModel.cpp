@@ -100,8 +100,13 @@ static WorkKind getListedKind(StringRef name) {
               "cudnn_convolution_relu", "cudnn_convolution_add_relu",
               "_convolution_pointwise", "lstm", "gru"},
              WorkKind::Matrix)
-      .Cases({"rnn_tanh", "rnn_relu", "einsum", "inner", "tensordot"},
+      .Cases({"rnn_tanh", "rnn_relu", "einsum", "inner", "tensordot",
+              "mkldnn_rnn_layer"},
              WorkKind::Matrix)
+      .Cases({"bilinear", "_trilinear", "linalg_multi_dot", "chain_matmul",
+              "flex_attention", "flex_attention_backward"},
+             WorkKind::Matrix)
+      .Cases({"outer", "ger"}, WorkKind::Pointwise)
       .Cases({"scaled_dot_product_attention",
               "_scaled_dot_product_flash_attention",
               "_scaled_dot_product_efficient_attention",
@@ -325,13 +330,15 @@ static uint64_t getReductionOperations(StringRef name) {
 /// Attention of any backend; a backward takes the gradient of the output first.
 static Count getAttentionCallFlops(StringRef name, const OperatorCall &call) {
   bool isBackward = name.ends_with("_backward");
-  size_t first = isBackward ? 1 : 0;
+  // What is masked by blocks says no size: all of the matrix counts.
+  bool isFlexible = name.starts_with("flex_attention");
+  size_t first = isBackward && !isFlexible ? 1 : 0;
   if (call.inputs.size() < first + 3)
     return std::nullopt;
   SmallVector<TensorShape, 3> tensors(call.inputs.begin() + first,
                                       call.inputs.begin() + first + 3);
   // Kernels called below scaled_dot_product have heads behind positions.
-  if (!name.contains("scaled_dot_product"))
+  if (!name.contains("scaled_dot_product") && !isFlexible)
     for (TensorShape &tensor : tensors) {
       if (tensor.sizes.size() != 4)
         return std::nullopt;
@@ -388,6 +395,55 @@ static Count getRecurrentFlops(ArrayRef<TensorShape> inputs) {
   if (!weights || !*weights)
     return std::nullopt;
   return multiply(2, multiply(*elements / *width, weights));
+}
+
+/// A matrix of weights for each result: it meets the first tensor's vectors,
+/// and what comes out the second's.
+static Count getBilinearFlops(const TensorShape &first,
+                              const TensorShape &second,
+                              const TensorShape &weight) {
+  Count width = getSize(first, -1), elements = first.getNumElements();
+  if (weight.sizes.size() != 3 || !elements || !width || !*width)
+    return std::nullopt;
+  Count rows = *elements / *width;
+  return multiply(2, add(multiply(rows, weight.getNumElements()),
+                         multiply(multiply(rows, getSize(weight, 0)),
+                                  getSize(second, -1))));
+}
+
+/// Of matrices that are multiplied in the order that takes least, as PyTorch
+/// does: the costs of all runs of them, the short ones first.
+static Count getChainFlops(ArrayRef<TensorShape> matrices) {
+  size_t count = matrices.size();
+  // The border sizes: a vector at either end has one row or column.
+  SmallVector<Count> sizes;
+  for (auto [i, matrix] : enumerate(matrices)) {
+    bool isVector = matrix.sizes.size() == 1;
+    if (!isVector && matrix.sizes.size() != 2)
+      return std::nullopt;
+    sizes.push_back(isVector && i == 0 ? Count(1) : getSize(matrix, 0));
+  }
+  if (count < 2 || count > 64)
+    return std::nullopt;
+  sizes.push_back(matrices.back().sizes.size() == 1
+                      ? Count(1)
+                      : getSize(matrices.back(), 1));
+  std::vector<std::vector<Count>> least(count, std::vector<Count>(count, 0));
+  for (size_t length = 1; length < count; ++length)
+    for (size_t from = 0; from + length < count; ++from) {
+      size_t to = from + length;
+      Count best;
+      for (size_t cut = from; cut < to; ++cut) {
+        Count product = multiply(
+            2, multiply(multiply(sizes[from], sizes[cut + 1]), sizes[to + 1]));
+        Count all = add(add(least[from][cut], least[cut + 1][to]), product);
+        if (!all)
+          return std::nullopt;
+        best = std::min(best.value_or(*all), *all);
+      }
+      least[from][to] = best;
+    }
+  return least[0][count - 1];
 }
 
 /// Of two tensors that are contracted over all that the result lacks: m·k, k·n
@@ -498,6 +554,17 @@ static Count getMatrixFlops(StringRef name, const OperatorCall &call) {
   }
   if (name == "lstm" || name == "gru" || name.starts_with("rnn_"))
     return getRecurrentFlops(inputs);
+  // Whatever else goes in, two of its tensors are weights.
+  if (name == "mkldnn_rnn_layer")
+    return has(3) ? getRecurrentFlops(inputs.take_front(3)) : std::nullopt;
+  if (name == "bilinear")
+    return has(3) ? getBilinearFlops(inputs[0], inputs[1], inputs[2])
+                  : std::nullopt;
+  if (name == "_trilinear")
+    return has(3) ? getBilinearFlops(inputs[0], inputs[2], inputs[1])
+                  : std::nullopt;
+  if (name == "linalg_multi_dot" || name == "chain_matmul")
+    return getChainFlops(inputs);
   if (name == "einsum")
     return getEinsumFlops(call.equation, inputs);
   if (name == "inner" || name == "tensordot")

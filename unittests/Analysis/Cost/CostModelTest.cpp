@@ -300,6 +300,53 @@ TEST(CostModel, MovementAndViews) {
   EXPECT_EQ(embedding.bytesRead, 4u * 4 * 128 * 768 + 8 * 4 * 128);
 }
 
+TEST(CostModel, ProductsOfThreeAndMore) {
+  // torch.nn.Bilinear, and what it is lowered to.
+  TensorShape one = tensor({5, 6}), two = tensor({5, 7});
+  TensorShape weight = tensor({4, 6, 7}), out = tensor({5, 4});
+  uint64_t flops = 2 * 5 * 4 * 6 * 7 + 2 * 5 * 4 * 7;
+  EXPECT_EQ(estimate("aten.bilinear.default", {one, two, weight}, {out}).flops,
+            flops);
+  EXPECT_EQ(
+      estimate("aten._trilinear.default", {one, weight, two}, {out}).flops,
+      flops);
+  // A thin matrix is multiplied first: by the other order it would be 2 * 5 *
+  // 600 * 70 + 2 * 5 * 70 * 3.
+  EXPECT_EQ(estimate("aten.linalg_multi_dot.default",
+                     {tensor({5, 600}), tensor({600, 70}), tensor({70, 3})},
+                     {tensor({5, 3})})
+                .flops,
+            2u * 600 * 70 * 3 + 2 * 5 * 600 * 3);
+  EXPECT_EQ(estimate("aten.linalg_multi_dot.default",
+                     {tensor({6}), tensor({6, 7}), tensor({7})}, {tensor({})})
+                .flops,
+            2u * 6 * 7 + 2 * 6);
+  EXPECT_EQ(estimate("aten.outer.default", {tensor({5}), tensor({6})},
+                     {tensor({5, 6})})
+                .flops,
+            30u);
+  // (input, weights of the input and of the state, …): a layer of an LSTM.
+  EXPECT_EQ(
+      estimate("aten.mkldnn_rnn_layer.default",
+               {tensor({3, 2, 6}), tensor({20, 6}), tensor({20, 5}),
+                tensor({20}), tensor({20}), tensor({2, 5}), tensor({2, 5})},
+               {tensor({3, 2, 5})})
+          .flops,
+      2u * 3 * 2 * (20 * 6 + 20 * 5));
+}
+
+TEST(CostModel, FlexibleAttention) {
+  TensorShape q = tensor({2, 4, 8, 16}), k = tensor({2, 4, 12, 16});
+  uint64_t forward = 2 * 2 * 4 * 8 * 12 * 16 * 2;
+  EXPECT_EQ(estimate("higher_order.flex_attention", {q, k, k}, {q}).flops,
+            forward);
+  // (q, k, v, out, logsumexp, grad_out, …): five products for two.
+  EXPECT_EQ(estimate("higher_order.flex_attention_backward",
+                     {q, k, k, q, tensor({2, 4, 8}), q}, {q, k, k})
+                .flops,
+            forward / 2 * 5);
+}
+
 TEST(CostModel, UnknownIsAbsent) {
   OperatorCost unknown =
       estimate("mylib.fancy.default", {tensor({8})}, {tensor({8})});
