@@ -226,6 +226,79 @@ class Guided(nn.Module):
         return torch.cat([torch.cat([guided, guided], 0), y[:, 3:]], 1)
 
 
+class Packed(nn.Module):
+    """Two numbers of four bits in a byte."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("packed", torch.randint(0, 256, (5, 4), dtype=torch.uint8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        low, high = (self.packed & 15).to(torch.int8) - 8, (self.packed >> 4).to(torch.int8) - 8
+        return x @ torch.stack([low, high], -1).flatten(1).to(x.dtype).t()
+
+
+class Routed(nn.Module):
+    """Experts that are counted: a kernel checks their numbers, the next one divides the sums that another made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.Linear(8, 3, bias=False)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        logits = self.gate(x)
+        weights, chosen = torch.topk(logits, 2, -1)
+        used = torch.nn.functional.one_hot(chosen, 3).float().sum(1).mean(0)
+        return weights.softmax(-1), (used * logits.softmax(-1).mean(0)).sum()
+
+
+class Apart(nn.Module):
+    """Sums of rows that are spelled out beside a sum of all, which for a CPU is a loop however short it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x * self.scale
+        return (y.amax(1) + torch.sin(y).sum(1)).exp().sum()
+
+
+class Stacked(nn.Module):
+    """The caches of two layers in one tensor, all of which is written back in the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(8, 8)
+        self.register_buffer("keys", torch.randn(2, 1, 2, 6, 4))
+        self.register_buffer("place", torch.tensor([3]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in range(2):
+            key = self.project(x).view(1, 1, 2, 4).transpose(1, 2)
+            self.keys[layer].index_copy_(2, self.place, torch.tanh(key))
+            held = self.keys[layer].repeat_interleave(2, 1)
+            scores = (key.repeat_interleave(2, 1) @ held.mT).softmax(-1)
+            x = x + (scores @ held).sum(1).view(1, 4).repeat(1, 2)
+        return x
+
+
+class Equilibrium(nn.Module):
+    """A loop whose results are copies of what goes in where it does not run, as it does here."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(8, 8) * 0.2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        def body(i: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+            return i + 1, torch.tanh(y @ self.weight + x)
+
+        start = torch.zeros((), dtype=torch.int64)
+        loop = torch._higher_order_ops.while_loop
+        return loop(lambda i, _: i < 3, body, (start, x * 0.5))[1].exp()
+
+
 class Compiled:
     """A model's compiled graph, its map, and what a run of both showed."""
 
@@ -327,6 +400,9 @@ def test_a_right_map_is_proven(compiled: Compiled) -> None:
         (GatheredBlocks, (1, 32, 8)),
         (EqualMasks, (1, 6, 8)),
         (Choices, (8, 6)),
+        (Packed, (3, 8)),
+        (Routed, (10, 8)),
+        (Apart, (6, 5)),
     ],
 )
 def test_kernels_of_real_models_are_proven(
@@ -338,6 +414,65 @@ def test_kernels_of_real_models_are_proven(
     assert {v.verdict for v in found} == {Verdict.EXACT}, found
     nodes = [node for launch in compiled.map["launches"] for node in launch["nodes"]]
     assert {node["confidence"] for node in nodes} == {"high"}
+
+
+@pytest.mark.parametrize("module, shape", [(Stacked, (1, 8)), (Equilibrium, (4, 8))])
+def test_what_replaces_inputs_and_loops_is_proven(
+    module: type[nn.Module], shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    compiled = Compiled(tmp_path, module(), torch.randn(shape))
+    found = verdicts(compiled.map, compiled.runs)
+    assert {v.verdict for v in found} == {Verdict.EXACT}, found
+
+
+class Distances(nn.Module):
+    """The gradients of distances of all to all: a matrix and its transpose begin alike."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = self.project(x)
+        return torch.cdist(z, z).exp().sum()
+
+
+class Rows(nn.Module):
+    """A table's gradient, which an earlier kernel clears beside its own work, and signs and windows before it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(11, 8)
+        self.project = nn.Linear(8, 24)
+        self.other = nn.Linear(8, 24)
+
+    def forward(self, x: Tensor, rows: Tensor) -> Tensor:
+        c = torch.nn.functional.silu(self.table(rows))
+        y = torch.nn.functional.avg_pool3d(x, 2).flatten(1) * self.project(c) + self.other(c)
+        return torch.nn.functional.smooth_l1_loss(y, torch.zeros_like(y))
+
+
+def test_a_matrix_is_told_from_its_transpose(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    launch_map, runs = backward_graph(Distances(), (torch.randn(6, 8),), tmp_path)
+    found = verdicts(launch_map, runs)
+    # The gradients of all points add up to nothing but rounding, of which nothing can be proven.
+    assert not [v for v in found if v.verdict.refutes], found
+    calls = [launch["nodes"] for launch in launch_map["launches"] if "cdist" in launch["kernel"]]
+    assert [node["name"] for nodes in calls for node in nodes] == [
+        "_cdist_backward",
+        "_cdist_backward_1",
+    ]
+
+
+def test_what_an_earlier_kernel_cleared_is_added_to(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 4, 4, 4, requires_grad=True)
+    launch_map, runs = backward_graph(Rows(), (x, torch.tensor([1, 7])), tmp_path)
+    found = verdicts(launch_map, runs)
+    assert {v.verdict for v in found} == {Verdict.EXACT}, found
+    assert all(launch["nodes"] for launch in launch_map["launches"])
 
 
 def test_a_part_that_is_stored_makes_another_value_of_the_whole(tmp_path: Path) -> None:

@@ -82,6 +82,8 @@ private:
   };
   std::optional<Window> findWindow(const GraphNode &node, const Place &place,
                                    size_t rank) const;
+  AbstractValue evaluateAverageGradient(const GraphNode &node,
+                                        const Place &place, size_t rank);
   AbstractValue reduceWindow(llvm::StringRef by, const Window &window);
   std::optional<Place> windowSizes(const llvm::json::Value *value, size_t rank,
                                    const Place &otherwise) const;

@@ -88,10 +88,73 @@ AbstractValue GraphRunner::reduceWindow(StringRef by, const Window &window) {
   }
 }
 
+/// The gradient of an average: what each window that an element lies in gives
+/// it. (gradient, input, kernel size, stride, padding, ceil mode,
+/// count_include_pad, divisor_override)
+AbstractValue GraphRunner::evaluateAverageGradient(const GraphNode &node,
+                                                   const Place &place,
+                                                   size_t rank) {
+  std::optional<uint32_t> gradient = nodeOf(get(node, 0, "grad_output"));
+  std::optional<uint32_t> input = nodeOf(get(node, 1, "self"));
+  std::optional<Place> from = gradient ? shapeOf(*gradient) : std::nullopt;
+  std::optional<Place> to = input ? shapeOf(*input) : std::nullopt;
+  auto sizes = windowSizes(get(node, 2, "kernel_size"), rank, {});
+  if (!from || !to || from->size() != place.size() || place.size() < rank ||
+      to->size() != place.size() || !sizes || sizes->empty())
+    return AbstractValue::unknown();
+  auto steps = windowSizes(get(node, 3, "stride"), rank, *sizes);
+  auto pads = windowSizes(get(node, 4, "padding"), rank, Place(rank, 0.0));
+  if (!steps || !pads)
+    return AbstractValue::unknown();
+  const json::Value *includes = get(node, 6, "count_include_pad");
+  bool countsPads = !includes || includes->getAsBoolean().value_or(true);
+  std::optional<double> divisor = numberOf(get(node, 7, "divisor_override"));
+  // The windows in each dimension, and the elements in each of these.
+  SmallVector<SmallVector<std::pair<double, double>>> windows(rank);
+  double terms = 1;
+  for (size_t i = 0; i < rank; ++i) {
+    size_t dim = place.size() - rank + i;
+    double size = (*sizes)[i], step = (*steps)[i], pad = (*pads)[i];
+    double at = place[dim] + pad;
+    double first = std::max(0.0, std::ceil((at - size + 1) / step));
+    double last = std::min((*from)[dim] - 1, std::floor(at / step));
+    if (!(last - first < kMaxTaps))
+      return AbstractValue::unknown();
+    for (double window = first; window <= last; ++window) {
+      double begin = window * step - pad;
+      double end = std::min(begin + size, (*to)[dim] + pad);
+      double inside = std::min(end, (*to)[dim]) - std::max(begin, 0.0);
+      windows[i].push_back({window, countsPads ? end - begin : inside});
+    }
+    terms *= windows[i].size();
+  }
+  if (terms > kMaxTaps)
+    return AbstractValue::unknown();
+  AbstractValue sum = AbstractValue::constant(0);
+  for (size_t term = 0; term < size_t(terms); ++term) {
+    Place inner = place;
+    double count = 1;
+    size_t rest = term;
+    for (size_t i = rank; i-- > 0;) {
+      auto [window, elements] = windows[i][rest % windows[i].size()];
+      rest /= windows[i].size();
+      inner[place.size() - rank + i] = window;
+      count *= elements;
+    }
+    AbstractValue part = applyOperator(
+        "div", {evaluate(*gradient, inner),
+                AbstractValue::constant(divisor.value_or(count))});
+    sum = applyOperator("add", {sum, part});
+  }
+  return sum;
+}
+
 std::optional<AbstractValue> GraphRunner::evaluateWindow(uint32_t at,
                                                          const Place &place) {
   const GraphNode *node = &graph[at];
   StringRef family = graph.family[at];
+  if (family == "avg_pool2d_backward" || family == "avg_pool3d_backward")
+    return evaluateAverageGradient(*node, place, family.contains("3d") ? 3 : 2);
   bool isMaximum = false;
   if (node->target == "operator.getitem") {
     std::optional<uint32_t> from = nodeOf(get(*node, 0, ""));

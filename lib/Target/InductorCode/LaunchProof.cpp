@@ -58,7 +58,12 @@ bool Joiner::collectCone(uint32_t start, const IndexedGraph &graph,
     proof.passed.insert(at);
     if (!isView)
       proof.nodes.insert(at);
-    for (uint32_t operand : node.operands)
+    // Of what was averaged, the gradient takes nothing but the sizes.
+    bool isGradientOfAverage = graph.family[at] == "avg_pool2d_backward" ||
+                               graph.family[at] == "avg_pool3d_backward";
+    for (uint32_t operand :
+         ArrayRef(node.operands)
+             .take_front(isGradientOfAverage ? 1 : node.operands.size()))
       if (seen.insert(operand).second)
         work.push_back(operand);
   }

@@ -36,6 +36,8 @@ _SAME_VALUE = {
     *("prims.device_put", "inductor.accumulate_grad_"),
 }
 _ASSERTIONS = {"aten._assert_async", "aten._assert_scalar", "aten._functional_assert_async"}
+#: Operators that take nothing but its sizes of an argument: by the argument's place.
+_SIZES_ONLY = {"aten.avg_pool2d_backward": 1, "aten.avg_pool3d_backward": 1}
 #: Operators that are views although their schema doesn't say so, and what a launch reads as a number.
 _VIEWS = {"aten._unsafe_view", "prims.inductor_lookup_seed", "aten._local_scalar_dense"}
 
@@ -197,6 +199,9 @@ class GraphRunner:
         args = self._value({"tuple": entry["args"]}, bound)
         kwargs = {key: self._value(value, bound) for key, value in entry["kwargs"].items()}
         step = Step(where, entry["name"], target, tuple(operands), None)
+        if (place := _SIZES_ONLY.get(step.operator)) is not None:
+            others = [value for i, value in enumerate(entry["args"]) if i != place]
+            step.operands = tuple(bound[name].step for name in _names([others]))
         if entry["op"] == "call_method":
             step.value = getattr(args[0], target)(*args[1:], **kwargs)
         elif step.operator == "aten.copy_":
