@@ -4,13 +4,14 @@
 
 Times `opprof-translate --inductor-launches` on the file as it is and on a concatenation of it (one wrapper with its kernel definitions
 repeated up to the size asked for; the calls stand once), `tokenize` and `ast.parse` on the same texts. Best of three; a process each for
-opprof, start-up included.
+opprof, start-up included. Its memory is the most that the process had.
 """
 
 import argparse
 import ast
 import io
 import subprocess
+import sys
 import tempfile
 import time
 import tokenize
@@ -27,9 +28,25 @@ def best(run: Callable[[], object], times: int = 3) -> float:
     return min(measured)
 
 
+def command(path: Path) -> list[str]:
+    return ["opprof-translate", "--inductor-launches", str(path), "-o", "/dev/null"]
+
+
 def opprof(path: Path) -> None:
-    command = ["opprof-translate", "--inductor-launches", str(path), "-o", "/dev/null"]
-    subprocess.run(command, check=True)
+    subprocess.run(command(path), check=True)
+
+
+#: A process counts what its parent had when it was forked: a small one starts it.
+_LAUNCHER = """import os, sys
+pid = os.spawnvp(os.P_NOWAIT, sys.argv[1], sys.argv[1:])
+print(os.wait4(pid, 0)[2].ru_maxrss)
+"""
+
+
+def memory(path: Path) -> int:
+    """How many bytes mapping a file took at most."""
+    small = [sys.executable, "-S", "-c", _LAUNCHER, *command(path)]
+    return 1024 * int(subprocess.run(small, check=True, capture_output=True, text=True).stdout)
 
 
 def python_tokens(text: str) -> int:
@@ -61,20 +78,25 @@ def main() -> None:
         path = Path(folder) / "output_code.py"
         large = enlarge(small, options.megabytes * 1_000_000)
         path.write_text(large)
-        print("| text | MB | opprof, s | tokenize, s | ast.parse, s |")
-        print("|---|---|---|---|---|")
+        print("| text | MB | opprof, s | MB/s | memory | tokenize, s | ast.parse, s |")
+        print("|---|---|---|---|---|---|---|")
         for name, text, file in (
             ("as it is", small, options.code),
             ("enlarged", large, path),
         ):
             times = 3 if text is small else 1
+            size = len(text.encode()) / 1e6
+            ours = best(lambda file=file: opprof(file), 3)
+            most = memory(file) / 1e6
             row = [
-                best(lambda file=file: opprof(file), times),
                 best(lambda text=text: python_tokens(text), times),
                 best(lambda text=text: ast.parse(text), times),
             ]
-            size = len(text.encode()) / 1e6
-            print(f"| {name} | {size:.1f} | " + " | ".join(f"{t:.3f}" for t in row) + " |")
+            print(
+                f"| {name} | {size:.1f} | {ours:.3f} | {size / ours:.0f} | {most:.0f} MB | "
+                + " | ".join(f"{t:.3f}" for t in row)
+                + " |"
+            )
 
 
 if __name__ == "__main__":

@@ -426,6 +426,38 @@ def test_what_replaces_inputs_and_loops_is_proven(
     assert {v.verdict for v in found} == {Verdict.EXACT}, found
 
 
+class Growing(nn.Module):
+    """Keys and values of one token behind those before it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(16, 32)
+
+    def forward(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        key, value = self.project(x).view(1, 1, 2, 2, 8).permute(2, 0, 3, 1, 4)
+        return torch.cat([keys, key], 2), torch.cat([values, value], 2)
+
+
+def test_the_place_of_a_part_may_be_a_size(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    graphs = CompiledGraphs(RunFolder(tmp_path))
+    torch._dynamo.reset()
+    with watching_inductor(tmp_path / "code", graphs.keep), torch.no_grad():
+        module = torch.compile(Growing(), dynamic=True)
+        module(torch.randn(1, 1, 16), torch.randn(1, 2, 6, 8), torch.randn(1, 2, 6, 8))
+    (graph,) = graphs.compiled
+    document = run_tool(
+        "opprof-translate",
+        [
+            *("--inductor-launches", graph.folder / "output_code.py"),
+            f"--post-grad-graph={graph.folder / 'post_grad.json'}",
+        ],
+    )
+    *_, stored = json.loads(document)["launches"]
+    nodes = {node["name"]: node["confidence"] for node in stored["nodes"]}
+    assert {"cat": "high", "cat_1": "high"}.items() <= nodes.items()
+
+
 class Distances(nn.Module):
     """The gradients of distances of all to all: a matrix and its transpose begin alike."""
 

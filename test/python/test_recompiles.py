@@ -1,6 +1,7 @@
 """Programs that are compiled several times, or in pieces: every compilation has its map, and the report says why there are several."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import torch
 from test_profile import OPTIONS, load
 
 from opprof.chain import profile_from_files
+from opprof.commands.launches import launches_text
 from opprof.commands.profile import profile_script
 from opprof.errors import OpprofError
 from opprof.export.compilations import CompilationLog, Names
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
-from opprof.run_folder import RunFolder
+from opprof.run_folder import OUTPUT_CODE, RunFolder, code_folders
 
 FIXTURES = Path(__file__).parents[1] / "Target" / "InductorCode" / "Inputs"
 TRACES = Path(__file__).parents[1] / "Profile" / "Inputs"
@@ -104,7 +106,10 @@ def test_every_compilation_of_a_growing_cache_has_its_map(script: Any) -> None:
     assert run["compiled_graphs"] == [first, f"{first}@1"]
     assert [path.name for path in folder.compiled_graphs()] == run["compiled_graphs"]
     for name in run["compiled_graphs"]:
-        assert load(folder.path / name / "launches.json")["graph"] == name
+        launch_map = load(folder.path / name / "launches.json")
+        assert launch_map["graph"] == name
+        # Where a part of the cache lies is a size too.
+        assert all(launch["nodes"] for launch in launch_map["launches"])
     # The exported program is of one size of the cache.
     assert run["stage"] == "dynamo"
 
@@ -253,18 +258,50 @@ def test_folders_of_one_name_are_numbered(tmp_path: Path, monkeypatch: Any) -> N
     assert (tmp_path / "here" / names[0] / "launches.json").is_file()
 
 
-def test_code_of_another_graph_is_refused(tmp_path: Path) -> None:
-    class Other(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.convolution = torch.nn.Conv2d(3, 5, 3)
+class Other(torch.nn.Module):
+    """Nothing of any recorded program, but products that are called like its."""
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.cumsum(self.convolution(x), 1)
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = torch.nn.Conv2d(3, 5, 3)
+        self.linear = torch.nn.Linear(5, 4)
 
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cumsum(self.linear(self.convolution(x).mean((2, 3))), 1)
+
+
+def graph_of_another(folder: Path) -> Path:
     program = torch.export.export(Other().eval(), (torch.randn(2, 3, 7, 7),))
-    graph = tmp_path / "other.json"
+    graph = folder / "other.json"
     write_graph_json(graph, source_of_exported_program(program, "other"))
+    return graph
+
+
+def test_launches_are_not_shown_with_another_graph(tmp_path: Path) -> None:
+    for code in (FIXTURES / "mlp_activations", FIXTURES / "mlp_activations" / OUTPUT_CODE):
+        with pytest.raises(OpprofError, match="was not compiled from this graph"):
+            launches_text(code, graph_of_another(tmp_path))
+
+
+def test_folders_of_one_name_are_shown_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (tmp_path / run / "model__0_inference_0.0" for run in ("run_1", "run_2"))
+    shutil.copytree(FIXTURES / "mlp_activations", first)
+    shutil.copytree(FIXTURES / "user_triton", second)
+    named = {first.name: first, f"{first.name}@1": second}
+    assert code_folders(tmp_path) == named
+    shown = json.loads(launches_text(tmp_path, None, as_json=True))
+    assert [document["graph"] for document in shown] == list(named)
+    for document, folder in zip(shown, named.values(), strict=True):
+        (alone,) = json.loads(launches_text(folder, None, as_json=True))
+        assert document["launches"] == alone["launches"]
+    monkeypatch.chdir(second)
+    assert launches_text(Path(), None).startswith("model__0_inference_0.0: ")
+
+
+def test_code_of_another_graph_is_refused(tmp_path: Path) -> None:
+    graph = graph_of_another(tmp_path)
     code = FIXTURES / "mlp_activations"
     with pytest.raises(OpprofError) as error:
         profile_from_files(graph, code, TRACES / "mlp_activations.trace.json.gz", tmp_path / "run")
