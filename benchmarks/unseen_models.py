@@ -100,7 +100,11 @@ class DiTBlock(nn.Module):
         super().__init__()
         self.norm_1 = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
         self.norm_2 = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
-        self.qkv, self.proj, self.heads = nn.Linear(width, 3 * width), nn.Linear(width, width), heads
+        self.qkv, self.proj, self.heads = (
+            nn.Linear(width, 3 * width),
+            nn.Linear(width, width),
+            heads,
+        )
         self.mlp = nn.Sequential(
             nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width)
         )
@@ -110,7 +114,12 @@ class DiTBlock(nn.Module):
         shift_1, scale_1, gate_1, shift_2, scale_2, gate_2 = self.modulation(c).chunk(6, 1)
         h = self.norm_1(x) * (1 + scale_1.unsqueeze(1)) + shift_1.unsqueeze(1)
         b, n, w = h.shape
-        q, k, v = self.qkv(h).reshape(b, n, 3, self.heads, w // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+        q, k, v = (
+            self.qkv(h)
+            .reshape(b, n, 3, self.heads, w // self.heads)
+            .permute(2, 0, 3, 1, 4)
+            .unbind(0)
+        )
         a = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, n, w)
         x = x + gate_1.unsqueeze(1) * self.proj(a)
         h = self.norm_2(x) * (1 + scale_2.unsqueeze(1)) + shift_2.unsqueeze(1)
@@ -153,9 +162,13 @@ class ShiftedWindows(nn.Module):
         self.heads, self.window, self.shift = heads, window, shift
         self.norm, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
+        )
         self.table = nn.Parameter(torch.randn((2 * window - 1) ** 2, heads))
-        at = torch.stack(torch.meshgrid(torch.arange(window), torch.arange(window), indexing="ij")).flatten(1)
+        at = torch.stack(
+            torch.meshgrid(torch.arange(window), torch.arange(window), indexing="ij")
+        ).flatten(1)
         apart = (at[:, :, None] - at[:, None]).permute(1, 2, 0) + window - 1
         self.register_buffer("index", apart[..., 0] * (2 * window - 1) + apart[..., 1])
         regions = torch.zeros(1, size, size, 1)
@@ -167,7 +180,9 @@ class ShiftedWindows(nn.Module):
                 count += 1
         regions = self.split(regions).squeeze(-1)
         mask = regions[:, None] - regions[:, :, None]
-        self.register_buffer("mask", mask.masked_fill(mask != 0, -100.0).masked_fill(mask == 0, 0.0))
+        self.register_buffer(
+            "mask", mask.masked_fill(mask != 0, -100.0).masked_fill(mask == 0, 0.0)
+        )
 
     def split(self, x: Tensor) -> Tensor:
         b, h, w, c = x.shape
@@ -187,7 +202,12 @@ class ShiftedWindows(nn.Module):
         scores = scores.view(n // count, count, self.heads, s, s) + self.mask[None, :, None]
         a = (scores.view(-1, self.heads, s, s).softmax(-1) @ v).transpose(1, 2).reshape(n, s, c)
         k = self.window
-        a = self.out(a).view(b, h // k, w // k, k, k, c).permute(0, 1, 3, 2, 4, 5).reshape(b, h, w, c)
+        a = (
+            self.out(a)
+            .view(b, h // k, w // k, k, k, c)
+            .permute(0, 1, 3, 2, 4, 5)
+            .reshape(b, h, w, c)
+        )
         x = x + torch.roll(a, shifts=(self.shift, self.shift), dims=(1, 2))
         return x + self.mlp(self.norm_2(x))
 
@@ -219,7 +239,9 @@ def dilated_pyramid() -> OracleModel:
 
     def forward(m: Any, x: Tensor) -> Tensor:
         y = F.elu(m.enter(F.pad(x, (1, 1, 1, 1), mode="reflect")))
-        whole = F.interpolate(m.whole(F.adaptive_avg_pool2d(y, 1)), size=y.shape[-2:], mode="nearest")
+        whole = F.interpolate(
+            m.whole(F.adaptive_avg_pool2d(y, 1)), size=y.shape[-2:], mode="nearest"
+        )
         parts = torch.cat([branch(y) for branch in m.branches] + [whole], 1)
         return F.log_softmax(m.leave(F.prelu(parts, m.slope)), 1)
 
@@ -339,7 +361,10 @@ class RelativeBias(nn.Module):
         self.q, self.k, self.v, self.o = (nn.Linear(width, width, bias=False) for _ in range(4))
         self.bias = nn.Embedding(8, heads)
         self.wi_0, self.wi_1 = (nn.Linear(width, 2 * width, bias=False) for _ in range(2))
-        self.wo, self.scale_2 = nn.Linear(2 * width, width, bias=False), nn.Parameter(torch.ones(width))
+        self.wo, self.scale_2 = (
+            nn.Linear(2 * width, width, bias=False),
+            nn.Parameter(torch.ones(width)),
+        )
 
     @staticmethod
     def norm(x: Tensor, scale: Tensor) -> Tensor:
@@ -357,7 +382,9 @@ class RelativeBias(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         b, s, w = x.shape
         h = self.norm(x, self.scale)
-        q, k, v = (p(h).view(b, s, self.heads, -1).transpose(1, 2) for p in (self.q, self.k, self.v))
+        q, k, v = (
+            p(h).view(b, s, self.heads, -1).transpose(1, 2) for p in (self.q, self.k, self.v)
+        )
         at = torch.arange(s)
         bias = self.bias(self.bucket(at[None] - at[:, None])).permute(2, 0, 1).unsqueeze(0)
         bias = bias + (1.0 - mask[:, None, None, :].to(x.dtype)) * torch.finfo(x.dtype).min
@@ -661,7 +688,12 @@ def ctc_like_losses_train() -> OracleModel:
     def forward(m: Any, x: Tensor, y: Tensor, teacher: Tensor) -> Tensor:
         logits = m.net(x)
         a = F.cross_entropy(logits, y, ignore_index=-100, label_smoothing=0.1)
-        b = F.kl_div(F.log_softmax(logits / 2, -1), F.softmax(teacher / 2, -1), reduction="batchmean") * 4
+        b = (
+            F.kl_div(
+                F.log_softmax(logits / 2, -1), F.softmax(teacher / 2, -1), reduction="batchmean"
+            )
+            * 4
+        )
         c = F.huber_loss(logits, teacher, delta=0.5)
         return a + b + c
 
@@ -775,15 +807,23 @@ def detection_selection() -> OracleModel:
         best, kind = scores.max(-1)
         top, place = best.topk(4, -1)
         taken = corners.gather(1, place[..., None].expand(-1, -1, 4))
-        area = (taken[..., 2] - taken[..., 0]).clamp(min=0) * (taken[..., 3] - taken[..., 1]).clamp(min=0)
+        area = (taken[..., 2] - taken[..., 0]).clamp(min=0) * (taken[..., 3] - taken[..., 1]).clamp(
+            min=0
+        )
         low = torch.maximum(taken[:, :, None, :2], taken[:, None, :, :2])
         high = torch.minimum(taken[:, :, None, 2:], taken[:, None, :, 2:])
         both = (high - low).clamp(min=0).prod(-1)
         overlap = both / (area[:, :, None] + area[:, None] - both + 1e-6)
         order = area.argsort(-1, descending=True)
         marked = torch.zeros_like(best).scatter(1, place, top)
-        return taken, overlap.triu(1), kind.gather(1, place), order, marked.index_put(
-            (torch.tensor([0]), torch.tensor([1])), torch.tensor([9.0]), accumulate=True
+        return (
+            taken,
+            overlap.triu(1),
+            kind.gather(1, place),
+            order,
+            marked.index_put(
+                (torch.tensor([0]), torch.tensor([1])), torch.tensor([9.0]), accumulate=True
+            ),
         )
 
     inputs = torch.randn(2, 9, 6), torch.rand(9, 4) + 0.5
@@ -823,7 +863,10 @@ def graph_convolution_train() -> OracleModel:
         for layer in m.layers:
             h = layer(x)
             message = h[source] * (norm[source] * norm[target])[:, None]
-            x = F.relu(torch.zeros_like(h).scatter_add(0, target[:, None].expand_as(message), message) + h / degree[:, None])
+            x = F.relu(
+                torch.zeros_like(h).scatter_add(0, target[:, None].expand_as(message), message)
+                + h / degree[:, None]
+            )
         return m.head(torch.cat([x.mean(0), x.amax(0)]))
 
     parts = {
@@ -901,7 +944,9 @@ def scaled_fp8() -> OracleModel:
     def forward(m: Any, x: Tensor) -> Tensor:
         scale = x.abs().max() / 448
         small = (x / scale).to(torch.float8_e4m3fn)
-        y = torch._scaled_mm(small, m.weight.t(), scale_a=scale, scale_b=m.scale, out_dtype=torch.bfloat16)
+        y = torch._scaled_mm(
+            small, m.weight.t(), scale_a=scale, scale_b=m.scale, out_dtype=torch.bfloat16
+        )
         return F.relu(y.float())
 
     parts = {

@@ -115,9 +115,9 @@ class Trace:
         found: set[int] = set()
         for number in reversed(range(len(self.steps))):
             step = self.steps[number]
-            if step.operator in _ASSERTIONS:
-                found.add(number)
-            elif number in users and found.issuperset(users[number]) and not step.is_input:
+            asserts = step.operator in _ASSERTIONS
+            only_asserted = number in users and found.issuperset(users[number])
+            if asserts or (only_asserted and not step.is_input):
                 found.add(number)
         return frozenset(found)
 
