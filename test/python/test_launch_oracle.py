@@ -264,6 +264,23 @@ class Apart(nn.Module):
         return (y.amax(1) + torch.sin(y).sum(1)).exp().sum()
 
 
+class Narrow(nn.Module):
+    """Residuals in bfloat16, which kernels keep as float32 that no node has: they add to what an earlier one began."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(7, 16)
+        self.mixes = nn.ModuleList(nn.Linear(16, 16, bias=False) for _ in range(4))
+        self.norms = nn.ModuleList(nn.RMSNorm(16) for _ in range(5))
+        self.to(torch.bfloat16)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        x = self.table(rows)
+        for mix, norm in zip(self.mixes, self.norms, strict=False):
+            x = x + mix(norm(x))
+        return self.norms[4](x)
+
+
 class Stacked(nn.Module):
     """The caches of two layers in one tensor, all of which is written back in the end."""
 
@@ -422,6 +439,13 @@ def test_what_replaces_inputs_and_loops_is_proven(
 ) -> None:
     torch.manual_seed(0)
     compiled = Compiled(tmp_path, module(), torch.randn(shape))
+    found = verdicts(compiled.map, compiled.runs)
+    assert {v.verdict for v in found} == {Verdict.EXACT}, found
+
+
+def test_what_earlier_kernels_began_is_theirs(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    compiled = Compiled(tmp_path, Narrow(), torch.tensor([[5, 2]]))
     found = verdicts(compiled.map, compiled.runs)
     assert {v.verdict for v in found} == {Verdict.EXACT}, found
 

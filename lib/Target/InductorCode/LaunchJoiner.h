@@ -343,6 +343,8 @@ private:
   /// Launches that computed a node: (graph, node) -> first launch.
   llvm::DenseMap<std::pair<const IndexedGraph *, uint32_t>, uint32_t>
       computedBy;
+  /// By launch: what it computed, for the first time or again.
+  llvm::DenseMap<uint32_t, std::vector<uint32_t>> computedIn;
   /// The storages that a launch wrote.
   llvm::DenseMap<int32_t, uint32_t> writtenBy;
   /// Results of operators with bodies that a buffer was found for.

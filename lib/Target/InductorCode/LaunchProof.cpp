@@ -544,10 +544,12 @@ uint32_t KernelProver::findMoved(const LaunchOperand &operand,
 void KernelProver::dropBegun() {
   // The views before it were the earlier launch's.
   proof.passed.clear();
+  // What these computed again too.
+  DenseSet<uint32_t> earlier;
+  for (uint32_t launch : begunBy)
+    earlier.insert_range(joiner.computedIn[launch]);
   for (auto it = proof.nodes.begin(); it != proof.nodes.end();) {
-    auto earlier = joiner.computedBy.find({&work.graph, *it});
-    bool isBegun =
-        earlier != joiner.computedBy.end() && begunBy.contains(earlier->second);
+    bool isBegun = earlier.contains(*it);
     if (isBegun && getWorkKind(graph[*it].target) != WorkKind::Reduction) {
       proof.stored.erase(*it);
       it = proof.nodes.erase(it);
@@ -610,7 +612,7 @@ void KernelProver::addAsserted(const LaunchOperand &operand,
       among.push_back(candidate);
     }
   }
-  llvm::reverse(among);
+  std::reverse(among.begin(), among.end());
   Match match = findMatch(operand, store, runner, unrolled, among);
   if (!match.agrees || match.isTie())
     return;

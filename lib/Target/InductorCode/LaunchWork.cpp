@@ -353,6 +353,8 @@ void Joiner::fillLaunch(const WrapperLaunch &from, uint32_t index, Launch &to) {
   } else {
     computed = decideListed(found, work, proof, to);
   }
+  if (work.isGenerated)
+    computedIn[index] = computed;
   if (from.definition >= 0 && from.firstUse) {
     FirstUse &first = firstUses[from.definition];
     first.nodes = computed;
