@@ -145,3 +145,14 @@ def test_every_dtype_of_printed_graphs(tmp_path: Path) -> None:
     launches = json.loads(run_tool("opprof-translate", ["--export-operator-launches", mlir]))
     for launch, dtype in zip(launches["launches"], dtypes, strict=True):
         assert launch["bytes_read"] == 3 * dtype.itemsize
+
+
+def test_a_sum_of_all_is_spelled_out_on_a_gpu_alone() -> None:
+    """A recorded program's sum of three numbers to one: for a CPU Inductor makes a loop of it, which test_launch_oracle.py has."""
+    code = Path(__file__).parents[1] / "Target" / "InductorCode" / "Inputs" / "cond"
+    document = run_tool("opprof-translate", ["--inductor-launches", code / "output_code.py"])
+    first = json.loads(document)["launches"][0]
+    assert {node["name"]: node["confidence"] for node in first["nodes"]} == {
+        "sum_1": "high",
+        "gt": "high",
+    }

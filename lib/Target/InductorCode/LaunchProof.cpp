@@ -636,7 +636,8 @@ bool KernelProver::runOnce() {
   GraphRunner unrolled(graph, proof.held, sizes);
   runner.withoutBias = unrolled.withoutBias = &proof.withoutBias;
   unrolled.unrolls = true;
-  unrolled.unrollsWhole = body.language == KernelBody::Triton;
+  runner.unrollsWhole = unrolled.unrollsWhole =
+      body.language == KernelBody::Triton;
   bool isCut = false;
   views.clear();
   // Of constants no value leads to them.
