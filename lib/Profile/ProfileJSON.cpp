@@ -1,6 +1,8 @@
 // Reading and writing profile.opprof.json.
 
 #include "opprof/Profile/ProfileJSON.h"
+#include "ActivityWriter.h"
+#include "AttributeWriter.h"
 #include "RunFactsReading.h"
 #include "opprof/Support/JSONReading.h"
 #include "opprof/Support/JSONWriting.h"
@@ -23,63 +25,14 @@ using simdjson::dom::object;
 //===----------------------------------------------------------------------===//
 
 namespace {
-class Writer {
+class Writer : AttributeWriter {
 public:
-  Writer(const Profile &profile, raw_ostream &os)
-      : profile(profile), json(os, /*IndentSize=*/1) {}
+  Writer(const Profile &profile, json::OStream &json)
+      : AttributeWriter(profile, json) {}
 
   void write();
 
 private:
-  template <typename T> void optional(StringRef key, const T &value) {
-    if (value)
-      json.attribute(key, *value);
-  }
-  /// JSON has no number that is not finite: it is left out as not known.
-  void number(StringRef key, double value) {
-    if (std::isfinite(value))
-      json.attribute(key, value);
-  }
-  void optional(StringRef key, const std::optional<double> &value) {
-    if (value)
-      number(key, *value);
-  }
-  void text(StringRef key, StringRef value) {
-    if (!value.empty())
-      json.attribute(key, value);
-  }
-  void triple(StringRef key,
-              const std::optional<std::array<uint64_t, 3>> &value) {
-    if (value)
-      json.attributeArray(key, [&] {
-        for (uint64_t number : *value)
-          json.value(number);
-      });
-  }
-  /// A node of the profile's own graph is its name; another one is in full.
-  void nodeRef(uint32_t index) {
-    writeNode(json, profile.nodes[index].id, profile.graph, profile.stage);
-  }
-  void nodeRefs(ArrayRef<uint32_t> nodes) {
-    json.attributeArray("nodes", [&] {
-      for (uint32_t node : nodes)
-        nodeRef(node);
-    });
-  }
-  void metrics(const std::map<std::string, double> &values) {
-    json.attributeObject("metrics", [&] {
-      for (const auto &[name, value] : values)
-        number(name, value);
-    });
-  }
-  void absentMetrics(const std::map<std::string, std::string> &reasons) {
-    if (!reasons.empty())
-      json.attributeObject("metrics_absent", [&] {
-        for (const auto &[name, reason] : reasons)
-          json.attribute(name, reason);
-      });
-  }
-  void activity(const Activity &activity);
   void compilations(const RunFacts &facts);
   void run(const RunFacts &facts);
   void stepCounters(const StepCounters &step);
@@ -95,9 +48,6 @@ private:
   void host();
   void hostEvents();
   void tensorMemory(const TensorMemory &memory);
-
-  const Profile &profile;
-  json::OStream json;
 };
 } // namespace
 
@@ -191,69 +141,6 @@ void Writer::stepCounters(const StepCounters &step) {
         json.attribute("counted", step.countedKernels);
         metrics(step.kernelSums);
       });
-  });
-}
-
-void Writer::activity(const Activity &activity) {
-  const Origin &origin = *activity.origin;
-  json.object([&] {
-    json.attribute("id", activity.id);
-    if (activity.kind != ActivityKind::Kernel)
-      json.attribute("kind", stringify(activity.kind));
-    json.attribute("name", activity.name);
-    json.attribute("device", activity.device);
-    optional("stream", activity.stream);
-    optional("rank", origin.rank);
-    optional("step", activity.step);
-    if (activity.launch) {
-      const LaunchRecord &launch = profile.launches[*activity.launch];
-      json.attribute("compiled_graph", launch.compiledGraph);
-      json.attribute("launch", launch.index);
-    }
-    json.attribute("start_ns", activity.startNs);
-    json.attribute("duration_ns", activity.durationNs);
-    nodeRefs(origin.nodes);
-    json.attribute("method", origin.method);
-    json.attribute("confidence", stringify(activity.confidence));
-    if (activity.links.launch || activity.links.nodes ||
-        activity.links.exported)
-      json.attributeObject("links", [&] {
-        for (auto [link, confidence] : llvm::enumerate(toArray(activity.links)))
-          if (confidence)
-            json.attribute(kLinkNames[link], stringify(*confidence));
-      });
-    text("explanation", origin.explanation);
-    json.attribute("phase", stringify(activity.phase));
-    text("host_op", origin.hostOp);
-    optional("operator", activity.op);
-    text("module", origin.module);
-    text("source", origin.source);
-    text("part", stringify(activity.part));
-    text("input_type", origin.inputType);
-    optional("launched_at_ns", activity.launchStartNs);
-    optional("launch_call_ns", activity.launchDurationNs);
-    if (activity.cudaGraph)
-      json.attribute("cuda_graph", true);
-    optional("graph_node", activity.graphNode);
-    text("range", origin.range);
-    triple("grid", activity.config->grid);
-    triple("block", activity.config->block);
-    optional("registers", activity.config->registers);
-    optional("shared_memory", activity.config->sharedMemory);
-    optional("local_memory", activity.config->localMemory);
-    optional("blocks_per_sm", activity.config->blocksPerSM);
-    optional("warps_per_sm", activity.config->warpsPerSM);
-    optional("occupancy_pct", activity.config->occupancyPct);
-    optional("bytes", activity.bytes);
-    if (activity.counters) {
-      const CounterRow &row = profile.counters[*activity.counters];
-      metrics(row.values);
-      absentMetrics(row.absent);
-      if (!origin.countersFrom.empty()) {
-        json.attribute("metrics_inferred", true);
-        json.attribute("metrics_from", origin.countersFrom);
-      }
-    }
   });
 }
 
@@ -562,14 +449,13 @@ void Writer::write() {
     steps();
     operators();
     host();
-    json.attributeArray("kernels", [&] {
-      for (const Activity &kernel : profile.kernels)
-        activity(kernel);
-    });
-    json.attributeArray("copies", [&] {
-      for (const Activity &copy : profile.copies)
-        activity(copy);
-    });
+    ActivityWriter activities(profile);
+    for (auto [key, list] : {std::pair("kernels", &profile.kernels),
+                             std::pair("copies", &profile.copies)})
+      json.attributeArray(key, [&, &list = list] {
+        for (const Activity &activity : *list)
+          activities.write(activity, json);
+      });
     launches();
     nodes();
     partitions();
@@ -589,7 +475,8 @@ void Writer::write() {
 }
 
 void opprof::profile::writeProfile(const Profile &profile, raw_ostream &os) {
-  Writer(profile, os).write();
+  json::OStream json(os, /*IndentSize=*/1);
+  Writer(profile, json).write();
   os << '\n';
 }
 

@@ -17,6 +17,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/Twine.h"
+#include "llvm/ADT/bit.h"
+#include "llvm/Support/Endian.h"
 
 #include <simdjson.h>
 
@@ -166,6 +168,98 @@ static Category categoryOf(StringRef text) {
   return Category::Other;
 }
 
+/// How much of a text comes before its first quote or backslash. Behind the
+/// text lies padding of simdjson's.
+static size_t lengthOfPlain(const char *text) {
+  constexpr uint64_t kOnes = 0x0101010101010101, kHighs = kOnes << 7;
+  // The lowest bit that is set is that of the first such character.
+  auto find = [](uint64_t word, unsigned char c) {
+    uint64_t rest = word ^ (kOnes * c);
+    return (rest - kOnes) & ~rest & kHighs;
+  };
+  for (size_t at = 0;; at += sizeof(uint64_t)) {
+    uint64_t word = support::endian::read64le(text + at);
+    if (uint64_t found = find(word, '"') | find(word, '\\'))
+      return at + llvm::countr_zero(found) / 8;
+  }
+}
+
+namespace {
+/// The keys of an event's arguments that are read.
+enum class Argument : uint8_t {
+  ExternalId,
+  Correlation,
+  Device,
+  Stream,
+  Registers,
+  SharedMemory,
+  Bytes,
+  BlocksPerSM,
+  WarpsPerSM,
+  Occupancy,
+  Grid,
+  Block,
+  KernelHash,
+  KernelBackend,
+  InputTypes,
+  InputDims,
+  InputValues,
+  Rank,
+  SequenceNumber,
+  ForwardThread,
+  Other,
+};
+} // namespace
+
+/// By length first: each event has a dozen of them.
+static Argument argumentOf(StringRef key) {
+  switch (key.size()) {
+  case StringLiteral("grid").size():
+    return key == "grid"   ? Argument::Grid
+           : key == "rank" ? Argument::Rank
+                           : Argument::Other;
+  case StringLiteral("block").size():
+    return key == "block"   ? Argument::Block
+           : key == "bytes" ? Argument::Bytes
+                            : Argument::Other;
+  case StringLiteral("stream").size():
+    return key == "stream"   ? Argument::Stream
+           : key == "device" ? Argument::Device
+                             : Argument::Other;
+  case StringLiteral("Input Dims").size():
+    // Written small before PyTorch 1.13.
+    return key == "Input Dims" || key == "Input dims" ? Argument::InputDims
+           : key == "Input type"                      ? Argument::InputTypes
+                                                      : Argument::Other;
+  case StringLiteral("External id").size():
+    return key == "External id" || key == "external id" ? Argument::ExternalId
+           : key == "correlation"                       ? Argument::Correlation
+           : key == "kernel_hash"                       ? Argument::KernelHash
+                                                        : Argument::Other;
+  case StringLiteral("warps per SM").size():
+    return key == "warps per SM" ? Argument::WarpsPerSM : Argument::Other;
+  case StringLiteral("shared memory").size():
+    return key == "shared memory"   ? Argument::SharedMemory
+           : key == "blocks per SM" ? Argument::BlocksPerSM
+           : key == "Fwd thread id" ? Argument::ForwardThread
+                                    : Argument::Other;
+  case StringLiteral("kernel_backend").size():
+    return key == "kernel_backend" ? Argument::KernelBackend : Argument::Other;
+  case StringLiteral("Concrete Inputs").size():
+    return key == "Concrete Inputs"   ? Argument::InputValues
+           : key == "Sequence number" ? Argument::SequenceNumber
+                                      : Argument::Other;
+  case StringLiteral("registers per thread").size():
+    return key == "registers per thread" ? Argument::Registers
+                                         : Argument::Other;
+  case StringLiteral("est. achieved occupancy %").size():
+    return key == "est. achieved occupancy %" ? Argument::Occupancy
+                                              : Argument::Other;
+  default:
+    return Argument::Other;
+  }
+}
+
 namespace {
 /// The keys of one event. Strings are interned by whoever keeps them.
 struct RawEvent {
@@ -292,9 +386,7 @@ private:
   static error_code readKey(ondemand::field &field, StringRef &key) {
     // A text may not have a quote in it but behind a backslash.
     const char *begin = field.key().raw();
-    const char *end = begin;
-    while (*end != '"' && *end != '\\')
-      ++end;
+    const char *end = begin + lengthOfPlain(begin);
     key = StringRef(begin, end - begin);
     if (*end == '"')
       return SUCCESS;
@@ -461,50 +553,77 @@ Error Reader::readArguments(ondemand::object arguments) {
     ondemand::value value = field.value();
     // Device ids, counts and shapes are optional: a value of another type is
     // unknown, which is what leaving it out means.
-    if (key == "External id" || key == "external id")
+    switch (argumentOf(key)) {
+    case Argument::ExternalId:
       readId(value, current.externalId);
-    else if (key == "correlation")
+      break;
+    case Argument::Correlation:
       readId(value, current.correlation);
-    else if (key == "device")
+      break;
+    case Argument::Device:
       readInteger(value, current.device);
-    else if (key == "stream")
+      break;
+    case Argument::Stream:
       readInteger(value, current.stream);
-    else if (key == "registers per thread")
+      break;
+    case Argument::Registers:
       readInteger(value, current.config.registers);
-    else if (key == "shared memory")
+      break;
+    case Argument::SharedMemory:
       readInteger(value, current.config.sharedMemory);
-    else if (key == "bytes")
+      break;
+    case Argument::Bytes:
       readInteger(value, current.bytes);
-    else if (key == "blocks per SM")
+      break;
+    case Argument::BlocksPerSM:
       readNumber(value, current.config.blocksPerSM);
-    else if (key == "warps per SM")
+      break;
+    case Argument::WarpsPerSM:
       readNumber(value, current.config.warpsPerSM);
-    else if (key == "est. achieved occupancy %")
+      break;
+    case Argument::Occupancy:
       readNumber(value, current.config.occupancyPct);
-    else if (key == "grid" || key == "block") {
-      if (Error error = readTriple(value, key == "grid" ? current.config.grid
-                                                        : current.config.block))
+      break;
+    case Argument::Grid:
+      if (Error error = readTriple(value, current.config.grid))
         return error;
-    } else if (key == "kernel_hash") {
+      break;
+    case Argument::Block:
+      if (Error error = readTriple(value, current.config.block))
+        return error;
+      break;
+    case Argument::KernelHash: {
       std::string_view text;
       if (!value.get_string().get(text))
         current.kernelHash = text;
-    } else if (key == "kernel_backend") {
+      break;
+    }
+    case Argument::KernelBackend: {
       std::string_view text;
       current.generated = !value.get_string().get(text) && text == "triton";
-    } else if (key == "Input type") {
+      break;
+    }
+    case Argument::InputTypes:
       readRawArray(value, current.inputTypes);
-    } else if (key == "Input Dims" || key == "Input dims") {
-      // Written small before PyTorch 1.13.
+      break;
+    case Argument::InputDims:
       readRawArray(value, current.inputDims);
-    } else if (key == "Concrete Inputs") {
+      break;
+    case Argument::InputValues:
       readRawArray(value, current.inputValues);
-    } else if (key == "rank")
+      break;
+    case Argument::Rank:
       readInteger(value, current.rank);
-    else if (key == "Sequence number")
+      break;
+    case Argument::SequenceNumber:
       readInteger(value, current.sequenceNumber);
-    else if (key == "Fwd thread id")
+      break;
+    case Argument::ForwardThread:
       readInteger(value, current.forwardThread);
+      break;
+    case Argument::Other:
+      break;
+    }
   }
   return Error::success();
 }
@@ -772,7 +891,7 @@ Error Reader::readEvent(ondemand::object event) {
     } else if (key == "name") {
       if (current.hasName)
         return loseEvent("states \"name\" twice");
-      if (error_code code = value.get_string().get(current.name))
+      if (error_code code = readText(value, current.name))
         return loseEvent(Twine("has a name that is no valid text: ") +
                          error_message(code));
       current.hasName = true;
@@ -815,11 +934,11 @@ Error Reader::readEvents(ondemand::array events) {
     ondemand::value item;
     if (error_code code = std::move(result).get(item))
       return failJSON(code);
-    current = RawEvent();
     ondemand::object event;
     if (error_code code = item.get_object().get(event)) {
       if (code != INCORRECT_TYPE)
         return failJSON(code);
+      current = RawEvent();
       cantFail(loseEvent("is no object"));
     } else if (Error error = readEvent(event)) {
       return error;

@@ -13,6 +13,7 @@
 #include "llvm/Support/Allocator.h"
 #include "llvm/Support/StringSaver.h"
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -232,7 +233,7 @@ struct Trace {
   /// What the reader has to say of the file, for a person.
   std::vector<std::string> notes;
 
-  llvm::StringRef intern(llvm::StringRef text) { return strings.save(text); }
+  llvm::StringRef intern(llvm::StringRef text);
 
   const OperatorInputs &inputsOf(const HostOp &op) const {
     return operatorInputs[op.inputs];
@@ -250,6 +251,10 @@ private:
   llvm::DenseMap<uint64_t, uint32_t> inputPlaces;
   llvm::BumpPtrAllocator allocator;
   llvm::UniqueStringSaver strings;
+  /// Some of them, each where its length, beginning and end put it: few texts
+  /// are most of a recording, and to look at all of one costs more than to
+  /// compare it with one.
+  std::array<llvm::StringRef, 1024> recentTexts;
 };
 
 } // namespace opprof::trace
