@@ -3,6 +3,7 @@
 #include "opprof/Findings/Findings.h"
 
 #include "FindingBuilder.h"
+#include "opprof/Support/Median.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -16,11 +17,10 @@ using namespace opprof::profile;
 
 Context::Context(const Profile &profile)
     : profile(profile), device(findBusiestDevice(profile)) {
-  std::optional<Interval> span = wallWindow(profile);
-  if (!device || !span)
+  if (!device || !profile.summary.window)
     return;
-  window = *span;
-  between = timeBetweenSteps(profile);
+  window = *profile.summary.window;
+  between = profile.summary.betweenSteps;
   isCPU = device->kind == "cpu";
   steps = std::max<int64_t>(countSteadySteps(profile), 1);
 
@@ -64,10 +64,9 @@ void Context::measureSpans() {
     std::vector<int64_t> times;
     for (uint32_t place : places)
       times.push_back(spans[place]);
-    auto middle = times.begin() + times.size() / 2;
-    std::nth_element(times.begin(), middle, times.end());
+    int64_t most = kHeldUp * medianOf(std::move(times));
     for (uint32_t place : places)
-      spans[place] = std::min(spans[place], kHeldUp * *middle);
+      spans[place] = std::min(spans[place], most);
   }
 }
 

@@ -5,6 +5,7 @@
 #include "FindingBuilder.h"
 
 #include "opprof/Analysis/Cost/DeviceCeilings.h"
+#include "opprof/Support/Median.h"
 #include "opprof/Trace/InputShapes.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -146,14 +147,6 @@ backwardOf(const Context &context, const std::set<ModuleLine> &lines) {
   return found;
 }
 
-static int64_t middleOf(std::vector<int64_t> values) {
-  if (values.empty())
-    return 0;
-  auto middle = values.begin() + values.size() / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 /// Means, roots and quotients of one place, and no operator that normalizes.
 static void addNormalizations(Context &context) {
   std::map<StringRef, std::vector<const Activity *>> byModule;
@@ -211,7 +204,7 @@ static void addNormalizations(Context &context) {
       // One operator for each root reads all and writes it, as most of these
       // do; its backward pass takes two such. On a CPU rms_norm is made of the
       // same operators.
-      int64_t stays = middleOf(spans) * roots;
+      int64_t stays = medianOf(spans) * roots;
       cost.replaceBy(backward.empty() ? stays : 3 * stays);
       if (context.isCPU && !isCentred)
         cost.savedNs = 0;

@@ -165,10 +165,23 @@ static std::optional<TensorShape> deriveOutput(StringRef name, WorkKind kind,
   return std::nullopt;
 }
 
+/// PyTorch's own operator that does the work of `name` with the same inputs
+/// first; empty where none is known.
+static StringRef nameOfATen(StringRef name) {
+  if (name.consume_front("aten::"))
+    return name;
+  // Of serving on AMD's devices: rows, weights as linear has them, a bias.
+  return llvm::StringSwitch<StringRef>(name)
+      .Cases({"aiter::gemm_a16w16", "vllm::rocm_unquantized_gemm",
+              "vllm::rocm_unquantized_gemm_impl"},
+             "linear")
+      .Default("");
+}
+
 /// Sets the work of one call.
 static void setCost(OperatorTime &op) {
-  StringRef name = op.name;
-  if (!name.consume_front("aten::"))
+  StringRef name = nameOfATen(op.name);
+  if (name.empty())
     return;
   std::string target = "aten." + name.str();
   SmallVector<TensorShape> inputs = readTensors(op);

@@ -6,6 +6,7 @@
 #include "FindingBuilder.h"
 
 #include "opprof/Metrics/KernelFamilies.h"
+#include "opprof/Support/Median.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
@@ -191,7 +192,17 @@ static std::vector<IdleTime> findGaps(const Context &context, int64_t device,
 static std::vector<evidence::IdleIn> sumByHost(const Context &context,
                                                ArrayRef<IdleTime> times) {
   std::map<std::string, int64_t> sums;
+  // It is known of the longest alone.
+  std::vector<Interval> known;
+  for (const HostWork &work : context.profile.hostWork)
+    known.push_back(work.idle);
+  known = unite(std::move(known));
   for (const IdleTime &idle : times) {
+    auto next = llvm::lower_bound(
+        known, idle.span.second,
+        [](Interval one, int64_t end) { return one.first < end; });
+    if (next == known.begin() || std::prev(next)->second <= idle.span.first)
+      continue;
     evidence::Gap gap;
     gap.lengthNs = idle.lengthNs();
     nameHost(context, idle.span, gap);
@@ -264,9 +275,8 @@ static void addDelays(const Context &context, evidence::DeviceBusy &busy) {
                        *kernel->launchDurationNs);
   if (delays.empty())
     return;
-  llvm::sort(delays);
-  busy.launchToStartMedianNs = delays[delays.size() / 2];
-  busy.launchToStartShortestNs = delays.front();
+  busy.launchToStartShortestNs = *llvm::min_element(delays);
+  busy.launchToStartMedianNs = medianOf(std::move(delays));
 }
 
 /// Each device that ran kernels, where several did.

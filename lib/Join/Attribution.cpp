@@ -753,8 +753,10 @@ void Attributor::addNotes() {
       launches && trace.activities.empty())
     profile->notes.push_back(
         "the host launched " + std::to_string(launches) +
-        " kernels, and none is in the file: it ends before them, or the device "
-        "was not recorded");
+        (launches == 1 ? " kernel, which is not in the file: it ends before it"
+                       : " kernels, and none is in the file: it ends before "
+                         "them") +
+        ", or the device was not recorded");
   if (isHostSide)
     profile->notes.push_back(
         (Twine(countOfGPU(trace)) +

@@ -6,6 +6,7 @@
 
 #include "Requests.h"
 #include "TraceSteps.h"
+#include "opprof/Support/Median.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -232,12 +233,6 @@ static bool findRequests(const Trace &trace, const Sequences &sequences,
   return true;
 }
 
-static int64_t median(std::vector<int64_t> values) {
-  auto middle = values.begin() + values.size() / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 /// What recording/injected/step_graph.py notes at the end of its step.
 static constexpr StringLiteral kGraphRecorded = "graph recorded";
 
@@ -253,7 +248,7 @@ static void classifySteps(const Trace &trace, const HostTimeline &host,
   bool isFirst = !trace.firstStep || *trace.firstStep == 0;
   if (isFirst)
     profile.steps.front().phase = Phase::WarmUp;
-  int64_t usual = median(durations);
+  int64_t usual = medianOf(durations);
   for (size_t at = isFirst ? 1 : 0;
        at + 1 < durations.size() && durations[at] > 2 * usual; ++at)
     profile.steps[at].phase = Phase::WarmUp;
@@ -262,7 +257,7 @@ static void classifySteps(const Trace &trace, const HostTimeline &host,
     if (std::optional<uint32_t> step =
             stepAt(profile.steps, trace.hostOps[op].startNs))
       ++counts[*step];
-  int64_t usualCount = median(counts);
+  int64_t usualCount = medianOf(counts);
   for (Step &step : profile.steps)
     if (step.phase == Phase::Steady &&
         counts[step.index] > usualCount + usualCount / 2)

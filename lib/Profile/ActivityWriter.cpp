@@ -41,9 +41,9 @@ template <typename T>
 static void addNumber(std::string &text, StringRef key, T value) {
   addKey(text, key);
   std::array<char, 24> digits;
-  text.append(
-      digits.begin(),
-      std::to_chars(digits.begin(), digits.end(), value).ptr - digits.begin());
+  text.append(digits.begin(),
+              std::to_chars(digits.begin(), digits.end(), value).ptr -
+                  digits.begin());
   text += ',';
 }
 
@@ -112,9 +112,8 @@ const ActivityWriter::Attributes &
 ActivityWriter::nameOf(const Activity &activity) {
   std::pair key(activity.name.data(), activity.name.size());
   return keep(names, key, [&] {
-    return toText([&](AttributeWriter &to) {
-      to.attribute("name", activity.name);
-    });
+    return toText(
+        [&](AttributeWriter &to) { to.attribute("name", activity.name); });
   });
 }
 

@@ -121,9 +121,8 @@ Adder::Adder(const Profile &profile) : profile(profile) {
 }
 
 void Adder::measureSteps() {
-  std::optional<std::pair<int64_t, int64_t>> window = wallWindow(profile);
   if (!table.hasSteps) {
-    if (window)
+    if (std::optional<Interval> window = profile.summary.window)
       table.wallNs = {window->second - window->first};
     return;
   }
@@ -137,8 +136,8 @@ void Adder::measureSteps() {
   // From when the one before is done with, by host and device: where the host
   // runs ahead, how fast it begins steps says nothing of how fast they are
   // done.
-  int64_t done =
-      endOfEarlierWork(profile).value_or(std::numeric_limits<int64_t>::min());
+  int64_t done = profile.summary.earlierWorkEndNs.value_or(
+      std::numeric_limits<int64_t>::min());
   for (auto [step, end] : llvm::zip_equal(profile.steps, ends)) {
     int64_t begins = std::max(step.startNs, done);
     done = std::max(begins, end);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 using namespace llvm;
 using namespace opprof;
@@ -122,8 +123,8 @@ static bool isInSteadyStep(const Profile &profile, const Activity &activity) {
          profile.steps[*activity.step].phase == Phase::Steady;
 }
 
-std::optional<int64_t>
-opprof::profile::endOfEarlierWork(const Profile &profile) {
+/// Summary::earlierWorkEndNs.
+static std::optional<int64_t> endOfEarlierWork(const Profile &profile) {
   const Activity *first = nullptr;
   for (const Activity &kernel : profile.kernels)
     if (isInSteadyStep(profile, kernel) &&
@@ -148,9 +149,67 @@ opprof::profile::endOfEarlierWork(const Profile &profile) {
   return first->startNs;
 }
 
-std::optional<std::pair<int64_t, int64_t>>
-opprof::profile::wallWindow(const Profile &profile) {
-  std::optional<std::pair<int64_t, int64_t>> window;
+/// Calls `visit` with all that devices ran.
+static void forEachActivity(const Profile &profile,
+                            function_ref<void(const Activity &)> visit) {
+  for (const std::vector<Activity> *list : {&profile.kernels, &profile.copies})
+    for (const Activity &activity : *list)
+      visit(activity);
+}
+
+/// Whether the device that `first`, of a stream the first, ran on was at work
+/// of which the recording shows nothing until then: it waited while the device
+/// seems idle, and next to nothing ran before.
+static bool endsUnrecordedWork(const Profile &profile, const Activity &first) {
+  if (!wasQueued(first))
+    return false;
+  // How much longer what is not seen takes than what is.
+  constexpr int64_t kMuchLonger = 100;
+  int64_t workNs = 0;
+  std::optional<int64_t> end;
+  forEachActivity(profile, [&](const Activity &activity) {
+    if (activity.device != first.device || activity.startNs >= first.startNs)
+      return;
+    workNs += activity.durationNs;
+    end = std::max(end.value_or(activity.endNs()), activity.endNs());
+  });
+  int64_t launched = *first.launchStartNs + first.launchDurationNs.value_or(0);
+  return end && launched <= *end + kQueuedNs &&
+         first.startNs - std::max(*end, launched) >
+             std::max(kQueuedNs, kMuchLonger * workNs);
+}
+
+/// When the recording of devices begins, where no steps are marked: at what the
+/// first of them is seen to do, but for what ends unrecorded work.
+static std::optional<int64_t> beginOfRecording(const Profile &profile) {
+  std::map<int64_t, int64_t> begins;
+  std::map<std::pair<int64_t, int64_t>, const Activity *> firsts;
+  const Activity **last = nullptr;
+  forEachActivity(profile, [&](const Activity &activity) {
+    // Those of one stream mostly follow one another.
+    if (!last || (*last)->device != activity.device ||
+        (*last)->stream != activity.stream)
+      last = &firsts[{activity.device, activity.stream.value_or(-1)}];
+    if (!*last || activity.startNs < (*last)->startNs)
+      *last = &activity;
+  });
+  for (const auto &[stream, first] : firsts) {
+    auto [it, isNew] = begins.try_emplace(first->device, first->startNs);
+    it->second = std::min(it->second, first->startNs);
+  }
+  for (const auto &[stream, first] : firsts)
+    if (int64_t &begin = begins[first->device];
+        first->startNs > begin && endsUnrecordedWork(profile, *first))
+      begin = first->startNs;
+  std::optional<int64_t> begin;
+  for (auto [device, time] : begins)
+    begin = std::min(begin.value_or(time), time);
+  return begin;
+}
+
+/// Summary::window.
+static std::optional<Interval> wallWindow(const Profile &profile) {
+  std::optional<Interval> window;
   auto extend = [&](int64_t from, int64_t to) {
     if (!window)
       window = {from, to};
@@ -170,34 +229,34 @@ opprof::profile::wallWindow(const Profile &profile) {
   }
   // A step's kernels may end after the host has left it. Without marks of
   // steps the device's own events are the span.
-  for (const std::vector<Activity> *list : {&profile.kernels, &profile.copies})
-    for (const Activity &activity : *list) {
-      if (!marks)
-        extend(activity.startNs, activity.endNs());
-      else if (isInSteadyStep(profile, activity))
-        window->second = std::max(window->second, activity.endNs());
-    }
-  if (marks)
-    if (std::optional<int64_t> end = endOfEarlierWork(profile))
-      window->first = std::max(window->first, *end);
+  forEachActivity(profile, [&](const Activity &activity) {
+    if (!marks)
+      extend(activity.startNs, activity.endNs());
+    else if (isInSteadyStep(profile, activity))
+      window->second = std::max(window->second, activity.endNs());
+  });
+  std::optional<int64_t> begin =
+      marks ? profile.summary.earlierWorkEndNs : beginOfRecording(profile);
+  if (begin)
+    window->first = std::max(window->first, *begin);
   return window;
 }
 
-std::vector<std::pair<int64_t, int64_t>>
-opprof::profile::timeBetweenSteps(const Profile &profile) {
-  std::vector<std::pair<int64_t, int64_t>> between, running;
+/// Summary::betweenSteps.
+static std::vector<Interval> timeBetweenSteps(const Profile &profile,
+                                              Interval window) {
+  std::vector<Interval> between, running;
   if (profile.summary.stepsFrom != "capture_marks") {
-    std::optional<std::pair<int64_t, int64_t>> window = wallWindow(profile);
     for (const Step &step : profile.steps)
-      if (step.phase == Phase::Apart && step.startNs < window->second &&
-          step.endNs > window->first)
-        between.push_back({std::max(step.startNs, window->first),
-                           std::min(step.endNs, window->second)});
+      if (step.phase == Phase::Apart && step.startNs < window.second &&
+          step.endNs > window.first)
+        between.push_back({std::max(step.startNs, window.first),
+                           std::min(step.endNs, window.second)});
     return between;
   }
-  for (const std::vector<Activity> *list : {&profile.kernels, &profile.copies})
-    for (const Activity &activity : *list)
-      running.push_back({activity.startNs, activity.endNs()});
+  forEachActivity(profile, [&](const Activity &activity) {
+    running.push_back({activity.startNs, activity.endNs()});
+  });
   llvm::sort(running);
   size_t next = 0;
   // Steps follow one another: the marks of one thread make them.
@@ -221,9 +280,7 @@ opprof::profile::timeBetweenSteps(const Profile &profile) {
     }
     left = std::max(left.value_or(step.endNs), step.endNs);
   }
-  if (std::optional<Interval> window = wallWindow(profile))
-    between = intersect({*window}, between);
-  return between;
+  return intersect({window}, between);
 }
 
 std::vector<std::pair<int64_t, int64_t>>
@@ -425,7 +482,9 @@ void opprof::profile::summarize(Profile &profile) {
   for (const Activity &copy : profile.copies)
     summary.copyTimeNs += copy.durationNs;
 
-  std::optional<std::pair<int64_t, int64_t>> window = wallWindow(profile);
+  summary.earlierWorkEndNs = endOfEarlierWork(profile);
+  std::optional<Interval> window = summary.window = wallWindow(profile);
+  summary.betweenSteps.clear();
   for (Device &device : profile.devices)
     device.busyNs.reset();
   if (!window)
@@ -433,8 +492,9 @@ void opprof::profile::summarize(Profile &profile) {
   bool isTimed = hasTimeline(profile);
   if (isTimed)
     summary.wallNs = window->second - window->first;
-  for (auto [from, to] : timeBetweenSteps(profile))
-    *summary.wallNs -= to - from;
+  summary.betweenSteps = timeBetweenSteps(profile, *window);
+  if (isTimed)
+    *summary.wallNs -= sumLengths(summary.betweenSteps);
   for (Device &device : profile.devices) {
     if (llvm::none_of(profile.kernels, [&](const Activity &kernel) {
           return kernel.device == device.id;

@@ -698,6 +698,26 @@ static std::vector<std::string> collectFacts(const ReportModel &model) {
   return facts;
 }
 
+/// Whether it says what the host did instead of giving a device work.
+static bool saysWhyIdle(const Finding &finding) {
+  return llvm::is_contained<std::optional<FindingKind>>(
+      {FindingKind::DataLoadingWaits, FindingKind::HostCode,
+       FindingKind::GarbageCollection, FindingKind::CheckpointWriting,
+       FindingKind::Recompilation},
+      finding.kind());
+}
+
+/// Whether the idle time that `finding` is of is mostly another's, which knows
+/// the line: what to do is said once.
+static bool isExplained(const ReportModel &model, const Finding &finding) {
+  return finding.kind() == FindingKind::DeviceBusy &&
+         llvm::any_of(model.findings, [&](const Finding *other) {
+           return saysWhyIdle(*other) &&
+                  2 * other->severityNsPerStep.value_or(0) >=
+                      finding.severityNsPerStep.value_or(0);
+         });
+}
+
 /// The three costliest findings that leave something.
 static void findPayoffs(ReportModel &model) {
   constexpr size_t kMost = 3;
@@ -710,7 +730,7 @@ static void findPayoffs(ReportModel &model) {
         100.0 * double(cost) < kLeastPct * double(wall))
       break;
     // What to do about another version's is not known.
-    if (finding->kind() && cost < wall)
+    if (finding->kind() && cost < wall && !isExplained(model, *finding))
       model.payoffs.push_back(
           {finding, wall - cost, double(wall) / double(wall - cost)});
   }

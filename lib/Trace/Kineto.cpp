@@ -25,6 +25,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <new>
 #include <set>
 #include <tuple>
 
@@ -263,6 +264,10 @@ static Argument argumentOf(StringRef key) {
 namespace {
 /// The keys of one event. Strings are interned by whoever keeps them.
 struct RawEvent {
+  /// Forgets the event before, and leaves what then says nothing as it is: a
+  /// configuration is larger than all else, and few events have one.
+  void begin();
+
   bool complete = false;
   std::optional<Category> category;
   std::string_view name;
@@ -273,13 +278,19 @@ struct RawEvent {
 
   std::optional<uint64_t> correlation, externalId, bytes;
   std::optional<int64_t> device, stream;
-  LaunchConfig config;
+  std::optional<LaunchConfig> config;
   std::string_view kernelHash, inputTypes, inputDims, inputValues;
   std::optional<int64_t> sequenceNumber, forwardThread;
   /// Which rank it is of, where a tool that put ranks together says that.
   std::optional<int64_t> rank;
   bool generated = false;
 };
+
+void RawEvent::begin() {
+  static_assert(std::is_trivially_destructible_v<RawEvent>);
+  // Without parentheses: what has no initializer is not set to 0.
+  new (this) RawEvent;
+}
 
 class Reader {
 public:
@@ -353,6 +364,10 @@ private:
   int64_t deviceOf(size_t rank, int64_t id);
   void findForwardThreads();
   Error readArguments(ondemand::object arguments);
+  /// How the current event was launched.
+  LaunchConfig &config() {
+    return current.config ? *current.config : current.config.emplace();
+  }
   Error keepEvent();
   Error keepActivity(StringRef name);
   void keepFrame();
@@ -567,29 +582,29 @@ Error Reader::readArguments(ondemand::object arguments) {
       readInteger(value, current.stream);
       break;
     case Argument::Registers:
-      readInteger(value, current.config.registers);
+      readInteger(value, config().registers);
       break;
     case Argument::SharedMemory:
-      readInteger(value, current.config.sharedMemory);
+      readInteger(value, config().sharedMemory);
       break;
     case Argument::Bytes:
       readInteger(value, current.bytes);
       break;
     case Argument::BlocksPerSM:
-      readNumber(value, current.config.blocksPerSM);
+      readNumber(value, config().blocksPerSM);
       break;
     case Argument::WarpsPerSM:
-      readNumber(value, current.config.warpsPerSM);
+      readNumber(value, config().warpsPerSM);
       break;
     case Argument::Occupancy:
-      readNumber(value, current.config.occupancyPct);
+      readNumber(value, config().occupancyPct);
       break;
     case Argument::Grid:
-      if (Error error = readTriple(value, current.config.grid))
+      if (Error error = readTriple(value, config().grid))
         return error;
       break;
     case Argument::Block:
-      if (Error error = readTriple(value, current.config.block))
+      if (Error error = readTriple(value, config().block))
         return error;
       break;
     case Argument::KernelHash: {
@@ -714,7 +729,8 @@ Error Reader::keepActivity(StringRef name) {
   activity.stream = current.stream;
   activity.correlation = idOf(rank, current.correlation);
   activity.externalId = idOf(rank, current.externalId);
-  activity.config = trace.configs.keep(current.config);
+  if (current.config)
+    activity.config = trace.configs.keep(*current.config);
   activity.bytes = current.bytes;
   trace.activities.push_back(activity);
   return Error::success();
@@ -856,7 +872,7 @@ Error Reader::keepEvent() {
 }
 
 Error Reader::readEvent(ondemand::object event) {
-  current = RawEvent();
+  current.begin();
   for (auto result : event) {
     ondemand::field field;
     if (error_code code = std::move(result).get(field))
@@ -938,7 +954,7 @@ Error Reader::readEvents(ondemand::array events) {
     if (error_code code = item.get_object().get(event)) {
       if (code != INCORRECT_TYPE)
         return failJSON(code);
-      current = RawEvent();
+      current.begin();
       cantFail(loseEvent("is no object"));
     } else if (Error error = readEvent(event)) {
       return error;
@@ -1593,7 +1609,7 @@ void Reader::readTail(StringRef tail) {
 /// Reads the event that `text` is all of.
 Error Reader::readWholeEvent(StringRef text, ondemand::parser &parser,
                              std::string &buffer) {
-  current = RawEvent();
+  current.begin();
   buffer.assign(text.begin(), text.end());
   buffer.append(SIMDJSON_PADDING, '\0');
   ondemand::document doc;
@@ -1636,7 +1652,7 @@ Error Reader::readDamaged(StringRef whole) {
       while ((next = text.find('{', at)) != StringRef::npos &&
              !beginsEvent(text, next))
         at = next + 1;
-    current = RawEvent();
+    current.begin();
     if (end == StringRef::npos)
       cantFail(loseEvent("has no end"));
     else

@@ -125,6 +125,7 @@ private:
   void countOthers();
   void noteLosses();
   void noteProcesses();
+  void notePassedOver();
   Error finish();
 
   Trace &trace;
@@ -133,6 +134,9 @@ private:
   DenseMap<int64_t, StringRef> names;
   std::unordered_map<int64_t, ThreadId> threadIds;
   DenseMap<int64_t, uint64_t> processes;
+  /// What has the name of a table that is read, and is none that holds
+  /// anything by itself.
+  std::set<std::string> passedOver;
   /// The one process that made calls, if it is one.
   std::optional<int64_t> onlyProcess;
   /// By process and CUDA's number of a device there.
@@ -193,17 +197,23 @@ Statement Reader::prepare(const std::string &text) {
   return Statement(statement);
 }
 
+static StringRef toText(const unsigned char *text) {
+  return text ? StringRef(reinterpret_cast<const char *>(text)) : StringRef();
+}
+
 StringMap<bool> Reader::columnsOf(StringRef table) {
   StringMap<bool> columns;
-  Statement kind = prepare("SELECT sql FROM sqlite_schema WHERE type='table' "
-                           "AND name='" +
+  Statement kind = prepare("SELECT type, sql FROM sqlite_schema WHERE name='" +
                            table.str() + "'");
   if (!kind || sqlite3_step(kind.get()) != SQLITE_ROW)
     return columns;
-  const unsigned char *sql = sqlite3_column_text(kind.get(), 0);
-  if (!sql || !StringRef(reinterpret_cast<const char *>(sql))
-                   .starts_with_insensitive("CREATE TABLE"))
+  StringRef type = toText(sqlite3_column_text(kind.get(), 0));
+  if (type != "table" || !toText(sqlite3_column_text(kind.get(), 1))
+                              .starts_with_insensitive("CREATE TABLE")) {
+    if (type == "table" || type == "view")
+      passedOver.insert(table.str());
     return columns;
+  }
   Statement list = prepare("PRAGMA table_xinfo('" + table.str() + "')");
   while (list && sqlite3_step(list.get()) == SQLITE_ROW) {
     const unsigned char *name = sqlite3_column_text(list.get(), 1);
@@ -687,6 +697,19 @@ void Reader::noteLosses() {
        " ranges have no end, and are left out");
 }
 
+/// Someone made it of what nsys wrote, and may take it for read.
+void Reader::notePassedOver() {
+  if (!passedOver.empty())
+    trace.notes.insert(
+        trace.notes.begin(),
+        llvm::join(passedOver, ", ") +
+            (passedOver.size() == 1
+                 ? " is a view or a virtual table, and is not read"
+                 : " are views or virtual tables, and are not read") +
+            ", as nothing in a file is run: export again with `nsys export "
+            "--type sqlite`, or copy the rows into a table");
+}
+
 void Reader::noteProcesses() {
   if (processes.size() > 1)
     trace.notes.push_back((Twine(processes.size()) +
@@ -703,6 +726,7 @@ void Reader::noteProcesses() {
 }
 
 Error Reader::finish() {
+  notePassedOver();
   if (trace.activities.empty() && trace.runtimeCalls.empty() &&
       trace.hostOps.empty()) {
     std::string why = trace.notes.empty() ? "" : ": " + trace.notes.front();

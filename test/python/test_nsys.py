@@ -118,6 +118,13 @@ def test_an_odd_export_is_read_or_refused(attack: str, tmp_path: Path) -> None:
         assert b"report.sqlite: " in done.stderr
 
 
+def test_a_view_in_place_of_a_table_is_not_read_and_says_so(tmp_path: Path) -> None:
+    attack = ATTACKS["a view in place of a table"]
+    profile = profile_of(changed(tmp_path / "report.sqlite", attack))
+    assert not profile["kernels"]
+    assert profile["notes"][0].startswith("CUPTI_ACTIVITY_KIND_KERNEL is a view")
+
+
 def test_a_cut_or_overwritten_export_is_read_or_refused(tmp_path: Path) -> None:
     whole = write_export(tmp_path / "whole.sqlite").read_bytes()
     for length in range(0, len(whole), len(whole) // 24 - 7):

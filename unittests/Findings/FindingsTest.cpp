@@ -475,7 +475,13 @@ TEST_F(FindingsTest, OperatorsHaveARoofWithoutAGraph) {
   unknown.name = "aten::mm";
   unknown.calls = unknown.kernels = 1;
   addKernel(1'020'000, 3'000).name = "elsewhere";
+  OperatorTime &served = profile.operators.emplace_back();
+  served.name = "aiter::gemm_a16w16";
+  served.inputDims = "[[16, 4096], [6144, 4096]]";
+  served.inputTypes = R"(["c10::BFloat16", "c10::BFloat16"])";
   compute();
+  EXPECT_EQ(served.flops, 2u * 16 * 4096 * 6144);
+  EXPECT_EQ(served.bytesWritten, 2u * 16 * 6144);
   const auto &roofline = get<evidence::Roofline>();
   EXPECT_FALSE(roofline.without);
   ASSERT_FALSE(roofline.mostAboveRoof.empty());
@@ -722,12 +728,18 @@ TEST_F(FindingsTest, CeilingsOfFurtherDevices) {
                               {"NVIDIA GeForce RTX 5090", 1.792e12},
                               {"NVIDIA L4", 0.3e12},
                               {"AMD Instinct MI300X", 5.3e12},
+                              {"AMD Instinct MI250X", 1.638e12},
+                              {"AMD Instinct MI355X", 8e12},
+                              {"NVIDIA B300 SXM6 AC", 8e12},
                               {"NVIDIA L40S", 0.864e12}}) {
     const DeviceCeilings *found = findDeviceCeilings(name);
     ASSERT_TRUE(found) << name;
     EXPECT_EQ(found->memory.rate, memory) << name;
   }
   EXPECT_FALSE(findDeviceCeilings("Tesla V100")->bf16.rate);
+  // One die of two.
+  EXPECT_EQ(findDeviceCeilings("AMD Instinct MI250")->bf16.rate, 181e12);
+  EXPECT_FALSE(findDeviceCeilings("AMD Instinct MI355X")->tf32.rate);
 }
 
 TEST_F(FindingsTest, LeavesTheClassOutWhereCeilingsAreUnknown) {
@@ -1390,7 +1402,7 @@ TEST(DeviceCeilings, TakesNoNameForAnother) {
         {"NVIDIA L40", "L40"},
         {"NVIDIA L40S", "L40S"},
         {"NVIDIA A10", "A10"},
-        {"NVIDIA A10G", ""},
+        {"NVIDIA A10G", "A10G"},
         {"NVIDIA A100-SXM4-40GB", "A100"},
         {"NVIDIA A100-PCIE-40GB", "A100"},
         {"NVIDIA A100 80GB PCIe", "A100 80GB PCIe"},
@@ -1399,13 +1411,22 @@ TEST(DeviceCeilings, TakesNoNameForAnother) {
         {"NVIDIA A30", "A30"},
         {"NVIDIA A40", "A40"},
         {"NVIDIA RTX A6000", "RTX A6000"},
-        {"NVIDIA RTX 6000 Ada Generation", ""},
+        {"NVIDIA RTX 6000 Ada Generation", "RTX 6000 Ada"},
+        {"Quadro RTX 6000", ""},
         {"NVIDIA H100 NVL", "H100 NVL"},
         {"NVIDIA H200", "H200"},
         {"NVIDIA H200 NVL", "H200 NVL"},
         {"NVIDIA GH200 480GB", "GH200"},
         {"NVIDIA B200", "B200"},
         {"NVIDIA GB200", "GB200"},
+        {"NVIDIA B300 SXM6 AC", "B300"},
+        {"NVIDIA GB300", "GB300"},
+        {"NVIDIA H20", "H20"},
+        {"NVIDIA H20-3e", "H20"},
+        {"NVIDIA H800", "H800"},
+        {"NVIDIA H800 PCIe", "H800 PCIe"},
+        {"NVIDIA A800-SXM4-80GB", "A800-SXM4-80GB"},
+        {"NVIDIA A800 80GB PCIe", "A800 80GB PCIe"},
         {"Tesla V100-SXM2-32GB", "V100-SXM2"},
         {"Tesla V100-PCIE-16GB", "V100"},
         {"Tesla V100S-PCIE-32GB", "V100S"},
@@ -1414,7 +1435,13 @@ TEST(DeviceCeilings, TakesNoNameForAnother) {
         {"AMD Instinct MI300X VF", "MI300X"},
         {"AMD Instinct MI325X", "MI325X"},
         {"AMD Instinct MI300A", "MI300A"},
-        {"AMD Instinct MI250X", ""}}) {
+        {"AMD Instinct MI250X", "MI250X"},
+        {"AMD Instinct MI250X / MI250", "MI250X"},
+        {"AMD Instinct MI250", "MI250"},
+        {"AMD Instinct MI210", "MI210"},
+        {"AMD Instinct MI350X", "MI350X"},
+        {"AMD Instinct MI355X", "MI355X"},
+        {"AMD Instinct MI100", ""}}) {
     const DeviceCeilings *found = findDeviceCeilings(device);
     EXPECT_EQ(found ? found->name : "", entry) << device;
   }

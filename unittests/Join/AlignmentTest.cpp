@@ -203,7 +203,8 @@ TEST(Profile, WallIsTheSteadySteps) {
   // The device ends after the host has left the step.
   profile.kernels.push_back(kernel(2, 1390, 60, 7, 2));
   summarize(profile);
-  EXPECT_EQ(wallWindow(profile), std::make_pair(int64_t(1000), int64_t(1450)));
+  EXPECT_EQ(profile.summary.window,
+            std::make_pair(int64_t(1000), int64_t(1450)));
   EXPECT_EQ(profile.summary.wallNs, 450);
   EXPECT_EQ(profile.summary.busyNs, 160);
 }
@@ -230,7 +231,7 @@ TEST(Profile, StepsBeginWhereTheDeviceIsDoneWithEarlierWork) {
   Profile profile;
   runAhead(profile);
   summarize(profile);
-  EXPECT_EQ(wallWindow(profile),
+  EXPECT_EQ(profile.summary.window,
             std::make_pair(int64_t(3'000'000), int64_t(7'000'000)));
   EXPECT_EQ(profile.summary.wallNs, 4'000'000);
   EXPECT_EQ(profile.summary.busyNs, 4'000'000);
@@ -246,15 +247,64 @@ TEST(Profile, CopiesRightBeforeTheFirstKernelAreTheStepsOwn) {
   copy.launchStartNs = 500;
   copy.launchDurationNs = 400;
   profile.copies.push_back(copy);
-  EXPECT_EQ(wallWindow(profile)->first, 2'500'000);
+  summarize(profile);
+  EXPECT_EQ(profile.summary.window->first, 2'500'000);
   // A copy that began at once says that the device waited for the step, and the
   // kernel for the copy.
   profile.copies[0].startNs = 2'000;
   profile.copies[0].durationNs = 2'997'000;
-  EXPECT_EQ(wallWindow(profile)->first, 0);
+  summarize(profile);
+  EXPECT_EQ(profile.summary.window->first, 0);
   // And one of another stream, done long before, says nothing.
   profile.copies[0].durationNs = 10'000;
-  EXPECT_EQ(wallWindow(profile)->first, 3'000'000);
+  summarize(profile);
+  EXPECT_EQ(profile.summary.window->first, 3'000'000);
+}
+
+// The host began work before it was recorded, and what it launched then runs
+// after it.
+TEST(Profile, WhatTheDeviceWasAtBeforeARecordingIsNoIdleTime) {
+  Profile profile;
+  profile.devices.emplace_back();
+  auto launched = [&](int64_t startNs, int64_t durationNs, int64_t stream,
+                      int64_t launchedNs) {
+    Activity &run = profile.kernels.emplace_back(
+        kernel(profile.kernels.size(), startNs, durationNs, stream, 0));
+    run.step.reset();
+    run.launchStartNs = launchedNs;
+    run.launchDurationNs = 5'000;
+  };
+  launched(0, 3'000, 2, -10'000);
+  launched(50'000'000, 7'000, 3, 40'000);
+  launched(50'007'000, 1'000'000, 3, 60'000);
+  summarize(profile);
+  EXPECT_EQ(profile.summary.window,
+            std::make_pair(int64_t(50'000'000), int64_t(51'007'000)));
+  EXPECT_EQ(profile.summary.idleNs, 0);
+  EXPECT_EQ(profile.summary.busyNs, 1'007'000);
+  // One that comes late waits for its launch, not for the device.
+  profile.kernels[1].launchStartNs = 49'990'000;
+  summarize(profile);
+  EXPECT_EQ(profile.summary.window->first, 0);
+  // And one of a stream that was at work waits for what is recorded there.
+  profile.kernels[1].launchStartNs = 40'000;
+  profile.kernels[0].stream = 3;
+  summarize(profile);
+  EXPECT_EQ(profile.summary.window->first, 0);
+  // What ran for long before is no remainder.
+  profile.kernels[0].stream = 2;
+  profile.kernels[0].durationNs = 1'000'000;
+  profile.kernels[1].launchStartNs = 1'000'000;
+  summarize(profile);
+  EXPECT_EQ(profile.summary.window->first, 0);
+  // Another device that ran meanwhile has its time.
+  profile.kernels[0].durationNs = 3'000;
+  profile.kernels[1].launchStartNs = 40'000;
+  profile.devices.emplace_back().id = 1;
+  launched(1'000'000, 2'000'000, 7, 990'000);
+  profile.kernels.back().device = 1;
+  summarize(profile);
+  EXPECT_EQ(profile.summary.window->first, 1'000'000);
 }
 
 TEST(Profile, StepsBeginWithTheHostWhereTheDeviceWaitsForIt) {

@@ -128,6 +128,99 @@ TEST(ProfileJSON, KeepsEverything) {
   EXPECT_EQ((*read)->nodes[1].kernelTimeNs, 166);
 }
 
+TEST(ProfileJSON, WritesWhatKernelsHaveTogetherAsEachWouldBe) {
+  auto profile = fullProfile();
+  EXPECT_NE(write(*profile).find(R"(
+ "kernels": [
+  {
+   "id": 0,
+   "name": "sgemm",
+   "device": 0,
+   "stream": 7,
+   "rank": 3,
+   "step": 0,
+   "compiled_graph": "c",
+   "launch": 4,
+   "start_ns": 1001,
+   "duration_ns": 333,
+   "nodes": [
+    "addmm",
+    {
+     "graph": "c",
+     "stage": "post_grad",
+     "name": "addmm"
+    }
+   ],
+   "method": "correlation",
+   "confidence": "high",
+   "explanation": "because",
+   "phase": "steady",
+   "host_op": "aten::addmm",
+   "input_type": "float",
+   "launched_at_ns": 900,
+   "launch_call_ns": 20,
+   "cuda_graph": true,
+   "grid": [
+    1,
+    2,
+    3
+   ],
+   "block": [
+    128,
+    1,
+    1
+   ],
+   "registers": 40,
+   "shared_memory": 1024,
+   "blocks_per_sm": 0.5,
+   "warps_per_sm": 2.25,
+   "occupancy_pct": 48
+  }
+ ],
+ "copies": [
+  {
+   "id": 0,
+   "kind": "memcpy",
+   "name": "Memcpy DtoD",
+   "device": 0,
+   "start_ns": 1400,
+   "duration_ns": 8,
+   "nodes": [],
+   "method": "none",
+   "confidence": "unattributed",
+   "phase": "warm_up",
+   "bytes": 64
+  }
+ ],)"),
+            std::string::npos)
+      << write(*profile);
+}
+
+TEST(ProfileJSON, KernelsOfMorePlacesThanAreKeptAreWrittenAsTheyAre) {
+  auto profile = fullProfile();
+  constexpr uint32_t kMany = 10'000;
+  for (uint32_t id = 1; id < kMany; ++id) {
+    Activity again = profile->kernels[0];
+    again.id = id;
+    again.startNs += id;
+    again.name = profile->intern("\"kernel\n" + std::to_string(id % 5000));
+    again.config.own().registers = id % 7000;
+    profile->changeOrigin(again, [&](Origin &origin) {
+      origin.source = profile->intern("a.py:" + std::to_string(id % 6000));
+    });
+    profile->kernels.push_back(again);
+  }
+  std::string text = write(*profile);
+  llvm::Expected<std::unique_ptr<Profile>> read = readProfile(text, "p.json");
+  ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
+  for (uint32_t id = 1; id < kMany; ++id) {
+    const Activity &kernel = (*read)->kernels[id];
+    ASSERT_EQ(kernel.name, "\"kernel\n" + std::to_string(id % 5000));
+    ASSERT_EQ(kernel.config->registers, id % 7000);
+    ASSERT_EQ(kernel.origin->source, "a.py:" + std::to_string(id % 6000));
+  }
+}
+
 TEST(ProfileJSON, KernelsThatAreLaunchedAlikeHaveOneOrigin) {
   auto profile = fullProfile();
   for (uint32_t id : {1, 2}) {

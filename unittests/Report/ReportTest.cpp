@@ -591,6 +591,17 @@ TEST(Report, OpensWithWhatPaysMostAndWhatToDo) {
   EXPECT_EQ(model.payoffs[0].leavesNs, 50'000);
   EXPECT_DOUBLE_EQ(model.payoffs[0].times, 2);
   EXPECT_EQ(model.payoffs[1].leavesNs, 80'000);
+  // Idle time is said by what knows its cause and line, where that is most.
+  profile.findings.emplace_back().evidence = evidence::DeviceBusy{};
+  profile.findings.back().severityNsPerStep = 60'000;
+  profile.findings.emplace_back().evidence = evidence::DataLoadingWaits{};
+  profile.findings.back().severityNsPerStep = 20'000;
+  EXPECT_EQ(makeReportModel(profile).payoffs[0].finding->id(), "device-busy");
+  profile.findings.back().severityNsPerStep = 55'000;
+  ReportModel explained = makeReportModel(profile);
+  EXPECT_EQ(explained.payoffs[0].finding->id(), "data-loading-waits");
+  EXPECT_EQ(explained.payoffs[1].finding->id(), "synchronization");
+  profile.findings.resize(profile.findings.size() - 2);
 
   std::string advice = adviseOn(profile.findings[0], profile);
   EXPECT_NE(advice.find("Begin at /home/user/train.py:3."), std::string::npos)

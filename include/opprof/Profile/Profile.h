@@ -460,6 +460,22 @@ struct Summary {
   /// "graph_passes" (the operators of a graph repeat), "optimizer_steps",
   /// "recurring_operators" or "none".
   std::string stepsFrom = "none";
+  /// The span that shares of time are stated of: the steady steps, from the end
+  /// of earlier work to the end of their last kernel, or without step marks the
+  /// first to the last event on the device, but for what ran before unrecorded
+  /// work that the device was at. Absent when nothing ran.
+  std::optional<Interval> window;
+  /// A host that runs ahead begins a step while the device is still at earlier
+  /// work, of which the recording may show nothing: when the device came to the
+  /// first kernel of the steady steps, or to the copies right before it. Absent
+  /// where that did not wait for others, or it is not known when it was
+  /// launched.
+  std::optional<int64_t> earlierWorkEndNs;
+  /// What of the span lies between two steps of a capture, with nothing on any
+  /// device: it was not recorded (counters were taken, or the program did other
+  /// things), so it is no step's idle time. Of steps that were found, those
+  /// that are apart. Sorted and disjoint.
+  std::vector<Interval> betweenSteps;
   std::array<int64_t, kNumConfidences> attributedNs{};
   /// Kernel time by the confidence of each link, for kernels that have it.
   std::array<std::array<int64_t, kNumConfidences>, kNumLinks> linksNs{};
@@ -535,9 +551,9 @@ private:
   llvm::UniqueStringSaver strings;
 };
 
-/// Computes Summary, Device::busyNs and the times of nodes, launches and
-/// partitions from the kernels. A kernel's time goes to its nodes by the rule
-/// of `shareTime`.
+/// Computes Summary, what of it is in no file too, Device::busyNs and the times
+/// of nodes, launches and partitions from the kernels. A kernel's time goes to
+/// its nodes by the rule of `shareTime`.
 void summarize(Profile &profile);
 
 /// The rule for a kernel of several nodes: each has its part, in whole
@@ -549,24 +565,6 @@ std::vector<int64_t> shareTime(int64_t total, size_t count,
 /// The parts of a kernel's time that its nodes have, in their order.
 std::vector<int64_t> shareAmongNodes(const Profile &profile,
                                      const Activity &kernel);
-
-/// A host that runs ahead begins a step while the device is still at earlier
-/// work, of which the recording may show nothing: when the device came to the
-/// first kernel of the steady steps, or to the copies right before it. Absent
-/// where that did not wait for others, or it is not known when it was launched.
-std::optional<int64_t> endOfEarlierWork(const Profile &profile);
-
-/// The span that shares of time are stated of: the steady steps, from the end
-/// of earlier work to the end of their last kernel, or without step marks the
-/// first to the last event on the device. Absent when nothing ran.
-std::optional<std::pair<int64_t, int64_t>> wallWindow(const Profile &profile);
-
-/// What of that span lies between two steps of a capture, with nothing on any
-/// device: it was not recorded (counters were taken, or the program did other
-/// things), so it is no step's idle time. Of steps that were found, those that
-/// are apart. Sorted and disjoint.
-std::vector<std::pair<int64_t, int64_t>>
-timeBetweenSteps(const Profile &profile);
 
 /// When the device ran what `list` has of it, whatever launched that and when,
 /// but for steps that are apart: sorted, disjoint, inside the window.
