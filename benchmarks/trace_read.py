@@ -1,13 +1,15 @@
 """Times the trace reader beside Python's json module on the same traces, in one run, and prints a table.
 
     python benchmarks/trace_read.py [--megabytes 64] [--runs 5] [--repeat] [TRACE ...]
+    python benchmarks/trace_read.py --simdjson [--tools DIR:DIR…] [--megabytes 200] [--runs 5] [--repeat] [TRACE ...]
     python benchmarks/trace_read.py --memory [--tools DIR:DIR…] [--megabytes 1000] [--runs 3] [--repeat] [TRACE ...]
 
 What is timed of opprof is the whole command, `opprof-translate --attribute-profile`: start, reading, attribution, findings and
 writing the profile. Of Python it is json.loads alone (and gzip.decompress for a compressed trace). Without traces of your own one is
 made: kernels, launches and operators in the proportions of a GPT-2 step, until the text has the size asked for. With --repeat those that
 are given are: one step after another, each with ids of its own. --memory tells the time and the most memory of `opprof-driver report --json`,
-besides mapped files, and Python reads nothing; the folders of --tools take turns.
+besides mapped files, and Python reads nothing; the folders of --tools take turns. --simdjson tells the processor time of the same command, system calls and
+all, beside that of simdjson on the same texts (benchmarks/simdjson_rate.cpp, which a compiler and simdjson's headers have to be there for), in turns.
 """
 
 import argparse
@@ -15,6 +17,7 @@ import gzip
 import json
 import os
 import re
+import resource
 import shutil
 import statistics
 import subprocess
@@ -154,6 +157,43 @@ def print_memory(trace: Path, folders: list[str], runs: int) -> None:
         )
 
 
+def processor_seconds(command: list[str]) -> float:
+    """What a command takes of the processor, by itself and in the system."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
+        sys.exit(f"{' '.join(command)} failed")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def print_simdjson(traces: list[Path], folders: list[str], runs: int, work: Path) -> None:
+    """The least processor time of each folder's tool, over simdjson's on the same text; all take turns."""
+    source = Path(__file__).with_name("simdjson_rate.cpp")
+    program = str(work / "simdjson_rate")
+    compiler = os.environ.get("CXX", "c++")
+    subprocess.run(
+        [compiler, "-std=c++17", "-O3", str(source), "-o", program, "-lsimdjson"], check=True
+    )
+    print("| trace | MB | tools | opprof, MB/s | simdjson on demand | document | of the former |")
+    print("|---|---|---|---|---|---|---|")
+    for trace in traces:
+        seconds = dict.fromkeys(folders, float("inf"))
+        on_demand = document = float("inf")
+        for _ in range(runs):
+            for folder in folders:
+                command = [f"{folder}/opprof-driver", "report", "--json", "--", str(trace)]
+                seconds[folder] = min(seconds[folder], processor_seconds(command))
+            printed = subprocess.run([program, str(trace)], stdout=subprocess.PIPE, check=True)
+            one, other = map(float, printed.stdout.split())
+            on_demand, document = min(on_demand, one), min(document, other)
+        size = trace.stat().st_size / 1e6
+        for folder in folders:
+            print(
+                f"| {trace.name} | {size:.1f} | {folder} | {size / seconds[folder]:.0f} | {size / on_demand:.0f} |"
+                f" {size / document:.0f} | {on_demand / seconds[folder]:.2f} |"
+            )
+
+
 def median_seconds(body: Callable[[], object], runs: int) -> float:
     seconds = []
     for _ in range(runs):
@@ -207,6 +247,7 @@ def main() -> None:
         "--repeat", action="store_true", help="repeat the given traces to that size"
     )
     parser.add_argument("--memory", action="store_true", help="tell memory; of plain traces alone")
+    parser.add_argument("--simdjson", action="store_true", help="compare with it; plain traces")
     parser.add_argument("--tools", help="folders of tools, with colons between them")
     options = parser.parse_args()
     tool = find_tool()
@@ -223,8 +264,12 @@ def main() -> None:
                 to = work / f"{place}-{trace.name.removesuffix('.gz')}"
                 repeated_trace(trace, options.megabytes * 1_000_000, to)
                 traces[place] = to
+        folders = options.tools.split(":") if options.tools else [str(Path(tool).parent)]
+        if options.simdjson:
+            plain = [trace for trace in traces if trace.suffix != ".gz"]
+            print_simdjson(plain, folders, options.runs, work)
+            return
         if options.memory:
-            folders = options.tools.split(":") if options.tools else [str(Path(tool).parent)]
             print("| trace | MB | tools | all (s) | MB/s | memory (MB) | of the file |")
             print("|---|---|---|---|---|---|---|")
             for trace in traces:

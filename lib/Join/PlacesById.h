@@ -5,6 +5,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -32,11 +33,26 @@ public:
   bool empty() const { return entries.empty(); }
   /// The place of `id`, or none.
   uint32_t find(uint64_t id) const {
-    auto it =
-        llvm::lower_bound(entries, id, [](const Entry &known, uint64_t id) {
-          return known.id() < id;
-        });
-    return it == entries.end() || it->id() != id ? kNone : it->place;
+    if (entries.empty() || id < entries.front().id() ||
+        id > entries.back().id())
+      return kNone;
+    // Recorders count, so that its share of the range of ids tells about where
+    // it stands.
+    size_t last = entries.size() - 1;
+    double share = double(id - entries.front().id()) /
+                   (double(entries.back().id() - entries.front().id()) + 1);
+    size_t guess = std::min(size_t(share * double(entries.size())), last);
+    size_t low = 0, high = last;
+    for (size_t width = 8;; width *= 8) {
+      low = guess > width ? guess - width : 0;
+      high = std::min(guess + width, last);
+      if ((!low || entries[low].id() < id) && entries[high].id() >= id)
+        break;
+    }
+    auto it = std::lower_bound(
+        entries.begin() + low, entries.begin() + high, id,
+        [](const Entry &known, uint64_t id) { return known.id() < id; });
+    return it->id() == id ? it->place : kNone;
   }
 
 private:

@@ -123,6 +123,51 @@ static bool isInSteadyStep(const Profile &profile, const Activity &activity) {
          profile.steps[*activity.step].phase == Phase::Steady;
 }
 
+/// Calls `visit` with all that devices ran.
+static void forEachActivity(const Profile &profile,
+                            function_ref<void(const Activity &)> visit) {
+  for (const std::vector<Activity> *list : {&profile.kernels, &profile.copies})
+    for (const Activity &activity : *list)
+      visit(activity);
+}
+
+/// When the devices are done with what is recorded of earlier work, which goes
+/// on when the steady steps begin; as the last of these ends with its last
+/// kernel, the first begins where that of the one before did.
+static std::optional<int64_t> endOfRecordedWork(const Profile &profile) {
+  std::optional<int64_t> begin;
+  for (const Step &step : profile.steps)
+    if (step.phase == Phase::Steady)
+      begin = std::min(begin.value_or(step.startNs), step.startNs);
+  if (!begin)
+    return std::nullopt;
+  // By device: where its own steps begin, and what of others may come before.
+  std::map<int64_t, int64_t> firsts;
+  std::vector<const Activity *> earlier;
+  forEachActivity(profile, [&](const Activity &activity) {
+    if (isInSteadyStep(profile, activity)) {
+      auto [it, isNew] = firsts.try_emplace(activity.device, activity.startNs);
+      it->second = std::min(it->second, activity.startNs);
+    } else if (activity.phase != Phase::Apart && activity.endNs() > *begin) {
+      earlier.push_back(&activity);
+    }
+  });
+  llvm::sort(earlier, [](const Activity *a, const Activity *b) {
+    return a->startNs < b->startNs;
+  });
+  std::optional<int64_t> all;
+  for (auto [device, first] : firsts) {
+    int64_t end = *begin;
+    for (const Activity *activity : earlier)
+      if (activity->device == device && activity->startNs < first &&
+          activity->startNs <= end + kQueuedNs)
+        end = std::max(end, activity->endNs());
+    end = std::min(end, std::max(first, *begin));
+    all = std::min(all.value_or(end), end);
+  }
+  return all && *all > *begin ? all : std::nullopt;
+}
+
 /// Summary::earlierWorkEndNs.
 static std::optional<int64_t> endOfEarlierWork(const Profile &profile) {
   const Activity *first = nullptr;
@@ -145,16 +190,8 @@ static std::optional<int64_t> endOfEarlierWork(const Profile &profile) {
         copy->startNs < first->startNs)
       first = copy;
   if (!wasQueued(*first))
-    return std::nullopt;
+    return endOfRecordedWork(profile);
   return first->startNs;
-}
-
-/// Calls `visit` with all that devices ran.
-static void forEachActivity(const Profile &profile,
-                            function_ref<void(const Activity &)> visit) {
-  for (const std::vector<Activity> *list : {&profile.kernels, &profile.copies})
-    for (const Activity &activity : *list)
-      visit(activity);
 }
 
 /// Whether the device that `first`, of a stream the first, ran on was at work

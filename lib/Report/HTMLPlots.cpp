@@ -334,8 +334,10 @@ private:
       double at = y.at(roof.rate);
       os << formatv("<path class=\"roof {0}\" d=\"M{1:f1} {2:f1}H{3:f1}\"/>",
                     roof.color, x.at(roof.rate / memory()), at, kRight);
-      // Labels of ceilings that lie close are put below one another.
-      above = std::max(at - 5, above + 18);
+      // Labels of ceilings that lie close are put below one another, as far
+      // apart as they are high on a phone.
+      constexpr double kLabelHeight = 23;
+      above = std::max(at - 5, above + kLabelHeight);
       os << formatv("<text class=\"in\" x=\"{0:f1}\" y=\"{1:f1}\" "
                     "text-anchor=\"end\">{2} {3}</text>",
                     kRight - 4, above, roof.names,

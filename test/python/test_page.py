@@ -133,6 +133,25 @@ def test_nothing_is_wider_than_the_window(page: Path, width: int) -> None:
     assert wide[0] <= wide[1]
 
 
+@pytest.mark.parametrize("width", [500, 1280])
+def test_labels_of_the_roofline_lie_apart(page: Path, width: int) -> None:
+    texts, overlaps = said_in(
+        page,
+        """
+        const texts = [...document.querySelectorAll('svg.roofline text.in:not([transform])')], over = [];
+        const boxes = texts.map(text => text.getBoundingClientRect());
+        for (let i = 0; i < boxes.length; i++) for (let j = i + 1; j < boxes.length; j++) {
+          const a = boxes[i], b = boxes[j];
+          if (a.left < b.right && b.left < a.right && a.top < b.bottom - 1 && b.top < a.bottom - 1)
+            over.push([texts[i].textContent, texts[j].textContent]);
+        }
+        return [texts.map(text => text.textContent), over];""",
+        width,
+    )
+    assert len(texts) >= 3
+    assert overlaps == []
+
+
 def test_operators_are_sorted_by_their_rates(page: Path) -> None:
     """Units count, and what has no rate is last."""
     rates = said_in(

@@ -261,6 +261,35 @@ TEST(Profile, CopiesRightBeforeTheFirstKernelAreTheStepsOwn) {
   EXPECT_EQ(profile.summary.window->first, 3'000'000);
 }
 
+// The program waits for earlier work, which is recorded, when its step begins.
+TEST(Profile, StepsBeginWhereEarlierWorkThatIsRecordedEnds) {
+  Profile profile;
+  profile.devices.emplace_back();
+  profile.summary.stepsFrom = "profiler_step";
+  profile.steps = {{0, 0, 30'000'000, Phase::Steady}};
+  for (int64_t at : {-1'000'000, 4'000'000, 9'000'000}) {
+    Activity &before = profile.kernels.emplace_back(
+        kernel(profile.kernels.size(), at, 5'000'000, 7, 0));
+    before.step.reset();
+    before.phase = Phase::BeforeWindow;
+  }
+  Activity &run =
+      profile.kernels.emplace_back(kernel(3, 14'500'000, 20'000'000, 7, 0));
+  run.launchStartNs = 14'450'000;
+  run.launchDurationNs = 10'000;
+  summarize(profile);
+  EXPECT_EQ(profile.summary.window,
+            std::make_pair(int64_t(14'000'000), int64_t(34'500'000)));
+  EXPECT_EQ(profile.summary.idleNs, 500'000);
+  EXPECT_EQ(listItems(profile, ItemKind::Kernel).wallNs,
+            std::vector<int64_t>{20'500'000});
+  // What comes later, after the device had nothing to do, is in the step.
+  profile.kernels[1].startNs = 5'000'000;
+  profile.kernels[1].durationNs = 4'000'000;
+  summarize(profile);
+  EXPECT_EQ(profile.summary.window->first, 4'000'000);
+}
+
 // The host began work before it was recorded, and what it launched then runs
 // after it.
 TEST(Profile, WhatTheDeviceWasAtBeforeARecordingIsNoIdleTime) {

@@ -11,13 +11,12 @@
 #include "opprof/Support/Intervals.h"
 #include "opprof/Support/NodeId.h"
 #include "opprof/Support/Recording.h"
+#include "opprof/Support/TextPool.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
-#include "llvm/Support/Allocator.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/StringSaver.h"
 
 #include <array>
 #include <cstdint>
@@ -486,7 +485,7 @@ struct Summary {
 struct Profile {
   static constexpr int64_t kVersion = 1;
 
-  Profile() : strings(allocator) {}
+  Profile() = default;
   Profile(const Profile &) = delete;
   Profile &operator=(const Profile &) = delete;
 
@@ -547,8 +546,7 @@ private:
     bool operator()(const Origin &a, const Origin &b) const;
   };
   std::unordered_set<Origin, OriginHash, IsSameOrigin> origins;
-  llvm::BumpPtrAllocator allocator;
-  llvm::UniqueStringSaver strings;
+  TextPool strings;
 };
 
 /// Computes Summary, what of it is in no file too, Device::busyNs and the times

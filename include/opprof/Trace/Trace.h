@@ -6,14 +6,12 @@
 #define OPPROF_TRACE_TRACE_H
 
 #include "opprof/Support/Recording.h"
+#include "opprof/Support/TextPool.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
-#include "llvm/Support/Allocator.h"
-#include "llvm/Support/StringSaver.h"
 
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -177,7 +175,7 @@ struct TraceStep {
 };
 
 struct Trace {
-  Trace() : strings(allocator) {}
+  Trace() = default;
   Trace(const Trace &) = delete;
   Trace &operator=(const Trace &) = delete;
 
@@ -233,7 +231,7 @@ struct Trace {
   /// What the reader has to say of the file, for a person.
   std::vector<std::string> notes;
 
-  llvm::StringRef intern(llvm::StringRef text);
+  llvm::StringRef intern(llvm::StringRef text) { return strings.save(text); }
 
   const OperatorInputs &inputsOf(const HostOp &op) const {
     return operatorInputs[op.inputs];
@@ -249,12 +247,7 @@ private:
   llvm::StringMap<ProcessId> processIds;
   /// By a hash of where the texts are, which are the trace's own.
   llvm::DenseMap<uint64_t, uint32_t> inputPlaces;
-  llvm::BumpPtrAllocator allocator;
-  llvm::UniqueStringSaver strings;
-  /// Some of them, each where its length, beginning and end put it: few texts
-  /// are most of a recording, and to look at all of one costs more than to
-  /// compare it with one.
-  std::array<llvm::StringRef, 1024> recentTexts;
+  TextPool strings;
 };
 
 } // namespace opprof::trace

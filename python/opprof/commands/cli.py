@@ -462,7 +462,7 @@ def _add_report(commands: _Commands) -> None:
         "--parquet",
         type=Path,
         metavar="DIR",
-        help="write kernels.parquet, nodes.parquet and findings.parquet to DIR, of one recording (needs pyarrow)",
+        help="write a table of kernels, copies, nodes, operators and findings each (kernels.parquet, …) to DIR, of one recording (needs pyarrow)",
     )
     form.add_argument(
         "--html", type=Path, metavar="FILE", help="write the page to FILE; - is stdout"
