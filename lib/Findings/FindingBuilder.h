@@ -143,6 +143,10 @@ void addNodes(profile::Finding &finding, llvm::ArrayRef<uint32_t> nodes);
 /// Gives operators without a graph their work, by the model of costs.
 void costOperators(profile::Profile &profile);
 
+/// PyTorch's own operator that does the work of `op` with the same inputs
+/// first, "linear"; empty where none is known.
+llvm::StringRef nameOfATen(llvm::StringRef op);
+
 /// Attention that the fused kernels refused, where operators are known.
 void addUnfusedAttention(Context &context);
 

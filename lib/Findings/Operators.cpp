@@ -165,13 +165,11 @@ static std::optional<TensorShape> deriveOutput(StringRef name, WorkKind kind,
   return std::nullopt;
 }
 
-/// PyTorch's own operator that does the work of `name` with the same inputs
-/// first; empty where none is known.
-static StringRef nameOfATen(StringRef name) {
-  if (name.consume_front("aten::"))
-    return name;
+StringRef findings::nameOfATen(StringRef op) {
+  if (op.consume_front("aten::"))
+    return op;
   // Of serving on AMD's devices: rows, weights as linear has them, a bias.
-  return llvm::StringSwitch<StringRef>(name)
+  return llvm::StringSwitch<StringRef>(op)
       .Cases({"aiter::gemm_a16w16", "vllm::rocm_unquantized_gemm",
               "vllm::rocm_unquantized_gemm_impl"},
              "linear")

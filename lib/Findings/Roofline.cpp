@@ -156,11 +156,9 @@ static std::optional<WorkOfRun> findWork(const Context &context,
     const OperatorTime &op = context.profile.operators[*runs.op];
     if (!op.flops || !op.bytesRead || !op.bytesWritten)
       return std::nullopt;
-    StringRef name = op.name;
-    name.consume_front("aten::");
     return WorkOfRun{double(*op.flops),
                      double(*op.bytesRead) + double(*op.bytesWritten),
-                     getWorkKind(("aten." + name).str())};
+                     getWorkKind(("aten." + nameOfATen(op.name)).str())};
   }
   const LaunchRecord &launch = context.profile.launches[*runs.launch];
   if (!hasModel(launch))

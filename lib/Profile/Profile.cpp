@@ -165,7 +165,8 @@ static std::optional<int64_t> endOfRecordedWork(const Profile &profile) {
     end = std::min(end, std::max(first, *begin));
     all = std::min(all.value_or(end), end);
   }
-  return all && *all > *begin ? all : std::nullopt;
+  // Less is the end of what was there in time.
+  return all && *all > *begin + kQueuedNs ? all : std::nullopt;
 }
 
 /// Summary::earlierWorkEndNs.

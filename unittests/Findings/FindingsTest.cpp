@@ -450,6 +450,27 @@ TEST_F(FindingsTest, BusyAndIdleAreTheSameInHeaderAndFindings) {
   EXPECT_EQ(get<evidence::DeviceBusy>().idleNs, 60'000);
 }
 
+TEST_F(FindingsTest, ProductsOfServersAreHeldAgainstTheirType) {
+  profile.graph.clear();
+  profile.nodes.clear();
+  profile.steps = {{0, 0, 2'000'000, Phase::Steady}};
+  OperatorTime &served = profile.operators.emplace_back();
+  served.name = "aiter::gemm_a16w16";
+  served.inputDims = "[[4096, 4096], [6144, 4096], [], []]";
+  served.inputTypes = R"(["c10::BFloat16", "c10::BFloat16", "", ""])";
+  served.calls = served.kernels = 1;
+  served.kernelTimeNs = 500'000;
+  Activity &kernel = addKernel(0, 500'000);
+  kernel.op = 0;
+  kernel.name = "Cijk_Alik_Bljk_BBS_BH";
+  profile.changeOrigin(
+      kernel, [](Origin &origin) { origin.inputType = "c10::BFloat16"; });
+  compute();
+  EXPECT_EQ(served.flops, uint64_t(2) * 4096 * 4096 * 6144);
+  EXPECT_EQ(served.bytesWritten, 2u * 4096 * 6144);
+  EXPECT_EQ(get<evidence::Goodput>().precision, Precision::BF16);
+}
+
 TEST_F(FindingsTest, OperatorsHaveARoofWithoutAGraph) {
   profile.graph.clear();
   profile.nodes.clear();
@@ -475,13 +496,7 @@ TEST_F(FindingsTest, OperatorsHaveARoofWithoutAGraph) {
   unknown.name = "aten::mm";
   unknown.calls = unknown.kernels = 1;
   addKernel(1'020'000, 3'000).name = "elsewhere";
-  OperatorTime &served = profile.operators.emplace_back();
-  served.name = "aiter::gemm_a16w16";
-  served.inputDims = "[[16, 4096], [6144, 4096]]";
-  served.inputTypes = R"(["c10::BFloat16", "c10::BFloat16"])";
   compute();
-  EXPECT_EQ(served.flops, 2u * 16 * 4096 * 6144);
-  EXPECT_EQ(served.bytesWritten, 2u * 16 * 6144);
   const auto &roofline = get<evidence::Roofline>();
   EXPECT_FALSE(roofline.without);
   ASSERT_FALSE(roofline.mostAboveRoof.empty());

@@ -465,10 +465,10 @@ struct Summary {
   /// work that the device was at. Absent when nothing ran.
   std::optional<Interval> window;
   /// A host that runs ahead begins a step while the device is still at earlier
-  /// work, of which the recording may show nothing: when the device came to the
-  /// first kernel of the steady steps, or to the copies right before it. Absent
-  /// where that did not wait for others, or it is not known when it was
-  /// launched.
+  /// work: when the device came to the first kernel of the steady steps, or to
+  /// the copies right before it, where that waited for work of which the
+  /// recording may show nothing, or was done with what it shows of it. Absent
+  /// where neither is known.
   std::optional<int64_t> earlierWorkEndNs;
   /// What of the span lies between two steps of a capture, with nothing on any
   /// device: it was not recorded (counters were taken, or the program did other
