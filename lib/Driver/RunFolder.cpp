@@ -230,7 +230,10 @@ Error RunFolder::check() const {
     for (sys::fs::directory_iterator it(folder, error), end;
          it != end && !error; it.increment(error)) {
       StringRef name = sys::path::filename(it->path());
-      if (!is_contained(kCopied, name) && !is_contained(kMade, name))
+      auto isOf = [&](StringRef own) {
+        return name == own || isUnfinished(name, own);
+      };
+      if (llvm::none_of(kCopied, isOf) && llvm::none_of(kMade, isOf))
         return refuse(folder + ": would be taken for code of this run, and " +
                       name + " in it is none of opprof's files");
     }

@@ -2,7 +2,9 @@
 
 #include "opprof/Support/OutputFile.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
@@ -63,6 +65,15 @@ static std::error_code print(int descriptor, bool closes,
   return code;
 }
 
+/// What LLVM puts a random digit in the place of each of.
+static constexpr StringLiteral kRandom = "%%%%%%%%";
+
+bool opprof::isUnfinished(StringRef name, StringRef file) {
+  return name.consume_front(".") && name.consume_front(file) &&
+         name.consume_front(".") && name.size() == kRandom.size() &&
+         llvm::all_of(name, [](char c) { return llvm::isHexDigit(c); });
+}
+
 /// A file that is to take the name of `path`, in its folder.
 static Expected<sys::fs::TempFile> createBeside(StringRef path) {
   if (Error error = opprof::makeFolder(getParent(path)))
@@ -70,7 +81,7 @@ static Expected<sys::fs::TempFile> createBeside(StringRef path) {
   // A file beyond the user's limit (`ulimit -f`) is an error like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
   SmallString<256> model(getParent(path));
-  sys::path::append(model, "." + sys::path::filename(path) + ".%%%%%%%%");
+  sys::path::append(model, "." + sys::path::filename(path) + "." + kRandom);
   Expected<sys::fs::TempFile> file =
       sys::fs::TempFile::create(model, sys::fs::all_read | sys::fs::all_write);
   if (!file)

@@ -266,7 +266,11 @@ namespace {
 struct RawEvent {
   /// Forgets the event before, and leaves what then says nothing as it is: a
   /// configuration is larger than all else, and few events have one.
-  void begin();
+  void begin() {
+    static_assert(std::is_trivially_destructible_v<RawEvent>);
+    // Without parentheses: what has no initializer is not set to 0.
+    new (this) RawEvent;
+  }
 
   bool complete = false;
   std::optional<Category> category;
@@ -285,12 +289,6 @@ struct RawEvent {
   std::optional<int64_t> rank;
   bool generated = false;
 };
-
-void RawEvent::begin() {
-  static_assert(std::is_trivially_destructible_v<RawEvent>);
-  // Without parentheses: what has no initializer is not set to 0.
-  new (this) RawEvent;
-}
 
 class Reader {
 public:

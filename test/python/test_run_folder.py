@@ -124,6 +124,20 @@ def test_an_earlier_run_is_taken_away_and_nothing_else(tmp_path: Path) -> None:
     assert (below / "output_code.py").is_file()
 
 
+def test_what_a_killed_run_left_half_written_is_taken_away(tmp_path: Path) -> None:
+    own = make_code(tmp_path / "model__0_inference_0.0")
+    # As LLVM names the file beside the one that is being written.
+    (own / ".launches.json.0a8b4e4c").write_text("{")
+    RunFolder(tmp_path).clear()
+    assert not own.exists()
+    for name in (".launches.json.mine", ".notes.txt.0a8b4e4c", "launches.json.0a8b4e4c"):
+        other = make_code(tmp_path / "model__0_inference_0.0")
+        (other / name).write_text("the user's")
+        with pytest.raises(OpprofError, match=re.escape(name)):
+            RunFolder(tmp_path).clear()
+        shutil.rmtree(other)
+
+
 def test_code_that_is_not_of_a_run_is_left_alone(tmp_path: Path) -> None:
     debug = make_code(tmp_path / "torchinductor" / "model__0_inference_0.0")
     (debug / "ir_post_fusion.txt").write_text("op0: SchedulerNode")

@@ -39,6 +39,10 @@ llvm::Expected<bool>
 writeBeside(llvm::StringRef path,
             llvm::function_ref<bool(llvm::StringRef path)> write);
 
+/// Whether a file called `name` is one that a process left which was killed
+/// while it wrote `file` there.
+bool isUnfinished(llvm::StringRef name, llvm::StringRef file);
+
 } // namespace opprof
 
 #endif // OPPROF_SUPPORT_OUTPUTFILE_H
