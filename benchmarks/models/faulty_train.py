@@ -159,10 +159,8 @@ class Program:
             torch._dynamo.reset()
             torch._dynamo.config.recompile_limit = 64
             self.call = torch.compile(self.net, backend="eager", dynamic=False)
-        workers = {"workers": 1 if is_faulty else 4, "loader": 0 if is_faulty else 4}.get(fault, 0)
-        seconds = (
-            {"workers": 0.002, "loader": 0.0005}.get(fault, 0.0) if workers or is_faulty else 0.0
-        )
+        workers = (1 if is_faulty else 4) if fault == "workers" else 0
+        seconds = {"workers": 0.002, "loader": 0.0005 * is_faulty}.get(fault, 0.0)
         self.texts: Any = None
         if fault in ("workers", "loader"):
             self.texts = torch.utils.data.DataLoader(
