@@ -7,7 +7,7 @@
 
 #include "ObserverState.h"
 
-#include <torch/headeronly/version.h>
+#include <torch/version.h>
 
 #include <pthread.h>
 

@@ -123,6 +123,44 @@ def test_operators_are_their_nodes(tmp_path: Path, form: str) -> None:
     assert not any(event.get("cat") == "python_function" for event in events)
 
 
+class Products(nn.Module):
+    """Calls addmm first, last, twice in a row, in a loop, and where a branch hides another one, with sizes of its own each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        sizes = [(3, 4), (4, 5), (5, 6), (6, 7), (7, 7), (7, 8)]
+        self.weights = nn.ParameterList(nn.Parameter(torch.randn(size)) for size in sizes)
+        self.biases = nn.ParameterList(nn.Parameter(torch.randn(size[1])) for size in sizes)
+
+    def forward(self, x: Tensor, rounds: int) -> Tensor:
+        w, b = list(self.weights), list(self.biases)
+        x = torch.addmm(b[1], torch.addmm(b[0], x, w[0]), w[1])
+        x = torch.tanh(torch.addmm(b[2], torch.relu(x), w[2]))
+        x = torch.addmm(b[3], x, w[3])
+        for _ in range(rounds):
+            x = torch.addmm(b[4], torch.sigmoid(x), w[4])
+        return torch.addmm(b[5], torch.cos(x), w[5])
+
+
+def test_products_that_are_taken_apart(tmp_path: Path) -> None:
+    """TorchScript runs addmm as mm and add, at lines of its own; what is in a loop, or beside it, is left."""
+    archive = tmp_path / "products.pt"
+    torch.jit.script(Products().eval()).save(archive)
+    joined, document, events = recorded(archive, "2x3xf32", "2")
+    assert joined.left == {"aten::mm": 3 * STEPS, "aten::add": 3 * STEPS}
+    sizes = sizes_by_node(document)
+    seen = []
+    for place, event in enumerate(events):
+        node = str(event.get("name")).removeprefix("opprof::node::products::export::")
+        if node in sizes and events[place + 1]["name"] == "aten::mm":
+            # What the interpreter holds besides stands before them.
+            assert events[place + 1]["args"]["Input Dims"][-2:] == sizes[node][1:], node
+            seen.append(node)
+    graph = document["graphs"][0]["nodes"]
+    products = [node["name"] for node in graph if node["target"].startswith("aten.addmm")]
+    assert seen == [*products[:3], products[-1]] * STEPS
+
+
 def test_what_is_not_certain_is_left(tmp_path: Path) -> None:
     archive = tmp_path / "merged.pt"
     torch.jit.script(Merged()).save(archive)

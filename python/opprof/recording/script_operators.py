@@ -2,8 +2,8 @@
 
 torch.profiler asks TorchScript's interpreter where it is whenever an operator begins: the lines of the archive's code, call by call.
 A node knows the same lines. An operator is a node where lines and name leave one, or as many as ran in each step, in their order. It then
-gets the range that `opprof profile --mode=eager` gives it elsewhere. What that does not settle is left to the alignment by order that
-eager programs without ranges have.
+gets the range that `opprof profile --mode=eager` gives it elsewhere. A product that TorchScript took apart has lines of TorchScript's own, and is the node
+between the nodes that ran before and after it. What that does not settle is left to the alignment by order that eager programs without ranges have.
 """
 
 import gzip
@@ -23,6 +23,9 @@ Place = tuple[str, int]
 Key = tuple[tuple[Place, ...], str]
 
 _FRAME = re.compile(r"^(.*)\((\d+)\): [^()]*$")
+#: What TorchScript's executor makes of an operator, from a function of its own (`decompose_ops.cpp`), all whose lines are of a file without a name.
+_TAKEN_APART = {"aten.addmm.default": ("aten::mm", "aten::add")}
+_WITHOUT_A_FILE = "<string>"
 _CONVOLUTION = re.compile(r"^aten::conv(_transpose)?[123]d$")
 
 
@@ -55,24 +58,27 @@ def join_operators(trace: Path, document: dict[str, Any], steps: int) -> JoinedO
     graph = document["graphs"][0]
     prefix = f"opprof::node::{graph['name']}::{graph['stage']}::"
     events = [event for event in content["traceEvents"] if event.get("cat") != "python_function"]
+    ran = list(outermost_operators(events))
     operators: dict[Key, list[dict[str, Any]]] = defaultdict(list)
-    for event, key in outermost_operators(events):
+    for event, key in ran:
         operators[key].append(event)
-    result = JoinedOperators()
-    ranges: dict[int, dict[str, Any]] = {}
-    for key, ran in operators.items():
-        result.ran += len(ran)
-        names = _nodes_that_ran(nodes.get(key), len(ran), steps)
-        if not names:
-            result.left[key[1]] += len(ran)
-            continue
-        result.joined += len(ran)
-        for number, event in enumerate(ran):
-            ranges[id(event)] = {
-                **{name: event[name] for name in ("ph", "pid", "tid", "ts", "dur")},
-                "cat": "user_annotation",
-                "name": prefix + names[number % len(names)],
-            }
+    node_of: dict[int, str] = {}
+    for key, same in operators.items():
+        names = _nodes_that_ran(nodes.get(key), len(same), steps)
+        for number, event in enumerate(same if names else ()):
+            node_of[id(event)] = names[number % len(names)]
+    node_of.update(_taken_apart(ran, graph, node_of))
+    result = JoinedOperators(len(ran), len(node_of))
+    result.left.update(key[1] for event, key in ran if id(event) not in node_of)
+    ranges = {
+        id(event): {
+            **{name: event[name] for name in ("ph", "pid", "tid", "ts", "dur")},
+            "cat": "user_annotation",
+            "name": prefix + node_of[id(event)],
+        }
+        for event, _ in ran
+        if id(event) in node_of
+    }
     content["traceEvents"] = [
         # A range that begins where an operator does holds it where it comes first.
         one
@@ -94,6 +100,55 @@ def _nodes_that_ran(nodes: Nodes | None, count: int, steps: int) -> list[str]:
     # Outside of blocks a node runs once a step. Fewer than all means that TorchScript's passes merged some.
     certain = nodes.blocks == {0} and count == steps * len(nodes.names)
     return nodes.names if certain else []
+
+
+def _taken_apart(
+    ran: list[tuple[dict[str, Any], Key]], graph: dict[str, Any], node_of: dict[int, str]
+) -> dict[int, str]:
+    """The nodes of operators that TorchScript put in the place of one: they lie between the nodes that ran before and after.
+
+    Where several lie there, as many of each operator have to have run, and then it is their order. Nothing is said where a neighbour
+    or what lies between is a block, which may run any number of times.
+    """
+    nodes = graph["nodes"]
+    place_of = {node["name"]: place for place, node in enumerate(nodes)}
+    whole = set(node_of.values())
+    found: dict[int, str] = {}
+    before: int | None = -1
+    between: dict[str, list[int]] = defaultdict(list)
+
+    def settle(after: int | None) -> None:
+        if before is None or after is None:
+            return
+        # After the last node of a step come the first ones of the next.
+        there = (
+            range(before + 1, after)
+            if before < after
+            else (*range(before + 1, len(nodes)), *range(after))
+        )
+        candidates = [nodes[place] for place in there]
+        if any(node.get("blocks") for node in candidates):
+            return
+        for operator, events in between.items():
+            names = [
+                node["name"]
+                for node in candidates
+                if operator in _TAKEN_APART.get(node["target"], ()) and node["name"] not in whole
+            ]
+            if len(names) == len(events):
+                found.update(zip(events, names, strict=True))
+
+    for event, (stack, operator) in ran:
+        node = node_of.get(id(event))
+        if node is not None:
+            after = place_of.get(node)
+            settle(after)
+            before = after
+            between.clear()
+        elif len(stack) == 1 and stack[0][0] == _WITHOUT_A_FILE:
+            between[operator].append(id(event))
+    settle(len(nodes))
+    return found
 
 
 def nodes_by_key(document: dict[str, Any]) -> dict[Key, Nodes]:
