@@ -5,6 +5,8 @@
 #   ./setup.sh --test   and what ./test.sh needs
 #   ./setup.sh --packages   the system's packages alone, as .ci/wheel needs them
 #
+# OPPROF_TORCH_VERSION names another PyTorch than 2.13.0, as .ci/torch does.
+#
 # As root, or as a user who may use sudo where packages are missing. A second run finds everything in place and ends quickly.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -69,7 +71,7 @@ install_packages() {
 [ ${#missing[@]} = 0 ] || step "Installing ${#missing[@]} packages" install_packages
 [ "$only_packages" = no ] || exit 0
 
-requirements=(torch==2.13.0 numpy setuptools "scikit-build-core>=1.0")
+requirements=("torch==${OPPROF_TORCH_VERSION:-2.13.0}" numpy setuptools "scikit-build-core>=1.0")
 [ "$with_tests" = no ] || requirements+=("pytest>=8" "hypothesis>=6" "jsonschema>=4" "ruff>=0.6" "mypy>=1.11")
 
 install_requirements() {
