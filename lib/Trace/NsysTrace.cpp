@@ -203,15 +203,15 @@ static StringRef toText(const unsigned char *text) {
 
 StringMap<bool> Reader::columnsOf(StringRef table) {
   StringMap<bool> columns;
-  Statement kind = prepare("SELECT type, sql FROM sqlite_schema WHERE name='" +
+  Statement kind = prepare("SELECT type, sql FROM sqlite_schema WHERE "
+                           "type IN ('table', 'view') AND name='" +
                            table.str() + "'");
   if (!kind || sqlite3_step(kind.get()) != SQLITE_ROW)
     return columns;
   StringRef type = toText(sqlite3_column_text(kind.get(), 0));
   if (type != "table" || !toText(sqlite3_column_text(kind.get(), 1))
                               .starts_with_insensitive("CREATE TABLE")) {
-    if (type == "table" || type == "view")
-      passedOver.insert(table.str());
+    passedOver.insert(table.str());
     return columns;
   }
   Statement list = prepare("PRAGMA table_xinfo('" + table.str() + "')");

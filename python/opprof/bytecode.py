@@ -4,8 +4,10 @@ Containers often say PYTHONDONTWRITEBYTECODE, and installers like uv compile not
 which took 12 of the 17 seconds that the modules of `opprof optimize` need to be loaded on such a machine.
 """
 
+import contextlib
 import importlib.util
 import os
+import stat
 import sys
 from pathlib import Path
 
@@ -34,13 +36,23 @@ def keep_bytecode(package: str = "torch") -> Path | None:
 
 
 def _folder() -> Path | None:
-    """What is read from it is run: nobody else may write there."""
+    """What is read from it is run: nobody else may write there, or put another in its place."""
     try:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        folder = Path(base, "opprof", "bytecode")
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        facts = folder.stat()
+        given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+        base = given if given.is_absolute() else Path.home() / ".cache"
+        base.mkdir(parents=True, exist_ok=True)
+        folder = base
+        for name in ("opprof", "bytecode"):
+            folder /= name
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir(mode=0o700)
+            facts = folder.lstat()
+            if (
+                not stat.S_ISDIR(facts.st_mode)
+                or facts.st_uid != os.geteuid()
+                or facts.st_mode & 0o022
+            ):
+                return None
     except (OSError, RuntimeError):
         return None
-    is_own = facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
-    return folder if is_own and os.access(folder, os.W_OK) else None
+    return folder if os.access(folder, os.W_OK) else None

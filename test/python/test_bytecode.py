@@ -54,11 +54,24 @@ def test_what_may_be_written_is_left_to_python(tmp_path: Path) -> None:
     assert run(tmp_path, "-B")[0] == "None"
 
 
-def test_a_folder_that_others_may_write_is_not_trusted(tmp_path: Path) -> None:
-    folder = tmp_path / "cache" / "opprof" / "bytecode"
+@pytest.mark.parametrize("shared", ["opprof/bytecode", "opprof"])
+def test_a_folder_that_others_may_write_is_not_trusted(tmp_path: Path, shared: str) -> None:
+    folder = tmp_path / "cache" / shared
     folder.mkdir(parents=True)
     folder.chmod(0o777)
     assert run(tmp_path, "-B")[0] == "None"
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "opprof").symlink_to(tmp_path / "elsewhere")
+    assert run(tmp_path, "-B")[0] == "None"
+
+
+def test_a_cache_that_depends_on_the_working_directory_is_none(tmp_path: Path) -> None:
+    folder = run(tmp_path, "-B", XDG_CACHE_HOME="cache", HOME=str(tmp_path / "home"))[0]
+    assert folder == str(tmp_path / "home" / ".cache" / "opprof" / "bytecode")
 
 
 @pytest.mark.parametrize("where", ["/proc/none"])

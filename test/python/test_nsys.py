@@ -125,6 +125,17 @@ def test_a_view_in_place_of_a_table_is_not_read_and_says_so(tmp_path: Path) -> N
     assert profile["notes"][0].startswith("CUPTI_ACTIVITY_KIND_KERNEL is a view")
 
 
+def test_a_trigger_of_a_table_s_name_hides_nothing(tmp_path: Path) -> None:
+    # The first row of the schema that bears the name, as a table that was made anew comes behind it.
+    table = "CUPTI_ACTIVITY_KIND_KERNEL"
+    attack = (
+        f"CREATE TRIGGER {table} AFTER INSERT ON StringIds BEGIN SELECT 1; END; CREATE TABLE k AS SELECT * FROM {table}; "
+        f"DROP TABLE {table}; ALTER TABLE k RENAME TO {table}; VACUUM"
+    )
+    profile = profile_of(changed(tmp_path / "report.sqlite", attack))
+    assert profile["kernels"] and not any("is a view" in note for note in profile["notes"])
+
+
 def test_a_cut_or_overwritten_export_is_read_or_refused(tmp_path: Path) -> None:
     whole = write_export(tmp_path / "whole.sqlite").read_bytes()
     for length in range(0, len(whole), len(whole) // 24 - 7):

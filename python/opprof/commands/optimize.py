@@ -52,7 +52,7 @@ from opprof.search.measure import Timing, measure_all
 from opprof.search.outcome import OPTIMIZED, VERSION, Entrant, Outcome, facts_of
 from opprof.search.precision import EXACT, PRECISION_SCRIPT
 from opprof.search.prediction import kernel_time
-from opprof.search.trials import Trial
+from opprof.search.trials import End, Trial
 from opprof.tools import run_tool
 from opprof.torchscript import TorchScriptOptions
 from opprof.units import counted, microseconds, milliseconds
@@ -546,7 +546,10 @@ def report(outcome: Outcome, options: OptimizeOptions, *, device: str) -> str:
         )
     if outcome.backend is None:
         reason = f" ({outcome.remark})" if outcome.remark else ""
-        was_tried = any(trial.seconds is not None for trial in outcome.trials)
+        was_tried = any(
+            trial.end not in (End.LEFT_OUT, End.NOISE) or trial.seconds is not None
+            for trial in outcome.trials
+        )
         nothing = "Nothing that was tried is kept" if was_tried else "Nothing was tried"
         lines.append(f"{nothing}{reason}: use {outcome.use}.")
     else:
