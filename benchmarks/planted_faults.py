@@ -65,7 +65,9 @@ def measure(fault: str, device: str, rounds: int) -> dict[str, Any]:
 
 
 def measure_apart(fault: str, device: str, rounds: int) -> dict[str, Any]:
-    """In a process that was forked from this one, which has no device yet."""
+    """In a process that was forked from this one, which has PyTorch loaded, and no device yet."""
+    import torch  # noqa: F401
+
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -158,6 +160,20 @@ def judge(fault: str, bare: dict[str, Any], faulty: dict[str, Any], fixed: dict[
     }
 
 
+def print_row(row: dict[str, Any]) -> None:
+    if row["error"]:
+        print(f"{row['fault']:12} failed: {row['error'].strip().splitlines()[-1]}", flush=True)
+        return
+    ratio = row["cost_ns"] / row["saved_ns"] if row["saved_ns"] > 0 else float("nan")
+    print(
+        f"{row['fault']:12} {'yes' if row['named'] else 'NO':5} {'yes' if row['line'] else 'NO':5} {row['cost_ns'] / 1e3:9.1f} "
+        f"{row['saved_ns'] / 1e3:9.1f} {ratio:6.2f} {row['faulty_ns'] / 1e3:9.1f}  {'; '.join(row['wrongly_named'])}",
+        flush=True,
+    )
+    for other in row["others"]:
+        print(f"{'':12} and {other}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu")
@@ -177,12 +193,16 @@ def main() -> None:
     if options.only:
         faults = options.only.split(",")
     started = time.perf_counter()
+    print(
+        f"{'fault':12} {'named':5} {'line':5} {'cost us':>9} {'saved us':>9} {'ratio':>6} {'step us':>9}  wrongly named without it"
+    )
+    rows = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.output or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         bare = {fault: measure_apart(fault, options.device, options.rounds) for fault in faults}
         measured = time.perf_counter()
-        with ThreadPoolExecutor(options.jobs) as pool:
+        with ThreadPoolExecutor(options.jobs) as pool, (folder / "rows.jsonl").open("w") as file:
             profiles = {
                 (fault, state): pool.submit(
                     record, fault, state, options.device, options.steps, folder
@@ -190,25 +210,13 @@ def main() -> None:
                 for fault in faults
                 for state in ("faulty", "fixed")
             }
-            rows = [
-                judge(fault, bare[fault], profiles[fault, "faulty"].result(), profiles[fault, "fixed"].result())
-                for fault in faults
-            ]  # fmt: skip
-        (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    print(
-        f"{'fault':12} {'named':5} {'line':5} {'cost us':>9} {'saved us':>9} {'ratio':>6} {'step us':>9}  wrongly named without it"
-    )
-    for row in rows:
-        if row["error"]:
-            print(f"{row['fault']:12} failed: {row['error'].strip().splitlines()[-1]}")
-            continue
-        ratio = row["cost_ns"] / row["saved_ns"] if row["saved_ns"] > 0 else float("nan")
-        print(
-            f"{row['fault']:12} {'yes' if row['named'] else 'NO':5} {'yes' if row['line'] else 'NO':5} {row['cost_ns'] / 1e3:9.1f} "
-            f"{row['saved_ns'] / 1e3:9.1f} {ratio:6.2f} {row['faulty_ns'] / 1e3:9.1f}  {'; '.join(row['wrongly_named'])}"
-        )
-        for other in row["others"]:
-            print(f"{'':12} and {other}")
+            for fault in faults:
+                faulty, fixed = (profiles[fault, state].result() for state in ("faulty", "fixed"))
+                rows.append(judge(fault, bare[fault], faulty, fixed))
+                # What is there is kept where the rest takes too long.
+                file.write(json.dumps(rows[-1]) + "\n")
+                file.flush()
+                print_row(rows[-1])
     right = sum(
         row["line"] and abs(row["cost_ns"] / row["saved_ns"] - 1) <= 0.2
         for row in rows

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The observer's cost and what planted faults are said to cost, on a GPU, in one call of five minutes. Compiles the observer for the
-# installed PyTorch first (g++, Python's headers). Needs build/bin/opprof-driver and build/lib/libopprof_capture.so. Leaves both tables and
-# the recordings of the faulty programs under $OUT.
+# What planted faults are said to cost, on a GPU: it has not ended on one yet. Compiles the observer for the installed PyTorch first (g++,
+# Python's headers; observer_gpu.sh measures it). Needs build/bin/opprof-driver and build/lib/libopprof_capture.so. Leaves the table and the
+# recordings of the faulty programs under $OUT.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 out=${OUT:-/tmp/planted-faults}
@@ -10,8 +10,16 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export PYTHONPATH=$PWD/python OPPROF_TOOLS_DIR=${OPPROF_TOOLS_DIR:-$PWD/build/bin} OPPROF_OBSERVER_LIBRARIES=$work/lib
 export OPPROF_CAPTURE_LIBRARY=${OPPROF_CAPTURE_LIBRARY:-$PWD/build/lib/libopprof_capture.so}
-python benchmarks/observer.py --build --quick --device cuda --libraries "$work/lib" --rounds 9 2>&1 | tee "$out/observer.txt"
-timeout 420 python benchmarks/planted_faults.py --device cuda -o "$work/faults" "$@" 2>&1 | grep -v -i warn | tee "$out/planted.txt"
+python - "$work/lib" <<'PY'
+import sys
+from pathlib import Path
+
+sys.path.insert(0, "benchmarks")
+import observer
+
+observer.build(Path(sys.argv[1]))
+PY
+timeout 420 python benchmarks/planted_faults.py --device cuda -o "$work/faults" "$@" 2>&1 | grep --line-buffered -v -i warn | tee "$out/planted.txt"
 cp "$work/faults/rows.jsonl" "$out/" || true
 cd "$work/faults" && ls -d -- *-faulty | split -l 5 - "$work/part"
 for part in "$work"/part*; do

@@ -911,8 +911,7 @@ static void addVariation(Context &context) {
     for (auto &[name, durations] : byName) {
       if (durations.size() < kFewestRuns)
         continue;
-      llvm::sort(durations);
-      int64_t median = durations[durations.size() / 2];
+      int64_t median = medianOf(durations);
       int64_t excess = 0;
       for (int64_t duration : durations)
         if (duration > median + median / 2)
@@ -923,7 +922,8 @@ static void addVariation(Context &context) {
       ++found.launches;
       if (excess > most) {
         most = excess;
-        found.worst = {launch, median, durations.back(), durations.size()};
+        found.worst = {launch, median, *llvm::max_element(durations),
+                       durations.size()};
       }
     }
   if (!found.launches || found.excessNs < context.kernelTimeNs / 100)

@@ -131,6 +131,10 @@ static void forEachActivity(const Profile &profile,
       visit(activity);
 }
 
+static bool isBefore(const Activity *a, const Activity *b) {
+  return a->startNs < b->startNs;
+}
+
 /// When the devices are done with what is recorded of earlier work, which goes
 /// on when the steady steps begin; as the last of these ends with its last
 /// kernel, the first begins where that of the one before did.
@@ -141,28 +145,30 @@ static std::optional<int64_t> endOfRecordedWork(const Profile &profile) {
       begin = std::min(begin.value_or(step.startNs), step.startNs);
   if (!begin)
     return std::nullopt;
-  // By device: where its own steps begin, and what of others may come before.
-  std::map<int64_t, int64_t> firsts;
+  // By device: where its own steps begin, and until when others go on.
+  struct Device {
+    int64_t firstNs, endNs;
+  };
+  std::map<int64_t, Device> devices;
   std::vector<const Activity *> earlier;
   forEachActivity(profile, [&](const Activity &activity) {
     if (isInSteadyStep(profile, activity)) {
-      auto [it, isNew] = firsts.try_emplace(activity.device, activity.startNs);
-      it->second = std::min(it->second, activity.startNs);
+      auto [it, isNew] = devices.try_emplace(activity.device,
+                                             Device{activity.startNs, *begin});
+      it->second.firstNs = std::min(it->second.firstNs, activity.startNs);
     } else if (activity.phase != Phase::Apart && activity.endNs() > *begin) {
       earlier.push_back(&activity);
     }
   });
-  llvm::sort(earlier, [](const Activity *a, const Activity *b) {
-    return a->startNs < b->startNs;
-  });
+  llvm::sort(earlier, isBefore);
+  for (const Activity *activity : earlier)
+    if (auto it = devices.find(activity->device);
+        it != devices.end() && activity->startNs < it->second.firstNs &&
+        activity->startNs <= it->second.endNs + kQueuedNs)
+      it->second.endNs = std::max(it->second.endNs, activity->endNs());
   std::optional<int64_t> all;
-  for (auto [device, first] : firsts) {
-    int64_t end = *begin;
-    for (const Activity *activity : earlier)
-      if (activity->device == device && activity->startNs < first &&
-          activity->startNs <= end + kQueuedNs)
-        end = std::max(end, activity->endNs());
-    end = std::min(end, std::max(first, *begin));
+  for (const auto &[id, device] : devices) {
+    int64_t end = std::min(device.endNs, std::max(device.firstNs, *begin));
     all = std::min(all.value_or(end), end);
   }
   // Less is the end of what was there in time.
@@ -196,31 +202,21 @@ static std::optional<int64_t> endOfEarlierWork(const Profile &profile) {
 }
 
 /// Whether the device that `first`, of a stream the first, ran on was at work
-/// of which the recording shows nothing until then: it waited while the device
-/// seems idle, and next to nothing ran before.
-static bool endsUnrecordedWork(const Profile &profile, const Activity &first) {
-  if (!wasQueued(first))
-    return false;
+/// of which the recording shows nothing until then: it waited while the device,
+/// which ran for `workNs` before and until `endNs`, seems idle.
+static bool endsUnrecordedWork(const Activity &first, int64_t workNs,
+                               int64_t endNs) {
   // How much longer what is not seen takes than what is.
   constexpr int64_t kMuchLonger = 100;
-  int64_t workNs = 0;
-  std::optional<int64_t> end;
-  forEachActivity(profile, [&](const Activity &activity) {
-    if (activity.device != first.device || activity.startNs >= first.startNs)
-      return;
-    workNs += activity.durationNs;
-    end = std::max(end.value_or(activity.endNs()), activity.endNs());
-  });
   int64_t launched = *first.launchStartNs + first.launchDurationNs.value_or(0);
-  return end && launched <= *end + kQueuedNs &&
-         first.startNs - std::max(*end, launched) >
+  return launched <= endNs + kQueuedNs &&
+         first.startNs - std::max(endNs, launched) >
              std::max(kQueuedNs, kMuchLonger * workNs);
 }
 
 /// When the recording of devices begins, where no steps are marked: at what the
 /// first of them is seen to do, but for what ends unrecorded work.
 static std::optional<int64_t> beginOfRecording(const Profile &profile) {
-  std::map<int64_t, int64_t> begins;
   std::map<std::pair<int64_t, int64_t>, const Activity *> firsts;
   const Activity **last = nullptr;
   forEachActivity(profile, [&](const Activity &activity) {
@@ -231,17 +227,43 @@ static std::optional<int64_t> beginOfRecording(const Profile &profile) {
     if (!*last || activity.startNs < (*last)->startNs)
       *last = &activity;
   });
+  struct Device {
+    int64_t beginNs;
+    /// Of what comes before the stream that is looked at.
+    int64_t workNs = 0;
+    std::optional<int64_t> endNs = std::nullopt;
+  };
+  std::map<int64_t, Device> devices;
+  std::vector<const Activity *> queued, earlier;
   for (const auto &[stream, first] : firsts) {
-    auto [it, isNew] = begins.try_emplace(first->device, first->startNs);
-    it->second = std::min(it->second, first->startNs);
+    auto [it, isNew] =
+        devices.try_emplace(first->device, Device{first->startNs});
+    it->second.beginNs = std::min(it->second.beginNs, first->startNs);
+    if (wasQueued(*first))
+      queued.push_back(first);
   }
-  for (const auto &[stream, first] : firsts)
-    if (int64_t &begin = begins[first->device];
-        first->startNs > begin && endsUnrecordedWork(profile, *first))
-      begin = first->startNs;
+  llvm::sort(queued, isBefore);
+  forEachActivity(profile, [&](const Activity &activity) {
+    if (!queued.empty() && isBefore(&activity, queued.back()))
+      earlier.push_back(&activity);
+  });
+  llvm::sort(earlier, isBefore);
+  auto next = earlier.begin();
+  for (const Activity *first : queued) {
+    for (; next != earlier.end() && isBefore(*next, first); ++next) {
+      Device &device = devices.at((*next)->device);
+      device.workNs += (*next)->durationNs;
+      device.endNs =
+          std::max(device.endNs.value_or((*next)->endNs()), (*next)->endNs());
+    }
+    Device &device = devices.at(first->device);
+    if (device.endNs &&
+        endsUnrecordedWork(*first, device.workNs, *device.endNs))
+      device.beginNs = first->startNs;
+  }
   std::optional<int64_t> begin;
-  for (auto [device, time] : begins)
-    begin = std::min(begin.value_or(time), time);
+  for (const auto &[id, device] : devices)
+    begin = std::min(begin.value_or(device.beginNs), device.beginNs);
   return begin;
 }
 

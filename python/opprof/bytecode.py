@@ -1,15 +1,17 @@
 """Keeps PyTorch's compiled modules where its installation has none and Python may write none beside them. Needs no PyTorch.
 
 Containers often say PYTHONDONTWRITEBYTECODE, and installers like uv compile nothing: every process then compiles PyTorch's Python once more,
-which took 12 of the 17 seconds that the modules of `opprof optimize` need to be loaded on such a machine.
+and the modules of `opprof optimize` took 17 seconds to be loaded on such a machine (docs/measurements.md).
 """
 
 import contextlib
 import importlib.util
 import os
-import stat
 import sys
 from pathlib import Path
+
+from opprof.errors import OpprofError
+from opprof.files import check_own
 
 
 def keep_bytecode(package: str = "torch") -> Path | None:
@@ -39,20 +41,15 @@ def _folder() -> Path | None:
     """What is read from it is run: nobody else may write there, or put another in its place."""
     try:
         given = Path(os.environ.get("XDG_CACHE_HOME", ""))
-        base = given if given.is_absolute() else Path.home() / ".cache"
-        base.mkdir(parents=True, exist_ok=True)
-        folder = base
+        folder = given if given.is_absolute() else Path.home() / ".cache"
+        folder.mkdir(parents=True, exist_ok=True)
         for name in ("opprof", "bytecode"):
             folder /= name
             with contextlib.suppress(FileExistsError):
                 folder.mkdir(mode=0o700)
-            facts = folder.lstat()
-            if (
-                not stat.S_ISDIR(facts.st_mode)
-                or facts.st_uid != os.geteuid()
-                or facts.st_mode & 0o022
-            ):
+            if folder.is_symlink() or not folder.is_dir():
                 return None
-    except (OSError, RuntimeError):
+            check_own(folder)
+    except (OpprofError, OSError, RuntimeError):
         return None
     return folder if os.access(folder, os.W_OK) else None

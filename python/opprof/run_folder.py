@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,8 +102,7 @@ class RunFolder:
 
     def compiled_graphs(self) -> list[Path]:
         """The folders of the compiled graphs, in the order in which they were compiled. Run folders below this one keep theirs."""
-        folders = (file.parent for file in self.path.glob(f"*/{OUTPUT_CODE}"))
-        return sorted(folders, key=lambda folder: (*_compilation(folder.name), folder.name))
+        return _in_order(file.parent for file in self.path.glob(f"*/{OUTPUT_CODE}"))
 
     def check(self) -> None:
         """Refuses a folder that cannot be filled: a run's code folders are taken away by the next, so there may be no one else's."""
@@ -129,9 +129,8 @@ class RunFolder:
 def code_folders(directory: Path) -> dict[str, Path]:
     """The folders of compiled graphs at or below `directory` by name: of several of one name those that follow are numbered, as
     code::nameFolders in lib/Driver/RunFolder.cpp does it."""
-    found = [file.parent for file in directory.rglob(OUTPUT_CODE)]
     named: dict[str, Path] = {}
-    for folder in sorted(found, key=lambda f: (*_compilation(f.name), f.name, str(f))):
+    for folder in _in_order(file.parent for file in directory.rglob(OUTPUT_CODE)):
         first = name = folder.resolve().name
         again = 0
         while name in named:
@@ -139,6 +138,11 @@ def code_folders(directory: Path) -> dict[str, Path]:
             name = f"{first}@{again}"
         named[name] = folder
     return named
+
+
+def _in_order(folders: Iterable[Path]) -> list[Path]:
+    """Folders of compiled graphs as they were compiled."""
+    return sorted(folders, key=lambda f: (*_compilation(f.name), f.name, str(f)))
 
 
 def _compilation(name: str) -> tuple[int, int]:

@@ -25,8 +25,9 @@ def run(tmp_path: Path, *flags: str, **environment: str) -> list[str]:
     base = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     env = {**base, "PYTHONPATH": paths, "XDG_CACHE_HOME": str(tmp_path / "cache"), **environment}
     done = subprocess.run(
-        [sys.executable, *flags, "-c", PROGRAM], env=env, capture_output=True, text=True, check=True
-    )
+        [sys.executable, *flags, "-c", PROGRAM],
+        cwd=tmp_path, env=env, capture_output=True, text=True, check=True,
+    )  # fmt: skip
     return done.stdout.split()
 
 

@@ -439,7 +439,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
     def log_message(self, *arguments):
         pass
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+class Server(http.server.ThreadingHTTPServer):
+    # A daemon that runs in PyTorch while Python ends is ended in C++, which aborts the process now and then.
+    daemon_threads = False
+server = Server(("127.0.0.1", 0), Handler)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 def client(number):
     connection = None
@@ -451,8 +454,12 @@ def client(number):
         if sys.argv[2] == "close":
             connection.close()
             connection = None
+    if connection:
+        connection.close()
 with concurrent.futures.ThreadPoolExecutor(int(sys.argv[1])) as pool:
     list(pool.map(client, range(int(sys.argv[1]))))
+server.shutdown()
+server.server_close()
 """
 
 

@@ -88,6 +88,10 @@ AbstractValue GraphRunner::reduceWindow(StringRef by, const Window &window) {
   }
 }
 
+bool inductor::isGradientOfAverage(StringRef family) {
+  return family == "avg_pool2d_backward" || family == "avg_pool3d_backward";
+}
+
 /// The gradient of an average: what each window that an element lies in gives
 /// it. (gradient, input, kernel size, stride, padding, ceil mode,
 /// count_include_pad, divisor_override)
@@ -153,7 +157,7 @@ std::optional<AbstractValue> GraphRunner::evaluateWindow(uint32_t at,
                                                          const Place &place) {
   const GraphNode *node = &graph[at];
   StringRef family = graph.family[at];
-  if (family == "avg_pool2d_backward" || family == "avg_pool3d_backward")
+  if (isGradientOfAverage(family))
     return evaluateAverageGradient(*node, place, family.contains("3d") ? 3 : 2);
   bool isMaximum = false;
   if (node->target == "operator.getitem") {

@@ -58,12 +58,10 @@ bool Joiner::collectCone(uint32_t start, const IndexedGraph &graph,
     proof.passed.insert(at);
     if (!isView)
       proof.nodes.insert(at);
-    // Of what was averaged, the gradient takes nothing but the sizes.
-    bool isGradientOfAverage = graph.family[at] == "avg_pool2d_backward" ||
-                               graph.family[at] == "avg_pool3d_backward";
-    for (uint32_t operand :
-         ArrayRef(node.operands)
-             .take_front(isGradientOfAverage ? 1 : node.operands.size()))
+    ArrayRef<uint32_t> operands = node.operands;
+    if (isGradientOfAverage(graph.family[at]))
+      operands = operands.take_front();
+    for (uint32_t operand : operands)
       if (seen.insert(operand).second)
         work.push_back(operand);
   }
@@ -142,9 +140,7 @@ struct Match {
   bool agrees = false;
   LaunchProof cone;
 };
-} // namespace
 
-namespace {
 /// The sum of a mean that a later launch divides by their number.
 struct Begun {
   uint32_t mean = kNoNode;
@@ -220,6 +216,7 @@ private:
   bool mayBe(const KernelStore &store, const Match &match) const;
   uint32_t findMoved(const LaunchOperand &operand, const KernelStore &store,
                      GraphRunner &runner) const;
+  bool reach(uint32_t candidate, bool agrees, Match &match) const;
   Match findSum(const LaunchOperand &operand, const KernelStore &store,
                 GraphRunner &runner, GraphRunner &unrolled, Begun &out);
   void setFirsts();
@@ -397,6 +394,16 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
   return best.agrees ? best : Match();
 }
 
+/// Makes `match` a candidate with its cone; false where that leads to what is
+/// not read.
+bool KernelProver::reach(uint32_t candidate, bool agrees, Match &match) const {
+  match.node = candidate;
+  match.agrees = agrees;
+  match.cone.held = proof.held;
+  match.cone.withoutBias = proof.withoutBias;
+  return joiner.collectCone(candidate, graph, match.cone);
+}
+
 Match KernelProver::findMatch(const LaunchOperand &operand,
                               const KernelStore &store, GraphRunner &runner,
                               GraphRunner &unrolled, ArrayRef<uint32_t> among) {
@@ -422,12 +429,7 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
     if (!agrees && store.value.known && value.known)
       continue;
     Match match;
-    match.node = candidate;
-    match.agrees = agrees;
-    match.cone.held = proof.held;
-    match.cone.withoutBias = proof.withoutBias;
-    if (!joiner.collectCone(candidate, graph, match.cone) ||
-        match.cone.nodes.empty())
+    if (!reach(candidate, agrees, match) || match.cone.nodes.empty())
       continue;
     // One element may be that of a part: all that it is loaded from tells.
     bool isWhole = mayBe(store, match);
@@ -490,11 +492,7 @@ Match KernelProver::findSum(const LaunchOperand &operand,
         continue;
     }
     Match match;
-    match.node = candidate;
-    match.agrees = true;
-    match.cone.held = proof.held;
-    match.cone.withoutBias = proof.withoutBias;
-    if (!joiner.collectCone(candidate, graph, match.cone))
+    if (!reach(candidate, /*agrees=*/true, match))
       continue;
     if (best.node == kNoNode) {
       best = std::move(match);

@@ -102,7 +102,7 @@ def _is_tied(key: tuple[str, str], origin: str, run: Observed) -> bool | None:
     if mine & value:
         return True
     # What only asserts has no part in the value.
-    if mine and run.trace.checked.issuperset(mine):
+    if run.trace.only_asserts(mine):
         return None
     operands = frozenset().union(*holders)
     needed, enough = Derivation(run.trace, set(operands - value), set()).needs(value)

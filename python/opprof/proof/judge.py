@@ -249,7 +249,7 @@ def _judge_launch(
     extra = [
         key
         for key in _unused(claim, used, reads, derivation)
-        if not (claim.of[key] and trace.checked.issuperset(claim.of[key]))
+        if not trace.only_asserts(claim.of[key])
     ]
     # What a value of no node is made of can't be told: only that the nodes can be computed from what went in.
     if unknown and extra:

@@ -5,7 +5,7 @@ import importlib
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -105,9 +105,12 @@ class Trace:
             for step in self.steps
         )
 
+    def only_asserts(self, steps: Collection[int]) -> bool:
+        """Whether there are such steps, and all are computed for an assertion alone: what is stored says nothing of them."""
+        return bool(steps) and self._checked.issuperset(steps)
+
     @functools.cached_property
-    def checked(self) -> frozenset[int]:
-        """The steps that are computed for an assertion alone: what is stored says nothing of them."""
+    def _checked(self) -> frozenset[int]:
         users: dict[int, list[int]] = {}
         for number, step in enumerate(self.steps):
             for operand in step.operands:

@@ -118,7 +118,7 @@ def _taken_apart(
     between: dict[str, list[int]] = defaultdict(list)
 
     def settle(after: int | None) -> None:
-        if before is None or after is None:
+        if before is None or after is None or not between:
             return
         # After the last node of a step come the first ones of the next.
         there = (
