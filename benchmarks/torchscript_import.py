@@ -2,7 +2,8 @@
 
     python benchmarks/torchscript_import.py MODEL.pt… [--tools build/bin] [--repeat 3]
 
-An archive may be followed by what its method is called with, and by how many layers it is known to have: `model.pt:2x16xi64,2x16xi64:12`.
+An archive may be followed by what its method is called with, and by how many layers it is known to have: `model.pt:2x16xi64,2x16xi64:12`;
+commas in brackets are the input's own.
 Of each archive it prints the seconds that LibTorch takes to load it and to inline its method, in a process of its own, those of the whole import
 without a run (load, inlining, translation and writing), each the best of runs in turns, their ratio, the number of nodes, how many of them have no module path or no line, and how many
 partitions the classes of repeats have. The bar is a ratio of 2, no node without a place, and a class of as many partitions as there are layers.
@@ -91,7 +92,7 @@ def main() -> None:
             ]
             whole, theirs = map(min, zip(*runs, strict=True))
             if inputs:
-                import_once(tool, archive, target, inputs.split(","))
+                import_once(tool, archive, target, re.split(r",(?![^\[({]*[\])}])", inputs))
             nodes = nodes_of(json.loads(target.read_text())["graphs"][0])
             placeless = sum("modules" not in node or "stack" not in node for node in nodes)
             classes = repeats(options.tools, target)

@@ -7,6 +7,7 @@
 #include "opprof/Torch/Archive.h"
 
 #include <ATen/Version.h>
+#include <torch/csrc/jit/frontend/builtin_functions.h>
 #include <torch/csrc/jit/runtime/operator.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/csrc/jit/serialization/pickle.h>
@@ -43,10 +44,17 @@ struct Arguments {
 };
 } // namespace
 
+/// What code calls through `ops.` is an operator, or a function of LibTorch's
+/// own in TorchScript, as prim::shape is, which PyTorch 1.4 and older wrote.
+static bool isKnownOperator(const std::string &name) {
+  auto symbol = c10::Symbol::fromQualString(name);
+  return !torch::jit::getAllOperatorsFor(symbol).empty() ||
+         !torch::jit::getAllBuiltinFunctionsFor(symbol).empty();
+}
+
 static void checkOperators(const std::vector<std::string> &operators) {
   for (const std::string &name : operators)
-    if (torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(name))
-            .empty())
+    if (!isKnownOperator(name))
       throw InputError("the archive's code calls the operator " + name +
                        ", which this PyTorch does not have: it belongs to a "
                        "library that is not loaded, or to another version");

@@ -975,6 +975,20 @@ def test_unknown_operator(archive: Path) -> None:
     assert "calls the operator mine::relu, which this PyTorch does not have" in refusal(changed)
 
 
+def test_functions_that_old_code_calls_as_operators(archive: Path) -> None:
+    """PyTorch 1.4 and older wrote sizes as `ops.prim.shape`, which is no operator but a function of LibTorch's own."""
+    with zipfile.ZipFile(archive) as source:
+        name = next(n for n in source.namelist() if n.endswith("torchscript_models.py"))
+        code = source.read(name).decode()
+    inner, old = name.partition("/")[2], "torch.relu((up).forward(x, ))"
+    assert old in code
+    code = code.replace(old, f"torch.mul({old}, (ops.prim.shape(x))[1])")
+    changed = rewritten(archive, {inner: code.encode(), "version": b"1\n"})
+    case = CASES["perceptron"]
+    program = load_program(import_mlir(convert(changed, inputs=case.inputs)))
+    assert_same(program(*case.inputs), torch.jit.load(changed)(*case.inputs))
+
+
 def test_missing_parts(archive: Path) -> None:
     for name in ("constants.pkl", "data.pkl"):
         assert "it has no code, constants.pkl or data.pkl" in refusal(
@@ -1103,5 +1117,25 @@ def test_quantized(tmp_path: Path) -> None:
         load_program(import_mlir(target))
     module = torch.jit.load(tmp_path / "model.pt")
     program = load_program(import_mlir(target), module)
+    x = torch.randn(2, 8)
+    assert_same(program(x), module(x))
+
+
+def test_objects_whose_names_have_dots(tmp_path: Path) -> None:
+    """LibTorch's passes put packed weights into attributes of such names, as mobile models have them."""
+    quantize = pytest.importorskip("torch.ao.quantization").quantize_dynamic
+    model = quantize(torch.nn.Sequential(torch.nn.Linear(8, 4)), {torch.nn.Linear}, torch.qint8)
+    packed = torch.jit.script(model)._c.getattr("0").getattr("_packed_params")
+    weights = packed.getattr("_packed_params")
+    module = torch.jit.ScriptModule()
+    kind = torch._C._jit_try_infer_type(weights).type()
+    module._c._register_attribute("packed.0.weights", kind, weights)
+    module.define(
+        "def forward(self, x):\n"
+        '  return torch.ops.quantized.linear_dynamic(x, getattr(self, "packed.0.weights"), True)\n'
+    )
+    module.save(tmp_path / "model.pt")
+    module = torch.jit.load(tmp_path / "model.pt")
+    program = load_program(import_mlir(convert(tmp_path / "model.pt")), module)
     x = torch.randn(2, 8)
     assert_same(program(x), module(x))

@@ -232,10 +232,15 @@ def load(weights, module=None):
 
 
 def _attribute(module, name):
-    for step in name.split("."):
-        if step.startswith("__"):
-            raise KeyError(f"{name} is no attribute that a program may take")
-        module = getattr(module, step)
+    steps = name.split(".")
+    if any(step.startswith("__") for step in steps):
+        raise KeyError(f"{name} is no attribute that a program may take")
+    while steps:
+        # Passes of TorchScript make attributes whose own names have dots.
+        ends = [end for end in range(len(steps), 1, -1) if hasattr(module, ".".join(steps[:end]))]
+        end = ends[0] if ends else 1
+        module = getattr(module, ".".join(steps[:end]))
+        steps = steps[end:]
     return module
 
 
