@@ -3,6 +3,7 @@
 #include "Variation.h"
 
 #include <ATen/core/enum_tag.h>
+#include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <algorithm>
@@ -246,7 +247,40 @@ bool Variation::hasSizesOfData(const Node *node) const {
   return hasTag(node, at::Tag::dynamic_output_shape);
 }
 
+/// The elements of a tuple that is put together in sight, which are what is
+/// taken of it: that one of them varies says nothing of the others.
+static at::ArrayRef<Value *> lookUpElements(Node *node) {
+  Node *tuple = node->input(0)->node();
+  return tuple->kind() == prim::TupleConstruct ? tuple->inputs()
+                                               : at::ArrayRef<Value *>();
+}
+
+bool Variation::visitTuple(Node *node) {
+  if (node->kind() == prim::TupleUnpack) {
+    at::ArrayRef<Value *> elements = lookUpElements(node);
+    if (elements.size() != node->outputs().size())
+      return false;
+    for (size_t i = 0; i < elements.size(); ++i)
+      raise(node->outputs()[i], getLevel(elements[i]));
+    return true;
+  }
+  if (node->kind() != prim::TupleIndex)
+    return false;
+  at::ArrayRef<Value *> elements = lookUpElements(node);
+  std::optional<c10::IValue> index = toIValue(node->input(1));
+  if (!index || !index->isInt())
+    return false;
+  auto size = static_cast<int64_t>(elements.size());
+  int64_t place = index->toInt() + (index->toInt() < 0 ? size : 0);
+  if (place < 0 || place >= size)
+    return false;
+  raise(node->output(), getLevel(elements[static_cast<size_t>(place)]));
+  return true;
+}
+
 void Variation::visitOperator(Node *node, Level control) {
+  if (visitTuple(node))
+    return;
   const c10::FunctionSchema *schema = node->maybeSchema();
   bool isPlain =
       schema || node->kind() == prim::ListConstruct ||

@@ -45,6 +45,8 @@ private:
   void visitIf(torch::jit::Node *node, Level control);
   void visitLoop(torch::jit::Node *node, Level control);
   void visitOperator(torch::jit::Node *node, Level control);
+  /// True where it is known which element of a tuple each output is.
+  bool visitTuple(torch::jit::Node *node);
   bool isOneType(const torch::jit::Value *first,
                  const torch::jit::Value *second) const;
   bool hasSizesOfData(const torch::jit::Node *node) const;

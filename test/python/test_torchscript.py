@@ -975,6 +975,38 @@ def test_unknown_operator(archive: Path) -> None:
     assert "calls the operator mine::relu, which this PyTorch does not have" in refusal(changed)
 
 
+class Cached(torch.nn.Module):
+    """What a layer gives beside its state is of one type, however long the lists of states become."""
+
+    def layer(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        return x.reshape(x.size(0), x.size(1)) + 1, (x, x * 2)
+
+    def forward(self, x: Tensor, n: int) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+        states: list[tuple[Tensor, Tensor]] = []
+        x, state = self.layer(x)
+        states.append(state)
+        x, state = self.layer(x)
+        states.append(state)
+        for _ in range(n):
+            grown: list[tuple[Tensor, Tensor]] = []
+            for s in states:
+                grown.append((torch.cat([s[0], s[0]]), s[1]))
+            states = grown
+        return x, states
+
+
+def test_lists_that_grow_leave_what_stands_beside_them(tmp_path: Path) -> None:
+    module = torch.jit.script(Cached())
+    module.save(tmp_path / "model.pt")
+    target = convert(tmp_path / "model.pt", inputs=(torch.ones(2, 3), 2))
+    targets = [node["target"] for node in graph_of(target)["nodes"]]
+    assert "prim.Loop" in targets and "aten.size.default" not in targets
+    program = load_program(import_mlir(target))
+    for n in (2, 0, 3):
+        x = torch.randn(2, 3)
+        assert_same(program(x, n), module(x, n))
+
+
 def test_functions_that_old_code_calls_as_operators(archive: Path) -> None:
     """PyTorch 1.4 and older wrote sizes as `ops.prim.shape`, which is no operator but a function of LibTorch's own."""
     with zipfile.ZipFile(archive) as source:
