@@ -1,5 +1,6 @@
 """`opprof optimize` of TorchScript archives: the module that is made of one, the backend for it, and what is refused."""
 
+import copy
 import re
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torchscript_models import CASES, STATEFUL, save, texts_of
+from torchscript_models import CASES, STATEFUL, Stack, save, texts_of
 
 from opprof.backend.emit import emit
 from opprof.commands.cli import main
@@ -54,6 +55,30 @@ def test_the_module_is_the_archive(tmp_path: Path, name: str) -> None:
         assert value.data_ptr() == own[key]
     with pytest.raises(ValueError, match="is for tensors of the sizes"):
         module(*(torch.zeros(1) for _ in script.args))
+
+
+def test_the_module_in_another_precision(tmp_path: Path) -> None:
+    """What tries bfloat16, or asks float64 how exact float32 is, converts the module and what it takes."""
+    torch.jit.trace(Stack().eval(), torch.randn(2, 8), check_trace=False).save(
+        tmp_path / "model.pt"
+    )
+    options = TorchScriptOptions(inputs=["2x8xf32"])
+    script = load_model_script(
+        write_archive_model(tmp_path / "model.pt", options, tmp_path / "out")
+    )
+    (x,) = script.args
+    with torch.no_grad():
+        expected = script.module(x)
+        for dtype, tolerance in ((torch.bfloat16, 0.1), (torch.float64, 1e-5)):
+            module = copy.deepcopy(script.module).to(dtype)
+            torch.testing.assert_close(
+                module(x.to(dtype)).float(), expected, rtol=tolerance, atol=tolerance
+            )
+            with pytest.raises(ValueError, match="is for tensors of the sizes and dtypes"):
+                module(x)
+            assert torch.equal(script.module(x), module.float()(x)) or dtype == torch.bfloat16
+        with pytest.raises(ValueError, match="is for tensors of the sizes and dtypes"):
+            script.module(x.double())
 
 
 @pytest.mark.parametrize(

@@ -62,11 +62,28 @@ class Model(torch.nn.Module):
                 part.register_parameter(last, value)
             else:
                 part.register_buffer(last, value)
+        self.leaves, self.precision = LEAVES, self._floats()
+
+    def _floats(self):
+        """The one dtype of all numbers with a fraction that the module holds, or None."""
+        dtypes = {{value.dtype for value in [*self.parameters(), *self.buffers()] if value.is_floating_point()}}
+        return dtypes.pop() if len(dtypes) == 1 else None
+
+    def _apply(self, *args, **kwargs):
+        """Once the module is converted, by .double() or .to(torch.bfloat16), it takes arguments of that dtype."""
+        result, dtype = super()._apply(*args, **kwargs), self._floats()
+        if dtype == self.precision or None in (dtype, self.precision):
+            self.leaves = LEAVES
+        else:
+            self.leaves = [
+                (leaf[0], dtype) if isinstance(leaf, tuple) and leaf[1].is_floating_point else leaf for leaf in LEAVES
+            ]
+        return result
 
     def forward(self, *args):
         leaves = [_form(value) for value in pytree.tree_leaves(args)]
-        if leaves != LEAVES:
-            raise ValueError(f"the program is for tensors of the sizes and dtypes {{LEAVES}}, and got {{leaves}}")
+        if leaves != self.leaves:
+            raise ValueError(f"the program is for tensors of the sizes and dtypes {{self.leaves}}, and got {{leaves}}")
         given = iter(args)
         inputs = []
         for kind, target in INPUTS:
