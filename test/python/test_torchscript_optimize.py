@@ -113,6 +113,28 @@ def test_training_is_refused(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["validate", "model.pt"], "is a TorchScript archive, and no backend"),
+        (["validate", "backend.py", "--model=model.pt"], "model script of it, model_model.py"),
+        (["emit", ".", "-o", "backend.py", "--model=model.pt"], "model script of it, model_model"),
+    ],
+)
+def test_archives_in_the_place_of_scripts(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: list[str],
+    says: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch.jit.script(Stack().eval()).save("model.pt")
+    assert main(command) == 1
+    assert says in capsys.readouterr().err
+    assert not Path("backend.py").exists()
+
+
 def test_optimize_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The report says how the loaded archive becomes the module, and a backend takes that."""
     archive, output = tmp_path / "shifted.pt", tmp_path / "out"

@@ -933,9 +933,19 @@ def _add_recommend(commands: _Commands) -> None:
     parser.set_defaults(run=_recommend)
 
 
+def _check_model(model: str | None) -> None:
+    """Refuses an archive where a model script is wanted that torch.compile is to compile."""
+    if model is not None and is_torchscript(model):
+        raise OpprofError(
+            f"{model}: is a TorchScript archive, whose modules torch.compile does not compile",
+            remedy=f"`opprof optimize` writes a model script of it, {Path(model).stem}_model.py: give that one",
+        )
+
+
 def _emit(options: argparse.Namespace) -> None:
     from opprof.commands.emit import emit_backend, emit_skeleton
 
+    _check_model(options.model)
     write = emit_skeleton if options.skeleton else emit_backend
     for file in write(options.rewrites, options.output, options.model):
         print(f"wrote {file}", file=sys.stderr)
@@ -969,6 +979,13 @@ def _add_emit(commands: _Commands) -> None:
 def _validate(options: argparse.Namespace) -> int:
     from opprof.commands.validate import validate, verdict_text
 
+    _check_model(options.model)
+    # What an archive is taken for when it stands in the backend's place.
+    if is_torchscript(options.backend):
+        raise OpprofError(
+            f"{options.backend}: is a TorchScript archive, and no backend",
+            remedy="`opprof optimize` makes a backend for it, and proves that",
+        )
     with program_output_on_stderr():
         verdict = validate(
             options.backend,
