@@ -81,7 +81,6 @@ static const int kAllowed[] = {
     SCMP_SYS(readlinkat),
     SCMP_SYS(getcwd),
     SCMP_SYS(getdents64),
-    SCMP_SYS(mmap),
     SCMP_SYS(munmap),
     SCMP_SYS(mprotect),
     SCMP_SYS(mremap),
@@ -138,6 +137,10 @@ static bool addConditionalRules(scmp_filter_ctx filter) {
   const int ownProcess = getpid();
   return allow(SCMP_SYS(open), SCMP_A1(SCMP_CMP_MASKED_EQ, kWriting, 0)) &&
          allow(SCMP_SYS(openat), SCMP_A2(SCMP_CMP_MASKED_EQ, kWriting, 0)) &&
+         // What is shared, or grows down as a stack does, is counted by no
+         // limit on memory.
+         allow(SCMP_SYS(mmap),
+               SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_SHARED | MAP_GROWSDOWN, 0)) &&
          // Threads, and no processes or namespaces.
          allow(SCMP_SYS(clone),
                SCMP_A0(SCMP_CMP_MASKED_EQ, kThread | kNamespaces, kThread)) &&
