@@ -212,12 +212,13 @@ static void writeNode(std::ostream &os, const NodeRecord &node) {
   os << "}";
 }
 
-void GraphFile::write(std::ostream &os, std::string_view torchVersion,
-                      std::string_view opprofVersion, std::string_view name,
-                      const BlockRecord &graph, bool returnsOneValue) const {
+void GraphFile::write(std::ostream &os, const Producer &producer,
+                      std::string_view name, const BlockRecord &graph,
+                      bool returnsOneValue) const {
   os << "{\"opprof_graph_version\": 1,\n \"producer\": {\"torch\":"
-     << quote(torchVersion) << ",\"opprof\":" << quote(opprofVersion)
-     << ",\"from\":\"torchscript\"}";
+     << quote(producer.torch) << ",\"opprof\":" << quote(producer.opprof)
+     << ",\"from\":\"torchscript\""
+     << (producer.trains ? ",\"training\":true}" : "}");
   types.write(os, "types");
   stacks.write(os, "stacks");
   modules.write(os, "modules");

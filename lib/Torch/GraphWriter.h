@@ -90,9 +90,14 @@ struct GraphFile {
   /// themselves: by name, as JSON.
   std::map<std::string, std::string> argumentForms;
 
+  /// Who wrote the file, and whether what was read was saved to be trained.
+  struct Producer {
+    std::string_view torch, opprof;
+    bool trains = false;
+  };
+
   /// Writes the file with one graph.
-  void write(std::ostream &os, std::string_view torchVersion,
-             std::string_view opprofVersion, std::string_view name,
+  void write(std::ostream &os, const Producer &producer, std::string_view name,
              const BlockRecord &graph, bool returnsOneValue) const;
 };
 

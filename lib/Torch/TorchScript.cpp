@@ -247,13 +247,31 @@ static std::string getGraphName(const ReadRequest &request) {
   return request.method == "forward" ? stem : stem + "_" + request.method;
 }
 
+/// True where what was saved trains. A wrapper that nobody called eval() on,
+/// round a model that is in that mode, as tracing often needs one, does not.
+static bool isTraining(const torch::jit::Module &module) {
+  auto trains = [](const torch::jit::Module &one) {
+    return one.hasattr("training") && one.is_training();
+  };
+  bool isAlone = true;
+  for (const auto &inner : module.named_modules()) {
+    if (inner.name.empty())
+      continue;
+    if (trains(inner.value))
+      return true;
+    isAlone = false;
+  }
+  return isAlone && trains(module);
+}
+
 static ReadTimes read(const ReadRequest &request, const ReadFiles &files) {
   ReadTimes times;
   Stopwatch watch;
   checkOperators(request.operators);
   torch::jit::Module module = load(request);
   times.load = watch.lap();
-  if (request.freeze && module.is_training())
+  bool trains = isTraining(module);
+  if (request.freeze && trains)
     throw InputError("it was saved in training mode, and what is frozen is "
                      "inference: save it again after eval()");
   ModuleGraph graph(module, request.method);
@@ -285,8 +303,9 @@ static ReadTimes read(const ReadRequest &request, const ReadFiles &files) {
   translator.keepSharedMemory();
   times.translation = watch.lap();
   std::ostringstream text;
-  file.write(text, TORCH_VERSION, request.opprofVersion, getGraphName(request),
-             record, translator.returnsOneValue());
+  GraphFile::Producer producer{TORCH_VERSION, request.opprofVersion, trains};
+  file.write(text, producer, getGraphName(request), record,
+             translator.returnsOneValue());
   std::string content = text.str();
   writeAll(files.graph, content.data(), content.size());
   if (files.weights >= 0)

@@ -3,6 +3,7 @@
 import copy
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from opprof.errors import OpprofError
 from opprof.export.archive_model import write_archive_model
 from opprof.export.model_script import load_model_script
 from opprof.tools import find_tool
-from opprof.torchscript import TOOL, TorchScriptOptions
+from opprof.torchscript import TOOL, TorchScriptOptions, write_graph
 
 try:
     find_tool(TOOL)
@@ -133,6 +134,28 @@ def test_archives_in_the_place_of_scripts(
     assert main(command) == 1
     assert says in capsys.readouterr().err
     assert not Path("backend.py").exists()
+
+
+class Wrapper(nn.Module):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.model(x)
+
+
+def test_the_mode_is_that_of_the_model(tmp_path: Path) -> None:
+    """Who traces wraps, and the wrapper is in the mode that nobody asked for."""
+    archive, options = tmp_path / "model.pt", TorchScriptOptions(inputs=["2x8xf32"])
+    torch.jit.trace(Wrapper(Stack().eval()), torch.randn(2, 8)).save(archive)
+    write_archive_model(archive, options, tmp_path / "out")
+    write_graph(archive, tmp_path / "frozen.json", replace(options, freeze=True))
+    model = Stack().eval()
+    model.layers[1].train()
+    torch.jit.trace(Wrapper(model), torch.randn(2, 8)).save(archive)
+    with pytest.raises(OpprofError, match="saved in training mode"):
+        write_archive_model(archive, options, tmp_path / "other")
 
 
 def test_optimize_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,7 +123,7 @@ def write_archive_model(archive: Path, options: TorchScriptOptions, output: Path
     with scratch_folder() as scratch:
         graph = scratch / f"graph{GRAPH_JSON}"
         script = load_archive(archive, options, graph)
-        if script.module.training:
+        if script.graph["producer"].get("training"):
             raise OpprofError(
                 f"{archive}: was saved in training mode, and what is optimized is inference",
                 remedy="save it again after eval()",
