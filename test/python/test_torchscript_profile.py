@@ -195,6 +195,9 @@ def test_profile_of_an_archive(tmp_path: Path, name: str) -> None:
     profile = json.loads(folder.profile.read_text())
     sources = [node["source"] for node in profile["nodes"] if node.get("source")]
     assert any("/code/__torch__/" in json.dumps(source) for source in sources)
+    # What ran in branches and loops has its module and line, as everything else has.
+    assert all(node["source"] and node["module"] is not None for node in profile["nodes"])
+    assert not any("a GPU's program" in note for note in profile["notes"])
 
 
 def test_wrong_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

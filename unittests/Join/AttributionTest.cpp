@@ -190,6 +190,9 @@ TEST_F(AttributionTest, OperatorsOfAGPUAreNoWorkOfTheCPU) {
   std::string sizes = "\"Input Dims\": [[64, 64], [64, 64]], \"Input type\": "
                       "[\"float\", \"float\"]";
   event(span("cpu_op", "aten::mm", 10, 20, sizes + ", \"External id\": 1"));
+  // As recurrent layers ask it, on a CPU too.
+  event(
+      span("cpu_op", "aten::cudnn_is_acceptable", 12, 1, "\"External id\": 3"));
   auto ofCPU = attributed({});
   ASSERT_EQ(ofCPU->operators.size(), 1u);
   EXPECT_FALSE(ofCPU->operators[0].inputTypes.empty());

@@ -1,7 +1,8 @@
 // The launches of an eager run. A graph that runs node by node launches each
 // operator for itself: its launch map is the graph, with what the model of
 // costs says of each node. Where it calls another graph (a region of autocast,
-// a branch, the body of a loop), that one's operators come behind the call.
+// a branch, the body of a loop), that one's operators come behind the call, and
+// so do those of TorchScript's blocks, which are nodes of the graph itself.
 
 #include "../AlignmentBodies.h"
 
@@ -91,8 +92,9 @@ private:
     bool inLoop = false;
   };
   void addGraph(fx::GraphOp graph, const Use &use);
+  void addBlock(fx::GraphOp graph, Block &block, const Use &use);
   void addNode(fx::GraphOp graph, fx::NodeOp node, const Use &use);
-  void addBodies(fx::NodeOp node, const Use &use);
+  void addBodies(fx::GraphOp graph, fx::NodeOp node, const Use &use);
 
   SymbolTable symbols;
   LaunchMap map;
@@ -113,9 +115,10 @@ void OperatorMapper::addNode(fx::GraphOp graph, fx::NodeOp node,
   Launch &launch = map.launches.emplace_back();
   launch.index = map.launches.size() - 1;
   launch.kernel = node.getTarget().str();
-  launch.kind = getBodyUse(node.getTarget()) == BodyUse::None
-                    ? LaunchKind::Fallback
-                    : LaunchKind::Subgraph;
+  launch.kind =
+      getBodyUse(node.getTarget()) == BodyUse::None && node.getBlocks().empty()
+          ? LaunchKind::Fallback
+          : LaunchKind::Subgraph;
   launch.conditional = use.conditional;
   launch.inLoop = use.inLoop;
   LaunchNode &computed = launch.nodes.emplace_back();
@@ -138,10 +141,10 @@ void OperatorMapper::addNode(fx::GraphOp graph, fx::NodeOp node,
   for (Value operand : node.getOperands()) {
     if (Operation *producer = operand.getDefiningOp())
       launch.inputs.push_back(fx::getNodeName(producer).str());
-    else
-      launch.inputs.push_back(
-          graph.getInputName(cast<BlockArgument>(operand).getArgNumber())
-              .str());
+    else if (auto input = cast<BlockArgument>(operand);
+             // What a block of a node takes has no name outside of it.
+             input.getOwner() == &graph.getBlock())
+      launch.inputs.push_back(graph.getInputName(input.getArgNumber()).str());
     if (auto tensor = dyn_cast<RankedTensorType>(operand.getType());
         tensor && launch.dtype.empty())
       launch.dtype = fx::getDTypeName(tensor.getElementType()).str();
@@ -155,7 +158,12 @@ void OperatorMapper::addNode(fx::GraphOp graph, fx::NodeOp node,
   launch.bytesWritten = cost.bytesWritten;
 }
 
-void OperatorMapper::addBodies(fx::NodeOp node, const Use &use) {
+void OperatorMapper::addBodies(fx::GraphOp graph, fx::NodeOp node,
+                               const Use &use) {
+  bool isLoop = node.getTarget() == "prim.Loop";
+  for (Region &block : node.getBlocks())
+    addBlock(graph, block.front(),
+             {use.body, use.conditional || !isLoop, use.inLoop || isLoop});
   BodyUse bodyUse = getBodyUse(node.getTarget());
   if (bodyUse == BodyUse::None)
     return;
@@ -170,13 +178,17 @@ void OperatorMapper::addBodies(fx::NodeOp node, const Use &use) {
 void OperatorMapper::addGraph(fx::GraphOp graph, const Use &use) {
   if (!open.insert(graph).second)
     return;
-  for (auto node : graph.getBlock().getOps<fx::NodeOp>()) {
+  addBlock(graph, graph.getBlock(), use);
+  open.erase(graph);
+}
+
+void OperatorMapper::addBlock(fx::GraphOp graph, Block &block, const Use &use) {
+  for (auto node : block.getOps<fx::NodeOp>()) {
     if (map.launches.size() >= kMaxLaunches && !use.body.empty())
       break;
     addNode(graph, node, use);
-    addBodies(node, use);
+    addBodies(graph, node, use);
   }
-  open.erase(graph);
 }
 
 LaunchMap OperatorMapper::run(fx::GraphOp graph) {
