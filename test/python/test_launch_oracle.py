@@ -22,6 +22,7 @@ from opprof.proof.exported import exported_values, judge_exported
 from opprof.proof.judge import LaunchVerdict, Verdict, judge
 from opprof.proof.observe import Observed, observe_all
 from opprof.proof.random_numbers import inductor_random
+from opprof.proof.trace import GraphRunner
 from opprof.run_folder import RunFolder
 from opprof.tools import run_tool
 
@@ -741,6 +742,31 @@ def test_exported_nodes_are_held_against_their_values(compiled: Compiled) -> Non
     assert refuted.judged == right.judged
     assert any(text.startswith("erf: not of layer_norm") for text in refuted.wrong)
     assert any(text.endswith(f"not of {gelu}") for text in refuted.wrong)
+
+
+def test_what_is_checked_and_returned_is_not_only_checked() -> None:
+    def node(name: str, target: str, *args: str) -> dict[str, Any]:
+        given = [{"node": arg} for arg in args]
+        return {"name": name, "op": "call_function", "target": target, "args": given, "kwargs": {}}
+
+    graph = {
+        "name": "main",
+        "inputs": [{"name": "x"}],
+        "nodes": [
+            node("any_1", "aten.any.default", "x"),
+            node("all_1", "aten.all.default", "x"),
+            node("check", "aten._assert_async.default", "any_1"),
+            node("check_1", "aten._assert_async.default", "all_1"),
+        ],
+        "outputs": [{"value": {"node": "any_1"}}],
+    }
+    runner = GraphRunner({"types": [], "graphs": [graph]}, lambda *_: None)
+    trace = runner.run([torch.ones(3)])
+    assert trace.only_asserts(trace.of["", "all_1"])
+    assert not trace.only_asserts(trace.of["", "any_1"])
+    # What is kept of a run knows it, too.
+    kept = Observed.from_json(json.loads(json.dumps(Observed(trace, []).to_json())))
+    assert not kept.trace.only_asserts(kept.trace.of["", "any_1"])
 
 
 def test_what_gives_an_operand_again_is_no_wrong_tie(tmp_path: Path) -> None:

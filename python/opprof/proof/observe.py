@@ -63,6 +63,7 @@ class Observed:
                 [*(getattr(step, key) for key in _STEP_KEYS), list(step.operands)]
                 for step in self.trace.steps
             ],
+            "results": sorted(self.trace.results),
             "calls": [
                 {
                     "line": call.line,
@@ -86,6 +87,8 @@ class Observed:
         for *values, operands in document["steps"]:
             known = dict(zip(_STEP_KEYS, values, strict=True))
             trace.add(Step(operands=tuple(operands), value=None, **known), keep_kind=True)
+        # Runs that were kept before this was are read as they were.
+        trace.results = set(document.get("results", ()))
         calls = [
             Observation(
                 call["line"],

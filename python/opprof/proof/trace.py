@@ -93,6 +93,8 @@ class Trace:
     steps: list[Step] = field(default_factory=list)
     #: The steps of each node, by subgraph and name.
     of: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    #: The steps whose values the graph returns.
+    results: set[int] = field(default_factory=set)
 
     @property
     def leaves_numbers(self) -> bool:
@@ -120,6 +122,8 @@ class Trace:
             step = self.steps[number]
             asserts = step.operator in _ASSERTIONS
             only_asserted = number in users and found.issuperset(users[number])
+            # What is checked and returned, too, is stored for whoever takes it.
+            only_asserted = only_asserted and number not in self.results
             if asserts or (only_asserted and not step.is_input):
                 found.add(number)
         return frozenset(found)
@@ -146,7 +150,8 @@ class GraphRunner:
 
     def run(self, inputs: Sequence[Any]) -> Trace:
         """Runs the first graph. Raises OpprofError for a node that can't be run here; what ran before is in `trace`."""
-        self._run(self.main, [_Bound(value, -1) for value in inputs])
+        results = self._run(self.main, [_Bound(value, -1) for value in inputs])
+        self.trace.results = {result.step for result in results if result.step >= 0}
         return self.trace
 
     def _run(self, name: str, inputs: Sequence[_Bound]) -> list[_Bound]:
