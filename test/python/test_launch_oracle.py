@@ -19,10 +19,11 @@ from opprof.export.inductor import watching_inductor
 from opprof.export.model_script import ModelScript
 from opprof.export.stages import export_program
 from opprof.proof.exported import exported_values, judge_exported
-from opprof.proof.judge import LaunchVerdict, Verdict, judge
-from opprof.proof.observe import Observed, observe_all
+from opprof.proof.judge import Derivation, LaunchVerdict, Verdict, judge
+from opprof.proof.observe import Observation, Observed, observe_all
 from opprof.proof.random_numbers import inductor_random
-from opprof.proof.trace import GraphRunner
+from opprof.proof.trace import GraphRunner, Step, Trace
+from opprof.proof.values import ValueIndex
 from opprof.run_folder import RunFolder
 from opprof.tools import run_tool
 
@@ -767,6 +768,63 @@ def test_what_is_checked_and_returned_is_not_only_checked() -> None:
     # What is kept of a run knows it, too.
     kept = Observed.from_json(json.loads(json.dumps(Observed(trace, []).to_json())))
     assert not kept.trace.only_asserts(kept.trace.of["", "any_1"])
+
+
+def judged(trace: Trace, reads: list[set[int]], *launches: str) -> list[LaunchVerdict]:
+    """Launches that read `reads` and change nothing, with the nodes named."""
+    calls = [
+        Observation(line, (), "", [frozenset(read) for read in reads])
+        for line in range(len(launches))
+    ]
+    maps = [
+        {
+            "index": line,
+            "line": line,
+            "kernel": "k",
+            "nodes": [{"name": name} for name in names.split()],
+        }
+        for line, names in enumerate(launches)
+    ]
+    return judge({"launches": maps}, [Observed(trace, calls)])
+
+
+def test_what_gives_its_operand_again_is_proven_where_nobody_else_has_it() -> None:
+    trace = Trace()
+    x = torch.randn(3)
+    trace.add(Step("", "x", "placeholder", (), x, free=True))
+    trace.add(Step("", "mul", "aten.mul.Tensor", (0,), x * 1.0))
+    assert judged(trace, [{0, 1}], "mul")[0].verdict is Verdict.EXACT
+    # Another launch may be the one that has it, or there is one that nobody has.
+    assert judged(trace, [{0, 1}], "mul", "mul")[0].verdict is Verdict.UNPROVEN
+    trace.add(Step("", "add", "aten.add.Tensor", (0,), x + 0.0))
+    assert judged(trace, [{0, 1, 2}], "mul")[0].verdict is Verdict.UNPROVEN
+    # What does not come from what it was given is none of its nodes.
+    trace.add(Step("", "y", "placeholder", (), torch.randn(3), free=True))
+    trace.add(Step("", "other", "aten.relu.default", (3,), x.clone()))
+    assert judged(trace, [{0, 4}], "other")[0].verdict is Verdict.UNPROVEN
+
+
+def test_sums_that_cancel_are_found_by_what_rounding_leaves() -> None:
+    trace = Trace()
+    terms = torch.randn(64, 8)
+    terms = terms - terms.mean(0)
+    trace.add(Step("", "x", "placeholder", (), terms, free=True))
+    trace.add(Step("", "sum_1", "aten.sum.dim_IntList", (0,), terms.sum(0)))
+    trace.add(Step("", "view", "aten.view.default", (1,), terms.sum(0).view(8, 1), free=True))
+    index = ValueIndex(trace)
+    backwards = terms.flip(0).double().cumsum(0)[-1].float() + 1e-7
+    assert index.find(backwards) == {1, 2}
+    # Nothing at all is no rounding, and what is larger is something else.
+    assert not index.find(torch.zeros(8))
+    assert not index.find(torch.full((8,), 0.1))
+
+
+def test_what_has_no_elements_need_not_be_read() -> None:
+    trace = Trace()
+    trace.add(Step("", "x", "placeholder", (), torch.randn(3), free=True))
+    trace.add(Step("", "empty", "placeholder", (), torch.empty(0), free=True))
+    trace.add(Step("", "bag", "aten.cat.default", (0, 1), torch.randn(3)))
+    assert Derivation(trace, {0}, {2}).possible(2)
 
 
 def test_what_gives_an_operand_again_is_no_wrong_tie(tmp_path: Path) -> None:

@@ -178,6 +178,12 @@ def _judge_run(maps: Mapping[str, Any], run: Observed) -> list[LaunchVerdict]:
             if not place.steps
         ]
         call = run.calls[calls[position][0]]
+        if not any(w.steps for _, member in members for w in member.written):
+            if not call.written and _gives_again(claim, call, claims, run.trace):
+                note = "it leaves what it was given, and its nodes alone give that again"
+                right = {_label(key): True for key in claim.keys}
+                verdicts.append(_verdict(claim, Verdict.EXACT, note=note, right=right))
+                continue
         verdicts.append(_judge_launch(claim, call, members, unknown, run.trace))
     return verdicts
 
@@ -277,6 +283,31 @@ def _judge_launch(
     elif surplus:
         kind = Verdict.EXTRA
     return _verdict(claim, kind, missing=names, extra=surplus, note=note, right=right)
+
+
+def _gives_again(claim: _Claim, call: Observation, claims: Sequence[_Claim], trace: Trace) -> bool:
+    """Whether the nodes of a launch that changed nothing lead from what it was given to the same value (a product with one, a sum with
+    nothing), and neither has another launch one of them, nor is there a node of that value that no launch has."""
+
+    def computes(number: int) -> bool:
+        step = trace.steps[number]
+        return not step.is_input and not step.computes_nothing
+
+    values = [read for read in call.reads if read & claim.steps]
+    roots = set().union(*(read & claim.steps for read in values))
+    if not roots:
+        return False
+    derivation = Derivation(trace, set().union(*call.reads) - claim.steps, claim.steps)
+    if not all(derivation.possible(root) for root in roots):
+        return False
+    used = derivation.needs(roots)[0] | roots
+    own = [key for key in claim.keys if any(computes(number) for number in claim.of[key])]
+    if not own or any(used.isdisjoint(claim.of[key]) for key in claim.keys):
+        return False
+    if any(key in other.of for other in claims if other is not claim for key in own):
+        return False
+    known = set().union(*(other.steps for other in claims))
+    return all(number in known or not computes(number) for read in values for number in read)
 
 
 def _least(

@@ -58,7 +58,7 @@ class Step:
     same: bool = False
     #: Takes no tensor, and gives the same each time.
     constant: bool = False
-    #: Whether there is a tensor in its value.
+    #: Whether there is a tensor with elements in its value.
     is_tensor: bool = True
 
     @property
@@ -382,7 +382,8 @@ def _names_graph(value: Any) -> bool:
 def _tensors(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
         return any(_tensors(element) for element in value)
-    return isinstance(value, torch.Tensor)
+    # What has no elements goes in without being read.
+    return isinstance(value, torch.Tensor) and value.numel() > 0
 
 
 @functools.cache

@@ -39,9 +39,24 @@ class ValueIndex:
             count: np.array([_summary(value) for _, value in entries])
             for count, entries in self.entries.items()
         }
+        self.cancelled = _cancelled(trace)
 
     def find(self, tensor: torch.Tensor, *, ordered: bool = True) -> frozenset[int]:
         """The steps whose value `tensor` holds; with `ordered` false only the elements are known, not their place."""
+        return self._nearest(tensor, ordered=ordered) or self._rounded_away(tensor)
+
+    def _rounded_away(self, tensor: torch.Tensor) -> frozenset[int]:
+        """Sums of as many elements whose terms cancel: what is left is rounding, which each order of the terms has its own of."""
+        if not self.cancelled or not tensor.is_floating_point() or not tensor.numel():
+            return frozenset()
+        largest = float(_numbers(tensor).abs().max())
+        return frozenset(
+            number
+            for number, most in self.cancelled.items()
+            if 0 < largest <= most and self.trace.steps[number].value.numel() == tensor.numel()
+        )
+
+    def _nearest(self, tensor: torch.Tensor, *, ordered: bool) -> frozenset[int]:
         entries = self.entries.get(tensor.numel())
         if not entries:
             return frozenset()
@@ -70,6 +85,31 @@ class ValueIndex:
             return frozenset()
         limit = min(max(_AS_NEAR * least, _ROUNDING), self.near)
         return frozenset(number for number, distance in distances.items() if distance <= limit)
+
+
+#: What rounding may leave of a sum, of the sum of its terms' sizes.
+_CANCELLED = 1e-6
+
+
+def _cancelled(trace: Trace) -> dict[int, float]:
+    """The sums, and views of them, that are nothing but rounding, with the most that rounding may leave."""
+    found: dict[int, float] = {}
+    for number, step in enumerate(trace.steps):
+        value = step.value
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            continue
+        operands = [trace.steps[operand].value for operand in step.operands]
+        if step.free and step.operands and step.operands[0] in found:
+            if value.numel() == operands[0].numel():
+                found[number] = found[step.operands[0]]
+        elif (
+            step.operator == "aten.sum" and value.numel() and isinstance(operands[0], torch.Tensor)
+        ):
+            terms = operands[0].numel() / value.numel()
+            size = float(_numbers(operands[0]).abs().mean()) * terms
+            if float(_numbers(value).abs().max()) <= _CANCELLED * size:
+                found[number] = _CANCELLED * size
+    return found
 
 
 #: What is larger is a mask's stand-in for infinity.
