@@ -7,7 +7,6 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
-#include "llvm/ADT/StringSet.h"
 
 using namespace llvm;
 using namespace opprof;
@@ -48,17 +47,17 @@ Belonging driver::findBelonging(const GraphView &code,
     found.commonInputs += left > 0;
     left -= left > 0;
   }
-  // An operator's name alone ties nodes of any two programs.
-  StringSet<> seen;
+  // An operator's name alone ties nodes of any two programs. A node that
+  // several launches compute is tied where one of them says so.
+  StringMap<bool> isTied;
   for (const launch::Launch &launch : map.launches)
-    for (const launch::LaunchNode &node : launch.nodes) {
-      if (!seen.insert(node.graph + "." + node.name).second)
-        continue;
-      ++found.nodes;
-      found.tiedNodes +=
+    for (const launch::LaunchNode &node : launch.nodes)
+      isTied[node.graph + "." + node.name] |=
           !node.from.empty() &&
           node.fromConfidence.value_or(Confidence::High) < Confidence::Low;
-    }
+  found.nodes = isTied.size();
+  for (const auto &node : isTied)
+    found.tiedNodes += node.second;
   return found;
 }
 

@@ -188,6 +188,10 @@ static void setCost(OperatorTime &op) {
   // A view that ran a kernel did something that the model does not know.
   if (inputs.empty() || kind == WorkKind::View || kind == WorkKind::Unknown)
     return;
+  // What they multiply is calls of their own in a trace.
+  if (name == "_native_multi_head_attention" ||
+      name == "_transformer_encoder_layer_fwd")
+    return;
   std::optional<TensorShape> output = deriveOutput(name, kind, inputs, values);
   OperatorCall call;
   call.target = target;
@@ -207,6 +211,10 @@ static void setCost(OperatorTime &op) {
     call.isTransposed = values[6] == "True";
   if (name == "scaled_dot_product_attention" && values.size() > 5)
     call.isCausal = values[5] == "True";
+  SmallVector<int64_t> dims;
+  if (name.starts_with("_fft_") && values.size() > 1)
+    dims = readNumbers(values[1]);
+  call.dims = dims;
   OperatorCost cost = estimateCost(call);
   op.flops = cost.flops;
   op.bytesRead = cost.bytesRead;

@@ -433,6 +433,9 @@ static void addSmallKernels(Context &context) {
   // In some steps only, it is none of their cost.
   if (int64_t(small.small) < context.steps)
     return;
+  // Where nothing is idle between them, starting them costs nothing.
+  if (small.idleBeforeNs <= 0)
+    return;
   small.sharePct = percentOf(small.smallNs, kernelTime);
   if (found.withLaunch) {
     small.shorterThanLaunch = found.shorterThanLaunch;

@@ -405,9 +405,62 @@ static StringRef remedyOnCPU(FindingKind kind) {
   }
 }
 
+/// Whether anything in the profile is of PyTorch: a program that only calls
+/// CUDA has none of its operators, graphs and kernels.
+static bool showsPyTorch(const Profile &profile) {
+  if (hasGraph(profile) || !profile.operators.empty() ||
+      !profile.calls.empty() || !profile.launches.empty() ||
+      (profile.run && !profile.run->torch.empty()))
+    return true;
+  constexpr StringLiteral kParts[] = {"at::", "c10::", "triton_", "torch",
+                                      "aten::"};
+  return llvm::any_of(profile.kernels, [&](const Activity &kernel) {
+    return llvm::any_of(kParts, [&](StringRef part) {
+      return StringRef(kernel.name).contains(part);
+    });
+  });
+}
+
+/// What differs in a program that calls CUDA itself.
+static StringRef remedyInCUDA(FindingKind kind) {
+  switch (kind) {
+  case FindingKind::DeviceBusy:
+    return "Launch less (one kernel for several), launch earlier (no waits, "
+           "input ready ahead), or launch all at once: capture the step in a "
+           "CUDA graph (cudaStreamBeginCapture, cudaGraphLaunch).";
+  case FindingKind::SmallKernels:
+    return "Make one kernel of several, call batched forms of libraries, or "
+           "capture the step in a CUDA graph (cudaStreamBeginCapture, "
+           "cudaGraphLaunch).";
+  case FindingKind::Synchronizations:
+    return "Take cudaDeviceSynchronize and blocking copies out of the step: "
+           "let streams wait for events (cudaStreamWaitEvent), and wait for "
+           "results once, at the end.";
+  case FindingKind::HostCopies:
+    return "Pin the memory (cudaMallocHost), copy with cudaMemcpyAsync on a "
+           "stream of its own, or keep the data on the device.";
+  case FindingKind::BiasCopies:
+    return "Let the product add the bias at its end (cublasLtMatmul with "
+           "CUBLASLT_EPILOGUE_BIAS).";
+  case FindingKind::SerializedWork:
+    return "Batch them (cublasGemmStridedBatchedEx), or launch them on streams "
+           "of their own.";
+  case FindingKind::TensorCoresIdle:
+    return "Let the library use them: CUBLAS_COMPUTE_32F_FAST_TF32, or inputs "
+           "in bf16 or fp16, with sizes that are multiples of 8; of cuDNN "
+           "CUDNN_TENSOR_OP_MATH. Check the error.";
+  case FindingKind::NoArithmetic:
+    return "Find what makes them: transposes and casts before products, which "
+           "the library's own layouts and types may spare.";
+  default:
+    return "";
+  }
+}
+
 /// What to do where the device waits for something that the host does, and
 /// which is no launching; empty where that is not most of it.
-static std::string remedyOfIdle(const evidence::DeviceBusy &busy) {
+static std::string remedyOfIdle(const evidence::DeviceBusy &busy,
+                                const Profile &profile) {
   if (busy.isLaunchBound || busy.idleIn.empty() ||
       busy.idleIn.front().idleNs < busy.idleNs / 2)
     return "";
@@ -419,9 +472,12 @@ static std::string remedyOfIdle(const evidence::DeviceBusy &busy) {
   if (llvm::any_of(kMemory, [&](StringRef part) {
         return host.split(' ').first.contains(part);
       }))
-    return "The driver gives out or takes back memory: record after some "
-           "steps, when PyTorch's allocator has it, and keep what it has "
-           "(expandable_segments:True, no empty_cache()).";
+    return showsPyTorch(profile)
+               ? "The driver gives out or takes back memory: record after some "
+                 "steps, when PyTorch's allocator has it, and keep what it has "
+                 "(expandable_segments:True, no empty_cache())."
+               : "The driver gives out or takes back memory: allocate before "
+                 "the steps, or from a pool (cudaMallocAsync).";
   // That is launching.
   if (host.split(' ').first.contains("Launch"))
     return "";
@@ -549,7 +605,10 @@ std::string report::adviseOn(const Finding &finding, const Profile &profile) {
     remedy = remedyOnCPU(*kind);
   else if (const auto *busy =
                std::get_if<evidence::DeviceBusy>(&finding.evidence))
-    remedy = remedyOfIdle(*busy);
+    remedy = remedyOfIdle(*busy, profile);
+  if (remedy.empty() && !(device && device->kind == "cpu") &&
+      !showsPyTorch(profile))
+    remedy = remedyInCUDA(*kind);
   if (remedy.empty())
     remedy = llvm::find_if(kExplanations, [&](const Explanation &explanation) {
                return explanation.kind == *kind;

@@ -262,6 +262,14 @@ TEST_F(FindingsTest, CountsKernelsShorterThanTheirLaunch) {
   EXPECT_EQ(cost(FindingKind::SmallKernels), 8'000);
 }
 
+TEST_F(FindingsTest, SmallKernelsThatFollowOneAnotherCostNothing) {
+  addKernel(0, 4'000);
+  addKernel(4'000, 4'000);
+  addKernel(8'000, 4'000);
+  compute();
+  EXPECT_FALSE(find(FindingKind::SmallKernels));
+}
+
 TEST_F(FindingsTest, SmallKernelsAreBilledTheTimeBetweenThem) {
   profile.steps = {{0, 0, 1'000'000, Phase::Steady}};
   addKernel(0, 50'000);
@@ -1393,6 +1401,14 @@ TEST(DeviceCeilings, FindsTheVariantOfADevice) {
   EXPECT_FALSE(findDeviceCeilings("Quadro T400"));
   EXPECT_EQ(findDeviceCeilings("NVIDIA A100-SXM4-40GB")->memory.rate, 1.555e12);
   EXPECT_EQ(findDeviceCeilings("cpu"), nullptr);
+  // Other memory, or a share of a device.
+  EXPECT_EQ(findDeviceCeilings("NVIDIA H20")->memory.rate, 4.0e12);
+  EXPECT_EQ(findDeviceCeilings("NVIDIA GH200 480GB")->memory.rate, 4.0e12);
+  for (llvm::StringRef name :
+       {"NVIDIA H20-3e", "NVIDIA A40-8Q", "NVIDIA L40S-48C",
+        "NVIDIA H100 80GB HBM2e", "NVIDIA GH200 144G HBM3e",
+        "NVIDIA A100-SXM-64GB"})
+    EXPECT_FALSE(findDeviceCeilings(name)) << name.str();
 }
 
 TEST(DeviceCeilings, TakesNoNameForAnother) {
@@ -1437,7 +1453,7 @@ TEST(DeviceCeilings, TakesNoNameForAnother) {
         {"NVIDIA B300 SXM6 AC", "B300"},
         {"NVIDIA GB300", "GB300"},
         {"NVIDIA H20", "H20"},
-        {"NVIDIA H20-3e", "H20"},
+        {"NVIDIA H20-3e", ""},
         {"NVIDIA H800", "H800"},
         {"NVIDIA H800 PCIe", "H800 PCIe"},
         {"NVIDIA A800-SXM4-80GB", "A800-SXM4-80GB"},

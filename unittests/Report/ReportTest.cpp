@@ -564,6 +564,28 @@ TEST(Report, SaysHowTheProgramRan) {
   EXPECT_NE(printHTML(profile).find("1.50 GB"), std::string::npos);
 }
 
+TEST(Report, GivesProgramsWithoutPyTorchAdviceOfTheirOwn) {
+  Profile profile;
+  profile.devices.emplace_back().kind = "cuda";
+  Activity &kernel = profile.kernels.emplace_back();
+  kernel.name = "step(float*, int)";
+  kernel.durationNs = 1'000;
+  Finding small, copies;
+  small.evidence = evidence::SmallKernels{};
+  copies.evidence = evidence::HostCopies{};
+  auto hasWord = [&](const Finding &finding, llvm::StringRef word) {
+    return llvm::StringRef(adviseOn(finding, profile)).contains(word);
+  };
+  EXPECT_TRUE(hasWord(small, "cudaGraphLaunch"));
+  EXPECT_FALSE(hasWord(small, "torch"));
+  EXPECT_TRUE(hasWord(copies, "cudaMallocHost"));
+  // One kernel of PyTorch's says what the program is.
+  profile.kernels.emplace_back().name =
+      "void at::native::vectorized_elementwise_kernel<4>()";
+  EXPECT_TRUE(hasWord(small, "torch.compile"));
+  EXPECT_TRUE(hasWord(copies, "pin_memory"));
+}
+
 TEST(Report, OpensWithWhatPaysMostAndWhatToDo) {
   Profile profile;
   fill(profile, {{"a", 60'000}, {"b", 40'000}});

@@ -106,6 +106,15 @@ static WorkKind getListedKind(StringRef name) {
       .Cases({"bilinear", "_trilinear", "linalg_multi_dot", "chain_matmul",
               "flex_attention", "flex_attention_backward"},
              WorkKind::Matrix)
+      .Cases({"_native_multi_head_attention", "_transformer_encoder_layer_fwd"},
+             WorkKind::Matrix)
+      .Cases({"_fft_r2c", "_fft_c2r", "_fft_c2c"}, WorkKind::Reduction)
+      .Cases({"cdist", "_cdist_forward", "_euclidean_dist", "_cdist_backward",
+              "pdist", "_pdist_forward"},
+             WorkKind::Reduction)
+      .Cases({"embedding_bag", "_embedding_bag", "_embedding_bag_forward_only",
+              "_embedding_bag_backward", "_embedding_bag_dense_backward"},
+             WorkKind::Reduction)
       .Cases({"outer", "ger"}, WorkKind::Pointwise)
       .Cases({"scaled_dot_product_attention",
               "_scaled_dot_product_flash_attention",
@@ -327,13 +336,65 @@ static uint64_t getReductionOperations(StringRef name) {
       .Default(1);
 }
 
+/// Whether one of the tensors is a table of blocks, a row of columns for each
+/// row of blocks ([batch, heads, rows, columns]), of more than one block.
+static bool hasSeveralBlocks(ArrayRef<TensorShape> maskTensors) {
+  // What a score_mod or a mask_mod captures may have any shape, too; that it
+  // makes the count unknown does no harm.
+  return any_of(maskTensors, [](const TensorShape &tensor) {
+    return tensor.sizes.size() == 4 &&
+           (tensor.sizes[2] != 1 || tensor.sizes[3] != 1);
+  });
+}
+
+/// Attention with the projections round it: of one packed weight for query, key
+/// and value, and of one for what comes out.
+static Count getProjectedAttentionFlops(const TensorShape &query,
+                                        const TensorShape &key,
+                                        const TensorShape &packedWeight,
+                                        const TensorShape &weight) {
+  if (query.sizes.size() != 3 || key.sizes.size() != 3 ||
+      packedWeight.sizes.size() != 2 || weight.sizes.size() != 2)
+    return std::nullopt;
+  Count rows = product(ArrayRef(query.sizes).drop_back());
+  Count keyRows = product(ArrayRef(key.sizes).drop_back());
+  Count third = packedWeight.getNumElements();
+  if (!third)
+    return std::nullopt;
+  *third /= 3;
+  Count projections = add(multiply(add(rows, multiply(keyRows, 2)), third),
+                          multiply(rows, weight.getNumElements()));
+  // Scores and weighted sums over all heads: the whole width for each pair.
+  Count pairs = multiply(multiply(rows, getSize(key, 1)),
+                         multiply(2, getSize(weight, 1)));
+  return multiply(2, add(projections, pairs));
+}
+
+/// A layer of an encoder in one call: attention, and two products behind it.
+static Count getEncoderLayerFlops(ArrayRef<TensorShape> inputs) {
+  // Input, packed weight and bias, weight and bias, two norms' weights and
+  // biases, then the two products' weights, each with its bias.
+  if (inputs.size() < 13)
+    return std::nullopt;
+  Count rows = product(ArrayRef(inputs[0].sizes).drop_back());
+  Count weights = add(inputs[9].getNumElements(), inputs[11].getNumElements());
+  return add(
+      getProjectedAttentionFlops(inputs[0], inputs[0], inputs[1], inputs[3]),
+      multiply(2, multiply(rows, weights)));
+}
+
 /// Attention of any backend; a backward takes the gradient of the output first.
 static Count getAttentionCallFlops(StringRef name, const OperatorCall &call) {
   bool isBackward = name.ends_with("_backward");
-  // What is masked by blocks says no size: all of the matrix counts.
   bool isFlexible = name.starts_with("flex_attention");
   size_t first = isBackward && !isFlexible ? 1 : 0;
   if (call.inputs.size() < first + 3)
+    return std::nullopt;
+  // How many blocks a mask leaves stands in tensors, not in the graph: only of
+  // a mask of one block is it known that all pairs are computed.
+  size_t beforeMask = isBackward ? 6 : 3;
+  if (isFlexible && call.inputs.size() > beforeMask &&
+      hasSeveralBlocks(call.inputs.drop_front(beforeMask)))
     return std::nullopt;
   SmallVector<TensorShape, 3> tensors(call.inputs.begin() + first,
                                       call.inputs.begin() + first + 3);
@@ -525,6 +586,12 @@ static Count getMatrixFlops(StringRef name, const OperatorCall &call) {
   ArrayRef<TensorShape> inputs = call.inputs;
   auto has = [&](size_t count) { return inputs.size() >= count; };
 
+  if (name == "_native_multi_head_attention")
+    return has(6) ? getProjectedAttentionFlops(inputs[0], inputs[1], inputs[3],
+                                               inputs[5])
+                  : std::nullopt;
+  if (name == "_transformer_encoder_layer_fwd")
+    return getEncoderLayerFlops(inputs);
   if (name.contains("attention"))
     return getAttentionCallFlops(name, call);
   if (name == "convolution_backward")
@@ -611,6 +678,58 @@ static Count sumBytes(ArrayRef<TensorShape> tensors) {
   return sum;
 }
 
+/// 5 · n · log2(n) of each complex transform of n numbers, whatever algorithm
+/// computes it; half of that where one side is real.
+static Count getFourierFlops(StringRef name, const OperatorCall &call) {
+  bool isReal = name != "_fft_c2c";
+  // The real side has all numbers; of the other, half are left out.
+  ArrayRef<TensorShape> side = name == "_fft_c2r" ? call.outputs : call.inputs;
+  if (side.empty() || call.dims.empty())
+    return std::nullopt;
+  const TensorShape &tensor = side.front();
+  Count elements = tensor.getNumElements(), length = 1;
+  for (int64_t dim : call.dims)
+    length = multiply(length, getSize(tensor, int(dim)));
+  if (!elements || !length || *elements > (uint64_t(1) << 48))
+    return std::nullopt;
+  double steps = *length > 1 ? std::log2(double(*length)) : 0;
+  return uint64_t(
+      std::llround((isReal ? 2.5 : 5.0) * double(*elements) * steps));
+}
+
+/// Difference, power and sum for each pair of vectors and each place in them;
+/// the gradient multiplies by that of the result besides.
+static Count getDistanceFlops(StringRef name, const OperatorCall &call) {
+  bool isBackward = name.ends_with("_backward");
+  ArrayRef<TensorShape> pairs = isBackward ? call.inputs : call.outputs;
+  if (pairs.empty() || call.inputs.size() < (isBackward ? 2u : 1u))
+    return std::nullopt;
+  return multiply(isBackward ? 4 : 3,
+                  multiply(pairs.front().getNumElements(),
+                           getSize(call.inputs[isBackward ? 1 : 0], -1)));
+}
+
+/// A row is added for each index, and multiplied where it has a weight.
+static Count getBagFlops(StringRef name, ArrayRef<TensorShape> inputs) {
+  if (inputs.size() < 2)
+    return std::nullopt;
+  bool isWeighted = !name.ends_with("_backward") && inputs.size() > 3;
+  return multiply(isWeighted ? 2 : 1,
+                  multiply(inputs[1].getNumElements(), getSize(inputs[0], -1)));
+}
+
+static Count getReductionFlops(StringRef name, const OperatorCall &call) {
+  if (name.starts_with("_fft_"))
+    return getFourierFlops(name, call);
+  if (name.contains("dist"))
+    return getDistanceFlops(name, call);
+  if (name.contains("embedding_bag"))
+    return getBagFlops(name, call.inputs);
+  return multiply(call.inputs.empty() ? Count()
+                                      : call.inputs.front().getNumElements(),
+                  getReductionOperations(name));
+}
+
 /// Gathers read what they give, and the indices.
 static bool isGather(StringRef name) {
   return name == "embedding" || name == "index_select" || name == "gather" ||
@@ -635,9 +754,7 @@ OperatorCost opprof::estimateCost(const OperatorCall &call) {
                  getPointwiseOperations(name));
     break;
   case WorkKind::Reduction:
-    cost.flops = multiply(
-        call.inputs.empty() ? Count() : call.inputs.front().getNumElements(),
-        getReductionOperations(name));
+    cost.flops = getReductionFlops(name, call);
     break;
   case WorkKind::Matrix:
     cost.flops = getMatrixFlops(name, call);
@@ -649,5 +766,15 @@ OperatorCost opprof::estimateCost(const OperatorCall &call) {
   cost.bytesWritten = sumBytes(call.outputs);
   if (isGather(name) && call.inputs.size() >= 2)
     cost.bytesRead = add(cost.bytesWritten, sumBytes(call.inputs.drop_front()));
+  // A bag reads a row for each index, not the table.
+  if (name.contains("embedding_bag") && !name.ends_with("_backward") &&
+      call.inputs.size() >= 2)
+    cost.bytesRead =
+        add(multiply(call.inputs[1].getNumElements(),
+                     multiply(getSize(call.inputs[0], -1),
+                              call.inputs[0].elementBytes
+                                  ? Count(call.inputs[0].elementBytes)
+                                  : Count())),
+            sumBytes(call.inputs.drop_front()));
   return cost;
 }

@@ -14,6 +14,8 @@ using namespace opprof;
 static constexpr StringLiteral kMeasured = "measured";
 static constexpr StringLiteral kMeasuredThere = "measured on this device";
 static constexpr StringLiteral kDatasheet = "datasheet";
+/// The maker has no public sheet; what those state who sell and measure it.
+static constexpr StringLiteral kPublished = "published by others";
 static constexpr StringLiteral kHalfOfBF16 = "half of the measured bf16 rate";
 static constexpr StringLiteral kSameAsBF16 = "the measured bf16 rate";
 static constexpr StringLiteral kAssumed = "assumed";
@@ -110,14 +112,14 @@ static constexpr DeviceCeilings kTable[] = {
      {989e12, kDatasheet},
      132,
      3000},
-    // "NVIDIA H20", and what H800 and A800 have of H100 and A100: links between
-    // devices are what they lack.
+    // H20, and what H800 and A800 have of H100 and A100: links between devices
+    // are what they lack.
     {"H20",
-     {4.0e12, kDatasheet},
-     {44e12, kDatasheet},
-     {74e12, kDatasheet},
-     {148e12, kDatasheet},
-     {148e12, kDatasheet},
+     {4.0e12, kPublished},
+     {44e12, kPublished},
+     {74e12, kPublished},
+     {148e12, kPublished},
+     {148e12, kPublished},
      78,
      3000},
     {"H800 PCIe",
@@ -568,24 +570,35 @@ static constexpr DeviceCeilings kAnyCPU = {"cpu",
                                            1500,
                                            /*isGPU=*/false};
 
+/// Whether what stands behind an entry's words makes another device of it.
+static bool isOtherModel(StringRef rest) {
+  if (!rest.consume_front("-") || rest.empty() || !isDigit(rest.front()))
+    return false;
+  return !rest.drop_while([](char c) { return isDigit(c); }).starts_with("GB");
+}
+
 /// Whether `part` stands in `name` as words of their own: an "RTX A1000" is no
-/// "A100".
+/// "A100". A number behind a dash that is no size of memory ("V100-SXM2-32GB")
+/// makes another device of it: an "H20-3e" has other memory than an "H20", and
+/// an "A40-8Q" is a share of an "A40".
 static bool containsWords(StringRef name, StringRef part) {
   for (size_t at = name.find_insensitive(part); at != StringRef::npos;
        at = name.find_insensitive(part, at + 1)) {
     StringRef rest = name.drop_front(at + part.size());
     if ((at == 0 || !isAlnum(name[at - 1])) &&
-        (rest.empty() || !isAlnum(rest.front())))
+        (rest.empty() || !isAlnum(rest.front())) && !isOtherModel(rest))
       return true;
   }
   return false;
 }
 
 /// Words that make a device another one: an "RTX 4080 SUPER" is no "RTX 4080",
-/// and neither is a part of one (MIG, GRID) or what is throttled for its case.
-static constexpr StringLiteral kVariants[] = {"Ti",   "SUPER",  "D",   "Laptop",
-                                              "Max",  "Mobile", "MIG", "GRID",
-                                              "SXM3", "FHHL"};
+/// and neither is a part of one (MIG, GRID), what is throttled for its case, or
+/// what has other memory ("H100 80GB HBM2e", "GH200 144G HBM3e",
+/// "A100-SXM-64GB" of one machine alone).
+static constexpr StringLiteral kVariants[] = {
+    "Ti",   "SUPER", "D",    "Laptop", "Max",   "Mobile", "MIG",
+    "GRID", "SXM3",  "FHHL", "HBM2",   "HBM2e", "HBM3e",  "64GB"};
 
 static std::vector<std::string> listVariants(StringRef name) {
   std::vector<std::string> found;

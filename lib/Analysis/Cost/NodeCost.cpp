@@ -57,5 +57,12 @@ OperatorCost opprof::getNodeCost(NodeOp node) {
       if (auto flag = dyn_cast<BoolAttr>(asked))
         *call.gradients += flag.getValue();
   }
+  SmallVector<int64_t> dims;
+  if (call.target.contains("._fft_"))
+    if (auto list = dyn_cast_or_null<ArrayAttr>(node.getArgument("dim")))
+      for (Attribute dim : list.getValue())
+        if (auto number = dyn_cast<IntegerAttr>(dim))
+          dims.push_back(number.getInt());
+  call.dims = dims;
   return estimateCost(call);
 }

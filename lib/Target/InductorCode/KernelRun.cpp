@@ -215,6 +215,8 @@ void KernelRunner::store(const BodyValue &pointer, BodyValue value) {
   if (!pointer.value.known || pointer.value.isData) {
     item.value = AbstractValue::unknown();
     item.offset = -1;
+    item.loaded.resize(std::max(item.loaded.size(), pointer.loaded.size()));
+    item.loaded |= pointer.loaded;
     for (KernelStore &other : stores)
       if (arguments[other.parameter].storage ==
           arguments[item.parameter].storage) {
@@ -662,8 +664,11 @@ void KernelRunner::assign(const BodyExpr &target, BodyValue value,
   BodyValue base = evaluate(*target.items[0]);
   if (base.kind == BodyValue::Pointer && target.items.size() > 1) {
     BodyValue index = evaluate(*target.items[1]);
-    base.value = applyOperator("add", {base.value, index.value});
-    store(base, std::move(value));
+    BodyValue pointer =
+        combine(applyOperator("add", {base.value, index.value}), {base, index});
+    pointer.kind = BodyValue::Pointer;
+    pointer.parameter = base.parameter;
+    store(pointer, std::move(value));
     return;
   }
   // An array of the kernel's own is one value.

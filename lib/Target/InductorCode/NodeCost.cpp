@@ -31,9 +31,17 @@ static const json::Value *getArgument(const GraphNode &node,
              : nullptr;
 }
 
-/// Arguments that the model asks for beside shapes.
-static void setArguments(const GraphNode &node, OperatorCall &call) {
+/// Arguments that the model asks for beside shapes; `dims` holds lists.
+static void setArguments(const GraphNode &node, OperatorCall &call,
+                         SmallVectorImpl<int64_t> &dims) {
   const fx::OperatorSchema *schema = fx::lookupSchema(node.target);
+  if (node.target.find("._fft_") != std::string::npos)
+    if (const json::Value *list = getArgument(node, schema, "dim"))
+      if (const json::Array *numbers = list->getAsArray())
+        for (const json::Value &number : *numbers)
+          if (std::optional<int64_t> dim = number.getAsInteger())
+            dims.push_back(*dim);
+  call.dims = dims;
   if (const json::Value *causal = getArgument(node, schema, "is_causal"))
     call.isCausal |= causal->getAsBoolean().value_or(false);
   if (const json::Value *transposed = getArgument(node, schema, "transposed"))
@@ -76,6 +84,7 @@ OperatorCost opprof::inductor::estimateNodeCost(
   call.inputs = inputs;
   call.outputs = outputs;
   call.isCausal = isCausal;
-  setArguments(node, call);
+  SmallVector<int64_t> dims;
+  setArguments(node, call, dims);
   return estimateCost(call);
 }

@@ -347,6 +347,110 @@ TEST(CostModel, FlexibleAttention) {
             forward / 2 * 5);
 }
 
+TEST(CostModel, FlexibleAttentionWithBlocks) {
+  TensorShape q = tensor({2, 4, 256, 16});
+  uint64_t forward = uint64_t(2) * 2 * 4 * 256 * 256 * 16 * 2;
+  // (q, k, v, blocks of each row, their columns): one block hides nothing.
+  EXPECT_EQ(estimate("higher_order.flex_attention",
+                     {q, q, q, tensor({1, 1, 1}), tensor({1, 1, 1, 1})}, {q})
+                .flops,
+            forward);
+  // How many of several blocks are computed says no size.
+  OperatorCost masked =
+      estimate("higher_order.flex_attention",
+               {q, q, q, tensor({1, 1, 2}), tensor({1, 1, 2, 2})}, {q});
+  EXPECT_EQ(masked.kind, WorkKind::Matrix);
+  EXPECT_FALSE(masked.flops);
+  EXPECT_FALSE(estimate("higher_order.flex_attention_backward",
+                        {q, q, q, q, tensor({2, 4, 256}), q, tensor({1, 1, 2}),
+                         tensor({1, 1, 2, 2})},
+                        {q, q, q})
+                   .flops);
+}
+
+TEST(CostModel, FourierTransforms) {
+  auto transform = [](llvm::StringRef target, TensorShape input,
+                      TensorShape output, llvm::ArrayRef<int64_t> dims) {
+    OperatorCall call;
+    call.target = target;
+    call.inputs = input;
+    call.outputs = output;
+    call.dims = dims;
+    return estimateCost(call).flops;
+  };
+  // Three of 64 complex numbers; log2(64) is 6.
+  EXPECT_EQ(transform("aten._fft_c2c.default", tensor({3, 64}, 8),
+                      tensor({3, 64}, 8), {1}),
+            5u * 3 * 64 * 6);
+  // Half for real ones, on either side, over 8 by 16 numbers: 3 and 4.
+  EXPECT_EQ(transform("aten._fft_r2c.default", tensor({2, 8, 16}),
+                      tensor({2, 8, 9}, 8), {1, 2}),
+            5u * 2 * 8 * 16 * 7 / 2);
+  EXPECT_EQ(transform("aten._fft_c2r.default", tensor({2, 8, 9}, 8),
+                      tensor({2, 8, 16}), {-2, -1}),
+            5u * 2 * 8 * 16 * 7 / 2);
+  // Without its dimensions it is not known.
+  EXPECT_FALSE(transform("aten._fft_c2c.default", tensor({3, 64}, 8),
+                         tensor({3, 64}, 8), {}));
+}
+
+TEST(CostModel, Distances) {
+  // 5 by 7 pairs of vectors of 3.
+  EXPECT_EQ(estimate("aten._cdist_forward.default",
+                     {tensor({2, 5, 3}), tensor({2, 7, 3})},
+                     {tensor({2, 5, 7})})
+                .flops,
+            3u * 2 * 5 * 7 * 3);
+  EXPECT_EQ(estimate("aten._cdist_backward.default",
+                     {tensor({2, 5, 7}), tensor({2, 5, 3}), tensor({2, 7, 3}),
+                      tensor({2, 5, 7})},
+                     {tensor({2, 5, 3})})
+                .flops,
+            4u * 2 * 5 * 7 * 3);
+  EXPECT_EQ(
+      estimate("aten._pdist_forward.default", {tensor({5, 3})}, {tensor({10})})
+          .flops,
+      3u * 10 * 3);
+}
+
+TEST(CostModel, BagsOfEmbeddings) {
+  TensorShape table = tensor({1000, 16}), indices = tensor({40}, 8),
+              offsets = tensor({10}, 8), bags = tensor({10, 16});
+  OperatorCost plain = estimate("aten._embedding_bag.default",
+                                {table, indices, offsets}, {bags});
+  EXPECT_EQ(plain.flops, 40u * 16);
+  // Its rows, not the table.
+  EXPECT_EQ(plain.bytesRead, 40u * 16 * 4 + 40 * 8 + 10 * 8);
+  EXPECT_EQ(estimate("aten._embedding_bag_forward_only.default",
+                     {table, indices, offsets, tensor({40})}, {bags})
+                .flops,
+            2u * 40 * 16);
+  EXPECT_EQ(estimate("aten._embedding_bag_backward.default",
+                     {bags, indices, offsets}, {table})
+                .flops,
+            40u * 16);
+}
+
+TEST(CostModel, AttentionInOneCall) {
+  // Two sequences of 6, width 8: projections to 24 and back, 2 · 6 · 6 pairs.
+  TensorShape x = tensor({2, 6, 8});
+  uint64_t attention = 2 * (12 * 8 * 24 + 12 * 8 * 8 + 2 * 6 * 6 * 2 * 8);
+  EXPECT_EQ(estimate("aten._native_multi_head_attention.default",
+                     {x, x, x, tensor({24, 8}), tensor({24}), tensor({8, 8}),
+                      tensor({8})},
+                     {x})
+                .flops,
+            attention);
+  EXPECT_EQ(
+      estimate("aten._transformer_encoder_layer_fwd.default",
+               {x, tensor({24, 8}), tensor({24}), tensor({8, 8}), tensor({8}),
+                tensor({8}), tensor({8}), tensor({8}), tensor({8}),
+                tensor({32, 8}), tensor({32}), tensor({8, 32}), tensor({8})},
+               {x})
+          .flops,
+      attention + 2 * 2 * 12 * 8 * 32);
+}
+
 TEST(CostModel, UnknownIsAbsent) {
   OperatorCost unknown =
       estimate("mylib.fancy.default", {tensor({8})}, {tensor({8})});

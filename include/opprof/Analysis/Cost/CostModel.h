@@ -45,6 +45,8 @@ struct OperatorCall {
   bool isCausal = false;
   /// Of einsum, where its operands are taken in turn.
   llvm::StringRef equation = {};
+  /// Of Fourier transforms: the dimensions that are transformed.
+  llvm::ArrayRef<int64_t> dims = {};
 };
 
 enum class WorkKind {
