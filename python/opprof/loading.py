@@ -133,7 +133,8 @@ class Device:
     """A device that ran something."""
 
     id: int
-    name: str
+    #: Empty where the recording does not say.
+    name: str = ""
     kind: str = ""
     sm_count: int | None = None
     busy_ns: int | None = None

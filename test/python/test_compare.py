@@ -1,7 +1,9 @@
 """`opprof diff`, `top`, `explain`, `opprof.load`: what is called a change, by which statistics, and how each is printed. No PyTorch is needed."""
 
 import contextlib
+import gzip
 import io
+import itertools
 import json
 import os
 import re
@@ -521,6 +523,60 @@ def test_tables_of_other_libraries(new: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     kernels = parquet.read_table(tmp_path / "tables" / "kernels.parquet")
     assert kernels.column("duration_ns").to_pylist() == [k.duration_ns for k in p.kernels]
+
+
+def overlaps(events: list[dict[str, Any]]) -> int:
+    """How many slices of a track begin before the one before them ends."""
+    tracks: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for event in events:
+        if event["ph"] == "X":
+            place = event["pid"], event["tid"]
+            tracks.setdefault(place, []).append((event["ts"], event["ts"] + event["dur"]))
+    return sum(
+        after[0] < before[1] - 1e-6
+        for track in tracks.values()
+        for before, after in itertools.pairwise(sorted(track))
+    )
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
+def test_timelines_for_perfetto(new: Path, tmp_path: Path, name: str) -> None:
+    data = json.loads((new if new.is_file() else next(new.glob("*.opprof.json"))).read_text())
+    data["nodes"][0]["partition"] = data["nodes"][1]["partition"] = "layer"
+    kernels = data["kernels"]
+    kernels[3]["metrics"] = {"occupancy_pct": 40.5}
+    kernels[4]["start_ns"] -= 10_000
+    path = tmp_path / "changed.opprof.json"
+    path.write_text(json.dumps(data))
+    status, _, err = command("report", path, "--perfetto", tmp_path / name)
+    assert status == 0, err
+    raw = (tmp_path / name).read_bytes()
+    events = json.loads(gzip.decompress(raw) if name.endswith(".gz") else raw)["traceEvents"]
+    shown = sorted((e for e in events if e.get("cat") == "kernel"), key=lambda e: e["args"]["id"])
+    assert [round(e["dur"] * 1000) for e in shown] == [k["duration_ns"] for k in kernels]
+    first = min(k["start_ns"] for k in kernels)
+    assert [round(e["ts"] * 1000) for e in shown] == [k["start_ns"] - first for k in kernels]
+    assert sum(e.get("cat") == "node" for e in events) == len(kernels)
+    # The first two nodes of a step follow one another.
+    layers = [e for e in events if e.get("cat") == "partition"]
+    assert {e["name"] for e in layers} == {"layer"}
+    assert all(e["args"]["kernels"] == 2 for e in layers)
+    assert [e["args"]["value"] for e in events if e["ph"] == "C"] == [40.5, 0]
+    assert sum(e.get("cat") == "step" for e in events) == len(data["steps"])
+    assert not overlaps(events)
+    # opprof reads it again, with all kernels.
+    again = opprof.load(tmp_path / name)
+    assert sorted(k.duration_ns for k in again.kernels) == sorted(k["duration_ns"] for k in kernels)
+    assert [(d.id, d.name) for d in again.devices] == [
+        (d["id"], d.get("name", "")) for d in data["devices"]
+    ]
+
+
+def test_a_device_may_have_no_name(tmp_path: Path) -> None:
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
+    trace = tmp_path / "trace.json"
+    trace.write_text(json.dumps({"traceEvents": [{**kernel, "args": {"device": 0, "stream": 7}}]}))
+    assert [device.name for device in opprof.load(trace).devices] == [""]
 
 
 def test_what_is_not_installed_is_said(new: Path, monkeypatch: pytest.MonkeyPatch) -> None:

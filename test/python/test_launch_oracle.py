@@ -435,7 +435,23 @@ def test_kernels_of_real_models_are_proven(
     assert {node["confidence"] for node in nodes} == {"high"}
 
 
-@pytest.mark.parametrize("module, shape", [(Stacked, (1, 8)), (Equilibrium, (4, 8))])
+class SpreadOut(nn.Module):
+    """What is put where indices say is added to something else in the same kernel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits = self.gate(x)
+        weights, chosen = torch.topk(logits, 2, -1)
+        spread = torch.zeros_like(logits).scatter(-1, chosen, weights.softmax(-1) * weights)
+        return logits.softmax(-1) * logits + spread
+
+
+@pytest.mark.parametrize(
+    "module, shape", [(Stacked, (1, 8)), (Equilibrium, (4, 8)), (SpreadOut, (10, 8))]
+)
 def test_what_replaces_inputs_and_loops_is_proven(
     module: type[nn.Module], shape: tuple[int, ...], tmp_path: Path
 ) -> None:

@@ -429,6 +429,16 @@ def _report(options: argparse.Namespace) -> None:
             raise OpprofError("--ceilings changes no table", remedy="leave it out")
         for file in load(options.files[0]).to_parquet(options.parquet):
             print(f"wrote {file}", file=sys.stderr)
+    elif options.perfetto is not None:
+        from opprof.loading import load
+        from opprof.timeline import write_timeline
+
+        if len(options.files) > 1:
+            raise OpprofError("--perfetto writes one recording", remedy="give one of the files")
+        if options.ceilings is not None:
+            raise OpprofError("--ceilings changes no timeline", remedy="leave it out")
+        write_timeline(load(options.files[0]), options.perfetto)
+        print(f"wrote {options.perfetto}", file=sys.stderr)
     elif options.json:
         sys.stdout.write(report_json(options.files, ceilings=options.ceilings))
     elif options.html is not None:
@@ -463,6 +473,12 @@ def _add_report(commands: _Commands) -> None:
         type=Path,
         metavar="DIR",
         help="write a table of kernels, copies, nodes, operators and findings each (kernels.parquet, …) to DIR, of one recording (needs pyarrow)",
+    )
+    form.add_argument(
+        "--perfetto",
+        type=Path,
+        metavar="FILE",
+        help="write a trace for ui.perfetto.dev to FILE (.json, .json.gz): streams, and beside them nodes, partitions, modules and counters, of one recording",
     )
     form.add_argument(
         "--html", type=Path, metavar="FILE", help="write the page to FILE; - is stdout"
