@@ -435,7 +435,21 @@ def test_kernels_of_real_models_are_proven(
     assert {node["confidence"] for node in nodes} == {"high"}
 
 
-@pytest.mark.parametrize("module, shape", [(Stacked, (1, 8)), (Equilibrium, (4, 8))])
+class Ended(nn.Module):
+    """Numbers of which one, where an index in memory says, is another: what is put there comes from the index alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(8, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        ended = torch.full((6,), -9.0).index_fill(0, torch.tensor([0]), 0.5)
+        return torch.where(x[:, :1] > 0, ended, self.head(x.tanh()).log_softmax(-1))
+
+
+@pytest.mark.parametrize(
+    "module, shape", [(Stacked, (1, 8)), (Equilibrium, (4, 8)), (Ended, (4, 8))]
+)
 def test_what_replaces_inputs_and_loops_is_proven(
     module: type[nn.Module], shape: tuple[int, ...], tmp_path: Path
 ) -> None:
@@ -602,23 +616,9 @@ class Spread(nn.Module):
         return torch.zeros(7, 2, 4).index_add(0, ends[1], edges).flatten(1).tanh()
 
 
-class Balanced(nn.Module):
-    """The best of some numbers, and all of them: where indices say, a gradient is put down that the same kernel adds to the other."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.gate = nn.Linear(8, 3, bias=False)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        logits = self.gate(x)
-        best = torch.topk(logits, 2, -1).values.softmax(-1)
-        return best * x[:, :2], (logits.softmax(-1).mean(0) * x[:3, 0]).sum()
-
-
 @pytest.mark.parametrize(
     "make, inputs",
     [
-        (Balanced, lambda: (torch.randn(10, 8),)),
         (Pooled, lambda: (torch.randn(3, 10, 8, requires_grad=True),)),
         (Spread, lambda: (torch.randn(7, 5), torch.randint(0, 7, (2, 15)))),
     ],
