@@ -441,9 +441,10 @@ class Ended(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.head = nn.Linear(8, 6)
+        self.register_buffer("end", torch.tensor([0]))
 
     def forward(self, x: Tensor) -> Tensor:
-        ended = torch.full((6,), -9.0).index_fill(0, torch.tensor([0]), 0.5)
+        ended = torch.full((6,), -9.0).index_fill(0, self.end, 0.5)
         return torch.where(x[:, :1] > 0, ended, self.head(x.tanh()).log_softmax(-1))
 
 

@@ -76,6 +76,7 @@ static ArrayRef<StringLiteral> partsOf(StringRef whole) {
   static constexpr StringLiteral kSoftmax[] = {
       "amax", "sub", "exp", "sum", "div", "log", "prepare_softmax_online",
       "max"};
+  static constexpr StringLiteral kEinsum[] = {"matmul", "mul", "sum", "add"};
   static constexpr StringLiteral kAttention[] = {"matmul",
                                                  "softmax",
                                                  "mul",
@@ -130,7 +131,7 @@ static ArrayRef<StringLiteral> partsOf(StringRef whole) {
       "index", "arange", "add", "fmod", "remainder", "cat", "slice"};
   return StringSwitch<ArrayRef<StringLiteral>>(whole)
       .Case("matmul", kMatmul)
-      .Cases({"einsum", "bilinear"}, kAttention)
+      .Cases({"einsum", "bilinear"}, kEinsum)
       .Case("convolution", kConvolution)
       .Cases({"layer_norm", "group_norm", "instance_norm"}, kNorm)
       .Case("batch_norm", kBatchNorm)

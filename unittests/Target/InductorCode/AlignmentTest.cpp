@@ -1,6 +1,8 @@
 // Post-grad nodes and the exported nodes that they came from: which are tied,
 // and how sure that is.
 
+#include "../../../lib/Target/InductorCode/AlignmentOperators.h"
+
 #include "opprof/Target/InductorCode/Alignment.h"
 #include "opprof/Target/InductorCode/FXReadable.h"
 
@@ -328,4 +330,14 @@ TEST(Alignment, RecordsThatCannotBeAreReplacedByWhatDataflowSays) {
   // What records name and nothing speaks against stays as sure as it was.
   EXPECT_EQ(launch.nodes.front().fromConfidence, Confidence::High);
   EXPECT_EQ(launch.nodes.back().fromConfidence, Confidence::High);
+}
+
+TEST(Alignment, AProductIsNoPartOfASoftmax) {
+  // Passes leave their nodes the record of what stood before: of these it is
+  // wrong, and no other may be sure of it.
+  for (StringRef part : {"amax", "sub", "exp", "where", "eq", "div"})
+    EXPECT_FALSE(decomposesInto("einsum", part)) << part.str();
+  for (StringRef part : {"matmul", "mul", "sum", "view"})
+    EXPECT_TRUE(decomposesInto("einsum", part)) << part.str();
+  EXPECT_TRUE(decomposesInto("attention", "sub"));
 }
