@@ -3,6 +3,8 @@
 #ifndef OPPROF_LIB_FINDINGS_FINDINGBUILDER_H
 #define OPPROF_LIB_FINDINGS_FINDINGBUILDER_H
 
+#include "Simulation.h"
+
 #include "opprof/Profile/Profile.h"
 #include "opprof/Support/Intervals.h"
 #include "opprof/Support/Units.h"
@@ -109,6 +111,10 @@ public:
     return isCPU ? spans[placeOf(kernel)] : kernel.durationNs;
   }
 
+  /// The steps on `device`, to be played without some of what they do; null on
+  /// a CPU, and where calls are not known.
+  const Simulation *simulation() const;
+
   /// Adds a finding and returns it.
   profile::Finding &add(profile::Evidence evidence);
   /// The place of one of the kernels.
@@ -127,6 +133,8 @@ private:
 
   /// On a CPU, by the place of a kernel.
   std::vector<int64_t> spans;
+  /// Made when it is asked for.
+  mutable std::optional<Simulation> played;
   /// By where the name lies, which is there once.
   mutable llvm::DenseMap<const char *, bool> collectives;
 };

@@ -70,6 +70,19 @@ void Context::measureSpans() {
   }
 }
 
+const Simulation *Context::simulation() const {
+  if (isCPU)
+    return nullptr;
+  if (!played) {
+    std::vector<const Synchronization *> waits;
+    for (const Synchronization &wait : profile.synchronizations)
+      if (wait.startNs >= window.first && wait.startNs < window.second)
+        waits.push_back(&wait);
+    played.emplace(kernels, copies, waits);
+  }
+  return played->isKnown() ? &*played : nullptr;
+}
+
 std::vector<Interval>
 Context::occupiedTimes(int64_t device, std::vector<Interval> kernels) const {
   llvm::append_range(kernels, runningTimes(profile.copies, device, window));

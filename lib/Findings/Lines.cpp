@@ -27,6 +27,8 @@ static constexpr double kLeastLoadingShare = 0.1;
 /// Calls of an operator in a step that make a loop over parameters.
 static constexpr uint64_t kLeastLoop = 8;
 static constexpr uint64_t kLeastOptimizerLoop = 30;
+/// Operators on lists of all parameters call about as many kernels.
+static constexpr size_t kCallsOfList = 4;
 /// Operators between the products and the softmax of an attention: scale, mask,
 /// dropout.
 static constexpr size_t kAttentionReach = 6;
@@ -60,21 +62,44 @@ struct Cost {
   int64_t spanNs = 0;
   /// What the program is shorter by with what does the same in their place.
   std::optional<int64_t> savedNs;
+  std::vector<const Activity *> kernels;
 
   void add(const Context &context, const Activity &kernel) {
     module = kernel.origin->module;
     ++calls;
+    addTime(context, kernel);
+  }
+  /// Of the backward pass: no call of the line.
+  void addTime(const Context &context, const Activity &kernel) {
     timeNs += kernel.durationNs;
     spanNs += context.spanOf(kernel);
+    kernels.push_back(&kernel);
   }
   void add(const Cost &other) {
     calls += other.calls;
     timeNs += other.timeNs;
     spanNs += other.spanNs;
+    llvm::append_range(kernels, other.kernels);
   }
-  /// `stays` is what the one in their place takes.
-  void replaceBy(int64_t stays) {
+  /// `stays` is what those in their place take, which are `left` calls in all.
+  void replaceBy(const Context &context, int64_t stays, size_t left) {
+    if (const Simulation *played = context.simulation()) {
+      savedNs = played->savedBy(shareAmong(stays, left));
+      return;
+    }
     savedNs = std::max<int64_t>(spanNs - stays, 0);
+  }
+
+private:
+  /// Some of the kernels in the place of all, evenly among them.
+  Simulation::Times shareAmong(int64_t stays, size_t left) const {
+    Simulation::Times times;
+    left = std::min(left, kernels.size());
+    for (const Activity *kernel : kernels)
+      times[kernel] = Simulation::kGone;
+    for (size_t at = 0; at < left; ++at)
+      times[kernels[at * kernels.size() / left]] = stays / int64_t(left);
+    return times;
   }
 };
 
@@ -89,11 +114,16 @@ static StringRef nameOf(const Activity &kernel) {
   return name;
 }
 
+static bool isWorth(const Context &context, int64_t timeNs) {
+  return static_cast<double>(timeNs) >=
+         kLeastShare * static_cast<double>(context.wall());
+}
+
 /// Named by the time that it takes: what it costs may be less.
 template <typename Evidence>
 static void addAt(Context &context, StringRef source, const Cost &cost) {
-  if (static_cast<double>(cost.timeNs) <
-      kLeastShare * static_cast<double>(context.wall()))
+  // What its calls cost is seen by what is saved.
+  if (!isWorth(context, std::max(cost.timeNs, cost.savedNs.value_or(0))))
     return;
   Evidence found;
   found.source = source.str();
@@ -154,6 +184,8 @@ static void addNormalizations(Context &context) {
     if (kernel->part == Part::Forward && !kernel->origin->source.empty())
       byModule[kernel->origin->module].push_back(kernel);
   std::map<StringRef, Cost> found;
+  // What those in their place take, in how many calls.
+  std::map<StringRef, std::pair<int64_t, size_t>> left;
   for (auto &[module, kernels] : byModule) {
     auto is = [](const Activity *kernel, std::initializer_list<StringRef> of) {
       return llvm::is_contained(of, nameOf(*kernel));
@@ -197,25 +229,27 @@ static void addNormalizations(Context &context) {
         roots += is(kernel, {"rsqrt", "sqrt", "std"});
       }
       std::vector<const Activity *> backward = backwardOf(context, lines);
-      for (const Activity *kernel : backward) {
-        cost.timeNs += kernel->durationNs;
-        cost.spanNs += context.spanOf(*kernel);
-      }
+      for (const Activity *kernel : backward)
+        cost.addTime(context, *kernel);
       // One operator for each root reads all and writes it, as most of these
       // do; its backward pass takes two such. On a CPU rms_norm is made of the
       // same operators.
       int64_t stays = medianOf(spans) * roots;
-      cost.replaceBy(backward.empty() ? stays : 3 * stays);
+      if (!backward.empty())
+        stays *= 3;
       if (context.isCPU && !isCentred)
-        cost.savedNs = 0;
+        stays = cost.spanNs;
       Cost &sum = found[source];
       sum.module = cost.module;
       sum.add(cost);
-      sum.savedNs = sum.savedNs.value_or(0) + *cost.savedNs;
+      left[source].first += stays;
+      left[source].second += roots * (backward.empty() ? 1 : 3);
     }
   }
-  for (const auto &[source, cost] : found)
+  for (auto &[source, cost] : found) {
+    cost.replaceBy(context, left[source].first, left[source].second);
     addAt<evidence::NormalizationByHand>(context, source, cost);
+  }
 }
 
 /// A softmax between two products of one module.
@@ -261,8 +295,7 @@ static void addAttentions(Context &context) {
     ++cost.calls;
     for (size_t place = first; place <= last; ++place) {
       const Activity &kernel = *kernels[place];
-      cost.timeNs += kernel.durationNs;
-      cost.spanNs += context.spanOf(kernel);
+      cost.addTime(context, kernel);
       if (isProduct(kernel))
         products[source] += context.spanOf(kernel);
       // A CPU computes the softmax all the same.
@@ -274,15 +307,15 @@ static void addAttentions(Context &context) {
   for (auto &[source, cost] : found) {
     std::vector<const Activity *> backward = backwardOf(context, lines[source]);
     for (const Activity *kernel : backward) {
-      cost.timeNs += kernel->durationNs;
-      cost.spanNs += context.spanOf(*kernel);
+      cost.addTime(context, *kernel);
       if (isProduct(*kernel) || nameOf(*kernel) == "mm")
         stays[source] += context.spanOf(*kernel);
     }
     // One of the two products is computed again for the backward pass.
     if (!backward.empty())
       stays[source] += products[source] / 2;
-    cost.replaceBy(stays[source]);
+    cost.replaceBy(context, stays[source],
+                   cost.calls * (backward.empty() ? 1 : 4));
     addAt<evidence::AttentionByHand>(context, source, cost);
   }
 }
@@ -294,7 +327,8 @@ struct Products {
   /// Of those whose sizes are known.
   double flops = 0;
   int64_t withFlopsNs = 0;
-  /// What casts on their line take.
+  /// Casts on their line.
+  std::vector<const Activity *> casts;
   int64_t castsNs = 0;
 
   void add(const Context &context, const Activity &kernel) {
@@ -391,10 +425,10 @@ static void addPrecisionIslands(Context &context) {
       continue;
     Products &products = it->second;
     if (kernel->part == Part::Backward) {
-      products.cost.timeNs += kernel->durationNs;
-      products.cost.spanNs += context.spanOf(*kernel);
+      products.cost.addTime(context, *kernel);
     } else if (nameOf(*kernel) == "to" || nameOf(*kernel) == "_to_copy") {
       products.castsNs += context.spanOf(*kernel);
+      products.casts.push_back(kernel);
     }
   }
   for (auto &[source, products] : wide) {
@@ -406,9 +440,18 @@ static void addPrecisionIslands(Context &context) {
     double times = narrow.flopsPerNs() > 0 && products.flopsPerNs() > 0
                        ? narrow.flopsPerNs() / products.flopsPerNs()
                        : timesLonger(context);
-    auto stays = static_cast<int64_t>(double(cost.spanNs) / times);
-    cost.spanNs += products.castsNs;
-    cost.replaceBy(stays);
+    if (const Simulation *played = context.simulation()) {
+      Simulation::Times changed;
+      for (const Activity *kernel : cost.kernels)
+        changed[kernel] = int64_t(double(kernel->durationNs) / times);
+      for (const Activity *cast : products.casts)
+        changed[cast] = Simulation::kGone;
+      cost.savedNs = played->savedBy(changed);
+    } else {
+      auto stays = static_cast<int64_t>(double(cost.spanNs) / times);
+      cost.savedNs =
+          std::max<int64_t>(cost.spanNs + products.castsNs - stays, 0);
+    }
     if (static_cast<double>(*cost.savedNs) <
         kLeastShare * static_cast<double>(context.wall()))
       continue;
@@ -450,8 +493,268 @@ static void addGradientLoops(Context &context) {
     // which takes what the least of them does, those of numbers.
     llvm::sort(spans);
     int64_t call = spans[spans.size() / 10];
-    cost.replaceBy(cost.spanNs - int64_t(spans.size()) * call);
+    cost.replaceBy(context, cost.spanNs - int64_t(spans.size()) * call,
+                   kCallsOfList * size_t(context.steps));
     addAt<evidence::GradientLoop>(context, source, cost);
+  }
+}
+
+/// To gradients that were set to zero the next backward pass adds, where it
+/// could keep what it made.
+static void addSums(const Context &context, std::map<StringRef, Cost> &sets) {
+  Cost *last = nullptr;
+  bool isBackward = false;
+  for (const Activity *kernel : context.kernels) {
+    if (kernel->origin->range.starts_with("Optimizer.zero_grad#")) {
+      auto it = sets.find(kernel->origin->source);
+      last = it == sets.end() ? nullptr : &it->second;
+      isBackward = false;
+    } else if (kernel->part == Part::Backward) {
+      isBackward = true;
+      if (last && nameOf(*kernel) == "torch::autograd::AccumulateGrad")
+        last->addTime(context, *kernel);
+    } else if (kernel->part == Part::Forward && isBackward) {
+      // To what a second pass makes is added in any case.
+      last = nullptr;
+    }
+  }
+}
+
+/// Calls of operators at a line, by name.
+using CallsByName = std::map<StringRef, std::vector<const Activity *>>;
+
+/// What the tensors of a loop move stays: what a call takes goes, but for one
+/// of each operator. `least` is what the shortest take.
+static void replaceLoop(const Context &context, Cost &cost,
+                        const CallsByName &calls) {
+  int64_t stays = 0;
+  for (const auto &[name, kernels] : calls) {
+    std::vector<int64_t> spans;
+    for (const Activity *kernel : kernels)
+      spans.push_back(context.spanOf(*kernel));
+    llvm::sort(spans);
+    int64_t call = spans[spans.size() / 10];
+    for (int64_t span : spans)
+      stays += std::max<int64_t>(span - call, 0);
+    stays += call * context.steps;
+  }
+  cost.replaceBy(context, stays, calls.size() * size_t(context.steps));
+}
+
+/// Whether an operator changes its first input, of which lists have one for
+/// all.
+static bool changesInPlace(StringRef name) {
+  return StringSwitch<bool>(name)
+      .Cases({"add_", "sub_", "mul_", "div_", "lerp_", "copy_", "addcmul_",
+              "addcdiv_"},
+             true)
+      .Cases({"zero_", "neg_", "sqrt_", "sign_", "clamp_", "clamp_min_"}, true)
+      .Default(false);
+}
+
+/// An optimizer by hand, or a running mean.
+static void addParameterLoops(Context &context) {
+  auto isOutside = [](const Activity &kernel) {
+    return kernel.part == Part::None && kernel.origin->module.empty() &&
+           !kernel.origin->source.empty();
+  };
+  std::map<StringRef, std::map<StringRef, uint64_t>> inPlace;
+  std::map<StringRef, std::set<std::pair<uint32_t, uint64_t>>> sizes;
+  std::set<StringRef> norms;
+  for (const Activity *kernel : context.kernels) {
+    if (!isOutside(*kernel))
+      continue;
+    StringRef name = nameOf(*kernel), source = kernel->origin->source;
+    if (name == "norm" || name == "linalg_vector_norm" || name == "linalg_norm")
+      norms.insert(source);
+    if (!changesInPlace(name))
+      continue;
+    ++inPlace[source][name];
+    // By the sizes where they were recorded, or else by blocks.
+    uint64_t blocks = 0;
+    if (const auto &grid = kernel->config->grid)
+      blocks = (*grid)[0];
+    sizes[source].insert({kernel->op.value_or(~uint32_t(0)), blocks});
+  }
+  std::vector<Line> counted;
+  auto isCounted = [&](const Line &line) {
+    return llvm::any_of(counted,
+                        [&](const Line &other) { return line.isNear(other); });
+  };
+  for (const auto &[source, names] : inPlace) {
+    Line line(source);
+    uint64_t most = 0;
+    for (const auto &[name, count] : names)
+      most = std::max(most, count);
+    bool isClip = llvm::any_of(
+        norms, [&](StringRef norm) { return Line(norm).isNear(line); });
+    if (most < kLeastLoop * uint64_t(context.steps) ||
+        sizes[source].size() < 2 || isClip || isCounted(line))
+      continue;
+    counted.push_back(line);
+    Cost cost;
+    CallsByName calls;
+    for (const Activity *kernel : context.kernels)
+      if (isOutside(*kernel) && Line(kernel->origin->source).isNear(line)) {
+        cost.add(context, *kernel);
+        calls[nameOf(*kernel)].push_back(kernel);
+      }
+    cost.module = "";
+    replaceLoop(context, cost, calls);
+    if (isWorth(context, *cost.savedNs))
+      addAt<evidence::ParameterLoop>(context, source, cost);
+  }
+}
+
+/// Small operators that one line calls over and over.
+static void addOperatorLoops(Context &context) {
+  constexpr uint64_t kLeastCalls = 16;
+  constexpr double kLeastLoopShare = 0.05;
+  const int64_t smallNs = context.isCPU ? 30'000 : 10'000;
+  std::map<ModuleLine, CallsByName> byLine;
+  for (const Activity *kernel : context.kernels)
+    if (kernel->part == Part::Forward || kernel->part == Part::None)
+      if (!kernel->origin->source.empty())
+        byLine[{kernel->origin->module, kernel->origin->source}]
+              [nameOf(*kernel)]
+                  .push_back(kernel);
+  // Of each line those that are called often, and are small.
+  std::map<ModuleLine, CallsByName> loops;
+  for (const auto &[where, calls] : byLine)
+    for (const auto &[name, kernels] : calls) {
+      if (kernels.size() < kLeastCalls * size_t(context.steps) ||
+          changesInPlace(name))
+        continue;
+      std::vector<int64_t> times;
+      for (const Activity *kernel : kernels)
+        times.push_back(kernel->durationNs);
+      if (medianOf(times) < smallNs)
+        loops[where][name] = kernels;
+    }
+  std::set<ModuleLine> counted;
+  for (const auto &[where, calls] : loops) {
+    if (counted.count(where))
+      continue;
+    Cost cost;
+    CallsByName all;
+    std::set<ModuleLine> lines;
+    std::map<StringRef, uint64_t> most;
+    for (const auto &[other, others] : loops) {
+      if (other.first != where.first || counted.count(other) ||
+          !Line(other.second).isNear(Line(where.second)))
+        continue;
+      lines.insert(other);
+      for (const auto &[name, kernels] : others) {
+        llvm::append_range(all[name], kernels);
+        most[other.second] += kernels.size();
+        for (const Activity *kernel : kernels)
+          cost.add(context, *kernel);
+      }
+    }
+    counted.insert(lines.begin(), lines.end());
+    for (const Activity *kernel : backwardOf(context, lines)) {
+      cost.addTime(context, *kernel);
+      all[nameOf(*kernel)].push_back(kernel);
+    }
+    llvm::stable_sort(cost.kernels, [](const Activity *a, const Activity *b) {
+      return a->startNs < b->startNs;
+    });
+    replaceLoop(context, cost, all);
+    if (static_cast<double>(*cost.savedNs) <
+        kLeastLoopShare * static_cast<double>(context.wall()))
+      continue;
+    StringRef source =
+        llvm::max_element(most, [](const auto &a, const auto &b) {
+          return a.second < b.second;
+        })->first;
+    addAt<evidence::OperatorLoop>(context, source, cost);
+  }
+}
+
+/// Where the program waits for the device, and what it is idle for.
+static void addHostWaits(Context &context) {
+  const Simulation *played = context.simulation();
+  if (!played)
+    return;
+  struct Waits {
+    Cost cost;
+    std::vector<const void *> calls;
+    std::map<std::string, uint64_t> names;
+  };
+  std::map<StringRef, Waits> lines, copies;
+  std::map<StringRef, uint64_t> bytes;
+  for (const Synchronization &wait : context.profile.synchronizations) {
+    if (wait.source.empty() || wait.startNs < context.window.first ||
+        wait.startNs >= context.window.second)
+      continue;
+    Waits &waits = lines[wait.source];
+    ++waits.cost.calls;
+    waits.cost.timeNs += wait.durationNs;
+    waits.calls.push_back(&wait);
+    ++waits.names[wait.op.empty() ? wait.name : wait.op];
+  }
+  // Of the program's own, where it has some.
+  double pinnedRate = 20;
+  for (const Activity *copy : context.copies)
+    if (copy->name.contains("Pinned") && copy->bytes.value_or(0) > 1 << 20)
+      pinnedRate =
+          std::max(pinnedRate, double(*copy->bytes) / double(copy->durationNs));
+  for (const Activity *copy : context.copies) {
+    if (copy->kind != ActivityKind::Memcpy || copy->origin->source.empty() ||
+        !copy->launchStartNs)
+      continue;
+    // A value that is read.
+    bool isValue =
+        lines.count(copy->origin->source) || copy->bytes.value_or(0) <= 64;
+    if (isValue && played->waits(*copy)) {
+      Waits &waits = lines[copy->origin->source];
+      waits.calls.push_back(copy);
+      waits.cost.timeNs += copy->launchDurationNs.value_or(0);
+      if (waits.names.empty()) {
+        ++waits.cost.calls;
+        ++waits.names[copy->origin->hostOp.str()];
+      }
+      continue;
+    }
+    if (!copy->name.contains("Pageable"))
+      continue;
+    Waits &own = copies[copy->origin->source];
+    own.cost.add(context, *copy);
+    own.calls.push_back(copy);
+    bytes[copy->origin->source] += copy->bytes.value_or(0);
+  }
+  for (auto &[source, waits] : lines) {
+    waits.cost.savedNs = played->savedBy({}, waits.calls);
+    if (!isWorth(context, *waits.cost.savedNs))
+      continue;
+    evidence::HostWait found;
+    found.source = source.str();
+    found.calls = waits.cost.calls;
+    found.timeNs = waits.cost.timeNs;
+    found.savedNs = waits.cost.savedNs;
+    found.call =
+        llvm::max_element(waits.names, [](const auto &a, const auto &b) {
+          return a.second < b.second;
+        })->first;
+    context.add(found).severityNsPerStep = context.perStep(*found.savedNs);
+  }
+  for (auto &[source, own] : copies) {
+    Simulation::Times times;
+    for (const Activity *copy : own.cost.kernels)
+      times[copy] =
+          std::min(int64_t(double(copy->bytes.value_or(0)) / pinnedRate),
+                   copy->durationNs);
+    own.cost.savedNs = played->savedBy(times, own.calls);
+    if (!isWorth(context, *own.cost.savedNs))
+      continue;
+    evidence::PageableCopies found;
+    found.source = source.str();
+    found.module = own.cost.module.str();
+    found.calls = own.cost.calls;
+    found.timeNs = own.cost.timeNs;
+    found.savedNs = own.cost.savedNs;
+    found.bytes = bytes[source];
+    context.add(found).severityNsPerStep = context.perStep(*found.savedNs);
   }
 }
 
@@ -500,13 +803,16 @@ static void addOptimizer(Context &context) {
     int64_t longest = 0;
     for (const auto &[name, spanNs] : byName[where])
       longest = std::max(longest, spanNs);
-    cost.replaceBy(longest);
-    addAt<evidence::OptimizerLoop>(context, source, cost);
+    cost.replaceBy(context, longest, kCallsOfList * size_t(context.steps));
+    // One that costs nothing is as good as any.
+    if (isWorth(context, *cost.savedNs))
+      addAt<evidence::OptimizerLoop>(context, source, cost);
   }
+  addSums(context, sets);
   for (auto &[source, cost] : sets) {
     // Gradients of all modules.
     cost.module = "";
-    cost.replaceBy(0);
+    cost.replaceBy(context, 0, 0);
     addAt<evidence::GradientSets>(context, source, cost);
   }
 }
@@ -568,7 +874,7 @@ static void addEmbeddingGradients(Context &context) {
     if (static_cast<double>(cost.spanNs) <
         5 * kLeastShare * static_cast<double>(context.wall()))
       continue;
-    cost.replaceBy(0);
+    cost.savedNs = cost.spanNs;
     addAt<evidence::DenseEmbeddingGradient>(context, source, cost);
   }
 }
@@ -604,6 +910,9 @@ void findings::addLineFindings(Context &context) {
   addPrecisionIslands(context);
   addGradientLoops(context);
   addOptimizer(context);
+  addParameterLoops(context);
+  addOperatorLoops(context);
+  addHostWaits(context);
   addEmbeddingGradients(context);
   addMemoryGrowth(context);
 }

@@ -74,6 +74,7 @@ private:
   void findRangedThreads();
   void addCalls();
   void addHostEvents();
+  void addPlace(const RuntimeCall &call, Synchronization &wait) const;
   void addDevices();
   void addUnseenCode();
   void addNotes();
@@ -667,6 +668,30 @@ void Attributor::addCalls() {
                     });
 }
 
+/// Where the program waits: the operator that it called, or the line that was
+/// noted for a call outside of all.
+void Attributor::addPlace(const RuntimeCall &call,
+                          Synchronization &wait) const {
+  if (!places.any())
+    return;
+  uint32_t op = call.externalId ? host.byExternalId(*call.externalId) : kNone;
+  if (op != kNone) {
+    uint32_t top = host.topOf(op);
+    if (top != kNone)
+      wait.op = host.op(top).name.str();
+    wait.source = places.of(top == kNone ? op : top).source.str();
+    return;
+  }
+  // Each was noted on the thread that waited, as the call was.
+  for (const HostEvent &event : trace.hostEvents)
+    if (event.name == kWaitEvent && event.startNs < call.endNs() &&
+        call.startNs < event.startNs + event.durationNs && event.place &&
+        *event.place < trace.places.size()) {
+      wait.source = trace.places[*event.place].source.str();
+      return;
+    }
+}
+
 /// What else the trace says of the host.
 void Attributor::addHostEvents() {
   for (const ProfilerOverhead &overhead : trace.overheads)
@@ -681,10 +706,15 @@ void Attributor::addHostEvents() {
                       std::tuple(b.startNs, b.durationNs);
              });
   profile->memory = trace.memory;
-  for (const RuntimeCall &call : trace.runtimeCalls)
-    if (call.name.contains("Synchronize"))
-      profile->synchronizations.push_back(
-          {call.name.str(), call.startNs, call.durationNs});
+  for (const RuntimeCall &call : trace.runtimeCalls) {
+    if (!call.name.contains("Synchronize"))
+      continue;
+    Synchronization &wait = profile->synchronizations.emplace_back();
+    wait.name = call.name.str();
+    wait.startNs = call.startNs;
+    wait.durationNs = call.durationNs;
+    addPlace(call, wait);
+  }
   llvm::sort(profile->synchronizations,
              [](const Synchronization &a, const Synchronization &b) {
                return a.startNs < b.startNs;

@@ -179,7 +179,7 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
   // Compilations and torch.save collect garbage as well, which is theirs.
   std::vector<std::vector<Interval>> others(trace.threads.size());
   for (const HostEvent &event : trace.hostEvents)
-    if (!isGarbage(event))
+    if (!isGarbage(event) && event.name != kWaitEvent)
       others[event.thread].push_back(
           {event.startNs, event.startNs + event.durationNs});
   for (std::vector<Interval> &ofThread : others)
@@ -200,10 +200,10 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
       source = trace.places[*event.place].source;
       module = trace.places[*event.place].module;
     }
-    HostCostKind kind = isGarbage(event) ? HostCostKind::Garbage
-                        : event.name == "checkpoint"
-                            ? HostCostKind::Checkpoint
-                            : HostCostKind::Compilation;
+    HostCostKind kind = isGarbage(event)             ? HostCostKind::Garbage
+                        : event.name == "checkpoint" ? HostCostKind::Checkpoint
+                        : event.name == kWaitEvent ? HostCostKind::Wait
+                                                   : HostCostKind::Compilation;
     add(kind, event.name, source, module, event.durationNs);
   }
   addProgram(trace, host, places, profile);

@@ -7,6 +7,9 @@
 
 namespace opprof::join {
 
+/// What the observer calls a wait for the device that no operator is round.
+inline constexpr llvm::StringLiteral kWaitEvent = "wait";
+
 /// Gives the profile what the host did in its steady steps, or in all where
 /// there are none: loading data, waiting for values, collecting garbage,
 /// compiling; each by line, costliest first.

@@ -450,6 +450,16 @@ void fields(Fields &io, evidence::PrecisionIsland &island) {
   io.value("others", island.others);
 }
 
+void fields(Fields &io, evidence::HostWait &wait) {
+  fields(io, static_cast<evidence::LineCost &>(wait));
+  io.value("call", wait.call);
+}
+
+void fields(Fields &io, evidence::PageableCopies &copies) {
+  fields(io, static_cast<evidence::LineCost &>(copies));
+  io.perStep("bytes_per_step", copies.bytes);
+}
+
 void fields(Fields &io, evidence::HostCode &code) {
   fields(io, static_cast<evidence::LineCost &>(code));
   io.value("after", code.after);

@@ -351,6 +351,10 @@ void Writer::hostEvents() {
         json.attribute("name", wait.name);
         json.attribute("start_ns", wait.startNs);
         json.attribute("duration_ns", wait.durationNs);
+        if (!wait.op.empty())
+          json.attribute("operator", wait.op);
+        if (!wait.source.empty())
+          json.attribute("source", wait.source);
       });
   });
   if (!profile.cacheLookups.empty())
@@ -1151,6 +1155,10 @@ Error Reader::readSynchronization(object from) {
   if (Error error = getString(from, "name", wait.name, true))
     return error;
   if (Error error = getTime(from, "start_ns", wait.startNs))
+    return error;
+  if (Error error = getString(from, "operator", wait.op, false))
+    return error;
+  if (Error error = getString(from, "source", wait.source, false))
     return error;
   return getSpan(from, "duration_ns", wait.durationNs);
 }

@@ -101,6 +101,10 @@ public:
   std::string say(const evidence::PrecisionIsland &island);
   std::string say(const evidence::GradientLoop &line);
   std::string say(const evidence::OptimizerLoop &line);
+  std::string say(const evidence::ParameterLoop &line);
+  std::string say(const evidence::OperatorLoop &line);
+  std::string say(const evidence::HostWait &wait);
+  std::string say(const evidence::PageableCopies &copies);
   std::string say(const evidence::GradientSets &line);
   std::string say(const evidence::DenseEmbeddingGradient &line);
   std::string say(const evidence::MemoryGrowth &growth);
@@ -513,6 +517,38 @@ std::string Prose::say(const evidence::OptimizerLoop &line) {
                "The optimizer steps its parameters one by one at {0}: {3} "
                "take {1} {2}; fused=True or foreach=True, where it has "
                "them, does them in a few.");
+}
+std::string Prose::say(const evidence::ParameterLoop &line) {
+  return sayOf(line,
+               "Parameters are updated one by one at {0}: {3} take {1} {2}; "
+               "an optimizer of torch.optim with fused=True, "
+               "torch.optim.swa_utils.AveragedModel with a multi_avg_fn, or "
+               "torch._foreach_add_, _mul_ and _lerp_ on the whole list do "
+               "them in a few.");
+}
+std::string Prose::say(const evidence::OperatorLoop &line) {
+  return sayOf(line,
+               "Small operators are called over and over at {0}: {3} take {1} "
+               "{2}; one call for all of them, on a tensor with one dimension "
+               "more (torch.stack, torch.vmap), or torch.compile of the loop "
+               "does them in a few.");
+}
+std::string Prose::say(const evidence::HostWait &wait) {
+  evidence::LineCost line = wait;
+  // What it would save is said in a sentence of its own.
+  return sayOf(line, ("The program waits for the device at {0} (" + wait.call +
+                      "): {1} {2} in {3}; leave the value on the device, read "
+                      "it every so many steps, or a step later.")
+                         .c_str());
+}
+std::string Prose::say(const evidence::PageableCopies &copies) {
+  return sayOf(copies,
+               ("Copies of " + formatBytes(copies.bytes / steps) + " " +
+                std::string(each()) +
+                " from or to memory that is not pinned, at {0}: {3} take {1} "
+                "{2}, and the program waits; pin the memory (pin_memory=True "
+                "of a DataLoader) and copy with non_blocking=True.")
+                   .c_str());
 }
 std::string Prose::say(const evidence::GradientSets &line) {
   return sayOf(line,

@@ -412,6 +412,11 @@ std::optional<uint32_t> Builder::parseIdentity(uint64_t id,
 }
 
 void Builder::resolveIdentities() {
+  // Of waits: what is on the device has its own below.
+  for (RuntimeCall &call : trace.runtimeCalls)
+    if (call.correlation)
+      if (uint64_t id = idOf(*call.correlation, 0))
+        call.externalId = id;
   for (TraceActivity &activity : trace.activities) {
     uint64_t id = idOf(activity.correlation.value_or(kNone),
                        activity.graphNode.value_or(0));

@@ -283,6 +283,16 @@ struct HostCode : LineCost {
   /// The line whose operator ran before; empty where it is not known.
   std::string after;
 };
+/// The program waits at a line until the device has come to it.
+struct HostWait : LineCost {
+  /// The call, or the operator that it is of: "aten::item".
+  std::string call;
+};
+/// Copies of a line between the device and memory that the system may move,
+/// during which the program waits.
+struct PageableCopies : LineCost {
+  uint64_t bytes = 0;
+};
 /// Several operators do what layer_norm or rms_norm does.
 struct NormalizationByHand : LineCost {};
 /// Two products with a softmax between do what scaled_dot_product_attention
@@ -292,6 +302,11 @@ struct AttentionByHand : LineCost {};
 struct GradientLoop : LineCost {};
 /// The optimizer steps each parameter by itself.
 struct OptimizerLoop : LineCost {};
+/// A loop of the program's own updates one parameter after the other: an
+/// optimizer or a running mean by hand.
+struct ParameterLoop : LineCost {};
+/// A line calls small operators over and over, each for little.
+struct OperatorLoop : LineCost {};
 /// zero_grad sets gradients to zero that the backward pass could make anew.
 struct GradientSets : LineCost {};
 /// Products in float32 of a program that multiplies in fewer bits.

@@ -350,6 +350,10 @@ struct Synchronization {
   std::string name;
   int64_t startNs = 0;
   int64_t durationNs = 0;
+  /// The operator that waits, and the line that called it; empty where they
+  /// are not known.
+  std::string op;
+  std::string source;
 };
 
 /// Dynamo looks for the compilation that fits a call of a function.

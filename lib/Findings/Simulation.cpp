@@ -1,0 +1,201 @@
+// Plays the calls of the host one after the other, and what they start on each
+// stream of the device.
+
+#include "Simulation.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <map>
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::findings;
+using namespace opprof::profile;
+
+/// What lasts longer before a call is no part of it: the host does something
+/// else.
+static constexpr int64_t kLongestBeforeNs = 60'000;
+/// A call of longer waits for something.
+static constexpr int64_t kLongCallNs = 30'000;
+/// What a call takes that waits no longer.
+static constexpr int64_t kWithoutWaitNs = 5'000;
+/// How much later than its call or the one before it a kernel begins at most
+/// that waits for nothing else.
+static constexpr int64_t kLongestLatencyNs = 30'000;
+
+static int64_t middleOf(std::vector<int64_t> values, int64_t otherwise) {
+  if (values.empty())
+    return otherwise;
+  auto middle = values.begin() + values.size() / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+Simulation::Simulation(ArrayRef<const Activity *> kernels,
+                       ArrayRef<const Activity *> copies,
+                       ArrayRef<const Synchronization *> waits) {
+  std::map<std::optional<int64_t>, size_t> numbers;
+  auto add = [&](const Activity *activity) {
+    if (!activity->launchStartNs || !activity->launchDurationNs)
+      return;
+    Work &one = work.emplace_back();
+    one.activity = activity;
+    one.stream =
+        numbers.try_emplace(activity->stream, numbers.size()).first->second;
+  };
+  for (const Activity *kernel : kernels)
+    add(kernel);
+  for (const Activity *copy : copies)
+    add(copy);
+  streams = numbers.size();
+  // Of few the rest can't be told.
+  known = !work.empty() &&
+          work.size() * 20 >= (kernels.size() + copies.size()) * 19;
+  if (!known)
+    return;
+  llvm::stable_sort(work, [](const Work &a, const Work &b) {
+    return std::pair(*a.activity->launchStartNs, a.activity->startNs) <
+           std::pair(*b.activity->launchStartNs, b.activity->startNs);
+  });
+
+  for (size_t at = 0; at < work.size(); ++at) {
+    const Activity &activity = *work[at].activity;
+    if (!calls.empty() && calls.back().startNs == *activity.launchStartNs) {
+      calls.back().last = at + 1;
+      continue;
+    }
+    Call &call = calls.emplace_back();
+    call.startNs = *activity.launchStartNs;
+    call.endNs = call.startNs + *activity.launchDurationNs;
+    call.first = at;
+    call.last = at + 1;
+    call.of = &activity;
+  }
+  for (const Synchronization *wait : waits) {
+    Call &call = calls.emplace_back();
+    call.startNs = wait->startNs;
+    call.endNs = wait->startNs + wait->durationNs;
+    call.of = wait;
+  }
+  llvm::stable_sort(calls, [](const Call &a, const Call &b) {
+    return a.startNs < b.startNs;
+  });
+
+  // By what ended when: what a call waits for, and a kernel on another stream.
+  std::vector<size_t> byEnd(work.size());
+  for (size_t at = 0; at < work.size(); ++at)
+    byEnd[at] = at;
+  llvm::sort(byEnd, [&](size_t a, size_t b) {
+    return work[a].activity->endNs() < work[b].activity->endNs();
+  });
+  auto lastEndedBy = [&](int64_t time) -> std::optional<size_t> {
+    auto it = llvm::partition_point(
+        byEnd, [&](size_t at) { return work[at].activity->endNs() <= time; });
+    if (it == byEnd.begin())
+      return std::nullopt;
+    return *std::prev(it);
+  };
+  std::vector<int64_t> latencies, ends(streams);
+  for (Work &one : work) {
+    int64_t start = one.activity->startNs,
+            latency = start - *one.activity->launchStartNs;
+    if (ends[one.stream] <= *one.activity->launchStartNs && latency > 0 &&
+        latency < kLongestLatencyNs)
+      latencies.push_back(latency);
+    ends[one.stream] = std::max(ends[one.stream], one.activity->endNs());
+  }
+  const int64_t usual = middleOf(latencies, 5'000);
+  llvm::fill(ends, 0);
+  for (auto [at, one] : llvm::enumerate(work)) {
+    int64_t start = one.activity->startNs;
+    int64_t call = *one.activity->launchStartNs;
+    one.latencyNs = std::clamp<int64_t>(start - call, 0, usual);
+    int64_t ready = std::max(ends[one.stream], call + one.latencyNs);
+    if (streams > 1 && start > ready + kLongestLatencyNs) {
+      std::optional<size_t> before = lastEndedBy(start);
+      if (before && *before < at && work[*before].stream != one.stream)
+        one.after = before;
+    }
+    one.gapNs = one.after ? 0 : std::clamp<int64_t>(start - ready, 0, usual);
+    ends[one.stream] = std::max(ends[one.stream], one.activity->endNs());
+  }
+  for (Call &call : calls) {
+    bool isWait = call.first == call.last;
+    if (!isWait && call.endNs - call.startNs < kLongCallNs &&
+        work[call.first].activity->kind == ActivityKind::Kernel)
+      continue;
+    std::optional<size_t> before = lastEndedBy(call.endNs);
+    // A copy that waits ends in its own call.
+    if (before && work[*before].activity->endNs() > call.startNs &&
+        *work[*before].activity->launchStartNs <= call.startNs)
+      call.waitsFor = before;
+  }
+  asItWasNs = play({}, {});
+}
+
+bool Simulation::waits(const Activity &activity) const {
+  auto call = llvm::partition_point(calls, [&](const Call &one) {
+    return one.startNs < *activity.launchStartNs;
+  });
+  return call != calls.end() && call->startNs == *activity.launchStartNs &&
+         call->waitsFor;
+}
+
+int64_t Simulation::play(const Times &times,
+                         ArrayRef<const void *> free) const {
+  DenseSet<const void *> freed(free.begin(), free.end());
+  std::vector<int64_t> ends(work.size()), ofStream(streams);
+  auto timeOf = [&](const Work &one) {
+    auto it = times.find(one.activity);
+    return it == times.end() ? one.activity->durationNs : it->second;
+  };
+  int64_t host = 0, last = 0, before = calls.front().startNs;
+  for (const Call &call : calls) {
+    int64_t between = std::max<int64_t>(call.startNs - before, 0);
+    int64_t took =
+        std::max<int64_t>(call.endNs - std::max(call.startNs, before), 0);
+    before = std::max(before, call.endNs);
+    bool isGone = call.first != call.last;
+    for (size_t at = call.first; at < call.last; ++at)
+      isGone &= timeOf(work[at]) == kGone;
+    if (isGone) {
+      host += std::max<int64_t>(between - kLongestBeforeNs, 0);
+      continue;
+    }
+    host += between;
+    for (size_t at = call.first; at < call.last; ++at) {
+      const Work &one = work[at];
+      int64_t &end = ofStream[one.stream];
+      int64_t time = timeOf(one);
+      if (time == kGone) {
+        ends[at] = end;
+        continue;
+      }
+      int64_t start = std::max(end, host + one.latencyNs) + one.gapNs;
+      if (one.after)
+        start = std::max(start, ends[*one.after]);
+      ends[at] = end = start + time;
+      last = std::max(last, end);
+    }
+    if (!call.waitsFor) {
+      host += took;
+      continue;
+    }
+    int64_t quick = host + std::min(took, kWithoutWaitNs);
+    if (freed.contains(call.of)) {
+      host = quick;
+      continue;
+    }
+    // What the call takes when that has ended.
+    int64_t rest = call.endNs - work[*call.waitsFor].activity->endNs();
+    host = std::max(quick, ends[*call.waitsFor] + std::min(rest, took));
+  }
+  return std::max(host, last);
+}
+
+int64_t Simulation::savedBy(const Times &times,
+                            ArrayRef<const void *> free) const {
+  return std::max<int64_t>(asItWasNs - play(times, free), 0);
+}
