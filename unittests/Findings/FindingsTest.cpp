@@ -144,7 +144,8 @@ TEST_F(FindingsTest, SplitsWallTimeByWhatTheHostDoes) {
   addKernel(40'000, 20'000).stream = 8;
   addKernel(120'000, 40'000, 1).stream = 7;
   profile.calls.push_back({"c", 0, 50'000, 0, 1, 1});
-  profile.synchronizations.push_back({"cudaDeviceSynchronize", 55'000, 15'000});
+  profile.synchronizations.push_back(
+      {"cudaDeviceSynchronize", 55'000, 15'000, "", ""});
   compute();
   // 200 µs in two steps, 80 µs busy with the overlap counted once.
   const auto &wall = get<evidence::WallTime>();
@@ -978,7 +979,8 @@ TEST_F(FindingsTest, WithoutStepsAndGraphTheyAreOfTheCapture) {
   copy.name = "Memcpy HtoD (Pageable -> Device)";
   copy.startNs = 100'000;
   copy.durationNs = 5'000;
-  profile.synchronizations.push_back({"cudaDeviceSynchronize", 55'000, 15'000});
+  profile.synchronizations.push_back(
+      {"cudaDeviceSynchronize", 55'000, 15'000, "", ""});
   compute();
   std::vector<FindingKind> kinds;
   for (const Finding &finding : profile.findings)
