@@ -24,7 +24,7 @@ using namespace opprof::profile;
 static constexpr double kLeastShare = 0.01;
 /// Data loading that a step can hide behind is less than this of it.
 static constexpr double kLeastLoadingShare = 0.1;
-/// Calls of an operator in a step that make a loop over parameters.
+/// Calls of an operator in a step that make a loop.
 static constexpr uint64_t kLeastLoop = 8;
 static constexpr uint64_t kLeastOptimizerLoop = 30;
 /// Operators on lists of all parameters call about as many kernels.
@@ -541,6 +541,14 @@ static void replaceLoop(const Context &context, Cost &cost,
   cost.replaceBy(context, stays, calls.size() * size_t(context.steps));
 }
 
+static bool isMatrixProduct(StringRef name) {
+  return StringSwitch<bool>(name)
+      .Cases({"mm", "addmm", "bmm", "baddbmm", "matmul", "linear", "einsum"},
+             true)
+      .Cases({"mv", "convolution", "conv1d", "conv2d", "conv3d"}, true)
+      .Default(false);
+}
+
 /// Whether an operator changes its first input, of which lists have one for
 /// all.
 static bool changesInPlace(StringRef name) {
@@ -552,44 +560,82 @@ static bool changesInPlace(StringRef name) {
       .Default(false);
 }
 
+/// What tells apart calls of an operator on tensors of other sizes: the
+/// operator where sizes were recorded, or else blocks.
+using Size = std::pair<uint32_t, uint64_t>;
+static Size sizeOf(const Activity &kernel) {
+  uint64_t blocks = 0;
+  if (const auto &grid = kernel.config->grid)
+    blocks = (*grid)[0];
+  return {kernel.op.value_or(~uint32_t(0)), blocks};
+}
+
+/// Whether it runs outside of modules, optimizers and the backward pass.
+static bool isOutside(const Activity &kernel) {
+  return kernel.part == Part::None && kernel.origin->module.empty() &&
+         !kernel.origin->source.empty();
+}
+
+/// The most calls of one of the operators `isCounted` that a step has at lines
+/// near `line` with nothing else between them: a loop over a model's layers
+/// has the layers there.
+template <typename Function>
+static uint64_t longestRun(const Context &context, const Line &line,
+                           Function isCounted) {
+  uint64_t longest = 0;
+  std::map<StringRef, uint64_t> calls;
+  std::optional<uint32_t> step;
+  for (const Activity *kernel : context.kernels) {
+    // What another thread runs meanwhile: a gradient that is sent.
+    if (kernel->origin->source.empty())
+      continue;
+    if (kernel->step != step || !isOutside(*kernel) ||
+        !Line(kernel->origin->source).isNear(line))
+      calls.clear();
+    step = kernel->step;
+    if (isOutside(*kernel) && Line(kernel->origin->source).isNear(line) &&
+        isCounted(nameOf(*kernel)))
+      longest = std::max(longest, ++calls[nameOf(*kernel)]);
+  }
+  return longest;
+}
+
 /// An optimizer by hand, or a running mean.
 static void addParameterLoops(Context &context) {
-  auto isOutside = [](const Activity &kernel) {
-    return kernel.part == Part::None && kernel.origin->module.empty() &&
-           !kernel.origin->source.empty();
-  };
+  // Without steps the loop may be the program's own.
+  if (!countSteadySteps(context.profile))
+    return;
   std::map<StringRef, std::map<StringRef, uint64_t>> inPlace;
-  std::map<StringRef, std::set<std::pair<uint32_t, uint64_t>>> sizes;
-  std::set<StringRef> norms;
+  std::map<StringRef, std::set<Size>> sizes;
+  std::set<StringRef> others;
   for (const Activity *kernel : context.kernels) {
     if (!isOutside(*kernel))
       continue;
     StringRef name = nameOf(*kernel), source = kernel->origin->source;
-    if (name == "norm" || name == "linalg_vector_norm" || name == "linalg_norm")
-      norms.insert(source);
+    // Of gradients that are clipped, which another finding names, and of
+    // layers.
+    if (name == "norm" || name == "linalg_vector_norm" ||
+        name == "linalg_norm" || isMatrixProduct(name))
+      others.insert(source);
     if (!changesInPlace(name))
       continue;
     ++inPlace[source][name];
-    // By the sizes where they were recorded, or else by blocks.
-    uint64_t blocks = 0;
-    if (const auto &grid = kernel->config->grid)
-      blocks = (*grid)[0];
-    sizes[source].insert({kernel->op.value_or(~uint32_t(0)), blocks});
+    sizes[source].insert(sizeOf(*kernel));
   }
   std::vector<Line> counted;
-  auto isCounted = [&](const Line &line) {
-    return llvm::any_of(counted,
-                        [&](const Line &other) { return line.isNear(other); });
-  };
   for (const auto &[source, names] : inPlace) {
     Line line(source);
     uint64_t most = 0;
     for (const auto &[name, count] : names)
       most = std::max(most, count);
-    bool isClip = llvm::any_of(
-        norms, [&](StringRef norm) { return Line(norm).isNear(line); });
     if (most < kLeastLoop * uint64_t(context.steps) ||
-        sizes[source].size() < 2 || isClip || isCounted(line))
+        sizes[source].size() < 2 ||
+        llvm::any_of(
+            others,
+            [&](StringRef other) { return Line(other).isNear(line); }) ||
+        llvm::any_of(
+            counted, [&](const Line &other) { return line.isNear(other); }) ||
+        longestRun(context, line, changesInPlace) < kLeastLoop)
       continue;
     counted.push_back(line);
     Cost cost;
@@ -599,18 +645,60 @@ static void addParameterLoops(Context &context) {
         cost.add(context, *kernel);
         calls[nameOf(*kernel)].push_back(kernel);
       }
-    cost.module = "";
     replaceLoop(context, cost, calls);
     if (isWorth(context, *cost.savedNs))
       addAt<evidence::ParameterLoop>(context, source, cost);
   }
 }
 
+namespace {
+/// What a program calls at the lines round one, over and over.
+struct LoopOfLines {
+  Cost cost;
+  CallsByName calls;
+  std::set<ModuleLine> lines;
+  /// Calls of each line.
+  std::map<StringRef, uint64_t> most;
+  /// Modules that are called there for a few times each.
+  std::set<StringRef> modules;
+};
+} // namespace
+
+/// Where each kernel is among those of forward passes, by its place; such as
+/// are of none have none.
+static std::vector<uint32_t> forwardOrder(const Context &context) {
+  std::vector<uint32_t> order(context.profile.kernels.size());
+  uint32_t next = 0;
+  for (const Activity *kernel : context.kernels)
+    if (kernel->part == Part::Forward || kernel->part == Part::None)
+      order[context.placeOf(*kernel)] = next++;
+  return order;
+}
+
+/// Whether most of what runs in a step from the first kernel of a loop to its
+/// last is the loop's: more of it is a model that is called over and over.
+static bool isMostOfItsTime(const Context &context, const LoopOfLines &loop,
+                            ArrayRef<uint32_t> order) {
+  std::map<std::optional<uint32_t>, std::pair<uint32_t, uint32_t>> spans;
+  for (const Activity *kernel : loop.cost.kernels) {
+    uint32_t place = order[context.placeOf(*kernel)];
+    auto &[first, last] =
+        spans.try_emplace(kernel->step, place, place).first->second;
+    first = std::min(first, place);
+    last = std::max(last, place);
+  }
+  uint64_t all = 0;
+  for (const auto &[step, span] : spans)
+    all += span.second - span.first + 1;
+  return 2 * loop.cost.kernels.size() >= all;
+}
+
 /// Small operators that one line calls over and over.
 static void addOperatorLoops(Context &context) {
-  constexpr uint64_t kLeastCalls = 16;
   constexpr double kLeastLoopShare = 0.05;
   const int64_t smallNs = context.isCPU ? 30'000 : 10'000;
+  if (!countSteadySteps(context.profile))
+    return;
   std::map<ModuleLine, CallsByName> byLine;
   for (const Activity *kernel : context.kernels)
     if (kernel->part == Part::Forward || kernel->part == Part::None)
@@ -619,112 +707,89 @@ static void addOperatorLoops(Context &context) {
               [nameOf(*kernel)]
                   .push_back(kernel);
   // Of each line those that are called often, and are small.
-  std::map<ModuleLine, CallsByName> loops;
+  std::map<ModuleLine, CallsByName> often;
   for (const auto &[where, calls] : byLine)
     for (const auto &[name, kernels] : calls) {
-      if (kernels.size() < kLeastCalls * size_t(context.steps) ||
+      if (kernels.size() < kLeastLoop * uint64_t(context.steps) ||
           changesInPlace(name))
         continue;
       std::vector<int64_t> times;
-      for (const Activity *kernel : kernels)
+      std::set<Size> sizes;
+      for (const Activity *kernel : kernels) {
         times.push_back(kernel->durationNs);
-      if (medianOf(times) < smallNs)
-        loops[where][name] = kernels;
+        sizes.insert(sizeOf(*kernel));
+      }
+      // Tensors of other sizes each time are no rows of one: such are layers.
+      if (2 * sizes.size() * uint64_t(context.steps) <= kernels.size() &&
+          medianOf(std::move(times)) < smallNs)
+        often[where][name] = kernels;
     }
+  const std::vector<uint32_t> order = forwardOrder(context);
   std::set<ModuleLine> counted;
-  for (const auto &[where, calls] : loops) {
+  for (const auto &[where, unused] : often) {
     if (counted.count(where))
       continue;
-    Cost cost;
-    CallsByName all;
-    std::set<ModuleLine> lines;
-    std::map<StringRef, uint64_t> most;
-    for (const auto &[other, others] : loops) {
-      if (other.first != where.first || counted.count(other) ||
-          !Line(other.second).isNear(Line(where.second)))
+    const Line line(where.second);
+    LoopOfLines loop;
+    for (const auto &[other, calls] : byLine) {
+      if (!Line(other.second).isNear(line) || counted.count(other))
         continue;
-      lines.insert(other);
-      for (const auto &[name, kernels] : others) {
-        llvm::append_range(all[name], kernels);
-        most[other.second] += kernels.size();
+      auto it = often.find(other);
+      if (it == often.end()) {
+        loop.modules.insert(other.first);
+        continue;
+      }
+      loop.lines.insert(other);
+      for (const auto &[name, kernels] : it->second) {
+        llvm::append_range(loop.calls[name], kernels);
+        loop.most[other.second] += kernels.size();
         for (const Activity *kernel : kernels)
-          cost.add(context, *kernel);
+          loop.cost.add(context, *kernel);
       }
     }
-    counted.insert(lines.begin(), lines.end());
-    for (const Activity *kernel : backwardOf(context, lines)) {
-      cost.addTime(context, *kernel);
-      all[nameOf(*kernel)].push_back(kernel);
+    counted.insert(loop.lines.begin(), loop.lines.end());
+    // A layer after the other is no call over and over of one.
+    if (2 * loop.modules.size() >= kLeastLoop ||
+        !isMostOfItsTime(context, loop, order))
+      continue;
+    for (const Activity *kernel : backwardOf(context, loop.lines)) {
+      loop.cost.addTime(context, *kernel);
+      loop.calls[nameOf(*kernel)].push_back(kernel);
     }
-    llvm::stable_sort(cost.kernels, [](const Activity *a, const Activity *b) {
-      return a->startNs < b->startNs;
-    });
-    replaceLoop(context, cost, all);
-    if (static_cast<double>(*cost.savedNs) <
+    llvm::stable_sort(loop.cost.kernels,
+                      [](const Activity *a, const Activity *b) {
+                        return a->startNs < b->startNs;
+                      });
+    replaceLoop(context, loop.cost, loop.calls);
+    if (static_cast<double>(*loop.cost.savedNs) <
         kLeastLoopShare * static_cast<double>(context.wall()))
       continue;
     StringRef source =
-        llvm::max_element(most, [](const auto &a, const auto &b) {
+        llvm::max_element(loop.most, [](const auto &a, const auto &b) {
           return a.second < b.second;
         })->first;
-    addAt<evidence::OperatorLoop>(context, source, cost);
+    addAt<evidence::OperatorLoop>(context, source, loop.cost);
   }
 }
 
-/// Where the program waits for the device, and what it is idle for.
-static void addHostWaits(Context &context) {
-  const Simulation *played = context.simulation();
-  if (!played)
-    return;
-  struct Waits {
-    Cost cost;
-    std::vector<const void *> calls;
-    std::map<std::string, uint64_t> names;
-  };
-  std::map<StringRef, Waits> lines, copies;
-  std::map<StringRef, uint64_t> bytes;
-  for (const Synchronization &wait : context.profile.synchronizations) {
-    if (wait.source.empty() || wait.startNs < context.window.first ||
-        wait.startNs >= context.window.second)
-      continue;
-    Waits &waits = lines[wait.source];
-    ++waits.cost.calls;
-    waits.cost.timeNs += wait.durationNs;
-    waits.calls.push_back(&wait);
-    ++waits.names[wait.op.empty() ? wait.name : wait.op];
-  }
-  // Of the program's own, where it has some.
-  double pinnedRate = 20;
-  for (const Activity *copy : context.copies)
-    if (copy->name.contains("Pinned") && copy->bytes.value_or(0) > 1 << 20)
-      pinnedRate =
-          std::max(pinnedRate, double(*copy->bytes) / double(copy->durationNs));
-  for (const Activity *copy : context.copies) {
-    if (copy->kind != ActivityKind::Memcpy || copy->origin->source.empty() ||
-        !copy->launchStartNs)
-      continue;
-    // A value that is read.
-    bool isValue =
-        lines.count(copy->origin->source) || copy->bytes.value_or(0) <= 64;
-    if (isValue && played->waits(*copy)) {
-      Waits &waits = lines[copy->origin->source];
-      waits.calls.push_back(copy);
-      waits.cost.timeNs += copy->launchDurationNs.value_or(0);
-      if (waits.names.empty()) {
-        ++waits.cost.calls;
-        ++waits.names[copy->origin->hostOp.str()];
-      }
-      continue;
-    }
-    if (!copy->name.contains("Pageable"))
-      continue;
-    Waits &own = copies[copy->origin->source];
-    own.cost.add(context, *copy);
-    own.calls.push_back(copy);
-    bytes[copy->origin->source] += copy->bytes.value_or(0);
-  }
+namespace {
+/// Calls of one line in which the program waits, and the copies that they are
+/// for.
+struct WaitsOfLine {
+  Cost cost;
+  std::vector<const void *> calls;
+  std::map<StringRef, uint64_t> names;
+  uint64_t bytes = 0;
+};
+} // namespace
+
+/// What the waits of each line take is what they save at most.
+static void addHostWaits(Context &context, const Simulation &played,
+                         std::map<StringRef, WaitsOfLine> &lines) {
   for (auto &[source, waits] : lines) {
-    waits.cost.savedNs = played->savedBy({}, waits.calls);
+    if (!isWorth(context, waits.cost.timeNs))
+      continue;
+    waits.cost.savedNs = played.savedBy(Simulation::Times(), waits.calls);
     if (!isWorth(context, *waits.cost.savedNs))
       continue;
     evidence::HostWait found;
@@ -735,16 +800,27 @@ static void addHostWaits(Context &context) {
     found.call =
         llvm::max_element(waits.names, [](const auto &a, const auto &b) {
           return a.second < b.second;
-        })->first;
+        })->first.str();
     context.add(found).severityNsPerStep = context.perStep(*found.savedNs);
   }
-  for (auto &[source, own] : copies) {
+}
+
+static void addPageableCopies(Context &context, const Simulation &played,
+                              std::map<StringRef, WaitsOfLine> &lines) {
+  // Of the program's own, where it has some: bytes each ns.
+  double pinnedRate = 20;
+  for (const Activity *copy : context.copies)
+    if (copy->name.contains("Pinned -> Device") && copy->durationNs > 0 &&
+        copy->bytes.value_or(0) > 1 << 20)
+      pinnedRate =
+          std::max(pinnedRate, double(*copy->bytes) / double(copy->durationNs));
+  for (auto &[source, own] : lines) {
     Simulation::Times times;
     for (const Activity *copy : own.cost.kernels)
       times[copy] =
           std::min(int64_t(double(copy->bytes.value_or(0)) / pinnedRate),
                    copy->durationNs);
-    own.cost.savedNs = played->savedBy(times, own.calls);
+    own.cost.savedNs = played.savedBy(times, own.calls);
     if (!isWorth(context, *own.cost.savedNs))
       continue;
     evidence::PageableCopies found;
@@ -753,9 +829,59 @@ static void addHostWaits(Context &context) {
     found.calls = own.cost.calls;
     found.timeNs = own.cost.timeNs;
     found.savedNs = own.cost.savedNs;
-    found.bytes = bytes[source];
+    found.bytes = own.bytes;
     context.add(found).severityNsPerStep = context.perStep(*found.savedNs);
   }
+}
+
+/// Where the program waits for the device, and what it is idle for.
+static void addWaits(Context &context) {
+  const Simulation *played = context.simulation();
+  if (!played)
+    return;
+  // Waits for what is copied to the device are the copies', by line and
+  // operator.
+  std::map<StringRef, WaitsOfLine> waits, copies;
+  std::map<StringRef, uint64_t> reads;
+  for (const Activity *copy : context.copies) {
+    StringRef source = copy->origin->source;
+    if (copy->kind != ActivityKind::Memcpy || source.empty() ||
+        !copy->launchStartNs)
+      continue;
+    if (copy->name.contains("Pageable -> Device")) {
+      WaitsOfLine &own = copies[source];
+      own.cost.add(context, *copy);
+      own.calls.push_back(copy);
+      own.bytes += copy->bytes.value_or(0);
+      ++own.names[copy->origin->hostOp];
+    } else if (played->waits(*copy)) {
+      // A value that is read: the wait is in the call, or in one after it.
+      WaitsOfLine &line = waits[source];
+      line.calls.push_back(copy);
+      line.cost.timeNs += copy->launchDurationNs.value_or(0);
+      ++reads[source];
+      line.names.try_emplace(copy->origin->hostOp, 0);
+    }
+  }
+  for (const Synchronization &wait : context.profile.synchronizations) {
+    if (wait.source.empty() || wait.startNs < context.window.first ||
+        wait.startNs >= context.window.second)
+      continue;
+    auto it = copies.find(wait.source);
+    if (it != copies.end() && it->second.names.count(wait.op)) {
+      it->second.calls.push_back(&wait);
+      continue;
+    }
+    WaitsOfLine &line = waits[wait.source];
+    ++line.cost.calls;
+    line.cost.timeNs += wait.durationNs;
+    line.calls.push_back(&wait);
+    ++line.names[wait.op.empty() ? StringRef(wait.name) : StringRef(wait.op)];
+  }
+  for (auto &[source, line] : waits)
+    line.cost.calls = std::max(line.cost.calls, reads[source]);
+  addHostWaits(context, *played, waits);
+  addPageableCopies(context, *played, copies);
 }
 
 /// What the optimizer runs: a loop over parameters, or gradients set to zero.
@@ -912,7 +1038,7 @@ void findings::addLineFindings(Context &context) {
   addOptimizer(context);
   addParameterLoops(context);
   addOperatorLoops(context);
-  addHostWaits(context);
+  addWaits(context);
   addEmbeddingGradients(context);
   addMemoryGrowth(context);
 }

@@ -3,10 +3,13 @@
 
 #include "Simulation.h"
 
+#include "opprof/Support/Median.h"
+
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 using namespace llvm;
@@ -25,13 +28,11 @@ static constexpr int64_t kWithoutWaitNs = 5'000;
 /// that waits for nothing else.
 static constexpr int64_t kLongestLatencyNs = 30'000;
 
-static int64_t middleOf(std::vector<int64_t> values, int64_t otherwise) {
-  if (values.empty())
-    return otherwise;
-  auto middle = values.begin() + values.size() / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
+/// From a call to its start, where no kernel of the program tells.
+static constexpr int64_t kUsualLatencyNs = 5'000;
+/// By how much the steps as they are played may differ from the steps as they
+/// were, of the latter: what is played otherwise is another program.
+static constexpr double kLargestError = 0.1;
 
 Simulation::Simulation(ArrayRef<const Activity *> kernels,
                        ArrayRef<const Activity *> copies,
@@ -72,6 +73,7 @@ Simulation::Simulation(ArrayRef<const Activity *> kernels,
     call.first = at;
     call.last = at + 1;
     call.of = &activity;
+    call.isCopy = activity.kind == ActivityKind::Memcpy;
   }
   for (const Synchronization *wait : waits) {
     Call &call = calls.emplace_back();
@@ -106,33 +108,52 @@ Simulation::Simulation(ArrayRef<const Activity *> kernels,
       latencies.push_back(latency);
     ends[one.stream] = std::max(ends[one.stream], one.activity->endNs());
   }
-  const int64_t usual = middleOf(latencies, 5'000);
+  usualNs =
+      latencies.empty() ? kUsualLatencyNs : medianOf(std::move(latencies));
   llvm::fill(ends, 0);
   for (auto [at, one] : llvm::enumerate(work)) {
     int64_t start = one.activity->startNs;
     int64_t call = *one.activity->launchStartNs;
-    one.latencyNs = std::clamp<int64_t>(start - call, 0, usual);
+    one.latencyNs = std::clamp<int64_t>(start - call, 0, usualNs);
+    // The host copies to where it does not move first.
+    if (one.activity->kind == ActivityKind::Memcpy &&
+        ends[one.stream] <= call &&
+        start <= call + *one.activity->launchDurationNs)
+      one.latencyNs = std::max<int64_t>(start - call, 0);
     int64_t ready = std::max(ends[one.stream], call + one.latencyNs);
     if (streams > 1 && start > ready + kLongestLatencyNs) {
       std::optional<size_t> before = lastEndedBy(start);
       if (before && *before < at && work[*before].stream != one.stream)
         one.after = before;
     }
-    one.gapNs = one.after ? 0 : std::clamp<int64_t>(start - ready, 0, usual);
+    one.gapNs = one.after ? 0 : std::clamp<int64_t>(start - ready, 0, usualNs);
     ends[one.stream] = std::max(ends[one.stream], one.activity->endNs());
   }
   for (Call &call : calls) {
-    bool isWait = call.first == call.last;
+    // Others go on at once: a copy that is not waited for ends after its call,
+    // and what ends meanwhile by chance is nothing that the call waits for.
+    const bool isWait = call.first == call.last;
     if (!isWait && call.endNs - call.startNs < kLongCallNs &&
-        work[call.first].activity->kind == ActivityKind::Kernel)
+        !(call.isCopy && work[call.first].activity->endNs() <= call.endNs))
       continue;
     std::optional<size_t> before = lastEndedBy(call.endNs);
-    // A copy that waits ends in its own call.
     if (before && work[*before].activity->endNs() > call.startNs &&
         *work[*before].activity->launchStartNs <= call.startNs)
       call.waitsFor = before;
   }
-  asItWasNs = play({}, {});
+
+  asItWasNs = play(Times(), {});
+  int64_t last = 0;
+  for (const Work &one : work)
+    last = std::max(last, one.activity->endNs());
+  for (const Call &call : calls)
+    last = std::max(last, call.endNs);
+  // From where nothing of before keeps the device busy any more.
+  const Activity &first = *work.front().activity;
+  int64_t began =
+      std::max(calls.front().startNs, first.startNs - work.front().latencyNs);
+  int64_t took = last - began;
+  known = std::abs(double(asItWasNs - took)) <= kLargestError * double(took);
 }
 
 bool Simulation::waits(const Activity &activity) const {
@@ -165,6 +186,7 @@ int64_t Simulation::play(const Times &times,
       continue;
     }
     host += between;
+    const bool isFreed = freed.contains(call.of);
     for (size_t at = call.first; at < call.last; ++at) {
       const Work &one = work[at];
       int64_t &end = ofStream[one.stream];
@@ -173,19 +195,23 @@ int64_t Simulation::play(const Times &times,
         ends[at] = end;
         continue;
       }
-      int64_t start = std::max(end, host + one.latencyNs) + one.gapNs;
+      int64_t latency =
+          isFreed ? std::min(one.latencyNs, usualNs) : one.latencyNs;
+      int64_t start = std::max(end, host + latency) + one.gapNs;
       if (one.after)
         start = std::max(start, ends[*one.after]);
       ends[at] = end = start + time;
       last = std::max(last, end);
     }
-    if (!call.waitsFor) {
-      host += took;
+    int64_t quick = host + std::min(took, kWithoutWaitNs);
+    // A copy from memory that may move holds up its call even where it waits
+    // for nothing on the device.
+    if (isFreed && (call.waitsFor || call.isCopy)) {
+      host = quick;
       continue;
     }
-    int64_t quick = host + std::min(took, kWithoutWaitNs);
-    if (freed.contains(call.of)) {
-      host = quick;
+    if (!call.waitsFor) {
+      host += took;
       continue;
     }
     // What the call takes when that has ended.

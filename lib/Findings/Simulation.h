@@ -28,7 +28,8 @@ public:
              llvm::ArrayRef<const profile::Activity *> copies,
              llvm::ArrayRef<const profile::Synchronization *> waits);
 
-  /// Whether the calls of what ran are known.
+  /// Whether the calls of what ran are known, and what is played of them takes
+  /// as long as they did.
   bool isKnown() const { return known; }
   /// Whether the host waits in the call that starts an activity.
   bool waits(const profile::Activity &activity) const;
@@ -55,6 +56,7 @@ private:
     int64_t startNs = 0, endNs = 0;
     /// Places of what it starts.
     size_t first = 0, last = 0;
+    bool isCopy = false;
     /// Place of what it waits for.
     std::optional<size_t> waitsFor;
     /// The activity or wait that it is known by.
@@ -65,7 +67,11 @@ private:
   std::vector<Work> work;
   std::vector<Call> calls;
   size_t streams = 0;
+  /// From a call to the start of what waits for nothing else.
+  int64_t usualNs = 0;
   bool known = false;
+  /// What all of it takes as it is played with nothing changed, which savings
+  /// are held against: what the replay gets wrong is in both.
   int64_t asItWasNs = 0;
 };
 

@@ -74,7 +74,8 @@ private:
   void findRangedThreads();
   void addCalls();
   void addHostEvents();
-  void addPlace(const RuntimeCall &call, Synchronization &wait) const;
+  void addPlace(const RuntimeCall &call, ArrayRef<const HostEvent *> noted,
+                Synchronization &wait) const;
   void addDevices();
   void addUnseenCode();
   void addNotes();
@@ -669,8 +670,9 @@ void Attributor::addCalls() {
 }
 
 /// Where the program waits: the operator that it called, or the line that was
-/// noted for a call outside of all.
+/// noted for a call outside of all. `noted` is in order of time.
 void Attributor::addPlace(const RuntimeCall &call,
+                          ArrayRef<const HostEvent *> noted,
                           Synchronization &wait) const {
   if (!places.any())
     return;
@@ -682,12 +684,18 @@ void Attributor::addPlace(const RuntimeCall &call,
     wait.source = places.of(top == kNone ? op : top).source.str();
     return;
   }
-  // Each was noted on the thread that waited, as the call was.
-  for (const HostEvent &event : trace.hostEvents)
-    if (event.name == kWaitEvent && event.startNs < call.endNs() &&
-        call.startNs < event.startNs + event.durationNs && event.place &&
-        *event.place < trace.places.size()) {
-      wait.source = trace.places[*event.place].source.str();
+  // Who recorded the calls counts threads in another way: the one that was
+  // noted last before the end of the call, of those round it.
+  constexpr size_t kThreads = 16;
+  size_t before = llvm::partition_point(noted,
+                                        [&](const HostEvent *event) {
+                                          return event->startNs < call.endNs();
+                                        }) -
+                  noted.begin();
+  for (const HostEvent *event : llvm::reverse(
+           noted.take_front(before).take_back(std::min(before, kThreads))))
+    if (call.startNs < event->startNs + event->durationNs) {
+      wait.source = trace.places[*event->place].source.str();
       return;
     }
 }
@@ -706,6 +714,14 @@ void Attributor::addHostEvents() {
                       std::tuple(b.startNs, b.durationNs);
              });
   profile->memory = trace.memory;
+  std::vector<const HostEvent *> noted;
+  for (const HostEvent &event : trace.hostEvents)
+    if (event.name == kWaitEvent && event.place &&
+        *event.place < trace.places.size())
+      noted.push_back(&event);
+  llvm::stable_sort(noted, [](const HostEvent *a, const HostEvent *b) {
+    return a->startNs < b->startNs;
+  });
   for (const RuntimeCall &call : trace.runtimeCalls) {
     if (!call.name.contains("Synchronize"))
       continue;
@@ -713,7 +729,7 @@ void Attributor::addHostEvents() {
     wait.name = call.name.str();
     wait.startNs = call.startNs;
     wait.durationNs = call.durationNs;
-    addPlace(call, wait);
+    addPlace(call, noted, wait);
   }
   llvm::sort(profile->synchronizations,
              [](const Synchronization &a, const Synchronization &b) {

@@ -340,28 +340,37 @@ static constexpr Explanation kExplanations[] = {
      "Where a few large parameters take most of the time: their arithmetic "
      "stays."},
     {FindingKind::ParameterLoop,
-     "A loop of the program's own updates its parameters, or a running mean of "
-     "them, one after the other.",
+     "A loop of the program's own changes its parameters, a running mean of "
+     "them or other tensors, one after the other.",
      "Operators that change a tensor in place (add_, mul_, lerp_, copy_, "
      "addcmul_, addcdiv_ and the like), outside of modules, optimizers and the "
-     "backward pass, eight times a step or more at one line, on tensors of "
-     "several sizes. Those within four lines count with it. The cost is what "
-     "calling them takes, each as much as the least of them, less that of one "
-     "call of each kind.",
+     "backward pass, eight times a step or more at one line with nothing of "
+     "other lines between, on tensors of several sizes. Those within four "
+     "lines count with it; lines with a product of matrices are left out, and "
+     "programs without steps. The cost is an estimate of what calling them "
+     "takes, each as much as the least of them, less that of one call of each "
+     "kind.",
      "An optimizer of torch.optim with fused=True or foreach=True in place of "
      "a step by hand; for a running mean torch.optim.swa_utils.AveragedModel "
      "with multi_avg_fn=get_ema_multi_avg_fn(decay); or torch._foreach_mul_, "
      "_foreach_add_ and _foreach_lerp_ on lists of all of them.",
      "Where a few large parameters take most of the time: their arithmetic "
-     "stays, and is no part of the cost."},
+     "stays, and is no part of the cost. Tensors that are no parameters "
+     "(inputs "
+     "of a CUDA graph that are copied one by one) look the same; the functions "
+     "on lists are for them as well."},
     {FindingKind::OperatorLoop,
      "One line calls small operators over and over within a step.",
-     "An operator of a forward pass that one line calls sixteen times a step "
+     "An operator of a forward pass that one line calls eight times a step "
      "or more in one module, where each call takes under 10 µs on a GPU or "
-     "30 µs on a CPU, with those near it that are called as often, and their "
-     "backward pass; where all of them take 5 % of the steps or more. The cost "
-     "is their time, with that of calling them, less what one call of each "
-     "takes.",
+     "30 µs on a CPU, with those within four lines of it that are called as "
+     "often, and their backward pass; where that would save 5 % of the steps "
+     "or more. Loops over the model's own layers are left out (four modules "
+     "or more at those lines), tensors of another size each time, a model that "
+     "is called over and over (most of "
+     "what runs meanwhile is of other lines), and programs without steps. The "
+     "cost is an estimate: their time, with that of calling them, less what "
+     "one call of each takes.",
      "One call for all: a dimension more instead of a loop over samples, heads "
      "or time (torch.stack, broadcasting, torch.vmap, nn.LSTM for a recurrence "
      "by hand). Where each needs the one before, torch.compile or a CUDA graph "
@@ -373,26 +382,28 @@ static constexpr Explanation kExplanations[] = {
      "given, and has nothing for it afterwards.",
      "Calls that wait for the device in the steady steps, by the line whose "
      "operator made them (`item`, `nonzero`, `print` of a tensor) or that "
-     "called torch.cuda.synchronize. The cost is what the steps would be "
-     "shorter by if the line did not wait: host and device are played again "
-     "from the times of all calls and kernels, without it.",
+     "called torch.cuda.synchronize. The cost is an estimate of what the steps "
+     "would be shorter by if the line did not wait: host and device are played "
+     "again from the times of all calls and kernels, without it. Kernels keep "
+     "their times and their order, calls what lies between them. Where that "
+     "does not give the steps as they were, within 10 %, nothing is said.",
      "Leave the value on the device and read it every so many steps; "
      "non_blocking copies with an event; torch.where instead of a boolean "
      "index; no torch.cuda.synchronize in a loop.",
      "Where another line would wait in its place, as for the next batch: each "
      "cost is of one line alone."},
     {FindingKind::PageableCopies,
-     "Copies between the device and memory of the host that the system may "
-     "move: the driver copies them once more, and the program waits "
-     "meanwhile.",
-     "Copies whose kind says Pageable, by the line of their operator. The cost "
-     "is what the steps would be shorter by if they were as fast as the "
-     "program's pinned copies, or 20 GB/s, and it did not wait for them: host "
-     "and device are played again from their times.",
+     "Copies to the device from memory of the host that the system may move: "
+     "the driver copies them once more, and the program waits meanwhile.",
+     "Copies whose kind says Pageable, by the line of their operator, with the "
+     "waits of that operator there. The cost is an estimate of what the steps "
+     "would be shorter by if they were as fast as the program's pinned copies, "
+     "or 20 GB/s, and it did not wait for them: host and device are played "
+     "again from their times, as for host-wait.",
      "pin_memory=True of the DataLoader, or tensor.pin_memory(), and "
      ".to(device, non_blocking=True).",
-     "Where the copy of a value is read at once (`item`), which is a wait and "
-     "not counted here."},
+     "Where the memory is pinned in the step itself: that copies it as well. "
+     "Copies to the host are waits, where the program waits for them."},
     {FindingKind::GradientSets,
      "zero_grad writes zeros, to which the backward pass adds.",
      "What `Optimizer.zero_grad` runs. The cost is its time.",

@@ -111,6 +111,8 @@ public:
   /// A sentence of a line: {0} is where, {1} its time, {2} of what, {3} its
   /// calls.
   std::string sayOf(const evidence::LineCost &line, const char *sentence);
+  /// What is saved `otherwise`, as the steps were played again.
+  std::string sayReplayed(const evidence::LineCost &line, StringRef otherwise);
 
 private:
   /// Collectives, and idle times, of several devices; empty of one.
@@ -450,7 +452,7 @@ std::string Prose::sayOf(const evidence::LineCost &line, const char *sentence) {
               formatCount(std::max<int64_t>(int64_t(line.calls) / steps, 1),
                           "call", "calls"));
   if (line.savedNs)
-    text += formatv(" That would save about {0} {1}.",
+    text += formatv(" That would save about {0} {1}, by an estimate.",
                     timePerStep(*line.savedNs), each());
   return text;
 }
@@ -520,35 +522,46 @@ std::string Prose::say(const evidence::OptimizerLoop &line) {
 }
 std::string Prose::say(const evidence::ParameterLoop &line) {
   return sayOf(line,
-               "Parameters are updated one by one at {0}: {3} take {1} {2}; "
-               "an optimizer of torch.optim with fused=True, "
-               "torch.optim.swa_utils.AveragedModel with a multi_avg_fn, or "
-               "torch._foreach_add_, _mul_ and _lerp_ on the whole list do "
-               "them in a few.");
+               "Tensors are changed one by one at {0}, as parameters or a "
+               "running mean of them are: {3} take {1} {2}; torch._foreach_ "
+               "functions (_foreach_add_, _mul_, _lerp_) do a list of them in "
+               "a few, as do an optimizer of torch.optim with fused=True and "
+               "torch.optim.swa_utils.AveragedModel with a multi_avg_fn.");
 }
 std::string Prose::say(const evidence::OperatorLoop &line) {
   return sayOf(line,
                "Small operators are called over and over at {0}: {3} take {1} "
-               "{2}; one call for all of them, on a tensor with one dimension "
-               "more (torch.stack, torch.vmap), or torch.compile of the loop "
-               "does them in a few.");
+               "{2}. Where no round needs the one before, one call on a tensor "
+               "with one dimension more (torch.stack, torch.vmap) does them "
+               "in a few; else torch.compile of the loop may.");
 }
 std::string Prose::say(const evidence::HostWait &wait) {
   evidence::LineCost line = wait;
-  // What it would save is said in a sentence of its own.
+  line.savedNs.reset();
   return sayOf(line, ("The program waits for the device at {0} (" + wait.call +
                       "): {1} {2} in {3}; leave the value on the device, read "
                       "it every so many steps, or a step later.")
-                         .c_str());
+                         .c_str()) +
+         sayReplayed(wait, "if it did not wait there");
 }
 std::string Prose::say(const evidence::PageableCopies &copies) {
-  return sayOf(copies,
+  evidence::LineCost line = copies;
+  line.savedNs.reset();
+  return sayOf(line,
                ("Copies of " + formatBytes(copies.bytes / steps) + " " +
                 std::string(each()) +
-                " from or to memory that is not pinned, at {0}: {3} take {1} "
-                "{2}, and the program waits; pin the memory (pin_memory=True "
-                "of a DataLoader) and copy with non_blocking=True.")
-                   .c_str());
+                " to the device from memory that is not pinned, at {0}: {3} "
+                "take {1} {2}, and the program waits; pin the memory "
+                "(pin_memory=True of a DataLoader) and copy with "
+                "non_blocking=True.")
+                   .c_str()) +
+         sayReplayed(copies, "if they were pinned and it did not wait");
+}
+std::string Prose::sayReplayed(const evidence::LineCost &line,
+                               StringRef otherwise) {
+  return formatv(" By a replay of what was recorded, which is an estimate, the "
+                 "program would be shorter by {0} {1} {2}.",
+                 timePerStep(line.savedNs.value_or(0)), each(), otherwise);
 }
 std::string Prose::say(const evidence::GradientSets &line) {
   return sayOf(line,

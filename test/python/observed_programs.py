@@ -93,6 +93,24 @@ def clip(net: nn.Module) -> None:
             parameter.grad.mul_(1.0 / torch.clamp(norm, min=1.0))
 
 
+def penalty(logits: torch.Tensor) -> Any:
+    if FAULT != "operator-loop":
+        return 1e-4 * logits.square().mean()
+    # A row of a sample at a time.
+    rows = logits.flatten(0, 1)[:48, :32]
+    return 1e-4 * sum(row.square().mean() for row in rows)  # operator-loop
+
+
+@torch.no_grad()
+def follow(means: list[torch.Tensor], net: nn.Module) -> None:
+    parameters = list(net.parameters())
+    if FAULT != "parameter-loop":
+        torch._foreach_lerp_(means, parameters, 0.01)
+        return
+    for mean, parameter in zip(means, parameters, strict=True):
+        mean.mul_(0.99).add_(parameter, alpha=0.01)  # parameter-loop
+
+
 def prepared(tokens: torch.Tensor) -> torch.Tensor:
     if FAULT == "host-code":
         end = time.perf_counter() + 0.01
@@ -111,6 +129,7 @@ def main() -> None:
         net.unused.grad = torch.zeros_like(net.unused)
     fused = FAULT != "optimizer-loop"
     optimizer = torch.optim.AdamW(net.parameters(), fused=fused, foreach=False)
+    means = [parameter.detach().clone() for parameter in net.parameters()]
     call: Any = torch.compile(net, backend="eager") if FAULT == "recompilation" else net
     loader = torch.utils.data.DataLoader(Tokens(), batch_size=BATCH)
     for step, tokens in enumerate(loader):  # data-loading-waits
@@ -118,11 +137,13 @@ def main() -> None:
             torch._dynamo.reset()
         logits = call(prepared(tokens))  # recompilation
         loss = nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten())
+        loss = loss + penalty(logits)
         sets = FAULT == "gradient-sets"
         optimizer.zero_grad(set_to_none=not sets)  # gradient-sets
         loss.backward()
         clip(net)
         optimizer.step()  # optimizer-loop
+        follow(means, net)
         if FAULT == "garbage-collection":
             gc.collect()  # garbage-collection
         if FAULT == "checkpoint-writing":

@@ -102,6 +102,49 @@ def test_operators_have_modules_and_lines_and_backward_those_of_forward(tmp_path
     assert profile["summary"]["steps"] == 12
 
 
+# A device that the program waits for in each of the ways that it may, one after the other.
+WAITS = """
+import importlib.util, sys, time, types, torch
+spec = importlib.util.spec_from_file_location("observing", sys.argv[1])
+observing = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(observing)
+recorder = observing._Recorder(sys.argv[2], torch)
+assert recorder.remark is None, recorder.remark
+class Awaited:
+    def synchronize(self):
+        time.sleep(0.002)
+class Event(Awaited): pass
+class Stream(Awaited): pass
+C = types.SimpleNamespace(_cuda_synchronize=lambda: time.sleep(0.002))
+observing._note_waits(types.SimpleNamespace(_C=C, cuda=types.SimpleNamespace(Event=Event, Stream=Stream)), recorder.observer)
+recorder.start(sys.argv[3])
+def main():
+    torch.ones(2)
+    C._cuda_synchronize()  # device
+    Event().synchronize()  # event
+    Stream().synchronize()  # stream
+main()
+recorder.stop()
+"""
+
+
+def test_waits_that_no_operator_is_round_are_noted_with_their_lines(tmp_path: Path) -> None:
+    program = write(tmp_path, WAITS)
+    done = subprocess.run(
+        [sys.executable, program, INJECTED / "observing.py", LIBRARIES, tmp_path / "recorded"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (file,) = tmp_path.glob("recorded-r*.opcap")
+    done = opprof("report", "--json", file)
+    waits = {h["source"]: h for h in json.loads(done.stdout)["host"] if h["kind"] == "wait"}
+    assert set(waits) == {line_of(program, f"# {of}") for of in ("device", "event", "stream")}
+    assert all(wait["time_ns"] >= 2e6 for wait in waits.values()), waits
+
+
 def test_nothing_is_named_in_a_program_without_faults(tmp_path: Path) -> None:
     assert named(observe(tmp_path / "run", PROGRAMS, "clean")) == {}
 

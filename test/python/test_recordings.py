@@ -507,3 +507,15 @@ def test_a_training_run_that_an_h200_recorded(tmp_path: Path) -> None:
     # The program ended inside two ranges: nobody knows for how long.
     busy = next(f for f in profile["findings"] if f["id"] == "device-busy")
     assert "ncclCommInitRankConfig" not in json.dumps(busy)
+    # Each step makes 4 MiB on the host and copies them; every tenth reads the loss, which costs less than is named.
+    assert {
+        s["operator"] for s in profile["synchronizations"] if s.get("source", "").endswith(":40")
+    } == {
+        "aten::item"
+    }
+    (copies,) = (f for f in profile["findings"] if f["evidence"].get("source"))
+    assert copies["id"] == "pageable-copies"
+    assert copies["evidence"]["source"].endswith("train_transformer.py:28")
+    assert copies["evidence"]["bytes_per_step"] == 4 << 20
+    # The copy itself takes 255 us, and the host has more to do than the device.
+    assert 255_000 <= copies["severity_ns_per_step"] <= 400_000

@@ -1212,6 +1212,440 @@ TEST_F(LineFindingsTest, ProductsInFloat32ThatAreNoIsland) {
   EXPECT_EQ(find(FindingKind::PrecisionIsland), nullptr);
 }
 
+namespace {
+/// Loops of a program's own, in steps of 1 ms. Of each operator the last one
+/// has a next one as well, so that each takes 10 us with its call.
+class LoopFindingsTest : public LineFindingsTest {
+protected:
+  /// Outside of all modules, on a tensor of so many blocks.
+  void change(llvm::StringRef op, llvm::StringRef source, uint32_t blocks) {
+    Activity &kernel = run(op, source, 9'000, Part::None);
+    kernel.config.own().grid = {blocks, 1, 1};
+    profile.changeOrigin(kernel, [](Origin &origin) { origin.module = ""; });
+  }
+  void runIn(llvm::StringRef module, llvm::StringRef op, llvm::StringRef source,
+             int64_t duration = 9'000) {
+    profile.changeOrigin(run(op, source, duration), [&](Origin &origin) {
+      origin.module = profile.intern(module);
+    });
+  }
+  void end() { run("aten::relu", "end.py:1"); }
+  bool hasLoops() {
+    return find(FindingKind::ParameterLoop) || find(FindingKind::OperatorLoop);
+  }
+  void forgetSteps() {
+    profile.steps.clear();
+    profile.summary.stepsFrom = "none";
+    for (Activity &kernel : profile.kernels)
+      kernel.step.reset();
+  }
+};
+} // namespace
+
+TEST_F(LoopFindingsTest, FewParametersAreNoLoop) {
+  for (uint32_t parameter = 1; parameter <= 3; ++parameter)
+    for (llvm::StringRef op : {"aten::mul_", "aten::add_", "aten::addcdiv_"})
+      change(op, "train.py:9", parameter);
+  end();
+  compute();
+  EXPECT_FALSE(hasLoops());
+}
+
+TEST_F(LoopFindingsTest, OneTensorChangedOverAndOverIsNoLoopOverParameters) {
+  for (int round = 0; round < 12; ++round)
+    change("aten::add_", "train.py:9", 1);
+  end();
+  compute();
+  EXPECT_FALSE(hasLoops());
+}
+
+TEST_F(LoopFindingsTest, LayersOfFunctionsAreNoLoopOverParameters) {
+  // A residual stream that grows: each layer adds to it in place.
+  for (uint32_t layer = 1; layer <= 12; ++layer) {
+    change("aten::relu", "model.py:30", layer);
+    change("aten::add_", "model.py:9", layer);
+  }
+  end();
+  compute();
+  EXPECT_FALSE(hasLoops());
+}
+
+TEST_F(LoopFindingsTest, UpdatesThatMultiplyMatricesAreNoLoopOverParameters) {
+  // Lists of tensors have no product for all.
+  for (uint32_t layer = 1; layer <= 12; ++layer) {
+    change("aten::mm", "muon.py:8", layer);
+    change("aten::add_", "muon.py:9", layer);
+  }
+  end();
+  compute();
+  EXPECT_FALSE(hasLoops());
+}
+
+TEST_F(LoopFindingsTest, GradientsThatAreClippedAreNamedAsSuch) {
+  for (uint32_t parameter = 1; parameter <= 12; ++parameter) {
+    change("aten::norm", "train.py:8", parameter);
+    change("aten::mul_", "train.py:9", parameter);
+  }
+  end();
+  compute();
+  EXPECT_FALSE(find(FindingKind::ParameterLoop));
+  EXPECT_TRUE(find(FindingKind::GradientLoop));
+}
+
+TEST_F(LoopFindingsTest, AProgramWithoutStepsIsItsOwnLoop) {
+  for (uint32_t round = 1; round <= 20; ++round) {
+    change("aten::add_", "train.py:9", round);
+    runIn("Net", "aten::square", "model.py:5");
+  }
+  forgetSteps();
+  compute();
+  EXPECT_FALSE(hasLoops());
+}
+
+TEST_F(LoopFindingsTest, ParametersThatAreUpdatedOneByOne) {
+  for (uint32_t parameter = 1; parameter <= 8; ++parameter)
+    for (llvm::StringRef op : {"aten::mul_", "aten::add_"})
+      change(op, "train.py:9", parameter);
+  end();
+  compute();
+  const auto &loop = get<evidence::ParameterLoop>();
+  EXPECT_EQ(loop.source, "train.py:9");
+  EXPECT_EQ(loop.calls, 16u);
+  EXPECT_EQ(loop.timeNs, 16 * 9'000);
+  // One call of each stays.
+  EXPECT_EQ(loop.savedNs, 16 * 10'000 - 2 * 10'000);
+  EXPECT_EQ(cost(FindingKind::ParameterLoop), loop.savedNs);
+}
+
+TEST_F(LoopFindingsTest, WhatLargeParametersTakeStays) {
+  for (uint32_t parameter = 1; parameter <= 8; ++parameter)
+    change("aten::add_", "train.py:9", parameter);
+  profile.kernels.back().durationNs += 300'000;
+  at += 300'000;
+  end();
+  compute();
+  EXPECT_EQ(get<evidence::ParameterLoop>().timeNs, 8 * 9'000 + 300'000);
+  // What takes four times as long as most of its like was held up: it is the
+  // 40 us of four that stay.
+  EXPECT_EQ(get<evidence::ParameterLoop>().savedNs, 7 * 10'000);
+}
+
+TEST_F(LoopFindingsTest, CallsThatAreTooFewOrTooLongAreNoLoop) {
+  for (int round = 0; round < 7; ++round)
+    runIn("Net", "aten::square", "model.py:5");
+  for (int round = 0; round < 16; ++round)
+    runIn("Net", "aten::abs", "model.py:25", 40'000);
+  end();
+  compute();
+  EXPECT_FALSE(hasLoops());
+}
+
+TEST_F(LoopFindingsTest, TheModelsOwnLayersAreNoLoop) {
+  // `x = relu(layer(x))` of a list of layers.
+  for (int layer = 0; layer < 8; ++layer) {
+    runIn(("Net.layers." + llvm::Twine(layer)).str(), "aten::linear",
+          "model.py:5");
+    runIn("Net", "aten::relu", "model.py:5");
+  }
+  end();
+  compute();
+  EXPECT_FALSE(hasLoops());
+}
+
+TEST_F(LoopFindingsTest, AModelThatIsCalledOverAndOverIsNoLoop) {
+  // A token after the other, or small batches whose gradients add up.
+  for (int token = 0; token < 20; ++token)
+    for (llvm::StringRef line :
+         {"model.py:5", "model.py:25", "model.py:45", "model.py:65"})
+      runIn("Net", "aten::mul", line);
+  end();
+  compute();
+  EXPECT_FALSE(hasLoops());
+}
+
+TEST_F(LoopFindingsTest, SmallOperatorsThatALineCallsOverAndOver) {
+  for (int row = 0; row < 8; ++row) {
+    runIn("Net", "aten::square", "model.py:5");
+    runIn("Net", "aten::mean", "model.py:6");
+    runIn("Net", "aten::add", "model.py:6");
+  }
+  end();
+  for (int row = 0; row < 8; ++row)
+    run("aten::mul", "model.py:5", 4'000, Part::Backward);
+  end();
+  compute();
+  const auto &loop = get<evidence::OperatorLoop>();
+  // Most of the calls are there.
+  EXPECT_EQ(loop.source, "model.py:6");
+  EXPECT_EQ(loop.calls, 3 * 8u);
+  EXPECT_EQ(loop.timeNs, 3 * 8 * 9'000 + 8 * 4'000);
+  EXPECT_EQ(loop.savedNs, 3 * 7 * 10'000 + 7 * 5'000);
+}
+
+TEST_F(LoopFindingsTest, AModuleThatIsCalledForEachMomentIsALoop) {
+  for (int moment = 0; moment < 20; ++moment) {
+    runIn("Net.input", "aten::linear", "model.py:5");
+    runIn("Net.hidden", "aten::linear", "model.py:5");
+    runIn("Net", "aten::tanh", "model.py:5");
+  }
+  end();
+  compute();
+  EXPECT_EQ(get<evidence::OperatorLoop>().calls, 60u);
+  // What several modules run at a line is one loop.
+  EXPECT_EQ(llvm::count_if(profile.findings,
+                           [](const Finding &finding) {
+                             return finding.kind() == FindingKind::OperatorLoop;
+                           }),
+            1);
+}
+
+//===----------------------------------------------------------------------===//
+// Steps that are played again
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A GPU whose kernels begin 6 us after their call, which takes 4 us, or when
+/// the one before them on their stream ends.
+class PlayedFindingsTest : public FindingsTest {
+protected:
+  static constexpr int64_t kStepNs = 1'000'000;
+
+  PlayedFindingsTest() {
+    profile.steps = {{0, 0, kStepNs, Phase::Steady}};
+    profile.nodes.clear();
+  }
+
+  Activity &launch(int64_t call, int64_t duration, llvm::StringRef op = "mm",
+                   llvm::StringRef source = "model.py:1", int64_t stream = 7) {
+    int64_t &free = ends[stream];
+    Activity &kernel = addKernel(std::max(free, call + 6'000), duration);
+    free = kernel.endNs();
+    set(kernel, call, 4'000, op, source, stream);
+    kernel.part = Part::Forward;
+    return kernel;
+  }
+  Activity &copy(llvm::StringRef kind, int64_t call, int64_t callTook,
+                 int64_t start, int64_t duration, llvm::StringRef op,
+                 llvm::StringRef source, int64_t stream = 7) {
+    Activity &copy = profile.copies.emplace_back();
+    copy.kind = ActivityKind::Memcpy;
+    copy.name = profile.intern(("Memcpy " + kind).str());
+    copy.startNs = start;
+    copy.durationNs = duration;
+    copy.step = 0;
+    ends[stream] = copy.endNs();
+    set(copy, call, callTook, op, source, stream);
+    return copy;
+  }
+  void wait(int64_t start, int64_t end, llvm::StringRef op = "aten::item",
+            llvm::StringRef source = "train.py:9") {
+    profile.synchronizations.push_back(
+        {"cudaStreamSynchronize", start, end - start, op.str(), source.str()});
+  }
+
+  std::map<int64_t, int64_t> ends;
+
+private:
+  void set(Activity &activity, int64_t call, int64_t took, llvm::StringRef op,
+           llvm::StringRef source, int64_t stream) {
+    activity.launchStartNs = call;
+    activity.launchDurationNs = took;
+    activity.stream = stream;
+    profile.changeOrigin(activity, [&](Origin &origin) {
+      origin.hostOp = profile.intern(op);
+      origin.source = profile.intern(source);
+      origin.module = "Net";
+    });
+  }
+};
+} // namespace
+
+TEST_F(PlayedFindingsTest, AWaitForWhatIsDoneCostsNothing) {
+  launch(0, 50'000);
+  wait(100'000, 150'000);
+  launch(160'000, 50'000);
+  compute();
+  EXPECT_FALSE(find(FindingKind::HostWait));
+}
+
+TEST_F(PlayedFindingsTest, AWaitBehindWhichTheDeviceHasWorkCostsNothing) {
+  // An event of the first kernel; the second one lasts until the next comes.
+  launch(0, 100'000);
+  launch(4'000, 500'000);
+  wait(8'000, 110'000);
+  launch(150'000, 200'000);
+  compute();
+  EXPECT_FALSE(find(FindingKind::HostWait));
+}
+
+TEST_F(PlayedFindingsTest, AWaitOfNoKnownLineIsNotNamed) {
+  launch(0, 100'000);
+  wait(4'000, 110'000, "", "");
+  launch(300'000, 100'000);
+  compute();
+  EXPECT_FALSE(find(FindingKind::HostWait));
+}
+
+TEST_F(PlayedFindingsTest, AWaitCostsWhatTheDeviceIsIdleFor) {
+  launch(0, 300'000);
+  wait(4'000, 308'000);
+  launch(400'000, 100'000);
+  wait(404'000, 508'000);
+  compute();
+  const auto &found = get<evidence::HostWait>();
+  EXPECT_EQ(found.source, "train.py:9");
+  EXPECT_EQ(found.call, "aten::item");
+  EXPECT_EQ(found.calls, 2u);
+  EXPECT_EQ(found.timeNs, 304'000 + 104'000);
+  // Without waits, which take 5 us as calls, the second kernel is launched at
+  // 101 us: it runs from 306 to 406 us, and the program ended at 508.
+  EXPECT_EQ(found.savedNs, 102'000);
+  EXPECT_EQ(cost(FindingKind::HostWait), 102'000);
+}
+
+TEST_F(PlayedFindingsTest, AWaitThatNoOperatorIsRoundHasItsCallsName) {
+  launch(0, 300'000);
+  wait(4'000, 308'000, "", "train.py:30");
+  launch(400'000, 100'000);
+  compute();
+  EXPECT_EQ(get<evidence::HostWait>().call, "cudaStreamSynchronize");
+  EXPECT_EQ(get<evidence::HostWait>().source, "train.py:30");
+}
+
+TEST_F(PlayedFindingsTest, AValueThatIsReadIsOneWait) {
+  launch(0, 300'000);
+  // The call of the copy waits, and the one after it has nothing to wait for.
+  copy("DtoH (Device -> Pageable)", 4'000, 306'000, 306'000, 2'000,
+       "aten::item", "train.py:9");
+  wait(310'000, 311'000);
+  launch(400'000, 100'000);
+  compute();
+  EXPECT_EQ(get<evidence::HostWait>().calls, 1u);
+  // The second kernel is launched at 99 us, and runs from 308 to 408 us; it
+  // ended at 506.
+  EXPECT_EQ(get<evidence::HostWait>().savedNs, 98'000);
+  EXPECT_FALSE(find(FindingKind::PageableCopies));
+}
+
+TEST_F(PlayedFindingsTest, NothingIsSaidOfStepsThatAreNotUnderstood) {
+  launch(0, 300'000);
+  wait(4'000, 308'000);
+  launch(400'000, 100'000);
+  // Nobody knows what it waits for.
+  Activity &late = addKernel(900'000, 50'000);
+  late.launchStartNs = 410'000;
+  late.launchDurationNs = 4'000;
+  late.stream = 7;
+  compute();
+  EXPECT_FALSE(find(FindingKind::HostWait));
+  // Nor without the calls of all kernels.
+  profile.kernels.pop_back();
+  compute();
+  EXPECT_TRUE(find(FindingKind::HostWait));
+  profile.kernels.back().launchStartNs.reset();
+  compute();
+  EXPECT_FALSE(find(FindingKind::HostWait));
+}
+
+TEST_F(PlayedFindingsTest, ACopyBesideWhichTheDeviceWorksCostsNothing) {
+  launch(0, 800'000);
+  copy("HtoD (Pageable -> Device)", 10'000, 400'000, 100'000, 290'000,
+       "aten::to", "train.py:5", 8);
+  wait(410'000, 414'000, "aten::to", "train.py:5");
+  launch(420'000, 100'000);
+  compute();
+  EXPECT_FALSE(find(FindingKind::PageableCopies));
+  EXPECT_FALSE(find(FindingKind::HostWait));
+}
+
+TEST_F(PlayedFindingsTest, CopiesOfPinnedMemoryAreNotNamed) {
+  copy("HtoD (Pinned -> Device)", 0, 4'000, 6'000, 290'000, "aten::to",
+       "train.py:5");
+  launch(10'000, 100'000);
+  compute();
+  EXPECT_FALSE(find(FindingKind::PageableCopies));
+}
+
+TEST_F(PlayedFindingsTest, PageableCopiesCostTheWaitAndTheSlowerCopy) {
+  // The host copies to pinned memory of the driver's for 100 us first.
+  copy("HtoD (Pageable -> Device)", 0, 400'000, 100'000, 290'000, "aten::to",
+       "train.py:5")
+      .bytes = 2'000'000;
+  wait(400'000, 404'000, "aten::to", "train.py:5");
+  launch(404'000, 500'000);
+  compute();
+  const auto &found = get<evidence::PageableCopies>();
+  EXPECT_EQ(found.source, "train.py:5");
+  EXPECT_EQ(found.calls, 1u);
+  EXPECT_EQ(found.bytes, 2'000'000u);
+  EXPECT_EQ(found.timeNs, 290'000);
+  // At 20 GB/s it runs from 6 to 106 us, and the kernel to 606 instead of 910.
+  EXPECT_EQ(found.savedNs, 304'000);
+  // The wait is the copy's.
+  EXPECT_FALSE(find(FindingKind::HostWait));
+}
+
+TEST_F(PlayedFindingsTest, APageableCopyHoldsUpItsCallWhereItIsNotWaitedFor) {
+  // The device ends it after the call, which waits for nothing on the device.
+  copy("HtoD (Pageable -> Device)", 0, 400'000, 100'000, 302'000, "aten::to",
+       "train.py:5")
+      .bytes = 2'000'000;
+  launch(410'000, 400'000);
+  compute();
+  // The call takes 5 us, and the kernel begins at 106 instead of 416.
+  EXPECT_EQ(get<evidence::PageableCopies>().savedNs, 310'000);
+}
+
+TEST_F(PlayedFindingsTest, TheWaitOfACopyIsTheCopys) {
+  // The call is back at once; the operator waits for what the device did
+  // before.
+  launch(0, 300'000);
+  copy("HtoD (Pageable -> Device)", 4'000, 6'000, 306'000, 1'000, "aten::to",
+       "train.py:5")
+      .bytes = 1'000;
+  wait(10'000, 310'000, "aten::to", "train.py:5");
+  launch(400'000, 100'000);
+  compute();
+  EXPECT_FALSE(find(FindingKind::HostWait));
+  // The kernel is launched at 104 us, and runs from 306 on, 50 ns of a copy
+  // later, instead of 406.
+  EXPECT_EQ(get<evidence::PageableCopies>().savedNs, 100'000 - 50);
+}
+
+TEST_F(PlayedFindingsTest, ALoopOfALateHostCostsItsCalls) {
+  for (int row = 0; row < 16; ++row)
+    launch(row * 20'000, 2'000, "aten::square", "model.py:5");
+  launch(320'000, 100'000);
+  compute();
+  // One of them stays, and the kernel is launched at 20 us instead of 320.
+  EXPECT_EQ(get<evidence::OperatorLoop>().savedNs, 300'000);
+}
+
+TEST_F(PlayedFindingsTest, ALoopBehindWhichTheDeviceHasWorkCostsItsKernels) {
+  launch(0, 500'000);
+  for (int row = 1; row <= 16; ++row)
+    launch(row * 20'000, 5'000, "aten::square", "model.py:5");
+  launch(360'000, 100'000);
+  compute();
+  EXPECT_EQ(get<evidence::OperatorLoop>().savedNs, 15 * 5'000);
+}
+
+TEST_F(PlayedFindingsTest, AnotherStreamWaitsForWhatItWaitedFor) {
+  // The second kernel waits for the first one, on another stream, as the third
+  // one for the second.
+  launch(0, 300'000, "aten::mm", "model.py:1", 7);
+  ends[8] = 306'000;
+  launch(8'000, 100'000, "aten::mm", "model.py:2", 8);
+  ends[7] = 406'000;
+  launch(16'000, 100'000, "aten::mm", "model.py:3", 7);
+  wait(20'000, 508'000);
+  launch(600'000, 100'000);
+  compute();
+  // 20 us, 5 of the wait and 92 until the last call: it runs from 506 on, where
+  // the third ends, and not from 306, where its own stream has a first gap.
+  EXPECT_EQ(get<evidence::HostWait>().savedNs, 706'000 - 606'000);
+}
+
 //===----------------------------------------------------------------------===//
 // Counters
 //===----------------------------------------------------------------------===//

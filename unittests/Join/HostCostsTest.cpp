@@ -129,4 +129,38 @@ TEST_F(HostCostsTest, GarbageWithinAnotherEventIsThatEvents) {
   }
 }
 
+/// The calls that wait have the operator that they carry the id of, or else the
+/// line that was noted round them.
+TEST_F(HostCostsTest, AWaitHasTheLineThatWaits) {
+  run(ActivityKind::Kernel, 3);
+  trace.hostOps[1].externalId = 7;
+  auto call = [&](llvm::StringRef name, int64_t start,
+                  std::optional<uint64_t> id) {
+    RuntimeCall &made = trace.runtimeCalls.emplace_back();
+    made.name = name;
+    made.startNs = start;
+    made.durationNs = kMs;
+    if (id)
+      made.externalId = *id;
+  };
+  call("cudaStreamSynchronize", 8 * kMs, 7);
+  call("cudaDeviceSynchronize", 3 * kMs, std::nullopt);
+  call("cudaEventSynchronize", 5 * kMs, std::nullopt);
+  for (auto [name, start] : {std::pair<const char *, int64_t>("wait", 3 * kMs),
+                             {"checkpoint", 5 * kMs}}) {
+    HostEvent &event = trace.hostEvents.emplace_back();
+    event.name = name;
+    event.startNs = start;
+    event.durationNs = kMs;
+    event.place = 0;
+  }
+  std::unique_ptr<Profile> profile = attribute(trace, {});
+  std::string found;
+  for (const Synchronization &wait : profile->synchronizations)
+    found += wait.name + " " + wait.op + " " + wait.source + "; ";
+  EXPECT_EQ(found, "cudaDeviceSynchronize  train.py:1; "
+                   "cudaEventSynchronize  ; "
+                   "cudaStreamSynchronize aten::relu train.py:2; ");
+}
+
 } // namespace

@@ -7,6 +7,7 @@ are called says which PyTorch and Python they are of.
 import atexit
 import contextlib
 import ctypes
+import functools
 import gc
 import os
 import sys
@@ -186,6 +187,36 @@ def _note_checkpoints(torch: ModuleType, observer: Any) -> None:
         serialization._open_zipfile_writer = open_and_note
 
 
+def _note_waits(torch: ModuleType, observer: Any) -> None:
+    """Notes when the program itself waits for a device: no operator is round that, which the line would be known by.
+
+    torch.cuda.synchronize and torch.accelerator.synchronize stay as they are; each calls one of these by name.
+    """
+
+    def follow(owner: Any, name: str) -> None:
+        wait = getattr(owner, name)
+
+        @functools.wraps(wait)
+        def wait_and_note(*args: Any, **kwargs: Any) -> Any:
+            began = time.monotonic_ns()
+            try:
+                return wait(*args, **kwargs)
+            finally:
+                observer.opprof_observer_note(b"wait", began)
+
+        setattr(owner, name, wait_and_note)
+
+    for owner, name in (
+        (torch._C, "_cuda_synchronize"),
+        (torch._C, "_accelerator_synchronizeDevice"),
+        (torch.cuda.Stream, "synchronize"),
+        (torch.cuda.Event, "synchronize"),
+    ):
+        # Nothing of ours fails the program's import; a build for CPUs has the latter alone.
+        with contextlib.suppress(AttributeError):
+            follow(owner, name)
+
+
 class _Recorder:
     """The libraries, and one recording after the other."""
 
@@ -331,6 +362,7 @@ def observe(torch: ModuleType, load: Callable[[str], ModuleType]) -> str | None:
     _observers.append(recorder.observer)
     _note_garbage(recorder.observer)
     _note_checkpoints(torch, recorder.observer)
+    _note_waits(torch, recorder.observer)
     atexit.register(stop)
     exit_at_once = os._exit
 
