@@ -97,13 +97,14 @@ def penalty(logits: torch.Tensor) -> Any:
     if FAULT != "operator-loop":
         return 1e-4 * logits.square().mean()
     # A row of a sample at a time.
-    rows = logits.flatten(0, 1)[:48, :32]
+    rows = logits.flatten(0, 1)[:, :32]
     return 1e-4 * sum(row.square().mean() for row in rows)  # operator-loop
 
 
 @torch.no_grad()
 def follow(means: list[torch.Tensor], net: nn.Module) -> None:
-    parameters = list(net.parameters())
+    # Several means, so that it is much of a step on a busy machine too.
+    means, parameters = 8 * means, 8 * list(net.parameters())
     if FAULT != "parameter-loop":
         torch._foreach_lerp_(means, parameters, 0.01)
         return

@@ -510,9 +510,7 @@ def test_a_training_run_that_an_h200_recorded(tmp_path: Path) -> None:
     # Each step makes 4 MiB on the host and copies them; every tenth reads the loss, which costs less than is named.
     assert {
         s["operator"] for s in profile["synchronizations"] if s.get("source", "").endswith(":40")
-    } == {
-        "aten::item"
-    }
+    } == {"aten::item"}
     (copies,) = (f for f in profile["findings"] if f["evidence"].get("source"))
     assert copies["id"] == "pageable-copies"
     assert copies["evidence"]["source"].endswith("train_transformer.py:28")
