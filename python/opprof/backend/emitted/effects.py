@@ -35,7 +35,7 @@ class Effects:
             roles = roles_of(node)
             for operand, _, aliased in roles:
                 if aliased:
-                    self.groups[self._group(node)] = self._group(operand)
+                    self._join(node, operand)
             name = operator_name(node)
             if name in _WRITING_NO_ELEMENT:
                 continue
@@ -54,6 +54,12 @@ class Effects:
             for node, values in self.written.items()
             for operand in (node.all_input_nodes if values is None else values)
         }
+
+    def _join(self, node: fx.Node, other: fx.Node) -> None:
+        group, joined = self._group(node), self._group(other)
+        # Of two operands of one storage the second adds nothing, and a group that led to itself would be followed for ever.
+        if group is not joined:
+            self.groups[group] = joined
 
     def _group(self, node: fx.Node) -> fx.Node:
         group = node
