@@ -207,6 +207,13 @@ def relu(call: Any, value: fx.Node) -> fx.Node:
     return call(aten.relu.default, (value,))
 
 
+def asserted(call: Any, total: fx.Node, scaled: fx.Node, x: fx.Node, y: fx.Node) -> fx.Node:
+    """As torch.export has it beside every cast."""
+    for value in (total, scaled):
+        call(aten._assert_tensor_metadata.default, (value,), {"dtype": torch.float32})
+    return relu(call, scaled)
+
+
 def inputs(**options: Any) -> list[Callable[[], torch.Tensor]]:
     return [lambda: torch.empty(4, 8, **options)] * 2
 
@@ -241,6 +248,7 @@ GRAPHS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
         used(lambda call, total, scaled, x, y: (relu(call, total), relu(call, scaled))),
         FLOAT,
     ),
+    "sum asserted": (used(asserted), FLOAT),
     "returned": (used(lambda call, total, scaled, x, y: scaled), FLOAT),
     "view returned": (
         used(lambda call, total, scaled, x, y: call(aten.view.default, (scaled, [32]))),

@@ -310,6 +310,11 @@ bool opprof::fx::holds(const Condition &condition, Type type,
 // Views
 //===----------------------------------------------------------------------===//
 
+bool opprof::fx::onlyAsserts(Operation *op) {
+  auto node = dyn_cast<NodeOp>(op);
+  return node && node.getTarget() == "aten._assert_tensor_metadata.default";
+}
+
 void opprof::fx::visitViews(Value value,
                             llvm::function_ref<void(NodeOp)> visit) {
   llvm::SmallPtrSet<Operation *, 8> seen;

@@ -374,21 +374,21 @@ static bool isReturned(Value value) {
 
 bool MatchSearch::holdsAt(const Condition &condition, State &state,
                           const SubgraphMatch &match) {
-  auto isOutside = [&](Operation *user) {
-    return !state.matched.contains(user);
-  };
   switch (condition.kind) {
   case ConditionKind::InnerUsesOnly:
     return llvm::all_of(match.nodes, [&](Operation *node) {
       return llvm::is_contained(match.outputs, node->getResult(0)) ||
-             llvm::none_of(node->getUsers(), isOutside);
+             llvm::none_of(node->getUsers(), [&](Operation *user) {
+               return !state.matched.contains(user) && !onlyAsserts(user);
+             });
     });
   case ConditionKind::InputsComeFirst:
     // Also the proof of convexity: a path out of the match and back into it
     // would use an output before the definition of an input.
     return llvm::all_of(match.outputs, [&](Value output) {
       return llvm::none_of(output.getUsers(), [&](Operation *user) {
-        return isOutside(user) && user->isBeforeInBlock(match.insertionPoint);
+        return !state.matched.contains(user) &&
+               user->isBeforeInBlock(match.insertionPoint);
       });
     });
   case ConditionKind::EffectsInOrder:
@@ -467,10 +467,22 @@ SmallVector<SubgraphMatch, 0> SubgraphMatcher::matchAll(GraphOp graph) const {
   return matches;
 }
 
-std::optional<NearestPlace> SubgraphMatcher::findNearest(GraphOp graph) const {
+void SubgraphMatcher::visitNearest(
+    GraphOp graph,
+    llvm::function_ref<void(Operation *, NearestPlace)> visit) const {
   StorageEffects effects(graph);
+  for (NodeOp node : graph.getBlock().getOps<NodeOp>()) {
+    std::optional<NearestPlace> nearest;
+    if (!MatchSearch(*this, effects, nullptr, &nearest).run(node) && nearest)
+      visit(node, std::move(*nearest));
+  }
+}
+
+std::optional<NearestPlace> SubgraphMatcher::findNearest(GraphOp graph) const {
   std::optional<NearestPlace> nearest;
-  for (NodeOp node : graph.getBlock().getOps<NodeOp>())
-    MatchSearch(*this, effects, nullptr, &nearest).run(node);
+  visitNearest(graph, [&](Operation *, NearestPlace place) {
+    if (!nearest || nearest->rank < place.rank)
+      nearest = std::move(place);
+  });
   return nearest;
 }

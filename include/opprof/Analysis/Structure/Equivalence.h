@@ -215,6 +215,11 @@ public:
   /// are found, and what differs there; none where no node of the graph calls
   /// what the first output's node calls.
   std::optional<NearestPlace> findNearest(GraphOp graph) const;
+  /// The same for each node of `graph` that might give the pattern's first
+  /// output and does not.
+  void visitNearest(
+      GraphOp graph,
+      llvm::function_ref<void(mlir::Operation *, NearestPlace)> visit) const;
 
 private:
   explicit SubgraphMatcher(GraphOp pattern) : pattern(pattern) {}

@@ -70,6 +70,10 @@ bool holds(const Condition &condition, mlir::Type type,
 /// `value`, which is their first operand.
 void visitViews(mlir::Value value, llvm::function_ref<void(NodeOp)> visit);
 
+/// True for a node that asserts of a tensor what its type says, as torch.export
+/// adds one to every cast. It takes nothing of what the tensor holds.
+bool onlyAsserts(mlir::Operation *op);
+
 /// The strides of a view that makes `shape` of a tensor of `sizes` and
 /// `strides`, or none where such a tensor has no such view.
 std::optional<llvm::SmallVector<int64_t>>

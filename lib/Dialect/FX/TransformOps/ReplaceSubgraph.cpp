@@ -51,6 +51,10 @@ public:
     ArrayAttr strides = info.getStrides();
     if (strides)
       strides = ArrayAttr::get(type.getContext(), applyAll(strides));
+    else if (!info.getUnknownStrides())
+      if (auto contiguous = TensorInfoAttr::getStaticStrides(
+              RankedTensorType::get(shape, tensor.getElementType())))
+        strides = Builder(type.getContext()).getI64ArrayAttr(*contiguous);
     return RankedTensorType::get(
         shape, tensor.getElementType(),
         TensorInfoAttr::getCanonical(type.getContext(), info.getDevice(), dims,
@@ -231,6 +235,10 @@ SmallVector<Operation *> Replacer::finish() {
   });
   llvm::SmallPtrSet<Operation *, 16> isMade(made.begin(), made.end());
   for (Operation *node : dead) {
+    // What is asserted of a value goes with it.
+    for (Operation *user : llvm::make_early_inc_range(node->getUsers()))
+      if (onlyAsserts(user) && user->use_empty())
+        rewriter.eraseOp(user);
     if (!node->use_empty())
       continue;
     // A handle to a result's node is to the node that took its place, where

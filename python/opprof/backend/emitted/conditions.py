@@ -9,7 +9,7 @@ from torch import fx
 
 from opprof.backend.emitted.calls import normalized_arguments
 from opprof.backend.emitted.effects import Effects
-from opprof.backend.emitted.graphs import draws_numbers, views_of
+from opprof.backend.emitted.graphs import draws_numbers, only_asserts, views_of
 from opprof.backend.emitted.interface import Spec
 
 
@@ -106,7 +106,8 @@ VALUE_CHECKS: dict[str, Callable[[torch.Tensor, Any, dict[str, int]], bool]] = {
 def _inner_uses_only(place: Place, expected: None) -> bool:
     """What the pattern does not give out is used inside only."""
     return all(
-        node in place.results or not any(place.is_outside(user) for user in node.users)
+        node in place.results
+        or not any(place.is_outside(user) and not only_asserts(user) for user in node.users)
         for node in place.nodes
     )
 

@@ -67,6 +67,11 @@ def storage_of(node: Any) -> int | None:
     return int(value.untyped_storage()._cdata)
 
 
+def only_asserts(node: fx.Node) -> bool:
+    """True for a node that asserts of a tensor what its type says. It takes nothing of what the tensor holds."""
+    return node.target is torch.ops.aten._assert_tensor_metadata.default
+
+
 def views_of(node: fx.Node) -> list[fx.Node]:
     """The nodes whose result may share storage with `node`, which is their first operand."""
     return [

@@ -5,14 +5,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import fx
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from opprof.backend.emitted.calls import filled_in, normalized_arguments, same_arguments
 from opprof.backend.emitted.conditions import PLACE_CHECKS, Place, accepts
 from opprof.backend.emitted.definitions import PASSES, REWRITES, STRATEGY
 from opprof.backend.emitted.effects import Effects
-from opprof.backend.emitted.graphs import operator_name, propagate_values
+from opprof.backend.emitted.graphs import only_asserts, operator_name, propagate_values
 from opprof.backend.emitted.interface import Open, Rewrite, Size
 from opprof.backend.emitted.regions import class_of, is_product, most_exact, put_into_class
 
@@ -52,10 +54,27 @@ def find_places(rewrite: Rewrite, graph: fx.GraphModule) -> list[Place]:
     return places
 
 
+class _NotedSources(TorchFunctionMode):
+    """Has calls that take no value, such as those of `full`, in the traced graph, which would be run and leave their result."""
+
+    def __init__(self, tracer: fx.Tracer) -> None:
+        super().__init__()
+        self.tracer = tracer
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if types or not isinstance(func, torch._ops.OpOverload):
+            return func(*args, **(kwargs or {}))
+        return self.tracer.create_proxy("call_function", func, args, kwargs or {})
+
+
 @functools.cache
 def _trace(function: Callable[..., Any]) -> tuple[fx.Graph, list[fx.Node]]:
     """The function as a graph, and its results."""
-    graph = fx.symbolic_trace(function).graph
+    tracer = fx.Tracer()
+    with _NotedSources(tracer):
+        graph = tracer.trace(function)
     results = graph.output_node().args[0]
     return graph, list(results) if isinstance(results, (tuple, list)) else [results]
 
@@ -251,5 +270,8 @@ def _replace(rewrite: Rewrite, graph: fx.GraphModule, places: list[Place]) -> No
     order = {node: position for position, node in enumerate(original)}
     dead = [node for place in places for node in place.nodes]
     for node in sorted(dead, key=order.__getitem__, reverse=True):
+        # What is asserted of a value goes with it.
+        for user in [user for user in node.users if only_asserts(user) and not user.users]:
+            graph.graph.erase_node(user)
         if not node.users:
             graph.graph.erase_node(node)
