@@ -10,6 +10,8 @@
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
 
+#include "llvm/ADT/MapVector.h"
+
 using namespace mlir;
 using namespace opprof;
 using namespace opprof::fx;
@@ -178,27 +180,71 @@ void opprof::rewrite::offerScript(ArrayRef<GraphOp> graphs,
   offers.recommendations.push_back(std::move(offer));
 }
 
-void opprof::rewrite::offerVariants(ArrayRef<GraphOp> graphs,
-                                    const Evidence &evidence, const Rule &rule,
-                                    std::vector<Recommendation> variants,
-                                    Offers &offers) {
-  bool isAnywhere = false;
-  Nearest nearest;
+/// Says at its first node that the model sees no gain in a variant.
+static void declineWithoutGain(ArrayRef<GraphOp> graphs, const Rule &rule,
+                               const Recommendation &variant, Offers &offers) {
+  const NodeId &first = variant.places.front().front();
+  for (GraphOp graph : graphs)
+    for (NodeOp node : graph.getBlock().getOps<NodeOp>())
+      if (getNodeId(graph, node) == first)
+        return offers.decline(rule.name, "the model sees no gain in it", graph,
+                              node);
+}
+
+namespace {
+/// What comes nearest at each place that no variant takes: a rule says of every
+/// place why it left it alone.
+class NearMisses {
+public:
+  void look(ArrayRef<GraphOp> graphs, const Patterns &patterns) {
+    for (const SubgraphMatcher &matcher : patterns.matchers)
+      for (GraphOp graph : graphs) {
+        for (const SubgraphMatch &match : matcher.matchAll(graph))
+          taken.insert_range(match.nodes);
+        matcher.visitNearest(graph, [&](Operation *anchor, NearestPlace place) {
+          auto [known, isNew] = places.try_emplace(anchor, graph, place);
+          if (!isNew && known->second.second.rank < place.rank)
+            known->second.second = std::move(place);
+        });
+      }
+  }
+  /// Those that have all operators of a variant.
+  void decline(StringRef name, llvm::function_ref<bool(Operation *)> isAsked,
+               Offers &offers) {
+    for (auto &[anchor, found] : places) {
+      auto &[graph, place] = found;
+      if (!taken.contains(anchor) && !place.isOtherOperator &&
+          (!isAsked || isAsked(anchor)))
+        offers.decline(name,
+                       (taken.empty() ? "its pattern is nowhere; nearest: "
+                                      : "its pattern is not here: ") +
+                           place.text,
+                       graph, place.actual);
+    }
+  }
+
+private:
+  llvm::MapVector<Operation *, std::pair<GraphOp, NearestPlace>> places;
+  llvm::SmallPtrSet<Operation *, 32> taken;
+};
+} // namespace
+
+void opprof::rewrite::offerVariants(
+    ArrayRef<GraphOp> graphs, const Evidence &evidence, const Rule &rule,
+    std::vector<Recommendation> variants, Offers &offers,
+    llvm::function_ref<bool(Operation *)> isAsked) {
+  NearMisses misses;
   for (Recommendation &variant : variants) {
     Patterns patterns = getPatterns(*variant.script);
-    bool isMeasured = measureOffer(graphs, evidence, patterns, variant, offers);
-    isAnywhere |= !variant.places.empty();
-    if (variant.places.empty())
-      nearest.look(graphs, patterns);
-    if (!isMeasured)
+    misses.look(graphs, patterns);
+    if (!measureOffer(graphs, evidence, patterns, variant, offers))
       continue;
     if (variant.savesNs > 0)
       offers.recommendations.push_back(std::move(variant));
     else
-      offers.decline(rule.name, "the model sees no gain in it", {}, nullptr);
+      declineWithoutGain(graphs, rule, variant, offers);
   }
-  if (!isAnywhere && nearest.place && !nearest.place->isOtherOperator)
-    nearest.decline(rule.name, offers);
+  misses.decline(rule.name, isAsked, offers);
 }
 
 Recommendation opprof::rewrite::makeVariant(const Rule &rule, StringRef title,

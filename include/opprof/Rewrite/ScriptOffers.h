@@ -19,11 +19,13 @@ void offerScript(llvm::ArrayRef<fx::GraphOp> graphs, const Evidence &evidence,
                  Recommendation offer, Offers &offers);
 
 /// Offers those of a rule's scripts that are somewhere in the graphs and that
-/// the model sees a gain in. Where none of them is anywhere, `rule` is declined
-/// if a place has all operators of one of them and differs in something else.
-void offerVariants(llvm::ArrayRef<fx::GraphOp> graphs, const Evidence &evidence,
-                   const Rule &rule, std::vector<Recommendation> variants,
-                   Offers &offers);
+/// the model sees a gain in. `rule` is declined at each place that has all
+/// operators of one of them and differs in something else; where there is
+/// `isAsked`, only where it says so of the node that gives the result.
+void offerVariants(
+    llvm::ArrayRef<fx::GraphOp> graphs, const Evidence &evidence,
+    const Rule &rule, std::vector<Recommendation> variants, Offers &offers,
+    llvm::function_ref<bool(mlir::Operation *)> isAsked = nullptr);
 
 /// How both predict, for a rule's description.
 inline constexpr llvm::StringLiteral kPredictionByModel =

@@ -57,6 +57,22 @@ public:
         kind.element,
         fx::TensorInfoAttr::getCanonical(context, kind.device, dims, {}));
   }
+  /// One whose sizes are #fx.sym or numbers, laid out in whatever way or, where
+  /// `isContiguous`, row by row.
+  mlir::RankedTensorType getType(llvm::ArrayRef<mlir::Attribute> dims,
+                                 mlir::Type element, bool isContiguous) const {
+    auto shape = llvm::map_to_vector(dims, [](mlir::Attribute dim) {
+      auto number = mlir::dyn_cast<mlir::IntegerAttr>(dim);
+      return number ? number.getInt() : mlir::ShapedType::kDynamic;
+    });
+    bool isStatic = llvm::all_of(dims, llvm::IsaPred<mlir::IntegerAttr>);
+    return mlir::RankedTensorType::get(
+        shape, element,
+        fx::TensorInfoAttr::get(context, kind.device, {}, !isContiguous,
+                                isStatic ? nullptr
+                                         : mlir::ArrayAttr::get(context, dims),
+                                {}, false, {}, {}));
+  }
   /// One of which only the number of dimensions and the element type are known.
   mlir::RankedTensorType getAnyType(unsigned rank, mlir::Type element = {}) {
     return mlir::RankedTensorType::get(
@@ -68,6 +84,12 @@ public:
     return fx::AnyAttr::get(context, name);
   }
   mlir::Attribute value() { return fx::ValueAttr::get(context); }
+  mlir::Attribute size(llvm::StringRef name) {
+    return fx::SymAttr::get(context, name);
+  }
+  mlir::Attribute list(llvm::ArrayRef<mlir::Attribute> elements) {
+    return mlir::ArrayAttr::get(context, elements);
+  }
   mlir::Attribute none() { return fx::NoneAttr::get(context); }
   mlir::Attribute number(int64_t number) {
     return getBuilder().getI64IntegerAttr(number);
