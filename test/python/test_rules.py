@@ -209,6 +209,15 @@ SPELLINGS: dict[str, Callable[..., Tensor]] = {
     "repeated keys": repeated_keys,
 }
 
+
+class Reshaped(Spelled):
+    """A view of what `reshape` makes of the result, as GPT-2's projections take one."""
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        q, k, v = (p.view(2, 6, 2, 4).transpose(1, 2) for p in self.parts(x).chunk(3, -1))
+        return self.attend(self, q, k, v).transpose(1, 2).reshape(2, 6, 8).view(-1, 8) * 2
+
+
 #: The operator that keeps a spelling from being known, and why.
 UNKNOWN: dict[str, tuple[Callable[..., Tensor], str, str]] = {
     "softcap": (
@@ -307,6 +316,7 @@ ATTENTION: dict[str, tuple[nn.Module, tuple[Tensor, ...]]] = {
         Attention(lambda s, m: F.softmax(s * 0.5 + m, dim=-1, dtype=torch.float32)),
         (X, ADDED),
     ),
+    "viewed twice": (Reshaped(SPELLINGS["where"]), (X, NONE)),
     **{name: (Spelled(attend), (X, NONE)) for name, attend in SPELLINGS.items()},
 }
 HELD_BACK: dict[str, tuple[nn.Module, tuple[Tensor, ...]]] = {
@@ -392,6 +402,22 @@ def test_attention_that_is_not_known_is_declined_at_its_node(tmp_path: Path, nam
     (declined,) = [entry for entry in index["declined"] if entry["rule"] == "form-attention"]
     assert reason in declined["reason"]
     assert re.sub(r"_\d+$", "", declined["node"]) == node and "test_rules.py:" in declined["line"]
+
+
+def test_layers_that_spell_attention_alike_are_one_script(tmp_path: Path) -> None:
+    class Layers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList(Spelled(by_bmm) for _ in range(3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            for layer in self.layers:
+                x = layer(x, x)
+            return x * 2
+
+    index = index_of(Layers().eval(), (X,), tmp_path)
+    (entry,) = [e for e in index["rewrites"] if e["name"].startswith("form-attention")]
+    assert len(entry["nodes"]) == 3
 
 
 def test_a_second_place_is_declined_beside_the_first(tmp_path: Path) -> None:

@@ -206,8 +206,8 @@ void AttentionMaker::copyNode(NodeOp node, Type type) {
   if (auto given = node.getKwargNames())
     for (Attribute name : *given)
       keywords.push_back(cast<StringAttr>(name).getValue());
-  values[node.getResult()] =
-      call(getNodeName(node), target, operands, type, arguments, keywords);
+  values[node.getResult()] = call(target.split('.').second.split('.').first,
+                                  target, operands, type, arguments, keywords);
 }
 
 void AttentionMaker::makePattern() {
@@ -470,12 +470,15 @@ void AttentionMaker::makeReplacement() {
 }
 
 OwningOpRef<ModuleOp> AttentionMaker::make() {
-  // What views the result may need it row by row, as products of batches give
-  // it.
+  // What views the result, or a view of it, may need it row by row, as products
+  // of batches give it.
   NodeOp last = spelling.second.node;
-  visitViews(last.getResult(), [&](NodeOp view) {
-    needsContiguous |= view.getTarget() == "aten.view.default";
-  });
+  SmallVector<Value> views{last.getResult()};
+  while (!views.empty())
+    visitViews(views.pop_back_val(), [&](NodeOp view) {
+      needsContiguous |= view.getTarget() == "aten.view.default";
+      views.push_back(view.getResult());
+    });
   auto info =
       dyn_cast_or_null<TensorInfoAttr>(typeOf(last.getResult()).getEncoding());
   needsContiguous &= info && !info.getUnknownStrides() && !info.getStrides();
