@@ -432,3 +432,45 @@ def test_both_sides_know_the_same_conditions(tmp_path: Path) -> None:
         used |= set(re.findall(r"\b(\w+)=", re.sub(r"(?s)^.*?values=\(", "", python)))
         used |= set(re.findall(r'^ *\("(\w+)", ', python, re.MULTILINE))
     assert used - {"place"} == {*VALUE_CHECKS, *PLACE_CHECKS}
+
+
+def test_calls_that_take_no_value_are_part_of_patterns_and_replacements(tmp_path: Path) -> None:
+    source = 'fx.node "aten.full.default"([], {}, device = #fx.device<"cpu">) : () -> tensor<f32>'
+    text = f"""
+!v = {PLAIN}
+module attributes {{transform.with_named_sequence, fx.rewrite = {{name = "plus-two"}}}} {{
+  fx.graph private @pattern(%x: !v) -> !v {{
+    %two = {source.format("2.000000e+00")}
+    %sum = fx.node "aten.add.Tensor"(%x, %two) : (!v, tensor<f32>) -> !v
+    fx.output(%sum) : (!v)
+  }}
+  fx.graph private @replacement(%x: !v) -> !v {{
+    %less = {source.format("-2.000000e+00")}
+    %sum = fx.node "aten.sub.Tensor"(%x, %less) : (!v, tensor<f32>) -> !v
+    fx.output(%sum) : (!v)
+  }}
+  transform.named_sequence @__transform_main(%root: !transform.any_op {{transform.readonly}}) {{
+    transform.fx.replace_subgraph %root, @pattern -> @replacement : !transform.any_op
+    transform.yield
+  }}
+}}
+"""
+
+    def build(number: float) -> Callable[..., Any]:
+        def added(call: Any, x: fx.Node, y: fx.Node) -> Any:
+            two = call(aten.full.default, ([], number), {"device": torch.device("cpu")})
+            return (relu(call, call(aten.add.Tensor, (x, two))),)
+
+        return added
+
+    backend = emitted(text, tmp_path, "legal_sources")
+    two, three = (graph_of(build(number), FLOAT) for number in (2.0, 3.0))
+    assert backend.apply_rewrites(two) == {"legal_sources": 1}
+    assert [node.target for node in two.graph.nodes if node.op == "call_function"] == [
+        aten.full.default,
+        aten.sub.Tensor,
+        aten.relu.default,
+    ]
+    x, y = torch.randn(4, 8), torch.randn(4, 8)
+    assert torch.equal(two(x, y)[0], torch.relu(x + 2))
+    assert backend.apply_rewrites(three) == {"legal_sources": 0}
