@@ -83,7 +83,7 @@ private:
   std::vector<Group> confirm(const Candidate &candidate, ArrayRef<int> places,
                              std::vector<int> &left);
   bool isSame(const Group &group, int place, int length,
-              const AppearanceShape &shape, Renaming &renaming) const;
+              const AppearanceShape &shape, Partition &partition) const;
   int64_t getGain(const Candidate &candidate, ArrayRef<Group> groups) const;
   bool isClass(const Group &group) const;
   void accept(const Candidate &candidate, MutableArrayRef<Group> groups);
@@ -514,10 +514,11 @@ bool RepeatFinder::areEnough(ArrayRef<int> places, int length) const {
 // Confirmation
 //===----------------------------------------------------------------------===//
 
-/// True where two nodes are the same without a look at what they name: the
-/// usual case, as content is interned.
+/// True where two nodes are the same without a look at what they name or hold:
+/// the usual case, as content is interned.
 static bool haveSameContent(NodeOp first, NodeOp second) {
-  return first.getTargetAttr() == second.getTargetAttr() &&
+  return first.getBlocks().empty() && second.getBlocks().empty() &&
+         first.getTargetAttr() == second.getTargetAttr() &&
          first.getArgsAttr() == second.getArgsAttr() &&
          first.getKwargNamesAttr() == second.getKwargNamesAttr() &&
          first.getKind() == second.getKind() &&
@@ -535,10 +536,11 @@ static Subgraph toSubgraph(const NodeSequence &sequence, int place, int length,
   return subgraph;
 }
 
-/// True where the nodes from `place` on belong to the group.
+/// True where the nodes from `place` on belong to the group; `partition` is
+/// told how they differ from its first.
 bool RepeatFinder::isSame(const Group &group, int place, int length,
                           const AppearanceShape &shape,
-                          Renaming &renaming) const {
+                          Partition &partition) const {
   int first = toPosition(group.members.front().first);
   place = toPosition(place);
   if (group.shape.edges != shape.edges || group.shape.outputs != shape.outputs)
@@ -549,12 +551,14 @@ bool RepeatFinder::isSame(const Group &group, int place, int length,
   for (int i = 0; areInterned && i < length; ++i)
     areInterned = haveSameContent(cast<NodeOp>(sequence.nodes[first + i]),
                                   cast<NodeOp>(sequence.nodes[place + i]));
+  partition.renaming = {};
+  partition.isIdentical = areInterned;
   EquivalenceOptions equivalence = options.equivalence;
   equivalence.ignoreOrder = false;
   return areInterned ||
          areEquivalent(toSubgraph(sequence, first, length, group.shape),
                        toSubgraph(sequence, place, length, shape), equivalence,
-                       &renaming);
+                       &partition.renaming);
 }
 
 /// Groups the places that are the same; `left` becomes those that are in no
@@ -575,14 +579,14 @@ std::vector<Group> RepeatFinder::confirm(const Candidate &candidate,
       // Two classes are different, or the second would not have been made.
       if (whole && group.isWhole)
         continue;
-      partition.renaming = {};
-      if (!isSame(group, place, length, shape, partition.renaming))
+      if (!isSame(group, place, length, shape, partition))
         continue;
       partition.inputs = std::move(shape.inputs);
       group.members.emplace_back(place, std::move(partition));
       return;
     }
     partition.renaming = {};
+    partition.isIdentical = true;
     if (groups.size() == kMaxGroups) {
       left.push_back(place);
       return;

@@ -330,8 +330,19 @@ uint64_t StructuralHash::hashBlocks(NodeOp node) {
   for (Region &block : node.getBlocks()) {
     words.push_back(kBlock);
     words.push_back(block.getNumArguments());
-    for (Operation &op : block.front())
+    // Blocks are isolated: every value is one of their own.
+    llvm::DenseMap<Value, uint64_t> numbers;
+    for (Value argument : block.getArguments())
+      numbers.try_emplace(argument, numbers.size());
+    for (Operation &op : block.front()) {
       words.push_back(hashNode(&op));
+      for (Value operand : op.getOperands())
+        words.push_back(numbers.lookup(operand));
+      for (Value result : op.getResults())
+        numbers.try_emplace(result, numbers.size());
+      if (auto output = dyn_cast<OutputOp>(op))
+        words.push_back(hashAttribute(output.getArgs()));
+    }
   }
   return hashWords(words);
 }

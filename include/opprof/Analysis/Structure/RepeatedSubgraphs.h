@@ -29,6 +29,9 @@ struct Partition {
   std::vector<mlir::Value> inputs;
   /// True where the nodes are known to lie side by side in the block.
   bool isSideBySide = false;
+  /// True where arguments and types of every node are the very ones of the
+  /// first partition.
+  bool isIdentical = false;
   /// From the first partition's symbols and graphs to this one's.
   Renaming renaming;
 };
