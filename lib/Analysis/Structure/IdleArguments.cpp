@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace opprof::fx;
 
 namespace {
-/// `argument` counts only where `condition` is true.
+/// `argument` counts only where `condition` is true; never where that is empty.
 struct IdleArgument {
   llvm::StringLiteral target, argument, condition;
 };
@@ -22,6 +22,11 @@ static constexpr IdleArgument kIdleArguments[] = {
     {"aten.alpha_dropout.default", "p", "train"},
     {"aten.feature_alpha_dropout.default", "p", "train"},
     {"aten.batch_norm.default", "momentum", "training"},
+    // What decompositions make of them.
+    {"aten.native_dropout.default", "p", "train"},
+    {"aten.native_batch_norm.default", "momentum", "training"},
+    {"aten._native_batch_norm_legit.default", "momentum", "training"},
+    {"aten._native_batch_norm_legit_no_training.default", "momentum", ""},
 };
 
 std::optional<unsigned> opprof::fx::getIdleArgument(NodeOp node) {
@@ -29,9 +34,11 @@ std::optional<unsigned> opprof::fx::getIdleArgument(NodeOp node) {
   for (const IdleArgument &known : kIdleArguments) {
     if (known.target != target)
       continue;
-    auto isOn = dyn_cast_or_null<BoolAttr>(node.getArgument(known.condition));
-    if (!isOn || isOn.getValue())
-      return std::nullopt;
+    if (!known.condition.empty()) {
+      auto isOn = dyn_cast_or_null<BoolAttr>(node.getArgument(known.condition));
+      if (!isOn || isOn.getValue())
+        return std::nullopt;
+    }
     const OperatorSchema *schema = lookupSchema(target);
     for (unsigned i = 0, e = node.getArgs().size(); i != e; ++i)
       if (getArgumentName(node, schema, i) == known.argument &&

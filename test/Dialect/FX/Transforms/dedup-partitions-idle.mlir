@@ -17,3 +17,14 @@ fx.graph @model stage "export" (%x: tensor<4xf32>) -> tensor<4xf32> attributes {
   %f = fx.node "aten.relu.default"(%e) : (tensor<4xf32>) -> tensor<4xf32>
   fx.output(%f) : (tensor<4xf32>)
 }
+
+// CHECK-LABEL: fx.graph @decomposed
+// CHECK-COUNT-2: fx.call @partition_0
+// CHECK-NOT: fx.call
+fx.graph @decomposed stage "export" (%x: tensor<2x4xf32>, %w: tensor<4xf32>, %b: tensor<4xf32>, %m: tensor<4xf32>, %v: tensor<4xf32>) -> tensor<2x4xf32> attributes {functional} {
+  %a = fx.node "aten._native_batch_norm_legit_no_training.default"(%x, %w, %b, %m, %v, 1.000000e-01, 1.000000e-05) : (tensor<2x4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tuple<tensor<2x4xf32>, tensor<0xf32>, tensor<0xf32>>
+  %c = fx.node "operator.getitem"(%a, 0) : (tuple<tensor<2x4xf32>, tensor<0xf32>, tensor<0xf32>>) -> tensor<2x4xf32>
+  %d = fx.node "aten._native_batch_norm_legit_no_training.default"(%c, %w, %b, %m, %v, 1.000000e-02, 1.000000e-05) : (tensor<2x4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tuple<tensor<2x4xf32>, tensor<0xf32>, tensor<0xf32>>
+  %e = fx.node "operator.getitem"(%d, 0) : (tuple<tensor<2x4xf32>, tensor<0xf32>, tensor<0xf32>>) -> tensor<2x4xf32>
+  fx.output(%e) : (tensor<2x4xf32>)
+}
