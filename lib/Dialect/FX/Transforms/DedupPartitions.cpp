@@ -89,6 +89,7 @@ private:
   SearchOrder order;
   SymbolTable &symbols;
   Numbers &numbers;
+  StringAttr modulesKey;
   /// Names of the graph, where a map is written.
   std::optional<GraphNames> names;
   unsigned numNodes = 0;
@@ -120,7 +121,8 @@ Deduplicator::Deduplicator(GraphOp graph,
                            SearchOrder order, SymbolTable &symbols,
                            Numbers &numbers)
     : graph(graph), request(request), order(order), symbols(symbols),
-      numbers(numbers) {
+      numbers(numbers),
+      modulesKey(StringAttr::get(graph.getContext(), kModulesKey)) {
   NodeId id = getGraphId(graph);
   map.graph = std::move(id.graph);
   map.stage = std::move(id.stage);
@@ -155,7 +157,7 @@ void Deduplicator::addInstance(const Partition &partition,
       instance.names.push_back(outer ? outer->names[placeInClass.lookup(node)]
                                      : names->lookup(node->getResult(0)).str());
   }
-  PartitionLabel label = getPartitionLabel(instance.locations);
+  PartitionLabel label = getPartitionLabel(modulesKey, instance.locations);
   std::string fallback = result.id + "." + std::to_string(index);
   std::string wanted = label.path;
   if (wanted.empty() || (outer && wanted == outer->label))
@@ -174,7 +176,7 @@ void Deduplicator::addInstance(const Partition &partition,
   place.label = instance.label;
   place.isUnique = result.instances.empty();
   place.parent = parent ? parent->id : "";
-  place.modules = label.modules;
+  place.modules = std::move(label.modules);
   for (const std::string &name : instance.names)
     place.nodes.push_back({map.graph, map.stage, name});
   if (!names && request.levels < 2)
@@ -328,7 +330,7 @@ void Deduplicator::reportWeakClasses() {
       SmallVector<Location> locations;
       for (Operation *node : partition.nodes)
         locations.push_back(node->getLoc());
-      std::string label = getPartitionLabel(locations).path;
+      std::string label = getPartitionLabel(modulesKey, locations).path;
       if (label.empty())
         label = id + "." + std::to_string(index);
       mapped.partitions.push_back(label);

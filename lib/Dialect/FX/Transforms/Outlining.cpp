@@ -37,18 +37,17 @@ static StringRef getModuleType(Attribute module) {
               : "";
 }
 
-PartitionLabel opprof::fx::getPartitionLabel(ArrayRef<Location> locations) {
+PartitionLabel opprof::fx::getPartitionLabel(StringAttr modulesKey,
+                                             ArrayRef<Location> locations) {
   // Nodes of one module share one attribute, and mostly follow each other.
-  llvm::MapVector<ArrayAttr, unsigned> counts;
+  llvm::SmallMapVector<ArrayAttr, unsigned, 4> counts;
   ArrayAttr previous;
   unsigned *count = nullptr;
   unsigned total = 0;
-  if (locations.empty())
-    return {};
-  auto key = StringAttr::get(locations.front().getContext(), kModulesKey);
   for (Location location : locations) {
     DictionaryAttr metadata = getMetadata(location);
-    auto modules = metadata ? metadata.getAs<ArrayAttr>(key) : ArrayAttr();
+    auto modules =
+        metadata ? metadata.getAs<ArrayAttr>(modulesKey) : ArrayAttr();
     if (!modules || modules.empty())
       continue;
     if (modules != previous)
@@ -75,7 +74,7 @@ PartitionLabel opprof::fx::getPartitionLabel(ArrayRef<Location> locations) {
     return label;
   }
   // The nodes lie in several modules: those below the common one.
-  llvm::MapVector<Attribute, unsigned> outermost;
+  llvm::SmallMapVector<Attribute, unsigned, 4> outermost;
   for (auto &[modules, number] : counts)
     if (modules.size() > common.size())
       outermost[modules[common.size()]] += number;
@@ -208,22 +207,9 @@ static Location getPlace(const Partition &partition) {
   return UnknownLoc::get(first.getContext());
 }
 
-/// The location of the call: its label, the nodes that it stands for, and the
-/// user's line of the first of them.
-static Location getCallLocation(StringRef label, const Partition &partition) {
-  MLIRContext *context = partition.nodes.front()->getContext();
-  SmallVector<Attribute> instance;
-  instance.reserve(partition.nodes.size());
-  for (Operation *node : partition.nodes)
-    instance.push_back(LocationAttr(node->getLoc()));
-  NamedAttribute entry(StringAttr::get(context, kInstanceKey),
-                       ArrayAttr::get(context, instance));
-  return getNodeLocation(context, label, DictionaryAttr::get(context, {entry}),
-                         getPlace(partition));
-}
-
 /// The discardable attributes of the nodes, or null where none has any.
-static ArrayAttr getInstanceAttributes(const Partition &partition) {
+static ArrayAttr getInstanceAttributes(MLIRContext *context,
+                                       const Partition &partition) {
   if (llvm::all_of(partition.nodes, [](Operation *node) {
         return node->getDiscardableAttrs().empty();
       }))
@@ -231,12 +217,12 @@ static ArrayAttr getInstanceAttributes(const Partition &partition) {
   SmallVector<Attribute> attributes;
   for (Operation *node : partition.nodes)
     attributes.push_back(node->getDiscardableAttrDictionary());
-  return ArrayAttr::get(partition.nodes.front()->getContext(), attributes);
+  return ArrayAttr::get(context, attributes);
 }
 
 /// The result types of the nodes, or null where they are those of the class's
 /// first partition, up to the names of symbols.
-static ArrayAttr getInstanceTypes(const Partition &first,
+static ArrayAttr getInstanceTypes(MLIRContext *context, const Partition &first,
                                   const Partition &partition) {
   bool areSame =
       llvm::all_of(llvm::zip(first.nodes, partition.nodes), [&](auto pair) {
@@ -250,14 +236,14 @@ static ArrayAttr getInstanceTypes(const Partition &first,
   SmallVector<Attribute> types;
   for (Operation *node : partition.nodes)
     types.push_back(TypeAttr::get(node->getResult(0).getType()));
-  return ArrayAttr::get(partition.nodes.front()->getContext(), types);
+  return ArrayAttr::get(context, types);
 }
 
 /// The arguments of nodes that differ from those of the class's first partition
 /// in what has no effect, or null where none does.
-static ArrayAttr getInstanceArguments(const Partition &first,
+static ArrayAttr getInstanceArguments(MLIRContext *context,
+                                      const Partition &first,
                                       const Partition &partition) {
-  MLIRContext *context = partition.nodes.front()->getContext();
   SmallVector<Attribute> arguments;
   bool areSame = true;
   for (auto [op, other] : llvm::zip(first.nodes, partition.nodes)) {
@@ -269,23 +255,6 @@ static ArrayAttr getInstanceArguments(const Partition &first,
                                 : UnitAttr::get(context));
   }
   return areSame ? ArrayAttr() : ArrayAttr::get(context, arguments);
-}
-
-static void setRenaming(CallOp call, const Renaming &renaming) {
-  Builder builder(call.getContext());
-  NamedAttrList symbols, graphs;
-  for (const auto &entry : renaming.symbols)
-    if (entry.getKey() != entry.getValue())
-      symbols.set(entry.getKey(), builder.getStringAttr(entry.getValue()));
-  for (auto [name, other] : renaming.graphs)
-    if (name != other)
-      graphs.set(name, FlatSymbolRefAttr::get(other));
-  if (!symbols.empty())
-    call->setDiscardableAttr(kRenamedSymbolsAttr,
-                             symbols.getDictionary(call.getContext()));
-  if (!graphs.empty())
-    call->setDiscardableAttr(kRenamedGraphsAttr,
-                             graphs.getDictionary(call.getContext()));
 }
 
 /// The private graph of a class, still empty, with an argument for each input.
@@ -311,35 +280,86 @@ static GraphOp createGraph(GraphOp graph, const PartitionClass &repeated,
   return outlined;
 }
 
-static CallOp createCall(GraphOp outlined, const PartitionClass &repeated,
-                         const Partition &partition, StringRef label,
-                         prof::Role role) {
-  OpBuilder builder(partition.nodes.front());
+namespace {
+/// Makes the calls of a graph. There are many, and each makes attributes that
+/// no other one has; what they share is looked up once.
+class CallMaker {
+public:
+  explicit CallMaker(MLIRContext *context)
+      : context(context), instanceKey(StringAttr::get(context, kInstanceKey)),
+        partitionKey(
+            StringAttr::get(context, prof::ProfDialect::kPartitionAttr)) {}
+
+  CallOp make(FlatSymbolRefAttr callee, const PartitionClass &repeated,
+              const Partition &partition, StringRef label, prof::Role role);
+
+private:
+  Location getLocation(StringRef label, const Partition &partition);
+  void addRenaming(const Renaming &renaming, NamedAttrList &attributes);
+
+  MLIRContext *context;
+  StringAttr instanceKey, partitionKey;
+};
+} // namespace
+
+/// The location of the call: its label, the nodes that it stands for, and the
+/// user's line of the first of them.
+Location CallMaker::getLocation(StringRef label, const Partition &partition) {
+  SmallVector<Attribute> instance;
+  instance.reserve(partition.nodes.size());
+  for (Operation *node : partition.nodes)
+    instance.push_back(LocationAttr(node->getLoc()));
+  NamedAttribute entry(instanceKey, ArrayAttr::get(context, instance));
+  return getNodeLocation(context, label, DictionaryAttr::get(context, {entry}),
+                         getPlace(partition));
+}
+
+void CallMaker::addRenaming(const Renaming &renaming,
+                            NamedAttrList &attributes) {
+  Builder builder(context);
+  NamedAttrList symbols, graphs;
+  for (const auto &entry : renaming.symbols)
+    if (entry.getKey() != entry.getValue())
+      symbols.set(entry.getKey(), builder.getStringAttr(entry.getValue()));
+  for (auto [name, other] : renaming.graphs)
+    if (name != other)
+      graphs.set(name, FlatSymbolRefAttr::get(other));
+  if (!symbols.empty())
+    attributes.set(kRenamedSymbolsAttr, symbols.getDictionary(context));
+  if (!graphs.empty())
+    attributes.set(kRenamedGraphsAttr, graphs.getDictionary(context));
+}
+
+CallOp CallMaker::make(FlatSymbolRefAttr callee, const PartitionClass &repeated,
+                       const Partition &partition, StringRef label,
+                       prof::Role role) {
+  OpBuilder builder(context);
+  builder.setInsertionPoint(partition.nodes.front());
   SmallVector<Type> types;
   for (auto [node, result] : repeated.outputs)
     types.push_back(partition.nodes[node]->getResult(result).getType());
-  auto call =
-      CallOp::create(builder, getCallLocation(label, partition), types,
-                     FlatSymbolRefAttr::get(outlined.getSymNameAttr()),
-                     ValueRange(partition.inputs), /*arg_attrs=*/nullptr,
-                     /*res_attrs=*/nullptr);
-  call->setDiscardableAttr(
-      prof::ProfDialect::kPartitionAttr,
-      prof::PartitionAttr::get(builder.getContext(), label, role));
-  if (ArrayAttr attributes = getInstanceAttributes(partition))
-    call->setDiscardableAttr(kInstanceAttributesAttr, attributes);
-  if (ArrayAttr types =
-          getInstanceTypes(repeated.partitions.front(), partition))
-    call->setDiscardableAttr(kInstanceTypesAttr, types);
-  if (ArrayAttr arguments =
-          getInstanceArguments(repeated.partitions.front(), partition))
-    call->setDiscardableAttr(kInstanceArgumentsAttr, arguments);
-  setRenaming(call, partition.renaming);
+  auto call = CallOp::create(builder, getLocation(label, partition), types,
+                             callee, ValueRange(partition.inputs),
+                             /*arg_attrs=*/nullptr, /*res_attrs=*/nullptr);
+  NamedAttrList attributes;
+  attributes.set(partitionKey, prof::PartitionAttr::get(context, label, role));
+  if (ArrayAttr given = getInstanceAttributes(context, partition))
+    attributes.set(kInstanceAttributesAttr, given);
+  if (!partition.isIdentical) {
+    const Partition &first = repeated.partitions.front();
+    if (ArrayAttr types = getInstanceTypes(context, first, partition))
+      attributes.set(kInstanceTypesAttr, types);
+    if (ArrayAttr arguments = getInstanceArguments(context, first, partition))
+      attributes.set(kInstanceArgumentsAttr, arguments);
+    addRenaming(partition.renaming, attributes);
+  }
+  call->setDiscardableAttrs(attributes.getDictionary(context));
   return call;
 }
 
 /// Moves the nodes of the first partition into the class's graph.
 static void fillGraph(GraphOp outlined, const PartitionClass &repeated) {
+  MLIRContext *context = outlined.getContext();
   const Partition &first = repeated.partitions.front();
   Block *body = &outlined.getBlock();
   SmallVector<SmallVector<Location, kMaxOrigins>> origins(first.nodes.size());
@@ -352,7 +372,7 @@ static void fillGraph(GraphOp outlined, const PartitionClass &repeated) {
     arguments[input] = argument;
   for (auto [node, locations] : llvm::zip(first.nodes, origins)) {
     node->moveBefore(body, body->end());
-    node->setLoc(FusedLoc::get(node->getContext(), locations));
+    node->setLoc(FusedLoc::get(context, locations));
     for (OpOperand &operand : node->getOpOperands())
       if (Value argument = arguments.lookup(operand.get()))
         operand.set(argument);
@@ -373,6 +393,7 @@ opprof::fx::outlineClasses(GraphOp graph,
   SmallVector<GraphOp> graphs;
   SmallVector<SmallVector<std::pair<CallOp, Partition *>>> calls(
       classes.size());
+  CallMaker maker(graph.getContext());
   Operation *after = graph;
   for (auto [repeated, given, made] : llvm::zip(classes, names, calls)) {
     // The first partition of a graph that is there is all of it.
@@ -381,10 +402,11 @@ opprof::fx::outlineClasses(GraphOp graph,
                            : repeated.graph);
     if (isNew)
       after = graphs.back();
+    auto callee = FlatSymbolRefAttr::get(graphs.back().getSymNameAttr());
     for (auto [index, partition] : llvm::enumerate(repeated.partitions))
       if (isNew || index != 0)
         made.emplace_back(
-            createCall(graphs.back(), repeated, partition, given.labels[index],
+            maker.make(callee, repeated, partition, given.labels[index],
                        index == 0 ? prof::Role::unique : prof::Role::duplicate),
             &partition);
   }

@@ -32,7 +32,9 @@ struct PartitionLabel {
   /// The outermost modules that hold the nodes.
   std::vector<std::string> modules;
 };
-PartitionLabel getPartitionLabel(llvm::ArrayRef<mlir::Location> locations);
+/// `modulesKey` is kModulesKey, which many calls look up once.
+PartitionLabel getPartitionLabel(mlir::StringAttr modulesKey,
+                                 llvm::ArrayRef<mlir::Location> locations);
 
 /// Moves nodes so that those of each partition lie side by side, in the order
 /// of the partition. Leaves kRecordedOrderAttr where it had to.
