@@ -236,6 +236,48 @@ ARCHITECTURES: dict[str, Callable[[], Example]] = {
     ),
     "squeezebert": _encoder("squeezebert", embedding_size=32),
     "xlnet": _made("xlnet", lambda: {"input_ids": _ids()}, vocab_size=96, d_model=32, n_layer=6, n_head=4, d_inner=64),
+    # Written after the search was: nothing in it was chosen for these.
+    "zamba2": _language(
+        "zamba2", num_hidden_layers=8, layers_block_type=["mamba", "mamba", "hybrid"] * 2 + ["mamba"] * 2, mamba_d_state=8, mamba_expand=2,
+        n_mamba_heads=8, mamba_headdim=8, mamba_ngroups=1, chunk_size=8, num_key_value_heads=4, num_mem_blocks=1, attention_head_dim=16,
+        adapter_rank=8, use_mem_rope=True,
+    ),
+    "minimax": _language(
+        "minimax", layer_types=["linear_attention", "linear_attention", "full_attention"] * 2, num_local_experts=2, num_experts_per_tok=1,
+        block_size=8,
+    ),
+    "exaone4": _language("exaone4", num_hidden_layers=8, sliding_window=8, sliding_window_pattern=4),
+    "ernie-moe": _language(
+        "ernie4_5_moe", moe_num_experts=4, moe_k=2, moe_intermediate_size=16, moe_layer_start_index=1, moe_layer_interval=2, moe_layer_end_index=5
+    ),
+    "olmoe": _language("olmoe", num_experts=4, num_experts_per_tok=2),
+    "diffllama": _language("diffllama", num_hidden_layers=5),
+    "gptj": _language("gptj", n_embd=32, n_layer=5, n_head=4, rotary_dim=4),
+    "codegen": _language("codegen", n_embd=32, n_layer=5, n_head=4, rotary_dim=4),
+    **{
+        kind: _language(kind)
+        for kind in (
+            "starcoder2", "stablelm", "gemma", "cohere", "nemotron", "persimmon", "phi", "ernie4_5", "hunyuan_v1_dense", "apertus", "arcee",
+            "doge", "seed_oss", "glm", "helium",
+        )
+    },
+    "mobilebert": _encoder(
+        "mobilebert", num_hidden_layers=5, intermediate_size=32, embedding_size=16, intra_bottleneck_size=16, true_hidden_size=16
+    ),
+    "fnet": _made("fnet", lambda: {"input_ids": _ids()}, vocab_size=96, hidden_size=32, num_hidden_layers=5, intermediate_size=64),
+    "convbert": _made(
+        "convbert", lambda: {"input_ids": _ids()}, vocab_size=96, hidden_size=32, num_hidden_layers=5, num_attention_heads=4,
+        intermediate_size=64, embedding_size=16,
+    ),
+    "perceiver": _made(
+        "perceiver", lambda: {"inputs": torch.randn(1, 10, 24)}, d_model=24, num_latents=6, d_latents=32, num_blocks=2,
+        num_self_attends_per_block=3, num_self_attention_heads=4, num_cross_attention_heads=4,
+    ),
+    "wav2vec2-conformer": _made(
+        "wav2vec2-conformer", lambda: {"input_values": torch.randn(1, 2000), "return_dict": False}, hidden_size=32, num_hidden_layers=4,
+        num_attention_heads=4, intermediate_size=64, conv_dim=(16, 16), conv_stride=(5, 4), conv_kernel=(10, 8), num_feat_extract_layers=2,
+        num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4,
+    ),
     # Layers of one kind.
     "mamba": _language("mamba", state_size=8, time_step_rank=4),
     "mamba2": _language(
