@@ -144,7 +144,7 @@ def read_json(path: Path, *, within: Path | None = None) -> dict[str, Any]:
             )
         if path.stat().st_size > _MOST_JSON:
             raise OpprofError(f"{path}: cannot be read: it is larger than {_MOST_JSON} bytes")
-        data = json.loads(path.read_text())
+        data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise OpprofError(f"{path}: cannot be read: {error}") from error
     if not isinstance(data, dict):

@@ -347,6 +347,46 @@ def test_width_and_ascii_are_kept_to(tmp_path: Path) -> None:
     assert plain.stdout.isascii() and " us" in plain.stdout and "?" not in plain.stdout
 
 
+#: Results of the commands below.
+NAMES = ("run", "rewrites", "backend.py")
+
+#: Calls that open text in the locale's encoding where none is named, and how many arguments come before it.
+OPENERS = {"read_text": 0, "write_text": 1, "open": 99, "fdopen": 99, "NamedTemporaryFile": 99}
+
+
+def test_files_are_read_in_one_encoding_whatever_the_locale(tmp_path: Path) -> None:
+    """A Latin-1 locale would make other text of ours, and C's none: opprof's files and tools speak UTF-8."""
+    plain = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
+    code = ROOT / "test" / "Target" / "InductorCode" / "Inputs" / "mlp_activations"
+    trace = ROOT / "test" / "Profile" / "Inputs" / "mlp_activations.trace.json.gz"
+    for arguments in (
+        ("profile", "--graph", code / "export.json", "--code", code, "--trace", trace, "-o", "run"),
+        ("recommend", "run", "-o", "rewrites"),
+        ("emit", "rewrites", "-o", "backend.py"),
+    ):
+        said = opprof(*(tmp_path / a if a in NAMES else a for a in arguments), **plain)
+        assert said.returncode == 0, said.stderr
+        assert said.stdout.isascii() and said.stderr.isascii()
+
+    def text_of_the_locale(call: ast.Call) -> bool:
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        name = call.func.id if isinstance(call.func, ast.Name) else name
+        named = [keyword.arg for keyword in call.keywords]
+        if name not in OPENERS or "encoding" in named or ast.unparse(call.func) == "os.open":
+            return "text" in named
+        modes = [a.value for a in call.args if isinstance(a, ast.Constant)]
+        binary = any(isinstance(mode, str) and re.fullmatch("[rwax]?b[+]?", mode) for mode in modes)
+        return not binary and len(call.args) <= OPENERS[name]
+
+    found = [
+        f"{file.relative_to(ROOT)}:{node.lineno}"
+        for file in (ROOT / "python").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and text_of_the_locale(node)
+    ]
+    assert found == []
+
+
 def test_html_to_stdout(tmp_path: Path) -> None:
     write_profile(tmp_path)
     said = opprof("report", tmp_path, "--html", "-")

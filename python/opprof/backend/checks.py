@@ -481,7 +481,7 @@ def check_backend(
     """All checks but speed; also returns the program, where there is one."""
     verdict = Verdict()
     try:
-        ast.parse(file.read_text(), str(file))
+        ast.parse(file.read_text(encoding="utf-8"), str(file))
     except (OSError, SyntaxError, ValueError) as error:
         verdict.add("syntax", False, f"{error}")
         return verdict, None

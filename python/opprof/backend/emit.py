@@ -60,7 +60,7 @@ class Source:
 
 def read_source(name: str) -> Source:
     """The module `name` of opprof.backend.emitted, in its parts."""
-    text = (_SOURCES / f"{name}.py").read_text()
+    text = (_SOURCES / f"{name}.py").read_text(encoding="utf-8")
     tree = ast.parse(text)
     imports: set[str] = set()
     names: dict[str, frozenset[str]] = {}
@@ -149,7 +149,7 @@ def emit(
             f"{definitions}{passes and passes + chr(10)}"
         )
     )
-    test = _TEST_TEMPLATE.read_text().split("\n\n", 1)[1]
+    test = _TEST_TEMPLATE.read_text(encoding="utf-8").split("\n\n", 1)[1]
     test = test.replace('"opprof_template.py"', repr(output.name))
     beside = test_file(output)
     # Nobody named this one: what has its name may be a test of somebody's own.

@@ -93,7 +93,7 @@ def _control(process: int) -> Path:
         if owner != os.geteuid():
             raise PermissionError
         variables = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
-        status = Path(f"/proc/{process}/status").read_text(errors="replace")
+        status = Path(f"/proc/{process}/status").read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         raise OpprofError(f"there is no process {process}") from None
     except PermissionError:
@@ -135,7 +135,7 @@ def _alone(control: Path, process: int) -> Iterator[int]:
         descriptor = os.open(control / f"waiting-p{process}", os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
         raise _not_waiting(process) from None
-    with os.fdopen(descriptor) as file:
+    with os.fdopen(descriptor, encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -169,7 +169,7 @@ def _request(file: Path, number: str, output: Path, seconds: float) -> Iterator[
     """Asks for a recording, in the place of one whose asker was killed; takes the request back at the end."""
     partial = file.with_name(f"{file.name}.{number}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as out:
+    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
         os.fchmod(descriptor, stat.S_IRUSR | stat.S_IWUSR)
         json.dump({"number": number, "folder": str(output.resolve()), "seconds": seconds}, out)
     partial.replace(file)
@@ -188,7 +188,7 @@ def _answer(
         # Asked first: the last it does is to answer.
         runs = _started(process) == began
         with contextlib.suppress(OSError, ValueError):
-            answer: dict[str, Any] = json.loads(file.read_text())
+            answer: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
             if answer["number"] == number and (answer["done"] or not done):
                 return answer
         if not runs:

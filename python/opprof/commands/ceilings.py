@@ -188,7 +188,7 @@ def _cache_bytes() -> int:
     largest = 0
     for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         try:
-            text = file.read_text().strip()
+            text = file.read_text(encoding="utf-8").strip()
             largest = max(largest, int(text[:-1]) << {"K": 10, "M": 20}[text[-1]])
         except (OSError, ValueError, KeyError):
             continue
@@ -297,7 +297,7 @@ class _Processors:
     def read() -> "_Processors | None":
         """None where the system does not say."""
         try:
-            lines = Path("/proc/stat").read_text().splitlines()
+            lines = Path("/proc/stat").read_text(encoding="utf-8").splitlines()
             ticks = [int(text) for text in lines[0].split()[1:9]]
         except (OSError, ValueError, IndexError):
             return None
@@ -348,7 +348,7 @@ def _ask_nvidia_smi(device: torch.device, key: str) -> float | None:
                 "--format=csv,noheader,nounits",
             ],
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             timeout=10,
             check=True,
         )
@@ -379,7 +379,7 @@ def _clock_mhz(device: torch.device) -> float | None:
         synchronize()
         return clock
     try:
-        text = Path("/proc/cpuinfo").read_text()
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
         return None
     clocks = [float(found) for found in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", text, re.MULTILINE)]

@@ -1049,7 +1049,7 @@ def _optimize(options: argparse.Namespace) -> None:
                 archive=archive,
             ),
         )
-    print((options.output / "report.txt").read_text(), end="")
+    print((options.output / "report.txt").read_text(encoding="utf-8"), end="")
 
 
 def _add_optimize(commands: _Commands) -> None:

@@ -71,7 +71,7 @@ def extract_module(
 def _script(step: Step, region: Region) -> str:
     with scratch_folder() as folder:
         graph = folder / "graph.json"
-        graph.write_text(json.dumps(region.document))
+        graph.write_text(json.dumps(region.document), encoding="utf-8")
         imported = run_tool("opprof-translate", ["--import-fx-json", graph], quiet=True)
         program = run_tool("opprof-translate", ["--emit-python"], input=imported).decode()
     return (
@@ -274,6 +274,6 @@ def _value(value: Any) -> str:
 def _template(training: bool) -> str:
     """The rest of the script, which is the same for all."""
     # Read, not imported, which would need PyTorch.
-    text = Path(step_region.__file__).with_name("region_template.py").read_text()
+    text = Path(step_region.__file__).with_name("region_template.py").read_text(encoding="utf-8")
     _, forward, backward = text.split(_MARK)
     return forward.strip("\n") + "\n" + (backward if training else "")

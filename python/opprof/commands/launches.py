@@ -130,7 +130,7 @@ def prove(directory: Path, graph: Path | None) -> Proof:
 
 
 def _prove_one(folder: Path, launch_map: dict[str, Any]) -> dict[str, Any]:
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(launch_map, file)
         file.flush()
         process = subprocess.run(
@@ -139,7 +139,8 @@ def _prove_one(folder: Path, launch_map: dict[str, Any]) -> dict[str, Any]:
                 *(str(folder / OUTPUT_CODE), str(folder / POST_GRAD), file.name),
             ],
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             check=False,
         )
     if process.returncode == 0:

@@ -381,7 +381,7 @@ def _report(folder: RunFolder, entry: Recorded, *options: str) -> None:
             file = scratch / "graph.json"
             try:
                 with reading(folder.path):
-                    file.write_text(json.dumps(forward_graph(read_step(folder.path))))
+                    file.write_text(json.dumps(forward_graph(read_step(folder.path))), encoding="utf-8")
                 report_timeline(folder, entry.capture, f"--graph={file}", *options)
                 return
             except OpprofError as error:
@@ -635,7 +635,7 @@ def _show_all(shown: list[tuple[Recorded, RunFolder]]) -> None:
     _show(shown[0][1])
     for entry, folder in shown[1:]:
         # The second line of a report is its summary.
-        summary = folder.report_text.read_text().splitlines()[1:2]
+        summary = folder.report_text.read_text(encoding="utf-8").splitlines()[1:2]
         show(f"{entry.name}: {', '.join([*summary, str(folder.report_html)])}")
 
 
@@ -678,6 +678,6 @@ def _show(folder: RunFolder) -> None:
         color = "NO_COLOR" not in os.environ
         text = report_text(folder.profile, width=width, color=color)
     else:
-        text = folder.report_text.read_text()
+        text = folder.report_text.read_text(encoding="utf-8")
     show(text)
     show(f"report: {folder.report_html} (for a browser), {folder.report_text}, {folder.profile}")

@@ -68,7 +68,7 @@ def _recorded_model(file: Path) -> str | None:
 def _recorded(file: Path, name: str) -> str | None:
     """A text that a backend assigns to `name`, read without running it."""
     with contextlib.suppress(SyntaxError, ValueError, OSError):
-        for statement in ast.parse(file.read_text()).body:
+        for statement in ast.parse(file.read_text(encoding="utf-8")).body:
             if (
                 isinstance(statement, ast.Assign)
                 and isinstance(statement.targets[0], ast.Name)

@@ -135,7 +135,7 @@ def write_archive_model(archive: Path, options: TorchScriptOptions, output: Path
         write_graph(archive, graph, options, weights)
         program = run_tool("opprof-translate", ["--emit-python", bytecode]).decode()
         emitted = scratch / "program.py"
-        emitted.write_text(program)
+        emitted.write_text(program, encoding="utf-8")
         held = runpy.run_path(str(emitted))["_read_safetensors"](str(weights))
     own = {key for key, _ in (*script.module.named_parameters(), *script.module.named_buffers())}
     constants = {key: value for key, value in held.items() if key not in own}

@@ -18,7 +18,7 @@ def main() -> int:
         what = str(error) if isinstance(error, OpprofError) else f"{type(error).__name__}: {error}"
         print(json.dumps({"error": what.splitlines()[0] if what else type(error).__name__}))
         return 0
-    verdicts = judge(json.loads(launches.read_text()), runs)
+    verdicts = judge(json.loads(launches.read_text(encoding="utf-8")), runs)
     print(
         json.dumps(
             {

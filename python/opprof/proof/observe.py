@@ -188,7 +188,7 @@ class Program:
 
     def __init__(self, code: Path, graph: Path):
         self.code, self.graph = code, graph
-        self.document = json.loads(graph.read_text())
+        self.document = json.loads(graph.read_text(encoding="utf-8"))
         self.recorder = Recorder()
         self.module = load(code, self.recorder)
 
@@ -350,7 +350,7 @@ def observe_all(
     program = Program(code, graph)
     given = inputs if inputs is not None else program.harness_inputs(0, indices=2)
     branches: list[bool | None] = [None]
-    if '"higher_order.cond"' in graph.read_text():
+    if '"higher_order.cond"' in graph.read_text(encoding="utf-8"):
         branches = [True, False]
     runs = []
     for branch in branches:

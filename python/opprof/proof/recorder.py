@@ -432,7 +432,7 @@ def _told(text: str, where: ast.stmt) -> ast.stmt:
 
 def load(path: Path, recorder: Recorder) -> dict[str, Any]:
     """Runs the module of generated code, with the recorder in it. Its kernels are compiled, or taken from Inductor's cache."""
-    source = path.read_text()
+    source = path.read_text(encoding="utf-8")
     tree = ast.parse(source, str(path))
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     instrument = _Instrument(functions)

@@ -26,7 +26,7 @@ def launch_maps(folders: Iterable[Path]) -> list[LaunchMap]:
     for folder in folders:
         launches = read_json(folder / LAUNCHES, within=folder)
         try:
-            code = (folder / OUTPUT_CODE).read_text()
+            code = (folder / OUTPUT_CODE).read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
             raise OpprofError(f"{folder / OUTPUT_CODE}: cannot be read: {error}") from error
         by_line = {launch["line"]: launch for launch in launches["launches"] if launch.get("line")}
@@ -48,7 +48,7 @@ class Locator:
         """The launch map of a file of generated code."""
         if file not in self._files:
             try:
-                text = Path(file).read_text()
+                text = Path(file).read_text(encoding="utf-8")
             except OSError:
                 text = None
             self._files[file] = next((m for m in self._maps if m.code == text), None)

@@ -52,7 +52,7 @@ def join_operators(trace: Path, document: dict[str, Any], steps: int) -> JoinedO
 
     `trace` is torch.profiler's of `steps` steps, compressed, with stacks.
     """
-    with gzip.open(trace, "rt") as file:
+    with gzip.open(trace, "rt", encoding="utf-8") as file:
         content = json.load(file)
     nodes = nodes_by_key(document)
     graph = document["graphs"][0]
@@ -86,7 +86,7 @@ def join_operators(trace: Path, document: dict[str, Any], steps: int) -> JoinedO
         for one in (ranges.get(id(event)), event)
         if one is not None
     ]
-    with replacing(trace, "wb") as target, gzip.open(target, "wt") as text:
+    with replacing(trace, "wb") as target, gzip.open(target, "wt", encoding="utf-8") as text:
         json.dump(content, text)
     return result
 

@@ -97,7 +97,7 @@ class Waiting:
             # Of a process that was killed.
             os.unlink(file + ".new")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with os.fdopen(os.open(file + ".new", flags, 0o600), "w") as out:
+        with os.fdopen(os.open(file + ".new", flags, 0o600), "w", encoding="utf-8") as out:
             json.dump(content, out)
         os.replace(file + ".new", file)
 

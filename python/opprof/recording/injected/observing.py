@@ -285,7 +285,7 @@ def _note_worker(prefix: str) -> None:
     worker = sys.modules.get("torch.utils.data._utils.worker")
     if getattr(worker, "_worker_info", None) is not None:
         path = os.path.join(os.path.dirname(prefix), f"worker-p{os.getpid()}")
-        with contextlib.suppress(OSError), open(path, "x"):
+        with contextlib.suppress(OSError), open(path, "x", encoding="utf-8"):
             pass
 
 
