@@ -45,6 +45,9 @@ Expected<launch::LaunchMap>
 driver::mapLaunches(Session &session, StringRef folder, const GraphView *graph,
                     OwningOpRef<ModuleOp> *postGrad, Belonging *belonging) {
   std::string path = code::file(folder, code::kOutput);
+  // Whoever reads a pipe waits for somebody who writes.
+  if (!isFile(path))
+    return llvm::createStringError(path + ": is no file");
   std::string message;
   std::unique_ptr<llvm::MemoryBuffer> text = openInputFile(path, &message);
   if (!text)

@@ -3,6 +3,7 @@
 #include "opprof/Driver/ProfileTranslation.h"
 #include "opprof/Driver/Profiling.h"
 #include "opprof/Profile/ProfileJSON.h"
+#include "opprof/Support/TerminalText.h"
 
 #include "mlir/Tools/mlir-translate/Translation.h"
 #include "llvm/Support/CommandLine.h"
@@ -104,7 +105,7 @@ void profile::registerProfileTranslations() {
         if (Error error = translate(
                 *sources->getMemoryBuffer(sources->getMainFileID()), os)) {
           WithColor::error(errs(), "opprof-translate")
-              << toString(std::move(error)) << '\n';
+              << toTerminalLines(toString(std::move(error))) << '\n';
           return mlir::failure();
         }
         return mlir::success();

@@ -22,7 +22,7 @@ static DialectRegistry makeRegistry() {
 Session::Diagnostics::Diagnostics(llvm::SourceMgr &sources,
                                   MLIRContext *context,
                                   llvm::raw_string_ostream &text)
-    : SourceMgrDiagnosticHandler(sources, context, text) {
+    : ForeignDiagnostics(sources, context, text) {
   setHandler([this, &text](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error &&
         isa<UnknownLoc>(diagnostic.getLocation()) && text.str().empty()) {
@@ -31,11 +31,11 @@ Session::Diagnostics::Diagnostics(llvm::SourceMgr &sources,
       return;
     }
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-      return emitDiagnostic(diagnostic);
+      return show(diagnostic);
     if (quiet)
       return;
     std::string before = std::exchange(text.str(), {});
-    emitDiagnostic(diagnostic);
+    show(diagnostic);
     llvm::errs() << text.str();
     text.str() = std::move(before);
   });

@@ -2,6 +2,7 @@
 
 #include "opprof/Profile/ProfileJSON.h"
 #include "opprof/Report/Report.h"
+#include "opprof/Support/TerminalText.h"
 
 #include "mlir/Tools/mlir-translate/Translation.h"
 #include "llvm/Support/CommandLine.h"
@@ -22,7 +23,7 @@ printReport(llvm::SourceMgr &sources,
   if (!profile) {
     // The reader's message names the file and the place in it.
     llvm::WithColor::error(llvm::errs(), "opprof-translate")
-        << llvm::toString(profile.takeError()) << '\n';
+        << toTerminalLines(llvm::toString(profile.takeError())) << '\n';
     return failure();
   }
   print(**profile);

@@ -6,7 +6,9 @@
 // recursion, before the verifier or the printer walk it.
 
 #include "opprof/Support/ForeignMLIR.h"
+#include "opprof/Support/ForeignDiagnostics.h"
 #include "opprof/Support/ReadingLimits.h"
+#include "opprof/Support/TerminalText.h"
 
 #include "mlir/Bytecode/BytecodeReader.h"
 #include "mlir/IR/Verifier.h"
@@ -389,7 +391,8 @@ LogicalResult opprof::checkForeignMLIR(llvm::MemoryBufferRef file,
     Error error = checkMLIRText(file);
     if (!error)
       return success();
-    llvm::errs() << "error: " << llvm::toString(std::move(error)) << '\n';
+    llvm::errs() << "error: "
+                 << toTerminalLines(llvm::toString(std::move(error))) << '\n';
     return failure();
   }
   MLIRContext context(registry);
@@ -407,7 +410,7 @@ LogicalResult opprof::checkForeignMLIR(llvm::MemoryBufferRef file,
   });
   if (parseForeignMLIR(sources, &context) || !refusal)
     return success();
-  llvm::errs() << "error: " << *refusal << '\n';
+  llvm::errs() << "error: " << toTerminalLines(*refusal) << '\n';
   return failure();
 }
 
@@ -419,6 +422,7 @@ void opprof::registerTranslationFromMLIR(
       name, description,
       [translate, dialects](const std::shared_ptr<llvm::SourceMgr> &sources,
                             raw_ostream &os, MLIRContext *context) {
+        ForeignDiagnostics diagnostics(*sources, context);
         DialectRegistry registry;
         dialects(registry);
         context->appendDialectRegistry(registry);

@@ -2,6 +2,7 @@
 
 #include "opprof/Support/TerminalText.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ConvertUTF.h"
 
 using namespace llvm;
@@ -33,4 +34,15 @@ std::string opprof::toTerminalText(StringRef text) {
     }
   }
   return clean;
+}
+
+/// Longer lines are cut: some files are one line.
+static constexpr size_t kLongestLine = 4096;
+
+std::string opprof::toTerminalLines(StringRef message) {
+  SmallVector<std::string> lines;
+  for (StringRef line : split(message, '\n'))
+    lines.push_back(toTerminalText(line.take_front(kLongestLine)) +
+                    (line.size() > kLongestLine ? " ..." : ""));
+  return join(lines, "\n");
 }

@@ -59,9 +59,11 @@ def prepare_streams() -> None:
                 os.dup2(opened, number)
                 os.close(opened)
             os.set_inheritable(number, True)
-            setattr(sys, name, os.fdopen(
-                number, "w" if number else "r", encoding="utf-8", closefd=False
-            ))
+            setattr(
+                sys,
+                name,
+                os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False),
+            )
     if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
         # Without a buffer (`python -u`, PYTHONUNBUFFERED) what did not fit on a disk is left out in silence.
         sys.stdout = os.fdopen(

@@ -13,10 +13,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from opprof.backend.emit import emit
+from opprof.backend.rewrites import read_rewrites
 from opprof.commands import cli
 from opprof.errors import OpprofError
 from opprof.files import locked, read_json
@@ -112,6 +114,15 @@ def test_a_link_inside_a_run_folder_is_followed(tmp_path: Path) -> None:
     assert opprof("report", tmp_path).returncode == 0
 
 
+def test_a_pipe_in_the_place_of_code_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "graph").mkdir()
+    os.mkfifo(tmp_path / "graph" / "output_code.py")
+    command = [sys.executable, "-m", "opprof", "launches", str(tmp_path)]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert said.returncode == 1
+    assert "output_code.py: is no file" in said.stderr
+
+
 def test_json_is_read_within_its_folder(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "other.json").write_text("{}")
@@ -120,6 +131,35 @@ def test_json_is_read_within_its_folder(tmp_path: Path) -> None:
     assert read_json(link) == {}
     with pytest.raises(OpprofError, match="link out of the run folder"):
         read_json(link, within=tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("script", 5),
+        ("script", ["a.py"]),
+        ("file", "x" * 5000),
+        ("file", "a\0b.mlir"),
+        ("name", "a\0b"),
+        ("name", "half \ud800"),
+        ("saves_ns", "9"),
+        ("count", "many"),
+        ("count", float("inf")),
+    ],
+)
+def test_an_index_of_rewrites_that_is_none_is_told_in_one_line(
+    tmp_path: Path, key: str, value: Any
+) -> None:
+    script = {"file": "01-a.mlir", "name": "a", "saves_ns": 1}
+    declined = {"rule": "a", "reason": "b", "count": 1}
+    index = {"script": "a.py", "rewrites": [script], "declined": [declined]}
+    (tmp_path / "01-a.mlir").touch()
+    for part in (index, script, declined):
+        if key in part:
+            part[key] = value
+    (tmp_path / "rewrites.json").write_text(json.dumps(index))
+    with pytest.raises(OpprofError, match=r"rewrites.json: not an index of rewrites: .{,600}$"):
+        read_rewrites(tmp_path)
 
 
 def test_two_runs_into_one_folder_are_refused(tmp_path: Path, script: Callable[..., Path]) -> None:

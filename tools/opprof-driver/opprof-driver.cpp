@@ -2,6 +2,7 @@
 // command: a run folder from files to report, launches, recommended rewrites.
 
 #include "opprof/Driver/Commands.h"
+#include "opprof/Support/TerminalText.h"
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
@@ -336,7 +337,8 @@ int main(int argc, char **argv) {
   int status = 0;
   if (Error error = run(status)) {
     outs().flush();
-    errs() << "opprof-driver: error: " << toString(std::move(error)) << '\n';
+    errs() << "opprof-driver: error: "
+           << opprof::toTerminalLines(toString(std::move(error))) << '\n';
     return 1;
   }
   return status;

@@ -5,17 +5,23 @@
 #include "opprof/Dialect/Prof/Transforms/Passes.h"
 #include "opprof/Rewrite/Passes.h"
 #include "opprof/Rewrite/Recommend.h"
+#include "opprof/Support/ForeignDiagnostics.h"
 #include "opprof/Support/ForeignMLIR.h"
 #include "opprof/Support/OutputFile.h"
 #include "opprof/Support/ToolOptions.h"
 #include "opprof/Target/TransformScript/Passes.h"
 
+#include "mlir/Bytecode/BytecodeWriter.h"
+#include "mlir/Debug/CLOptionsSetup.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
+#include "mlir/Support/Timing.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
 
 /// --partition-map=FILE beside --dedup-partitions: the passes that the command
@@ -28,8 +34,73 @@ static void registerDedupPartitions(const llvm::cl::opt<std::string> &file) {
   });
 }
 
-/// mlir-opt's own, but that the file is looked at before it is parsed, and the
-/// output written beside its place.
+/// Whether an option asks for what developers need, and only mlir-opt's own
+/// function does.
+static bool isForDevelopers(const mlir::MlirOptMainConfig &config) {
+  const mlir::tracing::DebugConfig &debug = config.getDebugConfig();
+  return !config.inputSplitMarker().empty() ||
+         config.shouldVerifyDiagnostics() || config.shouldVerifyRoundtrip() ||
+         !config.shouldVerifyOnParsing() || !config.getIrdlFile().empty() ||
+         config.shouldRunReproducer() || config.shouldUseExplicitModule() ||
+         !config.getReproducerFilename().empty() ||
+         config.shouldEmitRemarks() || !config.shouldShowNotes() ||
+         config.getDiagnosticVerbosityLevel() !=
+             mlir::VerbosityLevel::ErrorsWarningsAndRemarks ||
+         !debug.getLogActionsTo().empty() ||
+         !debug.getProfileActionsTo().empty() ||
+         debug.isDebuggerActionHookEnabled();
+}
+
+/// Parses a file that may be anyone's, runs the passes on it, and prints it.
+static llvm::LogicalResult process(std::unique_ptr<llvm::MemoryBuffer> file,
+                                   const mlir::MlirOptMainConfig &config,
+                                   const mlir::DialectRegistry &registry,
+                                   llvm::raw_ostream &os) {
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(std::move(file), llvm::SMLoc());
+  mlir::MLIRContext context(registry);
+  context.allowUnregisteredDialects(config.shouldAllowUnregisteredDialects());
+  opprof::ForeignDiagnostics diagnostics(sources, &context);
+  mlir::DefaultTimingManager manager;
+  mlir::applyDefaultTimingManagerCLOptions(manager);
+  mlir::TimingScope timing = manager.getRootScope();
+
+  // One thread parses a file faster than many that wait for one another.
+  bool isThreaded = context.isMultithreadingEnabled();
+  context.disableMultithreading();
+  mlir::TimingScope parsing = timing.nest("Parser");
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      opprof::parseForeignMLIR(sources, &context);
+  parsing.stop();
+  if (!module)
+    return llvm::failure();
+  context.enableMultithreading(isThreaded);
+
+  mlir::PassManager passes(module.get()->getName(),
+                           mlir::PassManager::Nesting::Implicit);
+  passes.enableVerifier(config.shouldVerifyPasses());
+  if (failed(mlir::applyPassManagerCLOptions(passes)))
+    return llvm::failure();
+  passes.enableTiming(timing);
+  if (failed(config.setupPassPipeline(passes)))
+    return llvm::failure();
+  if (config.shouldDumpPassPipeline()) {
+    passes.dump();
+    llvm::errs() << '\n';
+  }
+  if (failed(passes.run(*module)))
+    return llvm::failure();
+
+  mlir::TimingScope output = timing.nest("Output");
+  if (config.shouldEmitBytecode())
+    return mlir::writeBytecodeToFile(*module, os);
+  module->print(os);
+  os << '\n';
+  return llvm::success();
+}
+
+/// mlir-opt's own, but that the file may be anyone's, and that the output is
+/// written beside its place.
 static llvm::LogicalResult run(int argc, char **argv, llvm::StringRef input,
                                llvm::StringRef output,
                                mlir::DialectRegistry &registry) {
@@ -44,12 +115,14 @@ static llvm::LogicalResult run(int argc, char **argv, llvm::StringRef input,
     llvm::errs() << message << '\n';
     return llvm::failure();
   }
-  if (failed(opprof::checkForeignMLIR(*file, registry)))
+  bool isOurs = isForDevelopers(config);
+  if (isOurs && failed(opprof::checkForeignMLIR(*file, registry)))
     return llvm::failure();
   llvm::Expected<bool> written =
       opprof::writeOutput(output, [&](llvm::raw_ostream &os) {
         return succeeded(
-            mlir::MlirOptMain(os, std::move(file), registry, config));
+            isOurs ? mlir::MlirOptMain(os, std::move(file), registry, config)
+                   : process(std::move(file), config, registry, os));
       });
   if (written)
     return llvm::success(*written);

@@ -4,8 +4,9 @@
 #ifndef OPPROF_DRIVER_SESSION_H
 #define OPPROF_DRIVER_SESSION_H
 
+#include "opprof/Support/ForeignDiagnostics.h"
+
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/Support/Error.h"
@@ -47,7 +48,7 @@ public:
 private:
   /// Shows remarks and warnings at once, and keeps errors for the Error that
   /// ends the command.
-  class Diagnostics : public mlir::SourceMgrDiagnosticHandler {
+  class Diagnostics : public ForeignDiagnostics {
   public:
     Diagnostics(llvm::SourceMgr &sources, mlir::MLIRContext *context,
                 llvm::raw_string_ostream &text);

@@ -14,6 +14,9 @@ namespace opprof {
 /// are no text.
 std::string toTerminalText(llvm::StringRef text);
 
+/// The same of a message of several lines, each no longer than a screen shows.
+std::string toTerminalLines(llvm::StringRef message);
+
 } // namespace opprof
 
 #endif // OPPROF_SUPPORT_TERMINALTEXT_H

@@ -2,6 +2,7 @@
 
 #include "opprof/Dialect/FX/IR/FXDialect.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
+#include "opprof/Support/ForeignDiagnostics.h"
 #include "opprof/Support/ForeignMLIR.h"
 #include "opprof/Target/FXJSON/FXJSON.h"
 
@@ -16,6 +17,7 @@ void opprof::fx::registerFXJSONTranslations() {
   static TranslateToMLIRRegistration toMLIR(
       "import-fx-json", "read graph JSON into the fx dialect",
       [](llvm::SourceMgr &sourceMgr, MLIRContext *context) {
+        ForeignDiagnostics diagnostics(sourceMgr, context);
         const llvm::MemoryBuffer *buffer =
             sourceMgr.getMemoryBuffer(sourceMgr.getMainFileID());
         // --mlir-timing shows what reading costs, apart from printing.

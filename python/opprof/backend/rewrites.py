@@ -10,6 +10,9 @@ from opprof.suffixes import MLIR_TEXT
 
 INDEX = "rewrites.json"
 
+#: Of a file, in any file system.
+_LONGEST_NAME = 255
+
 
 @dataclass(frozen=True)
 class Script:
@@ -67,22 +70,24 @@ def read_rewrites(path: Path) -> Rewrites:
         index = read_json(file)
         try:
             entries = index["rewrites"]
+            if index.get("script") is not None:
+                _text(index["script"])
             scripts = [
                 Script(
-                    path / entry["file"],
+                    path / _file_name(entry["file"]),
                     _text(entry["name"]),
                     _text(entry.get("title", "")),
                     _text(entry.get("finding", "")),
                     _text(entry.get("explanation", "")),
-                    entry.get("saves_ns"),
+                    _number(entry.get("saves_ns")),
                     len(entry.get("nodes", [])),
                 )
                 for entry in entries
-                if (path / entry["file"]).is_file()
+                if (path / _file_name(entry["file"])).is_file()
             ]
             declined = [_read_decline(entry) for entry in index.get("declined", [])]
         except (KeyError, TypeError, AttributeError) as error:
-            raise OpprofError(f"{file}: not an index of rewrites: {error!r}") from error
+            raise OpprofError(f"{file}: not an index of rewrites: {error!r:.500}") from error
     else:
         scripts = []
         if not any(path.glob(f"*{MLIR_TEXT}")):
@@ -108,14 +113,30 @@ def _read_decline(entry: dict[str, Any]) -> Decline:
         _text(entry["reason"]),
         _text(node),
         _text(entry.get("line", "")),
-        int(entry.get("count", 1)),
+        _number(entry.get("count", 1)) or 1,
     )
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r:.100} is no text")
+    # Halves of characters, and what ends text, can be given to no program, and be in no file's name.
+    if "\0" in value or value.encode(errors="ignore").decode() != value:
+        raise TypeError(f"{value!r:.100} has what is no character")
     return value
+
+
+def _number(value: Any) -> int | None:
+    if value is None or isinstance(value, int):
+        return value
+    raise TypeError(f"{value!r:.100} is no whole number")
+
+
+def _file_name(value: Any) -> str:
+    name = _text(value)
+    if len(name) > _LONGEST_NAME:
+        raise TypeError(f"{name!r:.100}... is no name of a file")
+    return name
 
 
 def _check_inside(file: Path, folder: Path) -> None:

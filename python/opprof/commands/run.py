@@ -381,7 +381,9 @@ def _report(folder: RunFolder, entry: Recorded, *options: str) -> None:
             file = scratch / "graph.json"
             try:
                 with reading(folder.path):
-                    file.write_text(json.dumps(forward_graph(read_step(folder.path))), encoding="utf-8")
+                    file.write_text(
+                        json.dumps(forward_graph(read_step(folder.path))), encoding="utf-8"
+                    )
                 report_timeline(folder, entry.capture, f"--graph={file}", *options)
                 return
             except OpprofError as error:

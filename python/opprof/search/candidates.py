@@ -129,7 +129,9 @@ class Workshop:
     def strategy(self, script: Script) -> dict[str, str]:
         """The strategy that a script names, as its backend says it: what is set, and to what."""
         if script.path not in self._strategies:
-            self._strategies[script.path] = strategy_of(self.file([script]).read_text(encoding="utf-8"))
+            self._strategies[script.path] = strategy_of(
+                self.file([script]).read_text(encoding="utf-8")
+            )
         return self._strategies[script.path]
 
     def excluded(self, script: Script, kept: Sequence[Script]) -> list[Script]:

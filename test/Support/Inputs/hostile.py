@@ -1,6 +1,7 @@
-"""Writes files that are made to do harm: hostile.py FOLDER mlir|archives. Each is small, and what reads it without a bound crashes or goes on for
+"""Writes files that are made to do harm: hostile.py FOLDER mlir|said|archives. Each is small, and what reads it without a bound crashes or goes on for
 minutes."""
 
+import os
 import random
 import sys
 import zipfile
@@ -25,6 +26,30 @@ def write_mlir(folder: Path) -> None:
     }
     for name, text in texts.items():
         (folder / f"{name}.mlir").write_text(text)
+
+
+def write_what_is_said(folder: Path) -> None:
+    """Files whose errors would command the terminal, fill it, or show a line of another file."""
+    escape = "\x1b]0;owned\x07\u009b31m\u202e"
+    head = 'fx.graph @g(%x: tensor<4xf32> {fx.name = "x"}) -> tensor<4xf32> { '
+    output = "fx.output(%x) : (tensor<4xf32>)"
+    other, pipe = folder / "other.py", folder / "pipe"
+    other.write_text("a secret\n")
+    os.mkfifo(pipe)
+    texts = {
+        "line.mlir": f"{head}fx.output(%y) : (tensor<4xf32>) }} // {escape}",
+        "line.json": f'{{"opprof_graph_version": 1, "graphs": ["{escape}"]}}',
+        "long.mlir": head + "a" * 1_000_000,
+    }
+    for name, place in {
+        "place": "\\1B]0;owned\\07",
+        "other": str(other),
+        "pipe": str(pipe),
+        "device": "/dev/zero",
+    }.items():
+        texts[f"{name}.mlir"] = f'{head}{output} loc("{place}":1:1) {output}}}'
+    for name, text in texts.items():
+        (folder / name).write_text(text)
 
 
 def write_archives(folder: Path) -> None:
@@ -54,4 +79,5 @@ def write_archives(folder: Path) -> None:
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    (write_mlir if sys.argv[2] == "mlir" else write_archives)(folder)
+    kinds = {"mlir": write_mlir, "said": write_what_is_said, "archives": write_archives}
+    kinds[sys.argv[2]](folder)

@@ -4,6 +4,7 @@
 
 #include "opprof/Dialect/FX/IR/FXDialect.h"
 #include "opprof/Dialect/Inductor/IR/Inductor.h"
+#include "opprof/Support/ForeignDiagnostics.h"
 #include "opprof/Support/ForeignMLIR.h"
 #include "opprof/Target/InductorCode/FXReadable.h"
 #include "opprof/Target/InductorCode/InductorFolder.h"
@@ -79,6 +80,7 @@ void opprof::inductor::registerInductorTranslations() {
       "read Inductor's output_code.py and write its launches as JSON",
       [](const std::shared_ptr<llvm::SourceMgr> &sourceMgr,
          llvm::raw_ostream &os, MLIRContext *context) -> LogicalResult {
+        ForeignDiagnostics diagnostics(*sourceMgr, context);
         FailureOr<LaunchMap> map = buildMap(*sourceMgr, context);
         if (failed(map))
           return failure();
@@ -90,6 +92,7 @@ void opprof::inductor::registerInductorTranslations() {
       "read Inductor's output_code.py into the inductor dialect",
       [](llvm::SourceMgr &sourceMgr,
          MLIRContext *context) -> OwningOpRef<Operation *> {
+        ForeignDiagnostics diagnostics(sourceMgr, context);
         FailureOr<LaunchMap> map = buildMap(sourceMgr, context);
         if (failed(map))
           return {};
@@ -139,6 +142,7 @@ void opprof::inductor::registerInductorTranslations() {
       "read a printed FX module (fx_graph_transformed.py) into the fx dialect",
       [](llvm::SourceMgr &sourceMgr,
          MLIRContext *context) -> OwningOpRef<Operation *> {
+        ForeignDiagnostics diagnostics(sourceMgr, context);
         const llvm::MemoryBuffer *buffer =
             sourceMgr.getMemoryBuffer(sourceMgr.getMainFileID());
         llvm::StringRef name = buffer->getBufferIdentifier();
