@@ -3,6 +3,7 @@
 
 #include "HTMLPlots.h"
 
+#include "opprof/Support/TerminalText.h"
 #include "opprof/Support/Units.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -114,9 +115,23 @@ for (const flame of document.querySelectorAll('.flame')) {
 }
 )js";
 
+/// A page may be printed, too, and no control character is one of HTML's.
+static std::string withoutCommands(StringRef text) {
+  std::string clean;
+  for (;;) {
+    size_t end = text.find_first_of("\n\t");
+    clean += toTerminalText(text.take_front(end));
+    if (end == StringRef::npos)
+      return clean;
+    clean += text[end];
+    text = text.drop_front(end + 1);
+  }
+}
+
 std::string report::escape(StringRef text) {
   std::string escaped;
-  for (char c : json::isUTF8(text) ? text.str() : json::fixUTF8(text)) {
+  std::string valid = json::isUTF8(text) ? text.str() : json::fixUTF8(text);
+  for (char c : withoutCommands(valid)) {
     switch (c) {
     case '&':
       escaped += "&amp;";

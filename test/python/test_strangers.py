@@ -83,6 +83,9 @@ def test_no_name_of_a_file_commands_the_terminal(tmp_path: Path) -> None:
     assert said.returncode == 0, said.stderr
     assert "owned" in said.stdout
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f‎‏‪-‮]", said.stdout + said.stderr)
+    page = opprof("report", tmp_path, "--html", "-")
+    assert "owned" in page.stdout
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", page.stdout)
     # An error quotes what it is about.
     missing = opprof("report", tmp_path / HOSTILE)
     assert missing.returncode == 1 and "\x1b" not in missing.stderr
