@@ -460,6 +460,19 @@ def test_without_pytorch_one_line_says_so(tmp_path: Path, no_torch: str, command
     assert not output.exists()
 
 
+def test_what_was_not_judged_is_not_proven(tmp_path: Path, no_torch: str) -> None:
+    """Neither code without its graph, nor any without PyTorch."""
+    code = tmp_path / "run" / "graph"
+    inputs = ROOT / "test" / "Target" / "InductorCode" / "Inputs"
+    shutil.copytree(inputs / "mlp_activations", code)
+    said = opprof("launches", tmp_path / "run", "--prove")
+    assert said.returncode == 1 and "nothing was judged" in said.stdout
+    (code / "post_grad.json").write_bytes((inputs / "post_grad.json").read_bytes())
+    said = opprof("launches", tmp_path / "run", "--prove", PYTHONPATH=no_torch)
+    assert said.returncode == 1 and said.stdout == ""
+    assert "error: this command needs PyTorch" in said.stderr.splitlines()[-1]
+
+
 @pytest.mark.parametrize("command", ["export", "profile", "optimize"])
 def test_a_missing_script_is_told_before_pytorch_is_loaded(
     tmp_path: Path, no_torch: str, command: str

@@ -157,7 +157,7 @@ def _launches(options: argparse.Namespace) -> int:
     if options.prove:
         proof = prove(options.directory, options.graph)
         print(proof.to_json() if options.json else printable(proof.to_text()), end="")
-        return 1 if proof.refuted else 0
+        return 1 if proof.refuted or not proof.judged else 0
     filters = {key: getattr(options, key) for key in ("line", "module", "node", "kernel")}
     with readable_graph(options.graph) as graph:
         text = launches_text(options.directory, graph, as_json=options.json, filters=filters)
@@ -195,7 +195,7 @@ def _add_launches(commands: _Commands) -> None:
         "--prove",
         action="store_true",
         help="run the generated code of a run folder beside its graph, and say of each launch whether it computes exactly its nodes; "
-        "the exit status is 1 where one does not. Only for code that you made yourself",
+        "the exit status is 1 where one does not, and where none could be judged. Only for code that you made yourself",
     )
     parser.set_defaults(run=_launches)
 
@@ -1177,7 +1177,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         # A full disk, a file without permission: the system's words and the file are all there is to say.
         print(
-            f"opprof: error: {error.filename or 'input or output'}: {error.strerror or error}",
+            printable(
+                f"opprof: error: {error.filename or 'input or output'}: {error.strerror or error}"
+            ),
             file=sys.stderr,
         )
         try:

@@ -58,6 +58,11 @@ class Proof:
         """Whether a launch computes other nodes than the map says."""
         return any(self.count(verdict) for verdict in _REFUTED)
 
+    @property
+    def judged(self) -> bool:
+        """Whether anything was: what could not be run is not shown to be right."""
+        return any(graph.get("launches") for graph in self.graphs.values())
+
     def to_json(self) -> str:
         """All verdicts, and their totals, as a document."""
         totals = {verdict: self.count(verdict) for verdict in VERDICTS}
@@ -148,4 +153,7 @@ def _prove_one(folder: Path, launch_map: dict[str, Any]) -> dict[str, Any]:
         return found
     if process.returncode < 0:
         return {"error": f"the code was ended by signal {-process.returncode}"}
-    return {"error": (process.stderr.strip().splitlines() or ["it ended"])[-1]}
+    said = (process.stderr.strip().splitlines() or ["it ended"])[-1]
+    if said == "ModuleNotFoundError: No module named 'torch'":
+        raise ModuleNotFoundError(said, name="torch")
+    return {"error": said}
