@@ -92,8 +92,14 @@ static llvm::LogicalResult process(std::unique_ptr<llvm::MemoryBuffer> file,
     return llvm::failure();
 
   mlir::TimingScope output = timing.nest("Output");
-  if (config.shouldEmitBytecode())
-    return mlir::writeBytecodeToFile(*module, os);
+  if (config.shouldEmitBytecode()) {
+    mlir::BytecodeWriterConfig writer;
+    if (std::optional<int64_t> version = config.bytecodeVersionToEmit())
+      writer.setDesiredBytecodeVersion(*version);
+    if (config.shouldElideResourceDataFromBytecode())
+      writer.setElideResourceDataFlag();
+    return mlir::writeBytecodeToFile(*module, os, writer);
+  }
   module->print(os);
   os << '\n';
   return llvm::success();
