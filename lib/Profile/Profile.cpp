@@ -312,7 +312,10 @@ static std::vector<Interval> timeBetweenSteps(const Profile &profile,
           step.endNs > window.first)
         between.push_back({std::max(step.startNs, window.first),
                            std::min(step.endNs, window.second)});
-    return between;
+    // Between requests a server waits for the next one. Other steps that recur
+    // follow one another.
+    if (profile.summary.stepsFrom != "recurring_operators")
+      return between;
   }
   forEachActivity(profile, [&](const Activity &activity) {
     running.push_back({activity.startNs, activity.endNs()});
@@ -340,7 +343,7 @@ static std::vector<Interval> timeBetweenSteps(const Profile &profile,
     }
     left = std::max(left.value_or(step.endNs), step.endNs);
   }
-  return intersect({window}, between);
+  return intersect({window}, unite(std::move(between)));
 }
 
 std::vector<std::pair<int64_t, int64_t>>

@@ -480,6 +480,10 @@ def test_requests_of_a_server_are_steps_where_they_do_not_overlap(tmp_path: Path
     assert profile["summary"]["steps_from"] == "recurring_operators"
     assert [names.count("aten::softmax") for names in names_by_step(profile)] == [1] * 12
     assert {step["phase"] for step in profile["steps"][4:]} == {"steady"}
+    # Until the next one comes the server waits, which is no request's time.
+    steady = [step for step in profile["steps"] if step["phase"] == "steady"]
+    taken = sum(step["end_ns"] - step["start_ns"] for step in steady)
+    assert profile["summary"]["wall_ns"] == pytest.approx(taken, rel=0.05)
 
 
 @pytest.mark.parametrize("connections", ["close", "keep"])

@@ -105,7 +105,8 @@ std::unique_ptr<Profile> fullProfile() {
   copy.phase = Phase::WarmUp;
   profile->partitions.push_back({"c0", "9f86d081", "h.0", "unique", 12, 333});
   profile->calls.push_back({"c", 800, 700, 0, 5, 4});
-  profile->synchronizations.push_back({"cudaDeviceSynchronize", 1500, 100, "", ""});
+  profile->synchronizations.push_back(
+      {"cudaDeviceSynchronize", 1500, 100, "", ""});
   Finding &finding = profile->findings.emplace_back();
   finding.severityNsPerStep = 12;
   finding.nodes = {1};

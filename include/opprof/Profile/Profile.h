@@ -477,7 +477,7 @@ struct Summary {
   /// What of the span lies between two steps of a capture, with nothing on any
   /// device: it was not recorded (counters were taken, or the program did other
   /// things), so it is no step's idle time. Of steps that were found, those
-  /// that are apart. Sorted and disjoint.
+  /// that are apart, and what lies between two requests. Sorted and disjoint.
   std::vector<Interval> betweenSteps;
   std::array<int64_t, kNumConfidences> attributedNs{};
   /// Kernel time by the confidence of each link, for kernels that have it.
