@@ -388,6 +388,30 @@ def test_rules_keep_what_pytorch_gives(tmp_path: Path, name: str) -> None:
                 parameter.mul_(1.5)
 
 
+def test_rows_hidden_by_a_number_are_so_in_float16(tmp_path: Path) -> None:
+    """It has no number so low that scores do not show beside it."""
+    model, inputs = ATTENTION["all of a row low"]
+    model = copy.deepcopy(model).eval()
+    index_of(model, inputs, tmp_path)
+    scripts = read_rewrites(tmp_path / "rewrites").scripts
+    script = next(script for script in scripts if script.name == "form-attention")
+    backend = import_program(emit([script], tmp_path / "rule_in_float16.py")[0])
+    backend.STRATEGY = backend.Strategy(precision=torch.float16)
+    backend.compile_fx = lambda graph, inputs, config_patches=None: aot_module_simplified(
+        graph, inputs, fw_compiler=nop, inference_compiler=nop
+    )
+    compiled = torch.compile(model, backend=backend.BACKEND_NAME)
+    with torch.no_grad():
+        actual, expected = compiled(*inputs), model(*inputs)
+    assert backend.applied["form-attention"] == 1
+    (hidden,) = inputs[1].all(-1).nonzero(as_tuple=True)
+    assert len(hidden)
+    for rows in (actual, expected):
+        assert rows.isfinite().all()
+    error = (actual - expected)[..., hidden, :].norm() / expected[..., hidden, :].norm()
+    assert error < 5e-3, error
+
+
 @pytest.mark.parametrize("name", HELD_BACK)
 def test_rules_hold_back_where_one_condition_fails(tmp_path: Path, name: str) -> None:
     model, inputs = HELD_BACK[name]

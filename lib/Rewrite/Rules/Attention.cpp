@@ -51,6 +51,8 @@ private:
   Value arrange(Value value, const DimNames &names, StringRef rows,
                 StringRef columns, StringRef name);
   Value alignTo(Value scores, Value value);
+  Value seeAllOfHiddenRows(Value query);
+  Value callAnySeen();
   Value keepUndefined(Value attended);
   Value castToQueries(Value value);
   Value scaleBy(Value value, const AttentionStep &step);
@@ -354,6 +356,27 @@ void AttentionMaker::hide(const AttentionStep &step) {
               {script.value(), script.value(), script.real(filled)});
 }
 
+/// Where all of a row is hidden by one number, softmax gives each key the same
+/// weight. So do queries of zeros that see all keys, in types that have no
+/// number so low that scores do not show beside it, too.
+Value AttentionMaker::seeAllOfHiddenRows(Value query) {
+  Value any = callAnySeen();
+  Value hidden = call("hidden", "aten.logical_not.default", any, any.getType());
+  mask =
+      call("seen", "aten.logical_or.default", {mask, hidden}, mask.getType());
+  return call("query", "aten.masked_fill.Scalar", {query, hidden},
+              query.getType(),
+              {script.value(), script.value(), script.real(0)});
+}
+
+/// Of each row whether a score of it counts.
+Value AttentionMaker::callAnySeen() {
+  Builder builder(element.getContext());
+  return call("any_seen", "aten.any.dim", mask,
+              script.getAnyType(rankOf(mask), builder.getI1Type()),
+              {script.value(), script.number(-1), script.flag(true)});
+}
+
 /// Where all of a row is hidden by negative infinity, softmax gives no numbers,
 /// and the operator gives zeros.
 Value AttentionMaker::keepUndefined(Value attended) {
@@ -364,9 +387,8 @@ Value AttentionMaker::keepUndefined(Value attended) {
   Type flags = script.getAnyType(rankOf(mask), builder.getI1Type());
   Value undefined;
   if (isFlag) {
-    Value any = call("any_seen", "aten.any.dim", mask, flags,
-                     {script.value(), script.number(-1), script.flag(true)});
-    undefined = call("undefined", "aten.logical_not.default", any, flags);
+    undefined =
+        call("undefined", "aten.logical_not.default", callAnySeen(), flags);
   } else {
     Value highest = call(
         "highest", "aten.amax.default", mask, getAny(mask, element),
@@ -423,8 +445,7 @@ void AttentionMaker::makeReplacement() {
                step.kind == AttentionStep::Kind::Add;
       });
   bool isFlag = !first.added && llvm::hasSingleElement(hides) &&
-                hides.begin()->kind == AttentionStep::Kind::Hide &&
-                std::isinf(*hides.begin()->number);
+                hides.begin()->kind == AttentionStep::Kind::Hide;
   for (AttentionStep &step : spelling.before)
     isFlag &= step.kind != AttentionStep::Kind::Scale ||
               (step.number && *step.number > 0);
@@ -433,9 +454,11 @@ void AttentionMaker::makeReplacement() {
       addToMask(step.scores, step.other, *step.number);
     } else if (step.kind == AttentionStep::Kind::Hide && isFlag) {
       mask = alignTo(step.scores, step.other);
-      mayBeInfinite = true;
+      mayBeInfinite = std::isinf(*step.number);
       if (!step.keeps)
         mask = call("seen", "aten.logical_not.default", mask, mask.getType());
+      if (!mayBeInfinite)
+        query = seeAllOfHiddenRows(query);
     } else if (step.kind == AttentionStep::Kind::Hide) {
       hide(step);
     } else if (step.kind == AttentionStep::Kind::Scale) {
