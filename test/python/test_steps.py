@@ -238,14 +238,13 @@ def test_workers_of_data_loaders_leave_nothing(tmp_path: Path) -> None:
 def test_each_rank_has_the_steps(tmp_path: Path) -> None:
     program = write(
         tmp_path,
-        "import torch, torch.distributed as dist\n"
+        "import time, torch, torch.distributed as dist\n"
         "dist.init_process_group('gloo')\n"
         "net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))\n"
         "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
         "for step in range(8):\n"
         "    net(torch.ones(2, 4)).exp().sum().backward()\n"
-        "    optimizer.step()\n"
-        "dist.destroy_process_group()\n",
+        "    optimizer.step()\n" + test_observer.LAST_OF_RANKS,
     )
     run = tmp_path / "run"
     command = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
