@@ -46,6 +46,11 @@ def _beside(file):
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), file)
 
 
+def _floats(module):
+    """The dtypes of all numbers with a fraction that the module holds."""
+    return {{value.dtype for value in [*module.parameters(), *module.buffers()] if value.is_floating_point()}}
+
+
 class Model(torch.nn.Module):
     """A method of the archive as a module: its parameters and buffers are those of the loaded archive, by name."""
 
@@ -62,28 +67,26 @@ class Model(torch.nn.Module):
                 part.register_parameter(last, value)
             else:
                 part.register_buffer(last, value)
-        self.leaves, self.precision = LEAVES, self._floats()
-
-    def _floats(self):
-        """The one dtype of all numbers with a fraction that the module holds, or None."""
-        dtypes = {{value.dtype for value in [*self.parameters(), *self.buffers()] if value.is_floating_point()}}
-        return dtypes.pop() if len(dtypes) == 1 else None
+        # No name of an archive has a dot, which separates them.
+        vars(self).update({{"opprof.leaves": LEAVES, "opprof.floats": _floats(self)}})
 
     def _apply(self, *args, **kwargs):
         """Once the module is converted, by .double() or .to(torch.bfloat16), it takes arguments of that dtype."""
-        result, dtype = super()._apply(*args, **kwargs), self._floats()
-        if dtype == self.precision or None in (dtype, self.precision):
-            self.leaves = LEAVES
-        else:
-            self.leaves = [
+        result, dtypes = super()._apply(*args, **kwargs), _floats(self)
+        leaves = LEAVES
+        if dtypes != vars(self)["opprof.floats"] and len(dtypes) == 1:
+            (dtype,) = dtypes
+            leaves = [
                 (leaf[0], dtype) if isinstance(leaf, tuple) and leaf[1].is_floating_point else leaf for leaf in LEAVES
             ]
+        vars(self)["opprof.leaves"] = leaves
         return result
 
     def forward(self, *args):
         leaves = [_form(value) for value in pytree.tree_leaves(args)]
-        if leaves != self.leaves:
-            raise ValueError(f"the program is for tensors of the sizes and dtypes {{self.leaves}}, and got {{leaves}}")
+        expected = vars(self)["opprof.leaves"]
+        if leaves != expected:
+            raise ValueError(f"the program is for tensors of the sizes and dtypes {{expected}}, and got {{leaves}}")
         given = iter(args)
         inputs = []
         for kind, target in INPUTS:
