@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from opprof.commands.launches import Proof, prove
+from opprof.commands.cli import main
+from opprof.commands.launches import VERDICTS, Proof, prove
 from opprof.commands.program import CompiledGraphs, module_of
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
 from opprof.export.inductor import watching_inductor
@@ -889,6 +890,45 @@ def test_what_cannot_be_proven_is_said(compiled: Compiled, tmp_path: Path) -> No
     proof = prove(tmp_path, None)
     assert "holds no post_grad.json" in proof.to_text()
     assert not proof.refuted
+
+
+@pytest.mark.parametrize(
+    ("graphs", "status"),
+    [
+        (["exact"], 0),
+        (["exact not provable"], 0),
+        (["not provable"], 1),
+        (["not provable", ""], 1),
+        ([""], 0),
+        (["exact", "error"], 1),
+        (["", "error"], 1),
+        (["missing node exact"], 1),
+    ],
+)
+def test_the_status_of_a_proof(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    graphs: list[str],
+    status: int,
+) -> None:
+    """What was not judged is not right; where nothing is launched, there is nothing to judge."""
+
+    def graph(verdicts: str) -> dict[str, Any]:
+        if verdicts == "error":
+            return {"error": "it ended"}
+        launches = [
+            {"index": 0, "line": 1, "kernel": "mm", "nodes": [], "verdict": verdict}
+            for verdict in VERDICTS
+            if verdict in verdicts
+        ]
+        return {"launches": launches, "confidence": {}}
+
+    proof = Proof({str(index): graph(verdicts) for index, verdicts in enumerate(graphs)})
+    monkeypatch.setattr("opprof.commands.launches.prove", lambda *_: proof)
+    assert main(["launches", "run", "--prove"]) == status
+    said = capsys.readouterr().out
+    assert ("nothing was judged" in said) == (graphs == ["", "error"])
+    assert ("nothing to judge" in said) == (graphs == [""])
 
 
 def test_a_refuted_map_ends_in_failure() -> None:

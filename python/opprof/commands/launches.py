@@ -59,9 +59,15 @@ class Proof:
         return any(self.count(verdict) for verdict in _REFUTED)
 
     @property
+    def failed(self) -> bool:
+        """Whether a graph ended in an error: what could not be run is not shown to be right."""
+        return any("error" in graph for graph in self.graphs.values())
+
+    @property
     def judged(self) -> bool:
-        """Whether anything was: what could not be run is not shown to be right."""
-        return any(graph.get("launches") for graph in self.graphs.values())
+        """Whether anything was, or the graphs launch nothing that could be."""
+        launches = any(graph.get("launches") for graph in self.graphs.values())
+        return any(map(self.count, VERDICTS[:-1])) if launches else not self.failed
 
     def to_json(self) -> str:
         """All verdicts, and their totals, as a document."""
@@ -85,7 +91,8 @@ class Proof:
                 sums[0] += numbers["right"]
                 sums[1] += numbers["judged"]
         totals = ", ".join(f"{self.count(v)} {v}" for v in VERDICTS if self.count(v))
-        lines.append(f"all: {totals or 'nothing was judged'}")
+        nothing = "nothing to judge" if self.judged else "nothing was judged"
+        lines.append(f"all: {totals or nothing}")
         lines += [
             f"nodes of confidence {confidence}: {right} of {of} right ({100 * right / of:.2f} %)"
             for confidence, (right, of) in judged.items()
