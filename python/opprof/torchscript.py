@@ -60,6 +60,15 @@ def is_torchscript(path: str | os.PathLike[str]) -> bool:
     )
 
 
+def check_model(model: str | None) -> None:
+    """Refuses an archive where a model script is wanted that torch.compile is to compile."""
+    if model is not None and is_torchscript(model):
+        raise OpprofError(
+            f"{model}: is a TorchScript archive, whose modules torch.compile does not compile",
+            remedy=f"`opprof optimize` writes a model script of it, {Path(model).stem}_model.py: give that one",
+        )
+
+
 def write_graph(
     archive: Path,
     target: Path,

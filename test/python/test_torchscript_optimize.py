@@ -82,6 +82,54 @@ def test_the_module_in_another_precision(tmp_path: Path) -> None:
             script.module(x.double())
 
 
+class Named(nn.Module):
+    """Holds what the module that is made of it once called its own by the same names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.precision = nn.Parameter(torch.randn(8))
+        self.leaves = nn.Linear(8, 8)
+        self._floats = nn.Parameter(torch.randn(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.leaves(x * self.precision) + self._floats
+
+
+def test_the_names_are_the_archives_own(tmp_path: Path) -> None:
+    torch.jit.script(Named().eval()).save(tmp_path / "model.pt")
+    options = TorchScriptOptions(inputs=["2x8xf32"])
+    script = load_model_script(
+        write_archive_model(tmp_path / "model.pt", options, tmp_path / "out")
+    )
+    with torch.no_grad():
+        compiled = torch.compile(script.module, backend="eager", fullgraph=True)
+        assert torch.equal(compiled(*script.args), script.module(*script.args))
+
+
+class Mixed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = nn.Linear(8, 8)
+        self.register_buffer("scale", torch.rand(8, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.lin(x) * self.scale
+
+
+def test_an_archive_of_two_precisions_in_one(tmp_path: Path) -> None:
+    torch.jit.script(Mixed().eval()).save(tmp_path / "model.pt")
+    options = TorchScriptOptions(inputs=["2x8xf32"])
+    script = load_model_script(
+        write_archive_model(tmp_path / "model.pt", options, tmp_path / "out")
+    )
+    (x,) = script.args
+    with torch.no_grad():
+        module = copy.deepcopy(script.module).to("cpu")
+        assert torch.equal(module(x), script.module(x))
+        module.to(torch.bfloat16)
+        assert module(x.bfloat16()).dtype == torch.bfloat16
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -119,7 +167,9 @@ def test_training_is_refused(tmp_path: Path) -> None:
     [
         (["validate", "model.pt"], "is a TorchScript archive, and no backend"),
         (["validate", "backend.py", "--model=model.pt"], "model script of it, model_model.py"),
+        (["validate", "for_archive.py"], "model script of it, model_model.py"),
         (["emit", ".", "-o", "backend.py", "--model=model.pt"], "model script of it, model_model"),
+        (["emit", "recorded", "-o", "backend.py"], "model script of it, model_model.py"),
     ],
 )
 def test_archives_in_the_place_of_scripts(
@@ -129,8 +179,13 @@ def test_archives_in_the_place_of_scripts(
     command: list[str],
     says: str,
 ) -> None:
+    """Given by option, or recorded in what is given."""
     monkeypatch.chdir(tmp_path)
     torch.jit.script(Stack().eval()).save("model.pt")
+    Path("for_archive.py").write_text('MODEL_SCRIPT = "model.pt"\n')
+    Path("recorded").mkdir()
+    Path("recorded", "a.mlir").touch()
+    Path("recorded", "rewrites.json").write_text('{"script": "model.pt", "rewrites": []}')
     assert main(command) == 1
     assert says in capsys.readouterr().err
     assert not Path("backend.py").exists()

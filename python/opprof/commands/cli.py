@@ -25,7 +25,7 @@ from opprof.files import check_folder, check_python, check_script, locked
 from opprof.processes import start_server
 from opprof.suffixes import CAPTURE, GRAPH_JSON, GRAPHS, MLIR_BYTECODE, MLIR_TEXT, PT, SAFETENSORS
 from opprof.terminal import prepare_streams, printable, program_output_on_stderr
-from opprof.torchscript import TorchScriptOptions, is_torchscript, readable_graph
+from opprof.torchscript import TorchScriptOptions, check_model, is_torchscript, readable_graph
 
 
 class _Parser(argparse.ArgumentParser):
@@ -157,7 +157,7 @@ def _launches(options: argparse.Namespace) -> int:
     if options.prove:
         proof = prove(options.directory, options.graph)
         print(proof.to_json() if options.json else printable(proof.to_text()), end="")
-        return 1 if proof.refuted or not proof.judged else 0
+        return 1 if proof.refuted or proof.failed or not proof.judged else 0
     filters = {key: getattr(options, key) for key in ("line", "module", "node", "kernel")}
     with readable_graph(options.graph) as graph:
         text = launches_text(options.directory, graph, as_json=options.json, filters=filters)
@@ -195,7 +195,8 @@ def _add_launches(commands: _Commands) -> None:
         "--prove",
         action="store_true",
         help="run the generated code of a run folder beside its graph, and say of each launch whether it computes exactly its nodes; "
-        "the exit status is 1 where one does not, and where none could be judged. Only for code that you made yourself",
+        "the exit status is 1 where one does not, where a graph could not be run, and where of all launches none could be judged. "
+        "Only for code that you made yourself",
     )
     parser.set_defaults(run=_launches)
 
@@ -949,19 +950,10 @@ def _add_recommend(commands: _Commands) -> None:
     parser.set_defaults(run=_recommend)
 
 
-def _check_model(model: str | None) -> None:
-    """Refuses an archive where a model script is wanted that torch.compile is to compile."""
-    if model is not None and is_torchscript(model):
-        raise OpprofError(
-            f"{model}: is a TorchScript archive, whose modules torch.compile does not compile",
-            remedy=f"`opprof optimize` writes a model script of it, {Path(model).stem}_model.py: give that one",
-        )
-
-
 def _emit(options: argparse.Namespace) -> None:
     from opprof.commands.emit import emit_backend, emit_skeleton
 
-    _check_model(options.model)
+    check_model(options.model)
     write = emit_skeleton if options.skeleton else emit_backend
     for file in write(options.rewrites, options.output, options.model):
         print(f"wrote {file}", file=sys.stderr)
@@ -995,7 +987,7 @@ def _add_emit(commands: _Commands) -> None:
 def _validate(options: argparse.Namespace) -> int:
     from opprof.commands.validate import validate, verdict_text
 
-    _check_model(options.model)
+    check_model(options.model)
     # What an archive is taken for when it stands in the backend's place.
     if is_torchscript(options.backend):
         raise OpprofError(

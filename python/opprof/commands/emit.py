@@ -8,6 +8,7 @@ from opprof.backend.rewrites import read_rewrites
 from opprof.backend.skeleton import skeleton, unanswered
 from opprof.commands.recommend import recommend
 from opprof.files import scratch_folder
+from opprof.torchscript import check_model
 
 
 def emit_backend(rewrites: Path, output: Path, model: str | None) -> list[Path]:
@@ -17,6 +18,7 @@ def emit_backend(rewrites: Path, output: Path, model: str | None) -> list[Path]:
     """
     read = read_rewrites(rewrites)
     model = model or read.index.get("script")
+    check_model(model)
     if model is not None:
         model = os.path.relpath(Path(model).resolve(), output.parent.resolve())
     return emit(read.scripts, output, model=model)
@@ -27,6 +29,7 @@ def emit_skeleton(run: Path, output: Path, model: str | None) -> list[Path]:
     with scratch_folder() as folder:
         rules = [script.name for script in recommend(run, folder / "rewrites", error_budget=1e-2)]
         model = model or read_rewrites(folder / "rewrites").index.get("script")
+    check_model(model)
     if model is not None:
         model = os.path.relpath(Path(model).resolve(), output.parent.resolve())
     return emit([], output, model=model, passes=skeleton(*unanswered(run, rules)))

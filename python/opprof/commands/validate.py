@@ -14,6 +14,7 @@ from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.errors import OpprofError
 from opprof.export.model_script import load_model_script
 from opprof.progress import progress
+from opprof.torchscript import check_model
 from opprof.units import milliseconds
 
 
@@ -31,6 +32,7 @@ def validate(
     if not file.is_file():
         raise OpprofError(f"{file}: no such file")
     model = model or _recorded_model(file)
+    check_model(model)
     device = device or _recorded(file, "MODEL_DEVICE")
     if model is None:
         raise OpprofError(
