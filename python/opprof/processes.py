@@ -176,4 +176,5 @@ def _stats() -> Iterator[tuple[int, list[str]]]:
     for file in Path("/proc").glob("[0-9]*/stat"):
         # It may end meanwhile. Its name, in parentheses, may be anything.
         with contextlib.suppress(OSError):
-            yield int(file.parent.name), file.read_text(encoding="utf-8").rpartition(")")[2].split()
+            text = file.read_text(encoding="utf-8", errors="replace")
+            yield int(file.parent.name), text.rpartition(")")[2].split()

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from opprof import processes
 from opprof.backend.emit import emit
 from opprof.backend.rewrites import read_rewrites
 from opprof.commands import cli
@@ -142,10 +143,12 @@ def test_json_is_read_within_its_folder(tmp_path: Path) -> None:
         ("script", 5),
         ("script", ["a.py"]),
         ("file", "x" * 5000),
+        ("file", "ä" * 200),
         ("file", "a\0b.mlir"),
         ("name", "a\0b"),
         ("name", "half \ud800"),
         ("saves_ns", "9"),
+        ("saves_ns", True),
         ("count", "many"),
         ("count", float("inf")),
     ],
@@ -163,6 +166,17 @@ def test_an_index_of_rewrites_that_is_none_is_told_in_one_line(
     (tmp_path / "rewrites.json").write_text(json.dumps(index))
     with pytest.raises(OpprofError, match=r"rewrites.json: not an index of rewrites: .{,600}$"):
         read_rewrites(tmp_path)
+
+
+def test_a_process_may_be_called_anything() -> None:
+    """Whose process any is on the machine, its name is no text that has to be read."""
+    name = Path("/proc/self/comm")
+    before = name.read_bytes().strip()
+    try:
+        name.write_bytes(b"\xff) 1 (\xfe")
+        assert dict(processes._parents())[os.getpid()] == os.getppid()
+    finally:
+        name.write_bytes(before)
 
 
 def test_two_runs_into_one_folder_are_refused(tmp_path: Path, script: Callable[..., Path]) -> None:

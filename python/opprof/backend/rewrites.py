@@ -10,7 +10,7 @@ from opprof.suffixes import MLIR_TEXT
 
 INDEX = "rewrites.json"
 
-#: Of a file, in any file system.
+#: Of a file, in bytes, in any file system.
 _LONGEST_NAME = 255
 
 
@@ -127,14 +127,14 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> int | None:
-    if value is None or isinstance(value, int):
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     raise TypeError(f"{value!r:.100} is no whole number")
 
 
 def _file_name(value: Any) -> str:
     name = _text(value)
-    if len(name) > _LONGEST_NAME:
+    if len(name.encode()) > _LONGEST_NAME:
         raise TypeError(f"{name!r:.100}... is no name of a file")
     return name
 
