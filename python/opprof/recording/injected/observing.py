@@ -212,7 +212,7 @@ def _note_waits(torch: ModuleType, observer: Any) -> None:
         (torch.cuda.Stream, "synchronize"),
         (torch.cuda.Event, "synchronize"),
     ):
-        # Nothing of ours fails the program's import; a build for CPUs has the latter alone.
+        # Nothing of ours fails the program's import: a build for CPUs lacks the first, and other versions may lack others.
         with contextlib.suppress(AttributeError):
             follow(owner, name)
 
