@@ -140,18 +140,21 @@ def _partition(profile: Profile, partitions: Mapping[str, str]) -> Any:
 
 
 def _joined(category: str, rows: Iterable[tuple[str, dict[str, Any]]], of: Any) -> Iterator[_Slice]:
-    """Kernels that follow one another and are of one partition, or module, as one slice."""
+    """What follows one another and is of one partition, or module, and of one step where that is known, as one slice."""
     current, start, end, kernels = "", 0, 0, 0
-    for _, row in [*rows, ("", {})]:
+    step = None
+    for kind, row in [*rows, ("", {})]:
         name = of(row) if row else ""
-        if current and name != current:
+        ends = name != current or (step is not None and row.get("step", step) != step)
+        if current and ends:
             yield category, current, start, end - start, {"kernels": kernels}
         if not row:
             break
-        if name != current:
-            current, start, kernels = name, row["start_ns"], 0
+        if ends:
+            current, start, kernels, step = name, row["start_ns"], 0, None
+        step = row.get("step", step)
         end = row["start_ns"] + row["duration_ns"]
-        kernels += 1
+        kernels += kind == "kernel"
 
 
 def _lanes(

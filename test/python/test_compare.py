@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import opprof
+from opprof import timeline
 from opprof.commands.cli import main
 from opprof.commands.compare import diff, explain_text, top_text
 from opprof.errors import OpprofError
@@ -569,6 +570,23 @@ def test_timelines_for_perfetto(new: Path, tmp_path: Path, name: str) -> None:
     assert sorted(k.duration_ns for k in again.kernels) == sorted(k["duration_ns"] for k in kernels)
     assert [(d.id, d.name) for d in again.devices] == [
         (d["id"], d.get("name", "")) for d in data["devices"]
+    ]
+
+
+def test_slices_of_modules_end_with_their_step() -> None:
+    """The host may be idle there, or another module's; copies are no kernels."""
+    rows = [
+        ("kernel", {"module": "a", "start_ns": 0, "duration_ns": 5, "step": 0}),
+        ("gpu_memcpy", {"module": "a", "start_ns": 5, "duration_ns": 5}),
+        ("kernel", {"module": "a", "start_ns": 20, "duration_ns": 5, "step": 0}),
+        ("kernel", {"module": "a", "start_ns": 90, "duration_ns": 5, "step": 1}),
+        ("kernel", {"module": "b", "start_ns": 95, "duration_ns": 5, "step": 1}),
+        ("kernel", {"module": "b", "start_ns": 100, "duration_ns": 5}),
+    ]
+    assert list(timeline._joined("module", rows, lambda row: row["module"])) == [
+        ("module", "a", 0, 25, {"kernels": 2}),
+        ("module", "a", 90, 5, {"kernels": 1}),
+        ("module", "b", 95, 10, {"kernels": 2}),
     ]
 
 
