@@ -52,12 +52,13 @@ private:
                 StringRef columns, StringRef name);
   Value alignTo(Value scores, Value value);
   Value seeAllOfHiddenRows(Value query);
-  Value callAnySeen();
+  Value findHiddenRows(Value seen);
+  Value clearRows(Value query, Value rows);
   Value keepUndefined(Value attended);
   Value castToQueries(Value value);
   Value scaleBy(Value value, const AttentionStep &step);
   void addToMask(Value scores, Value value, double factor);
-  void hide(const AttentionStep &step);
+  Value hide(const AttentionStep &step, Value query);
   Value finishResult(Value value);
   void makeReplacement();
 
@@ -296,15 +297,25 @@ Value AttentionMaker::alignTo(Value scores, Value value) {
   return result;
 }
 
-/// A mask in the type of queries; what that can't hold becomes its lowest
-/// number, and not infinite.
+/// A mask in the type of queries; numbers that it can't hold become its lowest
+/// one, and not infinite.
 Value AttentionMaker::castToQueries(Value value) {
   auto from = dyn_cast<FloatType>(typeOf(value).getElementType());
   if (from == element)
     return value;
-  if (from && getLowest(from) < getLowest(element))
+  if (from && getLowest(from) < getLowest(element)) {
+    constexpr double kHides = -std::numeric_limits<double>::infinity();
+    Value infinite =
+        call("infinite", "aten.eq.Scalar", value,
+             script.getAnyType(rankOf(value),
+                               IntegerType::get(element.getContext(), 1)),
+             {script.value(), script.real(kHides)});
     value = call("bounded", "aten.clamp_min.default", value, value.getType(),
                  {script.value(), script.real(getLowest(element))});
+    value = call("bounded", "aten.masked_fill.Scalar", {value, infinite},
+                 value.getType(),
+                 {script.value(), script.value(), script.real(kHides)});
+  }
   return call("mask", "aten.to.dtype", value, getAny(value, element),
               {script.value(),
                DTypeAttr::get(element.getContext(), getDTypeName(element))});
@@ -333,14 +344,16 @@ void AttentionMaker::addToMask(Value scores, Value value, double factor) {
 }
 
 /// Scores that are hidden get so low a number that adding them to it does not
-/// show.
-void AttentionMaker::hide(const AttentionStep &step) {
-  Value hidden = alignTo(step.scores, step.other);
+/// show; rows of which all are hidden are those of queries of zeros.
+Value AttentionMaker::hide(const AttentionStep &step, Value query) {
+  Value seen = alignTo(step.scores, step.other), hidden = seen;
   if (step.keeps)
-    hidden =
-        call("hidden", "aten.logical_not.default", hidden, hidden.getType());
+    hidden = call("hidden", "aten.logical_not.default", seen, seen.getType());
+  else
+    seen = {};
   double filled = *step.number;
-  if (std::isfinite(filled))
+  bool isFinite = std::isfinite(filled);
+  if (isFinite)
     filled = std::max(filled, getLowest(element));
   else
     mayBeInfinite = true;
@@ -351,30 +364,43 @@ void AttentionMaker::hide(const AttentionStep &step) {
                  DTypeAttr::get(element.getContext(), getDTypeName(element))},
                 {"dtype"});
   unsigned rank = std::max(rankOf(mask), rankOf(hidden));
-  mask = call("mask", "aten.masked_fill.Scalar", {mask, hidden},
-              script.getAnyType(rank),
-              {script.value(), script.value(), script.real(filled)});
+  auto fill = [&](Value hidden, double number) {
+    mask = call("mask", "aten.masked_fill.Scalar", {mask, hidden},
+                script.getAnyType(rank),
+                {script.value(), script.value(), script.real(number)});
+  };
+  fill(hidden, filled);
+  if (!isFinite)
+    return query;
+  if (!seen)
+    seen = call("seen", "aten.logical_not.default", hidden, hidden.getType());
+  Value rows = findHiddenRows(seen);
+  fill(rows, 0);
+  return clearRows(query, rows);
+}
+
+/// Of each row whether none of it is seen.
+Value AttentionMaker::findHiddenRows(Value seen) {
+  Type flags = script.getAnyType(rankOf(seen),
+                                 IntegerType::get(element.getContext(), 1));
+  Value any = call("any_seen", "aten.any.dim", seen, flags,
+                   {script.value(), script.number(-1), script.flag(true)});
+  return call("hidden_rows", "aten.logical_not.default", any, flags);
+}
+
+Value AttentionMaker::clearRows(Value query, Value rows) {
+  return call("query", "aten.masked_fill.Scalar", {query, rows},
+              query.getType(),
+              {script.value(), script.value(), script.real(0)});
 }
 
 /// Where all of a row is hidden by one number, softmax gives each key the same
 /// weight. So do queries of zeros that see all keys, in types that have no
 /// number so low that scores do not show beside it, too.
 Value AttentionMaker::seeAllOfHiddenRows(Value query) {
-  Value any = callAnySeen();
-  Value hidden = call("hidden", "aten.logical_not.default", any, any.getType());
-  mask =
-      call("seen", "aten.logical_or.default", {mask, hidden}, mask.getType());
-  return call("query", "aten.masked_fill.Scalar", {query, hidden},
-              query.getType(),
-              {script.value(), script.value(), script.real(0)});
-}
-
-/// Of each row whether a score of it counts.
-Value AttentionMaker::callAnySeen() {
-  Builder builder(element.getContext());
-  return call("any_seen", "aten.any.dim", mask,
-              script.getAnyType(rankOf(mask), builder.getI1Type()),
-              {script.value(), script.number(-1), script.flag(true)});
+  Value rows = findHiddenRows(mask);
+  mask = call("seen", "aten.logical_or.default", {mask, rows}, mask.getType());
+  return clearRows(query, rows);
 }
 
 /// Where all of a row is hidden by negative infinity, softmax gives no numbers,
@@ -383,17 +409,15 @@ Value AttentionMaker::keepUndefined(Value attended) {
   if (!mayBeInfinite)
     return attended;
   Builder builder(element.getContext());
-  bool isFlag = typeOf(mask).getElementType().isInteger(1);
-  Type flags = script.getAnyType(rankOf(mask), builder.getI1Type());
   Value undefined;
-  if (isFlag) {
-    undefined =
-        call("undefined", "aten.logical_not.default", callAnySeen(), flags);
+  if (typeOf(mask).getElementType().isInteger(1)) {
+    undefined = findHiddenRows(mask);
   } else {
     Value highest = call(
         "highest", "aten.amax.default", mask, getAny(mask, element),
         {script.value(), script.list({script.number(-1)}), script.flag(true)});
-    undefined = call("undefined", "aten.eq.Scalar", highest, flags,
+    undefined = call("undefined", "aten.eq.Scalar", highest,
+                     script.getAnyType(rankOf(mask), builder.getI1Type()),
                      {script.value(),
                       script.real(-std::numeric_limits<double>::infinity())});
   }
@@ -460,7 +484,7 @@ void AttentionMaker::makeReplacement() {
       if (!mayBeInfinite)
         query = seeAllOfHiddenRows(query);
     } else if (step.kind == AttentionStep::Kind::Hide) {
-      hide(step);
+      query = hide(step, query);
     } else if (step.kind == AttentionStep::Kind::Scale) {
       if (step.number)
         scale = step.isDivided ? scale / *step.number : scale * *step.number;

@@ -109,6 +109,14 @@ static bool isTakenElsewhere(NodeOp node, Operation *user) {
   });
 }
 
+/// False where a size or another number comes from a node: what has it in an
+/// argument's place has no default of its own.
+static bool takesTensorsAlone(NodeOp node) {
+  return llvm::all_of(node->getOperands(), [](Value operand) {
+    return getTensorType(operand) != nullptr;
+  });
+}
+
 /// True where `value` has as many elements as `other`, as far as is known.
 static bool haveEqualSizes(Value value, Value other) {
   RankedTensorType type = getTensorType(value), same = getTensorType(other);
@@ -120,39 +128,53 @@ static bool haveEqualSizes(Value value, Value other) {
 }
 
 /// A product from which `value` comes through nodes that keep the number of its
-/// elements; null where there is none near.
-static NodeOp findProductBefore(Value value, unsigned depth = 12) {
+/// elements; null where there is none near. Each of `seen` is looked at once:
+/// there are as many ways as combinations.
+static NodeOp findProductBefore(Value value, unsigned depth,
+                                llvm::SmallPtrSetImpl<Operation *> &seen) {
   auto node = value.getDefiningOp<NodeOp>();
-  if (!node || !depth)
+  if (!node || !depth || !seen.insert(node).second)
     return {};
   if (isProduct(node))
     return node;
   for (Value operand : node->getOperands())
     if (haveEqualSizes(operand, value))
-      if (NodeOp product = findProductBefore(operand, depth - 1))
+      if (NodeOp product = findProductBefore(operand, depth - 1, seen))
         return product;
   return {};
 }
 
+static NodeOp findProductBefore(Value value) {
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  return findProductBefore(value, /*depth=*/12, seen);
+}
+
 /// A product to which `value` goes.
-static NodeOp findProductBehind(Value value, unsigned depth = 8) {
+static NodeOp findProductBehind(Value value, unsigned depth,
+                                llvm::SmallPtrSetImpl<Operation *> &seen) {
   if (!depth)
     return {};
   for (Operation *user : value.getUsers()) {
     auto node = dyn_cast<NodeOp>(user);
-    if (!node)
+    if (!node || !seen.insert(node).second)
       continue;
     if (isProduct(node))
       return node;
     if (haveEqualSizes(node.getResult(), value))
-      if (NodeOp product = findProductBehind(node.getResult(), depth - 1))
+      if (NodeOp product = findProductBehind(node.getResult(), depth - 1, seen))
         return product;
   }
   return {};
 }
 
+static NodeOp findProductBehind(Value value) {
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  return findProductBehind(value, /*depth=*/8, seen);
+}
+
 /// Where all of a row is hidden, softmax gives each key the same weight, and
-/// numbers that are added to scores have to do so too.
+/// numbers that are added to scores have to do so too. In float16 there is none
+/// so low, and with another one after it, it is not told what weight is whose.
 static constexpr StringLiteral kShows =
     "what is filled in shows where all of a row is hidden";
 
@@ -251,6 +273,8 @@ readEquation(StringRef equation, int64_t leftRank, int64_t rightRank) {
 bool Reader::readProduct(NodeOp node, AttentionProduct &product,
                          SmallVectorImpl<std::string> &letters) {
   product.node = node;
+  if (!takesTensorsAlone(node))
+    return refuse(node, "a number that it takes is computed in every call");
   StringRef target = node.getTarget();
   bool isEinsum = target == "aten.einsum.default";
   if (isEinsum) {
@@ -398,6 +422,8 @@ bool Reader::readForm(AttentionStep &step, Type narrowest) {
   NodeOp node = step.node;
   StringRef target = node.getTarget();
   if (target == "aten.dropout.default") {
+    if (!takesTensorsAlone(node))
+      return refuse(node, "a number that it takes is computed in every call");
     auto isOn = dyn_cast_or_null<BoolAttr>(node.getArgument("train"));
     if (!isOn || isOn.getValue())
       return refuse(node, "dropout is on");
@@ -491,7 +517,10 @@ bool Reader::checkFilled(AttentionStep &step, Attribute constant,
   if (!step.number)
     return refuse(step.node, "the value that is filled in is not known");
   constexpr double kHides = -1e9;
-  double lowest = getLowest(getTensorType(step.scores).getElementType());
+  RankedTensorType type = getTensorType(step.scores);
+  if (!type || !isa<FloatType>(type.getElementType()))
+    return refuse(step.node, "scores are other than real numbers");
+  double lowest = getLowest(type.getElementType());
   if (*step.number > kHides && *step.number > lowest)
     return refuse(step.node, kShows);
   return true;
@@ -526,6 +555,8 @@ bool Reader::readHidden(AttentionStep &step) {
 
 bool Reader::readStep(AttentionStep &step) {
   NodeOp node = step.node;
+  if (!takesTensorsAlone(node))
+    return refuse(node, "a number that it takes is computed in every call");
   using Read = bool (Reader::*)(AttentionStep &);
   Read read =
       llvm::StringSwitch<Read>(node.getTarget())
@@ -549,6 +580,8 @@ bool Reader::readStep(AttentionStep &step) {
     return refuse(node, "its result has more than four dimensions");
   if (step.other && !getTensorType(step.other))
     return refuse(node, "the sizes of its operand are not known");
+  if (step.other == step.scores)
+    return refuse(node, "it combines scores with themselves");
   return true;
 }
 
@@ -564,6 +597,13 @@ bool Reader::readSoftmax() {
     return refuse(node, "it is over another dimension than the last one");
   if (result.getElementType().isF64() && !type.getElementType().isF64())
     return refuse(node, "it is computed in float64");
+  auto from = dyn_cast<FloatType>(type.getElementType());
+  auto to = dyn_cast<FloatType>(result.getElementType());
+  if (!from || !to)
+    return refuse(node, "scores are other than real numbers");
+  if (to.getWidth() < from.getWidth() ||
+      (to.getWidth() == from.getWidth() && to != from))
+    return refuse(node, "it is computed in a type that holds less");
   return true;
 }
 
@@ -633,28 +673,47 @@ void AttentionSpelling::forgetFilled() {
     last->number = getLowest(getTensorType(first.left).getElementType());
 }
 
-/// Masks become numbers that are added to scores: what was filled in must be
-/// so low that nothing else shows beside it.
+/// Masks become numbers that are added to scores, or say which of them count:
+/// what was filled in must hide whatever it is, and stay a number.
 bool Reader::checkMasks() {
-  spelling.forgetFilled();
-  // Wide enough that no other number of a mask, nor a score, shows beside it.
-  constexpr double kHidesAll = -1e30;
   bool isHalf = getQueryElement().isF16();
-  for (AttentionStep &step : spelling.before) {
-    if (step.kind == AttentionStep::Kind::Hide && std::isfinite(*step.number)) {
-      if (isHalf)
-        return refuse(step.node, "float16 has no number that hides all of a "
-                                 "row when it is added to scores");
-      if (*step.number > kHidesAll)
-        return refuse(step.node, kShows);
+  // From the last step on: what comes after it.
+  double factor = 1;
+  bool isLast = true, isFactorKnown = true;
+  for (AttentionStep &step : llvm::reverse(spelling.before)) {
+    switch (step.kind) {
+    case AttentionStep::Kind::Form:
+      break;
+    case AttentionStep::Kind::Scale:
+      if (!step.number) {
+        isFactorKnown = false;
+        if (getTensorType(step.other).getElementType() != getQueryElement())
+          return refuse(step.node, "what scores are multiplied with has "
+                                   "another type than queries");
+        break;
+      }
+      factor *= step.isDivided ? 1 / *step.number : *step.number;
+      break;
+    case AttentionStep::Kind::Add:
+      if (isHalf && !getTensorType(step.other).getElementType().isF16())
+        return refuse(step.node, "the mask may hold numbers that float16 does "
+                                 "not");
+      isLast = false;
+      break;
+    case AttentionStep::Kind::Hide:
+      if (std::isfinite(*step.number)) {
+        if (!isLast)
+          return refuse(step.node, kShows);
+        double lowest = getLowest(getTensorType(step.scores).getElementType());
+        if (!isFactorKnown || !(factor > 0) || *step.number * factor < lowest)
+          return refuse(step.node, "what is filled in is multiplied, and may "
+                                   "be no number then");
+      }
+      isLast = false;
+      break;
     }
-    if (step.kind != AttentionStep::Kind::Add || !isHalf)
-      continue;
-    Type element = getTensorType(step.other).getElementType();
-    if (!element.isF16())
-      return refuse(step.node, "the mask may hold numbers that float16 does "
-                               "not");
   }
+  spelling.forgetFilled();
   return true;
 }
 
