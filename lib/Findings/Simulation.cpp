@@ -183,6 +183,9 @@ int64_t Simulation::play(const Times &times,
       isGone &= timeOf(work[at]) == kGone;
     if (isGone) {
       host += std::max<int64_t>(between - kLongestBeforeNs, 0);
+      // What waits for one of them waits for what is before it.
+      for (size_t at = call.first; at < call.last; ++at)
+        ends[at] = ofStream[work[at].stream];
       continue;
     }
     host += between;

@@ -1630,6 +1630,17 @@ TEST_F(PlayedFindingsTest, ALoopBehindWhichTheDeviceHasWorkCostsItsKernels) {
   EXPECT_EQ(get<evidence::OperatorLoop>().savedNs, 15 * 5'000);
 }
 
+TEST_F(PlayedFindingsTest, AWaitBehindALoopStillWaitsForWhatWasBeforeIt) {
+  launch(0, 500'000);
+  for (int64_t at = 1; at <= 16; ++at)
+    launch(at * 10'000, 5'000, "aten::square", "model.py:5");
+  wait(200'000, 586'000, "", "");
+  launch(900'000, 50'000);
+  compute();
+  // One of the 16 stays.
+  EXPECT_EQ(get<evidence::OperatorLoop>().savedNs, 15 * 5'000);
+}
+
 TEST_F(PlayedFindingsTest, AnotherStreamWaitsForWhatItWaitedFor) {
   // The second kernel waits for the first one, on another stream, as the third
   // one for the second.
