@@ -110,7 +110,8 @@ public:
   std::string say(const evidence::MemoryGrowth &growth);
   /// A sentence of a line: {0} is where, {1} its time, {2} of what, {3} its
   /// calls.
-  std::string sayOf(const evidence::LineCost &line, const char *sentence);
+  std::string sayOf(const evidence::LineCost &line, const char *sentence,
+                    StringRef detail = "");
   /// What is saved `otherwise`, as the steps were played again.
   std::string sayReplayed(const evidence::LineCost &line, StringRef otherwise);
 
@@ -442,7 +443,9 @@ std::string Prose::say(const evidence::MemoryGrowth &growth) {
   return text + ". The peak of the recording was " +
          formatBytes(growth.peakBytes) + ".";
 }
-std::string Prose::sayOf(const evidence::LineCost &line, const char *sentence) {
+/// `detail` is recorded text, which a sentence names as {4}.
+std::string Prose::sayOf(const evidence::LineCost &line, const char *sentence,
+                         StringRef detail) {
   std::string where =
       line.source.empty() ? "a line that is not known" : line.source;
   if (!line.module.empty())
@@ -450,7 +453,8 @@ std::string Prose::sayOf(const evidence::LineCost &line, const char *sentence) {
   std::string text =
       formatv(sentence, where, timePerStep(line.timeNs), each(),
               formatCount(std::max<int64_t>(int64_t(line.calls) / steps, 1),
-                          "call", "calls"));
+                          "call", "calls"),
+              detail);
   if (line.savedNs)
     text += formatv(" That would save about {0} {1}, by an estimate.",
                     timePerStep(*line.savedNs), each());
@@ -538,23 +542,22 @@ std::string Prose::say(const evidence::OperatorLoop &line) {
 std::string Prose::say(const evidence::HostWait &wait) {
   evidence::LineCost line = wait;
   line.savedNs.reset();
-  return sayOf(line, ("The program waits for the device at {0} (" + wait.call +
-                      "): {1} {2} in {3}; leave the value on the device, read "
-                      "it every so many steps, or a step later.")
-                         .c_str()) +
+  return sayOf(line,
+               "The program waits for the device at {0} ({4}): {1} {2} in {3}; "
+               "leave the value on the device, read it every so many steps, or "
+               "a step later.",
+               wait.call) +
          sayReplayed(wait, "if it did not wait there");
 }
 std::string Prose::say(const evidence::PageableCopies &copies) {
   evidence::LineCost line = copies;
   line.savedNs.reset();
   return sayOf(line,
-               ("Copies of " + formatBytes(copies.bytes / steps) + " " +
-                std::string(each()) +
-                " to the device from memory that is not pinned, at {0}: {3} "
-                "take {1} {2}, and the program waits; pin the memory "
-                "(pin_memory=True of a DataLoader) and copy with "
-                "non_blocking=True.")
-                   .c_str()) +
+               "Copies of {4} {2} to the device from memory that is not "
+               "pinned, at {0}: {3} take {1} {2}, and the program waits; pin "
+               "the memory (pin_memory=True of a DataLoader) and copy with "
+               "non_blocking=True.",
+               formatBytes(copies.bytes / steps)) +
          sayReplayed(copies, "if they were pinned and it did not wait");
 }
 std::string Prose::sayReplayed(const evidence::LineCost &line,
