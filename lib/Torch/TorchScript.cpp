@@ -247,8 +247,23 @@ static std::string getGraphName(const ReadRequest &request) {
   return request.method == "forward" ? stem : stem + "_" + request.method;
 }
 
+/// Whether the block reads an attribute "training" of `self`.
+static bool readsTraining(const torch::jit::Block *block,
+                          const torch::jit::Value *self) {
+  for (const torch::jit::Node *node : block->nodes()) {
+    if (node->kind() == torch::jit::prim::GetAttr && node->input(0) == self &&
+        node->s(torch::jit::attr::name) == "training")
+      return true;
+    for (const torch::jit::Block *inner : node->blocks())
+      if (readsTraining(inner, self))
+        return true;
+  }
+  return false;
+}
+
 /// True where what was saved trains. A wrapper that nobody called eval() on,
-/// round a model that is in that mode, as tracing often needs one, does not.
+/// round a model that is in that mode, as tracing often needs one, does not,
+/// unless its own code asks for its mode.
 static bool isTraining(const torch::jit::Module &module) {
   auto trains = [](const torch::jit::Module &one) {
     return one.hasattr("training") && one.is_training();
@@ -261,7 +276,15 @@ static bool isTraining(const torch::jit::Module &module) {
       return true;
     isAlone = false;
   }
-  return isAlone && trains(module);
+  if (!trains(module))
+    return false;
+  auto asksForMode = [](const torch::jit::Method &method) {
+    auto graph = method.graph();
+    return !graph->inputs().empty() &&
+           readsTraining(graph->block(), graph->inputs().front());
+  };
+  std::vector<torch::jit::Method> methods = module.get_methods();
+  return isAlone || std::any_of(methods.begin(), methods.end(), asksForMode);
 }
 
 static ReadTimes read(const ReadRequest &request, const ReadFiles &files) {

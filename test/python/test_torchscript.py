@@ -274,6 +274,23 @@ def test_training_mode_is_not_frozen(tmp_path: Path) -> None:
     convert(tmp_path / "model.pt")
 
 
+class Drops(torch.nn.Module):
+    """Asks for its own mode, round a module that is in eval()."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Perceptron().eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.nn.functional.dropout(self.inner(x), 0.5, self.training)
+
+
+def test_a_wrapper_that_asks_for_its_mode_is_in_training(tmp_path: Path) -> None:
+    torch.jit.script(Drops()).save(tmp_path / "model.pt")
+    assert "saved in training mode" in refusal(tmp_path / "model.pt", "--freeze")
+    assert json.loads(convert(tmp_path / "model.pt").read_text())["producer"]["training"] is True
+
+
 class Point(NamedTuple):
     place: Tensor
     weight: Optional[Tensor]  # noqa: UP045
