@@ -357,8 +357,9 @@ static LogicalResult refuse(MLIRContext *context, const Twine &what) {
   return emitError(UnknownLoc::get(context)) << what.str();
 }
 
-OwningOpRef<ModuleOp> opprof::parseForeignMLIR(llvm::SourceMgr &sources,
-                                               MLIRContext *context) {
+OwningOpRef<ModuleOp>
+opprof::parseForeignMLIR(llvm::SourceMgr &sources, MLIRContext *context,
+                         FallbackAsmResourceMap *resources) {
   llvm::MemoryBufferRef file =
       *sources.getMemoryBuffer(sources.getMainFileID());
   if (!isBytecode(file)) {
@@ -366,11 +367,12 @@ OwningOpRef<ModuleOp> opprof::parseForeignMLIR(llvm::SourceMgr &sources,
       (void)refuse(context, llvm::toString(std::move(error)));
       return nullptr;
     }
-    return parseSourceFile<ModuleOp>(sources, ParserConfig(context));
+    return parseSourceFile<ModuleOp>(
+        sources, ParserConfig(context, /*verifyAfterParse=*/true, resources));
   }
   limitReading(file.getBufferIdentifier(), file.getBufferSize(), kPlainBudget);
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(
-      sources, ParserConfig(context, /*verifyAfterParse=*/false));
+      sources, ParserConfig(context, /*verifyAfterParse=*/false, resources));
   if (!module)
     return nullptr;
   if (std::optional<std::string> fault =

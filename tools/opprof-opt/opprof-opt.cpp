@@ -68,9 +68,10 @@ static llvm::LogicalResult process(std::unique_ptr<llvm::MemoryBuffer> file,
   // One thread parses a file faster than many that wait for one another.
   bool isThreaded = context.isMultithreadingEnabled();
   context.disableMultithreading();
+  mlir::FallbackAsmResourceMap resources;
   mlir::TimingScope parsing = timing.nest("Parser");
   mlir::OwningOpRef<mlir::ModuleOp> module =
-      opprof::parseForeignMLIR(sources, &context);
+      opprof::parseForeignMLIR(sources, &context, &resources);
   parsing.stop();
   if (!module)
     return llvm::failure();
@@ -93,14 +94,15 @@ static llvm::LogicalResult process(std::unique_ptr<llvm::MemoryBuffer> file,
 
   mlir::TimingScope output = timing.nest("Output");
   if (config.shouldEmitBytecode()) {
-    mlir::BytecodeWriterConfig writer;
+    mlir::BytecodeWriterConfig writer(resources);
     if (std::optional<int64_t> version = config.bytecodeVersionToEmit())
       writer.setDesiredBytecodeVersion(*version);
     if (config.shouldElideResourceDataFromBytecode())
       writer.setElideResourceDataFlag();
     return mlir::writeBytecodeToFile(*module, os, writer);
   }
-  module->print(os);
+  mlir::AsmState state(*module, mlir::OpPrintingFlags(), nullptr, &resources);
+  module->print(os, state);
   os << '\n';
   return llvm::success();
 }

@@ -5,6 +5,7 @@
 #ifndef OPPROF_SUPPORT_FOREIGNMLIR_H
 #define OPPROF_SUPPORT_FOREIGNMLIR_H
 
+#include "mlir/IR/AsmState.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Tools/mlir-translate/Translation.h"
@@ -36,9 +37,11 @@ inline constexpr uint64_t kMaxMLIRWordsPerByte = 64;
 llvm::Error checkMLIRText(llvm::MemoryBufferRef file);
 
 /// Parses and verifies text or bytecode. Null after an error, which is
-/// reported.
-mlir::OwningOpRef<mlir::ModuleOp> parseForeignMLIR(llvm::SourceMgr &sources,
-                                                   mlir::MLIRContext *context);
+/// reported. Resources that no dialect knows are dropped, with a warning, or
+/// kept in `resources`.
+mlir::OwningOpRef<mlir::ModuleOp>
+parseForeignMLIR(llvm::SourceMgr &sources, mlir::MLIRContext *context,
+                 mlir::FallbackAsmResourceMap *resources = nullptr);
 
 /// Refuses a file that MLIR's own main functions can't be given, without
 /// keeping anything of it.
