@@ -830,9 +830,18 @@ def test_sums_that_cancel_are_found_by_what_rounding_leaves() -> None:
     index = ValueIndex(trace)
     backwards = terms.flip(0).double().cumsum(0)[-1].float() + 1e-7
     assert index.find(backwards) == {1, 2}
-    # Nothing at all is no rounding, and what is larger is something else.
+    # Nothing at all is no rounding, and what is larger is something else, however many terms there are.
     assert not index.find(torch.zeros(8))
     assert not index.find(torch.full((8,), 0.1))
+    many = torch.randn(1000, 1000)
+    many = many - many.mean()
+    trace.add(Step("", "y", "placeholder", (), many, free=True))
+    trace.add(Step("", "sum_2", "aten.sum.default", (3,), many.sum()))
+    trace.add(Step("", "sparse", "aten.to_sparse.default", (0,), terms.to_sparse()))
+    trace.add(Step("", "sum_3", "aten.sum.default", (5,), terms.sum()))
+    index = ValueIndex(trace)
+    assert many.sum().abs() < 0.05 and index.find(many.sum()) == {4}
+    assert not index.find(torch.tensor(0.5))
 
 
 def test_what_has_no_elements_need_not_be_read() -> None:

@@ -90,26 +90,33 @@ class ValueIndex:
 #: What rounding may leave of a sum, of the sum of its terms' sizes.
 _CANCELLED = 1e-6
 
+#: What another order of the terms may leave, as a multiple of what the graph's own order left: a bound for any order lets large
+#: sums be anything.
+_OTHER_ORDER = 8.0
+
 
 def _cancelled(trace: Trace) -> dict[int, float]:
     """The sums, and views of them, that are nothing but rounding, with the most that rounding may leave."""
     found: dict[int, float] = {}
     for number, step in enumerate(trace.steps):
         value = step.value
-        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        if not _is_dense(value) or not value.is_floating_point():
             continue
         operands = [trace.steps[operand].value for operand in step.operands]
         if step.free and step.operands and step.operands[0] in found:
             if value.numel() == operands[0].numel():
                 found[number] = found[step.operands[0]]
-        elif (
-            step.operator == "aten.sum" and value.numel() and isinstance(operands[0], torch.Tensor)
-        ):
+        elif step.operator == "aten.sum" and value.numel() and _is_dense(operands[0]):
             terms = operands[0].numel() / value.numel()
-            size = float(_numbers(operands[0]).abs().mean()) * terms
-            if float(_numbers(value).abs().max()) <= _CANCELLED * size:
-                found[number] = _CANCELLED * size
+            most = _CANCELLED * float(_numbers(operands[0]).abs().mean()) * terms
+            left = float(_numbers(value).abs().max())
+            if left <= most:
+                found[number] = min(most, _OTHER_ORDER * left)
     return found
+
+
+def _is_dense(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout == torch.strided
 
 
 #: What is larger is a mask's stand-in for infinity.
