@@ -297,7 +297,8 @@ static constexpr Explanation kExplanations[] = {
      "forward pass, within four lines of the program. The cost is their time, "
      "on a CPU with that of calling them, less what one operator in their "
      "place takes: as long as the middle one of them, and twice that in the "
-     "backward pass.",
+     "backward pass. On a GPU the steps are played again without it, as for "
+     "host-wait.",
      "torch.nn.functional.layer_norm or rms_norm, or torch.compile of the "
      "module. On a CPU rms_norm runs the same operators as by hand, and "
      "saves nothing.",
@@ -308,7 +309,8 @@ static constexpr Explanation kExplanations[] = {
      "A softmax with a product at most six operators before and after it, in "
      "one module's forward pass. The cost is the time of what comes between "
      "the products and of its backward pass, less a product that is computed "
-     "again there, and on a CPU less the softmax.",
+     "again there, and on a CPU less the softmax. On a GPU the steps are "
+     "played again without it, as for host-wait.",
      "torch.nn.functional.scaled_dot_product_attention.",
      "Where the scores themselves are used, or the fused operator refuses the "
      "inputs (attention-not-fused says why)."},
@@ -319,7 +321,8 @@ static constexpr Explanation kExplanations[] = {
      "library's kernel is called. The cost is the time of forward and "
      "backward pass above what the program's other products take for as many "
      "FLOPs (without sizes, above what the rates of the device allow), with "
-     "the casts on the line.",
+     "the casts on the line. On a GPU the steps are played again without it, "
+     "as for host-wait.",
      "Leave autocast on there, or cast what made the input wider.",
      "Where the result needs float32: a loss, a router, positions. Smaller "
      "products than the others are slower for being small."},
@@ -327,7 +330,8 @@ static constexpr Explanation kExplanations[] = {
      "Gradients are clipped or measured one parameter after the other.",
      "Norms outside of modules and optimizers, eight times a step or more at "
      "one line. The cost is what calling the operators of that line and those "
-     "round it takes: each as much as the least of them.",
+     "round it takes: each as much as the least of them. On a GPU the steps "
+     "are played again without it, as for host-wait.",
      "torch.nn.utils.clip_grad_norm_(parameters, norm, foreach=True).",
      "Where each parameter's norm is wanted by itself: "
      "torch._foreach_norm gives all of them."},
@@ -335,7 +339,8 @@ static constexpr Explanation kExplanations[] = {
      "The optimizer steps each parameter by operators of its own.",
      "Thirty operators a step or more inside `Optimizer.step`, none of them "
      "fused or foreach. The cost is their time, on a CPU with that of calling "
-     "them, less what the longest of them takes of each parameter.",
+     "them, less what the longest of them takes of each parameter. On a GPU "
+     "the steps are played again without it, as for host-wait.",
      "fused=True, or foreach=True where there is no fused form.",
      "Where a few large parameters take most of the time: their arithmetic "
      "stays."},
@@ -406,7 +411,9 @@ static constexpr Explanation kExplanations[] = {
      "Copies to the host are waits, where the program waits for them."},
     {FindingKind::GradientSets,
      "zero_grad writes zeros, to which the backward pass adds.",
-     "What `Optimizer.zero_grad` runs. The cost is its time.",
+     "What `Optimizer.zero_grad` runs, and what adds gradients to it in the "
+     "backward pass. The cost is their time. On a GPU the steps are played "
+     "again without it, as for host-wait.",
      "zero_grad(set_to_none=True), which is the default.",
      "Where gradients are views that something else holds on to, as some "
      "reducers do."},

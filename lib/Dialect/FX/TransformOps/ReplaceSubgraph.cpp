@@ -10,6 +10,7 @@
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -235,12 +236,15 @@ SmallVector<Operation *> Replacer::finish() {
   });
   llvm::SmallPtrSet<Operation *, 16> isMade(made.begin(), made.end());
   for (Operation *node : dead) {
-    // What is asserted of a value goes with it.
-    for (Operation *user : llvm::make_early_inc_range(node->getUsers()))
-      if (onlyAsserts(user) && user->use_empty())
-        rewriter.eraseOp(user);
-    if (!node->use_empty())
+    // What is asserted of a value goes with it. One may name it twice.
+    llvm::SmallSetVector<Operation *, 4> users(node->getUsers().begin(),
+                                               node->getUsers().end());
+    if (!llvm::all_of(users, [](Operation *user) {
+          return onlyAsserts(user) && user->use_empty();
+        }))
       continue;
+    for (Operation *user : users)
+      rewriter.eraseOp(user);
     // A handle to a result's node is to the node that took its place, where
     // that is a new one.
     Value newValue = replaced.lookupOrNull(node->getResult(0));
