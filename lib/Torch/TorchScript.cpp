@@ -283,8 +283,10 @@ static bool isTraining(const torch::jit::Module &module) {
     return !graph->inputs().empty() &&
            readsTraining(graph->block(), graph->inputs().front());
   };
-  std::vector<torch::jit::Method> methods = module.get_methods();
-  return isAlone || std::any_of(methods.begin(), methods.end(), asksForMode);
+  bool isAsked = isAlone;
+  for (const torch::jit::Method &method : module.get_methods())
+    isAsked |= asksForMode(method);
+  return isAsked;
 }
 
 static ReadTimes read(const ReadRequest &request, const ReadFiles &files) {
