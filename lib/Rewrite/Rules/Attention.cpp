@@ -354,7 +354,7 @@ Value AttentionMaker::hide(const AttentionStep &step, Value query) {
   double filled = *step.number;
   bool isFinite = std::isfinite(filled);
   if (isFinite)
-    filled = std::max(filled, getLowest(element));
+    filled = getLowest(element);
   else
     mayBeInfinite = true;
   if (!mask)

@@ -663,16 +663,6 @@ bool Reader::readBehind() {
 // Masks
 //===----------------------------------------------------------------------===//
 
-void AttentionSpelling::forgetFilled() {
-  AttentionStep *last = nullptr;
-  for (AttentionStep &step : before)
-    if (step.kind != AttentionStep::Kind::Form)
-      last = &step;
-  if (last && last->kind == AttentionStep::Kind::Hide &&
-      std::isfinite(*last->number))
-    last->number = getLowest(getTensorType(first.left).getElementType());
-}
-
 /// Masks become numbers that are added to scores, or say which of them count:
 /// what was filled in must hide whatever it is, and stay a number.
 bool Reader::checkMasks() {
@@ -713,7 +703,6 @@ bool Reader::checkMasks() {
       break;
     }
   }
-  spelling.forgetFilled();
   return true;
 }
 

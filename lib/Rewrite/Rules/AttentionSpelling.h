@@ -57,9 +57,6 @@ struct AttentionSpelling {
 
   /// The number of dimensions of what the products give, at most.
   unsigned getRank();
-  /// Lets what is filled in last, which hides whatever it is, be the lowest
-  /// number.
-  void forgetFilled();
 };
 
 /// Why something is no attention that is known, and the node of which that is
