@@ -42,7 +42,7 @@ def events_of(profile: Profile) -> list[dict[str, Any]]:
         for node in data.get("nodes", [])
         if "partition" in node
     }
-    devices = {device["id"]: device.get("name", "") for device in data.get("devices", [])}
+    devices = {device.id: device.name for device in profile.devices}
     events: list[dict[str, Any]] = []
     if steps:
         events += _named(_STEPS, "steps", 0)
