@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from opprof.chain import attribute, import_graph
 from opprof.commands.cli import main
@@ -255,11 +256,10 @@ def test_a_model_that_does_not_export(script: Any, capsys: pytest.CaptureFixture
         assert {origin["graph"] for origin in found} == {graph["name"]}
 
 
+@torch._dynamo.config.patch(allow_rnn=False)  # an emitted backend that another test loaded sets it
 def test_a_recurrent_model_is_not_what_the_user_compiles(
-    script: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    script: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # An emitted backend that another test loaded has switched it on.
-    monkeypatch.setattr("torch._dynamo.config.allow_rnn", False)
     path = script("""
         class Tagger(torch.nn.Module):
             def __init__(self):
