@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 import torch
 
+from opprof.errors import OpprofError
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
 from opprof.tools import run_tool
 
@@ -92,5 +93,5 @@ def test_what_breaks_the_schema_is_refused_by_the_reader_too(
     assert not VALIDATOR.is_valid(document)
     path = tmp_path / "broken.json"
     path.write_text(json.dumps(document))
-    with pytest.raises(Exception, match="error: "):
+    with pytest.raises(OpprofError, match=r"broken\.json:\d+:\d+: "):
         run_tool("opprof-translate", ["--import-fx-json", path])
