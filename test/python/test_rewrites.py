@@ -157,12 +157,12 @@ def shape_of_graph(graphs: list[dict]) -> str:
     return text([output["value"] for output in graph["outputs"]])
 
 
-def graph_by_opt(directory: Path) -> str:
-    """What opprof-opt makes of the graph with all scripts."""
+def graph_by_opt(directory: Path, script: str = "") -> str:
+    """What opprof-opt makes of the graph with the script of that file name, or with all."""
     rewritten = directory / "rewritten.mlir"
     run_tool(
         "opprof-opt",
-        [directory / "graph.mlir", f"--apply-rewrites={directory / 'rewrites'}"],
+        [directory / "graph.mlir", f"--apply-rewrites={directory / 'rewrites' / script}"],
         output=rewritten,
         quiet=True,
     )
@@ -211,7 +211,7 @@ def test_every_place_is_rewritten(tmp_path: Path) -> None:
     backend = emit_to(tmp_path, "layers", only="merge-gemms")
     by_backend, counts = graph_by_backend(program, backend, tmp_path)
     assert counts == {"merge-gemms": 2}
-    assert by_backend == graph_by_opt(tmp_path)
+    assert by_backend == graph_by_opt(tmp_path, merge["file"])
     with torch.no_grad():
         actual = torch.compile(model, backend=backend.BACKEND_NAME)(x)
         assert torch.allclose(actual, model(x), rtol=1e-4, atol=1e-6)
