@@ -51,13 +51,8 @@ else()
   set(OPPROF_INSTALL_BINDIR "${CMAKE_INSTALL_BINDIR}")
 endif()
 
-# add_opprof_tool(NAME sources… [LINK_LIBS …] [MLIR_LIBS …]): an installed executable.
-function(add_opprof_tool name)
-  cmake_parse_arguments(ARG "" "" "LINK_LIBS;MLIR_LIBS" ${ARGN})
-  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS} ${OPPROF_PROGRAM_SOURCES})
-  target_link_libraries(${name} PRIVATE opprof_flags ${ARG_LINK_LIBS})
-  opprof_link_mlir(${name} ${ARG_MLIR_LIBS})
-  add_dependencies(${name} opprof-headers)
+# _opprof_install_tool(NAME): an executable of build/bin that the package holds.
+function(_opprof_install_tool name)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin
     INSTALL_RPATH "$ORIGIN/../lib/opprof")
@@ -66,6 +61,28 @@ function(add_opprof_tool name)
   endif()
   set_property(GLOBAL APPEND PROPERTY OPPROF_TOOLS ${name})
   install(TARGETS ${name} RUNTIME DESTINATION ${OPPROF_INSTALL_BINDIR} COMPONENT opprof)
+endfunction()
+
+# add_opprof_tool(NAME sources… [LINK_LIBS …] [MLIR_LIBS …]): a tool that opprof-driver holds, and the small program of its name
+# that becomes it. MLIR, which is most of each, is linked, installed and packed once.
+function(add_opprof_tool name)
+  add_opprof_library(${name}-main ${ARGN})
+  set_property(GLOBAL APPEND PROPERTY OPPROF_TOOL_MAINS ${name}-main)
+  add_executable(${name} ${PROJECT_SOURCE_DIR}/tools/Launcher.cpp)
+  target_compile_definitions(${name} PRIVATE OPPROF_TOOL="${name}")
+  add_dependencies(${name} opprof-driver)
+  _opprof_install_tool(${name})
+endfunction()
+
+# add_opprof_driver(NAME sources… [LINK_LIBS …] [MLIR_LIBS …]): the program that holds the tools that were added before.
+function(add_opprof_driver name)
+  cmake_parse_arguments(ARG "" "" "LINK_LIBS;MLIR_LIBS" ${ARGN})
+  get_property(mains GLOBAL PROPERTY OPPROF_TOOL_MAINS)
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS} ${OPPROF_PROGRAM_SOURCES})
+  target_link_libraries(${name} PRIVATE opprof_flags ${mains} ${ARG_LINK_LIBS})
+  opprof_link_mlir(${name} ${ARG_MLIR_LIBS})
+  add_dependencies(${name} opprof-headers)
+  _opprof_install_tool(${name})
 endfunction()
 
 # add_opprof_unittest(NAME sources… LINK_LIBS …): one gtest program, run by check-opprof and ctest.

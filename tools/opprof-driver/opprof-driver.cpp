@@ -1,12 +1,17 @@
 // opprof-driver: what the `opprof` command has done natively, a process a
 // command: a run folder from files to report, launches, recommended rewrites.
+// The other tools that MLIR is in lie here too, by the name that it is called.
+
+#include "../Tools.h"
 
 #include "opprof/Driver/Commands.h"
 #include "opprof/Support/TerminalText.h"
 
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/Path.h"
 
 #include <csignal>
 #include <sys/prctl.h>
@@ -15,198 +20,229 @@
 using namespace llvm;
 using namespace opprof::driver;
 
-static cl::OptionCategory category("Options");
+namespace {
+/// What the command line says. Options are of the whole program, in which other
+/// tools lie: they are there once this tool is begun.
+class CommandLine {
+public:
+  /// Runs the command that was given; the status is set where it worked.
+  Error run(int &status);
+  /// Hides what is not this tool's, and reads the line.
+  void parse(int argc, char **argv);
+  pid_t getParent() const { return parent; }
 
-static cl::SubCommand importCommand("import",
-                                    "Write a graph of any form as MLIR");
-static cl::SubCommand
-    mapCommand("map", "Import a run folder's graph, find its repeated "
-                      "subgraphs, and map the launches of its code");
-static cl::SubCommand
-    profileCommand("profile", "Make the profile and reports of a run folder");
-static cl::SubCommand
-    filesCommand("profile-files",
-                 "Make a run folder of files that were recorded elsewhere");
-static cl::SubCommand
-    timelineCommand("profile-timeline",
-                    "Make the profile and reports of one timeline");
-static cl::SubCommand reportCommand("report", "Show profiles and recordings");
-static cl::SubCommand
-    diffCommand("diff", "Compare recordings with those given as --to; the exit "
-                        "status is 3 where --fail-above is passed");
-static cl::SubCommand topCommand("top", "List what takes most of a recording");
-static cl::SubCommand explainCommand("explain", "Explain a finding");
-static cl::SubCommand
-    recommendCommand("recommend",
-                     "Write the rewrites that should make a graph faster");
-static cl::SubCommand launchesCommand("launches",
-                                      "List what generated code launches");
-static cl::SubCommand checkCommand("check",
-                                   "Refuse a folder that cannot be filled");
-static cl::SubCommand
-    clearCommand("clear", "Take away what an earlier run left in a folder");
+private:
+  opprof::report::TextOptions getPageOptions() const;
+  Expected<std::optional<opprof::profile::ItemKind>> getKind() const;
+  Error runDiff(int &status);
 
-static cl::SubCommand
-    metricsCommand("metrics",
-                   "Print the raw counters that names of sets and metrics ask "
-                   "for, as JSON");
-static cl::SubCommand
-    selectCommand("select", "Print which launches of a step are counted for a "
-                            "run folder, as JSON");
-static cl::SubCommand
-    deriveCommand("derive",
-                  "Print the values of counted ranges, which PATH has as JSON");
+  cl::OptionCategory category{"Options"};
+  cl::SubCommand importCommand{"import", "Write a graph of any form as MLIR"};
+  cl::SubCommand mapCommand{"map",
+                            "Import a run folder's graph, find its repeated "
+                            "subgraphs, and map the launches of its code"};
+  cl::SubCommand profileCommand{"profile",
+                                "Make the profile and reports of a run folder"};
+  cl::SubCommand filesCommand{
+      "profile-files",
+      "Make a run folder of files that were recorded elsewhere"};
+  cl::SubCommand timelineCommand{
+      "profile-timeline", "Make the profile and reports of one timeline"};
+  cl::SubCommand reportCommand{"report", "Show profiles and recordings"};
+  cl::SubCommand diffCommand{
+      "diff", "Compare recordings with those given as --to; the exit "
+              "status is 3 where --fail-above is passed"};
+  cl::SubCommand topCommand{"top", "List what takes most of a recording"};
+  cl::SubCommand explainCommand{"explain", "Explain a finding"};
+  cl::SubCommand recommendCommand{
+      "recommend", "Write the rewrites that should make a graph faster"};
+  cl::SubCommand launchesCommand{"launches",
+                                 "List what generated code launches"};
+  cl::SubCommand checkCommand{"check", "Refuse a folder that cannot be filled"};
+  cl::SubCommand clearCommand{"clear",
+                              "Take away what an earlier run left in a folder"};
+  cl::SubCommand metricsCommand{
+      "metrics", "Print the raw counters that names of sets and metrics ask "
+                 "for, as JSON"};
+  cl::SubCommand selectCommand{
+      "select", "Print which launches of a step are counted for a "
+                "run folder, as JSON"};
+  cl::SubCommand deriveCommand{
+      "derive", "Print the values of counted ranges, which PATH has as JSON"};
+  cl::opt<double> elapsed{
+      "elapsed",
+      cl::sub(cl::SubCommand::getAll()),
+      cl::cat(category),
+      cl::value_desc("seconds"),
+      cl::init(0),
+      cl::desc("How long the command has run: progress counts on")};
+  cl::opt<pid_t> parent{
+      "parent",
+      cl::sub(cl::SubCommand::getAll()),
+      cl::cat(category),
+      cl::value_desc("pid"),
+      cl::init(0),
+      cl::desc("The process that waits for this one, which does not "
+               "outlive it")};
+  cl::opt<std::string> path{cl::Positional,           cl::Required,
+                            cl::desc("PATH"),         cl::cat(category),
+                            cl::sub(importCommand),   cl::sub(mapCommand),
+                            cl::sub(profileCommand),  cl::sub(filesCommand),
+                            cl::sub(timelineCommand), cl::sub(reportCommand),
+                            cl::sub(diffCommand),     cl::sub(topCommand),
+                            cl::sub(explainCommand),  cl::sub(recommendCommand),
+                            cl::sub(launchesCommand), cl::sub(checkCommand),
+                            cl::sub(clearCommand),    cl::sub(selectCommand),
+                            cl::sub(deriveCommand)};
+  cl::list<std::string> others{cl::Positional,         cl::ZeroOrMore,
+                               cl::desc("PATH..."),    cl::cat(category),
+                               cl::sub(reportCommand), cl::sub(diffCommand)};
+  cl::list<std::string> to{"to", cl::cat(category), cl::sub(diffCommand),
+                           cl::value_desc("path"),
+                           cl::desc("What PATHs are compared with")};
+  cl::opt<std::string> by{"by",
+                          cl::cat(category),
+                          cl::sub(diffCommand),
+                          cl::sub(topCommand),
+                          cl::value_desc("kind"),
+                          cl::desc("node, class, module, kernel or operator")};
+  cl::opt<double> failAbove{
+      "fail-above", cl::cat(category), cl::sub(diffCommand),
+      cl::value_desc("percent"),
+      cl::desc("End with status 3 where anything is slower by more "
+               "than that of a step")};
+  cl::opt<DifferenceForm> differenceForm{
+      "format",
+      cl::cat(category),
+      cl::sub(diffCommand),
+      cl::init(DifferenceForm::Text),
+      cl::desc("Form of what is printed:"),
+      cl::values(clEnumValN(DifferenceForm::Text, "text", "a page"),
+                 clEnumValN(DifferenceForm::Markdown, "markdown",
+                            "for a pull request"),
+                 clEnumValN(DifferenceForm::JSON, "json", "for programs"))};
+  cl::opt<uint64_t> number{"n", cl::cat(category), cl::sub(topCommand),
+                           cl::init(20), cl::desc("Lines")};
+  cl::opt<std::string> ofRun{
+      "run", cl::cat(category), cl::sub(explainCommand), cl::value_desc("path"),
+      cl::desc("The recording whose finding is explained")};
+  cl::opt<std::string> names{cl::Positional, cl::Required, cl::desc("NAMES"),
+                             cl::cat(category), cl::sub(metricsCommand)};
+  cl::opt<std::string> step{
+      "step",
+      cl::cat(category),
+      cl::value_desc("file"),
+      cl::init("-"),
+      cl::sub(selectCommand),
+      cl::desc("The step's launches, and which are asked for, as JSON; - "
+               "(default) is stdin")};
+  cl::opt<std::string> output{"o",
+                              cl::cat(category),
+                              cl::Required,
+                              cl::value_desc("path"),
+                              cl::sub(importCommand),
+                              cl::sub(recommendCommand),
+                              cl::desc("What to write")};
+  cl::opt<std::string> graph{"graph",
+                             cl::cat(category),
+                             cl::value_desc("file"),
+                             cl::sub(filesCommand),
+                             cl::sub(launchesCommand),
+                             cl::sub(timelineCommand),
+                             cl::desc("The graph of what ran")};
+  cl::opt<std::string> codeFolder{
+      "code", cl::cat(category), cl::value_desc("folder"),
+      cl::sub(filesCommand),
+      cl::desc("Inductor's debug folder, or a folder of them; left out "
+               "where the program ran uncompiled")};
+  cl::opt<std::string> trace{"trace", cl::cat(category), cl::value_desc("file"),
+                             cl::sub(filesCommand),
+                             cl::desc("The recording: a trace of "
+                                      "torch.profiler, a capture, a "
+                                      "report of Nsight Systems or its "
+                                      "export")};
+  cl::opt<std::string> countersFile{
+      "counters",
+      cl::cat(category),
+      cl::value_desc("file"),
+      cl::sub(filesCommand),
+      cl::sub(timelineCommand),
+      cl::desc("What Nsight Compute counted (a CSV page, a "
+               "report), or counters.json")};
+  cl::opt<std::string> timeline{"timeline",
+                                cl::cat(category),
+                                cl::Required,
+                                cl::value_desc("file"),
+                                cl::sub(timelineCommand),
+                                cl::desc("A capture or a trace")};
+  cl::opt<std::string> observed{
+      "operators", cl::cat(category), cl::value_desc("file"),
+      cl::sub(timelineCommand),
+      cl::desc("What the observer recorded beside the capture")};
+  cl::opt<std::string> process{
+      "process", cl::cat(category), cl::value_desc("-rRANK-pPID"),
+      cl::sub(timelineCommand),
+      cl::desc("Ends the names of what is one process's of several")};
+  cl::opt<uint64_t> lastKernels{
+      "last-kernels", cl::cat(category), cl::sub(timelineCommand), cl::init(0),
+      cl::desc("Of a capture with more kernels, the number of the "
+               "latest that are read; 0 (default) reads all")};
+  cl::opt<bool> mapped{
+      "mapped", cl::cat(category), cl::sub(profileCommand),
+      cl::sub(timelineCommand),
+      cl::desc("Take the partitions and launch maps that lie in the "
+               "folder")};
+  cl::opt<bool> asJSON{"json", cl::cat(category), cl::sub(reportCommand),
+                       cl::sub(launchesCommand), cl::desc("Print JSON")};
+  cl::opt<std::string> html{"html", cl::cat(category), cl::value_desc("file"),
+                            cl::sub(reportCommand),
+                            cl::desc("Write an HTML page")};
+  cl::opt<std::string> ceilings{
+      "ceilings", cl::cat(category), cl::value_desc("file"),
+      cl::sub(reportCommand),
+      cl::desc("What `opprof ceilings` measured of the device")};
+  cl::opt<unsigned> width{"width",
+                          cl::cat(category),
+                          cl::sub(reportCommand),
+                          cl::sub(profileCommand),
+                          cl::sub(filesCommand),
+                          cl::sub(diffCommand),
+                          cl::sub(topCommand),
+                          cl::sub(explainCommand),
+                          cl::init(opprof::report::TextOptions().width),
+                          cl::desc("Columns of the page on stdout")};
+  cl::opt<bool> color{"color-page",
+                      cl::cat(category),
+                      cl::sub(reportCommand),
+                      cl::sub(profileCommand),
+                      cl::sub(filesCommand),
+                      cl::sub(diffCommand),
+                      cl::sub(topCommand),
+                      cl::sub(explainCommand),
+                      cl::desc("Color the page on stdout")};
+  cl::opt<bool> noPage{"no-page", cl::cat(category), cl::sub(profileCommand),
+                       cl::sub(filesCommand),
+                       cl::desc("Print no page on stdout")};
+  cl::opt<double> errorBudget{
+      "error-budget", cl::cat(category), cl::sub(recommendCommand),
+      cl::desc("The relative error that a rewrite may bring")};
+  cl::opt<std::string> rules{
+      "rules", cl::cat(category), cl::sub(recommendCommand),
+      cl::desc("A folder of scripts that are offered like those of rules")};
+  cl::opt<std::string> line{"line", cl::cat(category), cl::sub(launchesCommand),
+                            cl::desc("Only launches of this source line")};
+  cl::opt<std::string> module{"module", cl::cat(category),
+                              cl::sub(launchesCommand),
+                              cl::desc("Only launches of this module")};
+  cl::opt<std::string> node{"node", cl::cat(category), cl::sub(launchesCommand),
+                            cl::desc("Only launches of this node")};
+  cl::opt<std::string> kernel{
+      "kernel", cl::cat(category), cl::sub(launchesCommand),
+      cl::desc("Only launches of kernels with this in their name")};
+};
+} // namespace
 
-static cl::opt<double>
-    elapsed("elapsed", cl::sub(cl::SubCommand::getAll()), cl::cat(category),
-            cl::value_desc("seconds"), cl::init(0),
-            cl::desc("How long the command has run: progress counts on"));
-static cl::opt<pid_t>
-    parent("parent", cl::sub(cl::SubCommand::getAll()), cl::cat(category),
-           cl::value_desc("pid"), cl::init(0),
-           cl::desc("The process that waits for this one, which does not "
-                    "outlive it"));
-static cl::opt<std::string>
-    path(cl::Positional, cl::Required, cl::desc("PATH"), cl::cat(category),
-         cl::sub(importCommand), cl::sub(mapCommand), cl::sub(profileCommand),
-         cl::sub(filesCommand), cl::sub(timelineCommand),
-         cl::sub(reportCommand), cl::sub(diffCommand), cl::sub(topCommand),
-         cl::sub(explainCommand), cl::sub(recommendCommand),
-         cl::sub(launchesCommand), cl::sub(checkCommand), cl::sub(clearCommand),
-         cl::sub(selectCommand), cl::sub(deriveCommand));
-static cl::list<std::string> others(cl::Positional, cl::ZeroOrMore,
-                                    cl::desc("PATH..."), cl::cat(category),
-                                    cl::sub(reportCommand),
-                                    cl::sub(diffCommand));
-static cl::list<std::string> to("to", cl::cat(category), cl::sub(diffCommand),
-                                cl::value_desc("path"),
-                                cl::desc("What PATHs are compared with"));
-static cl::opt<std::string>
-    by("by", cl::cat(category), cl::sub(diffCommand), cl::sub(topCommand),
-       cl::value_desc("kind"),
-       cl::desc("node, class, module, kernel or operator"));
-static cl::opt<double>
-    failAbove("fail-above", cl::cat(category), cl::sub(diffCommand),
-              cl::value_desc("percent"),
-              cl::desc("End with status 3 where anything is slower by more "
-                       "than that of a step"));
-static cl::opt<DifferenceForm> differenceForm(
-    "format", cl::cat(category), cl::sub(diffCommand),
-    cl::init(DifferenceForm::Text), cl::desc("Form of what is printed:"),
-    cl::values(clEnumValN(DifferenceForm::Text, "text", "a page"),
-               clEnumValN(DifferenceForm::Markdown, "markdown",
-                          "for a pull request"),
-               clEnumValN(DifferenceForm::JSON, "json", "for programs")));
-static cl::opt<uint64_t> number("n", cl::cat(category), cl::sub(topCommand),
-                                cl::init(20), cl::desc("Lines"));
-static cl::opt<std::string>
-    ofRun("run", cl::cat(category), cl::sub(explainCommand),
-          cl::value_desc("path"),
-          cl::desc("The recording whose finding is explained"));
-static cl::opt<std::string> names(cl::Positional, cl::Required,
-                                  cl::desc("NAMES"), cl::cat(category),
-                                  cl::sub(metricsCommand));
-static cl::opt<std::string>
-    step("step", cl::cat(category), cl::value_desc("file"), cl::init("-"),
-         cl::sub(selectCommand),
-         cl::desc("The step's launches, and which are asked for, as JSON; - "
-                  "(default) is stdin"));
-static cl::opt<std::string> output("o", cl::cat(category), cl::Required,
-                                   cl::value_desc("path"),
-                                   cl::sub(importCommand),
-                                   cl::sub(recommendCommand),
-                                   cl::desc("What to write"));
-
-static cl::opt<std::string> graph("graph", cl::cat(category),
-                                  cl::value_desc("file"), cl::sub(filesCommand),
-                                  cl::sub(launchesCommand),
-                                  cl::sub(timelineCommand),
-                                  cl::desc("The graph of what ran"));
-static cl::opt<std::string> codeFolder(
-    "code", cl::cat(category), cl::value_desc("folder"), cl::sub(filesCommand),
-    cl::desc("Inductor's debug folder, or a folder of them; left out "
-             "where the program ran uncompiled"));
-static cl::opt<std::string> trace("trace", cl::cat(category),
-                                  cl::value_desc("file"), cl::sub(filesCommand),
-                                  cl::desc("The recording: a trace of "
-                                           "torch.profiler, a capture, a "
-                                           "report of Nsight Systems or its "
-                                           "export"));
-static cl::opt<std::string>
-    countersFile("counters", cl::cat(category), cl::value_desc("file"),
-                 cl::sub(filesCommand), cl::sub(timelineCommand),
-                 cl::desc("What Nsight Compute counted (a CSV page, a "
-                          "report), or counters.json"));
-
-static cl::opt<std::string> timeline("timeline", cl::cat(category),
-                                     cl::Required, cl::value_desc("file"),
-                                     cl::sub(timelineCommand),
-                                     cl::desc("A capture or a trace"));
-static cl::opt<std::string>
-    observed("operators", cl::cat(category), cl::value_desc("file"),
-             cl::sub(timelineCommand),
-             cl::desc("What the observer recorded beside the capture"));
-static cl::opt<std::string>
-    process("process", cl::cat(category), cl::value_desc("-rRANK-pPID"),
-            cl::sub(timelineCommand),
-            cl::desc("Ends the names of what is one process's of several"));
-static cl::opt<uint64_t>
-    lastKernels("last-kernels", cl::cat(category), cl::sub(timelineCommand),
-                cl::init(0),
-                cl::desc("Of a capture with more kernels, the number of the "
-                         "latest that are read; 0 (default) reads all"));
-static cl::opt<bool>
-    mapped("mapped", cl::cat(category), cl::sub(profileCommand),
-           cl::sub(timelineCommand),
-           cl::desc("Take the partitions and launch maps that lie in the "
-                    "folder"));
-
-static cl::opt<bool> asJSON("json", cl::cat(category), cl::sub(reportCommand),
-                            cl::sub(launchesCommand), cl::desc("Print JSON"));
-static cl::opt<std::string> html("html", cl::cat(category),
-                                 cl::value_desc("file"), cl::sub(reportCommand),
-                                 cl::desc("Write an HTML page"));
-static cl::opt<std::string>
-    ceilings("ceilings", cl::cat(category), cl::value_desc("file"),
-             cl::sub(reportCommand),
-             cl::desc("What `opprof ceilings` measured of the device"));
-static cl::opt<unsigned> width("width", cl::cat(category),
-                               cl::sub(reportCommand), cl::sub(profileCommand),
-                               cl::sub(filesCommand), cl::sub(diffCommand),
-                               cl::sub(topCommand), cl::sub(explainCommand),
-                               cl::init(opprof::report::TextOptions().width),
-                               cl::desc("Columns of the page on stdout"));
-static cl::opt<bool> color("color-page", cl::cat(category),
-                           cl::sub(reportCommand), cl::sub(profileCommand),
-                           cl::sub(filesCommand), cl::sub(diffCommand),
-                           cl::sub(topCommand), cl::sub(explainCommand),
-                           cl::desc("Color the page on stdout"));
-static cl::opt<bool> noPage("no-page", cl::cat(category),
-                            cl::sub(profileCommand), cl::sub(filesCommand),
-                            cl::desc("Print no page on stdout"));
-
-static cl::opt<double>
-    errorBudget("error-budget", cl::cat(category), cl::sub(recommendCommand),
-                cl::desc("The relative error that a rewrite may bring"));
-
-static cl::opt<std::string>
-    rules("rules", cl::cat(category), cl::sub(recommendCommand),
-          cl::desc("A folder of scripts that are offered like those of rules"));
-
-static cl::opt<std::string> line("line", cl::cat(category),
-                                 cl::sub(launchesCommand),
-                                 cl::desc("Only launches of this source line"));
-static cl::opt<std::string> module("module", cl::cat(category),
-                                   cl::sub(launchesCommand),
-                                   cl::desc("Only launches of this module"));
-static cl::opt<std::string> node("node", cl::cat(category),
-                                 cl::sub(launchesCommand),
-                                 cl::desc("Only launches of this node"));
-static cl::opt<std::string>
-    kernel("kernel", cl::cat(category), cl::sub(launchesCommand),
-           cl::desc("Only launches of kernels with this in their name"));
-
-static opprof::report::TextOptions getPageOptions() {
+opprof::report::TextOptions CommandLine::getPageOptions() const {
   opprof::report::TextOptions options;
   options.width = width;
   options.color = color;
@@ -214,7 +250,8 @@ static opprof::report::TextOptions getPageOptions() {
 }
 
 /// What --by says; absent where it is not given.
-static Expected<std::optional<opprof::profile::ItemKind>> getKind() {
+Expected<std::optional<opprof::profile::ItemKind>>
+CommandLine::getKind() const {
   using namespace opprof::profile;
   if (by.empty())
     return std::nullopt;
@@ -224,7 +261,7 @@ static Expected<std::optional<opprof::profile::ItemKind>> getKind() {
       "--by=" + by + ": is none of node, class, module, kernel, operator");
 }
 
-static Error runDiff(int &status) {
+Error CommandLine::runDiff(int &status) {
   Expected<std::optional<opprof::profile::ItemKind>> kind = getKind();
   if (!kind)
     return kind.takeError();
@@ -250,7 +287,13 @@ static Error runDiff(int &status) {
   return Error::success();
 }
 
-static Error run(int &status) {
+void CommandLine::parse(int argc, char **argv) {
+  for (cl::SubCommand *command : cl::getRegisteredSubcommands())
+    cl::HideUnrelatedOptions(category, *command);
+  cl::ParseCommandLineOptions(argc, argv, "opprof's driver\n");
+}
+
+Error CommandLine::run(int &status) {
   if (diffCommand)
     return runDiff(status);
   if (topCommand) {
@@ -314,7 +357,7 @@ static Error run(int &status) {
 
 /// Where the command that waits for this process is killed and begun again, two
 /// of these would fill one folder.
-static void endWithParent() {
+static void endWithParent(pid_t parent) {
   if (!parent)
     return;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -323,23 +366,35 @@ static void endWithParent() {
     ::raise(SIGKILL);
 }
 
-int main(int argc, char **argv) {
+static int runDriver(int argc, char **argv) {
   InitLLVM init(argc, argv);
-  for (cl::SubCommand *command : cl::getRegisteredSubcommands())
-    cl::HideUnrelatedOptions(category, *command);
-  cl::ParseCommandLineOptions(argc, argv, "opprof's driver\n");
-  endWithParent();
+  static CommandLine line;
+  line.parse(argc, argv);
+  endWithParent(line.getParent());
   if (cl::SubCommand::getTopLevel()) {
     errs() << "opprof-driver: error: no command is given\n"
               "  `opprof-driver --help` lists the commands\n";
     return 1;
   }
   int status = 0;
-  if (Error error = run(status)) {
+  if (Error error = line.run(status)) {
     outs().flush();
     errs() << "opprof-driver: error: "
            << opprof::toTerminalLines(toString(std::move(error))) << '\n';
     return 1;
   }
   return status;
+}
+
+int main(int argc, char **argv) {
+  StringRef name = argc ? sys::path::filename(argv[0]) : StringRef();
+  auto *tool = StringSwitch<int (*)(int, char **)>(name)
+                   .Case("opprof-opt", opprof::runOpt)
+                   .Case("opprof-translate", opprof::runTranslate)
+                   .Case("opprof-lsp-server", opprof::runLspServer)
+                   .Default(runDriver);
+  // Where processes are listed, it goes by the name that it was begun by.
+  if (tool != runDriver)
+    ::prctl(PR_SET_NAME, name.str().c_str());
+  return tool(argc, argv);
 }

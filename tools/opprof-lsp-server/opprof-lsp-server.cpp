@@ -1,6 +1,7 @@
 // opprof-lsp-server: what editors ask about opprof's files, graphs and rewrite
 // scripts among them.
 
+#include "../Tools.h"
 #include "Relay.h"
 
 #include "opprof/Dialect/Dialects.h"
@@ -20,7 +21,7 @@ static bool speaksToEditor(llvm::ArrayRef<char *> arguments) {
   });
 }
 
-int main(int argc, char **argv) {
+int opprof::runLspServer(int argc, char **argv) {
   mlir::DialectRegistry registry;
   opprof::registerDialects(registry);
   llvm::LogicalResult result = llvm::failure();

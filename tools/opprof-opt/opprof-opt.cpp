@@ -1,5 +1,7 @@
 // opprof-opt: runs opprof's passes on graphs, as mlir-opt does on its own.
 
+#include "../Tools.h"
+
 #include "opprof/Dialect/Dialects.h"
 #include "opprof/Dialect/FX/Transforms/Passes.h"
 #include "opprof/Dialect/Prof/Transforms/Passes.h"
@@ -138,7 +140,7 @@ static llvm::LogicalResult run(int argc, char **argv, llvm::StringRef input,
   return llvm::failure();
 }
 
-int main(int argc, char **argv) {
+int opprof::runOpt(int argc, char **argv) {
   mlir::DialectRegistry registry;
   opprof::registerDialects(registry);
 

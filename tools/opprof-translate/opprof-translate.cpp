@@ -1,6 +1,8 @@
 // opprof-translate: reads foreign files into MLIR and writes MLIR as other
 // formats.
 
+#include "../Tools.h"
+
 #include "opprof/Driver/ProfileTranslation.h"
 #include "opprof/Report/Report.h"
 #include "opprof/Support/OutputFile.h"
@@ -62,7 +64,7 @@ static bool run(llvm::ArrayRef<char *> argv) {
   return false;
 }
 
-int main(int argc, char **argv) {
+int opprof::runTranslate(int argc, char **argv) {
   opprof::fx::registerFXJSONTranslations();
   opprof::fx::registerPT2Translation();
   opprof::fx::registerPythonTranslation();

@@ -173,11 +173,6 @@ static LogicalResult printReplacement(transform::ReplaceSubgraphOp replace,
   return success();
 }
 
-static llvm::cl::opt<std::string> emittedName(
-    "rewrite-name",
-    llvm::cl::desc("What --emit-rewrite calls the rewrite, for several of "
-                   "one name in one backend"));
-
 /// Prints what a strategy is set to.
 static void printStrategy(Attribute value, llvm::raw_ostream &os) {
   if (auto precision = dyn_cast<StringAttr>(value)) {
@@ -193,7 +188,8 @@ static void printStrategy(Attribute value, llvm::raw_ostream &os) {
   }
 }
 
-LogicalResult opprof::fx::emitRewrite(ModuleOp module, llvm::raw_ostream &os) {
+LogicalResult opprof::fx::emitRewrite(ModuleOp module, llvm::raw_ostream &os,
+                                      StringRef name) {
   transform::TransformOpInterface entry =
       transform::detail::findTransformEntryPoint(module, ModuleOp());
   if (!entry)
@@ -203,8 +199,8 @@ LogicalResult opprof::fx::emitRewrite(ModuleOp module, llvm::raw_ostream &os) {
     auto text = head ? head.getAs<StringAttr>(key) : nullptr;
     return text ? text.getValue() : StringRef();
   };
-  StringRef name =
-      emittedName.empty() ? getText("name") : StringRef(emittedName);
+  if (name.empty())
+    name = getText("name");
   if (name.empty())
     name = "rewrite";
   std::string text, entries, strategies;
@@ -242,11 +238,15 @@ LogicalResult opprof::fx::emitRewrite(ModuleOp module, llvm::raw_ostream &os) {
 }
 
 void opprof::fx::registerEmitRewriteTranslation() {
+  static llvm::cl::opt<std::string> name(
+      "rewrite-name",
+      llvm::cl::desc("What --emit-rewrite calls the rewrite, for several of "
+                     "one name in one backend"));
   registerTranslationFromMLIR(
       "emit-rewrite",
       "Print a rewrite script as the Python definitions of a backend",
       [](ModuleOp module, llvm::raw_ostream &os) {
-        return emitRewrite(module, os);
+        return emitRewrite(module, os, name);
       },
       registerDialects);
 }

@@ -43,7 +43,9 @@ mlir::LogicalResult applyRewriteScript(const RewriteScript &script,
 
 /// Prints the functions of a script, then `REWRITES += (…)` and `STRATEGY =
 /// replace(STRATEGY, …)` for what its sequence does. Writes nothing on failure.
-mlir::LogicalResult emitRewrite(mlir::ModuleOp script, llvm::raw_ostream &os);
+/// The rewrite goes by `name`, or by that of the script where none is given.
+mlir::LogicalResult emitRewrite(mlir::ModuleOp script, llvm::raw_ostream &os,
+                                llvm::StringRef name = {});
 
 /// Makes --emit-rewrite known: one script as Python definitions.
 void registerEmitRewriteTranslation();
