@@ -21,6 +21,9 @@ inline constexpr unsigned kMaxCallDepth = 32;
 inline constexpr size_t kMaxOperands = 50'000'000;
 /// Statements walked and values copied, and members of one list of lists.
 inline constexpr uint64_t kMaxWork = 400'000'000;
+/// A call counts for as many statements, as Inductor launches something in
+/// each: a tree of calls that doubles at every level ends in seconds.
+inline constexpr uint64_t kCallWork = 64;
 inline constexpr uint32_t kMaxListWeight = 200'000;
 
 /// What a name stands for.

@@ -333,6 +333,7 @@ void Interpreter::runBlock(ArrayRef<const Stmt *> body, Frame &frame) {
 
 void Interpreter::runFunction(const Stmt &function, Frame &frame) {
   active.push_back(&function);
+  spend(kCallWork);
   runBlock(function.body, frame);
   active.pop_back();
 }
