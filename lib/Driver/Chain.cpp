@@ -9,6 +9,7 @@
 #include "opprof/Driver/AnnotatedProgram.h"
 #include "opprof/Driver/Commands.h"
 #include "opprof/Driver/Profiling.h"
+#include "opprof/Support/InputFile.h"
 #include "opprof/Support/OutputFile.h"
 #include "opprof/Target/GraphFile/GraphFile.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
@@ -16,7 +17,6 @@
 #include "opprof/Trace/Reader.h"
 
 #include "mlir/IR/Verifier.h"
-#include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -240,8 +240,8 @@ static Error attribute(Session &session, const RunFolder &folder,
   std::unique_ptr<llvm::MemoryBuffer> timeline;
   if (!trace) {
     std::string message;
-    timeline =
-        openInputFile(captured ? folder.capture() : folder.trace(), &message);
+    timeline = opprof::openInput(captured ? folder.capture() : folder.trace(),
+                                 &message);
     if (!timeline)
       return llvm::createStringError(message);
     trace = timeline.get();
@@ -336,14 +336,14 @@ Error driver::profileTimeline(Session &session, const RunFolder &folder,
   }
   std::string message;
   std::unique_ptr<llvm::MemoryBuffer> buffer =
-      openInputFile(timeline, &message);
+      opprof::openInput(timeline, &message);
   if (!buffer)
     return llvm::createStringError(message);
   trace::ReadOptions options;
   options.lastKernels = lastKernels;
   std::unique_ptr<llvm::MemoryBuffer> observed;
   if (!operators.empty()) {
-    observed = openInputFile(operators, &message);
+    observed = opprof::openInput(operators, &message);
     if (!observed)
       return llvm::createStringError(message);
     options.operators = observed->getMemBufferRef();

@@ -6,6 +6,7 @@
 #include "opprof/Compare/Compare.h"
 #include "opprof/Driver/Commands.h"
 #include "opprof/Report/FindingExplanation.h"
+#include "opprof/Support/TerminalText.h"
 
 using namespace opprof;
 using namespace opprof::driver;
@@ -40,9 +41,11 @@ Expected<bool> driver::showDifference(llvm::ArrayRef<std::string> a,
   case DifferenceForm::Markdown:
     report::printDifferenceMarkdown(comparison, limit, llvm::outs());
     break;
-  case DifferenceForm::JSON:
-    compare::writeComparison(comparison, limit, llvm::outs());
+  case DifferenceForm::JSON: {
+    TerminalJSON os(llvm::outs());
+    compare::writeComparison(comparison, limit, os);
     break;
+  }
   }
   return limit && !comparison.slowerBy(*limit).empty();
 }

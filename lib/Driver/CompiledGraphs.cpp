@@ -3,11 +3,11 @@
 #include "CompiledGraphs.h"
 
 #include "opprof/Driver/RunFolder.h"
+#include "opprof/Support/InputFile.h"
 #include "opprof/Target/GraphFile/GraphFile.h"
 #include "opprof/Target/InductorCode/InductorFolder.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
 
-#include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 using namespace mlir;
@@ -49,7 +49,7 @@ driver::mapLaunches(Session &session, StringRef folder, const GraphView *graph,
   if (!isFile(path))
     return llvm::createStringError(path + ": is no file");
   std::string message;
-  std::unique_ptr<llvm::MemoryBuffer> text = openInputFile(path, &message);
+  std::unique_ptr<llvm::MemoryBuffer> text = opprof::openInput(path, &message);
   if (!text)
     return llvm::createStringError(message);
   Expected<inductor::InductorFolder> files =

@@ -6,6 +6,7 @@
 #include "opprof/Driver/Profiling.h"
 #include "opprof/Join/Selection.h"
 #include "opprof/Metrics/Catalogue.h"
+#include "opprof/Support/InputFile.h"
 #include "opprof/Support/JSONReading.h"
 #include "opprof/Support/JSONWriting.h"
 #include "opprof/Support/Units.h"
@@ -36,7 +37,7 @@ static StringRef nameOf(StringRef path) {
 template <typename Reader>
 static Error readRequest(StringRef path, Reader &reader) {
   llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> text =
-      llvm::MemoryBuffer::getFileOrSTDIN(path);
+      opprof::openInput(path);
   if (!text)
     return llvm::createStringError(path + ": " + text.getError().message());
   return reader.parse((*text)->getBuffer(), [&](element root) -> Error {
@@ -184,7 +185,7 @@ static Error mapWrappers(llvm::ArrayRef<StepLaunch> launches,
       files.insert(launch.identity.file);
   for (StringRef file : files) {
     llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> text =
-        llvm::MemoryBuffer::getFile(file);
+        opprof::openInput(file);
     if (!text)
       return llvm::createStringError(
           file + ": cannot be read: " + text.getError().message());

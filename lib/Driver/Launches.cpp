@@ -4,6 +4,8 @@
 
 #include "opprof/Driver/Commands.h"
 #include "opprof/Profile/ProfileJSON.h"
+#include "opprof/Support/InputFile.h"
+#include "opprof/Support/TerminalText.h"
 #include "opprof/Support/Units.h"
 #include "opprof/Target/InductorCode/InductorFolder.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
@@ -167,7 +169,7 @@ static Expected<LaunchTimes> readTimes(StringRef folder) {
   if (!isFile(file))
     return times;
   llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> text =
-      llvm::MemoryBuffer::getFile(file);
+      opprof::openInput(file);
   if (!text)
     return llvm::createStringError(file + ": " + text.getError().message());
   Expected<std::unique_ptr<profile::Profile>> profile =
@@ -265,7 +267,7 @@ mapFolders(Session &session, StringRef folder, StringRef graphFile) {
 static Expected<std::vector<LaunchMap>>
 mapFile(Session &session, StringRef file, StringRef graphFile) {
   llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> text =
-      llvm::MemoryBuffer::getFile(file);
+      opprof::openInput(file);
   if (!text)
     return llvm::createStringError(file + ": " + text.getError().message());
   Expected<std::optional<GraphView>> graph = readGraphView(session, graphFile);
@@ -307,15 +309,15 @@ Error driver::showLaunches(Session &session, StringRef path, StringRef graph,
     llvm::erase_if(map.launches,
                    [&](const Launch &launch) { return !fits(launch, filter); });
   }
-  llvm::raw_ostream &os = llvm::outs();
   if (!asJSON) {
     Expected<LaunchTimes> times = readTimes(folder);
     if (!times)
       return times.takeError();
     for (auto [map, count] : llvm::zip(*maps, all))
-      print(map, count, *times, os);
+      print(map, count, *times, llvm::outs());
     return Error::success();
   }
+  TerminalJSON os(llvm::outs());
   llvm::json::OStream json(os, /*IndentSize=*/1);
   json.array([&] {
     for (const LaunchMap &map : *maps)

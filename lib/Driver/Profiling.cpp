@@ -7,10 +7,10 @@
 #include "opprof/Profile/RunFacts.h"
 #include "opprof/Report/FindingText.h"
 #include "opprof/Report/Report.h"
+#include "opprof/Support/InputFile.h"
 #include "opprof/Support/OutputFile.h"
 #include "opprof/Trace/Reader.h"
 
-#include "mlir/Support/FileUtilities.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -32,7 +32,7 @@ template <typename Reader>
 static auto readWith(StringRef file, Reader read)
     -> decltype(read(StringRef(), file)) {
   std::string message;
-  std::unique_ptr<MemoryBuffer> text = mlir::openInputFile(file, &message);
+  std::unique_ptr<MemoryBuffer> text = opprof::openInput(file, &message);
   if (!text)
     return createStringError(message);
   return read(text->getBuffer(), file);
@@ -60,8 +60,7 @@ Error ProfileInputs::addMap(launch::LaunchMap map, StringRef file) {
         launch.file != sys::path::filename(launch.file))
       continue;
     std::string path = code::file(sys::path::parent_path(file), launch.file);
-    if (ErrorOr<std::unique_ptr<MemoryBuffer>> text =
-            MemoryBuffer::getFile(path))
+    if (ErrorOr<std::unique_ptr<MemoryBuffer>> text = opprof::openInput(path))
       wrappers.add(maps.size(), path, (*text)->getBuffer());
   }
   maps.push_back(std::move(map));

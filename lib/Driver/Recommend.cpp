@@ -2,11 +2,11 @@
 
 #include "opprof/Driver/Commands.h"
 #include "opprof/Rewrite/Passes.h"
+#include "opprof/Support/InputFile.h"
 #include "opprof/Support/JSONReading.h"
 #include "opprof/Support/OutputFile.h"
 #include "opprof/Target/GraphFile/GraphFile.h"
 
-#include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -51,7 +51,7 @@ static Expected<RewriteFacts> readFacts(const std::string &file) {
   if (!isFile(file))
     return facts;
   std::string message;
-  std::unique_ptr<llvm::MemoryBuffer> text = openInputFile(file, &message);
+  std::unique_ptr<llvm::MemoryBuffer> text = opprof::openInput(file, &message);
   if (!text)
     return llvm::createStringError(message);
   FactsReader reader(file);
@@ -95,8 +95,10 @@ Error driver::recommendRewrites(Session &session, StringRef path,
   }
   if (!isFile(graph))
     return llvm::createStringError(
-        graph + ": no such file\n  give a run folder that `opprof profile` "
-                "filled, or a graph (.mlir, .mlirbc)");
+        graph +
+        (llvm::sys::fs::exists(graph) ? ": is no file" : ": no such file") +
+        "\n  give a run folder that `opprof profile` "
+        "filled, or a graph (.mlir, .mlirbc)");
   if (!isMLIRFile(graph))
     return llvm::createStringError(
         graph + ": not a graph in MLIR\n  give a run folder, or what `opprof "
@@ -113,7 +115,7 @@ Error driver::recommendRewrites(Session &session, StringRef path,
     return Error::success();
   // Reports of the run quote it.
   std::string index = code::file(output, "rewrites.json"), message;
-  std::unique_ptr<llvm::MemoryBuffer> text = openInputFile(index, &message);
+  std::unique_ptr<llvm::MemoryBuffer> text = opprof::openInput(index, &message);
   if (!text)
     return llvm::createStringError(message);
   return writeFile(RunFolder(path).rewrites(),

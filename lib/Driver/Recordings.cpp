@@ -3,7 +3,8 @@
 
 #include "Recordings.h"
 
-#include "mlir/Support/FileUtilities.h"
+#include "opprof/Support/InputFile.h"
+
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -114,7 +115,7 @@ driver::openRecording(StringRef file) {
   const Exporter *exporter = findExporter(file);
   if (!exporter) {
     std::unique_ptr<llvm::MemoryBuffer> text =
-        mlir::openInputFile(file, &message);
+        opprof::openInput(file, &message);
     if (!text)
       return llvm::createStringError(message);
     return text;
@@ -126,7 +127,7 @@ driver::openRecording(StringRef file) {
         file + ": no place to export it to: " + error.message());
   Error failed = exportReport(*exporter, file, exported);
   std::unique_ptr<llvm::MemoryBuffer> text =
-      failed ? nullptr : mlir::openInputFile(exported, &message);
+      failed ? nullptr : opprof::openInput(exported, &message);
   // What is mapped stays.
   llvm::sys::fs::remove(exported);
   if (failed)

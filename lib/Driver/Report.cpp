@@ -11,7 +11,9 @@
 #include "opprof/Profile/ProfileJSON.h"
 #include "opprof/Profile/RewriteOffers.h"
 #include "opprof/Report/FindingText.h"
+#include "opprof/Support/InputFile.h"
 #include "opprof/Support/OutputFile.h"
+#include "opprof/Support/TerminalText.h"
 #include "opprof/Trace/Reader.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -111,14 +113,15 @@ static Expected<Shown> open(const std::string &file) {
 
 /// Several profiles are a list of them.
 static void printJSON(llvm::ArrayRef<Shown> list) {
-  auto print = [](const Shown &shown) {
-    profile::writeProfile(*shown.profile, llvm::outs());
+  TerminalJSON os(llvm::outs());
+  auto print = [&](const Shown &shown) {
+    profile::writeProfile(*shown.profile, os);
   };
   if (list.size() == 1)
     return print(list.front());
-  llvm::outs() << "[";
-  llvm::interleave(list, print, [] { llvm::outs() << ",\n"; });
-  llvm::outs() << "]\n";
+  os << "[";
+  llvm::interleave(list, print, [&] { os << ",\n"; });
+  os << "]\n";
 }
 
 /// Holds what is shown against ceilings that its file does not have yet.
@@ -153,7 +156,7 @@ static Error readOffers(Shown &shown, const RunFolder &folder) {
   if (shown.file != folder.profile() || !isFile(file))
     return Error::success();
   llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> text =
-      llvm::MemoryBuffer::getFile(file, /*IsText=*/true);
+      opprof::openInput(file);
   if (!text)
     return llvm::createStringError(file + ": " + text.getError().message());
   Expected<std::vector<profile::RewriteOffer>> offers =

@@ -207,6 +207,8 @@ Error RunFolder::check() const {
   const std::pair<std::string, StringRef> marks[] = {
       {run(), "\"version\""},
       {graphJSON(), "\"opprof_graph_version\""},
+      {graph(), "ML\xefR"},
+      {program(), "fx.graph"},
       {partitions(), "\"version\""},
       {operators(), "\"version\""},
       {ceilings(), "\"version\""},
@@ -217,14 +219,17 @@ Error RunFolder::check() const {
   for (const auto &[file, mark] : marks)
     if (!holdsOwn(file, mark))
       return refuse(file + ": is none of opprof's files, and would be lost");
-  // A page of text bears no mark, but a run that writes one has left what it
-  // was made of.
-  if (isFile(reportText()) &&
-      none_of(ArrayRef<std::string>{run(), graph(), graphJSON(), program(),
-                                    profile(), trace(), capture()},
+  // A page of text, a recording, and what was counted bear no mark, but a run
+  // that writes them has left what it was made of.
+  const std::string unmarked[] = {reportText(), trace(),
+                                  capture(),    countersCapture(),
+                                  counters(),   countersPage()};
+  if (none_of(ArrayRef<std::string>{run(), graph(), graphJSON(), program(),
+                                    profile()},
               [](const std::string &file) { return isFile(file); }))
-    return refuse(reportText() +
-                  ": is none of opprof's files, and would be lost");
+    for (const std::string &file : unmarked)
+      if (isFile(file))
+        return refuse(file + ": is none of opprof's files, and would be lost");
   for (const std::string &folder : compiledGraphs()) {
     std::error_code error;
     for (sys::fs::directory_iterator it(folder, error), end;

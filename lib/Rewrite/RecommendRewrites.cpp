@@ -9,6 +9,7 @@
 #include "opprof/Profile/ProfileJSON.h"
 #include "opprof/Rewrite/Passes.h"
 #include "opprof/Rewrite/RewriteFolder.h"
+#include "opprof/Support/InputFile.h"
 
 #include "mlir/Dialect/Transform/IR/TransformDialect.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -45,7 +46,7 @@ private:
 
   /// Puts the times of the file `profile` onto `module`.
   LogicalResult attach(ModuleOp module) {
-    auto file = llvm::MemoryBuffer::getFile(profile, /*IsText=*/true);
+    auto file = opprof::openInput(profile);
     if (!file)
       return fail(profile, file.getError().message());
     llvm::Expected<std::unique_ptr<profile::Profile>> read =

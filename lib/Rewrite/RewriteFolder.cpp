@@ -1,6 +1,7 @@
 // A folder of rewrite scripts with its index, rewrites.json.
 
 #include "opprof/Rewrite/RewriteFolder.h"
+#include "opprof/Support/InputFile.h"
 #include "opprof/Support/JSONReading.h"
 #include "opprof/Support/OutputFile.h"
 #include "opprof/Support/Units.h"
@@ -32,7 +33,7 @@ static std::string join(StringRef folder, StringRef name) {
 /// folder may hold a person's own.
 static llvm::Error removeOldScripts(StringRef folder) {
   std::string index = join(folder, kIndexName);
-  auto file = llvm::MemoryBuffer::getFile(index, /*IsText=*/true);
+  auto file = opprof::openInput(index);
   if (!file)
     return llvm::Error::success();
   JSONReading reading(index);

@@ -4,6 +4,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ConvertUTF.h"
+#include "llvm/Support/Format.h"
 
 using namespace llvm;
 
@@ -45,4 +46,40 @@ std::string opprof::toTerminalLines(StringRef message) {
     lines.push_back(toTerminalText(line.take_front(kLongestLine)) +
                     (line.size() > kLongestLine ? " ..." : ""));
   return join(lines, "\n");
+}
+
+void opprof::TerminalJSON::write_impl(const char *text, size_t size) {
+  written += size;
+  std::string joined = kept + std::string(text, size);
+  kept.clear();
+  size_t passed = 0;
+  for (size_t i = 0; i < joined.size();) {
+    auto byte = static_cast<unsigned char>(joined[i]);
+    // Other letters than ASCII's alone are looked into; the line's end stays.
+    if (byte < 0x7f) {
+      ++i;
+      continue;
+    }
+    size_t length = getNumBytesForUTF8(byte);
+    if (length > joined.size() - i) {
+      kept = joined.substr(i);
+      joined.resize(i);
+      break;
+    }
+    const auto *at = reinterpret_cast<const UTF8 *>(joined.data() + i);
+    UTF32 c = 0, *out = &c;
+    bool isCharacter = ConvertUTF8toUTF32(&at, at + length, &out, out + 1,
+                                          strictConversion) == conversionOK;
+    if (!isCharacter || isCommand(c)) {
+      os << StringRef(joined).substr(passed, i - passed);
+      if (isCharacter)
+        os << "\\u" << format_hex_no_prefix(c, 4);
+      else
+        os << "\\ufffd";
+      length = isCharacter ? length : 1;
+      passed = i + length;
+    }
+    i += length;
+  }
+  os << StringRef(joined).substr(passed);
 }

@@ -93,7 +93,7 @@ def check_script(path: Path) -> None:
     """Refuses a model script that is no file, before PyTorch is loaded for it."""
     if not path.is_file():
         raise OpprofError(
-            f"{path}: {'is a folder' if path.is_dir() else 'no such file'}",
+            f"{path}: {f'is {_kind(path)}, and no file' if path.exists() else 'no such file'}",
             remedy=_MODEL_SCRIPT,
         )
 
@@ -127,6 +127,14 @@ def scratch_folder() -> Iterator[Path]:
         yield Path(path)
 
 
+def _kind(path: Path) -> str:
+    """What lies at a path where a file was looked for."""
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        return "a folder"
+    return "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+
+
 #: A larger file of these is nobody's.
 _MOST_JSON = 1 << 30
 
@@ -142,6 +150,8 @@ def read_json(path: Path, *, within: Path | None = None) -> dict[str, Any]:
                 f"{path}: is a link out of the run folder, to {path.resolve()}",
                 remedy="put the file itself there",
             )
+        if path.exists() and not path.is_file():
+            raise OpprofError(f"{path}: cannot be read: it is {_kind(path)}, and no file")
         if path.stat().st_size > _MOST_JSON:
             raise OpprofError(f"{path}: cannot be read: it is larger than {_MOST_JSON} bytes")
         data = json.loads(path.read_text(encoding="utf-8"))

@@ -47,6 +47,9 @@ def is_torchscript(path: str | os.PathLike[str]) -> bool:
     Forms that LibTorch does not read, of PyTorch before 1.4 and of its lite interpreter, count: the tool refuses them by name.
     """
     try:
+        # A device has no end to look for, and a pipe can't be read twice.
+        if not os.path.isfile(path):
+            return False
         with open(path, "rb") as file:
             head = file.read(8)
         if any(head[place:].startswith(begin) for place, begin in _OTHER_FORMS):

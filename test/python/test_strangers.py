@@ -31,6 +31,9 @@ ROOT = Path(__file__).parents[2]
 #: An escape that names the window, one of Latin-1's, and one that turns the direction of writing.
 HOSTILE = "\x1b]0;owned\x07 \x9b31m ‮evil"
 
+#: What a terminal is not given of a file.
+CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
 
 def opprof(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """The command, as a shell starts it."""
@@ -90,6 +93,62 @@ def test_no_name_of_a_file_commands_the_terminal(tmp_path: Path) -> None:
     # An error quotes what it is about.
     missing = opprof("report", tmp_path / HOSTILE)
     assert missing.returncode == 1 and "\x1b" not in missing.stderr
+
+
+def test_json_on_a_terminal_is_escaped(tmp_path: Path) -> None:
+    name = HOSTILE + " \x7f\u2066 Größe \U0001f600"
+    write_profile(tmp_path, name)
+    said = opprof("report", tmp_path, "--json")
+    assert not CONTROLS.search(said.stdout)
+    assert "Größe \U0001f600" in said.stdout
+    assert json.loads(said.stdout)["kernels"][0]["name"] == name
+    other = opprof("diff", tmp_path, tmp_path, "--format=json")
+    assert other.returncode == 0 and not CONTROLS.search(other.stdout)
+
+
+def test_what_is_no_file_is_refused_or_read_to_its_end(tmp_path: Path) -> None:
+    """Devices have no end, and nobody may write into a pipe; one that somebody writes into is read."""
+    profile = write_profile(tmp_path / "run")
+    device = tmp_path / "device.json"
+    device.symlink_to("/dev/urandom")
+    for line in (
+        f"report {device}",
+        f"top {device}",
+        f"explain small-kernels {device}",
+        f"recommend {device} -o {tmp_path / 'out'}",
+    ):
+        said = opprof(*line.split())
+        assert said.returncode == 1, line
+        assert re.search("is (a device, and )?no file", said.stderr), said
+    translated = subprocess.run(
+        [find_tool("opprof-translate"), "--report-text", device],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert translated.returncode == 1 and "is a device, and no file" in translated.stderr
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert "a pipe into which nobody writes" in opprof("report", pipe).stderr
+    # Somebody who begins later than the reader.
+    writer = subprocess.Popen(["sh", "-c", 'sleep 1; cat "$0" >"$1"', str(profile), str(pipe)])
+    assert opprof("report", pipe).returncode == 0
+    assert writer.wait() == 0
+    unnamed = subprocess.run(
+        ["bash", "-c", f"{find_tool('opprof-driver')} report <(cat {profile})"], check=False
+    )
+    assert unnamed.returncode == 0
+    os.rename(pipe, tmp_path / "rewrites.json")
+    with pytest.raises(OpprofError, match="it is a pipe, and no file"):
+        read_json(tmp_path / "rewrites.json")
+
+
+def test_what_is_no_rewrite_script_is_told_as_such(tmp_path: Path) -> None:
+    script = tmp_path / "backend.py"
+    script.write_text("import torch\n")
+    said = opprof("emit", script, "-o", tmp_path / "out.py")
+    assert said.returncode == 1
+    assert "backend.py: is no rewrite script, whose name ends in .mlir" in said.stderr
 
 
 def test_printable_keeps_text() -> None:
@@ -191,7 +250,18 @@ def test_two_runs_into_one_folder_are_refused(tmp_path: Path, script: Callable[.
     assert not run.exists()
 
 
-@pytest.mark.parametrize("name", ["report.html", "report.txt", "run.json", "graph.json"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "report.html",
+        "report.txt",
+        "run.json",
+        "graph.json",
+        "trace.json.gz",
+        "graph.mlirbc",
+        "counters.json",
+    ],
+)
 def test_what_is_somebody_elses_is_not_replaced(tmp_path: Path, name: str) -> None:
     program = tmp_path / "program.py"
     program.write_text("")

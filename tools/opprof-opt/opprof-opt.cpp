@@ -9,6 +9,7 @@
 #include "opprof/Rewrite/Recommend.h"
 #include "opprof/Support/ForeignDiagnostics.h"
 #include "opprof/Support/ForeignMLIR.h"
+#include "opprof/Support/InputFile.h"
 #include "opprof/Support/OutputFile.h"
 #include "opprof/Support/ToolOptions.h"
 #include "opprof/Target/TransformScript/Passes.h"
@@ -17,7 +18,6 @@
 #include "mlir/Debug/CLOptionsSetup.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
@@ -119,8 +119,7 @@ static llvm::LogicalResult run(int argc, char **argv, llvm::StringRef input,
     return mlir::MlirOptMain(argc, argv, input, output, registry);
   llvm::InitLLVM init(argc, argv);
   std::string message;
-  std::unique_ptr<llvm::MemoryBuffer> file =
-      mlir::openInputFile(input, &message);
+  std::unique_ptr<llvm::MemoryBuffer> file = opprof::openInput(input, &message);
   if (!file) {
     llvm::errs() << message << '\n';
     return llvm::failure();

@@ -5,7 +5,9 @@
 
 #include "opprof/Driver/ProfileTranslation.h"
 #include "opprof/Report/Report.h"
+#include "opprof/Support/InputFile.h"
 #include "opprof/Support/OutputFile.h"
+#include "opprof/Support/TerminalText.h"
 #include "opprof/Support/ToolOptions.h"
 #include "opprof/Target/FXJSON/FXJSON.h"
 #include "opprof/Target/InductorCode/InductorTranslation.h"
@@ -50,6 +52,17 @@ static bool run(llvm::ArrayRef<char *> argv) {
                                              "opprof's translation driver\n"));
   };
   size_t output = findOutput(arguments);
+  // MLIR's own main function opens them, and reads a device without end.
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    if (i == output || llvm::StringRef(arguments[i]).starts_with("-"))
+      continue;
+    if (std::error_code code = opprof::checkInput(arguments[i])) {
+      llvm::errs() << "error: cannot open input file '"
+                   << opprof::toTerminalText(arguments[i])
+                   << "': " << code.message() << '\n';
+      return false;
+    }
+  }
   if (!output)
     return translate();
   std::string path = arguments[output];

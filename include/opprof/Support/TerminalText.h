@@ -4,6 +4,7 @@
 #define OPPROF_SUPPORT_TERMINALTEXT_H
 
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <string>
 
@@ -16,6 +17,26 @@ std::string toTerminalText(llvm::StringRef text);
 
 /// The same of a message of several lines, each no longer than a screen shows.
 std::string toTerminalLines(llvm::StringRef message);
+
+/// Passes JSON on to a stream that may be a terminal: in its strings, and there
+/// alone, such characters may stand, and are escaped as JSON has it.
+class TerminalJSON : public llvm::raw_ostream {
+public:
+  explicit TerminalJSON(llvm::raw_ostream &os) : os(os) {}
+  ~TerminalJSON() override {
+    flush();
+    os << kept;
+  }
+
+private:
+  void write_impl(const char *text, size_t size) override;
+  uint64_t current_pos() const override { return written; }
+
+  llvm::raw_ostream &os;
+  /// The beginning of a character whose end was not written yet.
+  std::string kept;
+  uint64_t written = 0;
+};
 
 } // namespace opprof
 

@@ -3,13 +3,13 @@
 #include "opprof/Target/GraphFile/GraphFile.h"
 #include "opprof/Dialect/FX/IR/FXDialect.h"
 #include "opprof/Support/ForeignMLIR.h"
+#include "opprof/Support/InputFile.h"
 #include "opprof/Support/OutputFile.h"
 #include "opprof/Target/FXJSON/FXJSON.h"
 #include "opprof/Target/PT2/PT2.h"
 
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/IR/Verifier.h"
-#include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
@@ -37,7 +37,8 @@ opprof::readGraphFile(llvm::StringRef path, MLIRContext *context) {
         kJSONSuffix + "), a torch.export archive (" + kArchiveSuffix +
         "), or MLIR (" + kTextSuffix + ", " + kBytecodeSuffix + ")");
   std::string message;
-  std::unique_ptr<llvm::MemoryBuffer> buffer = openInputFile(path, &message);
+  std::unique_ptr<llvm::MemoryBuffer> buffer =
+      opprof::openInput(path, &message);
   if (!buffer)
     return llvm::createStringError(message);
   context->loadDialect<fx::FXDialect>();

@@ -5,11 +5,11 @@
 #include "opprof/Dialect/FX/IR/Schema.h"
 #include "opprof/Dialect/FX/TransformOps/FXTransformOps.h"
 #include "opprof/Support/ForeignMLIR.h"
+#include "opprof/Support/InputFile.h"
 
 #include "mlir/Dialect/Transform/IR/TransformDialect.h"
 #include "mlir/Dialect/Transform/IR/TransformOps.h"
 #include "mlir/Dialect/Transform/Transforms/TransformInterpreterUtils.h"
-#include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -82,7 +82,8 @@ static transform::NamedSequenceOp findSequence(ModuleOp script) {
 
 static OwningOpRef<ModuleOp> parseFile(StringRef path, MLIRContext *context) {
   std::string message;
-  std::unique_ptr<llvm::MemoryBuffer> buffer = openInputFile(path, &message);
+  std::unique_ptr<llvm::MemoryBuffer> buffer =
+      opprof::openInput(path, &message);
   if (!buffer) {
     emitError(UnknownLoc::get(context)) << message;
     return nullptr;

@@ -153,7 +153,9 @@ def emit(
     test = test.replace('"opprof_template.py"', repr(output.name))
     beside = test_file(output)
     # Nobody named this one: what has its name may be a test of somebody's own.
-    if beside.exists() and not beside.read_bytes().startswith(_TEST_TITLE.encode()):
+    if beside.exists() and not (
+        beside.is_file() and beside.read_bytes().startswith(_TEST_TITLE.encode())
+    ):
         raise OpprofError(
             f"{beside}: is none of opprof's files, and would be lost",
             remedy="move it away, or give -o another name",

@@ -6,7 +6,7 @@ from typing import Any
 
 from opprof.errors import OpprofError
 from opprof.files import read_json
-from opprof.suffixes import MLIR_TEXT
+from opprof.suffixes import MLIR, MLIR_TEXT
 
 INDEX = "rewrites.json"
 
@@ -57,6 +57,11 @@ class Rewrites:
 def read_rewrites(path: Path) -> Rewrites:
     """The script `path`, or those of the folder `path`: by its index, and after them those that a person put beside."""
     if path.is_file():
+        if path.suffix not in MLIR:
+            raise OpprofError(
+                f"{path}: is no rewrite script, whose name ends in {MLIR_TEXT}",
+                remedy="give a rewrite script, or the folder that `opprof recommend` wrote",
+            )
         return Rewrites([Script(path, path.stem)], {})
     if not path.is_dir():
         raise OpprofError(

@@ -5,6 +5,7 @@
 #include "opprof/Dialect/FX/IR/NodeSymbols.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Dialect/FX/Transforms/Passes.h"
+#include "opprof/Support/InputFile.h"
 #include "opprof/Support/PartitionMap.h"
 
 #include "mlir/IR/SymbolTable.h"
@@ -83,7 +84,7 @@ private:
              << "--explain-difference cannot read its partition map: " << why;
     };
     llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> buffer =
-        llvm::MemoryBuffer::getFile(partitionMap);
+        opprof::openInput(partitionMap);
     if (!buffer)
       return error(partitionMap + ": " + buffer.getError().message());
     llvm::Expected<std::vector<PartitionMap>> read =

@@ -6,9 +6,9 @@
 #include "opprof/Dialect/Inductor/IR/Inductor.h"
 #include "opprof/Dialect/Prof/Transforms/Passes.h"
 #include "opprof/Profile/ProfileJSON.h"
+#include "opprof/Support/InputFile.h"
 
 #include "mlir/IR/Builders.h"
-#include "mlir/Support/FileUtilities.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -559,7 +559,8 @@ struct AttachProfilePass
       return signalPassFailure();
     }
     std::string message;
-    std::unique_ptr<llvm::MemoryBuffer> text = openInputFile(path, &message);
+    std::unique_ptr<llvm::MemoryBuffer> text =
+        opprof::openInput(path, &message);
     if (!text) {
       emitError(getOperation().getLoc()) << message;
       return signalPassFailure();
