@@ -16,9 +16,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -30,6 +34,9 @@ enum ExitCode : int { kDone = 0, kRefused = 3, kNoSandbox = 4 };
 
 /// More of a child's last words is not passed on.
 constexpr size_t kMaxMessage = 16 << 10;
+
+/// How many processes and threads there may be beside those that run already.
+constexpr uint64_t kMaxTasks = 4096;
 
 /// Closes what a run opened unless it is handed on.
 class Files {
@@ -52,9 +59,14 @@ private:
 };
 } // namespace
 
-static void setLimit(int resource, uint64_t value) {
-  rlimit limit{value, value};
-  setrlimit(static_cast<__rlimit_resource>(resource), &limit);
+/// No limit is raised.
+static void setLimit(int number, uint64_t value) {
+  auto resource = static_cast<__rlimit_resource>(number);
+  rlimit limit{};
+  if (getrlimit(resource, &limit) == 0)
+    value = std::min<uint64_t>(value, limit.rlim_max);
+  limit = {value, value};
+  setrlimit(resource, &limit);
 }
 
 /// System calls that computing on what is open and reading files takes. The
@@ -199,6 +211,19 @@ static void closeOthers(const std::vector<int> &kept) {
   close_range(static_cast<unsigned>(last), ~0U, 0);
 }
 
+/// The processes and threads of the machine, those of the user among them, of
+/// which the kernel counts all together; 0 where nobody says.
+static uint64_t countTasks() {
+  std::ifstream file("/proc/loadavg");
+  std::string field;
+  for (int i = 0; i < 4; ++i)
+    file >> field;
+  size_t slash = field.find('/');
+  return slash == std::string::npos
+             ? 0
+             : std::strtoull(field.c_str() + slash + 1, nullptr, 10);
+}
+
 [[noreturn]] static void
 runChild(const Limits &limits, const std::vector<int> &outputs, int message,
          const std::function<void(const std::vector<int> &)> &work) {
@@ -210,6 +235,8 @@ runChild(const Limits &limits, const std::vector<int> &outputs, int message,
     setLimit(RLIMIT_DATA, limits.memory);
   if (limits.seconds)
     setLimit(RLIMIT_CPU, uint64_t(limits.seconds) * 256);
+  if (uint64_t tasks = countTasks())
+    setLimit(RLIMIT_NPROC, tasks + kMaxTasks);
   std::vector<int> kept = outputs;
   kept.push_back(message);
   closeOthers(kept);

@@ -90,6 +90,24 @@ TEST(Containment, BoundsMemory) {
             "the memory limit was reached");
 }
 
+/// What forks and begins threads without end stops before the machine has no
+/// room for another process. The kernel does not hold root to it.
+TEST(Containment, BoundsProcesses) {
+  rlimit own{};
+  getrlimit(RLIMIT_NPROC, &own);
+  for (const Limits &limits : {Limits(), getSandbox()})
+    EXPECT_EQ(run(limits,
+                  [&] {
+                    rlimit limit{};
+                    getrlimit(RLIMIT_NPROC, &limit);
+                    if (limit.rlim_max == RLIM_INFINITY ||
+                        limit.rlim_cur != limit.rlim_max ||
+                        limit.rlim_max > own.rlim_max)
+                      throw std::runtime_error("nothing bounds them");
+                  }),
+              "");
+}
+
 /// Each gives true where it got what it tried.
 struct Attempt {
   const char *name;
