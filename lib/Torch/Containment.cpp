@@ -35,6 +35,13 @@ enum ExitCode : int { kDone = 0, kRefused = 3, kNoSandbox = 4 };
 /// More of a child's last words is not passed on.
 constexpr size_t kMaxMessage = 16 << 10;
 
+/// Of address space that holds no data, such as stacks and what glibc sets
+/// aside for threads, there may be so many bytes. The kernel needs a page for
+/// every two megabytes that are looked at, which the limit on data does not
+/// count; and where little address space is left, mprotect asks for no limit
+/// on data, so there is not much more than data may take.
+constexpr uint64_t kMaxUncounted = uint64_t(4) << 30;
+
 /// How many processes and threads there may be beside those that run already.
 constexpr uint64_t kMaxTasks = 4096;
 
@@ -211,6 +218,14 @@ static void closeOthers(const std::vector<int> &kept) {
   close_range(static_cast<unsigned>(last), ~0U, 0);
 }
 
+/// What this process has mapped already, PyTorch's libraries among it.
+static uint64_t getMappedBytes() {
+  std::ifstream file("/proc/self/statm");
+  uint64_t pages = 0;
+  file >> pages;
+  return pages * uint64_t(sysconf(_SC_PAGESIZE));
+}
+
 /// The processes and threads of the machine, those of the user among them, of
 /// which the kernel counts all together; 0 where nobody says.
 static uint64_t countTasks() {
@@ -231,8 +246,10 @@ runChild(const Limits &limits, const std::vector<int> &outputs, int message,
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   setLimit(RLIMIT_CORE, 0);
   setLimit(RLIMIT_FSIZE, limits.output);
-  if (limits.memory)
+  if (limits.memory) {
     setLimit(RLIMIT_DATA, limits.memory);
+    setLimit(RLIMIT_AS, getMappedBytes() + limits.memory + kMaxUncounted);
+  }
   if (limits.seconds)
     setLimit(RLIMIT_CPU, uint64_t(limits.seconds) * 256);
   if (uint64_t tasks = countTasks())

@@ -40,6 +40,7 @@ std::string run(const Limits &limits, const std::function<void()> &work) {
 Limits getSandbox() {
   Limits limits;
   limits.sandbox = true;
+  limits.memory = uint64_t(32) << 30;
   return limits;
 }
 
@@ -216,6 +217,21 @@ std::vector<Attempt> getAttempts() {
        [](auto &) {
          return mmap(nullptr, 4096, PROT_READ | PROT_WRITE,
                      MAP_SHARED | MAP_ANONYMOUS, -1, 0) != MAP_FAILED;
+       }},
+      // Looked at, it takes a page of the kernel's for every two megabytes.
+      {"memory that holds nothing",
+       [](auto &) {
+         return mmap(nullptr, size_t(4) << 40, PROT_READ,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                     0) != MAP_FAILED;
+       }},
+      {"memory that may be written later",
+       [](auto &) {
+         size_t size = size_t(80) << 30;
+         void *place = mmap(nullptr, size, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+         return place != MAP_FAILED &&
+                mprotect(place, size, PROT_READ | PROT_WRITE) == 0;
        }},
       {"memory that is validated and shared",
        [](auto &f) {
