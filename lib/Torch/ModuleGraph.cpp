@@ -231,6 +231,38 @@ void ModuleGraph::finish() {
   modules = {{graph->inputs()[0], {module._ivalue(), ""}}};
 }
 
+/// A tracer keeps `x + 1e-5` as the sum of two tensors. TorchScript's executor
+/// takes the number again before it runs anything, with a number's say in the
+/// type of the result, and exported graphs hold it.
+static void takeNumbers(const std::shared_ptr<Graph> &graph, Block *block) {
+  static const std::set<std::string> kArithmetic = {"aten::add", "aten::sub",
+                                                    "aten::mul", "aten::div"};
+  for (auto it = block->nodes().begin(); it != block->nodes().end(); ++it) {
+    for (Block *inner : it->blocks())
+      takeNumbers(graph, inner);
+    const c10::FunctionSchema *schema = it->maybeSchema();
+    if (!schema || !kArithmetic.count(schema->name()) ||
+        schema->overload_name() != "Tensor")
+      continue;
+    Node *constant = it->input(1)->node();
+    std::optional<c10::IValue> value = toIValue(it->input(1));
+    if (!value || !value->isTensor() || !value->toTensor().defined())
+      continue;
+    const at::Tensor &tensor = value->toTensor();
+    c10::ScalarType dtype = tensor.scalar_type();
+    if (tensor.dim() != 0 || !tensor.device().is_cpu() ||
+        tensor.layout() != at::kStrided ||
+        !(c10::isFloatingType(dtype) ||
+          c10::isIntegralType(dtype, /*includeBool=*/false)))
+      continue;
+    WithInsertPoint place(*it);
+    at::Scalar number = tensor.item();
+    it->replaceInput(1, graph->insertConstant(number));
+    if (!constant->output()->hasUses())
+      constant->destroy();
+  }
+}
+
 ModuleGraph::ModuleGraph(const Module &module, const std::string &method)
     : module(module) {
   findMethod(method);
@@ -240,6 +272,7 @@ ModuleGraph::ModuleGraph(const Module &module, const std::string &method)
   removeFutures(graph->block());
   refuseAutocast(graph->block());
   removeContexts(graph->block());
+  takeNumbers(graph, graph->block());
   finish();
 }
 

@@ -905,6 +905,84 @@ bool Translator::translateConvolution(Node *node) {
   return true;
 }
 
+/// `x[:, None]` calls slice for ':' only where it is traced. What another name
+/// of the same tensor may show, such as its own sizes after unsqueeze_, keeps
+/// the node.
+bool Translator::translateWholeSlice(Node *node) {
+  if (std::string(node->kind().toQualString()) != "aten::slice" ||
+      node->inputs().size() != 5 || changesMetadata ||
+      !node->input(0)->type()->isSubtypeOf(*c10::TensorType::get()))
+    return false;
+  auto isOneOf = [&](size_t place, std::optional<int64_t> number) {
+    auto known = getKnown(*get(node->input(place)));
+    return known && (known->isNone() ||
+                     (known->isInt() && number && known->toInt() == *number));
+  };
+  auto step = getKnown(*get(node->input(4)));
+  if (!isOneOf(2, 0) || !isOneOf(3, std::numeric_limits<int64_t>::max()) ||
+      !step || !step->isInt() || step->toInt() != 1)
+    return false;
+  for (const Use &use : node->output()->uses())
+    if (use.user->kind() == prim::Return || !use.user->maybeSchema() ||
+        use.user->kind() == aten::__is__ || use.user->kind() == aten::__isnot__)
+      return false;
+  bind(node->output(), get(node->input(0)));
+  return true;
+}
+
+/// True where `inner` is the place of a call inside that of `outer`, or that
+/// place itself.
+static bool isInside(const ModuleStack *inner, const ModuleStack *outer) {
+  return inner && outer && inner->size() >= outer->size() &&
+         std::equal(outer->begin(), outer->end(), inner->begin());
+}
+
+/// A cast that does nothing gives the tensor that went in, and a tracer takes
+/// that for the cast's result from there on: a residual connection seems to
+/// begin behind the cast of the norm beside it. What is outside of the module
+/// that made the cast, and uses it, gets the tensor that went in.
+void Translator::giveBackCastOperand(Node *node) {
+  std::string name = node->kind().toQualString();
+  if ((name != "aten::to" && name != "aten::type_as") || changesMetadata)
+    return;
+  Value *before = node->input(0), *after = node->output();
+  const ValueType *from = lookUpFixedType(before);
+  const ValueType *to = lookUpFixedType(after);
+  const ModuleStack *own = graph.lookUpStack(node);
+  if (!from || !to || !own || own->empty() || from->kind != ValueType::Tensor ||
+      to->kind != ValueType::Tensor || from->dtype != to->dtype ||
+      from->device != to->device || from->layout != to->layout ||
+      from->sizes != to->sizes || from->strides != to->strides ||
+      !from->knowsStrides || !to->knowsStrides || !isNeverWritten(after))
+    return;
+  // to(…, copy=True) gives another tensor.
+  if (name == "aten::to")
+    for (size_t i = 0; i < node->inputs().size(); ++i)
+      if (node->maybeSchema() &&
+          node->maybeSchema()->arguments()[i].name() == "copy") {
+        auto copies = getKnown(*get(node->input(i)));
+        if (!copies || !copies->isBool() || copies->toBool())
+          return;
+      }
+  // Where the tensor itself is taken behind the cast, nothing was mistaken.
+  for (const Use &use : before->uses())
+    if (use.user != node && use.user->isAfter(node))
+      return;
+  std::vector<Use> others;
+  bool isUsedInside = false;
+  // What a traced module hands out beside its result is what others use.
+  for (const Use &use : after->uses())
+    if (use.user->kind() != prim::TupleConstruct &&
+        isInside(graph.lookUpStack(use.user), own))
+      isUsedInside = true;
+    else if (use.user->owningBlock() == node->owningBlock())
+      others.push_back(use);
+  if (!isUsedInside)
+    return;
+  for (const Use &use : others)
+    use.user->replaceInput(use.offset, before);
+}
+
 /// Nodes that PyTorch has no schema for are kept as they are, with every
 /// effect.
 void Translator::translateOther(Node *node) {

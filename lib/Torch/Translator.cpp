@@ -953,8 +953,10 @@ void Translator::translateNode(Node *node) {
   if (translatePrimitive(node) || translateIsInstance(node) ||
       translateConstruction(node) || translateUnpacking(node) ||
       translateMetadata(node) || translateKnown(node) ||
-      translateToPython(node) || translateConvolution(node))
+      translateToPython(node) || translateConvolution(node) ||
+      translateWholeSlice(node))
     return;
+  giveBackCastOperand(node);
   if (node->maybeSchema() && !node->maybeSchema()->is_vararg())
     translateOperator(node);
   else

@@ -136,6 +136,8 @@ private:
   bool translateTensorOfList(torch::jit::Node *node);
   bool translateScalars(torch::jit::Node *node, const std::string &name);
   bool translateConvolution(torch::jit::Node *node);
+  bool translateWholeSlice(torch::jit::Node *node);
+  void giveBackCastOperand(torch::jit::Node *node);
   void translateOperator(torch::jit::Node *node);
   void translateOther(torch::jit::Node *node);
   void translateIf(torch::jit::Node *node);

@@ -8,6 +8,7 @@ import re
 import subprocess
 import warnings
 import zipfile
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
@@ -802,26 +803,104 @@ def classes_of(graph: Path) -> list[list[list[str]]]:
     return [[part["modules"] for part in entry["partitions"]] for entry in document["classes"]]
 
 
-def test_grouping_is_that_of_an_export(tmp_path: Path) -> None:
+class RootNorm(torch.nn.Module):
+    """As Llama and T5 write it: the casts do nothing in float32."""
+
+    def __init__(self, eps: float) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(16))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x.to(torch.float32)
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)
+        return self.weight * wide.to(x.dtype)
+
+
+class RootLayer(torch.nn.Module):
+    """A residual that a tracer takes for the result of its norm's cast, ':' in an index, and numbers beside tensors."""
+
+    def __init__(self, eps: float) -> None:
+        super().__init__()
+        self.norm = RootNorm(eps)
+        self.first, self.second = torch.nn.Linear(16, 16), torch.nn.Linear(16, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(x)
+        heads = self.first(y)[:, None, :, :].expand(2, 3, 7, 16).sum(1) / 3
+        return x + self.second(heads) * 0.5
+
+
+GROUPED: dict[str, Callable[[], torch.nn.Sequential]] = {
+    "attention": lambda: torch.nn.Sequential(
+        *(torch.nn.Sequential(Attention(), Mlp()) for _ in range(4))
+    ),
+    "casts": lambda: torch.nn.Sequential(*(RootLayer(1e-6) for _ in range(4))),
+}
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_grouping_is_that_of_an_export(name: str, tmp_path: Path) -> None:
     """The same layers are found in a traced archive, a scripted one, and the exported graph of one model."""
     from opprof.export.graph_json import source_of_exported_program, write_graph_json
 
     torch.manual_seed(0)
-    model = torch.nn.Sequential(*(torch.nn.Sequential(Attention(), Mlp()) for _ in range(4)))
-    model.eval()
+    model = GROUPED[name]().eval()
     inputs = (torch.randn(2, 7, 16),)
     exported = tmp_path / "exported.json"
     program = torch.export.export(model, inputs)
     write_graph_json(exported, source_of_exported_program(program, "exported"))
     expected = classes_of(import_mlir(exported))
-    assert any(len(partitions) == 4 for partitions in expected)
-    for name, saved in (
+    assert [len(partitions) for partitions in expected] == [4]
+    for kind, saved in (
         ("traced", torch.jit.trace(model, inputs, check_trace=False)),
         ("scripted", torch.jit.script(model)),
     ):
-        archive = tmp_path / f"{name}.pt"
+        archive = tmp_path / f"{kind}.pt"
         saved.save(archive)
-        assert classes_of(import_mlir(convert(archive, inputs=inputs))) == expected, name
+        assert classes_of(import_mlir(convert(archive, inputs=inputs))) == expected, kind
+
+
+def test_a_traced_number_is_one_and_tells_layers_apart(tmp_path: Path) -> None:
+    """A tracer keeps `x + 1e-5` as the sum of two tensors; a tensor that differs would make no difference."""
+    layers = (RootLayer(10.0**-n) for n in (5, 5, 5, 6, 6, 6))
+    model = torch.nn.Sequential(*layers).eval()
+    inputs = (torch.randn(2, 7, 16),)
+    traced = torch.jit.trace(model, inputs, check_trace=False)
+    traced.save(tmp_path / "model.pt")
+    graph = convert(tmp_path / "model.pt", inputs=inputs)
+    document = graph_of(graph)
+    assert not [entry for entry in document["inputs"] if entry["kind"] == "constant_tensor"]
+    assert [n["target"] for n in document["nodes"] if "slice" in n["target"]] == []
+    for partitions in classes_of(import_mlir(graph)):
+        norms = {int(path[0]) < 3 for (path,) in partitions if path.endswith("norm")}
+        assert len(norms) < 2
+
+
+@pytest.mark.parametrize(
+    ("other", "number"),
+    [
+        (torch.ones(1), torch.tensor(1.5, dtype=torch.float64)),
+        (torch.arange(6), torch.tensor(1.5, dtype=torch.float64)),
+        (torch.arange(6) > 2, torch.tensor(3, dtype=torch.int32)),
+        (torch.randn(6), torch.tensor(1.1, dtype=torch.float64)),
+        (torch.randn(6).double(), torch.tensor(1.1)),
+    ],
+)
+def test_a_tensor_of_one_number_has_a_numbers_say_in_the_type(
+    other: Tensor, number: Tensor, tmp_path: Path
+) -> None:
+    """TorchScript's executor takes the number for it where it is the second operand, and there alone."""
+
+    class Sum(torch.nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            x = x.squeeze()
+            return (x + number) * number - number, number + x
+
+    torch.jit.trace(Sum(), (other,), check_trace=False).save(tmp_path / "model.pt")
+    graph = convert(tmp_path / "model.pt", inputs=(other,))
+    model = torch.jit.load(tmp_path / "model.pt")
+    assert_same(load_program(import_mlir(graph))(other), model(other))
 
 
 def test_gpt2_has_twelve_blocks(tmp_path: Path, examples: Path) -> None:
