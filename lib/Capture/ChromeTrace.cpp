@@ -305,6 +305,14 @@ bool opprof::capture::exportChromeTrace(const std::string &path,
     error = reader.error();
     return false;
   }
+  if (auto it = joins.Meta.find(std::string(kRecorderKey));
+      it != joins.Meta.end() && it->second == kObserver) {
+    error = path +
+            ": holds the operators that the host ran, and nothing of a "
+            "device, so a trace of it would be empty\n  `opprof report " +
+            path + " --perfetto FILE` makes one of operators";
+    return false;
+  }
   std::string head = "{\n\"schemaVersion\": 1,\n\"deviceProperties\": [";
   bool first = true;
   for (auto &[id, device] : joins.Devices) {

@@ -14,6 +14,7 @@
 #include "opprof/Support/InputFile.h"
 #include "opprof/Support/OutputFile.h"
 #include "opprof/Support/TerminalText.h"
+#include "opprof/Trace/HostTracks.h"
 #include "opprof/Trace/Reader.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -237,5 +238,32 @@ Error driver::showReport(llvm::ArrayRef<std::string> paths, ReportForm form,
       llvm::outs() << '\n';
     report::printText(*shown.profile, llvm::outs(), page);
   }
+  return Error::success();
+}
+
+Error driver::showHostTracks(const std::string &file,
+                             const std::string &operators) {
+  Expected<std::unique_ptr<llvm::MemoryBuffer>> text = openRecording(file);
+  if (!text)
+    return text.takeError();
+  if (isProfile((*text)->getBuffer())) {
+    trace::writeHostTracks(trace::Trace(), llvm::outs());
+    return Error::success();
+  }
+  trace::ReadOptions options;
+  std::unique_ptr<llvm::MemoryBuffer> observed;
+  if (!operators.empty()) {
+    Expected<std::unique_ptr<llvm::MemoryBuffer>> opened =
+        openRecording(operators);
+    if (!opened)
+      return opened.takeError();
+    observed = std::move(*opened);
+    options.operators = observed->getMemBufferRef();
+  }
+  Expected<std::unique_ptr<trace::Trace>> trace =
+      trace::readTrace({(*text)->getBuffer(), file}, options);
+  if (!trace)
+    return trace.takeError();
+  trace::writeHostTracks(**trace, llvm::outs());
   return Error::success();
 }

@@ -780,6 +780,9 @@ struct WaitsOfLine {
   std::vector<const void *> calls;
   std::map<StringRef, uint64_t> names;
   uint64_t bytes = 0;
+  /// Of copies: what they take on the device, and the host in them and in the
+  /// waits for them. They save no more.
+  int64_t mostNs = 0;
 };
 } // namespace
 
@@ -815,6 +818,8 @@ static void addPageableCopies(Context &context, const Simulation &played,
       pinnedRate =
           std::max(pinnedRate, double(*copy->bytes) / double(copy->durationNs));
   for (auto &[source, own] : lines) {
+    if (!isWorth(context, own.mostNs))
+      continue;
     Simulation::Times times;
     for (const Activity *copy : own.cost.kernels)
       times[copy] =
@@ -853,6 +858,7 @@ static void addWaits(Context &context) {
       own.cost.add(context, *copy);
       own.calls.push_back(copy);
       own.bytes += copy->bytes.value_or(0);
+      own.mostNs += copy->durationNs + copy->launchDurationNs.value_or(0);
       ++own.names[copy->origin->hostOp];
     } else if (played->waits(*copy)) {
       // A value that is read: the wait is in the call, or in one after it.
@@ -870,6 +876,7 @@ static void addWaits(Context &context) {
     auto it = copies.find(wait.source);
     if (it != copies.end() && it->second.names.count(wait.op)) {
       it->second.calls.push_back(&wait);
+      it->second.mostNs += wait.durationNs;
       continue;
     }
     WaitsOfLine &line = waits[wait.source];

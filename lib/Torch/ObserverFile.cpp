@@ -45,7 +45,7 @@ bool Observer::open() {
   if (!file->open(pathOf(prefix), error))
     return false;
   const char *rank = std::getenv("RANK");
-  file->meta("recorder", "opprof observer");
+  file->meta(kRecorderKey, kObserver);
   file->meta("pid", std::to_string(::getpid()));
   file->meta("torch", opprof_observer_torch());
   if (rank)

@@ -32,9 +32,6 @@ namespace {
 /// CUPTI's kind of a device's own memory.
 constexpr uint32_t kDeviceMemory = 3;
 
-/// Who makes recordings of operators.
-constexpr StringLiteral kObserver = "opprof observer";
-
 /// How far ahead of the device the host may have launched: what it did longer
 /// before the kernels that are kept is not.
 constexpr uint64_t kHostLeadNs = 10'000'000'000;
@@ -375,7 +372,7 @@ void Builder::allocation(const AllocationRecord &r) {
 }
 
 bool Builder::isObserver() const {
-  auto it = Meta.find("recorder");
+  auto it = Meta.find(std::string(kRecorderKey));
   return it != Meta.end() && it->second == kObserver;
 }
 

@@ -3,7 +3,6 @@
 import contextlib
 import gzip
 import io
-import itertools
 import json
 import os
 import re
@@ -527,17 +526,27 @@ def test_tables_of_other_libraries(new: Path, tmp_path: Path) -> None:
 
 
 def overlaps(events: list[dict[str, Any]]) -> int:
-    """How many slices of a track begin before the one before them ends."""
-    tracks: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    """How many slices of a track lie in another one in part: those of streams in no other at all."""
+    tracks: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    streams = {
+        (event["pid"], event["tid"])
+        for event in events
+        if event["ph"] == "M" and "stream" in str(event["args"].get("name"))
+    }
     for event in events:
         if event["ph"] == "X":
             place = event["pid"], event["tid"]
-            tracks.setdefault(place, []).append((event["ts"], event["ts"] + event["dur"]))
-    return sum(
-        after[0] < before[1] - 1e-6
-        for track in tracks.values()
-        for before, after in itertools.pairwise(sorted(track))
-    )
+            start, end = (round(time * 1000) for time in (event["ts"], event["ts"] + event["dur"]))
+            tracks.setdefault(place, []).append((start, -end))
+    found = 0
+    for place, track in tracks.items():
+        ends: list[int] = []
+        for start, end in sorted(track):
+            while ends and ends[-1] <= start:
+                ends.pop()
+            found += bool(ends) and (place in streams or -end > ends[-1])
+            ends.append(-end)
+    return found
 
 
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
@@ -547,6 +556,8 @@ def test_timelines_for_perfetto(new: Path, tmp_path: Path, name: str) -> None:
     kernels = data["kernels"]
     kernels[3]["metrics"] = {"occupancy_pct": 40.5}
     kernels[4]["start_ns"] -= 10_000
+    for kernel in kernels:
+        kernel |= {"launched_at_ns": kernel["start_ns"] - 4_000, "launch_call_ns": 900}
     path = tmp_path / "changed.opprof.json"
     path.write_text(json.dumps(data))
     status, _, err = command("report", path, "--perfetto", tmp_path / name)
@@ -555,8 +566,13 @@ def test_timelines_for_perfetto(new: Path, tmp_path: Path, name: str) -> None:
     events = json.loads(gzip.decompress(raw) if name.endswith(".gz") else raw)["traceEvents"]
     shown = sorted((e for e in events if e.get("cat") == "kernel"), key=lambda e: e["args"]["id"])
     assert [round(e["dur"] * 1000) for e in shown] == [k["duration_ns"] for k in kernels]
-    first = min(k["start_ns"] for k in kernels)
+    # Times begin with the first launch.
+    first = min(k["launched_at_ns"] for k in kernels)
     assert [round(e["ts"] * 1000) for e in shown] == [k["start_ns"] - first for k in kernels]
+    launches = [e for e in events if e.get("cat") == "launch"]
+    assert len(launches) == len({k["launched_at_ns"] for k in kernels})
+    assert sorted(e["id"] for e in events if e["ph"] == "s") == list(range(1, len(kernels) + 1))
+    assert sum(e["ph"] == "f" for e in events) == len(kernels)
     assert sum(e.get("cat") == "node" for e in events) == len(kernels)
     # The first two nodes of a step follow one another.
     layers = [e for e in events if e.get("cat") == "partition"]
@@ -571,6 +587,83 @@ def test_timelines_for_perfetto(new: Path, tmp_path: Path, name: str) -> None:
     assert [(d.id, d.name) for d in again.devices] == [
         (d["id"], d.get("name", "")) for d in data["devices"]
     ]
+
+
+def host_recordings() -> dict[str, bytes]:
+    inputs, corpus = REPOSITORY / "test" / "Profile" / "Inputs", REPOSITORY / "unittests" / "fuzz"
+    return {
+        "trace.json": gzip.decompress((inputs / "gpt2.trace.json.gz").read_bytes()),
+        "capture.opcap": gzip.decompress((inputs / "conv_block.opcap.gz").read_bytes()),
+        "operators.opcap": (corpus / "corpus" / "capture" / "operators.opcap").read_bytes(),
+        "nsys.sqlite": (corpus / "corpus" / "nsys" / "2023.sqlite").read_bytes(),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "categories"),
+    [
+        ("trace.json", {"cpu_op": 586, "user_annotation": 2, "cuda_driver": 170}),
+        ("capture.opcap", {"cuda_driver": 76, "user_annotation": 5}),
+        ("operators.opcap", {"cpu_op": 23, "user_annotation": 1}),
+        ("nsys.sqlite", {"cpu_op": 1, "cuda_runtime": 3}),
+    ],
+)
+def test_timelines_have_what_the_host_did(
+    tmp_path: Path, name: str, categories: dict[str, int]
+) -> None:
+    """Whatever the recording is, and read again it says the same."""
+    path, target = tmp_path / name, tmp_path / "timeline.json"
+    path.write_bytes(host_recordings()[name])
+    status, _, err = command("report", path, "--perfetto", target)
+    assert status == 0, err
+    events = json.loads(target.read_text())["traceEvents"]
+    for category, count in categories.items():
+        assert sum(e.get("cat") == category for e in events) == count, category
+    assert not overlaps(events)
+    own, again = opprof.load(path), opprof.load(target)
+    assert sorted(k.duration_ns for k in again.kernels) == sorted(
+        k.duration_ns for k in own.kernels
+    )
+    assert again.summary.busy_ns == own.summary.busy_ns
+    # Between the steps of a capture nothing is recorded, which no trace of torch.profiler says.
+    if own.summary.steps_from != "capture_marks":
+        assert again.summary.wall_ns == own.summary.wall_ns
+    assert again.summary.steps == own.summary.steps
+    # Arrows lead from the call to what it launched, and end at its beginning.
+    starts = {e["id"]: e for e in events if e["ph"] == "s"}
+    ends = {e["id"]: e for e in events if e["ph"] == "f"}
+    assert starts.keys() == ends.keys()
+    if name != "operators.opcap":
+        assert len(ends) == sum("launched_at_ns" in k for k in own.data["kernels"]) + sum(
+            "launched_at_ns" in c for c in own.data["copies"]
+        )
+    slices = {(e["pid"], e["tid"], e["ts"]) for e in events if e["ph"] == "X"}
+    assert all((e["pid"], e["tid"], e["ts"]) in slices for e in [*starts.values(), *ends.values()])
+
+
+def test_the_recording_of_a_run_folder_is_in_its_timeline(new: Path, tmp_path: Path) -> None:
+    """Beside the profile; what is a link may lead to anybody's."""
+    inputs = REPOSITORY / "test" / "Profile" / "Inputs"
+    trace = tmp_path / "gpt2.trace.json.gz"
+    trace.write_bytes((inputs / trace.name).read_bytes())
+    status, profile, err = command("report", trace, "--json")
+    assert status == 0, err
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "profile.opprof.json").write_text(profile)
+
+    def operators() -> int:
+        status, _, err = command("report", folder, "--perfetto", tmp_path / "out.json")
+        assert status == 0, err
+        events = json.loads((tmp_path / "out.json").read_text())["traceEvents"]
+        return sum(e.get("cat") == "cpu_op" for e in events)
+
+    assert operators() == 0
+    (folder / trace.name).symlink_to(trace)
+    assert operators() == 0
+    (folder / trace.name).unlink()
+    (folder / trace.name).write_bytes(trace.read_bytes())
+    assert operators() == 586
 
 
 def test_slices_of_modules_end_with_their_step() -> None:

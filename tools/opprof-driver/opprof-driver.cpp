@@ -49,6 +49,8 @@ private:
   cl::SubCommand timelineCommand{
       "profile-timeline", "Make the profile and reports of one timeline"};
   cl::SubCommand reportCommand{"report", "Show profiles and recordings"};
+  cl::SubCommand hostCommand{"host-tracks",
+                             "Print what the host did in a recording, as JSON"};
   cl::SubCommand diffCommand{
       "diff", "Compare recordings with those given as --to; the exit "
               "status is 3 where --fail-above is passed"};
@@ -84,15 +86,25 @@ private:
       cl::init(0),
       cl::desc("The process that waits for this one, which does not "
                "outlive it")};
-  cl::opt<std::string> path{cl::Positional,           cl::Required,
-                            cl::desc("PATH"),         cl::cat(category),
-                            cl::sub(importCommand),   cl::sub(mapCommand),
-                            cl::sub(profileCommand),  cl::sub(filesCommand),
-                            cl::sub(timelineCommand), cl::sub(reportCommand),
-                            cl::sub(diffCommand),     cl::sub(topCommand),
-                            cl::sub(explainCommand),  cl::sub(recommendCommand),
-                            cl::sub(launchesCommand), cl::sub(checkCommand),
-                            cl::sub(clearCommand),    cl::sub(selectCommand),
+  cl::opt<std::string> path{cl::Positional,
+                            cl::Required,
+                            cl::desc("PATH"),
+                            cl::cat(category),
+                            cl::sub(importCommand),
+                            cl::sub(mapCommand),
+                            cl::sub(profileCommand),
+                            cl::sub(filesCommand),
+                            cl::sub(timelineCommand),
+                            cl::sub(reportCommand),
+                            cl::sub(hostCommand),
+                            cl::sub(diffCommand),
+                            cl::sub(topCommand),
+                            cl::sub(explainCommand),
+                            cl::sub(recommendCommand),
+                            cl::sub(launchesCommand),
+                            cl::sub(checkCommand),
+                            cl::sub(clearCommand),
+                            cl::sub(selectCommand),
                             cl::sub(deriveCommand)};
   cl::list<std::string> others{cl::Positional,         cl::ZeroOrMore,
                                cl::desc("PATH..."),    cl::cat(category),
@@ -176,8 +188,11 @@ private:
                                 cl::sub(timelineCommand),
                                 cl::desc("A capture or a trace")};
   cl::opt<std::string> observed{
-      "operators", cl::cat(category), cl::value_desc("file"),
+      "operators",
+      cl::cat(category),
+      cl::value_desc("file"),
       cl::sub(timelineCommand),
+      cl::sub(hostCommand),
       cl::desc("What the observer recorded beside the capture")};
   cl::opt<std::string> process{
       "process", cl::cat(category), cl::value_desc("-rRANK-pPID"),
@@ -329,6 +344,8 @@ Error CommandLine::run(int &status) {
     append_range(paths, others);
     return showReport(paths, form, html, ceilings, getPageOptions());
   }
+  if (hostCommand)
+    return showHostTracks(path, observed);
   Session session(elapsed);
   if (timelineCommand)
     return profileTimeline(session, folder, timeline, observed, graph,

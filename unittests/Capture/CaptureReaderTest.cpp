@@ -297,6 +297,20 @@ TEST_F(CaptureMergeTest, AFailureNamesTheFileAndLeavesNothing) {
   EXPECT_EQ(files, 0u);
 }
 
+TEST_F(CaptureMergeTest, OperatorsAloneAreNoEmptyTrace) {
+  CaptureFileBuilder builder;
+  builder.meta("recorder", "opprof observer");
+  std::ofstream(path("operators.opcap"), std::ios::binary) << builder.bytes;
+  EXPECT_FALSE(
+      exportChromeTrace(path("operators.opcap"), path("t.json"), error));
+  EXPECT_NE(
+      error.find("operators.opcap: holds the operators that the host ran"),
+      std::string::npos)
+      << error;
+  EXPECT_NE(error.find("--perfetto"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(path("t.json")));
+}
+
 TEST(CaptureReaderTest, AFailedExportLeavesNothingBehind) {
   auto folder = std::filesystem::temp_directory_path() /
                 ("opprof-export-" + std::to_string(::getpid()));

@@ -156,6 +156,11 @@ struct ClockRecord {
 /// costs.
 inline constexpr std::string_view kWarmUpStep = "warm-up";
 
+/// Under kRecorderKey a file of operators names who made it; a capture has no
+/// such entry.
+inline constexpr std::string_view kRecorderKey = "recorder";
+inline constexpr std::string_view kObserver = "opprof observer";
+
 struct MarkRecord {
   uint64_t time;
   uint64_t value;

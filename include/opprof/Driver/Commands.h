@@ -67,6 +67,12 @@ llvm::Error showReport(llvm::ArrayRef<std::string> paths, ReportForm form,
                        llvm::StringRef file, llvm::StringRef ceilings,
                        const report::TextOptions &page);
 
+/// Prints what the host did in a recording (trace::writeHostTracks); nothing of
+/// a profile. `operators` is what the observer recorded beside a capture, or
+/// empty.
+llvm::Error showHostTracks(const std::string &file,
+                           const std::string &operators);
+
 enum class DifferenceForm : uint8_t { Text, Markdown, JSON };
 
 struct DifferenceOptions {

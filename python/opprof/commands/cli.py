@@ -431,14 +431,13 @@ def _report(options: argparse.Namespace) -> None:
         for file in load(options.files[0]).to_parquet(options.parquet):
             print(f"wrote {file}", file=sys.stderr)
     elif options.perfetto is not None:
-        from opprof.loading import load
         from opprof.timeline import write_timeline
 
         if len(options.files) > 1:
             raise OpprofError("--perfetto writes one recording", remedy="give one of the files")
         if options.ceilings is not None:
             raise OpprofError("--ceilings changes no timeline", remedy="leave it out")
-        write_timeline(load(options.files[0]), options.perfetto)
+        write_timeline(options.files[0], options.perfetto)
         print(f"wrote {options.perfetto}", file=sys.stderr)
     elif options.json:
         sys.stdout.write(report_json(options.files, ceilings=options.ceilings))
@@ -479,7 +478,7 @@ def _add_report(commands: _Commands) -> None:
         "--perfetto",
         type=Path,
         metavar="FILE",
-        help="write a trace for ui.perfetto.dev to FILE (.json, .json.gz): streams, and beside them nodes, partitions, modules and counters, of one recording",
+        help="write a trace for ui.perfetto.dev to FILE (.json, .json.gz): what the host did, streams, and beside them nodes, partitions, modules and counters, of one recording",
     )
     form.add_argument(
         "--html", type=Path, metavar="FILE", help="write the page to FILE; - is stdout"
