@@ -10,6 +10,7 @@ one runs after a change of the reader. Models of transformers, timm and torchvis
 """
 
 import argparse
+import functools
 import importlib
 import json
 import os
@@ -69,7 +70,7 @@ def record_one(file: str, name: str, folder: Path, device: str) -> str:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     run = RunFolder(folder)
-    exported, values = None, {}
+    exported, values = None, None
     if not model.dynamic and model.exports:
         try:
             exported = export_program(script)
@@ -82,7 +83,7 @@ def record_one(file: str, name: str, folder: Path, device: str) -> str:
         program = module_of(exported)
         graphs.graph_names[id(exported.graph)] = name
         if not model.train:
-            values = exported_values(exported, script.args)
+            values = functools.partial(exported_values, exported, script.args)
     inputs = _Inputs()
     torch._dynamo.reset()
     patches = {"compile_threads": 1, "cpp.simdlen": 1, **model.config}
@@ -119,7 +120,7 @@ def record_one(file: str, name: str, folder: Path, device: str) -> str:
             try:
                 given = inputs.of(code.read_text())
                 torch.save(given, kept / "inputs.pt")
-                runs = observe_all(code, kept / "post_grad.json", given, values or None)
+                runs = observe_all(code, kept / "post_grad.json", given, values)
                 (kept / "observed.json").write_text(json.dumps([r.to_json() for r in runs]))
                 seen.append(f"{graph.name} {time.perf_counter() - began:.1f} s")
             except Exception as error:

@@ -1,6 +1,7 @@
 """The oracle of launch maps: right maps are proven, wrong ones refuted, on code that Inductor makes for a CPU here."""
 
 import copy
+import functools
 import json
 import shutil
 import subprocess
@@ -351,7 +352,7 @@ class Compiled:
             self.folder = self.run.path / graph.name
             shutil.copytree(graph.folder, self.folder)
             given = self.inputs(graph.module, before, script.args[0])
-            values = exported_values(exported, script.args)
+            values = functools.partial(exported_values, exported, script.args)
             self.runs = observe_all(
                 self.folder / "output_code.py", self.folder / "post_grad.json", given, values
             )
@@ -859,6 +860,58 @@ def test_what_gives_an_operand_again_is_no_wrong_tie(tmp_path: Path) -> None:
     judged = judge_exported(compiled.map, compiled.runs)
     assert judged.judged > 5
     assert not judged.wrong
+
+
+class Looped(nn.Module):
+    """A loop that carries a count and a tensor, then a branch, each with layers of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turn, self.norm = nn.Linear(8, 8), nn.LayerNorm(8)
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        def body(i: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+            return i + 1, self.norm(h + torch.tanh(self.turn(h)))
+
+        _, h = torch._higher_order_ops.while_loop(
+            lambda i, h: i < 2, body, (torch.zeros((), dtype=torch.int64), x)
+        )
+        return torch.cond(
+            h.abs().mean() > 0.5,
+            lambda t: self.down(torch.relu(self.up(t))),
+            lambda t: t.sigmoid() * t,
+            (h,),
+        )
+
+
+def test_bodies_of_loops_and_branches_reach_the_exported_bodies(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    compiled = Compiled(tmp_path, Looped(), torch.randn(5, 8))
+    inside = {
+        f"{node['graph']}.{node['name']}": node
+        for launch in compiled.map["launches"]
+        for node in launch["nodes"]
+        if "graph" in node
+    }
+    ties = {
+        name: [f"{origin['graph']}.{origin['name']}" for origin in node["from"]]
+        for name, node in inside.items()
+    }
+    assert ties["while_loop_cond_graph_0.lt"] == ["while_loop_cond_graph_0.lt"]
+    assert ties["while_loop_body_graph_0.addmm"] == ["while_loop_body_graph_0.linear"]
+    assert ties["while_loop_body_graph_0.rsqrt"] == ["while_loop_body_graph_0.layer_norm"]
+    assert ties["true_graph_0.addmm"] == ["true_graph_0.linear"]
+    assert ties["true_graph_0.addmm_1"] == ["true_graph_0.linear_1"]
+    assert ties["false_graph_0.mul"] == ["false_graph_0.mul"]
+    assert {node["from_confidence"] for node in inside.values()} == {"high"}
+    judged = judge_exported(compiled.map, compiled.runs)
+    assert judged.judged >= len(inside) - 1
+    assert not judged.wrong
+    # The values of bodies tell a tie to another node of the body.
+    inside["true_graph_0.addmm"]["from"][0]["name"] = "linear_1"
+    (wrong,) = judge_exported(compiled.map, compiled.runs).wrong
+    assert wrong.startswith("addmm: not of linear_1")
 
 
 class Stepped(nn.Module):

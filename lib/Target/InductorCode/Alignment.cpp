@@ -3,7 +3,7 @@
 
 #include "opprof/Target/InductorCode/Alignment.h"
 
-#include "AlignmentBodies.h"
+#include "AlignedGraphs.h"
 #include "AlignmentOperators.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -32,8 +32,8 @@ public:
 
 private:
   void addRecorded(LaunchNode &node, const GraphNode &record);
-  void addTie(LaunchNode &node, const Tie &tie);
-  Tie findTie(uint32_t at) const;
+  void addTie(LaunchNode &node, const AlignedGraph &in, const Tie &tie);
+  std::optional<uint32_t> findRecordedCall(const GraphNode &call) const;
   bool isDoubtful(const GraphNode &record) const;
   bool isImpossible(const GraphNode &record) const;
   std::optional<uint32_t> findPurpose(uint32_t at) const;
@@ -52,10 +52,7 @@ private:
   /// Exported nodes that a pass of Inductor's left its nodes the record of,
   /// though not all of these can be made of them.
   StringSet<> misrecorded;
-  InlinedGraph inlined;
-  std::vector<Tie> structure;
-  /// Of the nodes that `structure` is of.
-  std::vector<std::vector<uint32_t>> users;
+  AlignedGraphs structure;
   StringSet<> counted;
   std::map<std::vector<std::string>, uint32_t> stacks;
   /// Of the node that is being added.
@@ -102,21 +99,30 @@ LaunchAligner::LaunchAligner(LaunchMap &map, const AlignmentSources &sources)
           }
   // Records end at the call of a body, and some are wrong; what lies in it, and
   // what those should say, is found by structure.
-  bool hasBodies = any_of(exported->nodes, [&](const GraphNode &node) {
-    return findBody(*exported, node) != nullptr;
-  });
-  if (base && (!byRecord || hasBodies || !misrecorded.empty())) {
-    inlined = inlineBodies(*exported);
-    structure = alignByStructure(
-        *base, inlined.graph,
-        sources.provenance ? &sources.provenance->postToPre : nullptr);
-    users = base->users();
-  }
+  bool hasBodies = any_of(exported->nodes, isHigherOrder);
+  if (base && (!byRecord || hasBodies || !misrecorded.empty()))
+    structure = AlignedGraphs(sources, *base, [&](const GraphNode &call) {
+      return findRecordedCall(call);
+    });
   Alignment &alignment = map.alignment.emplace();
   alignment.method = byRecord ? "recorded" : "structure";
   alignment.proven = 0;
   alignment.graph = exported->name;
   alignment.stage = exported->stage.empty() ? "export" : exported->stage;
+}
+
+/// The exported call that a call of the compiled graph is recorded to come
+/// from.
+std::optional<uint32_t>
+LaunchAligner::findRecordedCall(const GraphNode &call) const {
+  std::optional<uint32_t> at =
+      byRecord ? recorded->find(call.name) : std::nullopt;
+  if (at)
+    for (const auto &[graph, name] : recorded->nodes[*at].from)
+      if (graph == exported->name)
+        if (std::optional<uint32_t> place = exported->find(name))
+          return place;
+  return std::nullopt;
 }
 
 /// Whether a pass made the node, and left it the record of a node that does not
@@ -129,9 +135,12 @@ bool LaunchAligner::isImpossible(const GraphNode &record) const {
     std::optional<uint32_t> origin = from.first == exported->name
                                          ? exported->find(from.second)
                                          : std::nullopt;
-    return origin && !decomposesInto(canonicalOperator(opFamily(
-                                         exported->nodes[*origin].target)),
-                                     op);
+    if (!origin)
+      return false;
+    const GraphNode &whole = exported->nodes[*origin];
+    // Zeros are a tensor that is full of them.
+    return !(makesConstant(whole) && makesConstant(record)) &&
+           !decomposesInto(canonicalOperator(opFamily(whole.target)), op);
   });
 }
 
@@ -147,6 +156,7 @@ bool LaunchAligner::isDoubtful(const GraphNode &record) const {
 /// node: a softmax for the subtraction of its largest input.
 std::optional<uint32_t> LaunchAligner::findPurpose(uint32_t at) const {
   std::optional<uint32_t> purpose;
+  const std::vector<std::vector<uint32_t>> &users = structure.find("")->users;
   SmallVector<uint32_t> open(users[at].begin(), users[at].end());
   DenseSet<uint32_t> seen;
   while (!open.empty()) {
@@ -197,39 +207,14 @@ void LaunchAligner::refer(LaunchNode &node, const GraphView &graph,
   node.from.push_back(std::move(ref));
 }
 
-void LaunchAligner::addTie(LaunchNode &node, const Tie &tie) {
-  for (uint32_t origin : tie.origins)
-    refer(node, *inlined.origins[origin].first, inlined.origins[origin].second);
-  if (!node.from.empty())
-    node.fromConfidence = tie.confidence;
-}
-
-/// What structure ties a node to; where that is nothing, the one origin that
-/// all its users are parts of and that it can be a part of as well.
-Tie LaunchAligner::findTie(uint32_t at) const {
-  if (!structure[at].origins.empty())
-    return structure[at];
-  StringRef op = canonicalOperator(opFamily(base->nodes[at].target));
-  Tie common;
-  std::vector<uint32_t> open = users[at];
-  for (size_t i = 0; i < open.size(); ++i) {
-    if (base->nodes[open[i]].target == "operator.getitem") {
-      const std::vector<uint32_t> &next = users[open[i]];
-      open.insert(open.end(), next.begin(), next.end());
-      continue;
-    }
-    const Tie &tie = structure[open[i]];
-    if (tie.origins.size() != 1 ||
-        (!common.origins.empty() && common.origins != tie.origins))
-      return Tie();
-    common.origins = tie.origins;
+void LaunchAligner::addTie(LaunchNode &node, const AlignedGraph &in,
+                           const Tie &tie) {
+  for (uint32_t origin : tie.origins) {
+    auto [graph, place] = in.exported.origins[origin];
+    refer(node, *graph, place);
   }
-  if (common.origins.empty())
-    return Tie();
-  const GraphNode &origin = inlined.graph.nodes[common.origins.front()];
-  bool isPart = decomposesInto(canonicalOperator(opFamily(origin.target)), op);
-  common.confidence = Confidence::Medium;
-  return isPart ? common : Tie();
+  if (!node.from.empty())
+    node.fromConfidence = std::max(tie.confidence, in.link);
 }
 
 void LaunchAligner::addRecorded(LaunchNode &node, const GraphNode &record) {
@@ -259,15 +244,16 @@ void LaunchAligner::addRecorded(LaunchNode &node, const GraphNode &record) {
     refer(node, *exported, *purpose);
     return;
   }
-  Tie tie = findTie(*at);
+  const AlignedGraph &main = *structure.find("");
+  Tie tie = main.findTie(*at);
   bool leadsIntoBody = inBody && none_of(tie.origins, [&](uint32_t origin) {
-                         return inlined.origins[origin].first == exported;
+                         return main.exported.origins[origin].first == exported;
                        });
   if (tie.origins.empty() || (!leadsIntoBody && !isDoubted))
     return;
   node.from.clear();
   node.idleFrom.clear();
-  addTie(node, tie);
+  addTie(node, main, tie);
 }
 
 void LaunchAligner::count(const LaunchNode &node) {
@@ -317,8 +303,11 @@ void LaunchAligner::add(LaunchNode &node) {
   if (exported) {
     if (byRecord && record)
       addRecorded(node, *record);
-    else if (!byRecord && at && node.graph.empty() && *at < structure.size())
-      addTie(node, structure[*at]);
+    const AlignedGraph *aligned = structure.find(node.graph);
+    if (at && aligned && node.from.empty() &&
+        (!byRecord || !node.graph.empty()))
+      addTie(node, *aligned,
+             node.graph.empty() ? aligned->ties[*at] : aligned->findTie(*at));
     // Where nothing of it computes, the copy that it became is its work.
     if (node.idleFrom.size() == node.from.size())
       node.idleFrom.clear();

@@ -46,8 +46,8 @@ const GraphView *opprof::inductor::findBody(const GraphView &exported,
 namespace {
 class Inliner {
 public:
-  Inliner(const GraphView &exported, InlinedGraph &out)
-      : exported(exported), out(out) {}
+  Inliner(const GraphView &exported, const StringSet<> &kept, InlinedGraph &out)
+      : exported(exported), kept(kept), out(out) {}
 
   /// Appends the nodes of `view`; gives the new places of its outputs.
   SmallVector<uint32_t> append(const GraphView &view,
@@ -55,6 +55,7 @@ public:
 
 private:
   const GraphView &exported;
+  const StringSet<> &kept;
   InlinedGraph &out;
   unsigned calls = 0;
 };
@@ -77,8 +78,9 @@ SmallVector<uint32_t> Inliner::append(const GraphView &view,
     SmallVector<uint32_t> operands;
     for (uint32_t operand : node.operands)
       operands.push_back(places[operand]);
-    const GraphView *body =
-        depth < kMaxBodyDepth ? findBody(exported, node) : nullptr;
+    const GraphView *body = depth < kMaxBodyDepth && !kept.contains(node.target)
+                                ? findBody(exported, node)
+                                : nullptr;
     if (body && ++calls <= kMaxBodyCalls &&
         out.graph.nodes.size() + body->nodes.size() <= kMaxNodes) {
       SmallVector<uint32_t> values = append(*body, operands, depth + 1);
@@ -109,13 +111,85 @@ SmallVector<uint32_t> Inliner::append(const GraphView &view,
   return outputs;
 }
 
-InlinedGraph opprof::inductor::inlineBodies(const GraphView &exported) {
+InlinedGraph opprof::inductor::inlineBodies(const GraphView &exported,
+                                            const GraphView &view,
+                                            const StringSet<> &kept) {
   InlinedGraph out;
-  out.graph.name = exported.name;
-  out.graph.stage = exported.stage;
+  out.graph.name = view.name;
+  out.graph.stage = view.stage;
   SmallVector<uint32_t> outputs =
-      Inliner(exported, out).append(exported, {}, 0);
+      Inliner(exported, kept, out).append(view, {}, 0);
   out.graph.outputs.assign(outputs.begin(), outputs.end());
   out.graph.reindex();
   return out;
+}
+
+/// Calls `visit` with each value among an argument and the members of lists and
+/// tuples in it.
+static void visitArguments(const json::Value &value,
+                           function_ref<void(const json::Value &)> visit) {
+  const json::Array *list = value.getAsArray();
+  if (const json::Object *object = value.getAsObject(); object && !list)
+    list = object->getArray("tuple");
+  if (!list)
+    return visit(value);
+  for (const json::Value &member : *list)
+    visitArguments(member, visit);
+}
+
+/// The name of the body that an argument is, or nothing.
+static std::optional<StringRef> bodyName(const json::Value &argument,
+                                         const GraphNode &call,
+                                         const GraphView &view) {
+  const json::Object *object = argument.getAsObject();
+  if (!object)
+    return std::nullopt;
+  if (std::optional<StringRef> name = object->getString("graph"))
+    return name;
+  std::optional<StringRef> node = object->getString("node");
+  std::optional<uint32_t> at = node ? view.find(*node) : std::nullopt;
+  if (at && isBodyName(call, view.nodes[*at]))
+    return view.nodes[*at].target;
+  return std::nullopt;
+}
+
+SmallVector<const GraphView *, 2>
+opprof::inductor::findBodies(const GraphView &whole, const GraphView &view,
+                             const GraphNode &call) {
+  SmallVector<const GraphView *, 2> bodies;
+  if (!isHigherOrder(call))
+    return bodies;
+  for (const json::Value &argument : call.args)
+    visitArguments(argument, [&](const json::Value &value) {
+      std::optional<StringRef> name = bodyName(value, call, view);
+      if (!name)
+        return;
+      // A printed body names its own bodies without its name before them.
+      const GraphView *body = whole.subgraph((view.name + "." + *name).str());
+      bodies.push_back(body ? body : whole.subgraph(*name));
+    });
+  if (is_contained(bodies, nullptr))
+    bodies.clear();
+  return bodies;
+}
+
+SmallVector<uint32_t> opprof::inductor::bodyOperands(const GraphNode &call,
+                                                     const GraphView &view) {
+  SmallVector<uint32_t> operands;
+  bool skipsFirst = getBodyUse(call.target) == BodyUse::Choice;
+  for (const json::Value &argument : call.args) {
+    if (std::exchange(skipsFirst, false))
+      continue;
+    visitArguments(argument, [&](const json::Value &value) {
+      // The second argument of a shared body is the name that it has.
+      if (bodyName(value, call, view) || value.getAsString())
+        return;
+      const json::Object *object = value.getAsObject();
+      std::optional<StringRef> name =
+          object ? object->getString("node") : std::nullopt;
+      operands.push_back(name ? view.find(*name).value_or(kNoOperand)
+                              : kNoOperand);
+    });
+  }
+  return operands;
 }

@@ -5,6 +5,9 @@
 
 #include "opprof/Target/InductorCode/GraphView.h"
 
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringSet.h"
+
 #include <utility>
 
 namespace opprof::inductor {
@@ -19,18 +22,44 @@ enum class BodyUse : uint8_t {
 
 BodyUse getBodyUse(llvm::StringRef target);
 
+inline bool isHigherOrder(const GraphNode &node) {
+  return llvm::StringRef(node.target).starts_with("higher_order.");
+}
+
+/// Whether `operand` only names a body of `call`: printed graphs read bodies as
+/// attributes, which have no type.
+inline bool isBodyName(const GraphNode &call, const GraphNode &operand) {
+  return isHigherOrder(call) && operand.op == GraphNode::GetAttr &&
+         operand.results.empty();
+}
+
 struct InlinedGraph {
   GraphView graph;
   /// The graph that each node lies in, and its place there.
   std::vector<std::pair<const GraphView *, uint32_t>> origins;
 };
 
-/// The exported graph without calls of bodies that run once, as a region of
-/// autocast does. What chooses or repeats a body (cond, while_loop) stays.
-InlinedGraph inlineBodies(const GraphView &exported);
+/// `view`, the exported graph or one of its bodies, without calls of bodies
+/// that run once, as a region of autocast does. What chooses or repeats a body
+/// (cond, while_loop) stays, and so do operators of `kept`, which the compiled
+/// graph calls too.
+InlinedGraph inlineBodies(const GraphView &exported, const GraphView &view,
+                          const llvm::StringSet<> &kept);
 
 /// The body that such a call runs, or null.
 const GraphView *findBody(const GraphView &exported, const GraphNode &node);
+
+/// The bodies that a call in `view` names, in their order; `whole` is the graph
+/// that all bodies are of. None where one of them is not there.
+llvm::SmallVector<const GraphView *, 2> findBodies(const GraphView &whole,
+                                                   const GraphView &view,
+                                                   const GraphNode &call);
+
+/// What goes into the inputs of a call's bodies, in their order: places of
+/// nodes, kNoOperand for a number. A branch's predicate goes into none.
+inline constexpr uint32_t kNoOperand = ~0u;
+llvm::SmallVector<uint32_t> bodyOperands(const GraphNode &call,
+                                         const GraphView &view);
 
 } // namespace opprof::inductor
 

@@ -103,6 +103,8 @@ static ArrayRef<StringLiteral> partsOf(StringRef whole) {
   static constexpr StringLiteral kPool[] = {"mean", "sum", "div"};
   static constexpr StringLiteral kVariance[] = {
       "var_mean", "var", "mean", "sqrt", "sub", "mul", "sum", "div"};
+  static constexpr StringLiteral kVectorNorm[] = {"pow", "abs",  "sum",  "sqrt",
+                                                  "mul", "amax", "amin", "ne"};
   static constexpr StringLiteral kDropout[] = {"mul", "gt", "inductor_random",
                                                "inductor_lookup_seed"};
   static constexpr StringLiteral kLoss[] = {"log_softmax",
@@ -146,6 +148,7 @@ static ArrayRef<StringLiteral> partsOf(StringRef whole) {
       .Cases({"hardtanh", "clamp"}, kClamp)
       .Cases({"avg_pool", "mean"}, kPool)
       .Cases({"std", "var", "std_mean"}, kVariance)
+      .Cases({"linalg_vector_norm", "norm"}, kVectorNorm)
       .Case("dropout", kDropout)
       .Cases({"cross_entropy_loss", "cross_entropy", "nll_loss_nd"}, kLoss)
       .Cases({"lstm", "gru", "rnn_tanh", "rnn_relu"}, kRecurrent)

@@ -45,19 +45,25 @@ struct Reading {
 class Aligner {
 public:
   Aligner(const GraphView &postGrad, const GraphView &exported,
-          const Provenance::Table *groups)
+          const Provenance::Table *groups,
+          ArrayRef<std::pair<uint32_t, uint32_t>> inputs)
       : post(postGrad, /*merge=*/false), exp(exported, /*merge=*/true),
         groups(groups),
         proposals(proposeBySequence(postGrad, exported, groups)),
         tie(postGrad.nodes.size(), kNoValue), value(tie), inputTie(tie),
-        proven(postGrad.nodes.size(), false), dim(proven), deferred(proven),
-        adopter(tie), inputTaken(exported.nodes.size(), false),
+        inputTiedBy(tie), proven(postGrad.nodes.size(), false), dim(proven),
+        deferred(proven), adopter(tie),
+        inputTaken(exported.nodes.size(), false),
         whole(exp.root.size(), kNoValue), also(postGrad.nodes.size()) {
     for (uint32_t i = 0; i < exp.root.size(); ++i)
       if (exp.computes(i) && exp.root[i] == i && !takesValues(i))
         leaves.push_back(i);
       else if (exp.role[i] == Role::Same)
         moves[exp.root[i]].push_back(i);
+    for (auto [mine, theirs] : inputs) {
+      inputTie[mine] = theirs;
+      inputTaken[theirs] = true;
+    }
   }
 
   std::vector<Tie> run();
@@ -107,6 +113,8 @@ private:
   /// For each post-grad node, the exported node that it is (a part of), and the
   /// exported value that its own is.
   std::vector<uint32_t> tie, value, inputTie;
+  /// The node that tells which input one is; kNoValue where that was known.
+  std::vector<uint32_t> inputTiedBy;
   std::vector<bool> proven, dim;
   /// Made of inputs alone, and the node that such a one is made for.
   std::vector<bool> deferred;
@@ -370,6 +378,7 @@ void Aligner::tieInputs(uint32_t node, uint32_t element) {
     if (only == kNoValue || several)
       continue;
     inputTie[operand] = only;
+    inputTiedBy[operand] = node;
     inputTaken[only] = true;
   }
 }
@@ -709,6 +718,13 @@ std::vector<Tie> Aligner::run() {
   tieMoves();
   std::vector<Tie> ties(tie.size());
   for (uint32_t node = 0; node < tie.size(); ++node) {
+    if (post.role[node] == Role::Input && inputTie[node] != kNoValue) {
+      uint32_t by = inputTiedBy[node];
+      ties[node].origins.push_back(inputTie[node]);
+      ties[node].confidence =
+          by == kNoValue || proven[by] ? Confidence::High : Confidence::Medium;
+      continue;
+    }
     if (tie[node] == kNoValue)
       continue;
     ties[node].origins.push_back(tie[node]);
@@ -720,9 +736,9 @@ std::vector<Tie> Aligner::run() {
   return ties;
 }
 
-std::vector<Tie>
-opprof::inductor::alignByStructure(const GraphView &postGrad,
-                                   const GraphView &exported,
-                                   const Provenance::Table *groups) {
-  return Aligner(postGrad, exported, groups).run();
+std::vector<Tie> opprof::inductor::alignByStructure(
+    const GraphView &postGrad, const GraphView &exported,
+    const Provenance::Table *groups,
+    ArrayRef<std::pair<uint32_t, uint32_t>> inputs) {
+  return Aligner(postGrad, exported, groups, inputs).run();
 }

@@ -1,6 +1,7 @@
 // The values of a graph as alignment sees them.
 
 #include "AlignmentValues.h"
+#include "AlignmentBodies.h"
 #include "AlignmentOperators.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -66,7 +67,8 @@ void Values::setOperands(uint32_t node) {
   StringRef family = opFamily(graph.nodes[node].target);
   SmallVector<uint32_t, 4> &list = operands[node];
   for (uint32_t operand : graph.nodes[node].operands)
-    if (role[operand] != Role::None)
+    if (role[operand] != Role::None &&
+        !isBodyName(graph.nodes[node], graph.nodes[operand]))
       list.push_back(valueOf(operand));
   if (list.size() == 3 && (family == "addmm" || family == "baddbmm" ||
                            family == "_addmm_activation"))
@@ -118,6 +120,15 @@ void Values::addMember(uint32_t node) {
     return;
   std::optional<int64_t> member =
       of.args.size() == 2 ? of.args[1].getAsInteger() : std::nullopt;
+  // Each result of a body is a value of its own.
+  if (isHigherOrder(graph.nodes[from]) && member &&
+      role[from] == Role::Compute) {
+    role[node] = Role::Pick;
+    op[node] = "part";
+    operands[node] = {valueOf(from)};
+    part[node] = Part{*member, 1};
+    return;
+  }
   if (op[from] != "split" || !member) {
     role[node] = role[from] == Role::Input ? Role::Input : Role::Same;
     root[node] = valueOf(from);

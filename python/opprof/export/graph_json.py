@@ -149,6 +149,31 @@ def write_graph_json(
 References: TypeAlias = tuple[int | None, int | None, int | None]
 
 
+def named_bodies(module: fx.GraphModule, name: str) -> Iterator[tuple[str, fx.GraphModule]]:
+    """The graphs that the higher-order operators of the graph `name` call, callers first, each named by its path in the module."""
+    taken = {name}
+    seen: set[int] = set()
+
+    def visit(module: fx.GraphModule, prefix: str) -> Iterator[tuple[str, fx.GraphModule]]:
+        for node in module.graph.nodes:
+            if node.op != "get_attr":
+                continue
+            child = _attribute(module, node.target)
+            if not isinstance(child, fx.GraphModule) or id(child) in seen:
+                continue
+            seen.add(id(child))
+            name = path = f"{prefix}{node.target}"
+            count = 1
+            while name in taken:
+                count += 1
+                name = f"{path}_{count}"
+            taken.add(name)
+            yield name, child
+            yield from visit(child, f"{name}.")
+
+    yield from visit(module, "")
+
+
 class _GraphFile:
     """Two passes over the nodes: the tables of repeated values have to be complete before the first graph is written."""
 
@@ -184,27 +209,9 @@ class _GraphFile:
         file.write("]}\n")
 
     def _subgraphs_of(self, main: GraphSource) -> Iterator[GraphSource]:
-        """The graphs that higher-order operators call, callers first, each named by its path in the module."""
-        taken = {main.name}
-
-        def visit(module: fx.GraphModule, prefix: str) -> Iterator[GraphSource]:
-            for node in module.graph.nodes:
-                if node.op != "get_attr":
-                    continue
-                child = _attribute(module, node.target)
-                if not isinstance(child, fx.GraphModule) or id(child) in self.subgraphs:
-                    continue
-                name = path = f"{prefix}{node.target}"
-                count = 1
-                while name in taken:
-                    count += 1
-                    name = f"{path}_{count}"
-                taken.add(name)
-                self.subgraphs[id(child)] = name
-                yield GraphSource(child, name, main.stage)
-                yield from visit(child, f"{name}.")
-
-        yield from visit(main.module, "")
+        for name, child in named_bodies(main.module, main.name):
+            self.subgraphs[id(child)] = name
+            yield GraphSource(child, name, main.stage)
 
     def _table_references(self, node: fx.Node) -> References:
         value = node.meta.get("val", node.meta.get("example_value", _MISSING))

@@ -2,29 +2,92 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import fx
 
+from opprof.export.graph_json import named_bodies
 from opprof.proof.judge import Derivation
 from opprof.proof.observe import Observed
 
+#: By node, as `key_of` calls it: its value, and those of its operands.
+ExportedValues: TypeAlias = dict[str, tuple[Any, list[Any]]]
+
+
+class _Keeping(fx.Interpreter):  # type: ignore[misc]
+    """Runs a graph and the bodies in it: of a branch both, of a loop the first round. Keeps the value of each node with those of its operands."""
+
+    def __init__(
+        self,
+        module: fx.GraphModule,
+        where: str,
+        names: Mapping[int, str],
+        branch: bool | None,
+        found: ExportedValues,
+    ) -> None:
+        super().__init__(module)
+        self.where, self.names, self.branch, self.found = where, names, branch, found
+        self.values: dict[fx.Node, Any] = {}
+
+    def run_node(self, n: fx.Node) -> Any:
+        if n.target is torch.ops.higher_order.cond:
+            value: Any = self._cond(*self.fetch_args_kwargs_from_env(n)[0])
+        elif n.target is torch.ops.higher_order.while_loop:
+            value = self._while_loop(*self.fetch_args_kwargs_from_env(n)[0])
+        else:
+            value = super().run_node(n)
+        # What an operator changes in place later is kept as it was here.
+        kept = value.detach().clone() if isinstance(value, torch.Tensor) else value
+        self.values[n] = kept
+        if n.op == "call_function" and isinstance(kept, torch.Tensor):
+            operands = [self.values[o] for o in n.all_input_nodes if o in self.values]
+            tensors = [o for o in operands if isinstance(o, torch.Tensor)]
+            self.found.setdefault(key_of(self.where, n.name), (kept, tensors))
+        return value
+
+    def _body(self, body: fx.GraphModule, given: Sequence[Any], *, kept: bool = True) -> Any:
+        found = self.found if kept else {}
+        return _Keeping(body, self.names[id(body)], self.names, self.branch, found).run(*given)
+
+    def _cond(
+        self,
+        predicate: Any,
+        taken: fx.GraphModule,
+        other: fx.GraphModule,
+        given: Sequence[Any] = (),
+    ) -> Any:
+        results = {True: self._body(taken, given), False: self._body(other, given)}
+        return results[bool(predicate) if self.branch is None else self.branch]
+
+    def _while_loop(
+        self,
+        condition: fx.GraphModule,
+        body: fx.GraphModule,
+        carried: Sequence[Any],
+        more: Sequence[Any] = (),
+    ) -> Any:
+        state, first = tuple(carried), True
+        while bool(_only(self._body(condition, (*state, *more), kept=first))):
+            state = tuple(self._body(body, (*state, *more), kept=first))
+            first = False
+        return state
+
+
+def _only(value: Any) -> Any:
+    return value[0] if isinstance(value, (tuple, list)) else value
+
+
+def key_of(graph: str, name: str) -> str:
+    """How a node is called among exported values: by its name, with that of the body that it lies in."""
+    return f"{graph}:{name}" if graph else name
+
 
 def exported_values(
-    program: torch.export.ExportedProgram, args: Sequence[Any]
-) -> dict[str, tuple[Any, list[Any]]]:
-    """The value of each node of an exported program, with those of its operands, as it runs on `args`."""
-    module = program.graph_module
-    values: dict[fx.Node, Any] = {}
-
-    class Keeping(fx.Interpreter):  # type: ignore[misc]
-        def run_node(self, n: fx.Node) -> Any:
-            value = super().run_node(n)
-            # What an operator changes in place later is kept as it was here.
-            values[n] = value.detach().clone() if isinstance(value, torch.Tensor) else value
-            return value
-
+    program: torch.export.ExportedProgram, args: Sequence[Any], branch: bool | None = None
+) -> ExportedValues:
+    """The value of each node of an exported program and of its bodies, with those of its operands, as it runs on `args`. `branch` is what
+    conditionals give on instead of what they compute; both branches are run."""
     leaves = torch.utils._pytree.tree_leaves(tuple(args))
     given = []
     remaining = iter(leaves)
@@ -33,15 +96,12 @@ def exported_values(
             given.append(next(remaining))
         else:
             given.append(_held(program, spec.target))
+    found: ExportedValues = {}
+    names = {id(body): name for name, body in named_bodies(program.graph_module, "")}
     with torch.no_grad():
-        Keeping(module).run(
+        _Keeping(program.graph_module, "", names, branch, found).run(
             *[g.detach().clone() if isinstance(g, torch.Tensor) else g for g in given]
         )
-    found = {}
-    for node, value in values.items():
-        if node.op == "call_function" and isinstance(value, torch.Tensor):
-            operands = [values[n] for n in node.all_input_nodes if n in values]
-            found[node.name] = value, [o for o in operands if isinstance(o, torch.Tensor)]
     return found
 
 
@@ -65,32 +125,44 @@ def judge_exported(launch_map: Mapping[str, Any], runs: Sequence[Observed]) -> E
     """A tie is right where the node lies on the way from the values of the exported node's operands to its own value."""
     verdict = ExportedVerdict()
     seen: set[tuple[str, str]] = set()
+    main = launch_map.get("alignment", {}).get("graph", "")
     for launch in launch_map["launches"]:
         for node in launch["nodes"]:
             key = node.get("graph", ""), node["name"]
             if key in seen or not node.get("from"):
                 continue
             seen.add(key)
-            known = [
-                is_right
-                for origin in node["from"]
-                for is_right in (_is_tied(key, origin["name"], runs[0]),)
-                if is_right is not None
-            ]
+            # A node that two exported nodes share is right where one of them needs it, in each run that can tell.
+            told = [_is_any_tied(key, node["from"], main, run) for run in runs]
+            known = [is_right for is_right in told if is_right is not None]
             if not known:
                 continue
             verdict.judged += 1
             confidence = node.get("from_confidence", "unstated")
             numbers = verdict.confidence.setdefault(confidence, {"judged": 0, "right": 0})
             numbers["judged"] += 1
-            # A node that two exported nodes share is right where one of them needs it.
-            if any(known):
+            if all(known):
                 verdict.right += 1
                 numbers["right"] += 1
             else:
                 names = ", ".join(origin["name"] for origin in node["from"])
                 verdict.wrong.append(f"{node['name']}: not of {names}")
     return verdict
+
+
+def _is_any_tied(
+    key: tuple[str, str], origins: Sequence[Mapping[str, str]], main: str, run: Observed
+) -> bool | None:
+    """Whether the node computes a part of one of the exported nodes; None where this run can't tell of any, as of a branch not taken."""
+    if key not in run.trace.of:
+        return None
+    known = []
+    for origin in origins:
+        graph = "" if origin["graph"] == main else origin["graph"]
+        is_right = _is_tied(key, key_of(graph, origin["name"]), run)
+        if is_right is not None:
+            known.append(is_right)
+    return any(known) if known else None
 
 
 def _is_tied(key: tuple[str, str], origin: str, run: Observed) -> bool | None:

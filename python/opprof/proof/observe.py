@@ -344,9 +344,9 @@ def observe_all(
     code: Path,
     graph: Path,
     inputs: Sequence[Any] | None = None,
-    exported: Mapping[str, tuple[Any, list[Any]]] | None = None,
+    exported: Callable[[bool | None], Mapping[str, tuple[Any, list[Any]]]] | None = None,
 ) -> list[Observed]:
-    """One run, and where the graph has conditionals one for each branch."""
+    """One run, and where the graph has conditionals one for each branch. `exported` gives the values of exported nodes for a branch."""
     program = Program(code, graph)
     given = inputs if inputs is not None else program.harness_inputs(0, indices=2)
     branches: list[bool | None] = [None]
@@ -356,5 +356,6 @@ def observe_all(
     for branch in branches:
         if branch is not None:
             progress(f"running the branches of conditionals that are taken when {branch}")
-        runs.append(program.observe(given, branch=branch, exported=exported))
+        values = exported(branch) if exported else None
+        runs.append(program.observe(given, branch=branch, exported=values))
     return runs

@@ -341,3 +341,98 @@ TEST(Alignment, AProductIsNoPartOfASoftmax) {
     EXPECT_TRUE(decomposesInto("einsum", part)) << part.str();
   EXPECT_TRUE(decomposesInto("attention", "sub"));
 }
+
+//===----------------------------------------------------------------------===//
+// Bodies
+//===----------------------------------------------------------------------===//
+
+static std::string withBranches(StringRef call) {
+  return ("    def forward(self, x: \"f32[4]\", y: \"f32[4]\"):\n"
+          "        gt: \"b8[]\" = torch.ops.aten.gt.Scalar(x, 0)\n" +
+          call +
+          "        return (z,)\n"
+          "    class true_graph_0(torch.nn.Module):\n"
+          "        def forward(self, a: \"f32[4]\", b: \"f32[4]\"):\n"
+          "            sub: \"f32[4]\" = torch.ops.aten.sub.Tensor(a, b)\n"
+          "            sin: \"f32[4]\" = torch.ops.aten.sin.default(sub)\n"
+          "            return (sin,)\n"
+          "    class false_graph_0(torch.nn.Module):\n"
+          "        def forward(self, a: \"f32[4]\", b: \"f32[4]\"):\n"
+          "            sub: \"f32[4]\" = torch.ops.aten.sub.Tensor(b, a)\n"
+          "            return (sub,)\n")
+      .str();
+}
+
+static const char kBranch[] =
+    "        t = self.true_graph_0\n"
+    "        f = self.false_graph_0\n"
+    "        cond = torch.ops.higher_order.cond(gt, t, f, (x, y))\n"
+    "        z: \"f32[4]\" = cond[0]\n";
+
+static launch::LaunchMap
+mapOf(std::vector<std::pair<const char *, const char *>> nodes) {
+  launch::LaunchMap map;
+  launch::Launch &launch = map.launches.emplace_back();
+  for (auto [graph, name] : nodes) {
+    launch::LaunchNode &node = launch.nodes.emplace_back();
+    node.graph = graph;
+    node.name = name;
+  }
+  return map;
+}
+
+TEST(Alignment, NodesOfBodiesAreTiedToThoseOfTheSameBranch) {
+  GraphView exported = graphOf(withBranches(kBranch)),
+            post = graphOf(withBranches(kBranch));
+  launch::LaunchMap map = mapOf({{"true_graph_0", "sub"},
+                                 {"true_graph_0", "sin"},
+                                 {"false_graph_0", "sub"}});
+  AlignmentSources sources;
+  sources.postGrad = &post;
+  sources.exported = &exported;
+  alignLaunches(map, sources);
+  for (const launch::LaunchNode &node : map.launches.front().nodes) {
+    ASSERT_EQ(node.from.size(), 1u) << node.name;
+    EXPECT_EQ(node.from.front().graph, node.graph);
+    EXPECT_EQ(node.from.front().name, node.name);
+    EXPECT_EQ(node.fromConfidence, Confidence::High);
+  }
+}
+
+TEST(Alignment, ResultsOfALoopAreToldApart) {
+  auto loop = [](StringRef uses) {
+    return graphOf(
+        ("    def forward(self, x: \"f32[4]\", y: \"f32[4]\"):\n"
+         "        c = self.cond_0\n"
+         "        b = self.body_0\n"
+         "        while_loop = torch.ops.higher_order.while_loop(c, b, (x, y), "
+         "())\n"
+         "        getitem: \"f32[4]\" = while_loop[0]\n"
+         "        getitem_1: \"f32[4]\" = while_loop[1]\n" +
+         uses +
+         "        return (first, second)\n"
+         "    class cond_0(torch.nn.Module):\n"
+         "        def forward(self, a: \"f32[4]\", b: \"f32[4]\"):\n"
+         "            any_1: \"b8[]\" = torch.ops.aten.any.default(a)\n"
+         "            return any_1\n"
+         "    class body_0(torch.nn.Module):\n"
+         "        def forward(self, a: \"f32[4]\", b: \"f32[4]\"):\n"
+         "            sub: \"f32[4]\" = torch.ops.aten.sub.Tensor(a, b)\n"
+         "            add: \"f32[4]\" = torch.ops.aten.add.Tensor(b, 1)\n"
+         "            return (sub, add)\n")
+            .str());
+  };
+  GraphView exported =
+      loop("        first: \"f32[4]\" = torch.ops.aten.sin.default(getitem)\n"
+           "        second: \"f32[4]\" = "
+           "torch.ops.aten.sin.default(getitem_1)\n");
+  GraphView post = loop("        second: \"f32[4]\" = "
+                        "torch.ops.aten.sin.default(getitem_1)\n"
+                        "        first: \"f32[4]\" = "
+                        "torch.ops.aten.sin.default(getitem)\n");
+  Ties ties(post, exported);
+  EXPECT_EQ(ties.origin("first"), "first");
+  EXPECT_EQ(ties.origin("second"), "second");
+  EXPECT_EQ(ties.confidence("first"), Confidence::High);
+  EXPECT_EQ(ties.confidence("second"), Confidence::High);
+}

@@ -10,6 +10,10 @@
 #include "opprof/Target/InductorCode/GraphView.h"
 #include "opprof/Target/InductorCode/Provenance.h"
 
+#include "llvm/ADT/ArrayRef.h"
+
+#include <utility>
+
 namespace opprof::inductor {
 
 struct AlignmentSources {
@@ -40,10 +44,13 @@ struct Tie {
 
 /// Ties each node of `postGrad` to `exported` by operators, operands, parts of
 /// tensors, sizes and constants. `groups` gives the pre-grad nodes that a
-/// post-grad node came from; it may be null.
-std::vector<Tie> alignByStructure(const GraphView &postGrad,
-                                  const GraphView &exported,
-                                  const Provenance::Table *groups);
+/// post-grad node came from; it may be null. `inputs` are pairs of inputs, of
+/// both graphs, that are known to be the same. Inputs that what takes them
+/// tells apart have ties as well.
+std::vector<Tie>
+alignByStructure(const GraphView &postGrad, const GraphView &exported,
+                 const Provenance::Table *groups,
+                 llvm::ArrayRef<std::pair<uint32_t, uint32_t>> inputs = {});
 
 /// What the cost model estimates that `node` does, as LaunchNode::work has it.
 /// `onlyPrepares`: no more than its data is moved.
