@@ -516,11 +516,12 @@ LaunchInputs Joiner::readInputs(const WrapperLaunch &from,
 }
 
 /// Which node each written operand of the launch holds afterwards; kNoNode
-/// where that is not known.
+/// where that is not known. `proven`: by operand, what is known already.
 std::vector<uint32_t> Joiner::matchOutputs(const WrapperLaunch &given,
                                            uint32_t index,
                                            ArrayRef<uint32_t> nodes,
-                                           const IndexedGraph &graph) {
+                                           const IndexedGraph &graph,
+                                           ArrayRef<uint32_t> proven) {
   WrapperLaunch launch = given;
   launch.operands = withWholeOutputs(given);
   std::vector<uint32_t> out(launch.operands.size(), kNoNode);
@@ -567,7 +568,17 @@ std::vector<uint32_t> Joiner::matchOutputs(const WrapperLaunch &given,
       return fits(launch.operands[i], graph[node]);
     });
   };
-  llvm::erase_if(candidates, [&](uint32_t node) { return !fitting(node); });
+  // What is proven of one buffer is no guess for another.
+  auto isProven = [&](size_t i) {
+    return i < proven.size() && proven[i] != kNoNode;
+  };
+  for (size_t i : written)
+    if (isProven(i))
+      out[i] = proven[i];
+  llvm::erase_if(written, isProven);
+  llvm::erase_if(candidates, [&](uint32_t node) {
+    return !fitting(node) || is_contained(proven, node);
+  });
   if (candidates.size() > written.size()) {
     SmallVector<uint32_t> fresh;
     for (uint32_t node : candidates)
@@ -610,8 +621,12 @@ std::vector<uint32_t> Joiner::matchOutputs(const WrapperLaunch &given,
       }
   for (auto [i, operand] : enumerate(launch.operands))
     if (operand.role & KernelParameter::Output)
-      if (auto it = firstOf.find(operand.storage); it != firstOf.end())
-        out[i] = out[it->second];
+      if (auto it = firstOf.find(operand.storage); it != firstOf.end()) {
+        // What is proven of one part of a storage says nothing of another.
+        bool isOther = isProven(it->second) &&
+                       operand.offset != launch.operands[it->second].offset;
+        out[i] = isOther ? kNoNode : out[it->second];
+      }
   return out;
 }
 

@@ -229,6 +229,9 @@ private:
   withWholeOutputs(const WrapperLaunch &launch) const;
   std::vector<uint32_t> findCone(const WrapperLaunch &given,
                                  IndexedGraph &graph);
+  std::vector<uint32_t> findCone(const WrapperLaunch &given,
+                                 IndexedGraph &graph, bool again,
+                                 bool &isFilled);
   std::vector<uint32_t> namesToNodes(llvm::ArrayRef<std::string> names,
                                      const IndexedGraph &graph);
   std::vector<uint32_t> findExtern(const WrapperLaunch &launch,
@@ -251,7 +254,7 @@ private:
   std::vector<uint32_t> findCandidates(llvm::ArrayRef<uint32_t> nodes,
                                        LaunchWork &work) const;
   void findNeeded(llvm::ArrayRef<uint32_t> candidates, LaunchWork &work,
-                  const LaunchProof &proof);
+                  const LaunchProof &proof, bool isRecorded);
   std::vector<uint32_t> addNodes(llvm::ArrayRef<FoundNode> found,
                                  const LaunchWork &work,
                                  const LaunchProof &proof, launch::Launch &to);
@@ -304,7 +307,8 @@ private:
                    LaunchProof &proof) const;
   std::vector<uint32_t> matchOutputs(const WrapperLaunch &given, uint32_t index,
                                      llvm::ArrayRef<uint32_t> nodes,
-                                     const IndexedGraph &graph);
+                                     const IndexedGraph &graph,
+                                     llvm::ArrayRef<uint32_t> proven = {});
   void setBuffers(const LaunchWork &work, llvm::ArrayRef<uint32_t> nodes,
                   const LaunchProof &proof, launch::Launch &to);
   void addFlops(const WrapperLaunch &launch, const IndexedGraph &graph,

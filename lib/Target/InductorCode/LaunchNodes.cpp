@@ -206,10 +206,21 @@ bool opprof::inductor::isFusible(const GraphNode &node) {
          kind != WorkKind::Unknown;
 }
 
-/// What can be computed from the buffers that go in, that nothing computed
-/// yet, and that leads to values of the sizes that come out.
+/// What can be computed from the buffers that go in and leads to values of the
+/// sizes that come out; of those, ones that nothing computed yet come first.
 std::vector<uint32_t> Joiner::findCone(const WrapperLaunch &given,
                                        IndexedGraph &graph) {
+  // What was computed before may be computed again where it leads to what
+  // nothing computed yet, and without it a store would have no value.
+  bool isFilled = true;
+  std::vector<uint32_t> cone =
+      findCone(given, graph, /*again=*/false, isFilled);
+  return isFilled ? cone : findCone(given, graph, /*again=*/true, isFilled);
+}
+
+std::vector<uint32_t> Joiner::findCone(const WrapperLaunch &given,
+                                       IndexedGraph &graph, bool again,
+                                       bool &isFilled) {
   WrapperLaunch launch = given;
   launch.operands = withWholeOutputs(given);
   DenseSet<uint32_t> known;
@@ -237,8 +248,8 @@ std::vector<uint32_t> Joiner::findCone(const WrapperLaunch &given,
       addUsers(at);
       continue;
     }
-    if (inside.contains(at) || computedBy.contains({&graph, at}) ||
-        !isFusible(node))
+    if (inside.contains(at) || known.contains(at) || !isFusible(node) ||
+        (!again && computedBy.contains({&graph, at})))
       continue;
     bool can = all_of(node.operands, [&](uint32_t operand) {
       uint32_t root = graph.root[operand];
@@ -268,14 +279,18 @@ std::vector<uint32_t> Joiner::findCone(const WrapperLaunch &given,
     // The same buffer again is the same value.
     if (operand.storage >= 0 && !seen.insert(operand.storage).second)
       continue;
+    bool isChosen = false;
     for (uint32_t at : leaving) {
       size_t room = std::max<size_t>(1, graph[at].results.size());
-      if (filled[at] >= room || !fits(operand, graph[at]))
+      if (filled[at] >= room || !fits(operand, graph[at]) ||
+          computedBy.contains({&graph, at}))
         continue;
       ++filled[at];
       chosen.insert(at);
+      isChosen = true;
       break;
     }
+    isFilled &= isChosen;
   }
   // Everything that the chosen values are computed from.
   DenseSet<uint32_t> needed = chosen;

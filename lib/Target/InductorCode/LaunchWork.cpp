@@ -33,9 +33,10 @@ std::string Joiner::nameOf(const IndexedGraph &graph) const {
   return isMain ? std::string() : graph.graph->name;
 }
 
-/// Which of the nodes the launch can compute from what goes in.
+/// Which of the nodes the launch can compute from what goes in; what it
+/// finishes is there as well for those that take it.
 static DenseSet<uint32_t> findComputable(ArrayRef<uint32_t> nodes,
-                                         const DenseSet<uint32_t> &available,
+                                         const LaunchInputs &inputs,
                                          const IndexedGraph &graph) {
   DenseSet<uint32_t> computable;
   for (uint32_t node : nodes) {
@@ -43,7 +44,8 @@ static DenseSet<uint32_t> findComputable(ArrayRef<uint32_t> nodes,
     for (uint32_t operand : graph[node].operands) {
       uint32_t root = graph.root[operand];
       const GraphNode &source = graph[root];
-      can &= available.contains(root) || computable.contains(root) ||
+      can &= inputs.available.contains(root) || computable.contains(root) ||
+             inputs.continued.contains(root) ||
              (source.op == GraphNode::Call && source.operands.empty()) ||
              !source.symbol.empty();
     }
@@ -108,9 +110,12 @@ std::vector<uint32_t> Joiner::findCandidates(ArrayRef<uint32_t> nodes,
 
 /// What the launch stores, and so what it must compute.
 void Joiner::findNeeded(ArrayRef<uint32_t> candidates, LaunchWork &work,
-                        const LaunchProof &proof) {
+                        const LaunchProof &proof, bool isRecorded) {
   const IndexedGraph &graph = work.graph;
-  work.outputs = matchOutputs(work.from, work.index, candidates, graph);
+  // Without a record the candidates are guesses themselves.
+  work.outputs =
+      matchOutputs(work.from, work.index, candidates, graph,
+                   isRecorded ? ArrayRef(proof.outputs) : ArrayRef<uint32_t>());
   for (auto [i, node] : enumerate(proof.outputs))
     if (node != kNoNode)
       work.outputs[i] = node;
@@ -315,8 +320,8 @@ std::vector<uint32_t> Joiner::decideListed(std::vector<FoundNode> found,
   std::vector<uint32_t> nodes;
   for (const FoundNode &item : found)
     nodes.push_back(item.node);
-  work.computable = findComputable(nodes, work.inputs.available, graph);
-  findNeeded(findCandidates(nodes, work), work, proof);
+  work.computable = findComputable(nodes, work.inputs, graph);
+  findNeeded(findCandidates(nodes, work), work, proof, any_of(found, isRecord));
   std::vector<uint32_t> computed = addNodes(found, work, proof, to);
   addContinued(work, computed, to);
   // What is stored now, with the second stages among it.
