@@ -305,7 +305,13 @@ def attempt(files: Path, place: Place, kind: str) -> list[str]:
             wrong.append(f"an error of {len(text.splitlines())} lines: {text.splitlines()[0]}")
         if status and not text.strip():
             wrong.append("fails without a word")
-        if status and re.search(r"custom op|expected operation name|expected SSA", text):
+        # In a file that is called a graph it is the reader's place to say so.
+        is_graph = place.place.endswith((".mlir", ".mlirbc"))
+        if (
+            status
+            and not is_graph
+            and re.search(r"custom op|expected operation name|expected SSA", text)
+        ):
             wrong.append("the words of MLIR's parser: " + text.splitlines()[0])
         if place.is_output:
             wrong += _lost(target, kind, before, status)

@@ -149,6 +149,13 @@ def test_what_is_no_rewrite_script_is_told_as_such(tmp_path: Path) -> None:
     said = opprof("emit", script, "-o", tmp_path / "out.py")
     assert said.returncode == 1
     assert "backend.py: is no rewrite script, whose name ends in .mlir" in said.stderr
+    graph = tmp_path / "graph.mlir"
+    graph.write_text(
+        'fx.graph @g(%x: tensor<4xf32> {fx.name = "x"}) -> tensor<4xf32> { fx.output(%x) : (tensor<4xf32>) }'
+    )
+    said = opprof("recommend", graph, "--rules", script, "-o", tmp_path / "out")
+    assert said.returncode == 1
+    assert "backend.py: is no rewrite script, whose name ends in .mlir" in said.stderr
 
 
 def test_printable_keeps_text() -> None:

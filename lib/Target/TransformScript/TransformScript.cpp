@@ -50,6 +50,9 @@ static FailureOr<SmallVector<std::string>> listFiles(StringRef path,
                 "that `opprof recommend` wrote");
   SmallVector<std::string> files;
   if (!llvm::sys::fs::is_directory(path)) {
+    StringRef ending = llvm::sys::path::extension(path);
+    if (ending != ".mlir" && ending != ".mlirbc")
+      return fail("is no rewrite script, whose name ends in .mlir");
     files.push_back(path.str());
     return files;
   }
