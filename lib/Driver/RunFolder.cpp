@@ -208,7 +208,7 @@ Error RunFolder::check() const {
       {run(), "\"version\""},
       {graphJSON(), "\"opprof_graph_version\""},
       {graph(), "ML\xefR"},
-      {program(), "fx.graph"},
+      {program(), "ML\xefR"},
       {partitions(), "\"version\""},
       {operators(), "\"version\""},
       {ceilings(), "\"version\""},
