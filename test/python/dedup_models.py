@@ -680,18 +680,19 @@ class MaskedAttention(nn.Module):
 
 
 class MeanSquareNorm(nn.Module):
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, epsilon: float = 1e-6) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
+        self.epsilon = epsilon
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.epsilon))
 
 
 class MaskedLayer(nn.Module):
-    def __init__(self, width: int, window: int | None) -> None:
+    def __init__(self, width: int, window: int | None, epsilon: float = 1e-6) -> None:
         super().__init__()
-        self.before, self.behind = MeanSquareNorm(width), MeanSquareNorm(width)
+        self.before, self.behind = (MeanSquareNorm(width, epsilon) for _ in range(2))
         self.mix, self.mlp = MaskedAttention(width, window), GatedMLP(width, 2 * width)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -700,12 +701,13 @@ class MaskedLayer(nn.Module):
 
 
 class MaskedStack(nn.Module):
-    """Local and global layers as `order` says: L and G."""
+    """Local and global layers as `order` says: L and G, l and g where the norms have another epsilon."""
 
     def __init__(self, order: str, width: int = 16) -> None:
         super().__init__()
         self.layers = nn.ModuleList(
-            MaskedLayer(width, 4 if kind == "L" else None) for kind in order
+            MaskedLayer(width, 4 if kind in "Ll" else None, 1e-6 if kind.isupper() else 1e-5)
+            for kind in order
         )
         self.norm = MeanSquareNorm(width)
 
@@ -747,6 +749,7 @@ MODELS: dict[str, Callable[[], tuple[nn.Module, tuple[Tensor, ...]]]] = {
     "masked": lambda: (MaskedStack("LLGLLLGLGLLLLG"), (torch.randn(2, 8, 16),)),
     "masked-growing": lambda: (MaskedStack("LGLLGLLLGLLLLG"), (torch.randn(2, 8, 16),)),
     "masked-towers": lambda: (MaskedTowers(), (torch.randn(2, 8, 16), torch.randn(2, 8, 16))),
+    "epsilons": lambda: (MaskedStack("GgGGgGG"), (torch.randn(2, 8, 16),)),
     "masked-pairs": lambda: (MaskedStack("LGGLLGG"), (torch.randn(2, 8, 16),)),
 }
 

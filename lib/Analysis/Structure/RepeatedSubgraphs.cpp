@@ -73,6 +73,7 @@ private:
   void addCandidate(int place, int length, bool isPeriodic = false);
   void addPeriodic(int first, int end, int period);
   int countCrossing(int place, int length);
+  int countCrossingAt(int position, int length);
   int chooseStart(int first, int end, int period,
                   llvm::function_ref<bool(int)> isAllowed);
   std::vector<int> getFreePlaces(const Candidate &candidate) const;
@@ -94,8 +95,9 @@ private:
   void markAlike(int place, int length);
   void markRepeat(int first, int second, int length);
   bool isAcross(int position, int length) const;
-  int findCutBefore(int from, int to) const;
-  std::pair<int, int> trim(int place, int length) const;
+  bool isUnit(std::pair<int, int> repeat);
+  int findCutBefore(int from, int to, bool isLast = false) const;
+  std::pair<int, int> trim(int place, int length);
   bool composeOnce();
   void takeApart(const Group &group, int length);
   void findWholeGraphs();
@@ -298,7 +300,10 @@ int RepeatFinder::chooseStart(int first, int end, int period,
 }
 
 int RepeatFinder::countCrossing(int place, int length) {
-  place = toPosition(place);
+  return countCrossingAt(toPosition(place), length);
+}
+
+int RepeatFinder::countCrossingAt(int place, int length) {
   int count = 0, end = place + length;
   ++lastMark;
   for (int i = place; i < end; ++i) {
@@ -757,9 +762,15 @@ bool RepeatFinder::isAcross(int position, int length) const {
   return end != 0 && end - begin < length;
 }
 
-/// The first of the cuts from position `from` to `to` that the fewest values
-/// cross.
-int RepeatFinder::findCutBefore(int from, int to) const {
+/// True where a repeat takes one value and gives one, weights apart, as modules
+/// do.
+bool RepeatFinder::isUnit(std::pair<int, int> repeat) {
+  return countCrossingAt(repeat.first, repeat.second - repeat.first) <= 2;
+}
+
+/// The first, or the last, of the cuts from position `from` to `to` that the
+/// fewest values cross.
+int RepeatFinder::findCutBefore(int from, int to, bool isLast) const {
   int best = from, crossing = 0, fewest = 0;
   for (int cut = from; cut < to; ++cut) {
     crossing += sequence.lastUse[cut] > cut;
@@ -769,7 +780,7 @@ int RepeatFinder::findCutBefore(int from, int to) const {
     for (auto [i, definition] : llvm::enumerate(operands))
       crossing -= definition >= 0 && sequence.lastUse[definition] == cut &&
                   !llvm::is_contained(operands.take_front(i), definition);
-    if (crossing < fewest) {
+    if (crossing < fewest + isLast) {
       fewest = crossing;
       best = cut + 1;
     }
@@ -779,7 +790,7 @@ int RepeatFinder::findCutBefore(int from, int to) const {
 
 /// A stretch without the parts at its ends that belong to a smaller repeat in
 /// one of its first places, where no more values cross its borders then.
-std::pair<int, int> RepeatFinder::trim(int place, int length) const {
+std::pair<int, int> RepeatFinder::trim(int place, int length) {
   constexpr int kMaxPlaces = 8;
   // What is left of a text is in pieces: there the greater one may be the part.
   int maxLength = positions.empty() ? length : sequence.size();
@@ -788,7 +799,11 @@ std::pair<int, int> RepeatFinder::trim(int place, int length) const {
   for (int rank = first; rank < std::min(last, first + kMaxPlaces); ++rank) {
     int begin = toPosition(suffixes->suffixes[rank]), end = begin + length;
     if (isAcross(begin, maxLength)) {
-      int cut = findCutBefore(begin, std::min(across[begin].second, end));
+      // Where as few cross behind a smaller one as in its midst, that goes
+      // first if it is like a module: what stands on the border of two layers
+      // takes and gives more.
+      int cut = findCutBefore(begin, std::min(across[begin].second, end),
+                              isUnit(across[begin]));
       dropFront = std::max(dropFront, cut - begin);
     }
     if (isAcross(end, maxLength)) {
@@ -892,6 +907,14 @@ bool RepeatFinder::composeOnce() {
       int dropped = findCutBefore(starts[first], starts[begin]) - starts[first];
       first += dropped;
       length -= dropped;
+      // And ends before a smaller repeat of which it holds the begin only.
+      int last = first + length;
+      if (int end = starts[last]; isAcross(end, size) && isUnit(across[end])) {
+        while (!isTaken(symbols[last - 1]))
+          --last;
+        int cut = findCutBefore(std::max(starts[last], across[end].first), end);
+        length -= end - cut;
+      }
     }
     // A part that differs from the rest ends where no smaller repeat is cut.
     auto [firstRank, lastRank] = array.findOccurrences(first, length);
