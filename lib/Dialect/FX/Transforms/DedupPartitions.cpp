@@ -257,8 +257,13 @@ std::vector<PartitionClass> Deduplicator::findOutermost(bool &followsDataflow) {
   wanted.equivalence.ignoreOrder = true;
   std::vector<PartitionClass> ordered =
       findRepeatedSubgraphs(graph, wanted, hash, &numNodes);
-  if (order == SearchOrder::WhicheverSavesMore &&
-      countSaved(ordered) < countSaved(recorded)) {
+  // Of two that save as many nodes, the one of fewer classes.
+  auto isBetter = [](ArrayRef<PartitionClass> first,
+                     ArrayRef<PartitionClass> second) {
+    size_t saved = countSaved(first), other = countSaved(second);
+    return saved > other || (saved == other && first.size() < second.size());
+  };
+  if (order == SearchOrder::WhicheverSavesMore && isBetter(recorded, ordered)) {
     followsDataflow = false;
     return recorded;
   }
@@ -429,7 +434,9 @@ static SearchOrder chooseOrder(GraphOp graph,
     return SearchOrder::Recorded;
   if (options.levels < 2)
     return SearchOrder::WhicheverSavesMore;
-  return countLeft(graph, options, SearchOrder::Recorded) <
+  // Of two that leave as many nodes, the recorded one: what is found without
+  // `any-order` is found with it.
+  return countLeft(graph, options, SearchOrder::Recorded) <=
                  countLeft(graph, options, SearchOrder::Dataflow)
              ? SearchOrder::Recorded
              : SearchOrder::Dataflow;
