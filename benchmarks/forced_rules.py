@@ -1,0 +1,374 @@
+"""Runs emitted backends with every rule and strategy forced on, and holds what they give against PyTorch in float64.
+
+    python benchmarks/forced_rules.py [--tools build/bin] [--sets masks oracle …] [--only NAME …] [--inductor] [--seconds 120] [-o results.jsonl]
+
+Models are those of forced_models.py (masks of all kinds, recurrent layers, experts, writes, half types), of the three files of
+launch_oracle.py, and of repeat_models.py (transformers, timm, torchvision, as far as they are there). All that `opprof recommend` has
+for an H200 is emitted, whatever it is predicted to save, once with each strategy; Inductor is left out, as what is asked is whether
+the rewritten graph is right, unless --inductor is given. Each program is called with the inputs as they are, with two others, with
+twice the batch, with rows of masks that hide all, and with other weights; models in training by their gradients too.
+
+A result is wrong where it is farther from float64, and from what the model gives in its own type, than the strategy's types are. What
+float16 and bfloat16 lose is held against the same strategy without rules. Each line has the model, what was offered and applied, what
+was declined, the largest error, and what was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import importlib.util
+import json
+import os
+import signal
+import sys
+import tempfile
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._dynamo.backends.common import aot_autograd
+from torch.utils import _pytree as pytree
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from opprof.backend.emit import emit
+from opprof.backend.rewrites import read_rewrites
+from opprof.export.fresh_inputs import Integers, fresh
+from opprof.export.graph_json import source_of_exported_program, write_graph_json
+from opprof.tools import run_tool
+
+#: A model, its arguments by place and by name, and whether it is in training.
+Case = tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any], bool]
+
+#: What is forced on beside the rules, and the error that it may bring.
+STRATEGIES: dict[str, tuple[dict[str, Any], float]] = {
+    "rules": ({}, 2e-5),
+    "freeze, tf32": ({"freeze": True, "tf32": True, "autotune": True}, 2e-5),
+    "bfloat16": ({"precision": torch.bfloat16}, 2e-2),
+    "float16, freeze, cuda_graph": (
+        {"precision": torch.float16, "freeze": True, "cuda_graph": True},
+        4e-3,
+    ),
+}
+#: Where eager mode itself errs, as deep networks of small random weights do, so many times that is let pass.
+_SLACK = 10
+
+
+class TimedOut(BaseException):
+    pass
+
+
+def oracle_cases(file: str) -> dict[str, Callable[[], Case]]:
+    def build(make: Callable[[], Any]) -> Case:
+        made = make()
+        return made.module, made.args, {}, made.train
+
+    models = importlib.import_module(file).MODELS
+    return {name: lambda make=make: build(make) for name, make in models.items()}
+
+
+def library_cases() -> dict[str, Callable[[], Case]]:
+    from repeat_models import ARCHITECTURES
+
+    return {name: lambda make=make: (*make(), False) for name, make in ARCHITECTURES.items()}
+
+
+SETS: dict[str, Callable[[], dict[str, Callable[[], Case]]]] = {
+    "forced": lambda: importlib.import_module("forced_models").MODELS,
+    "oracle": lambda: oracle_cases("oracle_models"),
+    "unseen": lambda: oracle_cases("unseen_models"),
+    "further": lambda: oracle_cases("further_models"),
+    "libraries": library_cases,
+}
+
+
+def loaded(file: Path, strategy: dict[str, Any], inductor: bool) -> ModuleType:
+    """The backend in `file`, with a strategy of its own."""
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    wanted = {"prologue": True, "training": True, "recurrent": module.STRATEGY.recurrent}
+    module.STRATEGY = module.Strategy(**{**wanted, **strategy})
+    if not inductor:
+        run = lambda graph, inputs: graph  # noqa: E731
+        plain = aot_autograd(fw_compiler=run, bw_compiler=run, inference_compiler=run)
+        module.compile_fx = lambda graph, inputs, config_patches=None: plain(graph, inputs)
+    return module
+
+
+def called(model: Callable[..., Any], case: tuple[Any, Any], train: bool) -> list[Any]:
+    """The results, and in training the gradients of all weights too, of one draw of random numbers."""
+    args, kwargs = pytree.tree_map_only(Tensor, lambda t: t.detach().clone(), case)
+    torch.manual_seed(7)
+    with torch.set_grad_enabled(train):
+        result = model(*args, **kwargs)
+    leaves = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, Tensor)]
+    written = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+    if train:
+        owner = getattr(model, "_orig_mod", model)
+        weights = [p for p in owner.parameters() if p.requires_grad]
+        loss = sum(
+            leaf.double().square().mean()
+            for leaf in leaves
+            if leaf.requires_grad and not leaf.is_complex()
+        )
+        given = (
+            torch.autograd.grad(loss, weights, allow_unused=True)
+            if isinstance(loss, Tensor)
+            else []
+        )
+        leaves += [gradient for gradient in given if gradient is not None]
+    return [leaf.detach() for leaf in [*leaves, *written]]
+
+
+def wide(value: Any) -> Any:
+    return pytree.tree_map_only(Tensor, lambda t: t.double() if t.is_floating_point() else t, value)
+
+
+def distance(own: Tensor, other: Tensor) -> float:
+    """How far `own` is from `other`, as a share of it; infinite where a number is none in one of them only."""
+    if own.shape != other.shape:
+        return float("inf")
+    if own.dtype is torch.bool or not (own.is_floating_point() or own.is_complex()):
+        return float((own != other).double().mean()) if own.numel() else 0.0
+    to = torch.complex128 if own.is_complex() or other.is_complex() else torch.float64
+    own, other = own.to(to), other.to(to)
+    if not torch.equal(own.isnan(), other.isnan()) or not torch.equal(own.isinf(), other.isinf()):
+        return float("inf")
+    finite = other.isfinite()
+    own, other = own[finite], other[finite]
+    if not other.numel():
+        return 0.0
+    scale = max(float(other.abs().square().mean().sqrt()), 1e-6)
+    return float((own - other).abs().square().mean().sqrt()) / scale
+
+
+def farthest(own: list[Tensor], other: list[Tensor]) -> float:
+    if len(own) != len(other):
+        return float("inf")
+    return max(map(distance, own, other), default=0.0)
+
+
+def inputs_of(case: tuple[Any, Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """The inputs, others, a batch of twice the size, and masks that hide all of some rows."""
+    yield "as recorded", case
+    for seed in (1, 2):
+        yield f"seed {seed}", fresh(case, seed, Integers.SHUFFLED)
+    leaves, form = pytree.tree_flatten(case)
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.dim()]
+    sizes = {leaf.shape[0] for leaf in tensors}
+    if len(sizes) == 1:
+        twice = [
+            torch.cat([leaf, leaf.flip(0)]) if any(leaf is t for t in tensors) else leaf
+            for leaf in leaves
+        ]
+        yield "twice the batch", pytree.tree_unflatten(twice, form)
+    for place, leaf in enumerate(leaves):
+        if not isinstance(leaf, Tensor) or leaf.dim() < 2 or not leaf.numel():
+            continue
+        if leaf.dtype is torch.bool:
+            fills: list[Any] = [False, True]
+        elif not leaf.is_floating_point() and not leaf.is_complex():
+            fills = [0] if 0 <= int(leaf.min()) and int(leaf.max()) <= 1 else []
+        else:
+            low = float(leaf.min()) if leaf.is_floating_point() else 0.0
+            fills = [low] if low <= -1e3 else []
+        for fill in fills:
+            for rows in ("first of the batch", "one row"):
+                hidden = leaf.clone()
+                hidden[(0,) if rows != "one row" else (..., 1 % leaf.shape[-2], slice(None))] = fill
+                changed = [*leaves[:place], hidden, *leaves[place + 1 :]]
+                yield f"{fill} in {rows}", pytree.tree_unflatten(changed, form)
+
+
+def offered(name: str, case: Case, folder: Path) -> Path:
+    model, args, kwargs, train = case
+    with torch.set_grad_enabled(train):
+        program = torch.export.export(
+            copy.deepcopy(model), copy.deepcopy(args), copy.deepcopy(kwargs), strict=False
+        )
+    write_graph_json(folder / "graph.json", source_of_exported_program(program, name))
+    graph = folder / "graph.mlir"
+    run_tool("opprof-translate", ["--import-fx-json", folder / "graph.json"], output=graph)
+    options = f"dir={folder / 'rewrites'} device=H200 error-budget=1"
+    if train:
+        options += " training"
+    run_tool("opprof-opt", [graph, f"--recommend-rewrites={options}"], output=folder / "same.mlir")
+    return folder / "rewrites"
+
+
+def is_refused_by_the_model(model: torch.nn.Module, case: tuple[Any, Any], train: bool) -> bool:
+    try:
+        called(copy.deepcopy(model), case, train)
+    except Exception:
+        return True
+    return False
+
+
+def measure(name: str, make: Callable[[], Case], folder: Path, inductor: bool) -> dict[str, Any]:
+    torch.manual_seed(0)
+    model, args, kwargs, train = make()
+    for parameter in model.parameters():
+        # Neither factors of one nor biases of zero, which hide what is left out.
+        if parameter.is_floating_point():
+            parameter.data += 0.1 * torch.randn_like(parameter)
+    for path, buffer in model.named_buffers():
+        if path.endswith(("running_mean", "running_var")):
+            buffer += 0.1 * torch.rand_like(buffer)
+    model.train(train)
+    line: dict[str, Any] = {"model": name, "train": train}
+    try:
+        rewrites = read_rewrites(offered(name, (model, args, kwargs, train), folder))
+        scripts, line["declined"] = rewrites.scripts, [str(d) for d in rewrites.declined]
+    except Exception as error:
+        line["not exported"] = f"{type(error).__name__}: {str(error)[:200]}"
+        return line
+    line["offered"] = [script.name for script in scripts]
+    halves = any(p.dtype in (torch.float16, torch.bfloat16) for p in model.parameters())
+    programs = [(title, wanted, limit, True) for title, (wanted, limit) in STRATEGIES.items()]
+    line["results"], line["errors"], line["wrong"] = 0, {}, []
+    applied: Counter[str] = Counter()
+    for title, wanted, limit, _ in programs:
+        if train and "precision" in wanted and wanted["precision"] is torch.float16:
+            continue
+        torch._dynamo.reset()
+        stem = "forced_" + "".join(c if c.isalnum() else "_" for c in f"{name}_{title}")
+        files = {
+            "with": emit(scripts, folder / f"{stem}.py")[0],
+            "without": emit([], folder / f"{stem}_plain.py")[0],
+        }
+        backends = {key: loaded(file, wanted, inductor) for key, file in files.items()}
+        if backends["with"].STRATEGY.recurrent:
+            wanted = {**wanted, "recurrent": True}
+            backends["without"].STRATEGY = backends["without"].Strategy(
+                prologue=True, training=True, **wanted
+            )
+        own = copy.deepcopy(model)
+        program = torch.compile(own, backend=backends["with"].BACKEND_NAME)
+        case = (args, kwargs)
+        trials = list(inputs_of(case))
+        for number, (kind, inputs) in enumerate([*trials, ("other weights", case)]):
+            if kind == "other weights":
+                with torch.no_grad():
+                    for parameter in own.parameters():
+                        if parameter.is_floating_point():
+                            parameter.mul_(1.25)
+            if number and is_refused_by_the_model(own, inputs, train):
+                continue
+            eager = called(copy.deepcopy(own), inputs, train)
+            try:
+                exact = called(copy.deepcopy(own).double(), wide(inputs), train)
+                if [e.shape for e in exact] != [e.shape for e in eager]:
+                    exact = eager
+            except Exception:
+                exact = eager
+            try:
+                # Buffers that a call writes are as they were before it.
+                before = {key: value.clone() for key, value in own.state_dict().items()}
+                actual = called(program, inputs, train)
+                own.load_state_dict(before)
+            except TimedOut:
+                raise
+            except Exception as error:
+                where = traceback.format_exc().splitlines()
+                line["wrong"].append(
+                    f"{title}, {kind}: raises {type(error).__name__}: {str(error)[:300]}"
+                )
+                line.setdefault("trace", where[-12:])
+                break
+            if [a.dtype for a in actual] != [e.dtype for e in eager]:
+                line["wrong"].append(f"{title}, {kind}: results of another type")
+            noise = farthest(eager, exact)
+            error = min(farthest(actual, exact), farthest(actual, eager))
+            line["results"] += 1
+            allowed = max(limit, 5e-2 if halves else 0.0, _SLACK * noise)
+            if error > allowed and "precision" in wanted:
+                # What its types lose is not the rules'.
+                alone = copy.deepcopy(own)
+                torch._dynamo.reset()
+                without = called(
+                    torch.compile(alone, backend=backends["without"].BACKEND_NAME), inputs, train
+                )
+                torch._dynamo.reset()
+                lost = min(farthest(without, exact), farthest(without, eager))
+                allowed = max(allowed, 2 * lost)
+                line.setdefault("lossy", []).append(
+                    f"{title}, {kind}: {error:.1e}, without rules {lost:.1e}"
+                )
+            line["errors"][title] = max(line["errors"].get(title, 0.0), error)
+            if not error <= allowed:
+                line["wrong"].append(f"{title}, {kind}: {error:.2e} (eager {noise:.1e})")
+        applied.update(backends["with"].applied)
+        left = {out for graph in backends["with"].status()["graphs"] for out in graph.left_out}
+        refused = {graph.refusal for graph in backends["with"].status()["graphs"] if graph.refusal}
+        line.setdefault("left out", []).extend(sorted(left | refused))
+    line["applied"] = dict(applied)
+    line["left out"] = sorted(set(line["left out"]))
+    never = [
+        s for s in line["offered"] if s in ("form-attention", "fold-batch-norm", "merge-gemms")
+    ]
+    line["offered, never applied"] = [s for s in set(never) if not applied.get(s)]
+    return line
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--tools", type=Path)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--only", nargs="+")
+    parser.add_argument("--inductor", action="store_true")
+    parser.add_argument("--seconds", type=int, default=120, help="of each model")
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args()
+    if options.tools:
+        os.environ["OPPROF_TOOLS_DIR"] = str(options.tools.resolve())
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+
+    def expire(*_: Any) -> None:
+        raise TimedOut
+
+    signal.signal(signal.SIGALRM, expire)
+    lines = []
+    output = options.output.open("w") if options.output else None
+    for kind in options.sets:
+        for name, make in SETS[kind]().items():
+            if options.only and name not in options.only:
+                continue
+            signal.alarm(options.seconds)
+            try:
+                with tempfile.TemporaryDirectory() as folder:
+                    line = measure(name, make, Path(folder), options.inductor)
+            except (Exception, TimedOut) as error:
+                line = {"model": name, "not run": f"{type(error).__name__}: {str(error)[:200]}"}
+                line["trace"] = traceback.format_exc().splitlines()[-8:]
+            finally:
+                signal.alarm(0)
+            line["set"] = kind
+            lines.append(line)
+            print(json.dumps(line), flush=True)
+            if output:
+                output.write(json.dumps(line) + "\n")
+                output.flush()
+    ran = [line for line in lines if "results" in line]
+    wrong = sum(len(line["wrong"]) for line in ran)
+    print(
+        f"{len(ran)} models of {len(lines)} ran, {sum(1 for l in ran if l['applied'])} with patterns applied; "
+        f"{sum(line['results'] for line in ran)} results compared, {wrong} wrong"
+    )
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
