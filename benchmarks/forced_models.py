@@ -129,9 +129,16 @@ SPELLED: list[tuple[str, Callable[[Tensor, Tensor], Tensor], Tensor]] = [
 
 for _name, _weights, _mask in SPELLED:
     MODELS[f"attention_{_name}"] = lambda w=_weights, m=_mask: (Heads(w), (tokens(), m), {}, False)
-    MODELS[f"grouped_{_name}"] = lambda w=_weights, m=_mask: (Heads(w, 2), (tokens(), m), {}, False)
+    if _name in ("filled_lowest", "added_lowest", "softcap", "filled_twice", "in_float32", "alpha"):
+        MODELS[f"grouped_{_name}"] = lambda w=_weights, m=_mask: (
+            Heads(w, 2),
+            (tokens(), m),
+            {},
+            False,
+        )
     for _half in (torch.float16, torch.bfloat16):
-        if "LOWEST" in _weights.__code__.co_names:
+        # Numbers that float16 has no place for.
+        if "LOWEST" in _weights.__code__.co_names or _name == "filled_1e9":
             continue
         MODELS[f"{str(_half)[6:]}_{_name}"] = lambda w=_weights, m=_mask, t=_half: (
             Heads(w).to(t),

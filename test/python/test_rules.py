@@ -204,6 +204,7 @@ SPELLINGS: dict[str, Callable[..., Tensor]] = {
     "GPT-2": of_scores(as_gpt2),
     "hidden behind a bias": of_scores(hidden_behind_bias),
     "where": of_scores(lambda m, a: torch.where(m.causal, a * 0.5, float("-inf")).softmax(-1)),
+    "XLNet": of_scores(lambda m, a: ((a + m.bias + 0) * 0.5).softmax(-1)),
     "where not": of_scores(lambda m, a: torch.where(~m.causal, -1e30, a * 0.5).softmax(-1)),
     "float32 and back": of_scores(lambda m, a: (a.float() - m.bias).softmax(-1).to(a.dtype)),
     "type_as": of_scores(lambda m, a: F.softmax((a + m.bias).float(), dim=-1).type_as(a)),
@@ -225,6 +226,11 @@ class Reshaped(Spelled):
 
 #: The operator that keeps a spelling from being known, and why.
 UNKNOWN: dict[str, tuple[Callable[..., Tensor], str, str]] = {
+    "a number added": (
+        of_scores(lambda m, a: (a + 1.5).softmax(-1)),
+        "add",
+        "adds a number to all scores",
+    ),
     "softcap": (
         of_scores(lambda m, a: (torch.tanh(a / 5) * 5).softmax(-1)),
         "tanh",

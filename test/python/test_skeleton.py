@@ -72,6 +72,7 @@ def test_an_empty_pass_changes_nothing_and_a_filled_one_is_counted(tmp_path: Pat
     empty = import_program(emit([], tmp_path / "skeleton_empty.py", passes=passes)[0])
     ((name, edit),) = empty.PASSES
     assert name == "memory_traffic"
+    assert "is plain Inductor" not in (empty.__doc__ or "")
     for part in ("2.5 µs a step", "linear (part, model.py:7)", "other:mul", "excess_bytes: 12"):
         assert part in (edit.__doc__ or "")
     model, x = Model().eval(), torch.randn(2, 4)
@@ -100,6 +101,21 @@ def test_an_empty_pass_changes_nothing_and_a_filled_one_is_counted(tmp_path: Pat
         actual = torch.compile(model, backend="skeleton_filled")(x)
         assert torch.allclose(actual, model(x))
     assert backend.applied == {"memory_traffic": 1}
+
+
+@pytest.mark.usefixtures("report")
+def test_a_pass_that_fails_is_named(tmp_path: Path) -> None:
+    torch._dynamo.reset()
+    passes = skeleton(*unanswered(Path("run"), ["cuda-graph"]))
+    file = emit([], tmp_path / "skeleton_failing.py", passes=passes)[0]
+    text = file.read_text()
+    file.write_text(text.replace("    return 0\n", "    return graph.nowhere\n", 1))
+    backend = import_program(file)
+    model, x = Model().eval(), torch.randn(2, 4)
+    with torch.no_grad():
+        assert torch.allclose(torch.compile(model, backend="skeleton_failing")(x), model(x))
+    refusal = backend.status()["graphs"][0].refusal
+    assert "the pass 'memory_traffic' failed" in refusal and "nowhere" in refusal
 
 
 def test_without_findings_there_is_no_pass(tmp_path: Path) -> None:

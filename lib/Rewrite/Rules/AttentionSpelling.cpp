@@ -497,8 +497,13 @@ bool Reader::readSum(AttentionStep &step) {
   step.kind = AttentionStep::Kind::Add;
   step.scores = node.getArgumentValue("self");
   step.other = node.getArgumentValue("other");
-  if (!step.other)
-    return refuse(node, "it adds a number to all scores");
+  if (!step.other) {
+    // A term that a model left out, as XLNet's of segments.
+    if (getNumber(node.getArgument("other")) != 0.0)
+      return refuse(node, "it adds a number to all scores");
+    step.kind = AttentionStep::Kind::Form;
+    return true;
+  }
   double alpha = getNumber(node.getArgument("alpha")).value_or(1);
   bool isDifference = node.getTarget() == "aten.sub.Tensor";
   if (!findProductBefore(step.scores)) {

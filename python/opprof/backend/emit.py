@@ -140,7 +140,7 @@ def emit(
     name = backend_name(output)
     definitions, titles = _definitions(scripts)
     text = (
-        _head(name, output, titles)
+        _head(name, output, titles, has_passes=bool(passes))
         + "\n"
         + assembled(
             f"BACKEND_NAME = {name!r}\nMODEL_SCRIPT = {model!r}\nMODEL_DEVICE = {device!r}\n"
@@ -201,11 +201,13 @@ def _translated(script: Script, name: str) -> str:
     ).decode()
 
 
-def _head(name: str, output: Path, titles: list[str]) -> str:
-    listed = (
-        "\n".join(f"  {escaped(title)}" for title in titles)
-        or "  none: this backend is plain Inductor"
+def _head(name: str, output: Path, titles: list[str], *, has_passes: bool) -> str:
+    none = (
+        "none but what the passes below are filled in with"
+        if has_passes
+        else "none: this backend is plain Inductor"
     )
+    listed = "\n".join(f"  {escaped(title)}" for title in titles or [none])
     return f'''"""A torch.compile backend made by opprof {__version__}. It needs PyTorch only.
 
     import {escaped(output.stem)}

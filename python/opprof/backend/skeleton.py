@@ -81,6 +81,7 @@ def _pass(name: str, finding: dict[str, Any], nodes: dict[str, Any]) -> str:
         "    nodes by `node.target`, their operands and shapes: names differ from those above. Put what takes their place in with",
         "    `graph.graph.inserting_before(node)` and `node.replace_all_uses_with(new)`, and return how many places were changed.",
         "    What is unused then goes, and new values are propagated; `opprof validate` compares the result with PyTorch's.",
+        "    With `STRATEGY = Strategy(prologue=True)` above, what new nodes compute of weights alone is computed once, not in every call.",
         '    """',
     ]
     body = "    # The edit goes here.\n    return 0\n"

@@ -29,7 +29,11 @@ def apply_rewrites(graph: fx.GraphModule) -> dict[str, int]:
             _replace(rewrite, graph, found)
             propagate_values(graph)
     for name, edit in PASSES:
-        places = edit(graph)
+        try:
+            places = edit(graph)
+        except Exception as error:
+            # Whoever fills it in reads this in the log and in status(), where there is no traceback.
+            raise RuntimeError(f"the pass {name!r} failed: {error!r}") from error
         # One that is still empty, or has found nothing, is no rewrite.
         if places:
             counts[name] = counts.get(name, 0) + places
