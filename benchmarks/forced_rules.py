@@ -1,6 +1,6 @@
 """Runs emitted backends with every rule and strategy forced on, and holds what they give against PyTorch in float64.
 
-    python benchmarks/forced_rules.py [--tools build/bin] [--sets masks oracle …] [--only NAME …] [--inductor] [--seconds 120] [-o results.jsonl]
+    python benchmarks/forced_rules.py [--tools build/bin] [--sets masks oracle …] [--only NAME …] [--inductor] [--seconds 400] [-o results.jsonl]
 
 Models are those of forced_models.py (masks of all kinds, recurrent layers, experts, writes, half types), of the three files of
 launch_oracle.py, and of repeat_models.py (transformers, timm, torchvision, as far as they are there). All that `opprof recommend` has
@@ -10,7 +10,7 @@ twice the batch, with rows of masks that hide all, and with other weights; model
 
 A result is wrong where it is farther from float64, and from what the model gives in its own type, than the strategy's types are. What
 float16 and bfloat16 lose is held against the same strategy without rules. Each line has the model, what was offered and applied, what
-was declined, the largest error, and what was wrong.
+was declined, the largest error, and what was wrong. A model that has a line in the results already is not run again.
 """
 
 from __future__ import annotations
@@ -246,6 +246,8 @@ def measure(name: str, make: Callable[[], Case], folder: Path, inductor: bool) -
         if train and "precision" in wanted and wanted["precision"] is torch.float16:
             continue
         torch._dynamo.reset()
+        # A backend with recurrent layers switches it on for the whole process.
+        torch._dynamo.config.allow_rnn = False
         stem = "forced_" + "".join(c if c.isalnum() else "_" for c in f"{name}_{title}")
         files = {
             "with": emit(scripts, folder / f"{stem}.py")[0],
@@ -333,7 +335,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--only", nargs="+")
     parser.add_argument("--inductor", action="store_true")
-    parser.add_argument("--seconds", type=int, default=120, help="of each model")
+    parser.add_argument("--seconds", type=int, default=400, help="of each model")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     if options.tools:
@@ -346,11 +348,16 @@ def main() -> None:
         raise TimedOut
 
     signal.signal(signal.SIGALRM, expire)
-    lines = []
-    output = options.output.open("w") if options.output else None
+    lines: list[dict[str, Any]] = []
+    output = None
+    if options.output:
+        if options.output.exists():
+            lines = [json.loads(line) for line in options.output.read_text().splitlines()]
+        output = options.output.open("a")
+    known = {(line["set"], line["model"]) for line in lines}
     for kind in options.sets:
         for name, make in SETS[kind]().items():
-            if options.only and name not in options.only:
+            if (options.only and name not in options.only) or (kind, name) in known:
                 continue
             signal.alarm(options.seconds)
             try:

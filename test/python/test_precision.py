@@ -151,6 +151,32 @@ def test_masks_made_for_float32_fit_narrower_floats() -> None:
     assert relative_error(cast(function, inputs, regions)(*inputs), expected) < 1e-2
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_given_mask_of_the_lowest_number_hides_a_row_as_in_float32(dtype: torch.dtype) -> None:
+    least = torch.finfo(torch.float32).min
+
+    def function(x: Tensor, mask: Tensor) -> Tensor:
+        # As OPT has it: what is added twice is the lowest number nonetheless.
+        scores = torch.max(x @ x.mT + mask, torch.tensor(least))
+        return torch.softmax(scores, -1) @ x
+
+    def added(x: Tensor, mask: Tensor) -> Tensor:
+        return torch.softmax(x @ x.mT + mask, -1) @ x
+
+    x = torch.randn(4, 8)
+    for value in (least, -math.inf):
+        mask = torch.zeros(4, 4)
+        mask[1], mask[:, 3] = value, value
+        for hide in (function, added):
+            expected = hide(x, mask)
+            graph = trace_to_aten(hide, [x, mask])
+            actual = cast_graph(graph, [x, mask], dtype)(x, mask)
+            assert torch.allclose(actual, expected, atol=0.05, equal_nan=True)
+            regions = dict.fromkeys(classes(hide, [x, mask]), str(dtype)[6:])
+            actual = cast(hide, [x, mask], regions)(x, mask)
+            assert torch.allclose(actual, expected, atol=0.05, equal_nan=True)
+
+
 def test_a_cache_that_begins_empty_makes_nothing_float32() -> None:
     def attend(x: Tensor) -> Tensor:
         keys = torch.cat([torch.tensor([]), x], dim=-2)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._python_dispatch import _disable_current_modes
 
 from opprof.backend.emitted.effects import written_inputs
 from opprof.backend.emitted.graphs import (
@@ -113,6 +114,15 @@ def saturated(node: fx.Node, leaf: Any, dtype: torch.dtype) -> Any:
     return leaf
 
 
+def narrowed(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A float32 tensor in a type that holds less. Numbers below all of its own become the lowest of them and stay no infinity: a mask of
+    float32's lowest that hides all of a row gives each key the same weight, and one of negative infinity no number.
+    """
+    result = torch.ops.aten._to_copy.default(value, dtype=dtype)
+    overflows = (result == -math.inf) & (value != -math.inf)
+    return torch.where(overflows, torch.finfo(dtype).min, result)
+
+
 def cast_graph(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype) -> fx.GraphModule:
     """The graph at a lower precision: float32 inputs cast on entry, all that was float32 in between, results cast back.
 
@@ -126,6 +136,8 @@ def cast_graph(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype)
 
     def convert(value: Any, source: torch.dtype, target: torch.dtype) -> Any:
         if isinstance(value, torch.Tensor) and value.dtype is source:
+            if source is torch.float32:
+                return narrowed(value, target)
             return torch.ops.aten._to_copy.default(value, dtype=target)
         return value
 
@@ -133,11 +145,13 @@ def cast_graph(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype)
         def run_node(self, node: fx.Node) -> Any:
             if node.op != "call_function":
                 value = super().run_node(node)
-                # What a cache begins with holds nothing, and would make all that is joined to it float32.
-                empty = (
-                    isinstance(value, torch.Tensor) and node.op == "get_attr" and not value.numel()
-                )
-                return convert(value, torch.float32, dtype) if empty else value
+                # Operands' types follow no number of a graph's own, and what a cache begins with, which holds nothing, would make all that
+                # is joined to it float32.
+                constant = isinstance(value, torch.Tensor) and node.op == "get_attr"
+                if constant and not (value.dim() and value.numel()):
+                    with _disable_current_modes():
+                        return convert(value, torch.float32, dtype)
+                return value
             args, kwargs = self.fetch_args_kwargs_from_env(node)
             wide = node in takes_exact
 

@@ -7,6 +7,7 @@ import torch
 from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
+from torch.utils._python_dispatch import _disable_current_modes
 
 from opprof.backend.emitted.effects import written_inputs
 from opprof.backend.emitted.graphs import (
@@ -16,7 +17,7 @@ from opprof.backend.emitted.graphs import (
     results_of,
     trace_to_aten,
 )
-from opprof.backend.emitted.precision import exact_nodes, saturated, why_not_cast
+from opprof.backend.emitted.precision import exact_nodes, narrowed, saturated, why_not_cast
 
 # Levels: what a class's operands and results are. float32 is the one that needs no word.
 # The result of a product in float32 has no rounding of its own.
@@ -193,6 +194,9 @@ class Levels(fx.Interpreter):
         super().__init__(graph)
         self.levels = levels
         self.emulated = emulated
+        # The graph's inputs and its own tensors: masks are among them, which hold numbers that narrower types do not.
+        self.given: set[int] = set()
+        self.constants: set[int] = set()
         exact = exact_nodes(graph)
         self.classes = {
             node: class_of(node)
@@ -204,7 +208,10 @@ class Levels(fx.Interpreter):
 
     def run_node(self, node: fx.Node) -> Any:
         if node.op != "call_function":
-            return super().run_node(node)
+            value = super().run_node(node)
+            if node.op == "get_attr" and isinstance(value, torch.Tensor):
+                self.constants.add(id(value))
+            return value
         args, kwargs = self.fetch_args_kwargs_from_env(node)
         name = self.classes.get(node)
         level = self.levels.get(name, "float32") if name is not None else None
@@ -224,6 +231,12 @@ class Levels(fx.Interpreter):
         def prepare(leaf: Any) -> Any:
             if leaf is torch.float32 and narrow:
                 return dtype
+            if narrow and isinstance(leaf, torch.Tensor) and leaf.dtype is torch.float32:
+                if id(leaf) in self.given:
+                    leaf = narrowed(leaf, dtype)
+                elif id(leaf) in self.constants:
+                    with _disable_current_modes():
+                        leaf = narrowed(leaf, dtype)
             leaf = _cast(saturated(node, leaf, dtype), dtype)
             return _cast(leaf, torch.float32) if self.emulated and products else leaf
 
@@ -253,6 +266,7 @@ class Levels(fx.Interpreter):
         return self.call_function(node.target, args, kwargs)
 
     def run(self, *values: Any, **options: Any) -> Any:
+        self.given = {id(value) for value in values if isinstance(value, torch.Tensor)}
         results = super().run(*values, **options)
         leaves, structure = torch.utils._pytree.tree_flatten(results)
         restored = [
