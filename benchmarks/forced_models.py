@@ -268,7 +268,13 @@ def cache_written() -> Any:
 
 
 def normalized(name: str, layers: Callable[[], nn.Module], *size: int, mode: str = "") -> None:
-    MODELS[name] = lambda: (layers(), (torch.randn(*size),), {}, mode == "train")
+    # No rule takes what the graph returns.
+    MODELS[name] = lambda: (
+        nn.Sequential(layers(), nn.Tanh()),
+        (torch.randn(*size),),
+        {},
+        mode == "train",
+    )
 
 
 def conv(cls: Any = nn.Conv2d, **options: Any) -> nn.Module:
