@@ -5,6 +5,7 @@
 #include "FindingBuilder.h"
 
 #include "opprof/Analysis/Cost/DeviceCeilings.h"
+#include "opprof/Profile/CollectiveWait.h"
 #include "opprof/Support/Median.h"
 #include "opprof/Trace/InputShapes.h"
 
@@ -150,6 +151,17 @@ static void addHostLines(Context &context) {
       addAt<evidence::Recompilation>(context, host.source, cost);
     if (host.kind == HostCostKind::Garbage)
       garbage[host.source].add(cost);
+    // Waits for a device are told by what the steps are without them.
+    if (host.kind == HostCostKind::Wait && host.name == kCollectiveWait &&
+        isMuch) {
+      evidence::HostWait wait;
+      wait.source = host.source;
+      wait.module = host.module;
+      wait.call = host.name;
+      wait.calls = host.calls;
+      wait.timeNs = host.timeNs;
+      context.add(wait).severityNsPerStep = context.perStep(host.timeNs);
+    }
     if (host.kind == HostCostKind::Checkpoint)
       addAt<evidence::CheckpointWriting>(context, host.source, cost);
     if (host.kind == HostCostKind::Program && isMuch) {

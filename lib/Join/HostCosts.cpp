@@ -4,6 +4,7 @@
 
 #include "TraceSteps.h"
 
+#include "opprof/Profile/CollectiveWait.h"
 #include "opprof/Support/Intervals.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -34,6 +35,10 @@ static std::optional<HostCostKind> kindOf(const HostOp &op) {
 
 static bool isGarbage(const HostEvent &event) {
   return event.name.starts_with("garbage");
+}
+
+static bool isWait(const HostEvent &event) {
+  return event.name == kWaitEvent || event.name == kCollectiveWait;
 }
 
 namespace {
@@ -179,7 +184,7 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
   // Compilations and torch.save collect garbage as well, which is theirs.
   std::vector<std::vector<Interval>> others(trace.threads.size());
   for (const HostEvent &event : trace.hostEvents)
-    if (!isGarbage(event) && event.name != kWaitEvent)
+    if (!isGarbage(event) && !isWait(event))
       others[event.thread].push_back(
           {event.startNs, event.startNs + event.durationNs});
   for (std::vector<Interval> &ofThread : others)
@@ -202,8 +207,8 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
     }
     HostCostKind kind = isGarbage(event)             ? HostCostKind::Garbage
                         : event.name == "checkpoint" ? HostCostKind::Checkpoint
-                        : event.name == kWaitEvent ? HostCostKind::Wait
-                                                   : HostCostKind::Compilation;
+                        : isWait(event) ? HostCostKind::Wait
+                                        : HostCostKind::Compilation;
     add(kind, event.name, source, module, event.durationNs);
   }
   addProgram(trace, host, places, profile);

@@ -384,14 +384,18 @@ static constexpr Explanation kExplanations[] = {
      "them; only what calling costs can be saved then."},
     {FindingKind::HostWait,
      "The program waits at a line until the device is done with what it was "
-     "given, and has nothing for it afterwards.",
+     "given, and has nothing for it afterwards; or until other ranks are done "
+     "with a collective.",
      "Calls that wait for the device in the steady steps, by the line whose "
      "operator made them (`item`, `nonzero`, `print` of a tensor) or that "
      "called torch.cuda.synchronize. The cost is an estimate of what the steps "
      "would be shorter by if the line did not wait: host and device are played "
      "again from the times of all calls and kernels, without it. Kernels keep "
      "their times and their order, calls what lies between them. Where that "
-     "does not give the steps as they were, within 10 %, nothing is said.",
+     "does not give the steps as they were, within 10 %, nothing is said. A "
+     "wait for a collective (Work.wait, and calls that wait by themselves, as "
+     "of gloo) is named from a tenth of the step on; its cost is all of the "
+     "wait, which is the most that could be saved.",
      "Leave the value on the device and read it every so many steps; "
      "non_blocking copies with an event; torch.where instead of a boolean "
      "index; no torch.cuda.synchronize in a loop.",

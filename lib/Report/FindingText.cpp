@@ -1,6 +1,7 @@
 // Findings in words.
 
 #include "opprof/Report/FindingText.h"
+#include "opprof/Profile/CollectiveWait.h"
 #include "opprof/Support/Units.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -542,6 +543,12 @@ std::string Prose::say(const evidence::OperatorLoop &line) {
 std::string Prose::say(const evidence::HostWait &wait) {
   evidence::LineCost line = wait;
   line.savedNs.reset();
+  if (wait.call == profile::kCollectiveWait)
+    return sayOf(line,
+                 "The program waits for other ranks, or for what is sent, at "
+                 "{0}: {1} {2} in {3}, which is the most that could be saved; "
+                 "even the ranks out, send less, or begin the collective "
+                 "earlier (async_op=True) and wait for it later.");
   return sayOf(line,
                "The program waits for the device at {0} ({4}): {1} {2} in {3}; "
                "leave the value on the device, read it every so many steps, or "

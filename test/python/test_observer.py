@@ -115,7 +115,12 @@ class Awaited:
         time.sleep(0.002)
 class Event(Awaited): pass
 class Stream(Awaited): pass
-C = types.SimpleNamespace(_cuda_synchronize=lambda: time.sleep(0.002))
+class Work:
+    def wait(self):
+        time.sleep(0.002)
+C = types.SimpleNamespace(
+    _cuda_synchronize=lambda: time.sleep(0.002), _distributed_c10d=types.SimpleNamespace(Work=Work)
+)
 observing._note_waits(types.SimpleNamespace(_C=C, cuda=types.SimpleNamespace(Event=Event, Stream=Stream)), recorder.observer)
 recorder.start(sys.argv[3])
 def main():
@@ -123,6 +128,7 @@ def main():
     C._cuda_synchronize()  # device
     Event().synchronize()  # event
     Stream().synchronize()  # stream
+    Work().wait()  # collective
 main()
 recorder.stop()
 """
@@ -140,9 +146,15 @@ def test_waits_that_no_operator_is_round_are_noted_with_their_lines(tmp_path: Pa
     assert done.returncode == 0, done.stderr
     (file,) = tmp_path.glob("recorded-r*.opcap")
     done = opprof("report", "--json", file)
-    waits = {h["source"]: h for h in json.loads(done.stdout)["host"] if h["kind"] == "wait"}
-    assert set(waits) == {line_of(program, f"# {of}") for of in ("device", "event", "stream")}
+    profile = json.loads(done.stdout)
+    waits = {h["source"]: h for h in profile["host"] if h["kind"] == "wait"}
+    lines = {of: line_of(program, f"# {of}") for of in ("device", "event", "stream", "collective")}
+    assert set(waits) == set(lines.values())
+    assert waits[lines["collective"]]["name"] == "collective wait"
     assert all(wait["time_ns"] >= 2e6 for wait in waits.values()), waits
+    # On a CPU no device is waited for; other ranks are.
+    (found,) = [f for f in profile["findings"] if f["id"] == "host-wait"]
+    assert f"other ranks, or for what is sent, at {lines['collective']}: 2." in found["text"]
 
 
 def test_nothing_is_named_in_a_program_without_faults(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ ABI = 4
 
 #: Collections that are shorter are not worth a line of a report.
 _LEAST_GARBAGE_NS = 50_000
+#: A collective is waited for where that takes longer.
+_LEAST_COLLECTIVE_NS = 20_000
 
 
 #: The library, once it records.
@@ -188,12 +190,13 @@ def _note_checkpoints(torch: ModuleType, observer: Any) -> None:
 
 
 def _note_waits(torch: ModuleType, observer: Any) -> None:
-    """Notes when the program itself waits for a device: no operator is round that, which the line would be known by.
+    """Notes when the program itself waits for a device, or for other ranks: no operator is round that, which the line would be known by.
 
-    torch.cuda.synchronize and torch.accelerator.synchronize stay as they are; each calls one of these by name.
+    torch.cuda.synchronize and torch.accelerator.synchronize stay as they are; each calls one of these by name. So do the functions
+    of torch.distributed that begin a collective and wait for it.
     """
 
-    def follow(owner: Any, name: str) -> None:
+    def follow(owner: Any, name: str, note: bytes, least: int = 0) -> None:
         wait = getattr(owner, name)
 
         @functools.wraps(wait)
@@ -202,7 +205,8 @@ def _note_waits(torch: ModuleType, observer: Any) -> None:
             try:
                 return wait(*args, **kwargs)
             finally:
-                observer.opprof_observer_note(b"wait", began)
+                if time.monotonic_ns() - began >= least:
+                    observer.opprof_observer_note(note, began)
 
         setattr(owner, name, wait_and_note)
 
@@ -214,7 +218,10 @@ def _note_waits(torch: ModuleType, observer: Any) -> None:
     ):
         # Nothing of ours fails the program's import: a build for CPUs lacks the first, and other versions may lack others.
         with contextlib.suppress(AttributeError):
-            follow(owner, name)
+            follow(owner, name, b"wait")
+    # NCCL's only makes a stream wait, and returns.
+    with contextlib.suppress(AttributeError):
+        follow(torch._C._distributed_c10d.Work, "wait", b"collective wait", _LEAST_COLLECTIVE_NS)
 
 
 class _Recorder:
