@@ -153,15 +153,8 @@ static void addHostLines(Context &context) {
       garbage[host.source].add(cost);
     // Waits for a device are told by what the steps are without them.
     if (host.kind == HostCostKind::Wait && host.name == kCollectiveWait &&
-        isMuch) {
-      evidence::HostWait wait;
-      wait.source = host.source;
-      wait.module = host.module;
-      wait.call = host.name;
-      wait.calls = host.calls;
-      wait.timeNs = host.timeNs;
-      context.add(wait).severityNsPerStep = context.perStep(host.timeNs);
-    }
+        isMuch)
+      addAt<evidence::CollectiveWait>(context, host.source, cost);
     if (host.kind == HostCostKind::Checkpoint)
       addAt<evidence::CheckpointWriting>(context, host.source, cost);
     if (host.kind == HostCostKind::Program && isMuch) {

@@ -384,23 +384,34 @@ static constexpr Explanation kExplanations[] = {
      "them; only what calling costs can be saved then."},
     {FindingKind::HostWait,
      "The program waits at a line until the device is done with what it was "
-     "given, and has nothing for it afterwards; or until other ranks are done "
-     "with a collective.",
+     "given, and has nothing for it afterwards.",
      "Calls that wait for the device in the steady steps, by the line whose "
      "operator made them (`item`, `nonzero`, `print` of a tensor) or that "
      "called torch.cuda.synchronize. The cost is an estimate of what the steps "
      "would be shorter by if the line did not wait: host and device are played "
      "again from the times of all calls and kernels, without it. Kernels keep "
      "their times and their order, calls what lies between them. Where that "
-     "does not give the steps as they were, within 10 %, nothing is said. A "
-     "wait for a collective (Work.wait, and calls that wait by themselves, as "
-     "of gloo) is named from a tenth of the step on; its cost is all of the "
-     "wait, which is the most that could be saved.",
+     "does not give the steps as they were, within 10 %, nothing is said.",
      "Leave the value on the device and read it every so many steps; "
      "non_blocking copies with an event; torch.where instead of a boolean "
      "index; no torch.cuda.synchronize in a loop.",
      "Where another line would wait in its place, as for the next batch: each "
      "cost is of one line alone."},
+    {FindingKind::CollectiveWait,
+     "The program waits at a line until other ranks are done with a "
+     "collective, or with what is sent to it or by it.",
+     "Time on the host in Work.wait, and in calls of torch.distributed that "
+     "wait by themselves, as those of gloo do, where it is 20 µs or more at a "
+     "time; named from a tenth of the step on. The cost is all of it, which is "
+     "the most that could be saved: what is sent takes its time as well.",
+     "Even out what the ranks have to do (batches of one length, a rank that "
+     "loads data more slowly); send less (fewer, larger collectives, a "
+     "narrower type, gradients summed over several batches); begin the "
+     "collective earlier (async_op=True) and wait for it where its result is "
+     "used.",
+     "Where the rank has nothing to do meanwhile, and the others come to it as "
+     "soon as they can. What DistributedDataParallel waits for within "
+     "backward, in C++, has no line and is not in it."},
     {FindingKind::PageableCopies,
      "Copies to the device from memory of the host that the system may move: "
      "the driver copies them once more, and the program waits meanwhile.",

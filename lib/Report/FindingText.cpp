@@ -1,7 +1,6 @@
 // Findings in words.
 
 #include "opprof/Report/FindingText.h"
-#include "opprof/Profile/CollectiveWait.h"
 #include "opprof/Support/Units.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -105,6 +104,7 @@ public:
   std::string say(const evidence::ParameterLoop &line);
   std::string say(const evidence::OperatorLoop &line);
   std::string say(const evidence::HostWait &wait);
+  std::string say(const evidence::CollectiveWait &line);
   std::string say(const evidence::PageableCopies &copies);
   std::string say(const evidence::GradientSets &line);
   std::string say(const evidence::DenseEmbeddingGradient &line);
@@ -543,18 +543,19 @@ std::string Prose::say(const evidence::OperatorLoop &line) {
 std::string Prose::say(const evidence::HostWait &wait) {
   evidence::LineCost line = wait;
   line.savedNs.reset();
-  if (wait.call == profile::kCollectiveWait)
-    return sayOf(line,
-                 "The program waits for other ranks, or for what is sent, at "
-                 "{0}: {1} {2} in {3}, which is the most that could be saved; "
-                 "even the ranks out, send less, or begin the collective "
-                 "earlier (async_op=True) and wait for it later.");
   return sayOf(line,
                "The program waits for the device at {0} ({4}): {1} {2} in {3}; "
                "leave the value on the device, read it every so many steps, or "
                "a step later.",
                wait.call) +
          sayReplayed(wait, "if it did not wait there");
+}
+std::string Prose::say(const evidence::CollectiveWait &line) {
+  return sayOf(line,
+               "The program waits for other ranks, or for what is sent, at "
+               "{0}: {1} {2} in {3}, which is the most that could be saved; "
+               "even the ranks out, send less, or begin the collective "
+               "earlier (async_op=True) and wait for it later.");
 }
 std::string Prose::say(const evidence::PageableCopies &copies) {
   evidence::LineCost line = copies;

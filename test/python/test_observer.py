@@ -153,7 +153,7 @@ def test_waits_that_no_operator_is_round_are_noted_with_their_lines(tmp_path: Pa
     assert waits[lines["collective"]]["name"] == "collective wait"
     assert all(wait["time_ns"] >= 2e6 for wait in waits.values()), waits
     # On a CPU no device is waited for; other ranks are.
-    (found,) = [f for f in profile["findings"] if f["id"] == "host-wait"]
+    (found,) = [f for f in profile["findings"] if f["id"] == "collective-wait"]
     assert f"other ranks, or for what is sent, at {lines['collective']}: 2." in found["text"]
 
 

@@ -185,6 +185,7 @@ inline std::vector<Evidence> sampleEvidence() {
       CheckpointWriting{{"train.py:7", "", 4, 3'000, {}}},
       HostCode{{"train.py:7", "", 4, 3'000, {}}, "train.py:5"},
       HostWait{{"train.py:7", "", 4, 3'000, 2'000}, "aten::item"},
+      CollectiveWait{{"train.py:7", "", 4, 3'000, {}}},
       PageableCopies{{"train.py:7", "", 4, 3'000, 2'000}, 4096},
       NormalizationByHand{{"train.py:7", "Net.norm", 4, 3'000, {}}},
       AttentionByHand{{"train.py:7", "Net.norm", 4, 3'000, {}}},

@@ -288,6 +288,8 @@ struct HostWait : LineCost {
   /// The call, or the operator that it is of: "aten::item".
   std::string call;
 };
+/// The program waits at a line until other ranks have come to a collective.
+struct CollectiveWait : LineCost {};
 /// Copies of a line between the device and memory that the system may move,
 /// during which the program waits.
 struct PageableCopies : LineCost {

@@ -23,7 +23,7 @@ _NO_EDIT = (
     *("wall-time", "cold-start", "variation", "communication", "host-copies", "cache-lookups"),
     *("recompilation", "garbage-collection", "checkpoint-writing", "data-loading-waits"),
     *("host-code", "memory-growth", "gradient-loop", "optimizer-loop", "gradient-sets"),
-    *("parameter-loop", "operator-loop", "host-wait", "pageable-copies"),
+    *("parameter-loop", "operator-loop", "host-wait", "pageable-copies", "collective-wait"),
 )
 # Nodes that are named; the report has all of them.
 _MOST_NODES = 12
