@@ -39,6 +39,30 @@ class Shifted(nn.Module):
         return self.down(torch.relu(self.up(x))) + torch.arange(64, dtype=torch.float32)
 
 
+class Padded(nn.Module):
+    """Row 0 of the table is that of padding, and so is its result; the mask hides what is no 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(7, 8, padding_idx=0)
+        self.out = nn.Linear(8, 4, bias=False)
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        hidden = self.table(tokens) * torch.sqrt(1 - (1 - mask.float()) ** 2).unsqueeze(-1)
+        return self.out(hidden)
+
+
+def test_whole_numbers_reach_more_than_the_row_of_padding(tmp_path: Path) -> None:
+    """A token is at most 6, and a mask of 3 gives no number: what is drawn fits each."""
+    tokens, mask = torch.randint(1, 7, (2, 9)), torch.ones(2, 9, dtype=torch.int64)
+    torch.jit.trace(Padded().eval(), (tokens, mask)).save(tmp_path / "model.pt")
+    options = TorchScriptOptions(inputs=["2x9xi64", "2x9xi64"])
+    script = load_model_script(write_archive_model(tmp_path / "model.pt", options, tmp_path / "o"))
+    for value in script.args:
+        assert set(value.flatten().tolist()) == {0, 1}
+    assert bool(script.module(*script.args).any())
+
+
 @pytest.mark.parametrize(
     "name", ["stack", "cnn-traced", "lstm-traced", "defaults", "writer", "windows"]
 )

@@ -132,6 +132,7 @@ def write_archive_model(archive: Path, options: TorchScriptOptions, output: Path
                 remedy="save it again after eval()",
             )
         _check_form(archive, script.graph)
+        script.args = _with_whole_numbers(script)
         name = f"{script.name}_model"
         bytecode, weights = scratch / f"graph{MLIR_BYTECODE}", scratch / f"weights{SAFETENSORS}"
         import_graph(graph, bytecode)
@@ -161,6 +162,38 @@ def write_archive_model(archive: Path, options: TorchScriptOptions, output: Path
         )
     _check_results(script, load_model_script(target), places)
     return target
+
+
+def _with_whole_numbers(script: ArchiveScript) -> tuple[Any, ...]:
+    """The arguments with other whole numbers than the zeros that they are read with, where the method takes them.
+
+    Row 0 of an embedding is often that of padding, and holds zeros: what follows from it alone says nothing of what is computed.
+    """
+    args = list(script.args)
+    generator = torch.Generator().manual_seed(0)
+    for place, value in enumerate(args):
+        is_drawn = isinstance(value, Tensor) and value.numel() > 1
+        if not is_drawn or value.is_floating_point() or value.is_complex():
+            continue
+        # Places of a small table, or what a mask is made of.
+        for end in (2,) if value.dtype is torch.bool else (16, 2):
+            drawn = torch.randint(end, value.shape, generator=generator).to(value.dtype)
+            if _gives_numbers(script, [*args[:place], drawn, *args[place + 1 :]]):
+                args[place] = drawn
+                break
+    return tuple(args)
+
+
+def _gives_numbers(script: ArchiveScript, args: list[Any]) -> bool:
+    """True where the method takes the arguments, and no result is infinite or NaN."""
+    method = getattr(_fresh(script), script.method)
+    try:
+        with torch.no_grad(), torch.random.fork_rng():
+            results = tree_leaves(method(*copy.deepcopy(args)))
+    except RuntimeError:
+        return False
+    floats = [value for value in results if isinstance(value, Tensor) and value.is_floating_point()]
+    return all(bool(value.isfinite().all()) for value in floats)
 
 
 def _form(value: Any) -> Any:
