@@ -215,15 +215,16 @@ Error RunFolder::check() const {
       {rewrites(), "\"version\""},
       {step(), "\"opprof_step_version\""},
       {profile(), "\"version\""},
+      {capture(), "OPPROFCP"},
+      {countersCapture(), "OPPROFCP"},
       {reportHTML(), "opprof</title>"}};
   for (const auto &[file, mark] : marks)
     if (!holdsOwn(file, mark))
       return refuse(file + ": is none of opprof's files, and would be lost");
-  // A page of text, a recording, and what was counted bear no mark, but a run
-  // that writes them has left what it was made of.
-  const std::string unmarked[] = {reportText(), trace(),
-                                  capture(),    countersCapture(),
-                                  counters(),   countersPage()};
+  // A page of text, a trace, and what was counted bear no mark, but a run that
+  // writes them has left what it was made of.
+  const std::string unmarked[] = {reportText(), trace(), counters(),
+                                  countersPage()};
   if (none_of(ArrayRef<std::string>{run(), graph(), graphJSON(), program(),
                                     profile()},
               [](const std::string &file) { return isFile(file); }))

@@ -7,9 +7,12 @@
 #include "opprof/Torch/Archive.h"
 
 #include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/ir/alias_analysis.h>
 #include <torch/csrc/jit/passes/freeze_module.h>
 #include <torch/csrc/jit/passes/inline_fork_wait.h>
 
+#include <functional>
+#include <optional>
 #include <set>
 
 using namespace opprof::torchscript;
@@ -234,12 +237,14 @@ void ModuleGraph::finish() {
 /// A tracer keeps `x + 1e-5` as the sum of two tensors. TorchScript's executor
 /// takes the number again before it runs anything, with a number's say in the
 /// type of the result, and exported graphs hold it.
-static void takeNumbers(const std::shared_ptr<Graph> &graph, Block *block) {
+/// A tensor that is written is no number: `isWritten` says so.
+static void takeNumbers(const std::shared_ptr<Graph> &graph, Block *block,
+                        const std::function<bool(Value *)> &isWritten) {
   static const std::set<std::string> kArithmetic = {"aten::add", "aten::sub",
                                                     "aten::mul", "aten::div"};
   for (auto it = block->nodes().begin(); it != block->nodes().end(); ++it) {
     for (Block *inner : it->blocks())
-      takeNumbers(graph, inner);
+      takeNumbers(graph, inner, isWritten);
     const c10::FunctionSchema *schema = it->maybeSchema();
     if (!schema || !kArithmetic.count(schema->name()) ||
         schema->overload_name() != "Tensor")
@@ -253,7 +258,8 @@ static void takeNumbers(const std::shared_ptr<Graph> &graph, Block *block) {
     if (tensor.dim() != 0 || !tensor.device().is_cpu() ||
         tensor.layout() != at::kStrided ||
         !(c10::isFloatingType(dtype) ||
-          c10::isIntegralType(dtype, /*includeBool=*/false)))
+          c10::isIntegralType(dtype, /*includeBool=*/false)) ||
+        isWritten(it->input(1)))
       continue;
     WithInsertPoint place(*it);
     at::Scalar number = tensor.item();
@@ -272,7 +278,12 @@ ModuleGraph::ModuleGraph(const Module &module, const std::string &method)
   removeFutures(graph->block());
   refuseAutocast(graph->block());
   removeContexts(graph->block());
-  takeNumbers(graph, graph->block());
+  std::optional<AliasDb> aliases;
+  takeNumbers(graph, graph->block(), [&](Value *value) {
+    if (!aliases)
+      aliases.emplace(graph);
+    return aliases->hasWriters(value);
+  });
   finish();
 }
 

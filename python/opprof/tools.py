@@ -54,11 +54,18 @@ def run_tool(
     if output is not None:
         with replacing(output, "wb") as file:
             process = subprocess.run(
-                command, input=input, stdout=file, stderr=subprocess.PIPE, check=False
+                command,
+                input=input,
+                stdout=file,
+                stderr=subprocess.PIPE,
+                close_fds=False,
+                check=False,
             )
             _check(name, process, quiet)
         return b""
-    process = subprocess.run(command, input=input, capture_output=True, check=False)
+    process = subprocess.run(
+        command, input=input, capture_output=True, close_fds=False, check=False
+    )
     _check(name, process, quiet)
     return process.stdout
 
@@ -106,6 +113,8 @@ def ask_driver(
         stdin=None if input is None else subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # What a shell gives by `<(…)` is a descriptor that this process was begun with; its own are not inherited.
+        close_fds=False,
     )
     assert process.stdout is not None and process.stderr is not None
     listener = threading.Thread(target=_listen, args=(process.stderr, said))

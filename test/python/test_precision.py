@@ -177,6 +177,19 @@ def test_a_given_mask_of_the_lowest_number_hides_a_row_as_in_float32(dtype: torc
             assert torch.allclose(actual, expected, atol=0.05, equal_nan=True)
 
 
+@pytest.mark.parametrize("score", [0.0, -20.0, 100.0])
+def test_scores_beside_a_mask_that_is_beyond_a_type_stay_numbers(score: float) -> None:
+    most = torch.finfo(torch.float32).max
+
+    def function(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.softmax(x - mask, -1), torch.softmax(x + -mask, -1)
+
+    inputs = [torch.full((2, 4), score), torch.full((2, 4), most)]
+    graph = cast_graph(trace_to_aten(function, inputs), inputs, torch.float16)
+    for result in graph(*inputs):
+        assert torch.equal(result, torch.full((2, 4), 0.25))
+
+
 def test_a_cache_that_begins_empty_makes_nothing_float32() -> None:
     def attend(x: Tensor) -> Tensor:
         keys = torch.cat([torch.tensor([]), x], dim=-2)

@@ -16,6 +16,20 @@ using namespace opprof::inductor;
 /// Bodies may nest; what nests deeper is not tied.
 static constexpr unsigned kMaxDepth = 32;
 
+/// A body may turn out to be less sure after what it calls was tied.
+void AlignedGraphs::settleLinks() {
+  bool isSettled = false;
+  for (unsigned round = 0; round <= kMaxDepth && !isSettled; ++round) {
+    isSettled = true;
+    for (auto &[name, body] : bodies)
+      for (const std::string &caller : body.callers)
+        if (Confidence link = bodies.at(caller).link; body.link < link) {
+          body.link = link;
+          isSettled = false;
+        }
+  }
+}
+
 Tie AlignedGraph::findTie(uint32_t at) const {
   const Tie &own = ties[at];
   if (!own.origins.empty() && own.confidence != Confidence::Low)
@@ -30,7 +44,7 @@ Tie AlignedGraph::findTie(uint32_t at) const {
       continue;
     }
     const Tie &tie = ties[open[i]];
-    if (tie.origins.size() != 1 ||
+    if (tie.origins.size() != 1 || tie.confidence == Confidence::Low ||
         (!common.origins.empty() && common.origins != tie.origins))
       return own;
     common.origins = tie.origins;
@@ -174,6 +188,7 @@ AlignedGraphs::AlignedGraphs(const AlignmentSources &sources,
       sources.provenance ? &sources.provenance->postToPre : nullptr);
   main.users = postGrad.users();
   alignBodies(main, recordedCall, 0);
+  settleLinks();
 }
 
 const AlignedGraph *AlignedGraphs::find(StringRef graph) const {
@@ -287,10 +302,14 @@ void AlignedGraphs::alignBodies(const AlignedGraph &in,
     for (auto [body, origin] : zip(mine, theirs)) {
       auto [it, inserted] = bodies.try_emplace(body->name);
       AlignedGraph &aligned = it->second;
+      if (&in != &main)
+        aligned.callers.insert(in.postGrad->name);
       if (!inserted) {
         // Shared by calls: as sure as the least of them, and not sure where
-        // they are of different ones.
-        bool isSame = aligned.exported.graph.name == origin->name;
+        // they are of different ones, or are given their operands otherwise.
+        bool isSame =
+            aligned.exported.graph.name == origin->name &&
+            aligned.inputs == operands.between(*body, aligned.exported.graph);
         aligned.link =
             std::max(aligned.link, isSame ? link : Confidence::Medium);
         continue;
@@ -300,9 +319,9 @@ void AlignedGraphs::alignBodies(const AlignedGraph &in,
       aligned.exported = inlineBodies(*exported, *origin, called);
       Provenance::Table groups =
           recordedGroups(recorded ? recorded->subgraph(body->name) : nullptr);
-      aligned.ties =
-          alignByStructure(*body, aligned.exported.graph, &groups,
-                           operands.between(*body, aligned.exported.graph));
+      aligned.inputs = operands.between(*body, aligned.exported.graph);
+      aligned.ties = alignByStructure(*body, aligned.exported.graph, &groups,
+                                      aligned.inputs);
       aligned.users = body->users();
       tieByRecord(aligned, groups);
       alignBodies(aligned, recordedCall, depth + 1);

@@ -9,6 +9,8 @@
 #include "opprof/Target/InductorCode/Alignment.h"
 
 #include <map>
+#include <set>
+#include <string>
 
 namespace opprof::inductor {
 
@@ -20,7 +22,11 @@ struct AlignedGraph {
   std::vector<Tie> ties;
   /// Of the nodes that `ties` is of.
   std::vector<std::vector<uint32_t>> users;
-  /// How sure it is that these two are one.
+  /// Inputs that are one by the call's operands.
+  llvm::SmallVector<std::pair<uint32_t, uint32_t>> inputs;
+  /// The compiled bodies that call it.
+  std::set<std::string> callers;
+  /// How sure it is that these two are one; no more than of its callers.
   Confidence link = Confidence::High;
 
   /// What structure ties a node to; where that is nothing, or its operator's
@@ -53,6 +59,7 @@ private:
            RecordedCall recordedCall) const;
   void alignBodies(const AlignedGraph &in, RecordedCall recordedCall,
                    unsigned depth);
+  void settleLinks();
 
   const GraphView *exported = nullptr;
   const GraphView *postGrad = nullptr;

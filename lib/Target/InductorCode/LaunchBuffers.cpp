@@ -572,12 +572,21 @@ std::vector<uint32_t> Joiner::matchOutputs(const WrapperLaunch &given,
   auto isProven = [&](size_t i) {
     return i < proven.size() && proven[i] != kNoNode;
   };
+  DenseMap<uint32_t, size_t> taken;
   for (size_t i : written)
-    if (isProven(i))
+    if (isProven(i)) {
       out[i] = proven[i];
+      ++taken[proven[i]];
+    }
   llvm::erase_if(written, isProven);
+  // A node with several results (var_mean, an operator on lists) can fill as
+  // many buffers.
+  auto getRoom = [&](uint32_t node) {
+    size_t results = std::max<size_t>(1, graph[node].results.size());
+    return results - std::min(results, taken.lookup(node));
+  };
   llvm::erase_if(candidates, [&](uint32_t node) {
-    return !fitting(node) || is_contained(proven, node);
+    return !fitting(node) || !getRoom(node);
   });
   if (candidates.size() > written.size()) {
     SmallVector<uint32_t> fresh;
@@ -607,11 +616,9 @@ std::vector<uint32_t> Joiner::matchOutputs(const WrapperLaunch &given,
         ++i;
     }
   }
-  // A node with several results (var_mean, an operator on lists) can fill as
-  // many buffers.
   SmallVector<size_t> left;
   for (uint32_t node : candidates)
-    left.push_back(std::max<size_t>(1, graph[node].results.size()));
+    left.push_back(getRoom(node));
   for (size_t i : written)
     for (auto [node, room] : zip(candidates, left))
       if (room && fits(launch.operands[i], graph[node])) {

@@ -67,11 +67,18 @@ class _Keeping(fx.Interpreter):  # type: ignore[misc]
         carried: Sequence[Any],
         more: Sequence[Any] = (),
     ) -> Any:
-        state, first = tuple(carried), True
-        while bool(_only(self._body(condition, (*state, *more), kept=first))):
-            state = tuple(self._body(body, (*state, *more), kept=first))
-            first = False
+        state, rounds = tuple(carried), 0
+        while bool(_only(self._body(condition, (*state, *more), kept=rounds == 0))):
+            # A branch that is forced may be the one that never ends the loop.
+            if self.branch is not None and rounds == _FORCED_ROUNDS:
+                break
+            state = tuple(self._body(body, (*state, *more), kept=rounds == 0))
+            rounds += 1
         return state
+
+
+#: Rounds of a loop in which branches are forced; values are those of the first.
+_FORCED_ROUNDS = 64
 
 
 def _only(value: Any) -> Any:

@@ -105,22 +105,29 @@ _FILLS = (
 
 
 def saturated(node: fx.Node, leaf: Any, dtype: torch.dtype) -> Any:
-    """A number that a node fills values of `dtype` with: the largest of its sign where it is beyond that, as a mask's is that was made
-    for float32. PyTorch raises an error there.
+    """A number that a node fills values of `dtype` with: `beyond` of its sign where it is more than the type holds, as a mask's is that
+    was made for float32. PyTorch raises an error there.
     """
     if isinstance(leaf, float) and math.isfinite(leaf) and abs(leaf) > torch.finfo(dtype).max:
         if operator_name(node).removesuffix("_") in _FILLS:
-            return math.copysign(torch.finfo(dtype).max, leaf)
+            return math.copysign(beyond(dtype), leaf)
     return leaf
 
 
+def beyond(dtype: torch.dtype) -> float:
+    """What stands for numbers that a type does not hold: half of its largest, so that scores that are added to it stay numbers."""
+    return torch.finfo(dtype).max / 2
+
+
 def narrowed(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A float32 tensor in a type that holds less. Numbers below all of its own become the lowest of them and stay no infinity: a mask of
-    float32's lowest that hides all of a row gives each key the same weight, and one of negative infinity no number.
+    """A float32 tensor in a type that holds less. Numbers beyond all of its own become `beyond` and stay no infinity: a mask of
+    float32's lowest that hides all of a row gives its keys weights that are numbers, the same but for rounding, and one of negative
+    infinity none.
     """
     result = torch.ops.aten._to_copy.default(value, dtype=dtype)
-    overflows = (result == -math.inf) & (value != -math.inf)
-    return torch.where(overflows, torch.finfo(dtype).min, result)
+    overflows = result.isinf() & ~value.isinf()
+    result = torch.where(overflows & (value < 0), -beyond(dtype), result)
+    return torch.where(overflows & (value > 0), beyond(dtype), result)
 
 
 def cast_graph(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype) -> fx.GraphModule:
