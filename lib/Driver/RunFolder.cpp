@@ -215,21 +215,20 @@ Error RunFolder::check() const {
       {rewrites(), "\"version\""},
       {step(), "\"opprof_step_version\""},
       {profile(), "\"version\""},
-      {capture(), "OPPROFCP"},
-      {countersCapture(), "OPPROFCP"},
       {reportHTML(), "opprof</title>"}};
   for (const auto &[file, mark] : marks)
     if (!holdsOwn(file, mark))
       return refuse(file + ": is none of opprof's files, and would be lost");
   // A page of text, a trace, and what was counted bear no mark, but a run that
-  // writes them has left what it was made of.
-  const std::string unmarked[] = {reportText(), trace(), counters(),
-                                  countersPage()};
+  // writes them has left what it was made of. A capture may be kept alone.
+  const std::string unmarked[] = {reportText(), trace(),
+                                  capture(),    countersCapture(),
+                                  counters(),   countersPage()};
   if (none_of(ArrayRef<std::string>{run(), graph(), graphJSON(), program(),
                                     profile()},
               [](const std::string &file) { return isFile(file); }))
     for (const std::string &file : unmarked)
-      if (isFile(file))
+      if (isFile(file) && !holdsOwn(file, "OPPROFCP"))
         return refuse(file + ": is none of opprof's files, and would be lost");
   for (const std::string &folder : compiledGraphs()) {
     std::error_code error;
