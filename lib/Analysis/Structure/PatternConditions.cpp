@@ -325,6 +325,18 @@ void opprof::fx::visitViews(Value value,
       visit(node);
 }
 
+bool opprof::fx::isReturned(Value value) {
+  SmallVector<Value> worklist{value};
+  while (!worklist.empty()) {
+    Value current = worklist.pop_back_val();
+    if (llvm::any_of(current.getUsers(), llvm::IsaPred<OutputOp>))
+      return true;
+    visitViews(current,
+               [&](NodeOp view) { worklist.push_back(view.getResult()); });
+  }
+  return false;
+}
+
 std::optional<SmallVector<int64_t>>
 opprof::fx::getViewStrides(ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides,
                            ArrayRef<int64_t> shape) {

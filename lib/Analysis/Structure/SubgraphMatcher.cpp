@@ -358,20 +358,6 @@ bool MatchSearch::hasEffectsInOrder(const State &state,
   return true;
 }
 
-/// True where a view of `value`, or the value itself, is what the graph
-/// returns.
-static bool isReturned(Value value) {
-  SmallVector<Value> worklist{value};
-  while (!worklist.empty()) {
-    Value current = worklist.pop_back_val();
-    if (llvm::any_of(current.getUsers(), llvm::IsaPred<OutputOp>))
-      return true;
-    visitViews(current,
-               [&](NodeOp view) { worklist.push_back(view.getResult()); });
-  }
-  return false;
-}
-
 bool MatchSearch::holdsAt(const Condition &condition, State &state,
                           const SubgraphMatch &match) {
   switch (condition.kind) {

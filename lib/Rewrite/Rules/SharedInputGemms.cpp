@@ -2,6 +2,7 @@
 // filling the device with one larger product beats several small ones; the
 // merged weights are computed once, in a prologue.
 
+#include "opprof/Analysis/Structure/PatternConditions.h"
 #include "opprof/Analysis/Structure/StorageEffects.h"
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/FX.h"
@@ -96,8 +97,8 @@ static std::optional<Gemm> matchGemm(NodeOp node) {
   if (!isa<BlockArgument>(gemm.weight) ||
       (gemm.bias && !isa<BlockArgument>(gemm.bias)))
     gemm.obstacle = "its weight is computed in every call";
-  else if (llvm::any_of(node->getUsers(), llvm::IsaPred<OutputOp>))
-    gemm.obstacle = "the graph returns its result";
+  else if (isReturned(node.getResult()))
+    gemm.obstacle = "the graph returns its result, or a view of it";
   return gemm;
 }
 

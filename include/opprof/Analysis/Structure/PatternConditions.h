@@ -70,6 +70,9 @@ bool holds(const Condition &condition, mlir::Type type,
 /// `value`, which is their first operand.
 void visitViews(mlir::Value value, llvm::function_ref<void(NodeOp)> visit);
 
+/// True where the graph returns `value`, or a view of it.
+bool isReturned(mlir::Value value);
+
 /// True for a node that asserts of a tensor what its type says, as torch.export
 /// adds one to every cast. It takes nothing of what the tensor holds.
 bool onlyAsserts(mlir::Operation *op);
