@@ -1,6 +1,7 @@
 // The files of a run folder: where they are, and which of them are opprof's.
 
 #include "opprof/Driver/RunFolder.h"
+#include "opprof/Capture/CaptureFile.h"
 #include "opprof/Support/OutputFile.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -221,6 +222,7 @@ Error RunFolder::check() const {
       return refuse(file + ": is none of opprof's files, and would be lost");
   // A page of text, a trace, and what was counted bear no mark, but a run that
   // writes them has left what it was made of. A capture may be kept alone.
+  StringRef captured(capture::kFileMagic, sizeof(capture::kFileMagic));
   const std::string unmarked[] = {reportText(), trace(),
                                   capture(),    countersCapture(),
                                   counters(),   countersPage()};
@@ -228,7 +230,7 @@ Error RunFolder::check() const {
                                     profile()},
               [](const std::string &file) { return isFile(file); }))
     for (const std::string &file : unmarked)
-      if (isFile(file) && !holdsOwn(file, "OPPROFCP"))
+      if (isFile(file) && !holdsOwn(file, captured))
         return refuse(file + ": is none of opprof's files, and would be lost");
   for (const std::string &folder : compiledGraphs()) {
     std::error_code error;

@@ -298,7 +298,8 @@ void AlignedGraphs::alignBodies(const AlignedGraph &in,
     if (!values)
       values.emplace(in.exported.graph, /*merge=*/true);
     OperandPairs operands(in, *values, i, call->first);
-    Confidence link = std::max(in.link, call->second);
+    // That of the caller comes to it once all are known.
+    Confidence link = call->second;
     for (auto [body, origin] : zip(mine, theirs)) {
       auto [it, inserted] = bodies.try_emplace(body->name);
       AlignedGraph &aligned = it->second;
