@@ -218,6 +218,41 @@ def test_a_float_that_changes(backend: ModuleType) -> None:
             assert max(errors(compiled(x), model(x))) < 1e-5
 
 
+class Limits:
+    """What a model keeps its numbers in, as configurations do."""
+
+    def __init__(self) -> None:
+        self.slope = 0.0
+
+
+class Signed(nn.Module):
+    """Numbers whose sign decides where they are zero: an argument, an attribute, one of an object."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.limits = 0.0, Limits()
+
+    def forward(self, x: Tensor, shift: float) -> Tensor:
+        signs = torch.stack([x * self.scale, x * self.limits.slope, x * shift])
+        return torch.copysign(torch.ones_like(signs), signs)
+
+
+@pytest.mark.parametrize("backend", ["prologue"], indirect=True)
+@pytest.mark.parametrize("place", ["argument", "attribute", "object"])
+def test_the_front_tells_zeros_apart(backend: ModuleType, place: str) -> None:
+    model, x = Signed(), torch.rand(3, 8) + 1
+    optimized = backend.optimize(model)
+    with torch.no_grad():
+        for number in (0.0, 1.0, -0.0, 0.0, -0.0):
+            if place == "attribute":
+                model.scale = number
+            elif place == "object":
+                model.limits.slope = number
+            shift = number if place == "argument" else 1.0
+            for _ in range(3):
+                assert torch.equal(optimized(x, shift), model(x, shift))
+
+
 class Broken(nn.Module):
     """Two graphs, of which the first one only holds what a rewrite looks for."""
 

@@ -1,6 +1,7 @@
 """The front: calls of a model that go to its program past Dynamo, where nothing that decides has changed."""
 
 import copy
+import math
 import threading
 import types
 from collections.abc import Callable, Sequence
@@ -279,6 +280,9 @@ class Front:
         self._shapes: set[Any] = set()
         # For calls of one kind: failures to learn of them in a row, and the call from which on it is tried again.
         self._tries: dict[Any, tuple[int, int]] = {}
+        # What the modules hold besides modules and tensors, as it was when the hooks were looked at: their numbers, and what has some.
+        self._numbers: dict[Any, float] = {}
+        self._holders: dict[int, Any] = {}
         self._renew_functions()
 
     def _renew_functions(self) -> None:
@@ -290,10 +294,20 @@ class Front:
         def hooked(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
             return backend(module, inputs)
 
-        own = hooked if self._hooks else backend
-        self._function = _calling(self.model)
-        self._exact = torch.compile(self._function, backend=own, dynamic=False)
-        self._any_shape = torch.compile(_calling(self.model), backend=own)
+        self._backend = hooked if self._hooks else backend
+        self._any_shape = torch.compile(_calling(self.model), backend=self._backend)
+        self._exact: dict[frozenset[Any], tuple[Any, Any]] = {}
+
+    def _function_for(self, zeros: frozenset[Any]) -> tuple[Any, Any]:
+        """The function that calls the model, and what is compiled of it for each shape.
+
+        Dynamo's guards take 0.0 for -0.0, so where one is is part of what is compiled.
+        """
+        if zeros not in self._exact:
+            function = _calling(self.model)
+            compiled = torch.compile(function, backend=self._backend, dynamic=False)
+            self._exact[zeros] = (function, compiled)
+        return self._exact[zeros]
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.status.calls += 1
@@ -318,21 +332,25 @@ class Front:
         if shape not in self._shapes and len(self._shapes) >= self.most_shapes:
             return self._any_shape(*args, **kwargs)
         self._shapes.add(shape)
-        kind = (shape, torch.is_grad_enabled(), self.model.training)
+        zeros = _negative_zeros((leaves, self._numbers, self._holders))
+        if zeros not in self._exact and len(self._exact) >= self.most_shapes:
+            return self.model(*args, **kwargs)
+        function, exact = self._function_for(zeros)
+        kind = (shape, torch.is_grad_enabled(), self.model.training, zeros)
         failures, next_try = self._tries.get(kind, (0, 0))
         if self.status.calls < next_try or torch._C._len_torch_function_stack():
-            return self._exact(*args, **kwargs)
+            return exact(*args, **kwargs)
         signature, watch = Signature(args, kwargs), Watch(self.model, (), {})
         before, recorder.runs = recorder.runs, []
         try:
-            result = self._exact(*args, **kwargs)
+            result = exact(*args, **kwargs)
             runs = recorder.runs
         finally:
             recorder.runs = before
         try:
             if not watch.holds():
                 raise Unknown("the model changed in the call")
-            self._learn(signature, runs, result)
+            self._learn(function, signature, runs, result)
             self._tries.pop(kind, None)
         except Unknown as reason:
             self.status.unfit = str(reason)
@@ -355,17 +373,24 @@ class Front:
         if hooks != self._hooks:
             self._hooks = hooks
             self._renew_functions()
+        self._numbers, self._holders = {}, {}
+        for module in self.model.modules():
+            for name, value in vars(module).items():
+                if type(value) is float:
+                    self._numbers[id(module), name] = value
+                elif name not in _MODULE_STATE and _parts(value):
+                    self._holders[id(value)] = value
         self._changes += 1
         # A model that writes its own attributes in each call is looked at each time.
         rarely = self._changes < self.most_changes
         self._as_noted = Watch(self.model, (), {}) if rarely else None
 
-    def _learn(self, signature: Signature, runs: list[Any], result: Any) -> None:
+    def _learn(self, function: Any, signature: Signature, runs: list[Any], result: Any) -> None:
         """Makes the shortcut for calls like the one that gave the result, where it can be told what they depend on."""
-        if unfit := self._unfit(signature, runs):
+        if unfit := self._unfit(function, signature, runs):
             raise Unknown(unfit)
         reads = runs[0][0].origin.reads
-        watch = Watch(self.model, reads, self._function.__globals__)
+        watch = Watch(self.model, reads, function.__globals__)
         shortcut = Shortcut(signature, watch, runs[0], result, self.model)
         with self._lock:
             # Of those for the same arguments it is the newest that fits what was read.
@@ -374,17 +399,54 @@ class Front:
         self.status.unfit = ""
         signature.forget()
 
-    def _unfit(self, signature: Signature, runs: list[Any]) -> str:
+    def _unfit(self, function: Any, signature: Signature, runs: list[Any]) -> str:
         if signature.unfit:
             return signature.unfit
         if len(runs) != 1:
             return f"{len(runs)} programs of this backend ran in one call"
         program = runs[0][0]
-        if program.origin.code is not self._function.__code__:
+        if program.origin.code is not function.__code__:
             return "the graph is not that of the whole model"
         if program.written:
             return "the graph writes its inputs"
         return str(program.origin.unfit)
+
+
+# What every module has.
+_MODULE_STATE = frozenset(vars(nn.Module()))
+
+# What is looked into for -0.0: how deep, the two levels of what is asked included, and below them of how many elements.
+_DEEPEST, _LARGEST = 5, 1000
+
+
+def _negative_zeros(value: Any) -> frozenset[Any]:
+    """Where a value, or a list, tuple, dictionary or object in it, is -0.0."""
+    found: set[Any] = set()
+
+    def visit(value: Any, place: tuple[Any, ...]) -> None:
+        if type(value) is float:
+            if value == 0 and math.copysign(1, value) < 0:
+                found.add(place)
+        elif len(place) < _DEEPEST:
+            parts = _parts(value)
+            if len(parts) <= _LARGEST or len(place) < 2:
+                for key, part in list(parts.items()):
+                    visit(part, (*place, key))
+
+    visit(value, ())
+    return frozenset(found)
+
+
+def _parts(value: Any) -> dict[Any, Any]:
+    """What a container holds, or an object that may be a model's configuration; modules and tensors are looked at by themselves."""
+    if type(value) is dict:
+        return value
+    if type(value) in (list, tuple):
+        return dict(enumerate(value))
+    if isinstance(value, (nn.Module, torch.Tensor, type, types.ModuleType)) or callable(value):
+        return {}
+    own = getattr(value, "__dict__", None)
+    return own if isinstance(own, dict) else {}
 
 
 def _calling(model: nn.Module) -> Any:
