@@ -190,6 +190,34 @@ def test_scores_beside_a_mask_that_is_beyond_a_type_stay_numbers(score: float) -
         assert torch.equal(result, torch.full((2, 4), 0.25))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_numbers_that_graphs_hold_as_tensors_are_not_rounded(dtype: torch.dtype) -> None:
+    """Beside positions, whose multiples a rounded number makes others."""
+
+    def function(x: Tensor) -> Tensor:
+        return x + torch.sin(torch.arange(1000) * torch.tensor(0.1))
+
+    inputs = [torch.zeros(1000)]
+    expected = function(*inputs)
+    graph = trace_to_aten(function, inputs)
+    regions = cast(function, inputs, dict.fromkeys(classes(function, inputs), str(dtype)[6:]))
+    for actual in (cast_graph(graph, inputs, dtype)(*inputs), regions(*inputs)):
+        assert (actual - expected).abs().max() < torch.finfo(dtype).eps
+
+
+def test_a_number_beyond_float16_scales_what_is_within() -> None:
+    inputs = [torch.rand(4, 8) * 1e-3 + 1e-3]
+
+    def function(x: Tensor) -> Tensor:
+        return x * torch.tensor(1e6)
+
+    expected = function(*inputs)
+    whole = cast_graph(trace_to_aten(function, inputs), inputs, torch.float16)
+    assert relative_error(whole(*inputs), expected) < 2e-3
+    regions = dict.fromkeys(classes(function, inputs), "float16")
+    assert relative_error(cast(function, inputs, regions)(*inputs), expected) < 2e-3
+
+
 def test_a_cache_that_begins_empty_makes_nothing_float32() -> None:
     def attend(x: Tensor) -> Tensor:
         keys = torch.cat([torch.tensor([]), x], dim=-2)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -119,6 +120,31 @@ def beyond(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).max / 2
 
 
+# What tracing puts between a number that a graph holds as a tensor and what takes it.
+_HANDED_ON = ("lift_fresh_copy", "lift_fresh", "detach", "alias", "clone")
+
+
+def numbers_of(graph: fx.GraphModule) -> set[fx.Node]:
+    """The numbers that a graph holds as float32 tensors without dimensions."""
+    numbers: set[fx.Node] = set()
+    for node in graph.graph.nodes:
+        if node.op == "get_attr":
+            value = getattr(graph, str(node.target), None)
+            if isinstance(value, torch.Tensor) and not value.dim() and value.dtype is torch.float32:
+                numbers.add(node)
+        elif node.op == "call_function" and numbers.issuperset(node.all_input_nodes or [node]):
+            if operator_name(node).removesuffix("_") in _HANDED_ON:
+                numbers.add(node)
+    return numbers
+
+
+def is_scaled_by(node: fx.Node, operand: fx.Node) -> bool:
+    """True where the operator multiplies or divides by one of these numbers: it takes it in float32, as it does a number that is no
+    tensor, so that one beyond the narrower type scales what lies within it.
+    """
+    return operator_name(node).removesuffix("_") in ("mul", "div") and operand is node.args[1]
+
+
 def narrowed(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """A float32 tensor in a type that holds less. Numbers beyond all of its own become `beyond` and stay no infinity: a mask of
     float32's lowest that hides all of a row gives its keys weights that are numbers, the same but for rounding, and one of negative
@@ -139,6 +165,7 @@ def cast_graph(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype)
     takes_exact = {
         node for node in graph.graph.nodes if exact.intersection([node, *node.all_input_nodes])
     }
+    numbers = numbers_of(graph)
     originals = results_of(graph)
 
     def convert(value: Any, source: torch.dtype, target: torch.dtype) -> Any:
@@ -150,12 +177,16 @@ def cast_graph(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype)
 
     class Lower(fx.Interpreter):
         def run_node(self, node: fx.Node) -> Any:
+            if node in numbers:
+                self.wide[node] = super().run_node(node)
+                # Operands' types follow no number of a graph's own.
+                with _disable_current_modes() if node.op == "get_attr" else nullcontext():
+                    return convert(self.wide[node], torch.float32, dtype)
             if node.op != "call_function":
                 value = super().run_node(node)
-                # Operands' types follow no number of a graph's own, and what a cache begins with, which holds nothing, would make all that
-                # is joined to it float32.
+                # What a cache begins with, which holds nothing, would make all that is joined to it float32.
                 constant = isinstance(value, torch.Tensor) and node.op == "get_attr"
-                if constant and not (value.dim() and value.numel()):
+                if constant and not value.numel():
                     with _disable_current_modes():
                         return convert(value, torch.float32, dtype)
                 return value
@@ -177,14 +208,13 @@ def cast_graph(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype)
             return result
 
         def fetch_args_kwargs_from_env(self, node: fx.Node) -> Any:
-            args, kwargs = super().fetch_args_kwargs_from_env(node)
-            if node not in takes_exact:
-                return args, kwargs
-            # The inputs of the graph as they came, before they were cast.
-            return fx.node.map_arg(
-                (node.args, node.kwargs),
-                lambda operand: self.wide.get(operand, self.env[operand]),
-            )
+            def operand_of(operand: fx.Node) -> Any:
+                exactly = operand in numbers and (node in numbers or is_scaled_by(node, operand))
+                own = self.env[operand]
+                return self.wide.get(operand, own) if exactly or node in takes_exact else own
+
+            # The inputs and numbers of the graph as they came, before they were cast.
+            return fx.node.map_arg((node.args, node.kwargs), operand_of)
 
     def lowered(*values: Any) -> Any:
         lower = Lower(graph)

@@ -17,7 +17,14 @@ from opprof.backend.emitted.graphs import (
     results_of,
     trace_to_aten,
 )
-from opprof.backend.emitted.precision import exact_nodes, narrowed, saturated, why_not_cast
+from opprof.backend.emitted.precision import (
+    exact_nodes,
+    is_scaled_by,
+    narrowed,
+    numbers_of,
+    saturated,
+    why_not_cast,
+)
 
 # Levels: what a class's operands and results are. float32 is the one that needs no word.
 # The result of a product in float32 has no rounding of its own.
@@ -55,6 +62,7 @@ _OVER_BATCHES = (
 # They give the values that they take, or choose among them: nothing is rounded.
 _MOVERS = (
     *("cat", "stack", "clone", "contiguous", "_to_copy", "to", "index", "index_select", "gather"),
+    *("lift_fresh_copy", "lift_fresh", "detach_"),
     *(
         "embedding",
         "relu",
@@ -195,9 +203,11 @@ class Levels(fx.Interpreter):
         self.levels = levels
         self.emulated = emulated
         # The graph's inputs and its own tensors: masks are among them, which hold numbers that narrower types do not.
-        self.given: set[int] = set()
+        # Kept, so that no other is taken for one of them.
+        self.given: dict[int, Any] = {}
         self.constants: set[int] = set()
         exact = exact_nodes(graph)
+        self.numbers = numbers_of(graph)
         self.classes = {
             node: class_of(node)
             for node in graph.graph.nodes
@@ -216,7 +226,10 @@ class Levels(fx.Interpreter):
         name = self.classes.get(node)
         level = self.levels.get(name, "float32") if name is not None else None
         if level is None and node not in self.kept:
-            return self._follow(node, args, kwargs)
+            result = self._follow(node, args, kwargs)
+            if node in self.numbers:
+                self.given[id(result)] = result
+            return result
         if level in _PARTS:
             wide = torch.utils._pytree.tree_map(lambda leaf: _cast(leaf, torch.float32), args)
             operands = split_operands(node, wide)
@@ -232,6 +245,8 @@ class Levels(fx.Interpreter):
             if leaf is torch.float32 and narrow:
                 return dtype
             if narrow and isinstance(leaf, torch.Tensor) and leaf.dtype is torch.float32:
+                if leaf is scale:
+                    return leaf
                 if id(leaf) in self.given:
                     leaf = narrowed(leaf, dtype)
                 elif id(leaf) in self.constants:
@@ -241,6 +256,11 @@ class Levels(fx.Interpreter):
             return _cast(leaf, torch.float32) if self.emulated and products else leaf
 
         name = operator_name(node)
+        scaled = any(
+            is_scaled_by(node, operand)
+            for operand in self.numbers.intersection(node.all_input_nodes)
+        )
+        scale = args[1] if scaled else None
         products = narrow and name in _PRODUCTS
         if name in _OVER_BATCHES:
             args = (prepare(args[0]), *args[1:])
@@ -266,7 +286,7 @@ class Levels(fx.Interpreter):
         return self.call_function(node.target, args, kwargs)
 
     def run(self, *values: Any, **options: Any) -> Any:
-        self.given = {id(value) for value in values if isinstance(value, torch.Tensor)}
+        self.given = {id(value): value for value in values if isinstance(value, torch.Tensor)}
         results = super().run(*values, **options)
         leaves, structure = torch.utils._pytree.tree_flatten(results)
         restored = [
