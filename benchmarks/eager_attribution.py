@@ -153,8 +153,8 @@ def path_of(module: str) -> str:
 def differences(own: Event, kernel: dict[str, Any], text: list[str]) -> list[str]:
     """What opprof says otherwise than the witness; nothing where the witness does not know."""
     wrong = []
-    if kernel["operators"] and own["host_op"] not in kernel["operators"]:
-        wrong.append(f"operator {own['host_op']} for {kernel['operators'][-1]}")
+    if kernel["operators"] and own.get("host_op") not in kernel["operators"]:
+        wrong.append(f"operator {own.get('host_op')} for {kernel['operators'][-1]}")
     if kernel["line"] is None:
         return wrong
     file, _, line = own.get("source", "").rpartition(":")

@@ -81,8 +81,8 @@ def compile_library(output: Path, *inputs: object, visible: bool = False) -> Non
     libraries = [own / "lib" / name for name in ("libtorch_cpu.so", "libc10.so")]
     subprocess.run(
         ["g++", "-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-shared", *([] if visible else ["-fvisibility=hidden"]), "-Wl,-z,nodelete",
-         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", f"-I{ROOT}/include", f"-isystem{own}/include",
-         *inputs, *libraries, "-Wl,--allow-shlib-undefined", "-o", output],
+         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", f"-I{ROOT}/include",
+         *(f"-isystem{own}/include{part}" for part in ("", "/torch/csrc/api/include")), *inputs, *libraries, "-Wl,--allow-shlib-undefined", "-o", output],
         check=True,
     )  # fmt: skip
 
