@@ -279,8 +279,10 @@ def test_what_the_time_box_leaves_out_is_named(searching: Any) -> None:
 def test_the_time_box() -> None:
     assert Clock().left == float("inf")
     clock = Clock(1e6)
-    clock.reserved = 10.0
-    assert clock.allows(1000) and not clock.allows(1e6)
+    clock.reserve(10.0, once_kept=5e5)
+    assert clock.allows(9e5) and not clock.allows(1e6)
+    clock.found()
+    assert clock.allows(4e5) and not clock.allows(9e5)
     for _ in range(2):
         with clock.phase("a"):
             time.sleep(0.01)

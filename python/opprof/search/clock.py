@@ -21,8 +21,8 @@ class Clock:
         self.budget_seconds = budget_seconds
         # Seconds by phase, in order.
         self.phases: dict[str, float] = {}
-        # Kept for what follows the search: it has to prove and write what was found.
-        self.reserved = 0.0
+        # Kept for what follows the search: it has to prove and write what was found, where something is.
+        self.reserved = self._once_kept = 0.0
 
     @property
     def elapsed(self) -> float:
@@ -35,6 +35,14 @@ class Clock:
         if self.budget_seconds is None:
             return float("inf")
         return self.budget_seconds - self.reserved - self.elapsed
+
+    def reserve(self, seconds: float, *, once_kept: float) -> None:
+        """Keeps the end of the box for what follows the search: so much, and `once_kept` after `found()`."""
+        self.reserved, self._once_kept = seconds, once_kept
+
+    def found(self) -> None:
+        """There is something to prove from now on."""
+        self.reserved = max(self.reserved, self._once_kept)
 
     def allows(self, seconds: float) -> bool:
         """Whether something that takes about so long may begin."""

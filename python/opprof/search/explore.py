@@ -561,6 +561,7 @@ class Search:
             names = " and ".join(other.name for other in scripts)
             self._end([script], End.CONFLICT, f"{names} takes its place, and is faster")
         self.found.kept = list(built.scripts)
+        self.clock.found()
         self.best, self.best_ns = built.program, measurement.median("candidate")
         # Without a prediction of what is kept, nothing is known of what bounds it.
         self.model = None if model is None else model.measured(self.best_ns)
