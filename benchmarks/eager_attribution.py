@@ -136,7 +136,7 @@ def witnessed(trace: Path, device: str) -> list[dict[str, Any]]:
                 "name": event["name"],
                 "duration": event["dur"] * 1e3,
                 "launched": call["ts"] if call else event["ts"],
-                "operators": [e["name"] for e in chain if e["name"].startswith("aten::")],
+                "operators": [e["name"] for e in chain if e["cat"] == "cpu_op"],
                 "line": int(places[-1][1]) if places else None,
                 "module": places[-1][2] if places else None,
             }

@@ -100,7 +100,7 @@ struct Code {
   PyObject *object = nullptr;
   CodeKind kind = CodeKind::Hidden;
   /// Of a step of an optimizer: its variable `group`. Of what is round it: the
-  /// optimizer.
+  /// optimizer. Of a method of the program's: what it is called on.
   int variable = -1;
 };
 
@@ -121,6 +121,8 @@ struct Walk {
   PyObject *group = nullptr;
   /// Whose group it is.
   PyObject *optimizer = nullptr;
+  /// Where no module is called: what the innermost method is called on.
+  PyObject *self = nullptr;
   /// Innermost first.
   std::array<PyObject *, kMostModules> modules;
   size_t numModules = 0;
@@ -129,6 +131,7 @@ struct Walk {
     size_t value = user ? size_t(instructionOf(user)) : 0;
     value = value * 31 + size_t(group);
     value = value * 31 + size_t(optimizer);
+    value = value * 31 + size_t(self);
     for (size_t at = 0; at < numModules; ++at)
       value = value * 1000003 ^ size_t(modules[at]) >> 4;
     return value;
@@ -140,6 +143,7 @@ struct Known {
   PyObject *group = nullptr;
   /// Whose group it is, and a weak reference, as for a module.
   PyObject *optimizer = nullptr, *optimizerReference = nullptr;
+  PyObject *self = nullptr, *selfReference = nullptr;
   /// Innermost first.
   std::vector<const Module *> modules;
   uint32_t number = OPPROF_NO_PLACE;
@@ -147,6 +151,8 @@ struct Known {
   /// Something that it is of is gone, so that no walk finds it again.
   bool isDead() const {
     if (optimizerReference && !refersTo(optimizerReference, optimizer))
+      return true;
+    if (selfReference && !refersTo(selfReference, self))
       return true;
     for (const Module *module : modules)
       if (!module || !module->isAlive())
@@ -156,7 +162,7 @@ struct Known {
   bool is(const Walk &walk) const {
     if (instruction != (walk.user ? instructionOf(walk.user) : nullptr) ||
         group != walk.group || optimizer != walk.optimizer ||
-        modules.size() != walk.numModules)
+        self != walk.self || modules.size() != walk.numModules)
       return false;
     for (size_t at = 0; at < modules.size(); ++at)
       if (!modules[at] || modules[at]->object != walk.modules[at])
@@ -203,6 +209,7 @@ private:
   bool isHidden(const char *file) const;
   const Known &add(const Walk &walk);
   Module *moduleOf(Module *parent, PyObject *object);
+  Module *calledModule(PyObject *object);
   void numberOutermost(Module &module);
   std::string groupOf(const Walk &walk) const;
 
@@ -290,6 +297,13 @@ Code Places::classify(PyObject *object) const {
   const char *file = textOf(of->co_filename);
   if (!isHidden(file)) {
     code.kind = CodeKind::User;
+    if (of->co_argcount) {
+      PyObject *names = PyCode_GetVarnames(of);
+      if (names && !std::strcmp(textOf(PyTuple_GET_ITEM(names, 0)), "self"))
+        code.variable = 0;
+      Py_XDECREF(names);
+      PyErr_Clear();
+    }
     return code;
   }
   bool isStep = !std::strcmp(textOf(of->co_name), "step") &&
@@ -419,6 +433,20 @@ Module *Places::moduleOf(Module *parent, PyObject *object) {
   return &module;
 }
 
+/// The module that an object is, where it has been called as one.
+Module *Places::calledModule(PyObject *object) {
+  // A method's first argument, where a function within it uses it too.
+  if (object && PyCell_Check(object))
+    object = PyCell_GET(object);
+  auto found = byObject.find(object);
+  if (found == byObject.end())
+    return nullptr;
+  for (Module *module : found->second)
+    if (module->isAlive())
+      return module;
+  return nullptr;
+}
+
 /// "AdamW group 1": the optimizer, and which of its groups is stepped.
 std::string Places::groupOf(const Walk &walk) const {
   PyObject *optimizer = walk.optimizer;
@@ -460,7 +488,12 @@ const Known &Places::add(const Walk &walk) {
     place.optimizerReference = PyWeakref_NewRef(place.optimizer, nullptr);
     PyErr_Clear();
   }
-  Module *module = nullptr;
+  if (walk.self) {
+    place.self = walk.self;
+    place.selfReference = PyWeakref_NewRef(walk.self, nullptr);
+    PyErr_Clear();
+  }
+  Module *module = calledModule(walk.self);
   place.modules.resize(walk.numModules);
   for (size_t at = walk.numModules; at-- > 0;) {
     Module *inner = moduleOf(module, walk.modules[at]);
@@ -517,6 +550,8 @@ uint32_t Places::find(const Frame *frame, const void *until) {
       if (reinterpret_cast<PyCodeObject *>(object)->co_argcount &&
           numSelves < selves.size())
         selves[numSelves++] = localOf(frame, 0);
+      if (!walk.self && code.variable == 0)
+        walk.self = localOf(frame, 0);
       break;
     case CodeKind::ModuleCall:
       if (PyObject *module = localOf(frame, 0);
@@ -539,6 +574,9 @@ uint32_t Places::find(const Frame *frame, const void *until) {
   }
   if (!walk.user && !walk.numModules && !walk.optimizer)
     return OPPROF_NO_PLACE;
+  // A checkpoint computes a method again without a call of its module.
+  if (walk.numModules || walk.optimizer)
+    walk.self = nullptr;
   const Known *&last = cache->lastOf(walk.hash());
   if (!last || !last->is(walk))
     last = &add(walk);

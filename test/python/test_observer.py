@@ -191,12 +191,18 @@ def test_backward_of_checkpoints_double_backward_and_functions_of_the_program(
         "        self.inner = Inner()\n"
         "    def forward(self, x):\n"
         "        return checkpoint(self.inner, x, use_reentrant=False)\n"
+        "class Method(torch.nn.Module):\n"
+        "    def compute(self, x):\n"
+        "        return torch.asinh(x.relu())\n"
+        "    def forward(self, x):\n"
+        "        return checkpoint(self.compute, x, use_reentrant=False)\n"
         "x = torch.ones(4, requires_grad=True)\n"
         "Cube.apply(x).sum().backward()\n"
         "Outer()(x).sum().backward()\n"
         "y = x.exp()\n"
         "g, = torch.autograd.grad(y.sum(), x, create_graph=True)\n"
-        "g.tanh().sum().backward()\n",
+        "g.tanh().sum().backward()\n"
+        "torch.nn.Sequential(Method())(x).sum().backward()\n",
     )
     profile = observe(tmp_path / "run", program)
     places = {(k["name"], k.get("part")): k for k in profile["kernels"]}
@@ -206,7 +212,10 @@ def test_backward_of_checkpoints_double_backward_and_functions_of_the_program(
     assert (again["source"], again["module"]) == (f"{program}:13", "Outer.inner")
     assert places["aten::cos", "backward"]["source"] == f"{program}:13"
     tanh = [k for k in profile["kernels"] if k.get("part") == "backward"]
-    assert any(k["source"] == f"{program}:25" and "tanh" in k["name"] for k in tanh)
+    assert any(k["source"] == f"{program}:30" and "tanh" in k["name"] for k in tanh)
+    # A method that is computed again is its module's, and not that of the function whose backward asked for it.
+    again = places["aten::relu", "backward"]
+    assert (again["source"], again["module"]) == (f"{program}:22", "Sequential.0")
 
 
 def test_what_lies_where_another_one_did_is_not_taken_for_it(tmp_path: Path) -> None:
