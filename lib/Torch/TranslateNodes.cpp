@@ -937,10 +937,32 @@ static bool isInside(const ModuleStack *inner, const ModuleStack *outer) {
          std::equal(outer->begin(), outer->end(), inner->begin());
 }
 
+/// True where a tracer recorded the node: of its origin an archive keeps
+/// Python's stack then, a call a line ("model.py(12): forward"), where of code
+/// that was compiled it keeps the code.
+static bool isTraced(const Node *node) {
+  std::optional<SourceRange> origin;
+  try {
+    origin = node->sourceRange().findSourceRangeThatGenerated();
+  } catch (const std::exception &) {
+    // Origins are read when they are asked for, and the file may hold anything.
+    return false;
+  }
+  if (!origin || !origin->source())
+    return false;
+  std::string stack = origin->text().str();
+  std::string call = stack.substr(0, stack.find('\n'));
+  size_t end = call.rfind("): ");
+  size_t number = call.find_last_not_of("0123456789", end - 1);
+  return end != std::string::npos && number != std::string::npos &&
+         number + 1 < end && call[number] == '(';
+}
+
 /// A cast that does nothing gives the tensor that went in, and a tracer takes
 /// that for the cast's result from there on: a residual connection seems to
 /// begin behind the cast of the norm beside it. What is outside of the module
-/// that made the cast, and uses it, gets the tensor that went in.
+/// that made the cast, and uses it, gets the tensor that went in. Code that was
+/// compiled means what it says.
 void Translator::giveBackCastOperand(Node *node) {
   std::string name = node->kind().toQualString();
   if ((name != "aten::to" && name != "aten::type_as") || changesMetadata)
@@ -953,7 +975,8 @@ void Translator::giveBackCastOperand(Node *node) {
       to->kind != ValueType::Tensor || from->dtype != to->dtype ||
       from->device != to->device || from->layout != to->layout ||
       from->sizes != to->sizes || from->strides != to->strides ||
-      !from->knowsStrides || !to->knowsStrides || !isNeverWritten(after))
+      !from->knowsStrides || !to->knowsStrides || !isNeverWritten(after) ||
+      !isTraced(node))
     return;
   // to(…, copy=True) gives another tensor.
   if (name == "aten::to")

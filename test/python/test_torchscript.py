@@ -861,6 +861,33 @@ def test_grouping_is_that_of_an_export(name: str, tmp_path: Path) -> None:
         assert classes_of(import_mlir(convert(archive, inputs=inputs))) == expected, kind
 
 
+class Widened(torch.nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        wide = x.to(torch.float32)
+        return wide * 2, wide
+
+
+class AddsWidened(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.widened = Widened()
+
+    def forward(self, x: Tensor) -> Tensor:
+        twice, wide = self.widened(x)
+        return twice + wide
+
+
+def test_casts_of_code_that_was_compiled_stay(tmp_path: Path) -> None:
+    """Only a tracer takes a cast's result for what went in; a converted model would add what was not widened."""
+    torch.jit.script(AddsWidened()).save(tmp_path / "model.pt")
+    graph = graph_of(convert(tmp_path / "model.pt", inputs=(torch.randn(4),)))
+    cast, total = (
+        next(n for n in graph["nodes"] if n["target"].startswith(f"aten.{name}."))
+        for name in ("to", "add")
+    )
+    assert total["args"][1] == {"node": cast["name"]}
+
+
 def test_a_traced_number_is_one_and_tells_layers_apart(tmp_path: Path) -> None:
     """A tracer keeps `x + 1e-5` as the sum of two tensors; a tensor that differs would make no difference."""
     layers = (RootLayer(10.0**-n) for n in (5, 5, 5, 6, 6, 6))
