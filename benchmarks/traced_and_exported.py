@@ -72,19 +72,19 @@ def describe(tensor: Tensor) -> str:
 
 
 def graphs(name: str, folder: Path, tools: Path) -> dict[str, Path]:
-    """The model's graph as JSON, traced and exported."""
+    """The model's graph as JSON, exported and as its archive is read now."""
     files = {kind: folder / f"{name}.{kind}.json" for kind in ("traced", "exported")}
-    if all(file.exists() for file in files.values()):
-        return files
-    model, inputs = example(name)
-    archive = folder / f"{name}.pt"
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.jit.trace(model, inputs, check_trace=False).save(archive)
-        program = torch.export.export(model, inputs, strict=False)
-    write_graph_json(files["exported"], source_of_exported_program(program, name))
+    archive, texts = folder / f"{name}.pt", folder / f"{name}.inputs.json"
+    if not texts.exists():
+        model, inputs = example(name)
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.jit.trace(model, inputs, check_trace=False).save(archive)
+            program = torch.export.export(model, inputs, strict=False)
+        write_graph_json(files["exported"], source_of_exported_program(program, name))
+        texts.write_text(json.dumps([describe(tensor) for tensor in inputs]))
     command = [tools / "opprof-torchscript", archive, "-o", files["traced"]]
-    command += [f"--input={describe(tensor)}" for tensor in inputs]
+    command += [f"--input={text}" for text in json.loads(texts.read_text())]
     subprocess.run(command, check=True, capture_output=True, text=True)
     return files
 
@@ -107,7 +107,7 @@ def compare(name: str, folder: Path, tools: Path) -> dict[str, Any]:
     for kind, graph in files.items():
         found = classes_of(graph, tools)
         line[kind] = {
-            "nodes": found["graphs"][0]["node_count"] if "graphs" in found else None,
+            "nodes": found["node_count"],
             "classes": [
                 [entry["node_count"], len(entry["partitions"])] for entry in found["classes"]
             ],
@@ -128,7 +128,7 @@ def main() -> None:
     )
     parser.add_argument("--tools", type=Path, default=Path("build/bin"))
     parser.add_argument("--only", nargs="*", default=MODELS)
-    parser.add_argument("--keep", type=Path, help="graphs stay here, and are made once")
+    parser.add_argument("--keep", type=Path, help="archives and exported graphs stay here, and are made once")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     lines = []

@@ -937,57 +937,26 @@ static bool isInside(const ModuleStack *inner, const ModuleStack *outer) {
          std::equal(outer->begin(), outer->end(), inner->begin());
 }
 
-/// True where a tracer recorded the node: of its origin an archive keeps
-/// Python's stack then, a call a line ("model.py(12): forward"), where of code
-/// that was compiled it keeps the code.
-static bool isTraced(const Node *node) {
-  std::optional<SourceRange> origin;
-  try {
-    origin = node->sourceRange().findSourceRangeThatGenerated();
-  } catch (const std::exception &) {
-    // Origins are read when they are asked for, and the file may hold anything.
-    return false;
-  }
-  if (!origin || !origin->source())
-    return false;
-  std::string stack = origin->text().str();
-  std::string call = stack.substr(0, stack.find('\n'));
-  size_t end = call.rfind("): ");
-  size_t number = call.find_last_not_of("0123456789", end - 1);
-  return end != std::string::npos && number != std::string::npos &&
-         number + 1 < end && call[number] == '(';
-}
-
-/// A cast that does nothing gives the tensor that went in, and a tracer takes
-/// that for the cast's result from there on: a residual connection seems to
-/// begin behind the cast of the norm beside it. What is outside of the module
-/// that made the cast, and uses it, gets the tensor that went in. Code that was
-/// compiled means what it says.
-void Translator::giveBackCastOperand(Node *node) {
-  std::string name = node->kind().toQualString();
-  if ((name != "aten::to" && name != "aten::type_as") || changesMetadata)
+/// Dropout that is off gives the tensor that went in, and a tracer takes that
+/// for its result from there on: what layers share seems to come out of the
+/// first of them, and then out of the next. What is outside of the module that
+/// called it, and of it inside too, gets the tensor that went in.
+void Translator::giveBackDropoutOperand(Node *node) {
+  if (node->kind() != aten::dropout || changesMetadata)
     return;
+  auto isOn = getKnown(*get(node->input(2)));
+  const ModuleStack *stack = graph.lookUpStack(node);
   Value *before = node->input(0), *after = node->output();
-  const ValueType *from = lookUpFixedType(before);
-  const ValueType *to = lookUpFixedType(after);
-  const ModuleStack *own = graph.lookUpStack(node);
-  if (!from || !to || !own || own->empty() || from->kind != ValueType::Tensor ||
-      to->kind != ValueType::Tensor || from->dtype != to->dtype ||
-      from->device != to->device || from->layout != to->layout ||
-      from->sizes != to->sizes || from->strides != to->strides ||
-      !from->knowsStrides || !to->knowsStrides || !isNeverWritten(after) ||
-      !isTraced(node))
+  if (!isOn || !isOn->isBool() || isOn->toBool() || !stack || stack->empty() ||
+      !isNeverWritten(after))
     return;
-  // to(…, copy=True) gives another tensor.
-  if (name == "aten::to")
-    for (size_t i = 0; i < node->inputs().size(); ++i)
-      if (node->maybeSchema() &&
-          node->maybeSchema()->arguments()[i].name() == "copy") {
-        auto copies = getKnown(*get(node->input(i)));
-        if (!copies || !copies->isBool() || copies->toBool())
-          return;
-      }
-  // Where the tensor itself is taken behind the cast, nothing was mistaken.
+  ModuleStack own = *stack;
+  static const std::string kModule = "Dropout";
+  const std::string &type = own.back().second;
+  if (type.size() >= kModule.size() &&
+      type.compare(type.size() - kModule.size(), kModule.size(), kModule) == 0)
+    own.pop_back();
+  // Where the tensor itself is taken behind it, nothing was mistaken.
   for (const Use &use : before->uses())
     if (use.user != node && use.user->isAfter(node))
       return;
@@ -996,7 +965,7 @@ void Translator::giveBackCastOperand(Node *node) {
   // What a traced module hands out beside its result is what others use.
   for (const Use &use : after->uses())
     if (use.user->kind() != prim::TupleConstruct &&
-        isInside(graph.lookUpStack(use.user), own))
+        isInside(graph.lookUpStack(use.user), &own))
       isUsedInside = true;
     else if (use.user->owningBlock() == node->owningBlock())
       others.push_back(use);

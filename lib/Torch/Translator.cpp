@@ -956,7 +956,7 @@ void Translator::translateNode(Node *node) {
       translateToPython(node) || translateConvolution(node) ||
       translateWholeSlice(node))
     return;
-  giveBackCastOperand(node);
+  giveBackDropoutOperand(node);
   if (node->maybeSchema() && !node->maybeSchema()->is_vararg())
     translateOperator(node);
   else

@@ -137,7 +137,7 @@ private:
   bool translateScalars(torch::jit::Node *node, const std::string &name);
   bool translateConvolution(torch::jit::Node *node);
   bool translateWholeSlice(torch::jit::Node *node);
-  void giveBackCastOperand(torch::jit::Node *node);
+  void giveBackDropoutOperand(torch::jit::Node *node);
   void translateOperator(torch::jit::Node *node);
   void translateOther(torch::jit::Node *node);
   void translateIf(torch::jit::Node *node);

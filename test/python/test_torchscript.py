@@ -831,11 +831,42 @@ class RootLayer(torch.nn.Module):
         return x + self.second(heads) * 0.5
 
 
-GROUPED: dict[str, Callable[[], torch.nn.Sequential]] = {
+class Shares(torch.nn.Module):
+    """Layers that drop out what all of them share, as DeBERTa's relative positions: off, that is what went in."""
+
+    class Layer(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dropout = torch.nn.Dropout(0.1)
+            self.first, self.second = torch.nn.Linear(16, 16), torch.nn.Linear(16, 16)
+
+        def forward(self, x: Tensor, shared: Tensor) -> Tensor:
+            y = torch.relu(self.first(x)) + 1
+            shared = self.dropout(shared)
+            return x + self.second(torch.relu(y * shared) + shared)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(16)
+        self.layers = torch.nn.ModuleList(Shares.Layer() for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        shared = self.norm(x)
+        for layer in self.layers:
+            x = layer(x, shared)
+        return x
+
+
+GROUPED: dict[str, Callable[[], torch.nn.Module]] = {
     "attention": lambda: torch.nn.Sequential(
         *(torch.nn.Sequential(Attention(), Mlp()) for _ in range(4))
     ),
     "casts": lambda: torch.nn.Sequential(*(RootLayer(1e-6) for _ in range(4))),
+    # The last norm gives its cast to nobody.
+    "last norm": lambda: torch.nn.Sequential(
+        *(RootLayer(1e-6) for _ in range(4)), RootNorm(1e-6), torch.nn.Linear(16, 16)
+    ),
+    "shared dropout": Shares,
 }
 
 

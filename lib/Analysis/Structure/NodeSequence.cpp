@@ -47,7 +47,7 @@ public:
       : sequence(sequence), hash(hash) {}
 
   /// `isFirst` is the graph whose nodes may be moved to lie side by side.
-  void append(GraphOp graph, bool ignoreOrder, bool isFirst);
+  void append(Block &block, bool ignoreOrder, bool isFirst);
   /// Nothing repeats across a call, a marker or the end of a graph: a number of
   /// its own.
   void appendBorder();
@@ -86,6 +86,7 @@ void SequenceBuilder::appendNode(Operation *op) {
   sequence.numContents += isNew;
   positions.insert(op, position);
   sequence.nodes.push_back(op);
+  sequence.hasBlocks |= op->getNumRegions() != 0;
   sequence.contents.push_back(found->second);
   sequence.lastUse.push_back(-1);
 }
@@ -104,7 +105,7 @@ void SequenceBuilder::escape(Operation *user) {
         sequence.lastUse[position] = NodeSequence::kOutside;
 }
 
-void SequenceBuilder::append(GraphOp graph, bool ignoreOrder, bool isFirst) {
+void SequenceBuilder::append(Block &block, bool ignoreOrder, bool isFirst) {
   std::vector<Operation *> others;
   // Definitions come before uses, so one pass is enough.
   auto appendAny = [&](Operation *op) {
@@ -123,12 +124,13 @@ void SequenceBuilder::append(GraphOp graph, bool ignoreOrder, bool isFirst) {
   };
   // Each pass over the operations of a large graph costs, so there is one.
   if (ignoreOrder)
-    llvm::for_each(getDataflowOrder(graph), appendAny);
+    llvm::for_each(getDataflowOrder(cast<GraphOp>(block.getParentOp())),
+                   appendAny);
   else
-    for (Operation &op : graph.getBlock().without_terminator())
+    for (Operation &op : block.without_terminator())
       appendAny(&op);
   llvm::for_each(others, [&](Operation *op) { escape(op); });
-  escape(graph.getOutput());
+  escape(block.getTerminator());
 }
 
 NodeSequence::NodeSequence(ArrayRef<GraphOp> graphs, bool ignoreOrder,
@@ -136,11 +138,29 @@ NodeSequence::NodeSequence(ArrayRef<GraphOp> graphs, bool ignoreOrder,
   SequenceBuilder builder(*this, hash);
   for (GraphOp graph : graphs) {
     int begin = size();
-    builder.append(graph, ignoreOrder, graphs.size() == 1);
+    builder.append(graph.getBlock(), ignoreOrder, graphs.size() == 1);
     if (graphs.size() == 1)
       continue;
     if (graph != graphs.front())
       bodies.push_back({begin, size(), graph});
+    builder.appendBorder();
+  }
+  firstClosed = size();
+  builder.finish();
+}
+
+NodeSequence::NodeSequence(ArrayRef<Block *> blocks, ArrayRef<GraphOp> classes,
+                           StructuralHash &hash) {
+  SequenceBuilder builder(*this, hash);
+  for (Block *block : blocks) {
+    builder.append(*block, /*ignoreOrder=*/false, /*isFirst=*/false);
+    builder.appendBorder();
+  }
+  firstClosed = size();
+  for (GraphOp graph : classes) {
+    int begin = size();
+    builder.append(graph.getBlock(), /*ignoreOrder=*/false, /*isFirst=*/false);
+    bodies.push_back({begin, size(), graph});
     builder.appendBorder();
   }
   builder.finish();

@@ -19,6 +19,10 @@ struct NodeSequence {
 
   NodeSequence(llvm::ArrayRef<GraphOp> graphs, bool ignoreOrder,
                StructuralHash &hash);
+  /// The blocks that nodes hold, and behind them the graphs that are classes
+  /// already, closed.
+  NodeSequence(llvm::ArrayRef<mlir::Block *> blocks,
+               llvm::ArrayRef<GraphOp> classes, StructuralHash &hash);
 
   std::vector<mlir::Operation *> nodes;
   /// A number for each node's content and the types that it takes: what is the
@@ -37,10 +41,14 @@ struct NodeSequence {
     GraphOp graph;
   };
   std::vector<Body> bodies;
+  /// From here on stands what may only be taken whole.
+  int firstClosed = 0;
   /// The number of fx.node operations.
   unsigned numNodes = 0;
   /// True where nodes of the first graph are not in the sequence.
   bool hasSkipped = false;
+  /// True where a node holds blocks.
+  bool hasBlocks = false;
 
   int size() const { return nodes.size(); }
 };

@@ -58,13 +58,14 @@ struct Group {
 
 class RepeatFinder {
 public:
-  RepeatFinder(ArrayRef<GraphOp> graphs, const RepeatOptions &options,
+  RepeatFinder(NodeSequence sequence, const RepeatOptions &options,
                StructuralHash &hash)
-      : options(options), hash(hash),
-        sequence(graphs, options.equivalence.ignoreOrder, hash) {}
+      : options(options), hash(hash), sequence(std::move(sequence)) {}
 
   std::vector<PartitionClass> run();
-  unsigned getNumNodes() const { return sequence.numNodes; }
+  SearchedNodes getSearched() const {
+    return {sequence.numNodes, sequence.hasBlocks};
+  }
 
 private:
   bool buildText(int &alphabet);
@@ -174,7 +175,7 @@ bool RepeatFinder::buildText(int &alphabet) {
   marked.clear();
   if (taken.empty()) {
     text = sequence.contents;
-    firstClosed = size;
+    firstClosed = sequence.firstClosed;
     alphabet = sequence.numContents;
     return size > 1;
   }
@@ -195,16 +196,25 @@ bool RepeatFinder::buildText(int &alphabet) {
       append(begin, end);
   };
   for (auto [first, partition] : taken) {
+    if (first >= sequence.firstClosed)
+      break;
     appendFree(first);
     begin = partition.end;
   }
-  appendFree(size);
+  appendFree(sequence.firstClosed);
   firstClosed = text.size();
   if (text.empty())
     return false;
   for (std::pair<int, int> first : firstPartitions)
     if (wholes.contains(first))
       append(first.first, first.first + first.second);
+  // Classes that nothing here belongs to yet.
+  for (const NodeSequence::Body &body : sequence.bodies) {
+    auto whole = wholes.find({body.begin, body.end - body.begin});
+    if (body.begin >= sequence.firstClosed && whole != wholes.end() &&
+        whole->second.index < 0)
+      append(body.begin, body.end);
+  }
   return true;
 }
 
@@ -230,10 +240,28 @@ static int findPeriod(ArrayRef<int> text, int first, int end, int period) {
   return period;
 }
 
+/// True for a cast that does nothing.
+static bool isIdleCast(Operation *op) {
+  auto node = dyn_cast<NodeOp>(op);
+  return node && node.getNumOperands() == 1 &&
+         (node.getTarget().starts_with("aten.to.") ||
+          node.getTarget() == "aten._to_copy.default") &&
+         isa<TensorType>(node.getType()) &&
+         node.getType() == node.getOperand(0).getType();
+}
+
+/// True for what begins a layer and computes nothing: a cast that does nothing,
+/// and what an exporter asserts of the value that it casts.
+static bool isIdle(Operation *op) {
+  auto node = dyn_cast<NodeOp>(op);
+  return isIdleCast(op) ||
+         (node && node.getTarget() == "aten._assert_tensor_metadata.default");
+}
+
 /// Where in its first period to cut a stretch of positions that repeats with
 /// `period`, among the starts that are allowed: where the fewest values come in
 /// and go out, and among such places not between a value and the one node that
-/// takes it.
+/// takes it, nor behind a cast that does nothing, whose result is that value.
 int RepeatFinder::chooseStart(int first, int end, int period,
                               llvm::function_ref<bool(int)> isAllowed) {
   // A few periods show what all of them do.
@@ -273,7 +301,11 @@ int RepeatFinder::chooseStart(int first, int end, int period,
       // One input of every partition that uses the value.
       if (lastSeen[definition] != i) {
         addLink(change, lastSeen[definition], i);
-        addLink(useChange, definition, i);
+        int value = definition;
+        while (isIdleCast(sequence.nodes[value]) &&
+               sequence.operands[sequence.operandStart[value]] >= first)
+          value = sequence.operands[sequence.operandStart[value]];
+        addLink(useChange, value, i);
       }
       lastSeen[definition] = i;
     }
@@ -284,13 +316,15 @@ int RepeatFinder::chooseStart(int first, int end, int period,
   }
   int best = -1;
   int64_t links = 0, uses = 0;
-  std::pair<int64_t, bool> bestCost;
+  std::tuple<int64_t, bool, bool> bestCost;
   for (int start = 0; start < period; ++start) {
     links += change[start];
     uses += useChange[start];
     if (!isAllowed(first + start))
       continue;
-    std::pair<int64_t, bool> cost(links, uses <= numCuts);
+    int before = first + (start + period - 1) % period;
+    std::tuple<int64_t, bool, bool> cost(links, uses <= numCuts,
+                                         isIdle(sequence.nodes[before]));
     if (best < 0 || cost < bestCost) {
       best = first + start;
       bestCost = cost;
@@ -1127,13 +1161,22 @@ std::vector<PartitionClass> RepeatFinder::run() {
   return sorted;
 }
 
-std::vector<PartitionClass>
-opprof::fx::findRepeatedSubgraphs(ArrayRef<GraphOp> graphs,
-                                  const RepeatOptions &options,
-                                  StructuralHash &hash, unsigned *numNodes) {
-  RepeatFinder finder(graphs, options, hash);
+std::vector<PartitionClass> opprof::fx::findRepeatedSubgraphs(
+    ArrayRef<GraphOp> graphs, const RepeatOptions &options,
+    StructuralHash &hash, SearchedNodes *searched) {
+  RepeatFinder finder(
+      NodeSequence(graphs, options.equivalence.ignoreOrder, hash), options,
+      hash);
   std::vector<PartitionClass> classes = finder.run();
-  if (numNodes)
-    *numNodes = finder.getNumNodes();
+  if (searched)
+    *searched = finder.getSearched();
   return classes;
+}
+
+std::vector<PartitionClass> opprof::fx::findRepeatedSubgraphs(
+    ArrayRef<Block *> blocks, ArrayRef<GraphOp> classes,
+    const RepeatOptions &options, StructuralHash &hash) {
+  assert(!options.areNested && !options.equivalence.ignoreOrder &&
+         "blocks of nodes are searched as they stand");
+  return RepeatFinder(NodeSequence(blocks, classes, hash), options, hash).run();
 }

@@ -49,6 +49,14 @@ struct PartitionClass {
   llvm::SmallVector<Partition, 0> partitions;
 };
 
+/// What a search went through.
+struct SearchedNodes {
+  /// The number of fx.node operations, those in blocks of nodes left out.
+  unsigned numNodes = 0;
+  /// True where a node holds blocks.
+  bool hasBlocks = false;
+};
+
 /// Disjoint, convex, maximal repeats of `graphs`, the classes in the order of
 /// their first partitions. Where there are several graphs, those behind the
 /// first are classes already: what is in them is searched too, and what is the
@@ -56,12 +64,19 @@ struct PartitionClass {
 ///
 /// Nodes that only name a weight (get_attr), calls and nodes of other dialects
 /// are in no partition. With `ignoreOrder`, partitions need not lie side by
-/// side in the block, but do so in the order of getDataflowOrder. `numNodes`
-/// becomes the number of fx.node operations.
+/// side in the block, but do so in the order of getDataflowOrder.
 std::vector<PartitionClass>
 findRepeatedSubgraphs(llvm::ArrayRef<GraphOp> graphs,
                       const RepeatOptions &options, StructuralHash &hash,
-                      unsigned *numNodes = nullptr);
+                      SearchedNodes *searched = nullptr);
+
+/// The same of blocks that nodes hold, none of which lies in another one. What
+/// is the same as all of one of `classes` belongs to it; they are not searched
+/// themselves.
+std::vector<PartitionClass>
+findRepeatedSubgraphs(llvm::ArrayRef<mlir::Block *> blocks,
+                      llvm::ArrayRef<GraphOp> classes,
+                      const RepeatOptions &options, StructuralHash &hash);
 
 } // namespace opprof::fx
 

@@ -31,6 +31,7 @@ namespace {
 /// nested partitions, labels and the map still need this.
 struct Instance {
   std::string label;
+  /// Of the nodes, and behind them of those in their blocks.
   std::vector<Location> locations;
   std::vector<std::string> names;
 };
@@ -74,6 +75,10 @@ private:
   /// Outlines what repeats in the graph and, behind the outermost level, in its
   /// classes; false where nothing does.
   bool dedupLevel(unsigned level);
+  /// Outlines what repeats in the blocks that nodes hold; false where nothing
+  /// does.
+  bool dedupBlocks();
+  void outline(MutableArrayRef<PartitionClass> found, bool isSearchedAgain);
   Outlined &getOutlined(const PartitionClass &repeated);
   /// Adds an instance for each place in the graph of every new partition.
   void addInstances(const PartitionClass &repeated, Outlined &result,
@@ -92,7 +97,7 @@ private:
   StringAttr modulesKey;
   /// Names of the graph, where a map is written.
   std::optional<GraphNames> names;
-  unsigned numNodes = 0;
+  SearchedNodes searched;
   PartitionMap map;
   /// In the order of their ids; they stay where they are.
   std::deque<Outlined> classes;
@@ -137,6 +142,15 @@ RepeatOptions Deduplicator::options() const {
   return options;
 }
 
+/// The nodes, and behind them those in their blocks.
+static void forEachNode(ArrayRef<Operation *> nodes,
+                        llvm::function_ref<void(Operation *)> visit) {
+  llvm::for_each(nodes, visit);
+  for (Operation *node : nodes)
+    for (Region &region : node->getRegions())
+      region.walk<WalkOrder::PreOrder>([&](NodeOp inner) { visit(inner); });
+}
+
 std::string Deduplicator::claimLabel(StringRef wanted) {
   unsigned count = ++labelCounts[wanted];
   if (count == 1)
@@ -149,15 +163,17 @@ void Deduplicator::addInstance(const Partition &partition,
                                unsigned index, Outlined &result,
                                ClassNames &given) {
   Instance instance;
-  instance.locations.reserve(partition.nodes.size());
-  for (Operation *node : partition.nodes) {
+  size_t numNodes = partition.nodes.size();
+  instance.locations.reserve(numNodes);
+  forEachNode(partition.nodes, [&](Operation *node) {
     instance.locations.push_back(
         outer ? outer->locations[placeInClass.lookup(node)] : node->getLoc());
     if (names)
       instance.names.push_back(outer ? outer->names[placeInClass.lookup(node)]
                                      : names->lookup(node->getResult(0)).str());
-  }
-  PartitionLabel label = getPartitionLabel(modulesKey, instance.locations);
+  });
+  PartitionLabel label = getPartitionLabel(
+      modulesKey, ArrayRef(instance.locations).take_front(numNodes));
   std::string fallback = result.id + "." + std::to_string(index);
   std::string wanted = label.path;
   if (wanted.empty() || (outer && wanted == outer->label))
@@ -177,9 +193,11 @@ void Deduplicator::addInstance(const Partition &partition,
   place.isUnique = result.instances.empty();
   place.parent = parent ? parent->id : "";
   place.modules = std::move(label.modules);
-  for (const std::string &name : instance.names)
-    place.nodes.push_back({map.graph, map.stage, name});
-  if (!names && request.levels < 2)
+  if (names)
+    for (const std::string &name :
+         ArrayRef(instance.names).take_front(numNodes))
+      place.nodes.push_back({map.graph, map.stage, name});
+  if (!names && request.levels < 2 && !searched.hasBlocks)
     instance.locations = {};
   result.instances.push_back(std::move(instance));
 }
@@ -197,7 +215,8 @@ void Deduplicator::addInstances(const PartitionClass &repeated,
   }
   while (!partitions.empty()) {
     auto getParent = [&](const Partition &partition) {
-      return classOf.lookup(partition.nodes.front()->getParentOp());
+      return classOf.lookup(
+          partition.nodes.front()->getParentOfType<GraphOp>());
     };
     Outlined *parent = getParent(partitions.front());
     ArrayRef<Partition> together =
@@ -251,12 +270,12 @@ std::vector<PartitionClass> Deduplicator::findOutermost(bool &followsDataflow) {
   std::vector<PartitionClass> recorded;
   followsDataflow = order != SearchOrder::Recorded;
   if (order != SearchOrder::Dataflow)
-    recorded = findRepeatedSubgraphs(graph, wanted, hash, &numNodes);
+    recorded = findRepeatedSubgraphs(graph, wanted, hash, &searched);
   if (!followsDataflow)
     return recorded;
   wanted.equivalence.ignoreOrder = true;
   std::vector<PartitionClass> ordered =
-      findRepeatedSubgraphs(graph, wanted, hash, &numNodes);
+      findRepeatedSubgraphs(graph, wanted, hash, &searched);
   // Of two that save as many nodes, the one of fewer classes.
   auto isBetter = [](ArrayRef<PartitionClass> first,
                      ArrayRef<PartitionClass> second) {
@@ -285,6 +304,44 @@ bool Deduplicator::dedupLevel(unsigned level) {
     wanted.areNested = level + 1 < request.levels;
     found = findRepeatedSubgraphs(graphs, wanted, hash);
   }
+  outline(found, level + 1 < request.levels || searched.hasBlocks);
+  return !found.empty();
+}
+
+bool Deduplicator::dedupBlocks() {
+  if (!searched.hasBlocks)
+    return false;
+  bool isAnyFound = false;
+  SmallVector<Block *> outer = {&graph.getBlock()};
+  size_t numSeen = 0;
+  // Blocks are searched with those of the same depth, the outer ones first.
+  while (true) {
+    SmallVector<GraphOp> graphs;
+    for (auto [index, outlined] : llvm::enumerate(classes)) {
+      graphs.push_back(outlined.graph);
+      if (index >= numSeen)
+        outer.push_back(&outlined.graph.getBlock());
+    }
+    numSeen = classes.size();
+    SmallVector<Block *> inner;
+    for (Block *block : outer)
+      for (auto node : block->getOps<NodeOp>())
+        for (Region &region : node.getBlocks())
+          inner.push_back(&region.front());
+    if (inner.empty())
+      return isAnyFound;
+    StructuralHash hash;
+    std::vector<PartitionClass> found =
+        findRepeatedSubgraphs(inner, graphs, options(), hash);
+    outline(found, /*isSearchedAgain=*/true);
+    isAnyFound |= !found.empty();
+    outer = std::move(inner);
+  }
+}
+
+/// Makes graphs of what was found, and calls in its places.
+void Deduplicator::outline(MutableArrayRef<PartitionClass> found,
+                           bool isSearchedAgain) {
   std::vector<ClassNames> classNames;
   std::vector<Outlined *> outlined;
   for (const PartitionClass &repeated : found) {
@@ -295,22 +352,23 @@ bool Deduplicator::dedupLevel(unsigned level) {
       outlineClasses(graph, found, classNames, symbols);
   for (auto [result, made] : llvm::zip(outlined, graphs)) {
     result->graph = made;
-    classOf[made] = result;
-    if (level + 1 == request.levels)
+    bool isNew = classOf.try_emplace(made, result).second;
+    if (!isNew || !isSearchedAgain)
       continue;
-    for (auto [place, node] :
-         llvm::enumerate(made.getBlock().without_terminator()))
-      if (isa<NodeOp>(node))
-        placeInClass[&node] = place;
+    SmallVector<Operation *> inside;
+    for (Operation &node : made.getBlock().without_terminator())
+      inside.push_back(&node);
+    unsigned place = 0;
+    forEachNode(inside, [&](Operation *node) { placeInClass[node] = place++; });
   }
-  return !found.empty();
 }
 
 void Deduplicator::run() {
-  for (unsigned level = 0; level < std::max(1u, request.levels); ++level)
-    if (!dedupLevel(level))
-      break;
-  map.nodeCount = numNodes;
+  bool isFound = dedupLevel(0);
+  isFound |= dedupBlocks();
+  for (unsigned level = 1; isFound && level < request.levels; ++level)
+    isFound = dedupLevel(level);
+  map.nodeCount = searched.numNodes;
 }
 
 PartitionMap Deduplicator::takeMap() {
@@ -373,7 +431,7 @@ void Deduplicator::reportWeakClasses() {
 void Deduplicator::report() {
   if (classes.empty()) {
     mlir::emitRemark(graph.getLoc())
-        << "@" << graph.getSymName() << ", " << numNodes
+        << "@" << graph.getSymName() << ", " << searched.numNodes
         << " nodes: no subgraph of at least " << request.minNodes
         << " nodes is repeated";
     return;
@@ -389,7 +447,7 @@ void Deduplicator::report() {
     }
   InFlightDiagnostic remark =
       mlir::emitRemark(graph.getLoc())
-      << "@" << graph.getSymName() << ", " << numNodes
+      << "@" << graph.getSymName() << ", " << searched.numNodes
       << " nodes: " << numPartitions << " partitions in " << classes.size()
       << (classes.size() == 1 ? " class, " : " classes, ") << numNodesSaved
       << " nodes saved";

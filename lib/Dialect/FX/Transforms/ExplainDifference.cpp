@@ -130,16 +130,19 @@ private:
 
   /// What the call with that label stands for.
   std::optional<Subgraph> findCall(StringRef label) {
+    std::optional<Subgraph> found;
     for (GraphOp graph : getOperation().getOps<GraphOp>())
-      for (auto call : graph.getBlock().getOps<CallOp>()) {
+      graph.walk([&](CallOp call) {
         auto partition = call->getAttrOfType<prof::PartitionAttr>(
             prof::ProfDialect::kPartitionAttr);
-        if (partition && partition.getLabel() == label)
-          if (auto callee = SymbolTable::lookupNearestSymbolFrom<GraphOp>(
-                  call, call.getCalleeAttr()))
-            return Subgraph::get(callee);
-      }
-    return std::nullopt;
+        if (!partition || partition.getLabel() != label)
+          return WalkResult::advance();
+        if (auto callee = SymbolTable::lookupNearestSymbolFrom<GraphOp>(
+                call, call.getCalleeAttr()))
+          found = Subgraph::get(callee);
+        return found ? WalkResult::interrupt() : WalkResult::advance();
+      });
+    return found;
   }
 
   std::optional<Subgraph> find(StringRef name) {

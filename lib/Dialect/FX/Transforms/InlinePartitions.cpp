@@ -154,8 +154,10 @@ private:
       return success();
     if (!open.insert(graph).second)
       return graph.emitError("calls itself, so it cannot be inlined");
-    for (CallOp call :
-         llvm::make_early_inc_range(graph.getBlock().getOps<CallOp>())) {
+    // Those in blocks of nodes among them.
+    SmallVector<CallOp> calls;
+    graph.walk([&](CallOp call) { calls.push_back(call); });
+    for (CallOp call : calls) {
       auto callee = symbols.lookup<GraphOp>(call.getCallee());
       if (!callee || !cameFromOutlining(call))
         continue;

@@ -22,8 +22,8 @@ struct InsertNVTXMarkersPass
 
   void runOnOperation() override {
     // Calls are collected first: the walk must not see what it inserts.
-    SmallVector<fx::CallOp> calls(
-        getOperation().getBlock().getOps<fx::CallOp>());
+    SmallVector<fx::CallOp> calls;
+    getOperation().walk([&](fx::CallOp call) { calls.push_back(call); });
     for (fx::CallOp call : calls) {
       auto partition =
           call->getAttrOfType<PartitionAttr>(ProfDialect::kPartitionAttr);
