@@ -279,7 +279,7 @@ ARCHITECTURES: dict[str, Callable[[], Example]] = {
         num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4,
     ),
     # Layers of one kind.
-    "mamba": _language("mamba", state_size=8, time_step_rank=4),
+    "mamba": _language("mamba", attention="eager", state_size=8, time_step_rank=4),
     "mamba2": _language(
         "mamba2", num_heads=8, head_dim=8, n_groups=1, state_size=8, chunk_size=8, expand=2
     ),

@@ -26,9 +26,47 @@ from torch import Tensor, nn
 
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
 
-MODELS = """llama mistral qwen2 qwen3 gemma olmo2 phi phi3 opt gpt2 gpt-neox gpt-neo bloom falcon granite glm4 gemma2 cohere2 starcoder2
-    stablelm bert roberta distilbert albert electra mobilebert fnet convbert squeezebert deberta-v2 t5 t5-encoder mt5 bart whisper mamba
-    hf-vit hf-swin dinov2""".split()
+MODELS = [
+    "llama",
+    "mistral",
+    "qwen2",
+    "qwen3",
+    "gemma",
+    "olmo2",
+    "phi",
+    "phi3",
+    "opt",
+    "gpt2",
+    "gpt-neox",
+    "gpt-neo",
+    "bloom",
+    "falcon",
+    "granite",
+    "glm4",
+    "gemma2",
+    "cohere2",
+    "starcoder2",
+    "stablelm",
+    "bert",
+    "roberta",
+    "distilbert",
+    "albert",
+    "electra",
+    "mobilebert",
+    "fnet",
+    "convbert",
+    "squeezebert",
+    "deberta-v2",
+    "t5",
+    "t5-encoder",
+    "mt5",
+    "bart",
+    "whisper",
+    "mamba",
+    "hf-vit",
+    "hf-swin",
+    "dinov2",
+]
 
 
 class Tensors(nn.Module):
@@ -39,7 +77,9 @@ class Tensors(nn.Module):
         self.model = model
         self.names = [name for name, value in kwargs.items() if isinstance(value, Tensor)]
         self.others = {
-            name: value for name, value in kwargs.items() if name not in {*self.names, "return_dict"}
+            name: value
+            for name, value in kwargs.items()
+            if name not in {*self.names, "return_dict"}
         }
         self.count = len(args)
 
@@ -128,7 +168,9 @@ def main() -> None:
     )
     parser.add_argument("--tools", type=Path, default=Path("build/bin"))
     parser.add_argument("--only", nargs="*", default=MODELS)
-    parser.add_argument("--keep", type=Path, help="archives and exported graphs stay here, and are made once")
+    parser.add_argument(
+        "--keep", type=Path, help="archives and exported graphs stay here, and are made once"
+    )
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     lines = []

@@ -892,6 +892,33 @@ def test_grouping_is_that_of_an_export(name: str, tmp_path: Path) -> None:
         assert classes_of(import_mlir(convert(archive, inputs=inputs))) == expected, kind
 
 
+class Rounds(torch.nn.Module):
+    """Layers in the body of a loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(Perceptron(16, 32) for _ in range(3))
+
+    def forward(self, x: Tensor, count: int) -> Tensor:
+        for _ in range(count):
+            for layer in self.layers:
+                x = layer(x)
+        return x
+
+
+def test_layers_in_a_loop_are_one_class(tmp_path: Path) -> None:
+    """And the program that calls it in the loop's body computes the same bits."""
+    torch.jit.script(Rounds().eval()).save(tmp_path / "model.pt")
+    inputs = (torch.randn(2, 16), 3)
+    module = import_mlir(convert(tmp_path / "model.pt", inputs=inputs))
+    assert classes_of(module) == [[[f"layers.{i}"] for i in range(3)]]
+    run_tool("opprof-opt", [module, "--dedup-partitions", "-o", module])
+    assert module.read_text().count("fx.call @") == 3
+    model = torch.jit.load(tmp_path / "model.pt")
+    for count in (0, 1, 4):
+        assert_same(load_program(module)(inputs[0], count), model(inputs[0], count))
+
+
 class Widened(torch.nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         wide = x.to(torch.float32)

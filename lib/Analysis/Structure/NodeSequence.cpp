@@ -109,7 +109,11 @@ void SequenceBuilder::append(Block &block, bool ignoreOrder, bool isFirst) {
   std::vector<Operation *> others;
   // Definitions come before uses, so one pass is enough.
   auto appendAny = [&](Operation *op) {
-    sequence.numNodes += isa<NodeOp>(op);
+    if (auto node = dyn_cast<NodeOp>(op)) {
+      ++sequence.numNodes;
+      for (Region &block : node.getBlocks())
+        block.walk([&](NodeOp) { ++sequence.numNodes; });
+    }
     if (isRepeatable(op)) {
       appendNode(op);
       return;

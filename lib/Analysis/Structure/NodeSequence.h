@@ -43,7 +43,7 @@ struct NodeSequence {
   std::vector<Body> bodies;
   /// From here on stands what may only be taken whole.
   int firstClosed = 0;
-  /// The number of fx.node operations.
+  /// The number of fx.node operations, those in blocks of nodes among them.
   unsigned numNodes = 0;
   /// True where nodes of the first graph are not in the sequence.
   bool hasSkipped = false;

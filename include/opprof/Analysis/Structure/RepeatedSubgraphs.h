@@ -51,7 +51,7 @@ struct PartitionClass {
 
 /// What a search went through.
 struct SearchedNodes {
-  /// The number of fx.node operations, those in blocks of nodes left out.
+  /// The number of fx.node operations, those in blocks of nodes among them.
   unsigned numNodes = 0;
   /// True where a node holds blocks.
   bool hasBlocks = false;

@@ -6,7 +6,7 @@
 // RUN: opprof-opt %s --dedup-partitions="min-nodes=3 any-order levels=4" --mlir-print-debuginfo=false -o - 2> /dev/null | FileCheck %s
 
 // The first and the third are the same; the second subtracts the other way round, the fourth gives another value.
-// REMARK: @branches, 16 nodes: 2 partitions in 1 class, 4 nodes saved
+// REMARK: @branches, 20 nodes: 2 partitions in 1 class, 4 nodes saved
 // CHECK-LABEL: fx.graph @branches
 // CHECK-COUNT-2: fx.call @partition(
 // CHECK-NOT: fx.call

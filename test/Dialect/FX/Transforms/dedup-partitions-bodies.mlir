@@ -9,7 +9,7 @@
 // RUN: opprof-opt %s --split-input-file --dedup-partitions="min-nodes=3 levels=4 any-order" --inline-partitions --mlir-print-debuginfo=false -o %t.after 2> /dev/null
 // RUN: diff %t.before %t.after
 
-// REMARK: @loop, 1 nodes: 2 partitions in 1 class, 3 nodes saved
+// REMARK: @loop, 7 nodes: 2 partitions in 1 class, 3 nodes saved
 // CHECK-LABEL: fx.graph @loop(
 // CHECK: "prim.Loop"
 // CHECK-COUNT-2: fx.call @partition(
@@ -32,7 +32,7 @@ fx.graph @loop(%x: tensor<4x4xf32>, %a: tensor<4x4xf32>, %b: tensor<4x4xf32>, %n
 // -----
 
 // What stands in a branch, in a branch in that, and in the graph itself is one class. Another order of operands is another thing.
-// REMARK: @branches, 7 nodes: 4 partitions in 1 class, 9 nodes saved
+// REMARK: @branches, 17 nodes: 4 partitions in 1 class, 9 nodes saved
 // CHECK-LABEL: fx.graph @branches(
 // CHECK: fx.call @partition(
 // CHECK: fx.call @partition(
@@ -78,7 +78,7 @@ fx.graph @branches(%is: !fx.scalar<"bool">, %x: tensor<4xf32>, %y: tensor<4xf32>
 // -----
 
 // Two layers that hold a branch are a class, and what the branch repeats is a class inside of it: each place is one of both layers.
-// REMARK: @layers, 6 nodes: 2 partitions in 2 classes, 3 nodes saved
+// REMARK: @layers, 18 nodes: 2 partitions in 2 classes, 3 nodes saved
 // REMARK: c1 @partition_0, 3 nodes: {{.*}}: 1 unique, 3 duplicates
 // CHECK-LABEL: fx.graph @layers(
 // CHECK-COUNT-2: fx.call @partition(
