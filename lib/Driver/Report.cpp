@@ -63,7 +63,7 @@ static Expected<std::vector<std::string>> findFiles(StringRef path) {
     return llvm::createStringError(path + ": no such file or folder");
   }
   RunFolder folder(path);
-  if (Error error = folder.checkLinks())
+  if (Error error = folder.checkFiles())
     return error;
   std::vector<std::string> found;
   if (isFile(folder.profile()))

@@ -125,6 +125,10 @@ Error code::copy(StringRef from, StringRef to) {
     return createStringError(from + ": no such folder");
   if (Error error = makeFolder(to))
     return error;
+  for (ArrayRef<StringLiteral> names : {ArrayRef(kCopied), ArrayRef(kMade)})
+    for (StringRef name : names)
+      if (Error error = checkPlace(file(to, name)))
+        return error;
   for (StringRef name : kCopied) {
     std::string source = file(from, name);
     if (!isFile(source))
@@ -157,7 +161,16 @@ static Error checkLink(StringRef folder, StringRef path) {
                            target + "\n  put the file itself there");
 }
 
-Error RunFolder::checkLinks() const {
+/// The same, and refuses what is no file.
+static Error checkFile(StringRef folder, StringRef path) {
+  if (Error error = checkLink(folder, path))
+    return error;
+  if (StringRef kind = nameNoFile(path); !kind.empty())
+    return createStringError(path + ": is " + kind + ", and no file");
+  return Error::success();
+}
+
+Error RunFolder::checkFiles() const {
   const std::string own[] = {
       run(),          graphJSON(), graph(),           program(),  partitions(),
       trace(),        capture(),   countersCapture(), counters(), operators(),
@@ -165,22 +178,24 @@ Error RunFolder::checkLinks() const {
   // Names that a process may end.
   auto isOwn = [&](StringRef entry) {
     StringRef name = sys::path::filename(entry);
-    return is_contained(own, entry) || name.starts_with("profile") ||
-           name.starts_with("report");
+    return is_contained(own, entry) ||
+           ((name.starts_with("profile") || name.starts_with("report")) &&
+            !sys::fs::is_directory(entry));
   };
   std::error_code error;
   for (sys::fs::directory_iterator it(path, error), end; it != end && !error;
        it.increment(error)) {
     StringRef entry = it->path();
     bool isCode = isFile(code::file(entry, code::kOutput));
-    if (Error error =
-            isCode || isOwn(entry) ? checkLink(path, entry) : Error::success())
+    if (Error error = isCode         ? checkLink(path, entry)
+                      : isOwn(entry) ? checkFile(path, entry)
+                                     : Error::success())
       return error;
     if (!isCode)
       continue;
     for (ArrayRef<StringLiteral> names : {ArrayRef(kCopied), ArrayRef(kMade)})
       for (StringRef name : names)
-        if (Error error = checkLink(path, code::file(entry, name)))
+        if (Error error = checkFile(path, code::file(entry, name)))
           return error;
   }
   return Error::success();
@@ -217,15 +232,21 @@ Error RunFolder::check() const {
       {step(), "\"opprof_step_version\""},
       {profile(), "\"version\""},
       {reportHTML(), "opprof</title>"}};
-  for (const auto &[file, mark] : marks)
+  for (const auto &[file, mark] : marks) {
+    if (Error error = checkPlace(file))
+      return error;
     if (!holdsOwn(file, mark))
       return refuse(file + ": is none of opprof's files, and would be lost");
+  }
   // A page of text, a trace, and what was counted bear no mark, but a run that
   // writes them has left what it was made of. A capture may be kept alone.
   StringRef captured(capture::kFileMagic, sizeof(capture::kFileMagic));
   const std::string unmarked[] = {reportText(), trace(),
                                   capture(),    countersCapture(),
                                   counters(),   countersPage()};
+  for (const std::string &file : unmarked)
+    if (Error error = checkPlace(file))
+      return error;
   if (none_of(ArrayRef<std::string>{run(), graph(), graphJSON(), program(),
                                     profile()},
               [](const std::string &file) { return isFile(file); }))
@@ -243,6 +264,8 @@ Error RunFolder::check() const {
       if (llvm::none_of(kCopied, isOf) && llvm::none_of(kMade, isOf))
         return refuse(folder + ": would be taken for code of this run, and " +
                       name + " in it is none of opprof's files");
+      if (Error error = checkPlace(it->path()))
+        return error;
     }
   }
   return Error::success();

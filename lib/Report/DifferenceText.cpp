@@ -238,7 +238,9 @@ static std::string toCode(StringRef unsafe) {
     if (c == '`')
       text += '\'';
     else if (c == '|')
-      text += "\\|";
+      // Behind a backslash an escaped one would be a backslash, and a cell's
+      // end.
+      text += StringRef(text).ends_with("\\") ? "¦" : "\\|";
     else
       text += c == '\n' ? ' ' : c;
   }

@@ -20,6 +20,8 @@ using namespace opprof::rewrite;
 static constexpr llvm::StringLiteral kIndexName = "rewrites.json";
 
 static llvm::Error write(const std::string &path, StringRef text) {
+  if (llvm::Error error = checkPlace(path))
+    return error;
   return writeFile(path, [&](llvm::raw_ostream &os) { os << text; });
 }
 

@@ -51,6 +51,33 @@ Error opprof::makeFolder(const Twine &path) {
   return Error::success();
 }
 
+StringRef opprof::nameNoFile(const Twine &path) {
+  sys::fs::file_status status;
+  if (sys::fs::status(path, status))
+    return "";
+  switch (status.type()) {
+  case sys::fs::file_type::directory_file:
+    return "a folder";
+  case sys::fs::file_type::fifo_file:
+    return "a pipe";
+  case sys::fs::file_type::socket_file:
+    return "a socket";
+  case sys::fs::file_type::character_file:
+  case sys::fs::file_type::block_file:
+    return "a device";
+  default:
+    return "";
+  }
+}
+
+Error opprof::checkPlace(const Twine &path) {
+  if (StringRef kind = nameNoFile(path); !kind.empty())
+    return createStringError(path + ": is " + kind +
+                             ", where opprof would write a file of its own\n  "
+                             "give -o a folder of its own");
+  return Error::success();
+}
+
 /// Prints to the open file; what the system refused is the error.
 static std::error_code print(int descriptor, bool closes,
                              function_ref<void(raw_ostream &)> print) {

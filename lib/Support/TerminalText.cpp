@@ -50,28 +50,32 @@ std::string opprof::toTerminalLines(StringRef message) {
 
 void opprof::TerminalJSON::write_impl(const char *text, size_t size) {
   written += size;
-  std::string joined = kept + std::string(text, size);
+  pass(kept + std::string(text, size), /*isLast=*/false);
+}
+
+void opprof::TerminalJSON::pass(const std::string &text, bool isLast) {
   kept.clear();
-  size_t passed = 0;
-  for (size_t i = 0; i < joined.size();) {
-    auto byte = static_cast<unsigned char>(joined[i]);
+  size_t passed = 0, size = text.size();
+  for (size_t i = 0; i < size;) {
+    auto byte = static_cast<unsigned char>(text[i]);
     // Other letters than ASCII's alone are looked into; the line's end stays.
     if (byte < 0x7f) {
       ++i;
       continue;
     }
     size_t length = getNumBytesForUTF8(byte);
-    if (length > joined.size() - i) {
-      kept = joined.substr(i);
-      joined.resize(i);
+    if (length > size - i && !isLast) {
+      kept = text.substr(i);
+      size = i;
       break;
     }
-    const auto *at = reinterpret_cast<const UTF8 *>(joined.data() + i);
+    const auto *at = reinterpret_cast<const UTF8 *>(text.data() + i);
     UTF32 c = 0, *out = &c;
-    bool isCharacter = ConvertUTF8toUTF32(&at, at + length, &out, out + 1,
+    bool isCharacter = length <= size - i &&
+                       ConvertUTF8toUTF32(&at, at + length, &out, out + 1,
                                           strictConversion) == conversionOK;
     if (!isCharacter || isCommand(c)) {
-      os << StringRef(joined).substr(passed, i - passed);
+      os << StringRef(text).slice(passed, i);
       if (isCharacter)
         os << "\\u" << format_hex_no_prefix(c, 4);
       else
@@ -81,5 +85,5 @@ void opprof::TerminalJSON::write_impl(const char *text, size_t size) {
     }
     i += length;
   }
-  os << StringRef(joined).substr(passed);
+  os << StringRef(text).slice(passed, size);
 }

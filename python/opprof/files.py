@@ -14,6 +14,15 @@ from typing import IO, Any
 from opprof.errors import OpprofError
 
 
+def real_path(path: Path) -> Path:
+    """The path without links; refuses one that leads to itself."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:
+        # Python 3.13 and later keep such a link as it is.
+        raise OpprofError(f"{path}: is a link that leads to itself") from error
+
+
 def check_folder(path: Path) -> None:
     """Refuses a folder for results that is no folder, or where nothing may be written; whether it is there already is all one."""
     for place in (path, *path.parents):
@@ -135,6 +144,12 @@ def _kind(path: Path) -> str:
     return "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
 
 
+def check_file(path: Path) -> None:
+    """Refuses what is there and no file: nobody may write into a pipe, and devices have no end."""
+    if path.exists() and not path.is_file():
+        raise OpprofError(f"{path}: cannot be read: it is {_kind(path)}, and no file")
+
+
 #: A larger file of these is nobody's.
 _MOST_JSON = 1 << 30
 
@@ -145,13 +160,12 @@ def read_json(path: Path, *, within: Path | None = None) -> dict[str, Any]:
     So is a link that leads out of the folder `within`.
     """
     try:
-        if within is not None and within.resolve() not in path.resolve().parents:
+        if within is not None and real_path(within) not in real_path(path).parents:
             raise OpprofError(
-                f"{path}: is a link out of the run folder, to {path.resolve()}",
+                f"{path}: is a link out of the run folder, to {real_path(path)}",
                 remedy="put the file itself there",
             )
-        if path.exists() and not path.is_file():
-            raise OpprofError(f"{path}: cannot be read: it is {_kind(path)}, and no file")
+        check_file(path)
         if path.stat().st_size > _MOST_JSON:
             raise OpprofError(f"{path}: cannot be read: it is larger than {_MOST_JSON} bytes")
         data = json.loads(path.read_text(encoding="utf-8"))

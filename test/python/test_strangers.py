@@ -193,6 +193,105 @@ def test_a_pipe_in_the_place_of_code_is_not_waited_for(tmp_path: Path) -> None:
     assert "output_code.py: is no file" in said.stderr
 
 
+STRANGE: dict[str, Callable[[Path], object]] = {
+    "a pipe": os.mkfifo,
+    "a folder": Path.mkdir,
+    "a device": lambda path: path.symlink_to(os.devnull),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_what_is_no_file_is_not_replaced_by_a_run(tmp_path: Path, kind: str) -> None:
+    """Wherever one of a run's files would be written: a pipe would be waited for, an empty folder and a link be gone."""
+    recorded = ROOT / "test" / "Target" / "InductorCode" / "Inputs" / "mlp_activations"
+    trace = ROOT / "test" / "Profile" / "Inputs" / "mlp_activations.trace.json.gz"
+    code = tmp_path / "code"
+    shutil.copytree(recorded, code)
+    files = ["--graph", recorded / "export.json", "--code", code, "--trace", trace]
+    for name in ("report.txt", "run.json", "trace.json.gz", "rewrites.json", "program.mlirbc"):
+        place = tmp_path / name / name
+        place.parent.mkdir()
+        STRANGE[kind](place)
+        said = opprof("profile", *files, "-o", place.parent)
+        assert said.returncode == 1, name
+        assert f"{place}: is {kind}, where opprof would write" in said.stderr, said.stderr
+        assert list(place.parent.iterdir()) == [place]
+    for name in ("output_code.py", "launches.json", "fx_graph_transformed.py"):
+        place = tmp_path / f"in-{name}" / "code" / name
+        place.parent.mkdir(parents=True)
+        STRANGE[kind](place)
+        said = opprof("profile", *files, "-o", place.parent.parent)
+        assert said.returncode == 1, name
+        assert f"{place}: is {kind}, where opprof would write" in said.stderr, said.stderr
+        assert list(place.parent.iterdir()) == [place]
+
+
+def test_a_pipe_among_what_is_recommended_is_told(tmp_path: Path) -> None:
+    graph, out = tmp_path / "graph.mlir", tmp_path / "out"
+    graph.write_text(
+        'fx.graph @g(%x: tensor<4xf32> {fx.name = "x"}) -> tensor<4xf32> { fx.output(%x) : (tensor<4xf32>) }'
+    )
+    out.mkdir()
+    os.mkfifo(out / "rewrites.json")
+    said = opprof("recommend", graph, "-o", out)
+    assert said.returncode == 1
+    assert f"{out}/rewrites.json: is a pipe, where opprof would write" in said.stderr
+
+
+@pytest.mark.parametrize("target", ["nowhere", "report.html"])
+def test_a_link_that_leads_nowhere_gives_way(tmp_path: Path, target: str) -> None:
+    """As every link does in a result's place; what it leads to is not made."""
+    write_profile(tmp_path / "run")
+    page = tmp_path / "report.html"
+    page.symlink_to(target)
+    said = opprof("report", tmp_path / "run", "--html", page)
+    assert said.returncode == 0, said.stderr
+    assert page.is_file() and not page.is_symlink() and not (tmp_path / "nowhere").exists()
+
+
+def test_a_link_to_another_file_gives_way(tmp_path: Path) -> None:
+    write_profile(tmp_path / "run")
+    other, page = tmp_path / "other.html", tmp_path / "report.html"
+    other.write_text("somebody's")
+    page.symlink_to(other)
+    assert opprof("report", tmp_path / "run", "--html", page).returncode == 0
+    assert not page.is_symlink() and other.read_text() == "somebody's"
+
+
+@pytest.mark.parametrize("command", ["report", "launches", "recommend -o out"])
+def test_what_is_no_file_in_a_run_folder_is_told(tmp_path: Path, command: str) -> None:
+    name, *options = command.split()
+    options = [str(tmp_path / "out") if option == "out" else option for option in options]
+    for number, file in enumerate(("profile.opprof.json", "rewrites.json")):
+        run = tmp_path / str(number)
+        write_profile(run)
+        (run / file).unlink(missing_ok=True)
+        os.mkfifo(run / file)
+        said = opprof(name, run, *options)
+        assert said.returncode == 1
+        assert f"{file}: is a pipe, and no file" in said.stderr
+
+
+@pytest.mark.parametrize("place", ["rewrites/own.mlir", "model.py"])
+def test_a_link_to_itself_is_told(tmp_path: Path, place: str) -> None:
+    rewrites = tmp_path / "rewrites"
+    rewrites.mkdir()
+    (rewrites / "rewrites.json").write_text('{"rewrites": []}')
+    link = tmp_path / place
+    link.symlink_to(link.name)
+    said = opprof("emit", rewrites, "--model", tmp_path / "model.py", "-o", tmp_path / "out.py")
+    assert said.returncode == 1
+    assert said.stderr == f"opprof: error: {link}: is a link that leads to itself\n"
+
+
+def test_a_pipe_among_rewrites_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "own.mlir")
+    for given in (tmp_path, tmp_path / "own.mlir"):
+        said = opprof("emit", given, "-o", tmp_path / "out.py")
+        assert said.returncode == 1
+        assert "own.mlir: cannot be read: it is a pipe, and no file" in said.stderr
+
+
 def test_json_is_read_within_its_folder(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "other.json").write_text("{}")

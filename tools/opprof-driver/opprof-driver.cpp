@@ -327,7 +327,7 @@ Error CommandLine::run(int &status) {
   if (metricsCommand)
     return showMetrics(names);
   if (!filesCommand && sys::fs::is_directory(path))
-    if (Error error = folder.checkLinks())
+    if (Error error = folder.checkFiles())
       return error;
   if (selectCommand)
     return selectLaunches(folder, step);

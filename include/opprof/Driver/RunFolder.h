@@ -64,11 +64,12 @@ public:
   std::vector<std::string> compiledGraphs() const;
 
   /// Refuses a folder, which may be anybody's, where a file that is read from
-  /// it is a link to one that lies elsewhere.
-  llvm::Error checkLinks() const;
+  /// it is a link to one that lies elsewhere, or no file at all.
+  llvm::Error checkFiles() const;
 
-  /// Refuses a folder that cannot be filled: a run's code folders are taken
-  /// away by the next, so there may be no one else's.
+  /// Refuses a folder that cannot be filled: a run's files and code folders are
+  /// taken away by the next, so there may be no one else's. A link is nobody's
+  /// work, and gives way.
   llvm::Error check() const;
 
   /// Checks, makes the folder, and takes away what an earlier run left: it

@@ -4,6 +4,7 @@
 #define OPPROF_SUPPORT_OUTPUTFILE_H
 
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/StringRef.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Error.h"
 
@@ -19,6 +20,14 @@ llvm::Error checkFolder(const llvm::Twine &path);
 
 /// Makes a folder for results, and the ones above it.
 llvm::Error makeFolder(const llvm::Twine &path);
+
+/// What stands at `path`, behind links, and is no file: "a folder", "a pipe";
+/// empty for a file, and where there is nothing.
+llvm::StringRef nameNoFile(const llvm::Twine &path);
+
+/// Refuses such things where a file of a folder of results will be: taken away
+/// they would be lost, and a pipe would wait for somebody forever.
+llvm::Error checkPlace(const llvm::Twine &path);
 
 /// Prints into a file beside `path` that takes its name once all is written;
 /// where that fails, `path` is as it was. The folder is made if it is missing.

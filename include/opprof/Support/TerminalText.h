@@ -25,12 +25,14 @@ public:
   explicit TerminalJSON(llvm::raw_ostream &os) : os(os) {}
   ~TerminalJSON() override {
     flush();
-    os << kept;
+    // What has no end by now is no character.
+    pass(std::string(kept), /*isLast=*/true);
   }
 
 private:
   void write_impl(const char *text, size_t size) override;
   uint64_t current_pos() const override { return written; }
+  void pass(const std::string &text, bool isLast);
 
   llvm::raw_ostream &os;
   /// The beginning of a character whose end was not written yet.

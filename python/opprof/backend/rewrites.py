@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from opprof.errors import OpprofError
-from opprof.files import read_json
+from opprof.files import check_file, read_json, real_path
 from opprof.suffixes import MLIR, MLIR_TEXT
 
 INDEX = "rewrites.json"
@@ -64,6 +64,7 @@ def read_rewrites(path: Path) -> Rewrites:
             )
         return Rewrites([Script(path, path.stem)], {})
     if not path.is_dir():
+        check_file(path)
         raise OpprofError(
             f"{path}: no such file or folder",
             remedy="give a rewrite script, or the folder that `opprof recommend` wrote",
@@ -106,6 +107,7 @@ def read_rewrites(path: Path) -> Rewrites:
     ]
     for script in scripts:
         _check_inside(script.path, path)
+        check_file(script.path)
     return Rewrites(scripts, index, declined)
 
 
@@ -146,7 +148,7 @@ def _file_name(value: Any) -> str:
 
 def _check_inside(file: Path, folder: Path) -> None:
     """Refuses a script that lies elsewhere: whoever gives a folder has looked at what is in it, and at nothing else."""
-    if file.parent != folder or file.resolve().parent != folder.resolve():
+    if file.parent != folder or real_path(file).parent != real_path(folder):
         raise OpprofError(
             f"{folder}: the script {str(file)!r} leaves the folder",
             remedy="copy it into the folder, and name it without a path in rewrites.json",

@@ -7,7 +7,7 @@ from opprof.backend.emit import emit
 from opprof.backend.rewrites import read_rewrites
 from opprof.backend.skeleton import skeleton, unanswered
 from opprof.commands.recommend import recommend
-from opprof.files import scratch_folder
+from opprof.files import real_path, scratch_folder
 from opprof.torchscript import check_model
 
 
@@ -20,7 +20,7 @@ def emit_backend(rewrites: Path, output: Path, model: str | None) -> list[Path]:
     model = model or read.index.get("script")
     check_model(model)
     if model is not None:
-        model = os.path.relpath(Path(model).resolve(), output.parent.resolve())
+        model = os.path.relpath(real_path(Path(model)), real_path(output.parent))
     return emit(read.scripts, output, model=model)
 
 
@@ -31,5 +31,5 @@ def emit_skeleton(run: Path, output: Path, model: str | None) -> list[Path]:
         model = model or read_rewrites(folder / "rewrites").index.get("script")
     check_model(model)
     if model is not None:
-        model = os.path.relpath(Path(model).resolve(), output.parent.resolve())
+        model = os.path.relpath(real_path(Path(model)), real_path(output.parent))
     return emit([], output, model=model, passes=skeleton(*unanswered(run, rules)))

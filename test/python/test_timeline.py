@@ -1,0 +1,141 @@
+"""What holds of every timeline for Perfetto, whatever a profile and its recording say: random ones of the forms of docs/formats/profile.md."""
+
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opprof import timeline
+from opprof.loading import Profile
+
+#: Few values, so that starts and ends meet: there the order of events matters.
+TIMES = st.one_of(st.integers(0, 12), st.integers(0, 1 << 62))
+DURATIONS = st.one_of(st.integers(0, 6), st.integers(0, 1 << 40))
+TEXTS = st.text(max_size=6)
+NODES = st.lists(
+    st.one_of(
+        st.sampled_from(["add", "mul", "mm"]),
+        st.fixed_dictionaries({"graph": TEXTS, "stage": TEXTS, "name": st.sampled_from(["add"])}),
+    ),
+    max_size=3,
+)
+ROWS = st.fixed_dictionaries(
+    {
+        "name": TEXTS,
+        "device": st.integers(0, 1),
+        "start_ns": TIMES,
+        "duration_ns": DURATIONS,
+        "nodes": NODES,
+        "confidence": st.sampled_from(["high", "unattributed"]),
+        "phase": st.just("steady"),
+        "method": st.just("kernel_hash"),
+    },
+    optional={
+        "rank": st.integers(0, 1),
+        "stream": st.integers(0, 1),
+        "step": st.integers(0, 2),
+        "module": st.sampled_from(["", "h.0", "h.1"]),
+        "launched_at_ns": TIMES,
+        "launch_call_ns": DURATIONS,
+        "host_op": TEXTS,
+        "kind": st.sampled_from(["memcpy", "memset"]),
+        "metrics": st.dictionaries(st.sampled_from(["sm_pct", "bytes"]), st.floats(0, 1e9)),
+    },
+)
+SPANS = st.fixed_dictionaries(
+    {"start_ns": TIMES, "duration_ns": DURATIONS}, optional={"name": TEXTS}
+)
+HOST = st.lists(
+    st.builds(
+        timeline._HostEvent,
+        category=st.sampled_from(["cpu_op", "cuda_runtime", "launch"]),
+        name=TEXTS,
+        track=st.sampled_from([("", "thread 0"), ("", "thread 1"), ("a", "thread 0")]),
+        start=TIMES,
+        duration=DURATIONS,
+        args=st.fixed_dictionaries({}, optional={"correlation": st.integers(0, 9)}),
+    ),
+    max_size=6,
+)
+
+
+def _profile(kernels: Any, copies: Any, steps: Any, waits: Any) -> Profile:
+    ids = iter(range(len(kernels) + len(copies)))
+    data = {
+        "graph": "g",
+        "stage": "export",
+        "summary": dict.fromkeys(("kernels", "kernel_time_ns", "busy_ns", "wall_ns", "copies", "copy_time_ns"), 0),
+        "devices": [{"id": 0, "name": "first"}],
+        "kernels": [{**row, "id": next(ids)} for row in kernels],
+        "copies": [{**row, "id": next(ids)} for row in copies],
+        "nodes": [
+            {"name": "add", "partition": "h.0", "kernel_time_ns": 0},
+            {"name": "mul", "partition": "h.1", "kernel_time_ns": 0},
+        ],
+        "steps": [
+            {
+                "index": number,
+                "phase": "steady",
+                "start_ns": row["start_ns"],
+                "end_ns": row["start_ns"] + row["duration_ns"],
+            }
+            for number, row in enumerate(steps)
+        ],
+        "synchronizations": waits,
+    }
+    return Profile(data, Path("profile.opprof.json"))
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(
+    st.lists(ROWS, max_size=8),
+    st.lists(ROWS, max_size=3),
+    st.lists(SPANS, max_size=2),
+    st.lists(SPANS, max_size=2),
+    HOST,
+)
+def test_every_timeline_is_one_that_perfetto_shows(
+    kernels: Any, copies: Any, steps: Any, waits: Any, host: list[timeline._HostEvent]
+) -> None:
+    profile = _profile(kernels, copies, steps, waits)
+    events = timeline.events_of(profile, host)
+    json.dumps(events, allow_nan=False)
+    slices = [event for event in events if event["ph"] == "X"]
+    # Everything that ran is there once, and what the host did.
+    ran = Counter(event["name"] for event in slices if event["cat"].startswith(("kernel", "gpu_")))
+    assert ran == Counter(row["name"] for row in [*kernels, *copies])
+    assert sum(event["cat"] == "step" for event in slices) == len(steps)
+    if host:
+        tracks = {(event["cat"], event["name"]) for event in slices}
+        assert {(event.category, event.name) for event in host} <= tracks
+    # Nothing is before the begin, and each track has a name.
+    assert all(event["ts"] >= 0 for event in events if "ts" in event)
+    named = {
+        (event["pid"], event.get("tid")) for event in events if event["name"].endswith("_name")
+    }
+    assert {(event["pid"], event["tid"]) for event in slices} <= named
+    assert {(event["pid"], None) for event in slices} <= named
+    # Slices of a track lie in one another or apart.
+    of_track = defaultdict(list)
+    for event in slices:
+        begin, length = round(event["ts"] * 1000), round(event["dur"] * 1000)
+        of_track[event["pid"], event["tid"]].append((begin, begin + length))
+    largest = max((end for own in of_track.values() for _, end in own), default=0)
+    # Microseconds of a day's length and less are exact to the nanosecond as JSON's numbers.
+    if largest < 1 << 50:
+        for own in of_track.values():
+            open_ends: list[int] = []
+            for begin, end in sorted(own, key=lambda times: (times[0], -times[1])):
+                while open_ends and open_ends[-1] <= begin:
+                    open_ends.pop()
+                assert not open_ends or end <= open_ends[-1]
+                open_ends.append(end)
+    # Arrows begin and end once.
+    for phase in ("s", "f"):
+        arrows = Counter(event["id"] for event in events if event["ph"] == phase)
+        assert all(count == 1 for count in arrows.values())
+    begun = {event["id"] for event in events if event["ph"] == "s"}
+    assert begun == {event["id"] for event in events if event["ph"] == "f"}
