@@ -11,10 +11,15 @@
 #include "opprof/Support/OutputFile.h"
 #include "opprof/Support/PartitionMap.h"
 
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <deque>
+#include <map>
 
 namespace opprof::fx {
 #define GEN_PASS_DEF_DEDUPPARTITIONSPASS
@@ -60,8 +65,10 @@ enum class SearchOrder { Recorded, Dataflow, WhicheverSavesMore };
 /// Dedups one graph.
 class Deduplicator {
 public:
+  /// The map names nodes where `keepsNames`.
   Deduplicator(GraphOp graph, const DedupPartitionsPassOptions &request,
-               SearchOrder order, SymbolTable &symbols, Numbers &numbers);
+               SearchOrder order, bool keepsNames, SymbolTable &symbols,
+               Numbers &numbers);
 
   void run();
   /// Says what is equal but for shapes.
@@ -123,15 +130,15 @@ private:
 
 Deduplicator::Deduplicator(GraphOp graph,
                            const DedupPartitionsPassOptions &request,
-                           SearchOrder order, SymbolTable &symbols,
-                           Numbers &numbers)
+                           SearchOrder order, bool keepsNames,
+                           SymbolTable &symbols, Numbers &numbers)
     : graph(graph), request(request), order(order), symbols(symbols),
       numbers(numbers),
       modulesKey(StringAttr::get(graph.getContext(), kModulesKey)) {
   NodeId id = getGraphId(graph);
   map.graph = std::move(id.graph);
   map.stage = std::move(id.stage);
-  if (!request.partitionMap.empty())
+  if (keepsNames)
     names.emplace(graph);
 }
 
@@ -261,8 +268,61 @@ static size_t countSaved(ArrayRef<PartitionClass> classes) {
   return saved;
 }
 
+/// For each node of a graph, in their order, a number that it shares with those
+/// that it is merged with.
+using MergedNodes = std::vector<unsigned>;
+
+static MergedNodes getMergedNodes(GraphOp graph,
+                                  ArrayRef<PartitionClass> classes) {
+  llvm::DenseMap<Operation *, unsigned> numbers;
+  MergedNodes merged;
+  for (NodeOp node : graph.getBlock().getOps<NodeOp>()) {
+    numbers[node] = merged.size();
+    merged.push_back(merged.size());
+  }
+  for (const PartitionClass &repeated : classes)
+    for (const Partition &partition : repeated.partitions)
+      for (auto [node, first] :
+           llvm::zip_equal(partition.nodes, repeated.partitions.front().nodes))
+        merged[numbers.at(node)] = numbers.at(first);
+  return merged;
+}
+
+/// Whether all modules that are merged in `first`, node by node, are so in
+/// `second`.
+static bool keepsModules(GraphOp graph, const MergedNodes &first,
+                         const MergedNodes &second) {
+  // By path, as the graph's nodes stand.
+  llvm::MapVector<StringRef, std::vector<unsigned>> nodesOf;
+  unsigned number = 0;
+  for (NodeOp node : graph.getBlock().getOps<NodeOp>()) {
+    DictionaryAttr metadata = getMetadata(node.getLoc());
+    auto modules =
+        metadata ? metadata.getAs<ArrayAttr>(kModulesKey) : ArrayAttr();
+    for (Attribute module :
+         modules ? modules.getValue() : ArrayRef<Attribute>())
+      if (auto entry = dyn_cast<ArrayAttr>(module); entry && !entry.empty())
+        if (auto path = dyn_cast<StringAttr>(entry[0]))
+          if (std::vector<unsigned> &nodes = nodesOf[path.getValue()];
+              nodes.empty() || nodes.back() != number)
+            nodes.push_back(number);
+    ++number;
+  }
+  std::map<std::vector<unsigned>, std::vector<unsigned>> groups;
+  return llvm::all_of(nodesOf, [&](const auto &entry) {
+    auto get = [&](const MergedNodes &merged) {
+      return llvm::map_to_vector(entry.second,
+                                 [&](unsigned node) { return merged[node]; });
+    };
+    auto wanted = get(first), found = get(second);
+    auto [group, isNew] = groups.try_emplace({wanted.begin(), wanted.end()},
+                                             found.begin(), found.end());
+    return isNew || llvm::equal(group->second, found);
+  });
+}
+
 /// The outermost repeats: those of the dataflow's order or of the recorded one,
-/// whichever was asked for, or save more.
+/// whichever was asked for, or save more and lose no module.
 std::vector<PartitionClass> Deduplicator::findOutermost(bool &followsDataflow) {
   RepeatOptions wanted = options();
   wanted.areNested = request.levels > 1;
@@ -282,7 +342,10 @@ std::vector<PartitionClass> Deduplicator::findOutermost(bool &followsDataflow) {
     size_t saved = countSaved(first), other = countSaved(second);
     return saved > other || (saved == other && first.size() < second.size());
   };
-  if (order == SearchOrder::WhicheverSavesMore && isBetter(recorded, ordered)) {
+  if (order == SearchOrder::WhicheverSavesMore &&
+      (isBetter(recorded, ordered) ||
+       !keepsModules(graph, getMergedNodes(graph, recorded),
+                     getMergedNodes(graph, ordered)))) {
     followsDataflow = false;
     return recorded;
   }
@@ -468,21 +531,34 @@ void Deduplicator::report() {
                         << " more classes";
 }
 
-/// How many nodes are left of a copy of `graph` once all levels are merged.
-static size_t countLeft(GraphOp graph, DedupPartitionsPassOptions options,
-                        SearchOrder order) {
+/// Merges all levels of a copy of `graph`.
+static MergedNodes tryOrder(GraphOp graph,
+                            const DedupPartitionsPassOptions &options,
+                            SearchOrder order) {
   OwningOpRef<ModuleOp> copy = graph->getParentOfType<ModuleOp>().clone();
   SymbolTable symbols(*copy);
   Numbers numbers;
-  options.partitionMap.clear();
-  Deduplicator(symbols.lookup<GraphOp>(graph.getSymName()), options, order,
-               symbols, numbers)
-      .run();
-  size_t left = 0;
-  for (GraphOp part : copy->getOps<GraphOp>())
-    for (Operation &op : part.getBlock())
-      left += isa<NodeOp>(op);
-  return left;
+  Deduplicator dedup(symbols.lookup<GraphOp>(graph.getSymName()), options,
+                     order, /*keepsNames=*/true, symbols, numbers);
+  dedup.run();
+  UniquePlaces places(dedup.takeMap());
+  GraphNames names(graph);
+  NodeId id = getGraphId(graph);
+  llvm::StringMap<unsigned> firsts;
+  MergedNodes merged;
+  for (NodeOp node : graph.getBlock().getOps<NodeOp>()) {
+    id.name = names.lookup(node.getResult()).str();
+    merged.push_back(firsts
+                         .try_emplace(places.representative(id).name,
+                                      static_cast<unsigned>(merged.size()))
+                         .first->second);
+  }
+  return merged;
+}
+
+/// How many nodes are left of those that are merged.
+static size_t countLeft(const MergedNodes &merged) {
+  return llvm::DenseSet<unsigned>(merged.begin(), merged.end()).size();
 }
 
 /// Where classes are looked into, only trying tells which order leaves less.
@@ -492,12 +568,15 @@ static SearchOrder chooseOrder(GraphOp graph,
     return SearchOrder::Recorded;
   if (options.levels < 2)
     return SearchOrder::WhicheverSavesMore;
+  MergedNodes recorded = tryOrder(graph, options, SearchOrder::Recorded);
+  MergedNodes ordered = tryOrder(graph, options, SearchOrder::Dataflow);
   // Of two that leave as many nodes, the recorded one: what is found without
-  // `any-order` is found with it.
-  return countLeft(graph, options, SearchOrder::Recorded) <=
-                 countLeft(graph, options, SearchOrder::Dataflow)
-             ? SearchOrder::Recorded
-             : SearchOrder::Dataflow;
+  // `any-order` is found with it. A few nodes less are not worth a module, of
+  // which a border of the other order went through the midst.
+  return countLeft(ordered) < countLeft(recorded) &&
+                 keepsModules(graph, recorded, ordered)
+             ? SearchOrder::Dataflow
+             : SearchOrder::Recorded;
 }
 
 std::vector<PartitionMap>
@@ -509,7 +588,8 @@ opprof::fx::dedupPartitions(ModuleOp module,
   for (GraphOp graph : llvm::make_early_inc_range(module.getOps<GraphOp>())) {
     if (graph.isPrivate())
       continue;
-    Deduplicator dedup(graph, options, chooseOrder(graph, options), symbols,
+    Deduplicator dedup(graph, options, chooseOrder(graph, options),
+                       /*keepsNames=*/!options.partitionMap.empty(), symbols,
                        numbers);
     if (options.mode == DedupMode::IgnoreShapes)
       dedup.reportWeakClasses();
