@@ -786,3 +786,16 @@ def test_the_package_says_what_it_is() -> None:
     assert "LLVM Exceptions" in (ROOT / "LICENSE").read_text()
     assert (ROOT / "python" / "opprof" / "py.typed").exists()
     assert cli.build_parser().prog == "opprof"
+
+
+def test_no_name_ends_a_cell_of_a_pull_requests_table(tmp_path: Path) -> None:
+    """As GitHub splits rows: a backslash takes what is behind it, and a name may have one before a bar."""
+    seed = ROOT / "unittests" / "fuzz" / "corpus" / "diff" / "slower"
+    files = [tmp_path / "a.opprof.json", tmp_path / "b.opprof.json"]
+    for file, text in zip(files, seed.read_text().split("\f"), strict=True):
+        file.write_text(text)
+    said = opprof("diff", *files, "--format=markdown")
+    assert said.returncode == 0, said.stderr
+    rows = [line for line in said.stdout.splitlines() if line.startswith("|")]
+    assert len(rows) == 8
+    assert [len(re.sub(r"\\[^\w\s]", "", row).split("|")) for row in rows] == [10] * 8
