@@ -105,6 +105,17 @@ def check_script(path: Path) -> None:
             f"{path}: {f'is {_kind(path)}, and no file' if path.exists() else 'no such file'}",
             remedy=_MODEL_SCRIPT,
         )
+    check_source(path)
+
+
+#: A larger file is no source text of anybody's.
+_MOST_SOURCE = 64 << 20
+
+
+def check_source(path: Path) -> None:
+    """Refuses a Python file that is too large to be one, as all of it is read before anything is said."""
+    if (size := path.stat().st_size) > _MOST_SOURCE:
+        raise OpprofError(f"{path}: is no Python file: it is of {size} bytes")
 
 
 def check_python(path: Path) -> None:

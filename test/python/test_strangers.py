@@ -284,6 +284,16 @@ def test_a_link_to_itself_is_told(tmp_path: Path, place: str) -> None:
     assert said.stderr == f"opprof: error: {link}: is a link that leads to itself\n"
 
 
+@pytest.mark.parametrize("line", ["validate X", "export X -o g.mlir", "profile X -o run"])
+def test_a_file_that_is_larger_than_any_source_is_not_read(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "huge.py"
+    with file.open("wb") as huge:
+        huge.truncate(1 << 40)
+    said = opprof(*line.replace("X", str(file)).split())
+    assert said.returncode == 1
+    assert said.stderr == f"opprof: error: {file}: is no Python file: it is of {1 << 40} bytes\n"
+
+
 def test_a_pipe_among_rewrites_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "own.mlir")
     for given in (tmp_path, tmp_path / "own.mlir"):

@@ -67,7 +67,9 @@ def _profile(kernels: Any, copies: Any, steps: Any, waits: Any) -> Profile:
     data = {
         "graph": "g",
         "stage": "export",
-        "summary": dict.fromkeys(("kernels", "kernel_time_ns", "busy_ns", "wall_ns", "copies", "copy_time_ns"), 0),
+        "summary": dict.fromkeys(
+            ("kernels", "kernel_time_ns", "busy_ns", "wall_ns", "copies", "copy_time_ns"), 0
+        ),
         "devices": [{"id": 0, "name": "first"}],
         "kernels": [{**row, "id": next(ids)} for row in kernels],
         "copies": [{**row, "id": next(ids)} for row in copies],

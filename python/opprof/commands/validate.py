@@ -13,6 +13,7 @@ from opprof.backend.training import subject_of
 from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.errors import OpprofError
 from opprof.export.model_script import load_model_script
+from opprof.files import check_source
 from opprof.progress import progress
 from opprof.torchscript import check_model
 from opprof.units import milliseconds
@@ -31,6 +32,7 @@ def validate(
     """
     if not file.is_file():
         raise OpprofError(f"{file}: no such file")
+    check_source(file)
     model = model or _recorded_model(file)
     check_model(model)
     device = device or _recorded(file, "MODEL_DEVICE")
