@@ -284,7 +284,10 @@ static MergedNodes getMergedNodes(GraphOp graph,
     for (const Partition &partition : repeated.partitions)
       for (auto [node, first] :
            llvm::zip_equal(partition.nodes, repeated.partitions.front().nodes))
-        merged[numbers.at(node)] = numbers.at(first);
+        // Nodes may lie in the body of another one.
+        if (auto place = numbers.find(node), other = numbers.find(first);
+            place != numbers.end() && other != numbers.end())
+          merged[place->second] = other->second;
   return merged;
 }
 
