@@ -24,7 +24,7 @@ from opprof.proof.exported import exported_values, judge_exported
 from opprof.proof.judge import Derivation, LaunchVerdict, Verdict, judge
 from opprof.proof.observe import Observation, Observed, observe_all
 from opprof.proof.random_numbers import inductor_random
-from opprof.proof.trace import GraphRunner, Step, Trace
+from opprof.proof.trace import FORCED_ROUNDS, GraphRunner, Step, Trace
 from opprof.proof.values import ValueIndex
 from opprof.run_folder import RunFolder
 from opprof.tools import run_tool
@@ -649,6 +649,29 @@ class Nested(nn.Module):
 
         start = torch.zeros((), dtype=torch.int64)
         return torch._higher_order_ops.while_loop(lambda i, _: i < 3, body, (start, x))[1].cos()
+
+
+class EndedByABranch(nn.Module):
+    """A loop that only one branch of what is in it leads out of."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        def body(i: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+            i = torch.cond(y.sum() < 9, lambda i: i + 1, lambda i: i * 1, (i,))
+            return i, y.sin()
+
+        start = torch.zeros((), dtype=torch.int64)
+        return torch._higher_order_ops.while_loop(lambda i, _: i < 3, body, (start, x))[1].cos()
+
+
+def test_a_loop_that_a_forced_branch_never_ends_is_left(tmp_path: Path) -> None:
+    compiled = Compiled(tmp_path, EndedByABranch(), torch.randn(4, 6))
+    ended, endless = compiled.runs
+    name = "while_loop_body_graph_0"
+    assert [len(run.trace.of[name, "sin"]) for run in compiled.runs] == [3, FORCED_ROUNDS]
+    # The wrapper leaves the loop where the graph does.
+    written = {step for call in endless.calls for w in call.written for step in w.steps}
+    assert written & set(endless.trace.of["", "cos"])
+    assert not [v for v in verdicts(compiled.map, compiled.runs) if v.verdict.refutes]
 
 
 def test_bodies_within_bodies_have_their_own_nodes(tmp_path: Path) -> None:

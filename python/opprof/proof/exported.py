@@ -10,6 +10,7 @@ from torch import fx
 from opprof.export.graph_json import named_bodies
 from opprof.proof.judge import Derivation
 from opprof.proof.observe import Observed
+from opprof.proof.trace import FORCED_ROUNDS
 
 #: By node, as `key_of` calls it: its value, and those of its operands.
 ExportedValues: TypeAlias = dict[str, tuple[Any, list[Any]]]
@@ -69,16 +70,11 @@ class _Keeping(fx.Interpreter):  # type: ignore[misc]
     ) -> Any:
         state, rounds = tuple(carried), 0
         while bool(_only(self._body(condition, (*state, *more), kept=rounds == 0))):
-            # A branch that is forced may be the one that never ends the loop.
-            if self.branch is not None and rounds == _FORCED_ROUNDS:
+            if self.branch is not None and rounds == FORCED_ROUNDS:
                 break
             state = tuple(self._body(body, (*state, *more), kept=rounds == 0))
             rounds += 1
         return state
-
-
-#: Rounds of a loop in which branches are forced; values are those of the first.
-_FORCED_ROUNDS = 64
 
 
 def _only(value: Any) -> Any:

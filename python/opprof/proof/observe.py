@@ -14,7 +14,7 @@ from opprof.errors import OpprofError
 from opprof.progress import progress
 from opprof.proof.inputs import fill, harness_inputs
 from opprof.proof.recorder import Execution, Recorder, Tensor, load
-from opprof.proof.trace import GraphRunner, Step, Trace
+from opprof.proof.trace import FORCED_ROUNDS, GraphRunner, Step, Trace
 from opprof.proof.values import ValueIndex
 
 
@@ -218,7 +218,9 @@ class Program:
 
         observer = _Observer(trace)
         given = [copy_of(value) for value in inputs]
-        self.recorder.begin(observer.see, _chooser(branch), [*given, *constants.values()])
+        self.recorder.begin(
+            observer.see, _chooser(branch), [*given, *constants.values()], _rounds(branch)
+        )
         torch.manual_seed(seed)
         with torch.no_grad(), _full_precision():
             self.module["call"](given)
@@ -246,7 +248,8 @@ class Program:
         torch.manual_seed(seed)
         with torch.no_grad(), _full_precision():
             copies = [copy_of(value) for value in inputs]
-            return GraphRunner(self.document, constant, _chooser(branch)).run(copies)
+            chooser, rounds = _chooser(branch), _rounds(branch)
+            return GraphRunner(self.document, constant, chooser, rounds).run(copies)
 
 
 @contextlib.contextmanager
@@ -298,6 +301,11 @@ def _family(node: dict[str, Any]) -> str:
 def _chooser(branch: bool | None) -> Callable[[Any], bool]:
     """What a conditional takes: `branch`, or what it computes."""
     return bool if branch is None else lambda value: branch
+
+
+def _rounds(branch: bool | None) -> int | None:
+    """Where loops are left, whatever goes on in them."""
+    return None if branch is None else FORCED_ROUNDS
 
 
 class _Absent:

@@ -97,6 +97,9 @@ class Recorder:
     def __init__(self) -> None:
         self.on_execution: Callable[[Execution], None] = lambda _: None
         self.branch: Callable[[Any], bool] = bool
+        #: Where loops are left in any case, and by loop how often it went round since it was entered.
+        self.rounds: int | None = None
+        self.turns: dict[int, int] = {}
         self.file = ""
         self.statements: list[_Statement] = []
         self.pending: list[tuple[int, dict[str, Any]]] = []
@@ -113,9 +116,11 @@ class Recorder:
         on_execution: Callable[[Execution], None],
         branch: Callable[[Any], bool],
         inputs: Sequence[Any],
+        rounds: int | None = None,
     ) -> None:
-        """A run begins: `on_execution` is told of every call, `branch` decides conditionals."""
+        """A run begins: `on_execution` is told of every call, `branch` decides conditionals, and no loop runs more than `rounds` times."""
         self.on_execution, self.branch = on_execution, branch
+        self.rounds, self.turns = rounds, {}
         self.pending, self.written, self.kept, self.known = [], set(), [], set()
         for _, tensor in _flatten("", list(inputs)):
             self.written.add(_storage(tensor))
@@ -125,6 +130,14 @@ class Recorder:
     def _keep(self, tensor: torch.Tensor) -> None:
         self.kept.append(tensor)
         self.known.add(_storage(tensor))
+
+    def goes_on(self, loop: int, value: Any) -> bool:
+        """Whether a loop runs another round."""
+        turn = self.turns.pop(loop, 0)
+        if not bool(value) or turn == self.rounds:
+            return False
+        self.turns[loop] = turn + 1
+        return True
 
     def fresh(self, value: Any) -> None:
         """Memory was allocated: it is filled with what nothing computes."""
@@ -353,11 +366,12 @@ class _Statement:
 
 
 class _Instrument(ast.NodeTransformer):
-    """Puts the recorder's calls round the statements of functions, and lets it decide branches."""
+    """Puts the recorder's calls round the statements of functions, and lets it decide branches and the end of loops."""
 
     def __init__(self, functions: set[str]):
         self.functions = functions
         self.statements: list[tuple[ast.stmt, ast.Call]] = []
+        self.loops = 0
         self.depth = 0
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
@@ -378,6 +392,17 @@ class _Instrument(ast.NodeTransformer):
             assert isinstance(call, ast.Call)
             call.args = [node.test]
             node.test = ast.copy_location(call, node.test)
+        return node
+
+    def visit_While(self, node: ast.While) -> Any:
+        self.generic_visit(node)
+        if self.depth:
+            call = ast.parse(f"__proof__.goes_on({self.loops}, x)", mode="eval").body
+            assert isinstance(call, ast.Call)
+            call.args[1] = node.test
+            node.test = ast.copy_location(call, node.test)
+            ast.copy_location(call.args[0], node.test)
+            self.loops += 1
         return node
 
     def _only_copies(self, node: ast.If) -> bool:

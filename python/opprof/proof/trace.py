@@ -22,6 +22,8 @@ Branch: TypeAlias = Callable[[Any], bool]
 
 #: A loop that runs longer is not followed.
 _MAX_ITERATIONS = 1000
+#: Rounds of a loop while branches are forced: the one that is taken may be what never ends it.
+FORCED_ROUNDS = 64
 #: Operators that give the value which they were given: a launch that has the one has the other.
 _SAME_VALUE = {
     *(
@@ -137,14 +139,21 @@ class Trace:
 
 
 class GraphRunner:
-    """Runs the graphs of a document of graph JSON."""
+    """Runs the graphs of a document of graph JSON. `rounds`: where loops are left in any case."""
 
-    def __init__(self, document: Mapping[str, Any], constants: Constants, branch: Branch = bool):
+    def __init__(
+        self,
+        document: Mapping[str, Any],
+        constants: Constants,
+        branch: Branch = bool,
+        rounds: int | None = None,
+    ):
         self.types = document["types"]
         self.graphs = {graph["name"]: graph for graph in document["graphs"]}
         self.main = document["graphs"][0]["name"]
         self.constants = constants
         self.branch = branch
+        self.rounds = rounds
         self.symbols: dict[str, Any] = {}
         self.trace = Trace()
 
@@ -315,9 +324,9 @@ class GraphRunner:
         condition, body, carried, *more = _elements(entry["args"])
         state = [self._result(o, bound) for o in _elements(carried)]
         rest = [self._result(o, bound) for o in _elements(more[0])] if more else []
-        for _ in range(_MAX_ITERATIONS):
+        for turn in range(_MAX_ITERATIONS):
             (goes_on,) = self._run(condition["graph"], state + rest)
-            if not bool(goes_on.value):
+            if not bool(goes_on.value) or turn == self.rounds:
                 return state
             state = self._run(body["graph"], state + rest)
         raise OpprofError(f"{entry['name']} runs more than {_MAX_ITERATIONS} times")
